@@ -1,0 +1,45 @@
+"""What a collector is: one subsystem, asked once a tick, that answers with records or says why not."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick:
+    """One beat of the collector loop, the same for every collector.
+
+    ``ts_ms`` is wall-clock (it goes into records), ``monotonic_s`` never steps back (rates are taken
+    over it). ``collector`` is new for each start; ``seq`` counts from 0.
+    """
+
+    node: str
+    collector: str
+    seq: int
+    ts_ms: int
+    interval_ms: int
+    monotonic_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgoing:
+    """A record on its way to Kafka. ``topic`` is without prefix; ``payload`` None is a tombstone."""
+
+    topic: str
+    key: str
+    payload: bytes | None
+    ts_ms: int
+
+
+class Collector(Protocol):
+    """One subsystem. ``collect`` blocks (it runs in a thread of its own); raising is a failed tick."""
+
+    name: str
+
+    def collect(self, tick: Tick) -> Sequence[Outgoing]:
+        """Measure, now. An empty answer is "nothing to say"; an exception is counted, and others go on."""
+        ...
+
+    def close(self) -> None:
+        """Give back what is held."""
+        ...

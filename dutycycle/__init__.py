@@ -1,0 +1,1 @@
+"""The front door: the ``dutycycle`` command and all its sub-commands."""

@@ -1,0 +1,1 @@
+"""What carries results out of Kafka: annotations on Kubernetes objects, peak records in SQL."""

@@ -1,0 +1,1 @@
+"""What turns samples into windows, trends, cycles and peaks."""

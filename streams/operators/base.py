@@ -1,0 +1,79 @@
+"""What an operator is: pure state of one key that turns records into emissions.
+
+The shell owns keys, Kafka, clocks and logs. It builds one operator per key, gives it the key's records
+in the order of the log, sends what comes back, and keeps the snapshot. Nothing here does I/O, so a
+replay in process and a run through Kafka are the same computation.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One record as it lies in the log. ``value`` None is a tombstone; ``key`` None if it has none."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: str | None
+    value: bytes | None
+    ts_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Out:
+    """A record to send. ``topic`` is without prefix; ``ts_ms`` is its Kafka timestamp."""
+
+    topic: str
+    key: str
+    value: bytes | None
+    ts_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """A named event (``wire.events``) to count: a late tick, a duplicate."""
+
+    event: str
+    count: int = 1
+
+
+Emission = Out | Happened
+Snapshot = dict[str, Any]
+"""Plain data that orjson can carry: dicts, lists, str, int, float, bool, None. Holds ``"v"``."""
+
+
+class Operator(Protocol):
+    """The living state of one key."""
+
+    def update(self, record: Input) -> list[Emission]:
+        """Take the next record of the key. Raises ``wire.codec.DecodeError`` for one it cannot use,
+        and is then as if the record had never come."""
+        ...
+
+    def settle(self) -> list[Emission]:
+        """What changed since the last call and is sent coalesced: the newest state, once per output key."""
+        ...
+
+    def close(self) -> list[Emission]:
+        """The input has ended: close what is open, then settle."""
+        ...
+
+    def snapshot(self) -> Snapshot:
+        """Everything that ``build`` needs to go on as if nothing had happened."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """One step of the pipeline: a source topic, and how the operator of one of its keys is built.
+
+    ``build(key, snapshot)`` goes on from a snapshot, or starts afresh with None; it raises
+    ``ValueError`` for a snapshot of a version that it cannot use.
+    """
+
+    name: str
+    source: str
+    build: Callable[[str, Snapshot | None], Operator]

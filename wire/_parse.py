@@ -1,0 +1,161 @@
+"""Parsers of setting values: text in, value out, ``ValueError`` saying what would be right."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+Parser = Callable[[str], Any]
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", re.IGNORECASE)
+_SIZES = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
+_NODE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
+_DNS = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*")
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{0,200}")
+_HOST_PORT = re.compile(r"(?:\[[0-9A-Fa-f:]+\]|[A-Za-z0-9._-]+):\d{1,5}")
+KAFKA_SCHEMES = ("kafka", "kafka+ssl")
+
+
+def text(value: str) -> str:
+    """Any text that is not empty."""
+    if not value.strip():
+        raise ValueError("is empty")
+    return value
+
+
+def whole(low: int, high: int) -> Parser:
+    """An integer from ``low`` to ``high``."""
+
+    def parse(value: str) -> int:
+        if not re.fullmatch(r"-?\d+", value) or not low <= int(value) <= high:
+            raise ValueError(f"expected a whole number from {low} to {high}")
+        return int(value)
+
+    return parse
+
+
+def duration(value: str) -> float:
+    """Seconds, from ``90``, ``90s``, ``1.5m``, ``200ms``, ``2h``."""
+    match = _DURATION.fullmatch(value.strip())
+    if not match:
+        raise ValueError("expected a duration such as 500ms, 10s, 5m or 1h")
+    return float(match[1]) * _SECONDS[match[2] or "s"]
+
+
+def seconds(low: float, high: float) -> Parser:
+    """A duration between two bounds, in seconds."""
+
+    def parse(value: str) -> float:
+        found = duration(value)
+        if not low <= found <= high:
+            raise ValueError(f"expected a duration from {low:g}s to {high:g}s")
+        return found
+
+    return parse
+
+
+def several_seconds(low: float, high: float) -> Parser:
+    """Different durations of whole seconds, ascending, separated by commas."""
+    one = seconds(low, high)
+
+    def parse(value: str) -> tuple[float, ...]:
+        found = tuple(one(part) for part in value.split(","))
+        if list(found) != sorted(set(found)) or any(item != int(item) for item in found):
+            raise ValueError("expected whole seconds, each larger than the one before, such as 10s,60s")
+        return found
+
+    return parse
+
+
+def size(low: int) -> Parser:
+    """Bytes, from ``64MB`` or ``1GiB`` (both binary), at least ``low``."""
+
+    def parse(value: str) -> int:
+        match = _SIZE.fullmatch(value.strip())
+        found = int(float(match[1]) * _SIZES[match[2].upper()]) if match else -1
+        if found < low:
+            raise ValueError(f"expected a size such as 64MB, at least {low} bytes")
+        return found
+
+    return parse
+
+
+def choice(*allowed: str) -> Parser:
+    """One of a few words."""
+
+    def parse(value: str) -> str:
+        if value not in allowed:
+            raise ValueError(f"expected one of {', '.join(allowed)}")
+        return value
+
+    return parse
+
+
+def node(value: str) -> str:
+    """A node's name."""
+    if not _NODE.fullmatch(value):
+        raise ValueError("expected a host name of letters, digits, '.', '_' and '-'")
+    return value
+
+
+def dns_name(value: str) -> str:
+    """A DNS name, as the prefix of an annotation key has to be."""
+    if not _DNS.fullmatch(value) or len(value) > 253:
+        raise ValueError("expected a DNS name in lower case, such as dutycycle.io")
+    return value
+
+
+def topic_prefix(value: str) -> str:
+    """What a topic name may begin with."""
+    if not _TOPIC.fullmatch(value):
+        raise ValueError("expected letters, digits, '.', '_' and '-', such as dutycycle.")
+    return value
+
+
+def broker(value: str) -> str:
+    """``kafka://host:port,host:port`` or ``kafka+ssl://…``; a bare ``host:port`` is taken as ``kafka://``."""
+    scheme, mark, hosts = value.rpartition("://")
+    good = scheme in KAFKA_SCHEMES if mark else True
+    if not good or not hosts or not all(map(_is_host_port, hosts.split(","))):
+        raise ValueError("expected kafka://host:9092,host:9092, or kafka+ssl://… for TLS")
+    return f"{scheme or 'kafka'}://{hosts}"
+
+
+def _is_host_port(value: str) -> bool:
+    return bool(_HOST_PORT.fullmatch(value)) and 0 < int(value.rpartition(":")[2]) < 65_536
+
+
+def http_url(value: str) -> str:
+    """An ``http://`` or ``https://`` URL."""
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise ValueError("expected a URL such as http://prometheus:9090")
+    return value.rstrip("/")
+
+
+def records_url(value: str) -> str:
+    """An SQLAlchemy URL of SQLite or PostgreSQL."""
+    scheme = value.partition("://")[0].partition("+")[0]
+    if "://" not in value or scheme not in ("sqlite", "postgresql"):
+        raise ValueError(
+            "expected sqlite:///path/records.db or postgresql+psycopg://user:password@host/database"
+        )
+    return value
+
+
+def readable_file(value: str) -> str:
+    """A file that exists and can be read."""
+    try:
+        with Path(value).open("rb"):
+            return value
+    except OSError as error:
+        raise ValueError(f"the file cannot be read: {error.strerror}") from error
+
+
+def folder(value: str) -> str:
+    """A folder that exists."""
+    if not Path(value).is_dir():
+        raise ValueError("there is no such folder")
+    return value

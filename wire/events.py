@@ -1,0 +1,109 @@
+"""What may go wrong, by name: each event is one log line and one counter with bounded labels.
+
+A ``Telemetry`` belongs to one process and is passed down to whoever has something to tell. An event that
+repeats is counted every time and logged once per ``quiet_s``, with how often it happened in between; a
+condition (``raise_condition``, ``clear_condition``) is said once when it begins and once when it ends.
+"""
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A named event: ``level`` of its log line and the names of its labels, whose values are few."""
+
+    name: str
+    level: int
+    help: str
+    labels: tuple[str, ...] = ()
+
+
+COLLECTOR_FAILED = Event(
+    "collector_failed", logging.WARNING, "A collector could not measure", ("collector", "reason")
+)
+TICK_LATE = Event("tick_late", logging.WARNING, "Ticks that began after the next one was due, left out")
+DEVICE_LOST = Event("device_lost", logging.ERROR, "A GPU stopped answering", ("reason",))
+NOT_MEASURED = Event(
+    "not_measured", logging.INFO, "A quantity that this machine cannot give", ("what", "reason")
+)
+ATTRIBUTION_FAILED = Event(
+    "attribution_failed", logging.INFO, "A process whose pod could not be found", ("reason",)
+)
+BROKER_AWAY = Event("broker_away", logging.WARNING, "The broker cannot be reached", ("reason",))
+SPOOLED = Event("spooled", logging.INFO, "Records kept on disk while the broker is away")
+SPOOL_DROPPED = Event("spool_dropped", logging.ERROR, "Oldest records that the spool's bound forced out")
+RECORD_TOO_LARGE = Event(
+    "record_too_large", logging.ERROR, "Records over the topic's limit, cut or dropped", ("topic",)
+)
+DEAD_LETTER = Event("dead_letter", logging.WARNING, "Records that could not be used", ("topic", "reason"))
+SAMPLE_LATE = Event(
+    "sample_late", logging.INFO, "Ticks past the allowed lateness, left out of windows", ("topic",)
+)
+SAMPLE_DUPLICATE = Event("sample_duplicate", logging.INFO, "Ticks that had been seen before", ("topic",))
+CLOCK_JUMP = Event(
+    "clock_jump", logging.WARNING, "Ticks far ahead of their node's clock, left out", ("topic",)
+)
+SOURCE_GAP = Event("source_gap", logging.ERROR, "Offsets missing in a source topic", ("topic",))
+WRITE_RETRIED = Event(
+    "write_retried", logging.WARNING, "Writes of a sink that are tried again", ("sink", "reason")
+)
+WRITE_REJECTED = Event(
+    "write_rejected", logging.ERROR, "Writes that were refused for good", ("sink", "reason")
+)
+
+
+class Telemetry:
+    """Counts and logs events of one component.
+
+    ``counts`` maps (event name, label values) to how often it happened. Safe to call from several
+    threads: each update is one dictionary operation.
+    """
+
+    def __init__(
+        self, component: str, *, quiet_s: float = 60.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.counts: Counter[tuple[str, tuple[str, ...]]] = Counter()
+        self.conditions: dict[tuple[str, str], str] = {}
+        self._log = logging.getLogger(f"dutycycle.{component}")
+        self._quiet_s = quiet_s
+        self._clock = clock
+        self._said: dict[tuple[str, tuple[str, ...]], tuple[float, int]] = {}
+
+    def emit(self, event: Event, detail: str = "", *, count: int = 1, **labels: str) -> None:
+        """Count ``event`` and log it unless it was logged a moment ago. ``labels`` are the event's own."""
+        key = (event.name, tuple(labels[name] for name in event.labels))
+        self.counts[key] += count
+        now = self._clock()
+        said_at, said_count = self._said.get(key, (float("-inf"), 0))
+        if now - said_at < self._quiet_s:
+            return
+        self._said[key] = (now, self.counts[key])
+        self._write(event, key[1], detail, self.counts[key] - said_count)
+
+    def raise_condition(self, event: Event, name: str, detail: str) -> None:
+        """Say once that a lasting condition began; the same condition again says nothing."""
+        if (event.name, name) not in self.conditions:
+            self.counts[event.name, (name,)] += 1
+            self._log.log(event.level, "%s %s: %s", event.name, name, detail)
+        self.conditions[event.name, name] = detail
+
+    def clear_condition(self, event: Event, name: str, detail: str = "over") -> None:
+        """Say that a condition ended, if it had begun."""
+        if self.conditions.pop((event.name, name), None) is not None:
+            self._log.info("%s %s: %s", event.name, name, detail)
+
+    def count(self, event: Event) -> int:
+        """How often ``event`` happened, over all labels."""
+        return sum(number for (name, _), number in self.counts.items() if name == event.name)
+
+    def _write(self, event: Event, labels: tuple[str, ...], detail: str, times: int) -> None:
+        parts = [event.name, *(f"{k}={v}" for k, v in zip(event.labels, labels, strict=True))]
+        if detail:
+            parts.append(f": {detail}")
+        if times > 1:
+            parts.append(f"({times} times)")
+        self._log.log(event.level, "%s", " ".join(parts).replace(" :", ":"))

@@ -1,0 +1,66 @@
+"""The internal records that carry peaks from a node's samples to its pods, and from pods to their job.
+
+Each is cumulative: everything so far, not what is new. So the newest supersedes the ones before it, a
+repeat changes nothing, and no arrival order between sources matters.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from wire.derived import Peaks
+from wire.pods import JobRef, Pod
+from wire.units import Count, Label, Millis, NodeName, Uid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """A metric so far: its maximum and when, and sum and count for the mean."""
+
+    max: float
+    at_ms: Millis
+    sum: float
+    count: Count
+
+
+Tallies = Mapping[str, Tally]
+"""Tallies by metric."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodPart:
+    """What one source knows of a pod so far: ``nvml`` or ``cgroup`` its use, ``pods`` its identity.
+
+    ``first_ms`` names the accumulation: a part with the same source and ``first_ms`` supersedes, one
+    with another adds. ``gone`` says that the pod was deleted.
+    """
+
+    v: int = 1
+    uid: Uid
+    source: Label
+    node: NodeName | None = None
+    first_ms: Millis = 0
+    last_ms: Millis = 0
+    samples: Count = 0
+    metrics: Tallies = field(default_factory=dict)
+    gpus: Mapping[str, Tallies] = field(default_factory=dict)
+    processes: Mapping[str, Tallies] = field(default_factory=dict)
+    pod: Pod | None = None
+    gone: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPart:
+    """What one pod adds to its job so far. A part with more ``samples``, or final, supersedes."""
+
+    v: int = 1
+    job: JobRef
+    namespace: Label | None = None
+    pod_uid: Uid
+    pod_name: Label
+    node: NodeName
+    first_ms: Millis
+    last_ms: Millis
+    samples: Count
+    final: bool
+    metrics: Tallies
+    gpus: Mapping[str, Peaks] = field(default_factory=dict)

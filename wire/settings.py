@@ -1,0 +1,157 @@
+"""Every setting: a ``DUTYCYCLE_*`` environment variable, or the same name as a flag. Checked at start.
+
+``load`` reads the environment and the flags of a command into one frozen ``Settings``, which is passed
+down; nothing else reads the environment. A secret may come from a file: ``DUTYCYCLE_SASL_PASSWORD_FILE``.
+"""
+
+import difflib
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from wire import _parse
+from wire._parse import Parser
+from wire.errors import SettingError
+
+PREFIX = "DUTYCYCLE_"
+
+
+def _setting(default: Any, parse: Parser, help_text: str, *, secret: bool = False) -> Any:
+    return field(default=default, metadata={"parse": parse, "help": help_text, "secret": secret})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """All settings. The environment name of ``topic_prefix`` is ``DUTYCYCLE_TOPIC_PREFIX``.
+
+    Durations are seconds, sizes bytes.
+    """
+
+    broker: str | None = _setting(
+        None, _parse.broker, "Kafka: kafka://host:9092,host:9092, or kafka+ssl://… for TLS"
+    )
+    tls_ca: str | None = _setting(None, _parse.readable_file, "CA certificates (PEM) that sign the brokers'")
+    tls_cert: str | None = _setting(None, _parse.readable_file, "client certificate (PEM) for mutual TLS")
+    tls_key: str | None = _setting(None, _parse.readable_file, "private key (PEM) of the client certificate")
+    sasl_mechanism: str | None = _setting(
+        None, _parse.choice("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"), "how to authenticate to Kafka"
+    )
+    sasl_username: str | None = _setting(None, _parse.text, "user name for SASL")
+    sasl_password: str | None = _setting(None, _parse.text, "password for SASL; prefer …_FILE", secret=True)
+    topic_prefix: str = _setting("dutycycle.", _parse.topic_prefix, "what topic names begin with")
+    partitions: int = _setting(8, _parse.whole(1, 10_000), "partitions of a topic that is created")
+    replication: int = _setting(1, _parse.whole(1, 15), "replicas of a topic that is created")
+
+    node: str = _setting("", _parse.node, "this node's name; default: the host's")
+    interval: float = _setting(1.0, _parse.seconds(0.05, 3600), "between two ticks of the collector")
+    host_root: str = _setting("/", _parse.folder, "where the host's /proc and /sys are mounted")
+    containers: str = _setting(
+        "pods",
+        _parse.choice("pods", "containers", "all"),
+        "which cgroups to report: Kubernetes pods, also other containers, or systemd units and slices too",
+    )
+    prometheus: str | None = _setting(
+        None, _parse.http_url, "a Prometheus that scrapes dcgm-exporter and cAdvisor; read instead of NVML"
+    )
+    kubernetes: str = _setting(
+        "auto", _parse.choice("auto", "on", "off"), "talk to the API server; auto: where there is one"
+    )
+    spool: str | None = _setting(None, _parse.text, "folder that keeps samples while the broker is away")
+    spool_bytes: int = _setting(
+        256 * 1024**2, _parse.size(1024**2), "the spool's bound; past it the oldest go"
+    )
+
+    windows: tuple[float, ...] = _setting(
+        (10.0, 60.0), _parse.several_seconds(1, 86_400), "lengths of the tumbling windows"
+    )
+    lateness: float = _setting(10.0, _parse.seconds(0, 3600), "how late a sample may be for its window")
+    snapshot_interval: float = _setting(
+        2.0, _parse.seconds(0.1, 300), "between two commits of state, outputs and offsets"
+    )
+    retire: float = _setting(600.0, _parse.seconds(10, 86_400), "silence after which a series is forgotten")
+    state_dir: str | None = _setting(None, _parse.text, "folder for a worker's scratch files")
+
+    records: str | None = _setting(
+        None, _parse.records_url, "SQLAlchemy URL of the peak records", secret=True
+    )
+    annotations: str = _setting(
+        "auto", _parse.choice("auto", "on", "off"), "annotate Kubernetes objects; auto: where there is an API"
+    )
+    annotation_prefix: str = _setting("dutycycle.io", _parse.dns_name, "what annotation keys begin with")
+    annotation_interval: float = _setting(
+        30.0, _parse.seconds(1, 86_400), "least time between two writes to one object"
+    )
+
+    def secrets(self) -> tuple[str, ...]:
+        """The values that must never be shown."""
+        return tuple(
+            value
+            for f in fields(self)
+            if f.metadata["secret"] and (value := getattr(self, f.name)) is not None
+        )
+
+
+def load(environ: Mapping[str, str], flags: Mapping[str, str] | None = None) -> Settings:
+    """Settings from flags (by field name) over environment variables over defaults.
+
+    Raises ``SettingError`` that names the flag or variable, its value, and what would be right.
+    """
+    given = flags or {}
+    values = {}
+    for one in fields(Settings):
+        source, text = _source(one.name, environ, given)
+        if text is None:
+            continue
+        shown = "…" if one.metadata["secret"] else repr(text)
+        try:
+            values[one.name] = one.metadata["parse"](text)
+        except ValueError as error:
+            raise SettingError(f"{source}={shown}: {error}") from error
+    values.setdefault("node", _host_name())
+    return _checked(Settings(**values))
+
+
+def _source(name: str, environ: Mapping[str, str], flags: Mapping[str, str]) -> tuple[str, str | None]:
+    if name in flags:
+        return "--" + name.replace("_", "-"), flags[name]
+    variable = PREFIX + name.upper()
+    if variable in environ:
+        return variable, environ[variable]
+    if (path := environ.get(variable + "_FILE")) is not None:
+        try:
+            return variable + "_FILE", Path(path).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise SettingError(f"{variable}_FILE={path!r}: cannot be read: {error}") from error
+    return variable, None
+
+
+def _host_name() -> str:
+    try:
+        return _parse.node(socket.gethostname())
+    except ValueError as error:
+        raise SettingError(f"the host's name is no node name ({error}): give DUTYCYCLE_NODE") from error
+
+
+def _checked(settings: Settings) -> Settings:
+    if settings.sasl_mechanism and not (settings.sasl_username and settings.sasl_password):
+        raise SettingError(
+            "DUTYCYCLE_SASL_MECHANISM is set: DUTYCYCLE_SASL_USERNAME and DUTYCYCLE_SASL_PASSWORD(_FILE) "
+            "must be, too"
+        )
+    if bool(settings.tls_cert) != bool(settings.tls_key):
+        raise SettingError("DUTYCYCLE_TLS_CERT and DUTYCYCLE_TLS_KEY go together: one of them is missing")
+    return settings
+
+
+def near_misses(environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Variables that look like a mistyped setting, each with the setting that it resembles."""
+    known = {PREFIX + one.name.upper() for one in fields(Settings)}
+    known |= {name + "_FILE" for name in known}
+    found = []
+    for name in sorted(environ):
+        if name.startswith(PREFIX) and name not in known:
+            close = difflib.get_close_matches(name, known, n=1, cutoff=0.85)
+            found += [(name, match) for match in close]
+    return found

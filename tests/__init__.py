@@ -1,0 +1,1 @@
+"""Dutycycle's tests, one folder for each layer."""

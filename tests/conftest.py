@@ -1,0 +1,3 @@
+"""What every test can use: the real servers as fixtures (see tests/servers)."""
+
+pytest_plugins = ("tests.servers.plugin",)

@@ -1,0 +1,1 @@
+"""The pytest plugin that brings the test servers as fixtures."""

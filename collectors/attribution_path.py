@@ -1,0 +1,180 @@
+"""From a cgroup's path to who it is: a pod's container, another container, a systemd unit, or none of these.
+
+Pure text work. The layouts are those of the kubelet's two drivers and of the runtimes below it:
+
+    cgroupfs  /kubepods[/burstable|/besteffort]/pod<uid>/[<runtime>-]<container id>
+    systemd   …/kubepods[-<qos>]-pod<u_i_d>.slice/<runtime>-<container id>.scope
+    mixed     /system.slice/containerd.service/kubepods-<qos>-pod<u_i_d>.slice:cri-containerd:<container id>
+
+The uid of a static pod is the hash of its manifest (32 hex digits), which is what the kubelet names its
+cgroup by; the API server knows that pod by another uid.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from uuid import NAMESPACE_DNS, uuid5
+
+_POD_UID = r"[0-9a-fA-F]{8}(?:[-_][0-9a-fA-F]{4}){3}[-_][0-9a-fA-F]{12}|[0-9a-fA-F]{32}"
+_POD_DIR = re.compile(rf"pod(?P<uid>{_POD_UID})")
+# A kubelet inside a container (kind) puts its own slices before: kubelet-kubepods-burstable-pod….slice
+_POD_SLICE = re.compile(rf"(?:.+-)?kubepods(?:-(?P<qos>burstable|besteffort))?-pod(?P<uid>{_POD_UID})\.slice")
+_IN_POD = re.compile(r"(?:(?P<runtime>[a-z][\w.-]*)[-_])?(?P<id>[0-9a-f]{32,64})(?:\.scope)?")
+_CONTAINER = re.compile(r"(?:(?P<runtime>[a-z][\w.-]*)-)?(?P<id>[0-9a-f]{64})(?:\.scope)?")
+_UNIT = re.compile(r".+\.(?:service|scope|socket|mount|swap)")
+_DELETED = " (deleted)"
+_RUNTIMES = {"docker": "docker", "libpod": "podman", "libpod-payload": "podman"}
+_STAND_INS = uuid5(NAMESPACE_DNS, "dutycycle.io")
+
+
+class Kind(StrEnum):
+    """What a cgroup belongs to; ``OTHER`` is a group that nobody we know made."""
+
+    POD = "pod"
+    CONTAINER = "container"
+    UNIT = "unit"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CgroupId:
+    """Who a cgroup is.
+
+    ``path``: the cgroup that stands for it, below its hierarchy's root: a container's (or, when the path
+    says no container, the pod's), never one nested inside it. ``pod_uid``: of a pod its uid, of anything
+    else absent. ``container_id``: absent outside containers and for what runs beside them in a pod
+    (conmon). ``qos`` (guaranteed, burstable, besteffort): absent outside pods, and where a cgroup
+    namespace hides it. ``name``: what people call it: a container's short id, a unit, or the path.
+    ``namespace``: who made what is no pod: docker, podman, containerd, crio, systemd or cgroup.
+    """
+
+    kind: Kind
+    path: str
+    name: str
+    pod_uid: str | None = None
+    container_id: str | None = None
+    qos: str | None = None
+    namespace: str | None = None
+
+    def stand_in_uid(self, node: str) -> str:
+        """A uid for what has none: the same for the same thing on the same node, whoever computes it.
+
+        A container's comes from its id, which is the same in every hierarchy and cgroup namespace; that
+        of anything else from its path.
+        """
+        return str(uuid5(_STAND_INS, f"{node}/{self.container_id or self.path}"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One name of a path. ``depth``: how many directories down it ends."""
+
+    name: str
+    depth: int
+
+
+def parse_cgroup_path(path: str) -> CgroupId | None:
+    """Who the cgroup at ``path`` is; None for the root, which is the host, and for what is no path.
+
+    Of nested pods the deepest counts, and of nested containers the deepest, except that inside a pod it
+    is the container that the kubelet made: the one that the pod's status names.
+    """
+    if not path.startswith("/"):
+        return None
+    # A reader in a cgroup namespace of its own sees the others through "..": what is left names them.
+    directories = [name for name in path.removesuffix(_DELETED).split("/") if name not in ("", ".", "..")]
+    if not directories:
+        return None
+    parts = [part for depth, name in enumerate(directories, 1) for part in _split(name, depth)]
+    return (
+        _pod(parts, directories)
+        or _container(parts, directories)
+        or _unit(parts, directories)
+        or _other(directories)
+    )
+
+
+def _split(name: str, depth: int) -> list[_Part]:
+    # runc without the systemd driver takes the kubelet's "slice:runtime:id" as one directory's name.
+    match name.split(":"):
+        case [parent, runtime, container] if parent and container:
+            scope = f"{runtime}-{container}.scope" if runtime else container
+            return [_Part(parent, depth), _Part(scope, depth)]
+    return [_Part(name, depth)]
+
+
+def _join(directories: list[str], depth: int) -> str:
+    return "/" + "/".join(directories[:depth])
+
+
+def _pod(parts: list[_Part], directories: list[str]) -> CgroupId | None:
+    for index in reversed(range(len(parts))):
+        found = _POD_DIR.fullmatch(parts[index].name) or _POD_SLICE.fullmatch(parts[index].name)
+        if found is None:
+            continue
+        inner = parts[index + 1] if index + 1 < len(parts) else None
+        container = _in_pod(inner)
+        deepest = inner if inner and container else parts[index]
+        uid = found["uid"].replace("_", "-")
+        return CgroupId(
+            kind=Kind.POD, path=_join(directories, deepest.depth), name=container[:12] if container else uid,
+            pod_uid=uid, container_id=container, qos=_qos(found, parts[:index]),
+        )  # fmt: skip
+    return None
+
+
+def _in_pod(part: _Part | None) -> str | None:
+    found = _IN_POD.fullmatch(part.name) if part else None
+    if found is None or _is_monitor(found["runtime"]):
+        return None
+    return found["id"]
+
+
+def _qos(found: re.Match[str], above: list[_Part]) -> str | None:
+    if found.re is _POD_SLICE:
+        return found["qos"] or "guaranteed"
+    parent = above[-1].name if above else ""
+    if parent in ("burstable", "besteffort"):
+        return parent
+    return "guaranteed" if parent.endswith("kubepods") else None
+
+
+def _is_monitor(runtime: str | None) -> bool:
+    # conmon watches a container from outside; it is not what the container uses.
+    return runtime is not None and runtime.endswith("conmon")
+
+
+def _container(parts: list[_Part], directories: list[str]) -> CgroupId | None:
+    for index in reversed(range(len(parts))):
+        found = _CONTAINER.fullmatch(parts[index].name)
+        if found is None or _is_monitor(found["runtime"]):
+            continue
+        runtime = found["runtime"] or (parts[index - 1].name if index else "")
+        maker = "crio" if runtime == "crio" else _RUNTIMES.get(runtime, "containerd")
+        return _made_by(maker, found["id"], _join(directories, parts[index].depth))
+    if len(directories) > 1 and directories[0] == "default":  # containerd's namespace: ids of any form
+        return _made_by("containerd", directories[1], _join(directories, 2))
+    return None
+
+
+def _made_by(maker: str, container_id: str, path: str) -> CgroupId:
+    return CgroupId(
+        kind=Kind.CONTAINER, path=path, name=container_id[:12], container_id=container_id, namespace=maker
+    )
+
+
+def _unit(parts: list[_Part], directories: list[str]) -> CgroupId | None:
+    # What a service makes below itself (Delegate=yes) is the service's own affair.
+    units = [part for part in parts if _UNIT.fullmatch(part.name)]
+    if not units and parts[-1].name.endswith(".slice"):
+        units = parts
+    if not units:
+        return None
+    last = units[-1]
+    path = _join(directories, last.depth)
+    return CgroupId(kind=Kind.UNIT, path=path, name=last.name, namespace="systemd")
+
+
+def _other(directories: list[str]) -> CgroupId:
+    path = _join(directories, len(directories))
+    return CgroupId(kind=Kind.OTHER, path=path, name=path, namespace="cgroup")

@@ -1,0 +1,127 @@
+"""Level, slope and forecast of many series at once, learned tick by tick.
+
+``TrendBank`` holds one column per series and does for all of them together what
+``river.time_series.HoltWinters(alpha, beta)`` does for one; on regular ticks the numbers are the same.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from streams.operators.bank_state import Floats, Ints, check_version, pack, unpack
+from streams.operators.trend_config import TrendConfig
+from streams.operators.trend_exhaust import Climb
+from streams.operators.trend_forecast import TrendForecast
+from streams.operators.trend_holt import Holt
+from streams.operators.trend_horizon import Horizon
+
+SNAPSHOT_VERSION = 1
+TOO_LARGE = 1e30
+"""No real measurement is this large, and its square still fits: larger values count as absent."""
+
+
+class TrendBank:
+    """The trends of n series. Feed it every tick with ``update``, ask it with ``forecast``."""
+
+    def __init__(self, config: TrendConfig | None = None, n: int = 0) -> None:
+        self._config = config or TrendConfig()
+        self._last_ms = -1
+        self._holt = Holt(self._config, n)
+        self._climb = Climb(n)
+        self._horizons = [Horizon(horizon_s, n) for horizon_s in self._config.horizons_s]
+
+    @property
+    def n(self) -> int:
+        """How many columns there are."""
+        return self._holt.n
+
+    def resize(self, keep: Ints, n: int) -> None:
+        """From now on there are ``n`` columns: column j goes on from old column ``keep[j]``, -1 is new."""
+        if keep.shape != (n,):
+            raise ValueError(f"keep has shape {keep.shape}, expected ({n},)")
+        self._holt.resize(keep)
+        self._climb.resize(keep)
+        for horizon in self._horizons:
+            horizon.resize(keep)
+
+    def update(self, ts_ms: int, values: Floats) -> None:
+        """Take the tick at ``ts_ms`` (later than the last). ``values`` has shape (n,); NaN is absent."""
+        if values.shape != (self.n,):
+            raise ValueError(f"values have shape {values.shape}, the bank has {self.n} columns: resize first")
+        if ts_ms <= self._last_ms:
+            raise ValueError(f"tick at {ts_ms} ms is not later than {self._last_ms} ms")
+        present = np.abs(values) < TOO_LARGE
+        if not present.all():
+            values = np.where(present, values, np.nan)
+        for horizon in self._horizons:
+            if ts_ms >= horizon.next_ms:
+                horizon.check(ts_ms, self._config.interval_ms, values, present)
+        self._holt.update(ts_ms, self._last_ms, values, present)
+        self._last_ms = ts_ms
+        for horizon in self._horizons:
+            if ts_ms >= horizon.next_ms:
+                horizon.issue(ts_ms, self._holt)
+        self._climb.update(ts_ms, self._holt.level, present)
+
+    def forecast(
+        self,
+        columns: Ints | None = None,
+        *,
+        lower: Floats | None = None,
+        upper: Floats | None = None,
+        capacity: Floats | None = None,
+    ) -> TrendForecast:
+        """The trends of ``columns`` (all by default) as of the last tick.
+
+        ``lower``, ``upper`` and ``capacity`` align with ``columns``; NaN is no bound. Forecasts are kept
+        within the bounds; ``capacity`` says where a climbing series runs out. A series seen fewer than
+        two times, or not for ``reset_ms``, has NaN everywhere.
+        """
+        chosen = np.arange(self.n) if columns is None else np.asarray(columns, np.int64)
+        steps = [horizon.forecast(self._last_ms, self._holt, chosen) for horizon in self._horizons]
+        value, p05, p95 = (
+            np.array(part).reshape(len(steps), chosen.size) for part in zip(*steps, strict=True)
+        )
+        known = self._holt.known(self._last_ms)[chosen]
+        nothing = np.full(chosen.size, np.nan)
+        bounds = (nothing if lower is None else lower, nothing if upper is None else upper)
+        return TrendForecast(
+            horizons_s=self._config.horizons_s,
+            level=np.where(known, _within(self._holt.level[chosen], *bounds), np.nan),
+            slope_per_s=np.where(known, self._holt.slope[chosen], np.nan),
+            value=_within(value, *bounds),
+            p05=_within(p05, *bounds),
+            p95=_within(p95, *bounds),
+            exhausts_in_s=nothing if capacity is None else self._climb.exhausts_in_s(chosen, capacity),
+        )
+
+    def snapshot(self) -> dict[str, Any]:
+        """Plain data from which ``restore`` goes on bit for bit."""
+        return {
+            "v": SNAPSHOT_VERSION,
+            "n": self.n,
+            "last_ms": self._last_ms,
+            "holt": pack(self._holt.state),
+            "climb": self._climb.snapshot(),
+            "horizons": [horizon.snapshot() for horizon in self._horizons],
+        }
+
+    @classmethod
+    def restore(cls, config: TrendConfig | None, snapshot: dict[str, Any]) -> "TrendBank":
+        """The bank that wrote ``snapshot``. Raises ``ValueError`` for one of another version or shape."""
+        check_version(snapshot, SNAPSHOT_VERSION, "trends")
+        bank = cls(config, snapshot["n"])
+        bank._last_ms = snapshot["last_ms"]
+        bank._holt.state[...] = unpack(snapshot["holt"], "f8", bank._holt.state.shape)
+        bank._holt.settle(bank._last_ms)
+        bank._climb.restore(snapshot["climb"])
+        for horizon, plain in zip(bank._horizons, snapshot["horizons"], strict=True):
+            horizon.restore(plain)
+        return bank
+
+
+def _within(values: Floats, lower: Floats, upper: Floats) -> Floats:
+    """``values`` clipped to the bounds; a NaN bound does not bind, a NaN value stays NaN."""
+    floor = np.where(np.isnan(lower), -np.inf, lower)
+    ceiling = np.where(np.isnan(upper), np.inf, upper)
+    return np.minimum(np.maximum(values, floor), ceiling)

@@ -40,9 +40,13 @@ _encoder: Callable[[Any], Encoder] = cache(encoder_of)
 def encode(record: Any) -> bytes:
     """A record as JSON bytes, fields in the order of its dataclass, absent ones left out.
 
-    Raises ``ValueError`` naming the field that holds NaN or an infinity, which JSON cannot carry.
+    Raises ``ValueError`` naming the field that holds NaN or an infinity, or the record that holds another
+    thing that JSON cannot carry, such as a string that is no Unicode.
     """
-    return orjson.dumps(_encoder(type(record))(record))
+    try:
+        return orjson.dumps(_encoder(type(record))(record))
+    except TypeError as error:
+        raise ValueError(f"{type(record).__name__}: {error}") from error
 
 
 def to_plain(record: Any) -> Any:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 import orjson
 import zstandard
@@ -24,11 +24,17 @@ _DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError)
 LONGEST_LINE = 64 * 1024 * 1024
 
 
+class _Lines(Protocol):
+    """What all ways of opening a file have in common."""
+
+    def readline(self, size: int, /) -> bytes: ...
+
+
 class TraceError(DutycycleError):
-    """A trace that cannot be read on: ``file:line: reason``."""
+    """A trace that cannot be read on: ``file:line: reason``; line 0 when it cannot even be opened."""
 
     def __init__(self, name: str, line: int, reason: str) -> None:
-        super().__init__(f"{name}:{line}: {reason}")
+        super().__init__(f"{name}:{line}: {reason}" if line else f"{name}: {reason}")
         self.name = name
         self.line = line
         self.reason = reason
@@ -64,8 +70,13 @@ def _dumps(envelope: dict[str, Any]) -> bytes:
     try:
         return orjson.dumps(envelope)
     except TypeError:  # bytes that are no UTF-8: shown as kcat does, with the replacement character
-        payload = envelope["payload"].encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-        return orjson.dumps(envelope | {"payload": payload})
+        return orjson.dumps({name: _shown(value) for name, value in envelope.items()})
+
+
+def _shown(value: Any) -> Any:
+    if type(value) is not str:
+        return value
+    return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def decode_line(line: bytes) -> TraceRecord:
@@ -83,7 +94,7 @@ def decode_line(line: bytes) -> TraceRecord:
     return TraceRecord(
         topic=_typed(envelope, "topic", str),
         key=None if envelope["key"] is None else _typed(envelope, "key", str),
-        payload=payload.encode() if type(payload) is str else _object(payload),
+        payload=_payload(payload),
         partition=_typed(envelope, "partition", int, 0),
         offset=_typed(envelope, "offset", int, None),
         ts_ms=_typed(envelope, "ts", int, None),
@@ -91,14 +102,22 @@ def decode_line(line: bytes) -> TraceRecord:
 
 
 def _typed(envelope: dict[str, Any], name: str, kind: type, default: Any = "") -> Any:
-    value = envelope.get(name, default)
-    if value is not default and type(value) is not kind:
+    value = envelope.get(name)
+    if value is None and default != "":
+        return default
+    if type(value) is not kind:
         raise ValueError(f"{name}: {value!r:.60} is no {'string' if kind is str else 'integer'}")
     return value
 
 
-def _object(payload: Any) -> bytes | None:
-    return None if payload is None else orjson.dumps(payload)
+def _payload(payload: Any) -> bytes | None:
+    if payload is None:
+        return None
+    if type(payload) is str:
+        return payload.encode()
+    if type(payload) is dict:
+        return orjson.dumps(payload)
+    raise ValueError(f"payload: {payload!r:.60} is neither a string nor an object")
 
 
 def read_trace(path: str) -> Iterator[TraceRecord]:
@@ -106,19 +125,20 @@ def read_trace(path: str) -> Iterator[TraceRecord]:
     number = 0
     try:
         with _open_read(path) as stream:
+            number = 1
             for line in _lines(stream):
-                number += 1
                 if line.strip():
                     yield decode_line(line)
+                number += 1
+    except _DAMAGE as error:  # before OSError, of which BadGzipFile is one
+        raise TraceError(path, number, f"the compressed stream is damaged or cut off: {error}") from error
     except OSError as error:
         raise TraceError(path, number, error.strerror or str(error)) from error
-    except _DAMAGE as error:
-        raise TraceError(path, number + 1, f"the compressed stream is damaged or cut off: {error}") from error
     except ValueError as error:
         raise TraceError(path, number, str(error)) from error
 
 
-def _lines(stream: IO[bytes]) -> Iterator[bytes]:
+def _lines(stream: _Lines) -> Iterator[bytes]:
     while line := stream.readline(LONGEST_LINE):
         if len(line) == LONGEST_LINE:
             raise ValueError(f"a line of over {LONGEST_LINE} bytes")
@@ -126,12 +146,13 @@ def _lines(stream: IO[bytes]) -> Iterator[bytes]:
 
 
 @contextmanager
-def _open_read(path: str) -> Iterator[IO[bytes]]:
+def _open_read(path: str) -> Iterator[_Lines]:
     if path == "-":
         yield sys.stdin.buffer
     elif path.endswith(".gz"):
+        # Not wrapped in another buffer: filling that one would lose what was read before the damage.
         with gzip.open(path, "rb") as stream:
-            yield io.BufferedReader(stream)
+            yield stream
     elif path.endswith(".zst"):
         with Path(path).open("rb") as raw:
             yield io.BufferedReader(ZstdReader(raw))
@@ -163,7 +184,7 @@ class TraceWriter:
         if self.path.endswith(".gz"):
             return gzip.GzipFile(filename="", mode="wb", fileobj=self._raw, compresslevel=6, mtime=0)
         if self.path.endswith(".zst"):
-            return zstandard.ZstdCompressor(level=6).stream_writer(self._raw)
+            return zstandard.ZstdCompressor(level=6, write_checksum=True).stream_writer(self._raw)
         return self._raw
 
     def write(self, record: TraceRecord) -> None:

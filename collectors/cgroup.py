@@ -1,0 +1,122 @@
+"""The cgroup collector: at every tick the host, and each pod's containers, from the kernel's own counters."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from collectors.attribution import INCLUDED
+from collectors.attribution_path import CgroupId, Kind
+from collectors.base import Outgoing, Tick
+from collectors.cgroup_file import FilePool
+from collectors.cgroup_meter import ContainerMeter
+from collectors.cgroup_mounts import Hierarchy, find_hierarchies
+from collectors.cgroup_network import PodNetworks
+from collectors.cgroup_rates import whole
+from collectors.cgroup_stand_in import StandIns, label
+from collectors.cgroup_tree import CgroupTree, Group
+from collectors.host import HostReader
+from wire.codec import encode
+from wire.events import NOT_MEASURED, Telemetry
+from wire.samples import CgroupSample, Container, PodCgroup
+
+TOPIC = "cgroup-samples"
+_NETWORKED = frozenset({Kind.POD, Kind.CONTAINER})
+
+
+class CgroupCollector:
+    """Measures a host and what runs on it, without asking any daemon.
+
+    ``containers``: "pods", "containers" or "all" (the setting of that name). What is no pod gets a uid of
+    its own and a record on ``pods``, withdrawn ``retire_s`` seconds after it is gone.
+    """
+
+    name = "cgroup"
+
+    def __init__(
+        self,
+        *,
+        telemetry: Telemetry,
+        host_root: str = "/",
+        containers: str = "pods",
+        retire_s: float = 600.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._telemetry = telemetry
+        self._clock = clock
+        self._host = HostReader(host_root, clock=clock)
+        hierarchies = find_hierarchies(host_root)
+        self._tree = CgroupTree(hierarchies, INCLUDED[containers])
+        self._networks = PodNetworks(host_root)
+        self._stand_ins = StandIns(retire_s)
+        self._pool = FilePool()
+        self._meters: dict[tuple[str, str], ContainerMeter] = {}
+        self._say_what_lacks(hierarchies)
+
+    def collect(self, tick: Tick) -> Sequence[Outgoing]:
+        """One sample, preceded by what is new about stand-ins. Raises ``OSError`` as ``CgroupTree`` does."""
+        host = self._host.read()
+        measured = list(self._measure(self._tree.groups()))
+        if self._tree.left_out:
+            detail = f"{self._tree.left_out} cgroups are more than a record carries"
+            self._telemetry.emit(NOT_MEASURED, detail, what="cgroups", reason="too_many")
+        uids = [_uid(group.id, tick.node) for group, _ in measured]
+        self._forget({group.key for group, _ in measured}, uids)
+        stand_ins = {
+            uid: group.id for uid, (group, _) in zip(uids, measured, strict=True) if not group.id.pod_uid
+        }
+        sample = CgroupSample(
+            node=tick.node, collector=tick.collector, seq=tick.seq, ts_ms=tick.ts_ms,
+            interval_ms=tick.interval_ms, host=host, pods=tuple(self._pods(uids, measured)),
+        )  # fmt: skip
+        outgoing = Outgoing(topic=TOPIC, key=tick.node, payload=encode(sample), ts_ms=tick.ts_ms)
+        return [*self._stand_ins.update(stand_ins, tick), outgoing]
+
+    def close(self) -> None:
+        """Close every file that is held open."""
+        self._forget(set(), [])
+
+    def _measure(self, groups: list[Group]) -> Iterator[tuple[Group, Container]]:
+        for group in groups:
+            meter = self._meters.get(group.key)
+            if meter is None or meter.places != group.places:
+                if meter is not None:
+                    meter.close()
+                container_id = label(group.id.container_id or group.id.name)
+                meter = ContainerMeter(group, self._pool, container_id, clock=self._clock)
+                self._meters[group.key] = meter
+            if (container := meter.measure(self._host.disks)) is not None:
+                yield group, container
+
+    def _pods(self, uids: list[str], measured: list[tuple[Group, Container]]) -> Iterator[PodCgroup]:
+        pods: dict[str, list[tuple[Group, Container]]] = {}
+        for uid, one in zip(uids, measured, strict=True):
+            pods.setdefault(uid, []).append(one)
+        host_namespace = self._networks.host_namespace()
+        for uid, members in pods.items():
+            folders: list[str] = []
+            if members[0][0].id.kind in _NETWORKED:
+                folders = [folder for group, _ in members for folder in group.folders]
+            rx, tx = self._networks.rates(uid, folders, host_namespace, self._clock())
+            yield PodCgroup(
+                uid=uid, qos=members[0][0].id.qos, net_rx_bytes_per_s=whole(rx),
+                net_tx_bytes_per_s=whole(tx), containers=tuple(container for _, container in members),
+            )  # fmt: skip
+
+    def _forget(self, keys: set[tuple[str, str]], uids: list[str]) -> None:
+        for key in self._meters.keys() - keys:
+            self._meters.pop(key).close()
+        self._networks.forget_all_but(uids)
+
+    def _say_what_lacks(self, hierarchies: Sequence[Hierarchy]) -> None:
+        controllers = {one for each in hierarchies for one in each.controllers}
+        if not hierarchies:
+            detail = "nothing is mounted at the host root's sys/fs/cgroup: the host alone is measured"
+            self._telemetry.emit(NOT_MEASURED, detail, what="cgroups", reason="not_mounted")
+            return
+        for what, by in (("memory", {"memory"}), ("io", {"io", "blkio"})):
+            if not by & controllers:
+                detail = "its cgroup controller is off on this host"
+                self._telemetry.emit(NOT_MEASURED, detail, what=what, reason="controller_off")
+
+
+def _uid(who: CgroupId, node: str) -> str:
+    return who.pod_uid or who.stand_in_uid(node)

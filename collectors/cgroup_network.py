@@ -1,0 +1,81 @@
+"""A pod's network: the counters of its network namespace, seen through one of its processes."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from collectors.cgroup_rates import PairRate
+from collectors.cgroup_tree import first_pid
+from collectors.host_net import interface_bytes
+
+NoRates = tuple[None, None]
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What is known of one pod: the process looked through, its namespace, the counters there."""
+
+    pid: int = 0
+    namespace: str | None = None
+    rate: PairRate = field(default_factory=PairRate)
+
+
+class PodNetworks:
+    """Receive and transmit rates of pods.
+
+    A pod on the host's network has none of its own: its counters would be the node's. Nor has one whose
+    namespace cannot be read (which takes root), for it may be on the host's.
+    """
+
+    def __init__(self, host_root: str) -> None:
+        self._proc = Path(host_root) / "proc"
+        self._seen: dict[str, _Seen] = {}
+
+    def rates(
+        self, uid: str, folders: Iterable[str], host: str | None, now: float
+    ) -> tuple[float, float] | NoRates:
+        """Bytes per second received and sent by pod ``uid``, whose cgroups are ``folders``.
+
+        ``host``: the host's namespace, from ``host_namespace``; ``now``: monotonic seconds.
+        """
+        pid = next((pid for folder in folders if (pid := first_pid(folder))), None)
+        if pid is None or host is None:
+            self._seen.pop(uid, None)
+            return None, None
+        seen = self._seen.setdefault(uid, _Seen())
+        if pid != seen.pid:
+            self._enter(seen, pid)
+        if seen.namespace is None or seen.namespace == host:
+            return None, None
+        return seen.rate.per_s(self._counters(pid), now)
+
+    def host_namespace(self) -> str | None:
+        """The host's network namespace, pid 1's; None when it may not be read."""
+        return self._namespace(1)
+
+    def forget_all_but(self, uids: Iterable[str]) -> None:
+        """Drop what is known of pods that are gone."""
+        kept = set(uids)
+        for uid in self._seen.keys() - kept:
+            del self._seen[uid]
+
+    def _enter(self, seen: _Seen, pid: int) -> None:
+        seen.pid = pid
+        if (namespace := self._namespace(pid)) != seen.namespace:
+            seen.namespace, seen.rate = namespace, PairRate()
+
+    def _namespace(self, pid: int) -> str | None:
+        try:
+            return str((self._proc / f"{pid}/ns/net").readlink())
+        except OSError:
+            return None
+
+    def _counters(self, pid: int) -> dict[str, tuple[int, int]]:
+        # Opened each time: an open file would keep the namespace alive after its pod is gone.
+        try:
+            text = (self._proc / f"{pid}/net/dev").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return {}
+        found = interface_bytes(text)
+        found.pop("lo", None)
+        return found

@@ -1,0 +1,75 @@
+"""From counters that only grow to rates, over the time that really passed."""
+
+
+class Rate:
+    """The rate of one counter. The first reading, and one below the last (a reset, a wrap), have none."""
+
+    __slots__ = ("_at", "_last")
+
+    def __init__(self) -> None:
+        self._last: int | None = None
+        self._at = 0.0
+
+    def per_s(self, value: int | None, now: float) -> float | None:
+        """Growth per second since the last reading; ``now`` in seconds of a clock that never steps back."""
+        last, passed = self._last, now - self._at
+        self._last, self._at = value, now
+        if value is None or last is None or value < last or passed <= 0:
+            return None
+        return (value - last) / passed
+
+
+class Share:
+    """How much of one counter's growth another one's is, in percent (0-100)."""
+
+    __slots__ = ("_last",)
+
+    def __init__(self) -> None:
+        self._last: tuple[int, int] | None = None
+
+    def pct(self, part: int | None, whole: int | None) -> float | None:
+        """Absent at first and after a reset; 0 where the whole did not grow, for then no part of it did."""
+        last = self._last
+        self._last = now = (part, whole) if part is not None and whole is not None else None
+        if now is None or last is None or now[0] < last[0] or now[1] < last[1]:
+            return None
+        grown = now[1] - last[1]
+        return min(100.0, 100 * (now[0] - last[0]) / grown) if grown else 0.0
+
+
+class PairRate:
+    """The rates of two counters (in and out), summed over devices that come and go.
+
+    Only devices of both readings count: one that just appeared brings its history along.
+    """
+
+    __slots__ = ("_at", "_last")
+
+    def __init__(self) -> None:
+        self._last: dict[str, tuple[int, int]] = {}
+        self._at = 0.0
+
+    def per_s(
+        self, devices: dict[str, tuple[int, int]], now: float
+    ) -> tuple[float, float] | tuple[None, None]:
+        """Both rates, or neither: at first, after a reset of any device, and where there is none."""
+        last, passed = self._last, now - self._at
+        self._last, self._at = devices, now
+        grown = [
+            (now_in - last[name][0], now_out - last[name][1])
+            for name, (now_in, now_out) in devices.items()
+            if name in last
+        ]
+        if not grown or passed <= 0 or min(map(min, grown)) < 0:
+            return None, None
+        return sum(one[0] for one in grown) / passed, sum(one[1] for one in grown) / passed
+
+
+def whole(value: float | None) -> int | None:
+    """A rate of bytes without its fraction, which means nothing."""
+    return None if value is None else round(value)
+
+
+def percent(value: float | None) -> float | None:
+    """A percentage to a thousandth: finer than any counter behind it."""
+    return None if value is None else round(value, 3)

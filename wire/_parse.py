@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from math import inf
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -74,10 +75,10 @@ def size(low: int) -> Parser:
 
     def parse(value: str) -> int:
         match = _SIZE.fullmatch(value.strip())
-        found = int(float(match[1]) * _SIZES[match[2].upper()]) if match else -1
-        if found < low:
+        found = float(match[1]) * _SIZES[match[2].upper()] if match else -1
+        if not low <= found < inf:
             raise ValueError(f"expected a size such as 64MB, at least {low} bytes")
-        return found
+        return int(found)
 
     return parse
 
@@ -130,7 +131,7 @@ def _is_host_port(value: str) -> bool:
 def http_url(value: str) -> str:
     """An ``http://`` or ``https://`` URL."""
     parts = urlsplit(value)
-    if parts.scheme not in ("http", "https") or not parts.netloc:
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
         raise ValueError("expected a URL such as http://prometheus:9090")
     return value.rstrip("/")
 

@@ -6,6 +6,7 @@ condition (``raise_condition``, ``clear_condition``) is said once when it begins
 """
 
 import logging
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -60,7 +61,7 @@ class Telemetry:
     """Counts and logs events of one component.
 
     ``counts`` maps (event name, label values) to how often it happened. Safe to call from several
-    threads: each update is one dictionary operation.
+    threads.
     """
 
     def __init__(
@@ -72,24 +73,29 @@ class Telemetry:
         self._quiet_s = quiet_s
         self._clock = clock
         self._said: dict[tuple[str, tuple[str, ...]], tuple[float, int]] = {}
+        self._lock = threading.Lock()
 
     def emit(self, event: Event, detail: str = "", *, count: int = 1, **labels: str) -> None:
         """Count ``event`` and log it unless it was logged a moment ago. ``labels`` are the event's own."""
         key = (event.name, tuple(labels[name] for name in event.labels))
-        self.counts[key] += count
         now = self._clock()
-        said_at, said_count = self._said.get(key, (float("-inf"), 0))
-        if now - said_at < self._quiet_s:
-            return
-        self._said[key] = (now, self.counts[key])
-        self._write(event, key[1], detail, self.counts[key] - said_count)
+        with self._lock:
+            self.counts[key] += count
+            said_at, said_count = self._said.get(key, (float("-inf"), 0))
+            if now - said_at < self._quiet_s:
+                return
+            self._said[key] = (now, self.counts[key])
+            unsaid = self.counts[key] - said_count
+        self._write(event, key[1], detail, unsaid)
 
     def raise_condition(self, event: Event, name: str, detail: str) -> None:
         """Say once that a lasting condition began; the same condition again says nothing."""
-        if (event.name, name) not in self.conditions:
-            self.counts[event.name, (name,)] += 1
+        with self._lock:
+            new = (event.name, name) not in self.conditions
+            self.conditions[event.name, name] = detail
+            self.counts[event.name, (name,)] += new
+        if new:
             self._log.log(event.level, "%s %s: %s", event.name, name, detail)
-        self.conditions[event.name, name] = detail
 
     def clear_condition(self, event: Event, name: str, detail: str = "over") -> None:
         """Say that a condition ended, if it had begun."""
@@ -98,7 +104,8 @@ class Telemetry:
 
     def count(self, event: Event) -> int:
         """How often ``event`` happened, over all labels."""
-        return sum(number for (name, _), number in self.counts.items() if name == event.name)
+        with self._lock:
+            return sum(number for (name, _), number in self.counts.items() if name == event.name)
 
     def _write(self, event: Event, labels: tuple[str, ...], detail: str, times: int) -> None:
         parts = [event.name, *(f"{k}={v}" for k, v in zip(event.labels, labels, strict=True))]

@@ -16,10 +16,12 @@ from wire._parse import Parser
 from wire.errors import SettingError
 
 PREFIX = "DUTYCYCLE_"
+_FOR_TESTS = "DUTYCYCLE_TEST_"
 
 
 def _setting(default: Any, parse: Parser, help_text: str, *, secret: bool = False) -> Any:
-    return field(default=default, metadata={"parse": parse, "help": help_text, "secret": secret})
+    metadata = {"parse": parse, "help": help_text, "secret": secret}
+    return field(default=default, repr=not secret, metadata=metadata)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +55,10 @@ class Settings:
         "which cgroups to report: Kubernetes pods, also other containers, or systemd units and slices too",
     )
     prometheus: str | None = _setting(
-        None, _parse.http_url, "a Prometheus that scrapes dcgm-exporter and cAdvisor; read instead of NVML"
+        None,
+        _parse.http_url,
+        "a Prometheus that scrapes dcgm-exporter and cAdvisor; read instead of NVML",
+        secret=True,
     )
     kubernetes: str = _setting(
         "auto", _parse.choice("auto", "on", "off"), "talk to the API server; auto: where there is one"
@@ -96,7 +101,8 @@ class Settings:
 def load(environ: Mapping[str, str], flags: Mapping[str, str] | None = None) -> Settings:
     """Settings from flags (by field name) over environment variables over defaults.
 
-    Raises ``SettingError`` that names the flag or variable, its value, and what would be right.
+    Raises ``SettingError`` that names the flag or variable, its value (unless that may hold a password),
+    and what would be right.
     """
     given = flags or {}
     values = {}
@@ -104,12 +110,13 @@ def load(environ: Mapping[str, str], flags: Mapping[str, str] | None = None) -> 
         source, text = _source(one.name, environ, given)
         if text is None:
             continue
-        shown = "…" if one.metadata["secret"] else repr(text)
+        shown = "…" if one.metadata["secret"] or "@" in text else repr(text)
         try:
             values[one.name] = one.metadata["parse"](text)
         except ValueError as error:
             raise SettingError(f"{source}={shown}: {error}") from error
-    values.setdefault("node", _host_name())
+    if "node" not in values:
+        values["node"] = _host_name()
     return _checked(Settings(**values))
 
 
@@ -151,7 +158,7 @@ def near_misses(environ: Mapping[str, str]) -> list[tuple[str, str]]:
     known |= {name + "_FILE" for name in known}
     found = []
     for name in sorted(environ):
-        if name.startswith(PREFIX) and name not in known:
+        if name.startswith(PREFIX) and not name.startswith(_FOR_TESTS) and name not in known:
             close = difflib.get_close_matches(name, known, n=1, cutoff=0.85)
             found += [(name, match) for match in close]
     return found

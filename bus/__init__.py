@@ -1,1 +1,1 @@
-"""The border to Kafka: clients, topics, the embedded broker, and the Faust app that streams and sinks share."""
+"""The border to Kafka: clients, topics, the embedded broker, and the Faust app of streams and sinks."""

@@ -1,0 +1,22 @@
+"""The embedded broker, for tests that need a broker's protocol and not the real Kafka."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from bus.embedded import EmbeddedBroker
+from wire import settings as settings_module
+from wire.settings import Settings
+
+
+@pytest.fixture
+def broker() -> Iterator[EmbeddedBroker]:
+    """An embedded broker with a topic ``dutycycle.pods`` of three partitions."""
+    with EmbeddedBroker({"dutycycle.pods": 3}) as running:
+        yield running
+
+
+@pytest.fixture
+def settings(broker: EmbeddedBroker) -> Settings:
+    """Settings that lead to ``broker``."""
+    return settings_module.load({"DUTYCYCLE_BROKER": broker.url, "DUTYCYCLE_NODE": "a"})

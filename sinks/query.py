@@ -1,0 +1,32 @@
+"""Reads peak records back, also while a sink writes: what ``dutycycle peaks`` and other tools use."""
+
+from sinks.records_read import select_records
+from sinks.records_rows import JOB_TABLE, POD_TABLE
+from wire.codec import decode
+from wire.derived import JobPeaks, PodPeaks
+
+
+def pod_peaks(url: str, namespace: str | None = None, job: str | None = None) -> list[PodPeaks]:
+    """Every pod's record, sorted by namespace, job, name, uid; ``job`` is a job's name or uid.
+
+    Raises ``DutycycleError`` when the database is not there, is not ours, or cannot be read.
+    """
+    found = [
+        decode(PodPeaks, text.encode(), "pod-peaks")
+        for text in select_records(url, POD_TABLE, namespace, job)
+    ]
+    return sorted(found, key=_pod_order)
+
+
+def job_peaks(url: str, namespace: str | None = None, job: str | None = None) -> list[JobPeaks]:
+    """Every job's record, sorted by namespace, name, uid; ``job`` is a job's name or uid."""
+    found = [
+        decode(JobPeaks, text.encode(), "job-peaks")
+        for text in select_records(url, JOB_TABLE, namespace, job)
+    ]
+    return sorted(found, key=lambda record: (record.namespace or "", record.job.name, record.job.uid))
+
+
+def _pod_order(record: PodPeaks) -> tuple[str, str, str, str]:
+    pod = record.pod
+    return pod.namespace or "", pod.job.name if pod.job else "", pod.name, pod.uid

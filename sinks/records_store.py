@@ -1,0 +1,158 @@
+"""The database of peak records: opened and checked, written in transactions, errors made plain.
+
+The border to SQLAlchemy: what leaves here is ``RecordsRefusedError`` (at start), ``RecordsAwayError``
+(try again later) or a list of rows that no later try could write. No message holds a password.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, exc, text, tuple_
+from sqlalchemy.dialects import postgresql, sqlite
+
+from sinks.records_rows import KEYS, RANKS, Row
+from sinks.records_schema import TABLES, prepare
+from sinks.records_url import parse_records_url, redacted, shown, sqlite_path
+from wire.errors import DutycycleError
+
+_BUSY_MS = 5_000
+_POSTGRESQL_OPTIONS = {
+    "application_name": "dutycycle",
+    "connect_timeout": "5",
+    # Without these a server that vanished is noticed only after the kernel's quarter of an hour.
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "20000",
+}
+_POSTGRESQL_LIMITS = "SET LOCAL lock_timeout = '10s'; SET LOCAL statement_timeout = '30s'"
+# What a later try cannot mend: the value itself is the trouble. All else may pass, a full disk too.
+_PERMANENT = (exc.DataError, exc.IntegrityError)
+
+
+class RecordsRefusedError(DutycycleError):
+    """The database cannot be used at all; said at start."""
+
+
+class RecordsAwayError(DutycycleError):
+    """The database cannot be written at the moment; the batch is to be put again."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedRow:
+    """A row that the database can never take, and why."""
+
+    row: Row
+    reason: str
+
+
+class RecordsStore:
+    """A database of peak records. Used by one thread at a time; ``close`` it."""
+
+    def __init__(self, url: str) -> None:
+        self.url = parse_records_url(url)
+        self.name = shown(self.url)
+        self._engine = make_engine(self.url)
+        self._upserts = {name: _upsert(name, self._engine) for name in TABLES}
+
+    def open(self) -> None:
+        """Make the schema where there is none. Raises ``RecordsRefusedError`` with the fix."""
+        try:
+            _make_folder(self.url)
+            with self._begin() as connection:
+                prepare(connection)
+        except (DutycycleError, exc.SQLAlchemyError, OSError) as error:
+            self.close()
+            reason = reason_of(error, self.url)
+            fix = "make it writable" if sqlite_path(self.url) else "check that it runs and lets us write"
+            raise RecordsRefusedError(
+                f"cannot keep peak records in {self.name}: {reason}; {fix}, or change DUTYCYCLE_RECORDS"
+            ) from None  # the cause's own text may hold the password
+
+    def put(self, rows: Sequence[Row]) -> list[RefusedRow]:
+        """Write rows of different keys in one transaction, each unless a newer one is there.
+
+        Returns the rows that can never be written. Raises ``RecordsAwayError``: then put the same rows again.
+        """
+        try:
+            self._write(rows)
+        except (*_PERMANENT, OverflowError, UnicodeError) as error:
+            if len(rows) == 1:
+                return [RefusedRow(rows[0], reason_of(error, self.url))]
+            half = len(rows) // 2  # upserts repeat without harm, so halves may be written on their own
+            return self.put(rows[:half]) + self.put(rows[half:])
+        except (exc.SQLAlchemyError, OSError) as error:
+            raise RecordsAwayError(f"{self.name}: {reason_of(error, self.url)}") from None
+        return []
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._engine.dispose()
+
+    def _write(self, rows: Sequence[Row]) -> None:
+        with self._begin() as connection:
+            for name, statement in self._upserts.items():
+                if values := [row.values for row in rows if row.table == name]:
+                    connection.execute(statement, values)
+
+    @contextmanager
+    def _begin(self) -> Iterator[Connection]:
+        with self._engine.begin() as connection:
+            if connection.dialect.name == "postgresql":
+                # Local to the transaction, so that a pooler between us hands nothing on to others.
+                connection.execute(text(_POSTGRESQL_LIMITS))
+            yield connection
+
+
+def make_engine(url: URL, *, writing: bool = True) -> Engine:
+    """An engine with one connection; SQLite lets readers and a writer work at once."""
+    if sqlite_path(url) is None:
+        return create_engine(url, pool_size=1, max_overflow=0, connect_args=_options(url))
+    engine = create_engine(url, pool_size=1, max_overflow=0)
+    if writing:
+        event.listen(engine, "connect", _set_up_sqlite)
+        event.listen(engine, "begin", _begin_immediate)
+    return engine
+
+
+def _options(url: URL) -> dict[str, str]:
+    return {name: value for name, value in _POSTGRESQL_OPTIONS.items() if name not in url.query}
+
+
+def _set_up_sqlite(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None  # or the driver begins transactions of its own, too late
+    cursor = connection.cursor()
+    cursor.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
+    cursor.execute("PRAGMA journal_mode = WAL")
+    # FULL: Kafka's offsets are committed after our write, so a power cut must not undo it.
+    cursor.execute("PRAGMA synchronous = FULL")
+    cursor.close()
+
+
+def _begin_immediate(connection: Connection) -> None:
+    # A transaction that reads first and writes then can fail at once when another one writes in between.
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _make_folder(url: URL) -> None:
+    if path := sqlite_path(url):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def _upsert(name: str, engine: Engine) -> Any:
+    table, key = TABLES[name], KEYS[name]
+    dialect = postgresql if engine.dialect.name == "postgresql" else sqlite
+    statement = dialect.insert(table)
+    new = statement.excluded
+    newer = tuple_(*(new[column] for column in RANKS[name])) >= tuple_(*(table.c[c] for c in RANKS[name]))
+    changed = {column.name: new[column.name] for column in table.c if column.name != key}
+    return statement.on_conflict_do_update(index_elements=[key], set_=changed, where=newer)
+
+
+def reason_of(error: BaseException, url: URL) -> str:
+    """The driver's own words on one line, without secrets."""
+    inner = getattr(error, "orig", None) or error
+    words = inner.strerror if isinstance(inner, OSError) and inner.strerror else str(inner)
+    return redacted(" ".join(words.split()), url) or type(inner).__name__

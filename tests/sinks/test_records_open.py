@@ -3,6 +3,7 @@
 import sqlite3
 import stat
 import traceback
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 

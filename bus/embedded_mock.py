@@ -31,6 +31,7 @@ def _library() -> Any:
     library.rd_kafka_mock_topic_create.argtypes = [
         ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_int,
     ]  # fmt: skip
+    library.rd_kafka_mock_set_controller_id.argtypes = [ctypes.c_void_p, ctypes.c_int32]
     library.rd_kafka_mock_broker_set_down.argtypes = [ctypes.c_void_p, ctypes.c_int32]
     library.rd_kafka_mock_broker_set_up.argtypes = [ctypes.c_void_p, ctypes.c_int32]
     library.rd_kafka_err2str.restype = ctypes.c_char_p
@@ -52,6 +53,9 @@ class MockCluster:
         self._cluster = self._lib.rd_kafka_mock_cluster_new(self._client, 1)
         if not self._cluster:
             raise DutycycleError("the embedded broker cannot start: no loopback port could be opened")
+        # Without a controller a client waits for one; with it, the client learns at once that this broker
+        # cannot create topics by protocol.
+        self._lib.rd_kafka_mock_set_controller_id(self._cluster, _BROKER)
 
     @property
     def bootstrap(self) -> str:

@@ -96,6 +96,8 @@ async def _create(
     topics = [new_topic(name, partitions, settings.replication, config) for name, config in missing.items()]
     try:
         with translated(f"creating {', '.join(missing)}"):
+            if (await admin.describe_cluster())["controller_id"] < 0:
+                raise BrokerAwayError("controller", f"{settings.broker} has no controller yet")
             answer = await admin.create_topics(topics)
     except BrokerRefusedError as error:
         if error.reason != "version":

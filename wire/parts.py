@@ -30,7 +30,7 @@ Tallies = Mapping[str, Tally]
 class PodPart:
     """What one source knows of a pod so far: ``nvml`` or ``cgroup`` its use, ``pods`` its identity.
 
-    ``first_ms`` names the accumulation: a part with the same source and ``first_ms`` supersedes, one
+    ``opened_ms`` names the accumulation: a part with the same source and ``opened_ms`` supersedes, one
     with another adds. ``gone`` says that the pod was deleted.
     """
 
@@ -38,6 +38,7 @@ class PodPart:
     uid: Uid
     source: Label
     node: NodeName | None = None
+    opened_ms: Millis = 0
     first_ms: Millis = 0
     last_ms: Millis = 0
     samples: Count = 0

@@ -4,8 +4,10 @@ from dataclasses import dataclass, field
 
 from wire.units import Amount, Celsius, Count, CpuPct, Label, Millis, NodeName, Pct, Uid
 
-Burst = tuple[tuple[int, Amount], ...]
-"""The driver's buffered samples since the last tick: pairs of (milliseconds from ``ts_ms``, value)."""
+UtilBurst = tuple[tuple[int, Pct], ...]
+"""The driver's buffered samples since the last tick: pairs of (milliseconds from ``ts_ms``, percent)."""
+PowerBurst = tuple[tuple[int, Amount], ...]
+"""The same for power: pairs of (milliseconds from ``ts_ms``, watts)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +61,8 @@ class Gpu:
     pcie_gen: Count | None = None
     pcie_width: Count | None = None
     throttle: tuple[str, ...] | None = None
-    util_burst: Burst | None = None
-    power_burst: Burst | None = None
+    util_burst: UtilBurst | None = None
+    power_burst: PowerBurst | None = None
     mig: tuple[MigDevice, ...] | None = None
     processes: tuple[GpuProcess, ...] | None = None
 

@@ -1,0 +1,85 @@
+"""The processes of ``dutycycle up``: sub-commands, restarted when they fail, their logs kept and watched."""
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+
+from dutycycle.process import PARENT
+
+_BACK_OFF_S = (1.0, 2.0, 5.0, 10.0, 30.0)
+_STOP_S = 25.0
+_SHOWN = 4
+
+
+class Child:
+    """One sub-command in a process of its own. Its stderr goes to a log file; warnings are kept for show."""
+
+    def __init__(self, name: str, environ: Mapping[str, str], log: Path) -> None:
+        self.name = name
+        self.restarts = 0
+        self.warnings: deque[str] = deque(maxlen=_SHOWN)
+        self._environ = {**environ, PARENT: str(os.getpid()), "PYTHONUNBUFFERED": "1"}
+        self.log = log
+        self.status: int | None = None
+        self._stopping = False
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def run(self) -> None:
+        """Keep the process running until ``stop``; after a failure start it again, later each time."""
+        while not self._stopping:
+            started = time.monotonic()
+            status = self.status = await self._once()
+            if self._stopping:
+                return
+            if time.monotonic() - started > _BACK_OFF_S[-1]:
+                self.restarts = 0
+            pause = _BACK_OFF_S[min(self.restarts, len(_BACK_OFF_S) - 1)]
+            self.restarts += 1
+            self.warnings.append(f"{self.name} ended with status {status}, started again in {pause:g} s")
+            await asyncio.sleep(pause)
+
+    async def _once(self) -> int:
+        # A session of its own: Ctrl-C in the terminal is for the parent alone, which stops us in order.
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "dutycycle", self.name, env=self._environ, start_new_session=True,
+            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        self._process = process
+        if process.stderr is not None:
+            await self._watch(process.stderr)
+        return await process.wait()
+
+    async def _watch(self, stderr: asyncio.StreamReader) -> None:
+        with self.log.open("ab", buffering=0) as log:
+            async for line in stderr:
+                log.write(line)
+                text = line.decode(errors="replace").rstrip()
+                if " WARNING " in text or " ERROR " in text or text.startswith("dutycycle: "):
+                    self.warnings.append(_short(text))
+
+    async def stop(self) -> int | None:
+        """SIGTERM, then wait; SIGKILL if it does not end in time. The exit status, None if it did not run."""
+        self._stopping = True
+        process = self._process
+        if process is None or process.returncode is not None:
+            return None if process is None else process.returncode
+        process.send_signal(signal.SIGTERM)
+        try:
+            return await asyncio.wait_for(process.wait(), _STOP_S)
+        except TimeoutError:
+            process.kill()
+            return await process.wait()
+
+
+def _short(line: str) -> str:
+    """A log line without its date and logger's name."""
+    for level in (" WARNING ", " ERROR "):
+        if level in line:
+            return line.partition(level)[2].removeprefix("dutycycle.")
+    return line.removeprefix("dutycycle: ")

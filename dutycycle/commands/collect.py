@@ -1,0 +1,21 @@
+"""``dutycycle collect``: the node collector alone, as the DaemonSet runs it."""
+
+import argparse
+
+from collectors.service import run as collect
+
+from dutycycle import flags
+from dutycycle.service import run_service
+from wire.settings import Settings
+
+EXAMPLE = "dutycycle collect --broker kafka://kafka:9092 --interval 1s --containers all"
+SETTINGS = (*flags.BROKER, *flags.TOPICS, *flags.NODE)
+
+
+def add_arguments(_parser: argparse.ArgumentParser) -> None:
+    """Settings are all that there is."""
+
+
+def run(_args: argparse.Namespace, settings: Settings) -> int:
+    """Collect until a signal."""
+    return run_service(collect, "collect", settings)

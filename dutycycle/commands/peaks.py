@@ -1,0 +1,29 @@
+"""``dutycycle peaks``: the max-utilization records, as a table, JSON or CSV."""
+
+import argparse
+
+from dutycycle import flags
+from dutycycle.peaks import FORMATS, show
+from sinks.query import job_peaks, pod_peaks
+from sinks.records_url import default_records_url
+from wire.settings import Settings
+
+EXAMPLE = """dutycycle peaks
+dutycycle peaks --job bert --format json | jq '.[0].metrics.gpu_util_pct.max'"""
+SETTINGS: tuple[str, ...] = ()
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What to show, and how."""
+    parser.add_argument("--format", choices=FORMATS, default="table", help="how to print (default: table)")
+    parser.add_argument("--jobs", action="store_true", help="jobs instead of pods")
+    parser.add_argument("--namespace", metavar="NAME", help="only of this namespace")
+    parser.add_argument("--job", metavar="NAME", help="only the pods of this job, by its name or uid")
+    flags.add_records(parser)
+
+
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    """Print the records."""
+    url = settings.records or default_records_url()
+    query = job_peaks if args.jobs else pod_peaks
+    return show(list(query(url, args.namespace, args.job)), args.format)

@@ -1,0 +1,24 @@
+"""``dutycycle sink``: a worker of the sinks app."""
+
+import argparse
+
+from sinks.service import run as sink
+
+from dutycycle import flags
+from dutycycle.service import run_service
+from wire.settings import Settings
+
+EXAMPLE = (
+    "DUTYCYCLE_RECORDS=postgresql+psycopg://dutycycle@db/dutycycle dutycycle sink --broker kafka://kafka:9092"
+)
+SETTINGS = (*flags.BROKER, *flags.TOPICS, *flags.SINKS, "state_dir")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Settings are all that there is."""
+    flags.add_records(parser)
+
+
+def run(_args: argparse.Namespace, settings: Settings) -> int:
+    """Write until a signal."""
+    return run_service(sink, "sink", settings)

@@ -1,0 +1,21 @@
+"""``dutycycle stream``: a worker of the streams app; run as many as there are partitions."""
+
+import argparse
+
+from streams.service import run as stream
+
+from dutycycle import flags
+from dutycycle.service import run_service
+from wire.settings import Settings
+
+EXAMPLE = "dutycycle stream --broker kafka://kafka:9092 --windows 10s,60s --lateness 10s"
+SETTINGS = (*flags.BROKER, *flags.TOPICS, *flags.OPERATORS, "snapshot_interval", "state_dir")
+
+
+def add_arguments(_parser: argparse.ArgumentParser) -> None:
+    """Settings are all that there is."""
+
+
+def run(_args: argparse.Namespace, settings: Settings) -> int:
+    """Stream until a signal."""
+    return run_service(stream, "stream", settings)

@@ -1,0 +1,26 @@
+"""``dutycycle up``: everything on this machine, in one command."""
+
+import argparse
+import asyncio
+
+from dutycycle import flags
+from dutycycle.moments import duration_s
+from dutycycle.up import up
+from wire.settings import Settings
+
+EXAMPLE = """dutycycle up
+dutycycle up --duration 20s && dutycycle peaks"""
+SETTINGS = (*flags.BROKER, *flags.NODE, *flags.OPERATORS, "annotations", "annotation_prefix")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """How long, and where the records go."""
+    parser.add_argument(
+        "--duration", type=duration_s, metavar="TIME", help="stop by itself after so long, such as 20s"
+    )
+    flags.add_records(parser)
+
+
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    """Run until a signal or the duration."""
+    return asyncio.run(up(settings, flags.given(args), args.duration))

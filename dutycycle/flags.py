@@ -1,0 +1,49 @@
+"""Settings as flags: ``--topic-prefix`` is ``DUTYCYCLE_TOPIC_PREFIX``."""
+
+import argparse
+from collections.abc import Iterable
+from dataclasses import fields
+
+from wire.settings import Settings
+
+BROKER = ("broker", "tls_ca", "tls_cert", "tls_key", "sasl_mechanism", "sasl_username", "topic_prefix")
+TOPICS = ("partitions", "replication")
+NODE = ("node", "interval", "host_root", "containers", "prometheus", "kubernetes", "spool", "spool_bytes")
+OPERATORS = ("windows", "lateness", "retire")
+SINKS = ("annotations", "annotation_prefix", "annotation_interval", "kubernetes")
+_PREFIX = "setting_"
+
+
+def add(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:
+    """Add a flag for each of the settings ``names``. A secret gets none: a command line is public."""
+    group = parser.add_argument_group("settings", "also as environment variables DUTYCYCLE_…")
+    by_name = {one.name: one for one in fields(Settings)}
+    for name in dict.fromkeys(names):
+        one = by_name[name]
+        default = "" if one.default in (None, "") else f" (default: {_shown(one.default)})"
+        group.add_argument(
+            "--" + name.replace("_", "-"),
+            dest=_PREFIX + name,
+            metavar="VALUE",
+            help=str(one.metadata["help"]).replace("%", "%%") + default,
+        )
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return ",".join(f"{item:g}s" for item in value)
+    return f"{value:g}s" if isinstance(value, float) else str(value)
+
+
+def given(args: argparse.Namespace) -> dict[str, str]:
+    """The settings that the command line gave, by field name."""
+    found = ((name, value) for name, value in vars(args).items() if name.startswith(_PREFIX))
+    return {name.removeprefix(_PREFIX): value for name, value in found if value is not None}
+
+
+def add_records(parser: argparse.ArgumentParser) -> None:
+    """Add ``--records``. A URL that holds a password is better given by DUTYCYCLE_RECORDS(_FILE)."""
+    parser.add_argument(
+        "--records", dest=_PREFIX + "records", metavar="URL",
+        help="the peak records: sqlite:///path/records.db (default: in your state directory) or postgresql+psycopg://…",
+    )  # fmt: skip

@@ -1,0 +1,27 @@
+"""Moments that a user names: ``2026-11-20T10:00:00Z``, Unix milliseconds, or ``-10m`` before now."""
+
+import argparse
+from datetime import UTC, datetime
+
+from wire._parse import duration
+
+
+def moment_ms(text: str, now_ms: int) -> int:
+    """Unix milliseconds of ``text``; a time without a zone is UTC. Raises ``ValueError``."""
+    if text.isdecimal():
+        return int(text)
+    if text.startswith("-"):
+        return now_ms - round(duration(text[1:]) * 1000)
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ValueError(f"{text!r}: expected 2026-11-20T10:00:00Z, -10m, or Unix milliseconds") from error
+    return round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def duration_s(text: str) -> float:
+    """An argparse type: a duration in seconds, from ``20s`` or ``5m``."""
+    try:
+        return duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error

@@ -1,0 +1,107 @@
+"""A replay in process: trace in, derived records out. Reads no clock and no environment."""
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+
+from sinks.records import RecordsWriter
+from streams.local import LocalPipeline
+from streams.operators.base import Input, Out
+from streams.topology import stages
+from wire.settings import Settings
+from wire.topics import DEFAULT_PREFIX, SAMPLE_TOPICS, TOPICS, short_name
+from wire.trace import TraceError, TraceRecord, TraceWriter, read_trace
+
+Write = Callable[[Out], None]
+
+
+def replay_in_process(
+    traces: list[str], settings: Settings, *, out: str | None, records: str | None, keep_open: bool
+) -> int:
+    """Replay ``traces`` one after the other; what came before a damaged line is written all the same."""
+    pipeline = LocalPipeline(stages(settings))
+    tally: Counter[str] = Counter()
+    with ExitStack() as stack:
+        writers = list(_writers(stack, settings, out, records))
+        try:
+            for record in samples(traces, settings.topic_prefix, tally):
+                _write(pipeline.feed(record), writers, tally)
+        finally:
+            _write(pipeline.settle() if keep_open else pipeline.close(), writers, tally)
+    for line in _summary(tally, pipeline):
+        print(line, file=sys.stderr)  # noqa: T201
+    return 0
+
+
+def _writers(stack: ExitStack, settings: Settings, out: str | None, records: str | None) -> Iterator[Write]:
+    if out is not None:
+        trace = stack.enter_context(TraceWriter(out))
+        yield _to_trace(trace, settings.topic_prefix)
+    if records is not None:
+        writer = stack.enter_context(RecordsWriter(records))
+        stack.callback(writer.flush)  # also what came before a damaged line
+        yield lambda one: writer.write(one.topic, one.value)
+
+
+def _to_trace(trace: TraceWriter, prefix: str) -> Write:
+    offsets: Counter[str] = Counter()
+
+    def write(one: Out) -> None:
+        if TOPICS[one.topic].internal:
+            return
+        trace.write(
+            TraceRecord(
+                topic=prefix + one.topic,
+                key=one.key,
+                payload=one.value,
+                offset=offsets[one.topic],
+                ts_ms=one.ts_ms,
+            )
+        )
+        offsets[one.topic] += 1
+
+    return write
+
+
+def _write(outs: Iterable[Out], writers: list[Write], tally: Counter[str]) -> None:
+    for one in outs:
+        tally[f"out {one.topic}"] += 1
+        for write in writers:
+            write(one)
+
+
+def samples(traces: Iterable[str], prefix: str, tally: Counter[str]) -> Iterator[Input]:
+    """The samples of several traces. Derived records in a trace are passed over: a replay makes them anew.
+
+    Raises ``TraceError`` for a topic that is none of ours, under ``prefix`` or the default one.
+    """
+    last_ms = 0
+    for path in traces:
+        for number, record in enumerate(read_trace(path), start=1):
+            topic = short_name(prefix, record.topic) or short_name(DEFAULT_PREFIX, record.topic)
+            if topic is None:
+                raise TraceError(path, number, _unknown(record.topic, prefix))
+            last_ms = last_ms if record.ts_ms is None else record.ts_ms
+            tally[f"in {topic}"] += 1
+            if topic in SAMPLE_TOPICS:
+                offset = number - 1 if record.offset is None else record.offset
+                yield Input(topic, record.partition, offset, record.key, record.payload, last_ms)
+
+
+def _unknown(topic: str, prefix: str) -> str:
+    known = ", ".join(prefix + name for name in SAMPLE_TOPICS)
+    return f"topic {topic!r:.120} is none of {known}; another prefix is given with --topic-prefix"
+
+
+def _summary(tally: Counter[str], pipeline: LocalPipeline) -> Iterator[str]:
+    for direction, verb in (("in", "read"), ("out", "made")):
+        found = [
+            f"{count} {name.partition(' ')[2]}"
+            for name, count in sorted(tally.items())
+            if name.startswith(direction + " ")
+        ]
+        yield f"{verb}: {', '.join(found) or 'nothing'}"
+    if pipeline.happened:
+        noticed = (f"{count} {name}" for name, count in sorted(pipeline.happened.items()))
+        yield f"noticed: {', '.join(noticed)}"

@@ -1,0 +1,35 @@
+"""Short ways to write samples, for tests."""
+
+from typing import Any
+
+import orjson
+
+from streams.operators.base import Input
+
+
+def gpu(index: int = 0, **fields: Any) -> dict[str, Any]:
+    """A GPU with ``fields``; nothing else is measured."""
+    return {"uuid": f"GPU-{index}", "index": index, **fields}
+
+
+def nvml(seq: int, gpus: list[dict[str, Any]], *, ts_ms: int | None = None, **fields: Any) -> dict[str, Any]:
+    """An nvml sample, one a second."""
+    return _sample(seq, ts_ms, fields) | {"gpus": gpus}
+
+
+def cgroup(seq: int, host: dict[str, Any], pods: list[dict[str, Any]], *, ts_ms: int | None = None,
+           **fields: Any) -> dict[str, Any]:  # fmt: skip
+    """A cgroup sample, one a second."""
+    return _sample(seq, ts_ms, fields) | {"host": host, "pods": pods}
+
+
+def _sample(seq: int, ts_ms: int | None, fields: dict[str, Any]) -> dict[str, Any]:
+    base = {"v": 1, "node": "a", "collector": "c", "seq": seq, "ts_ms": 1000 * seq, "interval_ms": 1000}
+    return base | ({} if ts_ms is None else {"ts_ms": ts_ms}) | fields
+
+
+def record(topic: str, key: str | None, plain: Any, offset: int = 0) -> Input:
+    """``plain`` (or bytes, or None) as a record of ``topic``."""
+    value = plain if plain is None or isinstance(plain, bytes) else orjson.dumps(plain)
+    ts_ms = plain.get("ts_ms", 0) if isinstance(plain, dict) else 0
+    return Input(topic, 0, offset, key, value, ts_ms if isinstance(ts_ms, int) else 0)

@@ -1,0 +1,94 @@
+"""Runs the stages in process, without a broker: what a replay does. A function of its input alone."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from streams.deadletters import dead_letter
+from streams.operators.base import Emission, Happened, Input, Operator, Out, Stage
+from wire.codec import DecodeError
+from wire.deadletter import Reason
+
+SETTLE_MS = 60_000
+"""How often, in event time, coalesced outputs are sent."""
+
+
+class LocalPipeline:
+    """All stages with the operators of all their keys.
+
+    ``happened`` counts named events. Outputs that other stages read are passed on at once; all outputs
+    are returned as well, so that a trace of everything can be written.
+    """
+
+    def __init__(self, stages: Iterable[Stage]) -> None:
+        self._stages = {stage.source: stage for stage in stages}
+        self._operators: dict[str, dict[str, Operator]] = {source: {} for source in self._stages}
+        self._offsets: Counter[str] = Counter()
+        self._settle_due: int | None = None
+        self.happened: Counter[str] = Counter()
+
+    @property
+    def sources(self) -> frozenset[str]:
+        """Topics that a stage reads."""
+        return frozenset(self._stages)
+
+    def feed(self, record: Input) -> list[Out]:
+        """Give a record to its stage; all outputs that follow from it, in order."""
+        outs = self._settle_if_due(record.ts_ms)
+        return outs + self._run(record)
+
+    def _settle_if_due(self, ts_ms: int) -> list[Out]:
+        beat = ts_ms // SETTLE_MS
+        if self._settle_due is None:
+            self._settle_due = beat + 1
+        if beat < self._settle_due:
+            return []
+        self._settle_due = beat + 1
+        return self.settle()
+
+    def _run(self, record: Input) -> list[Out]:
+        if not record.key:
+            error = DecodeError(record.topic, "key", Reason.KEY, "a record without a key belongs to nobody")
+            return [self._refused(record, error)]
+        operators = self._operators[record.topic]
+        operator = operators.get(record.key) or self._stages[record.topic].build(record.key, None)
+        try:
+            emissions = operator.update(record)
+        except DecodeError as error:
+            return [self._refused(record, error)]
+        operators[record.key] = operator
+        return self._passed_on(emissions)
+
+    def _refused(self, record: Input, error: DecodeError) -> Out:
+        self.happened[f"dead_letter {record.topic} {error.reason}"] += 1
+        return dead_letter(record, error.reason, str(error))
+
+    def _passed_on(self, emissions: Iterable[Emission]) -> list[Out]:
+        outs: list[Out] = []
+        for emission in emissions:
+            if isinstance(emission, Happened):
+                self.happened[emission.event] += emission.count
+                continue
+            outs.append(emission)
+            if emission.topic in self._stages:
+                outs += self._run(self._as_input(emission))
+        return outs
+
+    def _as_input(self, out: Out) -> Input:
+        offset = self._offsets[out.topic]
+        self._offsets[out.topic] += 1
+        return Input(out.topic, 0, offset, out.key, out.value, out.ts_ms)
+
+    def settle(self) -> list[Out]:
+        """Send what is coalesced, stage by stage, so that what one settles reaches the next."""
+        return self._each(lambda operator: operator.settle())
+
+    def close(self) -> list[Out]:
+        """The input has ended: close what is open, stage by stage."""
+        return self._each(lambda operator: operator.close())
+
+    def _each(self, act: Callable[[Operator], list[Emission]]) -> list[Out]:
+        outs: list[Out] = []
+        for operators in self._operators.values():
+            for key in sorted(operators):
+                outs += self._passed_on(act(operators[key]))
+        return outs

@@ -1,0 +1,40 @@
+"""Turns identities of pods into parts, so that a pod's operator has a single source topic."""
+
+from streams.operators.base import Emission, Input, Out, Snapshot
+from wire.codec import DecodeError, decode, encode
+from wire.deadletter import Reason
+from wire.parts import PodPart
+from wire.pods import Pod
+
+TOPIC = "pods"
+
+
+class PodForwarder:
+    """Stateless: each record of ``pods`` becomes one of ``pod-parts``, a tombstone says that it is gone."""
+
+    def __init__(self, uid: str) -> None:
+        self._uid = uid
+
+    def update(self, record: Input) -> list[Emission]:
+        """Forward one identity; raises ``DecodeError``."""
+        if record.value is None:
+            part = PodPart(uid=self._uid, source="pods", gone=True)
+        else:
+            pod = decode(Pod, record.value, TOPIC)
+            if pod.uid != self._uid:
+                detail = f"{pod.uid!r:.80} under the key {self._uid!r:.80}: the key is the pod's uid"
+                raise DecodeError(TOPIC, "uid", Reason.KEY, detail)
+            part = PodPart(uid=self._uid, source="pods", pod=pod)
+        return [Out("pod-parts", self._uid, encode(part), record.ts_ms)]
+
+    def settle(self) -> list[Emission]:
+        """Nothing is held back."""
+        return []
+
+    def close(self) -> list[Emission]:
+        """Nothing is open."""
+        return []
+
+    def snapshot(self) -> Snapshot:
+        """There is no state."""
+        return {"v": 1}

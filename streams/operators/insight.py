@@ -1,0 +1,98 @@
+"""Trends and cycles of the series that get them, in columns that follow the node's."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from streams.operators.bank_state import Floats, Ints, pack, unpack
+from streams.operators.cycle import CycleBank, CycleChange
+from streams.operators.series import CYCLE_METRICS, TREND_METRICS, Series, remapped
+from streams.operators.trend import TrendBank
+from streams.operators.trend_forecast import TrendForecast
+
+_NONE: Ints = np.zeros(0, np.int64)
+
+
+@dataclass(slots=True)
+class Insights:
+    """What an evaluation found: a forecast per trend series, and the cycles that changed."""
+
+    ts_ms: int
+    trend_series: list[Series] = field(default_factory=list)
+    forecast: TrendForecast | None = None
+    cycles: list[tuple[Series, CycleChange]] = field(default_factory=list)
+
+
+class InsightBank:
+    """Holds a ``TrendBank`` and a ``CycleBank`` over subsets of the node's columns."""
+
+    def __init__(self) -> None:
+        self._trends = TrendBank()
+        self._cycles = CycleBank()
+        self._trend_series: list[Series] = []
+        self._cycle_series: list[Series] = []
+        self._trend_columns = self._cycle_columns = self._capacity_columns = _NONE
+        self._row: Floats = np.zeros(0)
+
+    def select(self, series: list[Series]) -> None:
+        """The node's columns are ``series`` now: keep what stays, begin what is new, drop what is gone."""
+        trends = [one for one in series if one.metric in TREND_METRICS]
+        cycles = [one for one in series if one.metric in CYCLE_METRICS]
+        self._trends.resize(remapped(self._trend_series, trends), len(trends))
+        self._cycles.resize(remapped(self._cycle_series, cycles), len(cycles))
+        self._row = np.full(len(series), np.nan)
+        self._aim(series, trends, cycles)
+
+    def _aim(self, series: list[Series], trends: list[Series], cycles: list[Series]) -> None:
+        self._trend_series, self._cycle_series = trends, cycles
+        self._trend_columns = remapped(series, trends)
+        self._cycle_columns = remapped(series, cycles)
+        self._capacity_columns = remapped(series, [_capacity(one) for one in trends])
+
+    def update(self, ts_ms: int, interval_ms: int, columns: Ints, values: Floats, width: int) -> None:
+        """Take a tick that is newer than the last. ``values`` are those of the node's ``columns``."""
+        row = np.full(width, np.nan)
+        row[columns] = values
+        self._row = row
+        self._trends.update(ts_ms, row[self._trend_columns])
+        self._cycles.update(ts_ms, interval_ms, row[self._cycle_columns])
+
+    def evaluate(self, ts_ms: int) -> Insights:
+        """Forecast every trend, look for cycles."""
+        found = Insights(ts_ms, self._trend_series)
+        if self._trend_series:
+            found.forecast = self._trends.forecast(
+                lower=np.zeros(len(self._trend_series)), upper=self._upper(), capacity=self._capacity()
+            )
+        for column, change in self._cycles.evaluate(ts_ms):
+            found.cycles.append((self._cycle_series[column], change))
+        return found
+
+    def _capacity(self) -> Floats:
+        known = self._capacity_columns >= 0
+        return np.where(known, self._row[np.maximum(self._capacity_columns, 0)], np.nan)
+
+    def _upper(self) -> Floats:
+        return np.array([100.0 if one.metric == "gpu_util_pct" else np.inf for one in self._trend_series])
+
+    def snapshot(self) -> dict[str, Any]:
+        """Plain data."""
+        trends, cycles = self._trends.snapshot(), self._cycles.snapshot()
+        return {"trends": trends, "cycles": cycles, "row": pack(self._row)}
+
+    def restore(self, plain: dict[str, Any], series: list[Series]) -> None:
+        """Take over a snapshot of a node with the columns ``series``."""
+        trends = [one for one in series if one.metric in TREND_METRICS]
+        cycles = [one for one in series if one.metric in CYCLE_METRICS]
+        self._trends = TrendBank.restore(None, plain["trends"])
+        self._cycles = CycleBank.restore(None, plain["cycles"])
+        self._row = unpack(plain["row"], "f8", (len(series),))
+        self._aim(series, trends, cycles)
+
+
+def _capacity(one: Series) -> Series:
+    """The series that says how much there is of what ``one`` uses; perhaps one that is not there."""
+    metric = "mem_limit_bytes" if one.kind == "pod" else "mem_total_bytes"
+    metric = metric if one.metric == "mem_used_bytes" else ""
+    return Series(one.kind, one.member, metric)

@@ -1,0 +1,159 @@
+"""Everything that is computed per node from one source topic: windows, trends, cycles, and pods' peaks.
+
+One operator for ``nvml-samples`` and one for ``cgroup-samples``; they differ in the reader alone. State is
+in columns over all series of the node. Trends and cycles need order and take only ticks newer than the
+last; windows and peaks take the others as well.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from streams.operators import node_records as records
+from streams.operators.bank_state import Ints, check_version
+from streams.operators.base import Emission, Happened, Input, Out, Snapshot
+from streams.operators.insight import InsightBank
+from streams.operators.series import ColumnIndex, Series
+from streams.operators.tally import PeakTally
+from streams.operators.tick import Tick
+from streams.operators.timeline import Held, Timeline
+from streams.operators.window import WindowBank
+from wire.codec import DecodeError, parse
+from wire.deadletter import Reason
+from wire.events import SAMPLE_LATE
+
+SNAPSHOT_VERSION = 1
+EVALUATE_MS = 10_000
+"""How often, in event time, trends and cycles are evaluated."""
+
+
+class Reader(Protocol):
+    """Turns the parsed records of one topic into ticks."""
+
+    def read(self, plain: dict[str, Any]) -> Tick:
+        """The tick in columns; raises ``DecodeError``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeConfig:
+    """``topic`` without prefix; times in milliseconds; ``retire_ms`` of silence forgets a series."""
+
+    topic: str
+    source: str
+    sizes_ms: tuple[int, ...] = (10_000, 60_000)
+    lateness_ms: int = 10_000
+    retire_ms: int = 600_000
+
+
+class NodeOperator:
+    """The state of one node for one source topic."""
+
+    def __init__(self, config: NodeConfig, node: str, reader: Reader) -> None:
+        self._config = config
+        self._node = node
+        self._reader = reader
+        self._timeline = Timeline()
+        self._index: ColumnIndex[Series] = ColumnIndex()
+        self._last_seen: Ints = np.zeros(0, np.int64)
+        self._windows = WindowBank(config.sizes_ms, config.lateness_ms)
+        self._insight = InsightBank()
+        self._peaks = PeakTally(node, config.source)
+        self._last_ms = -1
+
+    def update(self, record: Input) -> list[Emission]:
+        """Take one sample; raises ``DecodeError`` and changes nothing if it cannot be used."""
+        payload = parse(record.value or b"", self._config.topic)
+        if payload.get("node") != self._node:
+            raise DecodeError(
+                self._config.topic, "node", Reason.KEY,
+                f"{payload.get('node')!r:.80} under the key {self._node!r:.80}: the key is the node",
+            )  # fmt: skip
+        before = self._timeline.watermark_ms
+        ticks, noticed = self._timeline.admit(self._reader.read(payload), payload)
+        emissions: list[Emission] = list(noticed)
+        for tick in ticks:
+            emissions += self._apply(tick, before if before is not None else tick.ts_ms)
+            before = max(tick.ts_ms, before or 0)
+        return emissions
+
+    def _apply(self, tick: Tick, watermark_ms: int) -> list[Emission]:
+        columns = self._columns(tick)
+        self._last_seen[columns] = tick.ts_ms
+        emissions: list[Emission] = []
+        if tick.ts_ms > self._last_ms:
+            if self._last_ms >= 0 and tick.ts_ms // EVALUATE_MS > self._last_ms // EVALUATE_MS:
+                emissions += self._evaluate()
+            self._last_ms = tick.ts_ms
+            self._insight.update(tick.ts_ms, tick.interval_ms, columns, tick.values, len(self._index))
+        in_time = self._windows.add(tick.ts_ms, columns, tick.values, watermark_ms)
+        if not in_time:
+            emissions.append(Happened(SAMPLE_LATE.name))
+        self._peaks.add(tick)
+        closed = self._windows.advance(max(watermark_ms, tick.ts_ms))
+        if closed:
+            emissions += records.windows(self._node, self._index.ids, closed)
+        return emissions
+
+    def _columns(self, tick: Tick) -> Ints:
+        known = len(self._index)
+        columns = self._index.columns(tick.layout.series)
+        if len(self._index) > known:
+            keep = np.arange(len(self._index))
+            keep[known:] = -1
+            self._resize(keep)
+        return columns
+
+    def _resize(self, keep: Ints) -> None:
+        self._windows.resize(keep)
+        self._last_seen = np.where(keep >= 0, np.append(self._last_seen, 0)[keep], 0)
+        self._insight.select(self._index.ids)
+
+    def _evaluate(self) -> list[Emission]:
+        emissions = records.insights(self._node, self._insight.evaluate(self._last_ms))
+        self._retire(self._last_ms - self._config.retire_ms)
+        return emissions
+
+    def _retire(self, before_ms: int) -> None:
+        self._peaks.retire(before_ms)
+        keep: Ints = np.flatnonzero(self._last_seen >= before_ms)
+        if len(keep) < len(self._index):
+            self._index.retain(keep)
+            self._resize(keep)
+
+    def settle(self) -> list[Emission]:
+        """The peaks of the pods that changed."""
+        return [Out("pod-parts", uid, value, ts) for uid, value, ts in self._peaks.parts()]
+
+    def close(self) -> list[Emission]:
+        """Close the open windows, evaluate a last time, and settle. Unconfirmed ticks stay out."""
+        emissions = records.windows(self._node, self._index.ids, self._windows.close())
+        if self._last_ms >= 0:
+            emissions += self._evaluate()
+        return emissions + self.settle()
+
+    def snapshot(self) -> Snapshot:
+        """Plain data; the columns of every bank are those of ``series``."""
+        return {
+            "v": SNAPSHOT_VERSION,
+            "series": [list(one) for one in self._index.ids],
+            "last_seen": self._last_seen.tolist(),
+            "last_ms": self._last_ms,
+            "timeline": self._timeline.snapshot(),
+            "windows": self._windows.snapshot(),
+            "insight": self._insight.snapshot(),
+            "peaks": self._peaks.snapshot(),
+        }
+
+    def restore(self, plain: Snapshot) -> None:
+        """Go on from a snapshot; raises ``ValueError`` for a version that is not ours."""
+        check_version(plain, SNAPSHOT_VERSION, "a node")
+        self._index = ColumnIndex([Series(*one) for one in plain["series"]])
+        self._last_seen = np.array(plain["last_seen"], np.int64)
+        self._last_ms = plain["last_ms"]
+        held = [Held(self._reader.read(payload), payload) for payload in plain["timeline"]["held"]]
+        self._timeline.restore(plain["timeline"], held)
+        self._windows.restore(plain["windows"], len(self._index))
+        self._insight.restore(plain["insight"], self._index.ids)
+        self._peaks.restore(plain["peaks"])

@@ -1,0 +1,82 @@
+"""The derived records of one node, as emissions."""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import orjson
+
+from streams.operators.base import Emission, Out
+from streams.operators.insight import Insights
+from streams.operators.series import CAPACITIES, Series
+from streams.operators.tidy import tidy
+from streams.operators.window import ClosedWindow
+from wire.codec import encode, to_plain
+from wire.derived import Cycle, Forecast, Subject, Trend, gpu_subject, node_subject, pod_subject
+
+
+@cache
+def subject_of(node: str, kind: str, member: str) -> Subject:
+    """The subject that a series belongs to."""
+    if kind == "gpu":
+        return gpu_subject(node, member)
+    return pod_subject(node, member) if kind == "pod" else node_subject(node)
+
+
+@cache
+def _subject_plain(node: str, kind: str, member: str) -> tuple[str, dict[str, Any]]:
+    subject = subject_of(node, kind, member)
+    return subject.key, to_plain(subject)
+
+
+def windows(node: str, series: Sequence[Series], closed: Sequence[ClosedWindow]) -> list[Emission]:
+    """A ``WindowAggregate`` of each series that was measured in each window."""
+    return [out for window in closed for out in _window(node, series, window)]
+
+
+def _window(node: str, series: Sequence[Series], window: ClosedWindow) -> list[Emission]:
+    end_ms = window.start_ms + window.size_ms
+    columns = (window.mean, window.std, window.low, window.high, *window.percentiles)
+    figures = zip(series, window.count.tolist(), *(column.tolist() for column in columns), strict=True)
+    outs: list[Emission] = []
+    for one, count, *statistics in figures:
+        if not count or one.metric in CAPACITIES:
+            continue
+        key, subject = _subject_plain(node, one.kind, one.member)
+        mean, std, low, high, p50, p95, p99 = map(tidy, statistics)
+        # Written by hand in the order of wire.derived.WindowAggregate: this is the bulk of all output.
+        plain = {
+            "v": 1, "subject": subject, "metric": one.metric, "size_ms": window.size_ms,
+            "start_ms": window.start_ms, "end_ms": end_ms, "count": count, "mean": mean, "std": std,
+            "min": low, "max": high, "p50": p50, "p95": p95, "p99": p99,
+        }  # fmt: skip
+        outs.append(Out("window-aggregates", key, orjson.dumps(plain), end_ms))
+    return outs
+
+
+def insights(node: str, found: Insights) -> list[Emission]:
+    """A ``Trend`` of each series that has one, a ``Cycle`` of each whose rhythm changed."""
+    outs: list[Emission] = []
+    if found.forecast is not None:
+        for column, one in enumerate(found.trend_series):
+            if (trend := _trend(node, one, found, column)) is not None:
+                outs.append(Out("trends", trend.subject.key, encode(trend), found.ts_ms))
+    for one, change in found.cycles:
+        subject = subject_of(node, one.kind, one.member)
+        cycle = Cycle(subject=subject, metric=one.metric, ts_ms=found.ts_ms, **change.fields())
+        outs.append(Out("cycles", subject.key, encode(cycle), found.ts_ms))
+    return outs
+
+
+def _trend(node: str, one: Series, found: Insights, column: int) -> Trend | None:
+    at = found.forecast.of(column) if found.forecast is not None else None
+    if at is None:
+        return None
+    return Trend(
+        subject=subject_of(node, one.kind, one.member), metric=one.metric, ts_ms=found.ts_ms,
+        level=tidy(at.level), slope_per_s=at.slope_per_s, exhausts_in_s=at.exhausts_in_s,
+        forecast=tuple(
+            Forecast(horizon_s=horizon, value=tidy(value), p05=tidy(low), p95=tidy(high))
+            for horizon, value, low, high in at.steps
+        ),
+    )  # fmt: skip

@@ -1,0 +1,151 @@
+"""Reads an ``nvml-samples`` record into columns: its GPUs, their MIG slices, and the pods that use them."""
+
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+
+from streams.operators.series import GPU_METRICS, MIG_METRICS, POD_GPU_METRICS, Series, TallySeries
+from streams.operators.tick import Layout, Tick, check_header, explain, make_layout, numbers
+from wire.codec import from_plain
+from wire.samples import NvmlSample
+
+TOPIC = "nvml-samples"
+_PROCESS_METRICS = ("gpu_util_pct", "mem_copy_util_pct", "mem_used_bytes")
+_FULL_PCT = 100.0
+_ABSENT = (TypeError, KeyError, ValueError, AttributeError)
+
+Cell = float | None
+Cells = dict[tuple[str, str], tuple[Cell, Cell, Cell]]
+"""By (pod uid, scope): utilization, memory controller's utilization, memory used."""
+
+
+class NvmlReader:
+    """Keeps the layout from tick to tick, so that an unchanged node costs no look-up."""
+
+    def __init__(self, node: str) -> None:
+        self._node = node
+        self._names: Any = None
+        self._layout = make_layout((), ())
+
+    def read(self, plain: dict[str, Any]) -> Tick:
+        """The tick in columns. Raises ``DecodeError`` that names the field."""
+        try:
+            return self._read(plain)
+        except _ABSENT as error:
+            explain(plain, TOPIC, error)
+
+    def _read(self, plain: dict[str, Any]) -> Tick:
+        check_header(plain)
+        gpus = plain["gpus"]
+        cells: list[Any] = []
+        for gpu in gpus:
+            cells += map(gpu.get, GPU_METRICS)
+        for gpu in gpus:
+            for slice_ in gpu.get("mig") or ():
+                cells += map(slice_.get, MIG_METRICS)
+        use, highs = self._pods(gpus)
+        pods = _whole_pods(use)
+        for pod in pods.values():
+            cells += pod
+        layout = self._laid_out(plain, pods, use)
+        tallies = numbers([cell for group in (pods, use) for three in group.values() for cell in three])
+        return Tick(
+            plain["collector"], plain["seq"], plain["ts_ms"], plain["interval_ms"],
+            layout, numbers(cells), tallies, _raised(tallies, layout, highs),
+        ).check()  # fmt: skip
+
+    def _pods(self, gpus: list[dict[str, Any]]) -> tuple[Cells, dict[tuple[str, str], float]]:
+        use: Cells = {}
+        highs: dict[tuple[str, str], float] = {}
+        for gpu in gpus:
+            processes = gpu.get("processes")
+            if not processes:
+                continue
+            scope = f"{self._node}/{gpu['index']}"
+            owned, users = _by_pod(processes)
+            for pod_uid, mine in owned.items():
+                alone = len(users) == 1
+                use[pod_uid, scope] = _on_gpu(mine, gpu if alone else {})
+                if alone and gpu.get("util_burst"):
+                    highs[pod_uid, scope] = max(value for _, value in gpu["util_burst"])
+                for process in mine:
+                    cells = (process.get(metric) for metric in _PROCESS_METRICS)
+                    use[pod_uid, f"{scope}/{process['pid']}"] = tuple(cells)  # type: ignore[assignment]  # three
+        return use, highs
+
+    def _laid_out(self, plain: dict[str, Any], pods: Any, use: Cells) -> Layout:
+        gpus = plain["gpus"]
+        migs = tuple(s["uuid"] for gpu in gpus for s in gpu.get("mig") or ())
+        names = (tuple(gpu["uuid"] for gpu in gpus), migs, tuple(pods), tuple(use))
+        if names != self._names:
+            from_plain(NvmlSample, plain, TOPIC)  # new names are checked strictly, once
+            self._names = names
+            self._layout = _layout(*names)
+        return self._layout
+
+
+def _by_pod(processes: list[dict[str, Any]]) -> tuple[dict[str, list[dict[str, Any]]], set[str | None]]:
+    owned: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    users: set[str | None] = set()
+    for process in processes:
+        pod_uid = process.get("pod_uid")
+        users.add(pod_uid)
+        if pod_uid is not None:
+            owned[pod_uid].append(process)
+    return owned, users
+
+
+def _on_gpu(mine: list[dict[str, Any]], device: dict[str, Any]) -> tuple[Cell, Cell, Cell]:
+    """One pod on one GPU; what its processes cannot tell, the device tells when the pod is alone on it."""
+    util, copy = (
+        device.get(metric) if (total := _sum(mine, metric)) is None else min(total, _FULL_PCT)
+        for metric in ("gpu_util_pct", "mem_copy_util_pct")
+    )
+    return util, copy, _sum(mine, "mem_used_bytes")
+
+
+def _sum(mine: list[dict[str, Any]], metric: str) -> Cell:
+    known = [value for process in mine if (value := process.get(metric)) is not None]
+    return sum(known) if known else None
+
+
+def _whole_pods(use: Cells) -> dict[str, tuple[Cell, Cell, Cell]]:
+    """Each pod over its GPUs: the busiest GPU's percent, the sum of memory."""
+    by_pod: dict[str, list[tuple[Cell, Cell, Cell]]] = defaultdict(list)
+    for (pod_uid, scope), cells in use.items():
+        if scope.count("/") == 1:
+            by_pod[pod_uid].append(cells)
+    return {pod_uid: _merged(cells) for pod_uid, cells in by_pod.items()}
+
+
+def _merged(cells: list[tuple[Cell, Cell, Cell]]) -> tuple[Cell, Cell, Cell]:
+    utils, copies, memories = (
+        [cell for cell in column if cell is not None] for column in zip(*cells, strict=True)
+    )
+    return max(utils, default=None), max(copies, default=None), sum(memories) if memories else None
+
+
+def _raised(tallies: Any, layout: Layout, highs: dict[tuple[str, str], float]) -> Any:
+    """Utilization lifted to the highest burst of a pod that has its GPU alone."""
+    if not highs:
+        return tallies
+    raised = tallies.copy()
+    for column, one in enumerate(layout.tallies):
+        if one.metric == "gpu_util_pct" and one.scope.count("/") <= 1:
+            spans = [
+                high
+                for (uid, scope), high in highs.items()
+                if uid == one.pod_uid and one.scope in ("", scope)
+            ]
+            raised[column] = np.fmax(raised[column], max(spans, default=np.nan))
+    return raised
+
+
+def _layout(gpus: Any, migs: Any, pods: Any, use: Any) -> Layout:
+    series = [Series("gpu", uuid, metric) for uuid in gpus for metric in GPU_METRICS]
+    series += [Series("gpu", uuid, metric) for uuid in migs for metric in MIG_METRICS]
+    series += [Series("pod", uid, metric) for uid in pods for metric in POD_GPU_METRICS]
+    tallies = [TallySeries(uid, "", metric) for uid in pods for metric in POD_GPU_METRICS]
+    tallies += [TallySeries(uid, scope, metric) for uid, scope in use for metric in _PROCESS_METRICS]
+    return make_layout(series, tallies)

@@ -1,0 +1,96 @@
+"""One node's measurements at one moment, in columns: what a sample becomes before it meets an operator."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+
+from streams.operators.bank_state import Floats
+from streams.operators.series import Series, TallySeries
+from wire.codec import DecodeError, from_plain
+from wire.deadletter import Reason
+from wire.topics import TOPICS
+from wire.units import END_OF_TIME_MS
+
+_UP_TO_100 = {"gpu_util_pct", "mem_copy_util_pct", "cpu_throttled_pct"}
+_NUMBERS = {int, float, type(None)}
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Which series a tick holds. The same object as long as the node's GPUs, pods and processes are.
+
+    ``series`` has shape (n,), ``tallies`` (m,); ``low`` and ``high`` (n,) bound the values of ``series``,
+    ``tally_high`` (m,) those of ``tallies`` from above (0 does from below).
+    """
+
+    series: tuple[Series, ...]
+    tallies: tuple[TallySeries, ...]
+    pods: tuple[str, ...]
+    low: Floats
+    high: Floats
+    tally_high: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """One tick: ``values`` (n,) and ``tallies`` (m,) as in the layout, NaN for what was not measured.
+
+    ``highs`` (m,) is the largest value since the last tick, from the driver's bursts where there are any.
+    """
+
+    collector: str
+    seq: int
+    ts_ms: int
+    interval_ms: int
+    layout: Layout
+    values: Floats
+    tallies: Floats
+    highs: Floats
+
+    def check(self) -> "Tick":
+        """The tick itself, or ``ValueError`` when a value is out of the range of its unit."""
+        layout = self.layout
+        if (self.values < layout.low).any() or (self.values > layout.high).any():
+            raise ValueError("out of range")
+        if (self.tallies < 0).any() or (self.highs > layout.tally_high).any():
+            raise ValueError("out of range")
+        return self
+
+
+def make_layout(series: Iterable[Series], tallies: Iterable[TallySeries]) -> Layout:
+    """A layout with the bounds that its metrics' units imply."""
+    names = tuple(series)
+    marks = tuple(tallies)
+    high = [_high(one.metric) for one in names]
+    tally_high = [_high(one.metric) for one in marks]
+    low = [-273.15 if one.metric == "temp_c" else 0.0 for one in names]
+    pods = tuple(dict.fromkeys(one.pod_uid for one in marks))
+    return Layout(names, marks, pods, np.array(low), np.array(high), np.array(tally_high))
+
+
+def _high(metric: str) -> float:
+    return 100.0 if metric in _UP_TO_100 else np.inf
+
+
+def numbers(cells: list[Any]) -> Floats:
+    """Cells as float64, absent as NaN; raises ``ValueError`` if one is no number."""
+    if not _NUMBERS.issuperset(map(type, cells)):
+        raise ValueError("not a number")
+    return np.array(cells, np.float64)
+
+
+def check_header(plain: dict[str, Any]) -> None:
+    """Raise ``ValueError`` unless the tick's name and time have the right types and ranges."""
+    whole = (plain["seq"], plain["ts_ms"], plain["interval_ms"])
+    if not all(type(one) is int and 0 <= one <= END_OF_TIME_MS for one in whole):
+        raise ValueError("seq, ts_ms or interval_ms")
+    if type(plain["node"]) is not str or type(plain["collector"]) is not str:
+        raise ValueError("node or collector")
+
+
+def explain(plain: dict[str, Any], topic: str, cause: Exception) -> NoReturn:
+    """Say by the strict codec which field of ``plain`` is wrong: always raises ``DecodeError``."""
+    from_plain(TOPICS[topic].record, plain, topic)
+    raise DecodeError(topic, "payload", Reason.SCHEMA, f"cannot be used: {cause}") from cause

@@ -1,0 +1,89 @@
+"""Event time of one node: the watermark, ticks seen twice, and a clock that jumps ahead.
+
+The watermark is the largest timestamp accepted so far, and moves by data alone. A tick is named by
+(collector, seq). A tick far ahead of the watermark is held until ten in a row agree that time moved on:
+one record with a wrong clock then costs itself, and not every record after it.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+from streams.operators.base import Happened
+from streams.operators.tick import Tick
+from wire.events import CLOCK_JUMP, SAMPLE_DUPLICATE
+
+MAX_AHEAD_MS = 300_000
+CONFIRM = 10
+REMEMBERED = 1024
+COLLECTORS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A tick that waits for others to confirm its time, with the payload that it came from."""
+
+    tick: Tick
+    payload: dict[str, Any]
+
+
+class Timeline:
+    """Decides which ticks count, in the order of the log."""
+
+    def __init__(self) -> None:
+        self.watermark_ms: int | None = None
+        self.held: list[Held] = []
+        self._seen: OrderedDict[str, tuple[int, int]] = OrderedDict()
+
+    def admit(self, tick: Tick, payload: dict[str, Any]) -> tuple[list[Tick], list[Happened]]:
+        """The ticks that count now (none, this one, or this and the held ones), and what was noticed."""
+        if self._repeated(tick.collector, tick.seq):
+            return [], [Happened(SAMPLE_DUPLICATE.name)]
+        if self.watermark_ms is None or tick.ts_ms <= self.watermark_ms + MAX_AHEAD_MS:
+            noticed = self._dropped()
+            self.watermark_ms = max(tick.ts_ms, self.watermark_ms or 0)
+            return [tick], noticed
+        return self._ahead(tick, payload)
+
+    def _ahead(self, tick: Tick, payload: dict[str, Any]) -> tuple[list[Tick], list[Happened]]:
+        noticed: list[Happened] = []
+        if self.held and not 0 < tick.ts_ms - self.held[-1].tick.ts_ms <= MAX_AHEAD_MS:
+            noticed = self._dropped()
+        self.held.append(Held(tick, payload))
+        if len(self.held) < CONFIRM:
+            return [], noticed
+        ticks = [one.tick for one in self.held]
+        self.held = []
+        self.watermark_ms = ticks[-1].ts_ms
+        return ticks, noticed
+
+    def _dropped(self) -> list[Happened]:
+        count, self.held = len(self.held), []
+        return [Happened(CLOCK_JUMP.name, count)] if count else []
+
+    def _repeated(self, collector: str, seq: int) -> bool:
+        """Whether the tick was seen; a bit for each of the last ``REMEMBERED`` ticks of a collector."""
+        newest, bits = self._seen.pop(collector, (seq, 0))
+        shift = seq - newest
+        if shift > 0:
+            newest, bits = seq, (bits << shift if shift < REMEMBERED else 0) & ((1 << REMEMBERED) - 1)
+        bit = 1 << (newest - seq)
+        repeated = newest - seq >= REMEMBERED or bool(bits & bit)
+        self._seen[collector] = newest, bits if repeated else bits | bit
+        if len(self._seen) > COLLECTORS:
+            self._seen.popitem(last=False)
+        return repeated
+
+    def snapshot(self) -> dict[str, Any]:
+        """Plain data. Held ticks are kept as the records that they came from."""
+        return {
+            "watermark_ms": self.watermark_ms,
+            "held": [one.payload for one in self.held],
+            "seen": [[collector, newest, f"{bits:x}"] for collector, (newest, bits) in self._seen.items()],
+        }
+
+    def restore(self, plain: dict[str, Any], held: list[Held]) -> None:
+        """Take over a snapshot, whose held records the caller has read again."""
+        self.watermark_ms = plain["watermark_ms"]
+        self.held = held
+        self._seen = OrderedDict((name, (newest, int(bits, 16))) for name, newest, bits in plain["seen"])

@@ -1,0 +1,75 @@
+"""The pipeline's stages: which topic feeds which operator. A replay and the Faust app run this same list."""
+
+from collections.abc import Callable
+from functools import partial
+
+from streams.operators.base import Operator, Snapshot, Stage
+from streams.operators.cgroup_tick import CgroupReader
+from streams.operators.forward import PodForwarder
+from streams.operators.job import JobOperator
+from streams.operators.node import NodeConfig, NodeOperator, Reader
+from streams.operators.nvml_tick import NvmlReader
+from streams.operators.pod import PodOperator
+from wire.errors import SettingError
+from wire.settings import Settings
+
+_MS = 1000
+
+
+def stages(settings: Settings) -> list[Stage]:
+    """Every stage, sources first: what a stage sends is read by a later one or by nobody."""
+    return [
+        Stage(name="nvml", source="nvml-samples", build=_node_builder(settings, "nvml", NvmlReader)),
+        Stage(
+            name="cgroup", source="cgroup-samples", build=_node_builder(settings, "cgroup", _cgroup_reader)
+        ),
+        Stage(name="pods", source="pods", build=lambda uid, _: PodForwarder(uid)),
+        Stage(name="pod-peaks", source="pod-parts", build=_pod),
+        Stage(name="job-peaks", source="job-parts", build=_job),
+    ]
+
+
+def _cgroup_reader(_node: str) -> Reader:
+    return CgroupReader()
+
+
+def _node_builder(
+    settings: Settings, source: str, reader: Callable[[str], Reader]
+) -> Callable[[str, Snapshot | None], Operator]:
+    config = NodeConfig(
+        topic=f"{source}-samples",
+        source=source,
+        sizes_ms=tuple(int(size * _MS) for size in settings.windows),
+        lateness_ms=int(settings.lateness * _MS),
+        retire_ms=int(settings.retire * _MS),
+    )
+    open_for = config.sizes_ms[-1] + config.lateness_ms
+    if config.retire_ms < open_for:
+        raise SettingError(
+            f"DUTYCYCLE_RETIRE={settings.retire:g}s: expected at least the longest window and the allowed "
+            f"lateness, {open_for / _MS:g}s"
+        )
+    return partial(_node, config, reader)
+
+
+def _node(
+    config: NodeConfig, reader: Callable[[str], Reader], node: str, snapshot: Snapshot | None
+) -> NodeOperator:
+    operator = NodeOperator(config, node, reader(node))
+    if snapshot is not None:
+        operator.restore(snapshot)
+    return operator
+
+
+def _pod(uid: str, snapshot: Snapshot | None) -> PodOperator:
+    operator = PodOperator(uid)
+    if snapshot is not None:
+        operator.restore(snapshot)
+    return operator
+
+
+def _job(uid: str, snapshot: Snapshot | None) -> JobOperator:
+    operator = JobOperator(uid)
+    if snapshot is not None:
+        operator.restore(snapshot)
+    return operator

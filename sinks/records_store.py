@@ -9,15 +9,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, exc, text, tuple_
+from sqlalchemy import URL, Connection, Engine, create_engine, exc, text, tuple_
 from sqlalchemy.dialects import postgresql, sqlite
 
 from sinks.records_rows import KEYS, RANKS, Row
 from sinks.records_schema import TABLES, prepare
+from sinks.records_sqlite import prepare_writer
 from sinks.records_url import parse_records_url, redacted, shown, sqlite_path
 from wire.errors import DutycycleError
 
-_BUSY_MS = 5_000
 _POSTGRESQL_OPTIONS = {
     "application_name": "dutycycle",
     "connect_timeout": "5",
@@ -112,28 +112,12 @@ def make_engine(url: URL, *, writing: bool = True) -> Engine:
         return create_engine(url, pool_size=1, max_overflow=0, connect_args=_options(url))
     engine = create_engine(url, pool_size=1, max_overflow=0)
     if writing:
-        event.listen(engine, "connect", _set_up_sqlite)
-        event.listen(engine, "begin", _begin_immediate)
+        prepare_writer(engine)
     return engine
 
 
 def _options(url: URL) -> dict[str, str]:
     return {name: value for name, value in _POSTGRESQL_OPTIONS.items() if name not in url.query}
-
-
-def _set_up_sqlite(connection: Any, _record: Any) -> None:
-    connection.isolation_level = None  # or the driver begins transactions of its own, too late
-    cursor = connection.cursor()
-    cursor.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
-    cursor.execute("PRAGMA journal_mode = WAL")
-    # FULL: Kafka's offsets are committed after our write, so a power cut must not undo it.
-    cursor.execute("PRAGMA synchronous = FULL")
-    cursor.close()
-
-
-def _begin_immediate(connection: Connection) -> None:
-    # A transaction that reads first and writes then can fail at once when another one writes in between.
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 def _make_folder(url: URL) -> None:

@@ -1,0 +1,1 @@
+"""A single-node Apache Kafka in KRaft mode, from the jars that Maven resolves."""

@@ -1,0 +1,163 @@
+"""Seeded series with and without a rhythm, for measuring detectors and forecasts.
+
+Every series is a function of its ``Case`` alone. Shapes are averaged over each sample interval, as a
+utilization counter does, so fractional periods look as they would on a real device. The signal-to-noise
+ratio is one of variances.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Rng = np.random.Generator
+
+LENGTH = 600
+SNRS = (10.0, 3.0, 1.0)
+FINE = 16
+"""Points per sample that a shape is averaged over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One series: ``kind`` names its shape or control; a control has no period."""
+
+    kind: str
+    seed: int
+    period: float | None = None
+    snr: float = 10.0
+    trend: bool = False
+    length: int = LENGTH
+
+    def series(self) -> Floats:
+        """The samples, shape (length,)."""
+        rng = np.random.default_rng([self.seed, *self.kind.encode(), int(self.snr * 10), int(self.trend)])
+        if self.period is None:
+            return CONTROLS[self.kind](rng, self.length)
+        clean = SHAPES[self.kind](rng, self.length, self.period)
+        noise = rng.normal(size=self.length) * clean.std() / np.sqrt(self.snr)
+        slope = rng.choice((-1, 1)) * rng.uniform(2, 4) * clean.std() if self.trend else 0.0
+        return np.asarray(50 + 20 * (clean + noise + slope * np.linspace(0, 1, self.length)))
+
+
+def _phase(rng: Rng, length: int, period: float) -> Floats:
+    """Phase in cycles of every fine point, shape (length, FINE)."""
+    moments = (np.arange(length * FINE) + 0.5) / FINE
+    return np.asarray(moments / period + rng.uniform()).reshape(length, FINE)
+
+
+def sine(rng: Rng, length: int, period: float) -> Floats:
+    """A sine of random phase."""
+    return np.asarray(np.sin(2 * np.pi * _phase(rng, length, period)).mean(axis=1))
+
+
+def square(rng: Rng, length: int, period: float) -> Floats:
+    """On for 20-80 % of the period."""
+    duty = rng.uniform(0.2, 0.8)
+    return np.asarray((_phase(rng, length, period) % 1 < duty).mean(axis=1))
+
+
+def sawtooth(rng: Rng, length: int, period: float) -> Floats:
+    """Rises and falls back at once, or the other way round."""
+    sign = rng.choice((-1, 1))
+    return np.asarray(sign * (_phase(rng, length, period) % 1).mean(axis=1))
+
+
+def bursts(rng: Rng, length: int, period: float) -> Floats:
+    """Bursts of 10-40 % of the period, each early or late by a normal 5 % of it."""
+    count = int(length / period) + 4
+    width = period * rng.uniform(0.1, 0.4)
+    starts = (np.arange(count) - 2 + rng.uniform() + rng.normal(size=count) * 0.05) * period
+    return _boxes(starts, width, length)
+
+
+def _boxes(starts: Floats, width: float, length: int) -> Floats:
+    moments = (np.arange(length * FINE) + 0.5) / FINE
+    steps = np.zeros(length * FINE + 1)
+    for edges, sign in ((starts, 1), (starts + width, -1)):
+        np.add.at(steps, np.searchsorted(moments, edges), sign)
+    return np.asarray((np.cumsum(steps[:-1]) > 0).astype(float).reshape(length, FINE).mean(axis=1))
+
+
+def white(rng: Rng, length: int) -> Floats:
+    """Independent normal values."""
+    return 50 + 10 * rng.normal(size=length)
+
+
+def random_walk(rng: Rng, length: int) -> Floats:
+    """The sum of independent normal steps."""
+    return np.asarray(50 + rng.normal(size=length).cumsum())
+
+
+def ar1(rng: Rng, length: int) -> Floats:
+    """First-order autoregression, coefficient 0.5-0.99, in its stationary state."""
+    keep = rng.uniform(0.5, 0.99)
+    steps = rng.normal(size=length)
+    value, out = steps[0] / np.sqrt(1 - keep**2), np.empty(length)
+    for place in range(length):
+        value = out[place] = keep * value + steps[place]
+    return np.asarray(50 + 5 * out)
+
+
+def step(rng: Rng, length: int) -> Floats:
+    """One step, somewhere in the middle 80 %, under noise that it exceeds."""
+    at = int(length * rng.uniform(0.1, 0.9))
+    return np.asarray(20 + 60 * (np.arange(length) >= at) + rng.uniform(0, 6) * rng.normal(size=length))
+
+
+def constant(rng: Rng, length: int) -> Floats:
+    """The same value throughout; in half of the cases now and then one unit of the last place more."""
+    value = np.full(length, float(rng.integers(0, 101)))
+    if rng.uniform() < 0.5:
+        value += rng.uniform(size=length) < rng.uniform(0, 0.2)
+    return value
+
+
+def pulse(rng: Rng, length: int) -> Floats:
+    """A single burst of 1-100 samples, then quiet again."""
+    width, at = int(rng.integers(1, 101)), int(rng.integers(0, length - 100))
+    place = np.arange(length)
+    return 5 + 80.0 * ((place >= at) & (place < at + width)) + rng.normal(size=length)
+
+
+def telegraph(rng: Rng, length: int) -> Floats:
+    """Switches between idle and busy at random moments, on average every 3-60 samples."""
+    switches = rng.uniform(size=length) < 1 / rng.uniform(3, 60)
+    return np.asarray(90.0 * (switches.cumsum() % 2) + 2 * rng.normal(size=length))
+
+
+def ramp(rng: Rng, length: int) -> Floats:
+    """Grows and flattens, as memory does while a job warms up."""
+    grown = 1 - np.exp(-np.arange(length) / rng.uniform(10, 300))
+    return np.asarray(80 * grown + rng.uniform(0, 2) * rng.normal(size=length))
+
+
+SHAPES: dict[str, Callable[[Rng, int, float], Floats]] = {
+    "sine": sine, "square": square, "sawtooth": sawtooth, "bursts": bursts,
+}  # fmt: skip
+CONTROLS: dict[str, Callable[[Rng, int], Floats]] = {
+    "white": white, "random_walk": random_walk, "ar1": ar1, "step": step, "constant": constant,
+    "pulse": pulse, "telegraph": telegraph, "ramp": ramp,
+}  # fmt: skip
+NAMED_CONTROLS = ("white", "random_walk", "ar1", "step", "constant")
+"""The controls of the published comparison; the others are harder ones of our own."""
+
+
+def rhythms(seeds: range, *, fractional: bool) -> Iterator[Case]:
+    """One series per seed, shape, ratio and trend; the period is log-uniform over 4-120 samples."""
+    for seed in seeds:
+        for kind in SHAPES:
+            for snr in SNRS:
+                for trend in (False, True):
+                    key = [seed, *kind.encode(), int(snr), int(trend), 77]
+                    period = float(np.exp(np.random.default_rng(key).uniform(np.log(4), np.log(120))))
+                    yield Case(kind, seed, period if fractional else float(round(period)), snr, trend)
+
+
+def controls(seeds: range, kinds: tuple[str, ...] = tuple(CONTROLS)) -> Iterator[Case]:
+    """One series per seed and control."""
+    for seed in seeds:
+        for kind in kinds:
+            yield Case(kind, seed)

@@ -1,0 +1,153 @@
+"""The rhythms of many series: samples in, and every few seconds of event time what has a period.
+
+``CycleBank`` keeps a window of each series. ``evaluate`` says what each one's rhythm is now; ``changes``
+does so too, remembers what was said, and returns only what is news.
+"""
+
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+
+from streams.operators.bank_state import Floats, Ints, check_version, remap
+from streams.operators.cycle_active import active
+from streams.operators.cycle_config import CycleConfig, CycleResult
+from streams.operators.cycle_detect import Rhythm, rhythms
+from streams.operators.cycle_fold import FEW, newest
+from streams.operators.cycle_ring import Ring
+from streams.operators.cycle_tracker import CycleTracker
+from wire.derived import OtherCycle
+
+SNAPSHOT_VERSION = 1
+LEAST = 24
+"""Fewest samples that are looked at."""
+ENDED = 1.5
+"""Periods of idleness after which a rhythm is over."""
+NO_RHYTHM = CycleResult(cyclic=False)
+
+
+class CycleBank:
+    """The windows of n series, and what was told about them."""
+
+    def __init__(self, config: CycleConfig | None = None, n: int = 0) -> None:
+        self._config = config or CycleConfig()
+        self._ring = Ring(self._config.samples, self._config.interval_ms, n)
+        self._trackers = [CycleTracker() for _ in range(n)]
+        self._since_ms: Ints = np.zeros(n, np.int64)
+        self._last_ms = -1
+
+    @property
+    def n(self) -> int:
+        """How many columns there are."""
+        return self._ring.n
+
+    def resize(self, keep: Ints, n: int) -> None:
+        """From now on there are ``n`` columns: column j goes on from old column ``keep[j]``, -1 is new."""
+        if keep.shape != (n,):
+            raise ValueError(f"keep has shape {keep.shape}, expected ({n},)")
+        self._ring.resize(keep)
+        self._since_ms = remap(self._since_ms, keep, 0)
+        self._trackers = [self._trackers[old] if old >= 0 else CycleTracker() for old in keep.tolist()]
+
+    def update(self, ts_ms: int, values: Floats, interval_ms: int | None = None) -> None:
+        """Take the tick at ``ts_ms`` (later than the last). ``values`` has shape (n,); NaN is absent.
+
+        ``interval_ms`` is the nominal time between ticks; when it changes, the window begins anew.
+        """
+        if values.shape != (self.n,):
+            raise ValueError(f"values have shape {values.shape}, the bank has {self.n} columns: resize first")
+        if ts_ms <= self._last_ms:
+            raise ValueError(f"tick at {ts_ms} ms is not later than {self._last_ms} ms")
+        if interval_ms is not None and interval_ms != self._ring.interval_ms:
+            self._ring.begin(interval_ms)
+        self._ring.add(ts_ms, values)
+        self._last_ms = ts_ms
+
+    def evaluate(self, ts_ms: int, columns: Ints | None = None) -> list[tuple[int, CycleResult]]:
+        """Each of ``columns`` (all by default) with its rhythm as of ``ts_ms``, the last tick's time."""
+        return self._detect(self._chosen(ts_ms, columns))
+
+    def changes(self, ts_ms: int, columns: Ints | None = None) -> list[tuple[int, CycleResult]]:
+        """Those of ``columns`` whose rhythm was found, changed or lost since the last call."""
+        chosen = self._chosen(ts_ms, columns)
+        self._release(chosen)
+        news = ((column, self._trackers[column].take(result)) for column, result in self._detect(chosen))
+        return [(column, result) for column, result in news if result is not None]
+
+    def _chosen(self, ts_ms: int, columns: Ints | None) -> Ints:
+        if ts_ms < self._last_ms:
+            raise ValueError(f"evaluation at {ts_ms} ms lies before the last tick at {self._last_ms} ms")
+        return np.arange(self.n) if columns is None else np.asarray(columns, np.int64)
+
+    def _release(self, columns: Ints) -> None:
+        """Let go of the rhythms that ended; what was before their end is not looked at again."""
+        locked = np.array([c for c in columns.tolist() if self._trackers[c].period_s is not None], np.int64)
+        for column, series in zip(
+            locked.tolist(), self._ring.newest(locked, self._since_ms[locked]), strict=True
+        ):
+            period_s = self._trackers[column].period_s or 0.0
+            period = period_s * 1000 / self._ring.interval_ms
+            if period < 2 or series.size < max(3 * period, 2 * FEW):
+                continue
+            lately = newest(series, period)
+            if self._trackers[column].broken(lately.gain, lately.noise):
+                self._since_ms[column] = self._last_ms - int(period_s * 1000)
+
+    def _detect(self, columns: Ints) -> list[tuple[int, CycleResult]]:
+        results = dict.fromkeys(columns.tolist(), NO_RHYTHM)
+        groups: dict[int, list[tuple[int, Floats, int]]] = defaultdict(list)
+        for column, series in zip(
+            columns.tolist(), self._ring.newest(columns, self._since_ms[columns]), strict=True
+        ):
+            if series.size < LEAST:
+                continue
+            part = active(series)
+            length = (part.stop - part.start) // 4 * 4
+            if length >= LEAST:
+                groups[length].append(
+                    (column, series[part.stop - length : part.stop], series.size - part.stop)
+                )
+        for group in groups.values():
+            found = rhythms(np.array([series for _, series, _ in group]))
+            for (column, series, idle), rhythm in zip(group, found, strict=True):
+                if rhythm and idle <= ENDED * rhythm[0].period:
+                    results[column] = self._result(rhythm, series, idle)
+        return list(results.items())
+
+    def _result(self, found: tuple[Rhythm, ...], series: Floats, idle: int) -> CycleResult:
+        main, *rest = found
+        interval_s = self._ring.interval_ms / 1000
+        others = tuple(OtherCycle(period_s=o.period * interval_s, confidence=o.confidence) for o in rest)
+        run = newest(series, main.period).run
+        return CycleResult(
+            cyclic=True,
+            period_s=main.period * interval_s,
+            confidence=main.confidence,
+            since_ms=self._ring.start_ms(min(max(run, round(main.period)), series.size) + idle),
+            others=others or None,
+        )
+
+    def snapshot(self) -> dict[str, Any]:
+        """Plain data from which ``restore`` goes on bit for bit."""
+        return {
+            "v": SNAPSHOT_VERSION,
+            "n": self.n,
+            "samples": self._config.samples,
+            "last_ms": self._last_ms,
+            "since_ms": self._since_ms.tolist(),
+            "ring": self._ring.snapshot(),
+            "trackers": [tracker.snapshot() for tracker in self._trackers],
+        }
+
+    @classmethod
+    def restore(cls, config: CycleConfig | None, snapshot: dict[str, Any]) -> "CycleBank":
+        """The bank that wrote ``snapshot``. Raises ``ValueError`` for one of another version or shape."""
+        check_version(snapshot, SNAPSHOT_VERSION, "cycles")
+        bank = cls(config, snapshot["n"])
+        if snapshot["samples"] != bank._config.samples:
+            raise ValueError(f"snapshot of cycles: {snapshot['samples']} samples, not {bank._config.samples}")
+        bank._last_ms = snapshot["last_ms"]
+        bank._since_ms = np.array(snapshot["since_ms"], np.int64)
+        bank._ring.restore(snapshot["ring"])
+        bank._trackers = [CycleTracker.restore(plain) for plain in snapshot["trackers"]]
+        return bank

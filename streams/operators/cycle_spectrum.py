@@ -1,0 +1,108 @@
+"""Where a rhythm could be: lines in the spectrum that stand out from their surroundings, at multiples.
+
+A rhythm of period P over n samples is a comb of lines at k n / P; noise, drift and random walks have
+spectra that are smooth over a few bins. So each frequency is held against its own neighbours at whole
+bins, where a steady line of the frequency itself leaves nothing (D. J. Thomson 1982, local F-test; here
+with a geometric mean, which neighbouring lines cannot blow up). The evidence of the first harmonics adds
+up as in R. A. Fisher's method, and is compared with what chance gives to so many of them.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from streams.operators.bank_state import Floats, Ints
+
+FINE = 8
+"""Points per bin of the spectrum (zero padding)."""
+NEAR = 6
+"""How many bins on either side are a frequency's surroundings."""
+HARMONICS = 8
+CHANCE = {1: 13.8, 2: 16.7, 3: 19.1, 4: 21.4, 6: 25.4, 8: 29.2}
+"""What the first h harmonics' evidence exceeds by chance once in a million: quantiles of Gamma(h, 1)."""
+SHORTEST = 3.0
+"""Shortest period, in samples."""
+FEWEST = 3
+"""Fewest periods in the window."""
+EULER = 0.5772
+FLAT = 1e-6
+"""A spread below this share of the mean is the storage's rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spectra:
+    """Spectra of several series of one length. ``lines`` and ``evidence`` have shape (series, points),
+    point j lying at j / FINE bins.
+
+    ``series`` are the samples without their linear trend, in units of their standard deviation; all 0
+    for a flat series.
+    """
+
+    series: Floats
+    lines: npt.NDArray[np.complex128]
+    evidence: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Peaks:
+    """For each series the fundamental whose harmonics stand out most: its point, and its ``score``.
+
+    The score is in units of the natural logarithm of chance; above 0 is rarer than one in a million.
+    """
+
+    point: Ints
+    score: Floats
+
+
+def spectra(samples: Floats) -> Spectra:
+    """Of ``samples``, shape (series, length); the length a multiple of 4."""
+    series = _standardised(samples)
+    length = series.shape[1]
+    lines = np.fft.rfft(series, FINE * length, axis=1)[:, : FINE * (length // 2)]
+    return Spectra(series, lines, _evidence(lines.real**2 + lines.imag**2, length // 2))
+
+
+def _standardised(samples: Floats) -> Floats:
+    length = samples.shape[1]
+    moment = np.arange(length) - (length - 1) / 2
+    mean = samples.mean(axis=1, keepdims=True)
+    series = samples - mean
+    slope = (series * moment).sum(axis=1, keepdims=True) / (moment * moment).sum()
+    series -= slope * moment
+    spread = series.std(axis=1, keepdims=True)
+    flat = spread <= FLAT * np.abs(mean)
+    return np.where(flat, 0.0, series / np.where(flat, 1.0, spread))
+
+
+def _evidence(power: Floats, bins: int) -> Floats:
+    """Minus the logarithm of the chance that surroundings alone give each point its power."""
+    floor = 1e-12 * power.mean(axis=1, keepdims=True) + 1e-300
+    logs = np.log(power + floor).reshape(-1, bins, FINE)
+    sums = np.zeros((logs.shape[0], bins + 1, FINE))
+    np.cumsum(logs, axis=1, out=sums[:, 1:])
+    place = np.arange(bins)
+    reach = np.clip(np.minimum(place - 1, bins - 1 - place), 1, NEAR)
+    low, high = np.maximum(place - reach, 0), np.minimum(place + reach + 1, bins)
+    count = (high - low - 1)[:, np.newaxis].astype(np.float64)
+    around = (sums[:, high] - sums[:, low] - logs) / count
+    ratio = np.exp(logs - around - EULER)
+    return np.asarray((count * np.log1p(ratio / count)).reshape(power.shape))
+
+
+def strongest(evidence: Floats, length: int) -> Peaks:
+    """The best fundamental of each row of ``evidence``, series of ``length`` samples."""
+    points = evidence.shape[1]
+    first, last = FINE * FEWEST - FINE // 4, min(int(FINE * length / SHORTEST), points)
+    total = np.zeros((evidence.shape[0], last - first))
+    best = np.full_like(total, -np.inf)
+    for harmonic in range(1, HARMONICS + 1):
+        end = min(last, (points - 1) // harmonic + 1)
+        if end <= first:
+            break
+        part = total[:, : end - first]
+        part += evidence[:, harmonic * first : harmonic * (end - 1) + 1 : harmonic]
+        if harmonic in CHANCE:
+            np.maximum(best[:, : end - first], part - CHANCE[harmonic], out=best[:, : end - first])
+    point = best.argmax(axis=1)
+    return Peaks(point + first, best[np.arange(len(best)), point])

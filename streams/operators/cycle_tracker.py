@@ -1,0 +1,159 @@
+"""When a rhythm counts as begun, changed and lost: the state of one series between evaluations."""
+
+from dataclasses import replace
+from typing import Any
+
+from river.drift import PageHinkley
+
+from streams.operators.cycle_config import CycleResult
+from wire.derived import OtherCycle
+
+CHANGED = 0.02
+"""Share by which a period has to move to be told again."""
+AGREEING = 2
+"""Evaluations in a row that have to say the same before a lock is changed."""
+MISSES = 3
+"""Evaluations in a row without a rhythm after which it is lost."""
+REMEMBERED = 30
+"""Gains that the drift detector is rebuilt from."""
+HALF, SIGMAS = 0.5, 3.0
+"""A rhythm is gone if its gain is below half, and so far below 1 that its noise does not explain it."""
+
+
+class CycleTracker:
+    """Turns the answers of every evaluation into the few that are news.
+
+    The lock on a rhythm is released by River's Page-Hinkley test (E. S. Page 1954) on the gain of its
+    newest periods. The test's state is kept as the gains that it was fed, and rebuilt from them.
+    """
+
+    def __init__(self) -> None:
+        self._told: CycleResult | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        self.period_s: float | None = None
+        self._misses = self._agreeing = 0
+        self._rival: CycleResult | None = None
+        self._gains: list[float] = []
+        self._drift = _detector([])
+
+    def broken(self, gain: float, noise: float) -> bool:
+        """Take the gain (and its standard error) of the newest periods of the rhythm that is locked on.
+
+        True if it has ended: the lock is released then.
+        """
+        self._gains.append(gain)
+        if len(self._gains) > REMEMBERED:
+            self._gains = self._gains[-REMEMBERED // 2 :]
+            self._drift = _detector(self._gains)
+        else:
+            self._drift.update(gain)
+        ended = bool(self._drift.drift_detected) and gain < HALF and 1 - gain > SIGMAS * noise
+        if ended:
+            self._forget()
+        return ended
+
+    def take(self, result: CycleResult) -> CycleResult | None:
+        """Take the answer of an evaluation; what to tell, or None if it is no news."""
+        if self.period_s is None:
+            return self._unlocked(result)
+        if not result.cyclic or result.period_s is None:
+            self._misses += 1
+            if self._misses >= MISSES:
+                self._forget()
+                return self._tell(CycleResult(cyclic=False))
+            return None
+        self._misses = 0
+        if _near(result.period_s, self.period_s):
+            # A slow change is followed, and told once it adds up.
+            self.period_s = result.period_s
+        if self._told is not None and _same(result, self._told):
+            self._rival = None
+            return None
+        return self._challenge(result)
+
+    def _unlocked(self, result: CycleResult) -> CycleResult | None:
+        if result.cyclic:
+            return self._lock(result)
+        ended = self._told is not None and self._told.cyclic
+        return self._tell(result) if ended else None
+
+    def _challenge(self, result: CycleResult) -> CycleResult | None:
+        """An answer other than what was told is told once it is confirmed."""
+        self._agreeing = self._agreeing + 1 if self._rival is not None and _same(result, self._rival) else 1
+        self._rival = result
+        if self._agreeing < AGREEING or result.period_s is None or self.period_s is None:
+            return None
+        if _near(result.period_s, self.period_s) and self._told is not None:
+            return self._lock(replace(result, since_ms=self._told.since_ms))
+        return self._lock(result)
+
+    def _lock(self, result: CycleResult) -> CycleResult:
+        self._forget()
+        self.period_s = result.period_s
+        return self._tell(result)
+
+    def _tell(self, result: CycleResult) -> CycleResult:
+        self._told = result
+        return result
+
+    def snapshot(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "told": _to_plain(self._told), "rival": _to_plain(self._rival), "period_s": self.period_s,
+            "misses": self._misses, "agreeing": self._agreeing, "gains": list(self._gains),
+        }  # fmt: skip
+
+    @classmethod
+    def restore(cls, plain: dict[str, Any]) -> "CycleTracker":
+        """The tracker that wrote the snapshot."""
+        tracker = cls()
+        tracker._told, tracker._rival = _from_plain(plain["told"]), _from_plain(plain["rival"])
+        tracker.period_s = plain["period_s"]
+        tracker._misses, tracker._agreeing = plain["misses"], plain["agreeing"]
+        tracker._gains = list(plain["gains"])
+        tracker._drift = _detector(tracker._gains)
+        return tracker
+
+
+def _detector(gains: list[float]) -> Any:
+    """Fires when the gains fall together by half below their mean."""
+    drift: Any = PageHinkley(min_instances=2, delta=0.1, threshold=0.5, mode="down")
+    for gain in gains:
+        drift.update(gain)
+    return drift
+
+
+def _near(one_s: float, other_s: float) -> bool:
+    return abs(one_s - other_s) <= CHANGED * other_s
+
+
+def _same(one: CycleResult, other: CycleResult) -> bool:
+    """Whether both tell the same periods."""
+    if one.period_s is None or other.period_s is None:
+        return one.cyclic == other.cyclic
+    ours, theirs = one.others or (), other.others or ()
+    return (
+        _near(one.period_s, other.period_s)
+        and len(ours) == len(theirs)
+        and all(_near(a.period_s, b.period_s) for a, b in zip(ours, theirs, strict=True))
+    )
+
+
+def _to_plain(result: CycleResult | None) -> dict[str, Any] | None:
+    if result is None:
+        return None
+    others = result.others and [[other.period_s, other.confidence] for other in result.others]
+    return {
+        "cyclic": result.cyclic, "period_s": result.period_s, "confidence": result.confidence,
+        "since_ms": result.since_ms, "others": others,
+    }  # fmt: skip
+
+
+def _from_plain(plain: dict[str, Any] | None) -> CycleResult | None:
+    if plain is None:
+        return None
+    others = plain["others"]
+    pairs = others and tuple(OtherCycle(period_s=p, confidence=c) for p, c in others)
+    return CycleResult(**{**plain, "others": pairs})

@@ -95,7 +95,7 @@ class Attribution:
 
     def _look(self, pid: int) -> CgroupId | Unattributed:
         try:
-            text = (self._proc / str(pid) / "cgroup").read_text(encoding="utf-8", errors="replace")
+            text = (self._proc / str(pid) / "cgroup").read_text(encoding="utf-8", errors="surrogateescape")
         except (FileNotFoundError, ProcessLookupError):
             return Unattributed.GONE
         except OSError:

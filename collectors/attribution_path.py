@@ -62,7 +62,9 @@ class CgroupId:
         A container's comes from its id, which is the same in every hierarchy and cgroup namespace; that
         of anything else from its path.
         """
-        return str(uuid5(_STAND_INS, f"{node}/{self.container_id or self.path}"))
+        of = f"{node}/{self.container_id or self.path}"
+        # A folder's name may be no UTF-8, which Python carries as lone surrogates.
+        return str(uuid5(_STAND_INS, of.encode("utf-8", "backslashreplace").decode()))
 
 
 @dataclass(frozen=True, slots=True)

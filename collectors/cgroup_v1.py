@@ -98,14 +98,16 @@ def io_service_bytes(text: bytes, disks: frozenset[str] | None) -> tuple[int, in
     return sums[b"Read"], sums[b"Write"]
 
 
+_KINDS: dict[str, Callable[[str, FilePool], Source]] = {
+    "cpuacct": CpuTime,
+    "cpu": Throttling,
+    "memory": Memory,
+    "blkio": Blkio,
+}
+
+
 def sources(folder: str, controllers: frozenset[str], pool: FilePool) -> Iterator[Source]:
     """The sources of one cgroup in a hierarchy of these controllers."""
-    kinds: dict[str, Callable[[str, FilePool], Source]] = {
-        "cpuacct": CpuTime,
-        "cpu": Throttling,
-        "memory": Memory,
-        "blkio": Blkio,
-    }
-    for controller, kind in kinds.items():
+    for controller, kind in _KINDS.items():
         if controller in controllers:
             yield kind(folder, pool)

@@ -1,0 +1,126 @@
+"""Faust's Kafka driver, made exact: nothing counts as done but what the application says is done.
+
+Stock Faust acknowledges a record when an agent fails on it, when it cannot be decoded and when it is skipped
+around a rebalance; it takes holes in its own reading for compaction; its producer is not idempotent and
+rounds timestamps. See docs/decisions/0004-exactness.md. All that is known of Faust's insides lies here, in
+``faustapp`` and in ``liveness``; the version is pinned for that.
+"""
+
+from asyncio import Future
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+from aiokafka.errors import KafkaTimeoutError
+from faust.transport.drivers import aiokafka as driver
+from faust.types import TP
+from faust.types.tuples import Message
+
+_NO_GENERATION = -1
+
+
+class ExactProducer(driver.Producer):
+    """Idempotent, acknowledged by all replicas in sync, with timestamps in whole milliseconds."""
+
+    def _settings_extra(self) -> Mapping[str, Any]:
+        return {"acks": "all", "enable_idempotence": True}
+
+    async def post(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        *,
+        ts_ms: int | None,
+        partition: int | None = None,
+    ) -> "Future[Any]":
+        """Put a record in line and return the future of its acknowledgement. ``ts_ms`` None is now.
+
+        Waits while the line is full. Records of one partition arrive in the order of the calls.
+        """
+        client = self._ensure_producer()
+        while True:
+            try:
+                sent: Future[Any] = await client.send(
+                    topic, value, key=key, partition=partition, timestamp_ms=ts_ms
+                )
+            except KafkaTimeoutError:
+                continue  # the broker is away and the line is full: the record was not taken, ask again
+            return sent
+
+
+class ExactConsumer(driver.Consumer):
+    """Commits, for each partition, what ``acknowledge`` was last told, and nothing else."""
+
+    def on_init(self) -> None:
+        super().on_init()
+        self._done: dict[TP, int] = {}
+
+    def acknowledge(self, topic: str, partition: int, offset: int) -> None:
+        """Everything up to and including ``offset`` is done and may be committed."""
+        self._done[TP(topic, partition)] = offset + 1
+
+    def begins_at(self, topic: str, partition: int) -> int | None:
+        """The committed offset, from which reading began or goes on; None if nothing was ever committed."""
+        found: int | None = self._committed_offset.get(TP(topic, partition))
+        return found
+
+    def is_member(self) -> bool:
+        """Whether the group still counts us in. Not so after a stall: then others own the partitions."""
+        client = self._thread._consumer
+        return client is not None and bool(client._coordinator.generation != _NO_GENERATION)
+
+    def trouble(self) -> str | None:
+        """Why this consumer will never read again, or None. May be called from another thread."""
+        client: Any = self._thread._consumer
+        if client is None or client._closed:
+            return None
+        waiting = getattr(client._coordinator, "_pending_exception", None)
+        if waiting is not None:
+            return f"the group coordinator waits since {waiting!r}"
+        tasks = {
+            "group": getattr(client._coordinator, "_coordination_task", None),
+            "fetch": getattr(client._fetcher, "_fetch_task", None),
+        }
+        ended = [name for name, task in tasks.items() if task is not None and task.done()]
+        return f"the consumer's {ended[0]} task has ended" if ended else None
+
+    async def commit_all(self) -> None:
+        """Commit what is done, now; a commit that is under way has perhaps not seen all of it."""
+        while await self.maybe_wait_for_commit_to_finish():
+            pass
+        await self.commit()
+
+    async def perform_seek(self) -> None:
+        """Go back to what is committed; where nothing is, to the beginning, which Faust leaves out."""
+        await super().perform_seek()
+        fresh = [
+            tp for tp in self.assignment()
+            if not self._is_changelog_tp(tp) and not self._committed_offset.get(tp)
+        ]  # fmt: skip
+        if fresh:
+            await self._thread.seek_to_beginning(*map(driver.ensure_aiokafka_TP, fresh))
+
+    def ack(self, message: Message) -> bool:
+        """Faust's own acknowledgements, among them those of records that failed: they count for nothing."""
+        return False
+
+    async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
+        """A new generation: what was done in an older one may lie behind what others have committed."""
+        self._done.clear()
+        await super().on_partitions_assigned(assigned, generation_id)
+
+    def _filter_tps_with_pending_acks(self, topics: Any = None) -> Iterable[TP]:  # type: ignore[override] # narrower by design
+        return [tp for tp in self._done if topics is None or tp in topics or tp.topic in topics]
+
+    def _new_offset(self, tp: TP) -> int | None:
+        return self._done.get(tp)
+
+    async def _add_gap(self, tp: TP, offset_from: int, offset_to: int) -> None:
+        """Nothing to note: a hole is judged by who reads (``faustapp_intake``), not taken for compaction."""
+
+
+class ExactTransport(driver.Transport):
+    """Makes the two above."""
+
+    Consumer: ClassVar[Any] = ExactConsumer
+    Producer: ClassVar[Any] = ExactProducer

@@ -1,0 +1,92 @@
+"""The Faust app of the streams: a table, a shell and an agent for each stage, and one flow to commit all."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from bus.faustapp import ExactApp, create_app
+from streams.agents import add_agent
+from streams.operators.base import Stage
+from streams.shell import Shell
+from streams.shell_faust import FaustPort, add_table
+from streams.shell_flow import Flow
+from wire.events import Telemetry
+from wire.settings import Settings
+from wire.topics import full_name
+
+_COMMIT_SHARE = 4
+"""Commits may take one part in this many, and one, of the time: large states are stored less often."""
+
+
+def app_id(settings: Settings) -> str:
+    """The consumer group of the streams."""
+    return f"{settings.topic_prefix}streams"
+
+
+def changelog_name(settings: Settings, stage: str) -> str:
+    """The full name of the topic that holds a stage's state."""
+    return f"{settings.topic_prefix}state-{stage}"
+
+
+def changelog_topics(settings: Settings, stages: Sequence[Stage]) -> dict[str, str]:
+    """Full names of the changelogs: name of the source that must have the same number of partitions."""
+    return {changelog_name(settings, stage.name): stage.source for stage in stages}
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsApp:
+    """The app with the flow inside it."""
+
+    app: ExactApp
+    flow: Flow
+
+    async def commit_steadily(self, interval_s: float) -> None:
+        """Commit every ``interval_s`` seconds, idle or not, until cancelled."""
+        took = 0.0
+        while True:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.flow.early.wait(), max(interval_s, took * _COMMIT_SHARE))
+            began = time.monotonic()
+            await self.flow.commit()
+            took = time.monotonic() - began
+
+    async def hand_over(self, *_: Any, **__: Any) -> None:
+        """The partitions are revoked: commit what was taken, and keep nothing."""
+        await self.flow.commit()
+        await self.app.exact_consumer.commit_all()
+        self.flow.forget()
+
+    async def begin_again(self) -> None:
+        """The tables are recovered: only they count. Called by each of them, before reading goes on."""
+        # Faust now seeks, and then empties every queue: what it fetched in between would be lost (faust#596).
+        self.app.flow_control.suspend()
+        self.flow.forget()
+
+
+def create_streams_app(
+    settings: Settings,
+    stages: Sequence[Stage],
+    telemetry: Telemetry,
+    partitions: dict[str, int],
+    **options: Any,
+) -> StreamsApp:
+    """The app, not started. ``partitions`` has those of each changelog by its full name.
+
+    ``options`` are those of ``create_app``.
+    """
+    app = create_app(settings, app_id(settings), telemetry, **options)
+    names = {stage.name: changelog_name(settings, stage.name) for stage in stages}
+    tables = {stage: add_table(app, stage, name, partitions[name]) for stage, name in names.items()}
+    port = FaustPort(app, settings, tables, names.__getitem__)
+    shells = [Shell(stage, port, telemetry, settings.topic_prefix) for stage in stages]
+    flow = Flow(port, shells, telemetry)
+    for shell in shells:
+        add_agent(app, full_name(settings.topic_prefix, shell.stage.source), shell, flow)
+    streams = StreamsApp(app, flow)
+    for table in tables.values():
+        table.on_recover(streams.begin_again)
+    app.on_partitions_revoked.connect(streams.hand_over)
+    return streams

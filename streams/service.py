@@ -1,0 +1,67 @@
+"""A worker of the streams: from a broker that may not be there yet to an orderly end."""
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from bus.faustapp_run import run_app
+from bus.reach import wait_for_broker
+from bus.topics import ensure_topics
+from streams.app import changelog_topics, create_streams_app
+from streams.operators.base import Stage
+from streams.topology import stages as all_stages
+from wire.events import Telemetry
+from wire.settings import Settings
+from wire.topics import TOPICS
+
+T = TypeVar("T")
+_OUTPUTS = tuple(name for name, topic in TOPICS.items() if "streams" in topic.writer)
+
+
+class _StoppedError(Exception):
+    """Asked to stop before there was anything to stop."""
+
+
+async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> None:
+    """Work until ``stop`` is set, which takes effect at any moment; returns within 20 s of it.
+
+    Raises ``DutycycleError`` where the start is refused or the worker has failed and must be started again.
+    """
+    await run_stages(settings, all_stages(settings), telemetry, stop)
+
+
+async def run_stages(
+    settings: Settings, stages: Sequence[Stage], telemetry: Telemetry, stop: asyncio.Event, **options: Any
+) -> None:
+    """``run`` for any list of stages; ``options`` are ``create_app``'s."""
+    with suppress(_StoppedError):
+        await _unless(stop, wait_for_broker(settings, telemetry))
+        partitions = await _unless(stop, _ensure(settings, stages))
+        streams = create_streams_app(settings, stages, telemetry, partitions, **options)
+        committing = asyncio.create_task(streams.commit_steadily(settings.snapshot_interval))
+        try:
+            await run_app(streams.app, stop, last_work=streams.flow.commit)
+        finally:
+            committing.cancel()
+
+
+async def _ensure(settings: Settings, stages: Sequence[Stage]) -> dict[str, int]:
+    sources = list(dict.fromkeys(stage.source for stage in stages))
+    outputs = [name for name in _OUTPUTS if name not in sources]
+    return await ensure_topics(
+        settings, sources, outputs=outputs, changelogs=changelog_topics(settings, stages)
+    )
+
+
+async def _unless(stop: asyncio.Event, work: Awaitable[T]) -> T:
+    """The result of ``work``, unless ``stop`` comes first: then ``_StoppedError``."""
+    task, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait([task, stopping], return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise _StoppedError
+        return await task
+    finally:
+        task.cancel()
+        stopping.cancel()

@@ -1,0 +1,169 @@
+"""The exact-state shell of one stage: a living operator per key, and cuts of their state to be stored.
+
+Nothing here waits. ``take`` applies a record; ``cut`` says, at one instant, what has to be on the broker
+before the records taken so far may be acknowledged; ``stored`` hears that it is. The order of sending,
+waiting and acknowledging is ``shell_flow``'s.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from bus.faustapp_intake import Intake
+from streams.deadletters import dead_letter
+from streams.operators.base import Emission, Happened, Input, Out, Stage
+from streams.shell_checks import unfit
+from streams.shell_events import STATE_LARGE, STATE_RESET, named
+from streams.shell_live import Live, OperatorFailedError
+from streams.shell_port import Port
+from streams.state import Packed
+from wire.codec import DecodeError
+from wire.deadletter import Reason
+from wire.events import DEAD_LETTER, Telemetry
+
+KEPT_LIVE = 20_000
+"""How many operators stay in memory although nothing comes for them; the others come back when it does."""
+
+Place = tuple[int, str]
+"""Partition and key."""
+
+
+class Save(NamedTuple):
+    """A state to be stored: ``covers`` of its operator's recent records are in it."""
+
+    live: Live
+    covers: int
+    packed: Packed
+
+
+@dataclass(slots=True)
+class Cut:
+    """What a stage owes the broker at one instant.
+
+    ``done`` is the last offset taken of each partition: to be acknowledged once ``outs`` and ``saves`` are
+    on the broker, in this order.
+    """
+
+    outs: list[Out] = field(default_factory=list)
+    saves: list[Save] = field(default_factory=list)
+    done: dict[int, int] = field(default_factory=dict)
+
+
+class Shell:
+    """All keys of one stage that this worker was assigned."""
+
+    def __init__(self, stage: Stage, port: Port, telemetry: Telemetry, prefix: str) -> None:
+        self.stage = stage
+        self._port = port
+        self._telemetry = telemetry
+        self._prefix = prefix
+        self._lives: dict[Place, Live] = {}
+        self._changed: dict[Place, Live] = {}
+        self._intakes: dict[int, Intake] = {}
+        self._done: dict[int, int] = {}
+        self.assignment = 0
+        """Counts how often everything was forgotten."""
+
+    def intake(self, partition: int) -> Intake:
+        """The place in ``partition``."""
+        found = self._intakes.get(partition)
+        if found is None:
+            begins_at = self._port.begins_at(self.stage.source, partition)
+            found = self._intakes[partition] = Intake(begins_at or 0)
+        return found
+
+    def take(self, record: Input) -> list[Out]:
+        """Apply a record; what has to be sent for it, in order. Never raises for a bad record."""
+        self.intake(record.partition).took(record.offset)
+        self._done[record.partition] = record.offset
+        bad = unfit(record)
+        return self._applied(record) if bad is None else self._refused(record, *bad)
+
+    def _applied(self, record: Input) -> list[Out]:
+        place = (record.partition, record.key or "")
+        try:
+            live = self._lives.get(place) or self._begun(place)
+            if record.offset <= live.offset:
+                return []  # read again after a restart: the stored state has it, and its outputs were sent
+            outs = self._sorted(live.update(record), record.topic)
+        except DecodeError as error:
+            return self._refused(record, error.reason, str(error))
+        except OperatorFailedError as error:
+            return self._refused(record, Reason.OPERATOR, str(error))
+        except Exception as error:  # noqa: BLE001 - an operator that cannot even begin: the next record tries again
+            self._lives.pop(place, None)
+            return self._refused(record, Reason.OPERATOR, f"{type(error).__name__}: {error}")
+        self._changed[place] = live
+        return outs
+
+    def _begun(self, place: Place) -> Live:
+        partition, key = place
+        live = Live(self.stage, partition, key, self._lookup, self._reset)
+        self._lives[place] = live
+        return live
+
+    def _lookup(self, key: bytes) -> bytes | None:
+        return self._port.load(self.stage.name, key)
+
+    def _reset(self, detail: str) -> None:
+        self._telemetry.emit(STATE_RESET, detail, stage=self.stage.name)
+
+    def _refused(self, record: Input, reason: Reason, error: str) -> list[Out]:
+        self._telemetry.emit(DEAD_LETTER, error, topic=record.topic, reason=reason.value)
+        return [dead_letter(record, reason, error, prefix=self._prefix)]
+
+    def _sorted(self, emissions: list[Emission], topic: str) -> list[Out]:
+        outs: list[Out] = []
+        for emission in emissions:
+            if isinstance(emission, Happened):
+                event = named(emission.event)
+                labels = dict.fromkeys(event.labels, topic)
+                self._telemetry.emit(event, count=emission.count, **labels)
+            else:
+                outs.append(emission)
+        return outs
+
+    def cut(self) -> Cut:
+        """What is owed for everything taken so far. Counts as handed over: the next cut holds only news."""
+        cut = Cut(done=self._done)
+        changed, self._changed, self._done = self._changed, {}, {}
+        for live in changed.values():
+            try:
+                outs, save = self._owed(live)
+            except Exception as error:  # noqa: BLE001 - one key's operator is broken: the other keys go on
+                self._reset(f"{type(error).__name__}: {error}")
+                live.begin_anew()
+                outs, save = self._owed(live)
+            cut.outs += outs
+            cut.saves.append(save)
+        return cut
+
+    def _owed(self, live: Live) -> tuple[list[Out], Save]:
+        outs = self._sorted(live.settle(), self.stage.source)
+        return outs, Save(live, live.recent(), live.packed())
+
+    def stored(self, cut: Cut) -> None:
+        """Everything in ``cut`` is on the broker."""
+        for live, covers, packed in cut.saves:
+            for key, value in (*packed.pieces, packed.head):
+                self._port.mirror(self.stage.name, live.partition, key, value)
+            if packed.pieces:
+                self._telemetry.emit(STATE_LARGE, f"{len(packed.pieces)} pieces", stage=self.stage.name)
+            live.stored(covers)
+        for partition, offset in cut.done.items():
+            self._port.acknowledge(self.stage.source, partition, offset)
+        self._put_to_sleep()
+
+    def _put_to_sleep(self) -> None:
+        too_many = len(self._lives) - KEPT_LIVE
+        if too_many > 0:
+            idle = [place for place in self._lives if place not in self._changed]
+            for place in idle[:too_many]:
+                del self._lives[place]
+
+    def forget(self) -> None:
+        """The partitions were handed over, or assigned anew: only what is stored counts."""
+        self.assignment += 1
+        self._lives.clear()
+        self._changed.clear()
+        self._intakes.clear()
+        self._done.clear()

@@ -1,0 +1,19 @@
+"""What may happen to the state of a key, as named events."""
+
+import logging
+from functools import cache
+
+from wire import events
+from wire.events import Event
+
+STATE_RESET = Event(
+    "state_reset", logging.ERROR, "States of a key begun anew, because the old one was of no use", ("stage",)
+)
+STATE_LARGE = Event("state_large", logging.WARNING, "States stored in pieces, over 400 kB each", ("stage",))
+
+
+@cache
+def named(name: str) -> Event:
+    """The event that an operator names. One that nobody declared is counted under its own name."""
+    declared = {one.name: one for one in vars(events).values() if isinstance(one, Event)}
+    return declared.get(name) or Event(name, logging.INFO, "Told by an operator", ("topic",))

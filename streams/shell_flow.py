@@ -1,0 +1,139 @@
+"""The order of doing things that makes a worker exact, over all its stages.
+
+1. A record is applied at once; its outputs are put in line, in order.
+2. Every so often a cut is taken: at one instant, the coalesced outputs, the state of every key that changed
+   and the last offset taken.
+3. All outputs up to the cut must have arrived before a state of it is sent: a state that survives a crash
+   while its outputs do not would hide their loss, because its records are not applied again.
+4. Pieces of a state arrive before its head is sent.
+5. Only when all has arrived is it mirrored, and the offsets are acknowledged.
+Whatever fails on the way ends the process: what is not acknowledged is done again.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Iterable, Sequence
+
+from bus.faustapp_intake import Seen
+from streams.operators.base import Input, Out
+from streams.shell import Cut, Shell
+from streams.shell_port import Port
+from streams.state import Record
+from wire.events import RECORD_TOO_LARGE, SOURCE_GAP, Telemetry
+from wire.topics import TOPICS
+
+EARLY = 50_000
+"""So many records since the last commit, and the next one does not wait for its time: they fill memory."""
+
+
+class Flow:
+    """Takes records into shells, and commits. One per worker."""
+
+    def __init__(self, port: Port, shells: Sequence[Shell], telemetry: Telemetry) -> None:
+        self._port = port
+        self._shells = list(shells)
+        self._telemetry = telemetry
+        self._outbox: deque[Out] = deque()
+        self._under_way: list[Awaitable[object]] = []
+        self._sending = asyncio.Lock()
+        self._committing = asyncio.Lock()
+        self._failed = False
+        self._whole = True  # not between a cut and its arrival: what was cut and did not arrive is nobody's
+        self._taken = 0
+        self.early = asyncio.Event()
+        """Set when a commit is due before its time."""
+
+    async def handle(self, shell: Shell, record: Input) -> None:
+        """Take one record, and send what follows from it. Does not return once the worker has failed."""
+        if self._failed:
+            await asyncio.Event().wait()
+        match shell.intake(record.partition).judge(record.offset):
+            case Seen.REPEAT:
+                return
+            case Seen.AFTER_HOLE if not await self._bridged(shell, record):
+                return
+        self._outbox += shell.take(record)
+        self._taken += 1
+        if self._taken >= EARLY:
+            self.early.set()
+        if self._outbox:
+            await self._send_outbox()
+
+    async def _bridged(self, shell: Shell, record: Input) -> bool:
+        """Whether the records missing before ``record`` are missing on the broker, too."""
+        assignment, expected = shell.assignment, shell.intake(record.partition).expected
+        first = await self._port.first_offset(shell.stage.source, record.partition, expected)
+        if shell.assignment != assignment:
+            return False  # meanwhile the partition was handed over
+        hole = f"{shell.stage.source}-{record.partition}: {expected}-{record.offset - 1}"
+        if first is not None and first < record.offset:
+            self._fail(f"{hole} were not delivered, but are on the broker from {first} on")
+            return False
+        begun = self._port.begins_at(shell.stage.source, record.partition) is not None
+        if begun and TOPICS[shell.stage.source].cleanup != "compact":
+            self._telemetry.emit(SOURCE_GAP, f"{hole} are gone from the broker", topic=shell.stage.source)
+        return True
+
+    async def _send_outbox(self) -> None:
+        async with self._sending:  # one at a time, so that the order stays
+            while self._outbox:
+                out = self._outbox.popleft()
+                most = TOPICS[out.topic].max_bytes
+                if out.value is not None and len(out.value) > most:
+                    detail = f"{out.key}: {len(out.value)} bytes, at most {most}"
+                    self._telemetry.emit(RECORD_TOO_LARGE, detail, topic=out.topic)
+                    continue
+                try:
+                    self._under_way.append(await self._port.post(out))
+                except Exception as error:  # noqa: BLE001 - whatever it was, the output did not leave
+                    self._fail(f"sending to {out.topic}: {error!r}")
+                    return
+
+    async def commit(self) -> None:
+        """Put outputs and state of everything taken so far on the broker, then acknowledge it."""
+        async with self._committing:
+            if self._failed or not self._whole or not self._port.may_write():
+                return
+            self._whole = False
+            self._taken = 0
+            self.early.clear()
+            cuts = [(shell, shell.cut()) for shell in self._shells]
+            for _, cut in cuts:
+                self._outbox += cut.outs
+            if await self._arrived(cuts):
+                for shell, cut in cuts:
+                    shell.stored(cut)
+                self._whole = True
+
+    async def _arrived(self, cuts: list[tuple[Shell, Cut]]) -> bool:
+        saves = [(shell.stage.name, save) for shell, cut in cuts for save in cut.saves]
+        try:
+            await self._send_outbox()
+            under_way, self._under_way = self._under_way, []
+            await asyncio.gather(*under_way)
+            if self._failed or not self._port.may_write():
+                return False
+            await self._saved(
+                (name, s.live.partition, piece) for name, s in saves for piece in s.packed.pieces
+            )
+            await self._saved((name, s.live.partition, s.packed.head) for name, s in saves)
+        except Exception as error:  # noqa: BLE001 - whatever it was, something did not arrive
+            self._fail(f"commit: {error!r}")
+            return False
+        return True
+
+    async def _saved(self, records: Iterable[tuple[str, int, Record]]) -> None:
+        under_way = [await self._port.save(name, partition, *record) for name, partition, record in records]
+        await asyncio.gather(*under_way)
+
+    def _fail(self, reason: str) -> None:
+        self._failed = True
+        self._port.fail(reason)
+
+    def forget(self) -> None:
+        """The partitions were handed over or assigned anew: what was not committed is somebody's again."""
+        self._outbox.clear()
+        self._under_way.clear()
+        self._whole = True
+        for shell in self._shells:
+            shell.forget()

@@ -1,0 +1,88 @@
+"""A toy stage whose result is known: per key, how many records and the sum of their numbers, with a trail.
+
+Run as a program it is a worker: ``python -m tests.shell.toy BROKER PREFIX [SNAPSHOT_INTERVAL]``.
+"""
+
+import asyncio
+import logging
+import signal
+import sys
+
+import orjson
+
+from streams.operators.base import Emission, Happened, Input, Out, Snapshot, Stage
+from streams.service import run_stages
+from wire.codec import DecodeError
+from wire.deadletter import Reason
+from wire.errors import DutycycleError
+from wire.events import Telemetry
+from wire.settings import Settings
+
+SOURCE = "nvml-samples"
+RESULT = "trends"
+"""Settled: the newest count and sum of a key."""
+TRAIL = "window-aggregates"
+"""At once: one record for every tenth."""
+
+
+class Counter:
+    """Counts and adds. ``boom`` makes it fail halfway, ``bad`` is refused, ``pad`` makes its state large."""
+
+    def __init__(self, key: str, snapshot: Snapshot | None) -> None:
+        if snapshot is not None and snapshot["v"] != 1:
+            raise ValueError(f"state of version {snapshot['v']}")
+        self._key = key
+        self._state = dict(snapshot) if snapshot else {"v": 1, "count": 0, "sum": 0, "last": -1, "pad": ""}
+        self._changed = False
+
+    def update(self, record: Input) -> list[Emission]:
+        if record.value is None or not record.value.startswith(b"{"):
+            raise DecodeError(record.topic, "payload", Reason.DECODE, "no object")
+        given = orjson.loads(record.value)
+        self._state["count"] += 1
+        if "boom" in given:
+            raise RuntimeError("boom")
+        self._state["sum"] += given["n"]
+        self._state["pad"] = "".join(map(str, range(given.get("pad", 0)))) or self._state["pad"]
+        self._changed = True
+        told: list[Emission] = [Happened("sample_late")] if given["n"] < self._state["last"] else []
+        self._state["last"] = given["n"]
+        if self._state["count"] % 10 == 0:
+            told.append(self._out(TRAIL, record.ts_ms))
+        return told
+
+    def settle(self) -> list[Emission]:
+        changed, self._changed = self._changed, False
+        return [self._out(RESULT, self._state["count"])] if changed else []
+
+    def close(self) -> list[Emission]:
+        return self.settle()
+
+    def snapshot(self) -> Snapshot:
+        return dict(self._state)
+
+    def _out(self, topic: str, ts_ms: int) -> Out:
+        return Out(topic, self._key, orjson.dumps([self._state["count"], self._state["sum"]]), ts_ms)
+
+
+STAGE = Stage(name="toy", source=SOURCE, build=Counter)
+
+
+async def work(broker: str, prefix: str, interval_s: float) -> None:
+    """Run a worker until SIGTERM."""
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    settings = Settings(broker=broker, topic_prefix=prefix, snapshot_interval=interval_s, partitions=4)
+    telemetry = Telemetry("toy")
+    try:
+        await run_stages(settings, [STAGE], telemetry, stop, session_s=6.0)
+    finally:
+        print({" ".join((name, *labels)): n for (name, labels), n in telemetry.counts.items()}, flush=True)
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO, format="%(relativeCreated)d %(name)s %(message)s")
+    try:
+        asyncio.run(work(sys.argv[1], sys.argv[2], float(sys.argv[3])))
+    except DutycycleError as error:
+        sys.exit(f"dutycycle: {error}")

@@ -4,25 +4,19 @@
 does so too, remembers what was said, and returns only what is news.
 """
 
-from collections import defaultdict
 from typing import Any
 
 import numpy as np
 
 from streams.operators.bank_state import Floats, Ints, check_version, remap
-from streams.operators.cycle_active import active
 from streams.operators.cycle_config import CycleConfig, CycleResult
-from streams.operators.cycle_detect import Rhythm, rhythms
 from streams.operators.cycle_fold import FEW, newest
 from streams.operators.cycle_ring import Ring
 from streams.operators.cycle_tracker import CycleTracker
+from streams.operators.cycle_window import Seen, look
 from wire.derived import OtherCycle
 
 SNAPSHOT_VERSION = 1
-LEAST = 24
-"""Fewest samples that are looked at."""
-ENDED = 1.5
-"""Periods of idleness after which a rhythm is over."""
 NO_RHYTHM = CycleResult(cyclic=False)
 
 
@@ -94,36 +88,23 @@ class CycleBank:
                 self._since_ms[column] = self._last_ms - int(period_s * 1000)
 
     def _detect(self, columns: Ints) -> list[tuple[int, CycleResult]]:
-        results = dict.fromkeys(columns.tolist(), NO_RHYTHM)
-        groups: dict[int, list[tuple[int, Floats, int]]] = defaultdict(list)
-        for column, series in zip(
-            columns.tolist(), self._ring.newest(columns, self._since_ms[columns]), strict=True
-        ):
-            if series.size < LEAST:
-                continue
-            part = active(series)
-            length = (part.stop - part.start) // 4 * 4
-            if length >= LEAST:
-                groups[length].append(
-                    (column, series[part.stop - length : part.stop], series.size - part.stop)
-                )
-        for group in groups.values():
-            found = rhythms(np.array([series for _, series, _ in group]))
-            for (column, series, idle), rhythm in zip(group, found, strict=True):
-                if rhythm and idle <= ENDED * rhythm[0].period:
-                    results[column] = self._result(rhythm, series, idle)
-        return list(results.items())
+        windows = self._ring.newest(columns, self._since_ms[columns])
+        return [
+            (column, self._result(seen) if seen is not None and seen.goes_on else NO_RHYTHM)
+            for column, seen in zip(columns.tolist(), look(windows), strict=True)
+        ]
 
-    def _result(self, found: tuple[Rhythm, ...], series: Floats, idle: int) -> CycleResult:
-        main, *rest = found
+    def _result(self, seen: Seen) -> CycleResult:
+        main, *rest = seen.rhythms
         interval_s = self._ring.interval_ms / 1000
         others = tuple(OtherCycle(period_s=o.period * interval_s, confidence=o.confidence) for o in rest)
-        run = newest(series, main.period).run
+        run = newest(seen.samples, main.period).run
+        length = min(max(run, round(main.period)), seen.samples.size)
         return CycleResult(
             cyclic=True,
             period_s=main.period * interval_s,
             confidence=main.confidence,
-            since_ms=self._ring.start_ms(min(max(run, round(main.period)), series.size) + idle),
+            since_ms=self._ring.start_ms(length + seen.idle),
             others=others or None,
         )
 

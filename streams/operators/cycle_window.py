@@ -1,0 +1,55 @@
+"""Looking at many windows at once: each one's active part, those of one length together."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from streams.operators.bank_state import Floats
+from streams.operators.cycle_active import active
+from streams.operators.cycle_detect import Rhythm, rhythms
+
+LEAST = 24
+"""Fewest samples that are looked at."""
+ENDED = 1.5
+"""Periods of idleness after which a rhythm is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The rhythms (the main one first) of the active part ``samples``, ``idle`` samples before now."""
+
+    rhythms: tuple[Rhythm, ...]
+    samples: Floats
+    idle: int
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the main rhythm is there now, and not only was."""
+        return self.idle <= ENDED * self.rhythms[0].period
+
+
+def look(windows: Sequence[Floats]) -> list[Seen | None]:
+    """What each window (oldest sample first, no NaN, any length) holds; None for no rhythm."""
+    seen: list[Seen | None] = [None] * len(windows)
+    groups: dict[int, list[int]] = defaultdict(list)
+    parts = [_part(window) for window in windows]
+    for place, part in enumerate(parts):
+        groups[part.stop - part.start].append(place)
+    for length, places in groups.items():
+        if length < LEAST:
+            continue
+        samples = np.array([windows[place][parts[place]] for place in places])
+        for place, row, found in zip(places, samples, rhythms(samples), strict=True):
+            if found:
+                seen[place] = Seen(found, row, windows[place].size - parts[place].stop)
+    return seen
+
+
+def _part(window: Floats) -> slice:
+    """The active part, cut at its old end to a multiple of 4 samples."""
+    if window.size < LEAST:
+        return slice(0, 0)
+    part = active(window)
+    return slice(part.stop - (part.stop - part.start) // 4 * 4, part.stop)

@@ -17,6 +17,7 @@ FORMATS = ("table", "json", "csv")
 Record = PodPeaks | JobPeaks
 _CSV = ("kind", "namespace", "name", "uid", "node", "job", "first_ms", "last_ms", "final", "scope", "metric",
         "max", "mean", "at_ms")  # fmt: skip
+_PIPED_WIDTH = 240
 _COLUMNS = (
     ("CPU max", "cpu_util_pct", percent),
     ("memory max", "mem_used_bytes", amount),
@@ -37,7 +38,9 @@ def show(records: Sequence[Record], form: str) -> int:
         for one in records:
             writer.writerows(csv_rows(one))
     else:
-        Console().print(_table(records) if records else "no records yet")
+        # Piped into less or grep a line stays a line; on a terminal it is cut to what fits.
+        console = Console() if sys.stdout.isatty() else Console(width=_PIPED_WIDTH)
+        console.print(_table(records) if records else "no records yet")
     return 0
 
 
@@ -77,7 +80,7 @@ def _head(record: Record) -> dict[str, Any]:
 def _table(records: Sequence[Record]) -> Table:
     table = Table(box=None, pad_edge=False)
     for header in ("namespace", "name", "node", "job"):
-        table.add_column(header, overflow="fold")
+        table.add_column(header, no_wrap=True)
     for header, _, _ in _COLUMNS:
         table.add_column(header, justify="right", no_wrap=True)
     table.add_column("seconds", justify="right")

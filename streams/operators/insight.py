@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from streams.operators.bank_state import Floats, Ints, pack, unpack
-from streams.operators.cycle import CycleBank, CycleChange
+from streams.operators.cycle import CycleBank
+from streams.operators.cycle_config import CycleResult
 from streams.operators.series import CYCLE_METRICS, TREND_METRICS, Series, remapped
 from streams.operators.trend import TrendBank
 from streams.operators.trend_forecast import TrendForecast
@@ -21,7 +22,7 @@ class Insights:
     ts_ms: int
     trend_series: list[Series] = field(default_factory=list)
     forecast: TrendForecast | None = None
-    cycles: list[tuple[Series, CycleChange]] = field(default_factory=list)
+    cycles: list[tuple[Series, CycleResult]] = field(default_factory=list)
 
 
 class InsightBank:
@@ -56,7 +57,7 @@ class InsightBank:
         row[columns] = values
         self._row = row
         self._trends.update(ts_ms, row[self._trend_columns])
-        self._cycles.update(ts_ms, interval_ms, row[self._cycle_columns])
+        self._cycles.update(ts_ms, row[self._cycle_columns], interval_ms)
 
     def evaluate(self, ts_ms: int) -> Insights:
         """Forecast every trend, look for cycles."""
@@ -65,8 +66,8 @@ class InsightBank:
             found.forecast = self._trends.forecast(
                 lower=np.zeros(len(self._trend_series)), upper=self._upper(), capacity=self._capacity()
             )
-        for column, change in self._cycles.evaluate(ts_ms):
-            found.cycles.append((self._cycle_series[column], change))
+        for column, result in self._cycles.changes(ts_ms):
+            found.cycles.append((self._cycle_series[column], result))
         return found
 
     def _capacity(self) -> Floats:

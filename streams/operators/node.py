@@ -79,12 +79,12 @@ class NodeOperator:
         return emissions
 
     def _apply(self, tick: Tick, watermark_ms: int) -> list[Emission]:
-        columns = self._columns(tick)
-        self._last_seen[columns] = tick.ts_ms
         emissions: list[Emission] = []
+        if self._last_ms >= 0 and tick.ts_ms // EVALUATE_MS > self._last_ms // EVALUATE_MS:
+            emissions += self._evaluate()  # as of the last tick, and before columns are retired or added
+        columns = self._columns(tick)
+        self._last_seen[columns] = np.maximum(self._last_seen[columns], tick.ts_ms)
         if tick.ts_ms > self._last_ms:
-            if self._last_ms >= 0 and tick.ts_ms // EVALUATE_MS > self._last_ms // EVALUATE_MS:
-                emissions += self._evaluate()
             self._last_ms = tick.ts_ms
             self._insight.update(tick.ts_ms, tick.interval_ms, columns, tick.values, len(self._index))
         in_time = self._windows.add(tick.ts_ms, columns, tick.values, watermark_ms)

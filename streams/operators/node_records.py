@@ -61,9 +61,13 @@ def insights(node: str, found: Insights) -> list[Emission]:
         for column, one in enumerate(found.trend_series):
             if (trend := _trend(node, one, found, column)) is not None:
                 outs.append(Out("trends", trend.subject.key, encode(trend), found.ts_ms))
-    for one, change in found.cycles:
+    for one, result in found.cycles:
         subject = subject_of(node, one.kind, one.member)
-        cycle = Cycle(subject=subject, metric=one.metric, ts_ms=found.ts_ms, **change.fields())
+        cycle = Cycle(
+            subject=subject, metric=one.metric, ts_ms=found.ts_ms, cyclic=result.cyclic,
+            period_s=result.period_s, confidence=result.confidence, since_ms=result.since_ms,
+            others=result.others,
+        )  # fmt: skip
         outs.append(Out("cycles", subject.key, encode(cycle), found.ts_ms))
     return outs
 
@@ -76,7 +80,7 @@ def _trend(node: str, one: Series, found: Insights, column: int) -> Trend | None
         subject=subject_of(node, one.kind, one.member), metric=one.metric, ts_ms=found.ts_ms,
         level=tidy(at.level), slope_per_s=at.slope_per_s, exhausts_in_s=at.exhausts_in_s,
         forecast=tuple(
-            Forecast(horizon_s=horizon, value=tidy(value), p05=tidy(low), p95=tidy(high))
+            Forecast(horizon_s=tidy(horizon), value=tidy(value), p05=tidy(low), p95=tidy(high))
             for horizon, value, low, high in at.steps
         ),
     )  # fmt: skip

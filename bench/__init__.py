@@ -1,0 +1,1 @@
+"""What we claim, as programs that measure it."""

@@ -69,7 +69,7 @@ class Settings:
     )
 
     windows: tuple[float, ...] = _setting(
-        (10.0, 60.0), _parse.several_seconds(1, 86_400), "lengths of the tumbling windows"
+        (10.0, 60.0), _parse.several_seconds(1, 600), "lengths of the tumbling windows"
     )
     lateness: float = _setting(10.0, _parse.seconds(0, 3600), "how late a sample may be for its window")
     snapshot_interval: float = _setting(

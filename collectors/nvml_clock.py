@@ -1,0 +1,64 @@
+"""The driver's time stamps on the wall clock. NVML calls them "CPU time" and does not say of which clock.
+
+Most drivers stamp in Unix microseconds, some in microseconds since the machine's start
+(polarsignals/gpu-metrics-agent#36), so each batch is compared with the clocks that there are.
+"""
+
+import time
+from typing import NamedTuple
+
+_AHEAD_US = 1_000_000
+_DAY_US = 86_400_000_000
+"""A stamp may be a second ahead (clocks are read one after the other) and, of an idle GPU, a day old."""
+
+
+class Now(NamedTuple):
+    """One moment on each clock that a driver may use, microseconds."""
+
+    wall_us: int
+    boot_us: int
+    monotonic_us: int
+
+    @classmethod
+    def read(cls) -> "Now":
+        """This moment."""
+        return cls(
+            time.time_ns() // 1000,
+            time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000,
+            time.monotonic_ns() // 1000,
+        )
+
+
+def wall_shift_us(newest_us: int, now: Now) -> int | None:
+    """What to add to stamps to get Unix microseconds, judged by the newest; None: of no clock we know.
+
+    Of the clocks by which ``newest_us`` is not in the future and at most a day old, the one that makes it
+    the youngest.
+    """
+    fitting = [clock for clock in now if -_AHEAD_US <= clock - newest_us <= _DAY_US]
+    return now.wall_us - min(fitting) if fitting else None
+
+
+class Cursor:
+    """Up to which stamp a buffer has been read; 0 before anything was.
+
+    It moves by returned stamps only: the driver adds samples late, and in its own time.
+    """
+
+    def __init__(self) -> None:
+        self.last_us = 0
+
+    def after_us(self, now: Now) -> int:
+        """What to give to the driver: samples newer than this are new."""
+        if _is_ahead(self.last_us, now):
+            # The clock was set back: to the driver, all that is new looks older than this.
+            self.last_us = 0
+        return self.last_us
+
+    def is_new(self, stamp_us: int, now: Now) -> bool:
+        """Whether a returned stamp is new; one from before the clock was set back never is."""
+        return stamp_us > self.last_us and not _is_ahead(stamp_us, now)
+
+
+def _is_ahead(stamp_us: int, now: Now) -> bool:
+    return _AHEAD_US < stamp_us - now.wall_us < _DAY_US

@@ -1,0 +1,113 @@
+"""One GPU, read once a tick into its record."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from collectors import nvml_gate
+from collectors.base import Tick
+from collectors.nvml_answers import Buffer, Field, Handle
+from collectors.nvml_ask import Asker
+from collectors.nvml_bursts import BurstReader
+from collectors.nvml_clock import Now
+from collectors.nvml_mig import MigReader
+from collectors.nvml_pcie import PcieReader
+from collectors.nvml_processes import Identities, printable, read_processes
+from collectors.nvml_shares import ShareReader
+from collectors.nvml_throttle import throttle_names
+from wire.events import Telemetry
+from wire.samples import Gpu
+
+_MILLI = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where NVML has a GPU since the library was opened."""
+
+    index: int
+    handle: Handle
+    uuid: str
+
+    @property
+    def label(self) -> str:
+        """How the GPU is named in what is logged."""
+        return f"GPU {self.index} ({self.uuid})"
+
+
+class Device:
+    """A GPU and what was read of it so far. It outlives the library's handles: see ``renew``."""
+
+    def __init__(self, place: Place, telemetry: Telemetry) -> None:
+        self._asker = Asker(place.handle, place.label, telemetry)
+        self._util_burst = BurstReader(Buffer.GPU_UTIL, "util_burst", percent)
+        self._power_burst = BurstReader(Buffer.POWER_MW, "power_burst", _watts)
+        self._shares = ShareReader()
+        self._pcie = PcieReader()
+        self._mig = MigReader()
+        self._divided = False
+        self._model: str | None = None
+        self.place = place
+
+    def renew(self, place: Place) -> None:
+        """Go on with a new handle of the same GPU."""
+        self.place = place
+        self._asker.handle, self._asker.label = place.handle, place.label
+
+    def release(self) -> None:
+        """Give back what the driver holds for us, before the library is closed."""
+        self._mig.release()
+
+    def read(self, tick: Tick, identities: Identities) -> Gpu:
+        """What the GPU says now. Raises ``Lost`` or ``Away``; anything less is an absent field."""
+        ask, now = self._asker.ask, Now.read()
+        self._note_mig_mode()
+        self._model = self._model or printable(ask("model", nvml_gate.name) or "")
+        util, mem_copy_util = ask("gpu_util", nvml_gate.utilization) or (None, None)
+        used, total = ask("memory", nvml_gate.memory, nvml_gate.memory_with_reserved) or (None, None)
+        rates = self._pcie.read(self._asker)
+        reasons = ask("throttle", nvml_gate.event_reasons, nvml_gate.throttle_reasons)
+        shares = self._shares.read(self._asker, now, tick.interval_ms)
+        return Gpu(
+            uuid=self.place.uuid,
+            index=self.place.index,
+            model=self._model,
+            gpu_util_pct=None if util is None else percent(util),
+            mem_copy_util_pct=None if mem_copy_util is None else percent(mem_copy_util),
+            mem_used_bytes=used,
+            mem_total_bytes=total,
+            power_w=self._milli("power", nvml_gate.power_mw),
+            power_limit_w=self._milli("power_limit", nvml_gate.power_limit_mw),
+            energy_j=self._milli("energy", nvml_gate.energy_mj),
+            temp_c=ask("temperature", nvml_gate.temperature_c, nvml_gate.temperature_c_before_r570),
+            sm_clock_mhz=ask("sm_clock", nvml_gate.sm_clock_mhz),
+            mem_clock_mhz=ask("mem_clock", nvml_gate.mem_clock_mhz),
+            pcie_rx_bytes_per_s=rates.get(Field.PCIE_RX),
+            pcie_tx_bytes_per_s=rates.get(Field.PCIE_TX),
+            pcie_gen=ask("pcie_gen", nvml_gate.pcie_generation),
+            pcie_width=ask("pcie_width", nvml_gate.pcie_width),
+            throttle=None if reasons is None else throttle_names(reasons),
+            util_burst=self._util_burst.read(self._asker, now, tick.ts_ms, tick.interval_ms),
+            power_burst=self._power_burst.read(self._asker, now, tick.ts_ms, tick.interval_ms),
+            mig=self._mig.read(self._asker, total) if self._divided else None,
+            processes=read_processes(self._asker, shares, identities),
+        )
+
+    def _note_mig_mode(self) -> None:
+        divided = bool(self._asker.ask("mig_mode", nvml_gate.mig_enabled))
+        if divided != self._divided:
+            # Dividing a GPU takes its utilization away, and putting it together gives it back.
+            self._asker.forget()
+        self._divided = divided
+
+    def _milli(self, what: str, way: Callable[[Handle], int]) -> float | None:
+        value = self._asker.ask(what, way)
+        return None if value is None else _watts(value)
+
+
+def percent(value: float) -> float:
+    """Within 0-100: drivers have been seen to report more (NVIDIA/dcgm-exporter#418)."""
+    return min(max(value, 0), 100)
+
+
+def _watts(milliwatts: float) -> float:
+    return round(milliwatts * _MILLI, 3)

@@ -2,7 +2,8 @@
 
     python -m bench.bench_cycle [FIRST_SEED [SEEDS]]
 
-A period within 2 % of the true one is a hit. A wrong period is a false alarm and a miss at once.
+A period within 5 % of the true one is a hit: jitter alone moves the mean period of five bursts by 2 %. A
+wrong period is a false alarm and a miss at once.
 """
 
 import itertools
@@ -16,7 +17,7 @@ import numpy as np
 from bench.generators import CONTROLS, NAMED_CONTROLS, SHAPES, SNRS, Case, controls, rhythms
 from streams.operators.cycle_window import look
 
-CLOSE = 0.02
+CLOSE = 0.05
 BATCH = 24
 """Series looked at together: what one node evaluates at once."""
 

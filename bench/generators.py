@@ -116,8 +116,9 @@ def constant(rng: Rng, length: int) -> Floats:
 
 
 def pulse(rng: Rng, length: int) -> Floats:
-    """A single burst of 1-100 samples, then quiet again."""
-    width, at = int(rng.integers(1, 101)), int(rng.integers(0, length - 100))
+    """A single burst of up to a sixth of the length, then quiet again."""
+    width = int(rng.integers(1, length // 6))
+    at = int(rng.integers(0, length - width))
     place = np.arange(length)
     return 5 + 80.0 * ((place >= at) & (place < at + width)) + rng.normal(size=length)
 

@@ -15,6 +15,8 @@ from streams.operators.bank_state import Floats
 BLOCKS = 6
 PHASES = 16
 TINY = 1e-12
+ALMOST = 0.15
+"""Share of a period that may be missing in the oldest one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +42,17 @@ def without_drift(series: Floats, period: float) -> Floats:
     return np.asarray(series - (sums[low + width] - sums[low]) / width)
 
 
-def fold(series: Floats, period: float) -> Fold:
-    """Fold ``series`` at ``period`` samples, of which it has to hold at least two."""
+def phases_of(period: float) -> int:
+    """Into how many phases a period of so many samples is divided."""
+    return int(min(PHASES, max(3, period)))
+
+
+def fold(series: Floats, period: float, phases: int) -> Fold:
+    """Fold ``series`` at ``period`` samples, of which it has to hold at least two, into so many phases."""
     quick = without_drift(series, period)
     age = np.arange(series.size, dtype=np.float64)[::-1] / period
-    periods = int(series.size / period + 1e-9)
-    blocks, phases = min(BLOCKS, periods), int(min(PHASES, max(3, period)))
+    periods = int(series.size / period + ALMOST)
+    blocks = min(BLOCKS, periods)
     whole = age < periods
     age, quick = age[whole], quick[whole]
     block = np.floor(age).astype(np.int64) * blocks // periods
@@ -105,7 +112,7 @@ def newest(series: Floats, period: float) -> Newest:
     quick = without_drift(series, period)
     age = np.arange(series.size, dtype=np.float64)[::-1]
     late = max(1.5 * period, FEW)
-    phases = int(min(PHASES, max(3, period)))
+    phases = phases_of(period)
     code = ((1 - age / period % 1) * phases).astype(np.int64) % phases
     taught = (age >= late) & (age < late + BEFORE * period)
     count = np.bincount(code[taught], minlength=phases)

@@ -7,8 +7,8 @@ from streams.operators.bank_state import Floats
 from streams.operators.cycle_spectrum import FINE, HARMONICS, SHORTEST
 
 DIVISORS = (2, 3, 5)
-BY_CHANCE = (9.2, 11.8, 13.9, 15.9, 17.8, 19.6, 21.4, 23.1)
-"""What the evidence of 1, 2, … lines exceeds by chance once in ten thousand: quantiles of Gamma(h, 1)."""
+BY_CHANCE = (13.8, 16.7, 19.1, 21.4, 23.4, 25.4, 27.3, 29.2)
+"""What the evidence of 1, 2, … lines exceeds by chance once in a million: quantiles of Gamma(h, 1)."""
 PRESENT = 8.0
 """Evidence of a line that is there beyond doubt."""
 SHARE = 0.02

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from streams.operators.bank_state import Floats, Ints
+from streams.operators.bank_state import Floats
 
 FINE = 8
 """Points per bin of the spectrum (zero padding)."""
@@ -42,17 +42,6 @@ class Spectra:
     series: Floats
     lines: npt.NDArray[np.complex128]
     evidence: Floats
-
-
-@dataclass(frozen=True, slots=True)
-class Peaks:
-    """For each series the fundamental whose harmonics stand out most: its point, and its ``score``.
-
-    The score is in units of the natural logarithm of chance; above 0 is rarer than one in a million.
-    """
-
-    point: Ints
-    score: Floats
 
 
 def spectra(samples: Floats) -> Spectra:
@@ -90,10 +79,14 @@ def _evidence(power: Floats, bins: int) -> Floats:
     return np.asarray((count * np.log1p(ratio / count)).reshape(power.shape))
 
 
-def strongest(evidence: Floats, length: int) -> Peaks:
-    """The best fundamental of each row of ``evidence``, series of ``length`` samples."""
+def scores(evidence: Floats, length: int) -> Floats:
+    """How far the harmonics of each fundamental stand out, in each row of ``evidence``.
+
+    Column c is the fundamental at point ``lowest() + c``, of series of ``length`` samples. In units of the
+    natural logarithm of chance; above 0 is rarer than one in a million.
+    """
     points = evidence.shape[1]
-    first, last = FINE * FEWEST - FINE // 4, min(int(FINE * length / SHORTEST), points)
+    first, last = lowest(), min(int(FINE * length / SHORTEST), points)
     total = np.zeros((evidence.shape[0], last - first))
     best = np.full_like(total, -np.inf)
     for harmonic in range(1, HARMONICS + 1):
@@ -104,5 +97,24 @@ def strongest(evidence: Floats, length: int) -> Peaks:
         part += evidence[:, harmonic * first : harmonic * (end - 1) + 1 : harmonic]
         if harmonic in CHANCE:
             np.maximum(best[:, : end - first], part - CHANCE[harmonic], out=best[:, : end - first])
-    point = best.argmax(axis=1)
-    return Peaks(point + first, best[np.arange(len(best)), point])
+    return best
+
+
+def lowest() -> int:
+    """The point of the longest period that is looked for."""
+    return FINE * FEWEST - FINE // 4
+
+
+def peaks(score: Floats, most: int, least: float) -> list[tuple[int, float]]:
+    """The ``most`` highest peaks of a row of ``scores`` that reach ``least``: their points and scores.
+
+    They are at least a bin apart.
+    """
+    left, found = score.copy(), []
+    for _ in range(most):
+        top = int(left.argmax())
+        if left[top] < least:
+            break
+        found.append((top + lowest(), float(left[top])))
+        left[max(top - FINE, 0) : top + FINE + 1] = -np.inf
+    return found

@@ -1,0 +1,63 @@
+"""Fits the weights of ``streams/operators/cycle_confidence.py`` to the tuning seeds 0-99.
+
+python -m bench.fit_cycle
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from bench.bench_cycle import CLOSE
+from bench.generators import CONTROLS, Case, Floats, controls, rhythms
+from streams.operators.cycle_confidence import evidence
+from streams.operators.cycle_detect import best
+from streams.operators.cycle_spectrum import scores, spectra
+
+SEEDS = range(100)
+LENGTHS = (600, 600, 300, 152, 76)
+RIDGE = 0.1
+"""Keeps a weight small that hardly matters."""
+
+
+def cases() -> Iterator[Case]:
+    """Windows of all lengths; those with a rhythm hold at least three periods."""
+    for fractional in (False, True):
+        for case in rhythms(SEEDS, fractional=fractional):
+            length = LENGTHS[case.seed % len(LENGTHS)]
+            if case.period is not None and length >= 3 * case.period:
+                yield replace(case, length=length)
+    for length in sorted(set(LENGTHS)):
+        for case in controls(range(2 * len(SEEDS))):
+            yield replace(case, length=length)
+
+
+def examples() -> tuple[Floats, Floats]:
+    """What is known of each case that gets as far as a fold, and whether its period is right."""
+    known, right = [], []
+    for case in cases():
+        found = spectra(case.series()[np.newaxis])
+        rhythm = best(found, 0, scores(found.evidence, case.length)[0])
+        if rhythm is not None:
+            known.append(evidence(rhythm.score, rhythm.fold))
+            right.append(case.period is not None and abs(rhythm.period / case.period - 1) <= CLOSE)
+    return np.array(known), np.array(right, np.float64)
+
+
+def fit(known: Floats, right: Floats) -> Floats:
+    """Logistic regression by Newton's method, the constant not held small."""
+    weights = np.zeros(known.shape[1])
+    ridge = RIDGE * np.eye(known.shape[1])
+    ridge[0, 0] = 0.0
+    for _ in range(50):
+        chance = 1 / (1 + np.exp(-known @ weights))
+        slope = known.T @ (right - chance) - ridge @ weights
+        bend = (known * (chance * (1 - chance))[:, np.newaxis]).T @ known + ridge
+        weights = weights + np.linalg.solve(bend, slope)
+    return np.asarray(weights)
+
+
+if __name__ == "__main__":
+    known, right = examples()
+    print(f"{len(right)} examples, {right.mean():.3f} right, controls: {', '.join(CONTROLS)}")
+    print("WEIGHTS =", tuple(fit(known, right).round(3).tolist()))

@@ -52,7 +52,7 @@ async def test_says_it_once_and_tries_again_until_it_answers(caplog: pytest.LogC
     assert slept == [1, 2, 4]
     said = [record.getMessage() for record in caplog.records]
     assert len(said) == 2
-    assert "k:9092: nothing listens there [DUTYCYCLE_BROKER]; trying again" in said[0]
+    assert "k:9092: nothing listens there (DUTYCYCLE_BROKER=kafka://k:9092); trying again" in said[0]
     assert "k:9092 answers" in said[1]
     assert telemetry.count(BROKER_AWAY) == 1
 

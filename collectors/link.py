@@ -1,0 +1,51 @@
+"""The way to the broker that the publisher sends by."""
+
+from collections.abc import Sequence
+from typing import Protocol, Self
+
+from bus.producer import Producer
+from bus.topics import ensure_topics
+from collectors.base import Outgoing
+from wire.settings import Settings
+from wire.topics import SAMPLE_TOPICS, TOPICS, full_name
+
+
+class Link(Protocol):
+    """A connection that sends. After an error it is of no further use but to be aborted."""
+
+    async def deliver(self, records: Sequence[Outgoing]) -> None:
+        """Return when all are acknowledged; raise a ``BrokerError`` otherwise."""
+        ...
+
+    async def abort(self) -> None:
+        """Let go of it now."""
+        ...
+
+
+class KafkaLink:
+    """An idempotent producer, with the topics that it writes to."""
+
+    def __init__(self, producer: Producer, prefix: str) -> None:
+        self._producer = producer
+        self._names = {name: full_name(prefix, name) for name in TOPICS}
+
+    @classmethod
+    async def open(cls, settings: Settings) -> Self:
+        """Connect, and create the topics if they are missing. Raises ``BrokerError``, ``DutycycleError``."""
+        await ensure_topics(settings, SAMPLE_TOPICS)
+        # No linger: a batch is handed over at once, and awaited before the next.
+        producer = Producer(settings, "collector", linger_ms=0)
+        await producer.start()
+        return cls(producer, settings.topic_prefix)
+
+    async def deliver(self, records: Sequence[Outgoing]) -> None:
+        """Send all in order, and wait for the acknowledgements."""
+        sent = [
+            await self._producer.send(self._names[one.topic], one.key, one.payload, one.ts_ms)
+            for one in records
+        ]
+        await self._producer.settle(sent)
+
+    async def abort(self) -> None:
+        """Disconnect; what is on its way may arrive or not."""
+        await self._producer.abort()

@@ -1,0 +1,169 @@
+"""What is waiting to be sent: one queue, its older part on disk, its newer part in memory.
+
+Everything in the spool is older than everything in memory, and the batch that is being sent is older than
+both or the head of the spool. So order holds whatever moves to disk, and whenever.
+"""
+
+import asyncio
+import logging
+import sqlite3
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from collectors.base import Outgoing
+from collectors.spool import Spool, SpoolWriteError, size_of
+from wire.events import SPOOL_DROPPED, SPOOLED, Event, Telemetry
+
+SPOOL_FAILED = Event("spool_failed", logging.ERROR, "The spool's disk does not take records", ("reason",))
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Records that are being sent. ``through`` is the last one's id in the spool, None if it is not there."""
+
+    records: tuple[Outgoing, ...]
+    through: int | None
+
+
+class Outbox:
+    """A queue of records with one reader. ``put`` never waits; the disk is written in a thread of its own.
+
+    All methods belong to one event loop.
+    """
+
+    def __init__(self, spool: Spool, telemetry: Telemetry, memory_bytes: int) -> None:
+        self._spool = spool
+        self._telemetry = telemetry
+        self._most_bytes = memory_bytes
+        self._memory: deque[Outgoing] = deque()
+        self._memory_bytes = 0
+        self._flying: Batch | None = None
+        self._disk = ThreadPoolExecutor(1, "spool")
+        self.new = asyncio.Event()
+        """Set when records were put since the last ``take`` or ``keep``."""
+        self._turn = asyncio.Lock()
+
+    def __len__(self) -> int:
+        """How many records wait, those being sent included."""
+        flying = len(self._flying.records) if self._flying and self._flying.through is None else 0
+        return len(self._memory) + len(self._spool) + flying
+
+    @property
+    def spooled(self) -> int:
+        """How many records are on disk."""
+        return len(self._spool)
+
+    def put(self, records: Sequence[Outgoing]) -> None:
+        """Queue records; past the bound of the memory its oldest are dropped and counted."""
+        self._memory.extend(records)
+        self._memory_bytes += sum(map(size_of, records))
+        self._bound_memory()
+        self.new.set()
+
+    async def take(self, most: int, most_bytes: int) -> Batch | None:
+        """The oldest records, now being sent until ``done`` or ``back``. None when nothing waits."""
+        return await self._in_turn(self._take(most, most_bytes))
+
+    async def keep(self) -> None:
+        """Put everything that is only in memory on disk, the batch that is being sent included."""
+        await self._in_turn(self._keep())
+
+    async def done(self) -> None:
+        """The batch was acknowledged by the broker: forget it."""
+        await self._in_turn(self._done())
+
+    def back(self) -> None:
+        """The batch was not sent: it is the oldest again."""
+        flying, self._flying = self._flying, None
+        if flying and flying.through is None:
+            self._put_back(flying.records)
+
+    async def close(self) -> None:
+        """Keep on disk what waits, and let go of the spool."""
+        await self._in_turn(self._close())
+
+    async def _take(self, most: int, most_bytes: int) -> Batch | None:
+        self.new.clear()
+        if self._spool and (found := await self._on_disk(lambda: self._spool.head(most, most_bytes))):
+            self._flying = Batch(tuple(one.record for one in found), found[-1].id)
+        elif self._memory:
+            self._flying = Batch(tuple(self._pop(most, most_bytes)), None)
+        return self._flying
+
+    async def _keep(self) -> None:
+        self.new.clear()
+        flying = self._flying.records if self._flying and self._flying.through is None else ()
+        waiting, self._memory, self._memory_bytes = self._memory, deque(), 0
+        if not flying and not waiting:
+            return
+        through = (self._flying.through if self._flying else None) or 0
+        stored = await self._on_disk(lambda: self._spool.append([*flying, *waiting], keep_through=through))
+        if stored is None:
+            self._put_back(waiting)
+            return
+        if flying:
+            self._flying = Batch(flying, stored.first_id + len(flying) - 1)
+        self._telemetry.emit(SPOOLED, count=len(flying) + len(waiting))
+        if stored.dropped:
+            self._telemetry.emit(SPOOL_DROPPED, f"{self._spool.folder} is full", count=stored.dropped)
+
+    async def _done(self) -> None:
+        flying, self._flying = self._flying, None
+        if flying and flying.through is not None:
+            through = flying.through
+            await self._on_disk(lambda: self._spool.acknowledge(through))
+
+    async def _close(self) -> None:
+        self.back()
+        await self._keep()
+        if self._memory:
+            self._telemetry.emit(SPOOL_DROPPED, "the disk takes nothing at the end", count=len(self._memory))
+        await self._on_disk(self._spool.close)
+        self._disk.shutdown(wait=False)
+
+    def _put_back(self, records: Sequence[Outgoing]) -> None:
+        self._memory.extendleft(reversed(records))
+        self._memory_bytes += sum(map(size_of, records))
+        self._bound_memory()
+
+    def _bound_memory(self) -> None:
+        dropped = 0
+        while self._memory_bytes > self._most_bytes:
+            self._memory_bytes -= size_of(self._memory.popleft())
+            dropped += 1
+        if dropped:
+            self._telemetry.emit(SPOOL_DROPPED, "memory is full, and the disk takes nothing", count=dropped)
+
+    def _pop(self, most: int, most_bytes: int) -> Iterator[Outgoing]:
+        total = 0
+        for _ in range(min(most, len(self._memory))):
+            size = size_of(self._memory[0])
+            if total and total + size > most_bytes:
+                return
+            total += size
+            self._memory_bytes -= size
+            yield self._memory.popleft()
+
+    async def _in_turn(self, step: Coroutine[Any, Any, R]) -> R:
+        """Let a step end even if its caller is cancelled: records are in its hands meanwhile."""
+
+        async def whole() -> R:
+            async with self._turn:
+                return await step
+
+        return await asyncio.shield(asyncio.create_task(whole()))
+
+    async def _on_disk(self, work: Callable[[], R]) -> R | None:
+        """Do ``work`` in the disk's thread; None, and a condition that is said once, when the disk fails."""
+        try:
+            result = await asyncio.get_running_loop().run_in_executor(self._disk, work)
+        except (SpoolWriteError, sqlite3.Error) as error:
+            detail = f"{self._spool.folder}: {error}; memory alone is used meanwhile"
+            self._telemetry.raise_condition(SPOOL_FAILED, "disk", detail)
+            return None
+        self._telemetry.clear_condition(SPOOL_FAILED, "disk", f"{self._spool.folder} takes records again")
+        return result

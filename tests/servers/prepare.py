@@ -6,6 +6,7 @@ It never fails: what is missing here is skipped by the tests that need it (and f
 import shutil
 from collections.abc import Callable
 
+from tests.servers.compose import build_compose
 from tests.servers.kafka.jars import class_path
 from tests.servers.missing import ServerMissingError
 from tests.servers.postgres import find_programs
@@ -33,6 +34,7 @@ _SERVERS: dict[str, Callable[[], object]] = {
     "kafka with TLS": _programs("openssl", package="openssl"),
     "postgres": find_programs,
     "prometheus": _programs("prometheus", "promtool", package="prometheus"),
+    "docker compose": build_compose,
     "kcat": _programs("kcat", package="kcat"),
 }
 

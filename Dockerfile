@@ -1,0 +1,41 @@
+# One image for every part of Dutycycle: the command after it says which part runs.
+
+FROM python:3.11.13-slim-bookworm AS build
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+WORKDIR /build
+
+# The lock is checked by hash here. It holds the developers' tools too; the next stage takes what it needs.
+COPY requirements.lock ./
+RUN pip wheel --require-hashes --only-binary=:all: --wheel-dir=/wheels --requirement=requirements.lock
+
+COPY pyproject.toml README.md LICENSE ./
+COPY wire wire
+COPY bus bus
+COPY collectors collectors
+COPY streams streams
+COPY sinks sinks
+COPY dutycycle dutycycle
+RUN pip install --no-index --find-links=/wheels setuptools \
+    && pip wheel --no-deps --no-build-isolation --wheel-dir=/wheels .
+
+FROM build AS installed
+RUN python -m venv /opt/dutycycle \
+    && /opt/dutycycle/bin/pip install --no-index --find-links=/wheels "dutycycle[postgres]"
+
+FROM python:3.11.13-slim-bookworm
+LABEL org.opencontainers.image.title="Dutycycle" \
+      org.opencontainers.image.licenses="Apache-2.0"
+
+# By number, so that Kubernetes can see that it is not root. It owns the one folder that is written to.
+RUN groupadd --gid 10001 dutycycle \
+    && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /var/lib/dutycycle dutycycle \
+    && install --directory --owner=10001 --group=10001 /var/lib/dutycycle
+COPY --from=installed /opt/dutycycle /opt/dutycycle
+ENV PATH=/opt/dutycycle/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    HOME=/var/lib/dutycycle
+USER 10001:10001
+WORKDIR /var/lib/dutycycle
+ENTRYPOINT ["dutycycle"]
+CMD ["--help"]

@@ -1,0 +1,145 @@
+"""docker-compose.yml: read by compose itself, and each service checked for what it must and must not have."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.deploy.compose_file import COMPOSE, GPU, ROOT, services, variables
+from tests.servers.compose import compose_command
+from tests.servers.missing import ServerMissingError
+from wire.settings import Settings, load, near_misses
+
+SERVICES = services()
+OURS = {"collector": "collect", "streams": "stream", "sinks": "sink"}
+SERVERS = sorted(SERVICES.keys() - OURS.keys())
+ACCOUNT = r"[a-z0-9/]+"
+
+
+def each(names: Any) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("name", sorted(names))
+
+
+@pytest.mark.parametrize("files", [[COMPOSE], [COMPOSE, GPU]], ids=["plain", "gpu"])
+def test_compose_accepts_it(files: list[Path]) -> None:
+    try:
+        command = compose_command()
+    except ServerMissingError as reason:  # not demanded in CI: it comes with Docker, or must be compiled
+        pytest.skip(str(reason))
+    chosen = [part for file in files for part in ("--file", str(file))]
+    done = subprocess.run(
+        [*command, *chosen, "config", "--quiet"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@each(OURS)
+def test_its_command_exists(name: str) -> None:
+    command = SERVICES[name]["command"]
+    assert command == [OURS[name]]
+    help_page = [sys.executable, "-m", "dutycycle", *command, "--help"]
+    done = subprocess.run(help_page, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@each(OURS)
+def test_its_settings_are_known_and_valid(name: str, tmp_path: Path) -> None:
+    given = {key: str(value) for key, value in SERVICES[name]["environment"].items() if value is not None}
+    assert near_misses(given) == []
+    known = {"DUTYCYCLE_" + field.upper() for field in Settings.__dataclass_fields__}
+    assert SERVICES[name]["environment"].keys() <= known
+    if "DUTYCYCLE_HOST_ROOT" in given:  # a folder of the container
+        given["DUTYCYCLE_HOST_ROOT"] = str(tmp_path)
+    settings = load(given)
+    host, port = (settings.broker or "").removeprefix("kafka://").split(":")
+    assert host in SERVICES
+    assert f"INSIDE://:{port}," in SERVICES["kafka"]["environment"]["KAFKA_LISTENERS"]
+
+
+@each(OURS)
+def test_ours_run_with_few_rights(name: str) -> None:
+    service = SERVICES[name]
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert service["read_only"] is True
+    assert "user" not in service  # the image's own, which is not root
+
+
+@each(SERVICES)
+def test_nothing_is_privileged(name: str) -> None:
+    service = SERVICES[name]
+    assert not service.get("privileged")
+    assert "cap_add" not in service
+    assert service.get("network_mode") is None
+    assert not any("docker.sock" in volume for volume in service.get("volumes", ()))
+
+
+def test_the_collector_sees_the_host_and_cannot_write_to_it() -> None:
+    collector = SERVICES["collector"]
+    root = collector["environment"]["DUTYCYCLE_HOST_ROOT"]
+    assert (collector["pid"], collector["uts"]) == ("host", "host")
+    assert {f"/proc:{root}/proc:ro", f"/sys:{root}/sys:ro"} <= set(collector["volumes"])
+    spool_volume = collector["volumes"][-1].split(":")[1]
+    assert Path(spool_volume) in Path(collector["environment"]["DUTYCYCLE_SPOOL"]).parents
+
+
+@each(SERVICES)
+def test_ports_are_published_on_loopback_alone(name: str) -> None:
+    for port in SERVICES[name].get("ports", ()):
+        assert re.fullmatch(r"127\.0\.0\.1:\d+:\d+", port), port
+
+
+@each(SERVERS)
+def test_images_of_others_are_pinned(name: str) -> None:
+    repository, _, tag = SERVICES[name]["image"].partition(":")
+    assert re.fullmatch(ACCOUNT, repository)
+    assert re.fullmatch(r"v?\d+\.\d+(\.\d+)?(-\w+)?", tag), tag
+    assert "build" not in SERVICES[name]
+
+
+@each(SERVERS)
+def test_a_server_says_whether_it_is_well(name: str) -> None:
+    health = SERVICES[name]["healthcheck"]
+    assert health["test"][0] in {"CMD", "CMD-SHELL"}
+    assert {"interval", "timeout", "retries", "start_period"} <= health.keys()
+
+
+@each(SERVICES)
+def test_it_comes_back_and_its_log_is_bounded(name: str) -> None:
+    assert SERVICES[name]["restart"] == "unless-stopped"
+    assert {"max-size", "max-file"} <= SERVICES[name]["logging"]["options"].keys()
+
+
+@each(SERVICES)
+def test_it_waits_for_health_only_where_there_is_a_check(name: str) -> None:
+    for other, wait in SERVICES[name].get("depends_on", {}).items():
+        assert wait["condition"] == "service_healthy"
+        assert "healthcheck" in SERVICES[other]
+
+
+def test_volumes_are_declared_and_bound_files_exist() -> None:
+    declared = yaml.safe_load(COMPOSE.read_text())["volumes"].keys()
+    sources = {volume.split(":")[0] for one in SERVICES.values() for volume in one.get("volumes", ())}
+    named = {source for source in sources if not source.startswith((".", "/"))}
+    assert named == declared
+    assert all((ROOT / source).exists() for source in sources if source.startswith("."))
+
+
+def test_every_variable_is_explained() -> None:
+    explained = set(re.findall(r"^#?([A-Z_]+)=", (ROOT / ".env.example").read_text(), flags=re.MULTILINE))
+    assert variables() <= explained
+    assert explained - variables() == {"DUTYCYCLE_NODE"}  # passed on by name
+
+
+def test_the_trial_passwords_are_variables() -> None:
+    for line in COMPOSE.read_text().splitlines():
+        if "PASSWORD" in line and not line.lstrip().startswith("#"):
+            assert re.search(r"\$\{\w*PASSWORD:-local-trial\}", line), line
+
+
+def test_the_gpu_file_adds_to_a_service_that_exists() -> None:
+    assert services(GPU).keys() <= SERVICES.keys()

@@ -1,0 +1,129 @@
+"""The dashboard: its SQL on a real PostgreSQL as Grafana's reader, its PromQL on a real Prometheus."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import yaml
+from sqlalchemy import Engine, create_engine, make_url, text
+from sqlalchemy.exc import DBAPIError
+
+from sinks.records_rows import job_row, pod_row
+from sinks.records_store import RecordsStore
+from tests.deploy.compose_file import ROOT, services
+from tests.servers.missing import ServerMissingError, skip_or_fail
+from tests.servers.prometheus import Prometheus, scrape
+from tests.sinks.made import job_peaks, pod_peaks
+
+DASHBOARD = json.loads((ROOT / "deploy/grafana/dashboards/peaks.json").read_text())
+PROVISIONED = ROOT / "deploy/grafana/provisioning"
+SOURCES = yaml.safe_load((PROVISIONED / "datasources/dutycycle.yml").read_text())["datasources"]
+PANELS = DASHBOARD["panels"]
+SQL_PANELS = [panel for panel in PANELS if "rawSql" in panel["targets"][0]]
+PROM_PANELS = [panel for panel in PANELS if "expr" in panel["targets"][0]]
+MACROS = {"$__unixEpochFrom()": "0", "$__unixEpochTo()": "4102444800"}
+PASSWORD = "it's a 'test'"
+
+
+@pytest.fixture
+def reader(postgres_url: str) -> Engine:
+    """A database with a pod and a job, as the user that deploy/postgres makes for Grafana."""
+    store = RecordsStore(postgres_url)
+    store.open()
+    assert store.put([pod_row(pod_peaks()), job_row(job_peaks())]) == []
+    store.close()
+    url = make_url(postgres_url)
+    if not shutil.which("psql"):
+        skip_or_fail(ServerMissingError("psql is not installed (Debian: apt-get install postgresql-client)"))
+    _make_reader(url.username, str(url.password), url.host, url.port, url.database)
+    return create_engine(url.set(username="grafana_reader", password=PASSWORD))
+
+
+def _make_reader(*server: object) -> None:
+    """Run the script as PostgreSQL's image would; PG* stand for the socket that psql finds there."""
+    user, password, host, port, database = map(str, server)
+    connection = {"PGHOST": host, "PGPORT": port, "PGPASSWORD": password}
+    image = {"POSTGRES_USER": user, "POSTGRES_DB": database, "GRAFANA_READER_PASSWORD": PASSWORD}
+    with_role = create_engine(f"postgresql+psycopg://{user}:{password}@{host}:{port}/{database}")
+    with with_role.begin() as one:  # a role belongs to the cluster, which all tests of this worker share
+        one.execute(text("DROP ROLE IF EXISTS grafana_reader"))
+    with_role.dispose()
+    script = ROOT / "deploy/postgres/10-grafana-reader.sh"
+    subprocess.run(["sh", script], env=os.environ | connection | image, check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("panel", SQL_PANELS, ids=lambda panel: str(panel["title"]))
+def test_a_panels_sql_finds_the_records(reader: Engine, panel: dict[str, Any]) -> None:
+    query = panel["targets"][0]["rawSql"]
+    for macro, value in MACROS.items():
+        query = query.replace(macro, value)
+    with reader.connect() as connection:
+        found = connection.execute(text(query))
+        columns = set(found.keys())
+        assert len(found.all()) == 1
+    named = {one["matcher"]["options"] for one in panel["fieldConfig"]["overrides"]}
+    assert named <= columns
+    reader.dispose()
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        "DELETE FROM pod_peaks",
+        "CREATE TABLE t (a int)",
+        "SET default_transaction_read_only = off; DELETE FROM pod_peaks",
+    ],
+)
+def test_grafanas_user_cannot_write(reader: Engine, write: str) -> None:
+    with reader.connect() as connection, pytest.raises(DBAPIError, match=r"read-only|permission denied"):
+        connection.execute(text(write))
+    reader.dispose()
+
+
+def test_prometheus_understands_the_promql(prometheus: Callable[[dict[str, Any]], Prometheus]) -> None:
+    server = prometheus(scrape([]))
+    for panel in PROM_PANELS:
+        server.query(panel["targets"][0]["expr"])
+
+
+def test_promql_names_rules_that_exist() -> None:
+    rules = (ROOT / "deploy/prometheus/rules/gpu.yml").read_text()
+    for panel in PROM_PANELS:
+        for name in re.findall(r"\w+(?::\w+)+", panel["targets"][0]["expr"]):
+            assert f"record: {name}\n" in rules
+
+
+def test_panels_use_sources_that_are_provisioned() -> None:
+    provisioned = {(source["uid"], source["type"]) for source in SOURCES}
+    for panel in PANELS:
+        for used in [panel["datasource"], *(target["datasource"] for target in panel["targets"])]:
+            assert (used["uid"], used["type"]) in provisioned
+
+
+def test_panels_do_not_overlap() -> None:
+    taken = [
+        (x, y)
+        for grid in (panel["gridPos"] for panel in PANELS)
+        for x in range(grid["x"], grid["x"] + grid["w"])
+        for y in range(grid["y"], grid["y"] + grid["h"])
+    ]
+    assert len(taken) == len(set(taken))
+    assert max(x for x, _ in taken) < 24
+
+
+def test_sources_point_at_services_and_their_ports() -> None:
+    hosts = {re.sub(r"^https?://", "", source["url"]).partition(":")[0] for source in SOURCES}
+    assert hosts <= services().keys()
+
+
+def test_the_dashboard_folder_is_the_one_that_is_mounted() -> None:
+    provider = yaml.safe_load((PROVISIONED / "dashboards/dutycycle.yml").read_text())["providers"][0]
+    folder = provider["options"]["path"]
+    grafana = services()["grafana"]
+    assert f"./deploy/grafana/dashboards:{folder}:ro" in grafana["volumes"]
+    assert grafana["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"] == f"{folder}/peaks.json"

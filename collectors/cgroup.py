@@ -114,8 +114,8 @@ class CgroupCollector:
             return
         for what, by in (("memory", {"memory"}), ("io", {"io", "blkio"})):
             if not by & controllers:
-                detail = "its cgroup controller is off on this host"
-                self._telemetry.emit(NOT_MEASURED, detail, what=what, reason="controller_off")
+                detail = "no cgroup controller of this host counts it per container"
+                self._telemetry.emit(NOT_MEASURED, detail, what=what, reason="not_counted")
 
 
 def _uid(who: CgroupId, node: str) -> str:

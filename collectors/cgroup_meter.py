@@ -60,9 +60,9 @@ def _sources(places: list[Place], pool: FilePool) -> list[Source]:
     found: list[Source] = []
     for place in places:
         if place.hierarchy.version == 1:
-            found += cgroup_v1.sources(place.folder, place.hierarchy.controllers, pool)
+            found += cgroup_v1.sources(place.folder, place.hierarchy, pool)
         else:
             found += cgroup_v2.sources(
-                place.folder, place.hierarchy.controllers, pool, with_cpu=not {"cpu", "cpuacct"} <= by_v1
+                place.folder, place.hierarchy, pool, with_cpu=not {"cpu", "cpuacct"} <= by_v1
             )
     return found

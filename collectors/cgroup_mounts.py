@@ -4,17 +4,27 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+_IO_FILES = tuple(
+    f"blkio.{policy}.io_service_bytes{reach}"
+    for policy in ("throttle", "bfq")
+    for reach in ("_recursive", "")
+)
 V1_CONTROLLERS = frozenset({"cpu", "cpuacct", "memory", "blkio"})
 """The controllers of v1 that measure something that a record carries."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hierarchy:
-    """One mounted tree of cgroups. ``controllers``: of v1, those that it measures; of v2, those enabled."""
+    """One mounted tree of cgroups.
+
+    ``controllers``: of v1, those that it measures; of v2, those enabled. ``io_file``: of v1's blkio, the
+    name of the file that counts bytes.
+    """
 
     root: str
     version: int
     controllers: frozenset[str]
+    io_file: str = ""
 
 
 def find_hierarchies(host_root: str) -> tuple[Hierarchy, ...]:
@@ -35,5 +45,24 @@ def _v1(top: Path) -> Iterator[Hierarchy]:
     for root in sorted(top.iterdir()) if top.is_dir() else ():
         controllers = V1_CONTROLLERS.intersection(root.name.split(","))
         # "cpu" is mostly a link to "cpu,cpuacct", and a folder without cgroup.procs has nothing mounted.
-        if controllers and not root.is_symlink() and (root / "cgroup.procs").exists():
-            yield Hierarchy(str(root), 1, controllers)
+        if not controllers or root.is_symlink() or not (root / "cgroup.procs").exists():
+            continue
+        io_file = _io_file(root) if "blkio" in controllers else ""
+        if counted := controllers if io_file else controllers - {"blkio"}:
+            yield Hierarchy(str(root), 1, counted, io_file)
+
+
+def _io_file(root: Path) -> str:
+    """The file that counts I/O; empty for none.
+
+    From Linux 6.10 on v1's throttling counts nothing before a limit is set, and bfq only the disks that it
+    schedules: their files are there and say 0. A host without any I/O since boot is not one that runs us.
+    """
+    for name in _IO_FILES:
+        try:
+            last = (root / name).read_text(encoding="ascii").split()[-1:]
+        except OSError:
+            continue
+        if last not in ([], ["0"]):
+            return name
+    return ""

@@ -13,8 +13,9 @@ NoRates = tuple[None, None]
 
 @dataclass(slots=True)
 class _Seen:
-    """What is known of one pod: the process looked through, its namespace, the counters there."""
+    """What is known of one pod: the process looked through and its folder, its namespace, the rates there."""
 
+    folder: str = ""
     pid: int = 0
     namespace: str | None = None
     rate: PairRate = field(default_factory=PairRate)
@@ -38,11 +39,10 @@ class PodNetworks:
 
         ``host``: the host's namespace, from ``host_namespace``; ``now``: monotonic seconds.
         """
-        pid = next((pid for folder in folders if (pid := first_pid(folder))), None)
-        if pid is None or host is None:
-            self._seen.pop(uid, None)
-            return None, None
         seen = self._seen.setdefault(uid, _Seen())
+        pid = self._process(seen, folders)
+        if pid is None or host is None:
+            return None, None
         if pid != seen.pid:
             self._enter(seen, pid)
         if seen.namespace is None or seen.namespace == host:
@@ -58,6 +58,14 @@ class PodNetworks:
         kept = set(uids)
         for uid in self._seen.keys() - kept:
             del self._seen[uid]
+
+    def _process(self, seen: _Seen, folders: Iterable[str]) -> int | None:
+        # On v1 some of a container's folders may be empty of processes: first where one was the last time.
+        for folder in (seen.folder, *folders):
+            if folder and (pid := first_pid(folder)):
+                seen.folder = folder
+                return pid
+        return None
 
     def _enter(self, seen: _Seen, pid: int) -> None:
         seen.pid = pid

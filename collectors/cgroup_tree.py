@@ -1,15 +1,14 @@
 """Which cgroups are reported: one for each container, unit or other group, found in every hierarchy."""
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from collectors.attribution_path import CgroupId, Kind, parse_cgroup_path
+from collectors.cgroup_listing import FolderListing
 from collectors.cgroup_mounts import Hierarchy
 
 _ORDER = {Kind.POD: 0, Kind.CONTAINER: 1, Kind.UNIT: 2, Kind.OTHER: 3}
-_LEAF_LINKS = 2
-"""A folder's link count is 2 plus its sub-folders wherever links are counted, and cgroups count them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +44,11 @@ class CgroupTree:
     def __init__(
         self, hierarchies: Collection[Hierarchy], kinds: Collection[Kind], *, limit: int = 2000
     ) -> None:
-        self._hierarchies = hierarchies
+        self._listings = [(hierarchy, FolderListing(hierarchy.root)) for hierarchy in hierarchies]
         self._kinds = frozenset(kinds)
         self._limit = limit
         self._ids: dict[str, CgroupId | None] = {}
+        self._found: list[Group] = []
         self.left_out = 0
         """How many groups the limit left out of the last list."""
 
@@ -57,24 +57,26 @@ class CgroupTree:
 
         Raises ``OSError`` when a hierarchy cannot be listed at all.
         """
-        found = self._found()
-        present = [group for group in found.values() if group.places and self._is_used(group)]
+        changed = [listing.refresh() for _, listing in self._listings]  # each of them is to look
+        if any(changed):
+            self._found = self._find()
+        present = [group for group in self._found if self._is_used(group)]
         parents = _parents(present)
         chosen = [one for one in present if one.id.kind is Kind.POD or one.id.path not in parents]
-        chosen.sort(key=lambda one: (_ORDER[one.id.kind], one.id.path))
         self.left_out = max(0, len(chosen) - self._limit)
         return chosen[: self._limit]
 
-    def _found(self) -> dict[tuple[str, str], Group]:
+    def _find(self) -> list[Group]:
         found: dict[tuple[str, str], Group] = {}
         ids: dict[str, CgroupId | None] = {}
-        for hierarchy in self._hierarchies:
-            for path, inode in _folders(hierarchy.root):
+        for hierarchy, listing in self._listings:
+            for path, inode in listing.folders.items():
                 who = ids[path] = self._ids[path] if path in self._ids else parse_cgroup_path(path)
                 if who is not None and self._reports(who):
                     _enter(found, who, hierarchy, path, inode)
         self._ids = ids
-        return found
+        groups = [group for group in found.values() if group.places]
+        return sorted(groups, key=lambda one: (_ORDER[one.id.kind], one.id.path))
 
     def _reports(self, who: CgroupId) -> bool:
         # A pod's own folder holds no processes, only its containers' folders.
@@ -107,32 +109,6 @@ def _parents(groups: Collection[Group]) -> set[str]:
             parents.add(above)
             above = above.rpartition("/")[0]
     return parents
-
-
-def _folders(root: str) -> Iterator[tuple[str, int]]:
-    """Every folder below ``root``: its path from there, and its inode."""
-    waiting = [""]
-    while waiting:
-        above = waiting.pop()
-        for entry in _entries(root, above):
-            path = f"{above}/{entry.name}"
-            try:
-                is_leaf = entry.stat(follow_symlinks=False).st_nlink == _LEAF_LINKS
-            except OSError:  # removed since it was listed
-                continue
-            yield path, entry.inode()
-            if not is_leaf:
-                waiting.append(path)
-
-
-def _entries(root: str, path: str) -> list["os.DirEntry[str]"]:
-    try:
-        with os.scandir(root + path) as entries:
-            return [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
-    except OSError:
-        if not path:
-            raise
-        return []  # removed since it was listed, or not ours to see
 
 
 def first_pid(folder: str) -> int | None:

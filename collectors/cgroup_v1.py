@@ -1,8 +1,9 @@
 """Counters of cgroup v1: each controller has files, and mostly a hierarchy, of its own."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from collectors.cgroup_file import FilePool, field_of
+from collectors.cgroup_mounts import Hierarchy
 from collectors.cgroup_usage import Source, Usage, working_set
 
 _NO_LIMIT = 2**60
@@ -68,24 +69,21 @@ class Memory:
 
 
 class Blkio:
-    """``blkio.throttle.io_service_bytes``: bytes per device and direction."""
+    """``blkio.throttle.io_service_bytes``, or bfq's: bytes per device and direction."""
 
-    def __init__(self, folder: str, pool: FilePool) -> None:
-        name = f"{folder}/blkio.throttle.io_service_bytes"
-        self._files = (pool.file(f"{name}_recursive"), pool.file(name))  # the first is newer than v1 itself
+    def __init__(self, folder: str, name: str, pool: FilePool) -> None:
+        self._bytes = pool.file(f"{folder}/{name}")
 
     def read(self, usage: Usage, disks: frozenset[str] | None) -> bool:
         """Fill in bytes read and written."""
-        text = next((text for file in self._files if (text := file.read()) is not None), None)
-        if text is None:
+        if (text := self._bytes.read()) is None:
             return False
         usage.io_read, usage.io_write = io_service_bytes(text, disks)
         return True
 
     def close(self) -> None:
-        """Close the files."""
-        for file in self._files:
-            file.close()
+        """Close the file."""
+        self._bytes.close()
 
 
 def io_service_bytes(text: bytes, disks: frozenset[str] | None) -> tuple[int, int]:
@@ -98,16 +96,13 @@ def io_service_bytes(text: bytes, disks: frozenset[str] | None) -> tuple[int, in
     return sums[b"Read"], sums[b"Write"]
 
 
-_KINDS: dict[str, Callable[[str, FilePool], Source]] = {
-    "cpuacct": CpuTime,
-    "cpu": Throttling,
-    "memory": Memory,
-    "blkio": Blkio,
-}
-
-
-def sources(folder: str, controllers: frozenset[str], pool: FilePool) -> Iterator[Source]:
-    """The sources of one cgroup in a hierarchy of these controllers."""
-    for controller, kind in _KINDS.items():
-        if controller in controllers:
-            yield kind(folder, pool)
+def sources(folder: str, hierarchy: Hierarchy, pool: FilePool) -> Iterator[Source]:
+    """The sources of one cgroup in one hierarchy."""
+    if "cpuacct" in hierarchy.controllers:
+        yield CpuTime(folder, pool)
+    if "cpu" in hierarchy.controllers:
+        yield Throttling(folder, pool)
+    if "memory" in hierarchy.controllers:
+        yield Memory(folder, pool)
+    if "blkio" in hierarchy.controllers:
+        yield Blkio(folder, hierarchy.io_file, pool)

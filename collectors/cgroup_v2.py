@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from collectors.cgroup_file import FilePool, field_of
+from collectors.cgroup_mounts import Hierarchy
 from collectors.cgroup_usage import Source, Usage, working_set
 
 
@@ -83,16 +84,14 @@ def io_stat(text: bytes, disks: frozenset[str] | None) -> tuple[int, int]:
     return read, written
 
 
-def sources(
-    folder: str, controllers: frozenset[str], pool: FilePool, *, with_cpu: bool = True
-) -> Iterator[Source]:
+def sources(folder: str, hierarchy: Hierarchy, pool: FilePool, *, with_cpu: bool = True) -> Iterator[Source]:
     """The sources of one cgroup, in a hierarchy whose root has these controllers.
 
     ``with_cpu`` False: v1 measures all of the CPU already.
     """
     if with_cpu:
         yield Cpu(folder, pool)
-    if "memory" in controllers:
+    if "memory" in hierarchy.controllers:
         yield Memory(folder, pool)
-    if "io" in controllers:
+    if "io" in hierarchy.controllers:
         yield Io(folder, pool)

@@ -349,8 +349,8 @@ def test_any_number_of_files_may_be_held(tmp_path: Path, limit: int) -> None:
     [
         ("v2", "sys", {("cgroups", "not_mounted")}),
         ("v2", "sys/fs/cgroup/cgroup.controllers", {("cgroups", "not_mounted")}),
-        ("hybrid", "sys/fs/cgroup/memory/cgroup.procs", {("memory", "controller_off")}),
-        ("hybrid", "sys/fs/cgroup/blkio/cgroup.procs", {("io", "controller_off")}),
+        ("hybrid", "sys/fs/cgroup/memory/cgroup.procs", {("memory", "not_counted")}),
+        ("hybrid", "sys/fs/cgroup/blkio/cgroup.procs", {("io", "not_counted")}),
         ("v1", "sys/fs/cgroup/pids/cgroup.procs", set()),
     ],
 )

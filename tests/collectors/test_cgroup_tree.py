@@ -47,6 +47,30 @@ def test_the_hierarchies_of_each_kind_of_host(tmp_path: Path) -> None:
     }
 
 
+IO_TABLE = [
+    # what counts at the root, the file that is read
+    ({"throttle.io_service_bytes": 5}, "blkio.throttle.io_service_bytes"),
+    ({"throttle.io_service_bytes": 5, "throttle.io_service_bytes_recursive": 5},
+     "blkio.throttle.io_service_bytes_recursive"),
+    ({"throttle.io_service_bytes": 0, "bfq.io_service_bytes": 5}, "blkio.bfq.io_service_bytes"),
+    ({"throttle.io_service_bytes": 0, "bfq.io_service_bytes": 0}, None),
+    ({}, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("counts", "name"), IO_TABLE)
+def test_v1_counts_io_in_one_of_several_files_or_not_at_all(
+    tmp_path: Path, counts: dict[str, int], name: str | None
+) -> None:
+    host = FakeHost(tmp_path, "v1")
+    root = tmp_path / "sys/fs/cgroup/blkio"
+    (root / "blkio.throttle.io_service_bytes").unlink()
+    for file, total in counts.items():
+        (root / f"blkio.{file}").write_text(f"8:0 Read {total}\n8:0 Total {total}\nTotal {total}\n")
+    found = [one.io_file for one in find_hierarchies(str(host.root)) if "blkio" in one.controllers]
+    assert found == ([name] if name else [])
+
+
 def test_nothing_is_mounted(tmp_path: Path) -> None:
     assert find_hierarchies(str(tmp_path)) == ()
     (tmp_path / "sys/fs/cgroup/memory").mkdir(parents=True)  # a mount point without a mount

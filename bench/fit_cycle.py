@@ -12,7 +12,7 @@ from bench.bench_cycle import CLOSE
 from bench.generators import CONTROLS, Case, Floats, controls, rhythms
 from streams.operators.cycle_confidence import evidence
 from streams.operators.cycle_detect import best
-from streams.operators.cycle_spectrum import scores, spectra
+from streams.operators.cycle_spectrum import spectra
 
 SEEDS = range(100)
 LENGTHS = (600, 600, 300, 152, 76)
@@ -34,14 +34,14 @@ def cases() -> Iterator[Case]:
 
 def examples() -> tuple[Floats, Floats]:
     """What is known of each case that gets as far as a fold, and whether its period is right."""
-    known, right = [], []
+    known: list[Floats] = []
+    right: list[bool] = []
     for case in cases():
         found = spectra(case.series()[np.newaxis])
-        rhythm = best(found, 0, scores(found.evidence, case.length)[0])
-        if rhythm is not None:
-            known.append(evidence(rhythm.score, rhythm.fold))
-            right.append(case.period is not None and abs(rhythm.period / case.period - 1) <= CLOSE)
-    return np.array(known), np.array(right, np.float64)
+        judged = best(found)
+        known.append(evidence(judged.score, judged.folds))
+        right += [case.period is not None and abs(p / case.period - 1) <= CLOSE for p in judged.period]
+    return np.concatenate(known), np.array(right, np.float64)
 
 
 def fit(known: Floats, right: Floats) -> Floats:

@@ -10,10 +10,9 @@ import numpy as np
 
 from streams.operators.bank_state import Floats, Ints, check_version, remap
 from streams.operators.cycle_config import CycleConfig, CycleResult
-from streams.operators.cycle_fold import FEW, newest
 from streams.operators.cycle_ring import Ring
 from streams.operators.cycle_tracker import CycleTracker
-from streams.operators.cycle_window import Seen, look
+from streams.operators.cycle_window import Seen, follow_each, look
 from wire.derived import OtherCycle
 
 SNAPSHOT_VERSION = 1
@@ -76,29 +75,31 @@ class CycleBank:
     def _release(self, columns: Ints) -> None:
         """Let go of the rhythms that ended; what was before their end is not looked at again."""
         locked = np.array([c for c in columns.tolist() if self._trackers[c].period_s is not None], np.int64)
-        for column, series in zip(
-            locked.tolist(), self._ring.newest(locked, self._since_ms[locked]), strict=True
-        ):
-            period_s = self._trackers[column].period_s or 0.0
-            period = period_s * 1000 / self._ring.interval_ms
-            if period < 2 or series.size < max(3 * period, 2 * FEW):
-                continue
-            lately = newest(series, period)
-            if self._trackers[column].broken(lately.gain, lately.noise):
-                self._since_ms[column] = self._last_ms - int(period_s * 1000)
+        windows = self._ring.newest(locked, self._since_ms[locked])
+        period_s = [self._trackers[column].period_s or 0.0 for column in locked.tolist()]
+        periods = [one * 1000 / self._ring.interval_ms for one in period_s]
+        followed = follow_each(windows, periods)
+        for column, one_s, lately in zip(locked.tolist(), period_s, followed, strict=True):
+            if lately is not None and self._trackers[column].broken(lately.gain, lately.noise):
+                self._since_ms[column] = self._last_ms - int(one_s * 1000)
 
     def _detect(self, columns: Ints) -> list[tuple[int, CycleResult]]:
-        windows = self._ring.newest(columns, self._since_ms[columns])
+        seen = look(self._ring.newest(columns, self._since_ms[columns]))
+        going = {
+            column: one for column, one in zip(columns.tolist(), seen, strict=True) if one and one.goes_on
+        }
+        periods = [one.rhythms[0].period for one in going.values()]
+        followed = follow_each([one.samples for one in going.values()], periods)
+        runs = {column: lately.run if lately else 0 for column, lately in zip(going, followed, strict=True)}
         return [
-            (column, self._result(seen) if seen is not None and seen.goes_on else NO_RHYTHM)
-            for column, seen in zip(columns.tolist(), look(windows), strict=True)
+            (column, self._result(going[column], runs[column]) if column in going else NO_RHYTHM)
+            for column in columns.tolist()
         ]
 
-    def _result(self, seen: Seen) -> CycleResult:
+    def _result(self, seen: Seen, run: int) -> CycleResult:
         main, *rest = seen.rhythms
         interval_s = self._ring.interval_ms / 1000
         others = tuple(OtherCycle(period_s=o.period * interval_s, confidence=o.confidence) for o in rest)
-        run = newest(seen.samples, main.period).run
         length = min(max(run, round(main.period)), seen.samples.size)
         return CycleResult(
             cyclic=True,

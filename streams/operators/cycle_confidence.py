@@ -7,7 +7,7 @@ a rhythm. Where rhythms are rarer, so is being right with a low confidence.
 import numpy as np
 
 from streams.operators.bank_state import Floats
-from streams.operators.cycle_fold import Fold
+from streams.operators.cycle_fold import Folds
 
 WEIGHTS = (-1.288, 2.914, 8.864, -1.85, 1.405, 3.147)
 """Of the parts of ``evidence``."""
@@ -15,18 +15,19 @@ ENOUGH = 30.0
 """A score above this says no more than this."""
 
 
-def evidence(score: float, folded: Fold) -> Floats:
-    """What speaks for a rhythm, shape (6,): one, and figures of about -1 to 3."""
-    return np.array((
-        1.0,
-        min(max(score, -20.0), ENOUGH) / 10,
-        max(folded.explained, -0.5),
-        folded.median,
-        folded.least,
-        1 / folded.periods,
-    ))  # fmt: skip
+def evidence(score: Floats, folds: Folds) -> Floats:
+    """What speaks for rhythms, shape (rhythms, 6): one, and figures of about -1 to 3."""
+    parts = (
+        np.ones(score.size),
+        np.clip(score, -20.0, ENOUGH) / 10,
+        np.maximum(folds.explained, -0.5),
+        folds.median,
+        folds.least,
+        1 / folds.periods,
+    )
+    return np.stack(parts, axis=1)
 
 
-def confidence(score: float, folded: Fold) -> float:
-    """The chance (0-1) that a peak with this score, folded so, is the period of a real rhythm."""
-    return float(1 / (1 + np.exp(-float((evidence(score, folded) * WEIGHTS).sum()))))
+def confidence(score: Floats, folds: Folds) -> Floats:
+    """The chance (0-1) that peaks with these scores, folded so, are the periods of real rhythms."""
+    return np.asarray(1 / (1 + np.exp(-(evidence(score, folds) * WEIGHTS).sum(axis=1))))

@@ -2,17 +2,19 @@
 
 from dataclasses import dataclass
 
-from streams.operators.bank_state import Floats
+import numpy as np
+
+from streams.operators.bank_state import Floats, Ints
 from streams.operators.cycle_confidence import confidence
-from streams.operators.cycle_fold import ALMOST, Fold, fold, phases_of, without_shape
-from streams.operators.cycle_period import fundamental
-from streams.operators.cycle_spectrum import FEWEST, FINE, HARMONICS, Spectra, peaks, scores, spectra
+from streams.operators.cycle_fold import ALMOST, Folds, fold, phases_of, without_shape
+from streams.operators.cycle_period import fundamentals
+from streams.operators.cycle_spectrum import FEWEST, FINE, Spectra, peaks, scores, spectra
 
 WORTH_FOLDING = -4.0
 """Score below which a peak is not looked at any further."""
 CANDIDATES = 3
 """How many peaks of the spectrum are folded."""
-MULTIPLES = (2, 3, 4, 5, 6)
+MULTIPLES = np.array([2, 3, 4, 5, 6])
 PLENTY = 0.85
 """A rhythm that explains so much needs no rivals."""
 ALIKE = 0.8
@@ -31,8 +33,27 @@ class Rhythm:
 
     period: float
     confidence: float
-    score: float
-    fold: Fold
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Periods (samples) that were folded, each in its series; arrays of one shape."""
+
+    rows: Ints
+    period: Floats
+    score: Floats
+    folds: Folds
+
+    @property
+    def confidence(self) -> Floats:
+        """The chance that each is the period of a real rhythm."""
+        return confidence(self.score, self.folds)
+
+    def part(self, chosen: Ints) -> "Judged":
+        """Those at the places ``chosen``."""
+        f = self.folds
+        folds = Folds(f.periods[chosen], f.explained[chosen], f.median[chosen], f.least[chosen])
+        return Judged(self.rows[chosen], self.period[chosen], self.score[chosen], folds)
 
 
 def rhythms(samples: Floats) -> list[tuple[Rhythm, ...]]:
@@ -41,84 +62,99 @@ def rhythms(samples: Floats) -> list[tuple[Rhythm, ...]]:
     The length is a multiple of 4. Nothing in a row may be NaN.
     """
     found = spectra(samples)
-    score = scores(found.evidence, samples.shape[1])
-    worth = score.max(axis=1) > WORTH_FOLDING
-    return [_of_row(found, row, score[row]) if worth[row] else () for row in range(len(samples))]
+    main = best(found)
+    main = main.part(np.flatnonzero(main.confidence >= LIKELY))
+    all_: list[tuple[Rhythm, ...]] = [()] * len(samples)
+    for row, rhythm in _named(main):
+        all_[row] = (rhythm,)
+    for row, rhythm in _others(found, main):
+        all_[row] += (rhythm,)
+    return all_
 
 
-def _of_row(found: Spectra, row: int, score: Floats) -> tuple[Rhythm, ...]:
-    main = best(found, row, score)
-    if main is None or main.confidence < LIKELY:
-        return ()
-    return main, *_others(found, row, main)
+def _named(judged: Judged) -> list[tuple[int, Rhythm]]:
+    pairs = zip(judged.period.tolist(), judged.confidence.tolist(), strict=True)
+    return list(zip(judged.rows.tolist(), (Rhythm(*pair) for pair in pairs), strict=True))
 
 
-def best(found: Spectra, row: int, score: Floats) -> Rhythm | None:
-    """The rhythm that the series of that row has most likely, whatever its confidence.
+def best(found: Spectra) -> Judged:
+    """The likeliest rhythm of each series that has a peak worth a look, whatever its confidence.
 
     Of the highest peaks it is the shortest period that explains about as much as any: a multiple of the
     true period explains as much as it does, a fraction of it less.
     """
-    looked: list[Rhythm] = []
-    for point, height in peaks(score, CANDIDATES, WORTH_FOLDING):
-        looked.append(_judged(found, row, point, height, found.series[row]))
-        if looked[-1].fold.explained > PLENTY:
-            break
-    if not looked:
-        return None
-    first = max(looked, key=lambda rhythm: rhythm.fold.explained)
-    if first.fold.explained <= PLENTY:
-        looked += _multiples(found, row, first)
-    enough = ALIKE * max(rhythm.fold.explained for rhythm in looked)
-    return min(
-        (r for r in looked if r.fold.explained >= enough), key=lambda rhythm: rhythm.period, default=None
+    tops = peaks(scores(found.evidence, found.series.shape[1]), CANDIDATES, WORTH_FOLDING)
+    looked = _judged(found, found.series, *tops)
+    looked = _joined(looked, _multiples(found.series, looked.part(_per_row(looked, -looked.folds.explained))))
+    most = np.full(len(found.series), -np.inf)
+    np.maximum.at(most, looked.rows, looked.folds.explained)
+    alike = np.flatnonzero(looked.folds.explained >= np.minimum(ALIKE * most, most)[looked.rows])
+    looked = looked.part(alike)
+    return looked.part(_per_row(looked, looked.period))
+
+
+def _per_row(judged: Judged, least: Floats) -> Ints:
+    """For each series that occurs, the place of the one with the smallest ``least``."""
+    order = np.lexsort((least, judged.rows))
+    first = np.diff(judged.rows[order], prepend=-1) > 0
+    return np.asarray(order[first])
+
+
+def _judged(found: Spectra, series: Floats, rows: Ints, points: Ints, score: Floats) -> Judged:
+    """The rhythms at ``points`` of the spectra, folded in ``series``."""
+    length = series.shape[1]
+    period = FINE * length / fundamentals(found, rows, points.astype(np.float64))
+    period = np.minimum(period, length / 2)
+    return Judged(rows, period, score, fold(series[rows], period, phases_of(period)))
+
+
+def _multiples(series: Floats, judged: Judged) -> Judged:
+    """Multiples of the periods: in few periods a harmonic can stand out more than the whole.
+
+    The phases are as long as those of the period itself, so that only what differs between its
+    repetitions can explain more.
+    """
+    tried = judged.part(np.flatnonzero(judged.folds.explained <= PLENTY))
+    longest = series.shape[1] / FEWEST * (1 + ALMOST / FEWEST)
+    period = tried.period[:, np.newaxis] * MULTIPLES
+    place, times = np.nonzero(period <= longest)
+    phases = phases_of(tried.period)[place] * MULTIPLES[times]
+    period, rows = period[place, times], tried.rows[place]
+    return Judged(rows, period, tried.score[place], fold(series[rows], period, phases))
+
+
+def _joined(one: Judged, other: Judged) -> Judged:
+    a, b = one.folds, other.folds
+    return Judged(
+        np.concatenate((one.rows, other.rows)),
+        np.concatenate((one.period, other.period)),
+        np.concatenate((one.score, other.score)),
+        Folds(
+            np.concatenate((a.periods, b.periods)),
+            np.concatenate((a.explained, b.explained)),
+            np.concatenate((a.median, b.median)),
+            np.concatenate((a.least, b.least)),
+        ),
     )
 
 
-def _multiples(found: Spectra, row: int, rhythm: Rhythm) -> list[Rhythm]:
-    """Rhythms of multiples of the period: in few periods a harmonic can stand out more than the whole."""
-    series = found.series[row]
-    longest = series.size / FEWEST * (1 + ALMOST / FEWEST)
-    phases = phases_of(rhythm.period)
-    return [
-        _folded(series, rhythm.period * multiple, rhythm.score, phases * multiple)
-        for multiple in MULTIPLES
-        if rhythm.period * multiple <= longest
-    ]
-
-
-def _others(found: Spectra, row: int, main: Rhythm) -> list[Rhythm]:
-    """Rhythms beside the main one, in what it leaves of the series and of the spectrum."""
-    evidence, rest = found.evidence[row : row + 1].copy(), found.series[row]
-    accepted: list[Rhythm] = []
-    known = main
-    while len(accepted) < OTHERS:
-        rest = without_shape(rest, known.period)
-        _silence(evidence[0], FINE * rest.size / known.period)
-        peak = peaks(scores(evidence, rest.size)[0], 1, OTHER_SCORE)
-        if not peak:
-            break
-        known = _judged(found, row, *peak[0], rest)
-        if known.confidence < LIKELY or known.fold.explained < OTHER_EXPLAINED:
-            break
-        accepted.append(known)
+def _others(found: Spectra, known: Judged) -> list[tuple[int, Rhythm]]:
+    """Rhythms beside the known ones, in what those leave of the series and of the spectra."""
+    evidence, rest = found.evidence.copy(), found.series.copy()
+    accepted: list[tuple[int, Rhythm]] = []
+    for _ in range(OTHERS):
+        rest[known.rows] = without_shape(rest[known.rows], known.period)
+        _silence(evidence, known.rows, FINE * rest.shape[1] / known.period)
+        rows, points, score = peaks(scores(evidence[known.rows], rest.shape[1]), 1, OTHER_SCORE)
+        known = _judged(found, rest, known.rows[rows], points, score)
+        enough = (known.confidence >= LIKELY) & (known.folds.explained >= OTHER_EXPLAINED)
+        known = known.part(np.flatnonzero(enough))
+        accepted += _named(known)
     return accepted
 
 
-def _judged(found: Spectra, row: int, point: int, score: float, series: Floats) -> Rhythm:
-    """The rhythm at ``point`` of the spectrum, folded in ``series``."""
-    place = fundamental(found.lines[row], found.evidence[row], series.size, point)
-    period = FINE * series.size / place
-    return _folded(series, period, score, phases_of(period))
-
-
-def _folded(series: Floats, period: float, score: float, phases: int) -> Rhythm:
-    folded = fold(series, min(period, series.size / 2), phases)
-    return Rhythm(period, confidence(score, folded), score, folded)
-
-
-def _silence(evidence: Floats, place: float) -> None:
-    """Take the lines of the fundamental at ``place``, and a bin on either side, out of the evidence."""
-    for harmonic in range(1, 4 * HARMONICS + 1):
-        centre = round(harmonic * place)
-        evidence[max(centre - FINE, 0) : centre + FINE + 1] = 0.0
+def _silence(evidence: Floats, rows: Ints, places: Floats) -> None:
+    """Take the lines of the fundamentals at ``places``, and a bin on either side, out of the evidence."""
+    point = np.arange(evidence.shape[1])
+    nearest = np.maximum(np.rint(point / places[:, np.newaxis]), 1) * places[:, np.newaxis]
+    evidence[rows] = np.where(np.abs(point - nearest) <= FINE, 0.0, evidence[rows])

@@ -1,69 +1,95 @@
-"""From a peak of the spectrum to the exact fundamental period."""
+"""From peaks of the spectrum to exact fundamental periods, for many peaks at once.
+
+A peak is named by its series (a row of the spectra) and its place (in points of the spectrum, fractions
+allowed); functions take one array of each, shape (peaks,).
+"""
 
 import numpy as np
 import numpy.typing as npt
 
-from streams.operators.bank_state import Floats
-from streams.operators.cycle_spectrum import FINE, HARMONICS, SHORTEST
+from streams.operators.bank_state import Bools, Floats, Ints
+from streams.operators.cycle_spectrum import FINE, HARMONICS, SHORTEST, Spectra
 
-DIVISORS = (2, 3, 5)
+FACTORS = (2, 3, 5)
 BY_CHANCE = (13.8, 16.7, 19.1, 21.4, 23.4, 25.4, 27.3, 29.2)
 """What the evidence of 1, 2, … lines exceeds by chance once in a million: quantiles of Gamma(h, 1)."""
 PRESENT = 8.0
 """Evidence of a line that is there beyond doubt."""
 SHARE = 0.02
 """A line with less than this share of the strongest one's power adds nothing to the shape."""
+WIDEST = 1.5
+"""How many points off its expected place the top of a harmonic may be."""
+TINY = 1e-300
+
+_HARMONIC = np.arange(1, HARMONICS + 1)
+_BESIDE = np.array([-1, 0, 1])[:, np.newaxis]
 
 
-def fundamental(lines: npt.NDArray[np.complex128], evidence: Floats, length: int, point: int) -> float:
-    """The fundamental's place in points, near ``point`` or, if only its multiples are there, at one."""
-    place = refined(lines, float(point))
-    power = np.abs(lines) ** 2
-    multiple = _multiple(power, evidence, place, FINE * length / SHORTEST)
-    return place if multiple == 1 else refined(lines, place * multiple)
+def fundamentals(found: Spectra, rows: Ints, places: Floats) -> Floats:
+    """The exact places of the fundamentals near ``places``, or of a multiple if only its lines are there."""
+    places = refined(found.lines, rows, places)
+    factor = _missing(found, rows, places)
+    moved = np.flatnonzero(factor > 1)
+    if moved.size:
+        places[moved] = refined(found.lines, rows[moved], places[moved] * factor[moved])
+    return places
 
 
-def refined(lines: npt.NDArray[np.complex128], place: float) -> float:
-    """The fundamental near ``place`` that fits the peaks of its harmonics best.
+def refined(lines: npt.NDArray[np.complex128], rows: Ints, places: Floats) -> Floats:
+    """The fundamentals near ``places`` that fit the peaks of their harmonics best.
 
     Each peak is the top of a parabola through the logarithms of three points of the Hann-windowed
     spectrum. The k-th harmonic tells the fundamental k times as sharply, and the better the stronger it
     is, so it has the weight k^2 times its power.
     """
     for _ in range(2):
-        centre = np.rint(np.arange(1, HARMONICS + 1) * place).astype(np.int64)
-        centre = centre[(centre > FINE) & (centre + FINE + 1 < lines.size)]
-        near = centre + np.array([[-1], [0], [1]])
-        # Hann's window is a sum of three neighbouring bins of the spectrum without a window.
-        windowed = np.abs(0.5 * lines[near] - 0.25 * (lines[near - FINE] + lines[near + FINE])) ** 2
-        logs = np.log(windowed + 1e-300)
-        bend = logs[0] - 2 * logs[1] + logs[2]
-        top = 0.5 * (logs[0] - logs[2]) / np.where(bend < 0, bend, -np.inf)
-        harmonic = np.arange(1, centre.size + 1)
-        weight = np.where((bend < 0) & (np.abs(top) < 1.5), harmonic**2 * windowed[1], 0.0)
-        if not weight.sum() > 0:
-            break
-        place = float((weight * (centre + top) / harmonic).sum() / weight.sum())
-    return place
+        centre = np.rint(places[:, np.newaxis] * _HARMONIC).astype(np.int64)
+        usable = (centre > FINE) & (centre + FINE + 1 < lines.shape[1])
+        near = np.where(usable, centre, FINE + 1)[:, np.newaxis, :] + _BESIDE
+        power = _windowed(lines, rows[:, np.newaxis, np.newaxis], near)
+        logs = np.log(power + TINY)
+        bend = logs[:, 0] - 2 * logs[:, 1] + logs[:, 2]
+        top = 0.5 * (logs[:, 0] - logs[:, 2]) / np.where(bend < 0, bend, -1.0)
+        sound = usable & (bend < 0) & (np.abs(top) < WIDEST)
+        weight = np.where(sound, _HARMONIC**2 * power[:, 1], 0.0)
+        total = weight.sum(axis=1)
+        mean = (weight * (centre + top) / _HARMONIC).sum(axis=1) / np.where(total > 0, total, 1.0)
+        places = np.where(total > 0, mean, places)
+    return places
 
 
-def _multiple(power: Floats, evidence: Floats, place: float, limit: float) -> int:
-    """By what the frequency has to be multiplied because all lines that are not multiples are missing."""
-    product = 1
-    while True:
-        factor = next((f for f in DIVISORS if _only_multiples(power, evidence, place * product, f, limit)), 1)
-        if factor == 1:
-            return product
-        product *= factor
+def _windowed(lines: npt.NDArray[np.complex128], rows: Ints, points: Ints) -> Floats:
+    """Power with Hann's window, which is a sum of three neighbouring bins of the spectrum without one."""
+    sides = lines[rows, points - FINE] + lines[rows, points + FINE]
+    line = 0.5 * lines[rows, points] - 0.25 * sides
+    return np.asarray(line.real**2 + line.imag**2)
 
 
-def _only_multiples(power: Floats, evidence: Floats, place: float, factor: int, limit: float) -> bool:
-    harmonic = np.arange(1, HARMONICS + 1)
-    points = np.rint(harmonic * place).astype(np.int64)
-    harmonic, points = harmonic[points < evidence.size], points[points < evidence.size]
-    multiple = harmonic % factor == 0
-    if place * factor > limit or not (evidence[points[multiple]] > PRESENT).any():
-        return False
-    relevant = power[points] > SHARE * power[points].max()
-    between = np.where(relevant, evidence[points], 0.0)[~multiple].cumsum()
-    return not (between > BY_CHANCE[: between.size]).any()
+def _missing(found: Spectra, rows: Ints, places: Floats) -> Ints:
+    """By what each place has to be multiplied because all lines but the multiples are missing."""
+    factors = np.ones(places.size, np.int64)
+    open_ = np.arange(places.size)
+    while open_.size:
+        moved = np.zeros(open_.size, np.bool_)
+        for factor in FACTORS:
+            alone = _only_multiples(found, rows[open_], places[open_] * factors[open_], factor) & ~moved
+            factors[open_[alone]] *= factor
+            moved |= alone
+        open_ = open_[moved]
+    return factors
+
+
+def _only_multiples(found: Spectra, rows: Ints, places: Floats, factor: int) -> Bools:
+    last = found.evidence.shape[1] - 1
+    points = np.rint(places[:, np.newaxis] * _HARMONIC).astype(np.int64)
+    inside = points <= last
+    points = np.minimum(points, last)
+    line = found.lines[rows[:, np.newaxis], points]
+    power = np.where(inside, line.real**2 + line.imag**2, 0.0)
+    relevant = power > SHARE * power.max(axis=1, keepdims=True)
+    evidence = np.where(inside, found.evidence[rows[:, np.newaxis], points], 0.0)
+    multiple = _HARMONIC % factor == 0
+    between = np.where(relevant, evidence, 0.0)[:, ~multiple].cumsum(axis=1)
+    there = (between > BY_CHANCE[: between.shape[1]]).any(axis=1)
+    short = places * factor > FINE * found.series.shape[1] / SHORTEST
+    return np.asarray((evidence[:, multiple] > PRESENT).any(axis=1) & ~there & ~short)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from streams.operators.bank_state import Floats
+from streams.operators.bank_state import Floats, Ints
 
 FINE = 8
 """Points per bin of the spectrum (zero padding)."""
@@ -105,16 +105,21 @@ def lowest() -> int:
     return FINE * FEWEST - FINE // 4
 
 
-def peaks(score: Floats, most: int, least: float) -> list[tuple[int, float]]:
-    """The ``most`` highest peaks of a row of ``scores`` that reach ``least``: their points and scores.
+def peaks(score: Floats, most: int, least: float) -> tuple[Ints, Ints, Floats]:
+    """The ``most`` highest peaks of each row of ``scores`` that reach ``least``: rows, points and scores.
 
-    They are at least a bin apart.
+    Those of one row are at least a bin apart, highest first.
     """
-    left, found = score.copy(), []
+    left = score.copy()
+    rows = np.arange(len(left))
+    around = np.arange(-FINE, FINE + 1)
+    found: list[tuple[Ints, Ints, Floats]] = []
     for _ in range(most):
-        top = int(left.argmax())
-        if left[top] < least:
-            break
-        found.append((top + lowest(), float(left[top])))
-        left[max(top - FINE, 0) : top + FINE + 1] = -np.inf
-    return found
+        top = left[rows].argmax(axis=1)
+        height = left[rows, top]
+        high = height >= least
+        rows, top, height = rows[high], top[high], height[high]
+        found.append((rows, top + lowest(), height))
+        beside = np.clip(top[:, np.newaxis] + around, 0, left.shape[1] - 1)
+        left[rows[:, np.newaxis], beside] = -np.inf
+    return tuple(np.concatenate(part) for part in zip(*found, strict=True))  # type: ignore[return-value]

@@ -9,6 +9,9 @@ import numpy as np
 from streams.operators.bank_state import Floats
 from streams.operators.cycle_active import active
 from streams.operators.cycle_detect import Rhythm, rhythms
+from streams.operators.cycle_fold import ALMOST
+from streams.operators.cycle_follow import FEW, follow
+from streams.operators.cycle_spectrum import FEWEST
 
 LEAST = 24
 """Fewest samples that are looked at."""
@@ -53,3 +56,27 @@ def _part(window: Floats) -> slice:
         return slice(0, 0)
     part = active(window)
     return slice(part.stop - (part.stop - part.start) // 4 * 4, part.stop)
+
+
+@dataclass(frozen=True, slots=True)
+class Lately:
+    """Of one series, what ``Followed`` says."""
+
+    gain: float
+    noise: float
+    run: int
+
+
+def follow_each(windows: Sequence[Floats], periods: Sequence[float]) -> list[Lately | None]:
+    """How each window follows its period (samples); None where it is too short to tell."""
+    lately: list[Lately | None] = [None] * len(windows)
+    groups: dict[int, list[int]] = defaultdict(list)
+    for place, (window, period) in enumerate(zip(windows, periods, strict=True)):
+        if period >= 2 and window.size >= max((FEWEST - ALMOST) * period, 2 * FEW):
+            groups[window.size].append(place)
+    for places in groups.values():
+        followed = follow(np.array([windows[p] for p in places]), np.array([periods[p] for p in places]))
+        figures = zip(followed.gain.tolist(), followed.noise.tolist(), followed.run.tolist(), strict=True)
+        for place, one in zip(places, figures, strict=True):
+            lately[place] = Lately(*one)
+    return lately

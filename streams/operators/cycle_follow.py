@@ -1,0 +1,61 @@
+"""How known rhythms go on: whether their newest periods still look like those before."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from streams.operators.bank_state import Floats, Ints
+from streams.operators.cycle_fold import TINY, counts, phases_of, sums, without_drift
+
+BEFORE = 8
+"""Periods that the newest are compared with."""
+NEWEST = 1.5
+"""Periods that count as the newest."""
+FEW = 12
+"""Fewest samples that a comparison can be made on."""
+FOLLOWS = 0.4
+"""Gain from which a stretch follows the shape."""
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """How each series goes on; each of shape (series,).
+
+    ``gain`` is the size of the rhythm's shape in the newest periods, 1 as before and 0 no longer there;
+    ``noise`` is its standard error; ``run`` is how many samples up to now follow the shape unbroken.
+    """
+
+    gain: Floats
+    noise: Floats
+    run: Ints
+
+
+def follow(series: Floats, period: Floats) -> Followed:
+    """How the rows of ``series`` have followed their ``period`` (samples), of which they hold three."""
+    quick = without_drift(series, period)
+    age = np.arange(series.shape[1], dtype=np.float64)[::-1]
+    phases = phases_of(period)
+    since = age / period[:, np.newaxis] % 1
+    phase = ((1 - since) * phases[:, np.newaxis]).astype(np.int64) % phases[:, np.newaxis]
+    late = np.maximum(NEWEST * period, FEW)[:, np.newaxis]
+    taught = (age >= late) & (age < late + BEFORE * period[:, np.newaxis])
+    size = (len(series), int(phases.max(initial=1)) + 1)
+    # What teaches nothing goes to a phase of its own.
+    code = np.where(taught, phase, size[1] - 1) + np.arange(size[0])[:, np.newaxis] * size[1]
+    mean = sums(code, quick, size) / np.maximum(counts(code, size), 1.0)
+    shape = np.take_along_axis(mean, phase, axis=1)
+    error = (((quick - shape) * taught) ** 2).sum(axis=1) / np.maximum(taught.sum(axis=1), 1)
+    tail = age < late
+    power = (shape**2 * tail).sum(axis=1) + TINY
+    gain = (quick * shape * tail).sum(axis=1) / power
+    return Followed(gain, np.sqrt(error / power), _run(quick * shape, shape**2, age, np.maximum(period, FEW)))
+
+
+def _run(both: Floats, power: Floats, age: Floats, stretch: Floats) -> Ints:
+    """Samples, from now backwards in whole stretches, in which the gain stays up."""
+    part = (age / stretch[:, np.newaxis]).astype(np.int64)
+    size = (len(both), int(part.max(initial=0)) + 2)
+    code = part + np.arange(size[0])[:, np.newaxis] * size[1]
+    # The column after a row's last stretch is empty and counts as broken.
+    broken = sums(code, both, size) <= FOLLOWS * sums(code, power, size)
+    return np.asarray((broken.argmax(axis=1) * stretch).astype(np.int64))

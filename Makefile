@@ -46,8 +46,8 @@ format: $(VENV)/.ready ## let ruff format and mend what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-lock: $(VENV)/.ready ## pin every dependency anew in requirements.lock
-	CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet --upgrade --generate-hashes --all-extras \
+lock: $(VENV)/.ready ## bring requirements.lock up to pyproject.toml; all anew by ARGS=--upgrade
+	CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet $(ARGS) --generate-hashes --all-extras \
 		--allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links \
 		--output-file requirements.lock pyproject.toml
 

@@ -1,0 +1,278 @@
+"""The collector loop: no drift, late ticks left out and counted, one collector never harms another."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collectors.base import Collector, Outgoing, Tick
+from collectors.runner import Runner
+from collectors.schedule import Schedule
+from collectors.worker import Worker
+from wire.events import COLLECTOR_FAILED, TICK_LATE, Telemetry
+
+
+@pytest.mark.parametrize(
+    ("begins", "left_out"),
+    [
+        ([0, 1, 2, 3], [0, 0, 0, 0]),
+        ([0.9, 1.0, 2.999, 3], [0, 0, 0, 0]),  # late, but each before the next is due
+        ([0, 2.0, 3], [0, 1, 0]),
+        ([0, 1.5, 5.2, 6], [0, 0, 3, 0]),
+        ([7.5, 8], [7, 0]),
+    ],
+)
+def test_late_ticks_are_left_out(begins: list[float], left_out: list[int]) -> None:
+    schedule = Schedule(1.0, 0.0)
+    assert [schedule.begin(now) for now in begins] == left_out
+
+
+@given(
+    interval_s=st.sampled_from([0.05, 0.1, 0.3, 1.0, 7.0]),
+    delays=st.lists(st.floats(0, 20), min_size=1, max_size=50),
+)
+def test_ticks_stay_on_the_grid(interval_s: float, delays: list[float]) -> None:
+    schedule, start, run, left = Schedule(interval_s, 100.0), 100.0, 0, 0
+    now = start
+    for delay in delays:
+        now = max(now, schedule.due_s) + delay
+        assert schedule.due_s == pytest.approx(start + (run + left) * interval_s)
+        left += schedule.begin(now)
+        run += 1
+        assert now < schedule.due_s + 1e-6 or delay < interval_s
+    assert run + left == pytest.approx((schedule.due_s - start) / interval_s)
+
+
+def test_a_million_ticks_do_not_drift() -> None:
+    schedule = Schedule(0.1, 0.0)
+    for n in range(1_000_000):
+        assert schedule.begin(max(n * 0.1, schedule.due_s)) == 0
+    assert schedule.due_s == pytest.approx(100_000.0, abs=1e-6)
+
+
+@dataclass
+class VirtualClock:
+    """Time passes when somebody waits for it, and by ``stalls``: seconds lost before the n-th tick."""
+
+    ticks: int
+    stalls: dict[int, float] = field(default_factory=dict)
+    now_s: float = 50.0
+    begun: int = 0
+
+    def monotonic_s(self) -> float:
+        return self.now_s
+
+    def wall_ms(self) -> int:
+        return 1_700_000_000_000 + round(self.now_s * 1000)
+
+    async def sleep_until(self, due_s: float, stop: asyncio.Event) -> None:
+        await asyncio.sleep(0)
+        if self.begun == self.ticks:
+            stop.set()
+            return
+        self.now_s = max(self.now_s, due_s) + self.stalls.get(self.begun, 0.0)
+        self.begun += 1
+
+
+class Scripted:
+    """A collector: answers with a record a tick, but fails at ``fails`` and hangs at ``hangs``."""
+
+    def __init__(self, name: str, *, fails: Sequence[int] = (), hangs: Sequence[int] = ()) -> None:
+        self.name = name
+        self.fails = fails
+        self.hangs = hangs
+        self.closed = 0
+
+    def collect(self, tick: Tick) -> Sequence[Outgoing]:
+        if tick.seq in self.fails:
+            raise OSError(f"cannot read {tick.seq}")
+        return [Outgoing(topic=self.name, key=tick.node, payload=b"", ts_ms=tick.ts_ms)]
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class InlineWorker:
+    """A worker without a thread: answers at once, or never, when its collector hangs at that tick."""
+
+    def __init__(self, collector: Collector, answer: Callable[[Any, Tick, Any], None]) -> None:
+        self.name = collector.name
+        self.asked: Tick | None = None
+        self._collector = collector
+        self._answer = answer
+
+    def ask(self, tick: Tick) -> None:
+        self.asked = tick
+        if isinstance(self._collector, Scripted) and tick.seq in self._collector.hangs:
+            return
+        try:
+            outcome: Any = self._collector.collect(tick)
+        except OSError as error:
+            outcome = error
+        self.asked = None
+        self._answer(self, tick, outcome)
+
+    def come_back(self) -> None:
+        """Answer what was asked long ago."""
+        tick, self.asked = self.asked, None
+        assert tick
+        self._answer(self, tick, self._collector.collect(tick))
+
+    async def close(self, most_s: float) -> Exception | None:
+        self._collector.close()
+        return None
+
+
+async def run(
+    clock: VirtualClock, *collectors: Scripted, interval_s: float = 1.0
+) -> tuple[list[Outgoing], Telemetry, Runner]:
+    published: list[Outgoing] = []
+    telemetry = Telemetry("test")
+    runner = Runner(
+        collectors, published.extend, telemetry, node="a", interval_s=interval_s, clock=clock,
+        worker=InlineWorker,
+    )  # fmt: skip
+    await runner.run(asyncio.Event())
+    return published, telemetry, runner
+
+
+async def test_every_tick_reaches_every_collector() -> None:
+    published, telemetry, _ = await run(VirtualClock(5), Scripted("x"), Scripted("y"))
+    first = 1_700_000_050_000
+    assert [(one.topic, one.ts_ms) for one in published] == [
+        (name, first + 1000 * n) for n in range(5) for name in ("x", "y")
+    ]
+    assert not telemetry.counts
+
+
+async def test_a_stall_leaves_ticks_out_and_the_rest_stays_on_the_grid() -> None:
+    ticks: list[Tick] = []
+
+    class Watching(Scripted):
+        def collect(self, tick: Tick) -> Sequence[Outgoing]:
+            ticks.append(tick)
+            return []
+
+    _, telemetry, _ = await run(VirtualClock(5, stalls={2: 3.4}), Watching("x"))
+    assert [tick.monotonic_s for tick in ticks] == pytest.approx([50, 51, 55.4, 56, 57])
+    assert [tick.seq for tick in ticks] == [0, 1, 2, 3, 4]  # what is left out takes no number
+    assert telemetry.count(TICK_LATE) == 3
+    assert len({tick.collector for tick in ticks}) == 1
+    assert {tick.interval_ms for tick in ticks} == {1000}
+
+
+async def test_each_start_has_an_id_of_its_own() -> None:
+    _, _, one = await run(VirtualClock(0), Scripted("x"))
+    _, _, other = await run(VirtualClock(0), Scripted("x"))
+    assert one._collector != other._collector
+
+
+async def test_a_failure_is_said_once_with_its_recovery_and_the_other_goes_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    published, telemetry, _ = await run(
+        VirtualClock(8), Scripted("bad", fails=[2, 3, 4, 6]), Scripted("good")
+    )
+    assert [one.topic for one in published].count("good") == 8
+    assert [one.topic for one in published].count("bad") == 4
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [
+        "collector_failed bad: OSError: cannot read 2",
+        "collector_failed bad: measures again",
+        "collector_failed bad: OSError: cannot read 6",
+        "collector_failed bad: measures again",
+    ]
+    assert telemetry.count(COLLECTOR_FAILED) == 2
+
+
+async def test_a_hanging_collector_is_said_once_and_the_other_goes_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    published, telemetry, _ = await run(VirtualClock(20), Scripted("bad", hangs=[3]), Scripted("good"))
+    assert [one.topic for one in published].count("good") == 20
+    assert [one.topic for one in published].count("bad") == 3
+    assert telemetry.conditions["collector_failed", "bad"].startswith("no answer for 5 s")
+    assert telemetry.counts["collector_failed", ("bad", "slow")] == 5
+    assert sum("no answer" in record.getMessage() for record in caplog.records) == 1
+
+
+async def test_what_comes_back_too_late_is_left_out_and_what_follows_is_taken() -> None:
+    clock, published = VirtualClock(12), list[Outgoing]()
+    workers: list[InlineWorker] = []
+
+    def worker(collector: Collector, answer: Callable[[Any, Tick, Any], None]) -> InlineWorker:
+        workers.append(InlineWorker(collector, answer))
+        return workers[-1]
+
+    telemetry = Telemetry("test")
+    runner = Runner(
+        [Scripted("bad", hangs=[0])], published.extend, telemetry, node="a", interval_s=1, clock=clock,
+        worker=worker,
+    )  # fmt: skip
+    await runner.run(asyncio.Event())
+    assert ("collector_failed", "bad") in telemetry.conditions
+    workers[0].come_back()
+    assert published == []
+    clock.ticks += 2
+    await runner.run(asyncio.Event())
+    assert [one.ts_ms for one in published] == [1_700_000_061_000, 1_700_000_062_000]
+    assert not telemetry.conditions
+
+
+async def test_collectors_are_closed_at_the_end() -> None:
+    one, other = Scripted("x", fails=range(100)), Scripted("y")
+    await run(VirtualClock(3), one, other)
+    assert (one.closed, other.closed) == (1, 1)
+
+
+class Blocking(Scripted):
+    """A collector that waits for a test at every tick and at its end."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.go_on = threading.Event()
+        self.threads: set[int] = set()
+
+    def collect(self, tick: Tick) -> Sequence[Outgoing]:
+        self.threads.add(threading.get_ident())
+        self.go_on.wait(60)
+        return super().collect(tick)
+
+    def close(self) -> None:
+        self.go_on.wait(60)
+        super().close()
+
+
+async def test_real_threads_a_hanging_collector_holds_up_nothing() -> None:
+    published: list[Outgoing] = []
+    bad, good, stop = Blocking("bad"), Scripted("good"), asyncio.Event()
+    telemetry = Telemetry("test")
+    runner = Runner([bad, good], published.extend, telemetry, node="a", interval_s=0.05, bound_s=0.2)
+    task = asyncio.create_task(runner.run(stop))
+    end = time.monotonic() + 30
+    while ("collector_failed", "bad") not in telemetry.conditions:
+        assert time.monotonic() < end
+        await asyncio.sleep(0.01)
+    stop.set()
+    await asyncio.wait_for(task, 20)
+    assert {one.topic for one in published} == {"good"}
+    assert len(bad.threads) == 1
+    assert good.closed == 1
+    assert telemetry.counts["collector_failed", ("bad", "closing")] == 1
+    bad.go_on.set()
+
+
+async def test_a_worker_says_what_its_collector_raised_while_closing() -> None:
+    class Bad(Scripted):
+        def close(self) -> None:
+            raise OSError("no")
+
+    worker = Worker(Bad("x"), lambda *_: None)
+    assert isinstance(await worker.close(30), OSError)

@@ -35,6 +35,10 @@ ATTRIBUTION_FAILED = Event(
     "attribution_failed", logging.INFO, "A process whose pod could not be found", ("reason",)
 )
 BROKER_AWAY = Event("broker_away", logging.WARNING, "The broker cannot be reached", ("reason",))
+KUBERNETES_AWAY = Event(
+    "kubernetes_away", logging.WARNING, "The Kubernetes API server cannot be read", ("what",)
+)
+PROMETHEUS_AWAY = Event("prometheus_away", logging.WARNING, "Prometheus cannot be queried", ("what",))
 SPOOLED = Event("spooled", logging.INFO, "Records kept on disk while the broker is away")
 SPOOL_DROPPED = Event("spool_dropped", logging.ERROR, "Oldest records that the spool's bound forced out")
 RECORD_TOO_LARGE = Event(

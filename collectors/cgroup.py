@@ -2,9 +2,10 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from collectors.attribution import INCLUDED
-from collectors.attribution_path import CgroupId, Kind
+from collectors.attribution_path import Kind
 from collectors.base import Outgoing, Tick
 from collectors.cgroup_file import FilePool
 from collectors.cgroup_meter import ContainerMeter
@@ -20,6 +21,15 @@ from wire.samples import CgroupSample, Container, PodCgroup
 
 TOPIC = "cgroup-samples"
 _NETWORKED = frozenset({Kind.POD, Kind.CONTAINER})
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """One group at one tick. ``uid``: of its pod, or what stands in for one."""
+
+    uid: str
+    group: Group
+    container: Container
 
 
 class CgroupCollector:
@@ -54,27 +64,24 @@ class CgroupCollector:
     def collect(self, tick: Tick) -> Sequence[Outgoing]:
         """One sample, preceded by what is new about stand-ins. Raises ``OSError`` as ``CgroupTree`` does."""
         host = self._host.read()
-        measured = list(self._measure(self._tree.groups()))
+        measured = list(self._measure(self._tree.groups(), tick.node))
         if self._tree.left_out:
             detail = f"{self._tree.left_out} cgroups are more than a record carries"
             self._telemetry.emit(NOT_MEASURED, detail, what="cgroups", reason="too_many")
-        uids = [_uid(group.id, tick.node) for group, _ in measured]
-        self._forget({group.key for group, _ in measured}, uids)
-        stand_ins = {
-            uid: group.id for uid, (group, _) in zip(uids, measured, strict=True) if not group.id.pod_uid
-        }
+        self._forget({one.group.key for one in measured}, {one.uid for one in measured})
+        stand_ins = {one.uid: one.group.id for one in measured if not one.group.id.pod_uid}
         sample = CgroupSample(
             node=tick.node, collector=tick.collector, seq=tick.seq, ts_ms=tick.ts_ms,
-            interval_ms=tick.interval_ms, host=host, pods=tuple(self._pods(uids, measured)),
+            interval_ms=tick.interval_ms, host=host, pods=tuple(self._pods(measured)),
         )  # fmt: skip
         outgoing = Outgoing(topic=TOPIC, key=tick.node, payload=encode(sample), ts_ms=tick.ts_ms)
         return [*self._stand_ins.update(stand_ins, tick), outgoing]
 
     def close(self) -> None:
         """Close every file that is held open."""
-        self._forget(set(), [])
+        self._forget(set(), set())
 
-    def _measure(self, groups: list[Group]) -> Iterator[tuple[Group, Container]]:
+    def _measure(self, groups: list[Group], node: str) -> Iterator[_Measured]:
         for group in groups:
             meter = self._meters.get(group.key)
             if meter is None or meter.places != group.places:
@@ -84,24 +91,25 @@ class CgroupCollector:
                 meter = ContainerMeter(group, self._pool, container_id, clock=self._clock)
                 self._meters[group.key] = meter
             if (container := meter.measure(self._host.disks)) is not None:
-                yield group, container
+                yield _Measured(group.id.pod_uid or group.id.stand_in_uid(node), group, container)
 
-    def _pods(self, uids: list[str], measured: list[tuple[Group, Container]]) -> Iterator[PodCgroup]:
-        pods: dict[str, list[tuple[Group, Container]]] = {}
-        for uid, one in zip(uids, measured, strict=True):
-            pods.setdefault(uid, []).append(one)
+    def _pods(self, measured: list[_Measured]) -> Iterator[PodCgroup]:
+        pods: dict[str, list[_Measured]] = {}
+        for one in measured:
+            pods.setdefault(one.uid, []).append(one)
         host_namespace = self._networks.host_namespace()
         for uid, members in pods.items():
+            who = members[0].group.id
             folders: list[str] = []
-            if members[0][0].id.kind in _NETWORKED:
-                folders = [folder for group, _ in members for folder in group.folders]
+            if who.kind in _NETWORKED:
+                folders = [folder for one in members for folder in one.group.folders]
             rx, tx = self._networks.rates(uid, folders, host_namespace, self._clock())
             yield PodCgroup(
-                uid=uid, qos=members[0][0].id.qos, net_rx_bytes_per_s=whole(rx),
-                net_tx_bytes_per_s=whole(tx), containers=tuple(container for _, container in members),
+                uid=uid, qos=who.qos, net_rx_bytes_per_s=whole(rx), net_tx_bytes_per_s=whole(tx),
+                containers=tuple(one.container for one in members),
             )  # fmt: skip
 
-    def _forget(self, keys: set[tuple[str, str]], uids: list[str]) -> None:
+    def _forget(self, keys: set[tuple[str, str]], uids: set[str]) -> None:
         for key in self._meters.keys() - keys:
             self._meters.pop(key).close()
         self._networks.forget_all_but(uids)
@@ -116,7 +124,3 @@ class CgroupCollector:
             if not by & controllers:
                 detail = "no cgroup controller of this host counts it per container"
                 self._telemetry.emit(NOT_MEASURED, detail, what=what, reason="not_counted")
-
-
-def _uid(who: CgroupId, node: str) -> str:
-    return who.pod_uid or who.stand_in_uid(node)

@@ -1,0 +1,76 @@
+"""The node collector, put together: what measures, the loop, the publisher and its spool."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+
+from bus.reach import Reach
+from bus.security import security_kwargs
+from collectors.attribution import Attribution
+from collectors.base import Collector
+from collectors.cgroup import CgroupCollector
+from collectors.link import KafkaLink
+from collectors.nvml import NvmlCollector
+from collectors.outbox import Outbox
+from collectors.pods import pods_collector
+from collectors.publisher import Publisher
+from collectors.runner import Runner
+from collectors.spool_place import open_spool
+from wire.events import Telemetry
+from wire.settings import Settings
+
+_MEMORY_BYTES = 16 * 1024 * 1024
+_FLUSH_S = 5.0
+
+
+async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> None:
+    """Measure and publish until ``stop`` is set; then end within seconds.
+
+    A broker that is away is waited for, and what it did not acknowledge is in the spool at the end. Raises
+    ``DutycycleError`` for what the user has to mend: a setting, the spool's folder, credentials, topics.
+    """
+    security_kwargs(settings)  # refuses wrong files now, and not when the broker is first reached
+    measuring = list(collectors(settings, telemetry))
+    outbox = Outbox(open_spool(settings, telemetry, os.environ), telemetry, _MEMORY_BYTES)
+    publisher = Publisher(outbox, telemetry, Reach(settings, telemetry), lambda: KafkaLink.open(settings))
+    sending = publisher.start()
+    try:
+        await _tick(settings, telemetry, measuring, publisher, sending, stop)
+    finally:
+        await publisher.close(_FLUSH_S)
+    if not sending.cancelled() and (error := sending.exception()) is not None:
+        raise error
+
+
+def collectors(settings: Settings, telemetry: Telemetry) -> Iterator[Collector]:
+    """What measures this node."""
+    yield CgroupCollector(
+        telemetry=telemetry,
+        host_root=settings.host_root,
+        containers=settings.containers,
+        retire_s=settings.retire,
+    )
+    attribution = Attribution(
+        node=settings.node,
+        telemetry=telemetry,
+        host_root=settings.host_root,
+        containers=settings.containers,
+    )
+    yield NvmlCollector(telemetry, attribution, host_root=settings.host_root)
+    if (pods := pods_collector(settings, telemetry)) is not None:
+        yield pods
+
+
+async def _tick(
+    settings: Settings,
+    telemetry: Telemetry,
+    measuring: list[Collector],
+    publisher: Publisher,
+    sending: asyncio.Task[None],
+    stop: asyncio.Event,
+) -> None:
+    runner = Runner(measuring, publisher.publish, telemetry, node=settings.node, interval_s=settings.interval)
+    ticking = asyncio.create_task(runner.run(stop))
+    await asyncio.wait({sending, ticking}, return_when=asyncio.FIRST_COMPLETED)
+    stop.set()  # a signal came, or the broker refuses us for good
+    await ticking

@@ -1,0 +1,24 @@
+"""The agents: one per topic, each hands what it reads to the desk."""
+
+from typing import Any
+
+from bus.faustapp import ExactApp, raw_topic
+from sinks.desk import Desk
+from sinks.origin import Origin
+from wire.topics import full_name
+
+
+def add_agent(app: ExactApp, prefix: str, topic: str, desk: Desk) -> None:
+    """Read ``topic`` (without prefix) into ``desk``, one record after the other, in order."""
+
+    async def read(stream: Any) -> None:
+        async for event in stream.noack().events():
+            await desk.handle(as_origin(topic, event.message))
+
+    app.agent(raw_topic(app, full_name(prefix, topic)), name=f"sink-{topic}", concurrency=1)(read)
+
+
+def as_origin(topic: str, message: Any) -> Origin:
+    """A Faust message as a record; rounding undoes what Faust did to the milliseconds."""
+    ts_ms = max(round((message.timestamp or 0) * 1000), 0)
+    return Origin(topic, message.partition, message.offset, message.key, message.value, ts_ms)

@@ -1,0 +1,78 @@
+"""The keys of our annotations on nodes, pods and jobs, and what Kubernetes allows. Pure.
+
+A key is ``<prefix>/<name>``. The API server wants a name of at most 63 characters, and all keys and values
+of one object within 256 KiB.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+
+GPU_STATIC = "gpu-static"
+GPU_UTIL = "gpu_util"
+GPU_MEM_UTIL = "gpu_mem_util"
+MAX_CPU_UTIL = "max_cpu_util"
+MAX_CPU_MEM = "max_cpu_mem_mb"
+MAX_NETWORK = "max_network_mbps"
+MAX_DISK_IO = "max_disk_io"
+UPDATED = "updated"
+PODS_OMITTED = "pods_omitted"
+"""On a job: how many pods did not fit. No pod can have this name, because of the underscore."""
+
+POD_NAMES = frozenset({GPU_UTIL, GPU_MEM_UTIL, MAX_CPU_UTIL, MAX_CPU_MEM, MAX_NETWORK, MAX_DISK_IO, UPDATED})
+LONGEST_NAME = 63
+TOTAL_BYTES = 262_144
+"""Of all annotations of one object, those of others included."""
+_SPARE_BYTES = 16_384
+_HASH_CHARS = 8
+_NODE_NAME = re.compile(r"gpu-(?:static|\d+)")
+
+
+def gpu_name(index: int) -> str:
+    """The name for one GPU of a node."""
+    return f"gpu-{index}"
+
+
+def pod_key_name(pod: str) -> str:
+    """The name, on a job, for one of its pods: the pod's own, or, past 63 characters, cut and made unique.
+
+    Cut to 54 characters, a dash, and eight hexadecimal digits of the SHA-256 of the whole name; the value
+    then says the whole name.
+    """
+    if len(pod) <= LONGEST_NAME:
+        return pod
+    digest = hashlib.sha256(pod.encode()).hexdigest()[:_HASH_CHARS]
+    return f"{pod[: LONGEST_NAME - _HASH_CHARS - 1]}-{digest}"
+
+
+def is_ours(kind: str, name: str) -> bool:
+    """Whether a name without prefix, on a ``node``, ``pod`` or ``job``, is one that we may take away again.
+
+    What a job says about its pods is kept for ever, so nothing of it is taken away.
+    """
+    if kind == "node":
+        return _NODE_NAME.fullmatch(name) is not None
+    return name in POD_NAMES if kind == "pod" else name == PODS_OMITTED
+
+
+def size_of(annotations: Mapping[str, str]) -> int:
+    """Bytes of keys and values, as the API server counts them."""
+    return sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items())
+
+
+def that_fit(wanted: Iterable[tuple[str, str]], taken_bytes: int) -> tuple[dict[str, str], int]:
+    """As many of ``wanted`` (the most important first) as fit beside what is taken, and how many do not.
+
+    Leaves 16 KiB free, for other writers.
+    """
+    left = TOTAL_BYTES - _SPARE_BYTES - taken_bytes
+    kept: dict[str, str] = {}
+    omitted = 0
+    for key, value in wanted:
+        size = size_of({key: value})
+        if size <= left:
+            kept[key] = value
+            left -= size
+        else:
+            omitted += 1
+    return kept, omitted

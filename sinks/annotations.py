@@ -1,0 +1,151 @@
+"""Which annotations each object should carry, from the records so far. Pure: the shell reads and writes.
+
+A pod and a job are known from one record each, which is cumulative. A node is put together from the samples
+of its GPUs and their windows, cycles and trends.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import orjson
+
+from sinks import annotation_keys as keys
+from sinks.annotation_diff import Present, stays
+from sinks.annotation_gpu import GpuView
+from sinks.annotation_targets import Target, job_target, node_target, pod_target
+from sinks.annotation_values import gpu_static, job_values, pod_values, text
+from wire.derived import Cycle, JobPeaks, PodPeaks, Subject, Trend, WindowAggregate
+from wire.samples import NvmlSample
+
+Record = NvmlSample | WindowAggregate | Trend | Cycle | PodPeaks | JobPeaks
+TOPICS = ("nvml-samples", "window-aggregates", "trends", "cycles", "pod-peaks", "job-peaks")
+"""What annotations are made of, without prefix."""
+
+
+class _Node:
+    def __init__(self) -> None:
+        self.gpus: dict[str, GpuView] = {}
+        self.static: dict[str, Any] | None = None
+        self.ts_ms = 0
+
+    def sampled(self, record: NvmlSample) -> None:
+        for gpu in record.gpus:
+            self.gpus.setdefault(gpu.uuid, GpuView()).sampled(gpu)
+        there = {gpu.uuid for gpu in record.gpus}
+        self.gpus = {uuid: view for uuid, view in self.gpus.items() if uuid in there}
+        self.static = gpu_static(record.gpus)
+        self.ts_ms = record.ts_ms
+
+    def values(self) -> dict[str, Any]:
+        if self.static is None:
+            return {}
+        views = {view.index: view for view in self.gpus.values() if view.index is not None}
+        values = {keys.gpu_name(index): view.value() for index, view in sorted(views.items())}
+        return {keys.GPU_STATIC: self.static} | values
+
+
+class Annotations:
+    """The wanted annotations of every object that a record spoke of, until it is forgotten."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._nodes: dict[str, _Node] = {}
+        self._values: dict[Target, dict[str, Any]] = {}
+        self._handlers: dict[type, Callable[[Any], Target | None]] = {
+            NvmlSample: self._sample,
+            WindowAggregate: lambda record: self._of_gpu(record.subject, lambda gpu: gpu.window(record)),
+            Cycle: lambda record: self._of_gpu(record.subject, lambda gpu: gpu.cycle(record)),
+            Trend: lambda record: self._of_gpu(record.subject, lambda gpu: gpu.trend(record)),
+            PodPeaks: self._pod,
+            JobPeaks: self._job,
+        }
+
+    def take(self, record: Record) -> Target | None:
+        """The object whose annotations this record may have changed; None if it concerns none.
+
+        Raises ``ValueError`` for a record that does not fit, and is then as if it had never come.
+        """
+        return self._handlers[type(record)](record)
+
+    def wanted(self, target: Target, present: Present) -> dict[str, str]:
+        """All that we want on the object, keys with prefix, within what fits beside what is kept there."""
+        if target.kind == "node":
+            values = self._nodes[target.name].values() if target.name in self._nodes else {}
+        else:
+            values = self._values.get(target, {})
+        pairs = {self._key(name): text(value) for name, value in values.items()}
+        kept_bytes = keys.size_of(stays(target.kind, self._prefix, present.ours, pairs))
+        # What is there already comes first: left out, its older value would stay, and take room all the same.
+        ordered = sorted(pairs.items(), key=lambda pair: pair[0] not in present.ours)
+        kept, omitted = keys.that_fit(ordered, present.others_bytes + kept_bytes)
+        if omitted and target.kind == "job":
+            kept[self._key(keys.PODS_OMITTED)] = text(omitted)
+        return kept
+
+    def adopt(self, target: Target, present: Present) -> None:
+        """Learn, from what an earlier process wrote on a node, what this one has not heard yet."""
+        node = self._nodes.get(target.name)
+        if target.kind != "node" or node is None:
+            return
+        for view in node.gpus.values():
+            if view.index is not None:
+                written = present.ours.get(self._key(keys.gpu_name(view.index)), "{}")
+                view.adopt(_object(written), node.ts_ms)
+
+    def forget(self, target: Target) -> None:
+        """Drop what is known of an object; the next record of it begins anew."""
+        self._values.pop(target, None)
+        if target.kind == "node":
+            self._nodes.pop(target.name, None)
+
+    def clear(self) -> None:
+        """Drop all."""
+        self._values.clear()
+        self._nodes.clear()
+
+    def _key(self, name: str) -> str:
+        return f"{self._prefix}/{name}"
+
+    def _sample(self, record: NvmlSample) -> Target | None:
+        if not record.gpus and record.node not in self._nodes:
+            return None
+        target = node_target(record.node)
+        if target is not None:
+            self._nodes.setdefault(record.node, _Node()).sampled(record)
+        return target
+
+    def _of_gpu(self, subject: Subject, change: Callable[[GpuView], None]) -> Target | None:
+        if subject.kind != "gpu" or subject.node is None or subject.gpu is None:
+            return None
+        node = self._nodes.setdefault(subject.node, _Node())
+        change(node.gpus.setdefault(subject.gpu, GpuView()))
+        return None if node.static is None else node_target(subject.node)  # its indexes are not known yet
+
+    def _pod(self, record: PodPeaks) -> Target | None:
+        target = pod_target(record.pod)
+        if target is not None:
+            self._values[target] = pod_values(record)
+        return target
+
+    def _job(self, record: JobPeaks) -> Target | None:
+        target = job_target(record.job, record.namespace)
+        if target is not None:
+            self._values[target] = _keyed(job_values(record))
+        return target
+
+
+def _keyed(pods: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """By key name; a value says the pod's name where the key cannot."""
+    values = {}
+    for pod, value in pods.items():
+        name = keys.pod_key_name(pod)
+        values[name] = value if name == pod else {"pod": pod} | value
+    return values
+
+
+def _object(written: str) -> dict[str, Any]:
+    try:
+        found = orjson.loads(written)
+    except orjson.JSONDecodeError:  # somebody else's hand: there is nothing to learn from it
+        return {}
+    return found if type(found) is dict else {}

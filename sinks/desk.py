@@ -1,0 +1,114 @@
+"""Where every record passes: decoded once, given to the sinks, acknowledged when all have written.
+
+Records of one partition come in order. What cannot be used goes to the dead letters before the next record
+is looked at; if even that fails the worker ends, and nothing after it counts as done.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from bus.faustapp_intake import Intake, Seen
+from sinks.deadletters import DeadLetters
+from sinks.origin import Origin, Sink
+from sinks.port import Port
+from sinks.progress import Held, Place, Progress
+from wire.codec import DecodeError, decode
+from wire.deadletter import Reason
+from wire.events import SOURCE_GAP, Telemetry
+from wire.topics import TOPICS
+
+
+class Desk:
+    """Takes records for all sinks of one worker."""
+
+    def __init__(self, port: Port, sinks: Sequence[Sink], letters: DeadLetters, telemetry: Telemetry) -> None:
+        self._port = port
+        self._letters = letters
+        self._telemetry = telemetry
+        self._progress = Progress()
+        self._intakes: dict[Place, Intake] = {}
+        self._assignment = 0
+        self.sinks = list(sinks)
+
+    @property
+    def topics(self) -> list[str]:
+        """What has to be read, without prefix, each once."""
+        return list(dict.fromkeys(topic for sink in self.sinks for topic in sink.topics))
+
+    async def handle(self, origin: Origin) -> None:
+        """Take one record. Does not return when the worker has to end."""
+        assignment = self._assignment
+        intake = self._intake(origin.place)
+        seen = intake.judge(origin.offset)
+        if seen is Seen.REPEAT:
+            return
+        if seen is Seen.AFTER_HOLE:
+            await self._explain_hole(origin, intake.expected)
+        wanting = [one for one in self.sinks if origin.topic in one.topics and one.wants(origin)]
+        bad = self._give(origin, wanting) if assignment == self._assignment else None
+        if bad is not None and not await self._letters.send(origin, *bad):
+            await asyncio.Event().wait()
+        if assignment != self._assignment:
+            return  # handed over while we waited: somebody else reads it again
+        intake.took(origin.offset)
+        self._progress.took(origin.place, origin.offset)
+        for sink in wanting:
+            await sink.room()
+
+    def acknowledge(self) -> None:
+        """Tell Kafka how far every partition is done."""
+        held = Held()
+        for sink in self.sinks:
+            held.merge(sink.held())
+        for place, offset in self._progress.done(held):
+            self._port.acknowledge(place, offset)
+
+    async def drain(self) -> None:
+        """Let the sinks write what they can at once, and acknowledge it."""
+        await asyncio.gather(*(sink.drain() for sink in self.sinks))
+        self.acknowledge()
+
+    def forget(self) -> None:
+        """The partitions were handed over, or assigned anew: what is not acknowledged is read again."""
+        self._assignment += 1
+        self._intakes.clear()
+        self._progress.forget()
+        for sink in self.sinks:
+            sink.forget()
+
+    def _intake(self, place: Place) -> Intake:
+        if place not in self._intakes:
+            self._intakes[place] = Intake(self._port.begins_at(place) or 0)
+        return self._intakes[place]
+
+    def _give(self, origin: Origin, sinks: Sequence[Sink]) -> tuple[Reason, str] | None:
+        """What is wrong with the record, if something is; the sinks that can use it have it all the same."""
+        if not sinks or origin.value is None:
+            return None
+        try:
+            record: Any = decode(TOPICS[origin.topic].record, origin.value, origin.topic)
+        except DecodeError as error:
+            return error.reason, f"{error.field}: {error.detail}"
+        bad = None
+        for sink in sinks:
+            try:
+                sink.take(origin, record)
+            except ValueError as error:
+                bad = Reason.REJECTED, f"{sink.name}: {error}"
+        return bad
+
+    async def _explain_hole(self, origin: Origin, expected: int) -> None:
+        """Records that were not delivered must be gone from the broker, too; if not, the worker ends.
+
+        A compacted topic is nothing but holes, and its newest records are what counts: there it is not asked.
+        """
+        if TOPICS[origin.topic].cleanup == "compact":
+            return
+        hole = f"{origin.topic}-{origin.partition}: {expected}-{origin.offset - 1}"
+        first = await self._port.first_offset(origin.place, expected)
+        if first is not None and first < origin.offset:
+            self._port.fail(f"{hole} were not delivered, but are on the broker from {first} on")
+            await asyncio.Event().wait()
+        if self._port.begins_at(origin.place) is not None:
+            self._telemetry.emit(SOURCE_GAP, f"{hole} are gone from the broker", topic=origin.topic)

@@ -1,0 +1,96 @@
+"""A worker of the sinks: from a broker that may not be there yet to an orderly end."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+
+from bus.backoff import pauses
+from bus.errors import BrokerAwayError
+from bus.faustapp_run import run_app
+from bus.reach import wait_for_broker
+from bus.topics import ensure_topics
+from sinks import kube
+from sinks.annotation_sink import AnnotationSink
+from sinks.app import SinksApp, unless
+from sinks.deadletters import DeadLetters
+from sinks.events import ANNOTATIONS_OFF
+from sinks.origin import Sink
+from sinks.records_sink import RecordsSink
+from sinks.records_store import RecordsStore
+from sinks.records_url import default_records_url
+from sinks.thread import in_thread
+from wire.errors import SettingError
+from wire.events import BROKER_AWAY, Telemetry
+from wire.settings import Settings
+from wire.topics import SAMPLE_TOPICS, TOPICS
+
+_CLOSE_S = 3.0
+
+
+async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> None:
+    """Work until ``stop`` is set, which takes effect at any moment; returns within 20 s of it.
+
+    Raises ``DutycycleError`` where the start is refused (a database that cannot be written, an API server
+    that was asked for and is not there), or the worker has failed and must be started again.
+    """
+    store = RecordsStore(settings.records or default_records_url())
+    server = await _server(settings, telemetry)
+    await unless(stop, in_thread(store.open))
+    partitions = None if stop.is_set() else await unless(stop, _topics(settings, telemetry))
+    if partitions is None:
+        store.close()
+        if server is not None:
+            await server.close()
+        return
+
+    def make(letters: DeadLetters) -> Sequence[Sink]:
+        records = RecordsSink(store, letters, telemetry)
+        if server is None:
+            return [records]
+        prefix, interval_s = settings.annotation_prefix, settings.annotation_interval
+        return [records, AnnotationSink(server, prefix, interval_s, letters, telemetry)]
+
+    await _work(SinksApp(settings, make, telemetry, partitions), stop)
+
+
+async def _work(sinks: SinksApp, stop: asyncio.Event) -> None:
+    writing = asyncio.create_task(sinks.write())
+    try:
+        await run_app(sinks.app, stop, last_work=sinks.desk.drain)
+    finally:
+        writing.cancel()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_S):
+                await asyncio.gather(*(sink.close() for sink in sinks.desk.sinks), return_exceptions=True)
+
+
+async def _topics(settings: Settings, telemetry: Telemetry) -> dict[str, int]:
+    """All topics, made where they are missing; waits for a broker that can do that."""
+    for pause in pauses():
+        await wait_for_broker(settings, telemetry)
+        try:
+            found = await ensure_topics(settings, SAMPLE_TOPICS, outputs=_DERIVED)
+        except BrokerAwayError as error:
+            telemetry.raise_condition(BROKER_AWAY, error.reason, f"{error}; trying again")
+            await asyncio.sleep(pause)
+        else:
+            for reason in [label for name, label in telemetry.conditions if name == BROKER_AWAY.name]:
+                telemetry.clear_condition(BROKER_AWAY, reason)
+            return found
+    raise AssertionError("pauses do not end")
+
+
+_DERIVED = tuple(name for name, topic in TOPICS.items() if not topic.internal and name not in SAMPLE_TOPICS)
+
+
+async def _server(settings: Settings, telemetry: Telemetry) -> kube.Kube | None:
+    """The API server to annotate through; None, said once, where annotations are off or there is none."""
+    if settings.annotations == "on" and settings.kubernetes == "off":
+        raise SettingError("DUTYCYCLE_ANNOTATIONS=on needs the API server, but DUTYCYCLE_KUBERNETES=off")
+    off = "off" in (settings.annotations, settings.kubernetes)
+    mode = "on" if settings.annotations == "on" else settings.kubernetes
+    server = None if off else await kube.connect(mode)
+    if server is None:
+        detail = "by the settings" if off else "this is no Kubernetes pod, and KUBECONFIG is not set"
+        telemetry.emit(ANNOTATIONS_OFF, detail, reason="off" if off else "no_api_server")
+    return server

@@ -10,12 +10,15 @@ import numpy as np
 
 from streams.operators.bank_state import Floats, Ints, check_version, remap
 from streams.operators.cycle_config import CycleConfig, CycleResult
+from streams.operators.cycle_follow import NEWEST
 from streams.operators.cycle_ring import Ring
 from streams.operators.cycle_tracker import CycleTracker
 from streams.operators.cycle_window import Seen, follow_each, look
 from wire.derived import OtherCycle
 
 SNAPSHOT_VERSION = 1
+LOOKS = ((6, 1), (3, 2), (1, 4))
+"""In every so-manieth look the newest samples, whole window over so much; the first that fits counts."""
 NO_RHYTHM = CycleResult(cyclic=False)
 
 
@@ -28,6 +31,7 @@ class CycleBank:
         self._trackers = [CycleTracker() for _ in range(n)]
         self._since_ms: Ints = np.zeros(n, np.int64)
         self._last_ms = -1
+        self._turn = 0
 
     @property
     def n(self) -> int:
@@ -58,14 +62,40 @@ class CycleBank:
 
     def evaluate(self, ts_ms: int, columns: Ints | None = None) -> list[tuple[int, CycleResult]]:
         """Each of ``columns`` (all by default) with its rhythm as of ``ts_ms``, the last tick's time."""
-        return self._detect(self._chosen(ts_ms, columns))
+        chosen = self._chosen(ts_ms, columns)
+        seen = look(self._ring.newest(chosen, self._since_ms[chosen]))
+        return list(zip(chosen.tolist(), self._results(seen), strict=True))
 
     def changes(self, ts_ms: int, columns: Ints | None = None) -> list[tuple[int, CycleResult]]:
-        """Those of ``columns`` whose rhythm was found, changed or lost since the last call."""
+        """Those of ``columns`` whose rhythm was found, changed or lost since the last call.
+
+        Not every call looks at all of every window: a rhythm that is locked on is followed, and looked
+        for again now and then; without one, what is older is looked at less often.
+        """
         chosen = self._chosen(ts_ms, columns)
         self._release(chosen)
-        news = ((column, self._trackers[column].take(result)) for column, result in self._detect(chosen))
-        return [(column, result) for column, result in news if result is not None]
+        turns = {column: limit for column in chosen.tolist() if (limit := self._limit(column))}
+        self._turn += 1
+        looked = np.array(list(turns), np.int64)
+        seen = look(self._ring.newest(looked, self._since_ms[looked]), list(turns.values()))
+        news: list[tuple[int, CycleResult]] = []
+        for column, one, result in zip(turns, seen, self._results(seen), strict=True):
+            was_locked = self._trackers[column].period_s is not None
+            told = self._trackers[column].take(ts_ms, result)
+            if told is not None:
+                news.append((column, told))
+            if one is not None and not was_locked:
+                # What lies before the part in which the rhythm was found would hide it again.
+                self._since_ms[column] = self._ring.start_ms(one.samples.size + one.idle)
+        return news
+
+    def _limit(self, column: int) -> int:
+        """How many samples to look at this time; 0 for none."""
+        samples = self._config.samples
+        if self._trackers[column].period_s is not None:
+            return samples if self._trackers[column].curious else 0
+        turn = self._turn + column
+        return next(samples // part for every, part in LOOKS if turn % every == 0)
 
     def _chosen(self, ts_ms: int, columns: Ints | None) -> Ints:
         if ts_ms < self._last_ms:
@@ -81,20 +111,18 @@ class CycleBank:
         followed = follow_each(windows, periods)
         for column, one_s, lately in zip(locked.tolist(), period_s, followed, strict=True):
             if lately is not None and self._trackers[column].broken(lately.gain, lately.noise):
-                self._since_ms[column] = self._last_ms - int(one_s * 1000)
+                # The gain is a mean of 1 before the end and 0 after it.
+                since_s = NEWEST * one_s * min(max(1 - lately.gain, 0.2), 1.0)
+                self._since_ms[column] = self._last_ms - int(since_s * 1000)
 
-    def _detect(self, columns: Ints) -> list[tuple[int, CycleResult]]:
-        seen = look(self._ring.newest(columns, self._since_ms[columns]))
-        going = {
-            column: one for column, one in zip(columns.tolist(), seen, strict=True) if one and one.goes_on
-        }
-        periods = [one.rhythms[0].period for one in going.values()]
-        followed = follow_each([one.samples for one in going.values()], periods)
-        runs = {column: lately.run if lately else 0 for column, lately in zip(going, followed, strict=True)}
-        return [
-            (column, self._result(going[column], runs[column]) if column in going else NO_RHYTHM)
-            for column in columns.tolist()
-        ]
+    def _results(self, seen: list[Seen | None]) -> list[CycleResult]:
+        going = [one for one in seen if one is not None and one.goes_on]
+        followed = follow_each([one.samples for one in going], [one.rhythms[0].period for one in going])
+        results = iter(
+            self._result(one, lately.run if lately else 0)
+            for one, lately in zip(going, followed, strict=True)
+        )
+        return [next(results) if one is not None and one.goes_on else NO_RHYTHM for one in seen]
 
     def _result(self, seen: Seen, run: int) -> CycleResult:
         main, *rest = seen.rhythms
@@ -116,6 +144,7 @@ class CycleBank:
             "n": self.n,
             "samples": self._config.samples,
             "last_ms": self._last_ms,
+            "turn": self._turn,
             "since_ms": self._since_ms.tolist(),
             "ring": self._ring.snapshot(),
             "trackers": [tracker.snapshot() for tracker in self._trackers],
@@ -128,7 +157,7 @@ class CycleBank:
         bank = cls(config, snapshot["n"])
         if snapshot["samples"] != bank._config.samples:
             raise ValueError(f"snapshot of cycles: {snapshot['samples']} samples, not {bank._config.samples}")
-        bank._last_ms = snapshot["last_ms"]
+        bank._last_ms, bank._turn = snapshot["last_ms"], snapshot["turn"]
         bank._since_ms = np.array(snapshot["since_ms"], np.int64)
         bank._ring.restore(snapshot["ring"])
         bank._trackers = [CycleTracker.restore(plain) for plain in snapshot["trackers"]]

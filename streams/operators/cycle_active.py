@@ -14,6 +14,8 @@ LONGER = 1.5
 
 def active(samples: Floats) -> slice:
     """The part of ``samples`` without idle ends; all of it if that leaves nothing."""
+    if samples.size < 2 * BLOCK:
+        return slice(0, samples.size)
     blocks = samples[: samples.size // BLOCK * BLOCK].reshape(-1, BLOCK)
     spans = blocks.max(axis=1) - blocks.min(axis=1)
     busy = np.flatnonzero(spans > STILL * (samples.max() - samples.min()))

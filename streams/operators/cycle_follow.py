@@ -48,14 +48,27 @@ def follow(series: Floats, period: Floats) -> Followed:
     tail = age < late
     power = (shape**2 * tail).sum(axis=1) + TINY
     gain = (quick * shape * tail).sum(axis=1) / power
-    return Followed(gain, np.sqrt(error / power), _run(quick * shape, shape**2, age, np.maximum(period, FEW)))
+    stretch = np.maximum(period, FEW)
+    gains = _per_stretch(quick * shape, shape**2, age, stretch)
+    noise = np.sqrt(error / power + _unsteadiness(gains))
+    # The first stretch that does not follow; there is one, after the oldest.
+    run = (gains < FOLLOWS).argmax(axis=1) * stretch
+    return Followed(gain, noise, run.astype(np.int64))
 
 
-def _run(both: Floats, power: Floats, age: Floats, stretch: Floats) -> Ints:
-    """Samples, from now backwards in whole stretches, in which the gain stays up."""
+def _per_stretch(both: Floats, power: Floats, age: Floats, stretch: Floats) -> Floats:
+    """The gain of each stretch of samples, from now backwards; -inf after the oldest."""
     part = (age / stretch[:, np.newaxis]).astype(np.int64)
     size = (len(both), int(part.max(initial=0)) + 2)
     code = part + np.arange(size[0])[:, np.newaxis] * size[1]
-    # The column after a row's last stretch is empty and counts as broken.
-    broken = sums(code, both, size) <= FOLLOWS * sums(code, power, size)
-    return np.asarray((broken.argmax(axis=1) * stretch).astype(np.int64))
+    times = sums(code, both, size), sums(code, power, size)
+    return np.where(times[1] > 0, times[0] / np.where(times[1] > 0, times[1], 1.0), -np.inf)
+
+
+def _unsteadiness(gains: Floats) -> Floats:
+    """Variance of the gain over the stretches before the newest two: bursts that jitter, cycles that vary."""
+    before = gains[:, 2 : 2 + BEFORE]
+    known = np.isfinite(before)
+    count = known.sum(axis=1)
+    off = np.where(known, before - 1.0, 0.0)
+    return np.asarray((off**2).sum(axis=1) / np.maximum(count, 1))

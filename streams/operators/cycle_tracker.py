@@ -10,14 +10,20 @@ from wire.derived import OtherCycle
 
 CHANGED = 0.02
 """Share by which a period has to move to be told again."""
+QUIET_MS = 60_000
+"""Changes of a rhythm that goes on are told no more often than this."""
 AGREEING = 2
 """Evaluations in a row that have to say the same before a lock is changed."""
+AGREEING_MULTIPLE = 6
+"""The same for a multiple or a fraction of the period: a likely mistake, and a rare change."""
 MISSES = 3
 """Evaluations in a row without a rhythm after which it is lost."""
 REMEMBERED = 30
 """Gains that the drift detector is rebuilt from."""
 HALF, SIGMAS = 0.5, 3.0
 """A rhythm is gone if its gain is below half, and so far below 1 that its noise does not explain it."""
+SETTLING, SETTLED = 6, 6
+"""A lock is looked at anew in its first so many evaluations, and later in every so-manieth."""
 
 
 class CycleTracker:
@@ -29,20 +35,27 @@ class CycleTracker:
 
     def __init__(self) -> None:
         self._told: CycleResult | None = None
+        self._told_ms = 0
         self._forget()
 
     def _forget(self) -> None:
         self.period_s: float | None = None
-        self._misses = self._agreeing = 0
+        self._age = self._misses = self._agreeing = 0
         self._rival: CycleResult | None = None
         self._gains: list[float] = []
         self._drift = _detector([])
+
+    @property
+    def curious(self) -> bool:
+        """Whether a locked rhythm should be looked for again now, as it is young, doubted or due."""
+        return self._age < SETTLING or self._age % SETTLED == 0 or self._misses > 0 or self._rival is not None
 
     def broken(self, gain: float, noise: float) -> bool:
         """Take the gain (and its standard error) of the newest periods of the rhythm that is locked on.
 
         True if it has ended: the lock is released then.
         """
+        self._age += 1
         self._gains.append(gain)
         if len(self._gains) > REMEMBERED:
             self._gains = self._gains[-REMEMBERED // 2 :]
@@ -54,55 +67,58 @@ class CycleTracker:
             self._forget()
         return ended
 
-    def take(self, result: CycleResult) -> CycleResult | None:
-        """Take the answer of an evaluation; what to tell, or None if it is no news."""
+    def take(self, ts_ms: int, result: CycleResult) -> CycleResult | None:
+        """Take the answer of the evaluation at ``ts_ms``; what to tell, or None if it is no news."""
         if self.period_s is None:
-            return self._unlocked(result)
+            return self._unlocked(ts_ms, result)
         if not result.cyclic or result.period_s is None:
             self._misses += 1
             if self._misses >= MISSES:
                 self._forget()
-                return self._tell(CycleResult(cyclic=False))
+                return self._tell(ts_ms, CycleResult(cyclic=False))
             return None
         self._misses = 0
-        if _near(result.period_s, self.period_s):
-            # A slow change is followed, and told once it adds up.
-            self.period_s = result.period_s
         if self._told is not None and _same(result, self._told):
             self._rival = None
+            self.period_s = result.period_s
             return None
-        return self._challenge(result)
+        return self._challenge(ts_ms, result)
 
-    def _unlocked(self, result: CycleResult) -> CycleResult | None:
+    def _unlocked(self, ts_ms: int, result: CycleResult) -> CycleResult | None:
         if result.cyclic:
-            return self._lock(result)
+            return self._lock(ts_ms, result)
         ended = self._told is not None and self._told.cyclic
-        return self._tell(result) if ended else None
+        return self._tell(ts_ms, result) if ended else None
 
-    def _challenge(self, result: CycleResult) -> CycleResult | None:
-        """An answer other than what was told is told once it is confirmed."""
+    def _challenge(self, ts_ms: int, result: CycleResult) -> CycleResult | None:
+        """An answer other than what was told is told once it is confirmed, and not too soon."""
         self._agreeing = self._agreeing + 1 if self._rival is not None and _same(result, self._rival) else 1
         self._rival = result
-        if self._agreeing < AGREEING or result.period_s is None or self.period_s is None:
+        if self._told is None or result.period_s is None or self.period_s is None:
             return None
-        if _near(result.period_s, self.period_s) and self._told is not None:
-            return self._lock(replace(result, since_ms=self._told.since_ms))
-        return self._lock(result)
+        if self._agreeing < (AGREEING_MULTIPLE if _multiple(result.period_s, self.period_s) else AGREEING):
+            return None
+        if _near(result.period_s, self.period_s, 5 * CHANGED):
+            if ts_ms - self._told_ms < QUIET_MS:
+                return None
+            result = replace(result, since_ms=self._told.since_ms)
+        return self._lock(ts_ms, result)
 
-    def _lock(self, result: CycleResult) -> CycleResult:
+    def _lock(self, ts_ms: int, result: CycleResult) -> CycleResult:
         self._forget()
         self.period_s = result.period_s
-        return self._tell(result)
+        return self._tell(ts_ms, result)
 
-    def _tell(self, result: CycleResult) -> CycleResult:
-        self._told = result
+    def _tell(self, ts_ms: int, result: CycleResult) -> CycleResult:
+        self._told, self._told_ms = result, ts_ms
         return result
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
         return {
-            "told": _to_plain(self._told), "rival": _to_plain(self._rival), "period_s": self.period_s,
-            "misses": self._misses, "agreeing": self._agreeing, "gains": list(self._gains),
+            "told": _to_plain(self._told), "told_ms": self._told_ms, "rival": _to_plain(self._rival),
+            "period_s": self.period_s, "age": self._age, "misses": self._misses,
+            "agreeing": self._agreeing, "gains": list(self._gains),
         }  # fmt: skip
 
     @classmethod
@@ -110,7 +126,7 @@ class CycleTracker:
         """The tracker that wrote the snapshot."""
         tracker = cls()
         tracker._told, tracker._rival = _from_plain(plain["told"]), _from_plain(plain["rival"])
-        tracker.period_s = plain["period_s"]
+        tracker._told_ms, tracker.period_s, tracker._age = plain["told_ms"], plain["period_s"], plain["age"]
         tracker._misses, tracker._agreeing = plain["misses"], plain["agreeing"]
         tracker._gains = list(plain["gains"])
         tracker._drift = _detector(tracker._gains)
@@ -125,8 +141,14 @@ def _detector(gains: list[float]) -> Any:
     return drift
 
 
-def _near(one_s: float, other_s: float) -> bool:
-    return abs(one_s - other_s) <= CHANGED * other_s
+def _near(one_s: float, other_s: float, share: float = CHANGED) -> bool:
+    return abs(one_s - other_s) <= share * other_s
+
+
+def _multiple(one_s: float, other_s: float) -> bool:
+    """Whether one is about a small whole multiple of the other."""
+    ratio = max(one_s, other_s) / min(one_s, other_s)
+    return round(ratio) in range(2, 7) and _near(ratio, round(ratio), 2 * CHANGED)
 
 
 def _same(one: CycleResult, other: CycleResult) -> bool:

@@ -15,6 +15,8 @@ from streams.operators.cycle_spectrum import FEWEST
 
 LEAST = 24
 """Fewest samples that are looked at."""
+SURE = 0.95
+"""Confidence that a rhythm needs in a part of what there is: more looks, more chances to err."""
 ENDED = 1.5
 """Periods of idleness after which a rhythm is over."""
 
@@ -33,29 +35,30 @@ class Seen:
         return self.idle <= ENDED * self.rhythms[0].period
 
 
-def look(windows: Sequence[Floats]) -> list[Seen | None]:
-    """What each window (oldest sample first, no NaN, any length) holds; None for no rhythm."""
+def look(windows: Sequence[Floats], limits: Sequence[int] | None = None) -> list[Seen | None]:
+    """What each window (oldest sample first, no NaN, any length) holds; None for no rhythm.
+
+    With ``limits``, of the newest so many samples of its active part; if that leaves some out, a rhythm
+    has to be surer.
+    """
     seen: list[Seen | None] = [None] * len(windows)
     groups: dict[int, list[int]] = defaultdict(list)
-    parts = [_part(window) for window in windows]
+    parts = [active(window) for window in windows]
     for place, part in enumerate(parts):
-        groups[part.stop - part.start].append(place)
+        length = part.stop - part.start
+        length = min(length, limits[place]) if limits else length
+        groups[length // 4 * 4].append(place)
     for length, places in groups.items():
         if length < LEAST:
             continue
-        samples = np.array([windows[place][parts[place]] for place in places])
+        samples = np.array(
+            [windows[place][parts[place].stop - length : parts[place].stop] for place in places]
+        )
         for place, row, found in zip(places, samples, rhythms(samples), strict=True):
-            if found:
-                seen[place] = Seen(found, row, windows[place].size - parts[place].stop)
+            part, window = parts[place], windows[place]
+            if found and (part.stop - part.start < length + 4 or found[0].confidence >= SURE):
+                seen[place] = Seen(found, row, window.size - part.stop)
     return seen
-
-
-def _part(window: Floats) -> slice:
-    """The active part, cut at its old end to a multiple of 4 samples."""
-    if window.size < LEAST:
-        return slice(0, 0)
-    part = active(window)
-    return slice(part.stop - (part.stop - part.start) // 4 * 4, part.stop)
 
 
 @dataclass(frozen=True, slots=True)

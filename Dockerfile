@@ -15,7 +15,7 @@ COPY collectors collectors
 COPY streams streams
 COPY sinks sinks
 COPY dutycycle dutycycle
-RUN pip install --no-index --find-links=/wheels setuptools \
+RUN pip install --no-index --find-links=/wheels --upgrade setuptools \
     && pip wheel --no-deps --no-build-isolation --wheel-dir=/wheels .
 
 FROM build AS installed

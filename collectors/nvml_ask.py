@@ -33,7 +33,7 @@ class Asker:
             except Nothing:
                 return None
             except Hiccup as refusal:
-                self._telemetry.emit(NOT_MEASURED, self._detail(what), what=what, reason=refusal.reason)
+                self.count(what, refusal)
                 return None
             except Unsupported as refusal:
                 self._refused[what] = number + 1
@@ -42,14 +42,16 @@ class Asker:
         return None
 
     def say(self, what: str, refusal: Refused) -> None:
-        """Say, once for this GPU, that ``what`` is not measured."""
+        """Say, once for this GPU, that ``what`` cannot be measured."""
         if (what, refusal.reason) not in self._said:
             self._said.add((what, refusal.reason))
-            self._telemetry.emit(NOT_MEASURED, self._detail(what), what=what, reason=refusal.reason)
+            self.count(what, refusal)
+
+    def count(self, what: str, refusal: Refused) -> None:
+        """Count that ``what`` was not measured this time."""
+        detail = f"{what} of {self.label} is left out"
+        self._telemetry.emit(NOT_MEASURED, detail, what=what, reason=refusal.reason)
 
     def forget(self) -> None:
         """Ask everything again: the device was set up anew."""
         self._refused.clear()
-
-    def _detail(self, what: str) -> str:
-        return f"{what} of {self.label} is left out"

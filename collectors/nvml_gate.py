@@ -28,6 +28,8 @@ _VALUE_OF_TYPE = {
 """Where a value of each type lies in NVML's union, and the bits it counts with."""
 
 _KINDS: dict[int, tuple[type[Refused], str]] = {
+    # The binding raises "success" where a list of processes turns out to be empty.
+    pynvml.NVML_SUCCESS: (Nothing, "empty"),
     pynvml.NVML_ERROR_UNINITIALIZED: (Away, "uninitialized"),
     pynvml.NVML_ERROR_DRIVER_NOT_LOADED: (Away, "driver_not_loaded"),
     pynvml.NVML_ERROR_LIBRARY_NOT_FOUND: (Away, "library_not_found"),

@@ -1,11 +1,13 @@
 """Utilization of MIG slices by GPM, the performance counters of Hopper and later."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
 from collectors import nvml_gate
 from collectors.nvml_ask import Asker
+from collectors.nvml_errors import Refused
 
 _LEAST_S = 0.1
 """GPM wants 100 ms between two samples."""
@@ -27,6 +29,7 @@ class GpmReader:
     """Utilization of the GPU instances of one GPU, each over the time between two reads."""
 
     def __init__(self) -> None:
+        self._supported = False
         self._instances: dict[int, _Instance] = {}
 
     def read(self, asker: Asker, instance: int, key: str, at_s: float) -> float | None:
@@ -35,7 +38,8 @@ class GpmReader:
         ``key`` is a name that a new instance of the same id does not share; ``at_s`` is monotonic.
         """
         with _ONE_AT_A_TIME:
-            if not asker.ask("mig_util", nvml_gate.gpm_supported):
+            self._supported = self._supported or bool(asker.ask("mig_util", nvml_gate.gpm_supported))
+            if not self._supported:
                 return None
             return asker.ask("gpm_sample", lambda handle: self._read(handle, instance, key, at_s))
 
@@ -64,5 +68,6 @@ class GpmReader:
         with _ONE_AT_A_TIME:
             for gone in self._instances.keys() - instances:
                 held = self._instances.pop(gone)
-                nvml_gate.gpm_sample_free(held.last)
-                nvml_gate.gpm_sample_free(held.spare)
+                for sample in (held.last, held.spare):
+                    with suppress(Refused):  # room that is not taken back is not worth a tick
+                        nvml_gate.gpm_sample_free(sample)

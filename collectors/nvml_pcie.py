@@ -43,9 +43,13 @@ class PcieReader:
             return answer.value
         if isinstance(answer, Lost | Away):
             raise answer
-        if isinstance(answer, Unsupported):
+        what = field.name.lower() + "_bytes"
+        if isinstance(answer, Unsupported) or answer.reason == "invalid_argument":
+            # To a driver that does not know a field, its number is an invalid argument.
             self._fields.remove(field)
-            asker.say(field.name.lower() + "_bytes", answer)
+            asker.say(what, answer)
+        else:
+            asker.count(what, answer)
         return None
 
     def _rate(self, field: Field, at_s: float, value: int) -> float | None:

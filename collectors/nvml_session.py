@@ -6,7 +6,7 @@ from contextlib import suppress
 from collectors import nvml_gate
 from collectors.nvml_backoff import Backoff
 from collectors.nvml_device import Device, Place
-from collectors.nvml_errors import Away, Lost, Refused
+from collectors.nvml_errors import Away, Hiccup, Lost, Refused
 from wire.events import DEVICE_LOST, Event, Telemetry
 
 GPUS_AWAY = Event("gpus_away", logging.WARNING, "No GPU of this node can be measured", ("reason",))
@@ -78,10 +78,9 @@ class Session:
         if not self._open:
             return
         self._open = False
-        with suppress(Refused):  # a driver that is gone holds nothing for us any more
-            for device in self._devices.values():
-                device.release()
-        with suppress(Refused):
+        for device in self._devices.values():
+            device.release()
+        with suppress(Refused):  # a driver that is gone cannot be told goodbye
             nvml_gate.close_library()
 
     def _bring_up(self, now_s: float) -> None:
@@ -93,8 +92,14 @@ class Session:
         if not self._open:
             if self._opening.is_due(now_s):
                 self._start(now_s)
-        elif nvml_gate.device_count() != self._count:
+        elif self._count_changed():
             self._enumerate(now_s)
+
+    def _count_changed(self) -> bool:
+        try:
+            return nvml_gate.device_count() != self._count
+        except Hiccup:
+            return False
 
     def _start(self, now_s: float) -> None:
         nvml_gate.open_library()

@@ -47,10 +47,19 @@ class ShareReader:
         if found:
             self._cursor.last_us = max(share.stamp_us for share in found)
             self._moved_at_us = now.monotonic_us
-        if not after_us:
-            oldest_us = max(interval_ms * 1000, _PERIOD_US)
-            found = [share for share in found if self._is_within(oldest_us, share, now)]
+        if found and not after_us:
+            return self._first(found, interval_ms, now)
         return Shares({share.pid: share for share in found}, covers_period=quiet_us >= _PERIOD_US)
+
+    def _first(self, found: list[Share], interval_ms: int, now: Now) -> Shares:
+        """Of the first answer, which holds seconds of the past, the shares of one interval."""
+        shift_us = wall_shift_us(self._cursor.last_us, now)
+        if shift_us is None:
+            # Of a clock that we do not know: nothing tells how old these are.
+            return Shares({}, covers_period=False)
+        oldest_us = now.wall_us - shift_us - max(interval_ms * 1000, _PERIOD_US)
+        recent = {share.pid: share for share in found if share.stamp_us >= oldest_us}
+        return Shares(recent, covers_period=True)
 
     def _new(self, handle: Handle, after_us: int, now: Now) -> list[Share]:
         return [s for s in nvml_gate.shares(handle, after_us) if self._cursor.is_new(s.stamp_us, now)]
@@ -60,8 +69,3 @@ class ShareReader:
         if shift_us is None:
             return now.monotonic_us - self._moved_at_us
         return now.wall_us - stamp_us - shift_us
-
-    @staticmethod
-    def _is_within(oldest_us: int, share: Share, now: Now) -> bool:
-        shift_us = wall_shift_us(share.stamp_us, now)
-        return shift_us is not None and now.wall_us - share.stamp_us - shift_us <= oldest_us

@@ -104,3 +104,13 @@ def test_a_library_that_cannot_be_loaded_and_one_that_appears(tmp_path: Path) ->
     assert [len(one.said) for one in away] == [1, 0]
     assert back.gpu.gpu_util_pct == 50
     assert back.conditions == set()
+
+
+def test_a_count_that_fails_once_closes_nothing(tmp_path: Path) -> None:
+    with Probe(tmp_path, WORKS) as probe:
+        probe.tick()
+        probe.world(Scenario(gpus=[GPU], errors={"nvmlDeviceGetCount_v2": "TIMEOUT"}))
+        answer = probe.tick(calls=[INIT])
+    assert answer.gpu.gpu_util_pct == 50
+    assert answer.calls[INIT] == 1
+    assert answer.conditions == set()

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from collectors.nvml_errors import Away, Hiccup, Lost, Nothing, Refused, Unsupported
+from collectors.nvml_gate import refusal_of
 from tests.fakes.nvml.probe import Answer, Probe
 from tests.fakes.nvml.scenario import FakeGpu, FakeProcess, Scenario
 
@@ -39,6 +41,10 @@ ASKED_AGAIN = {
 def world(**errors: str) -> Scenario:
     process = FakeProcess(pid=11, util=5)
     return Scenario(gpus=[FakeGpu(uuid="GPU-a", values={"util": 50}, processes=[process], errors=errors)])
+
+
+def refusal_name(code: str) -> str:
+    return {**REMEMBERED, **ASKED_AGAIN}[code]
 
 
 def present(answers: Iterable[Answer]) -> set[str]:
@@ -129,8 +135,42 @@ def test_each_counter_of_one_call_has_its_own_answer(
     assert answer.counts["not_measured", (f"pcie_{lost}_bytes", "not_supported")] == 1
 
 
+@pytest.mark.parametrize(("code", "calls"), [("INVALID_ARGUMENT", 1), ("NO_PERMISSION", 1), ("TIMEOUT", 3)])
+def test_a_counter_that_the_driver_does_not_know_is_not_asked_again(
+    tmp_path: Path, code: str, calls: int
+) -> None:
+    with Probe(tmp_path, world(**{"field:197": code, "field:198": code})) as probe:
+        answers = [probe.tick(calls=["nvmlDeviceGetFieldValues"]) for _ in range(3)]
+    assert answers[-1].calls["nvmlDeviceGetFieldValues"] == calls
+    assert answers[-1].counts["not_measured", ("pcie_rx_bytes", refusal_name(code))] == calls
+
+
 def test_what_one_gpu_refuses_the_other_still_answers(tmp_path: Path) -> None:
     gpus = [FakeGpu(uuid="GPU-a", errors={"nvmlDeviceGetPowerUsage": "NOT_SUPPORTED"}), FakeGpu(uuid="GPU-b")]
     with Probe(tmp_path, Scenario(gpus=gpus)) as probe:
         answer = probe.tick()
     assert {uuid: gpu.power_w for uuid, gpu in answer.gpus.items()} == {"GPU-a": None, "GPU-b": 80}
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "reason"),
+    [
+        (0, Nothing, "empty"),
+        (1, Away, "uninitialized"),
+        (3, Unsupported, "not_supported"),
+        (4, Unsupported, "no_permission"),
+        (6, Nothing, "not_found"),
+        (9, Away, "driver_not_loaded"),
+        (12, Away, "library_not_found"),
+        (13, Unsupported, "driver_too_old"),
+        (15, Lost, "gpu_is_lost"),
+        (16, Lost, "reset_required"),
+        (18, Away, "version_mismatch"),
+        (27, Hiccup, "other_error"),
+        (999, Hiccup, "unknown_error"),
+        (123456, Hiccup, "other_error"),
+    ],
+)
+def test_what_follows_from_a_return_code(code: int, kind: type[Refused], reason: str) -> None:
+    refusal = refusal_of(code)
+    assert (type(refusal), refusal.reason) == (kind, reason)

@@ -1,0 +1,122 @@
+"""What one tick of the GPU collector costs, with eight fake GPUs of six processes each, printed by call.
+
+    python -m bench.bench_nvml [ticks]
+
+The fake driver answers in a microsecond or so, so that this is our own cost: Python, the binding's ctypes,
+and the record. The real driver's time comes on top, and most of it is waiting in the kernel.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median, quantiles
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from collectors import nvml_gate
+from collectors.base import Tick
+from collectors.nvml import NvmlCollector
+from tests.fakes.nvml.library import build, env
+from tests.fakes.nvml.scenario import FakeGpu, FakeProcess, Scenario, sine, square
+from wire.events import Telemetry
+
+GPUS = 8
+PROCESSES = 6
+TICKS = 200
+INSIDE = "BENCH_NVML_INSIDE"
+
+
+def scenario() -> Scenario:
+    """Eight busy GPUs; six processes on each, buffers as a data centre GPU's (power every 20 ms)."""
+    return Scenario(gpus=[gpu(number) for number in range(GPUS)])
+
+
+def gpu(number: int) -> FakeGpu:
+    """One of them."""
+    processes = [FakeProcess(pid=1000 * number + n, util=10 + n, mem_util=3) for n in range(PROCESSES)]
+    values = {"util": square(0.5, 0.7, 20, 98), "mem_util": sine(7, 10, 60), "power_w": sine(5, 200, 690)}
+    return FakeGpu(
+        uuid=f"GPU-{number}",
+        values={**values, "pcie_rx": 2e9, "pcie_tx": 1e9, "power_hz": 50, "throttle": 4},
+        processes=processes,
+    )
+
+
+class Stopwatch:
+    """Time by function of the gate, microseconds; put around each by ``wrap``."""
+
+    def __init__(self) -> None:
+        self.spent_us: dict[str, float] = defaultdict(float)
+
+    def wrap(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """``function``, timed."""
+
+        def timed(*arguments: Any) -> Any:
+            begun = time.perf_counter_ns()
+            try:
+                return function(*arguments)
+            finally:
+                self.spent_us[name] += (time.perf_counter_ns() - begun) / 1000
+
+        return timed
+
+
+def ticks(count: int, pause_s: float) -> tuple[list[float], int]:
+    """CPU time of each tick in microseconds, and the bytes of the last record."""
+    collector = NvmlCollector(Telemetry("bench"))
+    spent, size = [], 0
+    for seq in range(count):
+        now = time.monotonic()
+        tick = Tick(
+            node="bench",
+            collector="bench",
+            seq=seq,
+            ts_ms=time.time_ns() // 1_000_000,
+            interval_ms=round(pause_s * 1000),
+            monotonic_s=now,
+        )
+        begun = time.process_time_ns()
+        (out,) = collector.collect(tick)
+        spent.append((time.process_time_ns() - begun) / 1000)
+        size = len(out.payload or b"")
+        time.sleep(max(0.0, now + pause_s - time.monotonic()))
+    collector.close()
+    return spent[1:], size
+
+
+def measure(count: int) -> None:
+    """Print it: first undisturbed, then with each call timed."""
+    spent, size = ticks(count, 0.1)
+    worst = quantiles(spent, n=20)[-1]
+    print(f"a tick of {GPUS} GPUs at 10 Hz: {median(spent):.0f} µs of CPU (95 %: {worst:.0f}), {size} bytes")
+    spent, size = ticks(6, 1.0)
+    print(f"a tick of {GPUS} GPUs at  1 Hz: {median(spent):.0f} µs of CPU, {size} bytes")
+    watch = Stopwatch()
+    for name, function in list(vars(nvml_gate).items()):
+        ours = callable(function) and getattr(function, "__module__", "") == nvml_gate.__name__
+        if ours and name not in {"call", "refusal_of"} and not name.startswith("_"):
+            setattr(nvml_gate, name, watch.wrap(name, function))
+    spent, _ = ticks(count, 0.1)
+    print(f"\nby call, µs a tick at 10 Hz (all: {median(spent):.0f})")
+    for name, total in sorted(watch.spent_us.items(), key=lambda item: -item[1]):
+        print(f"{total / count:9.1f}  {name}")
+
+
+def main() -> None:
+    """Start again with the fake library in front: it is found by name, so a process sees one of them only."""
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else TICKS
+    if os.environ.get(INSIDE):
+        measure(count)
+        return
+    with TemporaryDirectory() as folder:
+        world = scenario().write(Path(folder) / "world")
+        command = [sys.executable, "-m", "bench.bench_nvml", str(count)]
+        subprocess.run(command, env={**env(build(), world), INSIDE: "1"}, check=True)
+
+
+if __name__ == "__main__":
+    main()

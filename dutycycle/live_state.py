@@ -127,7 +127,8 @@ class LiveState:
         if trend["metric"] == "mem_used_bytes" and "exhausts_in_s" in trend:
             row.trend = f"memory full in {duration(trend['exhausts_in_s'])}"
         elif trend["metric"] == _main_metric(row):
-            row.trend = f"{trend['slope_per_s'] * 60:+.1f} %/min"
+            last = trend["forecast"][-1]
+            row.trend = f"{last['value']:.0f} % in {duration(last['horizon_s'])}"
 
     def _dead(self, _letter: Plain) -> None:
         self.dead_letters += 1

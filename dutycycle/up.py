@@ -8,13 +8,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from streams.service import changelog_topics
-
 from bus.embedded import EmbeddedBroker
 from dutycycle.children import Child
 from dutycycle.live import Live
 from dutycycle.process import stop_on_signals
 from sinks.records_url import default_records_path, default_records_url
+from streams.app import changelog_topics
+from streams.topology import stages
 from wire.settings import PREFIX, Settings
 from wire.topics import TOPICS, full_name
 
@@ -26,7 +26,8 @@ async def up(settings: Settings, given: Mapping[str, str], duration_s: float | N
     """Run until a signal, or for ``duration_s``; 0 when everything ended in good order."""
     stop = stop_on_signals()
     logs = default_records_path().parent / "log"
-    logs.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for folder in (logs.parent, logs):  # a mode is for the last folder alone
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     async with AsyncExitStack() as stack:
         ours, url = await stack.enter_async_context(_broker(settings))
         settings = replace(settings, broker=url, partitions=ours or settings.partitions)
@@ -45,7 +46,7 @@ async def _broker(settings: Settings) -> AsyncIterator[tuple[int | None, str]]:
         return
     chosen = replace(settings, partitions=_EMBEDDED_PARTITIONS)
     names = [full_name(settings.topic_prefix, name) for name in TOPICS]
-    topics = dict.fromkeys([*names, *changelog_topics(chosen)], _EMBEDDED_PARTITIONS)
+    topics = dict.fromkeys([*names, *changelog_topics(chosen, stages(chosen))], _EMBEDDED_PARTITIONS)
     broker = await asyncio.to_thread(EmbeddedBroker(topics).start)
     try:
         yield _EMBEDDED_PARTITIONS, broker.url

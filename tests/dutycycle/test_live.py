@@ -1,0 +1,118 @@
+"""The live view: what it knows after which records, and how it says so."""
+
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from dutycycle.live_state import LiveState, duration
+from dutycycle.live_view import amount, percent, plain_lines, render
+
+GIB = 1024**3
+
+
+def nvml(util: float | None, ts_ms: int = 1000) -> dict[str, Any]:
+    process = {"pid": 7, "name": "python", "pod_uid": "p", "gpu_util_pct": 41, "mem_used_bytes": 2 * GIB}
+    one = {"uuid": "GPU-1", "index": 0, "model": "H200", "mem_used_bytes": 3 * GIB, "mem_total_bytes": 141 * GIB,
+           "processes": [process]}  # fmt: skip
+    if util is not None:
+        one["gpu_util_pct"] = util
+    return {"v": 1, "node": "a", "ts_ms": ts_ms, "gpus": [one]}
+
+
+def cgroup(ts_ms: int = 1000) -> dict[str, Any]:
+    pod = {"uid": "p", "containers": [{"id": "1", "cpu_util_pct": 30}, {"id": "2", "cpu_util_pct": 20.5}]}
+    host = {"cpu_util_pct": 150, "mem_used_bytes": 5 * GIB, "mem_total_bytes": 8 * GIB}
+    return {"v": 1, "node": "a", "ts_ms": ts_ms, "host": host, "pods": [pod]}
+
+
+POD = {"v": 1, "uid": "p", "namespace": "ml", "name": "train-0", "node": "a", "phase": "Running"}
+GPU = {"kind": "gpu", "node": "a", "gpu": "GPU-1"}
+
+
+def fed(*records: tuple[str, str, dict[str, Any] | None]) -> LiveState:
+    state = LiveState()
+    for topic, key, plain in records:
+        state.feed(topic, key, plain)
+    return state
+
+
+def test_now_and_maximum() -> None:
+    state = fed(("nvml-samples", "a", nvml(97)), ("nvml-samples", "a", nvml(3, 2000)))
+    (row,) = state.of_kind("gpu")
+    assert (row.util, row.util_max, row.name) == (3, 97, "a gpu 0 H200")
+
+
+def test_unknown_never_looks_idle() -> None:
+    state = fed(("nvml-samples", "a", nvml(97)), ("nvml-samples", "a", nvml(None, 2000)))
+    (row,) = state.of_kind("gpu")
+    assert (row.util, percent(row.util)) == (None, "·")
+
+
+def test_a_pod_has_a_name_and_the_sum_of_its_containers() -> None:
+    state = fed(("cgroup-samples", "a", cgroup()), ("pods", "p", POD), ("nvml-samples", "a", nvml(50)))
+    (row,) = state.of_kind("pod")
+    assert (row.name, row.util, row.gpu_util) == ("ml/train-0", 50.5, 41)
+
+
+GONE = [("finished", {**POD, "finished_ms": 5}), ("deleted", None)]
+
+
+@pytest.mark.parametrize(("goal", "last"), GONE, ids=[row[0] for row in GONE])
+def test_a_pod_that_is_gone_is_not_shown(goal: str, last: dict[str, Any] | None) -> None:
+    state = fed(("cgroup-samples", "a", cgroup()), ("pods", "p", POD), ("pods", "p", last))
+    assert state.of_kind("pod") == [], goal
+
+
+def test_cycles_and_trends_of_the_main_metric() -> None:
+    cycle = {"subject": GPU, "metric": "gpu_util_pct", "cyclic": True, "period_s": 13.24}
+    other = {"subject": GPU, "metric": "power_w", "cyclic": True, "period_s": 99}
+    trend = {"subject": GPU, "metric": "gpu_util_pct", "forecast": [{"horizon_s": 300, "value": 61.6}]}
+    state = fed(
+        ("nvml-samples", "a", nvml(97)),
+        ("cycles", "k", cycle),
+        ("cycles", "k", other),
+        ("trends", "k", trend),
+    )
+    (row,) = state.of_kind("gpu")
+    assert (row.cycle, row.trend) == ("13.2 s", "62 % in 5m")
+    full = {"subject": GPU, "metric": "mem_used_bytes", "forecast": [], "exhausts_in_s": 840}
+    state.feed("trends", "k", full)
+    assert row.trend == "memory full in 14m"
+    state.feed("cycles", "k", {**cycle, "cyclic": False})
+    assert row.cycle == ""
+
+
+def test_the_table_and_the_lines_say_the_same() -> None:
+    state = fed(("nvml-samples", "a", nvml(97)), ("cgroup-samples", "a", cgroup()), ("pods", "p", POD))
+    console = Console(width=160, record=True, file=None, quiet=True)
+    console.quiet = False
+    with console.capture() as capture:
+        console.print(render(state, "header", ["the database is away"], 40))
+    for text in (capture.get(), "\n".join(plain_lines(state))):
+        for part in ("a gpu 0 H200", "97.0 %", "3.0 GiB of 141.0 GiB", "python 7", "ml/train-0", "150 %"):
+            assert part in text, part
+    assert "! the database is away" in capture.get()
+
+
+def test_before_the_first_sample_it_says_that_it_waits() -> None:
+    console = Console(width=100)
+    with console.capture() as capture:
+        console.print(render(LiveState(), "header", [], 20))
+    assert "waiting for the first sample" in capture.get()
+
+
+WORDS = [(5, "5s"), (95, "1m35s"), (300, "5m"), (7260, "2h01m"), (200_000, "2d07h")]
+
+
+@pytest.mark.parametrize(("seconds", "text"), WORDS)
+def test_durations(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+BYTES = [(None, "·"), (0, "0 MiB"), (5 * 1024**2, "5 MiB"), (1.5 * GIB, "1.5 GiB")]
+
+
+@pytest.mark.parametrize(("value", "text"), BYTES)
+def test_amounts(value: float | None, text: str) -> None:
+    assert amount(value) == text

@@ -10,7 +10,10 @@ Plain = dict[str, Any]
 
 @dataclass(slots=True)
 class Row:
-    """One subject. ``util`` is GPU percent for a GPU, CPU percent else; None is unknown, never idle."""
+    """One subject. ``util`` is GPU percent for a GPU, CPU percent else; None is unknown, never idle.
+
+    ``processes`` of a GPU are (name and pid, GPU percent, bytes).
+    """
 
     kind: str
     name: str
@@ -21,6 +24,7 @@ class Row:
     mem_total: float | None = None
     gpu_util: float | None = None
     gpu_util_max: float | None = None
+    processes: list[tuple[str, float | None, float | None]] = field(default_factory=list)
     cycle: str = ""
     trend: str = ""
     seen_ms: int = 0
@@ -30,6 +34,12 @@ class Row:
         self.util, self.mem, self.seen_ms = util, mem, ts_ms
         self.util_max = _most(self.util_max, util)
         self.mem_max = _most(self.mem_max, mem)
+
+
+def _process(process: Plain) -> tuple[str, float | None, float | None]:
+    """(name and pid, GPU percent, bytes)."""
+    name = f"{process.get('name', 'process')} {process['pid']}"
+    return name, process.get("gpu_util_pct"), process.get("mem_used_bytes")
 
 
 def _most(a: float | None, b: float | None) -> float | None:
@@ -80,11 +90,18 @@ class LiveState:
             row = self._row(key, "gpu", f"{node} gpu {gpu['index']} {gpu.get('model', '')}".rstrip())
             row.saw(gpu.get("gpu_util_pct"), gpu.get("mem_used_bytes"), ts_ms)
             row.mem_total = gpu.get("mem_total_bytes")
+            row.processes = [_process(one) for one in gpu.get("processes") or ()]
+        self._pods_on_gpus(sample)
+
+    def _pods_on_gpus(self, sample: Plain) -> None:
+        busiest: dict[str, float | None] = {}
+        for gpu in sample["gpus"]:
             for process in gpu.get("processes") or ():
                 if (uid := process.get("pod_uid")) is not None:
-                    pod = self._row(pod_subject(node, uid).key, "pod", uid)
-                    pod.gpu_util = process.get("gpu_util_pct")
-                    pod.gpu_util_max = _most(pod.gpu_util_max, pod.gpu_util)
+                    busiest[uid] = _most(busiest.get(uid), process.get("gpu_util_pct"))
+        for uid, util in busiest.items():
+            pod = self._row(pod_subject(sample["node"], uid).key, "pod", "")
+            pod.gpu_util, pod.gpu_util_max = util, _most(pod.gpu_util_max, util)
 
     def _cgroup(self, sample: Plain) -> None:
         ts_ms, node, host = self._tick(sample), sample["node"], sample["host"]
@@ -94,15 +111,15 @@ class LiveState:
         for pod in sample["pods"]:
             containers = pod.get("containers") or ()
             cpu, mem = (_sum(containers, metric) for metric in ("cpu_util_pct", "mem_used_bytes"))
-            self._row(pod_subject(node, pod["uid"]).key, "pod", pod["uid"]).saw(cpu, mem, ts_ms)
+            self._row(pod_subject(node, pod["uid"]).key, "pod", "").saw(cpu, mem, ts_ms)
 
     def _pod(self, pod: Plain) -> None:
         key = pod_subject(pod["node"], pod["uid"]).key
         if "finished_ms" in pod:
             self.rows.pop(key, None)
             return
-        self._row(key, "pod", "").name = (
-            f"{pod['namespace']}/{pod['name']}" if "namespace" in pod else pod["name"]
+        self._row(key, "pod", "").name = "/".join((pod.get("namespace", ""), pod["name"].strip("/"))).strip(
+            "/"
         )
 
     def _peaks(self, peaks: Plain) -> None:
@@ -162,5 +179,7 @@ def duration(seconds: float) -> str:
     if whole < 60:
         return f"{whole}s"
     if whole < 3600:
-        return f"{whole // 60}m{whole % 60:02d}s"
-    return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
+        return f"{whole // 60}m{whole % 60:02d}s" if whole % 60 else f"{whole // 60}m"
+    if whole < 86_400:
+        return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
+    return f"{whole // 86_400}d{whole % 86_400 // 3600:02d}h"

@@ -9,6 +9,8 @@ from rich.text import Text
 from dutycycle.live_state import LiveState, Row
 
 _BAR = 10
+_PROCESSES = 4
+"""Processes shown of each GPU."""
 _UNKNOWN = "·"
 _GIB = 1024**3
 _MIB = 1024**2
@@ -49,6 +51,8 @@ def _table(title: str, what: str, rows: Sequence[Row], room: int) -> Table:
     table.add_column("trend", justify="right", no_wrap=True)
     for row in rows[:room]:
         table.add_row(row.name, _bar(row), *_figures(row))
+        for name, util, memory in row.processes[:_PROCESSES]:
+            table.add_row(f"  {name}", "", percent(util), "", amount(memory), style="dim")
     if len(rows) > room:
         table.add_row(f"… and {len(rows) - room} more")
     return table
@@ -67,7 +71,8 @@ def render(state: LiveState, header: str, degraded: Sequence[str], height: int) 
     parts: list[RenderableType] = [Text(header, "dim"), _table("Nodes", "CPU", nodes, 8)]
     if gpus:
         parts.append(_table("GPUs", "GPU", gpus, 16))
-    used = 9 + min(len(nodes), 8) + (3 + min(len(gpus), 16) if gpus else 0) + len(degraded)
+    processes = sum(min(len(row.processes), _PROCESSES) for row in gpus[:16])
+    used = 9 + min(len(nodes), 8) + (3 + min(len(gpus), 16) + processes if gpus else 0) + len(degraded)
     parts.append(_table("Pods, containers, units", "use", pods, max(3, height - used)))
     if not state.ticks:
         parts.append(Text("waiting for the first sample …", "yellow"))
@@ -85,3 +90,5 @@ def plain_lines(state: LiveState, most_pods: int = 10) -> Iterator[str]:
                 f" {name} {value}" for name, value in (("cycle", cycle), ("trend", trend)) if value
             )
             yield f"{kind} {row.name}: {util} (max {most}) memory {memory} (max {mem_max}){extra}"
+            for name, busy, held in row.processes:
+                yield f"  process {name}: {percent(busy)} memory {amount(held)}"

@@ -13,8 +13,8 @@ GIB = 1024**3
 
 def nvml(util: float | None, ts_ms: int = 1000) -> dict[str, Any]:
     process = {"pid": 7, "name": "python", "pod_uid": "p", "gpu_util_pct": 41, "mem_used_bytes": 2 * GIB}
-    one = {"uuid": "GPU-1", "index": 0, "model": "H200", "mem_used_bytes": 3 * GIB, "mem_total_bytes": 141 * GIB,
-           "processes": [process]}  # fmt: skip
+    one: dict[str, Any] = {"uuid": "GPU-1", "index": 0, "model": "H200", "mem_used_bytes": 3 * GIB,
+                           "mem_total_bytes": 141 * GIB, "processes": [process]}  # fmt: skip
     if util is not None:
         one["gpu_util_pct"] = util
     return {"v": 1, "node": "a", "ts_ms": ts_ms, "gpus": [one]}

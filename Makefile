@@ -22,7 +22,7 @@ $(VENV)/.dependencies: requirements.lock
 
 # Built without isolation: setuptools is in the lock, so nothing unpinned is fetched.
 $(VENV)/.ready: $(VENV)/.dependencies pyproject.toml
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	$(BIN)/pip install -qq --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
 setup: $(VENV)/.ready ## make .venv from requirements.lock

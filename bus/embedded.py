@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -79,7 +80,8 @@ class EmbeddedBroker:
             return
         with process:  # closes the pipes: the process ends when its standard input does
             if process.stdin:
-                process.stdin.close()
+                with suppress(BrokenPipeError):  # of a command that it died before
+                    process.stdin.close()
             try:
                 process.wait(_STOP_S)
             except subprocess.TimeoutExpired:

@@ -82,11 +82,12 @@ _RULES = (
 
 
 def translate(error: BaseException, where: str = "Kafka") -> BrokerError:
-    """The ``BrokerError`` for what the driver raised; what is not listed counts as passing trouble."""
-    for rule in _RULES:
-        if isinstance(error, rule.errors):
-            return rule.becomes(rule.reason, f"{where}: {rule.says}{_detail(error)}")
-    return BrokerAwayError("error", f"{where}: {type(error).__name__}{_detail(error)}")
+    """The ``BrokerError`` for what the driver raised, with its cause; the unlisted is passing trouble."""
+    unknown = _Rule((), BrokerAwayError, "error", type(error).__name__)
+    rule = next((one for one in _RULES if isinstance(error, one.errors)), unknown)
+    translated = rule.becomes(rule.reason, f"{where}: {rule.says}{_detail(error)}")
+    translated.__cause__ = error
+    return translated
 
 
 def _detail(error: BaseException) -> str:

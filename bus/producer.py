@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
-from bus.errors import BrokerAwayError
+from bus.errors import BrokerAwayError, BrokerError
 from bus.kafka import new_producer, translate, translated
 from wire.settings import Settings
 
@@ -51,10 +51,14 @@ class Producer:
 
     async def settle(self, deliveries: Iterable[Delivery]) -> None:
         """Wait until every record is acknowledged; raises the first failure, after all have ended."""
+        for failure in await self.failures(deliveries):
+            if failure is not None:
+                raise failure
+
+    async def failures(self, deliveries: Iterable[Delivery]) -> list[BrokerError | None]:
+        """Wait until all have ended; what each failed with, None for an acknowledged one."""
         results = await asyncio.gather(*deliveries, return_exceptions=True)
-        for result in results:
-            if isinstance(result, BaseException):
-                raise translate(result) from result
+        return [translate(one) if isinstance(one, BaseException) else None for one in results]
 
     async def stop(self, most_s: float = 10.0) -> None:
         """Send what is queued and disconnect; ``BrokerAwayError`` if that took longer than ``most_s``."""

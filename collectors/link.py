@@ -1,8 +1,10 @@
 """The way to the broker that the publisher sends by."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol, Self
 
+from bus.errors import BrokerError, RecordRefusedError
 from bus.producer import Producer
 from bus.topics import ensure_topics
 from collectors.base import Outgoing
@@ -10,11 +12,22 @@ from wire.settings import Settings
 from wire.topics import SAMPLE_TOPICS, TOPICS, full_name
 
 
-class Link(Protocol):
-    """A connection that sends. After an error it is of no further use but to be aborted."""
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A record that was not stored, and why."""
 
-    async def deliver(self, records: Sequence[Outgoing]) -> None:
-        """Return when all are acknowledged; raise a ``BrokerError`` otherwise."""
+    record: Outgoing
+    error: BrokerError
+
+
+class Link(Protocol):
+    """A connection that sends. After an error or a refusal it is of no further use but to be aborted."""
+
+    async def deliver(self, records: Sequence[Outgoing]) -> list[Refused]:
+        """Return when all are acknowledged but those in the answer; raises ``BrokerError``.
+
+        A broker refuses records together: at least one of those in the answer can never be stored.
+        """
         ...
 
     async def abort(self) -> None:
@@ -38,14 +51,26 @@ class KafkaLink:
         await producer.start()
         return cls(producer, settings.topic_prefix)
 
-    async def deliver(self, records: Sequence[Outgoing]) -> None:
+    async def deliver(self, records: Sequence[Outgoing]) -> list[Refused]:
         """Send all in order, and wait for the acknowledgements."""
         sent = [
             await self._producer.send(self._names[one.topic], one.key, one.payload, one.ts_ms)
             for one in records
         ]
-        await self._producer.settle(sent)
+        return refused(records, await self._producer.failures(sent))
 
     async def abort(self) -> None:
         """Disconnect; what is on its way may arrive or not."""
         await self._producer.abort()
+
+
+def refused(records: Sequence[Outgoing], failures: Sequence[BrokerError | None]) -> list[Refused]:
+    """The records that failed, if a refusal is among the failures; else raises the first failure.
+
+    After a refused batch the broker takes no later one of that producer either, for its sequence numbers.
+    """
+    pairs = zip(records, failures, strict=True)
+    failed = [Refused(record, error) for record, error in pairs if error is not None]
+    if failed and not any(isinstance(one.error, RecordRefusedError) for one in failed):
+        raise failed[0].error
+    return failed

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from bus.backoff import pauses
-from bus.errors import BrokerAwayError, BrokerError, BrokerRefusedError, RecordRefusedError
+from bus.errors import BrokerAwayError, BrokerError, BrokerRefusedError
 from bus.reach import Reach
 from collectors.base import Outgoing
-from collectors.link import Link
+from collectors.link import Link, Refused
 from collectors.outbox import Batch, Outbox
 from wire.events import RECORD_TOO_LARGE, Event, Telemetry
 from wire.topics import TOPICS
@@ -20,6 +20,7 @@ RECORD_REFUSED = Event(
 )
 _BATCH_RECORDS = 500
 _BATCH_BYTES = 1024 * 1024
+_LET_GO_S = 3.0
 R = TypeVar("R")
 
 
@@ -58,7 +59,6 @@ class Publisher:
         self._link: Link | None = None
         self._away = False
         self._ever = False
-        self._careful = 0
         self._idle = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -83,7 +83,7 @@ class Publisher:
 
     async def _run(self) -> None:
         while True:
-            batch = await self._outbox.take(1 if self._careful else _BATCH_RECORDS, _BATCH_BYTES)
+            batch = await self._outbox.take(_BATCH_RECORDS, _BATCH_BYTES)
             if batch is None:
                 if not self._outbox.new.is_set():
                     self._idle.set()
@@ -106,10 +106,8 @@ class Publisher:
 
     async def _send(self, batch: Batch) -> None:
         try:
-            await self._attempt(batch)
-        except RecordRefusedError as error:
-            await self._unlink()  # its sequence numbers count the refused batch, and would never fit again
-            await self._refused(batch, error)
+            for one in await self._attempt(batch.records):
+                await self._once_more(one.record)
         except BrokerError as error:
             if isinstance(error, BrokerRefusedError) and not self._ever:
                 raise
@@ -119,16 +117,33 @@ class Publisher:
             self._outbox.back()
             await self._meanwhile(asyncio.sleep(next(self._pauses)))
         else:
-            await self._sent()
+            await self._outbox.done()
 
-    async def _attempt(self, batch: Batch) -> None:
-        if self._link is None:
-            self._link = await self._meanwhile(_as_coroutine(self._connect()))
+    async def _once_more(self, record: Outgoing) -> None:
+        """Send alone what was refused together with others; drop it if it was the reason."""
+        for one in await self._attempt([record]):
+            if one.error.reason == "too_large":
+                self._too_large(record)
+            else:
+                self._telemetry.emit(
+                    RECORD_REFUSED, str(one.error), topic=record.topic, reason=one.error.reason
+                )
+
+    async def _attempt(self, records: Sequence[Outgoing]) -> list[Refused]:
+        link = self._link or await self._meanwhile(self._open())
         try:
             async with asyncio.timeout(self._patience.renew_s):
-                await self._meanwhile(self._link.deliver(batch.records))
+                refused = await self._meanwhile(link.deliver(records))
         except TimeoutError as error:
             raise BrokerAwayError("timeout", f"no answer for {self._patience.renew_s:g} s") from error
+        self._answered()
+        if refused:
+            await self._unlink()
+        return refused
+
+    async def _open(self) -> Link:
+        link = self._link = await self._connect()
+        return link
 
     async def _meanwhile(self, work: Coroutine[Any, Any, R]) -> R:
         """Do ``work``; when it takes long, the broker counts as away, and what arrives goes on disk."""
@@ -144,27 +159,12 @@ class Publisher:
             return await task
         finally:
             task.cancel()
+            await asyncio.wait({task}, timeout=_LET_GO_S)
 
-    async def _sent(self) -> None:
-        await self._outbox.done()
+    def _answered(self) -> None:
         self._away, self._ever = False, True
-        self._careful = max(0, self._careful - 1)
         self._pauses = self._back_off()
         self._reach.found()
-
-    async def _refused(self, batch: Batch, error: RecordRefusedError) -> None:
-        """One of the batch's records is refused: send them singly, and drop the one that it is."""
-        if len(batch.records) > 1:
-            self._careful = len(batch.records)
-            self._outbox.back()
-            return
-        if error.reason == "too_large":
-            self._too_large(batch.records[0])
-        else:
-            self._telemetry.emit(
-                RECORD_REFUSED, str(error), topic=batch.records[0].topic, reason=error.reason
-            )
-        await self._sent()
 
     def _too_large(self, record: Outgoing) -> None:
         size = len(record.payload or b"")
@@ -184,7 +184,3 @@ async def _done_or_set(task: asyncio.Task[Any], event: asyncio.Event, most_s: fl
         await asyncio.wait({task, waiter}, timeout=most_s, return_when=asyncio.FIRST_COMPLETED)
     finally:
         waiter.cancel()
-
-
-async def _as_coroutine(work: Awaitable[R]) -> R:
-    return await work

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from bus.errors import BrokerAwayError, BrokerRefusedError, RecordRefusedError
 from collectors.base import Outgoing
+from collectors.link import Refused
 
 
 class Mood(StrEnum):
@@ -49,7 +50,7 @@ class FakeBroker:
         """The ``ts_ms`` of what arrived, in order."""
         return [one.ts_ms for one in self.log]
 
-    async def takes(self, records: Sequence[Outgoing]) -> None:
+    async def takes(self, records: Sequence[Outgoing]) -> list[Refused]:
         mood = self.moods.pop(0) if self.moods else self.mood
         while mood is Mood.SILENT:
             await asyncio.sleep(0.001)
@@ -57,10 +58,15 @@ class FakeBroker:
         if mood is Mood.AWAY:
             raise BrokerAwayError("connection", "the connection broke")
         if self.refuses & {one.ts_ms for one in records}:
-            raise RecordRefusedError("invalid", "the record is invalid for its topic")
+            # Of two partitions, the one without a bad record is stored.
+            together = {one.key for one in records if one.ts_ms in self.refuses}
+            self.log += [one for one in records if one.key not in together]
+            error = RecordRefusedError("invalid", "the record is invalid for its topic")
+            return [Refused(one, error) for one in records if one.key in together]
         self.log += records
         if mood is Mood.ACK_LOST:
             raise BrokerAwayError("connection", "the connection broke")
+        return []
 
 
 @dataclass
@@ -70,13 +76,12 @@ class FakeLink:
     broker: FakeBroker
     usable: bool = True
 
-    async def deliver(self, records: Sequence[Outgoing]) -> None:
+    async def deliver(self, records: Sequence[Outgoing]) -> list[Refused]:
         assert self.usable, "a link that failed or was let go of is used"
-        try:
-            await self.broker.takes(records)
-        except Exception:
-            self.usable = False
-            raise
+        self.usable = False
+        refused = await self.broker.takes(records)
+        self.usable = not refused
+        return refused
 
     async def abort(self) -> None:
         self.usable = False

@@ -157,6 +157,13 @@ async def test_a_record_that_its_topic_cannot_take_is_dropped_alone(tmp_path: Pa
     assert one.telemetry.counts["record_too_large", ("pods",)] == 1
 
 
+async def test_a_refusal_repeats_nothing_of_other_partitions(tmp_path: Path) -> None:
+    broker = FakeBroker(refuses={2})
+    async with running(tmp_path, broker) as one:
+        one.publisher.publish([record(n, key="ab"[n % 2]) for n in range(6)])
+    assert broker.numbers() == [1, 3, 5, 0, 4]
+
+
 @pytest.mark.parametrize("on_disk", [False, True])
 @pytest.mark.parametrize("bad", [{0}, {3}, {9}, {3, 4}, set(range(10))])
 async def test_a_record_that_the_broker_refuses_is_dropped_alone(

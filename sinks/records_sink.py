@@ -128,9 +128,7 @@ class RecordsSink:
         except RecordsAwayError as error:
             self._away(error, rows, held, generation)
             return False
-        origins = {(row.table, row.key): origin for row, origin in rows}
-        if not await self._reject(refused, origins):
-            return False
+        await self._reject(refused, {(row.table, row.key): origin for row, origin in rows})
         if generation == self._generation:
             self._flying = Held()
         return True
@@ -171,10 +169,10 @@ class RecordsSink:
             if known is None or row.rank >= known[0].rank:
                 self._rows[row.table, row.key] = row, origin
 
-    async def _reject(self, refused: list[RefusedRow], origins: dict[_Key, Origin]) -> bool:
+    async def _reject(self, refused: list[RefusedRow], origins: dict[_Key, Origin]) -> None:
+        """Does not return when a dead letter cannot be sent: the worker ends, and nothing of this is done."""
         for one in refused:
             self._telemetry.emit(WRITE_REJECTED, one.reason, sink=self.name, reason="value")
             origin = origins[one.row.table, one.row.key]
             if not await self._letters.send(origin, Reason.REJECTED, one.reason):
-                return False
-        return True
+                await asyncio.Event().wait()

@@ -24,10 +24,11 @@ def world(clock: str = "wall", **values: Signal) -> Scenario:
 
 
 def watch(probe: Probe, seconds: float, pause_s: float = 0.3) -> list[Answer]:
-    """Ticks until ``seconds`` of samples have been seen, however slow this machine is."""
-    end, answers = time.monotonic() + seconds, [probe.tick()]
-    while time.monotonic() < end:
+    """Ticks over ``seconds`` or longer; buffers hold more than a slow machine is late."""
+    answers, begun, at = [probe.tick()], time.monotonic(), 0.0
+    while at < begun + seconds:
         time.sleep(pause_s)
+        at = time.monotonic()
         answers.append(probe.tick(interval_ms=300))
     return answers
 

@@ -114,3 +114,16 @@ def test_a_count_that_fails_once_closes_nothing(tmp_path: Path) -> None:
     assert answer.gpu.gpu_util_pct == 50
     assert answer.calls[INIT] == 1
     assert answer.conditions == set()
+
+
+def test_a_driver_that_goes_again_is_looked_for_as_soon_as_the_first_time(tmp_path: Path) -> None:
+    with Probe(tmp_path, AT_START["not loaded"][0]) as probe:
+        probe.tick()
+        probe.tick(after_s=30)
+        probe.world(WORKS)
+        assert probe.tick(after_s=60).sample
+        probe.world(Scenario(gpus=[GPU], errors=WHILE_RUNNING["unloaded"][0]))
+        assert not probe.tick().sample
+        probe.world(WORKS)
+        assert not probe.tick(after_s=29).sample
+        assert probe.tick(after_s=1).sample

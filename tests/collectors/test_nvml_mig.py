@@ -35,6 +35,11 @@ def busy(answer: Answer) -> dict[str, float | None]:
     return {uuid: None if percent is None else round(percent, 2) for uuid, percent in percents.items()}
 
 
+def failures(answer: Answer) -> set[str]:
+    """What was asked of GPM and went wrong."""
+    return {labels[1] for (_, labels) in answer.counts if labels[0] == "gpm_sample"}
+
+
 def test_every_field_of_every_slice(tmp_path: Path) -> None:
     with Probe(tmp_path, world(ONE, TWO)) as probe:
         first, second = probe.tick(), later(probe)
@@ -53,6 +58,7 @@ def test_samples_too_close_together_are_not_compared(tmp_path: Path) -> None:
     # On a slow machine even these may be 100 ms apart: then they are.
     assert answer.calls["nvmlGpmMetricsGet"] == answer.calls["nvmlGpmMigSampleGet"] - 1
     assert answer.calls["nvmlGpmMetricsGet"] or busy(answer) == {"MIG-1": None}
+    assert failures(answer) == set()
 
 
 def test_before_hopper_slices_have_memory_and_no_utilization(tmp_path: Path) -> None:
@@ -76,8 +82,10 @@ def test_compute_instances_that_share_a_gpu_instance_cannot_be_told_apart(tmp_pa
     pair = [FakeMig(index=n, uuid=f"MIG-{n}", gi=1, ci=n, util=30) for n in (0, 1)]
     with Probe(tmp_path, world(*pair, TWO)) as probe:
         probe.tick()
-        answer = later(probe)
+        time.sleep(0.3)
+        answer = probe.tick(calls=["nvmlGpmMigSampleGet"])
     assert busy(answer) == {"MIG-0": None, "MIG-1": None, "MIG-2": 70}
+    assert answer.calls["nvmlGpmMigSampleGet"] == 2
 
 
 def test_slices_that_are_made_anew_start_anew(tmp_path: Path) -> None:
@@ -90,6 +98,7 @@ def test_slices_that_are_made_anew_start_anew(tmp_path: Path) -> None:
         none = probe.tick(calls=["nvmlGpmSampleAlloc", "nvmlGpmSampleFree"])
     # The same GPU instance id is not the same instance: its counters are not compared with the old one's.
     assert [busy(first), busy(second)] == [{"MIG-9": None}, {"MIG-9": 10}]
+    assert failures(none) == set()
     assert none.gpu.mig == ()
     assert none.calls == {"nvmlGpmSampleAlloc": 4, "nvmlGpmSampleFree": 4}
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol, Self
 
 from bus.errors import BrokerError, RecordRefusedError
+from bus.kafka import probe
 from bus.producer import Producer
 from bus.topics import ensure_topics
 from collectors.base import Outgoing
@@ -45,6 +46,7 @@ class KafkaLink:
     @classmethod
     async def open(cls, settings: Settings) -> Self:
         """Connect, and create the topics if they are missing. Raises ``BrokerError``, ``DutycycleError``."""
+        await probe(settings)  # the clients themselves do not tell a wrong password from an absent broker
         await ensure_topics(settings, SAMPLE_TOPICS)
         # No linger: a batch is handed over at once, and awaited before the next.
         producer = Producer(settings, "collector", linger_ms=0)

@@ -130,7 +130,9 @@ class Publisher:
                 )
 
     async def _attempt(self, records: Sequence[Outgoing]) -> list[Refused]:
-        link = self._link or await self._meanwhile(self._open())
+        link = self._link
+        if link is None:
+            link = await self._meanwhile(self._open())
         try:
             async with asyncio.timeout(self._patience.renew_s):
                 refused = await self._meanwhile(link.deliver(records))

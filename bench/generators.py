@@ -135,6 +135,52 @@ def ramp(rng: Rng, length: int) -> Floats:
     return np.asarray(80 * grown + rng.uniform(0, 2) * rng.normal(size=length))
 
 
+def leak(rng: Rng, length: int) -> Floats:
+    """Memory (percent of capacity) that grows until it is full, in 0.6-2 times the length."""
+    start, full_after = rng.uniform(20, 60), rng.uniform(0.6, 2) * length
+    grown = start + (100 - start) * np.arange(length) / full_after
+    step = rng.uniform(0, 0.5)
+    if step > 0.25:
+        grown = np.floor(grown / step) * step
+    return np.asarray(np.minimum(grown + rng.uniform(0, 0.3) * rng.normal(size=length), 100))
+
+
+def warm_up(rng: Rng, length: int) -> Floats:
+    """Memory that grows to a plateau and stays: a framework's pool, a model that is loaded."""
+    at, rise = int(rng.uniform(0, 0.5) * length), rng.uniform(10, 60)
+    since = np.maximum(np.arange(length) - at, 0)
+    straight = np.minimum(since / (rng.uniform(0.02, 0.3) * length), 1.0)
+    bent = 1 - np.exp(-since / (rng.uniform(0.02, 0.3) * length))
+    grown = straight if rng.uniform() < 0.5 else bent
+    return np.asarray(10 + rise * grown + rng.uniform(0, 0.3) * rng.normal(size=length))
+
+
+def cache(rng: Rng, length: int) -> Floats:
+    """Memory that a cache fills ever more slowly."""
+    grown = 1 - np.exp(-np.arange(length) / (rng.uniform(0.2, 1.0) * length))
+    return np.asarray(rng.uniform(5, 30) + rng.uniform(20, 60) * grown + 0.1 * rng.normal(size=length))
+
+
+def collected(rng: Rng, length: int) -> Floats:
+    """Memory that grows until it is collected, again and again."""
+    period = rng.uniform(20, 240)
+    phase = np.arange(length) / period + rng.uniform()
+    return np.asarray(rng.uniform(10, 40) + rng.uniform(5, 40) * (phase % 1) + 0.2 * rng.normal(size=length))
+
+
+def wandering(rng: Rng, length: int) -> Floats:
+    """Memory that goes up and down as requests come and go."""
+    around = rng.uniform(20, 70)
+    steps = rng.normal(size=length) * rng.uniform(0.02, 0.3)
+    return np.asarray(np.clip(around + steps.cumsum(), 1, 99))
+
+
+def allocated(rng: Rng, length: int) -> Floats:
+    """Memory that jumps now and then, and otherwise stays."""
+    jumps = (rng.uniform(size=length) < 0.005) * rng.normal(size=length) * 10
+    return np.asarray(np.clip(rng.uniform(10, 70) + jumps.cumsum(), 0, 99))
+
+
 SHAPES: dict[str, Callable[[Rng, int, float], Floats]] = {
     "sine": sine, "square": square, "sawtooth": sawtooth, "bursts": bursts,
 }  # fmt: skip
@@ -142,6 +188,11 @@ CONTROLS: dict[str, Callable[[Rng, int], Floats]] = {
     "white": white, "random_walk": random_walk, "ar1": ar1, "step": step, "constant": constant,
     "pulse": pulse, "telegraph": telegraph, "ramp": ramp,
 }  # fmt: skip
+MEMORY: dict[str, Callable[[Rng, int], Floats]] = {
+    "warm_up": warm_up, "cache": cache, "collected": collected, "wandering": wandering,
+    "allocated": allocated,
+}  # fmt: skip
+"""Memory in use that is not running out, in percent of the capacity."""
 NAMED_CONTROLS = ("white", "random_walk", "ar1", "step", "constant")
 """The controls of the published comparison; the others are harder ones of our own."""
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from streams.operators.bank_state import Floats, Ints, check_version, pack, unpack
+from streams.operators.bank_state import Bools, Floats, Ints, check_version, pack, unpack
 from streams.operators.trend_config import TrendConfig
 from streams.operators.trend_exhaust import Climb
 from streams.operators.trend_forecast import TrendForecast
-from streams.operators.trend_holt import Holt
+from streams.operators.trend_holt import LEVEL, SLOPE, Holt
 from streams.operators.trend_horizon import Horizon
 
 SNAPSHOT_VERSION = 1
@@ -39,7 +39,7 @@ class TrendBank:
         """From now on there are ``n`` columns: column j goes on from old column ``keep[j]``, -1 is new."""
         if keep.shape != (n,):
             raise ValueError(f"keep has shape {keep.shape}, expected ({n},)")
-        self._holt.resize(keep)
+        self._holt.resize(keep, self._last_ms)
         self._climb.resize(keep)
         for horizon in self._horizons:
             horizon.resize(keep)
@@ -50,18 +50,21 @@ class TrendBank:
             raise ValueError(f"values have shape {values.shape}, the bank has {self.n} columns: resize first")
         if ts_ms <= self._last_ms:
             raise ValueError(f"tick at {ts_ms} ms is not later than {self._last_ms} ms")
-        present = np.abs(values) < TOO_LARGE
-        if not present.all():
+        present: Bools | None = None
+        # One product tells a whole tick from one with a gap (NaN) or nonsense in it (infinite, huge).
+        if not values @ values < TOO_LARGE**2:
+            present = np.abs(values) < TOO_LARGE
             values = np.where(present, values, np.nan)
-        for horizon in self._horizons:
-            if ts_ms >= horizon.next_ms:
-                horizon.check(ts_ms, self._config.interval_ms, values, present)
+        due = [horizon for horizon in self._horizons if ts_ms >= horizon.next_ms]
+        for horizon in due:
+            horizon.check(ts_ms, self._config.interval_ms, values, present)
         self._holt.update(ts_ms, self._last_ms, values, present)
         self._last_ms = ts_ms
-        for horizon in self._horizons:
-            if ts_ms >= horizon.next_ms:
+        for horizon in due:
+            if ts_ms >= horizon.issue_ms:
                 horizon.issue(ts_ms, self._holt)
-        self._climb.update(ts_ms, self._holt.level, present)
+        if ts_ms >= self._climb.next_ms:
+            self._climb.note(ts_ms, self._holt)
 
     def forecast(
         self,
@@ -87,8 +90,8 @@ class TrendBank:
         bounds = (nothing if lower is None else lower, nothing if upper is None else upper)
         return TrendForecast(
             horizons_s=self._config.horizons_s,
-            level=np.where(known, _within(self._holt.level[chosen], *bounds), np.nan),
-            slope_per_s=np.where(known, self._holt.slope[chosen], np.nan),
+            level=np.where(known, _within(self._holt.state[LEVEL, chosen], *bounds), np.nan),
+            slope_per_s=np.where(known, self._holt.state[SLOPE, chosen], np.nan),
             value=_within(value, *bounds),
             p05=_within(p05, *bounds),
             p95=_within(p95, *bounds),
@@ -112,8 +115,7 @@ class TrendBank:
         check_version(snapshot, SNAPSHOT_VERSION, "trends")
         bank = cls(config, snapshot["n"])
         bank._last_ms = snapshot["last_ms"]
-        bank._holt.state[...] = unpack(snapshot["holt"], "f8", bank._holt.state.shape)
-        bank._holt.settle(bank._last_ms)
+        bank._holt.restore(unpack(snapshot["holt"], "f8", bank._holt.state.shape), bank._last_ms)
         bank._climb.restore(snapshot["climb"])
         for horizon, plain in zip(bank._horizons, snapshot["horizons"], strict=True):
             horizon.restore(plain)

@@ -1,28 +1,34 @@
 """When a climbing series runs into its capacity: a leak, told from a warm-up and from noise.
 
-The level is noted every ``BLOCK_MS``. A series runs out when it climbed through every part of a long
-enough stretch, does not slow down, climbs far more than it scatters about its line, and would be full
-within ``SOON_S`` at the slower of its recent and its whole slope. Anything less says nothing.
+The level is noted every ``BLOCK_MS``. A series runs out when it climbed through every part of the
+history, far more than it scatters, does not bend towards a rest below the capacity, and would be full
+within ``SOON_S`` at the slower of its present and its whole slope. Anything less says nothing.
 """
 
 from typing import Any
 
 import numpy as np
 
-from streams.operators.bank_state import Bools, Floats, Ints, pack, remap, unpack
+from streams.operators.bank_state import Floats, Ints, pack, remap, unpack
+from streams.operators.trend_holt import COUNT, LEVEL, SEEN_MS, Holt
 
 BLOCK_MS = 20_000
 BLOCKS = 30
-NEEDED = 15
-"""Blocks of history before anything is said: five minutes."""
-PARTS = 3
-SLOWEST = 0.5
-"""A part whose slope is less than this share of the whole slope: the climb is not steady, or it ends."""
+"""Ten minutes of history; with less, nothing is said: loading a model climbs as straight as a leak."""
+PARTS = 5
+SLOWEST = 0.6
+"""A part that climbs less than this share of what a steady climb would: it pauses, or it ends."""
 SIGNIFICANT = 8.0
-"""Slope over its standard error, the error taken as if only every fourth block were independent."""
-RISE = 0.02
+"""Slope over its standard error."""
+SIGMAS = 2.0
+"""A climb may bend down by so many standard errors more than it seems to."""
+RISE = 0.01
 """Share of the capacity that it has to have climbed in the history."""
 SOON_S = 3600.0
+
+_PLACE = np.arange(BLOCKS) - (BLOCKS - 1) / 2
+_DESIGN = np.stack((_PLACE**2, _PLACE, np.ones(BLOCKS)), axis=1)
+_SOLVE = np.linalg.pinv(_DESIGN)
 
 
 class Climb:
@@ -30,67 +36,70 @@ class Climb:
 
     def __init__(self, n: int) -> None:
         self._levels = np.full((BLOCKS, n), np.nan, np.float32)
-        self._seen = np.zeros(n, np.bool_)
         self._block = -1
 
     def resize(self, keep: Ints) -> None:
         """Rearrange the columns; -1 is a new series."""
         self._levels = remap(self._levels, keep, np.nan)
-        self._seen = remap(self._seen, keep, False)
 
-    def update(self, ts_ms: int, level: Floats, present: Bools) -> None:
-        """Note the levels once in each block; what was seen since the last note counts as present."""
-        self._seen |= present
+    def note(self, ts_ms: int, holt: Holt) -> None:
+        """Note the levels of the series that were seen since the last note."""
         block = ts_ms // BLOCK_MS
-        if block == self._block:
-            return
         passed = min(block - self._block, BLOCKS) if self._block >= 0 else 1
         self._levels[:-passed] = self._levels[passed:]
         self._levels[-passed:] = np.nan
-        np.copyto(self._levels[-1], level, where=self._seen, casting="same_kind")
-        self._seen = np.zeros_like(self._seen)
+        seen = (holt.state[COUNT] > 0) & (holt.state[SEEN_MS] >= self._block * BLOCK_MS)
+        np.copyto(self._levels[-1], holt.state[LEVEL], where=seen, casting="same_kind")
         self._block = block
+
+    @property
+    def next_ms(self) -> int:
+        """When the next note is due."""
+        return (self._block + 1) * BLOCK_MS
 
     def exhausts_in_s(self, columns: Ints, capacity: Floats) -> Floats:
         """Seconds until each column reaches ``capacity``, from now; NaN for one that is not running out."""
         result = np.full(columns.size, np.nan)
-        bounded = np.flatnonzero(np.isfinite(capacity))
-        for place in bounded:
-            result[place] = _time_left(
-                self._levels[:, columns[place]].astype(np.float64), float(capacity[place])
-            )
+        levels = self._levels[:, columns]
+        # Nearly every series of nearly every evaluation is done with here.
+        climbed = levels[-1] - np.fmin.reduce(levels, axis=0) >= RISE * capacity
+        for place in np.flatnonzero(climbed):
+            result[place] = _time_left(levels[:, place].astype(np.float64), float(capacity[place]))
         return result
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
-        return {"block": self._block, "levels": pack(self._levels), "seen": self._seen.tolist()}
+        return {"block": self._block, "levels": pack(self._levels)}
 
     def restore(self, plain: dict[str, Any]) -> None:
         """Go on from a snapshot of the same number of columns."""
         self._block = plain["block"]
         self._levels = unpack(plain["levels"], "f4", self._levels.shape)
-        self._seen = np.array(plain["seen"], np.bool_)
 
 
 def _time_left(levels: Floats, capacity: float) -> float:
     """Seconds to ``capacity`` if ``levels`` (one per block, the last now) climb steadily towards it."""
-    gaps = np.flatnonzero(np.isnan(levels))
-    recent = levels[gaps[-1] + 1 :] if gaps.size else levels
-    room = capacity - recent[-1] if recent.size else 0.0
-    if recent.size < NEEDED or room <= 0 or recent[-1] - recent[0] < RISE * capacity:
+    room, climbed = capacity - levels[-1], levels[-1] - levels[0]
+    if np.isnan(levels).any() or room <= 0 or climbed < RISE * capacity:
         return float("nan")
-    slope, error = _slope(recent)
-    parts = [_slope(part)[0] for part in np.array_split(recent, PARTS)]
-    if slope < SIGNIFICANT * error or min(parts) < SLOWEST * slope:
+    slope, bend, slope_error, bend_error = _parabola(levels)
+    if climbed / (BLOCKS - 1) < SIGNIFICANT * slope_error:
         return float("nan")
-    left_s = room / min(slope, parts[-1]) * BLOCK_MS / 1000
+    steady = all(part[-1] - part[0] > SLOWEST * climbed / PARTS for part in np.array_split(levels, PARTS))
+    # What slows down by ``flatter`` for each block comes to rest after climbing slope^2 / flatter more.
+    flatter = SIGMAS * bend_error - bend
+    comes_to_rest = flatter > 0 and slope * slope < flatter * room
+    if not steady or slope <= 0 or comes_to_rest:
+        return float("nan")
+    left_s = room / min(slope, climbed / (BLOCKS - 1)) * BLOCK_MS / 1000
     return left_s if left_s <= SOON_S else float("nan")
 
 
-def _slope(levels: Floats) -> tuple[float, float]:
-    """Least-squares slope per block, and its standard error with a quarter of the blocks counted."""
-    place = np.arange(levels.size) - (levels.size - 1) / 2
-    across = float((place**2).sum())
-    slope = float((place * levels).sum()) / across
-    rest = levels - levels.mean() - slope * place
-    return slope, float(np.sqrt((rest**2).sum() / max(levels.size / 4 - 2, 1) / across * 1.0))
+def _parabola(levels: Floats) -> tuple[float, float, float, float]:
+    """Slope now and change of slope per block of the least-squares parabola, and the standard errors of a
+    line's slope and of the change, as if only every fourth block were independent."""
+    bent, straight, mean = _SOLVE @ levels
+    rest = levels - _DESIGN @ (bent, straight, mean)
+    scatter = np.sqrt((rest**2).sum() / (BLOCKS / 4 - 3))
+    across = np.sqrt((_PLACE**2).sum()), np.sqrt(((_PLACE**2 - (_PLACE**2).mean()) ** 2).sum())
+    return straight + 2 * bent * _PLACE[-1], 2 * bent, scatter / across[0], 2 * scatter / across[1]

@@ -9,10 +9,17 @@ import numpy as np
 from streams.operators.bank_state import Bools, Floats, Ints, remap
 from streams.operators.trend_config import TrendConfig
 
-ROWS = 8
-LEVEL, SLOPE, NEWEST, MEAN, ERROR, ERROR_SQUARED, SEEN_MS, COUNT = range(ROWS)
+ROWS = 9
+LEVEL, SLOPE, NEWEST, MEAN, VARIANCE, ERROR, SQUARED, SEEN_MS, COUNT = range(ROWS)
+LEARNT = slice(LEVEL, SEEN_MS)
+AVERAGED = slice(MEAN, SEEN_MS)
+"""The slow mean of the values and their variance about it; the mean one-step error and its mean square."""
+BEGUN, STEADY = 2, 3
+"""Values after which a series has a level and a slope, and after which it has an error, too."""
 FORECASTERS = 3
 """Persistence, the damped line, and the slow mean."""
+FARTHEST = 4.0
+"""A forecast is off by no more than twice what the series varies about its slow mean (in variances)."""
 MEAN_S = 180.0
 """Time constant of the slow mean."""
 
@@ -28,8 +35,9 @@ class Gains:
         self.dt_s = dt_ms / 1000
         self.level = 1 - (1 - config.alpha) ** steps
         self.slope = (1 - (1 - config.beta) ** steps) * self.level / self.dt_s
-        self.mean = 1 - (1 - config.interval_ms / 1000 / MEAN_S) ** steps
+        self.mean = 1 - np.exp(-self.dt_s / MEAN_S)
         self.spread = spread(config, self.dt_s)
+        self.root = np.sqrt(self.spread)
 
 
 def spread(config: TrendConfig, ahead_s: float | Floats) -> float | Floats:
@@ -48,107 +56,127 @@ class Holt:
     def __init__(self, config: TrendConfig, n: int) -> None:
         self._config = config
         self._gains = Gains(config, config.interval_ms)
-        self._regular_ms = config.interval_ms
-        self._adopt(np.zeros((ROWS, n)), np.zeros(n, np.bool_))
+        self._fading = np.array([[0.0], [0.0], [config.fading], [config.fading]])
+        self._dt_ms = 0
+        self._adopt(np.zeros((ROWS, n)), -1)
 
-    def _adopt(self, state: Floats, steady: Bools) -> None:
-        """``steady`` marks the columns that were seen at the last tick and have an error already."""
-        self.state, self._steady = state, steady
+    def _adopt(self, state: Floats, last_ms: int) -> None:
+        self.state = state
         self.n: int = state.shape[1]
-        self.level, self.slope, self.newest, self.mean = (
-            state[LEVEL],
-            state[SLOPE],
-            state[NEWEST],
-            state[MEAN],
-        )
-        self._errors = state[ERROR : ERROR_SQUARED + 1]
-        self._new_errors = np.empty((2, self.n))
-        self._scratch = np.empty(self.n)
+        self._next = np.zeros_like(state)
+        self._target = np.empty((4, self.n))
+        self._predicted = np.empty(self.n)
+        self._set_steady(last_ms)
 
-    def resize(self, keep: Ints) -> None:
+    def _set_steady(self, last_ms: int) -> None:
+        """Mark the columns that were seen at the last tick and have an error already."""
+        self._steady = (self.state[SEEN_MS] == last_ms) & (self.state[COUNT] >= STEADY)
+        self._all_steady = bool(self._steady.all())
+
+    def resize(self, keep: Ints, last_ms: int) -> None:
         """Rearrange the columns; -1 is a new series."""
-        self._adopt(remap(self.state, keep, 0.0), remap(self._steady, keep, False))
+        self._adopt(remap(self.state, keep, 0.0), last_ms)
 
-    def settle(self, last_ms: int) -> None:
-        """Work out from ``state`` what follows from it, after it was restored."""
-        self._steady = (self.state[SEEN_MS] == last_ms) & (self.state[COUNT] >= 3)
+    def restore(self, state: Floats, last_ms: int) -> None:
+        """Go on from the ``state`` of as many columns, last fed at ``last_ms``."""
+        self._adopt(state, last_ms)
 
     def known(self, now_ms: int) -> Bools:
         """Which columns can be forecast: seen twice, and not too long ago. Shape (n,)."""
-        fresh = now_ms - self.state[SEEN_MS] <= self._config.reset_ms
-        return np.asarray(fresh & (self.state[COUNT] >= 2))
+        fresh = self.state[SEEN_MS] >= now_ms - self._config.reset_ms
+        return np.asarray(fresh & (self.state[COUNT] >= BEGUN))
 
-    def update(self, ts_ms: int, last_ms: int, values: Floats, present: Bools) -> None:
-        """Take one tick. Columns that were there at the last tick too take the quick way."""
-        regular = present & self._steady
+    def update(self, ts_ms: int, last_ms: int, values: Floats, present: Bools | None) -> None:
+        """Take one tick; ``present`` None is all. Columns that were there at the last tick too are quick."""
         dt_ms = ts_ms - last_ms
-        if dt_ms > self._config.reset_ms:
-            regular[:] = False
+        soon = dt_ms <= self._config.reset_ms
+        if present is None and self._all_steady and soon:
+            self._step(dt_ms, values)
+            self.state, self._next = self._next, self.state
+            self.state[SEEN_MS], self.state[COUNT] = ts_ms, STEADY
+            return
+        present = np.ones(self.n, np.bool_) if present is None else present
+        regular = present & self._steady & soon
         if regular.any():
-            self._step(dt_ms, values, regular)
-        others = present & ~regular
-        if others.any():
-            self._step_irregular(ts_ms, values, np.flatnonzero(others))
-        np.copyto(self.state[SEEN_MS], ts_ms, where=present)
-        self._steady = present & (self.state[COUNT] >= 3)
+            self._step(dt_ms, values)
+            np.copyto(self.state[LEARNT], self._next[LEARNT], where=regular)
+        others = np.flatnonzero(present & ~regular)
+        if others.size:
+            self._step_irregular(ts_ms, values, others)
+        self.state[SEEN_MS, present] = ts_ms
+        self._set_steady(ts_ms)
 
-    def _step(self, dt_ms: int, values: Floats, where: Bools) -> None:
-        if dt_ms != self._regular_ms:
-            self._regular_ms, self._gains = dt_ms, Gains(self._config, dt_ms)
-        gains, new, scratch = self._gains, self._new_errors, self._scratch
-        error = new[0]
-        np.multiply(self.slope, gains.dt_s, out=scratch)
-        scratch += self.level
-        np.subtract(values, scratch, out=error)
-        np.copyto(self.level, scratch + gains.level * error, where=where)
-        np.add(self.slope, gains.slope * error, out=self.slope, where=where)
-        np.copyto(self.newest, values, where=where)
-        np.subtract(values, self.mean, out=scratch)
-        scratch *= gains.mean
-        np.add(self.mean, scratch, out=self.mean, where=where)
+    def _step(self, dt_ms: int, values: Floats) -> None:
+        """Work out the next rows of all columns, as if all were regular."""
+        if dt_ms != self._dt_ms:
+            self._dt_ms, self._gains = dt_ms, Gains(self._config, dt_ms)
+            self._fading[:2] = self._gains.mean
+        gains, old, new, target, predicted = (
+            self._gains,
+            self.state,
+            self._next,
+            self._target,
+            self._predicted,
+        )
+        np.multiply(old[SLOPE], gains.dt_s, out=predicted)
+        predicted += old[LEVEL]
+        off, error = target[1], target[2]
+        np.subtract(values, predicted, out=error)
+        np.multiply(error, gains.level, out=new[LEVEL])
+        new[LEVEL] += predicted
+        np.multiply(error, gains.slope, out=new[SLOPE])
+        new[SLOPE] += old[SLOPE]
+        new[NEWEST] = target[0] = values
+        np.subtract(values, old[MEAN], out=off)
+        off *= off
         if gains.spread != 1.0:
-            error /= gains.spread**0.5
-        np.multiply(error, error, out=new[1])
-        new -= self._errors
-        new *= self._config.fading
-        np.add(self._errors, new, out=self._errors, where=where)
+            error /= gains.root
+        np.multiply(error, error, out=target[3])
+        target -= old[AVERAGED]
+        target *= self._fading
+        np.add(target, old[AVERAGED], out=new[AVERAGED])
 
     def _step_irregular(self, ts_ms: int, values: Floats, columns: Ints) -> None:
         """Columns that begin, or come back after a gap."""
-        state = self.state[:, columns]
+        state, value = self.state[:, columns], values[columns]
         age_ms = ts_ms - state[SEEN_MS]
         begins = (state[COUNT] == 0) | (age_ms > self._config.reset_ms)
+        second, goes_on = ~begins & (state[COUNT] == 1), ~begins & (state[COUNT] >= BEGUN)
+        state[:, goes_on] = self._continued(state[:, goes_on], value[goes_on], age_ms[goes_on])
+        first = state[LEVEL, second]
+        state[SLOPE, second] = (value[second] - first) / age_ms[second] * 1000
+        state[LEVEL, second] = (value[second] + first) / 2
         state[:, begins] = 0.0
-        value, second = values[columns], state[COUNT] == 1
-        goes_on = state[COUNT] >= 2
-        self._continue(state, value, age_ms, goes_on)
-        state[SLOPE, second] = ((value - state[LEVEL]) / age_ms * 1000)[second]
-        state[LEVEL, second] = ((value + state[LEVEL]) / 2)[second]
         state[LEVEL, begins] = state[MEAN, begins] = value[begins]
         state[NEWEST] = value
-        state[COUNT] += 1
+        state[COUNT] = np.minimum(state[COUNT] + 1, STEADY)
         self.state[:, columns] = state
 
-    def _continue(self, state: Floats, value: Floats, age_ms: Floats, where: Bools) -> None:
-        old, gains = state[:, where], Gains(self._config, age_ms[where])
+    def _continued(self, old: Floats, value: Floats, age_ms: Floats) -> Floats:
+        gains = Gains(self._config, age_ms)
         predicted = old[LEVEL] + old[SLOPE] * gains.dt_s
-        error = value[where] - predicted
+        error = value - predicted
         old[LEVEL] = predicted + gains.level * error
         old[SLOPE] += gains.slope * error
-        old[MEAN] += gains.mean * (value[where] - old[MEAN])
-        new = np.array((error, error * error)) / np.array((gains.spread**0.5, gains.spread))
-        weight = np.where(old[COUNT] == 2, 1.0, self._config.fading)
-        old[ERROR : ERROR_SQUARED + 1] += weight * (new - old[ERROR : ERROR_SQUARED + 1])
-        state[:, where] = old
+        old[VARIANCE] += gains.mean * ((value - old[MEAN]) ** 2 - old[VARIANCE])
+        old[MEAN] += gains.mean * (value - old[MEAN])
+        error = error / gains.root
+        weight = np.where(old[COUNT] < STEADY, 1.0, self._config.fading)
+        old[ERROR] += weight * (error - old[ERROR])
+        old[SQUARED] += weight * (error * error - old[SQUARED])
+        return old
 
-    def forecasts(self, now_ms: int, horizon_s: float, columns: Ints | slice) -> Floats:
-        """What each forecaster expects ``horizon_s`` after ``now_ms``; shape (FORECASTERS, columns)."""
-        ahead_s = horizon_s + (now_ms - self.state[SEEN_MS, columns]) / 1000
-        followed_s = self._config.damp_s * -np.expm1(-ahead_s / self._config.damp_s)
-        line = self.level[columns] + self.slope[columns] * followed_s
-        return np.array((self.newest[columns], line, self.mean[columns]))
-
-    def expected_error(self, now_ms: int, horizon_s: float, columns: Ints | slice) -> Floats:
-        """Standard error of the damped line, from its one-step errors; grows while a series is unseen."""
-        ahead_s = horizon_s + (now_ms - self.state[SEEN_MS, columns]) / 1000
-        return np.asarray(np.sqrt(self.state[ERROR_SQUARED, columns] * spread(self._config, ahead_s)))
+    def forecasts(self, now_ms: int, horizon_s: float, columns: Ints | slice) -> tuple[Floats, Floats]:
+        """What each forecaster expects ``horizon_s`` after ``now_ms``, shape (FORECASTERS, columns); and
+        the damped line's standard error, from its one-step errors: it grows while a series is unseen, up
+        to what the series varies.
+        """
+        state = self.state[:, columns]
+        ahead_s = horizon_s + (now_ms - state[SEEN_MS]) / 1000
+        expected = np.empty((FORECASTERS, state.shape[1]))
+        expected[0], expected[2] = state[NEWEST], state[MEAN]
+        followed_s = self._config.damp_s * (1 - np.exp(-ahead_s / self._config.damp_s))
+        np.multiply(state[SLOPE], followed_s, out=expected[1])
+        expected[1] += state[LEVEL]
+        variance = state[SQUARED] * spread(self._config, ahead_s)
+        return expected, np.sqrt(np.minimum(variance, state[SQUARED] + FARTHEST * state[VARIANCE]))

@@ -17,96 +17,127 @@ ROWS = FORECASTERS + 4
 SQUARED, COUNT, BELOW, ABOVE = range(FORECASTERS, ROWS)
 """Rows after the forecasters' mean absolute errors: the mean squared error of their blend, the number of
 errors seen, and how many standard errors the 5 % and 95 % points lie away."""
+POINTS = slice(BELOW, ROWS)
 KEPT = FORECASTERS + 2
 """Rows of a kept forecast: each forecaster's, the blend, and its standard error."""
 MISS, STEP = 0.05, 0.2
 NORMAL = 1.645
+"""Standard errors to the 95 % point of a normal distribution: where the points begin."""
 FADING = 0.05
 PRIOR = 2.0
-POWER = -4
+SLOTS = 5
+EVERY_S = 20.0
+"""A forecast is kept no more often than this."""
+LEAST = 1e-6
+"""Share of the largest error below which an error makes no further difference."""
+
+Columns = Ints | slice
+ALL = slice(None)
 
 
 class Horizon:
-    """Forecasts ``horizon_s`` ahead for n series, and their errors so far."""
+    """Forecasts ``horizon_s`` ahead for n series, and their errors so far.
+
+    From ``next_ms`` on a forecast is to be checked, from ``issue_ms`` on the next one is to be made.
+    """
 
     def __init__(self, horizon_s: float, n: int) -> None:
         self._horizon_s = horizon_s
-        self._slots = min(5, max(1, int(horizon_s // 10)))
-        self._every_ms = int(horizon_s * 1000) // self._slots
+        self._slots = max(1, min(SLOTS, int(horizon_s / EVERY_S)))
+        self._every_ms = int(max(horizon_s / self._slots, EVERY_S) * 1000)
         self._due: list[int] = [-1] * self._slots
         self._turn = 0
-        self.next_ms = 0
+        self.next_ms = self.issue_ms = 0
         self._state = np.zeros((ROWS, n))
-        self._state[[BELOW, ABOVE]] = NORMAL
+        self._state[POINTS] = NORMAL
         self._kept = np.full((self._slots, KEPT, n), np.nan, np.float32)
 
     def resize(self, keep: Ints) -> None:
         """Rearrange the columns; -1 is a new series."""
         self._state = remap(self._state, keep, 0.0)
-        self._state[BELOW:, keep < 0] = NORMAL
+        self._state[POINTS, keep < 0] = NORMAL
         self._kept = remap(self._kept, keep, np.nan)
 
-    def check(self, ts_ms: int, interval_ms: int, values: Floats, present: Bools) -> None:
+    def check(self, ts_ms: int, interval_ms: int, values: Floats, present: Bools | None) -> None:
         """Hold the forecast that was made for now against ``values``; one that is long past is forgotten."""
-        due_ms = self._due[self._turn]
-        if due_ms >= 0 and ts_ms - due_ms <= max(2 * interval_ms, self._every_ms // 4):
-            kept = self._kept[self._turn]
-            columns = np.flatnonzero(present & np.isfinite(kept[0]))
-            self._learn(kept[:, columns].astype(np.float64), values[columns], columns)
+        due_ms, self._due[self._turn] = self._due[self._turn], -1
+        self.next_ms = self.issue_ms
+        if due_ms < 0 or ts_ms - due_ms > max(2 * interval_ms, self._every_ms // 4):
+            return
+        kept = self._kept[self._turn].astype(np.float64)
+        usable = kept[0] == kept[0]
+        if present is not None:
+            usable &= present
+        if usable.all():
+            self._learn(self._state, kept, values)
+        elif usable.any():
+            state = self._state[:, usable]
+            self._learn(state, kept[:, usable], values[usable])
+            self._state[:, usable] = state
 
-    def _learn(self, kept: Floats, values: Floats, columns: Ints) -> None:
-        state = self._state[:, columns]
-        errors = values - kept[:-1]
+    def _learn(self, state: Floats, kept: Floats, values: Floats) -> None:
+        error = values - kept[:-1]
         state[COUNT] += 1
         weight = np.maximum(1 / state[COUNT], FADING)
-        state[:FORECASTERS] += weight * (np.abs(errors[:-1]) - state[:FORECASTERS])
-        state[SQUARED] += weight * (errors[-1] ** 2 - state[SQUARED])
-        for row, error in ((BELOW, -errors[-1]), (ABOVE, errors[-1])):
-            missed = error > state[row] * kept[-1]
-            state[row] = np.maximum(state[row] + STEP * (missed - MISS), 0.0)
-        self._state[:, columns] = state
+        last = error[-1].copy()
+        np.abs(error, out=error)
+        error[-1] *= error[-1]
+        error -= state[:COUNT]
+        error *= weight
+        state[:COUNT] += error
+        reach = state[POINTS] * kept[-1]
+        missed = np.array((-last > reach[0], last > reach[1]))
+        state[POINTS] += STEP * (missed - MISS)
+        np.maximum(state[POINTS], 0.0, out=state[POINTS])
 
     def issue(self, ts_ms: int, holt: Holt) -> None:
         """Keep what is forecast now for when its moment comes."""
-        everything = slice(None)
-        forecasts = holt.forecasts(ts_ms, self._horizon_s, everything)
+        forecasts, expected = holt.forecasts(ts_ms, self._horizon_s, ALL)
         kept = self._kept[self._turn]
-        kept[:-2], kept[-2] = forecasts, self._blend(forecasts, everything)
-        kept[-1] = self._error(holt.expected_error(ts_ms, self._horizon_s, everything), everything)
+        kept[:-2], kept[-2] = forecasts, self._blend(forecasts, ALL)
+        kept[-1] = self._error(expected, ALL)
         kept[:, ~holt.known(ts_ms)] = np.nan
         self._due[self._turn] = ts_ms + int(self._horizon_s * 1000)
         self._turn = (self._turn + 1) % self._slots
-        self.next_ms = ts_ms + self._every_ms
+        self.issue_ms = ts_ms + self._every_ms
+        oldest_ms = self._due[self._turn]
+        self.next_ms = self.issue_ms if oldest_ms < 0 else min(oldest_ms, self.issue_ms)
 
     def forecast(self, ts_ms: int, holt: Holt, columns: Ints) -> tuple[Floats, Floats, Floats]:
         """Value, 5 % and 95 % point of ``columns``; NaN for a series that is not known well enough."""
-        value = self._blend(holt.forecasts(ts_ms, self._horizon_s, columns), columns)
+        forecasts, expected = holt.forecasts(ts_ms, self._horizon_s, columns)
+        value, error = self._blend(forecasts, columns), self._error(expected, columns)
         value[~holt.known(ts_ms)[columns]] = np.nan
-        error = self._error(holt.expected_error(ts_ms, self._horizon_s, columns), columns)
         return value, value - self._state[BELOW, columns] * error, value + self._state[ABOVE, columns] * error
 
-    def _blend(self, forecasts: Floats, columns: Ints | slice) -> Floats:
-        """The forecasters' mean, each weighed by its error to the power of ``POWER``."""
+    def _blend(self, forecasts: Floats, columns: Columns) -> Floats:
+        """The forecasters' mean, each weighed by the inverse fourth power of its error."""
         errors = self._state[:FORECASTERS, columns]
-        least = errors.min(axis=0)
-        weights = (np.where(least > 0, errors / np.where(least > 0, least, 1), 1 + (errors > 0) * 9)) ** POWER
+        most = errors.max(axis=0)
+        weights = np.where(most > 0, np.maximum(errors, LEAST * most), 1.0)
+        weights /= weights.min(axis=0)
+        weights *= weights
+        weights *= weights
+        np.reciprocal(weights, out=weights)
         return np.asarray((weights * forecasts).sum(axis=0) / weights.sum(axis=0))
 
-    def _error(self, expected: Floats, columns: Ints | slice) -> Floats:
+    def _error(self, expected: Floats, columns: Columns) -> Floats:
         """Standard error: ``expected`` counts as ``PRIOR`` errors beside those that were measured."""
-        count = np.minimum(self._state[COUNT, columns], 1 / FADING)
-        squared = (PRIOR * expected**2 + count * self._state[SQUARED, columns]) / (PRIOR + count)
+        state = self._state[:, columns]
+        count = np.minimum(state[COUNT], 1 / FADING)
+        squared = (PRIOR * expected**2 + count * state[SQUARED]) / (PRIOR + count)
         return np.asarray(np.sqrt(squared))
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
         return {
-            "due": self._due, "turn": self._turn, "next_ms": self.next_ms,
+            "due": list(self._due), "turn": self._turn, "next_ms": self.next_ms, "issue_ms": self.issue_ms,
             "state": pack(self._state), "kept": pack(self._kept),
         }  # fmt: skip
 
     def restore(self, plain: dict[str, Any]) -> None:
         """Go on from a snapshot of the same number of columns."""
-        self._due, self._turn, self.next_ms = list(plain["due"]), plain["turn"], plain["next_ms"]
+        self._due, self._turn = list(plain["due"]), plain["turn"]
+        self.next_ms, self.issue_ms = plain["next_ms"], plain["issue_ms"]
         self._state = unpack(plain["state"], "f8", self._state.shape)
         self._kept = unpack(plain["kept"], "f4", self._kept.shape)

@@ -1,4 +1,4 @@
-"""The pods collector: who the pods of this node are, and which job owns them, from the API server."""
+"""The pods collector: who the pods are that are measured, and which job owns them, from the API server."""
 
 import threading
 from collections.abc import Sequence
@@ -68,6 +68,8 @@ class PodsCollector:
 def pods_collector(settings: Settings, telemetry: Telemetry) -> PodsCollector | None:
     """The collector that ``settings.kubernetes`` asks for; None, said once, where there is no API server.
 
+    It watches this node's pods; where a Prometheus is the source of samples, those of all its nodes.
+
     Raises ``SettingError`` where it is to be there and is not.
     """
     api = connect(settings.kubernetes)
@@ -80,4 +82,5 @@ def pods_collector(settings: Settings, telemetry: Telemetry) -> PodsCollector | 
         )
         telemetry.emit(NOT_MEASURED, detail, what="pods", reason=reason)
         return None
-    return PodsCollector(PodWatch(api, settings.node, telemetry, retire_s=settings.retire))
+    node = None if settings.prometheus else settings.node
+    return PodsCollector(PodWatch(api, node, telemetry, retire_s=settings.retire))

@@ -52,15 +52,17 @@ class ApiServer:
         """Where it is, for messages."""
         return str(self._client.configuration.host)
 
-    def list_pods(self, node: str) -> tuple[list[dict[str, Any]], str]:
-        """The pods bound to a node, and the version of the list that a watch goes on from."""
-        answer = self._get("/api/v1/pods", {"fieldSelector": f"spec.nodeName={node}"})
+    def list_pods(self, node: str | None) -> tuple[list[dict[str, Any]], str]:
+        """The pods bound to a node (None: to any), and the version that a watch goes on from."""
+        answer = self._get("/api/v1/pods", {"fieldSelector": _bound_to(node)})
         return answer["items"], answer["metadata"]["resourceVersion"]
 
-    def watch_pods(self, node: str, version: str, seconds: int) -> Generator[dict[str, Any], None, None]:
-        """What happens to a node's pods after ``version``, for about ``seconds``; may break off any time."""
+    def watch_pods(
+        self, node: str | None, version: str, seconds: int
+    ) -> Generator[dict[str, Any], None, None]:
+        """What happens to these pods after ``version``, for about ``seconds``; may break off any time."""
         query = {
-            "fieldSelector": f"spec.nodeName={node}", "watch": "true", "allowWatchBookmarks": "true",
+            "fieldSelector": _bound_to(node), "watch": "true", "allowWatchBookmarks": "true",
             "resourceVersion": version, "timeoutSeconds": str(seconds),
         }  # fmt: skip
         response = self._open("/api/v1/pods", query, seconds + _GRACE_S)
@@ -175,6 +177,10 @@ def _in_cluster(configuration: Configuration) -> None:
 
 def _kubeconfig(file: str | None, configuration: Configuration) -> None:
     config.load_kube_config(file, client_configuration=configuration)  # type: ignore[no-untyped-call]  # as above
+
+
+def _bound_to(node: str | None) -> str:
+    return f"spec.nodeName={node}" if node else "spec.nodeName!="
 
 
 def _group(api_version: str) -> str:

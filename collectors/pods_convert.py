@@ -14,16 +14,16 @@ STATIC_POD = "kubernetes.io/config.hash"
 """Annotation of a static pod: the uid that the kubelet gave it, which its cgroup carries."""
 
 
-def pod_record(pod: Mapping[str, Any], node: str, owner: Owner | None) -> Pod:
-    """The record of one pod; ``owner`` is its job. Raises ``KeyError`` for what is no pod."""
-    meta, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
+def pod_record(pod: Mapping[str, Any], owner: Owner | None) -> Pod:
+    """The record of one pod on a node; ``owner`` is its job. Raises ``KeyError`` for what is none."""
+    meta, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
     phase = status.get("phase") or "Unknown"
     labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
     return Pod(
         uid=meta["uid"],
         namespace=meta.get("namespace"),
         name=meta["name"],
-        node=spec.get("nodeName") or node,
+        node=spec["nodeName"],
         phase=phase,
         created_ms=_ms(meta.get("creationTimestamp")),
         started_ms=_ms(status.get("startTime")),
@@ -35,9 +35,9 @@ def pod_record(pod: Mapping[str, Any], node: str, owner: Owner | None) -> Pod:
     )
 
 
-def records(pod: Mapping[str, Any], node: str, owner: Owner | None) -> Iterator[Pod]:
+def records(pod: Mapping[str, Any], owner: Owner | None) -> Iterator[Pod]:
     """The pod's record; for a static pod a second one, under the uid that its cgroup carries."""
-    record = pod_record(pod, node, owner)
+    record = pod_record(pod, owner)
     yield record
     static = (pod["metadata"].get("annotations") or {}).get(STATIC_POD)
     if static and static != record.uid:

@@ -1,4 +1,4 @@
-"""The watch of one node's pods, in a thread of its own: list, follow, and list again when told to."""
+"""The watch of pods, in a thread of its own: list, follow, and list again when told to."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,10 +27,19 @@ def _patient() -> Iterator[float]:
 
 
 class PodWatch:
-    """Keeps a ``PodTable`` up to date. ``drain`` may be called from any thread."""
+    """Keeps a ``PodTable`` of one node's pods (``node`` None: of all nodes') up to date.
+
+    ``drain`` may be called from any thread.
+    """
 
     def __init__(
-        self, api: ApiServer, node: str, telemetry: Telemetry, *, retire_s: float, back_off: Pauses = _patient
+        self,
+        api: ApiServer,
+        node: str | None,
+        telemetry: Telemetry,
+        *,
+        retire_s: float,
+        back_off: Pauses = _patient,
     ) -> None:
         self._api = api
         self._node = node
@@ -123,7 +132,7 @@ class PodWatch:
     def _put(self, pod: Mapping[str, Any]) -> None:
         """Take a pod as it is now."""
         try:
-            found = list(records(pod, self._node, self._owner(pod)))
+            found = list(records(pod, self._owner(pod)))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             detail = f"a pod that is none: {type(error).__name__}: {error}"
             self._telemetry.emit(COLLECTOR_FAILED, detail, collector="pods", reason="bad_pod")

@@ -38,7 +38,9 @@ BROKER_AWAY = Event("broker_away", logging.WARNING, "The broker cannot be reache
 KUBERNETES_AWAY = Event(
     "kubernetes_away", logging.WARNING, "The Kubernetes API server cannot be read", ("what",)
 )
-PROMETHEUS_AWAY = Event("prometheus_away", logging.WARNING, "Prometheus cannot be queried", ("what",))
+PROMETHEUS_QUERY_FAILED = Event(
+    "prometheus_query_failed", logging.WARNING, "One of the queries to Prometheus failed", ("what",)
+)
 SPOOLED = Event("spooled", logging.INFO, "Records kept on disk while the broker is away")
 SPOOL_DROPPED = Event("spool_dropped", logging.ERROR, "Oldest records that the spool's bound forced out")
 RECORD_TOO_LARGE = Event(

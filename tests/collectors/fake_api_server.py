@@ -124,12 +124,12 @@ class FakeApiServer:
         return web.json_response(found)
 
     def _list(self, request: web.Request) -> web.Response:
-        items = [pod for pod in self._pods.values() if pod["spec"]["nodeName"] == _node(request)]
+        items = [pod for pod in self._pods.values() if _wanted(request)(pod)]
         return web.json_response({"metadata": {"resourceVersion": str(self._version)}, "items": items})
 
     async def _watch(self, request: web.Request) -> web.StreamResponse:
         version, generation = int(request.query["resourceVersion"]), self._generation
-        node = _node(request)
+        wanted = _wanted(request)
         response = web.StreamResponse()
         await response.prepare(request)
         if version < self._oldest:
@@ -147,8 +147,7 @@ class FakeApiServer:
                     continue
             for at, event in events:
                 sent += 1
-                where = event["object"].get("spec", {}).get("nodeName", node)
-                if at > version and where == node:
+                if at > version and wanted(event["object"]):
                     await _send(response, event)
         if request.transport is not None:
             request.transport.abort()
@@ -169,8 +168,13 @@ class FakeApiServer:
         await runner.cleanup()
 
 
-def _node(request: web.Request) -> str:
-    return request.query["fieldSelector"].removeprefix("spec.nodeName=")
+def _wanted(request: web.Request) -> Callable[[Json], bool]:
+    """By the node that a pod is bound to; what is no pod concerns everybody."""
+    selector = request.query["fieldSelector"]
+    if selector == "spec.nodeName!=":
+        return lambda thing: thing.get("spec", {}).get("nodeName") != ""
+    node = selector.removeprefix("spec.nodeName=")
+    return lambda thing: thing.get("spec", {}).get("nodeName", node) == node
 
 
 async def _send(response: web.StreamResponse, event: Json) -> None:

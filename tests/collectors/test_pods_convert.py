@@ -32,7 +32,7 @@ POD: dict[str, Any] = {
 
 
 def test_a_whole_pod() -> None:
-    record = pod_record(POD, "gpu-a", MPI)
+    record = pod_record(POD, MPI)
     assert record == Pod(
         uid="u1", namespace="team", name="bert-worker-0", node="gpu-a", phase="Running",
         created_ms=1_700_000_000_000, started_ms=1_700_000_001_500, images=("bert:1",), gpu_request=2,
@@ -45,7 +45,7 @@ def test_a_whole_pod() -> None:
 
 
 def test_a_pod_of_which_little_is_known() -> None:
-    record = pod_record({"metadata": {"uid": "u1", "name": "n"}}, "gpu-a", None)
+    record = pod_record({"metadata": {"uid": "u1", "name": "n"}, "spec": {"nodeName": "gpu-a"}}, None)
     assert record == Pod(uid="u1", name="n", node="gpu-a", phase="Unknown", images=(), gpu_request=0)
 
 
@@ -71,21 +71,23 @@ def ended(*ends: str | None) -> dict[str, Any]:
     ],
 )
 def test_when_a_pod_finished(status: dict[str, Any], finished_ms: int | None) -> None:
-    assert pod_record(POD | {"status": status}, "gpu-a", None).finished_ms == finished_ms
+    assert pod_record(POD | {"status": status}, None).finished_ms == finished_ms
 
 
 def test_a_static_pod_is_known_by_the_uid_of_its_cgroup_too() -> None:
     meta = POD["metadata"] | {"annotations": {"kubernetes.io/config.hash": "abcd"}}
-    first, second = records(POD | {"metadata": meta}, "gpu-a", None)
+    first, second = records(POD | {"metadata": meta}, None)
     assert (first.uid, second.uid) == ("u1", "abcd")
     assert second.name == first.name
-    assert [one.uid for one in records(POD, "gpu-a", None)] == ["u1"]
+    assert [one.uid for one in records(POD, None)] == ["u1"]
 
 
-@pytest.mark.parametrize("pod", [{}, {"metadata": {"name": "n"}}, {"metadata": {"uid": "u"}}])
+@pytest.mark.parametrize(
+    "pod", [{}, {"metadata": {"name": "n"}}, {"metadata": {"uid": "u", "name": "n"}, "spec": {}}]
+)
 def test_what_is_no_pod(pod: dict[str, Any]) -> None:
     with pytest.raises(KeyError):
-        pod_record(pod, "gpu-a", None)
+        pod_record(pod, None)
 
 
 def asking(**resources: Any) -> dict[str, Any]:

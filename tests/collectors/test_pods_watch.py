@@ -113,6 +113,22 @@ def test_what_is_there_and_what_happens(server: FakeApiServer, published: Publis
     assert server.count(PODS) == 1
 
 
+def test_with_prometheus_the_pods_of_all_nodes_are_watched(server: FakeApiServer, api: ApiServer) -> None:
+    settings = Settings(node=NODE, prometheus="http://127.0.0.1:9090")
+    collector = pods_collector(settings, Telemetry("test"))
+    assert collector is not None
+    published = Published(lambda: collector)
+    server.put(pod("a"))
+    server.put(pod("b", node="gpu-b"))
+    server.put(pod("pending", node=""))
+    published.until(lambda: len(published.pods) == 2)
+    published.until(lambda: server.count(PODS + "?watch"))
+    server.put(pod("c", node="gpu-c"))
+    published.until(lambda: published.phase("c"))
+    collector.close()
+    assert published.pods.keys() == {"u-a", "u-b", "u-c"}
+
+
 def test_a_deleted_pod_gets_its_end_and_later_a_tombstone(
     server: FakeApiServer, published: Published
 ) -> None:

@@ -1,7 +1,6 @@
 """Kafka's jars: resolved once by Maven from pom.xml, kept in the cache folder."""
 
 import hashlib
-import os
 import shutil
 import subprocess
 import tempfile
@@ -55,7 +54,6 @@ def _run_maven(folder: Path) -> None:
             text=True,
             timeout=_DOWNLOAD_S,
             check=False,
-            env={**os.environ, "MAVEN_ARGS": ""},
         )
     except subprocess.TimeoutExpired as error:
         raise ServerMissingError(f"Maven had not fetched Kafka's jars after {_DOWNLOAD_S} s") from error

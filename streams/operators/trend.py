@@ -52,7 +52,9 @@ class TrendBank:
             raise ValueError(f"tick at {ts_ms} ms is not later than {self._last_ms} ms")
         present: Bools | None = None
         # One product tells a whole tick from one with a gap (NaN) or nonsense in it (infinite, huge).
-        if not values @ values < TOO_LARGE**2:
+        with np.errstate(over="ignore"):
+            whole = values @ values < TOO_LARGE**2
+        if not whole:
             present = np.abs(values) < TOO_LARGE
             values = np.where(present, values, np.nan)
         due = [horizon for horizon in self._horizons if ts_ms >= horizon.next_ms]

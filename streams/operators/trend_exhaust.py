@@ -2,7 +2,7 @@
 
 The level is noted every ``BLOCK_MS``. A series runs out when it climbed through every part of the
 history, far more than it scatters, does not bend towards a rest below the capacity, and would be full
-within ``SOON_S`` at the slower of its present and its whole slope. Anything less says nothing.
+within ``SOON_S`` at its present slope. Anything less says nothing.
 """
 
 from typing import Any
@@ -18,6 +18,8 @@ BLOCKS = 30
 PARTS = 5
 SLOWEST = 0.6
 """A part that climbs less than this share of what a steady climb would: it pauses, or it ends."""
+LATELY, STILL = 3, 0.4
+"""So many blocks up to now have to climb by this share of a steady climb: it may have ended just now."""
 SIGNIFICANT = 8.0
 """Slope over its standard error."""
 SIGMAS = 2.0
@@ -86,12 +88,13 @@ def _time_left(levels: Floats, capacity: float) -> float:
     if climbed / (BLOCKS - 1) < SIGNIFICANT * slope_error:
         return float("nan")
     steady = all(part[-1] - part[0] > SLOWEST * climbed / PARTS for part in np.array_split(levels, PARTS))
+    goes_on = levels[-1] - levels[-1 - LATELY] > STILL * climbed * LATELY / (BLOCKS - 1)
     # What slows down by ``flatter`` for each block comes to rest after climbing slope^2 / flatter more.
     flatter = SIGMAS * bend_error - bend
     comes_to_rest = flatter > 0 and slope * slope < flatter * room
-    if not steady or slope <= 0 or comes_to_rest:
+    if not (steady and goes_on) or slope <= 0 or comes_to_rest:
         return float("nan")
-    left_s = room / min(slope, climbed / (BLOCKS - 1)) * BLOCK_MS / 1000
+    left_s = room / slope * BLOCK_MS / 1000
     return left_s if left_s <= SOON_S else float("nan")
 
 

@@ -1,0 +1,73 @@
+"""When memory is said to run out, and when not."""
+
+import numpy as np
+import pytest
+
+from streams.operators.bank_state import Floats
+from streams.operators.trend import TrendBank
+
+START_MS = 1_700_000_000_000
+GB = 1e9
+SECOND = np.arange(1200.0)
+NOISE = np.random.default_rng(0).normal(size=SECOND.size)
+
+
+def said(curve: Floats, capacity: float = 100 * GB, step_ms: int = 1000) -> float:
+    """What is said after the curve (GB, one per step)."""
+    bank = TrendBank(None, 1)
+    for tick, value in enumerate(curve):
+        bank.update(START_MS + step_ms * tick, np.array([value * GB]))
+    return float(bank.forecast(capacity=np.array([capacity])).exhausts_in_s[0])
+
+
+LEAKS = [
+    ("straight", 20 + SECOND / 30, 1200),
+    ("with noise", 20 + SECOND / 30 + 0.2 * NOISE, 1200),
+    ("in steps", 20 + np.floor(SECOND / 30 / 0.5) * 0.5, 1200),
+    ("ever faster", 20 + 40 * (SECOND / 1200) ** 2, 600),
+    ("nearly full", 55 + SECOND / 30 + 0.2 * NOISE, 150),
+]
+
+HARMLESS = [
+    ("flat", 50 + 0 * SECOND),
+    ("noise", 50 + 5 * NOISE),
+    ("a warm-up that has flattened", 10 + 60 * np.minimum(SECOND / 400, 1)),
+    ("a warm-up that flattened a minute ago", 10 + 80 * np.minimum(SECOND / 1130, 1)),
+    ("a cache that fills", 10 + 70 * (1 - np.exp(-SECOND / 600))),
+    ("a random walk", 50 + (0.2 * NOISE).cumsum()),
+    ("collected again and again", 20 + (SECOND % 300) / 10),
+    ("one jump", 20 + 60.0 * (SECOND > 900)),
+    ("falling", 90 - SECOND / 30),
+    ("so slow that hours are left", 20 + SECOND / 300),
+    ("full already", 100 + 0 * SECOND),
+]
+
+
+@pytest.mark.parametrize(("what", "curve", "left_s"), LEAKS, ids=[leak[0] for leak in LEAKS])
+def test_a_leak_is_announced_with_the_time_left(what: str, curve: Floats, left_s: float) -> None:
+    assert said(curve) == pytest.approx(left_s, rel=0.15)
+
+
+@pytest.mark.parametrize(("what", "curve"), HARMLESS, ids=[curve[0] for curve in HARMLESS])
+def test_what_does_not_run_out_is_not_announced(what: str, curve: Floats) -> None:
+    assert np.isnan(said(curve))
+
+
+@pytest.mark.parametrize(
+    ("what", "curve", "capacity"),
+    [
+        ("too little history", 20 + SECOND[:500] / 30, 100 * GB),
+        ("no capacity known", 20 + SECOND / 30, float("nan")),
+        (
+            "a gap in the history",
+            np.where((SECOND > 900) & (SECOND < 960), np.nan, 20 + SECOND / 30),
+            100 * GB,
+        ),
+    ],
+)
+def test_what_is_not_known_well_enough_is_not_announced(what: str, curve: Floats, capacity: float) -> None:
+    assert np.isnan(said(curve, capacity)), what
+
+
+def test_coarse_ticks_are_enough() -> None:
+    assert said(20 + SECOND[::10] / 30, step_ms=10_000) == pytest.approx(1200, rel=0.15)

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Protocol, cast
 
 from dutycycle import flags, logs
-from dutycycle.process import die_with_parent
+from dutycycle.process import die_with_parent, end_on_sigterm
 from wire.errors import DutycycleError, SettingError
 from wire.settings import Settings, load, near_misses
 
@@ -25,6 +25,8 @@ COMMANDS = {
     "peaks": "show the max-utilization records",
 }
 """Sub-commands, each in ``dutycycle.commands.<name>``."""
+SERVICES = frozenset({"up", "collect", "stream", "sink"})
+"""Those that run until SIGTERM, which is success."""
 
 
 class Command(Protocol):
@@ -50,6 +52,8 @@ def command_module(name: str) -> Command:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
     given = list(sys.argv[1:] if argv is None else argv)
+    if not SERVICES.isdisjoint(given):
+        end_on_sigterm()  # before the command's imports, which take a second
     parser = build_parser(given)
     args = parser.parse_args(given)
     try:

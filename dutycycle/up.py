@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -96,7 +97,8 @@ async def _wait(stop: asyncio.Event, duration_s: float | None) -> None:
 
 
 def _farewell(settings: Settings, children: list[Child]) -> int:
-    failed = [child for child in children if child.status not in (0, None)]
+    # SIGTERM by its number: it came before the interpreter could handle it.
+    failed = [child for child in children if child.status not in (0, None, -signal.SIGTERM)]
     for child in failed:
         print(f"dutycycle: {child.name} ended with status {child.status}: see {child.log}", file=sys.stderr)  # noqa: T201
     if settings.records is None:

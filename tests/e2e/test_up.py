@@ -216,7 +216,7 @@ def test_up_killed_takes_its_children_along(tmp_path: Path) -> None:
         assert up.stdout is not None
         while not up.stdout.readline().startswith(b"node "):
             assert up.poll() is None
-        children = _descendants(up.pid)
+        children = _children(up.pid)
         assert len(children) == 4, "broker, sink, stream, collect"
     finally:
         up.kill()
@@ -224,9 +224,9 @@ def test_up_killed_takes_its_children_along(tmp_path: Path) -> None:
     wait_until(lambda: not any(map(_alive, children)), lambda: f"the end of {children}", 60)
 
 
-def _descendants(pid: int) -> list[int]:
-    listed = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [int(child) for child in listed]
+def _children(pid: int) -> list[int]:
+    threads = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for thread in threads for child in thread.read_text().split()]
 
 
 def _alive(pid: int) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, event
 
-_BUSY_S = 10.0
+_BUSY_S = 5.0
 _POLL_S = 0.02
 _PRIMARY_CODE = 0xFF
 

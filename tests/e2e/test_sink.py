@@ -1,0 +1,290 @@
+"""The sink as a process: real and embedded Kafka, SQL, kills, outages, poison; every record arrives."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from bus.embedded import EmbeddedBroker
+from bus.producer import Producer
+from bus.topics import ensure_topics
+from sinks.query import job_peaks, pod_peaks
+from sinks.records_store import RecordsRefusedError
+from tests.e2e.commands import environ, read_now, running, wait_until
+from tests.servers.kafka.broker import RunningBroker
+from tests.servers.postgres import Postgres
+from tests.sinks import made
+from wire.codec import encode
+from wire.derived import JobPeaks, PodPeaks
+from wire.settings import Settings, load
+from wire.topics import TOPICS, full_name
+
+QUICK_S = 15.0
+Published = tuple[str, str, Any]
+"""Topic without prefix, key, and a record, bytes, or None for a tombstone."""
+
+
+def environment(url: str, records: str, prefix: str = "dutycycle.") -> dict[str, str]:
+    """Of a sink that keeps records and annotates nothing."""
+    return environ(broker=url, records=records, topic_prefix=prefix, partitions="3", annotations="off")
+
+
+def settings_of(env: dict[str, str]) -> Settings:
+    return load({key: value for key, value in env.items() if key.startswith("DUTYCYCLE_")})
+
+
+async def _publish(settings: Settings, records: Iterable[Published]) -> None:
+    producer = Producer(settings, "test", linger_ms=5)
+    await producer.start()
+    sent = []
+    for topic, key, record in records:
+        payload = record if record is None or isinstance(record, bytes) else encode(record)
+        name = full_name(settings.topic_prefix, topic)
+        sent.append(await producer.send(name, key, payload, 1_700_000_000_000))
+    await producer.settle(sent)
+    await producer.stop()
+
+
+def publish(env: dict[str, str], *records: Published) -> None:
+    """Put records on their topics, and wait until the broker has them."""
+    asyncio.run(_publish(settings_of(env), records))
+
+
+def create_topics(env: dict[str, str]) -> None:
+    asyncio.run(ensure_topics(settings_of(env), [name for name in TOPICS if not TOPICS[name].internal]))
+
+
+def pods(count: int, **changed: Any) -> list[Published]:
+    """Peaks of so many pods."""
+    return [("pod-peaks", f"uid-{i:04}", made.pod_peaks(f"uid-{i:04}", **changed)) for i in range(count)]
+
+
+def kept(url: str) -> list[PodPeaks]:
+    """What the sink has written so far."""
+    try:
+        return pod_peaks(url)
+    except RecordsRefusedError:
+        return []
+
+
+def wait_for(url: str, count: int, log: Path) -> None:
+    wait_until(lambda: len(kept(url)) >= count, lambda: f"{count} pods: {len(kept(url))}, {log.read_text()}")
+
+
+def wait_for_all(url: str, log: Path, **fields: int) -> None:
+    """Until every pod that is kept has these fields."""
+    wait_until(
+        lambda: all(getattr(pod, name) == value for pod in kept(url) for name, value in fields.items()),
+        log.read_text,
+    )
+
+
+def check_all_arrive(url: str, prefix: str, records: str, folder: Path) -> None:
+    """The same on every broker and every database: good records, poison among them, tombstones, an end."""
+    env, log = environment(url, records, prefix), folder / "sink.log"
+    job: JobPeaks = made.job_peaks(final=True)
+    with running("sink", env=env, log=log):
+        publish(
+            env,
+            *pods(300),
+            ("pod-peaks", "uid-0001", b"\x00 no JSON"),
+            ("pod-peaks", "uid-0002", b'{"v":7}'),
+            ("pod-peaks", "uid-0003", None),
+            ("job-peaks", "job-1", b'{"v":1,"job":5}'),
+            ("job-peaks", "job-1", job),
+            *pods(310, last_ms=20_000, samples=20),
+            *pods(5),
+        )
+        wait_for(records, 310, log)
+        wait_for_all(records, log, last_ms=20_000)
+        wait_until(lambda: job_peaks(records) == [job], log.read_text)
+        began = time.monotonic()
+    assert time.monotonic() - began < QUICK_S
+    letters = read_now(settings_of(env), ["dead-letters"])
+    reasons = sorted(orjson.loads(one)["reason"] for payloads in letters.values() for one in payloads)
+    assert reasons == ["decode", "schema", "version"]
+    assert "Traceback" not in log.read_text()
+
+
+def test_all_arrive_by_real_kafka_in_postgresql(
+    kafka: RunningBroker, topic_prefix: str, postgres_url: str, tmp_path: Path
+) -> None:
+    check_all_arrive(kafka.url, topic_prefix, postgres_url, tmp_path)
+
+
+def test_all_arrive_by_the_embedded_broker_in_sqlite(tmp_path: Path) -> None:
+    topics = {full_name("dutycycle.", name): 2 for name, topic in TOPICS.items() if not topic.internal}
+    with EmbeddedBroker(topics) as broker:
+        check_all_arrive(broker.url, "dutycycle.", f"sqlite:///{tmp_path}/records.db", tmp_path)
+
+
+def kill(process: "subprocess.Popen[bytes]") -> None:
+    process.kill()
+    process.wait()
+
+
+def test_kills_lose_nothing_and_an_older_record_never_wins(
+    kafka: RunningBroker, topic_prefix: str, postgres_url: str, tmp_path: Path
+) -> None:
+    env = environment(kafka.url, postgres_url, topic_prefix)
+    create_topics(env)
+    command = [sys.executable, "-m", "dutycycle", "sink"]
+    with (tmp_path / "log").open("wb") as log:
+        for round_ in range(4):
+            process = subprocess.Popen(command, env=env, stdout=log, stderr=subprocess.STDOUT)
+            publish(env, *pods(200 + 100 * round_, last_ms=10_000 + round_, samples=round_ + 1))
+            wait_for(postgres_url, 100 + 100 * round_, tmp_path / "log")
+            kill(process)
+    publish(env, *pods(3))
+    with running("sink", env=env, log=tmp_path / "last.log"):
+        wait_for(postgres_url, 500, tmp_path / "last.log")
+        wait_for_all(postgres_url, tmp_path / "last.log", samples=4)
+    assert len(kept(postgres_url)) == 500
+
+
+def test_offsets_are_committed_after_the_write_and_not_before(
+    kafka: RunningBroker, topic_prefix: str, postgres: Postgres, tmp_path: Path
+) -> None:
+    """The database goes away while records come; killed then, the next worker writes them."""
+    url = postgres.new_database()
+    env = environment(kafka.url, url, topic_prefix)
+    create_topics(env)
+    log = tmp_path / "log"
+    with log.open("wb") as out:
+        command = [sys.executable, "-m", "dutycycle", "sink"]
+        process = subprocess.Popen(command, env=env, stdout=out, stderr=subprocess.STDOUT)
+        publish(env, *pods(10))
+        wait_for(url, 10, log)
+        postgres.stop()
+        publish(env, *pods(100))
+        wait_until(lambda: "sink_away" in log.read_text(), log.read_text)
+        kill(process)
+    postgres.start()
+    with running("sink", env=env, log=tmp_path / "second.log"):
+        wait_for(url, 100, tmp_path / "second.log")
+
+
+def test_the_database_comes_back_and_sigterm_meanwhile_ends_it_in_seconds(
+    kafka: RunningBroker, topic_prefix: str, postgres: Postgres, tmp_path: Path
+) -> None:
+    url = postgres.new_database()
+    env = environment(kafka.url, url, topic_prefix)
+    create_topics(env)
+    log = tmp_path / "log"
+    with running("sink", env=env, log=log):
+        publish(env, *pods(10))
+        wait_for(url, 10, log)
+        postgres.stop()
+        publish(env, *pods(50))
+        wait_until(lambda: "sink_away" in log.read_text(), log.read_text)
+        postgres.start()
+        wait_for(url, 50, log)
+        postgres.stop()
+        publish(env, *pods(60))
+        wait_until(lambda: log.read_text().count("sink_away") >= 3, log.read_text)
+    postgres.start()
+    with running("sink", env=env, log=tmp_path / "second.log"):
+        wait_for(url, 60, tmp_path / "second.log")
+    assert "Traceback" not in log.read_text()
+
+
+def test_a_database_that_hangs_does_not_hinder_the_end(
+    kafka: RunningBroker, topic_prefix: str, postgres: Postgres, tmp_path: Path
+) -> None:
+    url = postgres.new_database()
+    env = environment(kafka.url, url, topic_prefix)
+    create_topics(env)
+    log = tmp_path / "log"
+    with running("sink", env=env, log=log) as process:
+        publish(env, *pods(10))
+        wait_for(url, 10, log)
+        backends = _backends(postgres)
+        for pid in backends:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            publish(env, *pods(20))
+            time.sleep(2)  # not waited for: only that it is in the middle of a write, in all likelihood
+            began = time.monotonic()
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(25) == 0
+            assert time.monotonic() - began < 20
+        finally:
+            for pid in backends:
+                os.kill(pid, signal.SIGCONT)
+
+
+def _backends(postgres: Postgres) -> list[int]:
+    """The server processes that serve a client."""
+    found = subprocess.run(
+        ["pgrep", "-P", str(postgres._process.pid), "-f", "127.0.0.1"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    pids = [int(pid) for pid in found.stdout.split()]
+    assert pids
+    return pids
+
+
+def test_started_before_the_broker_it_waits_and_ends_at_once(
+    kafka: RunningBroker, topic_prefix: str, postgres_url: str, tmp_path: Path
+) -> None:
+    env, log = environment(kafka.url, postgres_url, topic_prefix), tmp_path / "log"
+    kafka.stop()
+    with running("sink", env=env, log=log):
+        wait_until(lambda: "broker_away" in log.read_text(), log.read_text)
+    with running("sink", env=env, log=tmp_path / "second.log"):
+        kafka.start()
+        create_topics(env)
+        publish(env, *pods(10))
+        wait_for(postgres_url, 10, tmp_path / "second.log")
+        kafka.kill()
+        kafka.start()
+        publish(env, *pods(20))
+        wait_for(postgres_url, 20, tmp_path / "second.log")
+
+
+def test_two_workers_share_the_work_and_one_takes_over(
+    kafka: RunningBroker, topic_prefix: str, postgres_url: str, tmp_path: Path
+) -> None:
+    env = environment(kafka.url, postgres_url, topic_prefix)
+    create_topics(env)
+    with running("sink", env=env, log=tmp_path / "first.log"):
+        publish(env, *pods(100))
+        with running("sink", env=env, log=tmp_path / "second.log"):
+            publish(env, *pods(200, last_ms=11_000))
+            wait_for(postgres_url, 200, tmp_path / "first.log")
+            publish(env, *pods(300, last_ms=12_000))
+            wait_for(postgres_url, 300, tmp_path / "first.log")
+        publish(env, *pods(400, last_ms=13_000))
+        wait_for(postgres_url, 400, tmp_path / "first.log")
+        wait_for_all(postgres_url, tmp_path / "first.log", last_ms=13_000)
+
+
+REFUSED = {
+    "unwritable": ({"records": "sqlite:////proc/nowhere/records.db"}, "DUTYCYCLE_RECORDS"),
+    "unreachable": ({"records": "postgresql://me:s3cret@127.0.0.1:1/db"}, "DUTYCYCLE_RECORDS"),
+    "no API server, but asked for": (
+        {"annotations": "on", "kubernetes": "off", "records": "sqlite:////tmp/never-made/records.db"},
+        "DUTYCYCLE_ANNOTATIONS=on",
+    ),
+}
+
+
+@pytest.mark.parametrize(("settings", "words"), REFUSED.values(), ids=REFUSED.keys())
+def test_what_cannot_work_is_refused_at_start(settings: dict[str, str], words: str) -> None:
+    env = environ(**({"broker": "kafka://127.0.0.1:1"} | settings))
+    command = [sys.executable, "-m", "dutycycle", "sink"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode in (1, 2)
+    assert words in done.stderr
+    assert "s3cret" not in done.stderr
+    assert "Traceback" not in done.stderr

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from bus.errors import MissingTopicError
 from bus.kafka import new_consumer, partition, translated
-from wire.errors import DutycycleError
 from wire.settings import Settings
 
 Start = Literal["beginning", "end"] | int
@@ -92,9 +92,10 @@ class Consumer:
         finally:
             await driver.stop()
         if missing := [name for name in self._topics if name not in there]:
-            raise DutycycleError(
+            raise MissingTopicError(
+                "no_topic",
                 f"no topic {', '.join(missing)} on {self._settings.broker}: "
-                "is DUTYCYCLE_TOPIC_PREFIX right, and has a collector or worker been started?"
+                "is DUTYCYCLE_TOPIC_PREFIX right, and has a collector or worker been started?",
             )
 
     async def _seek(self) -> None:

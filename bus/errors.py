@@ -21,3 +21,7 @@ class BrokerRefusedError(BrokerError):
 
 class RecordRefusedError(BrokerError):
     """Kafka takes other records, but never this one: it is too large, or invalid for its topic."""
+
+
+class MissingTopicError(BrokerError):
+    """A topic that nobody has made yet, or that has another prefix."""

@@ -16,7 +16,6 @@ from dutycycle.children import Child
 from dutycycle.live_state import LiveState
 from dutycycle.live_view import plain_lines, render
 from wire.codec import DecodeError, parse
-from wire.errors import DutycycleError
 from wire.settings import Settings
 from wire.topics import full_name, short_name
 
@@ -78,7 +77,7 @@ class Live:
                 while not stop.is_set():
                     for message in await consumer.take(_REFRESH_S):
                         self._feed(message)
-            except (BrokerError, DutycycleError):  # the children say it, with more detail
+            except BrokerError:  # the children say it, with more detail
                 await _pause(stop, _RETRY_S)
             finally:
                 self._reading = False

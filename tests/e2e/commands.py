@@ -43,12 +43,20 @@ def running(*arguments: str, env: Mapping[str, str], log: Path) -> Iterator[subp
         process = subprocess.Popen(command, env=env, stdout=out, stderr=subprocess.STDOUT)
         try:
             yield process
+            wait_until(lambda: process.poll() is not None or _catches_sigterm(process.pid), log.read_text, 30)
             process.send_signal(signal.SIGTERM)
             assert process.wait(STOP_S) == 0, f"{arguments}: {log.read_text()}"
         finally:
             if process.poll() is None:
                 process.kill()
                 process.wait()
+
+
+def _catches_sigterm(pid: int) -> bool:
+    """Whether the interpreter has come as far as our first line; nobody can catch a signal before."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    caught = next(line for line in status.splitlines() if line.startswith("SigCgt:"))
+    return bool(int(caught.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
 
 
 async def derived(settings: Settings, topics: Iterable[str]) -> Derived:

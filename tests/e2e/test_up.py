@@ -20,7 +20,7 @@ from tests.collectors.fixtures.real_cgroup import RealCgroup, real_cgroup
 from tests.collectors.test_cgroup_real import HELD, MIB, Kernel, half_a_core, kernel, working_set
 from tests.e2e.commands import STOP_S, dutycycle, environ, wait_until
 from tests.fakes.nvml import library
-from tests.fakes.nvml.scenario import FakeGpu, FakeProcess, Scenario, ramp, sine, square
+from tests.fakes.nvml.scenario import FakeGpu, FakeProcess, Scenario, Signal, ramp, sine, square
 from wire.codec import decode
 from wire.samples import NvmlSample
 from wire.trace import decode_line, read_trace
@@ -94,9 +94,14 @@ def two_processes() -> Iterator[tuple[int, int]]:
 
 def world(first: int, second: int) -> Scenario:
     """Two GPUs: one that trains in steps of 4 s and fills up, one that serves in waves of 6 s."""
-    training = {"util": square(4, 0.5, 5, 95), "power_w": square(4, 0.5, 120, 640),
+    training: dict[str, Signal] = {"util": square(4, 0.5, 5, 95), "power_w": square(4, 0.5, 120, 640),
                 "mem_used": ramp(90e9, 1e8), "mem_total": 151e9}  # fmt: skip
-    serving = {"util": sine(6, 10, 80), "power_w": sine(6, 150, 500), "mem_used": 30e9, "mem_total": 151e9}
+    serving: dict[str, Signal] = {
+        "util": sine(6, 10, 80),
+        "power_w": sine(6, 150, 500),
+        "mem_used": 30e9,
+        "mem_total": 151e9,
+    }
     return Scenario(gpus=[
         FakeGpu(uuid="GPU-1", values=training, processes=[FakeProcess(pid=first, util=90, mem=80e9)]),
         FakeGpu(uuid="GPU-2", values=serving, processes=[FakeProcess(pid=second, util=45, mem=29e9)]),

@@ -17,7 +17,12 @@ from wire.derived import Cycle, Trend, WindowAggregate
 from wire.parts import PodPart
 
 CONFIG = NodeConfig(topic="nvml-samples", source="nvml", sizes_ms=(10_000, 60_000))
-RECORDS = {"window-aggregates": WindowAggregate, "trends": Trend, "cycles": Cycle, "pod-parts": PodPart}
+RECORDS: dict[str, Any] = {
+    "window-aggregates": WindowAggregate,
+    "trends": Trend,
+    "cycles": Cycle,
+    "pod-parts": PodPart,
+}
 
 
 def operator() -> NodeOperator:

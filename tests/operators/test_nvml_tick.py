@@ -18,13 +18,17 @@ def read(gpus: list[dict[str, Any]]) -> Tick:
 def values(tick: Tick) -> dict[tuple[str, str, str], float]:
     """What was measured, by (kind, member, metric)."""
     pairs = zip(tick.layout.series, tick.values.tolist(), strict=True)
-    return {tuple(one): value for one, value in pairs if not math.isnan(value)}
+    return {(one.kind, one.member, one.metric): value for one, value in pairs if not math.isnan(value)}
 
 
 def tallies(tick: Tick) -> dict[tuple[str, str, str], tuple[float, float]]:
     """(value, high) by (pod uid, scope, metric)."""
     rows = zip(tick.layout.tallies, tick.tallies.tolist(), tick.highs.tolist(), strict=True)
-    return {tuple(one): (value, high) for one, value, high in rows if not math.isnan(high)}
+    return {
+        (one.pod_uid, one.scope, one.metric): (value, high)
+        for one, value, high in rows
+        if not math.isnan(high)
+    }
 
 
 def process(pid: int, pod: str | None = None, **fields: Any) -> dict[str, Any]:

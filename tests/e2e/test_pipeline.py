@@ -1,0 +1,103 @@
+"""The whole pipeline as its processes run in a cluster: collector, stream, sink, real Kafka, PostgreSQL."""
+
+import itertools
+import signal
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+import orjson
+import pytest
+
+from bus.errors import MissingTopicError
+from sinks.query import pod_peaks
+from tests.e2e.commands import environ, read_now, running, wait_until
+from tests.fakes.nvml import library
+from tests.fakes.nvml.scenario import FakeGpu, FakeProcess, Scenario, square
+from tests.servers.kafka.broker import RunningBroker
+from wire.codec import encode
+from wire.settings import PREFIX, Settings, load
+
+ORDERS = [("sink", "stream", "collect"), ("collect", "sink", "stream")]
+DERIVED = ("window-aggregates", "trends", "cycles", "pod-peaks")
+
+
+def environment(url: str, prefix: str, records: str, folder: Path, pid: int) -> dict[str, str]:
+    """Settings of all three processes; the node has one GPU, which ``pid`` uses in steps of 4 s."""
+    gpu = FakeGpu(
+        uuid="GPU-1",
+        values={"util": square(4, 0.5, 5, 95), "mem_total": 80e9, "mem_used": 20e9},
+        processes=[FakeProcess(pid=pid, util=square(4, 0.5, 3, 91), mem=19e9)],
+    )
+    seen = library.env(library.build(), Scenario(gpus=[gpu]).write(folder / "scenario"))
+    env = environ(
+        broker=url, topic_prefix=prefix, records=records, node="gpu-a", interval="0.25s", containers="all",
+        kubernetes="off", partitions="3", snapshot_interval="1s", spool=str(folder / "spool"),
+    )  # fmt: skip
+    return env | {name: seen[name] for name in ("LD_LIBRARY_PATH", "FAKE_NVML_SCENARIO")}
+
+
+def lies_on(settings: Settings, topic: str) -> bool:
+    """Whether there is a record; there may not even be the topic yet."""
+    try:
+        return bool(read_now(settings, [topic]))
+    except MissingTopicError:
+        return False
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=["sink first", "collector first"])
+def test_from_samples_to_records(
+    order: tuple[str, ...], kafka: RunningBroker, topic_prefix: str, postgres_url: str, tmp_path: Path
+) -> None:
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    env = environment(kafka.url, topic_prefix, postgres_url, tmp_path, child.pid)
+    settings = load({name: value for name, value in env.items() if name.startswith(PREFIX)})
+    try:
+        with ExitStack() as stack:
+            for command in order:
+                stack.enter_context(running(command, env=env, log=tmp_path / f"{command}.log"))
+
+            def found_cycle() -> bool:
+                cycles = itertools.chain.from_iterable(read_now(settings, ["cycles"]).values())
+                plain = [orjson.loads(one) for one in cycles]
+                return any(c["cyclic"] and abs(c["period_s"] - 4) < 0.2 for c in plain)
+
+            wait_until(lambda: all(lies_on(settings, topic) for topic in DERIVED), lambda: str(DERIVED))
+            wait_until(found_cycle, lambda: f"a cycle of 4 s: {read_now(settings, ['cycles'])}")
+            wait_until(
+                lambda: any("gpu_util_pct" in one.metrics for one in pod_peaks(postgres_url)),
+                lambda: f"records with GPU figures: {pod_peaks(postgres_url)}",
+            )
+    finally:
+        child.kill()
+        child.communicate()
+    # Ended one after the other, sink last started first stopped: start it again and it catches up.
+    newest = {key: payloads[-1] for (_, key), payloads in read_now(settings, ["pod-peaks"]).items()}
+    with running("sink", env=env, log=tmp_path / "sink-again.log"):
+        wait_until(
+            lambda: {one.pod.uid: encode(one) for one in pod_peaks(postgres_url)} == newest,
+            lambda: f"{len(newest)} records in PostgreSQL that are the last of the topic",
+        )
+    assert not read_now(settings, ["dead-letters"])
+    ours = [one for one in pod_peaks(postgres_url) if "gpu_util_pct" in one.metrics]
+    assert len(ours) == 1
+    assert ours[0].metrics["gpu_util_pct"].max == 95, "alone on its GPU, a burst counts"
+    assert ours[0].metrics["gpu_mem_used_bytes"].max == 19e9
+    assert list(ours[0].gpus) == ["gpu-a/0"]
+
+
+@pytest.mark.parametrize("command", ["collect", "stream", "sink"])
+def test_sigterm_while_the_broker_is_nowhere(command: str, tmp_path: Path) -> None:
+    env = environ(
+        broker="kafka://127.0.0.1:9", spool=str(tmp_path / "spool"), records=f"sqlite:///{tmp_path}/r.db",
+        kubernetes="off",
+    )  # fmt: skip
+    log = tmp_path / "log"
+    with running(command, env=env, log=log) as process:
+        wait_until(lambda: "broker_away" in log.read_text(), log.read_text)
+        assert "127.0.0.1:9" in log.read_text(), "the address is named"
+        assert "DUTYCYCLE_BROKER" in log.read_text(), "and the setting"
+        assert process.poll() is None, "it keeps trying"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0

@@ -6,6 +6,7 @@ is absent, and a value is never repeated between two scrapes.
 
 import time
 from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 from collectors import prometheus_containers, prometheus_gpus, prometheus_host
 from collectors.base import Outgoing, Tick
@@ -18,6 +19,8 @@ from wire.codec import encode
 from wire.events import ATTRIBUTION_FAILED, NOT_MEASURED, PROMETHEUS_QUERY_FAILED, Telemetry
 from wire.settings import Settings
 
+_APART_MS = {"gpus": 1000, "hosts": 1000, "containers": 30_000}
+"""An exporter measures when it is scraped; cAdvisor measures each container at times of its own."""
 _SELECTORS = {
     "gpus": prometheus_gpus.SELECTOR,
     "containers": prometheus_containers.SELECTOR,
@@ -27,8 +30,18 @@ _POD_INFO = "kube_pod_info"
 _POD_INFO_EVERY_S = 30.0
 _LEAST_WINDOW_S = 60.0
 _FIRST_WINDOW_S = 300.0
-"""At the start, and after a failure: enough to hold the sample before, which a rate needs."""
+"""At the start, and after a failure: what is in it counts as known, so that rates have their beginning."""
 _LEAST_DEADLINE_S = 4.0
+
+
+class Source(Protocol):
+    """What is asked; each method raises ``QueryError``. See ``Prometheus``."""
+
+    def samples(self, selector: str, seconds: float, deadline_s: float) -> list[Series]: ...
+
+    def now(self, selector: str, deadline_s: float) -> list[Series]: ...
+
+    def close(self) -> None: ...
 
 
 class PrometheusCollector:
@@ -36,15 +49,13 @@ class PrometheusCollector:
 
     name = "prometheus"
 
-    def __init__(
-        self, prometheus: Prometheus, telemetry: Telemetry, *, name_pods: bool, retire_s: float
-    ) -> None:
+    def __init__(self, prometheus: Source, telemetry: Telemetry, *, name_pods: bool, retire_s: float) -> None:
         self._prometheus = prometheus
         self._telemetry = telemetry
         self._places = Places()
         self._names = PodNames(retire_s) if name_pods else None
         self._newest = {what: Newest() for what in _SELECTORS}
-        self._window_s = dict.fromkeys(_SELECTORS, _FIRST_WINDOW_S)
+        self._new = dict.fromkeys(_SELECTORS, True)
         self._host_names: dict[tuple[str, str], str] = {}
         self._hosts: set[str] = set()
         self._pod_info_due_s = float("-inf")
@@ -64,20 +75,26 @@ class PrometheusCollector:
 
     def _ask(self, tick: Tick, deadline_s: float) -> dict[str, list[News]]:
         failed: dict[str, QueryError] = {}
-        answers: dict[str, list[Series]] = {}
-        for what, selector in _SELECTORS.items():
+        news: dict[str, list[News]] = {}
+        for what in _SELECTORS:
             try:
-                answers[what] = self._prometheus.samples(selector, self._window_s[what], deadline_s)
-                self._window_s[what] = max(_LEAST_WINDOW_S, 2 * tick.interval_ms / 1000)
+                news[what] = self._news(what, tick, deadline_s)
             except QueryError as error:
-                failed[what] = error
-                self._window_s[what] = _FIRST_WINDOW_S
-        if not answers:  # the runner says it, and that it is over
+                failed[what], self._new[what] = error, True
+        if not news:  # the runner says it, and that it is over
             raise next(iter(failed.values()))
         for what in _SELECTORS:
             self._tell(what, failed.get(what))
-        self._host_names |= host_names(answers.get("hosts", ()))
-        return {what: self._newest[what].of(answers.get(what, ())) for what in _SELECTORS}
+        return {what: news.get(what, []) for what in _SELECTORS}
+
+    def _news(self, what: str, tick: Tick, deadline_s: float) -> list[News]:
+        window_s = _FIRST_WINDOW_S if self._new[what] else max(_LEAST_WINDOW_S, 2 * tick.interval_ms / 1000)
+        answer = self._prometheus.samples(_SELECTORS[what], window_s, deadline_s)
+        if what == "hosts":
+            self._host_names |= host_names(answer)
+        news = self._newest[what].of(answer)
+        new, self._new[what] = self._new[what], False
+        return [] if new else news
 
     def _ask_for_pods(self, tick: Tick, deadline_s: float) -> None:
         if tick.monotonic_s < self._pod_info_due_s:
@@ -91,7 +108,7 @@ class PrometheusCollector:
         self._pod_info_due_s = tick.monotonic_s + _POD_INFO_EVERY_S
 
     def _records(self, news: dict[str, list[News]], tick: Tick) -> Iterator[Outgoing]:
-        nodes = {what: by_node(of, self._host_names) for what, of in news.items()}
+        nodes = {what: by_node(of, self._host_names, _APART_MS[what]) for what, of in news.items()}
         for of in nodes.values():
             for one in of.pop("", ())[:1]:
                 detail = f"no label of {dict(one.labels)} is a node's name"

@@ -21,12 +21,20 @@ def host_names(series: Iterable[Series]) -> dict[tuple[str, str], str]:
     return {_target(one.labels): one.labels.get("nodename", "") for one in series if _is_uname(one.labels)}
 
 
-def by_node(news: Iterable[News], names: Mapping[tuple[str, str], str]) -> dict[str, list[News]]:
-    """News by node; under the empty name those whose node has none that a record may carry."""
+def by_node(
+    news: Iterable[News], names: Mapping[tuple[str, str], str], apart_ms: int
+) -> dict[str, list[News]]:
+    """News by node; under the empty name those whose node has none that a record may carry.
+
+    A record is of one moment: what is more than ``apart_ms`` older than the node's newest is left out.
+    """
     found: dict[str, list[News]] = defaultdict(list)
     for one in news:
         node = node_of(one.labels, names.get(_target(one.labels), ""))
         found[node if _NODE.fullmatch(node) else ""].append(one)
+    for node, of in found.items():
+        oldest_ms = _ts_ms(of) - apart_ms
+        found[node] = [one for one in of if one.ts_ms >= oldest_ms]
     return found
 
 

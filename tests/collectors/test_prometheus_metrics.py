@@ -328,13 +328,22 @@ def test_each_node_has_its_record_with_its_own_time() -> None:
         News(dcgm("DEV_GPU_UTIL", 2, Hostname="b", UUID="GPU-2").labels, 2500, 2, 5000),
         dcgm("DEV_GPU_UTIL", 3, Hostname="no name!"),
     ]
-    nodes = by_node(of, {})
+    nodes = by_node(of, {}, 1000)
     assert [one.value for one in nodes.pop("")] == [3]
     found = {one.node: one for one in nvml_samples(nodes, Places(), TICK)}
     assert {node: (one.ts_ms, one.interval_ms, one.seq) for node, one in found.items()} == {
         "a": (1000, 1000, 7),
         "b": (2500, 5000, 7),
     }
+
+
+def test_a_record_is_of_one_moment() -> None:
+    of = [
+        dcgm("DEV_GPU_UTIL", 1, Hostname="a"),
+        News(dcgm("DEV_GPU_UTIL", 2, Hostname="a", UUID="GPU-2").labels, 2500, 2),
+        News(dcgm("DEV_GPU_UTIL", 3, Hostname="a", UUID="GPU-3").labels, 1500, 3),
+    ]
+    assert [one.value for one in by_node(of, {}, 1000)["a"]] == [2, 3]
 
 
 def test_node_exporter_speaks_for_the_hosts_that_it_knows() -> None:
@@ -345,6 +354,7 @@ def test_node_exporter_speaks_for_the_hosts_that_it_knows() -> None:
             news("container_memory_working_set_bytes", 5, **(root | {"node": "b"})),
         ],
         {},
+        1000,
     )
     hosts = {"a": (), "c": [news("node_memory_MemTotal_bytes", 9, None, 3000)], "d": ()}
     found = {one.node: one for one in cgroup_samples(containers, hosts, Places(), TICK)}
@@ -359,8 +369,8 @@ def test_node_exporter_speaks_for_the_hosts_that_it_knows() -> None:
 def test_the_host_name_of_a_node_exporter() -> None:
     target = {"job": "node", "instance": "10.0.0.1:9100"}
     names = host_names([Series({"__name__": "node_uname_info", "nodename": "gpu-a", **target}, ())])
-    assert by_node([news("node_memory_MemTotal_bytes", 1, **target)], names).keys() == {"gpu-a"}
-    assert by_node([news("node_memory_MemTotal_bytes", 1, **target)], {}).keys() == {"10.0.0.1"}
+    assert by_node([news("node_memory_MemTotal_bytes", 1, **target)], names, 0).keys() == {"gpu-a"}
+    assert by_node([news("node_memory_MemTotal_bytes", 1, **target)], {}, 0).keys() == {"10.0.0.1"}
 
 
 def matrix(*points: tuple[float, str], **labels: str) -> list[Series]:

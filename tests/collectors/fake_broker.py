@@ -1,6 +1,7 @@
 """A broker in memory whose moods a test decides, behind the publisher's link."""
 
 import asyncio
+import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -91,6 +92,12 @@ class FakeLink:
 def record(number: int, size: int = 10, key: str = "a") -> Outgoing:
     """A record that its ``ts_ms`` names."""
     return Outgoing(topic="pods", key=key, payload=b"x" * size, ts_ms=number)
+
+
+def noise(number: int, size: int) -> Outgoing:
+    """A record that cannot be compressed."""
+    payload = random.Random(number).randbytes(size)  # noqa: S311 - not a secret
+    return Outgoing(topic="pods", key="a", payload=payload, ts_ms=number)
 
 
 def records(numbers: Iterable[int], size: int = 10) -> list[Outgoing]:

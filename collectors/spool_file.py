@@ -1,0 +1,86 @@
+"""The spool's SQLite file: opened, checked, and put aside when it is damaged."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_SHRINK_PAGES = 500
+_SCHEMA = """
+PRAGMA auto_vacuum = INCREMENTAL;
+PRAGMA journal_mode = WAL;
+PRAGMA synchronous = NORMAL;
+PRAGMA wal_autocheckpoint = 256;
+PRAGMA journal_size_limit = 0;
+CREATE TABLE IF NOT EXISTS record (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, topic TEXT NOT NULL, key TEXT NOT NULL,
+    ts_ms INTEGER NOT NULL, payload BLOB
+);
+"""
+
+
+class SpoolFile:
+    """A database with the table ``record``. Raises ``sqlite3.Error``.
+
+    Write-ahead mode with ``synchronous=NORMAL`` makes a transaction cheap: it survives the death of the
+    process; of what was written just before a power cut, the newest may be missing.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.was_damaged = False
+        """Whether a file of before could not be read, and was put aside as ``….damaged``."""
+        try:
+            self.database = _connect(path)
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode not in _DAMAGE:
+                raise
+            # A damaged spool must not keep the node blind. Whoever wants to look at it finds it.
+            path.replace(path.with_suffix(".damaged"))
+            for extra in ("-wal", "-shm"):
+                path.with_name(path.name + extra).unlink(missing_ok=True)
+            self.was_damaged = True
+            self.database = _connect(path)
+        self._page_bytes = self._pragma("page_size")
+
+    def used_bytes(self) -> int:
+        """The pages that hold something, also within a transaction that is not over."""
+        return (self._pragma("page_count") - self._pragma("freelist_count")) * self._page_bytes
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """All of it, or nothing."""
+        self.database.execute("BEGIN IMMEDIATE")
+        try:
+            yield self.database
+            self.database.execute("COMMIT")
+        except BaseException:
+            if self.database.in_transaction:  # a full disk may have rolled it back already
+                self.database.execute("ROLLBACK")
+            raise
+
+    def shrink(self) -> None:
+        """Give the free pages back, a few at a time: each time writes about as much beside the file."""
+        while self._pragma("freelist_count"):
+            # By executescript, which steps to the end: this pragma frees one page a step.
+            self.database.executescript(f"PRAGMA incremental_vacuum({_SHRINK_PAGES})")
+
+    def close(self) -> None:
+        self.database.close()
+
+    def _pragma(self, name: str) -> int:
+        return int(self.database.execute(f"PRAGMA {name}").fetchone()[0])
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    try:
+        database.executescript(_SCHEMA)
+        if (verdict := database.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
+            damage = sqlite3.DatabaseError(verdict)
+            damage.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+            raise damage
+    except sqlite3.Error:
+        database.close()
+        raise
+    return database

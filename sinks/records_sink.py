@@ -173,6 +173,6 @@ class RecordsSink:
         """Does not return when a dead letter cannot be sent: the worker ends, and nothing of this is done."""
         for one in refused:
             self._telemetry.emit(WRITE_REJECTED, one.reason, sink=self.name, reason="value")
-            origin = origins[one.row.table, one.row.key]
+            origin = origins[one.table, one.key]
             if not await self._letters.send(origin, Reason.REJECTED, one.reason):
                 await asyncio.Event().wait()

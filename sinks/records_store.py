@@ -27,6 +27,7 @@ _POSTGRESQL_OPTIONS = {
     "keepalives_count": "3",
     "tcp_user_timeout": "20000",
 }
+_REASON_LENGTH = 300
 _POSTGRESQL_LIMITS = "SET LOCAL lock_timeout = '10s'; SET LOCAL statement_timeout = '30s'"
 # What a later try cannot mend: the value itself is the trouble. All else may pass, a full disk too.
 _PERMANENT = (exc.DataError, exc.IntegrityError)
@@ -42,9 +43,10 @@ class RecordsAwayError(DutycycleError):
 
 @dataclass(frozen=True, slots=True)
 class RefusedRow:
-    """A row that the database can never take, and why."""
+    """A row that no database can take, or this one never will, and why."""
 
-    row: Row
+    table: str
+    key: str
     reason: str
 
 
@@ -80,7 +82,7 @@ class RecordsStore:
             self._write(rows)
         except (*_PERMANENT, OverflowError, UnicodeError) as error:
             if len(rows) == 1:
-                return [RefusedRow(rows[0], reason_of(error, self.url))]
+                return [RefusedRow(rows[0].table, rows[0].key, reason_of(error, self.url))]
             half = len(rows) // 2  # upserts repeat without harm, so halves may be written on their own
             return self.put(rows[:half]) + self.put(rows[half:])
         except (exc.SQLAlchemyError, OSError) as error:
@@ -136,7 +138,7 @@ def _upsert(name: str, engine: Engine) -> Any:
 
 
 def reason_of(error: BaseException, url: URL) -> str:
-    """The driver's own words on one line, without secrets."""
+    """The driver's own words on one line, cut to 300 characters, without secrets."""
     inner = getattr(error, "orig", None) or error
     words = inner.strerror if isinstance(inner, OSError) and inner.strerror else str(inner)
-    return redacted(" ".join(words.split()), url) or type(inner).__name__
+    return redacted(" ".join(words.split()), url)[:_REASON_LENGTH] or type(inner).__name__

@@ -6,19 +6,16 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from sinks.query import job_peaks, pod_peaks
-from sinks.records import RecordsWriter
-from sinks.records_store import RefusedRow
+from sinks.records import RecordsLostError, RecordsWriter
 from tests.sinks import made
 from wire.codec import DecodeError, encode
 from wire.derived import JobPeaks, PodPeaks
 
 
-def _write(url: str, *records: PodPeaks | JobPeaks, batch: int = 500) -> list[RefusedRow]:
-    refused: list[RefusedRow] = []
-    with RecordsWriter(url, batch=batch, on_refused=refused.append) as writer:
+def _write(url: str, *records: PodPeaks | JobPeaks, batch: int = 500) -> None:
+    with RecordsWriter(url, batch=batch) as writer:
         for record in records:
             writer.write("pod-peaks" if isinstance(record, PodPeaks) else "job-peaks", encode(record))
-    return refused
 
 
 def _rows(url: str, query: str) -> list[tuple[Any, ...]]:
@@ -33,7 +30,7 @@ def test_records_are_read_back_as_they_were(records_url: str) -> None:
     names = {"name": "Grüße 世界 \\u0000 '; DROP TABLE pod_peaks; --", "images": ("a:1", "b@sha256:0")}
     pods = [made.pod_peaks("uid-1", names), made.pod_peaks("uid-2", {"job": None, "namespace": None})]
     jobs = [made.job_peaks("job-1"), made.job_peaks("job-2", final=True)]
-    assert _write(records_url, *pods, *jobs) == []
+    _write(records_url, *pods, *jobs)
     assert pod_peaks(records_url) == [pods[1], pods[0]]
     assert job_peaks(records_url) == jobs
 
@@ -132,16 +129,27 @@ def test_views_have_a_row_for_each_metric(records_url: str) -> None:
     assert {name: _rows(records_url, VIEW.format(name)) for name in VIEWS} == VIEWS
 
 
-def test_a_row_that_no_database_can_hold_is_refused_alone(records_url: str) -> None:
+def test_a_record_that_no_database_can_hold_is_told_and_the_others_are_kept(records_url: str) -> None:
     good = [made.pod_peaks(f"uid-{i}") for i in range(9)]
-    with RecordsWriter(records_url) as writer:
-        for record in good:
-            writer.write("pod-peaks", encode(record))
-        with pytest.raises(ValueError, match="NUL"):
-            writer.write("pod-peaks", encode(made.pod_peaks("uid-a", {"images": ("\0",)})))
-        with pytest.raises(ValueError, match="samples: 18446744073709551615 is past"):
-            writer.write("pod-peaks", encode(made.pod_peaks("uid-b", samples=2**64 - 1)))
+    nul = made.pod_peaks("uid-a", {"images": ("\0",)})
+    too_many = made.pod_peaks("uid-b", samples=2**64 - 1)
+    words = (
+        "2 peak records could not be kept: pod_peaks uid-a: .*NUL.*; pod_peaks uid-b: samples: 1844.* is past"
+    )
+    with pytest.raises(RecordsLostError, match=words):
+        _write(records_url, *good[:5], nul, too_many, *good[5:])
     assert pod_peaks(records_url) == good
+
+
+def test_a_row_that_the_database_refuses_is_told_and_the_others_are_kept(postgres_url: str) -> None:
+    _write(postgres_url)
+    engine = create_engine(postgres_url)
+    with engine.begin() as connection:
+        connection.execute(text("ALTER TABLE job_peaks ADD CHECK (name <> 'name-of-job-3')"))
+    engine.dispose()
+    with pytest.raises(RecordsLostError, match=r"1 peak records .*: job_peaks job-3: .*check constraint"):
+        _write(postgres_url, *(made.job_peaks(f"job-{i}") for i in range(7)))
+    assert [job.job.uid for job in job_peaks(postgres_url)] == [f"job-{i}" for i in (0, 1, 2, 4, 5, 6)]
 
 
 def test_selection_and_order(records_url: str) -> None:

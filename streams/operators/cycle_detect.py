@@ -19,6 +19,10 @@ PLENTY = 0.85
 """A rhythm that explains so much needs no rivals."""
 ALIKE = 0.8
 """Share of the most explained from which a period explains about as much."""
+DOUBTED = 0.75
+"""A multiple has to explain more than that: in few periods every other one is alike by chance."""
+SAME = 0.03
+"""Periods that differ by less than this share are one."""
 LIKELY = 0.8
 """Confidence from which a rhythm counts as one."""
 OTHERS = 2
@@ -52,7 +56,9 @@ class Judged:
     def part(self, chosen: Ints) -> "Judged":
         """Those at the places ``chosen``."""
         f = self.folds
-        folds = Folds(f.periods[chosen], f.explained[chosen], f.median[chosen], f.least[chosen])
+        folds = Folds(
+            f.periods[chosen], f.explained[chosen], f.gained[chosen], f.median[chosen], f.least[chosen]
+        )
         return Judged(self.rows[chosen], self.period[chosen], self.score[chosen], folds)
 
 
@@ -81,16 +87,31 @@ def best(found: Spectra) -> Judged:
     """The likeliest rhythm of each series that has a peak worth a look, whatever its confidence.
 
     Of the highest peaks it is the shortest period that explains about as much as any: a multiple of the
-    true period explains as much as it does, a fraction of it less.
+    true period explains as much as it does, a fraction of it less. If that period is too long to be sure
+    of, there is none.
     """
-    tops = peaks(scores(found.evidence, found.series.shape[1]), CANDIDATES, WORTH_FOLDING)
+    length = found.series.shape[1]
+    tops = peaks(scores(found.evidence, length), CANDIDATES, WORTH_FOLDING)
     looked = _judged(found, found.series, *tops)
-    looked = _joined(looked, _multiples(found.series, looked.part(_per_row(looked, -looked.folds.explained))))
+    multiples = _multiples(found.series, looked.part(_per_row(looked, -looked.folds.gained)))
     most = np.full(len(found.series), -np.inf)
-    np.maximum.at(most, looked.rows, looked.folds.explained)
-    alike = np.flatnonzero(looked.folds.explained >= np.minimum(ALIKE * most, most)[looked.rows])
-    looked = looked.part(alike)
-    return looked.part(_per_row(looked, looked.period))
+    np.maximum.at(most, looked.rows, looked.folds.gained)
+    np.maximum.at(most, multiples.rows, DOUBTED * multiples.folds.gained)
+    looked = _joined(looked, multiples)
+    alike = np.flatnonzero(looked.folds.gained >= np.minimum(ALIKE * most, most)[looked.rows])
+    shortest = looked.part(alike)
+    shortest = _with_best_score(shortest.part(_per_row(shortest, shortest.period)), looked)
+    return shortest.part(np.flatnonzero(shortest.period * (FEWEST - ALMOST) <= length))
+
+
+def _with_best_score(chosen: Judged, looked: Judged) -> Judged:
+    """``chosen`` (at most one of a series) with the highest score of all peaks that led to its period."""
+    period = np.full(looked.rows.max(initial=-1) + 1, np.nan)
+    period[chosen.rows] = chosen.period
+    same = np.abs(looked.period - period[looked.rows]) <= SAME * looked.period
+    score = np.full(period.size, -np.inf)
+    np.maximum.at(score, looked.rows[same], looked.score[same])
+    return Judged(chosen.rows, chosen.period, score[chosen.rows], chosen.folds)
 
 
 def _per_row(judged: Judged, least: Floats) -> Ints:
@@ -114,10 +135,9 @@ def _multiples(series: Floats, judged: Judged) -> Judged:
     The phases are as long as those of the period itself, so that only what differs between its
     repetitions can explain more.
     """
-    tried = judged.part(np.flatnonzero(judged.folds.explained <= PLENTY))
-    longest = series.shape[1] / FEWEST * (1 + ALMOST / FEWEST)
+    tried = judged.part(np.flatnonzero(judged.folds.gained <= PLENTY))
     period = tried.period[:, np.newaxis] * MULTIPLES
-    place, times = np.nonzero(period <= longest)
+    place, times = np.nonzero(period <= series.shape[1] / 2)
     phases = phases_of(tried.period)[place] * MULTIPLES[times]
     period, rows = period[place, times], tried.rows[place]
     return Judged(rows, period, tried.score[place], fold(series[rows], period, phases))
@@ -132,6 +152,7 @@ def _joined(one: Judged, other: Judged) -> Judged:
         Folds(
             np.concatenate((a.periods, b.periods)),
             np.concatenate((a.explained, b.explained)),
+            np.concatenate((a.gained, b.gained)),
             np.concatenate((a.median, b.median)),
             np.concatenate((a.least, b.least)),
         ),

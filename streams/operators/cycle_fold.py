@@ -14,6 +14,8 @@ from streams.operators.bank_state import Floats, Ints
 BLOCKS = 6
 PHASES = 16
 TINY = 1e-12
+SMOOTHED = 16
+"""Fewest samples of a mean that is taken for drift."""
 ALMOST = 0.15
 """Share of a period that may be missing in the oldest one."""
 
@@ -23,12 +25,14 @@ class Folds:
     """How well whole periods repeat, of several series; each of shape (series,).
 
     ``explained`` is the share of the variance within periods that the shape of the other blocks predicts
-    (at most 1, below 0 if worse than a constant). ``median`` and ``least`` are of the blocks'
-    correlations with the shape of the others.
+    (at most 1, below 0 if worse than a constant); ``gained`` is that variance in units of the series',
+    which periods of any length compare by. ``median`` and ``least`` are of the blocks' correlations with
+    the shape of the others.
     """
 
     periods: Ints
     explained: Floats
+    gained: Floats
     median: Floats
     least: Floats
 
@@ -39,9 +43,14 @@ def phases_of(period: Floats) -> Ints:
 
 
 def without_drift(series: Floats, period: Floats) -> Floats:
-    """``series`` (rows) less their means over the surrounding ``period``, which takes out what is slower."""
+    """``series`` (rows) less their means over the surrounding ``period``, which takes out what is slower.
+
+    Of short periods the means are over several: a mean over whole samples is then nearly one over whole
+    periods, and takes nothing out of these.
+    """
     size = series.shape[1]
-    width = np.clip(np.rint(period), 2, size).astype(np.int64)[:, np.newaxis]
+    several = np.ceil(SMOOTHED / period)
+    width = np.clip(np.rint(period * several), 2, size).astype(np.int64)[:, np.newaxis]
     sums = np.zeros((len(series), size + 1))
     np.cumsum(series, axis=1, out=sums[:, 1:])
     low = np.clip(np.arange(size) - width // 2, 0, size - width)
@@ -50,7 +59,7 @@ def without_drift(series: Floats, period: Floats) -> Floats:
 
 
 def fold(series: Floats, period: Floats, phases: Ints) -> Folds:
-    """Fold each row of ``series`` at its ``period`` (samples) into so many phases.
+    """Fold each row of ``series`` (variance 1) at its ``period`` (samples) into so many phases.
 
     A row has to hold two periods at least.
     """
@@ -93,8 +102,9 @@ def _compared(total: Floats, count: Floats, squares: Floats, periods: Ints, bloc
     agreement = np.sort(np.where(used, both / np.sqrt(shapes * own + TINY), np.inf), axis=1)
     rows = np.arange(len(total))
     median = (agreement[rows, (blocks - 1) // 2] + agreement[rows, blocks // 2]) / 2
-    explained = (2 * both - shapes).sum(axis=1) / (squares + TINY)
-    return Folds(periods, explained, median, agreement[:, 0])
+    gained = (2 * both - shapes).sum(axis=1)
+    samples = np.maximum(count.sum(axis=(1, 2)), 1.0)
+    return Folds(periods, gained / (squares + TINY), gained / samples, median, agreement[:, 0])
 
 
 def without_shape(series: Floats, period: Floats) -> Floats:

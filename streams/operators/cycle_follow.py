@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streams.operators.bank_state import Floats, Ints
+from streams.operators.bank_state import Bools, Floats, Ints
 from streams.operators.cycle_fold import TINY, counts, phases_of, sums, without_drift
 
 BEFORE = 8
@@ -46,14 +46,22 @@ def follow(series: Floats, period: Floats) -> Followed:
     shape = np.take_along_axis(mean, phase, axis=1)
     error = (((quick - shape) * taught) ** 2).sum(axis=1) / np.maximum(taught.sum(axis=1), 1)
     tail = age < late
-    power = (shape**2 * tail).sum(axis=1) + TINY
-    gain = (quick * shape * tail).sum(axis=1) / power
+    # About its mean: what steps up or down with the end of a rhythm is no part of its shape.
+    centred = (shape - _mean(shape, tail)) * tail
+    power = (centred**2).sum(axis=1) + TINY
+    gain = (quick * centred).sum(axis=1) / power
     stretch = np.maximum(period, FEW)
     gains = _per_stretch(quick * shape, shape**2, age, stretch)
     noise = np.sqrt(error / power + _unsteadiness(gains))
     # The first stretch that does not follow; there is one, after the oldest.
     run = (gains < FOLLOWS).argmax(axis=1) * stretch
     return Followed(gain, noise, run.astype(np.int64))
+
+
+def _mean(values: Floats, where: Bools) -> Floats:
+    """Mean of each row where ``where``, as a column."""
+    total = (values * where).sum(axis=1, keepdims=True)
+    return np.asarray(total / np.maximum(where.sum(axis=1, keepdims=True), 1))
 
 
 def _per_stretch(both: Floats, power: Floats, age: Floats, stretch: Floats) -> Floats:

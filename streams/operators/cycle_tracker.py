@@ -22,6 +22,8 @@ REMEMBERED = 30
 """Gains that the drift detector is rebuilt from."""
 HALF, SIGMAS = 0.5, 3.0
 """A rhythm is gone if its gain is below half, and so far below 1 that its noise does not explain it."""
+BACK = 0.75
+"""Gain at which a rhythm is no longer doubted."""
 SETTLING, SETTLED = 6, 6
 """A lock is looked at anew in its first so many evaluations, and later in every so-manieth."""
 
@@ -44,6 +46,7 @@ class CycleTracker:
         self._rival: CycleResult | None = None
         self._gains: list[float] = []
         self._drift = _detector([])
+        self._doubted = False
 
     @property
     def curious(self) -> bool:
@@ -62,7 +65,9 @@ class CycleTracker:
             self._drift = _detector(self._gains)
         else:
             self._drift.update(gain)
-        ended = bool(self._drift.drift_detected) and gain < HALF and 1 - gain > SIGMAS * noise
+        # The detector starts over once it has fired; the doubt stays until the rhythm is back.
+        self._doubted = gain < BACK and (self._doubted or bool(self._drift.drift_detected))
+        ended = self._doubted and gain < HALF and 1 - gain > SIGMAS * noise
         if ended:
             self._forget()
         return ended
@@ -118,7 +123,7 @@ class CycleTracker:
         return {
             "told": _to_plain(self._told), "told_ms": self._told_ms, "rival": _to_plain(self._rival),
             "period_s": self.period_s, "age": self._age, "misses": self._misses,
-            "agreeing": self._agreeing, "gains": list(self._gains),
+            "agreeing": self._agreeing, "doubted": self._doubted, "gains": list(self._gains),
         }  # fmt: skip
 
     @classmethod
@@ -128,7 +133,7 @@ class CycleTracker:
         tracker._told, tracker._rival = _from_plain(plain["told"]), _from_plain(plain["rival"])
         tracker._told_ms, tracker.period_s, tracker._age = plain["told_ms"], plain["period_s"], plain["age"]
         tracker._misses, tracker._agreeing = plain["misses"], plain["agreeing"]
-        tracker._gains = list(plain["gains"])
+        tracker._doubted, tracker._gains = plain["doubted"], list(plain["gains"])
         tracker._drift = _detector(tracker._gains)
         return tracker
 

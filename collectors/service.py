@@ -13,6 +13,7 @@ from collectors.link import KafkaLink
 from collectors.nvml import NvmlCollector
 from collectors.outbox import Outbox
 from collectors.pods import pods_collector
+from collectors.prometheus import prometheus_collector
 from collectors.publisher import Publisher
 from collectors.runner import Runner
 from collectors.spool_place import open_spool
@@ -43,7 +44,18 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
 
 
 def collectors(settings: Settings, telemetry: Telemetry) -> Iterator[Collector]:
-    """What measures this node."""
+    """What measures: this node itself, or a Prometheus for all nodes; and who the pods are."""
+    pods = pods_collector(settings, telemetry)
+    prometheus = prometheus_collector(settings, telemetry, name_pods=pods is None)
+    if prometheus is not None:
+        yield prometheus
+    else:
+        yield from _own(settings, telemetry)
+    if pods is not None:
+        yield pods
+
+
+def _own(settings: Settings, telemetry: Telemetry) -> Iterator[Collector]:
     yield CgroupCollector(
         telemetry=telemetry,
         host_root=settings.host_root,
@@ -57,8 +69,6 @@ def collectors(settings: Settings, telemetry: Telemetry) -> Iterator[Collector]:
         containers=settings.containers,
     )
     yield NvmlCollector(telemetry, attribution, host_root=settings.host_root)
-    if (pods := pods_collector(settings, telemetry)) is not None:
-        yield pods
 
 
 async def _tick(

@@ -1,0 +1,68 @@
+"""Which collectors a setting brings, and where the spool is."""
+
+from pathlib import Path
+
+import pytest
+
+from collectors.base import Outgoing
+from collectors.service import collectors
+from collectors.spool import SpoolBusyError
+from collectors.spool_place import default_folder, open_spool
+from wire import settings as settings_module
+from wire.events import SPOOL_DROPPED, Telemetry
+from wire.settings import Settings
+
+
+def load(**values: str) -> Settings:
+    return settings_module.load({f"DUTYCYCLE_{name.upper()}": value for name, value in values.items()})
+
+
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [
+        ({"kubernetes": "off"}, ["cgroup", "nvml"]),
+        ({"kubernetes": "off", "prometheus": "http://127.0.0.1:9"}, ["prometheus"]),
+    ],
+)
+def test_collectors(values: dict[str, str], names: list[str]) -> None:
+    found = list(collectors(load(**values), Telemetry("test")))
+    assert [one.name for one in found] == names
+    for one in found:
+        one.close()
+
+
+@pytest.mark.parametrize(
+    ("environ", "folder"),
+    [
+        ({"XDG_STATE_HOME": "/x", "HOME": "/h"}, "/x/dutycycle/spool"),
+        ({"XDG_STATE_HOME": "relative", "HOME": "/h"}, "/h/.local/state/dutycycle/spool"),
+        ({"HOME": "/h"}, "/h/.local/state/dutycycle/spool"),
+    ],
+)
+def test_default_folder(environ: dict[str, str], folder: str) -> None:
+    assert default_folder(environ) == Path(folder)
+
+
+def test_collectors_of_one_machine_do_not_meet_by_default(tmp_path: Path) -> None:
+    environ = {"XDG_STATE_HOME": str(tmp_path)}
+    with open_spool(load(node="n"), Telemetry("test"), environ) as one:
+        one.append([Outgoing(topic="pods", key="a", payload=b"left", ts_ms=1)])
+        with open_spool(load(node="n"), Telemetry("test"), environ) as other:
+            assert one.folder == tmp_path / "dutycycle" / "spool" / "n"
+            assert other.folder == tmp_path / "dutycycle" / "spool" / "n~2"
+            assert len(other) == 0
+    with open_spool(load(node="n"), Telemetry("test"), environ) as again:
+        assert len(again) == 1
+
+
+def test_a_folder_that_was_asked_for_is_not_replaced_by_another(tmp_path: Path) -> None:
+    settings = load(spool=str(tmp_path))
+    with open_spool(settings, Telemetry("test"), {}), pytest.raises(SpoolBusyError, match=str(tmp_path)):
+        open_spool(settings, Telemetry("test"), {})
+
+
+def test_a_damaged_spool_is_said(tmp_path: Path) -> None:
+    (tmp_path / "spool.db").write_text("no database, whatever it was before")
+    telemetry = Telemetry("test")
+    with open_spool(load(spool=str(tmp_path)), telemetry, {}):
+        assert telemetry.count(SPOOL_DROPPED) == 1

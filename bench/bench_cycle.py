@@ -14,10 +14,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench.generators import CONTROLS, NAMED_CONTROLS, SHAPES, SNRS, Case, controls, rhythms
+from bench.generators import CONTROLS, NAMED_CONTROLS, SHAPES, SNRS, Case, Floats, controls, rhythms
+from streams.operators.cycle import CycleBank
 from streams.operators.cycle_window import look
 
 CLOSE = 0.05
+START_MS = 1_700_000_000_000
+EVERY = 10
+"""Seconds between looks of a stream."""
 BATCH = 24
 """Series looked at together: what one node evaluates at once."""
 
@@ -50,9 +54,9 @@ def answers(cases: Sequence[Case]) -> tuple[list[Answer], float]:
     for first in range(0, len(cases), BATCH):
         batch = cases[first : first + BATCH]
         windows = [case.series() for case in batch]
-        began = time.perf_counter()
+        began = time.process_time()
         seen = look(windows)
-        spent += time.perf_counter() - began
+        spent += time.process_time() - began
         for case, one in zip(batch, seen, strict=True):
             main = one.rhythms[0] if one else None
             said.append(Answer(case, main.period if main else None, main.confidence if main else 0.0))
@@ -93,6 +97,65 @@ def _reliability(said: Sequence[Answer]) -> None:
         print(f"{low:.2f}-{min(high, 1):.2f}  {np.mean(part) if part else float('nan'):7.3f} of {len(part)}")
 
 
+def _stream(columns: list[Floats]) -> tuple[list[list[tuple[int, float | None]]], float]:
+    """Of each column the news of a bank, (second, period or None); microseconds per series and second."""
+    bank, series = CycleBank(None, len(columns)), np.array(columns).T
+    news: list[list[tuple[int, float | None]]] = [[] for _ in columns]
+    began = time.process_time()
+    for second, row in enumerate(series):
+        bank.update(START_MS + 1000 * second, row)
+        if second % EVERY == EVERY - 1:
+            for column, result in bank.changes(START_MS + 1000 * second):
+                news[column].append((second, result.period_s))
+    return news, (time.process_time() - began) / series.size * 1e6
+
+
+def _jobs(seeds: range, shapes: Sequence[str]) -> None:
+    """A job starts, changes its rhythm and ends, between idleness: when is each of these known?"""
+    columns, periods = [], []
+    for seed in seeds:
+        for kind in shapes:
+            rng = np.random.default_rng([seed, *kind.encode(), 1])
+            one, other = np.exp(rng.uniform(np.log(6), np.log(60), size=2))
+            busy = [Case(kind, seed, p, 10.0, length=400).series() for p in (one, other)]
+            rest = [2 + 0.3 * rng.normal(size=200) for _ in range(2)]
+            columns.append(np.concatenate((rest[0], *busy, rest[1])))
+            periods.append((one, other))
+    told, us = _stream(columns)
+    locks, drops, finds, ends = [], [], [], []
+    for (one, other), news in zip(periods, told, strict=True):
+        if abs(one / other - 1) < 2 * CLOSE:
+            continue
+        locks.append((_when(news, one, 200) - 200) / one)
+        drops.append((next((s for s, p in news if s >= 600 and _off(p, one)), np.inf) - 600) / one)
+        finds.append((_when(news, other, 600) - 600) / other)
+        ends.append((next((s for s, p in news if s >= 1000 and p is None), np.inf) - 1000) / other)
+    print(
+        f"{'/'.join(shapes)}: {len(locks)} jobs, {us:.1f} µs per series and second, looked at every {EVERY} s"
+    )
+    for what, cycles in (("locked", locks), ("old dropped", drops), ("new found", finds), ("end seen", ends)):
+        middle, most = np.quantile(cycles, (0.5, 0.9), method="higher")
+        print(f"  {what:<12} after {middle:5.2f} periods (median), {most:5.2f} (9 of 10)")
+
+
+def _when(news: list[tuple[int, float | None]], period: float, since: int) -> float:
+    return next((s for s, p in news if s >= since and p is not None and not _off(p, period)), np.inf)
+
+
+def _off(period: float | None, true: float) -> bool:
+    return period is None or abs(period / true - 1) > CLOSE
+
+
+def _patience(seeds: range, hours: float) -> None:
+    """How often a series without a rhythm is said to have one, when it is watched for long."""
+    print(f"\nfalse locks per hour of watching, {len(seeds)} series of {hours:g} h")
+    for kind in CONTROLS:
+        columns = [Case(kind, seed, length=int(3600 * hours)).series() for seed in seeds]
+        told, us = _stream(columns)
+        locks = sum(period is not None for news in told for _, period in news)
+        print(f"{kind:<12}  {locks / len(seeds) / hours:7.4f}   {us:5.1f} µs per series and second")
+
+
 def main(first: int = 1000, count: int = 100) -> None:
     """Print the tables."""
     seeds = range(first, first + count)
@@ -112,6 +175,10 @@ def main(first: int = 1000, count: int = 100) -> None:
     print(f"\nfalse alarms over the five controls {fired:.4f}, {us_quiet:.0f} µs per evaluation")
     _alarms(quiet)
     _reliability(said)
+    print("\njobs")
+    for shapes in (("sine", "square", "sawtooth"), ("bursts",)):
+        _jobs(range(first, first + max(count // 4, 1)), shapes)
+    _patience(range(first, first + max(count // 4, 1)), 1.0)
 
 
 if __name__ == "__main__":

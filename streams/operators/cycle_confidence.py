@@ -9,7 +9,7 @@ import numpy as np
 from streams.operators.bank_state import Floats
 from streams.operators.cycle_fold import Folds
 
-WEIGHTS = (-1.99, 5.056, 8.714, -0.801, 1.651, 4.672)
+WEIGHTS = (-2.628, 3.15, 8.767, -0.105, 1.773, 3.543)
 """Of the parts of ``evidence``."""
 ENOUGH = 30.0
 """A score above this says no more than this."""

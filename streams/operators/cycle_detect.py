@@ -8,13 +8,15 @@ from streams.operators.bank_state import Floats, Ints
 from streams.operators.cycle_confidence import confidence
 from streams.operators.cycle_fold import ALMOST, Folds, fold, phases_of, without_shape
 from streams.operators.cycle_period import fundamentals
-from streams.operators.cycle_spectrum import FEWEST, FINE, Spectra, peaks, scores, spectra
+from streams.operators.cycle_spectrum import FEWEST, FINE, Singles, Spectra, peaks, scores, spectra
 
 WORTH_FOLDING = -4.0
 """Score below which a peak is not looked at any further."""
 CANDIDATES = 3
 """How many peaks of the spectrum are folded."""
 MULTIPLES = np.array([2, 3, 4, 5, 6])
+FEW_PERIODS = 8
+"""A multiple of which the window holds more is a peak of its own if it is the true period."""
 PLENTY = 0.85
 """A rhythm that explains so much needs no rivals."""
 ALIKE = 0.8
@@ -122,11 +124,27 @@ def _per_row(judged: Judged, least: Floats) -> Ints:
 
 
 def _judged(found: Spectra, series: Floats, rows: Ints, points: Ints, score: Floats) -> Judged:
-    """The rhythms at ``points`` of the spectra, folded in ``series``."""
+    """The rhythms at ``points`` of the spectra (highest first), folded in ``series``."""
     length = series.shape[1]
     period = FINE * length / fundamentals(found, rows, points.astype(np.float64))
     period = np.minimum(period, length / 2)
+    new = _new(rows, period, len(series))
+    rows, period, score = rows[new], period[new], score[new]
     return Judged(rows, period, score, fold(series[rows], period, phases_of(period)))
+
+
+def _new(rows: Ints, period: Floats, count: int) -> Ints:
+    """The places of the periods that are not, in the same one of ``count`` rows, like one before them."""
+    seen = np.full((count, CANDIDATES), np.inf)
+    rank = np.zeros(count, np.int64)
+    kept = []
+    for first in np.split(np.arange(rows.size), np.flatnonzero(np.diff(rows) <= 0) + 1):
+        row, one = rows[first], period[first, np.newaxis]
+        new = (np.abs(seen[row] - one) > SAME * one).all(axis=1)
+        seen[row[new], rank[row[new]]] = one[new, 0]
+        rank[row[new]] += 1
+        kept.append(first[new])
+    return np.concatenate(kept)
 
 
 def _multiples(series: Floats, judged: Judged) -> Judged:
@@ -137,7 +155,8 @@ def _multiples(series: Floats, judged: Judged) -> Judged:
     """
     tried = judged.part(np.flatnonzero(judged.folds.gained <= PLENTY))
     period = tried.period[:, np.newaxis] * MULTIPLES
-    place, times = np.nonzero(period <= series.shape[1] / 2)
+    periods = series.shape[1] / period
+    place, times = np.nonzero((periods >= 2) & (periods <= FEW_PERIODS))
     phases = phases_of(tried.period)[place] * MULTIPLES[times]
     period, rows = period[place, times], tried.rows[place]
     return Judged(rows, period, tried.score[place], fold(series[rows], period, phases))
@@ -174,8 +193,8 @@ def _others(found: Spectra, known: Judged) -> list[tuple[int, Rhythm]]:
     return accepted
 
 
-def _silence(evidence: Floats, rows: Ints, places: Floats) -> None:
+def _silence(evidence: Singles, rows: Ints, places: Floats) -> None:
     """Take the lines of the fundamentals at ``places``, and a bin on either side, out of the evidence."""
     point = np.arange(evidence.shape[1])
     nearest = np.maximum(np.rint(point / places[:, np.newaxis]), 1) * places[:, np.newaxis]
-    evidence[rows] = np.where(np.abs(point - nearest) <= FINE, 0.0, evidence[rows])
+    evidence[rows] = np.where(np.abs(point - nearest) <= FINE, np.float32(0), evidence[rows])

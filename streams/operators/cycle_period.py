@@ -35,7 +35,7 @@ def fundamentals(found: Spectra, rows: Ints, places: Floats) -> Floats:
     return places
 
 
-def refined(lines: npt.NDArray[np.complex128], rows: Ints, places: Floats) -> Floats:
+def refined(lines: npt.NDArray[np.complex64], rows: Ints, places: Floats) -> Floats:
     """The fundamentals near ``places`` that fit the peaks of their harmonics best.
 
     Each peak is the top of a parabola through the logarithms of three points of the Hann-windowed
@@ -58,11 +58,11 @@ def refined(lines: npt.NDArray[np.complex128], rows: Ints, places: Floats) -> Fl
     return places
 
 
-def _windowed(lines: npt.NDArray[np.complex128], rows: Ints, points: Ints) -> Floats:
+def _windowed(lines: npt.NDArray[np.complex64], rows: Ints, points: Ints) -> Floats:
     """Power with Hann's window, which is a sum of three neighbouring bins of the spectrum without one."""
     sides = lines[rows, points - FINE] + lines[rows, points + FINE]
     line = 0.5 * lines[rows, points] - 0.25 * sides
-    return np.asarray(line.real**2 + line.imag**2)
+    return np.asarray(line.real**2 + line.imag**2, np.float64)
 
 
 def _missing(found: Spectra, rows: Ints, places: Floats) -> Ints:

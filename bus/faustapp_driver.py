@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from aiokafka.errors import KafkaTimeoutError
+from faust.assignor import PartitionAssignor
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from faust.types.tuples import Message
@@ -117,6 +118,31 @@ class ExactConsumer(driver.Consumer):
 
     async def _add_gap(self, tp: TP, offset_from: int, offset_to: int) -> None:
         """Nothing to note: a hole is judged by who reads (``faustapp_intake``), not taken for compaction."""
+
+
+class ExactAssignor(PartitionAssignor):
+    """Assigns nothing as long as it does not know all topics.
+
+    A leader whose view of the cluster is old would hand out a source without its changelog, and whoever gets
+    it would begin from nothing where there is a state.
+    """
+
+    def assign(self, cluster: Any, member_metadata: Any) -> Any:
+        """What each member gets; called in the consumer's thread and loop."""
+        wanted = {topic for one in member_metadata.values() for topic in one.subscription}
+        if all(cluster.partitions_for_topic(topic) for topic in wanted):
+            return super().assign(cluster, member_metadata)
+        consumer: Any = self.app.consumer
+        consumer._thread._consumer._client.force_metadata_update()  # once it has come, the group joins anew
+        return super().assign(_NO_TOPICS, member_metadata)
+
+
+class _NoTopics:
+    def partitions_for_topic(self, topic: str) -> set[int]:
+        return set()
+
+
+_NO_TOPICS: Any = _NoTopics()
 
 
 class ExactTransport(driver.Transport):

@@ -42,6 +42,8 @@ class StreamsApp:
 
     app: ExactApp
     flow: Flow
+    changelogs: dict[str, str]
+    """Full names of the changelogs: full name of the source."""
 
     async def commit_steadily(self, interval_s: float) -> None:
         """Commit every ``interval_s`` seconds, idle or not, until cancelled."""
@@ -61,9 +63,21 @@ class StreamsApp:
 
     async def begin_again(self) -> None:
         """The tables are recovered: only they count. Called by each of them, before reading goes on."""
+        missing = self._without_state()
+        if missing:
+            self.app.fail(f"assigned {missing[0]} without its state: begun from nothing, it would be wrong")
         # Faust now seeks, and then empties every queue: what it fetched in between would be lost (faust#596).
         self.app.flow_control.suspend()
         self.flow.forget()
+
+    def _without_state(self) -> list[str]:
+        assigned = {(place.topic, place.partition) for place in self.app.consumer.assignment()}
+        return [
+            f"{source}-{partition}"
+            for changelog, source in self.changelogs.items()
+            for topic, partition in assigned
+            if topic == source and (changelog, partition) not in assigned
+        ]
 
 
 def create_streams_app(
@@ -85,7 +99,8 @@ def create_streams_app(
     flow = Flow(port, shells, telemetry)
     for shell in shells:
         add_agent(app, full_name(settings.topic_prefix, shell.stage.source), shell, flow)
-    streams = StreamsApp(app, flow)
+    sources = {names[stage.name]: full_name(settings.topic_prefix, stage.source) for stage in stages}
+    streams = StreamsApp(app, flow, sources)
     for table in tables.values():
         table.on_recover(streams.begin_again)
     app.on_partitions_revoked.connect(streams.hand_over)

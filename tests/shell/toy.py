@@ -7,6 +7,7 @@ import asyncio
 import logging
 import signal
 import sys
+from typing import Any
 
 import orjson
 
@@ -32,7 +33,9 @@ class Counter:
         if snapshot is not None and snapshot["v"] != 1:
             raise ValueError(f"state of version {snapshot['v']}")
         self._key = key
-        self._state = dict(snapshot) if snapshot else {"v": 1, "count": 0, "sum": 0, "last": -1, "pad": ""}
+        self._state: dict[str, Any] = (
+            dict(snapshot) if snapshot else {"v": 1, "count": 0, "sum": 0, "last": -1, "pad": ""}
+        )
         self._changed = False
 
     def update(self, record: Input) -> list[Emission]:
@@ -72,6 +75,7 @@ async def work(broker: str, prefix: str, interval_s: float) -> None:
     """Run a worker until SIGTERM."""
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    print("hears SIGTERM", flush=True)
     settings = Settings(broker=broker, topic_prefix=prefix, snapshot_interval=interval_s, partitions=4)
     telemetry = Telemetry("toy")
     try:

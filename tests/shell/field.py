@@ -1,0 +1,200 @@
+"""Workers in processes of their own, a feed whose result is known, and the judge of what came out."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import orjson
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.errors import KafkaError
+
+from tests.shell.toy import RESULT, SOURCE, TRAIL
+
+KEYS = 20
+PARTITIONS = 4
+DEADLINE_S = 90.0
+
+
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    """Wait for what another process does; ``TimeoutError`` if it does not."""
+    async with asyncio.timeout(DEADLINE_S):
+        while not await condition():  # noqa: ASYNC110 - no event crosses from there
+            await asyncio.sleep(0.05)
+
+
+class Worker:
+    """One worker process. Its log is the file ``path``."""
+
+    def __init__(self, broker_url: str, prefix: str, path: Path, interval_s: float) -> None:
+        self.path = path
+        self.log = path.open("w")
+        command = [sys.executable, "-m", "tests.shell.toy", broker_url, prefix, str(interval_s)]
+        self.process = subprocess.Popen(command, stdout=self.log, stderr=subprocess.STDOUT)
+
+    async def hears(self) -> None:
+        """Wait until it has installed its signal handlers."""
+
+        async def hears() -> bool:
+            return "hears SIGTERM" in self.path.read_text()
+
+        await until(hears)
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def terminate(self) -> tuple[int, float]:
+        """SIGTERM; its exit status and the seconds it took."""
+        began = time.monotonic()
+        self.process.terminate()
+        return self.process.wait(60), time.monotonic() - began
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+class Field:
+    """A prefix on a broker, with workers, a feed and a judge. Ends every worker when it is left."""
+
+    def __init__(
+        self, broker_url: str, prefix: str, folder: Path, *, interval_s: float = 0.4, connected: bool = True
+    ) -> None:
+        """``connected`` False: there is no broker to feed and judge by."""
+        self._url = broker_url
+        self._prefix = prefix
+        self._folder = folder
+        self._interval_s = interval_s
+        self._bootstrap = broker_url.removeprefix("kafka://")
+        self._paths: dict[str, list[list[int]]] = defaultdict(lambda: [[0, 0]])
+        self._made = 0
+        self.workers: list[Worker] = []
+        self._connected = connected
+        self._results = 0
+        self._reader = AIOKafkaConsumer(bootstrap_servers=self._bootstrap)
+        self._producer = AIOKafkaProducer(
+            bootstrap_servers=self._bootstrap, enable_idempotence=True, linger_ms=5
+        )
+
+    async def __aenter__(self) -> Self:
+        if self._connected:
+            await self._producer.start()
+            await self._reader.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for worker in self.workers:
+            if worker.process.poll() is None:
+                worker.signal(signal.SIGCONT)
+                worker.kill()
+            worker.log.close()
+        if self._connected:
+            await self._reader.stop()
+            await self._producer.stop()
+
+    def start_worker(self) -> Worker:
+        path = self._folder / f"worker-{len(self.workers)}.log"
+        self.workers.append(Worker(self._url, self._prefix, path, self._interval_s))
+        return self.workers[-1]
+
+    def logs(self) -> str:
+        """What the workers said, to go with a failure."""
+        return "\n".join(path.read_text() for path in sorted(self._folder.glob("worker-*.log")))
+
+    async def topics(self) -> None:
+        """Wait until a worker has created the topics."""
+
+        async def there() -> bool:
+            return self._prefix + SOURCE in await self._reader.topics()
+
+        await until(there)
+
+    async def progress(self) -> None:
+        """Wait until the workers have begun a commit since the last call: results are sent first."""
+
+        async def more() -> bool:
+            return await self._count() > self._results
+
+        await until(more)
+        self._results = await self._count()
+
+    async def _count(self) -> int:
+        places = [TopicPartition(self._prefix + RESULT, number) for number in range(PARTITIONS)]
+        try:
+            return sum((await self._reader.end_offsets(places)).values())
+        except KafkaError:  # not created yet, or the broker is away
+            return 0
+
+    async def ended(self, worker: Worker, deadline_s: float = DEADLINE_S) -> int:
+        """The exit status of a worker that has to end by itself."""
+        return await asyncio.to_thread(worker.process.wait, deadline_s)
+
+    async def feed(self, records: int, per_s: float) -> None:
+        """Send numbers to the source topic at a pace."""
+        for _ in range(records):
+            number, key = self._made, f"k{self._made % KEYS}"
+            self._made += 1
+            count, total = self._paths[key][-1]
+            self._paths[key].append([count + 1, total + number])
+            value = orjson.dumps({"n": number})
+            await self._producer.send(self._prefix + SOURCE, value, key=key.encode())
+            await asyncio.sleep(1 / per_s)
+        await self._producer.flush()
+
+    async def judge(self) -> None:
+        """Wait until every key's newest result is the whole sum; nothing may ever have left its path."""
+        reader = AIOKafkaConsumer(
+            self._prefix + RESULT, self._prefix + TRAIL, self._prefix + "dead-letters",
+            bootstrap_servers=self._bootstrap, auto_offset_reset="earliest",
+        )  # fmt: skip
+        found = _Found()
+        async with reader:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(DEADLINE_S):
+                    while (found.newest, found.trail) != (self._newest(), self._trail()):
+                        found.add(await reader.getmany(timeout_ms=300))
+        assert found.newest == self._newest(), f"not the sums:\n{self.logs()}"
+        assert found.trail == self._trail(), f"outputs are missing:\n{self.logs()}"
+        assert found.dead_letters == []
+        for key, outputs in found.everything.items():
+            strange = [output for output in outputs if output not in self._paths[key]]
+            assert not strange, f"{key}: never was {strange}:\n{self.logs()}"
+
+    def _newest(self) -> dict[str, list[int]]:
+        return {key: path[-1] for key, path in self._paths.items()}
+
+    def _trail(self) -> dict[str, list[list[int]]]:
+        return {key: path[10::10] for key, path in self._paths.items()}
+
+
+class _Found:
+    def __init__(self) -> None:
+        self.newest: dict[str, list[int]] = {}
+        self.trail: dict[str, list[list[int]]] = defaultdict(list)
+        self.everything: dict[str, list[list[int]]] = defaultdict(list)
+        self.dead_letters: list[Any] = []
+
+    def add(self, batches: dict[Any, list[Any]]) -> None:
+        for place, batch in batches.items():
+            for message in batch:
+                if place.topic.endswith("dead-letters"):
+                    self.dead_letters.append(orjson.loads(message.value))
+                else:
+                    self._add(place.topic, message.key.decode(), orjson.loads(message.value))
+
+    def _add(self, topic: str, key: str, output: list[int]) -> None:
+        self.everything[key].append(output)
+        if topic.endswith(TRAIL):
+            if output not in self.trail[key]:
+                self.trail[key].append(output)
+        else:
+            self.newest[key] = output

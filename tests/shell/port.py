@@ -1,0 +1,121 @@
+"""A broker in memory for the shell: it writes down what was asked of it, in order, and fails on request."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from streams.operators.base import Input, Out, Stage
+from streams.shell import Shell
+from streams.shell_flow import Flow
+from tests.shell.toy import SOURCE, STAGE
+from wire.events import Telemetry
+
+Moment = Callable[[str, int], bool]
+"""Called with a kind of step and how many of it came before: whether the process dies right there."""
+
+
+class Died(BaseException):
+    """The process was killed at this step."""
+
+
+class Broker:
+    """What outlives a worker: outputs, changelog, committed offsets."""
+
+    def __init__(self) -> None:
+        self.outputs: list[Out] = []
+        self.changelog: dict[bytes, bytes] = {}
+        self.committed: dict[int, int] = {}
+        self.missing: set[int] = set()
+        """Offsets that the source has no record for."""
+
+
+class MemoryPort:
+    """One worker's port. ``steps`` is what it did, in order; an arrival is a step of its own.
+
+    At the moment ``dies`` the process is gone; with ``errs`` that step fails instead.
+    """
+
+    def __init__(self, broker: Broker, *, dies: Moment | None = None, errs: bool = False) -> None:
+        self.broker = broker
+        self.steps: list[str] = []
+        self.failures: list[str] = []
+        self.member = True
+        self._dies = dies or (lambda kind, before: False)
+        self._errs = errs
+        self._dead = False
+        self._tables = dict(broker.changelog)
+        self._start = dict(broker.committed)
+
+    def _step(self, kind: str, detail: object = "") -> None:
+        if self._dead:
+            raise Died
+        before = sum(step.split(" ")[0] == kind for step in self.steps)
+        self.steps.append(f"{kind} {detail}".strip())
+        if self._dies(kind, before):
+            self._dead = not self._errs
+            raise (OSError if self._errs else Died)(f"{kind} {before}")
+
+    async def post(self, out: Out) -> Awaitable[object]:
+        self._step("post", out.topic)
+        return self._later("output", lambda: self.broker.outputs.append(out))
+
+    async def save(self, stage: str, partition: int, key: bytes, value: bytes) -> Awaitable[object]:
+        kind = "head" if key[2] == 0 else "piece"
+        self._step(f"save-{kind}")
+        return self._later(kind, lambda: self.broker.changelog.__setitem__(key, value))
+
+    def _later(self, kind: str, effect: Callable[[], None]) -> Awaitable[object]:
+        task = asyncio.ensure_future(self._arrive(kind, effect))
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # a dead worker asks nobody
+        return task
+
+    async def _arrive(self, kind: str, effect: Callable[[], None]) -> None:
+        await asyncio.sleep(0)
+        self._step(f"arrived-{kind}")
+        effect()
+
+    def mirror(self, stage: str, partition: int, key: bytes, value: bytes) -> None:
+        self._step("mirror")
+        self._tables[key] = value
+
+    def load(self, stage: str, key: bytes) -> bytes | None:
+        return self._tables.get(key)
+
+    def begins_at(self, source: str, partition: int) -> int | None:
+        return self._start.get(partition)
+
+    async def first_offset(self, source: str, partition: int, offset: int) -> int | None:
+        while offset in self.broker.missing:
+            offset += 1
+        return offset
+
+    def acknowledge(self, source: str, partition: int, offset: int) -> None:
+        self._step("acknowledge", offset)
+        self.broker.committed[partition] = offset + 1
+
+    def may_write(self) -> bool:
+        return self.member
+
+    def fail(self, reason: str) -> None:
+        self.failures.append(reason)
+
+
+class Worker:
+    """A flow with one stage on a memory port, from its start to its death."""
+
+    def __init__(
+        self, broker: Broker, *, dies: Moment | None = None, errs: bool = False, stage: Stage = STAGE
+    ) -> None:
+        self.port = MemoryPort(broker, dies=dies, errs=errs)
+        self.telemetry = Telemetry("test")
+        self.shell = Shell(stage, self.port, self.telemetry, "t.")
+        self.flow = Flow(self.port, [self.shell], self.telemetry)
+
+    async def take(self, *records: Input) -> None:
+        for one in records:
+            await self.flow.handle(self.shell, one)
+
+
+def record(offset: int, value: int | bytes | None, key: str | None = "a", partition: int = 0) -> Input:
+    """A source record; ``value`` may be bytes, None, or a number for the toy to add."""
+    given = b'{"n":%d}' % value if isinstance(value, int) else value
+    return Input(SOURCE, partition, offset, key, given, 1_000 + offset)

@@ -14,10 +14,9 @@ from tests.e2e.commands import environ
 from tests.e2e.test_sink import Published, _publish, settings_of
 from tests.servers.kafka.broker import RunningBroker
 from tests.sinks import made
-from tests.sinks.fake_api import FakeApi, Trouble
+from tests.sinks.fake_api import NODE, POD, FakeApi, Trouble, written
+from tests.sinks.made import K80, cycle, sample, trend, window
 from tests.sinks.rig import until
-from tests.sinks.test_annotation_values import K80, cycle, sample, trend, window
-from tests.sinks.test_kube import NODE, POD, written
 from wire.topics import TOPICS
 
 KUBECONFIG = """
@@ -117,3 +116,18 @@ async def test_nodes_and_pods_are_annotated_also_after_a_restart(
     assert api.objects[POD]["annotations"]["example/mine"] == "kept"
     assert "s3cret" not in text_of(log)
     assert "Traceback" not in text_of(log)
+
+
+async def test_a_second_worker_is_told_that_nodes_are_shared(
+    kafka: RunningBroker, topic_prefix: str, api: FakeApi, tmp_path: Path
+) -> None:
+    env = environment(kafka, topic_prefix, api, tmp_path)
+    logs = [tmp_path / "first.log", tmp_path / "second.log"]
+    await ensure_topics(settings_of(env), [name for name in TOPICS if not TOPICS[name].internal])
+    async with sinking(env, logs[0]):
+        await _publish(settings_of(env), [("pod-peaks", "uid-1", made.pod_peaks())])
+        await until(lambda: written(api, POD), DEADLINE_S)
+        assert "shared_nodes" not in text_of(logs[0])
+        async with sinking(env, logs[1]):
+            await until(lambda: all("shared_nodes" in text_of(log) for log in logs), DEADLINE_S)
+        await until(lambda: "over" in text_of(logs[0]), DEADLINE_S)

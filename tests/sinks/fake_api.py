@@ -15,6 +15,8 @@ from kubernetes.aio.client import Configuration
 
 from sinks.kube import Kube
 
+POD = "/api/v1/namespaces/default/pods/pod-of-uid-1"
+NODE = "/api/v1/nodes/gpu-a"
 _GROUPS = {
     "/api/v1": [("Pod", "pods", True), ("Pod", "pods/status", True), ("Node", "nodes", False)],
     "/apis/kubeflow.org/v2beta1": [("MPIJob", "mpijobs", True)],
@@ -112,3 +114,9 @@ class FakeApi:
             merged = {**metadata["annotations"], **patch["annotations"]}
             metadata["annotations"] = {k: v for k, v in merged.items() if v is not None}
         return web.json_response({"kind": "Thing", "metadata": metadata})
+
+
+def written(api: FakeApi, path: str) -> dict[str, Any]:
+    """Our annotations on an object, parsed."""
+    found = api.objects[path]["annotations"]
+    return {k.split("/")[1]: json.loads(v) for k, v in found.items() if k.startswith("dutycycle.io/")}

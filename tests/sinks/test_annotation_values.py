@@ -10,44 +10,11 @@ from sinks.annotation_targets import Target, node_target, pod_target
 from sinks.annotation_values import gigabytes, gpu_static, number, rfc3339, significant
 from sinks.annotations import Annotations
 from tests.sinks import made
-from wire.derived import Cycle, PodOfJob, Trend, WindowAggregate, gpu_subject
-from wire.samples import Gpu, GpuProcess, NvmlSample
+from tests.sinks.made import K80, K80_BYTES, cycle, sample, trend, window
+from wire.derived import PodOfJob
+from wire.samples import Gpu
 
-K80_BYTES = 11_441 * 2**20
-K80 = Gpu(
-    uuid="GPU-1", index=1, model="Tesla K80", mem_used_bytes=11_157e6, mem_total_bytes=K80_BYTES,
-    pcie_gen=3, pcie_width=16, processes=(GpuProcess(pid=18_477, mem_used_bytes=11_094e6),),
-)  # fmt: skip
 NODE = Target("node", "v1", "Node", "gpu-a")
-
-
-def sample(*gpus: Gpu, ts_ms: int = 1_700_000_000_000) -> NvmlSample:
-    """One tick of the node gpu-a."""
-    return NvmlSample(node="gpu-a", collector="c", seq=1, ts_ms=ts_ms, interval_ms=1000, gpus=gpus)
-
-
-def window(metric: str, largest: float, end_ms: int = 1_700_000_060_000) -> WindowAggregate:
-    """A window of GPU-1 whose maximum is ``largest``."""
-    return WindowAggregate(
-        subject=gpu_subject("gpu-a", "GPU-1"), metric=metric, size_ms=60_000, start_ms=end_ms - 60_000,
-        end_ms=end_ms, count=60, std=0, max=largest, mean=largest,
-        min=largest, p50=largest, p95=largest, p99=largest,
-    )  # fmt: skip
-
-
-def cycle(cyclic: bool, period_s: float | None = None, metric: str = "gpu_util_pct") -> Cycle:
-    """The rhythm of GPU-1."""
-    return Cycle(
-        subject=gpu_subject("gpu-a", "GPU-1"), metric=metric, ts_ms=1, cyclic=cyclic, period_s=period_s
-    )
-
-
-def trend(slope_per_s: float, metric: str = "gpu_util_pct") -> Trend:
-    """Where GPU-1 is heading."""
-    return Trend(
-        subject=gpu_subject("gpu-a", "GPU-1"), metric=metric, ts_ms=1, level=50, slope_per_s=slope_per_s,
-        forecast=(),
-    )  # fmt: skip
 
 
 def wanted(*records: Any, target: Target | None = NODE) -> dict[str, Any]:

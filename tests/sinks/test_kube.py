@@ -5,7 +5,6 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -16,14 +15,12 @@ from sinks.desk import Desk
 from sinks.kube import connect
 from sinks.kube_errors import BusyError, GoneError, RefusedError, error_of
 from tests.sinks import made
-from tests.sinks.fake_api import FakeApi, Trouble
+from tests.sinks.fake_api import NODE, POD, FakeApi, Trouble, written
+from tests.sinks.made import K80, sample
 from tests.sinks.rig import Rig, until
-from tests.sinks.test_annotation_values import K80, sample
 from wire.errors import SettingError
 from wire.pods import JobRef
 
-POD = "/api/v1/namespaces/default/pods/pod-of-uid-1"
-NODE = "/api/v1/nodes/gpu-a"
 MPIJOB = "/apis/kubeflow.org/v2beta1/namespaces/default/mpijobs/bert"
 PLACE = ("pod-peaks", 0)
 TARGET = Target("pod", "v1", "Pod", "pod-of-uid-1", "default", "uid-1")
@@ -49,12 +46,6 @@ async def annotating(
     finally:
         task.cancel()
         await sink.close()
-
-
-def written(api: FakeApi, path: str) -> dict[str, Any]:
-    """Our annotations on an object, parsed."""
-    found = api.objects[path]["annotations"]
-    return {k.split("/")[1]: json.loads(v) for k, v in found.items() if k.startswith("dutycycle.io/")}
 
 
 async def test_a_merge_patch_writes_and_takes_away_and_leaves_others_alone(api: FakeApi) -> None:

@@ -16,7 +16,6 @@ from collectors.pods_api import ApiServer, connect
 from collectors.pods_watch import PodWatch
 from tests.collectors.fake_api_server import PODS, FakeApiServer, fake_api_server, kubeconfig
 from wire.codec import decode
-from wire.errors import SettingError
 from wire.events import KUBERNETES_AWAY, Telemetry
 from wire.pods import Pod
 from wire.settings import Settings
@@ -286,31 +285,6 @@ def test_a_server_that_is_not_there(
     assert published.pods == {}
     assert len(caplog.messages) == 1
     assert "http://127.0.0.1:1 does not answer" in caplog.messages[0]
-
-
-@pytest.mark.parametrize(("mode", "reason"), [("auto", "no_api_server"), ("off", "off")])
-def test_without_an_api_server_there_is_no_collector(
-    mode: str, reason: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.delenv("KUBECONFIG", raising=False)
-    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    caplog.set_level(logging.INFO, logger="dutycycle")
-    telemetry = Telemetry("test")
-    assert pods_collector(Settings(node=NODE, kubernetes=mode), telemetry) is None
-    assert telemetry.counts == {("not_measured", ("pods", reason)): 1}
-    assert len(caplog.messages) == 1
-
-
-@pytest.mark.parametrize("content", [None, "", "[1]", "{}", "no: [yaml", '{"clusters": 5}', "\x00"])
-def test_a_configuration_that_cannot_be_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str | None
-) -> None:
-    file = tmp_path / "kubeconfig"
-    if content is not None:
-        file.write_text(content, encoding="utf-8")
-    monkeypatch.setenv("KUBECONFIG", str(file))
-    with pytest.raises(SettingError, match=r"DUTYCYCLE_KUBERNETES=on: .*KUBECONFIG"):
-        connect("on")
 
 
 def test_a_watch_that_dies_is_told_and_begun_anew(

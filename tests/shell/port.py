@@ -1,6 +1,7 @@
 """A broker in memory for the shell: it writes down what was asked of it, in order, and fails on request."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable
 
 from streams.operators.base import Input, Out, Stage
@@ -42,13 +43,15 @@ class MemoryPort:
         self._dies = dies or (lambda kind, before: False)
         self._errs = errs
         self._dead = False
+        self._counts: Counter[str] = Counter()
         self._tables = dict(broker.changelog)
         self._start = dict(broker.committed)
 
     def _step(self, kind: str, detail: object = "") -> None:
         if self._dead:
             raise Died
-        before = sum(step.split(" ")[0] == kind for step in self.steps)
+        before = self._counts[kind]
+        self._counts[kind] += 1
         self.steps.append(f"{kind} {detail}".strip())
         if self._dies(kind, before):
             self._dead = not self._errs

@@ -19,6 +19,8 @@ from wire.derived import OtherCycle
 SNAPSHOT_VERSION = 1
 LOOKS = ((6, 1), (3, 2), (1, 4))
 """In every so-manieth look the newest samples, whole window over so much; the first that fits counts."""
+SURE, SURE_OF_PART = 0.95, 0.99
+"""Confidence that a lock needs, in a whole window and in a part of one."""
 NO_RHYTHM = CycleResult(cyclic=False)
 
 
@@ -78,6 +80,9 @@ class CycleBank:
         self._turn += 1
         looked = np.array(list(turns), np.int64)
         seen = look(self._ring.newest(looked, self._since_ms[looked]), list(turns.values()))
+        seen = [
+            one if one and self._sure(column, one) else None for column, one in zip(turns, seen, strict=True)
+        ]
         news: list[tuple[int, CycleResult]] = []
         for column, one, result in zip(turns, seen, self._results(seen), strict=True):
             was_locked = self._trackers[column].period_s is not None
@@ -88,6 +93,12 @@ class CycleBank:
                 # What lies before the part in which the rhythm was found would hide it again.
                 self._since_ms[column] = self._ring.start_ms(one.samples.size + one.idle)
         return news
+
+    def _sure(self, column: int, seen: Seen) -> bool:
+        """Whether that is enough to begin with, or to go on: a series is looked at thousands of times."""
+        if self._trackers[column].period_s is not None:
+            return True
+        return seen.rhythms[0].confidence >= (SURE if seen.whole else SURE_OF_PART)
 
     def _limit(self, column: int) -> int:
         """How many samples to look at this time; 0 for none."""

@@ -77,7 +77,18 @@ def rhythms(samples: Floats) -> list[tuple[Rhythm, ...]]:
         all_[row] = (rhythm,)
     for row, rhythm in _others(found, main):
         all_[row] += (rhythm,)
-    return all_
+    return [_without_fractions(one) for one in all_]
+
+
+def _without_fractions(found: tuple[Rhythm, ...]) -> tuple[Rhythm, ...]:
+    """A further rhythm that is half, a third … of another further one is a harmonic of that."""
+    main, others = found[:1], found[1:]
+    return main + tuple(one for one in others if not any(_is_multiple(other, one) for other in others))
+
+
+def _is_multiple(one: Rhythm, other: Rhythm) -> bool:
+    times = one.period / other.period
+    return round(times) >= 2 and abs(times / round(times) - 1) < SAME
 
 
 def _named(judged: Judged) -> list[tuple[int, Rhythm]]:
@@ -186,6 +197,8 @@ def _others(found: Spectra, known: Judged) -> list[tuple[int, Rhythm]]:
         rest[known.rows] = without_shape(rest[known.rows], known.period)
         _silence(evidence, known.rows, FINE * rest.shape[1] / known.period)
         rows, points, score = peaks(scores(evidence[known.rows], rest.shape[1]), 1, OTHER_SCORE)
+        if not rows.size:
+            break
         known = _judged(found, rest, known.rows[rows], points, score)
         enough = (known.confidence >= LIKELY) & (known.folds.explained >= OTHER_EXPLAINED)
         known = known.part(np.flatnonzero(enough))

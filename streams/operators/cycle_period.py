@@ -17,6 +17,8 @@ PRESENT = 8.0
 """Evidence of a line that is there beyond doubt."""
 SHARE = 0.02
 """A line with less than this share of the strongest one's power adds nothing to the shape."""
+LOUD = 0.25
+"""Lines between the multiples with more than this share of their power are there, too."""
 WIDEST = 1.5
 """How many points off its expected place the top of a harmonic may be."""
 TINY = 1e-300
@@ -91,5 +93,7 @@ def _only_multiples(found: Spectra, rows: Ints, places: Floats, factor: int) -> 
     multiple = _HARMONIC % factor == 0
     between = np.where(relevant, evidence, 0.0)[:, ~multiple].cumsum(axis=1)
     there = (between > BY_CHANCE[: between.shape[1]]).any(axis=1)
+    # In a short window even a strong line cannot stand out so much from so few surroundings.
+    there |= power[:, ~multiple].sum(axis=1) > LOUD * power[:, multiple].sum(axis=1)
     short = places * factor > FINE * found.series.shape[1] / SHORTEST
     return np.asarray((evidence[:, multiple] > PRESENT).any(axis=1) & ~there & ~short)

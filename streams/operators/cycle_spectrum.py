@@ -68,8 +68,15 @@ def _standardised(samples: Floats) -> Floats:
     slope = (series * moment).sum(axis=1, keepdims=True) / (moment * moment).sum()
     series -= slope * moment
     spread = series.std(axis=1, keepdims=True)
-    flat = spread <= FLAT * np.abs(mean)
+    flat = (spread <= FLAT * np.abs(mean)) | _dithers(samples)
     return np.where(flat, 0.0, series / np.where(flat, 1.0, spread))
+
+
+def _dithers(samples: Floats) -> npt.NDArray[np.bool_]:
+    """Which rows hold whole numbers no more than one apart: a constant, rounded now up and now down."""
+    low = samples.min(axis=1, keepdims=True)
+    off = samples - low
+    return np.asarray(((off == 0) | ((off == 1) & (low == np.floor(low)))).all(axis=1, keepdims=True))
 
 
 def _evidence(power: Singles, bins: int) -> Singles:

@@ -15,19 +15,25 @@ from streams.operators.cycle_spectrum import FEWEST
 
 LEAST = 24
 """Fewest samples that are looked at."""
-SURE = 0.95
-"""Confidence that a rhythm needs in a part of what there is: more looks, more chances to err."""
+STEPS = 32
+"""Lengths are told apart to one in 16 to 32."""
+LONGEST = 600
+"""Most samples that are looked at, without a limit."""
 ENDED = 1.5
 """Periods of idleness after which a rhythm is over."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The rhythms (the main one first) of the active part ``samples``, ``idle`` samples before now."""
+    """The rhythms (the main one first) of ``samples``, which end ``idle`` samples before now.
+
+    ``whole`` if these are all of the active part.
+    """
 
     rhythms: tuple[Rhythm, ...]
     samples: Floats
     idle: int
+    whole: bool
 
     @property
     def goes_on(self) -> bool:
@@ -38,16 +44,14 @@ class Seen:
 def look(windows: Sequence[Floats], limits: Sequence[int] | None = None) -> list[Seen | None]:
     """What each window (oldest sample first, no NaN, any length) holds; None for no rhythm.
 
-    With ``limits``, of the newest so many samples of its active part; if that leaves some out, a rhythm
-    has to be surer.
+    With ``limits``, of the newest so many samples of its active part.
     """
     seen: list[Seen | None] = [None] * len(windows)
     groups: dict[int, list[int]] = defaultdict(list)
     parts = [active(window) for window in windows]
     for place, part in enumerate(parts):
-        length = part.stop - part.start
-        length = min(length, limits[place]) if limits else length
-        groups[length // 4 * 4].append(place)
+        length, limit = part.stop - part.start, limits[place] if limits else LONGEST
+        groups[limit if length >= limit else _rounded(length)].append(place)
     for length, places in groups.items():
         if length < LEAST:
             continue
@@ -55,10 +59,17 @@ def look(windows: Sequence[Floats], limits: Sequence[int] | None = None) -> list
             [windows[place][parts[place].stop - length : parts[place].stop] for place in places]
         )
         for place, row, found in zip(places, samples, rhythms(samples), strict=True):
-            part, window = parts[place], windows[place]
-            if found and (part.stop - part.start < length + 4 or found[0].confidence >= SURE):
-                seen[place] = Seen(found, row, window.size - part.stop)
+            if found:
+                part = parts[place]
+                whole = length >= _rounded(part.stop - part.start)
+                seen[place] = Seen(found, row, windows[place].size - part.stop, whole)
     return seen
+
+
+def _rounded(length: int) -> int:
+    """A length a little shorter, a multiple of 4, of which there are few: equal lengths share their work."""
+    step = max(4, (1 << length.bit_length()) // STEPS)
+    return length // step * step
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ It makes clients from settings, and translates what they fail with into the erro
 """
 
 import logging
+import math
 import socket
 import ssl
 from collections.abc import Iterator
@@ -118,7 +119,7 @@ def client_kwargs(settings: Settings, name: str) -> dict[str, Any]:
 
 def new_producer(settings: Settings, name: str, *, linger_ms: int, compression: str) -> Any:
     """A producer that is not started: idempotent, acknowledged by all replicas in sync."""
-    return AIOKafkaProducer(
+    driver = AIOKafkaProducer(
         **client_kwargs(settings, name),
         acks="all",
         enable_idempotence=True,
@@ -127,6 +128,10 @@ def new_producer(settings: Settings, name: str, *, linger_ms: int, compression: 
         max_batch_size=_BATCH_BYTES,
         max_request_size=_LONGEST_REQUEST,
     )
+    # The driver tries an idempotent batch again without end, but not while its partition has no leader: it
+    # would fail it after the request timeout, and with a number missing in the sequence all that follow.
+    driver._message_accumulator._batch_ttl = math.inf
+    return driver
 
 
 def new_consumer(settings: Settings, name: str, *topics: str, reset: str) -> Any:

@@ -42,10 +42,11 @@ class Node:
 
     def pod(self) -> bytes:
         """The pod's identity."""
-        job = {"api_version": "kubeflow.org/v1", "kind": "PyTorchJob", "name": f"train-{self.job}",
+        name = f"train-{self.job}"
+        job = {"api_version": "kubeflow.org/v1", "kind": "PyTorchJob", "name": name,
                "uid": f"job-{self.job}", "role": "worker", "replica": self.number % NODES_A_JOB}  # fmt: skip
         return orjson.dumps(
-            {"v": 1, "uid": self.pod_uid, "namespace": "ml", "name": f"train-{self.job}-worker-{self.number % 4}",
+            {"v": 1, "uid": self.pod_uid, "namespace": "ml", "name": f"{name}-worker-{self.number % 4}",
              "node": self.name, "phase": "Running", "created_ms": START_MS, "started_ms": START_MS,
              "gpu_request": self._shape.gpus, "job": job}
         )  # fmt: skip
@@ -84,7 +85,8 @@ class Node:
                      "mem_used_bytes": 50 * GIB + self._chance.randint(0, GIB), "mem_limit_bytes": 200 * GIB,
                      "io_read_bytes_per_s": 10**6, "io_write_bytes_per_s": 0}  # fmt: skip
         host = {"cpu_util_pct": cpu + 30, "cpu_count": 128, "mem_used_bytes": 80 * GIB,
-                "mem_total_bytes": 2048 * GIB, "disk_read_bytes_per_s": 10**6, "net_rx_bytes_per_s": 10**7}  # fmt: skip
+                "mem_total_bytes": 2048 * GIB, "disk_read_bytes_per_s": 10**6,
+                "net_rx_bytes_per_s": 10**7}  # fmt: skip
         pod = {"uid": self.pod_uid, "qos": "burstable", "containers": [container]}
         return orjson.dumps({**self._head(second), "host": host, "pods": [pod]})
 

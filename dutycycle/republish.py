@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterable
 
@@ -12,8 +13,9 @@ from dutycycle.process import stop_on_signals
 from dutycycle.replay import samples
 from wire.events import Telemetry
 from wire.settings import Settings
-from wire.topics import SAMPLE_TOPICS, full_name
+from wire.topics import SAMPLE_TOPICS, TOPICS, full_name
 
+_DAY_MS = 86_400_000
 _AT_ONCE = 2000
 """Deliveries awaited together: bounds memory, and keeps batches full."""
 
@@ -62,6 +64,8 @@ async def _send_all(
     pending: list[Delivery] = []
     loop = asyncio.get_running_loop()
     for record in samples(traces, settings.topic_prefix, Counter()):
+        if not sent:
+            _warn_of_age(record.ts_ms, time.time_ns() // 1_000_000)
         if (pause := pace.wait_s(record.ts_ms, loop.time())) > 0:
             await _sleep(pause, stop)
         if stop.is_set():
@@ -74,6 +78,18 @@ async def _send_all(
             pending.clear()
     await producer.settle(pending)
     return sent
+
+
+def _warn_of_age(ts_ms: int, now_ms: int) -> None:
+    """Kafka removes records by their own timestamps: an old trace may be gone before it is read."""
+    kept_ms = min(TOPICS[name].retention_ms for name in SAMPLE_TOPICS)
+    if now_ms - ts_ms > kept_ms:
+        days = (now_ms - ts_ms) / _DAY_MS
+        print(  # noqa: T201
+            f"dutycycle: the trace begins {days:.0f} days ago, and the topics keep {kept_ms / _DAY_MS:.0f}: "
+            "Kafka may delete its records within minutes; raise retention.ms to keep them longer",
+            file=sys.stderr,
+        )
 
 
 async def _sleep(seconds: float, stop: asyncio.Event) -> None:

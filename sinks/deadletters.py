@@ -1,30 +1,20 @@
 """Makes and sends the dead letter of a record that a sink could not use."""
 
-from base64 import b64encode
 from collections.abc import Awaitable, Callable
 
 from sinks.origin import Origin
 from wire.codec import encode
-from wire.deadletter import DeadLetter, Reason
+from wire.deadletter import DeadLetter, Reason, dead_letter
 from wire.events import DEAD_LETTER, Telemetry
 
-KEPT_BYTES = 65_536
-_ERROR_LENGTH = 500
 Post = Callable[[bytes | None, bytes, int], Awaitable[object]]
 """Send a dead letter (key, payload, timestamp), and return when the broker has it."""
 
 
-def dead_letter(origin: Origin, prefix: str, reason: Reason, error: str) -> DeadLetter:
-    """The record of it: at most the first 64 KiB of the payload, and a printable error."""
-    return DeadLetter(
-        topic=prefix + origin.topic,
-        partition=origin.partition,
-        offset=origin.offset,
-        ts_ms=max(origin.ts_ms, 0),
-        reason=reason.value,
-        error="".join(c if c.isprintable() else "?" for c in error)[:_ERROR_LENGTH] or "unknown",
-        payload_b64=b64encode((origin.value or b"")[:KEPT_BYTES]).decode(),
-    )
+def letter_of(origin: Origin, prefix: str, reason: Reason, error: str) -> DeadLetter:
+    """The dead letter of a record that a sink read."""
+    topic = prefix + origin.topic
+    return dead_letter(topic, origin.partition, origin.offset, origin.ts_ms, origin.value, reason, error)
 
 
 class DeadLetters:
@@ -38,7 +28,7 @@ class DeadLetters:
 
     async def send(self, origin: Origin, reason: Reason, error: str) -> bool:
         """Whether the broker has the dead letter; if not, the worker ends, and the record is read again."""
-        letter = dead_letter(origin, self._prefix, reason, error)
+        letter = letter_of(origin, self._prefix, reason, error)
         where = f"{origin.topic}-{origin.partition}@{origin.offset}: {letter.error}"
         self._telemetry.emit(DEAD_LETTER, where, topic=origin.topic, reason=reason.value)
         try:

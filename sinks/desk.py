@@ -89,7 +89,7 @@ class Desk:
         try:
             record: Any = decode(TOPICS[origin.topic].record, origin.value, origin.topic)
         except DecodeError as error:
-            return error.reason, f"{error.field}: {error.detail}"
+            return error.reason, error.brief
         bad = None
         for sink in sinks:
             try:

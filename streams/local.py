@@ -60,7 +60,7 @@ class LocalPipeline:
 
     def _refused(self, record: Input, error: DecodeError) -> Out:
         self.happened[f"dead_letter {record.topic} {error.reason}"] += 1
-        return dead_letter(record, error.reason, str(error))
+        return dead_letter(record, error.reason, error.brief)
 
     def _passed_on(self, emissions: Iterable[Emission]) -> list[Out]:
         outs: list[Out] = []

@@ -86,7 +86,7 @@ class Shell:
                 return []  # read again after a restart: the stored state has it, and its outputs were sent
             outs = self._sorted(live.update(record), record.topic)
         except DecodeError as error:
-            return self._refused(record, error.reason, str(error))
+            return self._refused(record, error.reason, error.brief)
         except OperatorFailedError as error:
             return self._refused(record, Reason.OPERATOR, str(error))
         except Exception as error:  # noqa: BLE001 - an operator that cannot even begin: the next record tries again

@@ -27,6 +27,8 @@ class DecodeError(ValueError):
 
     def __init__(self, topic: str, field: str, reason: Reason, detail: str) -> None:
         super().__init__(f"{topic}: {field}: {detail}")
+        self.brief = f"{field}: {detail}"
+        """Without the topic, which a dead letter has already."""
         self.topic = topic
         self.field = field
         self.reason = reason

@@ -1,9 +1,14 @@
 """What could not be used, with the reason, so that nothing is lost in silence."""
 
+from base64 import b64encode
 from dataclasses import dataclass
 from enum import StrEnum
 
 from wire.units import Count, Label, Millis
+
+KEPT_BYTES = 65_536
+"""How much of a payload a dead letter keeps."""
+_ERROR_LENGTH = 500
 
 
 class Reason(StrEnum):
@@ -37,3 +42,22 @@ class DeadLetter:
     reason: Label
     error: Label
     payload_b64: str
+
+
+def dead_letter(
+    topic: str, partition: int, offset: int, ts_ms: int, value: bytes | None, reason: Reason, error: str
+) -> DeadLetter:
+    """The dead letter of a record: the start of its payload, and ``error`` cut to 500 printable characters.
+
+    ``topic`` is its full name. Made of the record alone, so that a repeat is the same bytes.
+    """
+    printable = "".join(c if c.isprintable() else "?" for c in error)[:_ERROR_LENGTH]
+    return DeadLetter(
+        topic=topic,
+        partition=partition,
+        offset=offset,
+        ts_ms=max(ts_ms, 0),
+        reason=reason.value,
+        error=printable or "unknown",
+        payload_b64=b64encode((value or b"")[:KEPT_BYTES]).decode(),
+    )

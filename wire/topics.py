@@ -32,7 +32,12 @@ class Topic:
 
     def config(self) -> dict[str, str]:
         """The topic's settings as Kafka names them."""
-        config = {"cleanup.policy": self.cleanup, "max.message.bytes": str(max(self.max_bytes, 1_048_588))}
+        config = {
+            "cleanup.policy": self.cleanup,
+            "max.message.bytes": str(max(self.max_bytes, 1_048_588)),
+            # A node whose clock runs hours ahead is noticed by the streams; the broker shall not refuse it.
+            "message.timestamp.after.max.ms": str(2**63 - 1),
+        }
         if self.cleanup == "delete":
             config["retention.ms"] = str(self.retention_ms)
         return config

@@ -3,12 +3,11 @@
 from typing import Any
 
 from streams.operators.series import HOST_METRICS, POD_CGROUP_METRICS, Series, TallySeries
-from streams.operators.tick import Layout, Tick, check_header, explain, make_layout, numbers
+from streams.operators.tick import Layout, Tick, check_header, explained, make_layout, numbers
 from wire.codec import from_plain
 from wire.samples import CgroupSample
 
 TOPIC = "cgroup-samples"
-_ABSENT = (TypeError, KeyError, ValueError, AttributeError)
 _TALLIED = tuple(metric for metric in POD_CGROUP_METRICS if metric != "mem_limit_bytes")
 _LIMIT = POD_CGROUP_METRICS.index("mem_limit_bytes")
 
@@ -22,10 +21,7 @@ class CgroupReader:
 
     def read(self, plain: dict[str, Any]) -> Tick:
         """The tick in columns. Raises ``DecodeError`` that names the field."""
-        try:
-            return self._read(plain)
-        except _ABSENT as error:
-            explain(plain, TOPIC, error)
+        return explained(self._read, plain, TOPIC)
 
     def _read(self, plain: dict[str, Any]) -> Tick:
         check_header(plain)

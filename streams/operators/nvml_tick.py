@@ -6,14 +6,13 @@ from typing import Any
 import numpy as np
 
 from streams.operators.series import GPU_METRICS, MIG_METRICS, POD_GPU_METRICS, Series, TallySeries
-from streams.operators.tick import Layout, Tick, check_header, explain, make_layout, numbers
+from streams.operators.tick import Layout, Tick, check_header, explained, make_layout, numbers
 from wire.codec import from_plain
 from wire.samples import NvmlSample
 
 TOPIC = "nvml-samples"
 _PROCESS_METRICS = ("gpu_util_pct", "mem_copy_util_pct", "mem_used_bytes")
 _FULL_PCT = 100.0
-_ABSENT = (TypeError, KeyError, ValueError, AttributeError)
 
 Cell = float | None
 Cells = dict[tuple[str, str], tuple[Cell, Cell, Cell]]
@@ -30,10 +29,7 @@ class NvmlReader:
 
     def read(self, plain: dict[str, Any]) -> Tick:
         """The tick in columns. Raises ``DecodeError`` that names the field."""
-        try:
-            return self._read(plain)
-        except _ABSENT as error:
-            explain(plain, TOPIC, error)
+        return explained(self._read, plain, TOPIC)
 
     def _read(self, plain: dict[str, Any]) -> Tick:
         check_header(plain)

@@ -1,8 +1,8 @@
 """One node's measurements at one moment, in columns: what a sample becomes before it meets an operator."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -90,7 +90,10 @@ def check_header(plain: dict[str, Any]) -> None:
         raise ValueError("node or collector")
 
 
-def explain(plain: dict[str, Any], topic: str, cause: Exception) -> NoReturn:
-    """Say by the strict codec which field of ``plain`` is wrong: always raises ``DecodeError``."""
-    from_plain(TOPICS[topic].record, plain, topic)
-    raise DecodeError(topic, "payload", Reason.SCHEMA, f"cannot be used: {cause}") from cause
+def explained(read: Callable[[dict[str, Any]], Tick], plain: dict[str, Any], topic: str) -> Tick:
+    """``read(plain)``; where that fails, the strict codec says which field is wrong, by ``DecodeError``."""
+    try:
+        return read(plain)
+    except (TypeError, KeyError, ValueError, AttributeError) as error:
+        from_plain(TOPICS[topic].record, plain, topic)
+        raise DecodeError(topic, "payload", Reason.SCHEMA, f"cannot be used: {error}") from error

@@ -101,7 +101,7 @@ async def test_too_many_replicas_are_refused_by_name(real: Callable[..., Setting
 
 
 async def test_settings_of_a_topic_arrive(real: Callable[..., Settings], kafka: RunningBroker) -> None:
-    from confluent_kafka.admin import ConfigResource
+    from confluent_kafka.admin import ConfigResource  # type: ignore[attr-defined]  # its stubs forget it
 
     settings = real()
     await ensure_topics(settings, ["pods", "nvml-samples"])

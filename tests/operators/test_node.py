@@ -76,8 +76,9 @@ def test_a_window_says_what_was_measured() -> None:
     values = [95 if second % 8 < 4 else 2 for second in range(10)]
     assert first == {
         "v": 1, "subject": {"kind": "gpu", "node": "a", "gpu": "GPU-0"}, "metric": "gpu_util_pct",
-        "size_ms": 10_000, "start_ms": 0, "end_ms": 10_000, "count": 10, "mean": pytest.approx(sum(values) / 10),
-        "std": pytest.approx(45.560509), "min": 2, "max": 95, "p50": 95, "p95": 95, "p99": 95,
+        "size_ms": 10_000, "start_ms": 0, "end_ms": 10_000, "count": 10,
+        "mean": pytest.approx(sum(values) / 10), "std": pytest.approx(45.560509),
+        "min": 2, "max": 95, "p50": 95, "p95": 95, "p99": 95,
     }  # fmt: skip
     assert not [w for w in windows if w["metric"] == "mem_total_bytes"], "what there is, is not what is used"
 

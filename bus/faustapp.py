@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import faust
 from faust.types import settings as faust_settings
 
-from bus.faustapp_driver import ExactAssignor, ExactConsumer, ExactProducer, ExactTransport
+from bus.faustapp_driver import ExactAssignor, ExactConsumer, ExactProducer, ExactTransport, NoMonitor
 from bus.faustapp_log import hush
 from bus.liveness import Pulse
 from bus.security import bootstrap_servers, ssl_context
@@ -120,6 +120,7 @@ _PLAIN: dict[str, Any] = {
     "table_standby_replicas": 0,
     # With acknowledgements that are withheld until a snapshot, waiting for them would never end.
     "stream_wait_empty": False,
+    "Monitor": NoMonitor,
     "PartitionAssignor": ExactAssignor,
     # An assignment made with an old view of the cluster is put right when the view is renewed.
     "consumer_metadata_max_age_ms": 10_000,

@@ -115,6 +115,7 @@ class _Watch:
             lambda: "the process stood still too long" if app.pulse.stalled() else None,
             Patience(lambda: f"event loop blocked after {self._beats} s", _SILENT_S),
             Patience(lambda: _unready(app), _SILENT_S),
+            Patience(lambda: _behind(app), _SILENT_S),
         ]
         self._thread = Liveness(probes, self._sick, pulse=app.pulse)
         self._beating: asyncio.Task[None] | None = None
@@ -142,6 +143,11 @@ def _trouble(app: ExactApp) -> str | None:
     # Not app.consumer, which would make one, in this thread.
     consumer: Any = app._consumer
     return None if consumer is None or app.should_stop else consumer.trouble()
+
+
+def _behind(app: ExactApp) -> str | None:
+    consumer: Any = app._consumer
+    return None if consumer is None or not app.ready else consumer.behind()
 
 
 def _unready(app: ExactApp) -> str | None:

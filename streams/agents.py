@@ -10,10 +10,12 @@ from streams.shell_flow import Flow
 
 def add_agent(app: ExactApp, topic: str, shell: Shell, flow: Flow) -> None:
     """Read ``topic`` (full name) into ``shell``, one record after the other, in order."""
+    source = shell.stage.source
 
     async def read(stream: Any) -> None:
-        async for event in stream.noack().events():
-            await flow.handle(shell, as_input(shell.stage.source, event.message))
+        records = stream.noack()
+        async for _ in records:  # events() would be one more generator around this one
+            await flow.handle(shell, as_input(source, records.current_event.message))
 
     app.agent(raw_topic(app, topic), name=shell.stage.name, concurrency=1)(read)
 

@@ -101,12 +101,15 @@ class CycleBank:
         return seen.rhythms[0].confidence >= (SURE if seen.whole else SURE_OF_PART)
 
     def _limit(self, column: int) -> int:
-        """How many samples to look at this time; 0 for none."""
-        samples = self._config.samples
-        if self._trackers[column].period_s is not None:
-            return samples if self._trackers[column].curious else 0
-        turn = self._turn + column
-        return next(samples // part for every, part in LOOKS if turn % every == 0)
+        """How many samples to look at this time; 0 for none.
+
+        All columns have the same turns, as series that are looked at together share their work.
+        """
+        every, samples = next((n, self._config.samples // part) for n, part in LOOKS if self._turn % n == 0)
+        if self._trackers[column].period_s is None:
+            return samples
+        due = every == LOOKS[0][0] or self._trackers[column].curious
+        return self._config.samples if due else 0
 
     def _chosen(self, ts_ms: int, columns: Ints | None) -> Ints:
         if ts_ms < self._last_ms:
@@ -115,20 +118,22 @@ class CycleBank:
 
     def _release(self, columns: Ints) -> None:
         """Let go of the rhythms that ended; what was before their end is not looked at again."""
-        locked = np.array([c for c in columns.tolist() if self._trackers[c].period_s is not None], np.int64)
+        locked = np.array([c for c in columns.tolist() if self._trackers[c].follows(self._last_ms)], np.int64)
         windows = self._ring.newest(locked, self._since_ms[locked])
         period_s = [self._trackers[column].period_s or 0.0 for column in locked.tolist()]
         periods = [one * 1000 / self._ring.interval_ms for one in period_s]
-        followed = follow_each(windows, periods)
+        followed = follow_each(windows, periods, runs=False)
         for column, one_s, lately in zip(locked.tolist(), period_s, followed, strict=True):
-            if lately is not None and self._trackers[column].broken(lately.gain, lately.noise):
+            if lately is not None and self._trackers[column].broken(self._last_ms, lately.gain, lately.noise):
                 # The gain is a mean of 1 before the end and 0 after it.
                 since_s = NEWEST * one_s * min(max(1 - lately.gain, 0.2), 1.0)
                 self._since_ms[column] = self._last_ms - int(since_s * 1000)
 
     def _results(self, seen: list[Seen | None]) -> list[CycleResult]:
         going = [one for one in seen if one is not None and one.goes_on]
-        followed = follow_each([one.samples for one in going], [one.rhythms[0].period for one in going])
+        followed = follow_each(
+            [one.samples for one in going], [one.rhythms[0].period for one in going], runs=True
+        )
         results = iter(
             self._result(one, lately.run if lately else 0)
             for one, lately in zip(going, followed, strict=True)

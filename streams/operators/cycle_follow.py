@@ -46,10 +46,11 @@ def follow(series: Floats, period: Floats) -> Followed:
     shape = np.take_along_axis(mean, phase, axis=1)
     error = (((quick - shape) * taught) ** 2).sum(axis=1) / np.maximum(taught.sum(axis=1), 1)
     tail = age < late
-    # About its mean: what steps up or down with the end of a rhythm is no part of its shape.
+    # About its mean, and without a moving average: where a rhythm ends, both would go on for a while.
     centred = (shape - _mean(shape, tail)) * tail
     power = (centred**2).sum(axis=1) + TINY
-    gain = (quick * centred).sum(axis=1) / power
+    level = series - _slope(series, age, taught) * age
+    gain = ((level - _mean(level, tail)) * centred).sum(axis=1) / power
     stretch = np.maximum(period, FEW)
     gains = _per_stretch(quick * shape, shape**2, age, stretch)
     noise = np.sqrt(error / power + _unsteadiness(gains))
@@ -62,6 +63,14 @@ def _mean(values: Floats, where: Bools) -> Floats:
     """Mean of each row where ``where``, as a column."""
     total = (values * where).sum(axis=1, keepdims=True)
     return np.asarray(total / np.maximum(where.sum(axis=1, keepdims=True), 1))
+
+
+def _slope(values: Floats, age: Floats, where: Bools) -> Floats:
+    """Least-squares slope of each row over ``age`` where ``where``, as a column."""
+    off = (age - _mean(age, where)) * where
+    return np.asarray(
+        (values * off).sum(axis=1, keepdims=True) / ((off**2).sum(axis=1, keepdims=True) + TINY)
+    )
 
 
 def _per_stretch(both: Floats, power: Floats, age: Floats, stretch: Floats) -> Floats:

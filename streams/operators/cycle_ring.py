@@ -68,10 +68,12 @@ class Ring:
         Empty for a series that is absent now.
         """
         order = np.arange(self._slot + 1, self._slot + 1 + self._samples) % self._samples
-        window = self._rows[order][:, columns].T.astype(np.float64)
+        window = np.ascontiguousarray(self._rows[:, columns][order].T, np.float64)
         first_ms = self.start_ms(self._samples)
         skip = np.clip((since_ms - first_ms) // self.interval_ms, 0, self._samples)
-        return [_bridged(row[first:]) for row, first in zip(window, skip.tolist(), strict=True)]
+        gaps = np.isnan(window).sum(axis=1)
+        figures = zip(window, skip.tolist(), gaps.tolist(), strict=True)
+        return [_bridged(row[first:]) if missing else row[first:] for row, first, missing in figures]
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
@@ -92,8 +94,6 @@ class Ring:
 def _bridged(row: Floats) -> Floats:
     """What follows the last long gap of ``row``, short gaps filled in by lines; empty if it ends in one."""
     present = np.flatnonzero(~np.isnan(row))
-    if present.size == row.size:
-        return row
     if present.size == 0 or row.size - 1 - present[-1] > BRIDGED:
         return row[:0]
     breaks = np.flatnonzero(np.diff(present) > BRIDGED + 1)

@@ -24,8 +24,8 @@ HALF, SIGMAS = 0.5, 3.0
 """A rhythm is gone if its gain is below half, and so far below 1 that its noise does not explain it."""
 BACK = 0.75
 """Gain at which a rhythm is no longer doubted."""
-SETTLING, SETTLED = 6, 6
-"""A lock is looked at anew in its first so many evaluations, and later in every so-manieth."""
+SETTLING = 6
+"""A lock is young until its gain was taken so many times."""
 
 
 class CycleTracker:
@@ -42,23 +42,30 @@ class CycleTracker:
 
     def _forget(self) -> None:
         self.period_s: float | None = None
-        self._age = self._misses = self._agreeing = 0
+        self._followed_ms = self._age = self._misses = self._agreeing = 0
         self._rival: CycleResult | None = None
         self._gains: list[float] = []
         self._drift = _detector([])
         self._doubted = False
+        self._noise: float | None = None
+
+    def follows(self, ts_ms: int) -> bool:
+        """Whether a locked rhythm's newest periods should be looked at now: four times in a period."""
+        return self.period_s is not None and ts_ms - self._followed_ms >= self.period_s * 1000 / 4
 
     @property
     def curious(self) -> bool:
-        """Whether a locked rhythm should be looked for again now, as it is young, doubted or due."""
-        return self._age < SETTLING or self._age % SETTLED == 0 or self._misses > 0 or self._rival is not None
+        """Whether a locked rhythm should be looked for again: it is young, or was another the last time."""
+        undecided = self._rival is not None and self._agreeing < AGREEING_MULTIPLE
+        return self._age < SETTLING or self._misses > 0 or undecided
 
-    def broken(self, gain: float, noise: float) -> bool:
+    def broken(self, ts_ms: int, gain: float, noise: float) -> bool:
         """Take the gain (and its standard error) of the newest periods of the rhythm that is locked on.
 
         True if it has ended: the lock is released then.
         """
         self._age += 1
+        self._followed_ms = ts_ms
         self._gains.append(gain)
         if len(self._gains) > REMEMBERED:
             self._gains = self._gains[-REMEMBERED // 2 :]
@@ -67,7 +74,9 @@ class CycleTracker:
             self._drift.update(gain)
         # The detector starts over once it has fired; the doubt stays until the rhythm is back.
         self._doubted = gain < BACK and (self._doubted or bool(self._drift.drift_detected))
-        ended = self._doubted and gain < HALF and 1 - gain > SIGMAS * noise
+        # After an end the noise is that of the end, not of the rhythm: what it was before counts.
+        before, self._noise = self._noise, self._noise if self._doubted else noise
+        ended = self._doubted and gain < HALF and 1 - gain > SIGMAS * (noise if before is None else before)
         if ended:
             self._forget()
         return ended
@@ -106,7 +115,9 @@ class CycleTracker:
         if _near(result.period_s, self.period_s, 5 * CHANGED):
             if ts_ms - self._told_ms < QUIET_MS:
                 return None
-            result = replace(result, since_ms=self._told.since_ms)
+            # The same rhythm, a little faster or slower: what is known of it stays.
+            self.period_s, self._rival = result.period_s, None
+            return self._tell(ts_ms, replace(result, since_ms=self._told.since_ms))
         return self._lock(ts_ms, result)
 
     def _lock(self, ts_ms: int, result: CycleResult) -> CycleResult:
@@ -122,8 +133,9 @@ class CycleTracker:
         """Plain data."""
         return {
             "told": _to_plain(self._told), "told_ms": self._told_ms, "rival": _to_plain(self._rival),
-            "period_s": self.period_s, "age": self._age, "misses": self._misses,
-            "agreeing": self._agreeing, "doubted": self._doubted, "gains": list(self._gains),
+            "period_s": self.period_s, "followed_ms": self._followed_ms, "age": self._age,
+            "misses": self._misses, "agreeing": self._agreeing, "doubted": self._doubted,
+            "noise": self._noise, "gains": list(self._gains),
         }  # fmt: skip
 
     @classmethod
@@ -132,8 +144,10 @@ class CycleTracker:
         tracker = cls()
         tracker._told, tracker._rival = _from_plain(plain["told"]), _from_plain(plain["rival"])
         tracker._told_ms, tracker.period_s, tracker._age = plain["told_ms"], plain["period_s"], plain["age"]
+        tracker._followed_ms = plain["followed_ms"]
         tracker._misses, tracker._agreeing = plain["misses"], plain["agreeing"]
-        tracker._doubted, tracker._gains = plain["doubted"], list(plain["gains"])
+        tracker._doubted, tracker._noise = plain["doubted"], plain["noise"]
+        tracker._gains = list(plain["gains"])
         tracker._drift = _detector(tracker._gains)
         return tracker
 

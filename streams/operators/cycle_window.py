@@ -10,7 +10,7 @@ from streams.operators.bank_state import Floats
 from streams.operators.cycle_active import active
 from streams.operators.cycle_detect import Rhythm, rhythms
 from streams.operators.cycle_fold import ALMOST
-from streams.operators.cycle_follow import FEW, follow
+from streams.operators.cycle_follow import BEFORE, FEW, NEWEST, follow
 from streams.operators.cycle_spectrum import FEWEST
 
 LEAST = 24
@@ -48,22 +48,37 @@ def look(windows: Sequence[Floats], limits: Sequence[int] | None = None) -> list
     """
     seen: list[Seen | None] = [None] * len(windows)
     groups: dict[int, list[int]] = defaultdict(list)
-    parts = [active(window) for window in windows]
-    for place, part in enumerate(parts):
-        length, limit = part.stop - part.start, limits[place] if limits else LONGEST
-        groups[limit if length >= limit else _rounded(length)].append(place)
+    begins, ends = _parts(windows)
+    for place, (begin, end) in enumerate(zip(begins, ends, strict=True)):
+        limit = limits[place] if limits else LONGEST
+        groups[limit if end - begin >= limit else _rounded(end - begin)].append(place)
     for length, places in groups.items():
         if length < LEAST:
             continue
-        samples = np.array(
-            [windows[place][parts[place].stop - length : parts[place].stop] for place in places]
-        )
+        samples = np.array([windows[place][ends[place] - length : ends[place]] for place in places])
         for place, row, found in zip(places, samples, rhythms(samples), strict=True):
             if found:
-                part = parts[place]
-                whole = length >= _rounded(part.stop - part.start)
-                seen[place] = Seen(found, row, windows[place].size - part.stop, whole)
+                whole = length >= _rounded(ends[place] - begins[place])
+                seen[place] = Seen(found, row, windows[place].size - ends[place], whole)
     return seen
+
+
+def _parts(windows: Sequence[Floats]) -> tuple[list[int], list[int]]:
+    """Where the active part of each window begins and ends."""
+    begins, ends = [0] * len(windows), [0] * len(windows)
+    for places in _by_size(windows).values():
+        parts = active(np.array([windows[place] for place in places]))
+        for place, begin, end in zip(places, parts[0].tolist(), parts[1].tolist(), strict=True):
+            begins[place], ends[place] = begin, end
+    return begins, ends
+
+
+def _by_size(windows: Sequence[Floats]) -> dict[int, list[int]]:
+    """The places of the windows of each size."""
+    groups: dict[int, list[int]] = defaultdict(list)
+    for place, window in enumerate(windows):
+        groups[window.size].append(place)
+    return groups
 
 
 def _rounded(length: int) -> int:
@@ -81,16 +96,26 @@ class Lately:
     run: int
 
 
-def follow_each(windows: Sequence[Floats], periods: Sequence[float]) -> list[Lately | None]:
-    """How each window follows its period (samples); None where it is too short to tell."""
+def follow_each(windows: Sequence[Floats], periods: Sequence[float], *, runs: bool) -> list[Lately | None]:
+    """How each window follows its period (samples); None where it is too short to tell.
+
+    Without ``runs`` only as much is looked at as the gain needs, and ``run`` is of that.
+    """
     lately: list[Lately | None] = [None] * len(windows)
     groups: dict[int, list[int]] = defaultdict(list)
     for place, (window, period) in enumerate(zip(windows, periods, strict=True)):
         if period >= 2 and window.size >= max((FEWEST - ALMOST) * period, 2 * FEW):
-            groups[window.size].append(place)
-    for places in groups.values():
-        followed = follow(np.array([windows[p] for p in places]), np.array([periods[p] for p in places]))
+            groups[window.size if runs else _enough(window.size, period)].append(place)
+    for size, places in groups.items():
+        samples = np.array([windows[place][-size:] for place in places])
+        followed = follow(samples, np.array([periods[place] for place in places]))
         figures = zip(followed.gain.tolist(), followed.noise.tolist(), followed.run.tolist(), strict=True)
         for place, one in zip(places, figures, strict=True):
             lately[place] = Lately(*one)
     return lately
+
+
+def _enough(size: int, period: float) -> int:
+    """Samples that the gain of a period depends on, rounded up to a power of two so that sizes meet."""
+    needed = max(NEWEST * period, FEW) + (BEFORE + 1) * period
+    return min(size, 1 << int(needed).bit_length())

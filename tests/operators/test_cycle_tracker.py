@@ -72,7 +72,9 @@ def test_a_lock_is_released_when_the_newest_periods_no_longer_follow(
 ) -> None:
     tracker = CycleTracker()
     tracker.take(0, rhythm(13))
-    released = next((place for place, gain in enumerate(gains) if tracker.broken(gain, 0.1)), None)
+    released = next(
+        (place for place, gain in enumerate(gains) if tracker.broken(place * 10_000, gain, 0.1)), None
+    )
     assert released == end
     if end is not None:
         assert tracker.period_s is None
@@ -82,7 +84,7 @@ def test_a_lock_is_released_when_the_newest_periods_no_longer_follow(
 def test_what_its_noise_explains_is_no_end() -> None:
     tracker = CycleTracker()
     tracker.take(0, rhythm(13))
-    assert not any(tracker.broken(gain, 0.5) for gain in [1.0] * 10 + [0.0])
+    assert not any(tracker.broken(10_000, gain, 0.5) for gain in [1.0] * 10 + [0.0])
 
 
 @pytest.mark.parametrize("stop", range(0, 60, 7))
@@ -93,7 +95,7 @@ def test_a_restart_leaves_no_trace(stop: int) -> None:
         if place == stop:
             other = CycleTracker.restore(json.loads(json.dumps(other.snapshot())))
         gain = 1.0 - 0.02 * place
-        assert one.broken(gain, 0.1) == other.broken(gain, 0.1)
+        assert one.broken(place * 10_000, gain, 0.1) == other.broken(place * 10_000, gain, 0.1)
         assert one.take(place * 10_000, answer) == other.take(place * 10_000, answer)
-        assert one.curious == other.curious
+        assert (one.curious, one.follows(place * 9_000)) == (other.curious, other.follows(place * 9_000))
     assert one.snapshot() == other.snapshot()

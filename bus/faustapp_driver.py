@@ -6,6 +6,7 @@ rounds timestamps. See docs/decisions/0004-exactness.md. All that is known of Fa
 ``faustapp`` and in ``liveness``; the version is pinned for that.
 """
 
+import math
 from asyncio import Future
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
@@ -25,6 +26,13 @@ class ExactProducer(driver.Producer):
 
     def _settings_extra(self) -> Mapping[str, Any]:
         return {"acks": "all", "enable_idempotence": True}
+
+    def _new_producer(self, transactional_id: str | None = None) -> Any:
+        client = super()._new_producer(transactional_id)
+        # An idempotent batch is tried without end, but not while its partition has no leader: it would fail
+        # after the request timeout, and with a number missing in the sequence all that follow.
+        client._message_accumulator._batch_ttl = math.inf
+        return client
 
     async def post(
         self,

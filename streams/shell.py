@@ -71,6 +71,10 @@ class Shell:
             found = self._intakes[partition] = Intake(begins_at or 0)
         return found
 
+    def at_beginning(self, partition: int) -> bool:
+        """Whether nothing of ``partition`` was taken since it was assigned."""
+        return self.intake(partition).expected == (self._port.begins_at(self.stage.source, partition) or 0)
+
     def take(self, record: Input) -> list[Out]:
         """Apply a record; what has to be sent for it, in order. Never raises for a bad record."""
         self.intake(record.partition).took(record.offset)

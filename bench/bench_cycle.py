@@ -9,12 +9,12 @@ wrong period is a false alarm and a miss at once.
 import itertools
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from bench.generators import CONTROLS, NAMED_CONTROLS, SHAPES, SNRS, Case, Floats, controls, rhythms
+from bench.generators import CONTROLS, HARDER, NAMED_CONTROLS, SHAPES, SNRS, Case, Floats, controls, rhythms
 from streams.operators.cycle import CycleBank
 from streams.operators.cycle_window import look
 
@@ -71,9 +71,9 @@ def f1(positive: Sequence[Answer], negative: Sequence[Answer]) -> float:
     return 2 * hits / (2 * hits + alarms + misses)
 
 
-def _recall(positive: Sequence[Answer]) -> None:
-    print(f"\n{'recall':<12}" + "".join(f"  SNR {snr:<4g}" for snr in SNRS))
-    for kind in SHAPES:
+def _recall(positive: Sequence[Answer], kinds: Iterable[str], title: str = "recall") -> None:
+    print(f"\n{title:<12}" + "".join(f"  SNR {snr:<4g}" for snr in SNRS))
+    for kind in kinds:
         print(f"{kind:<12}", end="")
         for snr in SNRS:
             right = [a.right for a in positive if a.case.kind == kind and a.case.snr == snr]
@@ -170,7 +170,11 @@ def main(first: int = 1000, count: int = 100) -> None:
         few = [a for a in named if a.case.seed < first + count]
         print(f"\n{'fractional' if fractional else 'integer'} periods: F1 {f1(found, few):.4f}, median error "
               f"{100 * np.median(errors):.3f} %, {us_found:.0f} µs per evaluation")  # fmt: skip
-        _recall(found)
+        _recall(found, SHAPES)
+    harder, _ = answers(list(rhythms(range(first, first + count // 2), fractional=True, kinds=HARDER)))
+    _recall(harder, HARDER, "harder ones")
+    wrong = np.mean([a.period is not None and not a.right for a in harder])
+    print(f"wrong periods among these {wrong:.4f}")
     fired = np.mean([a.period is not None for a in named])
     print(f"\nfalse alarms over the five controls {fired:.4f}, {us_quiet:.0f} µs per evaluation")
     _alarms(quiet)

@@ -5,7 +5,7 @@ utilization counter does, so fractional periods look as they would on a real dev
 ratio is one of variances.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,7 +36,7 @@ class Case:
         rng = np.random.default_rng([self.seed, *self.kind.encode(), int(self.snr * 10), int(self.trend)])
         if self.period is None:
             return CONTROLS[self.kind](rng, self.length)
-        clean = SHAPES[self.kind](rng, self.length, self.period)
+        clean = {**SHAPES, **HARDER}[self.kind](rng, self.length, self.period)
         noise = rng.normal(size=self.length) * clean.std() / np.sqrt(self.snr)
         slope = rng.choice((-1, 1)) * rng.uniform(2, 4) * clean.std() if self.trend else 0.0
         return np.asarray(50 + 20 * (clean + noise + slope * np.linspace(0, 1, self.length)))
@@ -79,6 +79,30 @@ def _boxes(starts: Floats, width: float, length: int) -> Floats:
     for edges, sign in ((starts, 1), (starts + width, -1)):
         np.add.at(steps, np.searchsorted(moments, edges), sign)
     return np.asarray((np.cumsum(steps[:-1]) > 0).astype(float).reshape(length, FINE).mean(axis=1))
+
+
+def dips(rng: Rng, length: int, period: float) -> Floats:
+    """Busy, with a dip of two samples in every period: a training loop that logs or saves."""
+    return np.asarray(-((_phase(rng, length, period) % 1) * period < 2).mean(axis=1))
+
+
+def renewal(rng: Rng, length: int, period: float) -> Floats:
+    """Bursts each of which begins a period after the one before, give or take 2 %: the phase wanders off."""
+    count = int(1.5 * length / period) + 8
+    starts = (1 + 0.02 * rng.normal(size=count)).cumsum() * period - rng.uniform(1, 3) * period
+    return _boxes(starts, period * rng.uniform(0.1, 0.5), length)
+
+
+def uneven(rng: Rng, length: int, period: float) -> Floats:
+    """A square whose height differs by 30 % from period to period."""
+    phase = _phase(rng, length, period)
+    height = 1 + 0.3 * rng.normal(size=int(length / period) + 3)
+    return np.asarray(((phase % 1 < 0.4) * height[phase.astype(np.int64)]).mean(axis=1))
+
+
+def drifting(rng: Rng, length: int, period: float) -> Floats:
+    """A square on a random walk."""
+    return square(rng, length, period) + 0.1 * rng.normal(size=length).cumsum()
 
 
 def white(rng: Rng, length: int) -> Floats:
@@ -184,6 +208,10 @@ def allocated(rng: Rng, length: int) -> Floats:
 SHAPES: dict[str, Callable[[Rng, int, float], Floats]] = {
     "sine": sine, "square": square, "sawtooth": sawtooth, "bursts": bursts,
 }  # fmt: skip
+HARDER: dict[str, Callable[[Rng, int, float], Floats]] = {
+    "dips": dips, "renewal": renewal, "uneven": uneven, "drifting": drifting,
+}  # fmt: skip
+"""Shapes that are measured, but to which no weight was fitted."""
 CONTROLS: dict[str, Callable[[Rng, int], Floats]] = {
     "white": white, "random_walk": random_walk, "ar1": ar1, "step": step, "constant": constant,
     "pulse": pulse, "telegraph": telegraph, "ramp": ramp,
@@ -197,10 +225,10 @@ NAMED_CONTROLS = ("white", "random_walk", "ar1", "step", "constant")
 """The controls of the published comparison; the others are harder ones of our own."""
 
 
-def rhythms(seeds: range, *, fractional: bool) -> Iterator[Case]:
+def rhythms(seeds: range, *, fractional: bool, kinds: Iterable[str] = tuple(SHAPES)) -> Iterator[Case]:
     """One series per seed, shape, ratio and trend; the period is log-uniform over 4-120 samples."""
     for seed in seeds:
-        for kind in SHAPES:
+        for kind in kinds:
             for snr in SNRS:
                 for trend in (False, True):
                     key = [seed, *kind.encode(), int(snr), int(trend), 77]

@@ -9,7 +9,7 @@ import numpy as np
 from streams.operators.bank_state import Floats
 from streams.operators.cycle_fold import Folds
 
-WEIGHTS = (-1.875, 5.447, 8.582, -0.811, 1.925, 4.057)
+WEIGHTS = (-2.101, 5.879, 7.95, 0.041, 1.603, 4.686)
 """Of the parts of ``evidence``."""
 ENOUGH = 30.0
 """A score above this says no more than this."""

@@ -6,9 +6,9 @@ import numpy as np
 
 from streams.operators.bank_state import Floats, Ints
 from streams.operators.cycle_confidence import confidence
-from streams.operators.cycle_fold import ALMOST, Folds, fold, phases_of, without_shape
+from streams.operators.cycle_fold import Folds, fold, phases_of, without_shape
 from streams.operators.cycle_period import fundamentals
-from streams.operators.cycle_spectrum import FEWEST, FINE, Singles, Spectra, peaks, scores, spectra
+from streams.operators.cycle_spectrum import ALMOST, FEWEST, FINE, Singles, Spectra, peaks, scores, spectra
 
 WORTH_FOLDING = -4.0
 """Score below which a peak is not looked at any further."""

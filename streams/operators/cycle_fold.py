@@ -10,14 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from streams.operators.bank_state import Floats, Ints
+from streams.operators.cycle_spectrum import ALMOST
 
 BLOCKS = 6
 PHASES = 16
 TINY = 1e-12
 SMOOTHED = 16
 """Fewest samples of a mean that is taken for drift."""
-ALMOST = 0.15
-"""Share of a period that may be missing in the oldest one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,13 @@ A peak is named by its series (a row of the spectra) and its place (in points of
 allowed); functions take one array of each, shape (peaks,).
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
 from streams.operators.bank_state import Bools, Floats, Ints
-from streams.operators.cycle_spectrum import FINE, HARMONICS, SHORTEST, Spectra
+from streams.operators.cycle_spectrum import ALMOST, FEWEST, FINE, HARMONICS, SHORTEST, Spectra
 
 FACTORS = (2, 3, 5)
 BY_CHANCE = (13.8, 16.7, 19.1, 21.4, 23.4, 25.4, 27.3, 29.2)
@@ -19,6 +21,8 @@ SHARE = 0.02
 """A line with less than this share of the strongest one's power adds nothing to the shape."""
 LOUD = 0.25
 """Lines between the multiples with more than this share of their power are there, too."""
+ALIKE = 0.25
+"""Lines of at least this share of the power of those beside them belong to one shape with them."""
 WIDEST = 1.5
 """How many points off its expected place the top of a harmonic may be."""
 TINY = 1e-300
@@ -28,10 +32,15 @@ _BESIDE = np.array([-1, 0, 1])[:, np.newaxis]
 
 
 def fundamentals(found: Spectra, rows: Ints, places: Floats) -> Floats:
-    """The exact places of the fundamentals near ``places``, or of a multiple if only its lines are there."""
+    """The exact places of the fundamentals near ``places``.
+
+    At a multiple of a place if only the lines of that are there, and at a fraction of it if there are
+    lines as strong between its own: all lines of a short burst in a long rest are alike.
+    """
     places = refined(found.lines, rows, places)
-    factor = _missing(found, rows, places)
-    moved = np.flatnonzero(factor > 1)
+    factor = _searched(found, rows, places, _only_multiples, 1)
+    factor = factor * _searched(found, rows, places * factor, _more_between, -1)
+    moved = np.flatnonzero(factor != 1)
     if moved.size:
         places[moved] = refined(found.lines, rows[moved], places[moved] * factor[moved])
     return places
@@ -67,33 +76,57 @@ def _windowed(lines: npt.NDArray[np.complex64], rows: Ints, points: Ints) -> Flo
     return np.asarray(line.real**2 + line.imag**2, np.float64)
 
 
-def _missing(found: Spectra, rows: Ints, places: Floats) -> Ints:
-    """By what each place has to be multiplied because all lines but the multiples are missing."""
-    factors = np.ones(places.size, np.int64)
+Test = Callable[[Spectra, Ints, Floats, int], Bools]
+
+
+def _searched(found: Spectra, rows: Ints, places: Floats, test: Test, power: int) -> Floats:
+    """The product of the ``FACTORS`` (to the ``power`` 1 or -1) by which the ``test`` moves each place."""
+    moves = np.ones(places.size)
     open_ = np.arange(places.size)
     while open_.size:
         moved = np.zeros(open_.size, np.bool_)
         for factor in FACTORS:
-            alone = _only_multiples(found, rows[open_], places[open_] * factors[open_], factor) & ~moved
-            factors[open_[alone]] *= factor
-            moved |= alone
+            holds = test(found, rows[open_], places[open_] * moves[open_], factor) & ~moved
+            moves[open_[holds]] *= float(factor) ** power
+            moved |= holds
         open_ = open_[moved]
-    return factors
+    return moves
 
 
 def _only_multiples(found: Spectra, rows: Ints, places: Floats, factor: int) -> Bools:
+    """Whether of the lines of the fundamentals at ``places`` only each ``factor``-th is there."""
+    power, evidence = _lines(found, rows, places)
+    multiple = _HARMONIC % factor == 0
+    # In a short window even a strong line cannot stand out much from so few surroundings.
+    loud = power[:, ~multiple].sum(axis=1) > LOUD * power[:, multiple].sum(axis=1)
+    short = places * factor > FINE * found.series.shape[1] / SHORTEST
+    sure = (evidence[:, multiple] > PRESENT).any(axis=1)
+    return np.asarray(sure & ~loud & ~short & ~_stand_out(power, evidence, ~multiple))
+
+
+def _more_between(found: Spectra, rows: Ints, places: Floats, factor: int) -> Bools:
+    """Whether ``factor`` times as long a period has lines as strong between those at ``places``."""
+    lower = places / factor
+    power, evidence = _lines(found, rows, lower)
+    multiple = _HARMONIC % factor == 0
+    loud = power[:, ~multiple].mean(axis=1) > ALIKE * power[:, multiple].mean(axis=1)
+    enough = lower >= FINE * (FEWEST - ALMOST)
+    return np.asarray(loud & enough & _stand_out(power, evidence, ~multiple))
+
+
+def _lines(found: Spectra, rows: Ints, places: Floats) -> tuple[Floats, Floats]:
+    """Power and evidence of the lines of the fundamentals at ``places``, shape (places, HARMONICS)."""
     last = found.evidence.shape[1] - 1
     points = np.rint(places[:, np.newaxis] * _HARMONIC).astype(np.int64)
     inside = points <= last
     points = np.minimum(points, last)
     line = found.lines[rows[:, np.newaxis], points]
     power = np.where(inside, line.real**2 + line.imag**2, 0.0)
+    return power, np.where(inside, found.evidence[rows[:, np.newaxis], points], 0.0)
+
+
+def _stand_out(power: Floats, evidence: Floats, which: Bools) -> Bools:
+    """Whether the lines ``which`` together stand out by more than chance, as far as they matter."""
     relevant = power > SHARE * power.max(axis=1, keepdims=True)
-    evidence = np.where(inside, found.evidence[rows[:, np.newaxis], points], 0.0)
-    multiple = _HARMONIC % factor == 0
-    between = np.where(relevant, evidence, 0.0)[:, ~multiple].cumsum(axis=1)
-    there = (between > BY_CHANCE[: between.shape[1]]).any(axis=1)
-    # In a short window even a strong line cannot stand out so much from so few surroundings.
-    there |= power[:, ~multiple].sum(axis=1) > LOUD * power[:, multiple].sum(axis=1)
-    short = places * factor > FINE * found.series.shape[1] / SHORTEST
-    return np.asarray((evidence[:, multiple] > PRESENT).any(axis=1) & ~there & ~short)
+    total = np.where(relevant, evidence, 0.0)[:, which].cumsum(axis=1)
+    return np.asarray((total > BY_CHANCE[: total.shape[1]]).any(axis=1))

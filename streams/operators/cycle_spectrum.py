@@ -25,6 +25,8 @@ SHORTEST = 3.0
 """Shortest period, in samples."""
 FEWEST = 3
 """Fewest periods in the window."""
+ALMOST = 0.15
+"""Share of a period that may be missing in the oldest one."""
 EULER = 0.5772
 FLOOR, TINY = 1e-12, 1e-30
 """Least power of a point, as a share of the mean and at all: a logarithm follows."""

@@ -9,9 +9,8 @@ import numpy as np
 from streams.operators.bank_state import Floats
 from streams.operators.cycle_active import active
 from streams.operators.cycle_detect import Rhythm, rhythms
-from streams.operators.cycle_fold import ALMOST
 from streams.operators.cycle_follow import BEFORE, FEW, NEWEST, follow
-from streams.operators.cycle_spectrum import FEWEST
+from streams.operators.cycle_spectrum import ALMOST, FEWEST
 
 LEAST = 24
 """Fewest samples that are looked at."""

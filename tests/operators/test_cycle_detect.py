@@ -42,6 +42,7 @@ def test_what_has_no_rhythm_has_none(kind: str) -> None:
         ("a short burst in a long rest", (PLACE % 100 < 8) * 90.0 + NOISE, 100.0),
         ("alternating heights are one period of two", (PLACE % 24 < 6) + 0.6 * ((PLACE - 12) % 24 < 6), 24.0),
         ("both halves of a sine's square are alike", np.sin(PLACE * np.pi / 20) ** 2, 20.0),
+        ("a dip of two samples in a hundred", 98 - 60.0 * (PLACE % 97 < 2) + NOISE, 97.0),
         ("huge numbers", 8e10 + 1e9 * np.sin(PLACE / 3), 6 * np.pi),
         ("tiny numbers", 1e-9 * np.sin(PLACE / 3), 6 * np.pi),
         ("under a drift ten times as large", 10 * (0.3 * NOISE).cumsum() + 20 * (PLACE % 15 < 5), 15.0),

@@ -110,7 +110,9 @@ class FakeApi:
             patch = json.loads(await request.read())["metadata"]
             self.patches.append(patch)
             if patch.get("uid", metadata["uid"]) != metadata["uid"]:
-                return web.json_response({"kind": "Status", "message": "uid differs"}, status=409)
+                return web.json_response(
+                    {"kind": "Status", "message": "metadata.uid: field is immutable"}, status=422
+                )
             merged = {**metadata["annotations"], **patch["annotations"]}
             metadata["annotations"] = {k: v for k, v in merged.items() if v is not None}
         return web.json_response({"kind": "Thing", "metadata": metadata})

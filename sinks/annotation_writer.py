@@ -11,7 +11,7 @@ from sinks.kube_errors import BusyError, RefusedError
 from wire.events import Telemetry
 
 _MAY_BE_ANOTHER = frozenset({"409", "422"})
-"""How the API server answers a patch whose uid is not that of the object: 422 by 1.36, 409 by preconditions."""
+"""How an API server answers a patch with the uid of another object: 422 in Kubernetes 1.36."""
 
 
 class Server(Protocol):

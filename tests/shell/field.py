@@ -1,12 +1,13 @@
 """Workers in processes of their own, a feed whose result is known, and the judge of what came out."""
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -30,14 +31,29 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
             await asyncio.sleep(0.05)
 
 
+def worker_settings(broker_url: str, prefix: str) -> dict[str, str]:
+    """The environment of a toy worker."""
+    return {
+        "DUTYCYCLE_BROKER": broker_url,
+        "DUTYCYCLE_TOPIC_PREFIX": prefix,
+        "DUTYCYCLE_SNAPSHOT_INTERVAL": "400ms",
+        "DUTYCYCLE_PARTITIONS": str(PARTITIONS),
+    }
+
+
 class Worker:
     """One worker process. Its log is the file ``path``."""
 
-    def __init__(self, broker_url: str, prefix: str, path: Path, interval_s: float) -> None:
+    def __init__(self, settings: dict[str, str], path: Path) -> None:
         self.path = path
         self.log = path.open("w")
-        command = [sys.executable, "-m", "tests.shell.toy", broker_url, prefix, str(interval_s)]
-        self.process = subprocess.Popen(command, stdout=self.log, stderr=subprocess.STDOUT)
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("DUTYCYCLE_")}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.shell.toy"],
+            env=environ | settings,
+            stdout=self.log,
+            stderr=subprocess.STDOUT,
+        )
 
     async def hears(self) -> None:
         """Wait until it has installed its signal handlers."""
@@ -64,14 +80,11 @@ class Worker:
 class Field:
     """A prefix on a broker, with workers, a feed and a judge. Ends every worker when it is left."""
 
-    def __init__(
-        self, broker_url: str, prefix: str, folder: Path, *, interval_s: float = 0.4, connected: bool = True
-    ) -> None:
+    def __init__(self, broker_url: str, prefix: str, folder: Path, *, connected: bool = True) -> None:
         """``connected`` False: there is no broker to feed and judge by."""
         self._url = broker_url
         self._prefix = prefix
         self._folder = folder
-        self._interval_s = interval_s
         self._bootstrap = broker_url.removeprefix("kafka://")
         self._paths: dict[str, list[list[int]]] = defaultdict(lambda: [[0, 0]])
         self._made = 0
@@ -80,7 +93,10 @@ class Field:
         self._results = 0
         self._reader = AIOKafkaConsumer(bootstrap_servers=self._bootstrap)
         self._producer = AIOKafkaProducer(
-            bootstrap_servers=self._bootstrap, enable_idempotence=True, linger_ms=5
+            bootstrap_servers=self._bootstrap,
+            enable_idempotence=True,
+            linger_ms=5,
+            max_request_size=8_000_000,
         )
 
     async def __aenter__(self) -> Self:
@@ -103,7 +119,7 @@ class Field:
 
     def start_worker(self) -> Worker:
         path = self._folder / f"worker-{len(self.workers)}.log"
-        self.workers.append(Worker(self._url, self._prefix, path, self._interval_s))
+        self.workers.append(Worker(worker_settings(self._url, self._prefix), path))
         return self.workers[-1]
 
     def logs(self) -> str:
@@ -150,8 +166,15 @@ class Field:
             await asyncio.sleep(1 / per_s)
         await self._producer.flush()
 
-    async def judge(self) -> None:
-        """Wait until every key's newest result is the whole sum; nothing may ever have left its path."""
+    async def send_raw(self, key: bytes, value: bytes) -> None:
+        """A record that is no part of the sums."""
+        await self._producer.send_and_wait(self._prefix + SOURCE, value, key=key)
+
+    async def judge(self, dead_letters: Sequence[str] = ()) -> None:
+        """Wait until every key's newest result is the whole sum, and nothing ever left its path.
+
+        ``dead_letters`` are the reasons of those that have to be there, in alphabetic order.
+        """
         reader = AIOKafkaConsumer(
             self._prefix + RESULT, self._prefix + TRAIL, self._prefix + "dead-letters",
             bootstrap_servers=self._bootstrap, auto_offset_reset="earliest",
@@ -160,11 +183,14 @@ class Field:
         async with reader:
             with suppress(TimeoutError):
                 async with asyncio.timeout(DEADLINE_S):
-                    while (found.newest, found.trail) != (self._newest(), self._trail()):
+                    while not (
+                        (found.newest, found.trail) == (self._newest(), self._trail())
+                        and len(found.dead_letters) >= len(dead_letters)
+                    ):
                         found.add(await reader.getmany(timeout_ms=300))
         assert found.newest == self._newest(), f"not the sums:\n{self.logs()}"
         assert found.trail == self._trail(), f"outputs are missing:\n{self.logs()}"
-        assert found.dead_letters == []
+        assert sorted(found.dead_letters) == list(dead_letters)
         for key, outputs in found.everything.items():
             strange = [output for output in outputs if output not in self._paths[key]]
             assert not strange, f"{key}: never was {strange}:\n{self.logs()}"
@@ -181,13 +207,13 @@ class _Found:
         self.newest: dict[str, list[int]] = {}
         self.trail: dict[str, list[list[int]]] = defaultdict(list)
         self.everything: dict[str, list[list[int]]] = defaultdict(list)
-        self.dead_letters: list[Any] = []
+        self.dead_letters: list[str] = []
 
     def add(self, batches: dict[Any, list[Any]]) -> None:
         for place, batch in batches.items():
             for message in batch:
                 if place.topic.endswith("dead-letters"):
-                    self.dead_letters.append(orjson.loads(message.value))
+                    self.dead_letters.append(orjson.loads(message.value)["reason"])
                 else:
                     self._add(place.topic, message.key.decode(), orjson.loads(message.value))
 

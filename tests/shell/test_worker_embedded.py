@@ -80,3 +80,14 @@ async def test_sigterm_in_an_outage(broker: EmbeddedBroker, tmp_path: Path) -> N
         assert took < 21
         field.start_worker()
         await field.judge()
+
+
+async def test_records_that_no_operator_sees(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    async with Field(broker.url, PREFIX, tmp_path) as field:
+        field.start_worker()
+        await field.feed(100, per_s=10_000)
+        await field.send_raw(b"k1", b"x" * 3_500_000)  # the broker holds 5 MB a partition
+        await field.send_raw(b"k1", b"x" * 1_000_001)
+        await field.send_raw(b"\xff", b"{}")
+        await field.feed(100, per_s=10_000)
+        await field.judge(dead_letters=["key", "size", "size"])

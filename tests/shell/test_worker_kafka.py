@@ -6,8 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from bus.consumer import Consumer
+from bus.errors import BrokerError
+from bus.producer import Producer
 from tests.servers.kafka.broker import RunningBroker
-from tests.shell.field import Field
+from tests.shell.field import DEADLINE_S, Field, Worker, worker_settings
+from tests.shell.toy import RESULT, SOURCE
+from wire.settings import Settings, load
 
 
 @pytest.mark.timeout(240)
@@ -39,3 +44,36 @@ async def test_two_workers_and_every_way_to_end(
         await feeding
         await field.judge()
         assert (await asyncio.to_thread(fourth.terminate))[0] == 0, field.logs()
+
+
+async def test_tls_and_scram(secure_kafka: RunningBroker, tmp_path: Path) -> None:
+    prefix = secure_kafka.new_prefix()
+    environ = worker_settings(secure_kafka.url, prefix) | secure_kafka.settings()
+    settings = load(environ)
+    worker = Worker(environ, tmp_path / "worker.log")
+    try:
+        result = await asyncio.wait_for(one_result(settings, prefix), DEADLINE_S)
+        assert result == b"[1,7]", worker.path.read_text()
+        assert (await asyncio.to_thread(worker.terminate))[0] == 0
+    finally:
+        worker.kill()
+        worker.log.close()
+
+
+async def one_result(settings: Settings, prefix: str) -> bytes | None:
+    """What comes out for one number, once the worker has created the topics."""
+    reader = Consumer(settings, "test", [prefix + RESULT], "beginning")
+    while True:
+        try:
+            await reader.start()
+            break
+        except BrokerError:
+            await asyncio.sleep(0.2)
+    producer = Producer(settings, "test")
+    await producer.start()
+    await producer.settle([await producer.send(prefix + SOURCE, "a", b'{"n":7}', 1000)])
+    while not (found := await reader.take()):
+        pass
+    await producer.stop()
+    await reader.stop()
+    return found[0].payload

@@ -1,10 +1,11 @@
 """A toy stage whose result is known: per key, how many records and the sum of their numbers, with a trail.
 
-Run as a program it is a worker: ``python -m tests.shell.toy BROKER PREFIX [SNAPSHOT_INTERVAL]``.
+Run as a program (``python -m tests.shell.toy``, settings in the environment) it is a worker.
 """
 
 import asyncio
 import logging
+import os
 import signal
 import sys
 from typing import Any
@@ -17,7 +18,7 @@ from wire.codec import DecodeError
 from wire.deadletter import Reason
 from wire.errors import DutycycleError
 from wire.events import Telemetry
-from wire.settings import Settings
+from wire.settings import Settings, load
 
 SOURCE = "nvml-samples"
 RESULT = "trends"
@@ -71,12 +72,11 @@ class Counter:
 STAGE = Stage(name="toy", source=SOURCE, build=Counter)
 
 
-async def work(broker: str, prefix: str, interval_s: float) -> None:
+async def work(settings: Settings) -> None:
     """Run a worker until SIGTERM."""
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     print("hears SIGTERM", flush=True)
-    settings = Settings(broker=broker, topic_prefix=prefix, snapshot_interval=interval_s, partitions=4)
     telemetry = Telemetry("toy")
     try:
         await run_stages(settings, [STAGE], telemetry, stop, session_s=6.0)
@@ -87,6 +87,6 @@ async def work(broker: str, prefix: str, interval_s: float) -> None:
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO, format="%(relativeCreated)d %(name)s %(message)s")
     try:
-        asyncio.run(work(sys.argv[1], sys.argv[2], float(sys.argv[3])))
+        asyncio.run(work(load(os.environ)))
     except DutycycleError as error:
         sys.exit(f"dutycycle: {error}")

@@ -16,7 +16,7 @@ from wire import deadletter, derived, pods, samples
 from wire.deadletter import Reason
 from wire.settings import PREFIX, Settings
 from wire.topics import TOPICS, Topic
-from wire.units import END_OF_TIME_MS, Range, Text
+from wire.units import END_OF_TIME_MS, MOST, Range, Text
 
 HERE = Path(__file__).parent
 PAGE = HERE / "contract.md"
@@ -132,7 +132,7 @@ def _annotated(base: type, rule: Range | Text) -> str:
     kind = "integer" if base is int else "number"
     if rule.high == END_OF_TIME_MS:
         return kind
-    if rule.high != float("inf"):
+    if rule.high < MOST:
         return f"{kind} {rule.low:g}–{rule.high:g}"
     return f"{kind} ≥ {rule.low:g}"
 

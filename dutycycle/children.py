@@ -7,6 +7,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from dutycycle.process import PARENT
@@ -26,22 +27,23 @@ class Child:
         self._environ = {**environ, PARENT: str(os.getpid()), "PYTHONUNBUFFERED": "1"}
         self.log = log
         self.status: int | None = None
-        self._stopping = False
+        self._stopping = asyncio.Event()
         self._process: asyncio.subprocess.Process | None = None
 
     async def run(self) -> None:
         """Keep the process running until ``stop``; after a failure start it again, later each time."""
-        while not self._stopping:
+        while not self._stopping.is_set():
             started = time.monotonic()
             status = self.status = await self._once()
-            if self._stopping:
+            if self._stopping.is_set():
                 return
             if time.monotonic() - started > _BACK_OFF_S[-1]:
                 self.restarts = 0
             pause = _BACK_OFF_S[min(self.restarts, len(_BACK_OFF_S) - 1)]
             self.restarts += 1
             self.warnings.append(f"{self.name} ended with status {status}, started again in {pause:g} s")
-            await asyncio.sleep(pause)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), pause)
 
     async def _once(self) -> int:
         # A session of its own: Ctrl-C in the terminal is for the parent alone, which stops us in order.
@@ -51,6 +53,8 @@ class Child:
             stderr=asyncio.subprocess.PIPE,
         )  # fmt: skip
         self._process = process
+        if self._stopping.is_set():  # meanwhile: ``stop`` has found nothing to end
+            process.send_signal(signal.SIGTERM)
         if process.stderr is not None:
             await self._watch(process.stderr)
         return await process.wait()
@@ -65,7 +69,7 @@ class Child:
 
     async def stop(self) -> int | None:
         """SIGTERM, then wait; SIGKILL if it does not end in time. The exit status, None if it did not run."""
-        self._stopping = True
+        self._stopping.set()
         process = self._process
         if process is None or process.returncode is not None:
             return None if process is None else process.returncode

@@ -5,6 +5,7 @@ Exit status: 0 success, 1 failure (one line on stderr), 2 wrong usage.
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -55,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not SERVICES.isdisjoint(given):
         end_on_sigterm()  # before the command's imports, which take a second
     parser = build_parser(given)
-    args = parser.parse_args(given)
+    args = parser.parse_args(_joined(given))
     try:
         return _run(args)
     except SettingError as error:
@@ -65,8 +66,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:  # a folder or file of ours: where it was known better, it was said better
+        where = "" if error.filename is None else f"{error.filename}: "
+        return _say(f"{where}{error.strerror or error}", 1)
     except KeyboardInterrupt:
         return _say("interrupted", 1)
+
+
+def _joined(given: Sequence[str]) -> list[str]:
+    """``--from -10m`` as ``--from=-10m``: argparse takes what begins with a dash for a flag."""
+    joined: list[str] = []
+    for one in given:
+        if joined and joined[-1] in ("--from", "--to") and re.match(r"-\d", one):
+            joined[-1] += f"={one}"
+        else:
+            joined.append(one)
+    return joined
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -1,7 +1,7 @@
 """Settings as flags: ``--topic-prefix`` is ``DUTYCYCLE_TOPIC_PREFIX``."""
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import fields
 
 from wire.settings import Settings
@@ -14,8 +14,10 @@ SINKS = ("annotations", "annotation_prefix", "annotation_interval", "kubernetes"
 _PREFIX = "setting_"
 
 
-def add(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:
+def add(parser: argparse.ArgumentParser, names: Collection[str]) -> None:
     """Add a flag for each of the settings ``names``. A secret gets none: a command line is public."""
+    if not names:
+        return
     group = parser.add_argument_group("settings", "also as environment variables DUTYCYCLE_…")
     by_name = {one.name: one for one in fields(Settings)}
     for name in dict.fromkeys(names):
@@ -41,9 +43,11 @@ def given(args: argparse.Namespace) -> dict[str, str]:
     return {name.removeprefix(_PREFIX): value for name, value in found if value is not None}
 
 
-def add_records(parser: argparse.ArgumentParser) -> None:
+def add_records(
+    parser: argparse.ArgumentParser, default: str = "default: records.db in your state directory"
+) -> None:
     """Add ``--records``. A URL that holds a password is better given by DUTYCYCLE_RECORDS(_FILE)."""
     parser.add_argument(
         "--records", dest=_PREFIX + "records", metavar="URL",
-        help="the peak records: sqlite:///path/records.db (default: in your state directory) or postgresql+psycopg://…",
+        help=f"the peak records: sqlite:///path/records.db or postgresql+psycopg://… ({default})",
     )  # fmt: skip

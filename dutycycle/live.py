@@ -15,9 +15,9 @@ from bus.errors import BrokerError
 from dutycycle.children import Child
 from dutycycle.live_state import LiveState
 from dutycycle.live_view import plain_lines, render
-from wire.codec import DecodeError, parse
+from wire.codec import DecodeError, decode, to_plain
 from wire.settings import Settings
-from wire.topics import full_name, short_name
+from wire.topics import TOPICS, full_name, short_name
 
 _TOPICS = (
     "nvml-samples",
@@ -88,9 +88,11 @@ class Live:
         if topic != "dead-letters":
             self._heard = time.monotonic()
         try:
-            plain = None if message.payload is None else parse(message.payload, topic)
+            plain = None
+            if message.payload is not None:  # checked: a wrong type must not reach the drawing
+                plain = to_plain(decode(TOPICS[topic].record, message.payload, topic))
             self.state.feed(topic, (message.key or b"").decode(errors="replace"), plain)
-        except (DecodeError, KeyError, TypeError, AttributeError):  # the streams make a dead letter of it
+        except DecodeError:  # the streams make a dead letter of it
             self.state.unreadable += 1
 
     def degraded(self) -> list[str]:

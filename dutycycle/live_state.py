@@ -135,7 +135,7 @@ class LiveState:
         row = self.rows.get(_key(cycle["subject"]))
         if row is None or cycle["metric"] != _main_metric(row):
             return
-        row.cycle = f"{cycle['period_s']:.3g} s" if cycle["cyclic"] else ""
+        row.cycle = f"{cycle['period_s']:.3g} s" if cycle["cyclic"] and "period_s" in cycle else ""
 
     def _trend(self, trend: Plain) -> None:
         row = self.rows.get(_key(trend["subject"]))
@@ -143,7 +143,7 @@ class LiveState:
             return
         if trend["metric"] == "mem_used_bytes" and "exhausts_in_s" in trend:
             row.trend = f"memory full in {duration(trend['exhausts_in_s'])}"
-        elif trend["metric"] == _main_metric(row):
+        elif trend["metric"] == _main_metric(row) and trend["forecast"]:
             last = trend["forecast"][-1]
             row.trend = f"{last['value']:.0f} % in {duration(last['horizon_s'])}"
 

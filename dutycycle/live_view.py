@@ -50,9 +50,9 @@ def _table(title: str, what: str, rows: Sequence[Row], room: int) -> Table:
     table.add_column("cycle", justify="right", no_wrap=True)
     table.add_column("trend", justify="right", no_wrap=True)
     for row in rows[:room]:
-        table.add_row(row.name, _bar(row), *_figures(row))
+        table.add_row(Text(row.name), _bar(row), *_figures(row))  # as it is: a name may hold [brackets]
         for name, util, memory in row.processes[:_PROCESSES]:
-            table.add_row(f"  {name}", "", percent(util), "", amount(memory), style="dim")
+            table.add_row(Text(f"  {name}"), "", percent(util), "", amount(memory), style="dim")
     if len(rows) > room:
         table.add_row(f"… and {len(rows) - room} more")
     return table

@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from dutycycle.live_view import amount, percent
 from wire.codec import to_plain
@@ -89,7 +90,7 @@ def _table(records: Sequence[Record]) -> Table:
         head = _head(one)
         figures = (form(_figure(one, metric)) for _, metric, form in _COLUMNS)
         span = f"{(one.last_ms - one.first_ms) / 1000:.0f}"
-        names = (str(head[name] or "") for name in ("namespace", "name", "node", "job"))
+        names = (Text(str(head[name] or "")) for name in ("namespace", "name", "node", "job"))
         table.add_row(*names, *figures, span, "yes" if one.final else "")
     return table
 

@@ -58,7 +58,8 @@ def record(out: str, wanted: Wanted, settings: Settings) -> int:
 
 async def _record(trace: TraceWriter, wanted: Wanted, settings: Settings) -> Counter[str]:
     stop = stop_on_signals()
-    await wait_for_broker(settings, Telemetry("record"))
+    if not await wait_for_broker(settings, Telemetry("record"), stop=stop):
+        return Counter()
     names = [full_name(settings.topic_prefix, topic) for topic in wanted.topics]
     consumer = Consumer(settings, "dutycycle-record", names, wanted.begin)
     await consumer.start()

@@ -4,14 +4,16 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 from sinks.records import RecordsWriter
 from streams.local import LocalPipeline
 from streams.operators.base import Input, Out
 from streams.topology import stages
+from wire.errors import SettingError
 from wire.settings import Settings
 from wire.topics import DEFAULT_PREFIX, SAMPLE_TOPICS, TOPICS, short_name
-from wire.trace import TraceError, TraceRecord, TraceWriter, read_trace
+from wire.trace import TraceError, TraceRecord, TraceWriter, read_lines
 
 Write = Callable[[Out], None]
 
@@ -20,18 +22,33 @@ def replay_in_process(
     traces: list[str], settings: Settings, *, out: str | None, records: str | None, keep_open: bool
 ) -> int:
     """Replay ``traces`` one after the other; what came before a damaged line is written all the same."""
-    pipeline = LocalPipeline(stages(settings))
+    _refuse_overwriting(traces, out)
+    pipeline = LocalPipeline(stages(settings), settings.topic_prefix)
     tally: Counter[str] = Counter()
     with ExitStack() as stack:
         writers = list(_writers(stack, settings, out, records))
+        damage: TraceError | None = None
         try:
             for record in samples(traces, settings.topic_prefix, tally):
                 _write(pipeline.feed(record), writers, tally)
-        finally:
-            _write(pipeline.settle() if keep_open else pipeline.close(), writers, tally)
+        except TraceError as error:
+            damage = error
+        _write(pipeline.settle() if keep_open else pipeline.close(), writers, tally)
+        if damage is not None:
+            raise damage
     for line in _summary(tally, pipeline):
         print(line, file=sys.stderr)  # noqa: T201
     return 0
+
+
+def _refuse_overwriting(traces: list[str], out: str | None) -> None:
+    """Raises before anything is opened for writing: a trace that is missing, or that is the output, too."""
+    target = None if out in (None, "-") else Path(str(out))
+    for path in map(Path, (one for one in traces if one != "-")):
+        if not path.exists():
+            raise TraceError(str(path), 0, "No such file or directory")
+        if target is not None and target.is_file() and path.samefile(target):
+            raise SettingError(f"--out {out}: is a trace to be read; choose another file for what comes out")
 
 
 def _writers(stack: ExitStack, settings: Settings, out: str | None, records: str | None) -> Iterator[Write]:
@@ -78,7 +95,7 @@ def samples(traces: Iterable[str], prefix: str, tally: Counter[str]) -> Iterator
     """
     last_ms = 0
     for path in traces:
-        for number, record in enumerate(read_trace(path), start=1):
+        for number, record in read_lines(path):
             topic = short_name(prefix, record.topic) or short_name(DEFAULT_PREFIX, record.topic)
             if topic is None:
                 raise TraceError(path, number, _unknown(record.topic, prefix))

@@ -47,7 +47,8 @@ def republish(traces: Iterable[str], settings: Settings, speed: float | None) ->
 
 async def _publish(traces: Iterable[str], settings: Settings, pace: Pace) -> Counter[str]:
     telemetry, stop = Telemetry("replay"), stop_on_signals()
-    await wait_for_broker(settings, telemetry)
+    if not await wait_for_broker(settings, telemetry, stop=stop):
+        return Counter()
     await ensure_topics(settings, SAMPLE_TOPICS)
     producer = Producer(settings, "dutycycle-replay", linger_ms=50)
     await producer.start()

@@ -6,19 +6,22 @@ repeat changes nothing, and no arrival order between sources matters.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from wire.derived import Peaks
 from wire.pods import JobRef, Pod
-from wire.units import Count, Label, Millis, NodeName, Uid
+from wire.units import MOST, Count, Label, Millis, NodeName, Range, Uid
+
+_SUM = MOST * 1e15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
     """A metric so far: its maximum and when, and sum and count for the mean."""
 
-    max: float
+    max: Annotated[float, Range(-MOST, MOST)]
     at_ms: Millis
-    sum: float
+    sum: Annotated[float, Range(-_SUM, _SUM)]
     count: Count
 
 

@@ -122,13 +122,18 @@ def _payload(payload: Any) -> bytes | None:
 
 def read_trace(path: str) -> Iterator[TraceRecord]:
     """The records of one trace file, in order; raises ``TraceError``. Blank lines are passed over."""
+    return (record for _, record in read_lines(path))
+
+
+def read_lines(path: str) -> Iterator[tuple[int, TraceRecord]]:
+    """``read_trace`` with the number of each record's line, from 1."""
     number = 0
     try:
         with _open_read(path) as stream:
             number = 1
             for line in _lines(stream):
                 if line.strip():
-                    yield decode_line(line)
+                    yield number, decode_line(line)
                 number += 1
     except _DAMAGE as error:  # before OSError, of which BadGzipFile is one
         raise TraceError(path, number, f"the compressed stream is damaged or cut off: {error}") from error
@@ -162,7 +167,11 @@ def _open_read(path: str) -> Iterator[_Lines]:
 
 
 class TraceWriter:
-    """Writes a trace; a context manager. Bytes depend on the records alone, so a replay repeats exactly."""
+    """Writes a trace; a context manager. Bytes depend on the records alone, so a replay repeats exactly.
+
+    Raises ``DutycycleError`` where the file cannot be opened or written; ``BrokenPipeError`` is left to the
+    caller: whoever reads the output has seen enough.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -170,11 +179,8 @@ class TraceWriter:
         self._stream: Any = None
 
     def __enter__(self) -> "TraceWriter":
-        try:
+        with self._explained():
             self._stream = self._open()
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise DutycycleError(f"cannot write the trace {self.path}: {reason}") from error
         return self
 
     def _open(self) -> Any:
@@ -189,12 +195,26 @@ class TraceWriter:
 
     def write(self, record: TraceRecord) -> None:
         """Append one record."""
-        self._stream.write(encode_line(record))
+        with self._explained():
+            self._stream.write(encode_line(record))
 
     def __exit__(self, *exc: object) -> None:
-        if self.path == "-":
-            self._stream.flush()
-            return
-        self._stream.close()
-        if self._raw is not None:
-            self._raw.close()
+        with self._explained():
+            if self.path == "-":
+                self._stream.flush()
+                return
+            try:
+                self._stream.close()
+            finally:
+                if self._raw is not None:
+                    self._raw.close()
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise DutycycleError(f"cannot write the trace {self.path}: {reason}") from error

@@ -9,6 +9,9 @@ from typing import Annotated
 END_OF_TIME_MS = 4_102_444_800_000
 """2100-01-01. A timestamp past it is in another unit (microseconds, nanoseconds), not in the future."""
 
+MOST = 1e21
+"""No quantity of one machine comes near (a zettabyte); sums and squares of what is below stay finite."""
+
 
 @dataclass(frozen=True, slots=True)
 class Range:
@@ -28,9 +31,9 @@ class Text:
 
 Pct = Annotated[float, Range(0, 100)]
 """Percent of one device, 0-100."""
-CpuPct = Annotated[float, Range(0)]
+CpuPct = Annotated[float, Range(0, MOST)]
 """Percent of one core: 100 is one core busy all the time."""
-Amount = Annotated[float, Range(0)]
+Amount = Annotated[float, Range(0, MOST)]
 """A quantity that is never negative: bytes, rates, watts, joules, megahertz, seconds."""
 Celsius = Annotated[float, Range(-273.15, 1000)]
 Millis = Annotated[int, Range(0, END_OF_TIME_MS)]

@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=FORMATS, default="table", help="how to print (default: table)")
     parser.add_argument("--jobs", action="store_true", help="jobs instead of pods")
     parser.add_argument("--namespace", metavar="NAME", help="only of this namespace")
-    parser.add_argument("--job", metavar="NAME", help="only the pods of this job, by its name or uid")
+    parser.add_argument("--job", metavar="NAME", help="only this job, or its pods, by name or uid")
     flags.add_records(parser)
 
 

@@ -10,7 +10,9 @@ from wire.errors import SettingError
 from wire.settings import Settings
 from wire.topics import SAMPLE_TOPICS, TOPICS, short_name
 
-EXAMPLE = """dutycycle record --out now.jsonl.zst --duration 10m
+EXAMPLE = """dutycycle record --broker kafka://127.0.0.1:9092 --out now.jsonl.zst --duration 10m
+export DUTYCYCLE_BROKER=kafka://127.0.0.1:9092
+dutycycle record --out last.jsonl.zst --from -10m
 dutycycle record --out night.jsonl.gz --from 2026-11-19T22:00:00Z --to 2026-11-20T06:00:00Z --topic all"""
 SETTINGS = flags.BROKER
 
@@ -28,7 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--duration", type=duration_s, metavar="TIME", help="stop after so long, such as 10m")
     parser.add_argument(
-        "--from", dest="start", metavar="TIME", help="first event time, such as -10m or an ISO time"
+        "--from",
+        dest="start",
+        metavar="TIME",
+        help="first event time: -10m is ten minutes ago, 2026-11-20T10:00:00Z, or Unix milliseconds",
     )
     parser.add_argument("--to", dest="end", metavar="TIME", help="event time to stop before")
 
@@ -44,6 +49,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         end_ms=_moment("--to", args.end, now_ms),
         duration_s=args.duration,
     )
+    if wanted.start_ms is not None and wanted.end_ms is not None and wanted.start_ms >= wanted.end_ms:
+        raise SettingError(f"--from {args.start} --to {args.end}: the end is not after the beginning")
     return record(args.out, wanted, settings)
 
 

@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "trace", nargs="+", metavar="TRACE", help="trace files, one after the other; - is stdin"
     )
     parser.add_argument("--out", metavar="FILE", help="write every derived record as a trace; - is stdout")
-    flags.add_records(parser)
+    flags.add_records(parser, default="default: none are written")
     parser.add_argument(
         "--keep-open", action="store_true", help="leave open windows open, as a live stream would"
     )
@@ -27,9 +27,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _positive(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
     if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text}: expected a number above 0")
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a number above 0, such as 10")
     return value
 
 

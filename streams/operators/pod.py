@@ -7,7 +7,8 @@ the result is the same whichever source came first.
 from streams.operators.bank_state import check_version
 from streams.operators.base import Emission, Input, Out, Snapshot
 from streams.operators.merge import merge_scopes, merge_tallies, peaks_of
-from wire.codec import decode, encode, from_plain, to_plain
+from wire.codec import DecodeError, decode, encode, from_plain, to_plain
+from wire.deadletter import Reason
 from wire.derived import PodPeaks
 from wire.parts import JobPart, PodPart
 from wire.pods import Pod
@@ -29,6 +30,9 @@ class PodOperator:
     def update(self, record: Input) -> list[Emission]:
         """Take a part; nothing is sent before ``settle``. Raises ``DecodeError``."""
         part = decode(PodPart, record.value or b"", TOPIC)
+        if part.uid != self._uid:
+            detail = f"{part.uid!r:.80} under the key {self._uid!r:.80}: the key is the pod's uid"
+            raise DecodeError(TOPIC, "uid", Reason.KEY, detail)
         if part.source == "pods":
             self._pod, self._gone = part.pod or self._pod, part.gone
             self._changed = True

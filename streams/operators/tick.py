@@ -11,7 +11,7 @@ from streams.operators.series import Series, TallySeries
 from wire.codec import DecodeError, from_plain
 from wire.deadletter import Reason
 from wire.topics import TOPICS
-from wire.units import END_OF_TIME_MS
+from wire.units import END_OF_TIME_MS, MOST
 
 _UP_TO_100 = {"gpu_util_pct", "mem_copy_util_pct", "cpu_throttled_pct"}
 _NUMBERS = {int, float, type(None)}
@@ -71,7 +71,7 @@ def make_layout(series: Iterable[Series], tallies: Iterable[TallySeries]) -> Lay
 
 
 def _high(metric: str) -> float:
-    return 100.0 if metric in _UP_TO_100 else np.inf
+    return 100.0 if metric in _UP_TO_100 else MOST
 
 
 def numbers(cells: list[Any]) -> Floats:

@@ -22,7 +22,7 @@ def add(parser: argparse.ArgumentParser, names: Collection[str]) -> None:
     by_name = {one.name: one for one in fields(Settings)}
     for name in dict.fromkeys(names):
         one = by_name[name]
-        default = "" if one.default in (None, "") else f" (default: {_shown(one.default)})"
+        default = "" if one.default in (None, "") else f" (default: {_shown(name, one.default)})"
         group.add_argument(
             "--" + name.replace("_", "-"),
             dest=_PREFIX + name,
@@ -31,7 +31,17 @@ def add(parser: argparse.ArgumentParser, names: Collection[str]) -> None:
         )
 
 
-def _shown(value: object) -> str:
+def add_containers(parser: argparse.ArgumentParser) -> None:
+    """Add ``--containers`` with the default of ``dutycycle up``."""
+    parser.add_argument(
+        "--containers", dest=_PREFIX + "containers", metavar="VALUE",
+        help="which cgroups to report: pods, also other containers, or all, units too (default: all)",
+    )  # fmt: skip
+
+
+def _shown(name: str, value: object) -> str:
+    if name.endswith("_bytes") and isinstance(value, int):
+        return f"{value // 1024**2}MB"
     if isinstance(value, tuple):
         return ",".join(f"{item:g}s" for item in value)
     return f"{value:g}s" if isinstance(value, float) else str(value)

@@ -83,6 +83,11 @@ def from_plain(record_type: type[R], plain: Any, topic: str) -> R:
     return record
 
 
+def check(kind: Any, value: Any) -> None:
+    """Raise ``ValueError`` unless ``value`` fits a field type of ``wire.units``, such as ``Uid``."""
+    _decoder(kind)(value)
+
+
 def decode(record_type: type[R], data: bytes, topic: str) -> R:
     """A record of ``topic`` from its Kafka payload; raises ``DecodeError``."""
     return from_plain(record_type, parse(data, topic), topic)

@@ -3,7 +3,6 @@
 import argparse
 
 from collectors.service import run as collect
-
 from dutycycle import flags
 from dutycycle.service import run_service
 from wire.settings import Settings

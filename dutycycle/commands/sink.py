@@ -2,10 +2,9 @@
 
 import argparse
 
-from sinks.service import run as sink
-
 from dutycycle import flags
 from dutycycle.service import run_service
+from sinks.service import run as sink
 from wire.settings import Settings
 
 EXAMPLE = (

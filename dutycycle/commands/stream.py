@@ -2,10 +2,9 @@
 
 import argparse
 
-from streams.service import run as stream
-
 from dutycycle import flags
 from dutycycle.service import run_service
+from streams.service import run as stream
 from wire.settings import Settings
 
 EXAMPLE = "dutycycle stream --broker kafka://kafka:9092 --windows 10s,60s --lateness 10s"

@@ -10,7 +10,8 @@ from wire.settings import Settings
 
 EXAMPLE = """dutycycle up
 dutycycle up --duration 20s && dutycycle peaks"""
-SETTINGS = (*flags.BROKER, *flags.NODE, *flags.OPERATORS, "annotations", "annotation_prefix")
+_NODE = tuple(name for name in flags.NODE if name != "containers")
+SETTINGS = (*flags.BROKER, *_NODE, *flags.OPERATORS, "annotations", "annotation_prefix")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,6 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--duration", type=duration_s, metavar="TIME", help="stop by itself after so long, such as 20s"
     )
+    flags.add_containers(parser)
     flags.add_records(parser)
 
 

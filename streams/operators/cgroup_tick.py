@@ -4,8 +4,8 @@ from typing import Any
 
 from streams.operators.series import HOST_METRICS, POD_CGROUP_METRICS, Series, TallySeries
 from streams.operators.tick import Layout, Tick, check_header, explained, make_layout, numbers
-from wire.codec import from_plain
-from wire.samples import CgroupSample
+from wire.codec import check
+from wire.units import NodeName, Uid
 
 TOPIC = "cgroup-samples"
 _TALLIED = tuple(metric for metric in POD_CGROUP_METRICS if metric != "mem_limit_bytes")
@@ -24,7 +24,7 @@ class CgroupReader:
         return explained(self._read, plain, TOPIC)
 
     def _read(self, plain: dict[str, Any]) -> Tick:
-        check_header(plain)
+        check_header(plain, "pods")
         host, pods = plain["host"], {pod["uid"]: pod for pod in plain["pods"]}
         cells: list[Any] = list(map(host.get, HOST_METRICS))
         tallied: list[Any] = []
@@ -40,7 +40,9 @@ class CgroupReader:
 
     def _laid_out(self, plain: dict[str, Any], pods: tuple[str, ...]) -> Layout:
         if pods != self._names:
-            from_plain(CgroupSample, plain, TOPIC)  # new names are checked strictly, once
+            check(NodeName, plain["node"])  # once: equal names are as good
+            for uid in pods:
+                check(Uid, uid)
             self._names = pods
             series = [Series("node", "", metric) for metric in HOST_METRICS]
             series += [Series("pod", uid, metric) for uid in pods for metric in POD_CGROUP_METRICS]

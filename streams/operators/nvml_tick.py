@@ -7,8 +7,8 @@ import numpy as np
 
 from streams.operators.series import GPU_METRICS, MIG_METRICS, POD_GPU_METRICS, Series, TallySeries
 from streams.operators.tick import Layout, Tick, check_header, explained, make_layout, numbers
-from wire.codec import from_plain
-from wire.samples import NvmlSample
+from wire.codec import check
+from wire.units import Count, NodeName, Uid
 
 TOPIC = "nvml-samples"
 _PROCESS_METRICS = ("gpu_util_pct", "mem_copy_util_pct", "mem_used_bytes")
@@ -32,7 +32,7 @@ class NvmlReader:
         return explained(self._read, plain, TOPIC)
 
     def _read(self, plain: dict[str, Any]) -> Tick:
-        check_header(plain)
+        check_header(plain, "gpus")
         gpus = plain["gpus"]
         cells: list[Any] = []
         for gpu in gpus:
@@ -75,10 +75,24 @@ class NvmlReader:
         migs = tuple(s["uuid"] for gpu in gpus for s in gpu.get("mig") or ())
         names = (tuple(gpu["uuid"] for gpu in gpus), migs, tuple(pods), tuple(use))
         if names != self._names:
-            from_plain(NvmlSample, plain, TOPIC)  # new names are checked strictly, once
+            _check_names(plain)  # once: equal names are as good
             self._names = names
             self._layout = _layout(*names)
         return self._layout
+
+
+def _check_names(plain: dict[str, Any]) -> None:
+    """Raise ``ValueError`` for a name that a record must not have; what is not used here is not checked."""
+    check(NodeName, plain["node"])
+    for gpu in plain["gpus"]:
+        check(Uid, gpu["uuid"])
+        check(Count, gpu["index"])
+        for slice_ in gpu.get("mig") or ():
+            check(Uid, slice_["uuid"])
+        for process in gpu.get("processes") or ():
+            check(Count, process["pid"])
+            if process.get("pod_uid") is not None:
+                check(Uid, process["pod_uid"])
 
 
 def _by_pod(processes: list[dict[str, Any]]) -> tuple[dict[str, list[dict[str, Any]]], set[str | None]]:

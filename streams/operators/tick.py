@@ -81,8 +81,10 @@ def numbers(cells: list[Any]) -> Floats:
     return np.array(cells, np.float64)
 
 
-def check_header(plain: dict[str, Any]) -> None:
-    """Raise ``ValueError`` unless the tick's name and time have the right types and ranges."""
+def check_header(plain: dict[str, Any], items: str) -> None:
+    """Raise ``ValueError`` unless the tick's name and time, and the list ``items``, are what they should be."""
+    if type(plain[items]) is not list:
+        raise ValueError(items)
     whole = (plain["seq"], plain["ts_ms"], plain["interval_ms"])
     if not all(type(one) is int and 0 <= one <= END_OF_TIME_MS for one in whole):
         raise ValueError("seq, ts_ms or interval_ms")

@@ -15,8 +15,9 @@ from wire.events import CLOCK_JUMP, SAMPLE_DUPLICATE
 
 MAX_AHEAD_MS = 300_000
 CONFIRM = 10
-REMEMBERED = 1024
-COLLECTORS = 4
+BLOCK = 1024
+"""Ticks remembered together, a bit each."""
+BLOCKS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +34,13 @@ class Timeline:
     def __init__(self) -> None:
         self.watermark_ms: int | None = None
         self.held: list[Held] = []
-        self._seen: OrderedDict[str, tuple[int, int]] = OrderedDict()
+        self._seen: OrderedDict[tuple[str, int], int] = OrderedDict()
 
     def admit(self, tick: Tick, payload: dict[str, Any]) -> tuple[list[Tick], list[Happened]]:
         """The ticks that count now (none, this one, or this and the held ones), and what was noticed."""
         if self._repeated(tick.collector, tick.seq):
             return [], [Happened(SAMPLE_DUPLICATE.name)]
-        if self.watermark_ms is None or tick.ts_ms <= self.watermark_ms + MAX_AHEAD_MS:
+        if not self.far_ahead(tick.ts_ms):
             noticed = self._dropped()
             self.watermark_ms = max(tick.ts_ms, self.watermark_ms or 0)
             return [tick], noticed
@@ -61,29 +62,29 @@ class Timeline:
         count, self.held = len(self.held), []
         return [Happened(CLOCK_JUMP.name, count)] if count else []
 
+    def far_ahead(self, ts_ms: int) -> bool:
+        """Whether a tick of this time would have to be confirmed by others."""
+        return self.watermark_ms is not None and ts_ms > self.watermark_ms + MAX_AHEAD_MS
+
     def _repeated(self, collector: str, seq: int) -> bool:
-        """Whether the tick was seen; a bit for each of the last ``REMEMBERED`` ticks of a collector."""
-        newest, bits = self._seen.pop(collector, (seq, 0))
-        shift = seq - newest
-        if shift > 0:
-            newest, bits = seq, (bits << shift if shift < REMEMBERED else 0) & ((1 << REMEMBERED) - 1)
-        bit = 1 << (newest - seq)
-        repeated = newest - seq >= REMEMBERED or bool(bits & bit)
-        self._seen[collector] = newest, bits if repeated else bits | bit
-        if len(self._seen) > COLLECTORS:
+        """Whether the tick was seen: a bit each in the ``BLOCKS`` blocks that something came from lately."""
+        block = collector, seq // BLOCK
+        bits, bit = self._seen.pop(block, 0), 1 << seq % BLOCK
+        self._seen[block] = bits | bit
+        if len(self._seen) > BLOCKS:
             self._seen.popitem(last=False)
-        return repeated
+        return bool(bits & bit)
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data. Held ticks are kept as the records that they came from."""
         return {
             "watermark_ms": self.watermark_ms,
             "held": [one.payload for one in self.held],
-            "seen": [[collector, newest, f"{bits:x}"] for collector, (newest, bits) in self._seen.items()],
+            "seen": [[collector, block, f"{bits:x}"] for (collector, block), bits in self._seen.items()],
         }
 
     def restore(self, plain: dict[str, Any], held: list[Held]) -> None:
         """Take over a snapshot, whose held records the caller has read again."""
         self.watermark_ms = plain["watermark_ms"]
         self.held = held
-        self._seen = OrderedDict((name, (newest, int(bits, 16))) for name, newest, bits in plain["seen"])
+        self._seen = OrderedDict(((name, block), int(bits, 16)) for name, block, bits in plain["seen"])

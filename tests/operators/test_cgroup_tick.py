@@ -51,6 +51,7 @@ BAD = [
     ({}, [{"containers": []}], "pods[0].uid"),
     ([], [], "host"),
     ({}, 7, "pods"),
+    ({}, {}, "pods"),
 ]
 
 

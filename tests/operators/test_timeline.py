@@ -46,7 +46,8 @@ CASES: list[tuple[str, list[tuple[int, int]], list[int], dict[str, int]]] = [
     ("a clock that stands still is not confirmed", [(1, 1), *((HOUR, n) for n in range(2, 20))], [1],
      {"clock_jump": 17}),
     ("five minutes are a pause, not a jump", [(1, 1), (301, 2)], [1, 301], {}),
-    ("seq far behind is taken as seen", [(5000, 5000), (1, 1)], [5000], {"sample_duplicate": 1}),
+    ("a wrong seq costs itself alone", [(1, 1), (2, 10**15), (3, 2), (4, 3)], [1, 2, 3, 4], {}),
+    ("a repeat from long ago", [(1, 1), (5000, 5000), (1, 1)], [1, 5000], {"sample_duplicate": 1}),
 ]  # fmt: skip
 
 

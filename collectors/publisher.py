@@ -28,8 +28,10 @@ R = TypeVar("R")
 class Patience:
     """How long to wait, seconds.
 
-    Without an acknowledgement for ``spool_s`` the records go on disk, and the wait goes on: the producer is
-    idempotent, so that what it sends again is stored once. After ``renew_s`` it is given up for a new one.
+    Without an acknowledgement for ``spool_s`` the records go on disk, and the wait goes on: what an
+    idempotent producer sends again is stored once (but for a broker that is stopped at that very moment).
+    After ``renew_s`` it is given up for a new one, and what was under way may be stored twice: readers know
+    a tick by its node, collector and number.
     """
 
     spool_s: float = 3.0

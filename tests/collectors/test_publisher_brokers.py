@@ -3,6 +3,7 @@
 import asyncio
 import random
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -40,7 +41,7 @@ class Load:
             self.telemetry,
             Reach(settings, self.telemetry),
             lambda: KafkaLink.open(settings),
-            patience=Patience(spool_s=0.3, renew_s=8.0),
+            patience=Patience(spool_s=0.3, renew_s=120.0),
         )
         self.sending = self.publisher.start()
         self.count = 0
@@ -195,9 +196,11 @@ async def test_real_kafka_is_stopped_and_started_under_load(
         await until(lambda: one.count > published + 50)
         assert not one.telemetry.conditions
     assert one.telemetry.count(SPOOL_DROPPED) == 0
-    # A broker that is killed may have written a batch that it never acknowledged, to a log that a new
-    # producer's batch then repeats; a broker that is asked to stop acknowledges what it wrote.
-    assert_complete(await read(settings), one.count, duplicates=end == "kill")
+    # A broker that is stopped may store a batch, disown it in its answer, and take it again when it is back
+    # (seen in its log: the same producer id and sequence number in two batches). Once is all it may do.
+    found = await read(settings)
+    assert_complete(found, one.count, duplicates=True)
+    assert all(number <= 2 for seen in found.values() for number in Counter(seen).values())
 
 
 async def test_real_kafka_with_tls_and_scram(secure_kafka: RunningBroker, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ rounds timestamps. See docs/decisions/0004-exactness.md. All that is known of Fa
 """
 
 import math
-from asyncio import Future
+from asyncio import CancelledError, Future, wait
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
@@ -19,6 +19,7 @@ from faust.types import TP
 from faust.types.tuples import Message
 
 _NO_GENERATION = -1
+_LAST_REQUESTS_S = 1.0
 
 
 class ExactProducer(driver.Producer):
@@ -33,6 +34,22 @@ class ExactProducer(driver.Producer):
         # after the request timeout, and with a number missing in the sequence all that follow.
         client._message_accumulator._batch_ttl = math.inf
         return client
+
+    async def flush(self) -> None:
+        """Nothing: whoever needs an acknowledgement waits for it, and an outage would hold up all others."""
+
+    async def on_stop(self) -> None:
+        """Disconnect at once; the driver's own stop waits for a line that never empties in an outage."""
+        client, self._producer = self._producer, None
+        if client is None:
+            return
+        sender = client._sender.sender_task
+        for _ in range(2):  # the first time it still waits for the requests that are on their way
+            if sender is not None and not sender.done():
+                sender.cancel()
+                await wait([sender], timeout=_LAST_REQUESTS_S)
+        await client.client.close()
+        client._closed = True
 
     async def post(
         self,
@@ -58,12 +75,29 @@ class ExactProducer(driver.Producer):
             return sent
 
 
+class ConsumerThread(driver.AIOKafkaConsumerThread):
+    """The thread of the consumer, which ends in an outage as well."""
+
+    async def on_thread_stop(self) -> None:
+        """Leave the group and disconnect."""
+        try:
+            await super().on_thread_stop()
+        except CancelledError:
+            # Nobody cancels this: the client lets the cancellation of its own waiting fetches out, and the
+            # thread would die without saying that it has ended.
+            if self._consumer is not None:
+                await self._consumer._client.close()
+
+
 class ExactConsumer(driver.Consumer):
     """Commits, for each partition, what ``acknowledge`` was last told, and nothing else."""
 
     def on_init(self) -> None:
         super().on_init()
         self._done: dict[TP, int] = {}
+
+    def _new_consumer_thread(self) -> ConsumerThread:
+        return ConsumerThread(self, loop=self.loop, beacon=self.beacon)
 
     def acknowledge(self, topic: str, partition: int, offset: int) -> None:
         """Everything up to and including ``offset`` is done and may be committed."""

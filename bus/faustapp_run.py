@@ -13,7 +13,7 @@ from wire.errors import DutycycleError
 
 GRACE_S = 20.0
 """An asked-for end takes no longer than this: what is not done by then is done again after the next start."""
-_LAST_WORK_S = 6.0
+_LAST_WORK_S = 4.0
 _STOP_S = 6.0
 _SILENT_S = 180.0
 

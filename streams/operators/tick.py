@@ -82,7 +82,7 @@ def numbers(cells: list[Any]) -> Floats:
 
 
 def check_header(plain: dict[str, Any], items: str) -> None:
-    """Raise ``ValueError`` unless the tick's name and time, and the list ``items``, are what they should be."""
+    """Raise ``ValueError`` unless the tick's name and time, and its list ``items``, are what they should."""
     if type(plain[items]) is not list:
         raise ValueError(items)
     whole = (plain["seq"], plain["ts_ms"], plain["interval_ms"])

@@ -195,6 +195,7 @@ async def test_a_silent_broker_is_given_up_for_a_new_link(tmp_path: Path) -> Non
         one.publisher.publish(records([1]))
         await until(lambda: broker.links >= 2)
         broker.mood = Mood.GOOD
+        await until(lambda: len(one.outbox) == 0)
     assert broker.numbers() == [1]
 
 

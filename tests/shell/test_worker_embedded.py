@@ -77,7 +77,7 @@ async def test_sigterm_in_an_outage(broker: EmbeddedBroker, tmp_path: Path) -> N
         status, took = await asyncio.to_thread(worker.terminate)
         broker.set_up()
         assert status == 0, field.logs()
-        assert took < 21
+        assert took < 12
         field.start_worker()
         await field.judge()
 

@@ -101,13 +101,16 @@ class Outbox:
         if not flying and not waiting:
             return
         through = (self._flying.through if self._flying else None) or 0
-        stored = await self._on_disk(lambda: self._spool.append([*flying, *waiting], keep_through=through))
+        records = [*flying, *waiting]
+        stored = await self._on_disk(lambda: self._spool.append(records, keep_through=through))
         if stored is None:
             self._put_back(waiting)
             return
+        # Only an append clears it: a full disk can still be read, and deletions may succeed.
+        self._telemetry.clear_condition(SPOOL_FAILED, "disk", f"{self._spool.folder} takes records again")
         if flying:
             self._flying = Batch(flying, stored.first_id + len(flying) - 1)
-        self._telemetry.emit(SPOOLED, count=len(flying) + len(waiting))
+        self._telemetry.emit(SPOOLED, count=len(records))
         if stored.dropped:
             self._telemetry.emit(SPOOL_DROPPED, f"{self._spool.folder} is full", count=stored.dropped)
 
@@ -160,10 +163,8 @@ class Outbox:
     async def _on_disk(self, work: Callable[[], R]) -> R | None:
         """Do ``work`` in the disk's thread; None, and a condition that is said once, when the disk fails."""
         try:
-            result = await asyncio.get_running_loop().run_in_executor(self._disk, work)
+            return await asyncio.get_running_loop().run_in_executor(self._disk, work)
         except (SpoolWriteError, sqlite3.Error) as error:
             detail = f"{self._spool.folder}: {error}; memory alone is used meanwhile"
             self._telemetry.raise_condition(SPOOL_FAILED, "disk", detail)
             return None
-        self._telemetry.clear_condition(SPOOL_FAILED, "disk", f"{self._spool.folder} takes records again")
-        return result

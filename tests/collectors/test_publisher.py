@@ -223,6 +223,8 @@ async def test_a_full_disk_leaves_the_memory_and_then_its_oldest_go(tmp_path: Pa
         for n in range(5, 25):
             one.publisher.publish([record(n, size=10_000)])
         await until(lambda: one.telemetry.count(SPOOL_FAILED) == 1)
+        await asyncio.sleep(0.05)  # attempts to connect, and to read and write the spool, go on
+        assert one.telemetry.count(SPOOL_FAILED) == 1
         dropped = one.telemetry.count(SPOOL_DROPPED)
         assert 10 <= dropped <= 12
         one.spool._file.database.execute("PRAGMA query_only = OFF")

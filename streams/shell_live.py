@@ -1,7 +1,6 @@
 """The living operator of one key, and how it comes back after a failure of our own code."""
 
 from collections.abc import Callable
-from contextlib import suppress
 
 from streams.operators.base import Emission, Input, Operator, Stage
 from streams.state import Packed, Resumed, StateError, pack, state_key, unpack
@@ -78,9 +77,10 @@ class Live:
         """From the stored state and the records since. What they had put out has been sent already."""
         self._operator = self._resume()
         for record in self._recent:
-            # Each was applied before: should one fail now, the rest still makes the better state.
-            with suppress(Exception):
+            try:
                 self._operator.update(record)
+            except Exception as error:  # noqa: BLE001 - applied before; without it the rest still makes the better state
+                self._reset(f"{self._key}: left out of a rebuild, offset {record.offset}: {error!r}")
 
     def _resume(self) -> Operator:
         try:

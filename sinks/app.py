@@ -1,7 +1,7 @@
 """The Faust app of the sinks: an agent for each topic, a task for each sink, one desk that acknowledges."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -78,14 +78,3 @@ class SinksApp:
             self._telemetry.raise_condition(SHARED_NODES, _SAMPLES, detail)
         else:
             self._telemetry.clear_condition(SHARED_NODES, _SAMPLES)
-
-
-async def unless(stop: asyncio.Event, work: Awaitable[Any]) -> Any:
-    """The result of ``work``; None, and ``work`` cancelled, if ``stop`` comes first."""
-    task, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
-    try:
-        await asyncio.wait([task, stopping], return_when=asyncio.FIRST_COMPLETED)
-        return await task if task.done() else None
-    finally:
-        task.cancel()
-        stopping.cancel()

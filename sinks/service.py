@@ -8,10 +8,11 @@ from bus.backoff import pauses
 from bus.errors import BrokerAwayError
 from bus.faustapp_run import run_app
 from bus.reach import wait_for_broker
+from bus.stopping import StoppedError, unless
 from bus.topics import ensure_topics
 from sinks import kube
 from sinks.annotation_sink import AnnotationSink
-from sinks.app import SinksApp, unless
+from sinks.app import SinksApp
 from sinks.deadletters import DeadLetters
 from sinks.events import ANNOTATIONS_OFF
 from sinks.origin import Sink
@@ -35,9 +36,10 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
     """
     store = RecordsStore(settings.records or default_records_url())
     server = await _server(settings, telemetry)
-    await unless(stop, in_thread(store.open))
-    partitions = None if stop.is_set() else await unless(stop, _topics(settings, telemetry))
-    if partitions is None:
+    try:
+        await unless(stop, in_thread(store.open))
+        partitions = await unless(stop, _topics(settings, telemetry))
+    except StoppedError:
         store.close()
         if server is not None:
             await server.close()

@@ -1,12 +1,13 @@
 """A worker of the streams: from a broker that may not be there yet to an orderly end."""
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any
 
 from bus.faustapp_run import run_app
 from bus.reach import wait_for_broker
+from bus.stopping import StoppedError, unless
 from bus.topics import ensure_topics
 from streams.app import changelog_topics, create_streams_app
 from streams.operators.base import Stage
@@ -15,12 +16,7 @@ from wire.events import Telemetry
 from wire.settings import Settings
 from wire.topics import TOPICS
 
-T = TypeVar("T")
 _OUTPUTS = tuple(name for name, topic in TOPICS.items() if "streams" in topic.writer)
-
-
-class _StoppedError(Exception):
-    """Asked to stop before there was anything to stop."""
 
 
 async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> None:
@@ -35,9 +31,9 @@ async def run_stages(
     settings: Settings, stages: Sequence[Stage], telemetry: Telemetry, stop: asyncio.Event, **options: Any
 ) -> None:
     """``run`` for any list of stages; ``options`` are ``create_app``'s."""
-    with suppress(_StoppedError):
-        await _unless(stop, wait_for_broker(settings, telemetry))
-        partitions = await _unless(stop, _ensure(settings, stages))
+    with suppress(StoppedError):
+        await unless(stop, wait_for_broker(settings, telemetry))
+        partitions = await unless(stop, _ensure(settings, stages))
         streams = create_streams_app(settings, stages, telemetry, partitions, **options)
         committing = asyncio.create_task(streams.commit_steadily(settings.snapshot_interval))
         try:
@@ -52,16 +48,3 @@ async def _ensure(settings: Settings, stages: Sequence[Stage]) -> dict[str, int]
     return await ensure_topics(
         settings, sources, outputs=outputs, changelogs=changelog_topics(settings, stages)
     )
-
-
-async def _unless(stop: asyncio.Event, work: Awaitable[T]) -> T:
-    """The result of ``work``, unless ``stop`` comes first: then ``_StoppedError``."""
-    task, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
-    try:
-        await asyncio.wait([task, stopping], return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            raise _StoppedError
-        return await task
-    finally:
-        task.cancel()
-        stopping.cancel()

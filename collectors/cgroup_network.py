@@ -25,12 +25,16 @@ class PodNetworks:
     """Receive and transmit rates of pods.
 
     A pod on the host's network has none of its own: its counters would be the node's. Nor has one whose
-    namespace cannot be read (which takes root), for it may be on the host's.
+    namespace is not known, for it may be on the host's.
+
+    A namespace's link may be read by those alone who may trace the process. Where the host's may not, the
+    namespace goes by the inode of its ``net/dev``, of which each has its own, and which all may see.
     """
 
     def __init__(self, host_root: str) -> None:
         self._proc = Path(host_root) / "proc"
         self._seen: dict[str, _Seen] = {}
+        self._by_link = True
 
     def rates(
         self, uid: str, folders: Iterable[str], host: str | None, now: float
@@ -50,7 +54,8 @@ class PodNetworks:
         return seen.rate.per_s(self._counters(pid), now)
 
     def host_namespace(self) -> str | None:
-        """The host's network namespace, pid 1's; None when it may not be read."""
+        """The host's network namespace, pid 1's; None when it is not to be known."""
+        self._by_link = self._link(1) is not None
         return self._namespace(1)
 
     def forget_all_but(self, uids: Iterable[str]) -> None:
@@ -73,8 +78,17 @@ class PodNetworks:
             seen.namespace, seen.rate = namespace, PairRate()
 
     def _namespace(self, pid: int) -> str | None:
+        return self._link(pid) if self._by_link else self._inode(pid)
+
+    def _link(self, pid: int) -> str | None:
         try:
             return str((self._proc / f"{pid}/ns/net").readlink())
+        except OSError:
+            return None
+
+    def _inode(self, pid: int) -> str | None:
+        try:
+            return str((self._proc / f"{pid}/net/dev").stat().st_ino)
         except OSError:
             return None
 

@@ -363,3 +363,25 @@ def test_what_a_host_cannot_give_is_said_once_and_the_rest_goes_on(
     assert watched.sample().host.mem_total_bytes == 1_024_000
     assert watched.sample().pods == ()
     assert watched.telemetry.counts == {(NOT_MEASURED.name, labels): 1 for labels in said}
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_where_namespaces_may_not_be_read_their_counters_tell_them_apart(
+    tmp_path: Path, shared: bool
+) -> None:
+    host = network_host(tmp_path, "net:[2]")
+    host_unreadable(host)
+    unreadable(host)
+    counters = [host.root / f"proc/{pid}/net/dev" for pid in (1, 70)]
+    if shared:  # one namespace has one file, whichever process it is seen through
+        counters[0].parent.mkdir(parents=True, exist_ok=True)
+        counters[0].hardlink_to(counters[1])
+    else:
+        host.network(1, eth0=(1, 1))
+    watched = Watched(host)
+    watched.tick()
+    with counters[1].open("r+") as file:  # the same inode
+        text = file.read()
+        file.seek(0)
+        file.write(text.replace("eth0: 1000 ", "eth0: 3000 "))
+    assert watched.sample().pods[0].net_rx_bytes_per_s == (None if shared else 2000)

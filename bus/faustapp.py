@@ -17,8 +17,6 @@ from bus.security import bootstrap_servers, ssl_context
 from wire.events import Telemetry
 from wire.settings import Settings
 
-SESSION_S = 10.0
-"""Silence after which the group gives a worker's partitions to others."""
 _STALL_SHARE = 0.6
 REBALANCE_S = 30.0
 """How long the group waits for a worker to hand in its partitions."""
@@ -77,9 +75,7 @@ class ExactApp(faust.App):
         return ExactTransport(self.conf.broker_consumer, self)
 
 
-def create_app(
-    settings: Settings, app_id: str, telemetry: Telemetry, *, session_s: float = SESSION_S
-) -> ExactApp:
+def create_app(settings: Settings, app_id: str, telemetry: Telemetry) -> ExactApp:
     """A new app, not started. ``app_id`` is its consumer group; call inside a running event loop.
 
     Raises ``SettingError`` for a broker that is not set or certificates that are none.
@@ -90,12 +86,12 @@ def create_app(
         broker=";".join(f"kafka://{address}" for address in bootstrap_servers(settings)),
         broker_credentials=_credentials(settings),
         broker_client_id=app_id,
-        **_group(session_s),
+        **_group(settings.session_timeout),
         **_PRODUCER,
         **_PLAIN,
     )
     app.telemetry = telemetry
-    app.pulse = Pulse(_STALL_SHARE * session_s)
+    app.pulse = Pulse(_STALL_SHARE * settings.session_timeout)
     app.finalize()
     _ = app.ready  # makes the tables' manager here, in the loop's own thread
     return app

@@ -10,6 +10,7 @@ BROKER = ("broker", "tls_ca", "tls_cert", "tls_key", "sasl_mechanism", "sasl_use
 TOPICS = ("partitions", "replication")
 NODE = ("node", "interval", "host_root", "containers", "prometheus", "kubernetes", "spool", "spool_bytes")
 OPERATORS = ("windows", "lateness", "retire")
+WORKER = ("session_timeout", "state_dir")
 SINKS = ("annotations", "annotation_prefix", "annotation_interval", "kubernetes")
 _PREFIX = "setting_"
 

@@ -85,13 +85,9 @@ def create_streams_app(
     stages: Sequence[Stage],
     telemetry: Telemetry,
     partitions: dict[str, int],
-    **options: Any,
 ) -> StreamsApp:
-    """The app, not started. ``partitions`` has those of each changelog by its full name.
-
-    ``options`` are those of ``create_app``.
-    """
-    app = create_app(settings, app_id(settings), telemetry, **options)
+    """The app, not started. ``partitions`` has those of each changelog by its full name."""
+    app = create_app(settings, app_id(settings), telemetry)
     names = {stage.name: changelog_name(settings, stage.name) for stage in stages}
     tables = {stage: add_table(app, stage, name, partitions[name]) for stage, name in names.items()}
     port = FaustPort(app, settings, tables, names.__getitem__)

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
 
 from bus.faustapp_run import run_app
 from bus.reach import wait_for_broker
@@ -28,13 +27,13 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
 
 
 async def run_stages(
-    settings: Settings, stages: Sequence[Stage], telemetry: Telemetry, stop: asyncio.Event, **options: Any
+    settings: Settings, stages: Sequence[Stage], telemetry: Telemetry, stop: asyncio.Event
 ) -> None:
-    """``run`` for any list of stages; ``options`` are ``create_app``'s."""
+    """``run`` for any list of stages."""
     with suppress(StoppedError):
         await unless(stop, wait_for_broker(settings, telemetry))
         partitions = await unless(stop, _ensure(settings, stages))
-        streams = create_streams_app(settings, stages, telemetry, partitions, **options)
+        streams = create_streams_app(settings, stages, telemetry, partitions)
         committing = asyncio.create_task(streams.commit_steadily(settings.snapshot_interval))
         try:
             await run_app(streams.app, stop, last_work=streams.flow.commit)

@@ -75,6 +75,11 @@ class Settings:
     snapshot_interval: float = _setting(
         2.0, _parse.seconds(0.1, 300), "between two commits of state, outputs and offsets"
     )
+    session_timeout: float = _setting(
+        10.0,
+        _parse.seconds(2, 300),
+        "silence after which a worker's partitions go to others; brokers refuse less than 6s by default",
+    )
     retire: float = _setting(600.0, _parse.seconds(10, 86_400), "silence after which a series is forgotten")
     state_dir: str | None = _setting(None, _parse.text, "folder for a worker's scratch files")
 

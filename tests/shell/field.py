@@ -37,6 +37,7 @@ def worker_settings(broker_url: str, prefix: str) -> dict[str, str]:
         "DUTYCYCLE_BROKER": broker_url,
         "DUTYCYCLE_TOPIC_PREFIX": prefix,
         "DUTYCYCLE_SNAPSHOT_INTERVAL": "400ms",
+        "DUTYCYCLE_SESSION_TIMEOUT": "6s",
         "DUTYCYCLE_PARTITIONS": str(PARTITIONS),
     }
 

@@ -79,7 +79,7 @@ async def work(settings: Settings) -> None:
     print("hears SIGTERM", flush=True)
     telemetry = Telemetry("toy")
     try:
-        await run_stages(settings, [STAGE], telemetry, stop, session_s=6.0)
+        await run_stages(settings, [STAGE], telemetry, stop)
     finally:
         print({" ".join((name, *labels)): n for (name, labels), n in telemetry.counts.items()}, flush=True)
 

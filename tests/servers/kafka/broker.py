@@ -31,6 +31,9 @@ _HEAP = ["-Xms128m", "-Xmx320m"]
 class RunningBroker:
     """A Kafka that somebody else runs: ``DUTYCYCLE_TEST_BROKER``."""
 
+    session_timeout = "6s"
+    """The shortest that it lets a worker of a group be silent."""
+
     def __init__(self, url: str, certificates: Certificates | None = None) -> None:
         self.url = url
         self.bootstrap = url.split("://", 1)[-1]
@@ -105,6 +108,8 @@ class OwnBroker(RunningBroker):
 
     All methods block; in an async test call them by ``await asyncio.to_thread(broker.stop)``.
     """
+
+    session_timeout = "4s"
 
     def __init__(self, *, secure: bool = False) -> None:
         self._class_path = jars.class_path()

@@ -59,7 +59,7 @@ class Session:
 
     def lost(self, device: Device, refusal: Lost, now_s: float) -> None:
         """A GPU stopped answering: leave it out, and look for it after a while."""
-        self._miss(device.place.uuid, f"{device.place.label} is left out: {refusal.reason}", now_s)
+        self._miss(device.place.uuid, device.place.label, refusal.reason, now_s)
 
     def went_away(self, refusal: Refused, now_s: float) -> None:
         """The driver does not answer: close, and open after a while."""
@@ -137,16 +137,17 @@ class Session:
             self._is_back(key)
         self._missing &= gone | unnamed.keys()
         for uuid in gone:
-            self._miss(uuid, f"{self._devices[uuid].place.label} is left out: not listed any more", now_s)
+            self._miss(uuid, self._devices[uuid].place.label, "not_listed", now_s)
         for key, reason in unnamed.items():
-            self._miss(key, f"{key} is left out: {reason}", now_s)
+            self._miss(key, key, reason, now_s)
 
-    def _miss(self, key: str, detail: str, now_s: float) -> None:
+    def _miss(self, key: str, label: str, reason: str, now_s: float) -> None:
         if not self._silent:
             self._looking.wait_from(now_s)
         self._missing.add(key)
         self._silent.add(key)
-        self._telemetry.raise_condition(DEVICE_LOST, key, detail)
+        why = "not listed any more" if reason == "not_listed" else reason
+        self._telemetry.raise_condition(DEVICE_LOST, key, f"{label} is left out: {why}", reason=reason)
 
     def _is_back(self, key: str) -> None:
         self._silent.discard(key)

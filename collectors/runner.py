@@ -80,18 +80,22 @@ class Runner:
             if worker.asked is None:
                 worker.ask(tick)
             elif not self._in_time(worker.asked):
-                detail = f"no answer for {self._bound_s:g} s; the others go on"
-                self._telemetry.raise_condition(COLLECTOR_FAILED, worker.name, detail)
+                self._failed(worker, "no_answer", f"no answer for {self._bound_s:g} s; the others go on")
             else:
                 detail = "busy with the tick before: this one is left out"
                 self._telemetry.emit(COLLECTOR_FAILED, detail, collector=worker.name, reason="slow")
 
     def _answered(self, worker: Asked, tick: Tick, outcome: Outcome) -> None:
         if isinstance(outcome, Exception):
-            self._telemetry.raise_condition(COLLECTOR_FAILED, worker.name, _say(outcome))
+            self._failed(worker, "error", _say(outcome))
         elif self._in_time(tick):
             self._telemetry.clear_condition(COLLECTOR_FAILED, worker.name, "measures again")
             self._publish(outcome)
+
+    def _failed(self, worker: Asked, reason: str, detail: str) -> None:
+        self._telemetry.raise_condition(
+            COLLECTOR_FAILED, worker.name, detail, collector=worker.name, reason=reason
+        )
 
     def _in_time(self, tick: Tick) -> bool:
         return self._clock.monotonic_s() - tick.monotonic_s <= self._bound_s

@@ -9,8 +9,11 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+
+from wire.meter import Labels, Meter
+from wire.status import Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +69,8 @@ WRITE_REJECTED = Event(
 class Telemetry:
     """Counts and logs events of one component.
 
-    ``counts`` maps (event name, label values) to how often it happened. Safe to call from several
-    threads.
+    ``counts`` maps (event name, label values) to how often it happened; ``meter`` has the other figures, and
+    ``status`` says whether the process is well. Safe to call from several threads.
     """
 
     def __init__(
@@ -75,6 +78,10 @@ class Telemetry:
     ) -> None:
         self.counts: Counter[tuple[str, tuple[str, ...]]] = Counter()
         self.conditions: dict[tuple[str, str], str] = {}
+        """What lasts now, by (event name, condition's name), with its detail."""
+        self.meter = Meter()
+        self.status = Status()
+        self._events: dict[str, Event] = {}
         self._log = logging.getLogger(f"dutycycle.{component}")
         self._quiet_s = quiet_s
         self._clock = clock
@@ -86,6 +93,7 @@ class Telemetry:
         key = (event.name, tuple(labels[name] for name in event.labels))
         now = self._clock()
         with self._lock:
+            self._events[event.name] = event
             self.counts[key] += count
             said_at, said_count = self._said.get(key, (float("-inf"), 0))
             if now - said_at < self._quiet_s:
@@ -94,12 +102,19 @@ class Telemetry:
             unsaid = self.counts[key] - said_count
         self._write(event, key[1], detail, unsaid)
 
-    def raise_condition(self, event: Event, name: str, detail: str) -> None:
-        """Say once that a lasting condition began; the same condition again says nothing."""
+    def raise_condition(self, event: Event, name: str, detail: str, **labels: str) -> None:
+        """Say once that a lasting condition began; the same condition again says nothing.
+
+        ``name`` tells it from others of its kind. ``labels`` are the event's own; an event with a single
+        label has ``name`` there unless it is given.
+        """
+        values = labels or dict.fromkeys(event.labels[:1], name)
+        key = (event.name, tuple(values[label] for label in event.labels))
         with self._lock:
             new = (event.name, name) not in self.conditions
             self.conditions[event.name, name] = detail
-            self.counts[event.name, (name,)] += new
+            self._events[event.name] = event
+            self.counts[key] += new
         if new:
             self._log.log(event.level, "%s %s: %s", event.name, name, detail)
 
@@ -107,6 +122,21 @@ class Telemetry:
         """Say that a condition ended, if it had begun."""
         if self.conditions.pop((event.name, name), None) is not None:
             self._log.info("%s %s: %s", event.name, name, detail)
+
+    def expect(self, event: Event, labels: Iterable[Labels] = ()) -> None:
+        """Count ``event`` from 0 for each of ``labels``: a rate needs a value before the first increment."""
+        with self._lock:
+            self._events[event.name] = event
+            for one in labels if event.labels else [()]:
+                self.counts[event.name, one] += 0
+
+    def tally(self) -> dict[Event, dict[Labels, int]]:
+        """How often each event happened, by its label values; none for those without a label value yet."""
+        with self._lock:
+            found: dict[Event, dict[Labels, int]] = {event: {} for event in self._events.values()}
+            for (name, labels), number in self.counts.items():
+                found[self._events[name]][labels] = number
+        return found
 
     def count(self, event: Event) -> int:
         """How often ``event`` happened, over all labels."""

@@ -116,3 +116,29 @@ def test_no_count_is_lost_between_threads() -> None:
     finally:
         sys.setswitchinterval(before)
     assert telemetry.count(event) == 8000
+
+
+def test_a_condition_is_counted_under_the_labels_of_its_event() -> None:
+    telemetry = Telemetry("collect")
+    telemetry.raise_condition(COLLECTOR_FAILED, "nvml", "gone", collector="nvml", reason="error")
+    telemetry.raise_condition(BROKER_AWAY, "refused", "x")
+    tally = telemetry.tally()
+    assert tally[COLLECTOR_FAILED] == {("nvml", "error"): 1}
+    assert tally[BROKER_AWAY] == {("refused",): 1}, "a single label has the condition's name"
+    with pytest.raises(KeyError, match="collector"):
+        telemetry.raise_condition(COLLECTOR_FAILED, "cgroup", "gone", reason="error")
+
+
+def test_what_is_expected_is_counted_from_zero() -> None:
+    telemetry = Telemetry("collect")
+    telemetry.expect(TICK_LATE)
+    telemetry.expect(COLLECTOR_FAILED, [("nvml", "error")])
+    telemetry.expect(BROKER_AWAY)
+    assert telemetry.tally() == {
+        TICK_LATE: {(): 0},
+        COLLECTOR_FAILED: {("nvml", "error"): 0},
+        BROKER_AWAY: {},
+    }
+    telemetry.emit(TICK_LATE)
+    telemetry.expect(TICK_LATE)
+    assert telemetry.tally()[TICK_LATE] == {(): 1}, "what was counted stays"

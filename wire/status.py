@@ -1,0 +1,39 @@
+"""Where a process stands: whether it is alive, and whether it does its work.
+
+Not ready is no failure: a process that waits for its broker is alive. Not alive is one that will not come
+back by itself and has to be started anew.
+"""
+
+from collections.abc import Callable
+
+Probe = Callable[[], str | None]
+"""Says what is wrong, or None. Called from any thread, so it waits for nothing and changes nothing."""
+
+
+class Status:
+    """The probes of one process, each under the name of what it looks at."""
+
+    def __init__(self) -> None:
+        self.waiting: str | None = "starting"
+        """What it waits for before it can begin; None once it has begun."""
+        self.alive: dict[str, Probe] = {}
+        self.ready: dict[str, Probe] = {}
+
+    def sick(self) -> str | None:
+        """Why the process has to be started anew; None while it is alive."""
+        return _first(self.alive)
+
+    def unready(self) -> str | None:
+        """Why it does not do its work now; None when it does."""
+        return self.sick() or self.waiting or _first(self.ready)
+
+
+def _first(probes: dict[str, Probe]) -> str | None:
+    for name, probe in list(probes.items()):
+        try:
+            wrong = probe()
+        except Exception as error:  # noqa: BLE001 - it looks into what other threads change
+            wrong = f"cannot be told: {type(error).__name__}: {error}"
+        if wrong is not None:
+            return f"{name}: {wrong}"
+    return None

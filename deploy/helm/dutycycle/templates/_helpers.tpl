@@ -1,0 +1,211 @@
+{{- define "dutycycle.name" -}}
+{{- if contains .Chart.Name .Release.Name }}{{ .Release.Name | trunc 40 | trimSuffix "-" }}{{ else }}{{ printf "%s-%s" (.Release.Name | trunc 30) .Chart.Name }}{{ end }}
+{{- end }}
+
+{{/* Labels that select: never to be changed on a Deployment that exists. Call with (list . "component"). */}}
+{{- define "dutycycle.selector" -}}
+app.kubernetes.io/name: dutycycle
+app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
+app.kubernetes.io/component: {{ index . 1 }}
+{{- end }}
+
+{{- define "dutycycle.labels" -}}
+{{ include "dutycycle.selector" . }}
+app.kubernetes.io/part-of: dutycycle
+app.kubernetes.io/version: {{ (index . 0).Chart.AppVersion | quote }}
+{{- end }}
+
+{{- define "dutycycle.image" -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end }}
+
+{{- define "dutycycle.broker" -}}
+{{- if .Values.kafka.trial.enabled }}kafka://{{ include "dutycycle.name" . }}-kafka-bootstrap:9092{{ else }}{{ required "kafka.broker: give kafka://host:9092, or set kafka.trial.enabled" .Values.kafka.broker }}{{ end }}
+{{- end }}
+
+{{- define "dutycycle.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 10001
+runAsGroup: 10001
+fsGroup: 10001
+seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{- define "dutycycle.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end }}
+
+{{- define "dutycycle.pullSecrets" -}}
+{{- with .Values.image.pullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* How Kafka is reached: the same for every part. */}}
+{{- define "dutycycle.kafkaEnv" -}}
+- {name: DUTYCYCLE_BROKER, value: {{ include "dutycycle.broker" . | quote }}}
+- {name: DUTYCYCLE_TOPIC_PREFIX, value: {{ .Values.kafka.topicPrefix | quote }}}
+- {name: DUTYCYCLE_PARTITIONS, value: {{ .Values.kafka.partitions | quote }}}
+- {name: DUTYCYCLE_REPLICATION, value: {{ .Values.kafka.replication | quote }}}
+{{- with .Values.kafka.sasl }}
+{{- if .mechanism }}
+- {name: DUTYCYCLE_SASL_MECHANISM, value: {{ .mechanism | quote }}}
+- {name: DUTYCYCLE_SASL_USERNAME, value: {{ required "kafka.sasl.username" .username | quote }}}
+- {name: DUTYCYCLE_SASL_PASSWORD_FILE, value: /etc/dutycycle/sasl/password}
+{{- end }}
+{{- end }}
+{{- if .Values.kafka.tls.caSecret }}
+- {name: DUTYCYCLE_TLS_CA, value: /etc/dutycycle/ca/ca.crt}
+{{- end }}
+{{- if .Values.kafka.tls.clientSecret }}
+- {name: DUTYCYCLE_TLS_CERT, value: /etc/dutycycle/client/tls.crt}
+- {name: DUTYCYCLE_TLS_KEY, value: /etc/dutycycle/client/tls.key}
+{{- end }}
+{{- end }}
+
+{{- define "dutycycle.kafkaMounts" -}}
+{{- if .Values.kafka.sasl.mechanism }}
+- {name: kafka-sasl, mountPath: /etc/dutycycle/sasl, readOnly: true}
+{{- end }}
+{{- if .Values.kafka.tls.caSecret }}
+- {name: kafka-ca, mountPath: /etc/dutycycle/ca, readOnly: true}
+{{- end }}
+{{- if .Values.kafka.tls.clientSecret }}
+- {name: kafka-client, mountPath: /etc/dutycycle/client, readOnly: true}
+{{- end }}
+{{- end }}
+
+{{- define "dutycycle.kafkaVolumes" -}}
+{{- with .Values.kafka.sasl }}
+{{- if .mechanism }}
+- name: kafka-sasl
+  secret:
+    secretName: {{ required "kafka.sasl.existingSecret" .existingSecret }}
+    defaultMode: 0440
+    items: [{key: {{ .passwordKey | quote }}, path: password}]
+{{- end }}
+{{- end }}
+{{- with .Values.kafka.tls }}
+{{- if .caSecret }}
+- name: kafka-ca
+  secret:
+    secretName: {{ .caSecret }}
+    defaultMode: 0440
+    items: [{key: {{ .caKey | quote }}, path: ca.crt}]
+{{- end }}
+{{- if .clientSecret }}
+- name: kafka-client
+  secret:
+    secretName: {{ .clientSecret }}
+    defaultMode: 0440
+    items: [{key: {{ .certKey | quote }}, path: tls.crt}, {key: {{ .keyKey | quote }}, path: tls.key}]
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* HTTP, not exec: a probe by command would cost a start of Python every ten seconds on every node. */}}
+{{- define "dutycycle.probes" -}}
+startupProbe:
+  httpGet: {path: /healthz, port: metrics}
+  periodSeconds: 2
+  failureThreshold: 60
+livenessProbe:
+  httpGet: {path: /healthz, port: metrics}
+  periodSeconds: 10
+  timeoutSeconds: 5
+  failureThreshold: 6
+readinessProbe:
+  httpGet: {path: /readyz, port: metrics}
+  periodSeconds: 10
+  timeoutSeconds: 5
+{{- end }}
+
+{{- define "dutycycle.ports" -}}
+- {name: metrics, containerPort: {{ .Values.listen.port }}, protocol: TCP}
+{{- end }}
+
+{{- define "dutycycle.placement" -}}
+{{- with .nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- end }}
+
+{{/* The kinds that may own pods, each with the verbs given: (list . (list "get")). */}}
+{{- define "dutycycle.ownerRules" -}}
+{{- $verbs := index . 1 | toJson -}}
+- {apiGroups: [apps], resources: [deployments, replicasets, statefulsets, daemonsets], verbs: {{ $verbs }}}
+- {apiGroups: [batch], resources: [jobs, cronjobs], verbs: {{ $verbs }}}
+- {apiGroups: [""], resources: [replicationcontrollers], verbs: {{ $verbs }}}
+{{- range (index . 0).Values.rbac.jobKinds }}
+- {apiGroups: {{ .apiGroups | toJson }}, resources: {{ .resources | toJson }}, verbs: {{ $verbs }}}
+{{- end }}
+{{- end }}
+
+{{/* PodDisruptionBudget and HorizontalPodAutoscaler of a Deployment: (list . "streams" .Values.streams). */}}
+{{- define "dutycycle.scaling" -}}
+{{- $root := index . 0 }}{{ $component := index . 1 }}{{ $values := index . 2 }}
+{{- $name := printf "%s-%s" (include "dutycycle.name" $root) $component }}
+{{- if $values.podDisruptionBudget.enabled }}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: {{ $name }}
+  namespace: {{ $root.Release.Namespace }}
+  labels:
+    {{- include "dutycycle.labels" (list $root $component) | nindent 4 }}
+spec:
+  maxUnavailable: {{ $values.podDisruptionBudget.maxUnavailable }}
+  # A worker that is not ready holds nothing that an eviction could harm.
+  unhealthyPodEvictionPolicy: AlwaysAllow
+  selector:
+    matchLabels:
+      {{- include "dutycycle.selector" (list $root $component) | nindent 6 }}
+{{- end }}
+{{- with $values.autoscaling }}
+{{- if .enabled }}
+---
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata:
+  name: {{ $name }}
+  namespace: {{ $root.Release.Namespace }}
+  labels:
+    {{- include "dutycycle.labels" (list $root $component) | nindent 4 }}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: {{ $name }}}
+  minReplicas: {{ $values.replicas }}
+  maxReplicas: {{ min .maxReplicas $root.Values.kafka.partitions }}
+  metrics:
+    - type: External
+      external:
+        metric:
+          name: {{ .metricName }}
+          selector:
+            matchLabels:
+              {{- toYaml .metricLabels | nindent 14 }}
+        target: {type: AverageValue, averageValue: {{ .targetLagPerReplica | quote }}}
+  behavior:
+    # Each change moves partitions, and state is read anew: grow soon, shrink late.
+    scaleUp: {stabilizationWindowSeconds: 60}
+    scaleDown:
+      stabilizationWindowSeconds: 900
+      policies: [{type: Pods, value: 1, periodSeconds: 300}]
+{{- end }}
+{{- end }}
+{{- end }}

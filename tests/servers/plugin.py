@@ -7,11 +7,13 @@
 ``postgres``       a PostgreSQL cluster, running at the start of the test; may be stopped, started
 ``postgres_url``   the SQLAlchemy URL of an empty database in it
 ``prometheus``     a function that starts a real Prometheus on a configuration
+``kube``           a Kubernetes API server, running at the start of the test; may be stopped, started
+``namespace``      the name of an empty namespace in it
 =================  ===============================================================================
 
 A server starts when the first test asks for it, and serves all tests of that worker. Tests with ``kafka``
-form one xdist group, so that one worker runs them and one broker starts; ``postgres`` is light enough to
-have one in each worker.
+form one xdist group, so that one worker runs them and one broker starts; those with ``kube`` and no Kafka
+form another. ``postgres`` is light enough to have one in each worker.
 """
 
 import os
@@ -22,16 +24,19 @@ from typing import Any
 import pytest
 
 from tests.servers.kafka.broker import OwnBroker, RunningBroker
+from tests.servers.kube.server import Kube
 from tests.servers.missing import ServerMissingError, skip_or_fail
 from tests.servers.postgres import Postgres
 from tests.servers.prometheus import Prometheus
 
-_GROUPS = {"kafka_server": "kafka", "secure_kafka_server": "kafka"}
+_GROUPS = {"kafka_server": "kafka", "secure_kafka_server": "kafka", "kube_server": "kube"}
+"""In this order: a test with two servers is in the group of the first."""
 _MARKS = {
     "kafka_server": "kafka",
     "secure_kafka_server": "kafka",
     "postgres_server": "postgres",
     "prometheus": "prometheus",
+    "kube_server": "kube",
 }
 
 
@@ -42,7 +47,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         used = set(getattr(item, "fixturenames", ()))
         for fixture in sorted(used & _MARKS.keys()):
             item.add_marker(_MARKS[fixture])
-        for fixture in sorted(used & _GROUPS.keys()):
+        for fixture in (one for one in _GROUPS if one in used):
             if not item.get_closest_marker("xdist_group"):
                 item.add_marker(pytest.mark.xdist_group(_GROUPS[fixture]))
 
@@ -120,6 +125,29 @@ def prometheus(tmp_path: Path) -> Iterator[Callable[[dict[str, Any]], Prometheus
     yield start
     for server in started:
         server.stop()
+
+
+@pytest.fixture(scope="session")
+def kube_server() -> Iterator[Kube]:
+    try:
+        server = Kube()
+    except ServerMissingError as reason:
+        skip_or_fail(reason)
+    yield server
+    server.discard()
+
+
+@pytest.fixture
+def kube(kube_server: Kube) -> Kube:
+    """A Kubernetes API server that answers now, whatever the test before did to it."""
+    kube_server.start()
+    return kube_server
+
+
+@pytest.fixture
+def namespace(kube: Kube) -> str:
+    """An empty namespace."""
+    return kube.new_namespace()
 
 
 def _own_broker(*, secure: bool) -> Iterator[RunningBroker]:

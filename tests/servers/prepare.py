@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from tests.servers.compose import build_compose
 from tests.servers.kafka.jars import class_path
+from tests.servers.kube.build import build_programs
 from tests.servers.missing import ServerMissingError
 from tests.servers.postgres import find_programs
 
@@ -36,6 +37,7 @@ _SERVERS: dict[str, Callable[[], object]] = {
     "prometheus": _programs("prometheus", "promtool", package="prometheus"),
     "docker compose": build_compose,
     "kcat": _programs("kcat", package="kcat"),
+    "kubernetes": build_programs,
 }
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ RUN pip wheel --require-hashes --only-binary=:all: --wheel-dir=/wheels --require
 
 COPY pyproject.toml README.md LICENSE ./
 COPY wire wire
+COPY health health
 COPY bus bus
 COPY collectors collectors
 COPY streams streams

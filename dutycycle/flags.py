@@ -12,6 +12,7 @@ NODE = ("node", "interval", "host_root", "containers", "prometheus", "kubernetes
 OPERATORS = ("windows", "lateness", "retire")
 WORKER = ("session_timeout", "state_dir")
 SINKS = ("annotations", "annotation_prefix", "annotation_interval", "kubernetes")
+SERVICE = ("listen",)
 _PREFIX = "setting_"
 
 

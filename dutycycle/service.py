@@ -1,9 +1,11 @@
 """Runs a long-lived part until SIGTERM or SIGINT."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 
-from dutycycle.process import stop_on_signals
+from dutycycle.process import PARENT, stop_on_signals
+from health.serving import serving
 from wire.errors import SettingError
 from wire.events import Telemetry
 from wire.settings import Settings
@@ -20,7 +22,10 @@ def run_service(run: Run, name: str, settings: Settings) -> int:
         )
 
     async def main() -> None:
-        await run(settings, Telemetry(name), stop_on_signals())
+        telemetry, stop = Telemetry(name), stop_on_signals()
+        telemetry.status.ready["end"] = lambda: "asked to stop" if stop.is_set() else None
+        async with serving(settings, name, telemetry, elsewhere=PARENT in os.environ):
+            await run(settings, telemetry, stop)
 
     asyncio.run(main())
     return 0

@@ -94,6 +94,13 @@ class Settings:
         30.0, _parse.seconds(1, 86_400), "least time between two writes to one object"
     )
 
+    listen: str | None = _setting(
+        None,
+        _parse.listen,
+        "where /healthz, /readyz and /metrics are served: host:port, :0 for any free port, or off; "
+        "default: 127.0.0.1, 19470 for collect, 19471 for stream, 19472 for sink",
+    )
+
     def secrets(self) -> tuple[str, ...]:
         """The values that must never be shown."""
         return tuple(

@@ -8,7 +8,7 @@ from dutycycle.service import run_service
 from wire.settings import Settings
 
 EXAMPLE = "dutycycle collect --broker kafka://kafka:9092 --interval 1s --containers all"
-SETTINGS = (*flags.BROKER, *flags.TOPICS, *flags.NODE)
+SETTINGS = (*flags.BROKER, *flags.TOPICS, *flags.NODE, *flags.SERVICE)
 
 
 def add_arguments(_parser: argparse.ArgumentParser) -> None:

@@ -10,7 +10,7 @@ from wire.settings import Settings
 EXAMPLE = (
     "DUTYCYCLE_RECORDS=postgresql+psycopg://dutycycle@db/dutycycle dutycycle sink --broker kafka://kafka:9092"
 )
-SETTINGS = (*flags.BROKER, *flags.TOPICS, *flags.SINKS, *flags.WORKER)
+SETTINGS = (*flags.BROKER, *flags.TOPICS, *flags.SINKS, *flags.WORKER, *flags.SERVICE)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

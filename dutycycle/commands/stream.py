@@ -8,7 +8,14 @@ from streams.service import run as stream
 from wire.settings import Settings
 
 EXAMPLE = "dutycycle stream --broker kafka://kafka:9092 --windows 10s,60s --lateness 10s"
-SETTINGS = (*flags.BROKER, *flags.TOPICS, *flags.OPERATORS, "snapshot_interval", *flags.WORKER)
+SETTINGS = (
+    *flags.BROKER,
+    *flags.TOPICS,
+    *flags.OPERATORS,
+    "snapshot_interval",
+    *flags.WORKER,
+    *flags.SERVICE,
+)
 
 
 def add_arguments(_parser: argparse.ArgumentParser) -> None:

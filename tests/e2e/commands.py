@@ -22,9 +22,13 @@ Derived = dict[tuple[str, str], list[bytes]]
 
 
 def environ(**settings: str) -> dict[str, str]:
-    """The environment of a command: nothing of the outside's settings, then ``settings`` by field name."""
+    """The environment of a command: nothing of the outside's settings, then ``settings`` by field name.
+
+    Its ``/metrics`` are on a free port, unless ``listen`` says otherwise.
+    """
     outside = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
-    return outside | {PREFIX + name.upper(): value for name, value in settings.items()}
+    given = {"listen": "127.0.0.1:0"} | settings
+    return outside | {PREFIX + name.upper(): value for name, value in given.items()}
 
 
 def dutycycle(*arguments: str | Path, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:

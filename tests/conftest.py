@@ -1,3 +1,3 @@
 """What every test can use: the real servers as fixtures (see tests/servers)."""
 
-pytest_plugins = ("tests.servers.plugin",)
+pytest_plugins = ("tests.servers.plugin", "tests.faults.plugin")

@@ -1,0 +1,69 @@
+"""Publishes a trace at a pace while a test does its worst, and the rest at once when it has done."""
+
+import asyncio
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from bus.producer import Delivery, Producer
+from bus.topics import ensure_topics
+from wire.settings import Settings
+from wire.topics import DEFAULT_PREFIX, SAMPLE_TOPICS, full_name
+from wire.trace import TraceRecord
+
+_BEAT_S = 0.05
+
+
+class Feed:
+    """An async context that publishes ``records``, ``per_s`` of them a second, acknowledged by the broker."""
+
+    def __init__(self, settings: Settings, records: Sequence[TraceRecord], per_s: float) -> None:
+        self._settings = settings
+        self._records = records
+        self._per_beat = max(1, round(per_s * _BEAT_S))
+        self._hurried = asyncio.Event()
+        self._sending: asyncio.Task[None] | None = None
+        self.sent = 0
+
+    @property
+    def flows(self) -> bool:
+        """Whether there is more to come."""
+        return self.sent < len(self._records)
+
+    async def __aenter__(self) -> Self:
+        await ensure_topics(self._settings, SAMPLE_TOPICS)
+        self._sending = asyncio.create_task(self._send())
+        return self
+
+    async def _send(self) -> None:
+        producer = Producer(self._settings, "feed")
+        await producer.start()
+        try:
+            deliveries: list[Delivery] = []
+            while self.flows:
+                some = self._records[self.sent : self.sent + self._per_beat]
+                deliveries += [await _post(producer, self._settings.topic_prefix, one) for one in some]
+                self.sent = len(deliveries)
+                if not self._hurried.is_set():
+                    await asyncio.sleep(_BEAT_S)
+            await producer.settle(deliveries)
+        finally:
+            await producer.abort()
+
+    async def finish(self) -> None:
+        """Publish the rest, as fast as the broker takes it."""
+        self._hurried.set()
+        assert self._sending
+        await self._sending
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._sending
+        self._sending.cancel()
+        await asyncio.wait([self._sending])
+
+
+async def _post(producer: Producer, prefix: str, one: TraceRecord) -> Delivery:
+    topic = full_name(prefix, one.topic.removeprefix(DEFAULT_PREFIX))
+    return await producer.send(topic, one.key, one.payload, one.ts_ms)

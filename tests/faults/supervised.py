@@ -1,0 +1,113 @@
+"""A ``dutycycle`` process under a supervisor that starts it again whenever it ends, as a cluster's does."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+STOP_S = 25.0
+
+
+class Supervised:
+    """An async context: one process at a time, until it is left by SIGTERM, which has to end it with 0.
+
+    ``kills`` counts what ``kill`` did, ``failures`` are the exit statuses that nobody asked for.
+    """
+
+    def __init__(self, arguments: Sequence[str], env: Mapping[str, str], log: Path) -> None:
+        self._arguments = arguments
+        self._env = env
+        self._log = log
+        self._process: asyncio.subprocess.Process | None = None
+        self._killed: set[int] = set()
+        self._over = False
+        self._keeping: asyncio.Task[None] | None = None
+        self.kills = 0
+        self.failures: list[int] = []
+
+    async def __aenter__(self) -> Self:
+        await self._start()
+        self._keeping = asyncio.create_task(self._keep())
+        return self
+
+    async def _start(self) -> None:
+        with self._log.open("ab") as out:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "dutycycle", *self._arguments, env=self._env, stdout=out, stderr=out
+            )
+
+    async def _keep(self) -> None:
+        while True:
+            process = self.process
+            status = await process.wait()
+            if self._over:
+                return
+            if process.pid not in self._killed:
+                self.failures.append(status)
+            await self._start()
+
+    @property
+    def process(self) -> asyncio.subprocess.Process:
+        """The process of this moment."""
+        assert self._process
+        return self._process
+
+    @property
+    def log(self) -> str:
+        """What all its processes said."""
+        return self._log.read_text(errors="replace")
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        if self.process.returncode is None:
+            self._killed.add(self.process.pid)
+            self.process.kill()
+            self.kills += 1
+
+    def pause(self) -> None:
+        """SIGSTOP: it stands still until ``resume``."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self.process.send_signal(signal.SIGCONT)
+
+    async def end(self) -> None:
+        """SIGTERM, and nobody starts it again; it has to end with 0 within its bound."""
+        self._over = True
+        if self.process.returncode is None:
+            await self._hears()
+            self.process.terminate()
+        status = await asyncio.wait_for(self.process.wait(), STOP_S)
+        assert status == 0, f"{self._arguments}: ended with {status}: {self.log}"
+
+    async def _hears(self) -> None:
+        """Wait until the interpreter has come as far as our first line; nobody can catch a signal before."""
+        while not _catches_sigterm(self.process.pid):  # noqa: ASYNC110 - no event crosses from there
+            await asyncio.sleep(0.05)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None and not self._over:
+                await self.end()
+        finally:
+            self._over = True
+            if self.process.returncode is None:
+                self.process.kill()
+                await self.process.wait()
+            if self._keeping is not None:
+                self._keeping.cancel()
+
+
+def _catches_sigterm(pid: int) -> bool:
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:  # it has ended
+        return True
+    caught = next((line for line in status.splitlines() if line.startswith("SigCgt:")), "SigCgt: ffffffff")
+    return bool(int(caught.split()[1], 16) >> (signal.SIGTERM - 1) & 1)

@@ -1,0 +1,81 @@
+"""Reads what the workers put out while they are at it, as any consumer of the topics would."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Self
+
+from bus.consumer import Consumer
+from bus.errors import BrokerError
+from tests.e2e.commands import Derived
+from tests.faults.oracle import DERIVED
+from wire.settings import Settings
+from wire.topics import full_name, short_name
+
+DEADLINE_S = 120.0
+
+
+async def until(condition: Callable[[], bool], what: Callable[[], str], seconds: float = DEADLINE_S) -> None:
+    """Return once ``condition`` holds; fail with ``what`` was waited for if it never does."""
+    try:
+        async with asyncio.timeout(seconds):
+            while not condition():  # noqa: ASYNC110 - no event crosses from other processes
+                await asyncio.sleep(0.1)
+    except TimeoutError:
+        raise AssertionError(f"waited {seconds:g} s for {what()}") from None
+
+
+class Tap:
+    """An async context: ``found`` grows by what lies on the topics, from their beginning."""
+
+    def __init__(self, settings: Settings, topics: Sequence[str] = DERIVED) -> None:
+        self._settings = settings
+        self._topics = topics
+        self._reading: asyncio.Task[None] | None = None
+        self.found: Derived = defaultdict(list)
+        self.count = 0
+
+    async def __aenter__(self) -> Self:
+        self._reading = asyncio.create_task(self._read())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._reading
+        self._reading.cancel()
+        await asyncio.wait([self._reading])
+
+    async def _read(self) -> None:
+        consumer = await self._connected()
+        try:
+            while True:
+                try:
+                    await self._take(consumer)
+                except BrokerError:  # away for a while: it reconnects by itself, and goes on where it was
+                    await asyncio.sleep(0.2)
+        finally:
+            await consumer.stop()
+
+    async def _connected(self) -> Consumer:
+        names = [full_name(self._settings.topic_prefix, topic) for topic in self._topics]
+        while True:
+            consumer = Consumer(self._settings, "tap", names, "beginning")
+            try:
+                await consumer.start()
+            except BrokerError:  # no broker yet, or no topics
+                await asyncio.sleep(0.2)
+            else:
+                return consumer
+
+    async def _take(self, consumer: Consumer) -> None:
+        for message in await consumer.take(0.3):
+            topic = short_name(self._settings.topic_prefix, message.topic) or ""
+            self.found[topic, (message.key or b"").decode()].append(message.payload or b"")
+            self.count += 1
+
+    async def more(self, what: Callable[[], str]) -> None:
+        """Wait until something new comes out."""
+        before = self.count
+        await until(lambda: self.count > before, what)

@@ -1,0 +1,51 @@
+"""SIGKILL at random moments, many times in one run: the records of an undisturbed replay."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.faults.field import Field
+from tests.faults.oracle import replayed, write_trace
+from tests.faults.world import World, records
+from tests.servers.kafka.broker import RunningBroker
+
+KILLS = 10
+PER_S = 40.0
+
+
+async def kill_again_and_again(field: Field, kills: int) -> None:
+    """Kill one of them, after something came out or at any moment of a start, a join and a recovery."""
+    for _ in range(kills):
+        if field.chance.random() < 0.7:
+            await field.progress()
+            await field.some_time(0, 1.5)
+        else:
+            await field.some_time(0, 5)
+        field.chance.choice(field.workers).kill()
+
+
+async def check(
+    kafka: RunningBroker, prefix: str, folder: Path, *, seed: int, workers: int, kills: int
+) -> str:
+    began = time.monotonic()
+    world = list(records(World(seed=seed)))
+    expected = replayed(write_trace(folder / "trace.jsonl", world), folder)
+    async with Field(kafka, prefix, folder, seed) as field:
+        feed = await field.feed(world, PER_S)
+        for _ in range(workers):
+            await field.worker()
+        await kill_again_and_again(field, kills)
+        flowed = feed.flows
+        await feed.finish()
+        report = await field.judge(expected)
+        assert flowed, f"samples ran out before the last kill: {report}"
+    return f"{report}; {time.monotonic() - began:.0f} s"
+
+
+@pytest.mark.parametrize("workers", [1, 2], ids=["alone", "with another"])
+async def test_kills_change_nothing(
+    workers: int, kafka: RunningBroker, topic_prefix: str, tmp_path: Path, tell: Callable[[str], None]
+) -> None:
+    tell(await check(kafka, topic_prefix, tmp_path, seed=workers, workers=workers, kills=KILLS))

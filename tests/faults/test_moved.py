@@ -1,0 +1,82 @@
+"""Workers that join, leave and stand still while samples flow: partitions wander, records do not change."""
+
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from tests.faults.field import Field
+from tests.faults.oracle import replayed, write_trace
+from tests.faults.tap import until
+from tests.faults.world import World, records
+from tests.servers.kafka.broker import RunningBroker
+
+PER_S = 40.0
+
+
+async def join_and_leave(field: Field) -> None:
+    """A worker joins, takes over what it is given, and leaves by SIGTERM in good order."""
+    guest = await field.worker()
+    await field.members(2)
+    await field.some_time(0, 2)
+    await field.progress()
+    await guest.end()
+    await field.members(1)
+    await field.progress()
+
+
+async def stand_still(field: Field) -> None:
+    """SIGSTOP until the group has given the partitions away; then SIGCONT.
+
+    It has to notice: what it would write now is old. It ends with 1, and its supervisor starts it again.
+    """
+    one = field.chance.choice(field.workers)
+    await field.some_time(0, 2)
+    before = len(one.failures)
+    one.pause()
+    field.pauses += 1
+    await field.members(1)
+    await field.progress()  # by the other one, who has taken over
+    one.resume()
+    await until(lambda: len(one.failures) > before, lambda: f"a paused worker to end: {field.logs()}", 20)
+    assert one.failures[-1] == 1, field.logs()
+    await field.members(2)
+    await field.progress()
+
+
+async def check(
+    act: Callable[[Field], Awaitable[None]],
+    times: int,
+    kafka: RunningBroker,
+    prefix: str,
+    folder: Path,
+    **how: int,
+) -> str:
+    """Let ``act`` happen ``times`` while samples flow, among ``workers``."""
+    began = time.monotonic()
+    world = list(records(World(seed=how["seed"])))
+    expected = replayed(write_trace(folder / "trace.jsonl", world), folder)
+    async with Field(kafka, prefix, folder, how["seed"]) as field:
+        feed = await field.feed(world, PER_S)
+        for _ in range(how["workers"]):
+            await field.worker()
+        await field.members(how["workers"])
+        await field.progress()
+        for _ in range(times):
+            await act(field)
+        flowed = feed.flows
+        await feed.finish()
+        report = f"{await field.judge(expected)}; {time.monotonic() - began:.0f} s"
+        assert flowed, f"samples ran out too soon: {report}"
+        return report
+
+
+async def test_workers_join_and_leave(
+    kafka: RunningBroker, topic_prefix: str, tmp_path: Path, tell: Callable[[str], None]
+) -> None:
+    tell(await check(join_and_leave, 3, kafka, topic_prefix, tmp_path, seed=21, workers=1))
+
+
+async def test_workers_stand_still(
+    kafka: RunningBroker, topic_prefix: str, tmp_path: Path, tell: Callable[[str], None]
+) -> None:
+    tell(await check(stand_still, 3, kafka, topic_prefix, tmp_path, seed=22, workers=2))

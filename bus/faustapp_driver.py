@@ -7,8 +7,8 @@ rounds timestamps. See docs/decisions/0004-exactness.md. All that is known of Fa
 """
 
 import math
-from asyncio import CancelledError, Future, wait
-from collections.abc import Iterable, Mapping
+from asyncio import CancelledError, Event, Future, wait
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 import faust
@@ -33,7 +33,24 @@ class ExactProducer(driver.Producer):
         # An idempotent batch is tried without end, but not while its partition has no leader: it would fail
         # after the request timeout, and with a number missing in the sequence all that follow.
         client._message_accumulator._batch_ttl = math.inf
+        self._guard(client._sender)
         return client
+
+    def _guard(self, sender: Any) -> None:
+        """Let nothing leave once this process stood still for so long that others do its work.
+
+        What waited in line then, or was to be tried again, is older than what they have written since; and
+        the line would move before anybody who asks the pulse.
+        """
+        send: Callable[..., Awaitable[None]] = sender._send_produce_req
+
+        async def send_if_fresh(node_id: int, batches: Any) -> None:
+            if self.app.pulse.stalled():
+                self.app.fail("the process stood still too long")
+                await Event().wait()  # until the producer is stopped
+            await send(node_id, batches)
+
+        sender._send_produce_req = send_if_fresh
 
     async def flush(self) -> None:
         """Nothing: whoever needs an acknowledgement waits for it, and an outage would hold up all others."""
@@ -139,6 +156,20 @@ class ExactConsumer(driver.Consumer):
         ends = {tp: getattr(assignment.state_value(tp), "highwater", None) for tp in places}
         unread = any((ends[tp] or 0) - (read or 0) > 1 for tp, read in places.items())
         return f"read to {sum(read or 0 for read in places.values())}" if unread else None
+
+    def places(self) -> list[tuple[str, int, int | None, int | None]]:
+        """Topic, partition, end and position of all that is read, changelogs apart. For any thread."""
+        client: Any = self._thread._consumer
+        subscription = None if client is None else client._subscription.subscription
+        assignment = None if subscription is None else subscription.assignment
+        if assignment is None:
+            return []
+        found = []
+        for tp in list(assignment.tps):
+            if not self._is_changelog_tp(tp):
+                state = assignment.state_value(tp)
+                found.append((tp.topic, tp.partition, state.highwater, state._position))
+        return found
 
     def verify_event_path(self, now: float, tp: TP) -> None:
         """Faust only logs here, and takes its times from the monitor; ``behind`` is watched instead."""

@@ -1,0 +1,68 @@
+"""What Faust's producer sends, and what it no longer sends."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from bus.consumer import Consumer
+from bus.embedded import EmbeddedBroker
+from bus.faustapp import ExactApp, create_app
+from bus.liveness import Pulse
+from wire.events import Telemetry
+from wire.settings import Settings, load
+
+TOPIC = "dutycycle.trends"
+LIMIT_S = 5.0
+
+
+@pytest.fixture
+def settings() -> Iterator[Settings]:
+    with EmbeddedBroker({TOPIC: 1}) as broker:
+        yield load({}, {"broker": broker.url})
+
+
+async def stored(settings: Settings) -> list[bytes | None]:
+    """What lies on the topic now."""
+    reader, found = Consumer(settings, "test", [TOPIC], "beginning"), []
+    await reader.start()
+    ends = await reader.ends()
+    while not await reader.reached(ends):
+        found += [message.payload for message in await reader.take()]
+    await reader.stop()
+    return found
+
+
+@asynccontextmanager
+async def producing(settings: Settings) -> AsyncIterator[ExactApp]:
+    app = create_app(settings, "test", Telemetry("test"))
+    await app.exact_producer.start()
+    yield app
+    await app.exact_producer.stop()
+
+
+async def test_what_waited_in_line_through_a_standstill_is_not_sent(settings: Settings) -> None:
+    now_s = 100.0
+    async with producing(settings) as app:
+        app.pulse = Pulse(LIMIT_S, lambda: now_s)
+        app.pulse.beat()
+        await (await app.exact_producer.post(TOPIC, b"k", b"before", ts_ms=1))
+        waiting = await app.exact_producer.post(TOPIC, b"k", b"old", ts_ms=2)
+        now_s += LIMIT_S + 1  # stopped before the line moved, and continued
+        await asyncio.wait_for(app.failed.wait(), 10)
+        assert app.failure == "the process stood still too long"
+        await asyncio.wait([waiting], timeout=0.5)
+        assert not waiting.done()
+    assert await stored(settings) == [b"before"]
+
+
+async def test_what_waited_in_line_for_a_moment_is_sent(settings: Settings) -> None:
+    now_s = 100.0
+    async with producing(settings) as app:
+        app.pulse = Pulse(LIMIT_S, lambda: now_s)
+        app.pulse.beat()
+        waiting = await app.exact_producer.post(TOPIC, b"k", b"new", ts_ms=2)
+        now_s += LIMIT_S - 1
+        await asyncio.wait_for(waiting, 10)
+    assert await stored(settings) == [b"new"]

@@ -43,10 +43,11 @@ class ExactProducer(driver.Producer):
         the line would move before anybody who asks the pulse.
         """
         send: Callable[..., Awaitable[None]] = sender._send_produce_req
+        app: Any = self.app
 
         async def send_if_fresh(node_id: int, batches: Any) -> None:
-            if self.app.pulse.stalled():
-                self.app.fail("the process stood still too long")
+            if app.pulse.stalled():
+                app.fail("the process stood still too long")
                 await Event().wait()  # until the producer is stopped
             await send(node_id, batches)
 
@@ -76,6 +77,7 @@ class ExactProducer(driver.Producer):
         *,
         ts_ms: int | None,
         partition: int | None = None,
+        headers: list[tuple[str, bytes]] | None = None,
     ) -> "Future[Any]":
         """Put a record in line and return the future of its acknowledgement. ``ts_ms`` None is now.
 
@@ -85,7 +87,7 @@ class ExactProducer(driver.Producer):
         while True:
             try:
                 sent: Future[Any] = await client.send(
-                    topic, value, key=key, partition=partition, timestamp_ms=ts_ms
+                    topic, value, key=key, partition=partition, timestamp_ms=ts_ms, headers=headers
                 )
             except KafkaTimeoutError:
                 continue  # the broker is away and the line is full: the record was not taken, ask again

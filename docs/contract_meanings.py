@@ -150,6 +150,8 @@ OWN = {
         "job": "the job; without `role` and `replica`, which are a pod's",
         "metrics": "peaks by metric: the most that any one pod reached",
         "pods": "each pod, by its name",
+        "gpus_omitted": "of so many pods the GPUs are left out, as the record would be past 1 MB",
+        "pods_omitted": "so many pods are left out, the last by name, for the same reason",
     },
     "PodOfJob": {
         "metrics": "peaks by metric",

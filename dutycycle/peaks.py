@@ -2,7 +2,9 @@
 
 import csv
 import sys
+from collections import Counter
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -11,13 +13,14 @@ from rich.table import Table
 from rich.text import Text
 
 from dutycycle.live_view import amount, percent
+from sinks.records_rows import started_ms
 from wire.codec import to_plain
 from wire.derived import JobPeaks, PodPeaks
 
 FORMATS = ("table", "json", "csv")
 Record = PodPeaks | JobPeaks
 _CSV = ("kind", "namespace", "name", "uid", "node", "job", "first_ms", "last_ms", "final", "scope", "metric",
-        "max", "mean", "at_ms")  # fmt: skip
+        "max", "mean", "at_ms", "started_ms")  # fmt: skip
 _PIPED_WIDTH = 240
 _COLUMNS = (
     ("CPU max", "cpu_util_pct", percent),
@@ -62,6 +65,7 @@ def csv_rows(record: Record) -> list[dict[str, Any]]:
 
 def _head(record: Record) -> dict[str, Any]:
     times = {"first_ms": record.first_ms, "last_ms": record.last_ms, "final": record.final}
+    times["started_ms"] = began_ms(record)
     if isinstance(record, PodPeaks):
         pod = record.pod
         job = "" if pod.job is None else pod.job.name
@@ -80,7 +84,11 @@ def _head(record: Record) -> dict[str, Any]:
 
 def _table(records: Sequence[Record]) -> Table:
     table = Table(box=None, pad_edge=False)
-    for header in ("namespace", "name", "node", "job"):
+    lives = Counter(_name(one) for one in records)
+    headers = ["namespace", "name", "node", "job"]
+    if any(count > 1 for count in lives.values()):
+        headers.insert(3, "started")  # the same name again is another pod: their start tells them apart
+    for header in headers:
         table.add_column(header, no_wrap=True)
     for header, _, _ in _COLUMNS:
         table.add_column(header, justify="right", no_wrap=True)
@@ -90,9 +98,24 @@ def _table(records: Sequence[Record]) -> Table:
         head = _head(one)
         figures = (form(_figure(one, metric)) for _, metric, form in _COLUMNS)
         span = f"{(one.last_ms - one.first_ms) / 1000:.0f}"
-        names = (Text(str(head[name] or "")) for name in ("namespace", "name", "node", "job"))
+        head["started"] = _moment(head["started_ms"]) if lives[_name(one)] > 1 else ""
+        names = (Text(str(head[name] or "")) for name in headers)
         table.add_row(*names, *figures, span, "yes" if one.final else "")
     return table
+
+
+def began_ms(record: Record) -> int:
+    """When this life of the name began, as far as is known."""
+    return started_ms(record) if isinstance(record, PodPeaks) else record.first_ms
+
+
+def _name(record: Record) -> tuple[str, str]:
+    head = _head(record)
+    return head["namespace"] or "", head["name"]
+
+
+def _moment(ms: int) -> str:
+    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _figure(record: Record, metric: str) -> float | None:

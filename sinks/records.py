@@ -2,7 +2,8 @@
 
 from types import TracebackType
 
-from sinks.records_rows import Row, job_row, newest, pod_row
+from sinks.records_merge import joined
+from sinks.records_rows import Row, job_row, pod_row
 from sinks.records_store import RecordsStore, RefusedRow
 from wire.codec import decode
 from wire.derived import JobPeaks, PodPeaks
@@ -18,7 +19,7 @@ class RecordsLostError(DutycycleError):
 
 
 class RecordsWriter:
-    """Buffers peak records and writes the newest of each pod and job; a context manager.
+    """Buffers peak records and writes what is known of each pod and job; a context manager.
 
     Memory is bounded by ``batch`` rows. Entering raises ``RecordsRefusedError``; a write may raise
     ``RecordsAwayError``, with the buffer kept; leaving raises ``RecordsLostError`` if there were records
@@ -50,7 +51,7 @@ class RecordsWriter:
 
     def flush(self) -> None:
         """Write what is buffered, in one transaction."""
-        self.refused += self._store.put(newest(self._rows))
+        self.refused += self._store.put(self._rows)
         self._rows = []
 
     def _take_pod(self, record: PodPeaks) -> None:
@@ -68,7 +69,7 @@ class RecordsWriter:
     def _keep(self, row: Row) -> None:
         self._rows.append(row)
         if len(self._rows) >= self._batch:
-            self._rows = newest(self._rows)
+            self._rows = [row for rows in joined(self._rows).values() for row in rows]
             if len(self._rows) > self._batch // 2:
                 self.flush()
 

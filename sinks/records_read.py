@@ -10,8 +10,10 @@ from sinks.records_url import parse_records_url, shown, sqlite_path
 _JOB_NAMES = {POD_TABLE: ("job_uid", "job_name"), JOB_TABLE: ("job_uid", "name")}
 
 
-def select_records(url: str, table: str, namespace: str | None, job: str | None) -> list[str]:
-    """The JSON of the rows of ``table``, narrowed to a namespace and to a job's name or uid.
+def select_records(
+    url: str, table: str, namespace: str | None, job: str | None, name: str | None = None
+) -> list[str]:
+    """The JSON of the rows of ``table``, narrowed to a namespace, a job's name or uid, and a name.
 
     Raises ``RecordsRefusedError`` when there is no such database or nothing of ours in it.
     """
@@ -23,7 +25,7 @@ def select_records(url: str, table: str, namespace: str | None, job: str | None)
     try:
         with engine.connect() as connection:
             _check(connection, parsed)
-            return _select(connection, table, namespace, job)
+            return _select(connection, table, namespace, job, name)
     except (exc.SQLAlchemyError, OSError) as error:
         reason = reason_of(error, parsed)
         raise RecordsRefusedError(
@@ -37,7 +39,7 @@ def _check(connection: Connection, url: URL) -> None:
     if not inspect(connection).has_table(version_table.name):
         raise RecordsRefusedError(_nothing(url))
     found = connection.scalar(select(version_table.c.version))
-    if found != VERSION:
+    if found not in range(1, VERSION + 1):  # what a version adds is not needed for reading
         raise RecordsRefusedError(
             f"the peak records in {shown(url)} have schema version {found}, this Dutycycle knows {VERSION}"
         )
@@ -50,11 +52,15 @@ def _nothing(url: URL) -> str:
     )
 
 
-def _select(connection: Connection, table: str, namespace: str | None, job: str | None) -> list[str]:
+def _select(
+    connection: Connection, table: str, namespace: str | None, job: str | None, name: str | None
+) -> list[str]:
     columns = TABLES[table].c
     query = select(cast(columns.record, Text))
     if namespace is not None:
         query = query.where(columns.namespace == namespace)
     if job is not None:
-        query = query.where(or_(*(columns[name] == job for name in _JOB_NAMES[table])))
+        query = query.where(or_(*(columns[one] == job for one in _JOB_NAMES[table])))
+    if name is not None:
+        query = query.where(columns.name == name)
     return list(connection.scalars(query))

@@ -15,7 +15,7 @@ JOB_TABLE = "job_peaks"
 KEYS = {POD_TABLE: "pod_uid", JOB_TABLE: "job_uid"}
 """The primary key of each table."""
 RANKS = {POD_TABLE: ("last_ms", "samples", "final"), JOB_TABLE: ("last_ms", "pods", "final")}
-"""What makes a record newer than another of the same key: compared in this order."""
+"""What makes a record newer than another of the same key; see ``records_merge`` for how it is compared."""
 COLUMN_METRICS = (
     "gpu_util_pct",
     "mem_copy_util_pct",
@@ -35,12 +35,23 @@ _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of ``table``: ``key`` is its primary key, ``rank`` says how new it is."""
+    """One row of ``table``: ``key`` is its primary key, ``rank`` says how new it is.
+
+    ``named`` is false for a pod that nobody named yet, whose uid stands for its name.
+    """
 
     table: str
     key: str
     rank: tuple[int, ...]
+    named: bool
     values: dict[str, Any]
+
+
+def row_of(table: str, values: dict[str, Any]) -> Row:
+    """The row with these columns."""
+    rank = tuple(int(values[name]) for name in RANKS[table])
+    named = table != POD_TABLE or (values["name"], values["phase"]) != (values["pod_uid"], "Unknown")
+    return Row(table, values[KEYS[table]], rank, named, values)
 
 
 def pod_row(record: PodPeaks) -> Row:
@@ -60,8 +71,15 @@ def pod_row(record: PodPeaks) -> Row:
         "samples": record.samples,
         "final": record.final,
         "gpus": len(record.gpus),
+        "started_ms": started_ms(record),
     }
     return _row(POD_TABLE, values, record.metrics, record)
+
+
+def started_ms(record: PodPeaks) -> int:
+    """When this life of the pod's name began: its start, else its creation, else our first sample."""
+    pod = record.pod
+    return pod.started_ms or pod.created_ms or record.first_ms
 
 
 def job_row(record: JobPeaks) -> Row:
@@ -76,7 +94,7 @@ def job_row(record: JobPeaks) -> Row:
         "first_ms": record.first_ms,
         "last_ms": record.last_ms,
         "final": record.final,
-        "pods": len(record.pods),
+        "pods": len(record.pods) + (record.pods_omitted or 0),
     }
     return _row(JOB_TABLE, values, record.metrics, record)
 
@@ -90,8 +108,8 @@ def _row(table: str, values: dict[str, Any], metrics: Peaks, record: PodPeaks | 
         values[f"max_{metric}"] = None if peak is None else float(peak.max)
         values[f"mean_{metric}"] = None if peak is None else float(peak.mean)
     values["record"] = _json(record)
-    rank = tuple(int(values[name]) for name in RANKS[table])
-    return Row(table, values[KEYS[table]], rank, values)
+    values["parts"] = None
+    return row_of(table, values)
 
 
 def _json(record: PodPeaks | JobPeaks) -> str:
@@ -99,13 +117,3 @@ def _json(record: PodPeaks | JobPeaks) -> str:
     if _NUL.search(text):  # PostgreSQL stores it, and then every query that touches the text fails
         raise ValueError("a name holds the character NUL, which PostgreSQL cannot hold")
     return text
-
-
-def newest(rows: list[Row]) -> list[Row]:
-    """The newest row of each key, sorted by key: two writers then lock rows in the same order."""
-    found: dict[tuple[str, str], Row] = {}
-    for row in rows:
-        known = found.get((row.table, row.key))
-        if known is None or row.rank >= known.rank:
-            found[row.table, row.key] = row
-    return [found[key] for key in sorted(found)]

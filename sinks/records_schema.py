@@ -2,7 +2,9 @@
 
 ``pod_peaks`` and ``job_peaks`` have a row each for a pod and a job, kept after they are gone. The views
 (``pod_peak_metrics``, ``pod_peak_gpus``, ``pod_peak_processes``, ``job_peak_metrics``, ``job_peak_pods``)
-unfold the JSON of the record into one row per metric; they cost nothing to keep.
+unfold the JSON of the record into one row per metric; they cost nothing to keep. ``parts`` is NULL but where
+an accumulation was lost: see ``records_merge``. A pod's name that is used again is a row of its own, told
+from the one before by node and ``started_ms``.
 """
 
 from typing import Any
@@ -31,7 +33,8 @@ from sinks.records_rows import COLUMN_METRICS, JOB_TABLE, POD_TABLE
 from sinks.records_views import VIEWS, create_view
 from wire.errors import DutycycleError
 
-VERSION = 1
+VERSION = 2
+"""1: as first released. 2: ``pod_peaks.started_ms``, and ``parts`` of both tables."""
 _ADVISORY_LOCK = 0x6475747963796C65
 metadata = MetaData()
 
@@ -75,7 +78,10 @@ pod_peaks = Table(
     Column("gpus", Integer, nullable=False),
     *_metric_columns(),
     Column("record", RecordText, nullable=False),
+    Column("started_ms", BigInteger),
+    Column("parts", Text),
     Index("ix_pod_peaks_name", "namespace", "name"),
+    Index("ix_pod_peaks_life", "namespace", "name", "node", "started_ms"),
 )
 job_peaks = Table(
     JOB_TABLE,
@@ -91,6 +97,7 @@ job_peaks = Table(
     Column("pods", Integer, nullable=False),
     *_metric_columns(),
     Column("record", RecordText, nullable=False),
+    Column("parts", Text),
     Index("ix_job_peaks_name", "namespace", "name"),
 )
 TABLES = {POD_TABLE: pod_peaks, JOB_TABLE: job_peaks}
@@ -103,7 +110,9 @@ def prepare(connection: Connection) -> None:
     if not inspect(connection).has_table(version_table.name):
         _create(connection)
     found = connection.scalar(select(version_table.c.version))
-    if found != VERSION:
+    if found == 1:
+        _migrate(connection)
+    elif found != VERSION:
         raise DutycycleError(
             f"its schema has version {found}, this Dutycycle knows {VERSION}: "
             "use the Dutycycle that wrote it, or give another database"
@@ -113,6 +122,22 @@ def prepare(connection: Connection) -> None:
         nothing = literal(1) == 0
         connection.execute(insert(table).from_select(list(table.c), select(table).where(nothing)))
         connection.execute(update(table).values(last_ms=table.c.last_ms).where(nothing))
+
+
+_FROM_1 = (
+    "ALTER TABLE pod_peaks ADD COLUMN started_ms BIGINT",
+    "ALTER TABLE pod_peaks ADD COLUMN parts TEXT",
+    "ALTER TABLE job_peaks ADD COLUMN parts TEXT",
+    "CREATE INDEX ix_pod_peaks_life ON pod_peaks (namespace, name, node, started_ms)",
+    "UPDATE pod_peaks SET started_ms = coalesce(CAST(record -> 'pod' ->> 'started_ms' AS BIGINT), "
+    "CAST(record -> 'pod' ->> 'created_ms' AS BIGINT), first_ms)",
+)
+
+
+def _migrate(connection: Connection) -> None:
+    """Version 1 to 2, by adding alone: whoever reads the tables by name of the columns is not disturbed."""
+    for statement in _FROM_1:
+        connection.execute(text(statement))
 
 
 def _create(connection: Connection) -> None:

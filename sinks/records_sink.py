@@ -10,6 +10,7 @@ from sinks.events import SINK_AWAY
 from sinks.origin import Origin
 from sinks.progress import Held
 from sinks.records import TOPICS
+from sinks.records_merge import join
 from sinks.records_rows import Row, job_row, pod_row
 from sinks.records_store import RecordsAwayError, RecordsStore, RefusedRow
 from sinks.thread import in_thread
@@ -28,7 +29,7 @@ _Key = tuple[str, str]
 
 
 class RecordsSink:
-    """Holds the newest row of each pod and job until it is written."""
+    """Holds what is new of each pod and job until it is written: one row, or a set (``records_merge``)."""
 
     name = "records"
     topics: tuple[str, ...] = TOPICS
@@ -37,7 +38,7 @@ class RecordsSink:
         self._store = store
         self._letters = letters
         self._telemetry = telemetry
-        self._rows: dict[_Key, tuple[Row, Origin]] = {}
+        self._rows: dict[_Key, tuple[list[Row], Origin]] = {}
         self._held = Held()
         self._flying = Held()
         self._generation = 0
@@ -52,10 +53,10 @@ class RecordsSink:
         return origin.value is not None
 
     def take(self, origin: Origin, record: Any) -> None:
-        """Hold a record unless a newer one of its pod or job is held."""
+        """Hold a record unless one that says all of it is held."""
         row = pod_row(record) if isinstance(record, PodPeaks) else job_row(record)
         self._held.add(origin.place, origin.offset)
-        self._keep([(row, origin)])
+        self._keep([([row], origin)])
         self._some.set()
         if len(self._rows) >= BATCH:
             self._full.set()
@@ -124,11 +125,11 @@ class RecordsSink:
         """Whether the next rows are written, or refused for good and among the dead letters."""
         rows, held, generation = self._cut()
         try:
-            refused = await self._put([row for row, _ in rows])
+            refused = await self._put([row for held_rows, _ in rows for row in held_rows])
         except RecordsAwayError as error:
             self._away(error, rows, held, generation)
             return False
-        await self._reject(refused, {(row.table, row.key): origin for row, origin in rows})
+        await self._reject(refused, {(one[0].table, one[0].key): origin for one, origin in rows})
         if generation == self._generation:
             self._flying = Held()
         return True
@@ -141,7 +142,7 @@ class RecordsSink:
             self._store.close()  # the connection stays with its thread; the next try makes a new one
             raise RecordsAwayError(f"{self._store.name}: no answer within {_HANGS_S:g} s") from error
 
-    def _cut(self) -> tuple[list[tuple[Row, Origin]], Held, int]:
+    def _cut(self) -> tuple[list[tuple[list[Row], Origin]], Held, int]:
         """All that is held, sorted: two workers then lock rows in the same order."""
         rows = [self._rows[key] for key in sorted(self._rows)]
         held, self._flying, self._held = self._held, self._held, Held()
@@ -151,7 +152,7 @@ class RecordsSink:
         return rows, held, self._generation
 
     def _away(
-        self, error: RecordsAwayError, rows: list[tuple[Row, Origin]], held: Held, generation: int
+        self, error: RecordsAwayError, rows: list[tuple[list[Row], Origin]], held: Held, generation: int
     ) -> None:
         self._telemetry.emit(WRITE_RETRIED, str(error), sink=self.name, reason="away")
         self._telemetry.raise_condition(SINK_AWAY, self.name, f"{error} [DUTYCYCLE_RECORDS]; trying again")
@@ -163,11 +164,11 @@ class RecordsSink:
         if len(self._rows) >= MOST_ROWS:
             self._room.clear()
 
-    def _keep(self, rows: Iterable[tuple[Row, Origin]]) -> None:
-        for row, origin in rows:
-            known = self._rows.get((row.table, row.key))
-            if known is None or row.rank >= known[0].rank:
-                self._rows[row.table, row.key] = row, origin
+    def _keep(self, rows: Iterable[tuple[list[Row], Origin]]) -> None:
+        for some, origin in rows:
+            for row in some:
+                known, _ = self._rows.get((row.table, row.key), ((), origin))
+                self._rows[row.table, row.key] = join(known, row), origin
 
     async def _reject(self, refused: list[RefusedRow], origins: dict[_Key, Origin]) -> None:
         """Does not return when a dead letter cannot be sent: the worker ends, and nothing of this is done."""

@@ -7,14 +7,14 @@ The border to SQLAlchemy: what leaves here is ``RecordsRefusedError`` (at start)
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, exc, text, tuple_
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import URL, Connection, Engine, create_engine, exc, text
 
-from sinks.records_rows import KEYS, RANKS, Row
+from sinks.records_merge import joined
+from sinks.records_rows import Row
 from sinks.records_schema import TABLES, prepare
 from sinks.records_sqlite import prepare_writer
+from sinks.records_upsert import write
 from sinks.records_url import parse_records_url, redacted, shown, sqlite_path
 from wire.errors import DutycycleError
 
@@ -57,7 +57,6 @@ class RecordsStore:
         self.url = parse_records_url(url)
         self.name = shown(self.url)
         self._engine = make_engine(self.url)
-        self._upserts = {name: _upsert(name, self._engine) for name in TABLES}
 
     def open(self) -> None:
         """Make the schema where there is none. Raises ``RecordsRefusedError`` with the fix."""
@@ -74,13 +73,13 @@ class RecordsStore:
             ) from None  # the cause's own text may hold the password
 
     def put(self, rows: Sequence[Row]) -> list[RefusedRow]:
-        """Write rows of different keys in one transaction, each unless a newer one is there.
+        """Write rows in one transaction, each joined with what is stored of its key (``records_merge``).
 
         Returns the rows that can never be written. Raises ``RecordsAwayError``: then put the same rows again.
         """
         try:
             self._write(rows)
-        except (*_PERMANENT, OverflowError, UnicodeError) as error:
+        except (*_PERMANENT, OverflowError, ValueError) as error:  # ValueError: what is stored is no record
             if len(rows) == 1:
                 return [RefusedRow(rows[0].table, rows[0].key, reason_of(error, self.url))]
             half = len(rows) // 2  # upserts repeat without harm, so halves may be written on their own
@@ -95,9 +94,9 @@ class RecordsStore:
 
     def _write(self, rows: Sequence[Row]) -> None:
         with self._begin() as connection:
-            for name, statement in self._upserts.items():
-                if values := [row.values for row in rows if row.table == name]:
-                    connection.execute(statement, values)
+            held = joined(rows)
+            for name in TABLES:
+                write(connection, name, {key: mine for (table, key), mine in held.items() if table == name})
 
     @contextmanager
     def _begin(self) -> Iterator[Connection]:
@@ -125,16 +124,6 @@ def _options(url: URL) -> dict[str, str]:
 def _make_folder(url: URL) -> None:
     if path := sqlite_path(url):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-
-
-def _upsert(name: str, engine: Engine) -> Any:
-    table, key = TABLES[name], KEYS[name]
-    dialect = postgresql if engine.dialect.name == "postgresql" else sqlite
-    statement = dialect.insert(table)
-    new = statement.excluded
-    newer = tuple_(*(new[column] for column in RANKS[name])) >= tuple_(*(table.c[c] for c in RANKS[name]))
-    changed = {column.name: new[column.name] for column in table.c if column.name != key}
-    return statement.on_conflict_do_update(index_elements=[key], set_=changed, where=newer)
 
 
 def reason_of(error: BaseException, url: URL) -> str:

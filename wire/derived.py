@@ -166,7 +166,8 @@ class JobPeaks:
     """A job's utilization over all its pods, by pod name, kept after they are gone.
 
     A metric's ``max`` over the job is the largest that any one pod reached; its ``mean`` is over all
-    samples of all pods.
+    samples of all pods. Where the record would not fit into a message of Kafka, ``pods`` is without the GPUs
+    of ``gpus_omitted`` pods and without ``pods_omitted`` further pods; ``pod-peaks`` has all of them.
     """
 
     v: int = 1
@@ -177,3 +178,5 @@ class JobPeaks:
     final: bool
     metrics: Peaks
     pods: Mapping[str, PodOfJob]
+    gpus_omitted: Count | None = None
+    pods_omitted: Count | None = None

@@ -16,7 +16,9 @@ SETTINGS: tuple[str, ...] = ()
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What to show, and how."""
     parser.add_argument("--format", choices=FORMATS, default="table", help="how to print (default: table)")
-    parser.add_argument("--jobs", action="store_true", help="jobs instead of pods")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--jobs", action="store_true", help="jobs instead of pods")
+    which.add_argument("--pod", metavar="NAME", help="only pods of this name, each that ever had it")
     parser.add_argument("--namespace", metavar="NAME", help="only of this namespace")
     parser.add_argument("--job", metavar="NAME", help="only this job, or its pods, by name or uid")
     flags.add_records(parser)
@@ -25,5 +27,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Print the records."""
     url = settings.records or default_records_url()
-    query = job_peaks if args.jobs else pod_peaks
-    return show(list(query(url, args.namespace, args.job)), args.format)
+    if args.jobs:
+        return show(job_peaks(url, args.namespace, args.job), args.format)
+    return show(pod_peaks(url, args.namespace, args.job, args.pod), args.format)

@@ -4,12 +4,14 @@ from dataclasses import replace
 
 from streams.operators.bank_state import check_version
 from streams.operators.base import Emission, Input, Out, Snapshot
+from streams.operators.job_bound import encode_within
 from streams.operators.merge import merge_tallies, peaks_of
-from wire.codec import DecodeError, decode, encode, from_plain, to_plain
+from wire.codec import DecodeError, decode, from_plain, to_plain
 from wire.deadletter import Reason
 from wire.derived import JobPeaks, PodOfJob
 from wire.parts import JobPart
 from wire.pods import JobRef
+from wire.topics import TOPICS
 
 SNAPSHOT_VERSION = 1
 TOPIC = "job-parts"
@@ -41,7 +43,8 @@ class JobOperator:
             return []
         self._changed = False
         peaks = self._merged()
-        return [Out("job-peaks", self._uid, encode(peaks), peaks.last_ms)]
+        text = encode_within(peaks, TOPICS["job-peaks"].max_bytes)
+        return [Out("job-peaks", self._uid, text, peaks.last_ms)]
 
     def close(self) -> list[Emission]:
         """The input has ended."""

@@ -14,7 +14,7 @@ from sqlalchemy import create_engine, text
 
 from sinks.query import pod_peaks
 from sinks.records import RecordsWriter
-from sinks.records_rows import newest, pod_row
+from sinks.records_rows import pod_row
 from sinks.records_store import RecordsAwayError, RecordsRefusedError, RecordsStore
 from sinks.records_url import default_records_path, default_records_url, parse_records_url, redacted
 from tests.servers.postgres import Postgres
@@ -66,7 +66,7 @@ REFUSED = {
     "not writable": (_not_writable, "make it writable"),
     "not a database": (_not_a_database, "file is not a database"),
     "a folder": (_a_folder, "unable to open database file"),
-    "of the future": (_of_the_future, "schema has version 7, this Dutycycle knows 1"),
+    "of the future": (_of_the_future, "schema has version 7, this Dutycycle knows 2"),
     "nobody listens": (lambda _: "postgresql://me:s3cret@127.0.0.1:1/db", "Connection refused"),
     "secret as an option": (
         lambda _: "postgresql://me@127.0.0.1:1/db?sslmode=disable&password=s3cret",
@@ -138,7 +138,7 @@ def test_a_database_that_went_away_takes_the_same_batch_when_it_is_back(postgres
     url = postgres.new_database()
     store = RecordsStore(url)
     store.open()
-    rows = newest([pod_row(made.pod_peaks(f"uid-{i}")) for i in range(3)])
+    rows = [pod_row(made.pod_peaks(f"uid-{i}")) for i in range(3)]
     store.put(rows[:1])
     postgres.stop()
     with pytest.raises(RecordsAwayError):

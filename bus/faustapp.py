@@ -5,6 +5,7 @@ environment variables, and commits only what it was told is done.
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import faust
@@ -22,6 +23,14 @@ REBALANCE_S = 30.0
 """How long the group waits for a worker to hand in its partitions."""
 
 
+Taken = Callable[[str, int], int | None]
+"""The offset to be taken next of a topic (without prefix) and partition; None where that is not known."""
+
+
+def _position(_topic: str, _partition: int) -> int | None:
+    return None
+
+
 class _FaustSettings(faust_settings.Settings):
     def getenv(self, env_name: str) -> Any:
         """Nothing: Faust lets the environment overrule the program, and its names are everybody's."""
@@ -37,10 +46,13 @@ class ExactApp(faust.App):
     """Tells whether this process stood still so long that others may own its partitions."""
     failure: str | None = None
     """Why it cannot go on, once it cannot."""
+    topic_prefix: str = ""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.failed = asyncio.Event()
+        self.taken: Taken = _position
+        """How far the application has come, where it knows better than the consumer."""
 
     @property
     def exact_consumer(self) -> ExactConsumer:
@@ -91,6 +103,7 @@ def create_app(settings: Settings, app_id: str, telemetry: Telemetry) -> ExactAp
         **_PLAIN,
     )
     app.telemetry = telemetry
+    app.topic_prefix = settings.topic_prefix
     app.pulse = Pulse(_STALL_SHARE * settings.session_timeout)
     app.finalize()
     _ = app.ready  # makes the tables' manager here, in the loop's own thread

@@ -5,7 +5,7 @@ import logging
 from wire.events import Event, Telemetry
 
 LIBRARY_SAID = Event("library_said", logging.WARNING, "Errors that the stream libraries logged", ("library",))
-_LIBRARIES = ("faust", "mode", "aiokafka", "bus", "streams")
+LIBRARIES = ("faust", "mode", "aiokafka", "bus", "streams")
 """Mode names the log of a service after the module of its class, so ours are among them."""
 _LENGTH = 300
 
@@ -26,7 +26,7 @@ class _Handler(logging.Handler):
 
 def hush(telemetry: Telemetry) -> None:
     """Send the libraries' errors to ``telemetry``, and drop everything below."""
-    for name in _LIBRARIES:
+    for name in LIBRARIES:
         log = logging.getLogger(name)
         log.handlers = [_Handler(telemetry)]
         log.propagate = False

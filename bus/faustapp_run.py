@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from bus.faustapp import ExactApp
+from bus.faustapp_vitals import Vitals
 from bus.liveness import Liveness, Patience, Probe
 from wire.errors import DutycycleError
 
@@ -109,9 +110,9 @@ class _Watch:
         self._app = app
         self._loop = asyncio.get_running_loop()
         self._beats = 0
+        self._vitals = Vitals(app)
         probes: list[Probe] = [
-            lambda: f"crashed: {app.crash_reason!r}" if app.crashed else None,
-            lambda: _trouble(app),
+            self._vitals.stuck,
             lambda: "the process stood still too long" if app.pulse.stalled() else None,
             Patience(lambda: f"event loop blocked after {self._beats} s", _SILENT_S),
             Patience(lambda: _unready(app), _SILENT_S),
@@ -121,6 +122,7 @@ class _Watch:
         self._beating: asyncio.Task[None] | None = None
 
     def start(self) -> None:
+        self._vitals.tell()
         self._beating = asyncio.create_task(self._beat())
         self._thread.start()
 
@@ -133,16 +135,11 @@ class _Watch:
         while True:
             await asyncio.sleep(1)
             self._beats += 1
+            self._vitals.look()
 
     def _sick(self, reason: str) -> None:
         with suppress(RuntimeError):  # the loop is closed: the process is ending anyway
             self._loop.call_soon_threadsafe(self._app.fail, reason)
-
-
-def _trouble(app: ExactApp) -> str | None:
-    # Not app.consumer, which would make one, in this thread.
-    consumer: Any = app._consumer
-    return None if consumer is None or app.should_stop else consumer.trouble()
 
 
 def _behind(app: ExactApp) -> str | None:

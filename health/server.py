@@ -121,8 +121,6 @@ class _Server(socketserver.TCPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
-    server_version = "dutycycle"
-    sys_version = ""
     timeout = LONGEST_S
     error_content_type = "text/plain; charset=utf-8"
     error_message_format = "%(message)s\n"
@@ -154,6 +152,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(page.body)
+
+    def version_string(self) -> str:
+        """Who answers; which Python that is, is nobody's business."""
+        return "dutycycle"
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
         """A scrape is no news."""

@@ -93,6 +93,7 @@ def create_streams_app(
     port = FaustPort(app, settings, tables, names.__getitem__)
     shells = [Shell(stage, port, telemetry, settings.topic_prefix) for stage in stages]
     flow = Flow(port, shells, telemetry)
+    app.taken = flow.figures.taken
     for shell in shells:
         add_agent(app, full_name(settings.topic_prefix, shell.stage.source), shell, flow)
     sources = {names[stage.name]: full_name(settings.topic_prefix, stage.source) for stage in stages}

@@ -9,6 +9,8 @@ from bus.reach import wait_for_broker
 from bus.stopping import StoppedError, unless
 from bus.topics import ensure_topics
 from streams.app import changelog_topics, create_streams_app
+from streams.expected import expect
+from streams.figures import STUCK_S
 from streams.operators.base import Stage
 from streams.topology import stages as all_stages
 from wire.events import Telemetry
@@ -30,10 +32,17 @@ async def run_stages(
     settings: Settings, stages: Sequence[Stage], telemetry: Telemetry, stop: asyncio.Event
 ) -> None:
     """``run`` for any list of stages."""
+    expect(telemetry, stages)
+    status = telemetry.status
     with suppress(StoppedError):
+        status.waiting = f"waiting for the broker at {settings.broker}"
         await unless(stop, wait_for_broker(settings, telemetry))
+        status.waiting = "waiting for the topics"
         partitions = await unless(stop, _ensure(settings, stages))
         streams = create_streams_app(settings, stages, telemetry, partitions)
+        overdue_s = STUCK_S + 5 * settings.snapshot_interval
+        status.ready["commits"] = lambda: streams.flow.figures.overdue(overdue_s)
+        status.waiting = None
         committing = asyncio.create_task(streams.commit_steadily(settings.snapshot_interval))
         try:
             await run_app(streams.app, stop, last_work=streams.flow.commit)

@@ -18,7 +18,8 @@ from streams.shell_port import Port
 from streams.state import Packed
 from wire.codec import DecodeError
 from wire.deadletter import Reason
-from wire.events import DEAD_LETTER, Telemetry
+from wire.events import DEAD_LETTER, SAMPLE_DUPLICATE, Telemetry
+from wire.metrics import RECORDS_USED
 
 KEPT_LIVE = 20_000
 """How many operators stay in memory although nothing comes for them; the others come back when it does."""
@@ -71,6 +72,16 @@ class Shell:
             found = self._intakes[partition] = Intake(begins_at or 0)
         return found
 
+    def taken(self, partition: int) -> int | None:
+        """The offset to be taken next; None if nothing was asked of ``partition`` yet. For any thread."""
+        found = self._intakes.get(partition)
+        return None if found is None else found.expected
+
+    @property
+    def live(self) -> int:
+        """How many keys have their operator in memory. For any thread."""
+        return len(self._lives)
+
     def at_beginning(self, partition: int) -> bool:
         """Whether nothing of ``partition`` was taken since it was assigned."""
         return self.intake(partition).expected == (self._port.begins_at(self.stage.source, partition) or 0)
@@ -88,7 +99,8 @@ class Shell:
             live = self._lives.get(place) or self._begun(place)
             if record.offset <= live.offset:
                 return []  # read again after a restart: the stored state has it, and its outputs were sent
-            outs = self._sorted(live.update(record), record.topic)
+            emissions = live.update(record)
+            outs = self._sorted(emissions, record.topic)
         except DecodeError as error:
             return self._refused(record, error.reason, error.brief)
         except OperatorFailedError as error:
@@ -97,6 +109,8 @@ class Shell:
             self._lives.pop(place, None)
             return self._refused(record, Reason.OPERATOR, f"{type(error).__name__}: {error}")
         self._changed[place] = live
+        if not any(isinstance(one, Happened) and one.event == SAMPLE_DUPLICATE.name for one in emissions):
+            self._telemetry.meter.add(RECORDS_USED, topic=record.topic)
         return outs
 
     def _begun(self, place: Place) -> Live:

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Awaitable, Iterable, Sequence
 
 from bus.faustapp_intake import Seen
+from streams.figures import Figures
 from streams.operators.base import Input, Out
 from streams.shell import Cut, Shell
 from streams.shell_port import Port
@@ -33,6 +34,7 @@ class Flow:
         self._port = port
         self._shells = list(shells)
         self._telemetry = telemetry
+        self.figures = Figures(telemetry, self._shells)
         self._outbox: deque[Out] = deque()
         self._under_way: list[Awaitable[object]] = []
         self._sending = asyncio.Lock()
@@ -53,6 +55,7 @@ class Flow:
             case Seen.AFTER_HOLE if not await self._bridged(shell, record):
                 return
         self._outbox += shell.take(record)
+        self.figures.took(record.topic, record.ts_ms)
         self._taken += 1
         if self._taken >= EARLY:
             self.early.set()
@@ -102,6 +105,7 @@ class Flow:
             if self._failed or not self._whole or not self._port.may_write():
                 return
             self._whole = False
+            began_s = self.figures.now_s()
             self._taken = 0
             self.early.clear()
             cuts = [(shell, shell.cut()) for shell in self._shells]
@@ -111,6 +115,7 @@ class Flow:
                 for shell, cut in cuts:
                     shell.stored(cut)
                 self._whole = True
+                self.figures.stored(cuts, began_s)
 
     async def _arrived(self, cuts: list[tuple[Shell, Cut]]) -> bool:
         saves = [(shell.stage.name, save) for shell, cut in cuts for save in cut.saves]
@@ -142,5 +147,6 @@ class Flow:
         self._outbox.clear()
         self._under_way.clear()
         self._whole = True
+        self.figures.assigned()
         for shell in self._shells:
             shell.forget()

@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 TESTS ?= tests
 JOBS ?= 2
 
-.PHONY: help setup up servers test check format lock clean
+.PHONY: help setup up servers test check format proto lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -45,6 +45,9 @@ check: $(VENV)/.ready ## ruff, mypy --strict and the import rules
 format: $(VENV)/.ready ## let ruff format and mend what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+proto: $(VENV)/.ready ## write the Python of the kubelet's interface from its .proto
+	$(BIN)/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. collectors/podresources/api.proto
 
 lock: $(VENV)/.ready ## bring requirements.lock up to pyproject.toml; all anew by ARGS=--upgrade
 	CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet $(ARGS) --generate-hashes --all-extras \

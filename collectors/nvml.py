@@ -1,8 +1,11 @@
 """The collector of GPUs: every GPU of the node at each tick, by NVML."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from collectors.allocations import Allocations
 from collectors.base import Outgoing, Tick
+from collectors.nvml_device import Device
 from collectors.nvml_errors import Away, Lost
 from collectors.nvml_processes import Attributor, Identities
 from collectors.nvml_session import Session
@@ -17,8 +20,9 @@ class NvmlCollector:
     """Measures GPUs through NVIDIA's driver library, opened once for many ticks.
 
     Without a GPU that can be read it answers nothing; why is said once and looked at again after
-    ``retry_s``, 2 × ``retry_s`` and so on. ``attributor`` says whose a process is (None: nobody knows);
-    ``host_root`` is where the host's ``/proc`` is, for the names of processes.
+    ``retry_s``, 2 × ``retry_s`` and so on. ``attributor`` says whose a process is, ``allocations`` whom a GPU
+    was given to (None: nobody knows); ``host_root`` is where the host's ``/proc`` is, for the names of
+    processes.
     """
 
     name = "nvml"
@@ -28,10 +32,12 @@ class NvmlCollector:
         telemetry: Telemetry,
         attributor: Attributor | None = None,
         *,
+        allocations: Allocations | None = None,
         host_root: str = "/",
         retry_s: float = 30.0,
     ) -> None:
         self._session = Session(telemetry, retry_s)
+        self._allocations = allocations
         self._identities = Identities(attributor, host_root)
 
     def collect(self, tick: Tick) -> Sequence[Outgoing]:
@@ -50,15 +56,17 @@ class NvmlCollector:
         return (Outgoing(topic=TOPIC, key=tick.node, payload=encode(sample), ts_ms=tick.ts_ms),)
 
     def close(self) -> None:
-        """Let go of the driver."""
+        """Let go of the driver and the kubelet."""
         self._session.close()
+        if self._allocations is not None:
+            self._allocations.close()
 
     def _read(self, tick: Tick) -> list[Gpu]:
         self._identities.begin_tick()
         gpus = []
         for device in self._session.devices(tick.monotonic_s):
             try:
-                gpus.append(device.read(tick, self._identities))
+                gpus.append(self._with_holders(device, device.read(tick, self._identities)))
                 self._session.answered(device)
             except Lost as refusal:
                 self._session.lost(device, refusal, tick.monotonic_s)
@@ -66,3 +74,8 @@ class NvmlCollector:
                 self._session.went_away(refusal, tick.monotonic_s)
                 break
         return gpus
+
+    def _with_holders(self, device: Device, gpu: Gpu) -> Gpu:
+        if self._allocations is None:
+            return gpu
+        return replace(gpu, allocated=self._allocations.of(gpu.uuid, gpu.index, device.slices))

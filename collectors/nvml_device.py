@@ -1,6 +1,6 @@
 """One GPU, read once a tick into its record."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from collectors import nvml_gate
@@ -47,6 +47,11 @@ class Device:
         self._divided = False
         self._model: str | None = None
         self.place = place
+
+    @property
+    def slices(self) -> Mapping[int, str]:
+        """The uuids of its MIG slices by GPU instance; empty where it is not divided."""
+        return self._mig.uuids if self._divided else {}
 
     def renew(self, place: Place) -> None:
         """Go on with a new handle of the same GPU."""

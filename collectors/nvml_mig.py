@@ -30,11 +30,14 @@ class MigReader:
     def __init__(self) -> None:
         self._gpm = GpmReader()
         self._profiles: dict[str, str | None] = {}
+        self.uuids: dict[int, str] = {}
+        """The slices' uuids by GPU instance, as of the last reading."""
 
     def read(self, asker: Asker, total_bytes: int | None) -> tuple[MigDevice, ...]:
         """Every slice there is now; none is an empty answer. ``total_bytes`` is the whole GPU's memory."""
         at_s = time.monotonic()
         slices = self._slices(asker)
+        self.uuids = {one.instance: one.uuid for one in slices if one.instance is not None}
         sharing = Counter(one.instance for one in slices)
         self._gpm.keep({instance for instance in sharing if instance is not None})
         self._profiles = {

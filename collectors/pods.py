@@ -33,6 +33,10 @@ class PodsCollector:
         """Whether the watch goes on."""
         return self._thread.is_alive()
 
+    def uid_of(self, namespace: str, name: str) -> str | None:
+        """The uid of the pod that has this name on the node now, None for one that is not known."""
+        return self._watch.uid_of(namespace, name)
+
     def collect(self, tick: Tick) -> Sequence[Outgoing]:
         """The records that are new. Raises ``RuntimeError`` if the watch had died; it is begun anew."""
         if self._failure is not None:

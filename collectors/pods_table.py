@@ -42,6 +42,15 @@ class PodTable:
             if uid not in kept:
                 self.remove(uid)
 
+    def uid_of(self, namespace: str, name: str) -> str | None:
+        """The uid of the pod that has this name now; of a static pod the one that its cgroup carries."""
+        named = [
+            uid
+            for uid, row in self._rows.items()
+            if row.gone_s is None and (row.pod.namespace, row.pod.name) == (namespace, name)
+        ]
+        return named[-1] if named else None
+
     def drain(self, now_s: float, now_ms: int) -> Iterator[tuple[str, bytes | None]]:
         """What is to be published now, by key; None is a tombstone. A pod that ended has ``finished_ms``."""
         for uid in self._unsaid_ends:

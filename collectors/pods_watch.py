@@ -57,6 +57,11 @@ class PodWatch:
         with self._lock:
             return list(self._table.drain(now_s, now_ms))
 
+    def uid_of(self, namespace: str, name: str) -> str | None:
+        """As ``PodTable.uid_of``; from any thread."""
+        with self._lock:
+            return self._table.uid_of(namespace, name)
+
     def stop(self) -> None:
         """Make ``run`` return soon."""
         self._stop.set()

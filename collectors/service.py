@@ -6,18 +6,21 @@ from collections.abc import Iterator
 
 from bus.reach import Reach
 from bus.security import security_kwargs
+from collectors.allocations import allocations
 from collectors.attribution import Attribution
 from collectors.base import Collector
 from collectors.cgroup import CgroupCollector
+from collectors.expected import expect
 from collectors.link import KafkaLink
 from collectors.nvml import NvmlCollector
 from collectors.outbox import Outbox
-from collectors.pods import pods_collector
+from collectors.pods import PodsCollector, pods_collector
 from collectors.prometheus import prometheus_collector
 from collectors.publisher import Publisher
 from collectors.runner import Runner
 from collectors.spool_place import open_spool
 from wire.events import Telemetry
+from wire.metrics import QUEUED, SPOOL_BYTES, SPOOL_RECORDS
 from wire.settings import Settings
 
 _MEMORY_BYTES = 16 * 1024 * 1024
@@ -30,10 +33,12 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
     A broker that is away is waited for, and what it did not acknowledge is in the spool at the end. Raises
     ``DutycycleError`` for what the user has to mend: a setting, the spool's folder, credentials, topics.
     """
+    expect(telemetry)
     security_kwargs(settings)  # refuses wrong files now, and not when the broker is first reached
     measuring = list(collectors(settings, telemetry))
     outbox = Outbox(open_spool(settings, telemetry, os.environ), telemetry, _MEMORY_BYTES)
     publisher = Publisher(outbox, telemetry, Reach(settings, telemetry), lambda: KafkaLink.open(settings))
+    _tell(telemetry, outbox, publisher)
     sending = publisher.start()
     try:
         await _tick(settings, telemetry, measuring, publisher, sending, stop)
@@ -43,6 +48,15 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
         raise error
 
 
+def _tell(telemetry: Telemetry, outbox: Outbox, publisher: Publisher) -> None:
+    telemetry.meter.read(QUEUED, lambda: float(len(outbox)))
+    telemetry.meter.read(SPOOL_RECORDS, lambda: float(outbox.spooled))
+    telemetry.meter.read(SPOOL_BYTES, lambda: float(outbox.spooled_bytes))
+    telemetry.status.ready["publisher"] = publisher.placed
+    telemetry.status.remark = publisher.where
+    telemetry.status.waiting = None
+
+
 def collectors(settings: Settings, telemetry: Telemetry) -> Iterator[Collector]:
     """What measures: this node itself, or a Prometheus for all nodes; and who the pods are."""
     pods = pods_collector(settings, telemetry)
@@ -50,12 +64,12 @@ def collectors(settings: Settings, telemetry: Telemetry) -> Iterator[Collector]:
     if prometheus is not None:
         yield prometheus
     else:
-        yield from _own(settings, telemetry)
+        yield from _own(settings, telemetry, pods)
     if pods is not None:
         yield pods
 
 
-def _own(settings: Settings, telemetry: Telemetry) -> Iterator[Collector]:
+def _own(settings: Settings, telemetry: Telemetry, pods: PodsCollector | None) -> Iterator[Collector]:
     yield CgroupCollector(
         telemetry=telemetry,
         host_root=settings.host_root,
@@ -68,7 +82,12 @@ def _own(settings: Settings, telemetry: Telemetry) -> Iterator[Collector]:
         host_root=settings.host_root,
         containers=settings.containers,
     )
-    yield NvmlCollector(telemetry, attribution, host_root=settings.host_root)
+    given = allocations(settings, telemetry, pods.uid_of if pods else _nobody)
+    yield NvmlCollector(telemetry, attribution, allocations=given, host_root=settings.host_root)
+
+
+def _nobody(_namespace: str, _name: str) -> None:
+    """Without an API server no uid is known."""
 
 
 async def _tick(
@@ -80,6 +99,7 @@ async def _tick(
     stop: asyncio.Event,
 ) -> None:
     runner = Runner(measuring, publisher.publish, telemetry, node=settings.node, interval_s=settings.interval)
+    telemetry.status.ready["ticks"] = runner.figures.silent
     ticking = asyncio.create_task(runner.run(stop))
     await asyncio.wait({sending, ticking}, return_when=asyncio.FIRST_COMPLETED)
     stop.set()  # a signal came, or the broker refuses us for good

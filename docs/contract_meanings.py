@@ -50,6 +50,14 @@ OWN = {
         "power_burst": "the same for power, in watts",
         "mig": "slices, where the GPU is partitioned",
         "processes": "who uses it; `pid` 0 stands for processes that the source does not know",
+        "allocated": "containers that were given it, by the kubelet; empty for nobody, absent for unknown",
+    },
+    "Allocation": {
+        "pod_uid": "the pod; absent while only its name is known",
+        "pod": "the pod's name",
+        "container": "the container's name in the pod",
+        "mig": "the slice that was given, where it was not the whole GPU",
+        "shared": "`true` where others may have been given the same device (time slicing, MPS)",
     },
     "MigDevice": {
         "profile": "the slice's size, as NVIDIA names it",

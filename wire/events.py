@@ -41,6 +41,9 @@ BROKER_AWAY = Event("broker_away", logging.WARNING, "The broker cannot be reache
 KUBERNETES_AWAY = Event(
     "kubernetes_away", logging.WARNING, "The Kubernetes API server cannot be read", ("what",)
 )
+KUBELET_AWAY = Event(
+    "kubelet_away", logging.WARNING, "The kubelet does not say which devices it gave", ("what",)
+)
 PROMETHEUS_QUERY_FAILED = Event(
     "prometheus_query_failed", logging.WARNING, "One of the queries to Prometheus failed", ("what",)
 )

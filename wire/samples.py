@@ -35,12 +35,27 @@ class MigDevice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Allocation:
+    """A container that was given the GPU, or its slice ``mig``, by the kubelet; whether it uses it is another
+    question. ``pod_uid`` is absent while only the pod's name is known; ``shared``: others may have been given
+    the same device (time slicing, MPS).
+    """
+
+    pod_uid: Uid | None = None
+    namespace: Label
+    pod: Label
+    container: Label
+    mig: Uid | None = None
+    shared: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
     """One GPU at one tick.
 
     ``mem_copy_util_pct`` is the memory controller's activity, not memory used. ``energy_j`` is cumulative
     since the driver was loaded. ``throttle`` lists what holds the clocks down, empty for nothing, absent
-    for unknown.
+    for unknown. ``allocated`` is empty where nobody was given the GPU, absent where that is not known.
     """
 
     uuid: Uid
@@ -65,6 +80,7 @@ class Gpu:
     power_burst: PowerBurst | None = None
     mig: tuple[MigDevice, ...] | None = None
     processes: tuple[GpuProcess, ...] | None = None
+    allocated: tuple[Allocation, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

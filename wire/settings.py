@@ -63,6 +63,9 @@ class Settings:
     kubernetes: str = _setting(
         "auto", _parse.choice("auto", "on", "off"), "talk to the API server; auto: where there is one"
     )
+    pod_resources: str = _setting(
+        "auto", _parse.text, "the kubelet's pod-resources socket; auto: where the host has one; or off"
+    )
     spool: str | None = _setting(None, _parse.text, "folder that keeps samples while the broker is away")
     spool_bytes: int = _setting(
         256 * 1024**2, _parse.size(1024**2), "the spool's bound; past it the oldest go"
@@ -81,6 +84,15 @@ class Settings:
         "silence after which a worker's partitions go to others; brokers refuse less than 6s by default",
     )
     retire: float = _setting(600.0, _parse.seconds(10, 86_400), "silence after which a series is forgotten")
+    evict: float = _setting(
+        86_400.0, _parse.seconds(10, 31_536_000), "silence after which a node's state is removed"
+    )
+    evict_pods: float = _setting(
+        3 * 86_400.0, _parse.seconds(10, 31_536_000), "the same for a pod; longer than samples are kept"
+    )
+    evict_jobs: float = _setting(
+        7 * 86_400.0, _parse.seconds(10, 31_536_000), "the same for a job, which may rest over a weekend"
+    )
     state_dir: str | None = _setting(None, _parse.text, "folder for a worker's scratch files")
 
     records: str | None = _setting(
@@ -92,6 +104,9 @@ class Settings:
     annotation_prefix: str = _setting("dutycycle.io", _parse.dns_name, "what annotation keys begin with")
     annotation_interval: float = _setting(
         30.0, _parse.seconds(1, 86_400), "least time between two writes to one object"
+    )
+    annotation_rate: int = _setting(
+        50, _parse.whole(1, 10_000), "most requests a second of one sink to the API server"
     )
 
     listen: str | None = _setting(

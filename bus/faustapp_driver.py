@@ -159,20 +159,6 @@ class ExactConsumer(driver.Consumer):
         unread = any((ends[tp] or 0) - (read or 0) > 1 for tp, read in places.items())
         return f"read to {sum(read or 0 for read in places.values())}" if unread else None
 
-    def places(self) -> list[tuple[str, int, int | None, int | None]]:
-        """Topic, partition, end and position of all that is read, changelogs apart. For any thread."""
-        client: Any = self._thread._consumer
-        subscription = None if client is None else client._subscription.subscription
-        assignment = None if subscription is None else subscription.assignment
-        if assignment is None:
-            return []
-        found = []
-        for tp in list(assignment.tps):
-            if not self._is_changelog_tp(tp):
-                state = assignment.state_value(tp)
-                found.append((tp.topic, tp.partition, state.highwater, state._position))
-        return found
-
     def verify_event_path(self, now: float, tp: TP) -> None:
         """Faust only logs here, and takes its times from the monitor; ``behind`` is watched instead."""
 

@@ -57,6 +57,11 @@ class Outbox:
         """How many records are on disk."""
         return len(self._spool)
 
+    @property
+    def spooled_bytes(self) -> int:
+        """What they take there; 0 without any, although the file keeps some pages."""
+        return self._spool.used_bytes if len(self._spool) else 0
+
     def put(self, records: Sequence[Outgoing]) -> None:
         """Queue records; past the bound of the memory its oldest are dropped and counted."""
         self._memory.extend(records)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -12,7 +13,8 @@ from bus.reach import Reach
 from collectors.base import Outgoing
 from collectors.link import Link, Refused
 from collectors.outbox import Batch, Outbox
-from wire.events import RECORD_TOO_LARGE, Event, Telemetry
+from wire.events import RECORD_TOO_LARGE, SPOOLED, Event, Telemetry
+from wire.metrics import RECORDS_SENT
 from wire.topics import TOPICS
 
 RECORD_REFUSED = Event(
@@ -63,6 +65,18 @@ class Publisher:
         self._ever = False
         self._idle = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+
+    def placed(self) -> str | None:
+        """A probe: whether nothing that was measured has come to rest yet, on the broker or on disk."""
+        if self._ever or self._outbox.spooled or self._telemetry.count(SPOOLED):
+            return None
+        return "no record is on the broker or on disk yet"
+
+    def where(self) -> str:
+        """Where records go now."""
+        if not self._away:
+            return "records go to the broker"
+        return f"the broker is away, {self._outbox.spooled} records are on disk"
 
     def publish(self, records: Sequence[Outgoing]) -> None:
         """Queue records behind all before; one that its topic cannot take is dropped and counted."""
@@ -141,6 +155,7 @@ class Publisher:
         except TimeoutError as error:
             raise BrokerAwayError("timeout", f"no answer for {self._patience.renew_s:g} s") from error
         self._answered()
+        self._count(records, refused)
         if refused:
             await self._unlink()
         return refused
@@ -164,6 +179,12 @@ class Publisher:
         finally:
             task.cancel()
             await asyncio.wait({task}, timeout=_LET_GO_S)
+
+    def _count(self, records: Sequence[Outgoing], refused: Sequence[Refused]) -> None:
+        sent = Counter(one.topic for one in records)
+        sent.subtract(one.record.topic for one in refused)
+        for topic, number in sent.items():
+            self._telemetry.meter.add(RECORDS_SENT, number, topic=topic)
 
     def _answered(self) -> None:
         self._away, self._ever = False, True

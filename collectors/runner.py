@@ -7,6 +7,7 @@ from typing import Protocol
 
 from collectors.base import Collector, Outgoing, Tick
 from collectors.clock import Clock, RealClock
+from collectors.figures import Figures
 from collectors.schedule import Schedule
 from collectors.worker import Answer, Outcome, Worker
 from wire.events import COLLECTOR_FAILED, TICK_LATE, Telemetry
@@ -52,6 +53,9 @@ class Runner:
         self._bound_s = bound_s or max(2 * interval_s, _LEAST_BOUND_S)
         self._clock = clock or RealClock()
         self._workers = [worker(one, self._answered) for one in collectors]
+        self.figures = Figures(telemetry, interval_s, self._clock.monotonic_s)
+        for one in collectors:
+            self.figures.expect(one.name)
         self._collector = uuid.uuid4().hex
         self._seq = 0
 
@@ -76,6 +80,7 @@ class Runner:
             interval_ms=round(self._interval_s * 1000), monotonic_s=self._clock.monotonic_s(),
         )  # fmt: skip
         self._seq += 1
+        self.figures.ticked()
         for worker in self._workers:
             if worker.asked is None:
                 worker.ask(tick)
@@ -89,10 +94,12 @@ class Runner:
         if isinstance(outcome, Exception):
             self._failed(worker, "error", _say(outcome))
         elif self._in_time(tick):
+            self.figures.measured(worker.name, tick)
             self._telemetry.clear_condition(COLLECTOR_FAILED, worker.name, "measures again")
             self._publish(outcome)
 
     def _failed(self, worker: Asked, reason: str, detail: str) -> None:
+        self.figures.failed(worker.name)
         self._telemetry.raise_condition(
             COLLECTOR_FAILED, worker.name, detail, collector=worker.name, reason=reason
         )

@@ -102,6 +102,7 @@ class Spool:
                     last = database.execute(_INSERT, row).lastrowid or 0
                     if number % _EVICT_EVERY == 0 or number == len(records):
                         dropped += self._evict(database, spared)
+                self.used_bytes = self._file.used_bytes()
         except sqlite3.Error as error:
             raise SpoolWriteError(str(error)) from error
         self._count += len(records) - dropped
@@ -134,6 +135,7 @@ class Spool:
                 database.execute("DELETE FROM record WHERE id <= ?", (through,))
             if not self._count:
                 self._file.shrink()
+            self.used_bytes = self._file.used_bytes()
         except sqlite3.Error as error:
             raise SpoolWriteError(str(error)) from error
 
@@ -160,6 +162,7 @@ class Spool:
         try:
             self._file = SpoolFile(self.folder / _FILE)
             self._count = self._stored(0, _LAST_ID)
+            self.used_bytes = self._file.used_bytes()
         except (sqlite3.Error, OSError) as error:
             raise SpoolError(f"{_unusable(self.folder)}: {error}") from error
         return self._file

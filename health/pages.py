@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from health.exposition import CONTENT_TYPE, Exposition
 from wire.events import Telemetry
+from wire.status import Status
 
 _TEXT = "text/plain; charset=utf-8"
 _LONGEST = 1000
@@ -26,7 +27,7 @@ class Pages:
         status = telemetry.status
         self._pages: dict[str, Callable[[], Page]] = {
             "/healthz": lambda: _verdict("healthy", status.sick()),
-            "/readyz": lambda: _verdict("ready", status.unready()),
+            "/readyz": lambda: _verdict(_ready(status), status.unready()),
             "/metrics": lambda: Page(200, CONTENT_TYPE, self._exposition.page()),
         }
 
@@ -38,6 +39,10 @@ class Pages:
 
 def _verdict(good: str, wrong: str | None) -> Page:
     return text(200, good) if wrong is None else text(503, wrong)
+
+
+def _ready(status: Status) -> str:
+    return "ready" if status.remark is None else f"ready: {status.remark()}"
 
 
 def text(status: int, line: str) -> Page:

@@ -85,6 +85,7 @@ class Telemetry:
         self.meter = Meter()
         self.status = Status()
         self._events: dict[str, Event] = {}
+        self._expected: set[tuple[str, Labels]] = set()
         self._log = logging.getLogger(f"dutycycle.{component}")
         self._quiet_s = quiet_s
         self._clock = clock
@@ -130,15 +131,14 @@ class Telemetry:
         """Count ``event`` from 0 for each of ``labels``: a rate needs a value before the first increment."""
         with self._lock:
             self._events[event.name] = event
-            for one in labels if event.labels else [()]:
-                self.counts[event.name, one] += 0
+            self._expected.update((event.name, one) for one in (labels if event.labels else [()]))
 
     def tally(self) -> dict[Event, dict[Labels, int]]:
         """How often each event happened, by its label values; none for those without a label value yet."""
         with self._lock:
             found: dict[Event, dict[Labels, int]] = {event: {} for event in self._events.values()}
-            for (name, labels), number in self.counts.items():
-                found[self._events[name]][labels] = number
+            for name, labels in self._expected | self.counts.keys():
+                found[self._events[name]][labels] = self.counts[name, labels]
         return found
 
     def count(self, event: Event) -> int:

@@ -16,6 +16,8 @@ class Status:
     def __init__(self) -> None:
         self.waiting: str | None = "starting"
         """What it waits for before it can begin; None once it has begun."""
+        self.remark: Callable[[], str] | None = None
+        """What is worth knowing of a process that is ready, such as that its records go to the disk."""
         self.alive: dict[str, Probe] = {}
         self.ready: dict[str, Probe] = {}
 

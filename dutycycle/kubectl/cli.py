@@ -1,0 +1,92 @@
+"""The command ``kubectl dutycycle``: parses, runs, and says what went wrong.
+
+Exit status: 0 success, 1 failure (one line on stderr), 2 wrong usage.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from wire.errors import DutycycleError, SettingError
+
+PROG = "kubectl dutycycle"
+SORTS = ("gpu", "cpu", "memory", "network", "disk", "name")
+KINDS = {"pods": "pods", "pod": "pods", "po": "pods", "nodes": "nodes", "node": "nodes", "no": "nodes",
+         "jobs": "jobs", "job": "jobs"}  # fmt: skip
+_EXAMPLES = {
+    "top": "kubectl dutycycle top pods -A --sort-by cpu\n  kubectl dutycycle top nodes --gpus",
+    "peaks": "kubectl dutycycle peaks mpijob/bert -n research",
+    "why": "kubectl dutycycle why bert-worker-0 -n research -o json | jq .not_known",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the plugin; returns the exit status."""
+    args = build_parser().parse_args(argv)
+    try:
+        # What talks to the API server takes ten times as long to import as all of this: --help does without.
+        import_module("dutycycle.kubectl.run").run(args)
+        sys.stdout.flush()
+    except SettingError as error:
+        return _say(error, 2)
+    except DutycycleError as error:
+        return _say(error, 1)
+    except BrokenPipeError:  # the reader of our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt:
+        return _say("interrupted", 1)
+    return 0
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """All sub-commands; kubectl's own flags mean what they mean there."""
+    parser = argparse.ArgumentParser(
+        prog=PROG, description="What pods, nodes and jobs really used, from their annotations."
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    top = _command(commands, "top", "the maxima so far, the busiest first")
+    top.add_argument("kind", choices=tuple(KINDS), metavar="pods|nodes|jobs", help="what to list")
+    top.add_argument("-A", "--all-namespaces", action="store_true", help="of all namespaces")
+    top.add_argument("-l", "--selector", metavar="LABELS", help="only with these labels, such as app=bert")
+    top.add_argument(
+        "--sort-by", choices=SORTS, default="gpu", help="largest first, names ascending (default: gpu)"
+    )
+    top.add_argument("--gpus", action="store_true", help="of nodes: a line for each GPU")
+    peaks = _command(commands, "peaks", "what each pod of a job needed at most, kept after the pods are gone")
+    peaks.add_argument("job", metavar="JOB", help="a name, or kind/name such as mpijob/bert")
+    why = _command(commands, "why", "what is known of a pod, and what holds it up")
+    why.add_argument("pod", metavar="POD", help="a pod's name")
+    why.add_argument(
+        "--records", metavar="URL", help="the peak records, for averages (default: DUTYCYCLE_RECORDS)"
+    )
+    return parser
+
+
+def _command(
+    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, summary: str
+) -> argparse.ArgumentParser:
+    command = commands.add_parser(
+        name, help=summary, description=summary[0].upper() + summary[1:] + ".",
+        epilog="example:\n  " + _EXAMPLES[name], formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    command.add_argument("-n", "--namespace", metavar="NAME", help="default: the context's")
+    command.add_argument(
+        "-o", "--output", choices=("table", "json"), default="table", help="how to print (default: table)"
+    )
+    command.add_argument("--context", metavar="NAME", help="of the kubeconfig; default: its current one")
+    command.add_argument("--kubeconfig", metavar="FILE", help="default: KUBECONFIG, else ~/.kube/config")
+    command.add_argument(
+        "--prefix", metavar="DOMAIN", help="of annotation keys (default: DUTYCYCLE_ANNOTATION_PREFIX)"
+    )
+    return command
+
+
+def _say(message: object, status: int) -> int:
+    print(f"{PROG}: {message}", file=sys.stderr)  # noqa: T201
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

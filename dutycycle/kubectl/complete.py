@@ -1,0 +1,66 @@
+"""``kubectl_complete-dutycycle``: kubectl runs it for the word that is being typed, and shows what it prints.
+
+The last line is what the shell is to do, in the numbers of the library that kubectl completes with: 4 is "no
+file names". Whatever goes wrong, there is nothing to choose from, and no word of it on the user's screen.
+"""
+
+import sys
+from collections.abc import Iterable, Sequence
+from importlib import import_module
+
+from dutycycle.kubectl.cli import KINDS, SORTS, build_parser
+from wire.errors import DutycycleError
+
+_NO_FILES = ":4"
+_COMMANDS = ("top", "peaks", "why")
+_KINDS = tuple(dict.fromkeys(KINDS.values()))
+_VALUES = {"--sort-by": SORTS, "-o": ("table", "json"), "--output": ("table", "json")}
+_OTHERS = ("-n", "--namespace", "-l", "--selector", "--context", "--kubeconfig", "--prefix", "--records")
+_TAKES_VALUE = frozenset({*_VALUES, *_OTHERS})
+_COMMON = ("--namespace", "--output", "--context", "--kubeconfig", "--prefix")
+_FLAGS = {
+    "top": (*_COMMON, "--all-namespaces", "--selector", "--sort-by", "--gpus"),
+    "peaks": _COMMON,
+    "why": (*_COMMON, "--records"),
+}
+
+
+def main() -> int:
+    """Print what may stand in place of the last word."""
+    for one in candidates(sys.argv[1:]):
+        print(one)  # noqa: T201
+    print(_NO_FILES)  # noqa: T201
+    return 0
+
+
+def candidates(words: Sequence[str]) -> list[str]:
+    """What the last of ``words``, perhaps empty, may become."""
+    *before, current = words or [""]
+    return sorted(one for one in _possible(before, current) if one.startswith(current))
+
+
+def _possible(before: Sequence[str], current: str) -> Iterable[str]:
+    if before and before[-1] in _TAKES_VALUE:
+        return _VALUES.get(before[-1], ())
+    given = [word for at, word in enumerate(before) if not _is_flag(before, at)]
+    if not given:
+        return _COMMANDS
+    if current.startswith("-"):
+        return _FLAGS.get(given[0], ())
+    if len(given) > 1:
+        return ()
+    return _KINDS if given[0] == "top" else _names(before)
+
+
+def _is_flag(words: Sequence[str], at: int) -> bool:
+    return words[at].startswith("-") or (at > 0 and words[at - 1] in _TAKES_VALUE)
+
+
+def _names(before: Sequence[str]) -> Iterable[str]:
+    """The names that are there: of pods for ``why``, of jobs for ``peaks``."""
+    try:
+        args = build_parser().parse_args([*before, "any"])
+        found: list[str] = import_module("dutycycle.kubectl.run").names(args)
+    except (DutycycleError, SystemExit):
+        return ()
+    return found

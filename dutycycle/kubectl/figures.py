@@ -1,0 +1,199 @@
+"""What our annotations on a node, a pod and a job say. Pure. What is absent there is None here, never 0.
+
+A value that somebody else has spoilt is as if it were not there.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from sinks import annotation_keys as keys
+
+Json = dict[str, Any]
+Number = int | float | None
+INSIGHTS = ("kind", "bottleneck", "advice")
+"""What the pod or job is, what holds it up, what to do: on the object once somebody has found it out."""
+_GPU_OF_POD = re.compile(r"gpu_(\d+)(?:_(\d+))?")
+_GPU_OF_JOB = re.compile(r"(.+)-gpu-(\d+)_(util|mem_mb)")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)([GM])B")
+_MEGA = {"G": 1000.0, "M": 1.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Maxima so far. Percent of one GPU or core; MB are 10⁶ bytes; Mbit/s; ``disk`` MB/s."""
+
+    gpus: int = 0
+    gpu_pct: Number = None
+    gpu_mem_bus_pct: Number = None
+    gpu_mem_mb: Number = None
+    cpu_pct: Number = None
+    mem_mb: Number = None
+    net_mbps: Number = None
+    disk: Number = None
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """What a job says of one of its pods. ``gpus`` by (node, index): (utilization in %, memory in MB)."""
+
+    pod: str
+    usage: Usage
+    gpus: Mapping[tuple[str, int], tuple[Number, Number]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class GpuNow:
+    """One GPU of a node; maxima are of the last hour."""
+
+    index: int
+    value: Json
+
+    def number(self, name: str) -> Number:
+        """A field that is a number."""
+        found = self.value.get(name)
+        return found if type(found) in (int, float) else None
+
+    def megabytes(self, name: str) -> Number:
+        """A field such as ``11GB``."""
+        match = _SIZE.fullmatch(str(self.value.get(name)))
+        return float(match[1]) * _MEGA[match[2]] if match else None
+
+    @property
+    def rhythm(self) -> str | None:
+        """``13.2s``; ``no`` for none; None while it is not known."""
+        if self.value.get("cyclic") is True and self.number("period_s") is not None:
+            return f"{self.number('period_s'):g}s"
+        return "no" if self.value.get("cyclic") is False else None
+
+
+def ours(annotations: Mapping[str, str] | None, prefix: str) -> Json:
+    """Our annotations by name without prefix, parsed."""
+    found: Json = {}
+    for key, text in (annotations or {}).items():
+        if key.startswith(f"{prefix}/"):
+            try:
+                found[key.removeprefix(f"{prefix}/")] = orjson.loads(text)
+            except orjson.JSONDecodeError:  # somebody else's hand
+                continue
+    return found
+
+
+def insights(found: Json) -> dict[str, str]:
+    """What is known of ``INSIGHTS``, as text."""
+    return {name: _text(found[name]) for name in INSIGHTS if name in found}
+
+
+def of_pod(found: Json) -> Usage:
+    """A pod's maxima."""
+    gpus = {match[1] for key in _table(found, keys.GPU_UTIL) if (match := _GPU_OF_POD.fullmatch(key))}
+    return Usage(
+        gpus=len(gpus),
+        gpu_pct=_most(_table(found, keys.GPU_UTIL).values()),
+        gpu_mem_bus_pct=_most(_table(found, keys.GPU_MEM_UTIL).values()),
+        cpu_pct=_number(found.get(keys.MAX_CPU_UTIL)),
+        mem_mb=_number(found.get(keys.MAX_CPU_MEM)),
+        net_mbps=_number(found.get(keys.MAX_NETWORK)),
+        disk=_number(found.get(keys.MAX_DISK_IO)),
+    )
+
+
+def of_node(found: Json) -> tuple[Json, list[GpuNow]]:
+    """What a node's GPUs are, and each of them by index."""
+    static = found.get(keys.GPU_STATIC)
+    gpus = [
+        GpuNow(int(name.removeprefix("gpu-")), value)
+        for name, value in found.items()
+        if re.fullmatch(r"gpu-\d+", name) and isinstance(value, dict)
+    ]
+    return static if isinstance(static, dict) else {}, sorted(gpus, key=lambda gpu: gpu.index)
+
+
+def of_job(found: Json) -> list[Worker]:
+    """What a job says of each of its pods, by pod name."""
+    workers = [
+        _worker(str(value.get("pod", name)), value) for name, value in found.items() if _is_worker(value)
+    ]
+    return sorted(workers, key=lambda worker: _natural(worker.pod))
+
+
+def of_whole_job(found: Json) -> Usage:
+    """The most of all pods of a job, those without a key of their own too."""
+    usage = merged(worker.usage for worker in of_job(found))
+    summary = _table(found, keys.PODS_SUMMARY)
+    if not summary:
+        return usage
+    most = Usage(
+        gpu_pct=_number(summary.get("max_gpu_util")),
+        gpu_mem_mb=_number(summary.get("max_gpu_mem_mb")),
+        cpu_pct=_number(summary.get(keys.MAX_CPU_UTIL)),
+        mem_mb=_number(summary.get(keys.MAX_CPU_MEM)),
+        net_mbps=_number(summary.get(keys.MAX_NETWORK)),
+        disk=_number(summary.get(keys.MAX_DISK_IO)),
+    )
+    return merged([usage, most])
+
+
+def omitted(found: Json) -> int:
+    """How many of a job's pods have no key of their own."""
+    count = _number(found.get(keys.PODS_OMITTED))
+    return int(count or 0)
+
+
+def merged(usages: Iterable[Usage]) -> Usage:
+    """The most of each figure; ``gpus`` are added up."""
+    every = list(usages)
+    names = [name for name in Usage.__slots__ if name != "gpus"]
+    most = {name: _most(getattr(one, name) for one in every) for name in names}
+    return Usage(gpus=sum(one.gpus for one in every), **most)
+
+
+def _worker(pod: str, value: Json) -> Worker:
+    parts: dict[tuple[str, int], dict[str, Number]] = {}
+    for key, one in value.items():
+        if match := _GPU_OF_JOB.fullmatch(key):
+            parts.setdefault((match[1], int(match[2])), {})[match[3]] = _number(one)
+    gpus = {where: (part.get("util"), part.get("mem_mb")) for where, part in sorted(parts.items())}
+    usage = Usage(
+        gpus=len(gpus),
+        gpu_pct=_most(util for util, _ in gpus.values()),
+        gpu_mem_mb=_most(mem for _, mem in gpus.values()),
+        cpu_pct=_number(value.get("cpu_util")),
+        mem_mb=_number(value.get("cpu_mem_mb")),
+        net_mbps=_number(value.get("network_mbps")),
+        disk=_number(value.get("disk_io")),
+    )
+    return Worker(pod, usage, gpus)
+
+
+def _is_worker(value: Any) -> bool:
+    """A pod's entry has at least one figure that only such entries have."""
+    plain = ("cpu_util", "cpu_mem_mb", "network_mbps", "disk_io")
+    return isinstance(value, dict) and any(key in plain or _GPU_OF_JOB.fullmatch(key) for key in value)
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """``worker-2`` before ``worker-10``."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
+
+
+def _table(found: Json, name: str) -> Json:
+    value = found.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _most(values: Iterable[Any]) -> Number:
+    return max((value for value in values if type(value) in (int, float)), default=None)
+
+
+def _number(value: Any) -> Number:
+    return value if type(value) in (int, float) else None
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return "; ".join(_text(one) for one in value)
+    return value if isinstance(value, str) else orjson.dumps(value).decode()

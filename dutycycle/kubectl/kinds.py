@@ -1,0 +1,74 @@
+"""The kinds of objects that the plugin looks at, and how people name them. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from wire.errors import SettingError
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind as the API's paths name it. ``group`` is empty for the core."""
+
+    group: str
+    version: str
+    plural: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def words(self) -> frozenset[str]:
+        """What people may call it: ``mpijob``, ``mpijobs``, ``mpijobs.kubeflow.org``."""
+        singular = self.name.lower()
+        return frozenset({singular, self.plural, f"{self.plural}.{self.group}", f"{singular}.{self.group}"})
+
+
+POD = Kind("", "v1", "pods", "Pod")
+NODE = Kind("", "v1", "nodes", "Node")
+
+# The usual versions; discovery says which one is served. In the order in which a bare name is looked for.
+OWNERS = (
+    Kind("batch", "v1", "jobs", "Job"),
+    Kind("kubeflow.org", "v1", "mpijobs", "MPIJob"),
+    Kind("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob"),
+    Kind("kubeflow.org", "v1", "tfjobs", "TFJob"),
+    Kind("kubeflow.org", "v1", "xgboostjobs", "XGBoostJob"),
+    Kind("kubeflow.org", "v1", "paddlejobs", "PaddleJob"),
+    Kind("kubeflow.org", "v1", "jaxjobs", "JAXJob"),
+    Kind("kubeflow.org", "v1", "notebooks", "Notebook"),
+    Kind("trainer.kubeflow.org", "v1alpha1", "trainjobs", "TrainJob"),
+    Kind("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet"),
+    Kind("ray.io", "v1", "rayjobs", "RayJob"),
+    Kind("ray.io", "v1", "rayclusters", "RayCluster"),
+    Kind("ray.io", "v1", "rayservices", "RayService"),
+    Kind("batch.volcano.sh", "v1alpha1", "jobs", "Job"),
+    Kind("batch", "v1", "cronjobs", "CronJob"),
+    Kind("apps", "v1", "deployments", "Deployment"),
+    Kind("apps", "v1", "statefulsets", "StatefulSet"),
+    Kind("apps", "v1", "daemonsets", "DaemonSet"),
+    Kind("apps", "v1", "replicasets", "ReplicaSet"),
+)
+
+
+def named(word: str) -> tuple[Kind, ...]:
+    """The kinds that ``word`` may mean. Raises ``SettingError`` for none."""
+    found = tuple(kind for kind in OWNERS if word.lower() in kind.words)
+    if not found:
+        known = ", ".join(dict.fromkeys(kind.name.lower() for kind in OWNERS))
+        raise SettingError(f"unknown kind {word!r}: expected one of {known}")
+    return found
+
+
+def job_and_kinds(text: str) -> tuple[str, tuple[Kind, ...]]:
+    """``bert`` may be of any kind, ``mpijob/bert`` is of one."""
+    word, slash, name = text.rpartition("/")
+    if not name or (slash and not word):
+        raise SettingError(f"{text!r}: expected a job's name, such as bert or mpijob/bert")
+    return name, named(word) if slash else OWNERS
+
+
+def served(kinds: Iterable[Kind], versions: dict[str, str]) -> tuple[Kind, ...]:
+    """Those whose group is served, each in the version that the server prefers."""
+    return tuple(replace(kind, version=versions[kind.group]) for kind in kinds if kind.group in versions)

@@ -1,0 +1,68 @@
+"""``peaks JOB``: what each pod of a job needed at most, kept on the job after its pods are gone."""
+
+import argparse
+
+from dutycycle.kubectl import table
+from dutycycle.kubectl.api import Api, KubectlError
+from dutycycle.kubectl.figures import Usage, Worker, insights, of_job, of_whole_job, omitted
+from dutycycle.kubectl.jobs import Job, Jobs
+from dutycycle.kubectl.kinds import job_and_kinds
+from dutycycle.kubectl.output import Answer, Row, emit_json, show
+
+_HEADERS = ["POD", "NODE", "GPU", "MAX-GPU>", "MAX-GPU-MEM>", "MAX-CPU>", "MAX-MEM>", "MAX-NET(Mbit/s)>",
+            "MAX-DISK(MB/s)>"]  # fmt: skip
+
+
+def peaks(api: Api, args: argparse.Namespace) -> None:
+    """Print it. Raises ``KubectlError`` for a job that carries nothing."""
+    name, kinds = job_and_kinds(args.job)
+    job = Jobs(api, args.prefix, []).one(name, kinds, args.namespace)
+    workers = of_job(job.found)
+    if not workers:
+        raise KubectlError(
+            f"{job} carries no figures of its pods yet: they come within a minute of a pod's first sample; "
+            f"look at `kubectl dutycycle top pods -n {args.namespace}`"
+        )
+    if args.output == "json":
+        emit_json(
+            {"kind": job.kind.name, "namespace": args.namespace, "name": name, "annotations": job.found}
+        )
+        return
+    show(_answer(job, workers), args.output)
+
+
+def _answer(job: Job, workers: list[Worker]) -> Answer:
+    rows = [Row("", worker.pod, cells, worker.usage, {}) for worker in workers for cells in _lines(worker)]
+    if len(workers) > 1:
+        most = of_whole_job(job.found)
+        rows.append(Row("", "(most)", ["", "", *_gpu(most.gpu_pct, most.gpu_mem_mb), *_rest(most)], most, {}))
+    answer = Answer("job", _HEADERS, rows, 1, namespaced=False)
+    answer.remarks += [f"{name}: {text}" for name, text in insights(job.found).items()]
+    if count := omitted(job.found):
+        answer.remarks.append(f"and {count} more pods, which needed less: the peak records have them")
+    return answer
+
+
+def _lines(worker: Worker) -> list[list[str]]:
+    """A line for each GPU of the pod; the figures that are the pod's only on the first."""
+    rest = _rest(worker.usage)
+    if not worker.gpus:
+        return [[table.UNKNOWN, table.UNKNOWN, *_gpu(None, None), *rest]]
+    lines = []
+    for number, ((node, index), (util, mem_mb)) in enumerate(worker.gpus.items()):
+        lines.append([node, str(index), *_gpu(util, mem_mb), *(rest if number == 0 else [""] * len(rest))])
+    return lines
+
+
+def _gpu(util: float | None, mem_mb: float | None) -> list[str]:
+    return [table.percent(util), table.megabytes(mem_mb)]
+
+
+def _rest(usage: Usage) -> list[str]:
+    forms = {
+        "cpu_pct": table.percent,
+        "mem_mb": table.megabytes,
+        "net_mbps": table.plain,
+        "disk": table.plain,
+    }
+    return [form(getattr(usage, name)) for name, form in forms.items()]

@@ -1,0 +1,53 @@
+"""Runs what the command line asks for, once it is known that the API server is needed."""
+
+import argparse
+import os
+
+from dutycycle.kubectl import output, top
+from dutycycle.kubectl.api import Access, Api
+from dutycycle.kubectl.cli import KINDS
+from dutycycle.kubectl.jobs import Jobs
+from dutycycle.kubectl.kinds import OWNERS, POD
+from dutycycle.kubectl.peaks import peaks
+from dutycycle.kubectl.why import why
+from wire.settings import load
+
+_TOP = {"pods": top.pods, "nodes": top.nodes, "jobs": top.jobs}
+
+
+def run(args: argparse.Namespace) -> None:
+    """Print the answer. Raises ``DutycycleError``."""
+    api = _prepare(args)
+    if args.command == "top":
+        answer = _TOP[KINDS[args.kind]](api, args)
+        if not answer.rows and args.output == "table":
+            answer.remarks.append(top.nothing(answer, args.namespace, args.prefix))
+        output.show(answer, args.output)
+    elif args.command == "peaks":
+        peaks(api, args)
+    else:
+        why(api, args)
+
+
+def names(args: argparse.Namespace) -> list[str]:
+    """What ``why POD`` and ``peaks JOB`` may be asked about. Raises ``DutycycleError``."""
+    api = _prepare(args)
+    if args.command == "why":
+        return [str(meta["name"]) for meta in api.list(POD, args.namespace)]
+    return [
+        str(job.meta["name"]) for job in Jobs(api, args.prefix, []).annotated(OWNERS, args.namespace, None)
+    ]
+
+
+def _prepare(args: argparse.Namespace) -> Api:
+    """Fill in what was not given."""
+    settings = load(os.environ)
+    args.prefix = args.prefix or settings.annotation_prefix
+    api = Api(Access(args.kubeconfig, args.context))
+    if args.command == "top" and args.all_namespaces:
+        args.namespace = None
+    else:
+        args.namespace = args.namespace or api.namespace
+    if args.command == "why":
+        args.records = args.records or settings.records
+    return api

@@ -1,0 +1,186 @@
+"""``top pods|nodes|jobs``: the maxima so far, the busiest first."""
+
+import argparse
+import time
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from dutycycle.kubectl import table
+from dutycycle.kubectl.api import Api, Meta
+from dutycycle.kubectl.figures import (
+    GpuNow,
+    Json,
+    Usage,
+    of_job,
+    of_node,
+    of_pod,
+    of_whole_job,
+    omitted,
+    ours,
+)
+from dutycycle.kubectl.jobs import Jobs
+from dutycycle.kubectl.kinds import NODE, OWNERS, POD
+from dutycycle.kubectl.output import Answer, Row
+from sinks.annotation_keys import UPDATED
+
+_USAGE: tuple[tuple[str, str, Callable[[float | None], str]], ...] = (
+    ("MAX-GPU>", "gpu_pct", table.percent),
+    ("MAX-CPU>", "cpu_pct", table.percent),
+    ("MAX-MEM>", "mem_mb", table.megabytes),
+    ("MAX-NET(Mbit/s)>", "net_mbps", table.plain),
+    ("MAX-DISK(MB/s)>", "disk", table.plain),
+)
+_SORT_FIELDS = {"gpu": "gpu_pct", "cpu": "cpu_pct", "memory": "mem_mb", "network": "net_mbps", "disk": "disk"}
+
+
+def pods(api: Api, args: argparse.Namespace) -> Answer:
+    """The pods that carry annotations."""
+    every = list(api.list(POD, args.namespace, args.selector))
+    rows = []
+    for meta in every:
+        if found := ours(meta.get("annotations"), args.prefix):
+            usage = of_pod(found)
+            cells = [_gpus(usage), *_cells(usage), table.age(age_s(found.get(UPDATED)))]
+            rows.append(_row(meta, found, cells, usage))
+    headers = ("GPUS>", *(header for header, _, _ in _USAGE), "UPDATED>")
+    return _answer("pod", headers, rows, len(every), args)
+
+
+def jobs(api: Api, args: argparse.Namespace) -> Answer:
+    """The objects of whichever kind that carry annotations."""
+    looking = Jobs(api, args.prefix, [])
+    rows = []
+    for job in looking.annotated(OWNERS, args.namespace, args.selector):
+        usage = of_whole_job(job.found)
+        count = str(len(of_job(job.found)) + omitted(job.found))
+        cells = [job.kind.name, count, _gpus(usage), *_cells(usage), table.megabytes(usage.gpu_mem_mb)]
+        rows.append(_row(job.meta, job.found, cells, usage, kind=job.kind.name))
+    headers = ("KIND", "PODS>", "GPUS>", *(header for header, _, _ in _USAGE), "MAX-GPU-MEM>")
+    answer = _answer("job", headers, rows, 0, args)
+    answer.remarks += [f"left out: {one}" for one in looking.denied]
+    return answer
+
+
+def nodes(api: Api, args: argparse.Namespace) -> Answer:
+    """The nodes that carry annotations; with ``--gpus`` a line for each GPU."""
+    every = list(api.list(NODE, None, args.selector))
+    rows: list[Row] = []
+    for meta in every:
+        found = ours(meta.get("annotations"), args.prefix)
+        static, gpus = of_node(found)
+        if static or gpus:
+            lines = _each_gpu(gpus) if args.gpus else [_all_gpus(static, gpus)]
+            rows += [_row(meta, found, cells, _node_usage(gpus)) for cells in lines]
+    return _answer("node", _GPU_HEADERS if args.gpus else _NODE_HEADERS, rows, len(every), args)
+
+
+_NOW = ("MEM-USED>", "MEM-FREE>", "PROCS>", "MAX-GPU>", "MAX-MEM-BUS>", "RHYTHM>", "TREND(%/h)>")
+_NODE_HEADERS = ("GPUS>", "MODEL", "GPU-MEM", *_NOW)
+_GPU_HEADERS = ("GPU>", *_NOW)
+
+
+def _each_gpu(gpus: Sequence[GpuNow]) -> list[list[str]]:
+    return [[str(gpu.index), *_now([gpu])] for gpu in gpus]
+
+
+def _all_gpus(static: Json, gpus: Sequence[GpuNow]) -> list[str]:
+    count = static.get("count", len(gpus))
+    return [
+        str(count),
+        *(str(static.get(name, table.UNKNOWN)) for name in ("model", "mem_size")),
+        *_now(gpus),
+    ]
+
+
+def _now(gpus: Sequence[GpuNow]) -> list[str]:
+    """Sums of memory and processes, the most of the rest; a rhythm and a trend only of one."""
+    processes = _sum(gpu.number("process_cnt") for gpu in gpus)
+    rhythms = {gpu.rhythm for gpu in gpus} - {None}
+    trends = {gpu.number("trend_pct_per_h") for gpu in gpus} - {None}
+    return [
+        table.megabytes(_sum(gpu.megabytes("mem_used") for gpu in gpus)),
+        table.megabytes(_sum(gpu.megabytes("mem_free") for gpu in gpus)),
+        table.plain(processes),
+        table.percent(_most(gpu.number("max_gpu_util") for gpu in gpus)),
+        table.percent(_most(gpu.number("max_mem_util") for gpu in gpus)),
+        _only(rhythms, str),
+        _only(trends, table.plain),
+    ]
+
+
+def _only(values: set[Any], form: Callable[[Any], str]) -> str:
+    """The value that all have; ``mixed`` where they differ."""
+    return table.UNKNOWN if not values else form(values.pop()) if len(values) == 1 else "mixed"
+
+
+def _node_usage(gpus: Sequence[GpuNow]) -> Usage:
+    return Usage(
+        gpus=len(gpus),
+        gpu_pct=_most(gpu.number("max_gpu_util") for gpu in gpus),
+        mem_mb=_sum(gpu.megabytes("mem_used") for gpu in gpus),
+    )
+
+
+def _row(meta: Meta, found: Json, cells: Sequence[str], usage: Usage, **more: str) -> Row:
+    return Row(str(meta.get("namespace", "")), str(meta["name"]), list(cells), usage, found, more)
+
+
+def _answer(
+    what: str, headers: Sequence[str], rows: list[Row], there: int, args: argparse.Namespace
+) -> Answer:
+    if args.sort_by == "name":
+        rows.sort(key=lambda row: (row.namespace, row.name))
+    else:
+        field = _SORT_FIELDS[args.sort_by]
+        # What is not known comes last, and what is equal goes by its name.
+        rows.sort(key=lambda row: (-(getattr(row.usage, field) or -1), row.namespace, row.name))
+    namespaced = what != "node" and args.namespace is None
+    return Answer(what, ["NAMESPACE"] * namespaced + ["NAME", *headers], rows, there, namespaced)
+
+
+def _cells(usage: Usage) -> list[str]:
+    return [form(getattr(usage, field)) for _, field, form in _USAGE]
+
+
+def _gpus(usage: Usage) -> str:
+    return str(usage.gpus) if usage.gpus else table.UNKNOWN
+
+
+def age_s(updated: Any) -> float | None:
+    """Seconds since a moment in RFC 3339; None for what is none."""
+    try:
+        return time.time() - datetime.fromisoformat(updated).timestamp()
+    except (TypeError, ValueError):
+        return None
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _most(values: Iterable[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def nothing(answer: Answer, namespace: str | None, prefix: str) -> str:
+    """Why the table is empty, and what to look at."""
+    where = (
+        ""
+        if answer.what == "node"
+        else f" in namespace {namespace}"
+        if namespace
+        else " in the whole cluster"
+    )
+    if answer.what != "job" and not answer.there:
+        return f"no {answer.what}s{where}"
+    hint = (
+        "is that their namespace?"
+        if namespace and answer.what != "node"
+        else "do the collectors and sinks run?"
+    )
+    return (
+        f"no {answer.what}{where} carries {prefix}/ annotations: {hint} "
+        "See `kubectl get pods -A -l app.kubernetes.io/part-of=dutycycle`"
+    )

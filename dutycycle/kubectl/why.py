@@ -1,0 +1,105 @@
+"""``why POD``: what is known of a pod, and what holds it up; what is not known is said to be so."""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from dutycycle.kubectl import table
+from dutycycle.kubectl.api import Api, KubectlError, Meta
+from dutycycle.kubectl.figures import INSIGHTS, Json, Usage, insights, of_pod, ours
+from dutycycle.kubectl.kinds import POD
+from dutycycle.kubectl.output import emit_json
+from dutycycle.kubectl.top import age_s
+from sinks.annotation_keys import GPU_UTIL, UPDATED
+from wire.codec import to_plain
+from wire.derived import PodPeaks
+
+
+def why(api: Api, args: argparse.Namespace) -> None:
+    """Print it. Raises ``KubectlError`` for a pod of which nothing at all is known."""
+    meta = api.read(POD, args.namespace, args.pod)
+    found = ours(meta.get("annotations"), args.prefix)
+    record = _record(args.records, args.namespace, str(meta["uid"]))
+    if not found and record is None:
+        raise KubectlError(
+            f"nothing is known of pod {args.pod}: it carries no {args.prefix}/ annotation. They come within "
+            "a minute of its first sample; `kubectl dutycycle top pods` shows whether others have some"
+        )
+    known = insights(found)
+    if args.output == "json":
+        plain = None if record is None else to_plain(record)
+        emit_json(_json(meta, found, known) | ({"record": plain} if plain else {}))
+        return
+    print(f"pod {args.namespace}/{args.pod}")  # noqa: T201
+    for line in (*_figures(found), *_means(record), *_insights(known)):
+        sys.stdout.write(f"  {line}\n")
+
+
+def _json(meta: Meta, found: Json, known: dict[str, str]) -> dict[str, Any]:
+    where = {"namespace": meta.get("namespace"), "name": meta["name"], "uid": meta["uid"]}
+    return (
+        where | known | {"not_known": [name for name in INSIGHTS if name not in known], "annotations": found}
+    )
+
+
+def _figures(found: Json) -> Iterator[str]:
+    """What it used at most."""
+    usage = of_pod(found)
+    if usage == Usage():
+        return
+    yield f"at most      {_joined(_parts(usage))}"
+    shares = found.get(GPU_UTIL)
+    if isinstance(shares, dict) and len(shares) > 1:
+        yield f"of which     {_joined(f'{_process(key)} {value}%' for key, value in shares.items())}"
+    if (seconds := age_s(found.get(UPDATED))) is not None:
+        yield f"last sample  {table.age(seconds)} ago"
+
+
+def _parts(usage: Usage) -> Iterator[str]:
+    figures = {
+        "GPU {}": table.percent(usage.gpu_pct),
+        "GPU memory bus {}": table.percent(usage.gpu_mem_bus_pct),
+        "CPU {} of a core": table.percent(usage.cpu_pct),
+        "memory {}": table.megabytes(usage.mem_mb),
+        "network {} Mbit/s": table.plain(usage.net_mbps),
+        "disk {} MB/s": table.plain(usage.disk),
+    }
+    return (form.format(text) for form, text in figures.items() if text != table.UNKNOWN)
+
+
+def _means(record: PodPeaks | None) -> Iterator[str]:
+    """What only the records have: means, and over which time."""
+    if record is None:
+        return
+    names = {"gpu_util_pct": "GPU", "cpu_util_pct": "CPU", "cpu_throttled_pct": "CPU throttled"}
+    means = (
+        f"{words} {table.percent(record.metrics[name].mean)}"
+        for name, words in names.items()
+        if name in record.metrics
+    )
+    yield f"on average   {_joined(means)}, over {table.age((record.last_ms - record.first_ms) / 1000)}"
+
+
+def _insights(known: dict[str, str]) -> Iterator[str]:
+    for name in INSIGHTS:
+        yield f"{name:<12} {known.get(name, 'not known yet')}"
+
+
+def _record(url: str | None, namespace: str, uid: str) -> PodPeaks | None:
+    """The pod's peak record, where a database of records was named."""
+    if url is None:
+        return None
+    from sinks.query import pod_peaks  # SQLAlchemy takes longer to import than all the rest
+
+    return next((one for one in pod_peaks(url, namespace) if one.pod.uid == uid), None)
+
+
+def _process(key: str) -> str:
+    """``gpu_0_827505`` as ``GPU 0, process 827505:``."""
+    _, index, *pid = key.split("_")
+    return f"GPU {index}, process {pid[0]}:" if pid else f"GPU {index}:"
+
+
+def _joined(parts: Any) -> str:
+    return ", ".join(parts)

@@ -121,6 +121,11 @@ class Plan:
         """Know nothing of the object any more."""
         self._entries.pop(target, None)
 
+    @property
+    def pending(self) -> int:
+        """How many objects await a write. For any thread."""
+        return sum(not self.is_clean(target) for target in list(self._entries))
+
     def clear(self) -> None:
         """Know nothing of any object."""
         self._entries.clear()

@@ -12,6 +12,7 @@ from sinks.annotation_writer import AnnotationWriter, Server
 from sinks.annotations import TOPICS, Annotations
 from sinks.deadletters import DeadLetters
 from sinks.events import ANNOTATION_SHED, OBJECT_GONE, SINK_AWAY
+from sinks.figures import wrote
 from sinks.kube_errors import BusyError, GoneError, RefusedError
 from sinks.origin import Origin
 from sinks.progress import Held
@@ -94,6 +95,11 @@ class AnnotationSink:
         """The records whose annotations are not written yet."""
         return self._plan.held()
 
+    @property
+    def pending(self) -> int:
+        """How many objects wait to be written."""
+        return self._plan.pending
+
     def forget(self) -> None:
         """Know nothing any more; what is there is read anew."""
         self._annotations.clear()
@@ -151,6 +157,7 @@ class AnnotationSink:
             self._plan.skipped(target, self._clock())
             return
         self._plan.written(target, self._clock())
+        wrote(self._telemetry, self.name)
         if self._plan.is_over(target):
             self._forget(target)
 

@@ -10,6 +10,7 @@ from sinks.agents import add_agent
 from sinks.deadletters import DeadLetters
 from sinks.desk import Desk
 from sinks.events import SHARED_NODES
+from sinks.figures import tell
 from sinks.origin import Sink
 from sinks.port import FaustPort
 from wire.events import Telemetry
@@ -41,6 +42,8 @@ class SinksApp:
         port = FaustPort(self.app, settings)
         letters = DeadLetters(settings.topic_prefix, telemetry, port.bury, port.fail)
         self.desk = Desk(port, make(letters), letters, telemetry)
+        self.app.taken = self.desk.taken
+        tell(telemetry, self.desk)
         for topic in self.desk.topics:
             add_agent(self.app, settings.topic_prefix, topic, self.desk)
         self.app.on_partitions_revoked.connect(self._hand_over)

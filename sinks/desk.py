@@ -16,6 +16,7 @@ from sinks.progress import Held, Place, Progress
 from wire.codec import DecodeError, decode
 from wire.deadletter import Reason
 from wire.events import SOURCE_GAP, Telemetry
+from wire.metrics import RECORDS_TAKEN, RECORDS_USED
 from wire.topics import TOPICS
 
 
@@ -29,6 +30,8 @@ class Desk:
         self._progress = Progress()
         self._intakes: dict[Place, Intake] = {}
         self._assignment = 0
+        self.newest_ms: dict[str, int] = {}
+        """The newest timestamp that was taken of each topic."""
         self.sinks = list(sinks)
 
     @property
@@ -53,8 +56,20 @@ class Desk:
             return  # handed over while we waited: somebody else reads it again
         intake.took(origin.offset)
         self._progress.took(origin.place, origin.offset)
+        self._count(origin, used=bad is None and bool(wanting))
         for sink in wanting:
             await sink.room()
+
+    def taken(self, topic: str, partition: int) -> int | None:
+        """The offset to be taken next; None if nothing was taken since the assignment. For any thread."""
+        found = self._intakes.get((topic, partition))
+        return None if found is None else found.expected
+
+    def _count(self, origin: Origin, *, used: bool) -> None:
+        self.newest_ms[origin.topic] = max(origin.ts_ms, self.newest_ms.get(origin.topic, 0))
+        self._telemetry.meter.add(RECORDS_TAKEN, topic=origin.topic)
+        if used:
+            self._telemetry.meter.add(RECORDS_USED, topic=origin.topic)
 
     def acknowledge(self) -> None:
         """Tell Kafka how far every partition is done."""

@@ -7,6 +7,7 @@ from typing import Any
 from bus.backoff import pauses
 from sinks.deadletters import DeadLetters
 from sinks.events import SINK_AWAY
+from sinks.figures import wrote
 from sinks.origin import Origin
 from sinks.progress import Held
 from sinks.records import TOPICS
@@ -74,6 +75,11 @@ class RecordsSink:
         every.merge(self._flying)
         return every
 
+    @property
+    def pending(self) -> int:
+        """How many rows wait to be written."""
+        return len(self._rows)
+
     def forget(self) -> None:
         """Hold nothing any more."""
         self._generation += 1
@@ -129,6 +135,7 @@ class RecordsSink:
         except RecordsAwayError as error:
             self._away(error, rows, held, generation)
             return False
+        wrote(self._telemetry, self.name, len(rows) - len(refused))
         await self._reject(refused, {(one[0].table, one[0].key): origin for one, origin in rows})
         if generation == self._generation:
             self._flying = Held()

@@ -36,14 +36,19 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
     """
     store = RecordsStore(settings.records or default_records_url())
     server = await _server(settings, telemetry)
+    status = telemetry.status
     try:
+        status.waiting = "waiting for the database"
         await unless(stop, in_thread(store.open))
+        status.waiting = f"waiting for the broker at {settings.broker}"
         partitions = await unless(stop, _topics(settings, telemetry))
     except StoppedError:
         store.close()
         if server is not None:
             await server.close()
         return
+
+    status.waiting = None
 
     def make(letters: DeadLetters) -> Sequence[Sink]:
         records = RecordsSink(store, letters, telemetry)

@@ -32,7 +32,7 @@ LIVE_KEYS = Metric("live_keys", "Keys whose operator is in memory", ("stage",))
 WRITES = Metric("writes_total", "Rows or objects written", ("sink",))
 PENDING = Metric("pending_writes", "Rows or objects that wait to be written", ("sink",))
 SINK_UP = Metric("sink_up", "1 while what the sink writes to takes it, 0 while it does not", ("sink",))
-LAST_WRITE_AGE = Metric("last_write_age_seconds", "Time since a write succeeded", ("sink",))
+LAST_WRITE = Metric("last_write_timestamp_seconds", "When a write last succeeded", ("sink",))
 
 # Collector.
 TICKS = Metric("ticks_total", "Ticks that were begun")

@@ -33,7 +33,7 @@ def changelog_name(settings: Settings, stage: str) -> str:
 
 def changelog_topics(settings: Settings, stages: Sequence[Stage]) -> dict[str, str]:
     """Full names of the changelogs: name of the source that must have the same number of partitions."""
-    return {changelog_name(settings, stage.name): stage.source for stage in stages}
+    return {changelog_name(settings, stage.name): stage.source for stage in stages if not stage.stateless}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def create_streams_app(
 ) -> StreamsApp:
     """The app, not started. ``partitions`` has those of each changelog by its full name."""
     app = create_app(settings, app_id(settings), telemetry)
-    names = {stage.name: changelog_name(settings, stage.name) for stage in stages}
+    names = {stage.name: changelog_name(settings, stage.name) for stage in stages if not stage.stateless}
     tables = {stage: add_table(app, stage, name, partitions[name]) for stage, name in names.items()}
     port = FaustPort(app, settings, tables, names.__getitem__)
     shells = [Shell(stage, port, telemetry, settings.topic_prefix) for stage in stages]
@@ -96,7 +96,10 @@ def create_streams_app(
     app.taken = flow.figures.taken
     for shell in shells:
         add_agent(app, full_name(settings.topic_prefix, shell.stage.source), shell, flow)
-    sources = {names[stage.name]: full_name(settings.topic_prefix, stage.source) for stage in stages}
+    sources = {
+        changelog: full_name(settings.topic_prefix, source)
+        for changelog, source in changelog_topics(settings, stages).items()
+    }
     streams = StreamsApp(app, flow, sources)
     for table in tables.values():
         table.on_recover(streams.begin_again)

@@ -4,8 +4,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from streams.deadletters import dead_letter
-from streams.operators.base import Emission, Happened, Input, Operator, Out, Stage
+from streams.local_keys import LocalKeys
+from streams.operators.base import Emission, Happened, Input, Out, Stage
 from streams.shell_checks import unfit
+from streams.shell_live import OperatorFailedError
 from wire.codec import DecodeError
 from wire.deadletter import Reason
 from wire.topics import DEFAULT_PREFIX
@@ -15,7 +17,7 @@ SETTLE_MS = 60_000
 
 
 class LocalPipeline:
-    """All stages with the operators of all their keys.
+    """All stages with the operators of all their keys, which leave when they were idle as in a worker.
 
     ``happened`` counts named events. Outputs that other stages read are passed on at once; all outputs
     are returned as well, so that a trace of everything can be written.
@@ -23,11 +25,10 @@ class LocalPipeline:
 
     def __init__(self, stages: Iterable[Stage], prefix: str = DEFAULT_PREFIX) -> None:
         self._prefix = prefix
-        self._stages = {stage.source: stage for stage in stages}
-        self._operators: dict[str, dict[str, Operator]] = {source: {} for source in self._stages}
+        self.happened: Counter[str] = Counter()
+        self._stages = {stage.source: LocalKeys(stage, self.happened) for stage in stages}
         self._offsets: Counter[str] = Counter()
         self._settle_due: int | None = None
-        self.happened: Counter[str] = Counter()
 
     @property
     def sources(self) -> frozenset[str]:
@@ -49,16 +50,17 @@ class LocalPipeline:
         return self.settle()
 
     def _run(self, record: Input) -> list[Out]:
+        keys = self._stages[record.topic]
+        keys.hear(record.ts_ms)
         if (bad := unfit(record)) is not None:
             return [self._refused(record, *bad)]
-        operators, key = self._operators[record.topic], record.key or ""
-        operator = operators.get(key) or self._stages[record.topic].build(key, None)
         try:
-            emissions = operator.update(record)
+            outs = self._passed_on(keys.update(record))
         except DecodeError as error:
             return [self._refused(record, error.reason, error.brief)]
-        operators[key] = operator
-        return self._passed_on(emissions)
+        except OperatorFailedError as error:
+            return [self._refused(record, Reason.OPERATOR, str(error))]
+        return outs + self._passed_on(keys.leave())
 
     def _refused(self, record: Input, reason: Reason, error: str) -> Out:
         self.happened[f"dead_letter {record.topic} {reason}"] += 1
@@ -82,15 +84,15 @@ class LocalPipeline:
 
     def settle(self) -> list[Out]:
         """Send what is coalesced, stage by stage, so that what one settles reaches the next."""
-        return self._each(lambda operator: operator.settle())
+        return self._each(LocalKeys.settle)
 
     def close(self) -> list[Out]:
         """The input has ended: close what is open, stage by stage."""
-        return self._each(lambda operator: operator.close())
+        return self._each(LocalKeys.close)
 
-    def _each(self, act: Callable[[Operator], list[Emission]]) -> list[Out]:
+    def _each(self, act: Callable[[LocalKeys, str], list[Emission]]) -> list[Out]:
         outs: list[Out] = []
-        for operators in self._operators.values():
-            for key in sorted(operators):
-                outs += self._passed_on(act(operators[key]))
+        for keys in self._stages.values():
+            for key in keys.sorted():
+                outs += self._passed_on(act(keys, key))
         return outs

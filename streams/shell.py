@@ -12,10 +12,12 @@ from bus.faustapp_intake import Intake
 from streams.deadletters import dead_letter
 from streams.operators.base import Emission, Happened, Input, Out, Stage
 from streams.shell_checks import unfit
-from streams.shell_events import STATE_LARGE, STATE_RESET, named
+from streams.shell_events import STATE_EVICTED, STATE_LARGE, STATE_RESET, named
+from streams.shell_idle import Idle, IdleKeys, Removal
 from streams.shell_live import Live, OperatorFailedError
 from streams.shell_port import Port
 from streams.state import Packed
+from streams.state_record import Record
 from wire.codec import DecodeError
 from wire.deadletter import Reason
 from wire.events import DEAD_LETTER, SAMPLE_DUPLICATE, Telemetry
@@ -40,12 +42,17 @@ class Save(NamedTuple):
 class Cut:
     """What a stage owes the broker at one instant.
 
-    ``done`` is the last offset taken of each partition: to be acknowledged once ``outs`` and ``saves`` are
-    on the broker, in this order.
+    ``done`` is the last offset taken of each partition: to be acknowledged once ``outs``, ``saves`` and
+    ``clocks`` are on the broker, in this order, and what is ``gone`` is removed from it. ``evicted`` counts
+    the keys among that.
     """
 
     outs: list[Out] = field(default_factory=list)
     saves: list[Save] = field(default_factory=list)
+    clocks: list[tuple[int, Record]] = field(default_factory=list)
+    """By partition. After the states: a clock on the broker says that all states before it are there."""
+    gone: list[Removal] = field(default_factory=list)
+    evicted: int = 0
     done: dict[int, int] = field(default_factory=dict)
 
 
@@ -61,6 +68,7 @@ class Shell:
         self._changed: dict[Place, Live] = {}
         self._intakes: dict[int, Intake] = {}
         self._done: dict[int, int] = {}
+        self._idle = IdleKeys(stage, port)
         self.assignment = 0
         """Counts how often everything was forgotten."""
 
@@ -144,6 +152,12 @@ class Shell:
         """What is owed for everything taken so far. Counts as handed over: the next cut holds only news."""
         cut = Cut(done=self._done)
         changed, self._changed, self._done = self._changed, {}, {}
+        cut.clocks = self._idle.clocks(cut.done)
+        idle, cut.gone = self._idle.found(changed)
+        for one in idle:
+            cut.outs += self._closed(one)
+            cut.gone.append(one.removal)
+        cut.evicted = len(idle)
         for live in changed.values():
             try:
                 outs, save = self._owed(live)
@@ -159,6 +173,16 @@ class Shell:
         outs = self._sorted(live.settle(), self.stage.source)
         return outs, Save(live, live.recent(), live.packed())
 
+    def _closed(self, idle: Idle) -> list[Out]:
+        """The last outputs of a key that leaves. A record that comes before it has left begins it anew."""
+        place = (idle.removal.partition, idle.key)
+        try:
+            live = self._lives.pop(place, None) or Live(self.stage, *place, self._lookup, self._reset)
+        except Exception as error:  # noqa: BLE001 - one key's operator is broken: the other keys go on
+            self._reset(f"{idle.key}: cannot be closed: {type(error).__name__}: {error}")
+            return []
+        return self._sorted(live.close(), self.stage.source)
+
     def stored(self, cut: Cut) -> None:
         """Everything in ``cut`` is on the broker."""
         for live, covers, packed in cut.saves:
@@ -167,9 +191,19 @@ class Shell:
             if packed.pieces:
                 self._telemetry.emit(STATE_LARGE, f"{len(packed.pieces)} pieces", stage=self.stage.name)
             live.stored(covers)
+        self._note_gone(cut)
         for partition, offset in cut.done.items():
             self._port.acknowledge(self.stage.source, partition, offset)
         self._put_to_sleep()
+
+    def _note_gone(self, cut: Cut) -> None:
+        for partition, (key, value) in cut.clocks:
+            self._port.mirror(self.stage.name, partition, key, value)
+        for partition, _, keys in cut.gone:
+            for key in keys:
+                self._port.mirror(self.stage.name, partition, key, None)
+        if cut.evicted:
+            self._telemetry.emit(STATE_EVICTED, count=cut.evicted, stage=self.stage.name)
 
     def _put_to_sleep(self) -> None:
         too_many = len(self._lives) - KEPT_LIVE
@@ -185,3 +219,4 @@ class Shell:
         self._changed.clear()
         self._intakes.clear()
         self._done.clear()
+        self._idle.forget()

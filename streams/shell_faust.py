@@ -8,7 +8,7 @@ import faust
 from bus.faustapp import ExactApp, raw_topic
 from bus.faustapp_holes import first_offset
 from streams.operators.base import Out
-from streams.state import offset_of
+from streams.state_record import offset_of, tombstone_headers, tombstone_offset
 from wire.settings import Settings
 from wire.topics import full_name
 
@@ -26,13 +26,16 @@ class StateTable(faust.Table[bytes, bytes]):
         super().apply_changelog_batch([event for event in batch if self._is_newer(event, newest)])
 
     def _is_newer(self, event: Any, newest: dict[bytes, int]) -> bool:
-        value = event.message.value
-        if value is None:
-            return True
-        key, offset = event.message.key, offset_of(value)
+        message = event.message
+        key, offset = message.key, offset_of(message.value)
+        if message.value is None:
+            removes = tombstone_offset(message.headers or ())
+            if removes is None:
+                return True  # of somebody's hand
+            offset = removes
         have = newest.get(key)
         if have is None:
-            have = offset_of(self.stored(key) or b"")
+            have = offset_of(self.stored(key))
         newest[key] = max(offset, have)
         return offset >= have
 
@@ -42,11 +45,21 @@ class StateTable(faust.Table[bytes, bytes]):
         found: bytes | None = store.data.get(key)
         return found
 
-    def mirror(self, partition: int, key: bytes, value: bytes) -> None:
-        """Note what was written to the changelog."""
+    def mirror(self, partition: int, key: bytes, value: bytes | None) -> None:
+        """Note what was written to the changelog; None is a tombstone."""
         store: Any = self.data
-        store.data[key] = value
-        store._key_partition[key] = partition
+        if value is None:
+            store.data.pop(key, None)
+            store._key_partition.pop(key, None)
+        else:
+            store.data[key] = value
+            store._key_partition[key] = partition
+
+    def everything(self) -> Iterable[tuple[bytes, bytes]]:
+        """All keys and values that the changelog is known to hold."""
+        store: Any = self.data
+        found: Iterable[tuple[bytes, bytes]] = store.data.items()
+        return found
 
 
 def add_table(app: ExactApp, name: str, changelog: str, partitions: int) -> StateTable:
@@ -90,13 +103,28 @@ class FaustPort:
             self._changelog(stage), key, value, ts_ms=None, partition=partition
         )
 
-    def mirror(self, stage: str, partition: int, key: bytes, value: bytes) -> None:
+    async def drop(self, stage: str, partition: int, key: bytes, offset: int) -> Awaitable[object]:
+        """See ``Port``."""
+        return await self._app.exact_producer.post(
+            self._changelog(stage), key, None, ts_ms=None, partition=partition,
+            headers=tombstone_headers(offset),
+        )  # fmt: skip
+
+    def mirror(self, stage: str, partition: int, key: bytes, value: bytes | None) -> None:
         """See ``Port``."""
         self._tables[stage].mirror(partition, key, value)
 
     def load(self, stage: str, key: bytes) -> bytes | None:
         """See ``Port``."""
         return self._tables[stage].stored(key)
+
+    def states(self, stage: str) -> Iterable[tuple[bytes, bytes]]:
+        """See ``Port``."""
+        return self._tables[stage].everything()
+
+    def committed(self, source: str, partition: int) -> int:
+        """See ``Port``."""
+        return self._app.exact_consumer.begins_at(self._full(source), partition) or 0
 
     def begins_at(self, source: str, partition: int) -> int | None:
         """See ``Port``."""

@@ -6,7 +6,8 @@
 3. All outputs up to the cut must have arrived before a state of it is sent: a state that survives a crash
    while its outputs do not would hide their loss, because its records are not applied again.
 4. Pieces of a state arrive before its head is sent.
-5. Only when all has arrived is it mirrored, and the offsets are acknowledged.
+5. Clocks of partitions, and tombstones of keys that leave, are sent after that.
+6. Only when all has arrived is it mirrored, and the offsets are acknowledged.
 Whatever fails on the way ends the process: what is not acknowledged is done again.
 """
 
@@ -18,8 +19,9 @@ from bus.faustapp_intake import Seen
 from streams.figures import Figures
 from streams.operators.base import Input, Out
 from streams.shell import Cut, Shell
+from streams.shell_idle import Removal
 from streams.shell_port import Port
-from streams.state import Record
+from streams.state_record import Record
 from wire.events import RECORD_TOO_LARGE, SOURCE_GAP, Telemetry
 from wire.topics import TOPICS
 
@@ -129,6 +131,8 @@ class Flow:
                 (name, s.live.partition, piece) for name, s in saves for piece in s.packed.pieces
             )
             await self._saved((name, s.live.partition, s.packed.head) for name, s in saves)
+            await self._saved((shell.stage.name, *clock) for shell, cut in cuts for clock in cut.clocks)
+            await self._removed((shell.stage.name, gone) for shell, cut in cuts for gone in cut.gone)
         except Exception as error:  # noqa: BLE001 - whatever it was, something did not arrive
             self._fail(f"commit: {error!r}")
             return False
@@ -136,6 +140,14 @@ class Flow:
 
     async def _saved(self, records: Iterable[tuple[str, int, Record]]) -> None:
         under_way = [await self._port.save(name, partition, *record) for name, partition, record in records]
+        await asyncio.gather(*under_way)
+
+    async def _removed(self, removals: Iterable[tuple[str, Removal]]) -> None:
+        under_way = [
+            await self._port.drop(name, partition, key, offset)
+            for name, (partition, offset, keys) in removals
+            for key in keys
+        ]
         await asyncio.gather(*under_way)
 
     def _fail(self, reason: str) -> None:

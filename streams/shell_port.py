@@ -1,6 +1,6 @@
 """What the shell needs of the world, narrow enough that its order of doing things is tested without Kafka."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from typing import Protocol
 
 from streams.operators.base import Out
@@ -17,8 +17,16 @@ class Port(Protocol):
         """Put a record of a stage's changelog in line; the answer is awaited for its arrival."""
         ...
 
-    def mirror(self, stage: str, partition: int, key: bytes, value: bytes) -> None:
-        """Note what the changelog holds now, so that ``load`` finds it."""
+    async def drop(self, stage: str, partition: int, key: bytes, offset: int) -> Awaitable[object]:
+        """Put a tombstone in line, which removes values up to ``offset``; the answer is awaited."""
+        ...
+
+    def mirror(self, stage: str, partition: int, key: bytes, value: bytes | None) -> None:
+        """Note what the changelog holds now, so that ``load`` finds it; None after a tombstone."""
+        ...
+
+    def states(self, stage: str) -> Iterable[tuple[bytes, bytes]]:
+        """Everything that a stage's changelog holds, of all partitions that are assigned."""
         ...
 
     def load(self, stage: str, key: bytes) -> bytes | None:
@@ -27,6 +35,10 @@ class Port(Protocol):
 
     def begins_at(self, source: str, partition: int) -> int | None:
         """The committed offset at which reading began; None if nothing was ever committed."""
+        ...
+
+    def committed(self, source: str, partition: int) -> int:
+        """The offset that is committed now: no record before it is ever read again. 0 if none is."""
         ...
 
     async def first_offset(self, source: str, partition: int, offset: int) -> int | None:

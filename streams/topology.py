@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 
 from streams.operators.base import Operator, Snapshot, Stage
 from streams.operators.cgroup_tick import CgroupReader
@@ -18,15 +19,33 @@ _MS = 1000
 
 def stages(settings: Settings) -> list[Stage]:
     """Every stage, sources first: what a stage sends is read by a later one or by nobody."""
+    _check_order(settings)
+    evict_ms, evict_pods_ms, evict_jobs_ms = (
+        int(seconds * _MS) for seconds in (settings.evict, settings.evict_pods, settings.evict_jobs)
+    )
+    nvml, cgroup = (
+        _node_builder(settings, "nvml", NvmlReader),
+        _node_builder(settings, "cgroup", _cgroup_reader),
+    )
     return [
-        Stage(name="nvml", source="nvml-samples", build=_node_builder(settings, "nvml", NvmlReader)),
-        Stage(
-            name="cgroup", source="cgroup-samples", build=_node_builder(settings, "cgroup", _cgroup_reader)
-        ),
-        Stage(name="pods", source="pods", build=lambda uid, _: PodForwarder(uid)),
-        Stage(name="pod-peaks", source="pod-parts", build=_pod),
-        Stage(name="job-peaks", source="job-parts", build=_job),
+        Stage(name="nvml", source="nvml-samples", build=nvml, evict_ms=evict_ms),
+        Stage(name="cgroup", source="cgroup-samples", build=cgroup, evict_ms=evict_ms),
+        Stage(name="pods", source="pods", build=lambda uid, _: PodForwarder(uid), stateless=True),
+        Stage(name="pod-peaks", source="pod-parts", build=_pod, evict_ms=evict_pods_ms),
+        Stage(name="job-peaks", source="job-parts", build=_job, evict_ms=evict_jobs_ms),
     ]
+
+
+def _check_order(settings: Settings) -> None:
+    """What a later stage knows must not leave before what it is made of. Raises ``SettingError``."""
+    names = ("retire", "evict", "evict_pods", "evict_jobs")
+    for shorter, longer in pairwise(names):
+        least, value = getattr(settings, shorter), getattr(settings, longer)
+        if value < least:
+            raise SettingError(
+                f"DUTYCYCLE_{longer.upper()}={value:g}s: expected at least DUTYCYCLE_{shorter.upper()}, "
+                f"{least:g}s"
+            )
 
 
 def _cgroup_reader(_node: str) -> Reader:

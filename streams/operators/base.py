@@ -72,8 +72,17 @@ class Stage:
 
     ``build(key, snapshot)`` goes on from a snapshot, or starts afresh with None; it raises
     ``ValueError`` for a snapshot of a version that it cannot use.
+
+    A key that was idle for ``evict_ms`` of its partition's time (``streams.partition_clock``) is forgotten;
+    None: never. ``stateless``: the operator is built for each record, and nothing is kept of any key.
     """
 
     name: str
     source: str
     build: Callable[[str, Snapshot | None], Operator]
+    evict_ms: int | None = None
+    stateless: bool = False
+
+    def is_idle(self, seen_ms: int, now_ms: int) -> bool:
+        """Whether a key that was last seen at ``seen_ms`` is to be forgotten at ``now_ms``."""
+        return self.evict_ms is not None and now_ms - seen_ms > self.evict_ms

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 from streams.operators.base import Input, Out, Stage
 from streams.shell import Shell
 from streams.shell_flow import Flow
+from streams.state_record import offset_of
 from tests.shell.toy import SOURCE, STAGE
 from wire.events import Telemetry
 
@@ -27,6 +28,11 @@ class Broker:
         self.committed: dict[int, int] = {}
         self.missing: set[int] = set()
         """Offsets that the source has no record for."""
+
+    def bury(self, key: bytes, offset: int) -> None:
+        """A tombstone arrives: as a worker reads it at recovery, it removes nothing that is newer."""
+        if offset_of(self.changelog.get(key)) <= offset:
+            self.changelog.pop(key, None)
 
 
 class MemoryPort:
@@ -62,7 +68,7 @@ class MemoryPort:
         return self._later("output", lambda: self.broker.outputs.append(out))
 
     async def save(self, stage: str, partition: int, key: bytes, value: bytes) -> Awaitable[object]:
-        kind = "head" if key[2] == 0 else "piece"
+        kind = ("head", "piece", "clock")[key[2]]
         self._step(f"save-{kind}")
         return self._later(kind, lambda: self.broker.changelog.__setitem__(key, value))
 
@@ -76,9 +82,22 @@ class MemoryPort:
         self._step(f"arrived-{kind}")
         effect()
 
-    def mirror(self, stage: str, partition: int, key: bytes, value: bytes) -> None:
+    async def drop(self, stage: str, partition: int, key: bytes, offset: int) -> Awaitable[object]:
+        self._step("drop")
+        return self._later("tombstone", lambda: self.broker.bury(key, offset))
+
+    def mirror(self, stage: str, partition: int, key: bytes, value: bytes | None) -> None:
         self._step("mirror")
-        self._tables[key] = value
+        if value is None:
+            self._tables.pop(key, None)
+        else:
+            self._tables[key] = value
+
+    def states(self, stage: str) -> Iterable[tuple[bytes, bytes]]:
+        return self._tables.items()
+
+    def committed(self, source: str, partition: int) -> int:
+        return self.broker.committed.get(partition, 0)
 
     def load(self, stage: str, key: bytes) -> bytes | None:
         return self._tables.get(key)

@@ -6,7 +6,8 @@ import orjson
 import pytest
 
 from streams.operators.base import Emission, Input, Out, Snapshot, Stage
-from streams.state import pack, state_key
+from streams.state import pack
+from streams.state_record import state_key
 from tests.shell.port import Broker, Worker, record
 from tests.shell.toy import RESULT, SOURCE, STAGE, TRAIL, Counter
 from wire.events import DEAD_LETTER, SAMPLE_LATE

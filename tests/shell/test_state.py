@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams import state
-from streams.state import PIECE_BYTES, Kind, Packed, Resumed, StateError, offset_of, pack, state_key, unpack
+from streams.state import PIECE_BYTES, Packed, Resumed, StateError, pack, unpack
+from streams.state_record import Kind, offset_of, piece_key, state_key, to_value
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
@@ -74,7 +74,7 @@ def test_keys_do_not_meet() -> None:
     keys = [
         state_key(partition, key) for partition in (0, 1, 256) for key in ("a", "b", "\0a", "\1\0\0\0a", "é")
     ]
-    keys += [state._piece_key(key, slot, number) for key in keys for slot in (0, 1) for number in (0, 1, 300)]
+    keys += [piece_key(key, slot, number) for key in keys for slot in (0, 1) for number in (0, 1, 300)]
     assert len(set(keys)) == len(keys)
 
 
@@ -88,8 +88,8 @@ def damaged() -> dict[str, dict[bytes, bytes]]:
         "a piece of another state": whole | {piece: pack(KEY, 4, {"v": 1}, None).head[1]},
         "cut off": {KEY: small[:-100]},
         "no JSON": {KEY: pack(KEY, 5, {"v": 1}, None).head[1][:-1]},
-        "no object": {KEY: state._HEADER.pack(1, Kind.JSON, 5) + b"[]"},
-        "another format": {KEY: b"\2" + small[1:]},
+        "no object": {KEY: to_value(Kind.JSON, 5, 0, b"[]")},
+        "another format": {KEY: b"\3" + small[1:]},
         "foreign": {KEY: b"hello"},
     }
 

@@ -1,0 +1,135 @@
+"""The records of a changelog topic: their keys, and the header of their values.
+
+A key begins with the source's partition (2 bytes), because offsets compare only within one, and a role:
+
+    partition  0  key                       the state of a key, or the head of its pieces
+    partition  1  slot  number  key         a piece of a large state
+    partition  2                            the clock of the partition (``partition_clock``)
+
+A value is a header and a body. Format 1, of Dutycycle before eviction, has no ``seen``, and is still read:
+
+    format  kind  offset (8 bytes, big-endian)  seen (8 bytes, big-endian)  body
+"""
+
+import struct
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import NamedTuple
+
+FORMAT = 2
+_HEADERS = {1: struct.Struct(">BBQ"), 2: struct.Struct(">BBQQ")}
+_PARTITION = struct.Struct(">H")
+_PIECE = struct.Struct(">BH")
+_STATE_ROLE, _PIECE_ROLE, _CLOCK_ROLE = b"\0", b"\1", b"\2"
+_KEY_AT = _PARTITION.size + 1
+_OFFSET_NAME = "dutycycle-offset"
+
+Record = tuple[bytes, bytes]
+"""Key and value, as they lie in a changelog topic."""
+Headers = list[tuple[str, bytes]]
+"""Headers of a Kafka record."""
+
+
+class Kind(IntEnum):
+    """What a value's body is."""
+
+    JSON = 0
+    ZSTD = 1
+    HEAD = 2
+    """Slot and number of the pieces."""
+    PIECE = 3
+
+
+class Header(NamedTuple):
+    """``offset`` is that of the last source record that the value covers; ``seen_ms`` what its partition's
+    clock said then (0 in format 1, which is where that clock begins after an upgrade)."""
+
+    kind: int
+    offset: int
+    seen_ms: int
+    bytes_: int
+
+
+class Piece(NamedTuple):
+    """Which piece a key names: of the state under ``head``, in ``slot``, ``number`` counted from 0."""
+
+    head: bytes
+    slot: int
+    number: int
+
+
+def state_key(partition: int, key: str) -> bytes:
+    """The key of a state."""
+    return _PARTITION.pack(partition) + _STATE_ROLE + key.encode()
+
+
+def clock_key(partition: int) -> bytes:
+    """The key of a partition's clock."""
+    return _PARTITION.pack(partition) + _CLOCK_ROLE
+
+
+def piece_key(head: bytes, slot: int, number: int) -> bytes:
+    """The key of a piece of the state under ``head``."""
+    return head[: _PARTITION.size] + _PIECE_ROLE + _PIECE.pack(slot, number) + head[_KEY_AT:]
+
+
+def partition_of(key: bytes) -> int:
+    """The source's partition that a record belongs to."""
+    partition: int = _PARTITION.unpack_from(key)[0]
+    return partition
+
+
+def name_of(key: bytes) -> str | None:
+    """The key whose state lies under ``key``; None if that is no state."""
+    return key[_KEY_AT:].decode() if key[_PARTITION.size : _KEY_AT] == _STATE_ROLE else None
+
+
+def piece_of(key: bytes) -> Piece | None:
+    """The piece that ``key`` names; None if it names none."""
+    if key[_PARTITION.size : _KEY_AT] != _PIECE_ROLE:
+        return None
+    slot, number = _PIECE.unpack_from(key, _KEY_AT)
+    rest = key[_KEY_AT + _PIECE.size :]
+    return Piece(key[: _PARTITION.size] + _STATE_ROLE + rest, slot, number)
+
+
+def to_value(kind: int, offset: int, seen_ms: int, body: bytes) -> bytes:
+    """A value in the newest format."""
+    return _HEADERS[FORMAT].pack(FORMAT, kind, offset, seen_ms) + body
+
+
+def header_of(value: bytes | None) -> Header | None:
+    """The header of a value; None if it is none of ours."""
+    layout = _HEADERS.get(value[0]) if value else None
+    if value is None or layout is None or len(value) < layout.size:
+        return None
+    _, kind, offset, *seen = layout.unpack_from(value)
+    return Header(kind, offset, seen[0] if seen else 0, layout.size)
+
+
+def offset_of(value: bytes | None) -> int:
+    """The offset in a value's header; -1 if it is none of ours, which every real one beats."""
+    header = header_of(value)
+    return -1 if header is None else header.offset
+
+
+def slot_and_count(head: bytes) -> tuple[int, int]:
+    """What the body of a ``Kind.HEAD`` says: the slot that its pieces lie in, and how many they are."""
+    slot, count = _PIECE.unpack(head)
+    return slot, count
+
+
+def head_body(slot: int, count: int) -> bytes:
+    """The body that ``slot_and_count`` reads."""
+    return _PIECE.pack(slot, count)
+
+
+def tombstone_headers(offset: int) -> Headers:
+    """What a tombstone carries, as it has no value: the offset of the state that it removes."""
+    return [(_OFFSET_NAME, b"%d" % offset)]
+
+
+def tombstone_offset(headers: Iterable[tuple[str, bytes]]) -> int | None:
+    """The offset of the newest state that a tombstone removes; None if it does not say, and removes any."""
+    given = dict(headers).get(_OFFSET_NAME, b"")
+    return int(given) if given.isdigit() else None

@@ -24,6 +24,8 @@ COMMANDS = {
     "replay": "run the same operators over a recorded trace",
     "record": "write topics to a trace",
     "peaks": "show the max-utilization records",
+    "annotate": "take the annotations on Kubernetes objects away again",
+    "healthy": "ask a running process how it is",
 }
 """Sub-commands, each in ``dutycycle.commands.<name>``."""
 SERVICES = frozenset({"up", "collect", "stream", "sink"})

@@ -89,16 +89,22 @@ def insights(found: Json) -> dict[str, str]:
 
 def of_pod(found: Json) -> Usage:
     """A pod's maxima."""
-    gpus = {match[1] for key in _table(found, keys.GPU_UTIL) if (match := _GPU_OF_POD.fullmatch(key))}
+    gpus, buses = by_process(found, keys.GPU_UTIL), by_process(found, keys.GPU_MEM_UTIL)
     return Usage(
-        gpus=len(gpus),
-        gpu_pct=_most(_table(found, keys.GPU_UTIL).values()),
-        gpu_mem_bus_pct=_most(_table(found, keys.GPU_MEM_UTIL).values()),
+        gpus=len({index for index, _ in gpus}),
+        gpu_pct=_most(gpus.values()),
+        gpu_mem_bus_pct=_most(buses.values()),
         cpu_pct=_number(found.get(keys.MAX_CPU_UTIL)),
         mem_mb=_number(found.get(keys.MAX_CPU_MEM)),
         net_mbps=_number(found.get(keys.MAX_NETWORK)),
         disk=_number(found.get(keys.MAX_DISK_IO)),
     )
+
+
+def by_process(found: Json, name: str) -> dict[tuple[int, int | None], Number]:
+    """A pod's figure by (GPU index, process id); no id where the GPU alone is known."""
+    matches = ((_GPU_OF_POD.fullmatch(key), value) for key, value in _table(found, name).items())
+    return {(int(m[1]), int(m[2]) if m[2] else None): _number(value) for m, value in matches if m}
 
 
 def of_node(found: Json) -> tuple[Json, list[GpuNow]]:

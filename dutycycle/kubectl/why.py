@@ -2,12 +2,12 @@
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from dutycycle.kubectl import table
 from dutycycle.kubectl.api import Api, KubectlError, Meta
-from dutycycle.kubectl.figures import INSIGHTS, Json, Usage, insights, of_pod, ours
+from dutycycle.kubectl.figures import INSIGHTS, Json, Usage, by_process, insights, of_pod, ours
 from dutycycle.kubectl.kinds import POD
 from dutycycle.kubectl.output import emit_json
 from dutycycle.kubectl.top import age_s
@@ -49,9 +49,10 @@ def _figures(found: Json) -> Iterator[str]:
     if usage == Usage():
         return
     yield f"at most      {_joined(_parts(usage))}"
-    shares = found.get(GPU_UTIL)
-    if isinstance(shares, dict) and len(shares) > 1:
-        yield f"of which     {_joined(f'{_process(key)} {value}%' for key, value in shares.items())}"
+    shares = by_process(found, GPU_UTIL)
+    if len(shares) > 1:
+        each = (f"{_process(*key)} {table.percent(value)}" for key, value in shares.items())
+        yield f"of which     {_joined(each)}"
     if (seconds := age_s(found.get(UPDATED))) is not None:
         yield f"last sample  {table.age(seconds)} ago"
 
@@ -95,11 +96,9 @@ def _record(url: str | None, namespace: str, uid: str) -> PodPeaks | None:
     return next((one for one in pod_peaks(url, namespace) if one.pod.uid == uid), None)
 
 
-def _process(key: str) -> str:
-    """``gpu_0_827505`` as ``GPU 0, process 827505:``."""
-    _, index, *pid = key.split("_")
-    return f"GPU {index}, process {pid[0]}:" if pid else f"GPU {index}:"
+def _process(gpu: int, pid: int | None) -> str:
+    return f"GPU {gpu}" if pid is None else f"process {pid} on GPU {gpu}"
 
 
-def _joined(parts: Any) -> str:
+def _joined(parts: Iterable[str]) -> str:
     return ", ".join(parts)

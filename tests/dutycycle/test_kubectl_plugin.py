@@ -1,0 +1,341 @@
+"""``kubectl dutycycle`` on the real API server, found and run by the real kubectl."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dutycycle.kubectl import api
+from dutycycle.kubectl.kinds import POD
+from sinks.records_rows import pod_row
+from sinks.records_store import RecordsStore
+from tests.servers.kube.accounts import grant, service_account
+from tests.servers.kube.client import Client, Object
+from tests.servers.kube.server import Kube
+from tests.sinks.made import pod_peaks
+
+ROOT = Path(__file__).parents[2]
+MAIN = """import sys
+sys.path.insert(0, {!r})
+from dutycycle.kubectl.{} import main
+sys.exit(main())
+"""
+HEADER = ["NAME", "GPUS", "MAX-GPU", "MAX-CPU", "MAX-MEM", "MAX-NET(Mbit/s)", "MAX-DISK(MB/s)", "UPDATED"]
+UPDATED = '"2026-01-01T00:00:00Z"'
+BUSY = {
+    "gpu_util": '{"gpu_0_827505":97,"gpu_0_9":3}', "gpu_mem_util": '{"gpu_0_827505":41}',
+    "max_cpu_util": "271.82", "max_cpu_mem_mb": "245.7", "max_network_mbps": "62.4", "max_disk_io": "0",
+    "updated": UPDATED,
+}  # fmt: skip
+IDLE = {"gpu_util": '{"gpu_1":0}', "max_cpu_util": "0.3", "max_cpu_mem_mb": "2400", "updated": UPDATED}
+WORKER = (
+    '{"gpu-a-gpu-0_util":100,"gpu-a-gpu-0_mem_mb":11669,"cpu_util":271.82,"cpu_mem_mb":245.7,'
+    '"network_mbps":62.4,"disk_io":0}'
+)
+TWO_GPUS = '{"gpu-b-gpu-0_util":97,"gpu-b-gpu-0_mem_mb":512,"gpu-b-gpu-1_util":3,"cpu_util":250}'
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """A PATH on which kubectl finds the plugin and its completion, as pip installs them."""
+    for name, module in (("kubectl-dutycycle", "cli"), ("kubectl_complete-dutycycle", "complete")):
+        script = tmp_path / name
+        script.write_text(f"#!{sys.executable}\n{MAIN.format(str(ROOT), module)}\n")
+        script.chmod(0o755)
+    return f"{tmp_path}{os.pathsep}/usr/bin{os.pathsep}/bin"
+
+
+class User:
+    """Somebody who types ``kubectl dutycycle`` with a kubeconfig of theirs."""
+
+    def __init__(self, kube: Kube, kubeconfig: Path, path: str) -> None:
+        self._kubectl = str(kube.programs.kubectl)
+        self._env = {"KUBECONFIG": str(kubeconfig), "PATH": path, "HOME": str(kubeconfig.parent)}
+
+    def run(self, *arguments: str) -> tuple[int, str, str]:
+        """Status, stdout, stderr."""
+        return self._run("dutycycle", *arguments)
+
+    def lines(self, *arguments: str) -> list[list[str]]:
+        """The words of each line of a table that came without trouble."""
+        status, stdout, stderr = self.run(*arguments)
+        assert (status, stderr) == (0, "")
+        return [line.split() for line in stdout.splitlines()]
+
+    def completes(self, *words: str) -> list[str]:
+        """What the shell would offer."""
+        _, stdout, _ = self._run("__complete", "dutycycle", *words)
+        *offered, directive = stdout.splitlines()
+        assert directive == ":4"
+        return offered
+
+    def _run(self, *arguments: str) -> tuple[int, str, str]:
+        done = subprocess.run(
+            [self._kubectl, *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=self._env,
+            timeout=60,
+        )
+        return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture
+def user(kube: Kube, path: str) -> User:
+    return User(kube, kube.admin.kubeconfig, path)
+
+
+def thing(version: str, kind: str, namespace: str | None, name: str, **annotations: str) -> Object:
+    ours = {f"dutycycle.io/{key.replace('__', '-')}": value for key, value in annotations.items()}
+    place = {} if namespace is None else {"namespace": namespace}
+    return {
+        "apiVersion": version, "kind": kind,
+        "metadata": {"name": name, **place, "annotations": ours | {"others.io/gpu_util": '{"gpu_0":50}'}},
+    }  # fmt: skip
+
+
+def pod(namespace: str, name: str, **annotations: str) -> Object:
+    made = thing("v1", "Pod", namespace, name, **annotations)
+    made["metadata"]["labels"] = {"app": name}
+    return made | {"spec": {"containers": [{"name": "a", "image": "b"}]}}
+
+
+def job(namespace: str, name: str, **annotations: str) -> Object:
+    container = {"name": "a", "image": "b"}
+    spec = {"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}}
+    return thing("batch/v1", "Job", namespace, name, **annotations) | {"spec": spec}
+
+
+def mpijob(namespace: str, name: str, **annotations: str) -> Object:
+    return thing("kubeflow.org/v2beta1", "MPIJob", namespace, name, **annotations)
+
+
+@pytest.fixture
+def pods(kube: Kube, namespace: str) -> str:
+    for one in (pod(namespace, "plain"), pod(namespace, "idle", **IDLE), pod(namespace, "busy", **BUSY)):
+        kube.admin.create(one)
+    return namespace
+
+
+@pytest.fixture
+def node(kube: Kube, namespace: str) -> Iterator[str]:
+    made = kube.admin.create(
+        thing(
+            "v1", "Node", None, f"node-{namespace}",
+            gpu__static='{"count":2,"model":"Tesla K80","mem_size":"12GB","pcie_gen_width":"3x16"}',
+            gpu__0='{"mem_used":"11GB","mem_free":"1GB","process_cnt":1,"cyclic":true,"period_s":13.2,'
+                   '"max_gpu_util":100,"max_mem_util":66,"trend_pct_per_h":-0.4}',
+            gpu__1='{"mem_used":"0GB","mem_free":"12GB","process_cnt":0,"cyclic":false,"max_gpu_util":0}',
+        )
+    )  # fmt: skip
+    yield made["metadata"]["name"]
+    kube.admin.delete(made)
+
+
+def test_the_busiest_pods_come_first(user: User, pods: str) -> None:
+    header, busy, idle = user.lines("top", "pods", "-n", pods)
+    assert header == HEADER
+    assert busy[:-1] == ["busy", "1", "97%", "272%", "246MB", "62.4", "0"]
+    assert idle[:-1] == ["idle", "1", "0%", "0%", "2.4GB", "-", "-"]  # idle is 0, unknown is not
+
+
+@pytest.mark.parametrize(
+    ("flags", "names"),
+    [
+        (["--sort-by", "memory"], ["idle", "busy"]),
+        (["--sort-by=name"], ["busy", "idle"]),
+        (["-l", "app=idle"], ["idle"]),
+        (["-l", "app in (idle,busy)", "--sort-by=cpu"], ["busy", "idle"]),
+    ],
+)
+def test_pods_are_sorted_and_selected(user: User, pods: str, flags: list[str], names: list[str]) -> None:
+    _, *rows = user.lines("top", "po", "-n", pods, *flags)
+    assert [row[0] for row in rows] == names
+
+
+def test_of_all_namespaces_each_is_named(user: User, pods: str) -> None:
+    header, *rows = user.lines("top", "pods", "-A")
+    assert header == ["NAMESPACE", *HEADER]
+    assert [row[:2] for row in rows if row[0] == pods] == [[pods, "busy"], [pods, "idle"]]
+
+
+def test_many_pods_come_page_by_page(
+    kube: Kube, namespace: str, user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(7):
+        kube.admin.create(pod(namespace, f"p-{number}", **IDLE))
+    monkeypatch.setattr(api, "_PAGE", 3)
+    found = api.Api(api.Access(str(kube.admin.kubeconfig))).list(POD, namespace)
+    assert [meta["name"] for meta in found] == [f"p-{number}" for number in range(7)]
+
+
+def test_a_node_is_one_line_or_one_for_each_gpu(user: User, node: str) -> None:
+    rows = user.lines("top", "nodes")
+    (line,) = (row for row in rows if row[0] == node)
+    assert line[1:] == ["2", "Tesla", "K80", "12GB", "11.0GB", "13.0GB", "1", "100%", "66%", "mixed", "-0.4"]
+    first, second = (row[1:] for row in user.lines("top", "node", "--gpus") if row[0] == node)
+    assert first == ["0", "11.0GB", "1.0GB", "1", "100%", "66%", "13.2s", "-0.4"]
+    assert second == ["1", "0MB", "12.0GB", "0", "0%", "-", "no", "-"]
+
+
+def test_jobs_of_every_kind_that_is_installed(kube: Kube, user: User, namespace: str) -> None:
+    kube.admin.create(mpijob(namespace, "bert", bert__worker__0=WORKER, bert__worker__1=TWO_GPUS))
+    kube.admin.create(job(namespace, "etl", etl__x8='{"cpu_util":99.5,"cpu_mem_mb":1800}'))
+    kube.admin.create(job(namespace, "plain"))
+    _, bert, etl = user.lines("top", "jobs", "-n", namespace)
+    assert bert == ["bert", "MPIJob", "2", "3", "100%", "272%", "246MB", "62.4", "0", "11.7GB"]
+    assert etl == ["etl", "Job", "1", "-", "-", "100%", "1.8GB", "-", "-", "-"]
+    assert user.completes("peaks", "-n", namespace, "b") == ["bert"]
+
+
+def test_the_peaks_of_a_job_are_a_line_for_each_gpu(kube: Kube, user: User, namespace: str) -> None:
+    kube.admin.create(mpijob(namespace, "bert", bert__worker__0=WORKER, bert__worker__1=TWO_GPUS))
+    for name in ("bert", "mpijob/bert", "mpijobs.kubeflow.org/bert"):
+        _, *rows = user.lines("peaks", name, "-n", namespace)
+        assert rows == [
+            ["bert-worker-0", "gpu-a", "0", "100%", "11.7GB", "272%", "246MB", "62.4", "0"],
+            ["bert-worker-1", "gpu-b", "0", "97%", "512MB", "250%", "-", "-", "-"],
+            ["bert-worker-1", "gpu-b", "1", "3%", "-"],
+            ["(most)", "100%", "11.7GB", "272%", "246MB", "62.4", "0"],
+        ]
+
+
+def test_a_name_that_two_jobs_have(kube: Kube, user: User, namespace: str) -> None:
+    kube.admin.create(mpijob(namespace, "bert", bert__worker__0=WORKER))
+    kube.admin.create(job(namespace, "bert"))
+    assert len(user.lines("peaks", "bert", "-n", namespace)) == 2  # the one that carries something
+    kube.admin.patch(
+        job(namespace, "bert"), {"metadata": {"annotations": {"dutycycle.io/bert-0": '{"cpu_util":1}'}}}
+    )
+    status, _, stderr = user.run("peaks", "bert", "-n", namespace)
+    assert (status, "bert may be job/bert or mpijob/bert: say which" in stderr) == (1, True)
+    assert len(user.lines("peaks", "job/bert", "-n", namespace)) == 2
+
+
+def test_why_says_what_is_known_and_what_is_not(kube: Kube, user: User, pods: str) -> None:
+    status, stdout, stderr = user.run("why", "busy", "-n", pods)
+    assert (status, stderr) == (0, "")
+    for text in (
+        "GPU 97%, GPU memory bus 41%, CPU 272% of a core, memory 246MB, network 62.4 Mbit/s, disk 0 MB/s",
+        "process 827505 on GPU 0 97%, process 9 on GPU 0 3%",
+        "bottleneck   not known yet",
+    ):
+        assert text in stdout
+    known = {"dutycycle.io/bottleneck": '"the loader"', "dutycycle.io/kind": '"training"'}
+    kube.admin.patch(pod(pods, "busy"), {"metadata": {"annotations": known}})
+    assert "bottleneck   the loader" in user.run("why", "busy", "-n", pods)[1]
+    found = json.loads(user.run("why", "busy", "-n", pods, "-o", "json")[1])
+    assert (found["kind"], found["not_known"]) == ("training", ["advice"])
+    assert found["annotations"]["gpu_util"] == {"gpu_0_827505": 97, "gpu_0_9": 3}
+
+
+def test_why_adds_averages_from_the_records(kube: Kube, user: User, namespace: str, tmp_path: Path) -> None:
+    made = kube.admin.create(pod(namespace, "busy"))
+    url = f"sqlite:///{tmp_path / 'records.db'}"
+    store = RecordsStore(url)
+    store.open()
+    record = pod_peaks(made["metadata"]["uid"], {"namespace": namespace, "name": "busy"})
+    assert store.put([pod_row(record)]) == []
+    store.close()
+    status, stdout, _ = user.run("why", "busy", "-n", namespace, "--records", url)
+    assert (status, "on average   GPU 48%, CPU 76%, over 9s" in stdout) == (0, True)
+
+
+def test_json_has_the_figures_as_they_are(user: User, pods: str) -> None:
+    status, stdout, _ = user.run("top", "pods", "-n", pods, "-o", "json")
+    busy, idle = json.loads(stdout)
+    assert (status, busy["name"], idle["namespace"]) == (0, "busy", pods)
+    assert busy["annotations"] == {key: json.loads(value) for key, value in BUSY.items()}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["top", "pods"], "you may not list pods in namespace {}: "),
+        (["top", "pods", "-A"], "you may not list pods in the whole cluster: "),
+        (["top", "nodes"], "you may not list nodes: "),
+        (["top", "jobs"], "you may not list jobs.batch in namespace {}: "),
+        (["peaks", "bert"], "you may not get jobs.batch in namespace {}: "),
+        (["why", "busy"], "you may not get pods in namespace {}: "),
+    ],
+)
+def test_without_permission_it_says_which(
+    kube: Kube, namespace: str, path: str, arguments: list[str], says: str
+) -> None:
+    nobody = User(kube, service_account(kube, namespace, "nobody").kubeconfig, path)
+    status, stdout, stderr = nobody.run(*arguments, "-n", namespace)
+    assert (status, stdout) == (1, "")
+    assert stderr.startswith("kubectl dutycycle: " + says.format(namespace))
+    assert "dutycycle-reader" in stderr
+    assert nobody.completes("why", "-n", namespace, "") == []
+
+
+def test_kinds_that_may_not_be_listed_are_left_out_and_named(kube: Kube, namespace: str, path: str) -> None:
+    kube.admin.create(job(namespace, "etl", etl__x8='{"cpu_util":99.5}'))
+    some = service_account(kube, namespace, "some")
+    rules = [{"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["list"]}]
+    grant(kube, f"{namespace}-some", rules, namespace, "some")
+    status, stdout, stderr = User(kube, some.kubeconfig, path).run("top", "jobs", "-n", namespace)
+    assert (status, stdout.splitlines()[1].split()[0]) == (0, "etl")
+    assert "left out: you may not list mpijobs.kubeflow.org" in stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "says"),
+    [
+        (["top", "pods"], 0, "no pods in namespace"),
+        (
+            ["top", "jobs"],
+            0,
+            "no job in namespace {} carries dutycycle.io/ annotations: is that their namespace?",
+        ),
+        (["peaks", "nope"], 1, "there is no job nope in namespace {}, of any kind that is known"),
+        (["peaks", "foo/nope"], 2, "unknown kind 'foo': expected one of job, mpijob, "),
+        (["why", "nope"], 1, 'pods "nope" not found'),
+        (["top", "pods", "--kubeconfig", "/nowhere"], 1, "no cluster: there is no /nowhere"),
+        (["top", "pods", "--context", "nowhere"], 1, "cannot be used: "),
+        (["top", "everything"], 2, "invalid choice: 'everything'"),
+    ],
+)
+def test_trouble_is_one_clear_line(
+    user: User, namespace: str, arguments: list[str], status: int, says: str
+) -> None:
+    found, stdout, stderr = user.run(*arguments, "-n", namespace)
+    assert (found, stdout) == (status, "")
+    assert says.format(namespace) in stderr
+    assert "Traceback" not in stderr
+
+
+def test_pods_without_annotations_say_what_to_look_at(kube: Kube, user: User, namespace: str) -> None:
+    kube.admin.create(pod(namespace, "plain"))
+    _, _, stderr = user.run("top", "pods", "-n", namespace)
+    assert f"no pod in namespace {namespace} carries dutycycle.io/ annotations" in stderr
+    status, _, stderr = user.run("why", "plain", "-n", namespace)
+    assert (status, "nothing is known of pod plain" in stderr) == (1, True)
+    assert "carries others.io/" not in stderr
+    assert user.run("top", "pods", "-n", namespace, "-o", "json")[1].strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [({"token": "wrong"}, "does not accept your credentials (401)"), ({"port": 1}, "Connection refused")],
+)
+def test_a_server_that_does_not_let_us_in(
+    kube: Kube, path: str, tmp_path: Path, change: dict[str, object], says: str
+) -> None:
+    client: Client = kube.client(str(change.get("token", "")))
+    text = client.kubeconfig.read_text().replace(f":{kube.port}", f":{change.get('port', kube.port)}")
+    (tmp_path / "config").write_text(text)
+    status, _, stderr = User(kube, tmp_path / "config", path).run("top", "pods")
+    assert (status, says in stderr, stderr.count("\n")) == (1, True, 1)
+
+
+def test_completion_knows_commands_kinds_and_pods(user: User, pods: str) -> None:
+    assert user.completes("") == ["peaks", "top", "why"]
+    assert user.completes("top", "") == ["jobs", "nodes", "pods"]
+    assert user.completes("why", "-n", pods, "") == ["busy", "idle", "plain"]

@@ -15,7 +15,8 @@ from wire.settings import Settings
 from wire.topics import TOPICS, full_name
 
 _SEEN_S = 20.0
-_CHANGELOG_CONFIG = {"cleanup.policy": "compact", "max.message.bytes": "1048588"}
+CHANGELOG_CONFIG = {"cleanup.policy": "compact", "max.message.bytes": "1048588"}
+"""Of the topics that hold the streams' state."""
 
 
 class PartitionsDifferError(DutycycleError):
@@ -37,7 +38,7 @@ async def ensure_topics(
 
     Raises ``PartitionsDifferError``, or a ``BrokerError``.
     """
-    alike_configs = _configs(settings, names) | dict.fromkeys(changelogs or {}, _CHANGELOG_CONFIG)
+    alike_configs = _configs(settings, names) | dict.fromkeys(changelogs or {}, CHANGELOG_CONFIG)
     wanted = alike_configs | _configs(settings, outputs)
     admin = new_admin(settings, "admin")
     try:

@@ -23,6 +23,7 @@ COMMANDS = {
     "sink": "run a worker that writes annotations and peak records",
     "replay": "run the same operators over a recorded trace",
     "record": "write topics to a trace",
+    "topics": "create and verify the topics, or say which there should be",
     "peaks": "show the max-utilization records",
     "annotate": "take the annotations on Kubernetes objects away again",
     "healthy": "ask a running process how it is",

@@ -1,0 +1,59 @@
+"""Every topic that a deployment has, those that hold state too: to be made at once, or by somebody else."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bus.backoff import pauses
+from bus.errors import BrokerAwayError
+from bus.reach import wait_for_broker
+from bus.topics import CHANGELOG_CONFIG, ensure_topics
+from streams.app import changelog_topics
+from streams.topology import stages
+from wire.events import Telemetry
+from wire.settings import Settings
+from wire.topics import SAMPLE_TOPICS, TOPICS, full_name
+
+_BY_NODE = "node-parts"
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One topic as it should be. ``alike``: it must have as many partitions as all others that are."""
+
+    name: str
+    config: Mapping[str, str]
+    alike: bool
+
+
+def planned(settings: Settings) -> list[Planned]:
+    """All topics by their full names; those of the contract first."""
+    alike = _alike(settings)
+    ours = [
+        Planned(full_name(settings.topic_prefix, name), topic.config(), name in alike)
+        for name, topic in TOPICS.items()
+    ]
+    states = changelog_topics(settings, stages(settings))
+    return ours + [Planned(name, CHANGELOG_CONFIG, alike=True) for name in states]
+
+
+async def make_topics(settings: Settings, telemetry: Telemetry) -> dict[str, int]:
+    """Create what is missing and verify what is there; the partitions of each, by full name.
+
+    A broker that is away is waited for. Raises ``PartitionsDifferError``, or a ``BrokerError``.
+    """
+    alike = _alike(settings)
+    outputs = [name for name in TOPICS if name not in alike]
+    changelogs = changelog_topics(settings, stages(settings))
+    for pause in pauses():
+        await wait_for_broker(settings, telemetry)
+        try:
+            return await ensure_topics(settings, alike, outputs=outputs, changelogs=changelogs)
+        except BrokerAwayError:
+            await asyncio.sleep(pause)
+    raise AssertionError("pauses do not end")
+
+
+def _alike(settings: Settings) -> list[str]:
+    """What the stages read, and what the sinks read of one node in one worker."""
+    return list(dict.fromkeys((*SAMPLE_TOPICS, _BY_NODE, *(stage.source for stage in stages(settings)))))

@@ -98,16 +98,21 @@ class Shell:
         """Apply a record; what has to be sent for it, in order. Never raises for a bad record."""
         self.intake(record.partition).took(record.offset)
         self._done[record.partition] = record.offset
+        now_ms = self._idle.hear(record)
         bad = unfit(record)
-        return self._applied(record) if bad is None else self._refused(record, *bad)
+        return self._applied(record, now_ms) if bad is None else self._refused(record, *bad)
 
-    def _applied(self, record: Input) -> list[Out]:
+    def _applied(self, record: Input, now_ms: int) -> list[Out]:
         place = (record.partition, record.key or "")
         try:
-            live = self._lives.get(place) or self._begun(place)
-            if record.offset <= live.offset:
-                return []  # read again after a restart: the stored state has it, and its outputs were sent
-            emissions = live.update(record)
+            if self.stage.stateless:
+                emissions = self.stage.build(place[1], None).update(record)
+            else:
+                live = self._lives.get(place) or self._begun(place)
+                if record.offset <= live.offset:
+                    return []  # read again after a restart: the stored state has it, and its outputs were sent
+                emissions = live.update(record, now_ms)
+                self._changed[place] = live
             outs = self._sorted(emissions, record.topic)
         except DecodeError as error:
             return self._refused(record, error.reason, error.brief)
@@ -116,7 +121,6 @@ class Shell:
         except Exception as error:  # noqa: BLE001 - an operator that cannot even begin: the next record tries again
             self._lives.pop(place, None)
             return self._refused(record, Reason.OPERATOR, f"{type(error).__name__}: {error}")
-        self._changed[place] = live
         if not any(isinstance(one, Happened) and one.event == SAMPLE_DUPLICATE.name for one in emissions):
             self._telemetry.meter.add(RECORDS_USED, topic=record.topic)
         return outs

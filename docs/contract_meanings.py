@@ -153,6 +153,8 @@ OWN = {
         "metrics": "peaks by metric",
         "gpus": "peaks by metric of each GPU, by `<node>/<index>`",
         "processes": "peaks by metric of each process, by `<node>/<index>/<pid>`",
+        "attribution": "where the figures of `gpus` come from, by `<node>/<index>`: `measured` (its own "
+        "processes), `allocated` (the device's, which it alone was given), `unknown` (no figure, not idle)",
     },
     "JobPeaks": {
         "job": "the job; without `role` and `replica`, which are a pod's",
@@ -164,6 +166,7 @@ OWN = {
     "PodOfJob": {
         "metrics": "peaks by metric",
         "gpus": "peaks by metric of each GPU, by `<node>/<index>`",
+        "attribution": "as in `pod-peaks`",
     },
     "DeadLetter": {
         "topic": "the full name of the topic that it was on",

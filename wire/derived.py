@@ -138,7 +138,10 @@ class PodPeaks:
     """A pod's utilization so far: ``gpus`` by ``<node>/<index>``, ``processes`` by ``<node>/<index>/<pid>``.
 
     ``final`` once the pod is known to have ended. GPU memory of the pod is ``gpu_mem_used_bytes`` in
-    ``metrics`` (host memory is ``mem_used_bytes``) and ``mem_used_bytes`` below a GPU.
+    ``metrics`` (host memory is ``mem_used_bytes``) and ``mem_used_bytes`` below a GPU. ``attribution``, by
+    ``<node>/<index>``: where the figures of ``gpus`` come from: ``measured`` (the pod's own processes),
+    ``allocated`` (wholly or partly the device's, which the pod alone was given), or ``unknown``: it was given
+    the device, and no figure can be had, which is not idleness.
     """
 
     v: int = 1
@@ -150,6 +153,7 @@ class PodPeaks:
     metrics: Peaks
     gpus: Mapping[str, Peaks] = field(default_factory=dict)
     processes: Mapping[str, Peaks] | None = None
+    attribution: Mapping[str, Label] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +163,7 @@ class PodOfJob:
     node: NodeName
     metrics: Peaks
     gpus: Mapping[str, Peaks] = field(default_factory=dict)
+    attribution: Mapping[str, Label] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

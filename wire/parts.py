@@ -1,7 +1,8 @@
 """The internal records that carry peaks from a node's samples to its pods, and from pods to their job.
 
 Each is cumulative: everything so far, not what is new. So the newest supersedes the ones before it, a
-repeat changes nothing, and no arrival order between sources matters.
+repeat changes nothing, and no arrival order between sources matters. ``NodePart`` alone is news: it brings
+what was found about a GPU to whoever annotates its node.
 """
 
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from typing import Annotated
 
 from wire.derived import Peaks
 from wire.pods import JobRef, Pod
-from wire.units import MOST, Count, Label, Millis, NodeName, Range, Uid
+from wire.units import MOST, Amount, Count, Label, Millis, NodeName, Range, Uid
 
 _SUM = MOST * 1e15
 
@@ -34,7 +35,8 @@ class PodPart:
     """What one source knows of a pod so far: ``nvml`` or ``cgroup`` its use, ``pods`` its identity.
 
     ``opened_ms`` names the accumulation: a part with the same source and ``opened_ms`` supersedes, one
-    with another adds. ``gone`` says that the pod was deleted.
+    with another adds. ``gone`` says that the pod was deleted. ``attribution`` says by scope where the
+    figures of a GPU come from: see ``PodPeaks``.
     """
 
     v: int = 1
@@ -48,6 +50,7 @@ class PodPart:
     metrics: Tallies = field(default_factory=dict)
     gpus: Mapping[str, Tallies] = field(default_factory=dict)
     processes: Mapping[str, Tallies] = field(default_factory=dict)
+    attribution: Mapping[str, Label] = field(default_factory=dict)
     pod: Pod | None = None
     gone: bool = False
 
@@ -68,3 +71,21 @@ class JobPart:
     final: bool
     metrics: Tallies
     gpus: Mapping[str, Peaks] = field(default_factory=dict)
+    attribution: Mapping[str, Label] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePart:
+    """What was found about one GPU since the last part: absent is what nothing was found about.
+
+    ``maxima`` has, by metric, the largest maximum of the windows that closed, the newest at ``ts_ms``.
+    """
+
+    v: int = 1
+    node: NodeName
+    gpu: Uid
+    ts_ms: Millis
+    cyclic: bool | None = None
+    period_s: Amount | None = None
+    slope_per_s: float | None = None
+    maxima: Mapping[str, float] = field(default_factory=dict)

@@ -83,5 +83,7 @@ def _by_name(parts: list[JobPart]) -> dict[str, PodOfJob]:
     pods: dict[str, PodOfJob] = {}
     for one in parts:
         name = one.pod_name if one.pod_name not in pods else f"{one.pod_name}@{one.first_ms}"
-        pods[name] = PodOfJob(node=one.node, metrics=peaks_of(one.metrics), gpus=one.gpus)
+        pods[name] = PodOfJob(
+            node=one.node, metrics=peaks_of(one.metrics), gpus=one.gpus, attribution=one.attribution or None
+        )
     return pods

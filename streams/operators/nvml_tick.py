@@ -1,10 +1,12 @@
 """Reads an ``nvml-samples`` record into columns: its GPUs, their MIG slices, and the pods that use them."""
 
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
+from streams.operators.origin import ALLOCATED, MEASURED, UNKNOWN, holders, less_sure
 from streams.operators.series import GPU_METRICS, MIG_METRICS, POD_GPU_METRICS, Series, TallySeries
 from streams.operators.tick import Layout, Tick, check_header, explained, make_layout, numbers
 from wire.codec import check
@@ -17,6 +19,8 @@ _FULL_PCT = 100.0
 Cell = float | None
 Cells = dict[tuple[str, str], tuple[Cell, Cell, Cell]]
 """By (pod uid, scope): utilization, memory controller's utilization, memory used."""
+Origins = dict[tuple[str, str], str]
+"""By (pod uid, scope): see ``streams.operators.origin``."""
 
 
 class NvmlReader:
@@ -40,45 +44,75 @@ class NvmlReader:
         for gpu in gpus:
             for slice_ in gpu.get("mig") or ():
                 cells += map(slice_.get, MIG_METRICS)
-        use, highs = self._pods(gpus)
+        use, highs, origins = self._pods(gpus)
         pods = _whole_pods(use)
         for pod in pods.values():
             cells += pod
-        layout = self._laid_out(plain, pods, use)
+        layout = self._laid_out(plain, pods, use, origins)
         tallies = numbers([cell for group in (pods, use) for three in group.values() for cell in three])
         return Tick(
             plain["collector"], plain["seq"], plain["ts_ms"], plain["interval_ms"],
             layout, numbers(cells), tallies, _raised(tallies, layout, highs),
         ).check()  # fmt: skip
 
-    def _pods(self, gpus: list[dict[str, Any]]) -> tuple[Cells, dict[tuple[str, str], float]]:
+    def _pods(self, gpus: list[dict[str, Any]]) -> tuple[Cells, dict[tuple[str, str], float], Origins]:
         use: Cells = {}
         highs: dict[tuple[str, str], float] = {}
+        origins: Origins = {}
         for gpu in gpus:
-            processes = gpu.get("processes")
-            if not processes:
-                continue
             scope = f"{self._node}/{gpu['index']}"
-            owned, users = _by_pod(processes)
+            owned, users = _by_pod(gpu.get("processes") or ())
             for pod_uid, mine in owned.items():
                 alone = len(users) == 1
                 use[pod_uid, scope] = _on_gpu(mine, gpu if alone else {})
+                origins[pod_uid, scope] = MEASURED
                 if alone and gpu.get("util_burst"):
                     highs[pod_uid, scope] = max(value for _, value in gpu["util_burst"])
                 for process in mine:
                     cells = (process.get(metric) for metric in _PROCESS_METRICS)
                     use[pod_uid, f"{scope}/{process['pid']}"] = tuple(cells)  # type: ignore[assignment]  # three
-        return use, highs
+            if allocated := gpu.get("allocated"):
+                given, words = _given(gpu, allocated, owned, scope)
+                use |= given
+                origins |= words
+                if gpu.get("util_burst") and not gpu.get("mig"):
+                    highs |= dict.fromkeys(given, max(value for _, value in gpu["util_burst"]))
+        return use, highs, origins
 
-    def _laid_out(self, plain: dict[str, Any], pods: Any, use: Cells) -> Layout:
+    def _laid_out(self, plain: dict[str, Any], pods: Any, use: Cells, origins: Origins) -> Layout:
         gpus = plain["gpus"]
         migs = tuple(s["uuid"] for gpu in gpus for s in gpu.get("mig") or ())
-        names = (tuple(gpu["uuid"] for gpu in gpus), migs, tuple(pods), tuple(use))
+        names = (tuple(gpu["uuid"] for gpu in gpus), migs, tuple(pods), tuple(use), origins)
         if names != self._names:
             _check_names(plain)  # once: equal names are as good
             self._names = names
             self._layout = _layout(*names)
         return self._layout
+
+
+def _given(
+    gpu: dict[str, Any], allocated: list[dict[str, Any]], owned: Mapping[str, Any], scope: str
+) -> tuple[Cells, Origins]:
+    """What a GPU's pods that were given it, and have no known process there, can be said to use."""
+    by_pod: dict[str, list[tuple[Cell, Cell, Cell]]] = defaultdict(list)
+    origins: Origins = {}
+    for one in holders(allocated):
+        if one.pod_uid in owned:
+            continue
+        # What others run on the device would be taken for the pod's; on a slice they cannot be.
+        device = None if not one.alone or (owned and one.mig is None) else _device(gpu, one.mig)
+        word = UNKNOWN if device is None else ALLOCATED
+        origins[one.pod_uid, scope] = less_sure(origins.get((one.pod_uid, scope)), word)
+        if device is not None:
+            cells = (device.get(metric) for metric in _PROCESS_METRICS)
+            by_pod[one.pod_uid].append(tuple(cells))  # type: ignore[arg-type]  # three
+    return {(pod_uid, scope): _merged(cells) for pod_uid, cells in by_pod.items()}, origins
+
+
+def _device(gpu: dict[str, Any], mig: str | None) -> dict[str, Any] | None:
+    if mig is None:
+        return gpu
+    return next((slice_ for slice_ in gpu.get("mig") or () if slice_["uuid"] == mig), None)
 
 
 def _check_names(plain: dict[str, Any]) -> None:
@@ -93,9 +127,12 @@ def _check_names(plain: dict[str, Any]) -> None:
             check(Count, process["pid"])
             if process.get("pod_uid") is not None:
                 check(Uid, process["pod_uid"])
+        for allocation in gpu.get("allocated") or ():
+            if allocation.get("pod_uid") is not None:
+                check(Uid, allocation["pod_uid"])
 
 
-def _by_pod(processes: list[dict[str, Any]]) -> tuple[dict[str, list[dict[str, Any]]], set[str | None]]:
+def _by_pod(processes: Iterable[dict[str, Any]]) -> tuple[dict[str, list[dict[str, Any]]], set[str | None]]:
     owned: dict[str, list[dict[str, Any]]] = defaultdict(list)
     users: set[str | None] = set()
     for process in processes:
@@ -152,10 +189,10 @@ def _raised(tallies: Any, layout: Layout, highs: dict[tuple[str, str], float]) -
     return raised
 
 
-def _layout(gpus: Any, migs: Any, pods: Any, use: Any) -> Layout:
+def _layout(gpus: Any, migs: Any, pods: Any, use: Any, origins: Origins) -> Layout:
     series = [Series("gpu", uuid, metric) for uuid in gpus for metric in GPU_METRICS]
     series += [Series("gpu", uuid, metric) for uuid in migs for metric in MIG_METRICS]
     series += [Series("pod", uid, metric) for uid in pods for metric in POD_GPU_METRICS]
     tallies = [TallySeries(uid, "", metric) for uid in pods for metric in POD_GPU_METRICS]
     tallies += [TallySeries(uid, scope, metric) for uid, scope in use for metric in _PROCESS_METRICS]
-    return make_layout(series, tallies)
+    return make_layout(series, tallies, origins)

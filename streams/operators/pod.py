@@ -7,6 +7,7 @@ the result is the same whichever source came first.
 from streams.operators.bank_state import check_version
 from streams.operators.base import Emission, Input, Out, Snapshot
 from streams.operators.merge import merge_scopes, merge_tallies, peaks_of
+from streams.operators.origin import merged
 from wire.codec import DecodeError, decode, encode, from_plain, to_plain
 from wire.deadletter import Reason
 from wire.derived import PodPeaks
@@ -70,13 +71,14 @@ class PodOperator:
             metrics=peaks_of(tallies),
             gpus={scope: peaks_of(of) for scope, of in merge_scopes(one.gpus for one in parts).items()},
             processes={scope: peaks_of(of) for scope, of in processes.items()} or None,
+            attribution=merged(one.attribution for one in parts) or None,
         )  # fmt: skip
         if pod.job is None:
             return peaks, None
         return peaks, JobPart(
             job=pod.job, namespace=pod.namespace, pod_uid=self._uid, pod_name=pod.name, node=pod.node,
             first_ms=first, last_ms=last, samples=sum(one.samples for one in parts), final=peaks.final,
-            metrics=tallies, gpus=peaks.gpus,
+            metrics=tallies, gpus=peaks.gpus, attribution=peaks.attribution or {},
         )  # fmt: skip
 
     def _samples(self) -> int:

@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 
 from streams.operators.bank_state import Ints, pack, unpack
+from streams.operators.origin import less_sure
 from streams.operators.series import ColumnIndex, TallySeries
-from streams.operators.tick import Tick
+from streams.operators.tick import Layout, Tick
 from streams.operators.tidy import tidy
 from wire.codec import encode
 from wire.parts import PodPart, Tally
@@ -26,11 +27,15 @@ class PeakTally:
         self._state = np.zeros((4, 0))
         self._pods: dict[str, list[int]] = {}
         self._changed: set[str] = set()
+        self._origins: dict[str, dict[str, str]] = {}
+        self._layout: Layout | None = None
 
     def add(self, tick: Tick) -> None:
         """Take a tick, late or not: a maximum does not mind when it arrives."""
         if not tick.layout.pods:
             return
+        if tick.layout is not self._layout:
+            self._note_origins(tick.layout)
         columns = self._index.columns(tick.layout.tallies)
         if len(self._index) > self._state.shape[1]:
             self._widen()
@@ -44,6 +49,12 @@ class PeakTally:
         self._state[:, columns] = state
         for uid in tick.layout.pods:
             self._seen(uid, tick.ts_ms)
+
+    def _note_origins(self, layout: Layout) -> None:
+        self._layout = layout
+        for (uid, scope), word in layout.origins.items():
+            scopes = self._origins.setdefault(uid, {})
+            scopes[scope] = less_sure(scopes.get(scope), word)
 
     def _widen(self) -> None:
         old = self._state.shape[1]
@@ -83,6 +94,7 @@ class PeakTally:
             metrics=by_scope.pop("", {}),
             gpus={scope: tallies for scope, tallies in by_scope.items() if scope.count("/") == 1},
             processes={scope: tallies for scope, tallies in by_scope.items() if scope.count("/") == 2},
+            attribution=self._origins.get(uid, {}),
         )  # fmt: skip
 
     def retire(self, before_ms: int) -> None:
@@ -96,6 +108,8 @@ class PeakTally:
         self._index.retain(keep)
         for uid in gone:
             del self._pods[uid]
+            self._origins.pop(uid, None)
+        self._layout = None  # a pod that comes back tells its origins again
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
@@ -104,6 +118,7 @@ class PeakTally:
             "state": pack(self._state[:, : len(self._index)]),
             "pods": self._pods,
             "changed": sorted(self._changed),
+            "origins": self._origins,
         }
 
     def restore(self, plain: dict[str, Any]) -> None:
@@ -112,3 +127,4 @@ class PeakTally:
         self._state = unpack(plain["state"], "f8", (4, len(self._index)))
         self._pods = {uid: list(span) for uid, span in plain["pods"].items()}
         self._changed = set(plain["changed"])
+        self._origins = {uid: dict(scopes) for uid, scopes in plain.get("origins", {}).items()}

@@ -1,6 +1,6 @@
 """One node's measurements at one moment, in columns: what a sample becomes before it meets an operator."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,12 +22,14 @@ class Layout:
     """Which series a tick holds. The same object as long as the node's GPUs, pods and processes are.
 
     ``series`` has shape (n,), ``tallies`` (m,); ``low`` and ``high`` (n,) bound the values of ``series``,
-    ``tally_high`` (m,) those of ``tallies`` from above (0 does from below).
+    ``tally_high`` (m,) those of ``tallies`` from above (0 does from below). ``origins``, by pod and
+    scope: where a pod's figures on a GPU come from (``streams.operators.origin``).
     """
 
     series: tuple[Series, ...]
     tallies: tuple[TallySeries, ...]
     pods: tuple[str, ...]
+    origins: Mapping[tuple[str, str], str]
     low: Floats
     high: Floats
     tally_high: Floats
@@ -59,15 +61,20 @@ class Tick:
         return self
 
 
-def make_layout(series: Iterable[Series], tallies: Iterable[TallySeries]) -> Layout:
+def make_layout(
+    series: Iterable[Series],
+    tallies: Iterable[TallySeries],
+    origins: Mapping[tuple[str, str], str] | None = None,
+) -> Layout:
     """A layout with the bounds that its metrics' units imply."""
     names = tuple(series)
     marks = tuple(tallies)
     high = [_high(one.metric) for one in names]
     tally_high = [_high(one.metric) for one in marks]
     low = [-273.15 if one.metric == "temp_c" else 0.0 for one in names]
-    pods = tuple(dict.fromkeys(one.pod_uid for one in marks))
-    return Layout(names, marks, pods, np.array(low), np.array(high), np.array(tally_high))
+    told = origins or {}
+    pods = tuple(dict.fromkeys([*(one.pod_uid for one in marks), *(uid for uid, _ in told)]))
+    return Layout(names, marks, pods, told, np.array(low), np.array(high), np.array(tally_high))
 
 
 def _high(metric: str) -> float:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
+from bus.errors import BrokerAwayError
 from bus.producer import Delivery, Producer
 from bus.topics import ensure_topics
 from wire.settings import Settings
@@ -66,4 +67,8 @@ class Feed:
 
 async def _post(producer: Producer, prefix: str, one: TraceRecord) -> Delivery:
     topic = full_name(prefix, one.topic.removeprefix(DEFAULT_PREFIX))
-    return await producer.send(topic, one.key, one.payload, one.ts_ms)
+    while True:
+        try:
+            return await producer.send(topic, one.key, one.payload, one.ts_ms)
+        except BrokerAwayError:  # no room in time, and not taken: the broker has been away for long
+            continue

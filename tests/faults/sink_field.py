@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions
 from sqlalchemy import Engine, create_engine, exc, text
 
 from bus.producer import Delivery, Producer
@@ -130,6 +130,22 @@ class SinkField:
                     await asyncio.sleep(0.05)
         except TimeoutError:
             raise AssertionError(f"waited for {what}: {self.logs()}") from None
+
+    async def members(self, count: int) -> None:
+        """Wait until the group is dealt out among so many workers."""
+        try:
+            async with asyncio.timeout(DEADLINE_S):
+                while await asyncio.to_thread(self._members) != count:  # noqa: ASYNC110 - as above
+                    await asyncio.sleep(0.1)
+        except TimeoutError:
+            raise AssertionError(f"waited for a group of {count}: {self.logs()}") from None
+
+    def _members(self) -> int:
+        (answer,) = self._admin.describe_consumer_groups([app_id(self.settings)]).values()
+        group = answer.result(10)
+        if group.state != ConsumerGroupState.STABLE:
+            return 0
+        return sum(bool(one.assignment.topic_partitions) for one in group.members)
 
     def logs(self) -> str:
         """What the workers said, to go with a failure."""

@@ -1,0 +1,72 @@
+"""Sink workers come, go and stand still while they write: what an old owner writes late changes nothing."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.faults.sink_field import SinkField
+from tests.faults.sink_lives import lives
+from tests.servers.kafka.broker import RunningBroker
+
+MOVES = 2
+SOAK_MOVES = 12
+PODS = 60
+PER_S = 150.0
+
+
+async def come_and_go(field: SinkField, moves: int) -> None:
+    """A second worker joins, both write, it leaves in order: so many times."""
+    for _ in range(moves):
+        guest = await field.worker()
+        await field.members(2)
+        await field.progress()
+        await asyncio.sleep(field.chance.uniform(0, 1))
+        await guest.end()
+        await field.progress()
+
+
+async def stand_still(field: SinkField, session_s: float) -> None:
+    """One of two workers stands still for longer than its session, and wakes as an owner of nothing."""
+    guest = await field.worker()
+    await field.members(2)
+    await field.progress()
+    guest.pause()
+    await field.members(1)
+    await asyncio.sleep(session_s)
+    await field.progress()
+    guest.resume()
+    await field.members(2)
+    await field.progress()
+
+
+async def check(field: SinkField, *, moves: int, pauses: int) -> str:
+    began = time.monotonic()
+    async with field:
+        field.feed(lives(PODS, 60 * (moves + 2 * pauses), seed=3), PER_S)
+        await field.worker()
+        await field.progress()
+        await come_and_go(field, moves)
+        for _ in range(pauses):
+            await stand_still(field, field.settings.session_timeout)
+        flowed = field.flows
+        await field.all_sent()
+        report = await field.judge()
+    assert flowed, f"records ran out before the last move: {report}"
+    return f"{moves} joins and leaves, {pauses} frozen past the session; {report}; {time.monotonic() - began:.0f} s"
+
+
+async def test_moves_while_writing_lose_and_double_nothing(
+    kafka: RunningBroker, topic_prefix: str, postgres_url: str, tmp_path: Path, tell: Callable[[str], None]
+) -> None:
+    tell(await check(SinkField(kafka, topic_prefix, postgres_url, tmp_path), moves=MOVES, pauses=1))
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+async def test_many_moves_while_writing_lose_and_double_nothing(
+    kafka: RunningBroker, topic_prefix: str, postgres_url: str, tmp_path: Path, tell: Callable[[str], None]
+) -> None:
+    tell(await check(SinkField(kafka, topic_prefix, postgres_url, tmp_path), moves=SOAK_MOVES, pauses=4))

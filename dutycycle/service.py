@@ -1,16 +1,24 @@
 """Runs a long-lived part until SIGTERM or SIGINT."""
 
 import asyncio
+import logging
+import math
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
+from bus.liveness import Liveness, Pulse
 from dutycycle.process import PARENT, stop_on_signals
+from health.beat import Beat
 from health.serving import serving
 from wire.errors import SettingError
 from wire.events import Telemetry
 from wire.settings import Settings
 
 Run = Callable[[Settings, Telemetry, asyncio.Event], Awaitable[None]]
+STUCK_S = 180.0
+"""A process whose event loop stands still for so long ends with 1, so that its supervisor starts it anew."""
+_LOG = logging.getLogger("dutycycle.service")
 
 
 def run_service(run: Run, name: str, settings: Settings) -> int:
@@ -24,8 +32,26 @@ def run_service(run: Run, name: str, settings: Settings) -> int:
     async def main() -> None:
         telemetry, stop = Telemetry(name), stop_on_signals()
         telemetry.status.ready["end"] = lambda: "asked to stop" if stop.is_set() else None
-        async with serving(settings, name, telemetry, elsewhere=PARENT in os.environ):
+        async with _guarded(), serving(settings, name, telemetry, elsewhere=PARENT in os.environ):
             await run(settings, telemetry, stop)
 
     asyncio.run(main())
     return 0
+
+
+@asynccontextmanager
+async def _guarded() -> AsyncIterator[None]:
+    """End the process if the event loop stands still for good, which only another thread can see."""
+    beat = Beat(STUCK_S)
+    beating = asyncio.create_task(beat.run())
+    guard = Liveness([beat.stalled], _stuck, pulse=Pulse(math.inf))
+    guard.start()
+    try:
+        yield
+    finally:
+        guard.stop()
+        beating.cancel()
+
+
+def _stuck(reason: str) -> None:
+    _LOG.error("the event loop %s: this process ends", reason)

@@ -9,15 +9,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from collectors.nvml_throttle import throttle_names
-from collectors.prometheus_labels import Place, Places, gpu_workload_of
+from collectors.prometheus_labels import Places, Workload, gpu_workload_of
 from collectors.prometheus_series import News
-from wire.samples import Gpu, GpuProcess, MigDevice
+from wire.samples import Allocation, Gpu, MigDevice
 
 MIB = 1024 * 1024
 _BLANKS = frozenset({*range(0x7FFFFFF0, 0x7FFFFFF4), *(2.0**47 + n for n in range(4)), float(2**63 - 16)})
 """What DCGM writes for a value that it does not have, as 32-bit integer, as double, as 64-bit integer."""
-UNKNOWN_PID = 0
-"""An exporter knows the pod of a GPU and not its processes. No process has this number."""
 
 _FIELDS: dict[str, tuple[str, Callable[[float], Any]]] = {
     "DCGM_FI_DEV_GPU_UTIL": ("gpu_util_pct", lambda value: min(value, 100)),
@@ -59,7 +57,7 @@ def _gpu(uuid: str, news: list[News], places: Places) -> Gpu | None:
     used, total = _memory(whole)
     return Gpu(
         uuid=uuid, index=int(index), model=news[0].labels.get("modelName") or None, mem_used_bytes=used,
-        mem_total_bytes=total, mig=_slices(uuid, news), processes=_users(news, places), **fields,
+        mem_total_bytes=total, mig=_slices(uuid, news), allocated=_holders(uuid, news, places), **fields,
     )  # fmt: skip
 
 
@@ -78,7 +76,12 @@ def _slices(uuid: str, news: Iterable[News]) -> tuple[MigDevice, ...] | None:
     for one in news:
         if instance := one.labels.get("GPU_I_ID"):
             slices[instance].append(one)
-    return tuple(_slice(f"MIG-{uuid}/{instance}/0", slices[instance]) for instance in sorted(slices)) or None
+    return tuple(_slice(_slice_name(uuid, instance), slices[instance]) for instance in sorted(slices)) or None
+
+
+def _slice_name(uuid: str, instance: str) -> str:
+    """The older form of a slice's name."""
+    return f"MIG-{uuid}/{instance}/0"
 
 
 def _slice(name: str, news: list[News]) -> MigDevice:
@@ -90,20 +93,22 @@ def _slice(name: str, news: list[News]) -> MigDevice:
     )  # fmt: skip
 
 
-def _users(news: Iterable[News], places: Places) -> tuple[GpuProcess, ...] | None:
-    """The pods that the GPU was given to, without values: which of them used it how much is not known.
+def _holders(uuid: str, news: Iterable[News], places: Places) -> tuple[Allocation, ...] | None:
+    """The containers that the GPU or its slices were given to, as the exporter heard from the kubelet.
 
-    For a pod that has the GPU to itself, the GPU's values are the pod's.
+    None without any such label: an exporter outside Kubernetes has none, nor has one for a GPU that is free.
     """
-    workloads = dict.fromkeys(who for one in news if (who := gpu_workload_of(one.labels)) is not None)
-    known: dict[str, Place] = {}
-    for who in workloads:
-        if (place := places.find(who)) is not None:
-            known.setdefault(place.uid, place)
-    users = [
-        GpuProcess(pid=UNKNOWN_PID, pod_uid=place.uid, container_id=place.container_id)
-        for place in known.values()
-    ]
-    if len(known) < len(workloads):  # somebody else is on it, whose pod is not known: nobody is alone
-        users.append(GpuProcess(pid=UNKNOWN_PID))
-    return tuple(users) or None
+    told = ((gpu_workload_of(one.labels), one.labels.get("GPU_I_ID")) for one in news)
+    given = dict.fromkeys((who, instance) for who, instance in told if who is not None)
+    return (
+        tuple(_holder(who, instance and _slice_name(uuid, instance), places) for who, instance in given)
+        or None
+    )
+
+
+def _holder(who: Workload, mig: str | None, places: Places) -> Allocation:
+    place = places.find(who)
+    return Allocation(
+        pod_uid=None if place is None else place.uid, namespace=who.namespace, pod=who.pod,
+        container=who.container or None, mig=mig or None,
+    )  # fmt: skip

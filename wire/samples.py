@@ -44,7 +44,7 @@ class Allocation:
     pod_uid: Uid | None = None
     namespace: Label
     pod: Label
-    container: Label
+    container: Label | None = None
     mig: Uid | None = None
     shared: bool | None = None
 

@@ -12,7 +12,7 @@ from tests.servers.exposition import MetricsPage, serve_metrics
 from tests.servers.prometheus import Prometheus, scrape
 from wire.events import ATTRIBUTION_FAILED, NOT_MEASURED
 from wire.pods import Pod
-from wire.samples import Container, GpuProcess
+from wire.samples import Allocation, Container
 
 
 @pytest.fixture
@@ -124,21 +124,22 @@ def test_containers_with_rates_over_their_own_times(server: Prometheus, page: Me
     assert records.pods == [Pod(uid=UID, namespace="team", name="bert-0", node="gpu-b", phase="Running")]
 
 
+def given(uid: str | None) -> Allocation:
+    return Allocation(pod_uid=uid, namespace="team", pod="bert-0", container="main")
+
+
 def test_a_gpu_s_pod_by_cadvisor_or_by_kube_pod_info(server: Prometheus, page: MetricsPage) -> None:
     gpu = dcgm("gpu-b", util_pct=97, used_bytes=0, energy_j=0)
     page.text = gpu
     records = Records(server.url)
     records.until(lambda: records.gpus)
-    assert records.gpus[-1].gpus[0].processes == (GpuProcess(pid=0),)
+    assert records.gpus[-1].gpus[0].allocated == (given(None),)
     page.text = gpu + cadvisor("gpu-b", cpu_s=1, ts_ms=round(time.time() * 1000))
-    known = (GpuProcess(pid=0, pod_uid=UID, container_id=CID),)
-    records.until(lambda: records.gpus[-1].gpus[0].processes == known)
+    records.until(lambda: records.gpus[-1].gpus[0].allocated == (given(UID),))
     page.text = gpu + pod_info("bert-0", UID)
     server.wait_for("kube_pod_info", PATIENCE_S)
     others = Records(server.url)
-    others.until(
-        lambda: others.gpus and others.gpus[-1].gpus[0].processes == (GpuProcess(pid=0, pod_uid=UID),)
-    )
+    others.until(lambda: others.gpus and others.gpus[-1].gpus[0].allocated == (given(UID),))
 
 
 def test_a_pod_without_a_uid_and_a_node_without_a_name_are_told(

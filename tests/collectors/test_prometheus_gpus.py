@@ -7,7 +7,6 @@ import pytest
 from collectors.prometheus_gpus import SELECTOR, gpus
 from collectors.prometheus_labels import Places
 from tests.collectors.prometheus_news import (
-    CID,
     IN_POD,
     OTHER_UID,
     UID,
@@ -15,7 +14,7 @@ from tests.collectors.prometheus_news import (
     news,
     pod_info,
 )
-from wire.samples import Gpu, GpuProcess, MigDevice
+from wire.samples import Allocation, Gpu, MigDevice
 
 
 def gpu(**fields: Any) -> Gpu:
@@ -102,38 +101,42 @@ def test_mig_slices_do_not_speak_for_their_gpu() -> None:
     assert found == gpu(mem_used_bytes=100 * 2**20, mig=(piece,))
 
 
+def given(pod: str, container: str | None = None, **more: Any) -> Allocation:
+    uid = {"bert-0": UID, "bert-1": OTHER_UID}.get(pod)
+    return Allocation(pod_uid=uid, namespace="team", pod=pod, container=container, **more)
+
+
+IN_MAIN = {"namespace": "team", "pod": "bert-0", "container": "main"}
+EXPORTER = {
+    "namespace": "gpu-operator", "pod": "nvidia-dcgm-exporter-x", "container": "nvidia-dcgm-exporter"
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    ("labels", "users"),
+    ("labels", "expected"),
     [
         ([{}], None),
-        ([{"namespace": "team", "pod": "bert-0", "container": "main"}], [(UID, CID)]),
-        ([{"namespace": "team", "pod": "bert-0", "container": "other"}], [(UID, None)]),
+        ([IN_MAIN], (given("bert-0", "main"),)),
+        ([IN_MAIN, IN_MAIN], (given("bert-0", "main"),)),
+        ([IN_MAIN | {"GPU_I_ID": "7"}], (given("bert-0", "main", mig="MIG-GPU-1/7/0"),)),
         (
-            [
-                {
-                    "exported_namespace": "team", "exported_pod": "bert-0", "exported_container": "main",
-                    "namespace": "gpu-operator", "pod": "nvidia-dcgm-exporter-x",
-                    "container": "nvidia-dcgm-exporter",
-                }
-            ],
-            [(UID, CID)],
+            [{f"exported_{key}": value for key, value in IN_MAIN.items()} | EXPORTER],
+            (given("bert-0", "main"),),
         ),
-        ([{"namespace": "gpu-operator", "pod": "nvidia-dcgm-exporter-x", "container": "exporter"}], None),
+        ([EXPORTER | {"container": "exporter"}], None),
         (
             [{"namespace": "team", "pod": "bert-0"}, {"namespace": "team", "pod": "bert-1"}],
-            [(UID, None), (OTHER_UID, None)],
+            (given("bert-0"), given("bert-1")),
         ),
-        ([{"namespace": "team", "pod": "stranger"}], [(None, None)]),
-        (
-            [{"namespace": "team", "pod": "bert-0"}, {"namespace": "team", "pod": "stranger"}],
-            [(UID, None), (None, None)],
-        ),
+        ([{"namespace": "team", "pod": "stranger"}], (given("stranger"),)),
     ],
-)  # fmt: skip
-def test_the_pods_that_a_gpu_was_given_to(labels: list[dict[str, str]], users: Any) -> None:
+)
+def test_the_containers_that_a_gpu_was_given_to(
+    labels: list[dict[str, str]], expected: tuple[Allocation, ...] | None
+) -> None:
     places = Places()
     places.learn_pods([pod_info("bert-0", UID), pod_info("bert-1", OTHER_UID)])
     places.learn_containers([news("container_memory_working_set_bytes", 1, **IN_POD)])
     (found,) = gpus([dcgm("DEV_GPU_UTIL", 5, **one) for one in labels], places)
-    expected = users and tuple(GpuProcess(pid=0, pod_uid=uid, container_id=cid) for uid, cid in users)
-    assert found.processes == expected
+    assert found.allocated == expected
+    assert found.processes is None

@@ -1,0 +1,257 @@
+"""The chart, rendered by the real Helm: what every pod may, sees and is told."""
+
+import json
+import tomllib
+from dataclasses import fields
+from typing import Any
+
+import pytest
+import yaml
+
+from health.address import PORTS
+from tests.deploy.generate_schema import text as schema_text
+from tests.deploy.manifests import (
+    CHART,
+    FULL,
+    NAMESPACE,
+    ROOT,
+    SHAPES,
+    TRIAL,
+    Object,
+    by_key,
+    containers,
+    environment,
+    helm,
+    of_kind,
+    pod_specs,
+    render,
+)
+from wire.metrics import LAG
+from wire.settings import PREFIX, Settings, load
+
+OURS = ("collector", "streams", "sinks", "topics")
+EXAMPLES = sorted((ROOT / "deploy/helm/examples").glob("*.yaml"))
+_FILES = ("TLS_CA", "TLS_CERT", "TLS_KEY", "HOST_ROOT")
+"""Settings that name a file or folder of the pod, which is not here."""
+
+
+@pytest.fixture(scope="module", params=SHAPES)
+def things(request: pytest.FixtureRequest) -> list[Object]:
+    return render(SHAPES[request.param])
+
+
+def every_container(things: list[Object]) -> list[tuple[str, Object, Object]]:
+    """(component, pod spec, container) of what is ours."""
+    specs = pod_specs(things)
+    return [(name, specs[name], one) for name in OURS for one in containers(specs[name])]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_helm_finds_nothing_to_complain_of(shape: str) -> None:
+    done = helm("lint", "--strict", str(CHART), values=SHAPES[shape])
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+def test_the_examples_render(file: Any) -> None:
+    assert render(yaml.safe_load(file.read_text()))
+
+
+def test_the_schema_is_current_and_refuses_what_is_mistyped() -> None:
+    assert (CHART / "values.schema.json").read_text() == schema_text()
+    for wrong in ({"kafka": {"brokr": "x"}}, {"streams": {"replicas": "two"}}, {"colector": {}}):
+        done = helm("template", "d", str(CHART), values=wrong)
+        assert (done.returncode, "schema" in done.stderr) == (1, True), wrong
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"sinks": {"replicas": 2}}, "needs records in PostgreSQL"),
+        ({"sinks": {"autoscaling": {"enabled": True}}}, "needs records in PostgreSQL"),
+        ({"kafka": {"broker": ""}}, "kafka.broker"),
+        ({"kafka": {"sasl": {"mechanism": "PLAIN"}}}, "kafka.sasl.username"),
+        ({"kafka": {"sasl": {"mechanism": "PLAIN", "username": "u"}}}, "kafka.sasl.existingSecret"),
+    ],
+)
+def test_what_cannot_work_is_refused_at_install(values: Object, says: str) -> None:
+    done = helm("template", "d", str(CHART), values=values)
+    assert (done.returncode, says in done.stderr) == (1, True)
+
+
+def test_versions_are_the_projects() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert (chart["version"], chart["appVersion"]) == (version, version)
+    assert {one["image"] for _, _, one in every_container(render())} == {f"dutycycle:{version}"}
+
+
+def test_every_setting_is_one_and_is_taken(things: list[Object]) -> None:
+    known = {PREFIX + one.name.upper() for one in fields(Settings)}
+    for name, _, container in every_container(things):
+        if "env" not in container:
+            continue
+        given = {key: one for key, one in environment(container).items() if key.startswith(PREFIX)}
+        assert {key.removesuffix("_FILE") for key in given} <= known
+        there = {
+            key: one
+            for key, one in given.items()
+            if not key.endswith("_FILE") and key.removeprefix(PREFIX) not in _FILES and "SASL" not in key
+        }
+        settings = load({"DUTYCYCLE_NODE": "n"} | there)
+        assert settings.broker is not None
+        assert name == "topics" or settings.listen == f"0.0.0.0:{PORTS['collect']}"
+
+
+def test_no_container_may_more_than_it_needs(things: list[Object]) -> None:
+    for name, _, container in every_container(things):
+        context = container["securityContext"]
+        assert context["allowPrivilegeEscalation"] is False
+        assert context["readOnlyRootFilesystem"] is True
+        assert context["capabilities"]["drop"] == ["ALL"]
+        added = context["capabilities"].get("add", [])
+        assert added == (["CHOWN"] if container["name"] == "spool-owner" else []), name
+        assert "privileged" not in context
+
+
+def test_every_pod_is_nobody_and_keeps_to_itself(things: list[Object]) -> None:
+    for name, spec in pod_specs(things).items():
+        context = spec["securityContext"]
+        as_root = any(one["name"] == "pod-resources" for one in spec["volumes"])
+        assert context["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert context["runAsNonRoot"] is not as_root
+        assert (context["runAsUser"] == 0) is as_root
+        assert spec.get("hostPID", False) is (name == "collector")
+        assert not {"hostNetwork", "hostIPC"} & spec.keys()
+        token = spec.get("automountServiceAccountToken")
+        assert token is (name in ("collector", "sinks")), name
+
+
+def test_the_host_is_only_read_but_for_the_spool(things: list[Object]) -> None:
+    for name, spec, container in every_container(things):
+        host = {one["name"] for one in spec["volumes"] if "hostPath" in one}
+        assert name == "collector" or not host
+        for mount in container["volumeMounts"]:
+            if mount["name"] in host - {"spool"}:
+                assert mount["readOnly"] is True, mount
+    paths = {
+        one["hostPath"]["path"] for one in pod_specs(things)["collector"]["volumes"] if "hostPath" in one
+    }
+    allowed = {"/proc", "/sys", "/var/lib/dutycycle/spool", "/var/lib/kubelet/pod-resources"}
+    assert {"/proc", "/sys"} <= paths <= allowed
+
+
+def test_every_volume_is_mounted_and_every_mount_has_a_volume(things: list[Object]) -> None:
+    for name, spec in pod_specs(things).items():
+        volumes = {one["name"] for one in spec["volumes"]}
+        mounts = {one["name"] for container in containers(spec) for one in container["volumeMounts"]}
+        assert volumes == mounts, name
+
+
+def test_secrets_are_files_and_never_in_the_environment() -> None:
+    for _, _, container in every_container(render(FULL)):
+        for one in container.get("env", ()):
+            assert "secretKeyRef" not in json.dumps(one)
+            assert "PASSWORD" not in one["name"] or one["name"].endswith("_FILE")
+        mounts = {one["mountPath"]: one["readOnly"] for one in container["volumeMounts"] if "readOnly" in one}
+        for key, value in environment(container).items() if "env" in container else ():
+            if value.startswith("/etc/dutycycle/"):
+                assert mounts[value.rpartition("/")[0]] is True, key
+
+
+def test_probes_ask_the_port_that_is_listened_at(things: list[Object]) -> None:
+    for name, _, container in every_container(things):
+        if name == "topics" or container["name"] == "spool-owner":
+            continue
+        (port,) = container["ports"]
+        assert environment(container)["DUTYCYCLE_LISTEN"].endswith(f":{port['containerPort']}")
+        probes = {
+            one: container[one]["httpGet"] for one in ("startupProbe", "livenessProbe", "readinessProbe")
+        }
+        assert {probe["port"] for probe in probes.values()} == {port["name"]}
+        assert probes["livenessProbe"]["path"] == "/healthz"
+        assert probes["readinessProbe"]["path"] == "/readyz"
+        requests, limits = container["resources"]["requests"], container["resources"]["limits"]
+        assert {"cpu", "memory"} <= requests.keys()
+        assert "memory" in limits
+        assert "cpu" not in limits  # throttled, it would miss the ticks that it measures
+
+
+def test_selectors_select_what_is_theirs(things: list[Object]) -> None:
+    labels = {
+        one["metadata"]["labels"]["app.kubernetes.io/component"]: one["spec"]["template"]["metadata"][
+            "labels"
+        ]
+        for one in things
+        if "template" in one.get("spec", {})
+    }
+    for one in things:
+        spec = one.get("spec", {})
+        selector = spec.get("podSelector") or spec.get("selector") or {}
+        wanted = selector.get("matchLabels") if "matchLabels" in selector else selector
+        if not wanted or one["kind"] == "PodMonitor":
+            continue
+        chosen = {name for name, has in labels.items() if wanted.items() <= has.items()}
+        assert chosen == {one["metadata"]["labels"]["app.kubernetes.io/component"]}, one["metadata"]["name"]
+
+
+def test_each_object_is_there_once_and_in_its_namespace(things: list[Object]) -> None:
+    cluster_wide = {"ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy",
+                    "ValidatingAdmissionPolicyBinding"}  # fmt: skip
+    for kind, namespace, name in by_key(things):
+        assert namespace == ("" if kind in cluster_wide else NAMESPACE), name
+        assert name.startswith("dutycycle")
+
+
+def test_what_scales_scales_by_a_figure_that_we_serve() -> None:
+    things = render(FULL)
+    for name, least in (("streams", 3), ("sinks", 2)):
+        spec = of_kind(things, "HorizontalPodAutoscaler", name)["spec"]
+        metric = spec["metrics"][0]["external"]["metric"]
+        assert metric["name"] == f"dutycycle_{LAG.name}"
+        assert (
+            metric["selector"]["matchLabels"]["container"] == containers(pod_specs(things)[name])[0]["name"]
+        )
+        assert spec["minReplicas"] == least <= spec["maxReplicas"] <= 8
+        assert "replicas" not in of_kind(things, "Deployment", name)["spec"]  # it would undo the scaling
+        assert of_kind(things, "PodDisruptionBudget", name)["spec"]["maxUnavailable"] == 1
+    few = render({"kafka": {"partitions": 2}, "streams": {"autoscaling": {"enabled": True}}})
+    assert of_kind(few, "HorizontalPodAutoscaler")["spec"]["maxReplicas"] == 2
+    assert not [one for one in render() if one["kind"] == "HorizontalPodAutoscaler"]
+
+
+def test_a_worker_reaches_kafka_and_only_who_needs_more_gets_more() -> None:
+    def ports(things: list[Object], name: str) -> set[int]:
+        egress = of_kind(things, "NetworkPolicy", name)["spec"]["egress"]
+        return {one["port"] for rule in egress for one in rule["ports"]}
+
+    default, full = render(), render(FULL)
+    assert ports(default, "-streams") == ports(default, "-topics") == {53, 9092, 9093}
+    assert ports(default, "-collector") == ports(default, "-sinks") == {53, 9092, 9093, 443, 6443}
+    assert ports(full, "-sinks") == {53, 9092, 9093, 443, 6443, 5432}
+    silent = render({"sinks": {"annotations": {"enabled": False}}})
+    assert ports(silent, "-sinks") == {53, 9092, 9093}
+    assert not [one for one in silent if one["kind"].startswith("ValidatingAdmission")]
+    assert not [
+        one for one in silent if one["metadata"]["name"] == "dutycycle-sinks" and "Role" in one["kind"]
+    ]
+
+
+def test_the_trials_broker_is_the_compose_files() -> None:
+    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]["kafka"]
+    (broker,) = pod_specs(render(TRIAL))["kafka"]["containers"]
+    ours = environment(broker)
+    of_listeners = {key for key in ours if "LISTENER" in key or "QUORUM" in key}
+    assert broker["image"] == compose["image"]
+    assert {k: v for k, v in ours.items() if k not in of_listeners} == {
+        k: v for k, v in compose["environment"].items() if k not in of_listeners
+    }
+    service = of_kind(render(TRIAL), "Service")["metadata"]["name"]
+    assert environment(pod_specs(render(TRIAL))["streams"]["containers"][0])["DUTYCYCLE_BROKER"] == (
+        f"kafka://{service}:9092"
+    )
+
+
+def test_a_job_that_changes_gets_another_name() -> None:
+    one, other = (of_kind(render({"kafka": {"partitions": n}}), "Job")["metadata"]["name"] for n in (8, 9))
+    assert one != other

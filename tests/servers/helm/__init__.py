@@ -1,0 +1,1 @@
+"""Helm: as installed, else built once from its pinned Go module."""

@@ -1,0 +1,74 @@
+"""Helm, which renders and checks the chart: as installed, else built once from go.mod beside this."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from tests.servers.cache import cache_folder, locked
+from tests.servers.kube.go import go_command
+from tests.servers.missing import ServerMissingError
+
+_HERE = Path(__file__).parent
+_MODULE = "helm.sh/helm/v4"
+_OLDEST = 3
+_BUILD_S = 3600
+_ENVIRONMENT = {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -buildvcs=false"}
+
+
+def find_helm() -> Path:
+    """The program, without building it. Raises ``ServerMissingError`` that says how to get it."""
+    for program in filter(None, (shutil.which("helm"), _cached())):
+        if _major(Path(program)) >= _OLDEST:
+            return Path(program)
+    raise ServerMissingError(
+        "helm is not installed, nor built (make servers builds it; it needs Go 1.21 or newer)"
+    )
+
+
+def build_helm() -> None:
+    """Build it, unless there is one. Raises ``ServerMissingError`` where that cannot be."""
+    with locked("helm"):
+        try:
+            find_helm()
+        except ServerMissingError:
+            _build()
+
+
+def _cached() -> Path:
+    digest = hashlib.sha256((_HERE / "go.mod").read_bytes() + (_HERE / "go.sum").read_bytes())
+    return cache_folder() / f"helm-{digest.hexdigest()[:16]}" / "helm"
+
+
+def _major(program: Path) -> int:
+    """0 for what does not run."""
+    try:
+        done = subprocess.run([program, "version", "--short"], capture_output=True, text=True, check=False)
+    except OSError:
+        return 0
+    version = done.stdout.strip().removeprefix("v")
+    return int(version.partition(".")[0]) if version[:1].isdigit() else 0
+
+
+def _build() -> None:
+    print("building helm, once: about five minutes on two cores", flush=True)
+    _cached().parent.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache_folder()) as temporary:
+        program = Path(temporary) / "helm"
+        options = ["-trimpath", "-ldflags", "-s -w", "-o", str(program)]
+        _run([*go_command(_HERE), "build", *options, f"{_MODULE}/cmd/helm"])
+        program.rename(_cached())
+
+
+def _run(command: list[str]) -> None:
+    try:
+        done = subprocess.run(
+            command, cwd=_HERE, env={**os.environ, **_ENVIRONMENT}, timeout=_BUILD_S,
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:
+        raise ServerMissingError(f"helm was not built after {_BUILD_S} s") from error
+    if done.returncode:
+        raise ServerMissingError(f"helm could not be built: {done.stderr[-1500:]}")

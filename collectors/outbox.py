@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from collectors.base import Outgoing
-from collectors.spool import Spool, SpoolWriteError, size_of
+from collectors.spool import Spool, Spooled, SpoolError, SpoolWriteError, size_of
+from collectors.spool_file import is_damage
 from wire.events import SPOOL_DROPPED, SPOOLED, Event, Telemetry
 
 SPOOL_FAILED = Event("spool_failed", logging.ERROR, "The spool's disk does not take records", ("reason",))
@@ -93,11 +94,18 @@ class Outbox:
 
     async def _take(self, most: int, most_bytes: int) -> Batch | None:
         self.new.clear()
-        if self._spool and (found := await self._on_disk(lambda: self._spool.head(most, most_bytes))):
+        if self._spool and (found := await self._head(most, most_bytes)):
             self._flying = Batch(tuple(one.record for one in found), found[-1].id)
         elif self._memory:
             self._flying = Batch(tuple(self._pop(most, most_bytes)), None)
         return self._flying
+
+    async def _head(self, most: int, most_bytes: int) -> list[Spooled] | None:
+        known = self._spool.unreadable
+        found = await self._on_disk(lambda: self._spool.head(most, most_bytes))
+        if broken := self._spool.unreadable - known:
+            self._telemetry.emit(SPOOL_DROPPED, f"{self._spool.folder}: could not be read back", count=broken)
+        return found
 
     async def _keep(self) -> None:
         self.new.clear()
@@ -170,6 +178,25 @@ class Outbox:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._disk, work)
         except (SpoolWriteError, sqlite3.Error) as error:
-            detail = f"{self._spool.folder}: {error}; memory alone is used meanwhile"
-            self._telemetry.raise_condition(SPOOL_FAILED, "disk", detail)
+            if is_damage(error) or is_damage(error.__cause__):
+                await self._renew(error)
+            else:
+                self._failed(error)
             return None
+
+    async def _renew(self, damage: Exception) -> None:
+        """The file broke under way: put it aside and begin anew, or there was no spool until a restart."""
+        try:
+            lost = await asyncio.get_running_loop().run_in_executor(self._disk, self._spool.renew)
+        except SpoolError as error:
+            self._failed(error)
+            return
+        if self._flying and self._flying.through is not None:  # what is being sent is in memory as well
+            lost -= len(self._flying.records)
+            self._flying = Batch(self._flying.records, None)
+        detail = f"{self._spool.folder} broke ({damage}), and is put aside as spool.damaged"
+        self._telemetry.emit(SPOOL_DROPPED, detail, count=max(lost, 0))
+
+    def _failed(self, error: Exception) -> None:
+        detail = f"{self._spool.folder}: {error}; memory alone is used meanwhile"
+        self._telemetry.raise_condition(SPOOL_FAILED, "disk", detail)

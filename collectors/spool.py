@@ -11,7 +11,7 @@ from typing import Self
 import zstandard
 
 from collectors.base import Outgoing
-from collectors.spool_file import SpoolFile
+from collectors.spool_file import SpoolFile, put_aside
 from wire.errors import DutycycleError
 
 _FILE = "spool.db"
@@ -66,6 +66,8 @@ class Spool:
         self._pack = zstandard.ZstdCompressor()
         self._unpack = zstandard.ZstdDecompressor()
         self._gone = 0
+        self.unreadable = 0
+        """How many records could not be read back, although the file as such could, and were left out."""
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
@@ -105,22 +107,37 @@ class Spool:
                 self.used_bytes = self._file.used_bytes()
         except sqlite3.Error as error:
             raise SpoolWriteError(str(error)) from error
+        self._last = last
         self._count += len(records) - dropped
         return Appended(last - len(records) + 1, dropped)
 
     def head(self, most: int, most_bytes: int) -> list[Spooled]:
         """The oldest records: at most ``most``, about ``most_bytes``, and one at least if there is any."""
+        while True:
+            found, broken = self._read(most, most_bytes)
+            self._leave_out(broken)
+            if found or not broken:
+                return found
+
+    def _read(self, most: int, most_bytes: int) -> tuple[list[Spooled], list[int]]:
+        """The oldest records, and the ids of those among them whose payload is broken."""
         found: list[Spooled] = []
+        broken: list[int] = []
         total = 0
         rows = self._file.database.execute(_HEAD, (self._gone, most))
         for number, topic, key, ts_ms, packed in rows:
-            record = Outgoing(topic=topic, key=key, payload=self._unpacked(packed), ts_ms=ts_ms)
+            try:
+                payload = self._unpacked(packed)
+            except zstandard.ZstdError:  # a flipped bit: SQLite's own check does not look into values
+                broken.append(number)
+                continue
+            record = Outgoing(topic=topic, key=key, payload=payload, ts_ms=ts_ms)
             total += size_of(record)
             if found and total > most_bytes:
                 break
             found.append(Spooled(number, record))
         rows.close()
-        return found
+        return found, broken
 
     def acknowledge(self, through: int) -> None:
         """Delete the records with an id up to ``through``.
@@ -130,7 +147,7 @@ class Spool:
         """
         try:
             self._count -= self._stored(self._gone, through)
-            self._gone = through
+            self._gone = max(self._gone, through)
             with self._file.transaction() as database:
                 database.execute("DELETE FROM record WHERE id <= ?", (through,))
             if not self._count:
@@ -138,6 +155,22 @@ class Spool:
             self.used_bytes = self._file.used_bytes()
         except sqlite3.Error as error:
             raise SpoolWriteError(str(error)) from error
+
+    def renew(self) -> int:
+        """Put the file aside, which turned out to be damaged, and begin anew; how many records that costs.
+
+        Ids go on, so that what is being sent is not mistaken for what comes. Raises ``SpoolError``.
+        """
+        lost, last = self._count, self._last
+        self._file.close()
+        try:
+            put_aside(self.folder / _FILE)
+            self._file = self._open()
+            self._gone = self._last = last
+            self._file.begin_after(last)
+        except (sqlite3.Error, OSError) as error:
+            raise SpoolError(f"{_unusable(self.folder)}: {error}") from error
+        return lost
 
     def close(self) -> None:
         """Let go of the folder; what is stored stays."""
@@ -162,6 +195,7 @@ class Spool:
         try:
             self._file = SpoolFile(self.folder / _FILE)
             self._count = self._stored(0, _LAST_ID)
+            self._last = self._file.last_id()
             self.used_bytes = self._file.used_bytes()
         except (sqlite3.Error, OSError) as error:
             raise SpoolError(f"{_unusable(self.folder)}: {error}") from error
@@ -178,6 +212,12 @@ class Spool:
                 break
             dropped += gone
         return dropped
+
+    def _leave_out(self, broken: Sequence[int]) -> None:
+        for number in broken:
+            gone = self._file.database.execute("DELETE FROM record WHERE id = ?", (number,)).rowcount
+            self.unreadable += gone
+            self._count -= gone
 
     def _packed(self, payload: bytes | None) -> bytes | None:
         return None if payload is None else self._pack.compress(payload)

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_PRIMARY_CODE = 0xFF
 _SHRINK_PAGES = 500
 _SCHEMA = """
 PRAGMA auto_vacuum = INCREMENTAL;
@@ -18,6 +19,18 @@ CREATE TABLE IF NOT EXISTS record (
     ts_ms INTEGER NOT NULL, payload BLOB
 );
 """
+
+
+def is_damage(error: BaseException | None) -> bool:
+    """Whether an error says that the file itself is broken, which no later try mends."""
+    return getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE in _DAMAGE
+
+
+def put_aside(path: Path) -> None:
+    """Move a damaged file to ``….damaged``, where whoever wants to look at it finds it."""
+    path.replace(path.with_suffix(".damaged"))
+    for extra in ("-wal", "-shm"):
+        path.with_name(path.name + extra).unlink(missing_ok=True)
 
 
 class SpoolFile:
@@ -33,12 +46,9 @@ class SpoolFile:
         try:
             self.database = _connect(path)
         except sqlite3.DatabaseError as error:
-            if error.sqlite_errorcode not in _DAMAGE:
+            if not is_damage(error):
                 raise
-            # A damaged spool must not keep the node blind. Whoever wants to look at it finds it.
-            path.replace(path.with_suffix(".damaged"))
-            for extra in ("-wal", "-shm"):
-                path.with_name(path.name + extra).unlink(missing_ok=True)
+            put_aside(path)  # a damaged spool must not keep the node blind
             self.was_damaged = True
             self.database = _connect(path)
         self._page_bytes = self._pragma("page_size")
@@ -58,6 +68,16 @@ class SpoolFile:
             if self.database.in_transaction:  # a full disk may have rolled it back already
                 self.database.execute("ROLLBACK")
             raise
+
+    def last_id(self) -> int:
+        """The highest id that a record ever had."""
+        query = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'record'"
+        return int(self.database.execute(query).fetchone()[0])
+
+    def begin_after(self, number: int) -> None:
+        """Let the ids of records go on after ``number``."""
+        self.database.execute("DELETE FROM sqlite_sequence WHERE name = 'record'")
+        self.database.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('record', ?)", (number,))
 
     def shrink(self) -> None:
         """Give the free pages back, a few at a time: each time writes about as much beside the file."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import random
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -234,6 +235,26 @@ async def test_a_full_disk_leaves_the_memory_and_then_its_oldest_go(tmp_path: Pa
         broker.closed = False
         await until(lambda: len(one.outbox) == 0)
     assert broker.numbers() == [*range(5), *range(5 + dropped, 26)]
+
+
+async def test_a_spool_that_breaks_under_way_is_counted_put_aside_and_used_anew(tmp_path: Path) -> None:
+    """What is being sent at that moment is not lost with the file."""
+    broker = FakeBroker(closed=True)
+    async with running(tmp_path, broker) as one:
+        one.publisher.publish([noise(n, 6000) for n in range(1200)])
+        await until(lambda: len(one.spool) == 1200)
+        with (tmp_path / "spool.db").open("r+b") as file:
+            file.seek(8192)
+            file.write(random.Random(1).randbytes(5 * MIB))  # noqa: S311 - not a secret
+        await until(lambda: (tmp_path / "spool.damaged").exists())
+        one.publisher.publish([noise(n, 6000) for n in range(1200, 1210)])
+        await until(lambda: len(one.spool) >= 10)
+        broker.closed = False
+        await until(lambda: len(one.outbox) == 0)
+        lost = one.telemetry.count(SPOOL_DROPPED)
+    assert broker.numbers() == [*range(1200 - lost), *range(1200, 1210)], "some may have been in memory"
+    assert one.telemetry.count(SPOOL_FAILED) == 0
+    assert lost > 600
 
 
 async def test_too_large_is_an_event_of_its_topic(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -237,3 +238,36 @@ def test_damage_within_is_found_at_the_start(tmp_path: Path) -> None:
     with Spool(tmp_path, 8 * MIB) as spool:
         assert spool.was_damaged
         assert len(spool) == 0
+
+
+def test_a_payload_with_a_flipped_bit_costs_itself_alone(tmp_path: Path) -> None:
+    """SQLite's check does not look into values: such a file opens, and one of its records is no zstd."""
+    with Spool(tmp_path, MIB) as spool:
+        spool.append(records(*range(10)))
+    with sqlite3.connect(tmp_path / "spool.db") as database:
+        database.execute("UPDATE record SET payload = zeroblob(40) WHERE id IN (1, 2, 5)")
+    database.close()
+    with Spool(tmp_path, MIB) as spool:
+        assert [one.record.ts_ms for one in spool.head(2, MIB)] == [2, 3]
+        assert stored(spool) == [2, 3, 5, 6, 7, 8, 9]
+        assert (spool.unreadable, len(spool)) == (3, 7)
+        spool.acknowledge(6)
+        assert (stored(spool), len(spool)) == ([6, 7, 8, 9], 4)
+
+
+def test_a_file_that_breaks_under_way_is_put_aside_and_ids_go_on(tmp_path: Path) -> None:
+    with Spool(tmp_path, 16 * MIB) as spool:
+        spool.append([record(n, 6000) for n in range(1000)])
+        sent = spool.head(3, MIB)
+        with (tmp_path / "spool.db").open("r+b") as file:
+            file.seek(8192)
+            file.write(os.urandom(5 * MIB))
+        with pytest.raises(sqlite3.DatabaseError, match="malformed"):
+            spool.head(10**6, 10**12)
+        assert spool.renew() == 1000
+        assert spool.append(records(7)).first_id == 1001
+        spool.acknowledge(sent[-1].id)
+        assert (stored(spool), len(spool)) == ([7], 1)
+    assert (tmp_path / "spool.damaged").exists()
+    with Spool(tmp_path, 16 * MIB) as spool:
+        assert stored(spool) == [7]

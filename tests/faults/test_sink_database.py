@@ -21,12 +21,10 @@ from tests.faults.sink_lives import lives
 from tests.servers.kafka.broker import RunningBroker
 from tests.servers.postgres import Postgres
 
-AWAY_S = 12.0
+AWAY_S = 10.0
 SOAK_AWAY_S = 60.0
 PER_S = 100.0
 PODS = 60
-SAID_S = 50.0
-"""An answer that does not come is waited for so long before it is said; an outage is said at once."""
 MOST_GROWTH_BYTES = 48 * 1024**2
 Tell = Callable[[str], None]
 
@@ -40,7 +38,7 @@ def resident_bytes(pid: int) -> int:
 async def outage(field: SinkField, seconds: float, begin: Callable[[], Any], end: Callable[[], Any]) -> str:
     """Take the database away under load for so long; what was seen meanwhile."""
     began = time.monotonic()
-    field.feed(lives(PODS, round(PER_S * (seconds + 60) / PODS), seed=1), PER_S)
+    field.feed(lives(PODS, round(PER_S * (seconds + 20) / PODS), seed=1), PER_S)
     (worker,) = [await field.worker()]
     await field.until_look(lambda written: written > PODS, "the first records in the database")
     memory = resident_bytes(worker.process.pid)
@@ -56,7 +54,7 @@ async def outage(field: SinkField, seconds: float, begin: Callable[[], Any], end
     await field.all_sent()
     report = await field.judge()
     assert worker.failures == [], "it goes on by itself"
-    assert seconds < SAID_S or "sink_away" in worker.log, worker.log
+    assert "sink_away" in worker.log, "it is said"
     assert flowed > PER_S / 2, f"{flowed:.0f} records a second while the database was away"
     assert lag > seconds * PER_S / 4, f"lag {lag}: offsets are not acknowledged before the write"
     assert grown < MOST_GROWTH_BYTES
@@ -135,7 +133,9 @@ async def check_locked(
         locker.unlock()
 
 
-FAULTS = {"stopped": check_stopped, "hanging": check_hanging, "SQLite locked": check_locked}
+FAULTS = {"stopped": check_stopped, "SQLite locked": check_locked}
+LONG_FAULTS = FAULTS | {"hanging": check_hanging}
+"""That a session hangs is said after 45 s: tests/sinks/test_records_writers.py has it in short."""
 
 
 @pytest.mark.parametrize("check", FAULTS.values(), ids=FAULTS.keys())
@@ -148,7 +148,7 @@ async def test_a_database_that_is_away_slows_and_loses_nothing(
 
 @pytest.mark.soak
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("check", FAULTS.values(), ids=FAULTS.keys())
+@pytest.mark.parametrize("check", LONG_FAULTS.values(), ids=LONG_FAULTS.keys())
 async def test_a_database_that_is_away_for_a_minute_slows_and_loses_nothing(
     check: Callable[..., Awaitable[str]], kafka: RunningBroker, topic_prefix: str, postgres: Postgres,
     tmp_path: Path, tell: Tell,

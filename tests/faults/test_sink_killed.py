@@ -11,7 +11,7 @@ from tests.faults.sink_field import SinkField
 from tests.faults.sink_lives import lives
 from tests.servers.kafka.broker import RunningBroker
 
-KILLS = 4
+KILLS = 3
 SOAK_KILLS = 40
 PODS = 60
 

@@ -12,12 +12,16 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 import faust
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.errors import KafkaTimeoutError
 from faust.assignor import PartitionAssignor
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from faust.types.tuples import Message
 
+# Faust gives an app without tables round robin, whatever assignor it asks for. By ranges, partition i of all
+# topics with equally many partitions goes to one worker: what is keyed alike is then read together.
+driver.RoundRobinPartitionAssignor = RangePartitionAssignor
 _NO_GENERATION = -1
 _LAST_REQUESTS_S = 1.0
 

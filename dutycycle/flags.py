@@ -11,7 +11,7 @@ TOPICS = ("partitions", "replication")
 NODE = ("node", "interval", "host_root", "containers", "prometheus", "kubernetes", "spool", "spool_bytes")
 OPERATORS = ("windows", "lateness", "retire")
 WORKER = ("session_timeout", "state_dir")
-SINKS = ("annotations", "annotation_prefix", "annotation_interval", "kubernetes")
+SINKS = ("annotations", "annotation_prefix", "annotation_interval", "annotation_rate", "kubernetes")
 SERVICE = ("listen",)
 _PREFIX = "setting_"
 

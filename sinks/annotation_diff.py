@@ -1,7 +1,7 @@
 """The difference of wanted and present annotations, and whether it is worth a write. Pure."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,7 @@ _EXACT = Tolerance(0.0, 0.0)
 _TOLERANCES = {
     "count": _EXACT,
     "process_cnt": _EXACT,
+    "pods": _EXACT,
     "pods_omitted": _EXACT,
     "period_s": Tolerance(0.0),
     "trend_pct_per_h": Tolerance(5.0, 0.2),
@@ -50,7 +51,7 @@ def split(prefix: str, annotations: Mapping[str, str]) -> Present:
     return Present(ours, size_of(annotations) - size_of(ours))
 
 
-def stays(kind: str, prefix: str, ours: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
+def stays(kind: str, prefix: str, ours: Mapping[str, str], wanted: Collection[str]) -> dict[str, str]:
     """What of ``ours`` is there after a write, because we neither replace it nor take it away."""
     return {
         key: value
@@ -59,17 +60,29 @@ def stays(kind: str, prefix: str, ours: Mapping[str, str], wanted: Mapping[str, 
     }
 
 
-def diff(kind: str, prefix: str, wanted: Mapping[str, str], present: Mapping[str, str]) -> Patch:
+def diff(
+    kind: str,
+    prefix: str,
+    wanted: Mapping[str, str],
+    present: Mapping[str, str],
+    surplus: Collection[str] = (),
+) -> Patch:
     """What turns ``present`` into ``wanted``, on an object of our ``kind`` (node, pod, job).
 
-    Keys of another prefix are never in it, nor keys of ours that this kind of object keeps for ever.
+    Keys of another prefix are never in it, nor keys of ours that this kind of object keeps for ever, but for
+    those in ``surplus``.
     """
     patch: Patch = {key: value for key, value in wanted.items() if present.get(key) != value}
     for key in present:
         owner, _, name = key.partition("/")
-        if owner == prefix and key not in wanted and is_ours(kind, name):
+        if owner == prefix and key not in wanted and (key in surplus or is_ours(kind, name)):
             patch[key] = None
     return patch
+
+
+def has_figures(patch: Patch) -> bool:
+    """Whether anything but the time stamp is in the patch."""
+    return any(key.rpartition("/")[2] != UPDATED for key in patch)
 
 
 def is_enough(patch: Patch, present: Mapping[str, str]) -> bool:

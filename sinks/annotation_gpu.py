@@ -1,15 +1,13 @@
-"""What is known of one GPU, gathered from its samples, windows, cycles and trends. Pure."""
+"""What is known of one GPU, gathered from its samples and from what was found about it. Pure."""
 
 from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
 from sinks.annotation_values import gpu_now, number, significant
-from wire.derived import Cycle, Trend, WindowAggregate
+from wire.parts import NodePart
 from wire.samples import Gpu
 
-METRIC = "gpu_util_pct"
-"""Rhythm and trend are those of the GPU's utilization."""
 MAXIMA = {"gpu_util_pct": "max_gpu_util", "mem_copy_util_pct": "max_mem_util"}
 """The maxima in the value, by the metric whose windows give them."""
 LOOK_BACK_MS = 3_600_000
@@ -54,22 +52,17 @@ class GpuView:
         self.index = gpu.index
         self._now = gpu_now(gpu)
 
-    def window(self, record: WindowAggregate) -> None:
-        """A closed window; those of other metrics are passed over."""
-        if name := MAXIMA.get(record.metric):
-            self._maxima.setdefault(name, RecentMaximum()).add(record.end_ms, record.max)
-
-    def cycle(self, record: Cycle) -> None:
-        """The rhythm, or that there is none."""
-        if record.metric == METRIC:
-            self._cycle = {"cyclic": record.cyclic}
-            if record.cyclic and record.period_s is not None:
-                self._cycle["period_s"] = significant(record.period_s)
-
-    def trend(self, record: Trend) -> None:
-        """Where utilization is heading, in percent points an hour."""
-        if record.metric == METRIC:
-            self._trend = {"trend_pct_per_h": significant(record.slope_per_s * _SECONDS_PER_HOUR)}
+    def found(self, part: NodePart) -> None:
+        """What is new of the rhythm, of the trend (in percent points an hour), and of the maxima."""
+        if part.cyclic is not None:
+            self._cycle = {"cyclic": part.cyclic}
+            if part.cyclic and part.period_s is not None:
+                self._cycle["period_s"] = significant(part.period_s)
+        if part.slope_per_s is not None:
+            self._trend = {"trend_pct_per_h": significant(part.slope_per_s * _SECONDS_PER_HOUR)}
+        for metric, largest in part.maxima.items():
+            if name := MAXIMA.get(metric):
+                self._maxima.setdefault(name, RecentMaximum()).add(part.ts_ms, largest)
 
     def adopt(self, written: Mapping[str, Any], now_ms: int) -> None:
         """Take over from the annotation that is there what this process has not heard of itself."""

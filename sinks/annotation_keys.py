@@ -17,7 +17,12 @@ MAX_NETWORK = "max_network_mbps"
 MAX_DISK_IO = "max_disk_io"
 UPDATED = "updated"
 PODS_OMITTED = "pods_omitted"
-"""On a job: how many pods did not fit. No pod can have this name, because of the underscore."""
+"""On a job: how many pods have no key of their own. No pod can have this name, because of the underscore."""
+PODS_SUMMARY = "pods_summary"
+"""On a job where pods are omitted: the maxima over all pods."""
+MOST_PODS = 256
+"""Of one job that have a key of their own: those that needed the most."""
+JOB_NAMES = frozenset({PODS_OMITTED, PODS_SUMMARY})
 
 POD_NAMES = frozenset({GPU_UTIL, GPU_MEM_UTIL, MAX_CPU_UTIL, MAX_CPU_MEM, MAX_NETWORK, MAX_DISK_IO, UPDATED})
 LONGEST_NAME = 63
@@ -48,11 +53,11 @@ def pod_key_name(pod: str) -> str:
 def is_ours(kind: str, name: str) -> bool:
     """Whether a name without prefix, on a ``node``, ``pod`` or ``job``, is one that we may take away again.
 
-    What a job says about its pods is kept for ever, so nothing of it is taken away.
+    What a job says about a pod is kept when the pod is gone, so it is not among them.
     """
     if kind == "node":
         return _NODE_NAME.fullmatch(name) is not None
-    return name in POD_NAMES if kind == "pod" else name == PODS_OMITTED
+    return name in (POD_NAMES if kind == "pod" else JOB_NAMES)
 
 
 def size_of(annotations: Mapping[str, str]) -> int:

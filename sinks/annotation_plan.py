@@ -7,15 +7,34 @@ it may offsets be acknowledged.
 
 import heapq
 from dataclasses import dataclass, field
+from enum import IntEnum
 
 from sinks.annotation_targets import Target
 from sinks.progress import Held, Place
 
-EVALUATE_S = 1.0
-"""How soon an object is looked at again when what changed was not worth a write."""
+EVALUATE_SHARE = 10
+"""What changed was not worth a write: after a tenth of the interval the object is looked at again."""
 REFRESH = 10
 """After so many intervals even a small change is written."""
+STAMP = 120
+"""After so many intervals even a time stamp is, with nothing else: an hour, by default."""
 _NEVER = float("-inf")
+
+
+class Worth(IntEnum):
+    """What has to have changed for a write: the less, the longer the last one is ago."""
+
+    TIME_STAMP = 0
+    ANY_FIGURE = 1
+    MUCH = 2
+
+
+class _Shelf(IntEnum):
+    """What is given up first when there are too many objects."""
+
+    CLEAN = 0
+    WAITING = 1
+    FINAL = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +43,7 @@ class Shed:
 
     target: Target
     lost: bool
+    final: bool = False
 
 
 @dataclass(slots=True)
@@ -34,6 +54,11 @@ class _Entry:
     written_at: float = _NEVER
     final: bool = False
     ticket: int = 0
+    shelf: _Shelf = _Shelf.CLEAN
+
+    @property
+    def clean(self) -> bool:
+        return self.held.empty and self.flying is None
 
 
 class Plan:
@@ -43,6 +68,7 @@ class Plan:
         self._interval_s = interval_s
         self._most = most
         self._entries: dict[Target, _Entry] = {}
+        self._shelves: dict[_Shelf, dict[Target, None]] = {shelf: {} for shelf in _Shelf}
         self._queues: tuple[list[tuple[float, int, Target]], ...] = ([], [])  # finals, others
         self._tickets = 0
         self._held_until = _NEVER
@@ -52,13 +78,13 @@ class Plan:
 
         A final record is due at once: it is the last, and the object may go soon.
         """
-        entry = self._entries.pop(target, None) or _Entry()
-        self._entries[target] = entry  # now the newest
+        entry = self._entries.setdefault(target, _Entry())
         entry.held.add(place, offset)
         if final and not entry.final:
             entry.not_before = min(entry.not_before, now)
             entry.ticket = 0
         entry.final = final
+        self._shelve(target, entry, anew=True)
         if entry.ticket == 0 and entry.flying is None:
             self._queue(target, entry)
         return self._shed() if len(self._entries) > self._most else None
@@ -83,12 +109,19 @@ class Plan:
         times = [queue[0][0] for queue in self._queues if queue]
         return max(0.0, min(times) - now, self._held_until - now) if times else None
 
-    def wants_exact(self, target: Target, now: float) -> bool:
-        """Whether the object is written however little changed: at its end, and every tenth interval."""
+    def worth(self, target: Target, now: float) -> Worth:
+        """What has to have changed for a write now: at the end, the slightest."""
         entry = self._entries.get(target)
         if entry is None:
-            return False
-        return entry.final or now - entry.written_at >= REFRESH * self._interval_s
+            return Worth.MUCH
+        if entry.final:
+            return Worth.TIME_STAMP
+        if entry.written_at == _NEVER:  # by us: it may carry all, from before a restart
+            return Worth.ANY_FIGURE
+        intervals = (now - entry.written_at) / self._interval_s
+        if intervals >= STAMP:
+            return Worth.TIME_STAMP
+        return Worth.ANY_FIGURE if intervals >= REFRESH else Worth.MUCH
 
     def written(self, target: Target, now: float) -> None:
         """It carries what it should."""
@@ -99,7 +132,8 @@ class Plan:
     def skipped(self, target: Target, now: float) -> None:
         """What changed was not worth a write: it counts as seen to."""
         if entry := self._entries.get(target):
-            self._land(target, entry, now + EVALUATE_S)
+            entry.written_at = now if entry.written_at == _NEVER else entry.written_at
+            self._land(target, entry, now + self._interval_s / EVALUATE_SHARE)
 
     def refused(self, target: Target, now: float) -> None:
         """It can not be written; a later change may, after a longer pause."""
@@ -119,36 +153,35 @@ class Plan:
 
     def drop(self, target: Target) -> None:
         """Know nothing of the object any more."""
-        self._entries.pop(target, None)
+        entry = self._entries.pop(target, None)
+        if entry is not None:
+            self._shelves[entry.shelf].pop(target, None)
 
     @property
     def pending(self) -> int:
         """How many objects await a write. For any thread."""
-        return sum(not self.is_clean(target) for target in list(self._entries))
+        return sum(not entry.clean for entry in list(self._entries.values()))
 
     def clear(self) -> None:
         """Know nothing of any object."""
         self._entries.clear()
-        for queue in self._queues:
-            queue.clear()
+        for one in (*self._queues, *self._shelves.values()):
+            one.clear()
 
     def is_over(self, target: Target) -> bool:
         """Whether its last record is written."""
         entry = self._entries.get(target)
-        return entry is not None and entry.final and self.is_clean(target)
-
-    def is_clean(self, target: Target) -> bool:
-        """Whether nothing of it awaits a write."""
-        entry = self._entries.get(target)
-        return entry is None or (entry.held.empty and entry.flying is None)
+        return entry is not None and entry.final and entry.clean
 
     def held(self) -> Held:
         """All the records that are not seen to."""
         every = Held()
-        for entry in self._entries.values():
-            for one in (entry.held, entry.flying):
-                if one:
-                    every.merge(one)
+        for shelf in (_Shelf.WAITING, _Shelf.FINAL):
+            for target in self._shelves[shelf]:
+                entry = self._entries[target]
+                for one in (entry.held, entry.flying):
+                    if one:
+                        every.merge(one)
         return every
 
     def _land(self, target: Target, entry: _Entry, not_before: float) -> None:
@@ -156,6 +189,7 @@ class Plan:
         entry.not_before = not_before
         if not entry.held.empty:
             self._queue(target, entry)
+        self._shelve(target, entry)
 
     def _queue(self, target: Target, entry: _Entry) -> None:
         self._tickets += 1
@@ -167,10 +201,17 @@ class Plan:
         while queue and ((entry := self._entries.get(queue[0][2])) is None or entry.ticket != queue[0][1]):
             heapq.heappop(queue)
 
+    def _shelve(self, target: Target, entry: _Entry, *, anew: bool = False) -> None:
+        """Each shelf is in the order in which its objects were touched last."""
+        shelf = _Shelf.CLEAN if entry.clean else _Shelf.FINAL if entry.final else _Shelf.WAITING
+        if anew or shelf is not entry.shelf:
+            self._shelves[entry.shelf].pop(target, None)
+            self._shelves[shelf][target] = None
+            entry.shelf = shelf
+
     def _shed(self) -> Shed:
-        """Give up the object that was touched longest ago, one that waits for nothing if there is one."""
-        clean = (target for target in self._entries if self.is_clean(target))
-        target = next(clean, None) or next(iter(self._entries))
-        shed = Shed(target, lost=not self.is_clean(target))
+        """Give up what was touched longest ago: of what waits for nothing, else of what is not final."""
+        shelf = next(shelf for shelf in _Shelf if self._shelves[shelf])
+        target = next(iter(self._shelves[shelf]))
         self.drop(target)
-        return shed
+        return Shed(target, lost=shelf is not _Shelf.CLEAN, final=shelf is _Shelf.FINAL)

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 from sinks.annotation_plan import Plan
+from sinks.annotation_policy import Policy
 from sinks.annotation_targets import Target
 from sinks.annotation_writer import AnnotationWriter, Server
 from sinks.annotations import TOPICS, Annotations
 from sinks.deadletters import DeadLetters
-from sinks.events import ANNOTATION_SHED, OBJECT_GONE, SINK_AWAY
+from sinks.events import ANNOTATION_SHED, NO_KIND, OBJECT_GONE, SINK_AWAY
 from sinks.figures import wrote
-from sinks.kube_errors import BusyError, GoneError, RefusedError
+from sinks.kube_errors import BusyError, GoneError, KubeError, NoKindError
 from sinks.origin import Origin
 from sinks.progress import Held
 from wire.deadletter import Reason
@@ -21,14 +22,17 @@ from wire.derived import JobPeaks, PodPeaks
 from wire.events import WRITE_REJECTED, WRITE_RETRIED, Telemetry
 from wire.samples import NvmlSample
 
-WRITERS = 4
-"""So many writes are under way at once, which is what protects the API server from us."""
+WRITERS = 8
+"""So many writes are under way at once, at most."""
 SAMPLE_SHARE = 3
 """A node's samples are looked at three times an interval; those between are passed over undecoded."""
+SAMPLE_WAITS = 10
+"""After so many intervals without a sample of a node, what was found about its GPUs is given up."""
 _FIRST_PAUSE_S = 1.0
+_DRAIN_S = 5.0
+_LOOK_S = 1.0
 _LONGEST_PAUSE_S = 60.0
 _SAMPLES = "nvml-samples"
-_PEAKS = ("pod-peaks", "job-peaks")
 
 
 class AnnotationSink:
@@ -40,11 +44,11 @@ class AnnotationSink:
     def __init__(
         self,
         server: Server,
-        prefix: str,
-        interval_s: float,
+        policy: Policy,
         letters: DeadLetters,
         telemetry: Telemetry,
         *,
+        may_write: Callable[[], bool] = lambda: True,
         clock: Callable[[], float] = time.monotonic,
         chance: random.Random | None = None,
     ) -> None:
@@ -53,24 +57,30 @@ class AnnotationSink:
         self._telemetry = telemetry
         self._clock = clock
         self._chance = chance or random.Random()  # noqa: S311 - spreads load, guards nothing
-        self._sample_gap_ms = interval_s * 1000 / SAMPLE_SHARE
-        self._annotations = Annotations(prefix)
-        self._writer = AnnotationWriter(server, prefix, self._annotations, telemetry)
-        self._plan = Plan(interval_s)
+        self._may_write = may_write
+        self._interval_s = policy.interval_s
+        self._sample_gap_ms = policy.interval_s * 1000 / SAMPLE_SHARE
+        self._annotations = Annotations(policy.prefix)
+        self._writer = AnnotationWriter(server, policy.prefix, self._annotations, telemetry)
+        self._plan = Plan(policy.interval_s, policy.most)
         self._origins: dict[Target, Origin] = {}
         self._failures: dict[Target | None, int] = {}
         self._told: set[Target] = set()
         self._sampled: dict[str, int] = {}
         self._wake = asyncio.Event()
+        self._writing: set[asyncio.Future[None]] = set()
+        self._draining = False
+        self._generation = 0
+        self._silent = 0
 
     def wants(self, origin: Origin) -> bool:
-        """Peaks, what is about a GPU, and now and then a node's sample."""
+        """Peaks, what was found about a node's GPUs, and now and then its sample."""
         if origin.value is None:
             return False
         if origin.topic == _SAMPLES:
             node = (origin.key or b"").decode("utf-8", "replace")
             return not 0 <= origin.ts_ms - self._sampled.get(node, origin.ts_ms + 1) < self._sample_gap_ms
-        return origin.topic in _PEAKS or (origin.key or b"").startswith(b"gpu/")
+        return True
 
     def take(self, origin: Origin, record: Any) -> None:
         """Note what the record changes."""
@@ -85,7 +95,7 @@ class AnnotationSink:
         if shed is not None:
             self._forget(shed.target)
             if shed.lost:
-                self._telemetry.emit(ANNOTATION_SHED, str(shed.target))
+                self._telemetry.emit(ANNOTATION_SHED, str(shed.target), final=str(shed.final).lower())
         self._wake.set()
 
     async def room(self) -> None:
@@ -102,11 +112,14 @@ class AnnotationSink:
 
     def forget(self) -> None:
         """Know nothing any more; what is there is read anew."""
+        self._generation += 1
+        self._draining = False
         self._annotations.clear()
         self._writer.clear()
         self._plan.clear()
         for memory in (self._origins, self._failures, self._told, self._sampled):
             memory.clear()
+        self._wake.set()
 
     async def run(self) -> None:
         """Write what is due, several objects at once, until cancelled."""
@@ -115,7 +128,13 @@ class AnnotationSink:
                 group.create_task(self._work())
 
     async def drain(self) -> None:
-        """Nothing: what is not written yet is read again by whoever comes next."""
+        """Begin nothing more, and let end what is under way: it would overwrite what the next worker writes.
+
+        What is not written yet is read again by whoever comes next.
+        """
+        self._draining = True
+        if self._writing:
+            await asyncio.wait(self._writing, timeout=_DRAIN_S)
 
     async def close(self) -> None:
         """Give the connections back."""
@@ -123,37 +142,75 @@ class AnnotationSink:
 
     async def _work(self) -> None:
         while True:
-            target = self._plan.next_due(self._clock())
+            may = not self._draining and self._may_write()
+            target = self._plan.next_due(self._clock()) if may else None
             if target is not None:
-                await self._write(target)
+                await self._write_known(target)
                 continue
             self._wake.clear()
             try:
-                async with asyncio.timeout(self._plan.wait_s(self._clock())):
+                async with asyncio.timeout(self._plan.wait_s(self._clock()) if may else _LOOK_S):
                     await self._wake.wait()
             except TimeoutError:
                 continue
 
-    async def _write(self, target: Target) -> None:
+    async def _write_known(self, target: Target) -> None:
+        """Write, and let ``drain`` know that it is under way."""
+        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._writing.add(over)
         try:
-            exact = self._plan.wants_exact(target, self._clock())
-            worth = await self._writer.write(target, exact=exact)
-        except GoneError:
-            self._telemetry.emit(OBJECT_GONE, str(target), kind=target.kind)
-            self._forget(target)
-        except BusyError as error:
-            self._later(target, error)
-        except RefusedError as error:
-            await self._refused(target, error)
-        else:
-            self._succeeded(target, worth)
+            await self._write(target)
+        finally:
+            self._writing.discard(over)
+            over.set_result(None)
 
-    def _succeeded(self, target: Target, worth: bool) -> None:
+    async def _write(self, target: Target) -> None:
+        if not self._annotations.is_known(target):
+            self._wait_for_sample(target)
+            return
+        generation = self._generation
+        try:
+            was_worth = await self._writer.write(target, self._plan.worth(target, self._clock()))
+        except KubeError as error:
+            if generation == self._generation:  # else it is another worker's, or ours anew
+                await self._failed(target, error)
+        else:
+            if generation == self._generation:
+                self._succeeded(target, was_worth)
+
+    async def _failed(self, target: Target, error: KubeError) -> None:
+        if error.reason != "timeout":
+            self._silent = 0
+        if isinstance(error, GoneError):
+            self._gone(target, error)
+        elif isinstance(error, BusyError):
+            self._later(target, error)
+        else:
+            await self._refused(target, error)
+
+    def _wait_for_sample(self, target: Target) -> None:
+        """No sample of the node came yet: what was found about its GPUs is held, as one comes any moment."""
+        self._failures[target] = self._failures.get(target, 0) + 1
+        if self._failures[target] > SAMPLE_WAITS:
+            self._forget(target)
+        else:
+            self._plan.failed(target, self._clock() + self._interval_s)
+
+    def _gone(self, target: Target, error: GoneError) -> None:
+        """Nothing of it is held any more; should it be there later, the next record tells."""
+        if isinstance(error, NoKindError):
+            self._telemetry.emit(NO_KIND, f"{target}: {error}")
+        else:
+            self._telemetry.emit(OBJECT_GONE, str(target), kind=target.kind)
+        self._forget(target)
+
+    def _succeeded(self, target: Target, was_worth: bool) -> None:
+        self._silent = 0
         for failed in (target, None):
             self._failures.pop(failed, None)
         self._told.discard(target)
         self._telemetry.clear_condition(SINK_AWAY, self.name, f"{self._server.address} answers")
-        if not worth:
+        if not was_worth:
             self._plan.skipped(target, self._clock())
             return
         self._plan.written(target, self._clock())
@@ -164,16 +221,18 @@ class AnnotationSink:
     def _later(self, target: Target, error: BusyError) -> None:
         """Try again later; where nothing else would fare better, hold everything back for as long."""
         self._telemetry.emit(WRITE_RETRIED, f"{target}: {error}", sink=self.name, reason=error.reason)
-        whose = None if error.everything else target
+        self._silent += error.reason == "timeout"
+        everything = error.everything or self._silent >= WRITERS  # it hangs, and not for one object alone
+        whose = None if everything else target
         failures = self._failures[whose] = self._failures.get(whose, 0) + 1
         longest = min(_FIRST_PAUSE_S * 2 ** min(failures - 1, 10), _LONGEST_PAUSE_S)
         until = self._clock() + (error.retry_after_s or 0.0) + longest * self._chance.uniform(0.5, 1.0)
-        if error.everything:
+        if everything:
             self._telemetry.raise_condition(SINK_AWAY, self.name, f"{error}; trying again")
             self._plan.hold(until)
         self._plan.failed(target, until)
 
-    async def _refused(self, target: Target, error: RefusedError) -> None:
+    async def _refused(self, target: Target, error: KubeError) -> None:
         """Count it; the record goes to the dead letters once, until a write of this object succeeds."""
         self._telemetry.emit(WRITE_REJECTED, f"{target}: {error}", sink=self.name, reason=error.reason)
         origin = self._origins.get(target)

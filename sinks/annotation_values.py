@@ -15,6 +15,8 @@ from sinks.annotation_targets import is_name
 from wire.derived import JobPeaks, Peaks, PodOfJob, PodPeaks
 from wire.samples import Gpu, GpuProcess
 
+UNKNOWN_PID = 0
+"""No process has this PID: whoever gives it does not know the processes."""
 MOST_PROCESSES = 64
 """In one value: those with the most; a value is meant to be short."""
 _NETWORK = ("net_rx_bytes_per_s", "net_tx_bytes_per_s")
@@ -71,14 +73,21 @@ def gpu_static(gpus: Iterable[Gpu]) -> dict[str, Any]:
 
 def gpu_now(gpu: Gpu) -> dict[str, Any]:
     """Memory and processes of one GPU at one tick."""
-    used, total = gpu.mem_used_bytes, gpu.mem_total_bytes
+    used, total, processes = gpu.mem_used_bytes, gpu.mem_total_bytes, _known(gpu.processes)
     value = {
         "mem_used": None if used is None else gigabytes(used),
         "mem_free": None if used is None or total is None else gigabytes(max(total - used, 0)),
-        "process_cnt": None if gpu.processes is None else len(gpu.processes),
-        "pid_mem": None if gpu.processes is None else _pid_mem(gpu.processes),
+        "process_cnt": None if processes is None else len(processes),
+        "pid_mem": None if processes is None else _pid_mem(processes),
     }
     return _present(value)
+
+
+def _known(processes: tuple[GpuProcess, ...] | None) -> tuple[GpuProcess, ...] | None:
+    """The processes, if all are known. A source that sees pods only, such as dcgm-exporter, gives PID 0."""
+    if processes is None or any(one.pid == UNKNOWN_PID for one in processes):
+        return None
+    return processes
 
 
 def _pid_mem(processes: Iterable[GpuProcess]) -> list[list[Any]]:
@@ -104,7 +113,8 @@ def pod_values(record: PodPeaks) -> dict[str, Any]:
 
 def _per_process(record: PodPeaks, metric: str) -> dict[str, Any] | None:
     """By ``gpu_<index>_<pid>``; where processes are unknown, by ``gpu_<index>``."""
-    found = _maxima(record.processes or {}, metric) or _maxima(record.gpus, metric)
+    processes = [one for one in _maxima(record.processes or {}, metric) if one[0][-1] != UNKNOWN_PID]
+    found = processes or _maxima(record.gpus, metric)
     largest = sorted(found, key=lambda pair: (-pair[1], pair[0]))[:MOST_PROCESSES]
     return {"gpu_" + "_".join(map(str, where)): number(most) for where, most in sorted(largest)} or None
 
@@ -122,6 +132,32 @@ def job_values(record: JobPeaks) -> dict[str, dict[str, Any]]:
     """What a job says about each of its pods, by pod name; what can be no pod's name is passed over."""
     names = sorted(filter(is_name, record.pods))
     return {name: value for name in names if (value := _of_job(record.pods[name]))}
+
+
+def job_summary(record: JobPeaks) -> dict[str, Any]:
+    """What the pods of a job needed at most, whichever of them it was."""
+    metrics = record.metrics
+    value = {
+        "pods": len(record.pods),
+        "max_gpu_util": _largest(metrics, ("gpu_util_pct",), 1, 0),
+        "max_gpu_mem_mb": _largest(metrics, ("gpu_mem_used_bytes",), 1 / _MEGA, 0),
+        keys.MAX_CPU_UTIL: _largest(metrics, ("cpu_util_pct",), 1, 2),
+        keys.MAX_CPU_MEM: _largest(metrics, ("mem_used_bytes",), 1 / _MEGA, 1),
+        keys.MAX_NETWORK: _largest(metrics, _NETWORK, _BITS / _MEGA, 1),
+        keys.MAX_DISK_IO: _largest(metrics, _DISK, 1 / _MEGA, 1),
+    }
+    return _present(value)
+
+
+def job_ranks(record: JobPeaks) -> dict[str, tuple[float, ...]]:
+    """By pod name, what says who needed more: GPU memory, GPU, memory, CPU. The larger, the more."""
+    return {
+        name: tuple(
+            pod.metrics[metric].max if metric in pod.metrics else -1.0
+            for metric in ("gpu_mem_used_bytes", "gpu_util_pct", "mem_used_bytes", "cpu_util_pct")
+        )
+        for name, pod in record.pods.items()
+    }
 
 
 def _of_job(pod: PodOfJob) -> dict[str, Any]:

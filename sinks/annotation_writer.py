@@ -2,8 +2,9 @@
 
 from typing import Protocol
 
-from sinks.annotation_diff import Patch, Present, diff, is_enough, split
+from sinks.annotation_diff import Patch, Present, diff, has_figures, is_enough, split
 from sinks.annotation_keys import PODS_OMITTED
+from sinks.annotation_plan import Worth
 from sinks.annotation_targets import Target
 from sinks.annotations import Annotations
 from sinks.events import PODS_OMITTED as SOME_OMITTED
@@ -44,22 +45,25 @@ class AnnotationWriter:
         self._annotations = annotations
         self._telemetry = telemetry
         self._present: dict[Target, Present] = {}
+        self._generation = 0
 
-    async def write(self, target: Target, *, exact: bool) -> bool:
-        """Write what differs if it is worth it, or with ``exact`` in any case. False: it was not worth it.
+    async def write(self, target: Target, worth: Worth) -> bool:
+        """Write what differs if as much as ``worth`` says has changed. False: it was not that much.
 
         Raises the errors of ``kube_errors``.
         """
         present = await self._known(target)
         wanted = self._annotations.wanted(target, present)
-        patch = diff(target.kind, self._prefix, wanted, present.ours)
+        surplus = self._annotations.surplus(target, present, wanted)
+        patch = diff(target.kind, self._prefix, wanted, present.ours, surplus)
         if not patch:
             return True
-        if not exact and not is_enough(patch, present.ours):
+        if not _is_worth(patch, present, worth):
             return False
         if f"{self._prefix}/{PODS_OMITTED}" in patch:
             self._telemetry.emit(SOME_OMITTED, str(target))
-        self._present[target] = split(self._prefix, await self._patch(target, patch))
+        generation = self._generation
+        self._learn(target, await self._patch(target, patch), generation)
         return True
 
     def forget(self, target: Target) -> None:
@@ -67,16 +71,23 @@ class AnnotationWriter:
         self._present.pop(target, None)
 
     def clear(self) -> None:
-        """Read every object anew."""
+        """Read every object anew; what is under way is not learnt any more, as others may write next."""
+        self._generation += 1
         self._present.clear()
 
     async def _known(self, target: Target) -> Present:
         known = self._present.get(target)
         if known is None:
-            known = split(self._prefix, await self._server.annotations(target))
+            generation = self._generation
+            known = self._learn(target, await self._server.annotations(target), generation)
             self._annotations.adopt(target, known)
-            self._present[target] = known
         return known
+
+    def _learn(self, target: Target, found: dict[str, str], generation: int) -> Present:
+        present = split(self._prefix, found)
+        if generation == self._generation:
+            self._present[target] = present
+        return present
 
     async def _patch(self, target: Target, patch: Patch) -> dict[str, str]:
         try:
@@ -86,3 +97,9 @@ class AnnotationWriter:
             if target.uid is not None and error.reason in _MAY_BE_ANOTHER:
                 await self._server.annotations(target)  # raises GoneError for another uid
             raise
+
+
+def _is_worth(patch: Patch, present: Present, worth: Worth) -> bool:
+    if worth is Worth.MUCH:
+        return is_enough(patch, present.ours)
+    return worth is Worth.TIME_STAMP or has_figures(patch)

@@ -1,7 +1,7 @@
 """Which annotations each object should carry, from the records so far. Pure: the shell reads and writes.
 
 A pod and a job are known from one record each, which is cumulative. A node is put together from the samples
-of its GPUs and their windows, cycles and trends.
+of its GPUs and from what was found about them, which comes keyed by node, too.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,13 +12,15 @@ import orjson
 from sinks import annotation_keys as keys
 from sinks.annotation_diff import Present, stays
 from sinks.annotation_gpu import GpuView
+from sinks.annotation_job import JobView
 from sinks.annotation_targets import Target, job_target, node_target, pod_target
-from sinks.annotation_values import gpu_static, job_values, pod_values, text
-from wire.derived import Cycle, JobPeaks, PodPeaks, Subject, Trend, WindowAggregate
+from sinks.annotation_values import gpu_static, pod_values, text
+from wire.derived import JobPeaks, PodPeaks
+from wire.parts import NodePart
 from wire.samples import NvmlSample
 
-Record = NvmlSample | WindowAggregate | Trend | Cycle | PodPeaks | JobPeaks
-TOPICS = ("nvml-samples", "window-aggregates", "trends", "cycles", "pod-peaks", "job-peaks")
+Record = NvmlSample | NodePart | PodPeaks | JobPeaks
+TOPICS = ("nvml-samples", "node-parts", "pod-peaks", "job-peaks")
 """What annotations are made of, without prefix."""
 
 
@@ -50,12 +52,11 @@ class Annotations:
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
         self._nodes: dict[str, _Node] = {}
-        self._values: dict[Target, dict[str, Any]] = {}
+        self._pods: dict[Target, dict[str, Any]] = {}
+        self._jobs: dict[Target, JobView] = {}
         self._handlers: dict[type, Callable[[Any], Target | None]] = {
             NvmlSample: self._sample,
-            WindowAggregate: lambda record: self._of_gpu(record.subject, lambda gpu: gpu.window(record)),
-            Cycle: lambda record: self._of_gpu(record.subject, lambda gpu: gpu.cycle(record)),
-            Trend: lambda record: self._of_gpu(record.subject, lambda gpu: gpu.trend(record)),
+            NodePart: self._part,
             PodPeaks: self._pod,
             JobPeaks: self._job,
         }
@@ -69,18 +70,30 @@ class Annotations:
 
     def wanted(self, target: Target, present: Present) -> dict[str, str]:
         """All that we want on the object, keys with prefix, within what fits beside what is kept there."""
+        if target.kind == "job":
+            job = self._jobs.get(target)
+            return {} if job is None else job.wanted(present)
         if target.kind == "node":
             values = self._nodes[target.name].values() if target.name in self._nodes else {}
         else:
-            values = self._values.get(target, {})
+            values = self._pods.get(target, {})
         pairs = {self._key(name): text(value) for name, value in values.items()}
         kept_bytes = keys.size_of(stays(target.kind, self._prefix, present.ours, pairs))
         # What is there already comes first: left out, its older value would stay, and take room all the same.
         ordered = sorted(pairs.items(), key=lambda pair: pair[0] not in present.ours)
-        kept, omitted = keys.that_fit(ordered, present.others_bytes + kept_bytes)
-        if omitted and target.kind == "job":
-            kept[self._key(keys.PODS_OMITTED)] = text(omitted)
-        return kept
+        return keys.that_fit(ordered, present.others_bytes + kept_bytes)[0]
+
+    def surplus(self, target: Target, present: Present, wanted: Mapping[str, str]) -> frozenset[str]:
+        """What else may be taken away: keys that this kind of object would otherwise keep for ever."""
+        job = self._jobs.get(target)
+        return frozenset() if job is None else job.surplus(present, wanted)
+
+    def is_known(self, target: Target) -> bool:
+        """Whether enough is known to write: of a node which GPUs it has, and their indexes."""
+        if target.kind != "node":
+            return True
+        node = self._nodes.get(target.name)
+        return node is not None and node.static is not None
 
     def adopt(self, target: Target, present: Present) -> None:
         """Learn, from what an earlier process wrote on a node, what this one has not heard yet."""
@@ -94,13 +107,15 @@ class Annotations:
 
     def forget(self, target: Target) -> None:
         """Drop what is known of an object; the next record of it begins anew."""
-        self._values.pop(target, None)
+        self._pods.pop(target, None)
+        self._jobs.pop(target, None)
         if target.kind == "node":
             self._nodes.pop(target.name, None)
 
     def clear(self) -> None:
         """Drop all."""
-        self._values.clear()
+        self._pods.clear()
+        self._jobs.clear()
         self._nodes.clear()
 
     def _key(self, name: str) -> str:
@@ -114,33 +129,22 @@ class Annotations:
             self._nodes.setdefault(record.node, _Node()).sampled(record)
         return target
 
-    def _of_gpu(self, subject: Subject, change: Callable[[GpuView], None]) -> Target | None:
-        if subject.kind != "gpu" or subject.node is None or subject.gpu is None:
-            return None
-        node = self._nodes.setdefault(subject.node, _Node())
-        change(node.gpus.setdefault(subject.gpu, GpuView()))
-        return None if node.static is None else node_target(subject.node)  # its indexes are not known yet
+    def _part(self, record: NodePart) -> Target | None:
+        node = self._nodes.setdefault(record.node, _Node())
+        node.gpus.setdefault(record.gpu, GpuView()).found(record)
+        return node_target(record.node)
 
     def _pod(self, record: PodPeaks) -> Target | None:
         target = pod_target(record.pod)
         if target is not None:
-            self._values[target] = pod_values(record)
+            self._pods[target] = pod_values(record)
         return target
 
     def _job(self, record: JobPeaks) -> Target | None:
         target = job_target(record.job, record.namespace)
         if target is not None:
-            self._values[target] = _keyed(job_values(record))
+            self._jobs[target] = JobView.of(self._prefix, record)
         return target
-
-
-def _keyed(pods: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-    """By key name; a value says the pod's name where the key cannot."""
-    values = {}
-    for pod, value in pods.items():
-        name = keys.pod_key_name(pod)
-        values[name] = value if name == pod else {"pod": pod} | value
-    return values
 
 
 def _object(written: str) -> dict[str, Any]:

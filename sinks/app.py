@@ -12,7 +12,7 @@ from sinks.desk import Desk
 from sinks.events import SHARED_NODES
 from sinks.figures import tell
 from sinks.origin import Sink
-from sinks.port import FaustPort
+from sinks.port import FaustPort, Port
 from wire.events import Telemetry
 from wire.settings import Settings
 from wire.topics import full_name
@@ -20,8 +20,9 @@ from wire.topics import full_name
 ACKNOWLEDGE_S = 0.5
 _HAND_OVER_S = 6.0
 _SAMPLES = "nvml-samples"
+_PARTS = "node-parts"
 
-MakeSinks = Callable[[DeadLetters], Sequence[Sink]]
+MakeSinks = Callable[[DeadLetters, Port], Sequence[Sink]]
 
 
 def app_id(settings: Settings) -> str:
@@ -30,18 +31,15 @@ def app_id(settings: Settings) -> str:
 
 
 class SinksApp:
-    """The app with its desk, not started. ``partitions`` has those of each topic by its full name."""
+    """The app with its desk, not started."""
 
-    def __init__(
-        self, settings: Settings, make: MakeSinks, telemetry: Telemetry, partitions: dict[str, int]
-    ) -> None:
+    def __init__(self, settings: Settings, make: MakeSinks, telemetry: Telemetry) -> None:
         self.app: ExactApp = create_app(settings, app_id(settings), telemetry)
         self._telemetry = telemetry
-        self._samples = full_name(settings.topic_prefix, _SAMPLES)
-        self._partitions = partitions
+        self._prefix = settings.topic_prefix
         port = FaustPort(self.app, settings)
         letters = DeadLetters(settings.topic_prefix, telemetry, port.bury, port.fail)
-        self.desk = Desk(port, make(letters), letters, telemetry)
+        self.desk = Desk(port, make(letters, port), letters, telemetry)
         self.app.taken = self.desk.taken
         tell(telemetry, self.desk)
         for topic in self.desk.topics:
@@ -74,10 +72,13 @@ class SinksApp:
 
     async def _assigned(self, *_: Any, **__: Any) -> None:
         self.desk.forget()
-        mine = sum(tp.topic == self._samples for tp in self.app.consumer.assignment())
-        every = self._partitions.get(self._samples, 0)
-        if _SAMPLES in self.desk.topics and 0 < mine < every:
-            detail = "rhythms and trends on Node objects may be missing: annotate with one `dutycycle sink`"
-            self._telemetry.raise_condition(SHARED_NODES, _SAMPLES, detail)
+        if _PARTS not in self.desk.topics or self._mine(_PARTS) == self._mine(_SAMPLES):
+            self._telemetry.clear_condition(SHARED_NODES, _PARTS)
         else:
-            self._telemetry.clear_condition(SHARED_NODES, _SAMPLES)
+            detail = "rhythms and trends on Node objects may be missing, until all workers are of one version"
+            self._telemetry.raise_condition(SHARED_NODES, _PARTS, detail)
+
+    def _mine(self, topic: str) -> set[int]:
+        """The partitions of a topic that are ours."""
+        name = full_name(self._prefix, topic)
+        return {tp.partition for tp in self.app.consumer.assignment() if tp.topic == name}

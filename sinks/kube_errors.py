@@ -1,10 +1,14 @@
 """What the API server's refusals mean for a write: try again, give it up, or forget the object. Pure."""
 
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+
 import orjson
 
-_BUSY_STATUS = frozenset({401, 408, 409, 425, 429})
+_BUSY_STATUS = frozenset({401, 408, 409, 410, 425, 429})
 _EVERYTHING = frozenset({401, 429, 503})
 _LENGTH = 300
+_LONGEST_WAIT_S = 600.0
 
 
 class KubeError(Exception):
@@ -18,8 +22,15 @@ class KubeError(Exception):
 class GoneError(KubeError):
     """The object is not there, or another one of the same name."""
 
+    def __init__(self, message: str, reason: str = "404") -> None:
+        super().__init__(reason, message)
+
+
+class NoKindError(GoneError):
+    """The API server serves no such kind: its definition is not installed. Asked again after a while."""
+
     def __init__(self, message: str) -> None:
-        super().__init__("404", message)
+        super().__init__(message, "no_kind")
 
 
 class BusyError(KubeError):
@@ -40,21 +51,31 @@ class RefusedError(KubeError):
     """The API server will not take this, however often it is asked."""
 
 
-def error_of(status: int, retry_after: str | None, body: bytes) -> KubeError:
+def error_of(status: int, headers: Mapping[str, str], body: bytes) -> KubeError:
     """The error of an answer that is no success. 401 is busy: a token that rotated is read anew."""
     message = f"{status}: {_message(body)}"
     if status == 404:
         return GoneError(message)
     if status in _BUSY_STATUS or status >= 500:
-        return BusyError(
-            str(status), message, retry_after_s=_seconds(retry_after), everything=status in _EVERYTHING
-        )
+        wait_s = retry_after_s(headers)
+        return BusyError(str(status), message, retry_after_s=wait_s, everything=status in _EVERYTHING)
     return RefusedError(str(status), message)
 
 
-def _seconds(retry_after: str | None) -> float | None:
-    """The API server gives whole seconds, never a date."""
-    return float(retry_after) if retry_after is not None and retry_after.isdecimal() else None
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """Seconds that the answer asks to wait, 600 at most; None where it does not say.
+
+    The API server gives whole seconds. A proxy before it may give a date, which is taken against the answer's
+    own ``Date``: our clock may differ.
+    """
+    given = (headers.get("Retry-After") or "").strip()
+    if given.isascii() and given.isdecimal():
+        return min(float(given), _LONGEST_WAIT_S)
+    try:
+        until, now = parsedate_to_datetime(given), parsedate_to_datetime(headers.get("Date") or "")
+        return min(max((until - now).total_seconds(), 0.0), _LONGEST_WAIT_S)
+    except (ValueError, TypeError):  # no date, or one with a zone and one without
+        return None
 
 
 def _message(body: bytes) -> str:

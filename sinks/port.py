@@ -24,8 +24,16 @@ class Port(Protocol):
         """Everything up to and including ``offset`` is done: it may be committed."""
         ...
 
+    async def send(self, topic: str, key: str, payload: bytes, ts_ms: int) -> None:
+        """Put a record on a topic; returns when the broker has it."""
+        ...
+
     async def bury(self, key: bytes | None, payload: bytes, ts_ms: int) -> None:
         """Put a record on the dead letters; returns when the broker has it."""
+        ...
+
+    def may_write(self) -> bool:
+        """Whether this worker still owns what it was assigned, as far as it can know."""
         ...
 
     def fail(self, reason: str) -> None:
@@ -52,10 +60,19 @@ class FaustPort:
         """See ``Port``."""
         self._app.exact_consumer.acknowledge(self._full(place[0]), place[1], offset)
 
+    async def send(self, topic: str, key: str, payload: bytes, ts_ms: int) -> None:
+        """See ``Port``."""
+        sent: Any = await self._app.exact_producer.post(self._full(topic), key.encode(), payload, ts_ms=ts_ms)
+        await sent
+
     async def bury(self, key: bytes | None, payload: bytes, ts_ms: int) -> None:
         """See ``Port``."""
         sent: Any = await self._app.exact_producer.post(self._full("dead-letters"), key, payload, ts_ms=ts_ms)
         await sent
+
+    def may_write(self) -> bool:
+        """See ``Port``."""
+        return not self._app.pulse.stalled() and self._app.exact_consumer.is_member()
 
     def fail(self, reason: str) -> None:
         """See ``Port``."""

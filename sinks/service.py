@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 
 from bus.backoff import pauses
 from bus.errors import BrokerAwayError
@@ -11,11 +12,14 @@ from bus.reach import wait_for_broker
 from bus.stopping import StoppedError, unless
 from bus.topics import ensure_topics
 from sinks import kube
+from sinks.annotation_policy import Policy
 from sinks.annotation_sink import AnnotationSink
 from sinks.app import SinksApp
 from sinks.deadletters import DeadLetters
 from sinks.events import ANNOTATIONS_OFF
+from sinks.node_news_sink import NodeNewsSink
 from sinks.origin import Sink
+from sinks.port import Port
 from sinks.records_sink import RecordsSink
 from sinks.records_store import RecordsStore
 from sinks.records_url import default_records_url
@@ -41,7 +45,7 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
         status.waiting = "waiting for the database"
         await unless(stop, in_thread(store.open))
         status.waiting = f"waiting for the broker at {settings.broker}"
-        partitions = await unless(stop, _topics(settings, telemetry))
+        await unless(stop, _topics(settings, telemetry))
     except StoppedError:
         store.close()
         if server is not None:
@@ -50,14 +54,15 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
 
     status.waiting = None
 
-    def make(letters: DeadLetters) -> Sequence[Sink]:
+    def make(letters: DeadLetters, port: Port) -> Sequence[Sink]:
         records = RecordsSink(store, letters, telemetry)
         if server is None:
             return [records]
-        prefix, interval_s = settings.annotation_prefix, settings.annotation_interval
-        return [records, AnnotationSink(server, prefix, interval_s, letters, telemetry)]
+        news = NodeNewsSink(partial(port.send, "node-parts"), settings.annotation_interval, port.fail)
+        policy = Policy.of(settings)
+        return [records, news, AnnotationSink(server, policy, letters, telemetry, may_write=port.may_write)]
 
-    await _work(SinksApp(settings, make, telemetry, partitions), stop)
+    await _work(SinksApp(settings, make, telemetry), stop)
 
 
 async def _work(sinks: SinksApp, stop: asyncio.Event) -> None:
@@ -71,22 +76,24 @@ async def _work(sinks: SinksApp, stop: asyncio.Event) -> None:
                 await asyncio.gather(*(sink.close() for sink in sinks.desk.sinks), return_exceptions=True)
 
 
-async def _topics(settings: Settings, telemetry: Telemetry) -> dict[str, int]:
+async def _topics(settings: Settings, telemetry: Telemetry) -> None:
     """All topics, made where they are missing; waits for a broker that can do that."""
     for pause in pauses():
         await wait_for_broker(settings, telemetry)
         try:
-            found = await ensure_topics(settings, SAMPLE_TOPICS, outputs=_DERIVED)
+            await ensure_topics(settings, _BY_NODE, outputs=_DERIVED)
         except BrokerAwayError as error:
             telemetry.raise_condition(BROKER_AWAY, error.reason, f"{error}; trying again")
             await asyncio.sleep(pause)
         else:
             for reason in [label for name, label in telemetry.conditions if name == BROKER_AWAY.name]:
                 telemetry.clear_condition(BROKER_AWAY, reason)
-            return found
+            return
     raise AssertionError("pauses do not end")
 
 
+_BY_NODE = (*SAMPLE_TOPICS, "node-parts")
+"""With equally many partitions, and then one worker reads all that is keyed by one node."""
 _DERIVED = tuple(name for name, topic in TOPICS.items() if not topic.internal and name not in SAMPLE_TOPICS)
 
 
@@ -96,7 +103,7 @@ async def _server(settings: Settings, telemetry: Telemetry) -> kube.Kube | None:
         raise SettingError("DUTYCYCLE_ANNOTATIONS=on needs the API server, but DUTYCYCLE_KUBERNETES=off")
     off = "off" in (settings.annotations, settings.kubernetes)
     mode = "on" if settings.annotations == "on" else settings.kubernetes
-    server = None if off else await kube.connect(mode)
+    server = None if off else await kube.connect(mode, requests_per_s=settings.annotation_rate)
     if server is None:
         detail = "by the settings" if off else "this is no Kubernetes pod, and KUBECONFIG is not set"
         telemetry.emit(ANNOTATIONS_OFF, detail, reason="off" if off else "no_api_server")

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from wire.deadletter import DeadLetter
 from wire.derived import Cycle, JobPeaks, PodPeaks, Trend, WindowAggregate
-from wire.parts import JobPart, PodPart
+from wire.parts import JobPart, NodePart, PodPart
 from wire.pods import Pod
 from wire.samples import CgroupSample, NvmlSample
 
@@ -63,6 +63,9 @@ _ALL = (
     ),
     Topic(
         name="job-parts", key="job uid", writer="streams", record=JobPart, retention_ms=_DAY_MS, internal=True
+    ),
+    Topic(
+        name="node-parts", key="node", writer="sinks", record=NodePart, retention_ms=_DAY_MS, internal=True
     ),
 )  # fmt: skip
 

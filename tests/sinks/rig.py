@@ -24,6 +24,7 @@ class MemoryPort:
         self.on_broker: dict[Place, int] = {}
         self.buried: list[dict[str, Any]] = []
         self.failures: list[str] = []
+        self.sent: list[tuple[str, str, bytes, int]] = []
         self.burying_fails = False
 
     def begins_at(self, place: Place) -> int | None:
@@ -42,6 +43,13 @@ class MemoryPort:
         if self.burying_fails:
             raise ConnectionError("the broker is gone")
         self.buried.append(orjson.loads(payload))
+
+    async def send(self, topic: str, key: str, payload: bytes, ts_ms: int) -> None:
+        await asyncio.sleep(0)
+        self.sent.append((topic, key, payload, ts_ms))
+
+    def may_write(self) -> bool:
+        return True
 
     def fail(self, reason: str) -> None:
         self.failures.append(reason)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sinks.annotation_plan import EVALUATE_S, REFRESH, Plan
+from sinks.annotation_plan import EVALUATE_SHARE, REFRESH, STAMP, Plan, Worth
 from sinks.annotation_targets import Target
 from sinks.progress import Held, Progress
 
@@ -66,7 +66,7 @@ def test_finals_go_first_and_do_not_wait(plan: Plan) -> None:
     touch(plan, B, 1, now=101)
     touch(plan, A, 2, now=102, final=True)
     assert [plan.next_due(102), plan.next_due(102), plan.next_due(102)] == [A, B, None]
-    assert plan.wants_exact(A, 102)
+    assert plan.worth(A, 102) is Worth.TIME_STAMP
     plan.written(A, 102)
     assert plan.is_over(A)
 
@@ -102,16 +102,27 @@ def test_skipped_counts_as_seen_to_and_is_looked_at_again_soon(plan: Plan) -> No
     plan.skipped(A, 100)
     assert plan.held().empty
     touch(plan, A, 1, now=100)
-    assert plan.wait_s(100) == EVALUATE_S
+    assert plan.wait_s(100) == INTERVAL / EVALUATE_SHARE
 
 
-def test_small_changes_are_written_every_tenth_interval(plan: Plan) -> None:
+def test_the_longer_ago_the_last_write_the_less_is_worth_one(plan: Plan) -> None:
     touch(plan, A, 0, now=100)
-    assert plan.wants_exact(A, 100)
+    assert plan.worth(A, 100) is Worth.ANY_FIGURE
     plan.next_due(100)
     plan.written(A, 100)
-    assert not plan.wants_exact(A, 100 + REFRESH * INTERVAL - 1)
-    assert plan.wants_exact(A, 100 + REFRESH * INTERVAL)
+    for intervals, expected in (
+        (0, Worth.MUCH), (REFRESH - 1, Worth.MUCH), (REFRESH, Worth.ANY_FIGURE),
+        (STAMP - 1, Worth.ANY_FIGURE), (STAMP, Worth.TIME_STAMP),
+    ):  # fmt: skip
+        assert plan.worth(A, 100 + intervals * INTERVAL) is expected
+
+
+def test_what_was_worth_no_write_after_a_restart_counts_as_written(plan: Plan) -> None:
+    touch(plan, A, 0, now=100)
+    plan.next_due(100)
+    plan.skipped(A, 100)
+    assert plan.worth(A, 101) is Worth.MUCH
+    assert plan.worth(A, 100 + STAMP * INTERVAL) is Worth.TIME_STAMP
 
 
 def test_a_refused_object_waits_longer(plan: Plan) -> None:
@@ -151,6 +162,28 @@ def test_past_the_bound_one_that_waits_for_nothing_goes_first(plan: Plan) -> Non
     shed = plan.touch(pod("d"), PLACE, 9, final=False, now=100)
     assert shed is not None
     assert (shed.target, shed.lost) == (B, False)
+
+
+def test_past_the_bound_finals_go_last(plan: Plan) -> None:
+    for offset, target in enumerate((A, B, C)):
+        touch(plan, target, offset, now=100, final=target is not B)
+    shed = [plan.touch(pod(name), PLACE, 9 + n, final=name != "e", now=100) for n, name in enumerate("def")]
+    assert [(one.target, one.lost, one.final) for one in shed if one] == [
+        (B, True, False), (pod("e"), True, False), (A, True, True),
+    ]  # fmt: skip
+    assert {plan.next_due(100) for _ in range(4)} == {C, pod("d"), pod("f"), None}
+
+
+def test_what_failed_or_is_in_flight_is_not_taken_for_idle(plan: Plan) -> None:
+    for offset, target in enumerate((A, B, C)):
+        touch(plan, target, offset, now=100)
+    assert [plan.next_due(100), plan.next_due(100), plan.next_due(100)] == [A, B, C]
+    plan.failed(A, 200)
+    plan.written(C, 100)
+    shed = plan.touch(pod("d"), PLACE, 9, final=False, now=100)
+    assert shed is not None
+    assert (shed.target, shed.lost) == (C, False)
+    assert plan.held().lowest(PLACE) == 0
 
 
 def test_what_was_dropped_in_flight_may_land(plan: Plan) -> None:

@@ -9,19 +9,30 @@ from sinks.annotation_diff import Present
 from sinks.annotation_targets import Target, node_target, pod_target
 from sinks.annotation_values import gigabytes, gpu_static, number, rfc3339, significant
 from sinks.annotations import Annotations
+from sinks.node_news import NodeNews
 from tests.sinks import made
 from tests.sinks.made import K80, K80_BYTES, cycle, sample, trend, window
-from wire.derived import PodOfJob
-from wire.samples import Gpu
+from wire.derived import Cycle, PodOfJob, Trend, WindowAggregate
+from wire.samples import Gpu, GpuProcess
 
 NODE = Target("node", "v1", "Node", "gpu-a")
+
+
+def taken(state: Annotations, record: Any) -> Target | None:
+    """A record given to the state; what is about a GPU on its way by the node's part."""
+    if not isinstance(record, WindowAggregate | Cycle | Trend):
+        return state.take(record)
+    news = NodeNews()
+    news.take(record, ("trends", 0), 0)
+    found = [state.take(part) for part in news.cut()[0]]
+    return found[0] if found else None
 
 
 def wanted(*records: Any, target: Target | None = NODE) -> dict[str, Any]:
     """What is wanted after the records, parsed, by name."""
     state = Annotations("dutycycle.io")
     for record in records:
-        state.take(record)
+        taken(state, record)
     assert target is not None
     found = state.wanted(target, Present({}))
     assert all(key.startswith("dutycycle.io/") for key in found)
@@ -101,6 +112,14 @@ POD_CASES = {
         {"metrics": {}, "gpus": {"n/1": {"gpu_util_pct": made.peak(97)}}, "processes": None},
         {"gpu_util": {"gpu_1": 97}},
     ),
+    "a process of which only the pod is known": (
+        {
+            "metrics": {},
+            "gpus": {"n/0": {"gpu_util_pct": made.peak(97)}},
+            "processes": {"n/0/0": {"gpu_util_pct": made.peak(97)}},
+        },
+        {"gpu_util": {"gpu_0": 97}},
+    ),
     "a process without utilization beside one with": (
         {
             "metrics": {},
@@ -118,6 +137,22 @@ def test_absent_and_idle_are_different(fields: dict[str, Any], expected: dict[st
     found = wanted(record, target=pod_target(record.pod))
     assert {name: value for name, value in found.items() if name != "updated"} == expected
     assert ("updated" in found) == bool(expected)
+
+
+PROCESSES = {
+    "not known": (None, {}),
+    "none": ((), {"process_cnt": 0, "pid_mem": []}),
+    "one": ((GpuProcess(pid=7, mem_used_bytes=5e6),), {"process_cnt": 1, "pid_mem": [[7, "5MB"]]}),
+    "one, its memory unknown": ((GpuProcess(pid=7),), {"process_cnt": 1, "pid_mem": []}),
+    "only their pods": ((GpuProcess(pid=0, pod_uid="u"), GpuProcess(pid=0)), {}),
+}
+
+
+@pytest.mark.parametrize(("processes", "expected"), PROCESSES.values(), ids=PROCESSES.keys())
+def test_processes_that_are_not_known_are_not_counted(
+    processes: tuple[GpuProcess, ...] | None, expected: dict[str, Any]
+) -> None:
+    assert wanted(sample(Gpu(uuid="g", index=0, processes=processes)))["gpu-0"] == expected
 
 
 def test_many_processes_leave_the_largest() -> None:
@@ -155,8 +190,9 @@ NODES = {
 @pytest.mark.parametrize(("records", "expected"), NODES.values(), ids=NODES.keys())
 def test_nodes_without_gpus(records: list[Any], expected: dict[str, Any] | None) -> None:
     state = Annotations("dutycycle.io")
-    targets = [state.take(record) for record in records]
-    assert targets[-1] == (None if expected is None else NODE)
+    targets = [taken(state, record) for record in records]
+    target = targets[-1]
+    assert (target is not None and state.is_known(target)) == (expected is not None)
     assert wanted(*records) == (expected or {})
 
 

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from sinks.annotation_policy import Policy
 from sinks.annotation_sink import AnnotationSink
 from sinks.annotation_targets import Target
 from sinks.desk import Desk
 from sinks.kube import connect
-from sinks.kube_errors import BusyError, GoneError, RefusedError, error_of
+from sinks.kube_errors import BusyError, GoneError, RefusedError, error_of, retry_after_s
 from tests.sinks import made
 from tests.sinks.fake_api import NODE, POD, FakeApi, Trouble, written
 from tests.sinks.made import K80, sample
@@ -39,7 +40,8 @@ async def annotating(
     api: FakeApi, rig: Rig, *, interval_s: float = 1.0, timeout_s: float = 5.0
 ) -> AsyncIterator[tuple[Desk, AnnotationSink]]:
     """A sink that writes to the fake, behind a desk."""
-    sink = AnnotationSink(api.client(timeout_s), "dutycycle.io", interval_s, rig.letters, rig.telemetry)
+    policy = Policy(interval_s=interval_s)
+    sink = AnnotationSink(api.client(timeout_s), policy, rig.letters, rig.telemetry)
     task = asyncio.create_task(sink.run())
     try:
         yield rig.desk(sink), sink
@@ -295,6 +297,7 @@ ERRORS: dict[int, tuple[type[Exception], float | None, bool]] = {
     422: (RefusedError, None, False),
     401: (BusyError, 7, True),
     409: (BusyError, 7, False),
+    410: (BusyError, 7, False),
     429: (BusyError, 7, True),
     500: (BusyError, 7, False),
     503: (BusyError, 7, True),
@@ -304,7 +307,7 @@ ERRORS: dict[int, tuple[type[Exception], float | None, bool]] = {
 
 @pytest.mark.parametrize(("status", "expected"), ERRORS.items(), ids=map(str, ERRORS))
 def test_what_a_status_means(status: int, expected: tuple[type[Exception], float | None, bool]) -> None:
-    error = error_of(status, "7", b'{"message":"so\\nit is"}')
+    error = error_of(status, {"Retry-After": "7"}, b'{"message":"so\\nit is"}')
     kind, retry_after_s, everything = expected
     assert type(error) is kind
     assert str(error) == f"{status}: so it is"
@@ -312,11 +315,30 @@ def test_what_a_status_means(status: int, expected: tuple[type[Exception], float
         assert (error.retry_after_s, error.everything) == (retry_after_s, everything)
 
 
-@pytest.mark.parametrize("retry_after", [None, "", "soon", "-1", "Wed, 21 Oct 2026 07:28:00 GMT"])
-def test_a_retry_after_that_is_no_number_of_seconds(retry_after: str | None) -> None:
-    error = error_of(429, retry_after, b"")
+SUN = "Sun, 06 Nov 1994 08:49:37 GMT"
+WAITS: dict[str, tuple[dict[str, str], float | None]] = {
+    "seconds": ({"Retry-After": "7"}, 7),
+    "a date, by the server's own clock": (
+        {"Retry-After": "Sun, 06 Nov 1994 08:51:07 GMT", "Date": SUN}, 90,
+    ),
+    "a date that is over": ({"Retry-After": "Sun, 06 Nov 1994 08:00:00 GMT", "Date": SUN}, 0),
+    "far too long": ({"Retry-After": "999999"}, 600),
+    "a date far away": ({"Retry-After": "Wed, 21 Oct 2026 07:28:00 GMT", "Date": SUN}, 600),
+    "a date without one to compare": ({"Retry-After": SUN}, None),
+    "nothing": ({}, None),
+    "empty": ({"Retry-After": ""}, None),
+    "a word": ({"Retry-After": "soon", "Date": SUN}, None),
+    "negative": ({"Retry-After": "-1", "Date": SUN}, None),
+    "a digit that is none": ({"Retry-After": "²"}, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("headers", "expected"), WAITS.values(), ids=WAITS.keys())
+def test_how_long_to_wait(headers: dict[str, str], expected: float | None) -> None:
+    assert retry_after_s(headers) == expected
+    error = error_of(429, headers, b"")
     assert isinstance(error, BusyError)
-    assert error.retry_after_s is None
+    assert error.retry_after_s == expected
 
 
 KUBECONFIG = """

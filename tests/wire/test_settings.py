@@ -54,6 +54,7 @@ GOOD: list[tuple[str, str, Any]] = [
     ("annotations", "on", "on"),
     ("annotation_prefix", "gpu.example.org", "gpu.example.org"),
     ("annotation_interval", "1m", 60.0),
+    ("annotation_rate", "20", 20),
 ]
 
 BAD: list[tuple[str, str, str]] = [
@@ -114,6 +115,7 @@ BAD: list[tuple[str, str, str]] = [
     ("annotation_prefix", "a..b", "a DNS name in lower case"),
     ("annotation_prefix", "a/b", "a DNS name in lower case"),
     ("annotation_interval", "0", "from 1s to 86400s"),
+    ("annotation_rate", "0", "from 1 to 10000"),
 ]
 
 COMPANIONS = {

@@ -42,7 +42,7 @@ def records() -> dict[str, type]:
 
 def _filled(what: str, name: str | None) -> str:
     if what == "record":
-        return _table(("field", "type", "unit", "", "meaning"), _fields(records()[str(name)]))
+        return table(("field", "type", "unit", "", "meaning"), _fields(records()[str(name)]))
     tables = {"topics": _topics, "internal": _internal, "reasons": _reasons, "settings": _settings}
     return tables[what]()
 
@@ -51,11 +51,11 @@ def _topics() -> str:
     rows = (
         (f"`{one.name}`", one.key, one.writer, _kept(one), _link(one.record)) for one in _of(internal=False)
     )
-    return _table(("topic", "key", "written by", "kept", "record"), rows)
+    return table(("topic", "key", "written by", "kept", "record"), rows)
 
 
 def _internal() -> str:
-    return _table(
+    return table(
         ("topic", "key", "kept", "what it carries"),
         ((f"`{one.name}`", one.key, _kept(one), _first_line(one.record)) for one in _of(internal=True)),
     )
@@ -75,7 +75,7 @@ def _kept(topic: Topic) -> str:
 def _reasons() -> str:
     text = Path(deadletter.__file__).read_text(encoding="utf-8")
     said = dict(re.findall(r'^    [A-Z]+ = "(\w+)"\n    """(.+)"""$', text, re.MULTILINE))
-    return _table(("reason", "meaning"), ((f"`{one}`", said[one]) for one in Reason))
+    return table(("reason", "meaning"), ((f"`{one}`", said[one]) for one in Reason))
 
 
 def _settings() -> str:
@@ -83,7 +83,7 @@ def _settings() -> str:
         (f"`{PREFIX}{one.name.upper()}`", f"`{default}`" if (default := _default(one)) else "", _help(one))
         for one in fields(Settings)
     )
-    return _table(("variable", "default", "meaning"), rows)
+    return table(("variable", "default", "meaning"), rows)
 
 
 def _default(setting: Field[Any]) -> str:
@@ -146,7 +146,8 @@ def _first_line(record: type) -> str:
     return (record.__doc__ or "").partition("\n")[0].replace("``", "`")
 
 
-def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    """A Markdown table."""
     lines = [head, tuple("---" for _ in head), *rows]
     return "\n".join("| " + " | ".join(one.replace("|", "\\|") for one in line) + " |" for line in lines)
 

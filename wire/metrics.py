@@ -50,3 +50,17 @@ SPOOL_BYTES = Metric("spool_bytes", "What they take there")
 
 # ``dutycycle up``.
 RESTARTS = Metric("restarts", "How often `dutycycle up` has started this process again")
+
+GROUPS: dict[str, tuple[Metric, ...]] = {
+    "every process": (BUILD_INFO, HEALTHY, READY, CONDITIONS, RESTARTS),
+    "stream and sink": (
+        LAG, LAG_MAX, ASSIGNED, REBALANCES, RECOVERY, RECORDS_TAKEN, RECORDS_USED, WATERMARK_DELAY,
+    ),
+    "stream": (COMMITS, COMMIT_SECONDS, SNAPSHOT_AGE, SNAPSHOTS, SNAPSHOT_BYTES, LIVE_KEYS),
+    "sink": (WRITES, PENDING, SINK_UP, LAST_WRITE),
+    "collect": (
+        TICKS, SOURCE_UP, SOURCE_RESTARTS, MEASURES, MEASURE_SECONDS, MEASURE_SECONDS_SUM, RECORDS_SENT,
+        QUEUED, SPOOL_RECORDS, SPOOL_BYTES,
+    ),
+}  # fmt: skip
+"""Who serves what, in the order of the page."""

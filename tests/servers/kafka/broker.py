@@ -1,10 +1,14 @@
 """The broker that tests use: its address, and for one of our own its start, stop and kill."""
 
+import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -138,6 +142,17 @@ class OwnBroker(RunningBroker):
         """SIGKILL: the broker is gone in the middle of what it did."""
         if self._process:
             self._process.kill()
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """SIGSTOP: its connections stay open, and nothing is answered until the block ends."""
+        if self._process is None:
+            raise RuntimeError("not started")
+        os.kill(self._process.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self._process.pid, signal.SIGCONT)
 
     def ensure_running(self) -> None:
         """Start it again if the test before left it stopped."""

@@ -110,7 +110,7 @@ class Shell:
             else:
                 live = self._lives.get(place) or self._begun(place)
                 if record.offset <= live.offset:
-                    return []  # read again after a restart: the stored state has it, and its outputs were sent
+                    return []  # read again after a restart: its state has it, and its outputs were sent
                 emissions = live.update(record, now_ms)
                 self._changed[place] = live
             outs = self._sorted(emissions, record.topic)
@@ -156,12 +156,6 @@ class Shell:
         """What is owed for everything taken so far. Counts as handed over: the next cut holds only news."""
         cut = Cut(done=self._done)
         changed, self._changed, self._done = self._changed, {}, {}
-        cut.clocks = self._idle.clocks(cut.done)
-        idle, cut.gone = self._idle.found(changed)
-        for one in idle:
-            cut.outs += self._closed(one)
-            cut.gone.append(one.removal)
-        cut.evicted = len(idle)
         for live in changed.values():
             try:
                 outs, save = self._owed(live)
@@ -171,7 +165,16 @@ class Shell:
                 outs, save = self._owed(live)
             cut.outs += outs
             cut.saves.append(save)
+        self._add_idle(cut)
         return cut
+
+    def _add_idle(self, cut: Cut) -> None:
+        cut.clocks = self._idle.clocks(cut.done)
+        idle, cut.gone = self._idle.found(dict(save.packed.head for save in cut.saves))
+        for one in idle:
+            cut.outs += self._closed(one)
+            cut.gone.append(one.removal)
+        cut.evicted = len(idle)
 
     def _owed(self, live: Live) -> tuple[list[Out], Save]:
         outs = self._sorted(live.settle(), self.stage.source)

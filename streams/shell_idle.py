@@ -5,7 +5,7 @@ arrived, its records are removed, and only if all records that made its state ar
 ever be read again, into an operator that begins with nothing.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from streams.operators.base import Input, Stage
@@ -20,7 +20,6 @@ from streams.state_record import (
     offset_of,
     partition_of,
     piece_of,
-    state_key,
 )
 
 AT_ONCE = 1_000
@@ -80,12 +79,11 @@ class IdleKeys:
         """The clocks of some partitions, to be stored once the states that they belong to are."""
         return [(one, self._clocks[one].stored(one)) for one in partitions if one in self._clocks]
 
-    def found(self, changed: Collection[tuple[int, str]]) -> tuple[list[Idle], list[Removal]]:
-        """Keys that are idle, and pieces of states that nothing needs any more. Leaves out ``changed``."""
+    def found(self, heads: Mapping[bytes, bytes]) -> tuple[list[Idle], list[Removal]]:
+        """Keys that are idle, and pieces of states that nothing needs once ``heads`` are stored, by key."""
         due = {one for one, clock in self._clocks.items() if clock.now_ms >= self._next_ms.get(one, 0)}
         if not due:
             return [], []
-        busy = {state_key(*place) for place in changed}
         # Whichever is due, all are looked at: the states of all partitions lie in one place.
         self._next_ms = {one: clock.now_ms + self._stride_ms for one, clock in self._clocks.items()}
         idle: list[Idle] = []
@@ -94,10 +92,10 @@ class IdleKeys:
             if (clock := self._clocks.get(partition_of(key))) is None or len(idle) + len(pieces) >= AT_ONCE:
                 continue
             name = name_of(key)
-            if name is not None and key not in busy:
+            if name is not None and key not in heads:
                 idle += self._idle(key, name, value, clock)
-            elif (piece := piece_of(key)) is not None and piece.head not in busy:
-                head = self._port.load(self._stage.name, piece.head)
+            elif (piece := piece_of(key)) is not None:
+                head = heads.get(piece.head) or self._port.load(self._stage.name, piece.head)
                 if not is_needed(piece, head):
                     pieces.append(Removal(partition_of(key), offset_of(value), [key]))
         if len(idle) + len(pieces) >= AT_ONCE:

@@ -21,6 +21,8 @@ from wire.settings import PREFIX, Settings, load
 from wire.trace import TraceRecord
 
 PARTITIONS = "4"
+_AFTER_PROGRESS = 0.7
+"""So many of the kills; of those in between, some hit a worker that has not done anything yet."""
 
 
 class Field:
@@ -88,6 +90,16 @@ class Field:
         if group.state != ConsumerGroupState.STABLE:
             return 0
         return sum(bool(one.assignment.topic_partitions) for one in group.members)
+
+    async def kill_again_and_again(self, kills: int) -> None:
+        """Kill one of the workers, after something came out or at any moment of start, join and recovery."""
+        for _ in range(kills):
+            if self.chance.random() < _AFTER_PROGRESS:
+                await self.progress()
+                await self.some_time(0, 1.5)
+            else:
+                await self.some_time(0, 5)
+            self.chance.choice(self.workers).kill()
 
     async def progress(self) -> None:
         """Wait until something new came out."""

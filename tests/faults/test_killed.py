@@ -15,17 +15,6 @@ KILLS = 10
 PER_S = 40.0
 
 
-async def kill_again_and_again(field: Field, kills: int) -> None:
-    """Kill one of them, after something came out or at any moment of a start, a join and a recovery."""
-    for _ in range(kills):
-        if field.chance.random() < 0.7:
-            await field.progress()
-            await field.some_time(0, 1.5)
-        else:
-            await field.some_time(0, 5)
-        field.chance.choice(field.workers).kill()
-
-
 async def check(
     kafka: RunningBroker, prefix: str, folder: Path, *, seed: int, workers: int, kills: int
 ) -> str:
@@ -36,7 +25,7 @@ async def check(
         feed = await field.feed(world, PER_S)
         for _ in range(workers):
             await field.worker()
-        await kill_again_and_again(field, kills)
+        await field.kill_again_and_again(kills)
         flowed = feed.flows
         await feed.finish()
         report = await field.judge(expected)

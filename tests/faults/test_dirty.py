@@ -1,0 +1,160 @@
+"""Dirty samples: repeats, disorder, lateness, clocks that jump, two collectors of one node; with kills.
+
+Each node of one trace has a dirt of its own. What comes out is what a replay makes of the same trace; and
+against the clean trace it is what each dirt may change, and no more.
+"""
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import orjson
+
+from bench.cluster_trace import GIB, START_MS
+from streams.local import LocalPipeline
+from streams.operators.base import Input
+from streams.topology import stages
+from tests.faults import dirt
+from tests.faults.field import Field
+from tests.faults.oracle import Results, replayed, write_trace
+from tests.faults.world import World, records
+from tests.servers.kafka.broker import RunningBroker
+from wire.settings import load
+from wire.topics import DEFAULT_PREFIX
+from wire.trace import TraceRecord
+
+SEED = 61
+KILLS = 6
+PER_S = 45.0
+WAKES = 140
+"""The second after which the whole cluster was suspended for an hour."""
+REPEATED, DISORDERED, LATE, JUMPED, JUMPED_LONG, CLAIMED = (f"gpu-{number:03d}" for number in range(6))
+JUMP = range(60, 65)
+LONG_JUMP = range(60, 75)
+LATE_SECONDS = range(40, 50)
+PEAK_BYTES = 140 * GIB
+"""More than anything else in the trace; the late samples have it."""
+
+Windows = dict[tuple[int, int, str, str], dict[str, float]]
+"""Of one node's GPUs: by length (s), start (s of the trace), GPU and metric."""
+
+
+def spoiled() -> tuple[dirt.Records, dirt.Records, Counter[str]]:
+    """The clean trace, the dirty one, and how often each counter has to have counted."""
+    chance = random.Random(SEED)  # noqa: S311 - no secrets
+    clean = list(records(World(seed=SEED)))
+    one, repeats = dirt.repeated(clean, REPEATED, 0.3, chance)
+    one, _ = dirt.delayed(one, DISORDERED, range(20, 120, 3), 5)
+    one = [_with_peak(each) if _is_late(each) else each for each in one]
+    one, late = dirt.delayed(one, LATE, LATE_SECONDS, 25)
+    one, _ = dirt.claimed_by_another(one, CLAIMED)
+    one = dirt.without_pods(one, DISORDERED, range(WAKES, WAKES + 30))
+    one = dirt.jumped(dirt.jumped(one, JUMPED, JUMP), JUMPED_LONG, LONG_JUMP)
+    behind = WAKES - LONG_JUMP.stop  # until time has caught up with the clock that was ahead
+    counts = Counter(sample_duplicate=repeats, sample_late=late + behind, clock_jump=len(JUMP))
+    return dirt.asleep(clean, WAKES), _asleep_again(one), counts
+
+
+def _asleep_again(some: dirt.Records) -> dirt.Records:
+    """``asleep``, but for the samples that were an hour ahead already."""
+    return [one if dirt.second_of(one) > dirt.HOUR_S else dirt.asleep([one], WAKES)[0] for one in some]
+
+
+def _is_late(one: TraceRecord) -> bool:
+    return dirt.is_sample(one, "nvml-samples", LATE) and dirt.second_of(one) in LATE_SECONDS
+
+
+def _with_peak(one: TraceRecord) -> dirt.TraceRecord:
+    gpus = orjson.loads(one.payload or b"")["gpus"]
+    for gpu in gpus:
+        gpu["processes"][0]["mem_used_bytes"] = PEAK_BYTES
+    return dirt.changed(one, gpus=gpus)
+
+
+def counted(some: dirt.Records) -> Counter[str]:
+    """What a replay counts."""
+    pipeline = LocalPipeline(stages(load({})))
+    for offset, one in enumerate(some):
+        topic = one.topic.removeprefix(DEFAULT_PREFIX)
+        pipeline.feed(Input(topic, 0, offset, one.key, one.payload, one.ts_ms or 0))
+    return pipeline.happened
+
+
+def windows(found: Results, node: str) -> Windows:
+    """The windows of a node's GPUs."""
+    plain = [
+        orjson.loads(payload)
+        for (topic, key, _), payloads in found.items()
+        if topic == "window-aggregates" and key.startswith(f"gpu/{node}/")
+        for payload in payloads
+    ]
+    return {
+        (
+            one["size_ms"] // 1000,
+            (one["start_ms"] - START_MS) // 1000,
+            one["subject"]["gpu"],
+            one["metric"],
+        ): one
+        for one in plain
+    }
+
+
+def differing(clean: Windows, got: Windows) -> set[tuple[int, int]]:
+    """(length, start) of the windows that are not the same, or not in both; all in seconds."""
+    return {name[:2] for name in clean.keys() | got.keys() if clean.get(name) != got.get(name)}
+
+
+def counts_of(found: Windows, size: int, start: int) -> set[float]:
+    """How many ticks the GPUs' windows of this length and start hold."""
+    return {one["count"] for name, one in found.items() if name[:2] == (size, start)}
+
+
+def assert_no_more_than_it_may(clean: Results, got: Results) -> None:
+    """Against the clean trace, each dirt changed what it may change."""
+    was, now = ({node: windows(of, node) for node in NODES} for of in (clean, got))
+    assert not differing(was[REPEATED], now[REPEATED]), "a tick seen twice counts once"
+    assert not differing(was[DISORDERED], now[DISORDERED]), "disorder within the lateness changes nothing"
+    assert differing(was[LATE], now[LATE]) == {(10, 40)}, "too late for 10 s, in time for 60"
+    assert differing(was[JUMPED], now[JUMPED]) == {(10, 60), (60, 40)}, "a short jump costs its own ticks"
+    assert counts_of(now[JUMPED], 10, 60) == {5}
+    assert counts_of(now[JUMPED], 60, 40) == {55}
+    long = now[JUMPED_LONG]
+    unlike = differing(was[JUMPED_LONG], long)
+    assert all(start >= LONG_JUMP.start or size == 60 for size, start in unlike), "what was before stands"
+    assert all(start < dirt.HOUR_S + WAKES for _, start in unlike), "once time has caught up, all is right"
+    assert counts_of(long, 10, dirt.HOUR_S + 60) == {10}, "a clock that stays ahead is believed"
+    assert counts_of(now[CLAIMED], 10, 50) == {20}, "two collectors, twice the ticks, none taken for another"
+
+
+NODES = (REPEATED, DISORDERED, LATE, JUMPED, JUMPED_LONG, CLAIMED)
+
+
+def assert_peak_is_late(got: Results) -> None:
+    """The peak of the late node's pod is that of the samples that no window took."""
+    pod = f"00000000-0000-4000-8000-{NODES.index(LATE):012d}"
+    (payload,) = got["pod-peaks", pod, ""]
+    peak = orjson.loads(payload)["metrics"]["gpu_mem_used_bytes"]
+    assert peak["max"] == 2 * PEAK_BYTES
+    assert (peak["at_ms"] - START_MS) // 1000 in LATE_SECONDS
+
+
+async def test_dirt_and_kills(
+    kafka: RunningBroker, topic_prefix: str, tmp_path: Path, tell: Callable[[str], None]
+) -> None:
+    began = time.monotonic()
+    clean, dirty, wanted = spoiled()
+    assert {name: counted(dirty)[name] for name in wanted} == wanted
+    expected = replayed(write_trace(tmp_path / "dirty.jsonl", dirty), tmp_path)
+    assert_no_more_than_it_may(replayed(write_trace(tmp_path / "clean.jsonl", clean), tmp_path), expected)
+    assert_peak_is_late(expected)
+    async with Field(kafka, topic_prefix, tmp_path, SEED) as field:
+        feed = await field.feed(dirty, PER_S)
+        await field.worker()
+        await field.kill_again_and_again(KILLS)
+        await feed.finish()
+        report = await field.judge(expected)
+        said = field.workers[0].log
+    assert all(name in said for name in wanted), said
+    tell(f"{dict(wanted)}; {report}; {time.monotonic() - began:.0f} s")

@@ -1,0 +1,109 @@
+"""The API server refuses, breaks off and goes away: in the end every object is exactly right.
+
+The sink runs as a user runs it, on the real Kafka; the server is a fake that plays trouble over real HTTP.
+"""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest_asyncio
+
+from bus.topics import ensure_topics
+from tests.e2e.sinking import DEADLINE_S, add_pods, kept, pod_path, pods, pods_carry, publish, sinking, worker
+from tests.e2e.test_sink import settings_of
+from tests.servers.kafka.broker import RunningBroker
+from tests.sinks import made
+from tests.sinks.fake_api import FakeApi, Trouble, written
+from tests.sinks.rig import until
+from wire.pods import JobRef
+from wire.topics import TOPICS
+
+PODS = 24
+FIRST, LAST = "1970-01-01T00:00:10Z", "1970-01-01T00:00:20Z"
+NOW = "Sun, 06 Nov 1994 08:49:37 GMT"
+SOON = "Sun, 06 Nov 1994 08:49:38 GMT"
+DANCE = made.job_peaks(
+    job=JobRef(api_version="example.org/v1", kind="Dance", name="d", uid="job-9"), final=True
+)
+TROUBLES = [
+    Trouble(429, {"Retry-After": "1"}),
+    Trouble(500),
+    Trouble(409),
+    Trouble(410),
+    Trouble(503, {"Retry-After": SOON, "Date": NOW}),
+    Trouble(502, body="<html>bad gateway</html>"),
+    Trouble(504),
+    Trouble(401),
+    Trouble(reset=True),
+    Trouble(cut=True),
+    Trouble(cut=True, after=True),
+    Trouble(200, body="\x00\xff garbage"),
+    Trouble(200, body="[]"),
+    Trouble(200, body='{"metadata":"none"}'),
+    Trouble(torn=True),
+    Trouble(drip_s=0.02),
+    Trouble(delay_s=0.5),
+    Trouble(408),
+    Trouble(500, method="GET"),
+    Trouble(429, {"Retry-After": "1"}, method="GET"),
+    Trouble(reset=True, method="GET"),
+    Trouble(200, body="{", method="GET"),
+]
+
+
+@pytest_asyncio.fixture
+async def api() -> AsyncIterator[FakeApi]:
+    server = FakeApi()
+    await server.start()
+    add_pods(server, PODS)
+    yield server
+    await server.stop()
+
+
+async def test_every_kind_of_trouble_and_an_absence_end_in_the_right_annotations(
+    kafka: RunningBroker, topic_prefix: str, api: FakeApi, tmp_path: Path
+) -> None:
+    one = worker(kafka, topic_prefix, api, tmp_path)
+    await ensure_topics(settings_of(one.env), [name for name in TOPICS if not TOPICS[name].internal])
+    async with sinking(one):
+        api.trouble.extend(TROUBLES)
+        await publish(one, pods(PODS, 100))
+        await until(lambda: len(kept(one)) == PODS, DEADLINE_S)
+        await until(lambda: pods_carry(api, PODS, 100, FIRST), DEADLINE_S)
+        assert not api.trouble, "some of it was never played"
+        await api.stop()
+        await publish(one, pods(PODS, 1000, final=True, last_ms=20_000))
+        # While the server is away, the records next to it arrive as ever.
+        await until(lambda: all(row.final for row in kept(one)), 10)
+        await until(lambda: "sink_away" in one.said, DEADLINE_S)
+        await api.start()
+        await until(lambda: pods_carry(api, PODS, 1000, LAST), DEADLINE_S)
+    # Two changes of each pod, and the tries that failed: no more than that was asked of the server.
+    assert len(api.patches) <= 2 * PODS + len(TROUBLES)
+    assert api.count("PATCH") <= 2 * PODS + 2 * len(TROUBLES)
+    assert "Traceback" not in one.said
+    assert "dead_letter" not in one.said
+
+
+async def test_an_object_that_is_refused_costs_itself_alone(
+    kafka: RunningBroker, topic_prefix: str, api: FakeApi, tmp_path: Path
+) -> None:
+    """422, 403, a kind that is not installed, an object that is gone or replaced, and a hook that hangs."""
+    one = worker(kafka, topic_prefix, api, tmp_path)
+    await ensure_topics(settings_of(one.env), [name for name in TOPICS if not TOPICS[name].internal])
+    api.always = Trouble(422, path=pod_path(0), body='{"message":"a hook says no"}')
+    del api.objects[pod_path(1)]
+    api.add(pod_path(2), "uid-of-another")
+    async with sinking(one):
+        await publish(one, [*pods(PODS, 100, final=True), *[("job-peaks", "job-9", DANCE)] * 5])
+        fine = range(3, PODS)
+        await until(lambda: all(written(api, pod_path(i)) for i in fine), DEADLINE_S)
+        await until(lambda: "no_kind" in one.said and "write_rejected" in one.said, DEADLINE_S)
+        await until(lambda: len(kept(one)) == PODS, DEADLINE_S)
+    assert pod_path(1) not in api.objects
+    assert written(api, pod_path(0)) == {}
+    assert api.objects[pod_path(2)] == {"uid": "uid-of-another", "annotations": {}}
+    assert all(written(api, pod_path(i))["max_cpu_util"] == 100 + i for i in fine)
+    asked = [path for _, path in api.seen if "example.org" in path]
+    assert len(asked) <= 2, "the kind that is not there is asked for again and again"
+    assert "Traceback" not in one.said

@@ -1,0 +1,135 @@
+"""Credentials and certificates change while the sink runs, a server accepts and hangs, and SIGKILL."""
+
+import os
+import shutil
+import signal
+import ssl
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest_asyncio
+
+from bus.topics import ensure_topics
+from tests.e2e.sinking import (
+    DEADLINE_S,
+    add_pods,
+    kept,
+    pod_path,
+    pods,
+    pods_carry,
+    publish,
+    sinking,
+    started,
+    worker,
+)
+from tests.e2e.test_sink import settings_of
+from tests.servers.kafka.broker import RunningBroker
+from tests.servers.kafka.certificates import Certificates, make_certificates
+from tests.sinks.fake_api import FakeApi, Trouble
+from tests.sinks.rig import until
+from wire.topics import TOPICS
+
+PODS = 12
+FIRST, LAST = "1970-01-01T00:00:10Z", "1970-01-01T00:00:20Z"
+PUBLIC = [name for name in TOPICS if not TOPICS[name].internal]
+
+
+@pytest_asyncio.fixture
+async def api() -> AsyncIterator[FakeApi]:
+    server = FakeApi()
+    add_pods(server, PODS)
+    yield server
+    await server.stop()
+
+
+def certificates(folder: Path) -> Certificates:
+    folder.mkdir()
+    return make_certificates(folder)
+
+
+def tls_of(made: Certificates) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(made.server)
+    return context
+
+
+async def test_a_new_token_and_a_new_authority_are_read_from_the_disk(
+    kafka: RunningBroker, topic_prefix: str, api: FakeApi, tmp_path: Path
+) -> None:
+    old, new = certificates(tmp_path / "old"), certificates(tmp_path / "new")
+    authority = tmp_path / "ca.crt"
+    shutil.copy(old.authority, authority)
+    await api.start(tls_of(old))
+    api.tokens = {"first"}
+    one = worker(kafka, topic_prefix, api, tmp_path, "first", authority=authority)
+    await ensure_topics(settings_of(one.env), PUBLIC)
+    async with sinking(one):
+        await publish(one, pods(PODS, 100))
+        await until(lambda: pods_carry(api, PODS, 100, FIRST), DEADLINE_S)
+        # The token on the disk is replaced, and the old one is not taken any more.
+        one.token.write_text("second")
+        api.tokens = {"second"}
+        refused = api.count("PATCH")
+        await publish(one, pods(PODS, 1000, last_ms=20_000))
+        await until(lambda: pods_carry(api, PODS, 1000, LAST), DEADLINE_S)
+        assert {who for who, _ in api.writers} == {"first", "second"}
+        assert "sink_away" not in one.said, "one 401 is no outage: the token is read anew at once"
+        assert api.count("PATCH") - refused <= 2 * PODS
+        # The server comes back with a certificate of another authority, which then comes to our disk, too.
+        await api.stop()
+        await api.start(tls_of(new))
+        await publish(one, pods(PODS, 5000, final=True, last_ms=30_000))
+        await until(lambda: "no TLS connection" in one.said, DEADLINE_S)
+        assert "certificate" in one.said.partition("no TLS connection")[2]
+        shutil.copy(new.authority, authority)
+        await until(lambda: pods_carry(api, PODS, 5000, "1970-01-01T00:00:30Z"), DEADLINE_S)
+    assert "Traceback" not in one.said
+
+
+async def test_a_server_that_hangs_slows_nothing_else_and_is_not_stormed(
+    kafka: RunningBroker, topic_prefix: str, api: FakeApi, tmp_path: Path
+) -> None:
+    await api.start()
+    one = worker(kafka, topic_prefix, api, tmp_path)
+    await ensure_topics(settings_of(one.env), PUBLIC)
+    async with sinking(one):
+        await publish(one, pods(PODS, 100))
+        await until(lambda: pods_carry(api, PODS, 100, FIRST), DEADLINE_S)
+        api.always, asked = Trouble(delay_s=3600, method="*"), len(api.seen)
+        await publish(one, pods(PODS, 1000, last_ms=15_000))
+        await until(lambda: len(api.seen) > asked, DEADLINE_S)
+        for round_ in range(3):  # the records next to it arrive as ever
+            await publish(one, pods(PODS, 1000, last_ms=16_000 + round_, final=round_ == 2))
+            await until(lambda round_=round_: all(row.last_ms >= 16_000 + round_ for row in kept(one)), 10)
+        await until(lambda: "sink_away" in one.said, DEADLINE_S)
+        assert len(api.seen) - asked <= 16, "two rounds of eight writers, and then everybody waits"
+        api.always = None
+        await until(lambda: pods_carry(api, PODS, 1000, "1970-01-01T00:00:16Z"), DEADLINE_S)
+    assert "Traceback" not in one.said
+
+
+async def test_killed_between_the_write_and_the_commit_it_converges_and_makes_nothing_anew(
+    kafka: RunningBroker, topic_prefix: str, api: FakeApi, tmp_path: Path
+) -> None:
+    """Killed while answers are on their way: the server has taken some patches, and nothing is committed."""
+    await api.start()
+    one = worker(kafka, topic_prefix, api, tmp_path)
+    await ensure_topics(settings_of(one.env), PUBLIC)
+    for round_ in range(3):
+        last = round_ == 2
+        process = await started(one)
+        api.always = Trouble(delay_s=0.3, after=True, drip_s=0.3)  # it does what was asked, and answers late
+        already = len(api.writers)
+        await publish(one, pods(PODS, 1000.0 * (round_ + 1), final=last, last_ms=20_000))
+        await until(lambda already=already: len(api.writers) >= already + 3, DEADLINE_S)
+        os.kill(process.pid, signal.SIGKILL)
+        await process.wait()
+        api.always = None
+    del api.objects[pod_path(PODS - 1)]
+    patches = len(api.patches)
+    async with sinking(one):
+        await until(lambda: pods_carry(api, PODS - 1, 3000, LAST), DEADLINE_S)
+        await until(lambda: "object_gone" in one.said or ("GET", pod_path(PODS - 1)) in api.seen, DEADLINE_S)
+    assert pod_path(PODS - 1) not in api.objects
+    assert len(api.patches) - patches <= PODS
+    assert "Traceback" not in one.said

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+from health.address import PORTS, Address
+from health.ask import where
 from tests.deploy.compose_file import COMPOSE, GPU, ROOT, services, variables
 from tests.servers.compose import compose_command
 from tests.servers.missing import ServerMissingError
@@ -101,8 +103,21 @@ def test_images_of_others_are_pinned(name: str) -> None:
     assert "build" not in SERVICES[name]
 
 
-@each(SERVERS)
-def test_a_server_says_whether_it_is_well(name: str) -> None:
+@each(OURS)
+def test_ours_are_asked_where_they_answer(name: str) -> None:
+    service = SERVICES[name]
+    process, listen = OURS[name], service["environment"]["DUTYCYCLE_LISTEN"]
+    assert listen == f"0.0.0.0:{PORTS[process]}"
+    assert service["healthcheck"]["test"] == ["CMD", "dutycycle", "healthy", "--ready", process]
+    assert where(process, listen) == Address("127.0.0.1", PORTS[process])
+    assert "ports" not in service, "figures are for Prometheus, which is in the same network"
+    scraped = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text())["scrape_configs"]
+    jobs = {job["job_name"]: job for job in scraped}
+    assert jobs[f"dutycycle-{process}"]["static_configs"] == [{"targets": [f"{name}:{PORTS[process]}"]}]
+
+
+@each(SERVICES)
+def test_a_service_says_whether_it_is_well(name: str) -> None:
     health = SERVICES[name]["healthcheck"]
     assert health["test"][0] in {"CMD", "CMD-SHELL"}
     assert {"interval", "timeout", "retries", "start_period"} <= health.keys()

@@ -2,6 +2,7 @@
 
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -32,8 +33,44 @@ def test_the_configuration(tmp_path: Path) -> None:
     checked("config", file)
 
 
-def test_the_rules() -> None:
-    checked("rules", RULES)
+@pytest.mark.parametrize("file", sorted(FOLDER.glob("rules/*.yml")), ids=lambda file: file.stem)
+def test_the_rules(file: Path) -> None:
+    checked("rules", file)
+
+
+def series(name: str, **labels: str) -> str:
+    return f"dutycycle_{name}{{" + ",".join(f'{key}="{value}"' for key, value in labels.items()) + "}"
+
+
+PIPELINE = {
+    "waits": ("DutycycleNotReady", series("ready", job="dutycycle-stream"), "0x20", 10, 1),
+    "waited": ("DutycycleNotReady", series("ready", job="dutycycle-stream"), "0x3 1x16", 10, 0),
+    "behind": ("DutycycleLagGrows", series("consumer_lag_max_records", topic="pods"), "0+100x60", 45, 1),
+    "catches up": ("DutycycleLagGrows", series("consumer_lag_max_records", topic="x"), "9000-100x60", 45, 0),
+    "no commits": ("DutycycleCommitsStand", series("snapshot_age_seconds"), "0+60x20", 10, 1),
+    "no database": ("DutycycleSinkAway", series("sink_up", sink="records"), "1x2 0x20", 15, 1),
+    "no source": ("DutycycleSourceDown", series("source_up", collector="nvml"), "0x20", 10, 1),
+    "spool": ("DutycycleSpoolFills", series("spool_bytes"), "0+30000000x20", 10, 1),
+    "lost": ("DutycycleRecordsLost", series("spool_dropped_total"), "0x5 8x20", 8, 1),
+    "nothing lost": ("DutycycleRecordsLost", series("spool_dropped_total"), "0x20", 8, 0),
+    "dead letters": ("DutycycleDeadLetters", series("dead_letter_total", topic="pods", reason="decode"),
+                     "0x5 1x20", 8, 1),
+    "restarts": ("DutycycleRestarts", 'process_start_time_seconds{job="dutycycle-sink"}', "0+1x20", 10, 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", PIPELINE.values(), ids=PIPELINE.keys())
+def test_alerts_of_the_pipeline(case: tuple[str, str, str, int, int], tmp_path: Path) -> None:
+    alert, name, values, minute, alarms = case
+    fires = f'count(ALERTS{{alertname="{alert}",alertstate="firing"}}) or vector(0)'
+    test = {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": values}],
+        "promql_expr_test": [
+            {"expr": fires, "eval_time": f"{minute}m", "exp_samples": [{"labels": "{}", "value": alarms}]}
+        ],
+    }
+    judged(tmp_path, FOLDER / "rules/pipeline.yml", test)
 
 
 @pytest.mark.parametrize(
@@ -59,9 +96,14 @@ def test_a_gpu_that_is_held_and_idle(tmp_path: Path, util: str, held: str, minut
             {"eval_time": f"{minute}m", "alertname": "GpuHeldIdle", "exp_alerts": [expected] * alarms}
         ],
     }
-    file = tmp_path / "test.yml"
+    judged(tmp_path, RULES, case)
+
+
+def judged(folder: Path, rules: Path, case: dict[str, Any]) -> None:
+    """Let promtool run a case."""
+    file = folder / "test.yml"
     file.write_text(
-        yaml.safe_dump({"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": [case]})
+        yaml.safe_dump({"rule_files": [str(rules)], "evaluation_interval": "1m", "tests": [case]})
     )
     try:
         done = subprocess.run(

@@ -1,8 +1,9 @@
 """Goal: a figure is what was last set, added up or read; one that is not known is absent, never 0."""
 
 import threading
+from collections.abc import Iterator, Mapping
 
-from wire.meter import Meter, Metric, product
+from wire.meter import Labels, Meter, Metric, product
 
 UP = Metric("up", "for the test", ("source",))
 AGE = Metric("age_seconds", "for the test")
@@ -24,7 +25,7 @@ def test_set_and_add() -> None:
 
 
 def test_what_is_read_is_read_each_time() -> None:
-    values = iter([None, 3, {("x",): 1.0}])
+    values: Iterator[float | Mapping[Labels, float] | None] = iter([None, 3, {("x",): 1.0}])
     meter = Meter()
     meter.read(UP, lambda: next(values))
     assert meter.now() == {UP: {}}, "not known yet"

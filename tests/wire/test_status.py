@@ -30,5 +30,6 @@ def test_what_is_said(
 def test_a_probe_that_fails_is_what_is_wrong() -> None:
     status = Status()
     status.waiting = None
-    status.ready["group"] = lambda: str({}["x"])
+    nothing: dict[str, str] = {}
+    status.ready["group"] = lambda: nothing["x"]
     assert status.unready() == "group: cannot be told: KeyError: 'x'"

@@ -66,7 +66,7 @@ def _is_late(one: TraceRecord) -> bool:
     return dirt.is_sample(one, "nvml-samples", LATE) and dirt.second_of(one) in LATE_SECONDS
 
 
-def _with_peak(one: TraceRecord) -> dirt.TraceRecord:
+def _with_peak(one: TraceRecord) -> TraceRecord:
     gpus = orjson.loads(one.payload or b"")["gpus"]
     for gpu in gpus:
         gpu["processes"][0]["mem_used_bytes"] = PEAK_BYTES

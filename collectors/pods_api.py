@@ -76,13 +76,13 @@ class ApiServer:
             response.close()
 
     def owner(self, namespace: str, owner: Owner) -> Mapping[str, Any] | None:
-        """The metadata of an owner; None where it may not be read or is gone."""
+        """The metadata of an owner; None where it, or its kind, is not there. Not allowed: status 403."""
         try:
             plural, namespaced = self._plural(owner.api_version, owner.kind)
             place = f"/namespaces/{namespace}" if namespaced else ""
             found = self._get(f"{_group(owner.api_version)}{place}/{plural}/{owner.name}")
         except ApiError as error:
-            if error.status in (403, 404):
+            if error.status == 404:
                 return None
             raise
         meta: Mapping[str, Any] = found.get("metadata") or {}

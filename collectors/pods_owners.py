@@ -6,7 +6,9 @@ from collections.abc import Callable
 
 from collectors.pods_api import ApiError, ApiServer
 from collectors.pods_owner import Meta, Owner
+from wire.events import OWNER_FORBIDDEN, Telemetry
 
+_FORBIDDEN = 403
 _KEPT = 10_000
 _FRESH_S = 300.0
 """After this an owner is read again: it may have been adopted, or the permission to read it given."""
@@ -15,13 +17,16 @@ _FRESH_S = 300.0
 class OwnerCache:
     """Reads owners through a cache by uid; what could not be read is remembered, too."""
 
-    def __init__(self, api: ApiServer, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, api: ApiServer, telemetry: Telemetry, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._api = api
+        self._telemetry = telemetry
         self._clock = clock
         self._known: OrderedDict[str, tuple[float, Meta | None]] = OrderedDict()
 
     def read(self, namespace: str, owner: Owner) -> Meta | None:
-        """As ``ApiServer.owner``; while the server is away, what was known last.
+        """As ``ApiServer.owner``; None as well where that is forbidden. While the server is away, as before.
 
         Raises ``ApiError`` for one that was never read.
         """
@@ -31,10 +36,17 @@ class OwnerCache:
             return meta
         try:
             meta = self._api.owner(namespace, owner)
-        except ApiError:
+        except ApiError as error:
+            if error.status == _FORBIDDEN:
+                detail = f"{error.reason}; pods below it count for the last owner that can be read"
+                self._telemetry.emit(OWNER_FORBIDDEN, detail, kind=owner.kind)
+                return self._remember(owner, now, None)
             if owner.uid not in self._known:
                 raise
             return meta
+        return self._remember(owner, now, meta)
+
+    def _remember(self, owner: Owner, now: float, meta: Meta | None) -> Meta | None:
         self._known[owner.uid] = (now, meta)
         self._known.move_to_end(owner.uid)
         while len(self._known) > _KEPT:

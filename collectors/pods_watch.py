@@ -45,7 +45,7 @@ class PodWatch:
         self._node = node
         self._telemetry = telemetry
         self._back_off = back_off
-        self._owners = OwnerCache(api)
+        self._owners = OwnerCache(api, telemetry)
         self._table = PodTable(retire_s)
         self._lock = threading.Lock()
         self._stop = threading.Event()

@@ -41,6 +41,9 @@ BROKER_AWAY = Event("broker_away", logging.WARNING, "The broker cannot be reache
 KUBERNETES_AWAY = Event(
     "kubernetes_away", logging.WARNING, "The Kubernetes API server cannot be read", ("what",)
 )
+OWNER_FORBIDDEN = Event(
+    "owner_forbidden", logging.WARNING, "Owners of pods that no role lets us read", ("kind",)
+)
 KUBELET_AWAY = Event(
     "kubelet_away", logging.WARNING, "The kubelet does not say which devices it gave", ("what",)
 )
@@ -59,6 +62,9 @@ SAMPLE_LATE = Event(
 SAMPLE_DUPLICATE = Event("sample_duplicate", logging.INFO, "Ticks that had been seen before", ("topic",))
 CLOCK_JUMP = Event(
     "clock_jump", logging.WARNING, "Ticks far ahead of their node's clock, left out", ("topic",)
+)
+RIVAL_COLLECTORS = Event(
+    "rival_collectors", logging.WARNING, "Ticks of two collectors in turn: both report one node", ("topic",)
 )
 SOURCE_GAP = Event("source_gap", logging.ERROR, "Offsets missing in a source topic", ("topic",))
 WRITE_RETRIED = Event(

@@ -16,7 +16,7 @@ from collectors.pods_api import ApiServer, connect
 from collectors.pods_watch import PodWatch
 from tests.collectors.fake_api_server import PODS, FakeApiServer, fake_api_server, kubeconfig
 from wire.codec import decode
-from wire.events import KUBERNETES_AWAY, Telemetry
+from wire.events import KUBERNETES_AWAY, OWNER_FORBIDDEN, Telemetry
 from wire.pods import Pod
 from wire.settings import Settings
 
@@ -251,6 +251,7 @@ def test_a_job_that_may_not_be_read_is_known_by_its_name(
     assert record.job is not None
     assert record.job.uid == "u-train"
     assert telemetry.conditions == {}
+    assert telemetry.count(OWNER_FORBIDDEN) == (403 in served.values())
 
 
 @pytest.mark.parametrize("when", ["in the list", "in the watch"])

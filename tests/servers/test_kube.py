@@ -27,7 +27,7 @@ def test_an_account_may_what_a_role_says_and_no_more(kube: Kube, namespace: str)
     with pytest.raises(Refused, match='cannot list resource \\\\"pods') as denied:
         account.request("GET", "/api/v1/pods")
     assert denied.value.status == 403
-    grant(kube, f"{namespace}-reader", READ_PODS, namespace, "reader")
+    grant(kube, account, namespace, "reader", READ_PODS)
     assert account.request("GET", "/api/v1/pods")["kind"] == "PodList"
     assert "yes" in account.kubectl("auth", "can-i", "watch", "pods", "--all-namespaces")
     assert "no" in account.kubectl("auth", "can-i", "delete", "pods", check=False)

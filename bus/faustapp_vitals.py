@@ -118,9 +118,11 @@ class Vitals:
     def _places(self) -> list[tuple[str, int, int | None, int | None]]:
         """Topic, partition, end and position of all that is read, changelogs apart."""
         subscription = None if self._client is None else self._client._subscription.subscription
-        assignment = None if subscription is None else subscription.assignment
+        if subscription is None or subscription.assignment is None:
+            return []
+        assignment: Any = subscription.assignment
         found = []
-        for tp in () if assignment is None else list(assignment.tps):
+        for tp in list(assignment.tps):
             if not self._consumer._is_changelog_tp(tp):
                 state = assignment.state_value(tp)
                 topic = tp.topic.removeprefix(self._app.topic_prefix)

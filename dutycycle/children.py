@@ -1,6 +1,7 @@
 """The processes of ``dutycycle up``: sub-commands, restarted when they fail, their logs kept and watched."""
 
 import asyncio
+import logging
 import os
 import signal
 import sys
@@ -10,11 +11,14 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from dutycycle.process import PARENT
+from dutycycle.process import PARENT, RESTARTS
+from health.serving import SERVING
 
 _BACK_OFF_S = (1.0, 2.0, 5.0, 10.0, 30.0)
 _STOP_S = 25.0
 _SHOWN = 4
+_LOG = logging.getLogger("up")
+"""Not one of ours, which are always shown: this is for ``--verbose``, the screen is kept tidy."""
 
 
 class Child:
@@ -23,6 +27,8 @@ class Child:
     def __init__(self, name: str, environ: Mapping[str, str], log: Path) -> None:
         self.name = name
         self.restarts = 0
+        """How often in a row: the pauses grow by it."""
+        self.failures = 0
         self.warnings: deque[str] = deque(maxlen=_SHOWN)
         self._environ = {**environ, PARENT: str(os.getpid()), "PYTHONUNBUFFERED": "1"}
         self.log = log
@@ -41,6 +47,7 @@ class Child:
                 self.restarts = 0
             pause = _BACK_OFF_S[min(self.restarts, len(_BACK_OFF_S) - 1)]
             self.restarts += 1
+            self.failures += 1
             self.warnings.append(f"{self.name} ended with status {status}, started again in {pause:g} s")
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), pause)
@@ -48,7 +55,8 @@ class Child:
     async def _once(self) -> int:
         # A session of its own: Ctrl-C in the terminal is for the parent alone, which stops us in order.
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "dutycycle", self.name, env=self._environ, start_new_session=True,
+            sys.executable, "-m", "dutycycle", self.name, env=self._environ | {RESTARTS: str(self.failures)},
+            start_new_session=True,
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
         )  # fmt: skip
@@ -64,6 +72,8 @@ class Child:
             async for line in stderr:
                 log.write(line)
                 text = line.decode(errors="replace").rstrip()
+                if SERVING in text:
+                    _LOG.info("%s", text.partition("dutycycle.health ")[2])
                 if " WARNING " in text or " ERROR " in text or text.startswith("dutycycle: "):
                     self.warnings.append(_short(text))
 

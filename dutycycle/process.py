@@ -9,6 +9,8 @@ from typing import NoReturn
 
 PARENT = "DUTYCYCLE_UP_PID"
 """Set for the children of ``dutycycle up``: its process id."""
+RESTARTS = "DUTYCYCLE_UP_RESTARTS"
+"""Set for the children of ``dutycycle up``: how often each was started again."""
 _PR_SET_PDEATHSIG = 1
 
 

@@ -9,10 +9,12 @@ from contextlib import asynccontextmanager
 
 from bus.liveness import Liveness, Pulse
 from dutycycle.process import PARENT, stop_on_signals
+from dutycycle.process import RESTARTS as RESTART_COUNT
 from health.beat import Beat
 from health.serving import serving
 from wire.errors import SettingError
 from wire.events import Telemetry
+from wire.metrics import RESTARTS
 from wire.settings import Settings
 
 Run = Callable[[Settings, Telemetry, asyncio.Event], Awaitable[None]]
@@ -31,6 +33,8 @@ def run_service(run: Run, name: str, settings: Settings) -> int:
 
     async def main() -> None:
         telemetry, stop = Telemetry(name), stop_on_signals()
+        if RESTART_COUNT in os.environ:
+            telemetry.meter.set(RESTARTS, float(os.environ[RESTART_COUNT]))
         telemetry.status.ready["end"] = lambda: "asked to stop" if stop.is_set() else None
         async with _guarded(), serving(settings, name, telemetry, elsewhere=PARENT in os.environ):
             await run(settings, telemetry, stop)

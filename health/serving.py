@@ -37,7 +37,8 @@ async def serving(
     server = None
     try:
         if address is not None:
-            server = _open(address, Pages(telemetry), elsewhere=elsewhere or settings.listen is None)
+            fallback = logging.INFO if elsewhere else logging.WARNING if settings.listen is None else None
+            server = _open(address, Pages(telemetry), fallback)
             server.start()
             _LOG.info("%s %s%s (/healthz, /readyz, /metrics)", process, SERVING, server.address)
         yield None if server is None else server.address
@@ -49,15 +50,14 @@ async def serving(
             await beating
 
 
-def _open(address: Address, pages: Pages, *, elsewhere: bool) -> Server:
+def _open(address: Address, pages: Pages, fallback: int | None) -> Server:
+    """``fallback``: the level at which it is told that another port is used; None: no other will do."""
     try:
         return Server(address, pages)
     except ListenError as error:
-        if error.taken and elsewhere:
-            _LOG.warning(
-                "port %d is taken, so another one is used: give one by DUTYCYCLE_LISTEN (--listen)",
-                address.port,
-            )
+        if error.taken and fallback is not None:
+            said = "port %d is taken, so another one is used: give one by DUTYCYCLE_LISTEN (--listen)"
+            _LOG.log(fallback, said, address.port)
             return Server(address._replace(port=0), pages)
         raise SettingError(_advice(address, error)) from error
 

@@ -21,6 +21,11 @@ class Coordinator:
         return self.answers
 
 
+def made(**attributes: Any) -> Any:
+    """Something with these attributes, which mypy takes for whatever is asked for."""
+    return SimpleNamespace(**attributes)
+
+
 class World:
     """An app in a state that the test sets, and a clock that it moves."""
 
@@ -41,7 +46,7 @@ class World:
             _is_changelog_tp=lambda tp: tp.topic.startswith("t.state-"),
         )
         recovery = SimpleNamespace(_recovery_started_at=None, _recovery_ended_at=None)
-        self.app: Any = SimpleNamespace(
+        self.app = made(
             conf=SimpleNamespace(broker_session_timeout=SESSION_S), failure=None, crashed=False, ready=False,
             should_stop=False, rebalancing=False, rebalancing_count=1, topic_prefix="t.",
             taken=lambda *_: None, tables=SimpleNamespace(recovery=recovery), _consumer=self.consumer,

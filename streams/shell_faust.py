@@ -8,7 +8,7 @@ import faust
 from bus.faustapp import ExactApp, raw_topic
 from bus.faustapp_holes import first_offset
 from streams.operators.base import Out
-from streams.state_record import offset_of, tombstone_headers, tombstone_offset
+from streams.state_record import offset_of, piece_of, tombstone_headers, tombstone_offset
 from wire.settings import Settings
 from wire.topics import full_name
 
@@ -33,10 +33,16 @@ class StateTable(faust.Table[bytes, bytes]):
             if removes is None:
                 return True  # of somebody's hand
             offset = removes
-        have = newest.get(key)
+        compared, piece = key, piece_of(key)
+        if piece is not None and message.value is not None:
+            # With its head, not with what lies there: that may be left by a worker that was ahead when it was
+            # killed before it sent the head, and must not keep out the piece of the one that came after it.
+            compared = piece.head
+        have = newest.get(compared)
         if have is None:
-            have = offset_of(self.stored(key))
-        newest[key] = max(offset, have)
+            have = offset_of(self.stored(compared))
+        if offset >= have:
+            newest[key] = offset
         return offset >= have
 
     def stored(self, key: bytes) -> bytes | None:

@@ -1,0 +1,113 @@
+"""The shell's port on the Kafka in memory."""
+
+import asyncio
+from binascii import crc32
+from collections.abc import Awaitable, Iterable
+
+from streams.operators.base import Out
+from streams.state_record import tombstone_headers
+from tests.simulation.kafka import Kafka, Place, Stored
+from tests.simulation.process import Process, SendFailedError, Wire, delay_s
+
+
+class SimulatedPort:
+    """Implements ``streams.shell_port.Port`` for one process."""
+
+    def __init__(self, kafka: Kafka, process: Process) -> None:
+        self._kafka = kafka
+        self._process = process
+        self._wires: dict[Place, Wire] = {}
+        self.tables: dict[str, dict[bytes, bytes]] = {}
+        """What the process knows of each stage's changelog."""
+        self.begins: dict[Place, int | None] = {}
+        self.done: dict[Place, int] = {}
+        """What may be committed, and is not yet."""
+        self.mine: dict[Place, int] = {}
+        """What it has committed in this assignment."""
+        self.member = True
+        self.failure = asyncio.Event()
+        self.reason = ""
+
+    async def post(self, out: Out) -> Awaitable[object]:
+        """See ``Port``."""
+        await self._room()
+        number = crc32(out.key.encode()) % self._kafka.partitions
+        return self._wire(out.topic, number).send(lambda: self._kafka.land(out))
+
+    async def save(self, stage: str, partition: int, key: bytes, value: bytes) -> Awaitable[object]:
+        """See ``Port``."""
+        await self._room()
+        changelog = self._kafka.changelogs[stage, partition]
+        return self._wire(f"state-{stage}", partition).send(lambda: changelog.append(Stored(key, value, [])))
+
+    async def drop(self, stage: str, partition: int, key: bytes, offset: int) -> Awaitable[object]:
+        """See ``Port``."""
+        await self._room()
+        changelog, tombstone = (
+            self._kafka.changelogs[stage, partition],
+            Stored(key, None, tombstone_headers(offset)),
+        )
+        return self._wire(f"state-{stage}", partition).send(lambda: changelog.append(tombstone))
+
+    async def _room(self) -> None:
+        """Now and then the line is full; now and then nothing leaves at all."""
+        dice = self._process.dice
+        if dice.random() < 0.05:
+            await self._process.pause(delay_s(dice))
+        await self._process.awake()
+        if self._process.sends_fail and dice.random() < 0.3:
+            self._process.sends_fail -= 1
+            raise SendFailedError("did not leave")
+
+    def _wire(self, topic: str, partition: int) -> Wire:
+        found = self._wires.get((topic, partition))
+        if found is None:
+            found = self._wires[topic, partition] = Wire(self._process)
+        return found
+
+    def is_storing(self) -> bool:
+        """Whether a state is on the wire."""
+        return any(wire.busy for (topic, _), wire in self._wires.items() if topic.startswith("state-"))
+
+    def mirror(self, stage: str, partition: int, key: bytes, value: bytes | None) -> None:
+        """See ``Port``."""
+        table = self.tables.setdefault(stage, {})
+        if value is None:
+            table.pop(key, None)
+        else:
+            table[key] = value
+
+    def states(self, stage: str) -> Iterable[tuple[bytes, bytes]]:
+        """See ``Port``."""
+        return self.tables.get(stage, {}).items()
+
+    def load(self, stage: str, key: bytes) -> bytes | None:
+        """See ``Port``."""
+        return self.tables.get(stage, {}).get(key)
+
+    def begins_at(self, source: str, partition: int) -> int | None:
+        """See ``Port``."""
+        return self.begins.get((source, partition))
+
+    def committed(self, source: str, partition: int) -> int:
+        """See ``Port``: what this process has committed itself counts at once."""
+        return max(self.begins.get((source, partition)) or 0, self.mine.get((source, partition), 0))
+
+    async def first_offset(self, source: str, partition: int, offset: int) -> int | None:
+        """See ``Port``."""
+        await self._process.pause(delay_s(self._process.dice))
+        found = self._kafka.logs[source, partition].next_from(offset)
+        return None if found is None else found.offset
+
+    def acknowledge(self, source: str, partition: int, offset: int) -> None:
+        """See ``Port``."""
+        self.done[source, partition] = offset + 1
+
+    def may_write(self) -> bool:
+        """See ``Port``."""
+        return not self._process.stalled and self.member
+
+    def fail(self, reason: str) -> None:
+        """See ``Port``."""
+        self.reason = self.reason or reason
+        self.failure.set()

@@ -1,0 +1,38 @@
+"""The simulation can fail: each way to break the code is found, within so many runs."""
+
+import re
+
+import pytest
+
+from tests.simulation.mutants import MUTANTS, Mutant, broken
+from tests.simulation.plan import planned
+from tests.simulation.run import simulate
+from tests.simulation.shrink import shrunk
+
+WITHIN = {"toy": 150, "real": 30}
+CASES = [
+    pytest.param(kind, mutant, id=mutant.__name__) for kind, mutants in MUTANTS.items() for mutant in mutants
+]
+
+
+@pytest.mark.parametrize(("kind", "mutant"), CASES)
+def test_a_mutant_is_found(kind: str, mutant: Mutant) -> None:
+    found = next(
+        (seed for seed in range(WITHIN[kind]) if broken(mutant, seed, kind).failure is not None), None
+    )
+    assert found is not None, f"{mutant.__doc__} Nobody noticed in {WITHIN[kind]} runs"
+    assert simulate(planned(found, kind)).failure is None, "it fails without the mutant as well"
+
+
+def test_a_failure_names_a_run_that_fails_again_and_a_smaller_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant = MUTANTS["toy"][0]
+    mutant(monkeypatch)
+    outcome = next(
+        one for one in (simulate(planned(seed, "toy")) for seed in range(WITHIN["toy"])) if one.failure
+    )
+    smaller = shrunk(outcome, most=40)
+    assert simulate(smaller.plan).failure == smaller.failure
+    assert smaller.plan.ticks < outcome.plan.ticks
+    assert re.fullmatch(
+        r"\.venv/bin/python -m tests\.simulation --kind toy --seed \d+ .*", smaller.plan.command()
+    )

@@ -1,0 +1,56 @@
+"""Thousands of seeded runs, the same ones every time. A failure prints the line that replays it."""
+
+from collections import Counter
+
+import pytest
+
+from tests.simulation.plan import FAULTS, planned
+from tests.simulation.run import simulate
+from tests.simulation.shrink import shrunk
+
+TOY_RUNS, TOY_BATCHES = 2_000, 20
+REAL_RUNS, REAL_BATCHES = 120, 12
+CHECKS = {"state", "content", "committed", "slots", "states", "lives"}
+
+
+def batches(runs: int, many: int) -> list[range]:
+    """Seeds in equal parts, so that they can run beside one another."""
+    size = runs // many
+    return [range(first, first + size) for first in range(0, runs, size)]
+
+
+def all_hold(kind: str, seeds: range) -> None:
+    """Run them; every kind of check has to have been made in each part."""
+    checked = Counter[str]()
+    for seed in seeds:
+        outcome = simulate(planned(seed, kind))
+        if outcome.failure is not None:
+            smaller = shrunk(outcome)
+            pytest.fail(f"{outcome.failure}\n{outcome.plan.command()}\nsmaller: {smaller.plan.command()}")
+        checked += outcome.checked
+    assert set(+checked) >= CHECKS
+
+
+@pytest.mark.parametrize("seeds", batches(TOY_RUNS, TOY_BATCHES), ids=str)
+def test_toy(seeds: range) -> None:
+    all_hold("toy", seeds)
+
+
+@pytest.mark.parametrize("seeds", batches(REAL_RUNS, REAL_BATCHES), ids=str)
+def test_real(seeds: range) -> None:
+    all_hold("real", seeds)
+
+
+@pytest.mark.parametrize("kind", ["toy", "real"])
+def test_a_seed_replays_exactly(kind: str) -> None:
+    plan = planned(11, kind)
+    first, second = simulate(plan, keep_trace=True), simulate(plan, keep_trace=True)
+    assert first.lines == second.lines
+    assert len(first.lines) > 20
+    assert first.checked == second.checked
+
+
+def test_the_seeds_have_every_fault_and_most_pairs_of_them() -> None:
+    faults = [frozenset(planned(seed, "toy").faults()) for seed in range(200)]
+    pairs = {(one, other) for mine in faults for one in mine for other in mine}
+    assert pairs == {(one, other) for one in FAULTS for other in FAULTS}

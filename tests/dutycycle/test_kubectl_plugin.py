@@ -279,7 +279,7 @@ def test_kinds_that_may_not_be_listed_are_left_out_and_named(kube: Kube, namespa
     kube.admin.create(job(namespace, "etl", etl__x8='{"cpu_util":99.5}'))
     some = service_account(kube, namespace, "some")
     rules = [{"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["list"]}]
-    grant(kube, f"{namespace}-some", rules, namespace, "some")
+    grant(kube, some, namespace, "some", rules)
     status, stdout, stderr = User(kube, some.kubeconfig, path).run("top", "jobs", "-n", namespace)
     assert (status, stdout.splitlines()[1].split()[0]) == (0, "etl")
     assert "left out: you may not list mpijobs.kubeflow.org" in stderr

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 
 from tests.servers.compose import build_compose
+from tests.servers.helm.build import build_helm
 from tests.servers.kafka.jars import class_path
 from tests.servers.kube.build import build_programs
 from tests.servers.missing import ServerMissingError
@@ -36,6 +37,7 @@ _SERVERS: dict[str, Callable[[], object]] = {
     "postgres": find_programs,
     "prometheus": _programs("prometheus", "promtool", package="prometheus"),
     "docker compose": build_compose,
+    "helm": build_helm,
     "kcat": _programs("kcat", package="kcat"),
     "kubernetes": build_programs,
 }

@@ -1,0 +1,80 @@
+"""What the collector sees of other users' processes as the chart runs it: user 10001, no capability at all.
+
+On the real kernel, with processes in network namespaces of their own. It takes root to become that user.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+NOBODY = [
+    *("setpriv", "--reuid=10001", "--regid=10001", "--clear-groups"),
+    *("--inh-caps=-all", "--bounding-set=-all", "--no-new-privs", "--"),
+]
+# Each argument is a folder whose proc/1 is a process: what is the host's elsewhere is that process's here.
+LOOK = """
+import sys
+sys.path.insert(0, {root!r})
+from collectors.attribution import cgroup_paths
+from collectors.cgroup_network import PodNetworks
+from collectors.host_net import interface_bytes
+from pathlib import Path
+for folder in sys.argv[1:]:
+    process = Path(folder) / "proc/1"
+    try:
+        (process / "ns/net").readlink()
+    except PermissionError:
+        linked = False
+    else:
+        linked = True
+    interfaces = interface_bytes((process / "net/dev").read_text())
+    cgroups = cgroup_paths((process / "cgroup").read_text())
+    print(PodNetworks(folder).host_namespace(), linked, len(interfaces) > 0, len(cgroups) > 0)
+"""
+
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root and setpriv, to become another user"
+)
+
+
+@pytest.fixture
+def folders() -> Iterator[list[str]]:
+    """Of two processes that share a network namespace, and of one that has its own."""
+    with ExitStack() as stack:
+        top = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        top.chmod(0o755)
+        commands = (["sleep", "60"], ["sleep", "60"], ["unshare", "--net", "sh", "-c", "echo; exec sleep 60"])
+        made = []
+        for number, command in enumerate(commands):
+            process = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE))
+            stack.callback(process.kill)
+            if command[0] == "unshare":
+                assert process.stdout is not None
+                if not process.stdout.readline():
+                    pytest.skip("this machine lets nobody make a network namespace")
+            link = top / str(number) / "proc" / "1"
+            link.parent.mkdir(parents=True)
+            link.symlink_to(f"/proc/{process.pid}")
+            made.append(str(top / str(number)))
+        yield made
+
+
+def test_namespaces_counters_and_cgroups_need_no_capability(folders: list[str]) -> None:
+    look = [sys.executable, "-c", LOOK.format(root=str(ROOT)), *folders]
+    done = subprocess.run([*NOBODY, *look], capture_output=True, text=True, check=False)
+    if "ermission denied" in done.stderr and "site-packages" not in done.stderr and not done.stdout:
+        pytest.skip("user 10001 may not read this checkout or its Python")
+    assert done.returncode == 0, done.stderr
+    host, also_host, own = (line.split() for line in done.stdout.splitlines())
+    assert host[0] == also_host[0] != own[0]
+    assert "None" not in (host[0], own[0])
+    for found in (host, also_host, own):
+        assert found[1:] == ["False", "True", "True"]  # the link is not to be read; counters and cgroup are

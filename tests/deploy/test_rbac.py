@@ -1,0 +1,306 @@
+"""What the accounts may, on the real API server: all that the code asks for, and nothing else."""
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from itertools import product
+
+import pytest
+import yaml
+from kubernetes import config
+from kubernetes.aio import config as aio_config
+from kubernetes.aio.client import Configuration as AioConfiguration
+from kubernetes.client import Configuration
+
+from collectors.pods_api import ApiError, ApiServer
+from collectors.pods_owner import Owner
+from dutycycle.kubectl.api import Access, Api
+from dutycycle.kubectl.kinds import NODE, OWNERS, POD
+from sinks.annotation_targets import Target
+from sinks.kube import Kube as SinkKube
+from sinks.kube_errors import RefusedError
+from tests.deploy.manifests import FULL, KUSTOMIZE, NAMESPACE, SHAPES, Object, kustomize, of_kind, render
+from tests.servers.kube.accounts import grant, new_token, service_account
+from tests.servers.kube.client import Client, Refused
+from tests.servers.kube.server import Kube
+
+NOT_INSTALLED = ("monitoring.coreos.com/", "kafka.strimzi.io/", "keda.sh/")
+"""Kinds of operators that are not on this server."""
+OWN_KINDS = {
+    "apps": ("deployments", "replicasets", "statefulsets", "daemonsets"),
+    "batch": ("jobs", "cronjobs"),
+}
+Permission = tuple[str, str, str]
+
+
+def permissions(role: Object) -> list[Permission]:
+    """(verb, group, resource) of a role, one by one."""
+    return [
+        one for rule in role["rules"] for one in product(rule["verbs"], rule["apiGroups"], rule["resources"])
+    ]
+
+
+def owners() -> set[tuple[str, str]]:
+    """(group, resource) of the kinds that the plugin lists, and of the one that is older than Deployments."""
+    return {(kind.group, kind.plural) for kind in OWNERS} | {("", "replicationcontrollers")}
+
+
+@pytest.fixture(scope="session")
+def installed(kube_server: Kube) -> Kube:
+    """The chart's accounts, roles and policy, on the server."""
+    kube_server.start()
+    apply(kube_server.admin, [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}])
+    kinds = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy")
+    apply(kube_server.admin, [one for one in render() if one["kind"].startswith(kinds)])
+    return kube_server
+
+
+def apply(client: Client, things: list[Object], *flags: str) -> str:
+    """As a person would: server side, refusing fields that are none."""
+    text = yaml.safe_dump_all(things)
+    return client.kubectl("apply", "--server-side", "--validate=strict", *flags, "-f", "-", stdin=text)
+
+
+def account(kube: Kube, component: str) -> Client:
+    return kube.client(new_token(kube, NAMESPACE, f"dutycycle-{component}"))
+
+
+@pytest.fixture
+def collector(installed: Kube) -> Client:
+    return account(installed, "collector")
+
+
+@pytest.fixture
+def sinks(installed: Kube) -> Client:
+    return account(installed, "sinks")
+
+
+@pytest.fixture
+def node(installed: Kube, namespace: str) -> Iterator[Object]:
+    meta = {"name": f"node-{namespace}", "annotations": {"others.io/a": "1"}, "labels": {"x": "y"}}
+    made = installed.admin.create({"apiVersion": "v1", "kind": "Node", "metadata": meta})
+    yield made
+    installed.admin.delete(made)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_server_would_take_every_object_of_the_chart(installed: Kube, shape: str) -> None:
+    things = [one for one in render(SHAPES[shape]) if not one["apiVersion"].startswith(NOT_INSTALLED)]
+    said = apply(installed.admin, things, "--dry-run=server", "--force-conflicts").splitlines()
+    assert len([line for line in said if line.endswith("(server dry run)")]) == len(things)
+
+
+@pytest.mark.parametrize("folder", ["base", "examples/trial", "examples/gpu", "examples/strimzi"])
+def test_the_server_would_take_every_object_of_kustomize(installed: Kube, folder: str) -> None:
+    things = [one for one in kustomize(KUSTOMIZE / folder) if not one["apiVersion"].startswith(NOT_INSTALLED)]
+    said = apply(installed.admin, things, "--dry-run=server", "--force-conflicts").splitlines()
+    assert len([line for line in said if line.endswith("(server dry run)")]) == len(things)
+
+
+def test_the_server_would_refuse_a_field_that_is_none(installed: Kube) -> None:
+    wrong = of_kind(render(), "Deployment", "streams")
+    wrong["spec"]["template"]["spec"]["containers"][0]["readynessProbe"] = {}
+    with pytest.raises(AssertionError, match="readynessProbe"):
+        apply(installed.admin, [wrong], "--dry-run=server")
+
+
+@pytest.mark.parametrize(
+    ("role", "own", "verbs_of_owners"),
+    [
+        ("collector", {("list", "", "pods"), ("watch", "", "pods")}, ("get",)),
+        (
+            "sinks",
+            {(verb, "", resource) for verb in ("get", "patch") for resource in ("nodes", "pods")},
+            ("get", "patch"),
+        ),
+        (
+            "reader",
+            {(verb, "", resource) for verb in ("get", "list") for resource in ("nodes", "pods")},
+            ("get", "list"),
+        ),
+    ],
+)
+def test_a_role_says_what_the_code_asks_for(
+    role: str, own: set[Permission], verbs_of_owners: tuple[str, ...]
+) -> None:
+    found = permissions(of_kind(render(FULL), "ClusterRole", role))
+    expected = own | {(verb, group, name) for verb in verbs_of_owners for group, name in owners()}
+    assert len(found) == len(set(found))
+    assert set(found) == expected
+
+
+@pytest.mark.parametrize("component", ["collector", "sinks"])
+def test_an_account_may_that_and_nothing_more(installed: Kube, component: str) -> None:
+    role = of_kind(render(), "ClusterRole", component)
+    review = {"kind": "SelfSubjectRulesReview", "apiVersion": "authorization.k8s.io/v1"}
+    answer = account(installed, component).request(
+        "POST",
+        "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews",
+        review | {"spec": {"namespace": NAMESPACE}},
+    )
+    may = {
+        one
+        for rule in answer["status"]["resourceRules"]
+        for one in product(rule["verbs"], rule["apiGroups"], rule["resources"])
+    }
+    everybody = {one for one in may if one[1] in ("authorization.k8s.io", "authentication.k8s.io")}
+    assert may - everybody == set(permissions(role))
+
+
+def test_streams_may_nothing(installed: Kube) -> None:
+    streams = account(installed, "streams")
+    for path in ("/api/v1/pods", "/api/v1/nodes", f"/api/v1/namespaces/{NAMESPACE}/secrets"):
+        with pytest.raises(Refused, match="forbidden"):
+            streams.request("GET", path)
+
+
+def api_of(client: Client) -> ApiServer:
+    configuration = Configuration()
+    config.load_kube_config(str(client.kubeconfig), client_configuration=configuration)
+    return ApiServer(configuration)
+
+
+def pod(namespace: str, node: str, **more: object) -> Object:
+    meta = {"namespace": namespace, "name": "a", **more}
+    spec = {"nodeName": node, "containers": [{"name": "a", "image": "b"}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+
+
+def test_the_collector_lists_watches_and_reads_owners(
+    installed: Kube, collector: Client, namespace: str
+) -> None:
+    job = installed.admin.create(
+        {
+            "apiVersion": "kubeflow.org/v2beta1",
+            "kind": "MPIJob",
+            "metadata": {"namespace": namespace, "name": "j"},
+        }
+    )
+    installed.admin.create(pod(namespace, namespace))
+    api = api_of(collector)
+    found, version = api.list_pods(namespace)
+    assert [one["metadata"]["name"] for one in found] == ["a"]
+    installed.admin.patch(pod(namespace, ""), {"metadata": {"labels": {"a": "b"}}})
+    assert next(api.watch_pods(namespace, version, 20))["type"] == "MODIFIED"
+    owner = Owner("kubeflow.org/v2beta1", "MPIJob", "j", job["metadata"]["uid"])
+    meta = api.owner(namespace, owner)
+    assert meta is not None
+    assert meta["uid"] == owner.uid
+    api.close()
+
+
+def list_and_watch(api: ApiServer, node: str) -> None:
+    _, version = api.list_pods(node)
+    next(api.watch_pods(node, version, 5))
+
+
+@pytest.mark.parametrize("missing", ["list", "watch", "get"])
+def test_with_one_verb_less_the_collector_cannot(installed: Kube, namespace: str, missing: str) -> None:
+    less = service_account(installed, namespace, "less")
+    rules = of_kind(render(), "ClusterRole", "collector")["rules"]
+    kept = [rule | {"verbs": [verb for verb in rule["verbs"] if verb != missing]} for rule in rules]
+    grant(installed, less, namespace, "less", [rule for rule in kept if rule["verbs"]])
+    made = installed.admin.create(
+        {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": {"namespace": namespace, "name": "j"}}
+    )
+    api = api_of(less)
+    owner = Owner("ray.io/v1", "RayJob", "j", made["metadata"]["uid"])
+    asks = (
+        partial(api.owner, namespace, owner) if missing == "get" else partial(list_and_watch, api, namespace)
+    )
+    with pytest.raises(ApiError, match=f"cannot {missing} resource"):
+        asks()
+    api.close()
+
+
+async def annotate(client: Client, target: Target, patch: dict[str, str | None]) -> dict[str, str]:
+    """As the sinks do it."""
+    configuration = AioConfiguration()
+    await aio_config.load_kube_config(str(client.kubeconfig), client_configuration=configuration)
+    kube = SinkKube(configuration)
+    try:
+        await kube.annotations(target)
+        return await kube.annotate(target, patch)
+    finally:
+        await kube.close()
+
+
+async def test_the_sinks_annotate_nodes_pods_and_jobs(
+    installed: Kube, sinks: Client, namespace: str, node: Object
+) -> None:
+    name = node["metadata"]["name"]
+    made = installed.admin.create(pod(namespace, name))
+    job = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"}
+    job = installed.admin.create(job | {"metadata": {"namespace": namespace, "name": "j"}})
+    for target in (
+        Target("node", "v1", "Node", name),
+        Target("pod", "v1", "Pod", "a", namespace, made["metadata"]["uid"]),
+        Target("job", job["apiVersion"], "JobSet", "j", namespace, job["metadata"]["uid"]),
+    ):
+        assert (await annotate(sinks, target, {"dutycycle.io/x": "1"}))["dutycycle.io/x"] == "1"
+        assert "dutycycle.io/x" not in await annotate(sinks, target, {"dutycycle.io/x": None})
+    assert installed.admin.get(node)["metadata"]["annotations"]["others.io/a"] == "1"
+
+
+async def test_another_prefix_is_refused_to_the_sinks(sinks: Client, node: Object) -> None:
+    target = Target("node", "v1", "Node", node["metadata"]["name"])
+    for patch in (
+        {"others.io/a": "2"},
+        {"others.io/a": None},
+        {"new.io/a": "1"},
+        {"dutycycle.io.evil/a": "1"},
+    ):
+        with pytest.raises(RefusedError, match=r"the sinks change annotations of dutycycle\.io/ alone"):
+            await annotate(sinks, target, patch)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"metadata": {"labels": {"x": "z"}}},
+        {"metadata": {"labels": None}},
+        {"metadata": {"finalizers": ["a.io/b"]}},
+        {"spec": {"unschedulable": True}},
+        {"spec": {"taints": [{"key": "a", "effect": "NoExecute"}]}},
+    ],
+    ids=json.dumps,
+)
+def test_everything_but_annotations_is_refused_to_the_sinks(
+    installed: Kube, sinks: Client, node: Object, change: Object
+) -> None:
+    with pytest.raises(Refused, match="the sinks change annotations alone"):
+        sinks.patch(node, change)
+    assert installed.admin.patch(node, change)  # to them alone
+
+
+@pytest.mark.parametrize("change", [{"spec": {"template": None}}, {"data": {"a": "b"}}, {"spec": {"any": 1}}])
+def test_the_rest_of_a_job_is_refused_to_the_sinks(
+    installed: Kube, sinks: Client, namespace: str, change: Object
+) -> None:
+    job = installed.admin.create(
+        {
+            "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "spec": {"template": {"a": 1}},
+            "metadata": {"namespace": namespace, "name": "j"},
+        }
+    )  # fmt: skip
+    with pytest.raises(Refused, match="the sinks change annotations alone"):
+        sinks.patch(job, change)
+
+
+def test_the_sinks_neither_make_nor_delete(sinks: Client, namespace: str, node: Object) -> None:
+    with pytest.raises(Refused, match="cannot delete resource"):
+        sinks.delete(node)
+    with pytest.raises(Refused, match="cannot create resource"):
+        sinks.create(pod(namespace, "a"))
+    with pytest.raises(Refused, match="cannot list resource"):
+        sinks.request("GET", "/api/v1/pods")
+
+
+def test_who_has_the_readers_role_gets_answers(installed: Kube, namespace: str) -> None:
+    reader = service_account(installed, namespace, "reader")
+    rules = of_kind(render(), "ClusterRole", "reader")["rules"]
+    grant(installed, reader, namespace, "reader", rules)
+    api = Api(Access(str(reader.kubeconfig)))
+    groups = api.groups()
+    for kind in (POD, NODE, *(one for one in OWNERS if one.group in groups and one.group != "kubeflow.org")):
+        assert isinstance(list(api.list(kind, None)), list)

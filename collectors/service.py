@@ -10,6 +10,7 @@ from collectors.allocations import allocations
 from collectors.attribution import Attribution
 from collectors.base import Collector
 from collectors.cgroup import CgroupCollector
+from collectors.claim import claim_node
 from collectors.expected import expect
 from collectors.link import KafkaLink
 from collectors.nvml import NvmlCollector
@@ -37,6 +38,7 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
     security_kwargs(settings)  # refuses wrong files now, and not when the broker is first reached
     measuring = list(collectors(settings, telemetry))
     outbox = Outbox(open_spool(settings, telemetry, os.environ), telemetry, _MEMORY_BYTES)
+    claim = claim_node(settings, os.environ)
     publisher = Publisher(outbox, telemetry, Reach(settings, telemetry), lambda: KafkaLink.open(settings))
     _tell(telemetry, outbox, publisher)
     sending = publisher.start()
@@ -44,6 +46,7 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
         await _tick(settings, telemetry, measuring, publisher, sending, stop)
     finally:
         await publisher.close(_FLUSH_S)
+        claim.release()
     if not sending.cancelled() and (error := sending.exception()) is not None:
         raise error
 

@@ -11,6 +11,7 @@ from wire.events import (
     CLOCK_JUMP,
     DEAD_LETTER,
     RECORD_TOO_LARGE,
+    RIVAL_COLLECTORS,
     SAMPLE_DUPLICATE,
     SAMPLE_LATE,
     SOURCE_GAP,
@@ -36,7 +37,7 @@ def expect(telemetry: Telemetry, stages: Sequence[Stage]) -> None:
     sources, names = [stage.source for stage in stages], [stage.name for stage in stages]
     telemetry.expect(BROKER_AWAY)
     telemetry.expect(DEAD_LETTER, product(sources, Reason))
-    for event in (SAMPLE_LATE, SAMPLE_DUPLICATE, CLOCK_JUMP):
+    for event in (SAMPLE_LATE, SAMPLE_DUPLICATE, CLOCK_JUMP, RIVAL_COLLECTORS):
         telemetry.expect(event, product(source for source in sources if source in _SAMPLES))
     telemetry.expect(SOURCE_GAP, product(sources))
     outputs = [name for name, topic in TOPICS.items() if topic.writer != "collector"]

@@ -2,7 +2,8 @@
 
 The watermark is the largest timestamp accepted so far, and moves by data alone. A tick is named by
 (collector, seq). A tick far ahead of the watermark is held until ten in a row agree that time moved on:
-one record with a wrong clock then costs itself, and not every record after it.
+one record with a wrong clock then costs itself, and not every record after it. Ticks of two collectors in
+turn are all taken, as they are, and noticed.
 """
 
 from collections import OrderedDict
@@ -11,7 +12,7 @@ from typing import Any
 
 from streams.operators.base import Happened
 from streams.operators.tick import Tick
-from wire.events import CLOCK_JUMP, SAMPLE_DUPLICATE
+from wire.events import CLOCK_JUMP, RIVAL_COLLECTORS, SAMPLE_DUPLICATE
 
 MAX_AHEAD_MS = 300_000
 CONFIRM = 10
@@ -38,13 +39,15 @@ class Timeline:
 
     def admit(self, tick: Tick, payload: dict[str, Any]) -> tuple[list[Tick], list[Happened]]:
         """The ticks that count now (none, this one, or this and the held ones), and what was noticed."""
+        rivals = self._rivals(tick.collector)
         if self._repeated(tick.collector, tick.seq):
             return [], [Happened(SAMPLE_DUPLICATE.name)]
         if not self.far_ahead(tick.ts_ms):
-            noticed = self._dropped()
+            noticed = self._dropped() + rivals
             self.watermark_ms = max(tick.ts_ms, self.watermark_ms or 0)
             return [tick], noticed
-        return self._ahead(tick, payload)
+        ticks, noticed = self._ahead(tick, payload)
+        return ticks, noticed + rivals
 
     def _ahead(self, tick: Tick, payload: dict[str, Any]) -> tuple[list[Tick], list[Happened]]:
         noticed: list[Happened] = []
@@ -65,6 +68,14 @@ class Timeline:
     def far_ahead(self, ts_ms: int) -> bool:
         """Whether a tick of this time would have to be confirmed by others."""
         return self.watermark_ms is not None and ts_ms > self.watermark_ms + MAX_AHEAD_MS
+
+    def _rivals(self, collector: str) -> list[Happened]:
+        """A collector that comes back after another: two report this node, and neither has ended."""
+        newest = next(reversed(self._seen), None)
+        back = (
+            newest is not None and newest[0] != collector and any(name == collector for name, _ in self._seen)
+        )
+        return [Happened(RIVAL_COLLECTORS.name)] if back else []
 
     def _repeated(self, collector: str, seq: int) -> bool:
         """Whether the tick was seen: a bit each in the ``BLOCKS`` blocks that something came from lately."""

@@ -6,7 +6,9 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -18,7 +20,7 @@ from tests.e2e.commands import dutycycle, environ, running, wait_until
 from tests.e2e.figures import Figures, Process
 from tests.servers.kafka.broker import OwnBroker, RunningBroker
 from tests.servers.postgres import Postgres
-from tests.servers.prometheus import check
+from tests.servers.prometheus import Prometheus, check, scrape
 from wire.settings import PREFIX, Settings, load
 from wire.topics import DEFAULT_PREFIX, SAMPLE_TOPICS, TOPICS, full_name
 
@@ -152,7 +154,9 @@ def checks(process: Process, folder: Path) -> None:
     check("metrics", page)
 
 
-def test_a_collector_says_where_its_records_are(tmp_path: Path) -> None:
+def test_a_collector_says_where_its_records_are(
+    prometheus: Callable[[dict[str, Any]], Prometheus], tmp_path: Path
+) -> None:
     with EmbeddedBroker({full_name("dutycycle.", name): 2 for name in SAMPLE_TOPICS}) as broker:
         env = environ(
             broker=broker.url, node="a", interval="100ms", spool=str(tmp_path / "spool"), kubernetes="off"
@@ -182,6 +186,8 @@ def test_a_collector_says_where_its_records_are(tmp_path: Path) -> None:
             assert figures['measure_seconds_total{collector="cgroup"}'] > 0
             assert 'conditions{event="broker_away"}' not in figures
             checks(collector, tmp_path)
+            scraping = prometheus(scrape([str(collector.address)]))
+            scraping.wait_for("dutycycle_ticks_total > 20 and on() dutycycle_ready == 1")
 
 
 def test_a_sink_says_that_its_database_is_away(postgres: Postgres, postgres_url: str, tmp_path: Path) -> None:

@@ -1,0 +1,70 @@
+"""The dashboard of the pipeline: figures that exist, PromQL that a real Prometheus understands."""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import yaml
+
+from docs.generate_operations import events
+from health.exposition import PREFIX
+from tests.deploy.compose_file import ROOT
+from tests.servers.prometheus import Prometheus, scrape
+from wire.metrics import GROUPS
+
+PANELS: list[dict[str, Any]] = json.loads((ROOT / "deploy/grafana/dashboards/pipeline.json").read_text())[
+    "panels"
+]
+RULES = yaml.safe_load((ROOT / "deploy/prometheus/rules/pipeline.yml").read_text())["groups"][0]["rules"]
+SOURCES = yaml.safe_load((ROOT / "deploy/grafana/provisioning/datasources/dutycycle.yml").read_text())
+
+
+def expressions() -> list[str]:
+    return [one["targets"][0]["expr"] for one in PANELS] + [rule["expr"] for rule in RULES]
+
+
+def test_every_figure_that_is_drawn_or_alarms_is_served() -> None:
+    served = {one.name for group in GROUPS.values() for one in group}
+    served |= {f"{one.name}_total" for one in events()}
+    named = {name for one in expressions() for name in re.findall(PREFIX + r"(\w+)", one)}
+    assert len(named) > 15
+    assert named <= served
+
+
+def test_what_labels_name_is_there() -> None:
+    """By the metric that an expression begins with: its legend and its summary name labels that it has."""
+    labels = {PREFIX + one.name: set(one.labels) for group in GROUPS.values() for one in group}
+    labels |= {f"{PREFIX}{one.name}_total": set(one.labels) for one in events()}
+    texts = [(one["targets"][0]["expr"], one["targets"][0]["legendFormat"]) for one in PANELS]
+    texts += [(rule["expr"], rule["annotations"]["summary"].replace("$labels.", "")) for rule in RULES]
+    for expression, text in texts:
+        metric = re.search(PREFIX + r"\w+", expression)
+        known = labels[metric[0]] if metric else set()
+        grouped = re.search(r"by \(([^)]+)\)", expression)
+        has = set(grouped[1].split(", ")) if grouped else known | {"instance", "job"}
+        assert set(re.findall(r"\{\{ ?(\w+) ?\}\}", text)) <= has, (expression, text)
+        assert not grouped or has <= known, expression
+
+
+def test_prometheus_understands_the_promql(prometheus: Callable[[dict[str, Any]], Prometheus]) -> None:
+    server = prometheus(scrape([]))
+    for panel in PANELS:
+        server.query(panel["targets"][0]["expr"])
+
+
+def test_panels_have_their_place_and_their_source() -> None:
+    provisioned = {(source["uid"], source["type"]) for source in SOURCES["datasources"]}
+    taken = [
+        (x, y)
+        for grid in (panel["gridPos"] for panel in PANELS)
+        for x in range(grid["x"], grid["x"] + grid["w"])
+        for y in range(grid["y"], grid["y"] + grid["h"])
+    ]
+    assert len(taken) == len(set(taken))
+    assert max(x for x, _ in taken) < 24
+    assert len({panel["id"] for panel in PANELS}) == len(PANELS)
+    for panel in PANELS:
+        source = panel["targets"][0]["datasource"]
+        assert source == panel["datasource"]
+        assert (source["uid"], source["type"]) in provisioned

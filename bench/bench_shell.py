@@ -13,7 +13,6 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable
 
 from bus.embedded import EmbeddedBroker
 from bus.faustapp import create_app, raw_topic
@@ -30,8 +29,11 @@ VARIANTS = {
     "empty Faust agent": 0.0,
     "shell, no snapshots": 300.0,
     "shell, snapshots every second": 1.0,
+    "the same, keys that are idle leave": 1.0,
 }
 """Seconds between two commits; 0 for no shell at all."""
+EVICT_MS = {"the same, keys that are idle leave": 86_400_000}
+"""A record is a second later than the one before it, so that idle keys are looked for at every 3,600th."""
 
 
 class Meter:
@@ -74,8 +76,10 @@ class Holder:
         return self._state
 
 
-async def shell(settings: Settings, meter: Meter) -> None:
-    stage = Stage(name="bench", source=SOURCE, build=lambda key, snapshot: Holder(meter, snapshot))
+async def shell(settings: Settings, meter: Meter, evict_ms: int | None) -> None:
+    stage = Stage(
+        name="bench", source=SOURCE, build=lambda key, snapshot: Holder(meter, snapshot), evict_ms=evict_ms
+    )
     await run_stages(settings, [stage], Telemetry("bench"), meter.done)
 
 
@@ -93,8 +97,7 @@ async def empty(settings: Settings, meter: Meter) -> None:
 async def variant(broker: str, name: str, records: int) -> None:
     meter, interval = Meter(records), VARIANTS[name]
     settings = Settings(broker=broker, topic_prefix="bench.", snapshot_interval=interval or 1.0, partitions=4)
-    run: Callable[[Settings, Meter], Awaitable[None]] = shell if interval else empty
-    await run(settings, meter)
+    await (shell(settings, meter, EVICT_MS.get(name)) if interval else empty(settings, meter))
     print(json.dumps(meter.us_per_record))
 
 
@@ -103,7 +106,7 @@ async def fill(broker: str, records: int, keys: int) -> None:
     producer = Producer(settings, "bench")
     await producer.start()
     for number in range(records):
-        await producer.send("bench." + SOURCE, f"node-{number % keys}", b'{"n":%d}' % number, 1_000)
+        await producer.send("bench." + SOURCE, f"node-{number % keys}", b'{"n":%d}' % number, 1_000 * number)
     await producer.stop()
 
 

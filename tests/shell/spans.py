@@ -1,13 +1,18 @@
 """A toy stage whose outputs show every beginning of a key: a span lasts from there until the key leaves."""
 
+import asyncio
+import os
 from typing import Any
 
 import orjson
 
 from streams.operators.base import Emission, Input, Out, Snapshot, Stage
+from streams.service import run_stages
 from tests.shell.toy import SOURCE
 from wire.codec import DecodeError
 from wire.deadletter import Reason
+from wire.events import Telemetry
+from wire.settings import load
 
 EVICT_MS = 240
 STRIDE_MS = 10
@@ -66,3 +71,7 @@ def log_of(*times: tuple[str, int]) -> list[Input]:
 def ticking(key: str, begin_ms: int, end_ms: int) -> list[tuple[str, int]]:
     """Times of a key that comes every stride, from ``begin_ms`` up to but not including ``end_ms``."""
     return [(key, ts_ms) for ts_ms in range(begin_ms, end_ms, STRIDE_MS)]
+
+
+if __name__ == "__main__":  # a worker, settings in the environment, until it is killed
+    asyncio.run(run_stages(load(os.environ), [SPANS], Telemetry("spans"), asyncio.Event()))

@@ -85,6 +85,12 @@ def has_figures(patch: Patch) -> bool:
     return any(key.rpartition("/")[2] != UPDATED for key in patch)
 
 
+def goes_back(prefix: str, wanted: Mapping[str, str], present: Mapping[str, str]) -> bool:
+    """Whether what is there is of a later time: after a restart older records are read again, newer follow."""
+    key = f"{prefix}/{UPDATED}"
+    return key in present and present[key] > wanted.get(key, "~")
+
+
 def is_enough(patch: Patch, present: Mapping[str, str]) -> bool:
     """Whether anything in the patch is worth a write by itself: the time stamp alone never is."""
     return any(

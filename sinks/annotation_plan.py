@@ -14,8 +14,10 @@ from sinks.progress import Held, Place
 
 EVALUATE_SHARE = 10
 """What changed was not worth a write: after a tenth of the interval the object is looked at again."""
-REFRESH = 10
-"""After so many intervals even a small change is written."""
+REFUSED = 10
+"""So many intervals lie between two tries to write what the API server refuses."""
+REFRESH = 60
+"""After so many intervals even a small change is written, half an hour by default: maxima always creep up."""
 STAMP = 120
 """After so many intervals even a time stamp is, with nothing else: an hour, by default."""
 _NEVER = float("-inf")
@@ -138,7 +140,7 @@ class Plan:
     def refused(self, target: Target, now: float) -> None:
         """It can not be written; a later change may, after a longer pause."""
         if entry := self._entries.get(target):
-            self._land(target, entry, now + REFRESH * self._interval_s)
+            self._land(target, entry, now + REFUSED * self._interval_s)
 
     def failed(self, target: Target, not_before: float) -> None:
         """It could not be written now, and is tried again, with whatever is newest then."""

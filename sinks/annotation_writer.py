@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from sinks.annotation_diff import Patch, Present, diff, has_figures, is_enough, split
+from sinks.annotation_diff import Patch, Present, diff, goes_back, has_figures, is_enough, split
 from sinks.annotation_keys import PODS_OMITTED
 from sinks.annotation_plan import Worth
 from sinks.annotation_targets import Target
@@ -58,7 +58,8 @@ class AnnotationWriter:
         patch = diff(target.kind, self._prefix, wanted, present.ours, surplus)
         if not patch:
             return True
-        if not _is_worth(patch, present, worth):
+        older = worth is not Worth.TIME_STAMP and goes_back(self._prefix, wanted, present.ours)
+        if older or not _is_worth(patch, present, worth):
             return False
         if f"{self._prefix}/{PODS_OMITTED}" in patch:
             self._telemetry.emit(SOME_OMITTED, str(target))

@@ -71,12 +71,20 @@ class Kinds:
         return self._served[api_version]
 
     async def every(self) -> AsyncIterator[Kind]:
-        """Every kind that the API server has, each in the version that it prefers."""
+        """Every kind that the API server has, each in one version: the one it prefers, where that has it."""
         groups = (await self._get("/apis")).get("groups") or ()
-        versions = ["v1", *(one["preferredVersion"]["groupVersion"] for one in groups)]
+        versions = ["v1"]
+        for group in groups:
+            preferred = group["preferredVersion"]["groupVersion"]
+            others = (one["groupVersion"] for one in group["versions"])
+            versions += [preferred, *(one for one in others if one != preferred)]
+        seen: set[tuple[str, str]] = set()
         for version in versions:
             for kind in (await self.of_version(version)).values():
-                yield kind
+                who = version.rpartition("/")[0], kind.name
+                if who not in seen:
+                    seen.add(who)
+                    yield kind
 
     async def _of_another(self, api_version: str, kind: str) -> Kind:
         self._served.pop(api_version, None)  # it may be installed a moment later

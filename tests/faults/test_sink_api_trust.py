@@ -120,7 +120,7 @@ async def test_killed_between_the_write_and_the_commit_it_converges_and_makes_no
         process = await started(one)
         api.always = Trouble(delay_s=0.3, after=True, drip_s=0.3)  # it does what was asked, and answers late
         already = len(api.writers)
-        await publish(one, pods(PODS, 1000.0 * (round_ + 1), final=last, last_ms=20_000))
+        await publish(one, pods(PODS, 1000.0 * (round_ + 1), final=last, last_ms=18_000 + 1000 * round_))
         await until(lambda already=already: len(api.writers) >= already + 3, DEADLINE_S)
         os.kill(process.pid, signal.SIGKILL)
         await process.wait()

@@ -10,6 +10,7 @@ import socket
 import ssl
 import struct
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -234,9 +235,10 @@ async def _slowly(request: web.Request, answer: web.Response, trouble: Trouble) 
     await stream.prepare(request)
     end = len(body) // 2 if trouble.torn else len(body)
     step = max(1, len(body) // 10)
-    for begin in range(0, end, step):
-        await stream.write(body[begin : min(begin + step, end)])
-        await asyncio.sleep(trouble.drip_s)
+    with suppress(ConnectionError):  # whoever asked has been killed
+        for begin in range(0, end, step):
+            await stream.write(body[begin : min(begin + step, end)])
+            await asyncio.sleep(trouble.drip_s)
     if trouble.torn:
         _break(request, reset=False)
     return stream

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sinks.annotation_plan import EVALUATE_SHARE, REFRESH, STAMP, Plan, Worth
+from sinks.annotation_plan import EVALUATE_SHARE, REFRESH, REFUSED, STAMP, Plan, Worth
 from sinks.annotation_targets import Target
 from sinks.progress import Held, Progress
 
@@ -131,7 +131,7 @@ def test_a_refused_object_waits_longer(plan: Plan) -> None:
     plan.refused(A, 100)
     assert plan.held().empty
     touch(plan, A, 1, now=101)
-    assert plan.wait_s(100) == REFRESH * INTERVAL
+    assert plan.wait_s(100) == REFUSED * INTERVAL
 
 
 def test_a_hold_stops_everything(plan: Plan) -> None:

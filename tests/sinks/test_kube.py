@@ -122,6 +122,22 @@ async def test_an_old_process_s_work_is_not_repeated(api: FakeApi) -> None:
     assert api.count("PATCH") == 1
 
 
+async def test_after_a_restart_an_older_record_does_not_go_back(api: FakeApi) -> None:
+    api.add(POD, "uid-1")
+    old, new = (
+        made.pod_peaks(last_ms=last_ms, metrics={"cpu_util_pct": made.peak(cpu)})
+        for last_ms, cpu in ((10_000, 100), (20_000, 200))
+    )
+    for records in ([new], [old, new]):
+        rig = Rig()
+        async with annotating(api, rig, interval_s=1) as (desk, sink):
+            for record in records:
+                await desk.handle(rig.origin("pod-peaks", record))
+                await until(lambda sink=sink: sink.held().empty)  # type: ignore[misc]  # bound for the loop
+                assert written(api, POD)["max_cpu_util"] == 200
+    assert api.count("PATCH") == 1
+
+
 async def test_after_a_restart_what_was_known_of_a_gpu_stays(api: FakeApi) -> None:
     value = {"mem_used": "3GB", "cyclic": True, "period_s": 13.2, "max_gpu_util": 88, "trend_pct_per_h": 2}
     api.add(NODE, "n")["annotations"] = {"dutycycle.io/gpu-1": json.dumps(value), "dutycycle.io/gpu-5": "{}"}

@@ -1,0 +1,230 @@
+"""What annotations cost: writes per second that 10,000 pods need, and how many a real API server takes.
+
+``python -m bench.bench_annotations`` simulates a cluster, by the clock of its records, and counts requests;
+``--server`` then writes as many pods as it can, through the real sink, to a real kube-apiserver with etcd.
+"""
+
+import argparse
+import asyncio
+import os
+import random
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sinks.annotation_diff import Patch, apply
+from sinks.annotation_plan import Plan
+from sinks.annotation_policy import Policy
+from sinks.annotation_sink import AnnotationSink
+from sinks.annotation_targets import Target
+from sinks.annotation_writer import AnnotationWriter
+from sinks.annotations import Annotations
+from sinks.deadletters import DeadLetters
+from sinks.kube import connect
+from sinks.origin import Origin
+from tests.servers.kube.client import Client
+from wire.derived import Peak, PodPeaks
+from wire.events import Telemetry
+from wire.pods import Pod
+
+EVERY_S = 10
+"""The streams say once in 10 s what a pod needed so far."""
+LIFE_S = 3600.0
+TICKS = 10
+
+
+@dataclass(slots=True)
+class Life:
+    """A pod: warms up for two minutes, then works with bursts; its maxima are those of all ticks so far."""
+
+    uid: str
+    end_s: float
+    began_s: float
+    chance: random.Random
+    gpu_mem: float = 0.0
+    most: dict[str, float] = field(default_factory=dict)
+    samples: int = 0
+
+    def record(self, now_s: float, *, final: bool) -> PodPeaks:
+        """What the streams say of it now."""
+        warm = min(1.0, (now_s - self.began_s + 10) / 120)
+        for _ in range(TICKS):
+            self._see("gpu_util_pct", min(100.0, max(0.0, self.chance.gauss(70, 20))) * warm)
+            self._see("mem_copy_util_pct", min(100.0, max(0.0, self.chance.gauss(30, 10))) * warm)
+            self._see("cpu_util_pct", 400 * warm * self.chance.lognormvariate(0, 0.25))
+            self._see("mem_used_bytes", 8e9 * warm * self.chance.gauss(1, 0.02))
+            self._see("net_rx_bytes_per_s", 1e7 * self.chance.lognormvariate(0, 0.8))
+            self._see("io_read_bytes_per_s", 1e7 * self.chance.lognormvariate(0, 0.8))
+        self.samples += TICKS
+        at_ms = int(now_s * 1000)
+        peaks = {name: Peak(max=most, mean=most / 2, at_ms=at_ms) for name, most in self.most.items()}
+        gpu = {name: peaks[name] for name in ("gpu_util_pct", "mem_copy_util_pct")}
+        pod = Pod(uid=self.uid, namespace="default", name=self.uid, node="n", phase="Running")
+        return PodPeaks(
+            pod=pod, first_ms=0, last_ms=at_ms, samples=self.samples, final=final, metrics=peaks,
+            gpus={"n/0": gpu}, processes={"n/0/7": gpu},
+        )  # fmt: skip
+
+    def _see(self, metric: str, value: float) -> None:
+        self.most[metric] = max(value, self.most.get(metric, 0.0))
+
+
+class Memory:
+    """An API server that takes everything at once, and counts."""
+
+    address = "memory"
+
+    def __init__(self) -> None:
+        self.objects: dict[Target, dict[str, str]] = {}
+        self.reads = self.writes = 0
+
+    async def annotations(self, target: Target) -> dict[str, str]:
+        """See ``annotation_writer.Server``."""
+        self.reads += 1
+        return self.objects.setdefault(target, {})
+
+    async def annotate(self, target: Target, patch: Patch) -> dict[str, str]:
+        """See ``annotation_writer.Server``."""
+        self.writes += 1
+        self.objects[target] = apply(patch, self.objects[target])
+        return self.objects[target]
+
+    async def close(self) -> None:
+        """See ``annotation_writer.Server``."""
+
+
+async def simulate(pods: int, seconds: int, seed: int) -> None:
+    """``seconds`` of a cluster whose pods come and go, after a warm-up of as long."""
+    chance = random.Random(seed)  # noqa: S311
+    server, policy = Memory(), Policy(most=2 * pods)
+    annotations, plan = Annotations(policy.prefix), Plan(policy.interval_s, policy.most)
+    writer = AnnotationWriter(server, policy.prefix, annotations, Telemetry("bench"))
+    names = iter(range(10**9))
+
+    def born(now_s: float) -> Life:
+        seed_of = random.Random(chance.random())  # noqa: S311
+        return Life(f"pod-{next(names)}", now_s + chance.expovariate(1 / LIFE_S), now_s, seed_of)
+
+    lives = [born(-chance.random() * LIFE_S) for _ in range(pods)]
+    spent = 0.0
+    for second in range(2 * seconds):
+        if second == seconds:
+            server.reads = server.writes = 0
+            spent = 0.0
+        for i in range(second % EVERY_S, pods, EVERY_S):
+            life = lives[i]
+            final = life.end_s <= second
+            record = life.record(second, final=final)
+            began = time.process_time()
+            target = annotations.take(record)
+            assert target is not None
+            plan.touch(target, ("pod-peaks", 0), second, final=final, now=second)
+            spent += time.process_time() - began
+            if final:
+                lives[i] = born(second)
+        began = time.process_time()
+        while (due := plan.next_due(second)) is not None:
+            if await writer.write(due, plan.worth(due, second)):
+                plan.written(due, second)
+            else:
+                plan.skipped(due, second)
+            if plan.is_over(due):
+                plan.drop(due)
+                annotations.forget(due)
+                writer.forget(due)
+        spent += time.process_time() - began
+    print(
+        f"{pods} pods, {LIFE_S:g} s mean life, {seconds} s: {server.writes / seconds:.1f} PATCH/s, "
+        f"{server.reads / seconds:.1f} GET/s, {100 * spent / seconds:.1f} % of a core to decide"
+    )
+
+
+async def write_to_server(pods: int, rounds: int) -> None:
+    """Write all pods again and again, as fast as it goes."""
+    from tests.servers.kube.server import Kube as ApiServer
+
+    server = ApiServer()
+    try:
+        os.environ["KUBECONFIG"] = str(server.admin.kubeconfig)
+        uids = [_make_pod(server.admin, f"pod-{i}") for i in range(pods)]
+        await _write_all(uids, rounds, _pids())
+    finally:
+        server.discard()
+
+
+async def _write_all(uids: list[str], rounds: int, pids: list[int]) -> None:
+    api = await connect("on", requests_per_s=100_000)
+    assert api is not None
+    telemetry = Telemetry("bench")
+    letters = DeadLetters("", telemetry, _refuse, print)
+    sink = AnnotationSink(api, Policy(interval_s=0.01), letters, telemetry)
+    task = asyncio.create_task(sink.run())
+    for round_ in range(rounds + 1):
+        began, ours, theirs = time.perf_counter(), time.process_time(), _cpu_s(pids)
+        for i, uid in enumerate(uids):
+            sink.take(Origin("pod-peaks", 0, i, b"", b"", 0), _peaks(f"pod-{i}", uid, 100.0 * 2**round_))
+        while not sink.held().empty:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.01)
+        took = time.perf_counter() - began
+        what = "GET and PATCH" if round_ == 0 else "PATCH"
+        print(
+            f"{what}: {len(uids) / took:.0f} objects/s; CPU a write: sink "
+            f"{1000 * (time.process_time() - ours) / len(uids):.2f} ms, "
+            f"API server and etcd {1000 * (_cpu_s(pids) - theirs) / len(uids):.2f} ms"
+        )
+    task.cancel()
+    await sink.close()
+    assert not telemetry.counts, telemetry.counts
+
+
+def _make_pod(admin: Client, name: str) -> str:
+    spec = {"containers": [{"name": "main", "image": "example.org/train:1"}], "nodeName": "gpu-a"}
+    meta = {"name": name, "namespace": "default"}
+    made = admin.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+    return str(made["metadata"]["uid"])
+
+
+def _peaks(name: str, uid: str, cpu: float) -> PodPeaks:
+    pod = Pod(uid=uid, namespace="default", name=name, node="gpu-a", phase="Running")
+    peak = Peak(max=cpu, mean=cpu, at_ms=1)
+    peaks = dict.fromkeys(("cpu_util_pct", "mem_used_bytes", "gpu_util_pct"), peak)
+    return PodPeaks(
+        pod=pod, first_ms=0, last_ms=1, samples=1, final=False, metrics=peaks, gpus={"n/0": peaks}
+    )
+
+
+async def _refuse(key: bytes | None, payload: bytes, ts_ms: int) -> None:
+    raise AssertionError(payload)
+
+
+def _pids() -> list[int]:
+    """The API server's process and etcd's: children of ours."""
+    found = subprocess.run(["pgrep", "-P", str(os.getpid())], capture_output=True, text=True, check=False)
+    names = {int(pid): Path(f"/proc/{pid}/comm") for pid in found.stdout.split()}
+    return [pid for pid, comm in names.items() if comm.exists() and comm.read_text()[:4] in ("etcd", "kube")]
+
+
+def _cpu_s(pids: list[int]) -> float:
+    ticks = 0
+    for pid in pids:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def main() -> None:
+    """Both, as the arguments say."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pods", type=int, default=10_000)
+    parser.add_argument("--seconds", type=int, default=600)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--server", action="store_true", help="also write to a real kube-apiserver")
+    args = parser.parse_args()
+    asyncio.run(simulate(args.pods, args.seconds, args.seed))
+    if args.server:
+        asyncio.run(write_to_server(1000, 3))
+
+
+if __name__ == "__main__":
+    main()

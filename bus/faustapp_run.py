@@ -1,6 +1,7 @@
 """Runs a Faust app inside an asyncio program: until it is told to stop, or cannot go on."""
 
 import asyncio
+import logging
 import os
 import threading
 from collections.abc import Awaitable, Callable
@@ -17,6 +18,7 @@ GRACE_S = 20.0
 _LAST_WORK_S = 4.0
 _STOP_S = 6.0
 _SILENT_S = 180.0
+_LOG = logging.getLogger("dutycycle.worker")
 
 
 class WorkerFailedError(DutycycleError):
@@ -135,7 +137,10 @@ class _Watch:
         while True:
             await asyncio.sleep(1)
             self._beats += 1
-            self._vitals.look()
+            try:
+                self._vitals.look()
+            except Exception:  # noqa: BLE001 - it looks into the client's insides, and the beat must go on
+                _LOG.debug("vitals", exc_info=True)
 
     def _sick(self, reason: str) -> None:
         with suppress(RuntimeError):  # the loop is closed: the process is ending anyway

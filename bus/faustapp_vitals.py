@@ -2,7 +2,7 @@
 
 Ready is a worker that reads: in the group, its partitions assigned (none, where there are more workers than
 partitions: it stands by), its tables recovered, and the broker heard of lately. A rebalance is part of life
-and makes nobody unready, unless it does not end.
+and makes nobody unready, unless it does not end; nor does a pause in reading, unless it lasts.
 """
 
 import time
@@ -17,6 +17,9 @@ from wire.metrics import ASSIGNED, LAG, LAG_MAX, REBALANCES, RECOVERY
 REBALANCE_MOST_S = 30.0
 """A rebalance or a recovery that takes longer makes a worker that had been ready unready."""
 
+STILL_MOST_S = 60.0
+"""There is more to read, and for so long nothing was."""
+
 
 class Vitals:
     """Of one app. ``look`` is called in the event loop, once a second or so; the rest from any thread."""
@@ -28,6 +31,8 @@ class Vitals:
         self._unready_since: float | None = clock()
         self._ever_ready = False
         self._heard: float | None = None
+        self._place: str | None = None
+        self._place_since = clock()
         self._coordinator: Any = None
 
     def tell(self) -> None:
@@ -43,7 +48,10 @@ class Vitals:
         meter.read(RECOVERY, self.recovery_s)
 
     def look(self) -> None:
-        """Note since when it is not ready, and hear its heartbeats."""
+        """Note since when it is not ready, how far it has read, and hear its heartbeats."""
+        place = self._consumer.behind() if self._app.ready and self._consumer is not None else None
+        if place is None or place != self._place:
+            self._place, self._place_since = place, self._clock()
         if not self._app.ready:
             self._unready_since = self._unready_since or self._clock()
             return
@@ -90,7 +98,10 @@ class Vitals:
         if not self._ever_ready or waited > REBALANCE_MOST_S:
             return f"{self._phase()} for {waited:.0f} s"
         silent = 0.0 if self._heard is None or since is not None else self._clock() - self._heard
-        return f"the broker has not answered for {silent:.0f} s" if silent > self._silence_s else None
+        if silent > self._silence_s:
+            return f"the broker has not answered for {silent:.0f} s"
+        still = 0.0 if self._place is None else self._clock() - self._place_since
+        return f"{self._place}, and no further for {still:.0f} s" if still > STILL_MOST_S else None
 
     def _phase(self) -> str:
         if self._client is None:

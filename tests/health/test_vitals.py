@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bus.faustapp_vitals import REBALANCE_MOST_S, Vitals
+from bus.faustapp_vitals import REBALANCE_MOST_S, STILL_MOST_S, Vitals
 
 SESSION_S = 10.0
 
@@ -33,6 +33,7 @@ class World:
         self.now = 1000.0
         self.member = True
         self.stuck: str | None = None
+        self.behind: str | None = None
         self.coordinator = Coordinator()
         self.state: dict[tuple[str, int], tuple[int | None, int | None]] = {}
         subscription = SimpleNamespace(assignment=SimpleNamespace(tps=[], state_value=self._place))
@@ -43,6 +44,7 @@ class World:
             _thread=SimpleNamespace(_consumer=self.client),
             is_member=lambda: self.member,
             trouble=lambda: self.stuck,
+            behind=lambda: self.behind,
             _is_changelog_tp=lambda tp: tp.topic.startswith("t.state-"),
         )
         recovery = SimpleNamespace(_recovery_started_at=None, _recovery_ended_at=None)
@@ -122,6 +124,21 @@ def test_a_broker_that_does_not_answer_is_told(world: World) -> None:
     assert world.vitals.unready() == "the broker has not answered for 12 s"
     world.coordinator.answers = True
     ready(world)
+
+
+def test_reading_that_does_not_move_is_told(world: World) -> None:
+    ready(world)
+    world.behind = "read to 7"
+    world.passes(STILL_MOST_S)
+    assert world.vitals.unready() is None
+    world.passes(2)
+    assert world.vitals.unready() == "read to 7, and no further for 61 s"
+    world.behind = "read to 8"
+    world.passes(1)
+    assert world.vitals.unready() is None
+    world.behind = None
+    world.passes(2 * STILL_MOST_S)
+    assert world.vitals.unready() is None, "there is nothing more to read"
 
 
 def test_a_worker_without_partitions_stands_by(world: World) -> None:

@@ -67,7 +67,8 @@ class PartitionClock:
         try:
             plain: Any = orjson.loads(value[header.bytes_ :])
             clock = cls(stride_ms, now_ms=header.seen_ms, offset=header.offset)
-            clock._high_ms, clock._behind = plain["high_ms"], plain["behind"]
-        except (orjson.JSONDecodeError, KeyError, TypeError):
+            high_ms, clock._behind = plain["high_ms"], int(plain["behind"])
+            clock._high_ms = None if high_ms is None else int(high_ms)
+        except (ValueError, KeyError, TypeError):
             return None
         return clock if plain.get("v") == _VERSION else None

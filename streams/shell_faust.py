@@ -8,7 +8,7 @@ import faust
 from bus.faustapp import ExactApp, raw_topic
 from bus.faustapp_holes import first_offset
 from streams.operators.base import Out
-from streams.state_record import offset_of, piece_of, tombstone_headers, tombstone_offset
+from streams.state_record import is_ours, offset_of, piece_of, tombstone_headers, tombstone_offset
 from wire.settings import Settings
 from wire.topics import full_name
 
@@ -27,6 +27,8 @@ class StateTable(faust.Table[bytes, bytes]):
 
     def _is_newer(self, event: Any, newest: dict[bytes, int]) -> bool:
         message = event.message
+        if not is_ours(message.key or b""):
+            return False
         key, offset = message.key, offset_of(message.value)
         if message.value is None:
             removes = tombstone_offset(message.headers or ())

@@ -106,11 +106,17 @@ def is_needed(piece: Piece, head: bytes | None) -> bool:
     header = header_of(head)
     if head is None or header is None or header.kind != Kind.HEAD:
         return False
-    return piece.number < slot_and_count(head[header.bytes_ :])[1]
+    try:
+        return piece.number < slot_and_count(head[header.bytes_ :])[1]
+    except ValueError:
+        return False
 
 
 def _joined(key: bytes, head: bytes, offset: int, lookup: Lookup) -> bytes:
-    slot, count = slot_and_count(head)
+    try:
+        slot, count = slot_and_count(head)
+    except ValueError as error:
+        raise StateError(f"damaged: {error}") from error
     parts = [lookup(piece_key(key, slot, number)) for number in range(count)]
     good = [part for part in parts if part is not None and offset_of(part) == offset]
     if len(good) < count:
@@ -134,4 +140,7 @@ def _slot(previous: bytes | None) -> int:
     header = header_of(previous)
     if previous is None or header is None or header.kind != Kind.HEAD:
         return 1
-    return slot_and_count(previous[header.bytes_ :])[0]
+    try:
+        return slot_and_count(previous[header.bytes_ :])[0] % 2
+    except ValueError:  # damaged: whatever it named is lost already
+        return 1

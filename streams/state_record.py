@@ -73,6 +73,21 @@ def piece_key(head: bytes, slot: int, number: int) -> bytes:
     return head[: _PARTITION.size] + _PIECE_ROLE + _PIECE.pack(slot, number) + head[_KEY_AT:]
 
 
+def is_ours(key: bytes) -> bool:
+    """Whether ``key`` is one that we write. Anybody can write to a topic: a stray record stops nobody."""
+    role, rest = key[_PARTITION.size : _KEY_AT], key[_KEY_AT:]
+    if role == _PIECE_ROLE:
+        return len(rest) > _PIECE.size and _is_text(rest[_PIECE.size :])
+    return (role == _STATE_ROLE and _is_text(rest)) or (role == _CLOCK_ROLE and not rest)
+
+
+def _is_text(name: bytes) -> bool:
+    try:
+        return bool(name.decode())
+    except UnicodeDecodeError:
+        return False
+
+
 def partition_of(key: bytes) -> int:
     """The source's partition that a record belongs to."""
     partition: int = _PARTITION.unpack_from(key)[0]
@@ -114,7 +129,12 @@ def offset_of(value: bytes | None) -> int:
 
 
 def slot_and_count(head: bytes) -> tuple[int, int]:
-    """What the body of a ``Kind.HEAD`` says: the slot that its pieces lie in, and how many they are."""
+    """What the body of a ``Kind.HEAD`` says: the slot that its pieces lie in, and how many they are.
+
+    Raises ``ValueError`` if it is damaged.
+    """
+    if len(head) != _PIECE.size:
+        raise ValueError(f"a head of {len(head)} bytes")
     slot, count = _PIECE.unpack(head)
     return slot, count
 

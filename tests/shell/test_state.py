@@ -91,6 +91,8 @@ def damaged() -> dict[str, dict[bytes, bytes]]:
         "no object": {KEY: to_value(Kind.JSON, 5, 0, b"[]")},
         "another format": {KEY: b"\3" + small[1:]},
         "foreign": {KEY: b"hello"},
+        "a head that is cut off": {KEY: whole[KEY][:-1]},
+        "a head of no length": {KEY: to_value(Kind.HEAD, 5, 0, b"")},
     }
 
 
@@ -99,6 +101,15 @@ def test_damage_is_told(what: str) -> None:
     log = damaged()[what]
     with pytest.raises(StateError):
         unpack(KEY, lambda key: log.get(key))
+
+
+@pytest.mark.parametrize("what", list(damaged()))
+def test_damage_is_written_over(what: str) -> None:
+    log = damaged()[what]
+    written(log, pack(KEY, 6, {"v": 1, "text": noise(1_000_000)}, log.get(KEY)))
+    found = unpack(KEY, lambda key: log.get(key))
+    assert found is not None
+    assert found.offset == 6
 
 
 def test_nothing_stored() -> None:

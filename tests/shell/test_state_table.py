@@ -68,3 +68,15 @@ def test_a_tombstone_removes_what_is_not_newer() -> None:
         found.clear()
         log.recover(found)
         assert (KEY in found) is there
+
+
+STRAY = [b"", b"\0", b"\0\0", b"\0\0\0", b"garbage", b"\0\0\0\xff", b"\0\0\1", b"\0\0\1\0\0\0", b"\0\0\2x",
+         b"\0\0\1\0\0\0\xff"]  # fmt: skip
+
+
+@pytest.mark.parametrize("key", STRAY)
+@pytest.mark.parametrize("value", [b"", b"garbage", b"\2\2" + bytes(16) + b"x"])
+def test_records_under_keys_that_are_none_of_ours_are_left_out(key: bytes, value: bytes) -> None:
+    table = recovered([at(7).head], at(7).pieces, [(key, value)])
+    assert key not in table
+    assert offset_in(table) == 7

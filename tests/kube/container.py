@@ -14,7 +14,7 @@ HAS_NETWORK = Path("/dev/net/tun").exists()
 """Whether a container can have an interface of its own here."""
 
 # Holds memory; computes a quarter of the time, so that it can be measured and leaves the machine usable; and
-# receives 8 Mbit/s: what is written to a tunnel's device has been received by its interface.
+# receives 8 Mbit/s on average: what is written to a tunnel has been received by its interface.
 _PROGRAM = """
 import fcntl, os, socket, struct, sys, time
 sys.stdin.readline()                                  # until the parent has moved us into the cgroup

@@ -14,7 +14,7 @@ from tests.e2e.commands import environ, read_now, running, wait_until
 from tests.fakes.nvml import library
 from tests.fakes.nvml.scenario import FakeGpu, Scenario
 from tests.kube.cluster import Cluster
-from tests.kube.shipped import account
+from tests.kube.shipped import COMPONENTS, shipped_account
 from tests.servers.kafka.broker import RunningBroker
 from tests.servers.kube.client import Client, Object
 from tests.servers.kube.server import Kube
@@ -28,7 +28,7 @@ class Pipeline:
         self._folder = folder
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._cluster = cluster
-        self.accounts = {name: account(kube, cluster.namespace, name) for name in ("collector", "sinks")}
+        self.accounts = {name: shipped_account(kube, name) for name in COMPONENTS}
         self._env = environ(
             broker=kafka.url, topic_prefix=prefix, partitions="2", node=cluster.node, interval="0.25s",
             windows="1s", lateness="0", snapshot_interval="1s", annotation_interval="1s",

@@ -3,27 +3,20 @@
 The kinds and labels are those that the operators make; the operators themselves are played by the tests.
 """
 
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
-from collectors.base import Tick
-from collectors.pods import PodsCollector, pods_collector
 from tests.kube.cluster import Cluster, owned_by
-from tests.kube.shipped import account, shipped_rules
+from tests.kube.shipped import shipped_rules
+from tests.kube.watching import watching
 from tests.servers.kube.client import Object
 from tests.servers.kube.server import Kube
-from wire.codec import decode
-from wire.events import OWNER_FORBIDDEN, Telemetry
-from wire.pods import JobRef, Pod
-from wire.settings import Settings
+from wire.events import OWNER_FORBIDDEN
+from wire.pods import JobRef
 
-PATIENCE_S = 60
 SPEC: Object = {
     "spec": {"template": {"spec": {"containers": [{"name": "a", "image": "i"}], "restartPolicy": "Never"}}}
 }
@@ -106,51 +99,6 @@ CASES = {
         {"apps.kubernetes.io/pod-index": "0"}, None, 0,
     ),
 }  # fmt: skip
-
-
-class Watching:
-    """The pods collector on the cluster's node, as an account, and what it published last of each pod."""
-
-    def __init__(self, collector: PodsCollector, telemetry: Telemetry, node: str) -> None:
-        self._collector = collector
-        self.telemetry = telemetry
-        self._node = node
-        self._records: dict[str, Pod] = {}
-
-    def of(self, pod: Object, is_so: Callable[[Pod], bool] = lambda _: True) -> Pod:
-        """The pod's record, once it is so."""
-        uid, end = pod["metadata"]["uid"], time.monotonic() + PATIENCE_S
-        while uid not in self._records or not is_so(self._records[uid]):
-            assert time.monotonic() < end, f"not within {PATIENCE_S} s: {self._records}"
-            self._tick()
-            time.sleep(0.02)
-        return self._records[uid]
-
-    def _tick(self) -> None:
-        now = time.time_ns() // 1_000_000
-        tick = Tick(
-            node=self._node, collector="c", seq=0, ts_ms=now, interval_ms=1000, monotonic_s=time.monotonic()
-        )
-        for record in self._collector.collect(tick):
-            if record.payload is not None:
-                self._records[record.key] = decode(Pod, record.payload, "pods")
-
-
-@contextmanager
-def watching(
-    kube: Kube, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, rules: tuple[Object, ...] | None = None
-) -> Iterator[Watching]:
-    """Watch with the collector's shipped permissions, or with ``rules``."""
-    client = account(kube, cluster.namespace, "collector", rules=rules)
-    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    monkeypatch.setenv("KUBECONFIG", str(client.kubeconfig))
-    telemetry = Telemetry("collect")
-    collector = pods_collector(Settings(node=cluster.node), telemetry)
-    assert collector is not None
-    try:
-        yield Watching(collector, telemetry, cluster.node)
-    finally:
-        collector.close()
 
 
 def chain(cluster: Cluster, case: Case) -> list[Object]:

@@ -1,0 +1,73 @@
+"""The pods collector alone, on the real API server."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from collectors.base import Tick
+from collectors.pods import PodsCollector, pods_collector
+from tests.kube.cluster import Cluster
+from tests.kube.shipped import account, shipped_account
+from tests.servers.kube.client import Object
+from tests.servers.kube.server import Kube
+from wire.codec import decode
+from wire.events import Telemetry
+from wire.pods import Pod
+from wire.settings import Settings
+
+PATIENCE_S = 60
+
+
+class Watching:
+    """The pods collector on the cluster's node, as an account, and what it published last of each pod."""
+
+    def __init__(self, collector: PodsCollector, telemetry: Telemetry, node: str) -> None:
+        self._collector = collector
+        self.telemetry = telemetry
+        self._node = node
+        self._records: dict[str, Pod] = {}
+
+    def of(self, pod: Object, is_so: Callable[[Pod], bool] = lambda _: True) -> Pod:
+        """The pod's record, once it is so."""
+        uid = pod["metadata"]["uid"]
+        self.until(lambda: uid in self._records and is_so(self._records[uid]))
+        return self._records[uid]
+
+    def until(self, is_so: Callable[[], bool]) -> None:
+        """Tick until it is so."""
+        end = time.monotonic() + PATIENCE_S
+        while not is_so():
+            assert time.monotonic() < end, f"not within {PATIENCE_S} s: {self._records}"
+            self._tick()
+            time.sleep(0.02)
+
+    def _tick(self) -> None:
+        now = time.time_ns() // 1_000_000
+        tick = Tick(
+            node=self._node, collector="c", seq=0, ts_ms=now, interval_ms=1000, monotonic_s=time.monotonic()
+        )
+        for record in self._collector.collect(tick):
+            if record.payload is not None:
+                self._records[record.key] = decode(Pod, record.payload, "pods")
+
+
+@contextmanager
+def watching(
+    kube: Kube, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, rules: tuple[Object, ...] | None = None
+) -> Iterator[Watching]:
+    """Watch as the collector's shipped account, or as one that may what ``rules`` say."""
+    if rules is None:
+        client = shipped_account(kube, "collector")
+    else:
+        client = account(kube, cluster.namespace, "collector", rules)
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setenv("KUBECONFIG", str(client.kubeconfig))
+    telemetry = Telemetry("collect")
+    collector = pods_collector(Settings(node=cluster.node), telemetry)
+    assert collector is not None
+    try:
+        yield Watching(collector, telemetry, cluster.node)
+    finally:
+        collector.close()

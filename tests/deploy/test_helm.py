@@ -59,7 +59,8 @@ def test_the_examples_render(file: Any) -> None:
 
 def test_the_schema_is_current_and_refuses_what_is_mistyped() -> None:
     assert (CHART / "values.schema.json").read_text() == schema_text()
-    for wrong in ({"kafka": {"brokr": "x"}}, {"streams": {"replicas": "two"}}, {"colector": {}}):
+    wrongs: list[Object] = [{"kafka": {"brokr": "x"}}, {"streams": {"replicas": "two"}}, {"colector": {}}]
+    for wrong in wrongs:
         done = helm("template", "d", str(CHART), values=wrong)
         assert (done.returncode, "schema" in done.stderr) == (1, True), wrong
 

@@ -156,7 +156,9 @@ def test_streams_may_nothing(installed: Kube) -> None:
 
 def api_of(client: Client) -> ApiServer:
     configuration = Configuration()
-    config.load_kube_config(str(client.kubeconfig), client_configuration=configuration)
+    config.load_kube_config(  # type: ignore[no-untyped-call]  # the library's gap
+        str(client.kubeconfig), client_configuration=configuration
+    )
     return ApiServer(configuration)
 
 
@@ -216,7 +218,9 @@ def test_with_one_verb_less_the_collector_cannot(installed: Kube, namespace: str
 async def annotate(client: Client, target: Target, patch: dict[str, str | None]) -> dict[str, str]:
     """As the sinks do it."""
     configuration = AioConfiguration()
-    await aio_config.load_kube_config(str(client.kubeconfig), client_configuration=configuration)
+    await aio_config.load_kube_config(  # type: ignore[no-untyped-call]  # as above
+        str(client.kubeconfig), client_configuration=configuration
+    )
     kube = SinkKube(configuration)
     try:
         await kube.annotations(target)
@@ -230,8 +234,10 @@ async def test_the_sinks_annotate_nodes_pods_and_jobs(
 ) -> None:
     name = node["metadata"]["name"]
     made = installed.admin.create(pod(namespace, name))
-    job = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"}
-    job = installed.admin.create(job | {"metadata": {"namespace": namespace, "name": "j"}})
+    meta = {"namespace": namespace, "name": "j"}
+    job = installed.admin.create(
+        {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": meta}
+    )
     for target in (
         Target("node", "v1", "Node", name),
         Target("pod", "v1", "Pod", "a", namespace, made["metadata"]["uid"]),
@@ -244,12 +250,13 @@ async def test_the_sinks_annotate_nodes_pods_and_jobs(
 
 async def test_another_prefix_is_refused_to_the_sinks(sinks: Client, node: Object) -> None:
     target = Target("node", "v1", "Node", node["metadata"]["name"])
-    for patch in (
+    patches: list[dict[str, str | None]] = [
         {"others.io/a": "2"},
         {"others.io/a": None},
         {"new.io/a": "1"},
         {"dutycycle.io.evil/a": "1"},
-    ):
+    ]
+    for patch in patches:
         with pytest.raises(RefusedError, match=r"the sinks change annotations of dutycycle\.io/ alone"):
             await annotate(sinks, target, patch)
 

@@ -20,9 +20,10 @@ _ENVIRONMENT = {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -buildvcs=false"}
 
 def find_helm() -> Path:
     """The program, without building it. Raises ``ServerMissingError`` that says how to get it."""
-    for program in filter(None, (shutil.which("helm"), _cached())):
-        if _major(Path(program)) >= _OLDEST:
-            return Path(program)
+    installed = shutil.which("helm")
+    for program in (*([Path(installed)] if installed else []), _cached()):
+        if _major(program) >= _OLDEST:
+            return program
     raise ServerMissingError(
         "helm is not installed, nor built (make servers builds it; it needs Go 1.21 or newer)"
     )

@@ -14,6 +14,8 @@ module                  concept
 ``wire.trace``          trace files: a stream in JSON Lines, as ``kcat -J`` prints it
 ``wire.settings``       every ``DUTYCYCLE_*`` setting, checked at start
 ``wire.events``         what may go wrong, by name: one log line and one counter each
+``wire.meter``          figures beside events: gauges and counters; ``wire.metrics`` names each
+``wire.status``         whether a process is alive, and whether it does its work
 ``wire.errors``         errors that a user is meant to read
 ======================  =====================================================================
 """

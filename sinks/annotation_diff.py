@@ -86,7 +86,7 @@ def has_figures(patch: Patch) -> bool:
 
 
 def goes_back(prefix: str, wanted: Mapping[str, str], present: Mapping[str, str]) -> bool:
-    """Whether what is there is of a later time: after a restart older records are read again, newer follow."""
+    """Whether what is there is of a later time: after a restart older records are read again first."""
     key = f"{prefix}/{UPDATED}"
     return key in present and present[key] > wanted.get(key, "~")
 

@@ -30,7 +30,7 @@ from wire.settings import Settings
 from wire.topics import full_name
 
 MIB = 1024**2
-MEMORY_BYTES = 100_000
+MEMORY_BYTES = 400_000
 SIZE = 2_000
 
 
@@ -61,7 +61,7 @@ class Sender:
             record = Outgoing(topic="cgroup-samples", key="a", payload=payload, ts_ms=self.count)
             self.publisher.publish([record])
             self.count += 1
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0.002)
 
     async def until(self, condition: Callable[[], bool], most_s: float = 90.0) -> None:
         async with asyncio.timeout(most_s):
@@ -111,7 +111,9 @@ async def test_loss_begins_past_the_bound_and_is_counted(
         await one.publish(20)
         await one.until(lambda: len(one.outbox) == 0)
         await asyncio.to_thread(kafka.stop)
-        await one.publish(300)
+        await one.publish(10)
+        await one.until(lambda: len(one.spool) >= 10)
+        await one.publish(290)
         await one.until(lambda: len(one.spool) >= 300)
         assert one.dropped == 0, "more than memory holds, less than the spool: nothing is lost"
         await one.publish(900)
@@ -130,9 +132,9 @@ async def test_loss_begins_past_the_bound_and_is_counted(
 
 @contextmanager
 def small_disk(folder: Path) -> Iterator[Path]:
-    """A file system of 1.5 MB."""
+    """A file system of 4 MB."""
     folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=1500k", "tmpfs", str(folder)]
+    command = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(folder)]
     mounted = subprocess.run(command, capture_output=True, text=True, check=False)
     if mounted.returncode:
         pytest.skip(f"no file system of its own for the test: {mounted.stderr.strip()}")
@@ -179,10 +181,12 @@ async def check_full(one: Sender, kafka: RunningBroker, full: Callable[[Path], A
     await one.publish(20)
     await one.until(lambda: len(one.outbox) == 0)
     await asyncio.to_thread(kafka.stop)
-    await one.publish(100)
+    await one.publish(10)
+    await one.until(lambda: len(one.spool) >= 10)
+    await one.publish(90)
     await one.until(lambda: len(one.spool) >= 100)
     with full(folder) as make_room:
-        await one.publish(400)
+        await one.publish(600)
         await one.until(lambda: one.telemetry.count(SPOOL_FAILED) > 0)
         await one.until(lambda: one.dropped > 0)
         assert one.telemetry.count(SPOOL_FAILED) == 1, "told once"

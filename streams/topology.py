@@ -61,6 +61,7 @@ def _node_builder(
         sizes_ms=tuple(int(size * _MS) for size in settings.windows),
         lateness_ms=int(settings.lateness * _MS),
         retire_ms=int(settings.retire * _MS),
+        evict_ms=int(settings.evict * _MS),
     )
     open_for = config.sizes_ms[-1] + config.lateness_ms
     if config.retire_ms < open_for:

@@ -11,9 +11,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from streams.operators import node_records as records
-from streams.operators.bank_state import Ints, check_version
+from streams.operators.bank_state import Ints
 from streams.operators.base import Emission, Happened, Input, Out, Snapshot
 from streams.operators.insight import InsightBank
+from streams.operators.migration import migrated
 from streams.operators.series import ColumnIndex, Series
 from streams.operators.tally import PeakTally
 from streams.operators.tick import Tick
@@ -23,9 +24,17 @@ from wire.codec import DecodeError, parse
 from wire.deadletter import Reason
 from wire.events import SAMPLE_LATE
 
-SNAPSHOT_VERSION = 1
+SNAPSHOT_VERSION = 2
 EVALUATE_MS = 10_000
 """How often, in event time, trends and cycles are evaluated."""
+
+
+def _with_origins(plain: Snapshot) -> Snapshot:
+    """Version 2 says where a pod's figures come from; of those that were taken before, nobody knows."""
+    return {**plain, "peaks": {**plain["peaks"], "origins": {}}}
+
+
+_STEPS = {1: _with_origins}
 
 
 class Reader(Protocol):
@@ -38,13 +47,15 @@ class Reader(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeConfig:
-    """``topic`` without prefix; times in milliseconds; ``retire_ms`` of silence forgets a series."""
+    """``topic`` without prefix; times in milliseconds. ``retire_ms`` of silence forgets a series,
+    ``evict_ms`` everything of the node."""
 
     topic: str
     source: str
     sizes_ms: tuple[int, ...] = (10_000, 60_000)
     lateness_ms: int = 10_000
     retire_ms: int = 600_000
+    evict_ms: int = 86_400_000
 
 
 class NodeOperator:
@@ -55,11 +66,14 @@ class NodeOperator:
         self._node = node
         self._reader = reader
         self._timeline = Timeline()
+        self._empty()
+
+    def _empty(self) -> None:
         self._index: ColumnIndex[Series] = ColumnIndex()
         self._last_seen: Ints = np.zeros(0, np.int64)
-        self._windows = WindowBank(config.sizes_ms, config.lateness_ms)
+        self._windows = WindowBank(self._config.sizes_ms, self._config.lateness_ms)
         self._insight = InsightBank()
-        self._peaks = PeakTally(node, config.source)
+        self._peaks = PeakTally(self._node, self._config.source)
         self._last_ms = -1
 
     def update(self, record: Input) -> list[Emission]:
@@ -73,6 +87,11 @@ class NodeOperator:
         before = self._timeline.watermark_ms
         ticks, noticed = self._timeline.admit(self._reader.read(payload), payload)
         emissions: list[Emission] = list(noticed)
+        if ticks and before is not None and ticks[0].ts_ms - before > self._config.evict_ms:
+            # Silent for so long that it may as well have left: the same then as for one that has.
+            emissions += self.close()
+            self._empty()
+            before = None
         for tick in ticks:
             emissions += self._apply(tick, before if before is not None else tick.ts_ms)
             before = max(tick.ts_ms, before or 0)
@@ -147,8 +166,8 @@ class NodeOperator:
         }
 
     def restore(self, plain: Snapshot) -> None:
-        """Go on from a snapshot; raises ``ValueError`` for a version that is not ours."""
-        check_version(plain, SNAPSHOT_VERSION, "a node")
+        """Go on from a snapshot, of this version or an older; raises ``ValueError`` for any other."""
+        plain = migrated(plain, SNAPSHOT_VERSION, "a node", _STEPS)
         self._index = ColumnIndex([Series(*one) for one in plain["series"]])
         self._last_seen = np.array(plain["last_seen"], np.int64)
         self._last_ms = plain["last_ms"]

@@ -127,4 +127,4 @@ class PeakTally:
         self._state = unpack(plain["state"], "f8", (4, len(self._index)))
         self._pods = {uid: list(span) for uid, span in plain["pods"].items()}
         self._changed = set(plain["changed"])
-        self._origins = {uid: dict(scopes) for uid, scopes in plain.get("origins", {}).items()}
+        self._origins = {uid: dict(scopes) for uid, scopes in plain["origins"].items()}

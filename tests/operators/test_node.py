@@ -213,6 +213,42 @@ def test_an_unknown_snapshot_is_refused_by_name() -> None:
         operator().restore({"v": 99})
 
 
+def test_a_snapshot_of_version_1_goes_on() -> None:
+    """Written before pods' figures said where they come from."""
+    whole, node = operator(), operator()
+    samples = [sample(second) for second in range(60)]
+    run(node, samples[:30])
+    old = orjson.loads(orjson.dumps(node.snapshot()))
+    del old["peaks"]["origins"]
+    again = operator()
+    again.restore(old | {"v": 1})
+    run(whole, samples[:30])
+    assert run(again, samples[30:]) == run(whole, samples[30:])
+    assert again.snapshot()["v"] == 2
+
+
+def test_a_node_that_was_silent_for_very_long_begins_anew() -> None:
+    """As if it had left: what was open is closed, and nothing of before is in what comes after."""
+    day = 90_000
+    before, after = [sample(second) for second in range(40)], [sample(day + second) for second in range(60)]
+    node, left, fresh = operator(), operator(), operator()
+    emissions = run(node, before + after)
+    closed = run(left, before) + left.close()
+    assert emissions == closed + run(fresh, after)
+    assert {key: value for key, value in node.snapshot().items() if key != "timeline"} == {
+        key: value for key, value in fresh.snapshot().items() if key != "timeline"
+    }
+
+
+def test_one_tick_a_year_ahead_does_not_end_a_node() -> None:
+    node, untouched = operator(), operator()
+    good = [sample(second) for second in range(60)]
+    wrong = sample(31_536_000) | {"seq": 5000}
+    emissions = run(node, [*good[:30], wrong, *good[30:]])
+    assert [one for one in emissions if isinstance(one, Out)] == run(untouched, good)
+    assert happened(emissions) == {"clock_jump": 1}
+
+
 def test_an_input_without_value_is_not_a_tick() -> None:
     with pytest.raises(DecodeError):
         operator().update(Input("nvml-samples", 0, 0, "a", None, 0))

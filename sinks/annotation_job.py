@@ -21,6 +21,8 @@ class JobView:
     pods: Mapping[str, str]
     summary: str
     final: bool
+    hidden: int = 0
+    """Pods that not even the record has."""
 
     @classmethod
     def of(cls, prefix: str, record: JobPeaks) -> "JobView":
@@ -32,19 +34,19 @@ class JobView:
             name = keys.pod_key_name(pod)
             # The value says the pod's name where the key cannot.
             pods[f"{prefix}/{name}"] = text(values[pod] if name == pod else {"pod": pod} | values[pod])
-        return cls(prefix, pods, text(job_summary(record)), record.final)
+        return cls(prefix, pods, text(job_summary(record)), record.final, record.pods_omitted or 0)
 
     def wanted(self, present: Present) -> dict[str, str]:
         """All that we want on the job, within what fits beside what is kept there."""
         chosen = self._chosen(present)
         taken = present.others_bytes + keys.size_of(self._stays(present, chosen))
         kept, _ = keys.that_fit(chosen.items(), taken)
-        if len(kept) == len(self.pods):
+        if len(kept) == len(self.pods) and not self.hidden:
             return kept
         summary = {self._key(keys.PODS_SUMMARY): self.summary}
         kept, _ = keys.that_fit((summary | chosen).items(), taken)
         with_key = kept.keys() | self._stays(present, kept).keys()
-        return kept | {self._key(keys.PODS_OMITTED): text(len(self.pods.keys() - with_key))}
+        return kept | {self._key(keys.PODS_OMITTED): text(self.hidden + len(self.pods.keys() - with_key))}
 
     def surplus(self, present: Present, wanted: Mapping[str, str]) -> frozenset[str]:
         """The keys of pods that others have to make room for: at the end alone."""

@@ -167,8 +167,10 @@ class Plan:
     def clear(self) -> None:
         """Know nothing of any object."""
         self._entries.clear()
-        for one in (*self._queues, *self._shelves.values()):
-            one.clear()
+        for queue in self._queues:
+            queue.clear()
+        for shelf in self._shelves.values():
+            shelf.clear()
 
     def is_over(self, target: Target) -> bool:
         """Whether its last record is written."""

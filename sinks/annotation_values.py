@@ -138,7 +138,7 @@ def job_summary(record: JobPeaks) -> dict[str, Any]:
     """What the pods of a job needed at most, whichever of them it was."""
     metrics = record.metrics
     value = {
-        "pods": len(record.pods),
+        "pods": len(record.pods) + (record.pods_omitted or 0),
         "max_gpu_util": _largest(metrics, ("gpu_util_pct",), 1, 0),
         "max_gpu_mem_mb": _largest(metrics, ("gpu_mem_used_bytes",), 1 / _MEGA, 0),
         keys.MAX_CPU_UTIL: _largest(metrics, ("cpu_util_pct",), 1, 2),
@@ -167,6 +167,9 @@ def _of_job(pod: PodOfJob) -> dict[str, Any]:
         peaks = pod.gpus[scope]
         value[f"{node}-gpu-{index}_util"] = _largest(peaks, ("gpu_util_pct",), 1, 0)
         value[f"{node}-gpu-{index}_mem_mb"] = _largest(peaks, ("mem_used_bytes",), 1 / _MEGA, 0)
+    if not pod.gpus:  # of a large job they are left out of the record; the pod's own figures are not
+        value["gpu_util"] = _largest(pod.metrics, ("gpu_util_pct",), 1, 0)
+        value["gpu_mem_mb"] = _largest(pod.metrics, ("gpu_mem_used_bytes",), 1 / _MEGA, 0)
     value |= {
         "cpu_util": _largest(pod.metrics, ("cpu_util_pct",), 1, 2),
         "cpu_mem_mb": _largest(pod.metrics, ("mem_used_bytes",), 1 / _MEGA, 1),

@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -144,3 +145,13 @@ def test_long_names_that_begin_alike_stay_apart_among_the_top() -> None:
     found = after(job(long, final=True), {})
     assert pods_of(found) == {pod_key_name(name) for name in long}
     assert {value(found, pod_key_name(name))["pod"] for name in long} == set(long)
+
+
+def test_pods_that_not_even_the_record_has_are_counted_and_gpus_that_it_lacks_are_the_pod_s() -> None:
+    bare = {name: replace(of_pod(mem), gpus={}) for name, mem in workers(10).items()}
+    record = replace(job(workers(10)), pods=bare, gpus_omitted=10, pods_omitted=5000)
+    found = after(record, {})
+    assert value(found, PODS_OMITTED) == 5000
+    assert value(found, PODS_SUMMARY)["pods"] == 5010
+    assert value(found, "worker-0000") == {"gpu_util": 100, "gpu_mem_mb": 1000}
+    assert after(record, found) == found

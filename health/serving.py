@@ -16,7 +16,7 @@ from wire.metrics import BUILD_INFO, HEALTHY, READY
 from wire.settings import Settings
 
 _LOG = logging.getLogger("dutycycle.health")
-SERVING = "answers at http://"
+SERVING = "serves http://"
 """In the one line that says where, followed by ``host:port``."""
 
 

@@ -35,7 +35,7 @@ async def test_it_says_where_and_answers_until_the_end(caplog: pytest.LogCapture
     with caplog.at_level(logging.INFO, logger="dutycycle"):
         async with serving(settings(":0"), "stream", telemetry) as found:
             assert found is not None
-            assert caplog.messages == [f"stream answers at http://{found} (/healthz, /readyz, /metrics)"]
+            assert caplog.messages == [f"stream serves http://{found} (/healthz, /readyz, /metrics)"]
             assert await get(found, "/healthz") == (200, "healthy\n")
             assert await get(found, "/readyz") == (503, "starting\n")
             telemetry.status.waiting = None

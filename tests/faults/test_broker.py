@@ -27,7 +27,7 @@ from wire.trace import read_trace
 
 NODE = "gpu-real"
 OUTAGES = 4
-PER_S = 15.0
+PER_S = 25.0
 SAMPLES = ("nvml-samples", "cgroup-samples")
 
 

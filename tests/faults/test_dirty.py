@@ -27,7 +27,7 @@ from wire.trace import TraceRecord
 
 SEED = 61
 KILLS = 6
-PER_S = 45.0
+PER_S = 55.0
 WAKES = 140
 """The second after which the whole cluster was suspended for an hour."""
 REPEATED, DISORDERED, LATE, JUMPED, JUMPED_LONG, CLAIMED = (f"gpu-{number:03d}" for number in range(6))

@@ -12,7 +12,7 @@ from tests.faults.world import World, records
 from tests.servers.kafka.broker import RunningBroker
 
 KILLS = 10
-PER_S = 40.0
+PER_S = 50.0
 
 
 async def check(

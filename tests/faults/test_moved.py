@@ -10,7 +10,7 @@ from tests.faults.tap import until
 from tests.faults.world import World, records
 from tests.servers.kafka.broker import RunningBroker
 
-PER_S = 40.0
+PER_S = 50.0
 
 
 async def join_and_leave(field: Field) -> None:

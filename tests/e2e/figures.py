@@ -15,14 +15,13 @@ Figures = dict[str, float]
 
 
 class Process:
-    """A command, by its log: where it answers stands there."""
+    """A command, by its log: where it answers stands there, and after a restart once more."""
 
     def __init__(self, log: Path) -> None:
         self.log = log
         wait_until(lambda: SERVING in log.read_text(), log.read_text, 60)
-        found = re.search(re.escape(SERVING) + r"(\S+)", log.read_text())
-        assert found
-        self.address: Address = parse(found[1])
+        found = re.findall(re.escape(SERVING) + r"(\S+)", log.read_text())
+        self.address: Address = parse(found[-1])
 
     def healthz(self) -> tuple[int, str]:
         return ask(self.address, "/healthz")

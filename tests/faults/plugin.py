@@ -1,11 +1,14 @@
 """What a fault test did and compared, told at the end of the run."""
 
+import os
+import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 _NAME = "fault"
+_SEED = "DUTYCYCLE_TEST_SEED"
 
 
 @pytest.fixture
@@ -17,6 +20,14 @@ def tell(record_property: Callable[[str, object], None]) -> Callable[[str], None
         record_property(_NAME, text)
 
     return say
+
+
+@pytest.fixture
+def fresh_seed(request: pytest.FixtureRequest) -> int:
+    """Another seed at each run, or the one that is given; how to run it again is said at once."""
+    seed = int(os.environ.get(_SEED, random.SystemRandom().randrange(10**6)))
+    print(f"again: {_SEED}={seed} .venv/bin/pytest -n 0 -m soak '{request.node.nodeid}'")
+    return seed
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -28,6 +28,7 @@ from wire.trace import read_trace
 NODE = "gpu-real"
 OUTAGES = 4
 PER_S = 25.0
+pytestmark = pytest.mark.xdist_group("faults")
 SAMPLES = ("nvml-samples", "cgroup-samples")
 
 

@@ -16,10 +16,10 @@ PER_S = 50.0
 
 
 async def check(
-    kafka: RunningBroker, prefix: str, folder: Path, *, seed: int, workers: int, kills: int
+    kafka: RunningBroker, prefix: str, folder: Path, *, seed: int, workers: int, kills: int = KILLS
 ) -> str:
     began = time.monotonic()
-    world = list(records(World(seed=seed)))
+    world = list(records(World(seed=seed, seconds=20 * kills)))
     expected = replayed(write_trace(folder / "trace.jsonl", world), folder)
     async with Field(kafka, prefix, folder, seed) as field:
         feed = await field.feed(world, PER_S)
@@ -37,4 +37,16 @@ async def check(
 async def test_kills_change_nothing(
     workers: int, kafka: RunningBroker, topic_prefix: str, tmp_path: Path, tell: Callable[[str], None]
 ) -> None:
-    tell(await check(kafka, topic_prefix, tmp_path, seed=workers, workers=workers, kills=KILLS))
+    tell(await check(kafka, topic_prefix, tmp_path, seed=workers, workers=workers))
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("run", range(2))
+@pytest.mark.parametrize("workers", [1, 2], ids=["alone", "with another"])
+async def test_many_kills_change_nothing(
+    workers: int, run: int, kafka: RunningBroker, topic_prefix: str, tmp_path: Path, fresh_seed: int,
+    tell: Callable[[str], None],
+) -> None:  # fmt: skip
+    seed = fresh_seed + run
+    tell(await check(kafka, topic_prefix, tmp_path, seed=seed, workers=workers, kills=50))

@@ -4,6 +4,8 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import pytest
+
 from tests.faults.field import Field
 from tests.faults.oracle import replayed, write_trace
 from tests.faults.tap import until
@@ -11,6 +13,7 @@ from tests.faults.world import World, records
 from tests.servers.kafka.broker import RunningBroker
 
 PER_S = 50.0
+pytestmark = pytest.mark.xdist_group("faults")  # a broker of their own, to share the time with the others
 
 
 async def join_and_leave(field: Field) -> None:
@@ -53,7 +56,7 @@ async def check(
 ) -> str:
     """Let ``act`` happen ``times`` while samples flow, among ``workers``."""
     began = time.monotonic()
-    world = list(records(World(seed=how["seed"])))
+    world = list(records(World(seed=how["seed"], seconds=100 + 35 * times)))
     expected = replayed(write_trace(folder / "trace.jsonl", world), folder)
     async with Field(kafka, prefix, folder, how["seed"]) as field:
         feed = await field.feed(world, PER_S)
@@ -80,3 +83,13 @@ async def test_workers_stand_still(
     kafka: RunningBroker, topic_prefix: str, tmp_path: Path, tell: Callable[[str], None]
 ) -> None:
     tell(await check(stand_still, 3, kafka, topic_prefix, tmp_path, seed=22, workers=2))
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize(("act", "workers"), [(join_and_leave, 1), (stand_still, 2)], ids=["join", "stand"])
+async def test_again_and_again(
+    act: Callable[[Field], Awaitable[None]], workers: int, kafka: RunningBroker, topic_prefix: str,
+    tmp_path: Path, fresh_seed: int, tell: Callable[[str], None],
+) -> None:  # fmt: skip
+    tell(await check(act, 25, kafka, topic_prefix, tmp_path, seed=fresh_seed, workers=workers))

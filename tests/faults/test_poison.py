@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import orjson
+import pytest
 from aiokafka import AIOKafkaProducer
 
 from bus.consumer import Consumer, Message
@@ -26,6 +27,7 @@ from wire.topics import TOPICS
 from wire.trace import TraceRecord
 
 PER_S = 60.0
+pytestmark = pytest.mark.xdist_group("faults")
 VICTIM = "gpu-003"
 """The node whose state is really damaged, in the end."""
 NOBODY = state_key(0, "nobody")

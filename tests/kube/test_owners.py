@@ -4,28 +4,18 @@ The kinds and labels are those that the operators make; the operators themselves
 """
 
 from dataclasses import dataclass, field
-from typing import Any
 from uuid import uuid4
 
 import pytest
 
 from tests.kube.cluster import Cluster, owned_by
+from tests.kube.contents import APP, CRON, SPEC
 from tests.kube.shipped import shipped_rules
-from tests.kube.watching import watching
+from tests.kube.watching import bound, job_of, watching
 from tests.servers.kube.client import Object
 from tests.servers.kube.server import Kube
 from wire.events import OWNER_FORBIDDEN
-from wire.pods import JobRef
 
-SPEC: Object = {
-    "spec": {"template": {"spec": {"containers": [{"name": "a", "image": "i"}], "restartPolicy": "Never"}}}
-}
-SELECTED = {"selector": {"matchLabels": {"app": "a"}}}
-TEMPLATE = {
-    "template": {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "a", "image": "i"}]}}
-}
-CRON: Object = {"spec": {"schedule": "@daily", "jobTemplate": SPEC}}
-APP: Object = {"spec": SELECTED | TEMPLATE}
 KUBEFLOW = "training.kubeflow.org"
 JOBSET = "jobset.sigs.k8s.io"
 
@@ -107,20 +97,6 @@ def chain(cluster: Cluster, case: Case) -> list[Object]:
     for level, (api_version, kind, content) in enumerate(case.chain):
         made.append(cluster.make(api_version, kind, f"level-{level}", *made[-1:], **content))
     return made
-
-
-def job_of(thing: Object, role: str | None = None, replica: int | None = None) -> JobRef:
-    meta = thing["metadata"]
-    return JobRef(
-        api_version=thing["apiVersion"], kind=thing["kind"], name=meta["name"], uid=meta["uid"],
-        role=role, replica=replica,
-    )  # fmt: skip
-
-
-def bound(cluster: Cluster, name: str, *owners: Object, **more: Any) -> Object:
-    pod = cluster.pod(name, *owners, **more)
-    cluster.bind(pod)
-    return pod
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)

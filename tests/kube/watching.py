@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from tests.servers.kube.client import Object
 from tests.servers.kube.server import Kube
 from wire.codec import decode
 from wire.events import Telemetry
-from wire.pods import Pod
+from wire.pods import JobRef, Pod
 from wire.settings import Settings
 
 PATIENCE_S = 60
@@ -71,3 +72,19 @@ def watching(
         yield Watching(collector, telemetry, cluster.node)
     finally:
         collector.close()
+
+
+def bound(cluster: Cluster, name: str, *owners: Object, **more: Any) -> Object:
+    """A pod on the node."""
+    pod = cluster.pod(name, *owners, **more)
+    cluster.bind(pod)
+    return pod
+
+
+def job_of(thing: Object, role: str | None = None, replica: int | None = None) -> JobRef:
+    """The job that a pod's record is to name."""
+    meta = thing["metadata"]
+    return JobRef(
+        api_version=thing["apiVersion"], kind=thing["kind"], name=meta["name"], uid=meta["uid"],
+        role=role, replica=replica,
+    )  # fmt: skip

@@ -14,7 +14,7 @@ from dutycycle.cli import main
 def shift_clock(file: Path) -> None:
     """Let the collector's wall clock be off by what ``file`` says."""
 
-    def wall_ms(_: RealClock) -> int:
+    def wall_ms(self: RealClock) -> int:
         return time.time_ns() // 1_000_000 + int(file.read_text() or 0)
 
     RealClock.wall_ms = wall_ms  # type: ignore[method-assign]

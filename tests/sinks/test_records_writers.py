@@ -96,7 +96,7 @@ def test_a_deadlock_with_somebody_else_is_tried_again(postgres_url: str) -> None
 def test_a_serialization_failure_is_tried_again(postgres_url: str) -> None:
     with psycopg.connect(dsn(postgres_url), autocommit=True) as other:
         name = postgres_url.rsplit("/", 1)[1]
-        other.execute(f"ALTER DATABASE {name} SET default_transaction_isolation = 'repeatable read'")  # type: ignore[arg-type]
+        other.execute(f"ALTER DATABASE {name} SET default_transaction_isolation = 'repeatable read'")
     store = RecordsStore(postgres_url)
     store.open()
     store.put([pod_row(made.pod_peaks())])
@@ -133,8 +133,8 @@ async def test_no_connection_left_is_waited_for(postgres: Postgres) -> None:
     password = limited.split(":")[2].split("@")[0]
     with psycopg.connect(dsn(admin), autocommit=True) as owner:
         owner.execute("DROP ROLE IF EXISTS limited")
-        owner.execute(f"CREATE ROLE limited LOGIN PASSWORD '{password}' CONNECTION LIMIT 1")  # type: ignore[arg-type]
-        owner.execute(f"ALTER DATABASE {admin.rsplit('/', 1)[1]} OWNER TO limited")  # type: ignore[arg-type]
+        owner.execute(f"CREATE ROLE limited LOGIN PASSWORD '{password}' CONNECTION LIMIT 1")
+        owner.execute(f"ALTER DATABASE {admin.rsplit('/', 1)[1]} OWNER TO limited")
         rig = Rig()
         async with running(rig, limited) as (desk, sink):
             await desk.handle(rig.origin("pod-peaks", made.pod_peaks("uid-0")))

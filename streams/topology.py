@@ -43,8 +43,8 @@ def _check_order(settings: Settings) -> None:
         least, value = getattr(settings, shorter), getattr(settings, longer)
         if value < least:
             raise SettingError(
-                f"DUTYCYCLE_{longer.upper()}={value:g}s: expected at least DUTYCYCLE_{shorter.upper()}, "
-                f"{least:g}s"
+                f"DUTYCYCLE_{longer.upper()}={value:.10g}s: expected at least DUTYCYCLE_{shorter.upper()}, "
+                f"{least:.10g}s"
             )
 
 

@@ -51,7 +51,7 @@ def seconds(low: float, high: float) -> Parser:
     def parse(value: str) -> float:
         found = duration(value)
         if not low <= found <= high:
-            raise ValueError(f"expected a duration from {low:g}s to {high:g}s")
+            raise ValueError(f"expected a duration from {low:.10g}s to {high:.10g}s")
         return found
 
     return parse

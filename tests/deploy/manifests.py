@@ -4,12 +4,14 @@ import json
 import shutil
 import subprocess
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from tests.servers.helm.build import find_helm
+from tests.servers.kube.build import find_programs
 from tests.servers.missing import ServerMissingError, skip_or_fail
 
 ROOT = Path(__file__).parents[2]
@@ -58,17 +60,24 @@ def helm(*arguments: str, values: Object | None = None) -> "subprocess.Completed
 
 def render(values: Object | None = None, release: str = "dutycycle") -> list[Object]:
     """What ``helm install`` would send."""
-    done = helm("template", release, str(CHART), f"--namespace={NAMESPACE}", values=values or {})
+    return objects(_rendered(release, json.dumps(values or {})))
+
+
+@cache
+def _rendered(release: str, values: str) -> str:
+    done = helm("template", release, str(CHART), f"--namespace={NAMESPACE}", values=json.loads(values))
     assert done.returncode == 0, done.stderr
-    return objects(done.stdout)
+    return done.stdout
 
 
 def kustomize(folder: Path) -> list[Object]:
     """What ``kubectl apply -k`` would send; skips where there is no kubectl."""
-    if not shutil.which("kubectl"):
-        skip_or_fail(ServerMissingError("kubectl is not installed"))
+    try:
+        kubectl = shutil.which("kubectl") or str(find_programs().kubectl)
+    except ServerMissingError as reason:
+        skip_or_fail(reason)
     done = subprocess.run(
-        ["kubectl", "kustomize", str(folder)], capture_output=True, text=True, check=False, timeout=60
+        [kubectl, "kustomize", str(folder)], capture_output=True, text=True, check=False, timeout=60
     )
     assert done.returncode == 0, done.stderr
     return objects(done.stdout)

@@ -36,7 +36,7 @@ class Vitals:
         self._coordinator: Any = None
 
     def tell(self) -> None:
-        """Let the app's telemetry know."""
+        """Let the app's telemetry know; from now on these probes say what is waited for."""
         telemetry = self._app.telemetry
         telemetry.status.alive["worker"] = self.wrong
         telemetry.status.ready["group"] = self.unready
@@ -46,6 +46,7 @@ class Vitals:
         meter.read(ASSIGNED, self.assigned)
         meter.read(REBALANCES, lambda: float(self._app.rebalancing_count))
         meter.read(RECOVERY, self.recovery_s)
+        telemetry.status.waiting = None
 
     def look(self) -> None:
         """Note since when it is not ready, how far it has read, and hear its heartbeats."""

@@ -52,8 +52,6 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
             await server.close()
         return
 
-    status.waiting = None
-
     def make(letters: DeadLetters, port: Port) -> Sequence[Sink]:
         records = RecordsSink(store, letters, telemetry)
         if server is None:

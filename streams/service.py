@@ -42,7 +42,6 @@ async def run_stages(
         streams = create_streams_app(settings, stages, telemetry, partitions)
         overdue_s = STUCK_S + 5 * settings.snapshot_interval
         status.ready["commits"] = lambda: streams.flow.figures.overdue(overdue_s)
-        status.waiting = None
         committing = asyncio.create_task(streams.commit_steadily(settings.snapshot_interval))
         try:
             await run_app(streams.app, stop, last_work=streams.flow.commit)

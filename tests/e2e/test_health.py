@@ -2,11 +2,13 @@
 
 import asyncio
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +97,7 @@ def test_a_stream_worker_says_how_it_is(kafka: RunningBroker, topic_prefix: str,
 
         wait_until(lambda: told() == wanted, lambda: str(Counter(wanted) - Counter(told())))
         checks(first, tmp_path)
+        assert listening(process.pid) == [str(first.address)], "and Faust's own web server is off"
         figures = first.figures()
         assert figures["ready"] == 1
         assert figures['assigned_partitions{topic="nvml-samples"}'] == 1
@@ -122,6 +125,21 @@ def test_a_stream_worker_says_how_it_is(kafka: RunningBroker, topic_prefix: str,
         process.send_signal(signal.SIGTERM)
         assert process.wait(25) == 0
         assert time.monotonic() - began < 20
+
+
+def listening(pid: int) -> list[str]:
+    """Where a process takes connections, by /proc: IPv4 addresses are in the host's byte order there."""
+    mine = set()
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            mine.add(str(link.readlink()).removeprefix("socket:[").removesuffix("]"))
+    found = []
+    for version in ("tcp", "tcp6"):
+        rows = [line.split() for line in Path(f"/proc/{pid}/net/{version}").read_text().splitlines()[1:]]
+        for address, port in (row[1].split(":") for row in rows if row[3] == "0A" and row[9] in mine):
+            host = socket.inet_ntoa(bytes.fromhex(address)[::-1]) if version == "tcp" else address
+            found.append(f"{host}:{int(port, 16)}")
+    return found
 
 
 def partitions(*workers: Process) -> list[float]:

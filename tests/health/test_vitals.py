@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from bus.faustapp_vitals import REBALANCE_MOST_S, STILL_MOST_S, Vitals
+from wire.events import Telemetry
+from wire.metrics import REBALANCES
 
 SESSION_S = 10.0
 
@@ -96,6 +98,18 @@ def test_what_it_waits_for_at_the_start(world: World) -> None:
     world.app.rebalancing = False
     assert world.vitals.unready() == "recovering state for 3 s"
     ready(world)
+
+
+def test_it_is_never_ready_by_accident_while_it_starts(world: World) -> None:
+    telemetry = world.app.telemetry = Telemetry("stream")
+    assert telemetry.status.unready() == "starting"
+    world.vitals.tell()
+    assert str(telemetry.status.unready()).startswith("group: ")
+    assert telemetry.meter.now()[REBALANCES] == {(): 1}
+    ready(world)
+    assert telemetry.status.unready() is None
+    world.app.failure = "commit: x"
+    assert telemetry.status.sick() == telemetry.status.unready() == "worker: commit: x"
 
 
 def test_a_rebalance_that_ends_is_part_of_life(world: World) -> None:

@@ -6,12 +6,14 @@
 
 import argparse
 import asyncio
+import math
 import os
 import random
 import subprocess
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import NormalDist
 
 from sinks.annotation_diff import Patch, apply
 from sinks.annotation_plan import Plan
@@ -32,6 +34,7 @@ EVERY_S = 10
 """The streams say once in 10 s what a pod needed so far."""
 LIFE_S = 3600.0
 TICKS = 10
+_NORMAL = NormalDist()
 
 
 @dataclass(slots=True)
@@ -42,20 +45,18 @@ class Life:
     end_s: float
     began_s: float
     chance: random.Random
-    gpu_mem: float = 0.0
     most: dict[str, float] = field(default_factory=dict)
     samples: int = 0
 
     def record(self, now_s: float, *, final: bool) -> PodPeaks:
         """What the streams say of it now."""
         warm = min(1.0, (now_s - self.began_s + 10) / 120)
-        for _ in range(TICKS):
-            self._see("gpu_util_pct", min(100.0, max(0.0, self.chance.gauss(70, 20))) * warm)
-            self._see("mem_copy_util_pct", min(100.0, max(0.0, self.chance.gauss(30, 10))) * warm)
-            self._see("cpu_util_pct", 400 * warm * self.chance.lognormvariate(0, 0.25))
-            self._see("mem_used_bytes", 8e9 * warm * self.chance.gauss(1, 0.02))
-            self._see("net_rx_bytes_per_s", 1e7 * self.chance.lognormvariate(0, 0.8))
-            self._see("io_read_bytes_per_s", 1e7 * self.chance.lognormvariate(0, 0.8))
+        self._see("gpu_util_pct", min(100.0, 70 + 20 * self._high()) * warm)
+        self._see("mem_copy_util_pct", min(100.0, 30 + 10 * self._high()) * warm)
+        self._see("cpu_util_pct", 400 * warm * math.exp(0.25 * self._high()))
+        self._see("mem_used_bytes", 8e9 * warm * (1 + 0.02 * self._high()))
+        self._see("net_rx_bytes_per_s", 1e7 * math.exp(0.8 * self._high()))
+        self._see("io_read_bytes_per_s", 1e7 * math.exp(0.8 * self._high()))
         self.samples += TICKS
         at_ms = int(now_s * 1000)
         peaks = {name: Peak(max=most, mean=most / 2, at_ms=at_ms) for name, most in self.most.items()}
@@ -65,6 +66,10 @@ class Life:
             pod=pod, first_ms=0, last_ms=at_ms, samples=self.samples, final=final, metrics=peaks,
             gpus={"n/0": gpu}, processes={"n/0/7": gpu},
         )  # fmt: skip
+
+    def _high(self) -> float:
+        """The largest of ten values with a standard normal distribution."""
+        return _NORMAL.inv_cdf(self.chance.random() ** (1 / TICKS))
 
     def _see(self, metric: str, value: float) -> None:
         self.most[metric] = max(value, self.most.get(metric, 0.0))
@@ -217,7 +222,7 @@ def main() -> None:
     """Both, as the arguments say."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pods", type=int, default=10_000)
-    parser.add_argument("--seconds", type=int, default=600)
+    parser.add_argument("--seconds", type=int, default=1800)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--server", action="store_true", help="also write to a real kube-apiserver")
     args = parser.parse_args()

@@ -11,6 +11,7 @@ import pytest_asyncio
 from bus.topics import ensure_topics
 from tests.e2e.sinking import DEADLINE_S, add_pods, kept, pod_path, pods, pods_carry, publish, sinking, worker
 from tests.e2e.test_sink import settings_of
+from tests.faults.api_troubles import TROUBLES, played
 from tests.servers.kafka.broker import RunningBroker
 from tests.sinks import made
 from tests.sinks.fake_api import FakeApi, Trouble, written
@@ -20,33 +21,9 @@ from wire.topics import TOPICS
 
 PODS = 24
 FIRST, LAST = "1970-01-01T00:00:10Z", "1970-01-01T00:00:20Z"
-NOW = "Sun, 06 Nov 1994 08:49:37 GMT"
-SOON = "Sun, 06 Nov 1994 08:49:38 GMT"
 DANCE = made.job_peaks(
     job=JobRef(api_version="example.org/v1", kind="Dance", name="d", uid="job-9"), final=True
 )
-TROUBLES = [
-    Trouble(500, method="GET"),
-    Trouble(429, {"Retry-After": "1"}, method="GET"),
-    Trouble(reset=True, method="GET"),
-    Trouble(200, body="{", method="GET"),
-    Trouble(429, {"Retry-After": "1"}),
-    Trouble(500),
-    Trouble(409),
-    Trouble(410),
-    Trouble(503, {"Retry-After": SOON, "Date": NOW}),
-    Trouble(502, body="<html>bad gateway</html>"),
-    Trouble(504),
-    Trouble(401),
-    Trouble(reset=True),
-    Trouble(cut=True, after=True),
-    Trouble(200, body="\x00\xff garbage"),
-    Trouble(200, body='{"metadata":"none"}'),
-    Trouble(torn=True),
-    Trouble(drip_s=0.02),
-    Trouble(408),
-]
-"""Each is followed by a request that is served: trouble after trouble is waited out ever longer."""
 
 
 @pytest_asyncio.fixture
@@ -64,7 +41,7 @@ async def test_every_kind_of_trouble_and_an_absence_end_in_the_right_annotations
     one = worker(kafka, topic_prefix, api, tmp_path)
     await ensure_topics(settings_of(one.env), [name for name in TOPICS if not TOPICS[name].internal])
     async with sinking(one):
-        api.trouble.extend(one for bad in TROUBLES for one in (bad, Trouble(method=bad.method)))
+        api.trouble.extend(played())
         await publish(one, pods(PODS, 100))
         await until(lambda: len(kept(one)) == PODS, DEADLINE_S)
         await until(lambda: pods_carry(api, PODS, 100, FIRST), DEADLINE_S)

@@ -101,11 +101,11 @@ class FakeApi:
         """Where it listens."""
         return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
 
-    def client(self, timeout_s: float = 5.0) -> Kube:
+    def client(self, timeout_s: float = 5.0, requests_per_s: float = 1000.0) -> Kube:
         """Our client, pointed at it."""
         configuration = Configuration()
         configuration.host = self.url
-        return Kube(configuration, timeout_s=timeout_s)
+        return Kube(configuration, timeout_s=timeout_s, requests_per_s=requests_per_s)
 
     def add(self, path: str, uid: str = "", **annotations: str) -> dict[str, Any]:
         """An object; ``__`` in an annotation's name stands for ``/``."""
@@ -123,15 +123,15 @@ class FakeApi:
             return _status(401, "Unauthorized")
         trouble = self._next_trouble(request)
         if trouble is None:
-            return self._served(await request.read(), request)
+            return await self._served(await request.read(), request)
         await asyncio.sleep(trouble.delay_s)
-        answer = self._served(await request.read(), request) if trouble.after else None
+        answer = await self._served(await request.read(), request) if trouble.after else None
         if trouble.cut or trouble.reset:
             _break(request, reset=trouble.reset)
         if trouble.status:
             answer = web.Response(status=trouble.status, headers=trouble.headers, text=trouble.body)
         if answer is None:
-            answer = self._served(await request.read(), request)
+            answer = await self._served(await request.read(), request)
         return await _slowly(request, answer, trouble) if trouble.torn or trouble.drip_s else answer
 
     def _next_trouble(self, request: web.Request) -> Trouble | None:
@@ -141,7 +141,7 @@ class FakeApi:
             return self.trouble.popleft()
         return None
 
-    def _served(self, body: bytes, request: web.Request) -> web.Response:
+    async def _served(self, body: bytes, request: web.Request) -> web.Response:
         if request.path in self.groups:
             kinds = [
                 {"kind": k, "name": n, "namespaced": ns, "verbs": _VERBS}

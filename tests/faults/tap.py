@@ -13,7 +13,7 @@ from tests.faults.oracle import DERIVED
 from wire.settings import Settings
 from wire.topics import full_name, short_name
 
-DEADLINE_S = 120.0
+DEADLINE_S = 180.0
 
 
 async def until(condition: Callable[[], bool], what: Callable[[], str], seconds: float = DEADLINE_S) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import orjson
+import pytest
 
 from bench.cluster_trace import GIB, START_MS
 from streams.local import LocalPipeline
@@ -28,6 +29,7 @@ from wire.trace import TraceRecord
 SEED = 61
 KILLS = 6
 PER_S = 55.0
+pytestmark = pytest.mark.timeout(900)  # for a machine that is busy
 WAKES = 140
 """The second after which the whole cluster was suspended for an hour."""
 REPEATED, DISORDERED, LATE, JUMPED, JUMPED_LONG, CLAIMED = (f"gpu-{number:03d}" for number in range(6))

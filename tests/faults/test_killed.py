@@ -13,6 +13,7 @@ from tests.servers.kafka.broker import RunningBroker
 
 KILLS = 10
 PER_S = 50.0
+pytestmark = pytest.mark.timeout(900)  # for a machine that is busy
 
 
 async def check(

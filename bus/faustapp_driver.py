@@ -21,7 +21,7 @@ from faust.types.tuples import Message
 
 # Faust gives an app without tables round robin, whatever assignor it asks for. By ranges, partition i of all
 # topics with equally many partitions goes to one worker: what is keyed alike is then read together.
-driver.RoundRobinPartitionAssignor = RangePartitionAssignor
+driver.RoundRobinPartitionAssignor = RangePartitionAssignor  # type: ignore[attr-defined]  # it is there
 _NO_GENERATION = -1
 _LAST_REQUESTS_S = 1.0
 

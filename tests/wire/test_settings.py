@@ -39,6 +39,7 @@ GOOD: list[tuple[str, str, Any]] = [
     ("prometheus", "http://prometheus:9090/", "http://prometheus:9090"),
     ("prometheus", "https://user:pass@host/prefix", "https://user:pass@host/prefix"),
     ("kubernetes", "off", "off"),
+    ("pod_resources", "/run/kubelet.sock", "/run/kubelet.sock"),
     ("spool", "/var/spool", "/var/spool"),
     ("spool_bytes", "64MB", 64 * 1024**2),
     ("spool_bytes", "1.5GiB", 3 * 1024**3 // 2),
@@ -58,6 +59,10 @@ GOOD: list[tuple[str, str, Any]] = [
     ("annotation_prefix", "gpu.example.org", "gpu.example.org"),
     ("annotation_interval", "1m", 60.0),
     ("annotation_rate", "20", 20),
+    ("listen", "0.0.0.0:9000", "0.0.0.0:9000"),
+    ("listen", "[::1]:9000", "[::1]:9000"),
+    ("listen", ":0", "127.0.0.1:0"),
+    ("listen", "off", "off"),
 ]
 
 BAD: list[tuple[str, str, str]] = [
@@ -97,6 +102,7 @@ BAD: list[tuple[str, str, str]] = [
     ("prometheus", "http://host:port", "port"),
     ("prometheus", "http://host:99999", "ort"),
     ("kubernetes", "yes", "one of auto, on, off"),
+    ("pod_resources", "", "is empty"),
     ("spool", "", "is empty"),
     ("spool_bytes", "1000", "at least 1048576 bytes"),
     ("spool_bytes", "much", "a size such as"),
@@ -122,6 +128,9 @@ BAD: list[tuple[str, str, str]] = [
     ("annotation_prefix", "a/b", "a DNS name in lower case"),
     ("annotation_interval", "0", "from 1s to 86400s"),
     ("annotation_rate", "0", "from 1 to 10000"),
+    ("listen", "9000", "or off"),
+    ("listen", "127.0.0.1:65536", "or off"),
+    ("listen", "http://127.0.0.1:80", "or off"),
 ]
 
 COMPANIONS = {

@@ -66,7 +66,9 @@ class IdleKeys:
         value = self._port.load(self._stage.name, clock_key(partition))
         clock = PartitionClock.restored(self._stride_ms, value)
         if clock is None:  # the first time, or damaged: where the states are, so that none leaves too early
-            clock = PartitionClock(self._stride_ms, now_ms=self._newest_ms(partition))
+            # Unless all is read again from the beginning: then the same time would count twice.
+            begun = self._port.committed(self._stage.source, partition) > 0
+            clock = PartitionClock(self._stride_ms, now_ms=self._newest_ms(partition) if begun else 0)
         self._clocks[partition] = clock
         return clock
 

@@ -1,4 +1,4 @@
-"""Which of the records of a changelog a worker's table takes over: the rule against workers that came too late."""
+"""Which records of a changelog a worker's table takes over: the rule against workers that come too late."""
 
 from collections.abc import Iterable
 

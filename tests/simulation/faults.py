@@ -1,4 +1,4 @@
-"""What befalls the workers: a schedule of faults, and the supervisor that starts a new one for each that ends."""
+"""What befalls the workers: a schedule of faults, and a supervisor that replaces each that ends."""
 
 import asyncio
 from collections.abc import Callable
@@ -95,7 +95,7 @@ class Field:
         self._group.silent(worker)
 
     def _pause(self, worker: Worker, dice: Random) -> None:
-        seconds = dice.choice((dice.uniform(0.1, STALL_S), dice.uniform(STALL_S, 2.5 * SESSION_S)))
+        seconds = dice.choice((dice.uniform(0.1, STALL_S), dice.uniform(SESSION_S, 2 * SESSION_S)))
         worker.process.stand_still(seconds)
         self._group.silent(worker)
         if seconds > STALL_S:

@@ -1,4 +1,4 @@
-"""Input records on their way: each with the virtual moment at which it lies in its topic, disturbed by a plan."""
+"""Input records on their way: each with the moment at which it lies in its topic, disturbed by a plan."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace

@@ -98,7 +98,7 @@ class Coordinator:
         return [(name, number) for name in names for number in range(self._kafka.partitions)]
 
     async def _hands_in(self, worker: Worker) -> None:
-        while worker in self.members and not self._reachable(worker.process):
+        while worker in self.members and not self._reachable(worker.process):  # noqa: ASYNC110 - virtual time
             await asyncio.sleep(_LOOK_S)
         if worker not in self.members:
             return

@@ -60,17 +60,18 @@ class Judge:
             known = self._contents.setdefault((*slot, name(plain)), out.value)
             assert known == out.value, f"{slot} {name(plain)}: first {known!r:.300}, then {out.value!r:.300}"
             self.checked["content"] += 1
-        if at_once:
-            self._landed[slot].setdefault(out.value, len(self._landed[slot]))
-        elif coalesced is not None:
-            subject, version = self._subject(out, plain), coalesced(plain)
+        self._landed[slot].setdefault(out.value, len(self._landed[slot]))
+        subject = self._subject(out, plain)
+        if coalesced is not None and subject is not None:
+            version = coalesced(plain)
             self._last[subject] = out
             if subject not in self._newest or version >= self._newest[subject][0]:
                 self._newest[subject] = version, out
 
-    def _subject(self, out: Out, plain: Any) -> Subject:
-        tells_of = self._profile.subjects.get(out.topic)
-        return out.topic, out.key, () if tells_of is None else tells_of(plain)
+    def _subject(self, out: Out, plain: Any) -> Subject | None:
+        tells_of = self._profile.subjects.get(out.topic, lambda _: ())
+        name = tells_of(plain)
+        return None if name is None else (out.topic, out.key, name)
 
     def committing(self, place: Place, before: int, offset: int) -> None:
         """What is acknowledged is on the broker: its outputs, and a state that holds it."""
@@ -100,9 +101,8 @@ class Judge:
         if live is None or live.offset != record.offset or not applied.good:
             return
         has = self._profile.digests[shell.stage.name](live._operator)
-        assert has == applied.digest, (
-            f"{record.topic}-{record.partition}: {record.key} at {record.offset} is {has}, not {applied.digest}"
-        )
+        place = f"{record.topic}-{record.partition}: {record.key} at {record.offset}"
+        assert has == applied.digest, f"{place} is {has}, not {applied.digest}"
         self.checked["state"] += 1
 
     def final(self, workers: Iterable[Worker], sent: list[Sent], *, zombies: bool) -> None:
@@ -128,8 +128,9 @@ class Judge:
     def _newest_outputs(self, *, zombies: bool) -> None:
         wanted: dict[Subject, list[bytes | None]] = defaultdict(list)
         for out in self.shadow.settled():
-            if out.topic in self._profile.versions:
-                wanted[self._subject(out, orjson.loads(out.value or b"null"))].append(out.value)
+            subject = self._subject(out, orjson.loads(out.value or b"null"))
+            if out.topic in self._profile.versions and subject is not None:
+                wanted[subject].append(out.value)
         _compare({subject: out.value for subject, (_, out) in self._newest.items()}, wanted)
         if not zombies:
             _compare({subject: out.value for subject, out in self._last.items()}, wanted)
@@ -161,13 +162,14 @@ class Judge:
             for (name, _), count in worker.telemetry.counts.items():
                 told[name] += count
         assert not told["state_reset"], "a state was begun anew"
+        self.checked["evicted"] += told["state_evicted"]
         if len(workers) == 1:
             for (_, event), count in self.shadow.happened.items():
                 assert told[event] >= count, f"{event}: told {told[event]} times, happened {count} times"
 
 
 def _compare(found: dict[Subject, Any], wanted: dict[Subject, list[Any]]) -> None:
-    """One of those wanted is there for each: a key that left and came back has told of itself more than once."""
+    """One of those wanted is there for each: a key that left and came back has told of itself twice."""
     for subject in found | wanted:
         has, should = found.get(subject), wanted.get(subject, [])
         assert has in should, f"{subject}: the newest is {has!r:.400}, not {should!r:.400}"

@@ -1,4 +1,4 @@
-"""A worker's process as the outside sees it: alive, standing still, cut off, dead; and what it has on the wire."""
+"""A worker's process as the outside sees it: alive, still, cut off, dead; with what is on its wires."""
 
 import asyncio
 from collections import deque
@@ -48,7 +48,7 @@ class Process:
 
     async def awake(self) -> None:
         """Return when the process runs; never, once it is dead."""
-        while not self.dead and self.now() < self.still_until:
+        while not self.dead and self.now() < self.still_until:  # noqa: ASYNC110 - it may be prolonged
             await asyncio.sleep(self.still_until - self.now())
         if self.dead:
             await asyncio.Event().wait()

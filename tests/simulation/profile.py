@@ -23,8 +23,9 @@ class Profile:
     """By output topic: the name of a record, given its parsed value. One name has one content, for ever."""
     versions: dict[str, Callable[[Any], Name]] = field(default_factory=dict)
     """By output topic that is sent coalesced: which of two records of a key is the newer."""
-    subjects: dict[str, Callable[[Any], Name]] = field(default_factory=dict)
-    """By such a topic: of what a record tells, if its key is told of by several, which supersede only their own."""
+    subjects: dict[str, Callable[[Any], Name | None]] = field(default_factory=dict)
+    """By such a topic: of what a record tells, where several tell of one key and supersede only their own;
+    None for a record that is sent at once, not coalesced."""
     piece_bytes: int
     lasting: Callable[[dict[str, Any]], dict[str, Any]] = lambda snapshot: snapshot
     """The part of a stored state that does not depend on when it was stored."""

@@ -20,6 +20,7 @@ from tests.simulation.shadow import Shadow
 from wire.settings import load
 
 _SIZE_MS = 10_000
+_FATES = ("dead_letter", "sample_duplicate", "clock_jump", "sample_late")
 
 
 _EVICT_MS = {"nvml": 80_000, "cgroup": 80_000, "pod-peaks": 100_000, "job-peaks": 120_000}
@@ -50,7 +51,7 @@ def profile(plan: Plan) -> Profile:
             "job-peaks": lambda of: (of["last_ms"],),
         },
         subjects={
-            "pod-parts": lambda of: (of["source"], of.get("node"), of["opened_ms"]),
+            "pod-parts": _source_of_part,
             "job-parts": lambda of: (of["pod_uid"],),
         },
         lasting=_without_peaks if plan.has("jump") else lambda snapshot: snapshot,
@@ -64,8 +65,13 @@ def _name_of_part(of: Any) -> Name:
     return (of["source"], of.get("node"), of["opened_ms"], of["samples"])
 
 
+def _source_of_part(of: Any) -> Name | None:
+    """None for an identity, which is forwarded at once."""
+    return None if of["source"] == "pods" else (of["source"], of.get("node"), of["opened_ms"])
+
+
 def _without_peaks(snapshot: dict[str, Any]) -> dict[str, Any]:
-    """Pods that are gone for long are forgotten once what they have to tell was sent: when that is, is chance."""
+    """Pods that are gone for long are forgotten once all that they have to tell was sent: when, is chance."""
     return {name: value for name, value in snapshot.items() if name != "peaks"}
 
 
@@ -90,7 +96,7 @@ def account(shadow: Shadow, sent: list[Sent]) -> None:
     ):
         fates = Counter[str]()
         for (name, event), count in shadow.happened.items():
-            if name == stage:
+            if name == stage and event in _FATES:
                 fates[event] += count
         outs = [
             out

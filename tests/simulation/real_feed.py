@@ -41,7 +41,7 @@ class _Node:
         self._period = self._dice.choice((6, 8, 11.5))
         self._churns, self._is_bad = plan.has("churn"), plan.has("bad")
         self._step_ms = 1000 if not plan.has("evict") else 4000  # so that keys become idle within the run
-        self._off = self._churns and number == 1  # switched off half of the time
+        self._off = (self._churns or plan.has("evict")) and number == 1  # switched off half of the time
         self._pods = list(self._live_pods(number))
 
     def _clock_jumps(self, dice: Random) -> Iterator[tuple[int, tuple[int, int]]]:
@@ -63,7 +63,7 @@ class _Node:
 
     def sent(self) -> Iterator[Sent]:
         for tick in range(self._plan.ticks):
-            if self._off and tick % 50 > 25:
+            if self._off and tick % 60 > 20:
                 continue
             ts_ms = START_MS + self._step_ms * tick + self._skew_ms + self._off_ms(tick)
             at_s = TICK_S * (tick + self._dice.random())
@@ -101,8 +101,14 @@ class _Node:
             {"pid": 100 + at, "pod_uid": pod.uid, "gpu_util_pct": util / 2, "mem_used_bytes": 10**9 + tick}
             for at, pod in enumerate(self._pods) if pod.gpu == index and pod.since <= tick < pod.until
         ]  # fmt: skip
-        one = {"uuid": f"GPU-{self._name}-{index}", "index": index, "gpu_util_pct": util,
-               "mem_used_bytes": 10**9 * (1 + tick), "mem_total_bytes": 10**12, "processes": processes}  # fmt: skip
+        one = {
+            "uuid": f"GPU-{self._name}-{index}",
+            "index": index,
+            "gpu_util_pct": util,
+            "mem_used_bytes": 10**9 * (1 + tick),
+            "mem_total_bytes": 10**12,
+            "processes": processes,
+        }
         if self._dice.random() < 0.8:  # what cannot be measured is left out
             one["power_w"] = 300 + 4 * util
         return one

@@ -69,7 +69,8 @@ class _Run:
     def _worker(self, name: str) -> Worker:
         return Worker(
             name, self._kafka, self._profile.stages, self._group, self._nursery,
-            self._plan.chance(f"worker {name}"), interval_s=self._interval_s, seen=self._judge.seen, trace=self._trace,
+            self._plan.chance(f"worker {name}"), interval_s=self._interval_s,
+            seen=self._judge.seen, trace=self._trace,
         )  # fmt: skip
 
     async def whole(self) -> None:

@@ -1,4 +1,4 @@
-"""What should come out: every record applied once, in the order of its log, by plain operators, nothing else."""
+"""What should come out: every record applied once, in the order of its log, by plain operators."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ Digest = Callable[[Operator], Any]
 
 @dataclass(slots=True)
 class Applied:
-    """What one record should do: ``outs`` in order; ``good`` if it changed its key; the state's digest then."""
+    """What one record should do: ``outs`` in order, and to its key's state; ``good`` if it changed that."""
 
     key: str
     outs: list[Out]
@@ -32,7 +32,7 @@ class Applied:
 
 @dataclass(slots=True)
 class Key:
-    """A key of a stage's partition. ``left`` is its last snapshot once it is idle, ``leaving`` what closes it."""
+    """A key of a partition. ``left`` is its last snapshot once it is idle, ``leaving`` what closes it."""
 
     stage: Stage
     operator: Operator
@@ -101,7 +101,7 @@ class Shadow:
             outs = self._sorted(stage, key.operator.update(record))
         except DecodeError as error:
             return self._refused(stage, record, error.reason, error.brief)
-        except Exception as error:  # noqa: BLE001 - the toy fails on purpose; a real operator must not
+        except Exception as error:
             if before is None:
                 raise
             key.operator = before
@@ -127,7 +127,7 @@ class Shadow:
         return [one for one in emissions if isinstance(one, Out)]
 
     def settled(self) -> Iterator[Out]:
-        """The newest of everything that is sent coalesced, of every key that ever was. Call once, at the end."""
+        """The newest of all that is sent coalesced, of every key that ever was. Call once, at the end."""
         for key in (*self.gone, *self.keys.values()):
             yield from key.leaving
             if key.left is None:

@@ -13,7 +13,7 @@ from tests.simulation.profile import Profile
 from tests.simulation.shadow import Shadow
 
 TICK_S = 0.6
-_EVICT_MS = 6_000
+_EVICT_MS = 4_800
 _BAD = (b"rubbish", None, b'{"n":1,"boom":1}', b'{"m":1}', b"{}", b"[]")
 
 
@@ -59,13 +59,14 @@ def feed(plan: Plan) -> list[Sent]:
 
 def _numbers(plan: Plan) -> Iterator[Sent]:
     dice = plan.chance("feed")
-    large, bad, churns = plan.has("large"), plan.has("bad"), plan.has("churn")
+    large, bad = plan.has("large"), plan.has("bad")
+    churns = plan.has("churn") or plan.has("evict")
     for key in range(plan.keys):
         for tick in range(plan.ticks) if not churns else _spans(plan.ticks, plan.chance(f"churn {key}")):
             at_s = TICK_S * (tick + dice.random())
             pad = {"pad": dice.choice((0, 30, 200))} if large and dice.random() < 0.2 else {}
             value = orjson.dumps({"n": dice.randint(0, 99), **pad})
-            one = Sent(at_s, SOURCE, f"k{key}", value, 1000 * tick)
+            one = Sent(at_s, SOURCE, f"k{key}", value, int(1000 * at_s / TICK_S))
             yield _bad(plan.chance(f"bad {key} {tick}"), one) if bad else one
 
 

@@ -1,4 +1,4 @@
-"""An event loop whose clock is moved by the waiting itself: hours pass in milliseconds, always the same way."""
+"""An event loop whose clock is moved by waiting: hours pass in milliseconds, always in the same way."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

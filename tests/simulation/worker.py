@@ -108,7 +108,7 @@ class Worker:
                 news.clear()
                 await news.wait()
                 continue
-            if self.process.dice.random() < 0.1:
+            if self.process.dice.random() < (0.5 if self.repeats else 0.1):
                 await self.process.pause(delay_s(self.process.dice))
                 if not self._reading:
                     continue  # the queues are emptied at a revocation
@@ -134,7 +134,7 @@ class Worker:
         self._positions[place] = found.offset + 1
         if self.repeats:
             self.repeats -= 1
-            self._positions[place] = max(0, found.offset - self.process.dice.randint(0, 3))
+            self._positions[place] = max(0, found.offset - self.process.dice.randint(0, 5))
         if self.skips:
             self.skips -= 1
             return self._kafka.logs[place].next_from(found.offset + 1) or found

@@ -70,9 +70,11 @@ def test_a_job_of_three_workers(pipeline: Pipeline, cluster: Cluster, kube: Kube
         )
         for pod in (*workers, launcher):
             cluster.delete(pod)
-        final = pipeline.newest("job-peaks")[job["metadata"]["uid"]]
         for pod in workers:
-            pipeline.wait_for_annotations(job, {pod["metadata"]["name"]: figures(final, pod, cluster.node)})
+            pipeline.wait_until(
+                lambda pod=pod: has_figures(pipeline, cluster, job, pod),  # type: ignore[misc]
+                lambda: f"final figures: {cluster.annotations(job)}, {pipeline.newest('job-peaks')}",
+            )
 
     assert_kept_after_the_pods(cluster, kube, job, workers)
     described = kube.admin.kubectl("describe", "mpijob", "bert", "--namespace", cluster.namespace)
@@ -112,6 +114,12 @@ def assert_each_has_its_role(pipeline: Pipeline, job: Object, workers: list[Obje
             "api_version": "kubeflow.org/v2beta1", "kind": "MPIJob", "name": "bert",
             "uid": job["metadata"]["uid"], "role": "worker", "replica": index,
         }  # fmt: skip
+
+
+def has_figures(pipeline: Pipeline, cluster: Cluster, job: Object, pod: Object) -> bool:
+    final = pipeline.newest("job-peaks")[job["metadata"]["uid"]]
+    written = cluster.annotations(job)[pod["metadata"]["name"]]
+    return bool(orjson.loads(written) == figures(final, pod, cluster.node))
 
 
 def figures(final: Object, pod: Object, node: str) -> Object:

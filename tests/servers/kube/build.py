@@ -42,7 +42,14 @@ def find_programs() -> Programs:
     """The programs, without building any. ``ServerMissingError`` says how to get what is missing."""
     if folder := os.environ.get("KUBEBUILDER_ASSETS"):
         return Programs(*(_brought(Path(folder), name) for name in ("etcd", "kube-apiserver", "kubectl")))
-    return Programs(_etcd(), _built("kube-apiserver"), _installed_kubectl() or _built("kubectl"))
+    return Programs(_etcd(), _built("kube-apiserver"), find_kubectl())
+
+
+def find_kubectl() -> Path:
+    """kubectl alone, which needs no server for much of what it does. As ``find_programs``."""
+    if folder := os.environ.get("KUBEBUILDER_ASSETS"):
+        return _brought(Path(folder), "kubectl")
+    return _installed_kubectl() or _built("kubectl")
 
 
 def build_programs() -> None:

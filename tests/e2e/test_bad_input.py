@@ -18,16 +18,16 @@ from bus.embedded import EmbeddedBroker
 from bus.producer import Producer
 from streams.app import changelog_topics
 from streams.topology import stages
-from tests.e2e.commands import Derived, dutycycle, environ, read_now, running, wait_until
+from tests.e2e.commands import environ, read_now, running, wait_until
+from tests.faults.oracle import DERIVED, replayed, results, write_trace
 from wire.settings import Settings, load
 from wire.topics import DEFAULT_PREFIX, TOPICS, full_name
-from wire.trace import TraceRecord, TraceWriter, read_trace
+from wire.trace import TraceRecord
 
 PREFIX = "test."
 NODE = "gpu-000"
 POD = "00000000-0000-4000-8000-000000000000"
 GOOD = list(records(Shape(nodes=2, gpus=2, seconds=45)))
-DERIVED = ("window-aggregates", "trends", "cycles", "pod-peaks", "job-peaks")
 HALF = len(GOOD) // 2
 
 
@@ -137,30 +137,6 @@ def line(one: TraceRecord) -> tuple[str, str | None, bytes, int]:
     return one.topic.removeprefix(DEFAULT_PREFIX), one.key, one.payload or b"", one.ts_ms or 0
 
 
-def comparable(found: Derived) -> dict[tuple[str, str, str], list[bytes]]:
-    """By topic, key and metric; of what is merged of several sources the last."""
-    kept: dict[tuple[str, str, str], list[bytes]] = {}
-    for (topic, key), payloads in found.items():
-        for payload in payloads[-1:] if topic.endswith("-peaks") else dict.fromkeys(payloads):
-            kept.setdefault((topic, key, orjson.loads(payload).get("metric", "")), []).append(payload)
-    return kept
-
-
-def replayed(lines: list[TraceRecord], folder: Path) -> dict[tuple[str, str, str], list[bytes]]:
-    """What a replay makes of ``lines``."""
-    trace, out = folder / "good.jsonl", folder / "out.jsonl"
-    with TraceWriter(str(trace)) as writer:
-        for one in lines:
-            writer.write(one)
-    dutycycle("replay", trace, "--keep-open", "--out", out, env=environ())
-    found: Derived = {}
-    for one in read_trace(str(out)):
-        found.setdefault((one.topic.removeprefix(DEFAULT_PREFIX), one.key or ""), []).append(
-            one.payload or b""
-        )
-    return comparable({place: payloads for place, payloads in found.items() if place[0] in DERIVED})
-
-
 def shuffled(lines: list[TraceRecord]) -> list[TraceRecord]:
     """Neighbouring ticks of each node change places: out of order, within the allowed lateness."""
     turned = list(lines)
@@ -179,7 +155,7 @@ def settings() -> Iterator[Settings]:
 
 def test_the_whole_table(settings: Settings, tmp_path: Path) -> None:
     sent = shuffled(GOOD)
-    expected = replayed(sent, tmp_path)
+    expected = replayed(write_trace(tmp_path / "good.jsonl", sent), tmp_path)
     bad = [(one.topic, one.key, one.payload, START_MS) for one in BAD]
     counted = [(*one, START_MS) for one in dropped()]
     env = environ(broker=settings.broker or "", topic_prefix=PREFIX, partitions="2", snapshot_interval="0.5s")
@@ -188,7 +164,7 @@ def test_the_whole_table(settings: Settings, tmp_path: Path) -> None:
         half = [line(one) for one in sent[:HALF]]
         rest = [line(one) for one in sent[HALF:]]
         places = asyncio.run(send(settings, [*half, *bad, *counted, *rest]))[HALF : HALF + len(bad)]
-        wait_until(lambda: comparable(read_now(settings, DERIVED)) == expected, log.read_text)
+        wait_until(lambda: results(read_now(settings, DERIVED)) == expected, log.read_text)
         wait_until(lambda: len(letters(settings)) >= len(bad), log.read_text)
         # By itself, and last: a partition of the embedded broker holds no more than this.
         payload = changed(good("pods", POD), x="x" * 5_000_000)
@@ -203,7 +179,7 @@ def test_the_whole_table(settings: Settings, tmp_path: Path) -> None:
         assert letter["reason"] == one.reason, (one.goal, one.topic, letter)
         assert one.error in letter["error"], (one.goal, one.topic, letter)
         assert b64decode(letter["payload_b64"]) == one.payload[:65_536], one.goal
-    assert comparable(read_now(settings, DERIVED)) == expected, "and the end adds nothing"
+    assert results(read_now(settings, DERIVED)) == expected, "and the end adds nothing"
     for event in ("sample_duplicate", "clock_jump", "dead_letter"):
         assert event in log.read_text(), event
 

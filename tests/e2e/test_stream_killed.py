@@ -11,7 +11,8 @@ from bus.embedded import EmbeddedBroker
 from streams.app import changelog_topics
 from streams.topology import stages
 from tests.e2e.commands import environ, read_now, running, wait_until
-from tests.e2e.test_replay_through_kafka import IN_ORDER, MERGED, comparable, in_process, missing, trace
+from tests.e2e.test_replay_through_kafka import trace
+from tests.faults.oracle import DERIVED, difference, replayed, results
 from wire.settings import Settings, load
 from wire.topics import TOPICS, full_name
 
@@ -39,7 +40,7 @@ def windows(settings: Settings) -> int:
 
 
 def test_kills_change_nothing(trace: Path, tmp_path: Path) -> None:
-    expected = in_process(trace, tmp_path)
+    expected = replayed(trace, tmp_path)
     names = [full_name(PREFIX, name) for name in TOPICS]
     bare = load({}, {"topic_prefix": PREFIX})
     with EmbeddedBroker(dict.fromkeys([*names, *changelog_topics(bare, stages(bare))], 4)) as broker:
@@ -64,6 +65,6 @@ def test_kills_change_nothing(trace: Path, tmp_path: Path) -> None:
         with running("stream", env=env, log=tmp_path / "worker-last.log"):
             assert feeding.wait(120) == 0
             wait_until(
-                lambda: comparable(read_now(settings, (*IN_ORDER, *MERGED))) == expected,
-                lambda: missing(expected, comparable(read_now(settings, (*IN_ORDER, *MERGED)))),
+                lambda: results(read_now(settings, DERIVED)) == expected,
+                lambda: difference(expected, results(read_now(settings, DERIVED))),
             )

@@ -225,10 +225,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=1800)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--server", action="store_true", help="also write to a real kube-apiserver")
+    parser.add_argument("--objects", type=int, default=1000, help="so many pods, three times each")
     args = parser.parse_args()
     asyncio.run(simulate(args.pods, args.seconds, args.seed))
     if args.server:
-        asyncio.run(write_to_server(1000, 3))
+        asyncio.run(write_to_server(args.objects, 3))
 
 
 if __name__ == "__main__":

@@ -8,8 +8,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 TESTS ?= tests
 JOBS ?= 2
+MINUTES ?= 10
 
-.PHONY: help setup up servers test check format proto lock clean
+.PHONY: help setup up servers test soak check format proto lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -35,6 +36,9 @@ servers: $(VENV)/.ready ## fetch what the test servers need, and say which are m
 
 test: servers ## run the tests; a part by TESTS=tests/wire, more by ARGS="-k name"
 	$(BIN)/pytest -n $(JOBS) --dist loadgroup $(TESTS) $(ARGS)
+
+soak: servers ## what takes minutes: tests marked soak, and fresh seeds of the simulation; MINUTES=10
+	SIMULATION_MINUTES=$(MINUTES) $(BIN)/pytest -n 0 -m soak $(TESTS) $(ARGS)
 
 check: $(VENV)/.ready ## ruff, mypy --strict and the import rules
 	$(BIN)/ruff check .

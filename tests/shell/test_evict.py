@@ -92,6 +92,17 @@ async def test_what_is_not_committed_stays_until_it_is() -> None:
     assert keys_of(worker.port.broker) == {"here"}
 
 
+async def test_a_state_that_is_written_after_its_tombstone_leaves_again() -> None:
+    """By a worker that was replaced and does not know it yet. What comes out twice is the same."""
+    log = log_of(("gone", 0), *ticking("here", 0, FULL + 2 * STRIDE_MS))
+    old = (await worked(log[:1])).port.broker.changelog[state_key(0, "gone")]
+    broker = (await worked(log[:-1])).port.broker
+    broker.changelog[state_key(0, "gone")] = old
+    await worked(log[-1:], broker=broker)
+    assert keys_of(broker) == {"here"}
+    assert [out.value for out in broker.outputs if out.topic == CLOSED] == [b"[0,1]", b"[0,1]"]
+
+
 BOUND = [
     pytest.param(EVICT_MS - STRIDE_MS, False, id="before the bound"),
     pytest.param(EVICT_MS, False, id="at the bound"),

@@ -167,7 +167,7 @@ def found_about(node: str, step: int) -> list[Published]:
     return [
         of_gpu("cycles", replace(cycle(True, figure), subject=gpu, ts_ms=ts_ms)),
         of_gpu("trends", replace(trend(figure / 3600), subject=gpu, ts_ms=ts_ms)),
-        of_gpu("window-aggregates", replace(window("gpu_util_pct", 10 * step, ts_ms), subject=gpu)),
+        of_gpu("window-aggregates", replace(window("gpu_util_pct", 2.0**step, ts_ms), subject=gpu)),
     ]
 
 
@@ -175,7 +175,7 @@ def carries(api: FakeApi, node: str, step: int) -> bool:
     """Whether a node says what was found in ``step``, whatever source it came from."""
     gpu = written(api, node_path(node)).get("gpu-1", {})
     found = gpu.get("period_s"), gpu.get("trend_pct_per_h"), gpu.get("max_gpu_util"), gpu.get("mem_used")
-    return found == (_figure(step), _figure(step), 10 * step, "11GB")
+    return found == (_figure(step), _figure(step), 2**step, "11GB")
 
 
 def _figure(step: int) -> int:

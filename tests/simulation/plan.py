@@ -69,8 +69,11 @@ def planned(seed: int, kind: str, **given: int | None) -> Plan:
         "real": {"workers": (1, 3), "keys": (1, 2), "partitions": (1, 2), "ticks": (20, 80)},
     }
     sizes = {name: dice.randint(*span) for name, span in ranges[kind].items()}
-    plan = Plan(seed=seed, kind=kind, **sizes)
-    return replace(plan, **{name: value for name, value in given.items() if value is not None})
+    sizes |= {name: value for name, value in given.items() if value is not None}
+    return Plan(
+        seed=seed, kind=kind, workers=sizes["workers"], keys=sizes["keys"], partitions=sizes["partitions"],
+        ticks=sizes["ticks"],
+    )  # fmt: skip
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 
 from bus.faustapp_intake import Intake, Seen
-from streams.operators.base import Input, Stage
+from streams.operators.base import Input
 from streams.operators.timeline import Timeline
 from streams.operators.window import WindowBank
 from streams.partition_clock import PartitionClock
 from streams.shell import Cut, Shell
 from streams.shell_faust import StateTable
 from streams.shell_flow import Flow
-from streams.shell_idle import IdleKeys
 from streams.shell_live import Live
 from streams.state import Resumed
 from tests.simulation.plan import planned
@@ -185,26 +184,6 @@ def outputs_out_of_order(patch: Patch) -> None:
     patch.setattr(Flow, "_send_outbox", send_outbox)
 
 
-def removed_too_early(patch: Patch) -> None:
-    """The state of an idle key is removed although its records may be read again."""
-    real = IdleKeys.__init__
-
-    class Rash:
-        def __init__(self, port: Any) -> None:
-            self._port = port
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self._port, name)
-
-        def committed(self, _source: str, _partition: int) -> int:
-            return 10**12
-
-    def begin(self: IdleKeys, stage: Stage, port: Any) -> None:
-        real(self, stage, Rash(port))
-
-    patch.setattr(IdleKeys, "__init__", begin)
-
-
 def idle_key_goes_on(patch: Patch) -> None:
     """A key that comes back after it was idle goes on where it was, if it has not left yet."""
 
@@ -218,12 +197,6 @@ def idle_key_goes_on(patch: Patch) -> None:
 def clock_forgotten(patch: Patch) -> None:
     """A worker that begins does not know what time it is in a partition."""
     patch.setattr(PartitionClock, "restored", lambda _stride_ms, _value: None)
-
-
-def held_ticks_lost(patch: Patch) -> None:
-    """A snapshot forgets the ticks that wait for a clock to be confirmed."""
-    real = Timeline.snapshot
-    patch.setattr(Timeline, "snapshot", lambda self: real(self) | {"held": []})
 
 
 def seen_ticks_forgotten(patch: Patch) -> None:
@@ -248,11 +221,11 @@ MUTANTS: dict[str, list[Mutant]] = {
     "toy": [
         fence_forgotten, acknowledged_too_early, states_before_outputs, failed_output_dropped,
         unanswered_output_counts, heads_before_pieces, older_state_wins, loss_not_noticed, repeats_taken,
-        nothing_forgotten, cut_torn, rebuilt_without_the_recent, removed_too_early, idle_key_goes_on,
+        nothing_forgotten, cut_torn, rebuilt_without_the_recent, idle_key_goes_on,
         clock_forgotten,
     ],
     "real": [
-        outputs_out_of_order, held_ticks_lost, seen_ticks_forgotten, open_windows_lost, watermark_forgotten,
+        outputs_out_of_order, seen_ticks_forgotten, open_windows_lost, watermark_forgotten,
     ],
 }  # fmt: skip
 """By the kind of run that has to find them."""

@@ -150,4 +150,5 @@ def _run(command: Sequence[str]) -> None:
     except subprocess.TimeoutExpired as error:
         raise ServerMissingError(f"kube-apiserver was not built after {_BUILD_S} s") from error
     if done.returncode:
-        raise ServerMissingError(f"kube-apiserver could not be built: {done.stderr[-1500:]}")
+        said = [line for line in done.stderr.splitlines() if not line.startswith("go: downloading ")]
+        raise ServerMissingError(f"kube-apiserver could not be built: {' '.join(said)[-1500:]}")

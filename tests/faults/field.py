@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from confluent_kafka import ConsumerGroupState
+from confluent_kafka import ConsumerGroupState, KafkaException
 
 from streams.app import app_id
 from tests.e2e.commands import environ
@@ -86,7 +86,10 @@ class Field:
     def _members(self) -> int:
         """How many the group has, each with partitions; 0 while they are dealt out anew."""
         (answer,) = self._admin.describe_consumer_groups([self._group]).values()
-        group = answer.result(10)
+        try:
+            group = answer.result(10)
+        except KafkaException:  # the broker has just started, or is busy
+            return 0
         if group.state != ConsumerGroupState.STABLE:
             return 0
         return sum(bool(one.assignment.topic_partitions) for one in group.members)

@@ -1,6 +1,7 @@
 """The broker stopped, started, killed and started again under load: collector, stream and sink go on."""
 
 import asyncio
+import re
 import subprocess
 import sys
 import time
@@ -66,7 +67,7 @@ async def outages(field: Field, kafka: RunningBroker) -> None:
 
 def left_out(collector: Supervised) -> int:
     """How many ticks the collector says that it left out: busy with the one before, or no answer."""
-    where = collector.log.split("answers at ")[-1].split()[0]
+    where = re.findall(r"http://127\.0\.0\.1:\d+", collector.log)[-1]
     with urllib.request.urlopen(f"{where}/metrics", timeout=10) as answer:  # noqa: S310 - our own, on loopback
         lines = answer.read().decode().splitlines()
     failed = [line for line in lines if line.startswith("dutycycle_collector_failed_total")]

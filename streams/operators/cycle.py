@@ -94,6 +94,17 @@ class CycleBank:
                 self._since_ms[column] = self._ring.start_ms(one.samples.size + one.idle)
         return news
 
+    def locked(self) -> list[tuple[int, float, Floats, int]]:
+        """The columns with a rhythm now: each one's period (s), the samples since it began, oldest first,
+        and the interval between those (ms)."""
+        held = [(column, one.period_s) for column, one in enumerate(self._trackers) if one.period_s]
+        columns = np.array([column for column, _ in held], np.int64)
+        windows = self._ring.newest(columns, self._since_ms[columns])
+        return [
+            (column, period_s, window, self._ring.interval_ms)
+            for (column, period_s), window in zip(held, windows, strict=True)
+        ]
+
     def _sure(self, column: int, seen: Seen) -> bool:
         """Whether that is enough to begin with, or to go on: a series is looked at thousands of times."""
         if self._trackers[column].period_s is not None:

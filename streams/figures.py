@@ -10,6 +10,7 @@ from wire.metrics import (
     COMMITS,
     LIVE_KEYS,
     RECORDS_TAKEN,
+    RECORDS_USED,
     SNAPSHOT_AGE,
     SNAPSHOT_BYTES,
     SNAPSHOTS,
@@ -35,11 +36,15 @@ class Figures:
         self._shells = {shell.stage.source: shell for shell in shells}
         self._clock = clock
         self._wall = wall
+        # Counted in plain numbers, read when somebody scrapes: a lock would double the shell's cost.
+        self._taken = dict.fromkeys(self._shells, 0)
         self._newest_ms: dict[str, int] = {}
         self._stored_s = clock()
         self._meter.read(SNAPSHOT_AGE, self.age_s)
         self._meter.read(WATERMARK_DELAY, self.delays_s)
         self._meter.read(LIVE_KEYS, self.live)
+        self._meter.read(RECORDS_TAKEN, lambda: {(topic,): float(n) for topic, n in self._taken.items()})
+        self._meter.read(RECORDS_USED, lambda: {(one.stage.source,): float(one.used) for one in shells})
 
     def now_s(self) -> float:
         """When it is, for ``stored``."""
@@ -47,7 +52,7 @@ class Figures:
 
     def took(self, source: str, ts_ms: int) -> None:
         """A record was taken, whatever became of it."""
-        self._meter.add(RECORDS_TAKEN, topic=source)
+        self._taken[source] += 1
         if ts_ms > self._newest_ms.get(source, -1):
             self._newest_ms[source] = ts_ms
 

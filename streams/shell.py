@@ -21,7 +21,6 @@ from streams.state_record import Record
 from wire.codec import DecodeError
 from wire.deadletter import Reason
 from wire.events import DEAD_LETTER, SAMPLE_DUPLICATE, Telemetry
-from wire.metrics import RECORDS_USED
 
 KEPT_LIVE = 20_000
 """How many operators stay in memory although nothing comes for them; the others come back when it does."""
@@ -71,6 +70,8 @@ class Shell:
         self._idle = IdleKeys(stage, port)
         self.assignment = 0
         """Counts how often everything was forgotten."""
+        self.used = 0
+        """Counts the records that count in the results. For any thread."""
 
     def intake(self, partition: int) -> Intake:
         """The place in ``partition``."""
@@ -121,8 +122,8 @@ class Shell:
         except Exception as error:  # noqa: BLE001 - an operator that cannot even begin: the next record tries again
             self._lives.pop(place, None)
             return self._refused(record, Reason.OPERATOR, f"{type(error).__name__}: {error}")
-        if not any(isinstance(one, Happened) and one.event == SAMPLE_DUPLICATE.name for one in emissions):
-            self._telemetry.meter.add(RECORDS_USED, topic=record.topic)
+        if not (emissions and _repeated(emissions)):
+            self.used += 1
         return outs
 
     def _begun(self, place: Place) -> Live:
@@ -227,3 +228,7 @@ class Shell:
         self._intakes.clear()
         self._done.clear()
         self._idle.forget()
+
+
+def _repeated(emissions: list[Emission]) -> bool:
+    return any(isinstance(one, Happened) and one.event == SAMPLE_DUPLICATE.name for one in emissions)

@@ -4,20 +4,36 @@
 ``river.time_series.HoltWinters(alpha, beta)`` does for one; on regular ticks the numbers are the same.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from streams.operators.bank_state import Bools, Floats, Ints, check_version, pack, unpack
+from streams.operators.bank_state import Bools, Floats, Ints, pack, unpack
+from streams.operators.migration import migrated
 from streams.operators.trend_config import TrendConfig
 from streams.operators.trend_exhaust import Climb
 from streams.operators.trend_forecast import TrendForecast
 from streams.operators.trend_holt import LEVEL, SLOPE, Holt
-from streams.operators.trend_horizon import Horizon
+from streams.operators.trend_horizon import Horizon, migrated_horizon
+from streams.operators.trend_season import Season
 
-SNAPSHOT_VERSION = 1
+SNAPSHOT_VERSION = 2
+EVERY_MS, SCATTERED_MS = 16_000, 8_000
+"""Forecasts are kept after so long and up to so much longer, to be checked later."""
+HASHED = 2_654_435_761
+"""The multiplier of multiplicative hashing (D. E. Knuth 1973)."""
 TOO_LARGE = 1e30
 """No real measurement is this large, and its square still fits: larger values count as absent."""
+
+
+def _with_rhythms(plain: dict[str, Any]) -> dict[str, Any]:
+    """Version 2 knows rhythms; the forecasts that waited for their moment are forgotten."""
+    horizons = [migrated_horizon(horizon, plain["n"]) for horizon in plain["horizons"]]
+    return {**plain, "issue_ms": 0, "horizons": horizons}
+
+
+_STEPS = {1: _with_rhythms}
 
 
 class TrendBank:
@@ -26,6 +42,7 @@ class TrendBank:
     def __init__(self, config: TrendConfig | None = None, n: int = 0) -> None:
         self._config = config or TrendConfig()
         self._last_ms = -1
+        self._issue_ms = 0
         self._holt = Holt(self._config, n)
         self._climb = Climb(n)
         self._horizons = [Horizon(horizon_s, n) for horizon_s in self._config.horizons_s]
@@ -44,8 +61,11 @@ class TrendBank:
         for horizon in self._horizons:
             horizon.resize(keep)
 
-    def update(self, ts_ms: int, values: Floats) -> None:
-        """Take the tick at ``ts_ms`` (later than the last). ``values`` has shape (n,); NaN is absent."""
+    def update(self, ts_ms: int, values: Floats, rhythms: Callable[[], Season | None] | None = None) -> None:
+        """Take the tick at ``ts_ms`` (later than the last). ``values`` has shape (n,); NaN is absent.
+
+        ``rhythms`` is asked for what is known of them, this tick included, when that is needed.
+        """
         if values.shape != (self.n,):
             raise ValueError(f"values have shape {values.shape}, the bank has {self.n} columns: resize first")
         if ts_ms <= self._last_ms:
@@ -57,16 +77,30 @@ class TrendBank:
         if not whole:
             present = np.abs(values) < TOO_LARGE
             values = np.where(present, values, np.nan)
-        due = [horizon for horizon in self._horizons if ts_ms >= horizon.next_ms]
-        for horizon in due:
-            horizon.check(ts_ms, self._config.interval_ms, values, present)
+        for horizon in self._horizons:
+            if ts_ms >= horizon.next_ms:
+                horizon.check(ts_ms, self._config.interval_ms, values, present)
         self._holt.update(ts_ms, self._last_ms, values, present)
         self._last_ms = ts_ms
-        for horizon in due:
-            if ts_ms >= horizon.issue_ms:
-                horizon.issue(ts_ms, self._holt)
+        if ts_ms >= self._issue_ms:
+            self._issue(ts_ms, rhythms)
         if ts_ms >= self._climb.next_ms:
             self._climb.note(ts_ms, self._holt)
+
+    def _issue(self, ts_ms: int, rhythms: Callable[[], Season | None] | None) -> None:
+        """Keep forecasts, all horizons' at once; the next after a time that looks random: what is met at
+        the same phase of its rhythm again and again seems to be easy."""
+        self._issue_ms = ts_ms + EVERY_MS + (ts_ms // 1000 * HASHED % 2**32 * SCATTERED_MS >> 32)
+        season = rhythms() if rhythms is not None else None
+        for horizon in self._horizons:
+            horizon.follow(season)
+            if ts_ms >= horizon.issue_ms:
+                horizon.issue(ts_ms, self._holt, season)
+
+    def follow(self, season: Season | None) -> None:
+        """The rhythms that are known are those of ``season`` now."""
+        for horizon in self._horizons:
+            horizon.follow(season)
 
     def forecast(
         self,
@@ -75,15 +109,16 @@ class TrendBank:
         lower: Floats | None = None,
         upper: Floats | None = None,
         capacity: Floats | None = None,
+        season: Season | None = None,
     ) -> TrendForecast:
         """The trends of ``columns`` (all by default) as of the last tick.
 
         ``lower``, ``upper`` and ``capacity`` align with ``columns``; NaN is no bound. Forecasts are kept
         within the bounds; ``capacity`` says where a climbing series runs out. A series seen fewer than
-        two times, or not for ``reset_ms``, has NaN everywhere.
+        two times, or not for ``reset_ms``, has NaN everywhere. ``season`` is what was handed to ``follow``.
         """
         chosen = np.arange(self.n) if columns is None else np.asarray(columns, np.int64)
-        steps = [horizon.forecast(self._last_ms, self._holt, chosen) for horizon in self._horizons]
+        steps = [horizon.forecast(self._last_ms, self._holt, season, chosen) for horizon in self._horizons]
         value, p05, p95 = (
             np.array(part).reshape(len(steps), chosen.size) for part in zip(*steps, strict=True)
         )
@@ -106,6 +141,7 @@ class TrendBank:
             "v": SNAPSHOT_VERSION,
             "n": self.n,
             "last_ms": self._last_ms,
+            "issue_ms": self._issue_ms,
             "holt": pack(self._holt.state),
             "climb": self._climb.snapshot(),
             "horizons": [horizon.snapshot() for horizon in self._horizons],
@@ -114,9 +150,9 @@ class TrendBank:
     @classmethod
     def restore(cls, config: TrendConfig | None, snapshot: dict[str, Any]) -> "TrendBank":
         """The bank that wrote ``snapshot``. Raises ``ValueError`` for one of another version or shape."""
-        check_version(snapshot, SNAPSHOT_VERSION, "trends")
+        snapshot = migrated(snapshot, SNAPSHOT_VERSION, "trends", _STEPS)
         bank = cls(config, snapshot["n"])
-        bank._last_ms = snapshot["last_ms"]
+        bank._last_ms, bank._issue_ms = snapshot["last_ms"], snapshot["issue_ms"]
         bank._holt.restore(unpack(snapshot["holt"], "f8", bank._holt.state.shape), bank._last_ms)
         bank._climb.restore(snapshot["climb"])
         for horizon, plain in zip(bank._horizons, snapshot["horizons"], strict=True):

@@ -18,7 +18,7 @@ BEGUN, STEADY = 2, 3
 """Values after which a series has a level and a slope, and after which it has an error, too."""
 FORECASTERS = 3
 """Persistence, the damped line, and the slow mean."""
-FARTHEST = 4.0
+FARTHEST = 2.0
 """A forecast is off by no more than twice what the series varies about its slow mean (in variances)."""
 MEAN_S = 180.0
 """Time constant of the slow mean."""

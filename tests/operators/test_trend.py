@@ -130,8 +130,8 @@ def test_series_come_go_and_move() -> None:
     assert (begun.level, begun.slope_per_s) == (8.0, 2.0)
 
 
-def test_unseen_for_a_while_widens_the_interval_and_for_long_begins_anew() -> None:
-    rows = noise(300, 1)
+def test_unseen_for_a_while_widens_the_interval_of_what_wanders_and_for_long_begins_anew() -> None:
+    rows = noise(300, 1).cumsum(axis=0)
     seen = fed(rows).forecast()
     for_a_minute = fed(np.full((60, 1), np.nan), bank=fed(rows), first=300).forecast()
     for_long = fed(np.full((130, 1), np.nan), bank=fed(rows), first=300).forecast()

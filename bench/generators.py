@@ -147,6 +147,19 @@ def pulse(rng: Rng, length: int) -> Floats:
     return 5 + 80.0 * ((place >= at) & (place < at + width)) + rng.normal(size=length)
 
 
+def blips(rng: Rng, length: int) -> Floats:
+    """Two to four equal bursts or dips, not equally far apart: checkpoints, stalls, evaluations."""
+    width = int(rng.integers(2, max(3, length // 12)))
+    while True:
+        starts = np.sort(rng.uniform(0, length - width, size=int(rng.integers(2, 5))))
+        gaps = np.diff(starts)
+        if starts.size == 2 or gaps.max() > 1.25 * gaps.min():
+            break
+    bursts = 90 * _boxes(starts, float(width), length)
+    clean = bursts if rng.uniform() < 0.5 else 95 - bursts
+    return np.asarray(clean + rng.uniform(0, 6) * rng.normal(size=length))
+
+
 def telegraph(rng: Rng, length: int) -> Floats:
     """Switches between idle and busy at random moments, on average every 3-60 samples."""
     switches = rng.uniform(size=length) < 1 / rng.uniform(3, 60)
@@ -214,7 +227,7 @@ HARDER: dict[str, Callable[[Rng, int, float], Floats]] = {
 """Shapes that are measured, but to which no weight was fitted."""
 CONTROLS: dict[str, Callable[[Rng, int], Floats]] = {
     "white": white, "random_walk": random_walk, "ar1": ar1, "step": step, "constant": constant,
-    "pulse": pulse, "telegraph": telegraph, "ramp": ramp,
+    "pulse": pulse, "blips": blips, "telegraph": telegraph, "ramp": ramp,
 }  # fmt: skip
 MEMORY: dict[str, Callable[[Rng, int], Floats]] = {
     "warm_up": warm_up, "cache": cache, "collected": collected, "wandering": wandering,

@@ -29,7 +29,7 @@ class CycleBank:
 
     def __init__(self, config: CycleConfig | None = None, n: int = 0) -> None:
         self._config = config or CycleConfig()
-        self._ring = Ring(self._config.samples, self._config.interval_ms, n)
+        self._ring = Ring(self._config.samples, self._config.interval_ms, n, self._config.store)
         self._trackers = [CycleTracker() for _ in range(n)]
         self._since_ms: Ints = np.zeros(n, np.int64)
         self._last_ms = -1
@@ -65,7 +65,7 @@ class CycleBank:
     def evaluate(self, ts_ms: int, columns: Ints | None = None) -> list[tuple[int, CycleResult]]:
         """Each of ``columns`` (all by default) with its rhythm as of ``ts_ms``, the last tick's time."""
         chosen = self._chosen(ts_ms, columns)
-        seen = look(self._ring.newest(chosen, self._since_ms[chosen]))
+        seen = self._look(chosen)
         return list(zip(chosen.tolist(), self._results(seen), strict=True))
 
     def changes(self, ts_ms: int, columns: Ints | None = None) -> list[tuple[int, CycleResult]]:
@@ -79,7 +79,7 @@ class CycleBank:
         turns = {column: limit for column in chosen.tolist() if (limit := self._limit(column))}
         self._turn += 1
         looked = np.array(list(turns), np.int64)
-        seen = look(self._ring.newest(looked, self._since_ms[looked]), list(turns.values()))
+        seen = self._look(looked, list(turns.values()))
         seen = [
             one if one and self._sure(column, one) else None for column, one in zip(turns, seen, strict=True)
         ]
@@ -104,6 +104,34 @@ class CycleBank:
             (column, period_s, window, self._ring.interval_ms)
             for (column, period_s), window in zip(held, windows, strict=True)
         ]
+
+    def _look(self, columns: Ints, limits: list[int] | None = None) -> list[Seen | None]:
+        windows = self._ring.newest(columns, self._since_ms[columns])
+        seen = look(windows, limits, self._config.store.flat)
+        return [one and one.slower(self._config.least) for one in seen]
+
+    def current(self, column: int) -> CycleResult:
+        """The rhythm that a column is locked on."""
+        return self._trackers[column].current
+
+    def told(self, column: int) -> CycleResult | None:
+        """What was told of a column last."""
+        return self._trackers[column].told
+
+    @property
+    def interval_ms(self) -> int:
+        """The time between samples."""
+        return self._ring.interval_ms
+
+    @property
+    def interval_s(self) -> float:
+        """The same in seconds."""
+        return self._ring.interval_ms / 1000
+
+    @property
+    def window_s(self) -> float:
+        """How far back is looked."""
+        return self.interval_s * self._config.samples
 
     def _sure(self, column: int, seen: Seen) -> bool:
         """Whether that is enough to begin with, or to go on: a series is looked at thousands of times."""

@@ -9,7 +9,7 @@ import numpy as np
 from streams.operators.bank_state import Floats
 from streams.operators.cycle_fold import Folds
 
-WEIGHTS = (-2.101, 5.879, 7.95, 0.041, 1.603, 4.686)
+WEIGHTS = (-1.669, 4.552, 5.436, -1.52, 3.826, 2.513)
 """Of the parts of ``evidence``."""
 ENOUGH = 30.0
 """A score above this says no more than this."""

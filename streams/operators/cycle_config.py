@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from streams.operators.cycle_store import EXACT, Store
 from wire.derived import OtherCycle
 
 
@@ -9,11 +10,13 @@ from wire.derived import OtherCycle
 class CycleConfig:
     """A window of the newest ``samples`` on a regular grid of ``interval_ms``, until a tick says otherwise.
 
-    Periods from 3 intervals to a third of the window can be found.
+    Periods from ``least`` intervals to a third of the window can be found; ``least`` is 3 at least.
     """
 
     interval_ms: int = 1000
     samples: int = 600
+    least: int = 3
+    store: Store = EXACT
 
     def __post_init__(self) -> None:
         if self.interval_ms <= 0 or self.samples < 64 or self.samples % 4:

@@ -8,7 +8,17 @@ from streams.operators.bank_state import Floats, Ints
 from streams.operators.cycle_confidence import confidence
 from streams.operators.cycle_fold import Folds, fold, phases_of, without_shape
 from streams.operators.cycle_period import fundamentals
-from streams.operators.cycle_spectrum import ALMOST, FEWEST, FINE, Singles, Spectra, peaks, scores, spectra
+from streams.operators.cycle_spectrum import (
+    ALMOST,
+    FEWEST,
+    FINE,
+    FLAT,
+    Singles,
+    Spectra,
+    peaks,
+    scores,
+    spectra,
+)
 
 WORTH_FOLDING = -4.0
 """Score below which a peak is not looked at any further."""
@@ -27,6 +37,9 @@ SAME = 0.03
 """Periods that differ by less than this share are one."""
 LIKELY = 0.8
 """Confidence from which a rhythm counts as one."""
+EXPLAINED = 0.8
+"""Periods that a rhythm explains at least (their number times its share of the variance): two bursts far
+apart have lines, too."""
 OTHERS = 2
 """At most so many further rhythms, and what they need: the main one leaves debris behind."""
 OTHER_SCORE = 8.0
@@ -64,14 +77,16 @@ class Judged:
         return Judged(self.rows[chosen], self.period[chosen], self.score[chosen], folds)
 
 
-def rhythms(samples: Floats) -> list[tuple[Rhythm, ...]]:
+def rhythms(samples: Floats, flat: float = FLAT) -> list[tuple[Rhythm, ...]]:
     """The rhythms of each row of ``samples`` (series, length), the main one first; none if it has none.
 
-    The length is a multiple of 4. Nothing in a row may be NaN.
+    The length is a multiple of 4. Nothing in a row may be NaN. ``flat`` is that of ``spectra``.
     """
-    found = spectra(samples)
+    found = spectra(samples, flat)
     main = best(found)
-    main = main.part(np.flatnonzero(main.confidence >= LIKELY))
+    main = main.part(
+        np.flatnonzero((main.confidence >= LIKELY) & (main.folds.explained * main.folds.periods >= EXPLAINED))
+    )
     all_: list[tuple[Rhythm, ...]] = [()] * len(samples)
     for row, rhythm in _named(main):
         all_[row] = (rhythm,)
@@ -167,7 +182,7 @@ def _multiples(series: Floats, judged: Judged) -> Judged:
     tried = judged.part(np.flatnonzero(judged.folds.gained <= PLENTY))
     period = tried.period[:, np.newaxis] * MULTIPLES
     periods = series.shape[1] / period
-    place, times = np.nonzero((periods >= 2) & (periods <= FEW_PERIODS))
+    place, times = np.nonzero((periods >= 2 - ALMOST) & (periods <= FEW_PERIODS))
     phases = phases_of(tried.period)[place] * MULTIPLES[times]
     period, rows = period[place, times], tried.rows[place]
     return Judged(rows, period, tried.score[place], fold(series[rows], period, phases))

@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 
 from streams.operators.bank_state import Floats, Ints, pack, remap, unpack
+from streams.operators.cycle_store import EXACT, Store
 
 LARGEST = 3e38
-"""What a float32 can hold."""
+"""What can be held."""
 BRIDGED = 5
 """Up to so many missing samples in a row are bridged by a line; a longer gap begins a series anew."""
 
@@ -19,15 +20,16 @@ class Ring:
     own. Several ticks in one slot are averaged, so the grid may be coarser than the ticks.
     """
 
-    def __init__(self, samples: int, interval_ms: int, n: int) -> None:
+    def __init__(self, samples: int, interval_ms: int, n: int, store: Store = EXACT) -> None:
         self._samples = samples
+        self._store = store
         self.n = n
         self.begin(interval_ms)
 
     def begin(self, interval_ms: int) -> None:
         """Forget everything, and go on with a grid of ``interval_ms``."""
         self.interval_ms = interval_ms
-        self._rows = np.full((self._samples, self.n), np.nan, np.float32)
+        self._rows = np.full((self._samples, self.n), self._store.absent, self._store.dtype)
         self._anchor_ms = -1
         self._slot = -1
         self._sum, self._count = np.zeros(self.n), np.zeros(self.n)
@@ -35,7 +37,7 @@ class Ring:
     def resize(self, keep: Ints) -> None:
         """Rearrange the columns; -1 is a new series."""
         self.n = keep.size
-        self._rows = remap(self._rows, keep, np.nan)
+        self._rows = remap(self._rows, keep, self._store.absent)
         self._sum, self._count = remap(self._sum, keep, 0.0), remap(self._count, keep, 0.0)
 
     def add(self, ts_ms: int, values: Floats) -> None:
@@ -51,18 +53,21 @@ class Ring:
         with np.errstate(over="ignore"):
             whole = fresh and values @ values < LARGEST
         if whole:
-            row[:] = self._sum[:] = values
+            row[:] = self._store.encoded(values)
+            self._sum[:] = values
             self._count[:] = 1.0
             return
         present = np.abs(values) < LARGEST
         np.add(self._sum, values, out=self._sum, where=present)
         self._count += present
-        np.divide(self._sum, self._count, out=row, where=self._count > 0, casting="same_kind")
+        mean = np.full(self.n, np.nan)
+        np.divide(self._sum, self._count, out=mean, where=self._count > 0)
+        row[:] = self._store.encoded(mean)
 
     def _open(self, slot: int) -> None:
         first = max(self._slot + 1, slot - self._samples + 1)
         for passed in range(first, slot + 1):
-            self._rows[passed % self._samples] = np.nan
+            self._rows[passed % self._samples] = self._store.absent
         self._slot = slot
         self._sum[:] = self._count[:] = 0.0
 
@@ -76,12 +81,12 @@ class Ring:
         Empty for a series that is absent now.
         """
         order = np.arange(self._slot + 1, self._slot + 1 + self._samples) % self._samples
-        window = np.ascontiguousarray(self._rows[:, columns][order].T, np.float64)
+        window = self._store.decoded(self._rows[:, columns][order].T)
         first_ms = self.start_ms(self._samples)
         skip = np.clip((since_ms - first_ms) // self.interval_ms, 0, self._samples)
         gaps = np.isnan(window).sum(axis=1)
         figures = zip(window, skip.tolist(), gaps.tolist(), strict=True)
-        return [_bridged(row[first:]) if missing else row[first:] for row, first, missing in figures]
+        return [bridged(row[first:]) if missing else row[first:] for row, first, missing in figures]
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
@@ -94,12 +99,12 @@ class Ring:
         """Go on from a snapshot of the same shape."""
         self.interval_ms, self._anchor_ms = plain["interval_ms"], plain["anchor_ms"]
         self._slot = plain["slot"]
-        self._rows = unpack(plain["rows"], "f4", self._rows.shape)
+        self._rows = unpack(plain["rows"], self._store.dtype, self._rows.shape)
         self._sum = unpack(plain["sum"], "f8", self._sum.shape)
         self._count = unpack(plain["count"], "f8", self._count.shape)
 
 
-def _bridged(row: Floats) -> Floats:
+def bridged(row: Floats) -> Floats:
     """What follows the last long gap of ``row``, short gaps filled in by lines; empty if it ends in one."""
     present = np.flatnonzero(~np.isnan(row))
     if present.size == 0 or row.size - 1 - present[-1] > BRIDGED:

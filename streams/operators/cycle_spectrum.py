@@ -51,9 +51,12 @@ class Spectra:
     evidence: Singles
 
 
-def spectra(samples: Floats) -> Spectra:
-    """Of ``samples``, shape (series, length); the length a multiple of 4."""
-    series = _standardised(samples)
+def spectra(samples: Floats, flat: float = FLAT) -> Spectra:
+    """Of ``samples``, shape (series, length); the length a multiple of 4.
+
+    What spreads by less than the share ``flat`` of its mean is flat.
+    """
+    series = _standardised(samples, flat)
     length = series.shape[1]
     # Half the precision is enough for a spectrum, and takes half the time.
     transform = np.fft.rfft(series.astype(np.float32), FINE * length, axis=1)
@@ -62,7 +65,7 @@ def spectra(samples: Floats) -> Spectra:
     return Spectra(series, lines, _evidence(power, length // 2))
 
 
-def _standardised(samples: Floats) -> Floats:
+def _standardised(samples: Floats, least: float) -> Floats:
     length = samples.shape[1]
     moment = np.arange(length) - (length - 1) / 2
     mean = samples.mean(axis=1, keepdims=True)
@@ -70,7 +73,7 @@ def _standardised(samples: Floats) -> Floats:
     slope = (series * moment).sum(axis=1, keepdims=True) / (moment * moment).sum()
     series -= slope * moment
     spread = series.std(axis=1, keepdims=True)
-    flat = (spread <= FLAT * np.abs(mean)) | _dithers(samples)
+    flat = (spread <= least * np.abs(mean)) | _dithers(samples)
     return np.where(flat, 0.0, series / np.where(flat, 1.0, spread))
 
 

@@ -35,8 +35,9 @@ class CycleTracker:
     newest periods. The test's state is kept as the gains that it was fed, and rebuilt from them.
     """
 
-    def __init__(self) -> None:
-        self._told: CycleResult | None = None
+    def __init__(self, misses: int = MISSES) -> None:
+        self._most_misses = misses
+        self.told: CycleResult | None = None
         self._told_ms = 0
         self._forget()
 
@@ -58,6 +59,13 @@ class CycleTracker:
         """Whether a locked rhythm should be looked for again: it is young, or was another the last time."""
         undecided = self._rival is not None and self._agreeing < AGREEING_MULTIPLE
         return self._age < SETTLING or self._misses > 0 or undecided
+
+    @property
+    def current(self) -> CycleResult:
+        """The rhythm that is locked on, with its newest period."""
+        if self.period_s is None or self.told is None:
+            return CycleResult(cyclic=False)
+        return replace(self.told, period_s=self.period_s)
 
     def broken(self, ts_ms: int, gain: float, noise: float) -> bool:
         """Take the gain (and its standard error) of the newest periods of the rhythm that is locked on.
@@ -87,12 +95,12 @@ class CycleTracker:
             return self._unlocked(ts_ms, result)
         if not result.cyclic or result.period_s is None:
             self._misses += 1
-            if self._misses >= MISSES:
+            if self._misses >= self._most_misses:
                 self._forget()
                 return self._tell(ts_ms, CycleResult(cyclic=False))
             return None
         self._misses = 0
-        if self._told is not None and _same(result, self._told):
+        if self.told is not None and same(result, self.told):
             self._rival = None
             self.period_s = result.period_s
             return None
@@ -101,23 +109,23 @@ class CycleTracker:
     def _unlocked(self, ts_ms: int, result: CycleResult) -> CycleResult | None:
         if result.cyclic:
             return self._lock(ts_ms, result)
-        ended = self._told is not None and self._told.cyclic
+        ended = self.told is not None and self.told.cyclic
         return self._tell(ts_ms, result) if ended else None
 
     def _challenge(self, ts_ms: int, result: CycleResult) -> CycleResult | None:
         """An answer other than what was told is told once it is confirmed, and not too soon."""
-        self._agreeing = self._agreeing + 1 if self._rival is not None and _same(result, self._rival) else 1
+        self._agreeing = self._agreeing + 1 if self._rival is not None and same(result, self._rival) else 1
         self._rival = result
-        if self._told is None or result.period_s is None or self.period_s is None:
+        if self.told is None or result.period_s is None or self.period_s is None:
             return None
-        if self._agreeing < (AGREEING_MULTIPLE if _multiple(result.period_s, self.period_s) else AGREEING):
+        if self._agreeing < (AGREEING_MULTIPLE if multiple(result.period_s, self.period_s) else AGREEING):
             return None
-        if _near(result.period_s, self.period_s, 5 * CHANGED):
+        if near(result.period_s, self.period_s, 5 * CHANGED):
             if ts_ms - self._told_ms < QUIET_MS:
                 return None
             # The same rhythm, a little faster or slower: what is known of it stays.
             self.period_s, self._rival = result.period_s, None
-            return self._tell(ts_ms, replace(result, since_ms=self._told.since_ms))
+            return self._tell(ts_ms, replace(result, since_ms=self.told.since_ms))
         return self._lock(ts_ms, result)
 
     def _lock(self, ts_ms: int, result: CycleResult) -> CycleResult:
@@ -126,23 +134,24 @@ class CycleTracker:
         return self._tell(ts_ms, result)
 
     def _tell(self, ts_ms: int, result: CycleResult) -> CycleResult:
-        self._told, self._told_ms = result, ts_ms
+        self.told, self._told_ms = result, ts_ms
         return result
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
         return {
-            "told": _to_plain(self._told), "told_ms": self._told_ms, "rival": _to_plain(self._rival),
-            "period_s": self.period_s, "followed_ms": self._followed_ms, "age": self._age,
+            "told": result_to_plain(self.told), "told_ms": self._told_ms,
+            "rival": result_to_plain(self._rival), "period_s": self.period_s,
+            "followed_ms": self._followed_ms, "age": self._age,
             "misses": self._misses, "agreeing": self._agreeing, "doubted": self._doubted,
             "noise": self._noise, "gains": list(self._gains),
         }  # fmt: skip
 
     @classmethod
-    def restore(cls, plain: dict[str, Any]) -> "CycleTracker":
+    def restore(cls, plain: dict[str, Any], misses: int = MISSES) -> "CycleTracker":
         """The tracker that wrote the snapshot."""
-        tracker = cls()
-        tracker._told, tracker._rival = _from_plain(plain["told"]), _from_plain(plain["rival"])
+        tracker = cls(misses)
+        tracker.told, tracker._rival = result_from_plain(plain["told"]), result_from_plain(plain["rival"])
         tracker._told_ms, tracker.period_s, tracker._age = plain["told_ms"], plain["period_s"], plain["age"]
         tracker._followed_ms = plain["followed_ms"]
         tracker._misses, tracker._agreeing = plain["misses"], plain["agreeing"]
@@ -160,29 +169,29 @@ def _detector(gains: list[float]) -> Any:
     return drift
 
 
-def _near(one_s: float, other_s: float, share: float = CHANGED) -> bool:
+def near(one_s: float, other_s: float, share: float = CHANGED) -> bool:
     return abs(one_s - other_s) <= share * other_s
 
 
-def _multiple(one_s: float, other_s: float) -> bool:
+def multiple(one_s: float, other_s: float) -> bool:
     """Whether one is about a small whole multiple of the other."""
     ratio = max(one_s, other_s) / min(one_s, other_s)
-    return round(ratio) in range(2, 7) and _near(ratio, round(ratio), 2 * CHANGED)
+    return round(ratio) in range(2, 7) and near(ratio, round(ratio), 2 * CHANGED)
 
 
-def _same(one: CycleResult, other: CycleResult) -> bool:
+def same(one: CycleResult, other: CycleResult) -> bool:
     """Whether both tell the same periods."""
     if one.period_s is None or other.period_s is None:
         return one.cyclic == other.cyclic
     ours, theirs = one.others or (), other.others or ()
     return (
-        _near(one.period_s, other.period_s)
+        near(one.period_s, other.period_s)
         and len(ours) == len(theirs)
-        and all(_near(a.period_s, b.period_s) for a, b in zip(ours, theirs, strict=True))
+        and all(near(a.period_s, b.period_s) for a, b in zip(ours, theirs, strict=True))
     )
 
 
-def _to_plain(result: CycleResult | None) -> dict[str, Any] | None:
+def result_to_plain(result: CycleResult | None) -> dict[str, Any] | None:
     if result is None:
         return None
     others = result.others and [[other.period_s, other.confidence] for other in result.others]
@@ -192,7 +201,7 @@ def _to_plain(result: CycleResult | None) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def _from_plain(plain: dict[str, Any] | None) -> CycleResult | None:
+def result_from_plain(plain: dict[str, Any] | None) -> CycleResult | None:
     if plain is None:
         return None
     others = plain["others"]

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from streams.operators.bank_state import Floats
 from streams.operators.cycle_active import active
 from streams.operators.cycle_detect import Rhythm, rhythms
 from streams.operators.cycle_follow import BEFORE, FEW, NEWEST, follow
-from streams.operators.cycle_spectrum import ALMOST, FEWEST
+from streams.operators.cycle_spectrum import ALMOST, FEWEST, FLAT
 
 LEAST = 24
 """Fewest samples that are looked at."""
@@ -34,16 +34,24 @@ class Seen:
     idle: int
     whole: bool
 
+    def slower(self, least: int) -> "Seen | None":
+        """What of it has a period of ``least`` samples; None if nothing has."""
+        rhythms = tuple(one for one in self.rhythms if one.period >= least)
+        return replace(self, rhythms=rhythms) if rhythms else None
+
     @property
     def goes_on(self) -> bool:
         """Whether the main rhythm is there now, and not only was."""
         return self.idle <= ENDED * self.rhythms[0].period
 
 
-def look(windows: Sequence[Floats], limits: Sequence[int] | None = None) -> list[Seen | None]:
+def look(
+    windows: Sequence[Floats], limits: Sequence[int] | None = None, flat: float = FLAT
+) -> list[Seen | None]:
     """What each window (oldest sample first, no NaN, any length) holds; None for no rhythm.
 
-    With ``limits``, of the newest so many samples of its active part.
+    With ``limits``, of the newest so many samples of its active part. What spreads by less than the
+    share ``flat`` of its mean has none.
     """
     seen: list[Seen | None] = [None] * len(windows)
     groups: dict[int, list[int]] = defaultdict(list)
@@ -55,7 +63,7 @@ def look(windows: Sequence[Floats], limits: Sequence[int] | None = None) -> list
         if length < LEAST:
             continue
         samples = np.array([windows[place][ends[place] - length : ends[place]] for place in places])
-        for place, row, found in zip(places, samples, rhythms(samples), strict=True):
+        for place, row, found in zip(places, samples, rhythms(samples, flat), strict=True):
             if found:
                 whole = length >= _rounded(ends[place] - begins[place])
                 seen[place] = Seen(found, row, windows[place].size - ends[place], whole)

@@ -1,18 +1,23 @@
 """Trends and cycles of the series that get them, in columns that follow the node's."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from streams.operators.bank_state import Floats, Ints, pack, unpack
-from streams.operators.cycle import CycleBank
+from streams.operators.cycle_burst import Burst
 from streams.operators.cycle_config import CycleResult
+from streams.operators.cycle_scales import CycleScales
 from streams.operators.series import CYCLE_METRICS, TREND_METRICS, Series, remapped
 from streams.operators.trend import TrendBank
 from streams.operators.trend_forecast import TrendForecast
+from streams.operators.trend_season import Season, season_of
 
 _NONE: Ints = np.zeros(0, np.int64)
+WATCHED_BEFORE = ("gpu_util_pct", "power_w", "cpu_util_pct")
+"""The metrics whose cycles were watched when snapshots did not say so."""
 
 
 @dataclass(slots=True)
@@ -26,14 +31,15 @@ class Insights:
 
 
 class InsightBank:
-    """Holds a ``TrendBank`` and a ``CycleBank`` over subsets of the node's columns."""
+    """Holds a ``TrendBank`` and a ``CycleScales`` over subsets of the node's columns."""
 
     def __init__(self) -> None:
         self._trends = TrendBank()
-        self._cycles = CycleBank()
+        self._cycles = CycleScales()
         self._trend_series: list[Series] = []
         self._cycle_series: list[Series] = []
-        self._trend_columns = self._cycle_columns = self._capacity_columns = _NONE
+        self._cycle_place: dict[Series, int] = {}
+        self._trend_columns = self._cycle_columns = self._capacity_columns = self._rhythm_columns = _NONE
         self._row: Floats = np.zeros(0)
 
     def select(self, series: list[Series]) -> None:
@@ -47,28 +53,49 @@ class InsightBank:
 
     def _aim(self, series: list[Series], trends: list[Series], cycles: list[Series]) -> None:
         self._trend_series, self._cycle_series = trends, cycles
+        self._cycle_place = {one: column for column, one in enumerate(cycles)}
         self._trend_columns = remapped(series, trends)
         self._cycle_columns = remapped(series, cycles)
         self._capacity_columns = remapped(series, [_capacity(one) for one in trends])
+        self._rhythm_columns = remapped(trends, cycles)
 
-    def update(self, ts_ms: int, interval_ms: int, columns: Ints, values: Floats, width: int) -> None:
-        """Take a tick that is newer than the last. ``values`` are those of the node's ``columns``."""
+    def update(
+        self,
+        ts_ms: int,
+        interval_ms: int,
+        columns: Ints,
+        values: Floats,
+        width: int,
+        bursts: Sequence[tuple[Series, Burst]] = (),
+    ) -> None:
+        """Take a tick that is newer than the last. ``values`` are those of the node's ``columns``.
+
+        ``bursts`` are the driver's samples since the last tick, of the series that have any.
+        """
         row = np.full(width, np.nan)
         row[columns] = values
         self._row = row
-        self._trends.update(ts_ms, row[self._trend_columns])
-        self._cycles.update(ts_ms, row[self._cycle_columns], interval_ms)
+        place = self._cycle_place
+        heard = [(place[one], burst) for one, burst in bursts if one in place]
+        self._cycles.update(ts_ms, row[self._cycle_columns], interval_ms, heard)
+        self._trends.update(ts_ms, row[self._trend_columns], self._season)
 
     def evaluate(self, ts_ms: int) -> Insights:
         """Forecast every trend, look for cycles."""
         found = Insights(ts_ms, self._trend_series)
-        if self._trend_series:
-            found.forecast = self._trends.forecast(
-                lower=np.zeros(len(self._trend_series)), upper=self._upper(), capacity=self._capacity()
-            )
         for column, result in self._cycles.changes(ts_ms):
             found.cycles.append((self._cycle_series[column], result))
+        if self._trend_series:
+            season = self._season()
+            self._trends.follow(season)
+            found.forecast = self._trends.forecast(
+                lower=np.zeros(len(self._trend_series)), upper=self._upper(), capacity=self._capacity(),
+                season=season,
+            )  # fmt: skip
         return found
+
+    def _season(self) -> Season | None:
+        return season_of(self._cycles, self._rhythm_columns)
 
     def _capacity(self) -> Floats:
         known = self._capacity_columns >= 0
@@ -80,14 +107,18 @@ class InsightBank:
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
         trends, cycles = self._trends.snapshot(), self._cycles.snapshot()
-        return {"trends": trends, "cycles": cycles, "row": pack(self._row)}
+        watched = sorted(CYCLE_METRICS)
+        return {"trends": trends, "cycles": cycles, "watched": watched, "row": pack(self._row)}
 
     def restore(self, plain: dict[str, Any], series: list[Series]) -> None:
         """Take over a snapshot of a node with the columns ``series``."""
         trends = [one for one in series if one.metric in TREND_METRICS]
         cycles = [one for one in series if one.metric in CYCLE_METRICS]
         self._trends = TrendBank.restore(None, plain["trends"])
-        self._cycles = CycleBank.restore(None, plain["cycles"])
+        self._cycles = CycleScales.restore(plain["cycles"])
+        watched = [one for one in series if one.metric in plain.get("watched", WATCHED_BEFORE)]
+        if watched != cycles:
+            self._cycles.resize(remapped(watched, cycles), len(cycles))
         self._row = unpack(plain["row"], "f8", (len(series),))
         self._aim(series, trends, cycles)
 

@@ -51,7 +51,7 @@ CAPACITIES = {"mem_total_bytes", "mem_limit_bytes"}
 """How much there is, not how much is used: no window, no peak, but the bound of a trend."""
 
 TREND_METRICS = {"gpu_util_pct", "mem_used_bytes", "power_w", "cpu_util_pct", "gpu_mem_used_bytes"}
-CYCLE_METRICS = {"gpu_util_pct", "power_w", "cpu_util_pct"}
+CYCLE_METRICS = {"gpu_util_pct", "power_w", "cpu_util_pct", "mem_used_bytes", "gpu_mem_used_bytes"}
 
 
 class Series(NamedTuple):

@@ -19,6 +19,16 @@ from wire.topics import full_name
 
 _COMMIT_SHARE = 4
 """Commits may take one part in this many, and one, of the time: large states are stored less often."""
+_STATE_BYTES_PER_S = 2_000_000
+"""And they may write so much on average: all of a state is written, however little of it is new."""
+_LONGEST_PAUSE_S = 30.0
+"""But they come at least so often: one that waited for a broker that was away says nothing of the next."""
+
+
+def pause_s(interval_s: float, took_s: float, written_bytes: int) -> float:
+    """How long to wait after a commit that took ``took_s`` and wrote states of ``written_bytes``."""
+    wanted_s = max(took_s * _COMMIT_SHARE, written_bytes / _STATE_BYTES_PER_S)
+    return max(interval_s, min(wanted_s, _LONGEST_PAUSE_S))
 
 
 def app_id(settings: Settings) -> str:
@@ -46,14 +56,15 @@ class StreamsApp:
     """Full names of the changelogs: full name of the source."""
 
     async def commit_steadily(self, interval_s: float) -> None:
-        """Commit every ``interval_s`` seconds, idle or not, until cancelled."""
-        took = 0.0
+        """Commit every ``interval_s`` seconds, less often where that is dear, until cancelled."""
+        figures = self.flow.figures
+        pause = interval_s
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self.flow.early.wait(), max(interval_s, took * _COMMIT_SHARE))
-            began = time.monotonic()
+                await asyncio.wait_for(self.flow.early.wait(), pause)
+            began, before = time.monotonic(), figures.state_bytes
             await self.flow.commit()
-            took = time.monotonic() - began
+            pause = pause_s(interval_s, time.monotonic() - began, figures.state_bytes - before)
 
     async def hand_over(self, *_: Any, **__: Any) -> None:
         """The partitions are revoked: commit what was taken, and keep nothing."""

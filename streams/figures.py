@@ -40,6 +40,8 @@ class Figures:
         self._taken = dict.fromkeys(self._shells, 0)
         self._newest_ms: dict[str, int] = {}
         self._stored_s = clock()
+        self.state_bytes = 0
+        """What was written of states since the start."""
         self._meter.read(SNAPSHOT_AGE, self.age_s)
         self._meter.read(WATERMARK_DELAY, self.delays_s)
         self._meter.read(LIVE_KEYS, self.live)
@@ -66,6 +68,7 @@ class Figures:
             self._meter.add(SNAPSHOTS, len(cut.saves), stage=shell.stage.name)
             size = sum(len(key) + len(value) for key, value in stored)
             self._meter.add(SNAPSHOT_BYTES, size, stage=shell.stage.name)
+            self.state_bytes += size
 
     def assigned(self) -> None:
         """Everything begins anew."""

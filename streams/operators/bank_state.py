@@ -21,7 +21,7 @@ def pack(array: npt.NDArray[Any]) -> str:
 
     Of a large table the bytes are turned, which is told by its number of rows in front: for each column its
     values' first bytes, then all second ones, and so on. A series' neighbours are alike in their high bytes,
-    so that turned it takes a fifth less in a changelog, and less time to compress.
+    so that turned it takes a sixth less in a changelog, and less time to compress.
     """
     little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
     if little.ndim < 2 or little.nbytes < _TURNED_BYTES:

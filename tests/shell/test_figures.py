@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from streams.app import pause_s
 from streams.operators.base import Emission, Happened, Input, Operator, Snapshot
 from tests.shell.port import Broker, Worker, record
 from tests.shell.toy import SOURCE, STAGE, Counter
@@ -52,3 +53,29 @@ async def test_what_was_read_before_an_assignment_stays_counted() -> None:
     await worker.flow.commit()
     worker.flow.forget()
     assert worker.telemetry.meter.now()[RECORDS_USED] == {(SOURCE,): 1}
+
+
+@pytest.mark.parametrize(
+    ("interval_s", "took_s", "written_bytes", "expected_s"),
+    [
+        pytest.param(2.0, 0.1, 100_000, 2.0, id="cheap: as it was asked for"),
+        pytest.param(2.0, 1.0, 0, 4.0, id="at most a fifth of the time"),
+        pytest.param(2.0, 0.1, 20_000_000, 10.0, id="at most two megabytes a second"),
+        pytest.param(2.0, 60.0, 0, 30.0, id="the broker was away for a minute: no reason to wait for four"),
+        pytest.param(60.0, 60.0, 0, 60.0, id="never more often than it was asked for"),
+    ],
+)
+def test_how_long_a_commit_is_rested_from(
+    interval_s: float, took_s: float, written_bytes: int, expected_s: float
+) -> None:
+    assert pause_s(interval_s, took_s, written_bytes) == expected_s
+
+
+async def test_the_bytes_of_states_are_summed_up() -> None:
+    worker = Worker(Broker())
+    await worker.take(record(0, 1))
+    await worker.flow.commit()
+    first = worker.flow.figures.state_bytes
+    assert first == sum(len(key) + len(value) for key, value in worker.port.broker.changelog.items())
+    await worker.flow.commit()
+    assert worker.flow.figures.state_bytes == first, "nothing came, and nothing is written"

@@ -105,7 +105,9 @@ class NodeOperator:
         self._last_seen[columns] = np.maximum(self._last_seen[columns], tick.ts_ms)
         if tick.ts_ms > self._last_ms:
             self._last_ms = tick.ts_ms
-            self._insight.update(tick.ts_ms, tick.interval_ms, columns, tick.values, len(self._index))
+            self._insight.update(
+                tick.ts_ms, tick.interval_ms, columns, tick.values, len(self._index), tick.bursts
+            )
         in_time = self._windows.add(tick.ts_ms, columns, tick.values, watermark_ms)
         if not in_time:
             emissions.append(Happened(SAMPLE_LATE.name))

@@ -15,6 +15,7 @@ from wire.units import Count, NodeName, Uid
 TOPIC = "nvml-samples"
 _PROCESS_METRICS = ("gpu_util_pct", "mem_copy_util_pct", "mem_used_bytes")
 _FULL_PCT = 100.0
+_BURSTS = (("gpu_util_pct", "util_burst"), ("power_w", "power_burst"))
 
 Cell = float | None
 Cells = dict[tuple[str, str], tuple[Cell, Cell, Cell]]
@@ -53,6 +54,7 @@ class NvmlReader:
         return Tick(
             plain["collector"], plain["seq"], plain["ts_ms"], plain["interval_ms"],
             layout, numbers(cells), tallies, _raised(tallies, layout, highs),
+            bursts=self._bursts(gpus, highs),
         ).check()  # fmt: skip
 
     def _pods(self, gpus: list[dict[str, Any]]) -> tuple[Cells, dict[tuple[str, str], float], Origins]:
@@ -78,6 +80,20 @@ class NvmlReader:
                 if gpu.get("util_burst") and not gpu.get("mig"):
                     highs |= dict.fromkeys(given, max(value for _, value in gpu["util_burst"]))
         return use, highs, origins
+
+    def _bursts(self, gpus: list[dict[str, Any]], alone: Iterable[tuple[str, str]]) -> tuple[Any, ...]:
+        """The driver's samples of each GPU, and of each pod that has one to itself (of its first)."""
+        found = [
+            (Series("gpu", gpu["uuid"], metric), burst)
+            for gpu in gpus
+            for metric, name in _BURSTS
+            if (burst := gpu.get(name))
+        ]
+        if found:
+            of = {f"{self._node}/{gpu['index']}": gpu.get("util_burst") for gpu in gpus}
+            first = dict(sorted(alone, reverse=True))
+            found += [(Series("pod", uid, "gpu_util_pct"), of[scope]) for uid, scope in first.items()]
+        return tuple(found)
 
     def _laid_out(self, plain: dict[str, Any], pods: Any, use: Cells, origins: Origins) -> Layout:
         gpus = plain["gpus"]

@@ -50,6 +50,8 @@ class Tick:
     values: Floats
     tallies: Floats
     highs: Floats
+    bursts: tuple[tuple[Series, Any], ...] = ()
+    """The driver's own samples since the last tick, of the series that have any, as in the record."""
 
     def check(self) -> "Tick":
         """The tick itself, or ``ValueError`` when a value is out of the range of its unit."""

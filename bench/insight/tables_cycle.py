@@ -1,0 +1,163 @@
+"""How well rhythms are found: ours beside its peers on the same cases, and how fast ours is."""
+
+import itertools
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bench.bench_cycle import CLOSE, Answer, answers, f1
+from bench.generators import CONTROLS, NAMED_CONTROLS, Case, controls, rhythms
+from bench.insight.peers_cycle import DETECTORS, Detector
+from bench.insight.report import Report
+from streams.operators.cycle import CycleBank
+
+OURS = "Dutycycle"
+CONTROLS_PER_SEED = 4
+"""So many of each control come on one seed, as false alarms are rare; the first counts for F1."""
+EDGES = (0.5, 0.7, 0.9, 0.95, 0.99, 1.0001)
+START_MS = 1_700_000_000_000
+EVERY = 10
+REST, BUSY = 200, 400
+"""Seconds of idleness before and after a job, and of each of its two rhythms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What one detector said of all cases, and what a series cost it."""
+
+    name: str
+    whole: list[Answer]
+    fractional: list[Answer]
+    quiet: list[Answer]
+    ms: float
+
+    def f1(self, positive: Sequence[Answer], seeds: range) -> float:
+        """Over these and one of each control per seed."""
+        return f1(positive, [one for one in self.quiet if one.case.seed in seeds])
+
+    def alarms(self, kinds: Sequence[str]) -> float:
+        """Share of these controls that were said to have a rhythm."""
+        return float(np.mean([one.period is not None for one in self.quiet if one.case.kind in kinds]))
+
+    def row(self, seeds: range) -> list[float | str]:
+        """Of the table."""
+        errors = [one.error for one in (*self.whole, *self.fractional) if one.right]
+        return [
+            self.name, self.f1(self.whole, seeds), self.f1(self.fractional, seeds),
+            100 * self.alarms(NAMED_CONTROLS), *(100 * self.alarms([kind]) for kind in NAMED_CONTROLS),
+            100 * float(np.median(errors)) if errors else float("nan"), self.ms,
+        ]  # fmt: skip
+
+
+def asked(detector: Detector, cases: Sequence[Case]) -> tuple[list[Answer], float]:
+    """What a peer says of each case, and microseconds per case."""
+    said, spent = [], 0.0
+    for case in cases:
+        series = case.series()
+        began = time.process_time()
+        period = detector(series)
+        spent += time.process_time() - began
+        said.append(Answer(case, period, 0.0 if period is None else 1.0))
+    return said, spent / len(cases) * 1e6
+
+
+def judged(name: str, seeds: range) -> Judged:
+    """One detector on all cases."""
+    parts = (
+        list(rhythms(seeds, fractional=False)), list(rhythms(seeds, fractional=True)),
+        list(controls(range(seeds.start, seeds.start + CONTROLS_PER_SEED * len(seeds)), NAMED_CONTROLS)),
+    )  # fmt: skip
+    runs = [answers(part) if name == OURS else asked(DETECTORS[name], part) for part in parts]
+    us = sum(run[1] * len(part) for run, part in zip(runs, parts, strict=True))
+    return Judged(name, *(run[0] for run in runs), us / sum(map(len, parts)) / 1000)
+
+
+def comparison(report: Report, seeds: range) -> dict[str, Judged]:
+    """The table of all detectors; what ours said goes on to other tables and the pictures."""
+    found = {name: judged(name, seeds) for name in (OURS, *DETECTORS)}
+    count = len(seeds) * CONTROLS_PER_SEED
+    report.table(
+        "cycles", f"rhythms: 600 samples, {len(seeds)} seeds of 48 series each; false alarms in % of {count} each",
+        ["detector", "F1 whole", "F1 fract.", "alarms %", *NAMED_CONTROLS, "error %", "ms/series"],
+        [one.row(seeds) for one in found.values()],
+    )  # fmt: skip
+    return found
+
+
+def ours_alone(report: Report, ours: Judged, seeds: range) -> list[Answer]:
+    """Reliability of the confidence, and false alarms on the controls that peers were spared."""
+    kinds = tuple(kind for kind in CONTROLS if kind not in NAMED_CONTROLS)
+    harder, _ = answers(list(controls(range(seeds.start, seeds.start + CONTROLS_PER_SEED * len(seeds)), kinds)))
+    said = [*ours.whole, *ours.fractional, *ours.quiet, *harder]
+    rows: list[list[float | str | None]] = []
+    for low, high in itertools.pairwise(EDGES):
+        part = [one for one in said if one.period is not None and low <= one.confidence < high]
+        rows.append([
+            f"{low:.2f}-{min(high, 1):.2f}", len(part),
+            float(np.mean([one.confidence for one in part])) if part else None,
+            float(np.mean([one.right for one in part])) if part else None,
+        ])  # fmt: skip
+    title = "rhythms, reliability: of the answers with this confidence, so many were right"
+    report.table("cycles_reliability", title, ["confidence", "answers", "said", "right"], rows)
+    report.table("cycles_harder", "rhythms, false alarms of ours on controls that are harder still, %",
+                 ["control", "series", "alarms %"],
+                 [[kind, sum(one.case.kind == kind for one in harder),
+                   100 * float(np.mean([one.period is not None for one in harder if one.case.kind == kind]))]
+                  for kind in kinds])  # fmt: skip
+    return said
+
+
+def _off(period: float | None, true: float) -> bool:
+    return period is None or abs(period / true - 1) > CLOSE
+
+
+News = list[tuple[int, float | None]]
+
+
+def told(columns: list[np.ndarray[tuple[int], np.dtype[np.float64]]]) -> tuple[list[News], float]:
+    """What is told of each column, (second, period in s), and microseconds per series and second."""
+    bank, series = CycleBank(None, len(columns)), np.array(columns).T
+    news: list[News] = [[] for _ in columns]
+    began = time.process_time()
+    for second, row in enumerate(series):
+        bank.update(START_MS + 1000 * second, row)
+        if second % EVERY == EVERY - 1:
+            for column, result in bank.changes(START_MS + 1000 * second):
+                news[column].append((second, result.period_s))
+    return news, (time.process_time() - began) / series.size * 1e6
+
+
+def delays(report: Report, seeds: range) -> None:
+    """A job starts, changes its rhythm and ends, between idleness: after how many periods is it known?"""
+    jobs = []
+    for seed, kind in itertools.product(seeds, ("sine", "square", "sawtooth", "bursts")):
+        rng = np.random.default_rng([seed, *kind.encode(), 3])
+        one, other = np.exp(rng.uniform(np.log(6), np.log(60), size=2))
+        if _off(one, other):
+            busy = [Case(kind, seed, period, 10.0, length=BUSY).series() for period in (one, other)]
+            rest = [2 + 0.3 * rng.normal(size=REST) for _ in range(2)]
+            jobs.append((one, other, np.concatenate((rest[0], *busy, rest[1]))))
+    news, us = told([series for *_, series in jobs])
+    events: dict[str, list[float]] = {"locked": [], "old dropped": [], "new found": [], "end seen": []}
+    change, end = REST + BUSY, REST + 2 * BUSY
+    for (one, other, _), said in zip(jobs, news, strict=True):
+        events["locked"].append((_first(said, REST, one) - REST) / one)
+        events["old dropped"].append((_first_off(said, change, one) - change) / one)
+        events["new found"].append((_first(said, change, other) - change) / other)
+        ended = next((second for second, period in said if second >= end and period is None), np.inf)
+        events["end seen"].append((ended - end) / other)
+    rows = [[what, *map(float, np.quantile(after, (0.5, 0.9), method="higher"))] for what, after in events.items()]
+    title = f"rhythms, delay in periods, {len(jobs)} jobs whose rhythm changes, looked at every {EVERY} s"
+    report.table("cycles_delay", title, ["event", "median", "9 of 10"], rows)
+    cost = [["µs per series and second", us], ["cores for 8,000 GPUs, one series each", us * 8000 / 1e6]]
+    report.table("cycles_cost", "rhythms, cost in a stream", ["what", "figure"], cost)
+
+
+def _first(said: News, since: int, period: float) -> float:
+    return next((second for second, now in said if second >= since and not _off(now, period)), np.inf)
+
+
+def _first_off(said: News, since: int, period: float) -> float:
+    return next((second for second, now in said if second >= since and _off(now, period)), np.inf)

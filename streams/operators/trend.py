@@ -12,7 +12,7 @@ import numpy as np
 from streams.operators.bank_state import Bools, Floats, Ints, pack, unpack
 from streams.operators.migration import migrated
 from streams.operators.trend_config import TrendConfig
-from streams.operators.trend_exhaust import Climb
+from streams.operators.trend_exhaust import Climb, migrated_climb
 from streams.operators.trend_forecast import TrendForecast
 from streams.operators.trend_holt import LEVEL, SLOPE, Holt
 from streams.operators.trend_horizon import Horizon, migrated_horizon
@@ -28,9 +28,10 @@ TOO_LARGE = 1e30
 
 
 def _with_rhythms(plain: dict[str, Any]) -> dict[str, Any]:
-    """Version 2 knows rhythms; the forecasts that waited for their moment are forgotten."""
+    """Version 2 knows rhythms and floors; the forecasts that waited for their moment are forgotten."""
     horizons = [migrated_horizon(horizon, plain["n"]) for horizon in plain["horizons"]]
-    return {**plain, "issue_ms": 0, "horizons": horizons}
+    climb = migrated_climb(plain["climb"], plain["n"])
+    return {**plain, "issue_ms": 0, "horizons": horizons, "climb": climb}
 
 
 _STEPS = {1: _with_rhythms}
@@ -84,8 +85,7 @@ class TrendBank:
         self._last_ms = ts_ms
         if ts_ms >= self._issue_ms:
             self._issue(ts_ms, rhythms)
-        if ts_ms >= self._climb.next_ms:
-            self._climb.note(ts_ms, self._holt)
+        self._climb.take(ts_ms, values)
 
     def _issue(self, ts_ms: int, rhythms: Callable[[], Season | None] | None) -> None:
         """Keep forecasts, all horizons' at once; the next after a time that looks random: what is met at

@@ -1,25 +1,24 @@
 """When a climbing series runs into its capacity: a leak, told from a warm-up and from noise.
 
-The level is noted every ``BLOCK_MS``. A series runs out when it climbed through every part of the
+The least value of every ``BLOCK_MS`` is noted. A series runs out when it climbed through every part of the
 history, far more than it scatters, does not bend towards a rest below the capacity, and would be full
-within ``SOON_S`` at its present slope. Anything less says nothing.
+within ``SOON_S``. What goes up and down with batches or collections is judged by its floor, over a longer
+history. A climb from next to nothing is a program that starts, and has to last longer. Anything less says
+nothing.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from streams.operators.bank_state import Floats, Ints, pack, remap, unpack
-from streams.operators.trend_holt import COUNT, LEVEL, SEEN_MS, Holt
 
 BLOCK_MS = 20_000
-BLOCKS = 30
-"""Ten minutes of history; with less, nothing is said: loading a model climbs as straight as a leak."""
-PARTS = 5
-SLOWEST = 0.6
-"""A part that climbs less than this share of what a steady climb would: it pauses, or it ends."""
-LATELY, STILL = 3, 0.4
-"""So many blocks up to now have to climb by this share of a steady climb: it may have ended just now."""
+BLOCKS = 47
+"""How many blocks are remembered: 16 minutes with the one that is open."""
+FLOOR = 6
+"""Blocks that a floor is the least of: two minutes, longer than a collection should be away."""
 SIGNIFICANT = 8.0
 """Slope over its standard error."""
 SIGMAS = 2.0
@@ -27,82 +26,168 @@ SIGMAS = 2.0
 RISE = 0.01
 """Share of the capacity that it has to have climbed in the history."""
 SOON_S = 3600.0
+PAUSE = 6
+"""Blocks without a rise after which a climb is a new one."""
+NOTHING = 0.1
+"""Share of the capacity below which a climb begins from next to nothing,"""
+LASTING = 90
+"""and so many blocks, half an hour, that it has to last then: the longest that a program loads."""
 
-_PLACE = np.arange(BLOCKS) - (BLOCKS - 1) / 2
-_DESIGN = np.stack((_PLACE**2, _PLACE, np.ones(BLOCKS)), axis=1)
-_SOLVE = np.linalg.pinv(_DESIGN)
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A climb of ``parts`` parts of so many ``blocks`` each, every one of which climbs ``least`` of what a
+    steady climb would, and the last ``lately`` of it: it may have ended just now."""
+
+    parts: int
+    blocks: int
+    least: float
+    lately: float
+
+    @property
+    def points(self) -> int:
+        """Levels that are looked at."""
+        return self.parts * self.blocks + 1
+
+
+STRAIGHT = Rule(parts=11, blocks=3, least=0.4, lately=0.5)
+"""11 minutes: with less, nothing is said, as loading a model climbs as straight as a leak."""
+RISING_FLOOR = Rule(parts=7, blocks=6, least=0.5, lately=0.5)
 
 
 class Climb:
-    """The recent levels of n series, oldest first; NaN where a series was not seen. Shape (BLOCKS, n)."""
+    """What n series were lately; NaN where one was not seen.
+
+    ``_low`` holds each block's least value, oldest first, shape (BLOCKS, n), and ``_now`` that of the block
+    that is open; ``_high`` the most since the last but one and the last two minutes began; ``_began`` the
+    level and the block that the present climb began with.
+    """
 
     def __init__(self, n: int) -> None:
-        self._levels = np.full((BLOCKS, n), np.nan, np.float32)
+        self._low = np.full((BLOCKS, n), np.nan, np.float32)
+        self._now = np.full(n, np.nan)
+        self._high = np.full((2, n), np.nan)
+        self._began = np.full((2, n), np.nan)
         self._block = -1
 
     def resize(self, keep: Ints) -> None:
         """Rearrange the columns; -1 is a new series."""
-        self._levels = remap(self._levels, keep, np.nan)
+        self._low, self._now = remap(self._low, keep, np.nan), remap(self._now, keep, np.nan)
+        self._high, self._began = remap(self._high, keep, np.nan), remap(self._began, keep, np.nan)
 
-    def note(self, ts_ms: int, holt: Holt) -> None:
-        """Note the levels of the series that were seen since the last note."""
-        block = ts_ms // BLOCK_MS
-        passed = min(block - self._block, BLOCKS) if self._block >= 0 else 1
-        self._levels[:-passed] = self._levels[passed:]
-        self._levels[-passed:] = np.nan
-        seen = (holt.state[COUNT] > 0) & (holt.state[SEEN_MS] >= self._block * BLOCK_MS)
-        np.copyto(self._levels[-1], holt.state[LEVEL], where=seen, casting="same_kind")
+    def take(self, ts_ms: int, values: Floats) -> None:
+        """Take one tick; NaN is absent."""
+        if ts_ms >= (self._block + 1) * BLOCK_MS:
+            self._close(ts_ms // BLOCK_MS)
+        np.fmin(self._now, values, out=self._now)
+        np.fmax(self._high, values, out=self._high)
+
+    def _close(self, block: int) -> None:
+        """Note the block that ended, and begin ``block``."""
+        if self._block >= 0:
+            passed = min(block - self._block, BLOCKS)
+            self._low[:-passed] = self._low[passed:]
+            self._low[-passed:] = np.nan
+            self._low[-passed] = self._now
+            self._begin()
+            if block // FLOOR != self._block // FLOOR:
+                self._high[0], self._high[1] = self._high[1], np.nan
+        self._now[:] = np.nan
         self._block = block
 
-    @property
-    def next_ms(self) -> int:
-        """When the next note is due."""
-        return (self._block + 1) * BLOCK_MS
+    def _begin(self) -> None:
+        """A climb begins with the first level, and anew after a pause."""
+        newest, before = self._low[-1], self._low[-1 - PAUSE :].min(axis=0)
+        fresh = np.isnan(self._began[0]) | (newest <= before)
+        np.copyto(self._began, np.stack((newest, np.full(newest.size, float(self._block)))), where=fresh)
 
     def exhausts_in_s(self, columns: Ints, capacity: Floats) -> Floats:
         """Seconds until each column reaches ``capacity``, from now; NaN for one that is not running out."""
         result = np.full(columns.size, np.nan)
-        levels = self._levels[:, columns]
+        low = np.concatenate((self._low[:, columns], self._now[np.newaxis, columns]))
         # Nearly every series of nearly every evaluation is done with here.
-        climbed = levels[-1] - np.fmin.reduce(levels, axis=0) >= RISE * capacity
+        with np.errstate(invalid="ignore"):
+            climbed = low[-1] - np.fmin.reduce(low, axis=0) >= RISE * capacity
         for place in np.flatnonzero(climbed):
-            result[place] = _time_left(levels[:, place].astype(np.float64), float(capacity[place]))
+            column = int(columns[place])
+            if not self._starts(column, float(capacity[place])):
+                top = float(np.fmax(self._high[0, column], self._high[1, column]))
+                result[place] = _time_left(low[:, place], top, float(capacity[place]))
         return result
+
+    def _starts(self, column: int, capacity: float) -> bool:
+        """Whether the climb is that of a program that starts, perhaps."""
+        level, block = self._began[:, column]
+        return bool(level < NOTHING * capacity and self._block - block < LASTING)
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
-        return {"block": self._block, "levels": pack(self._levels)}
+        return {
+            "block": self._block, "levels": pack(self._low), "now": pack(self._now),
+            "high": pack(self._high), "began": pack(self._began),
+        }  # fmt: skip
 
     def restore(self, plain: dict[str, Any]) -> None:
         """Go on from a snapshot of the same number of columns."""
         self._block = plain["block"]
-        self._levels = unpack(plain["levels"], "f4", self._levels.shape)
+        self._low = unpack(plain["levels"], "f4", self._low.shape)
+        self._now = unpack(plain["now"], "f8", self._now.shape)
+        self._high = unpack(plain["high"], "f8", self._high.shape)
+        self._began = unpack(plain["began"], "f8", self._began.shape)
 
 
-def _time_left(levels: Floats, capacity: float) -> float:
-    """Seconds to ``capacity`` if ``levels`` (one per block, the last now) climb steadily towards it."""
-    room, climbed = capacity - levels[-1], levels[-1] - levels[0]
+def migrated_climb(plain: dict[str, Any], n: int) -> dict[str, Any]:
+    """A snapshot from when ten minutes of levels were remembered, and nothing else."""
+    climb = Climb(n)
+    known = unpack(plain["levels"], "f4", (30, n))
+    climb._low[-len(known) :] = known
+    climb._block = plain["block"]
+    return climb.snapshot()
+
+
+def _time_left(low: Floats, top: float, capacity: float) -> float:
+    """Seconds to ``capacity`` from the most lately, ``top``, if ``low`` climbs steadily towards it."""
+    left_s = _left(low[-STRAIGHT.points :], STRAIGHT, capacity, top)
+    if not np.isnan(left_s):
+        return left_s
+    floor = np.lib.stride_tricks.sliding_window_view(low, FLOOR).min(axis=1)[-RISING_FLOOR.points :]
+    # A floor goes on rising for two minutes after all has come to rest; what it is the floor of does not.
+    moved = np.ptp(low[-1 - STRAIGHT.blocks :]) * (floor.size - 1) / STRAIGHT.blocks
+    if not moved > RISING_FLOOR.lately * (floor[-1] - floor[0]):
+        return float("nan")
+    return _left(floor, RISING_FLOOR, capacity, top)
+
+
+def _left(levels: Floats, rule: Rule, capacity: float, top: float) -> float:
+    """The same by one rule; NaN if it does not hold."""
+    nothing = float("nan")
+    room, climbed = capacity - top, levels[-1] - levels[0]
     if np.isnan(levels).any() or room <= 0 or climbed < RISE * capacity:
-        return float("nan")
+        return nothing
+    steps = np.diff(levels[:: rule.blocks]) * rule.parts / climbed
+    if steps.min() < rule.least or steps[-1] < rule.lately:
+        return nothing
     slope, bend, slope_error, bend_error = _parabola(levels)
-    if climbed / (BLOCKS - 1) < SIGNIFICANT * slope_error:
-        return float("nan")
-    steady = all(part[-1] - part[0] > SLOWEST * climbed / PARTS for part in np.array_split(levels, PARTS))
-    goes_on = levels[-1] - levels[-1 - LATELY] > STILL * climbed * LATELY / (BLOCKS - 1)
-    # What slows down by ``flatter`` for each block comes to rest after climbing slope^2 / flatter more.
+    if climbed / (levels.size - 1) < SIGNIFICANT * slope_error or slope <= 0:
+        return nothing
+    # What slows down by ``flatter`` for each block comes to rest after climbing slope^2 / (2 flatter) more.
     flatter = SIGMAS * bend_error - bend
-    comes_to_rest = flatter > 0 and slope * slope < flatter * room
-    if not (steady and goes_on) or slope <= 0 or comes_to_rest:
-        return float("nan")
-    left_s = room / slope * BLOCK_MS / 1000
-    return left_s if left_s <= SOON_S else float("nan")
+    if flatter > 0 and slope * slope < flatter * room:
+        return nothing
+    faster = max(bend - SIGMAS * bend_error, 0.0)
+    blocks = 2 * room / (slope + np.sqrt(slope * slope + 2 * faster * room))
+    left_s = float(blocks) * BLOCK_MS / 1000
+    return left_s if left_s <= SOON_S else nothing
 
 
 def _parabola(levels: Floats) -> tuple[float, float, float, float]:
     """Slope now and change of slope per block of the least-squares parabola, and the standard errors of a
     line's slope and of the change, as if only every fourth block were independent."""
-    bent, straight, mean = _SOLVE @ levels
-    rest = levels - _DESIGN @ (bent, straight, mean)
-    scatter = np.sqrt((rest**2).sum() / (BLOCKS / 4 - 3))
-    across = np.sqrt((_PLACE**2).sum()), np.sqrt(((_PLACE**2 - (_PLACE**2).mean()) ** 2).sum())
-    return straight + 2 * bent * _PLACE[-1], 2 * bent, scatter / across[0], 2 * scatter / across[1]
+    place = np.arange(levels.size) - (levels.size - 1) / 2
+    square = place**2 - (place**2).mean()
+    straight = (place * levels).sum() / (place**2).sum()
+    bent = (square * levels).sum() / (square**2).sum()
+    rest = levels - levels.mean() - straight * place - bent * square
+    scatter = np.sqrt((rest**2).sum() / (levels.size / 4 - 3))
+    across = np.sqrt((place**2).sum()), np.sqrt((square**2).sum())
+    return straight + 2 * bent * place[-1], 2 * bent, scatter / across[0], 2 * scatter / across[1]

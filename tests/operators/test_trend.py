@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from river.stats import EWVar
 from river.time_series import HoltWinters
 
-from streams.operators.bank_state import Floats
+from streams.operators.bank_state import Floats, pack
 from streams.operators.trend import TrendBank
 from streams.operators.trend_config import TrendConfig
 from streams.operators.trend_holt import ERROR, SQUARED
+from streams.operators.trend_horizon import MODELS, PERIOD
 
 START_MS = 1_700_000_000_000
 CONFIG = TrendConfig()
@@ -112,6 +113,22 @@ def test_a_restart_leaves_no_trace(seed: int, before: int, after: int, missing: 
     assert text(resumed) == text(straight)
     ours, theirs = resumed.forecast(), straight.forecast()
     assert np.array_equal(ours.p95, theirs.p95, equal_nan=True)
+
+
+def test_a_state_from_before_rhythms_goes_on_with_what_it_learned() -> None:
+    bank = fed(noise(400, 2))
+    today = bank.snapshot()
+    old = json.loads(json.dumps(today))
+    for horizon, one in zip(bank._horizons, old["horizons"], strict=True):
+        state = np.concatenate((horizon._state[:3], horizon._state[MODELS:PERIOD]))
+        kept = np.zeros((1, 5, 2), np.float32)
+        one |= {"due": [-1], "turn": 0, "next_ms": 0, "state": pack(state), "kept": pack(kept)}
+    levels = pack(np.full((30, 2), 7, np.float32))
+    old |= {"v": 1, "climb": {"block": today["climb"]["block"], "levels": levels}}
+    resumed = TrendBank.restore(CONFIG, old)
+    assert resumed.forecast().of(0) == bank.forecast().of(0)
+    after = fed(noise(400, 2, 5), bank=resumed, first=400).forecast()
+    assert np.isfinite(after.p95).all()
 
 
 def test_series_come_go_and_move() -> None:

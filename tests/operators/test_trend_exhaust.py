@@ -24,7 +24,9 @@ LEAKS = [
     ("straight", 20 + SECOND / 30, 1200),
     ("with noise", 20 + SECOND / 30 + 0.2 * NOISE, 1200),
     ("in steps", 20 + np.floor(SECOND / 30 / 0.5) * 0.5, 1200),
-    ("ever faster", 20 + 40 * (SECOND / 1200) ** 2, 600),
+    ("ever faster", 20 + 40 * (SECOND / 1200) ** 2, 497),
+    ("under batches", 20 + SECOND / 30 + 8 * (SECOND % 70) / 70, 1000),
+    ("at the end of each epoch", 20 + np.floor(SECOND / 50) * 5 / 3, 1200),
     ("nearly full", 55 + SECOND / 30 + 0.2 * NOISE, 150),
 ]
 
@@ -37,6 +39,9 @@ HARMLESS = [
     ("a random walk", 50 + (0.2 * NOISE).cumsum()),
     ("collected again and again", 20 + (SECOND % 300) / 10),
     ("one jump", 20 + 60.0 * (SECOND > 900)),
+    ("a program that loads for twenty minutes", 2 + SECOND / 20),
+    ("batches of the same size", 50 + 8 * (SECOND % 70) / 70),
+    ("users who come one after another", 10 + np.floor((SECOND / 1200) ** 0.7 * 12) * 5.5),
     ("falling", 90 - SECOND / 30),
     ("so slow that hours are left", 20 + SECOND / 300),
     ("full already", 100 + 0 * SECOND),
@@ -67,6 +72,11 @@ def test_what_does_not_run_out_is_not_announced(what: str, curve: Floats) -> Non
 )
 def test_what_is_not_known_well_enough_is_not_announced(what: str, curve: Floats, capacity: float) -> None:
     assert np.isnan(said(curve, capacity)), what
+
+
+def test_a_climb_from_nothing_is_announced_when_it_lasts() -> None:
+    assert np.isnan(said(2 + np.arange(1700.0) / 40))
+    assert said(2 + np.arange(2000.0) / 40) == pytest.approx(40 * 98 - 2000, rel=0.15)
 
 
 def test_coarse_ticks_are_enough() -> None:

@@ -18,11 +18,11 @@ MEMORY, RHYTHMIC, PLAIN = range(3)
 
 
 def noise(size: float, seed: int = 1) -> Floats:
-    return size * np.random.default_rng(seed).normal(size=SECOND.size)
+    return np.asarray(size * np.random.default_rng(seed).normal(size=SECOND.size))
 
 
 def square(period: float, size: int = SECOND.size) -> Floats:
-    return 300 + 100.0 * (np.arange(size) / period % 1 < 0.4)
+    return np.asarray(300 + 100.0 * (np.arange(size) / period % 1 < 0.4))
 
 
 def rows(rhythmic: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""What Faust and the Kafka client log, as one named event: counted, said once a minute, never a table."""
+"""What Faust and the Kafka client log, as one named event: counted, said once a minute each, no tables."""
 
 import logging
 
@@ -21,7 +21,9 @@ class _Handler(logging.Handler):
         except (TypeError, ValueError):  # a message that does not fit its arguments
             text = str(record.msg)
         first = " ".join(text.split())[:_LENGTH]
-        self._telemetry.emit(LIBRARY_SAID, first, library=record.name.partition(".")[0])
+        self._telemetry.emit(
+            LIBRARY_SAID, first, about=str(record.msg), library=record.name.partition(".")[0]
+        )
 
 
 def hush(telemetry: Telemetry) -> None:

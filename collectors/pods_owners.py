@@ -39,7 +39,8 @@ class OwnerCache:
         except ApiError as error:
             if error.status == _FORBIDDEN:
                 detail = f"{error.reason}; pods below it count for the last owner that can be read"
-                self._telemetry.emit(OWNER_FORBIDDEN, detail, kind=owner.kind)
+                resource = f"{owner.api_version} {owner.kind}"
+                self._telemetry.emit(OWNER_FORBIDDEN, detail, about=resource, kind=owner.kind)
                 return self._remember(owner, now, None)
             if owner.uid not in self._known:
                 raise

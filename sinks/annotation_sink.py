@@ -14,7 +14,7 @@ from sinks.annotations import TOPICS, Annotations
 from sinks.deadletters import DeadLetters
 from sinks.events import ANNOTATION_SHED, NO_KIND, OBJECT_GONE, SINK_AWAY
 from sinks.figures import wrote
-from sinks.kube_errors import BusyError, GoneError, KubeError, NoKindError
+from sinks.kube_errors import BusyError, GoneError, KubeError, NoKindError, missing_permission
 from sinks.origin import Origin
 from sinks.progress import Held
 from wire.deadletter import Reason
@@ -234,7 +234,10 @@ class AnnotationSink:
 
     async def _refused(self, target: Target, error: KubeError) -> None:
         """Count it; the record goes to the dead letters once, until a write of this object succeeds."""
-        self._telemetry.emit(WRITE_REJECTED, f"{target}: {error}", sink=self.name, reason=error.reason)
+        self._telemetry.emit(
+            WRITE_REJECTED, f"{target}: {error}", about=missing_permission(str(error)), sink=self.name,
+            reason=error.reason,
+        )  # fmt: skip
         origin = self._origins.get(target)
         if target not in self._told and origin is not None:
             if not await self._letters.send(origin, Reason.REJECTED, f"annotating {target}: {error}"):

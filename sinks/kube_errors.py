@@ -1,5 +1,6 @@
 """What the API server's refusals mean for a write: try again, give it up, or forget the object. Pure."""
 
+import re
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 
@@ -8,6 +9,7 @@ import orjson
 _BUSY_STATUS = frozenset({401, 408, 409, 410, 425, 429})
 _EVERYTHING = frozenset({401, 429, 503})
 _LENGTH = 300
+_CANNOT = re.compile(r'cannot (\w+) resource "([^"]+)"(?: in API group "([^"]*)")?')
 _LONGEST_WAIT_S = 600.0
 
 
@@ -76,6 +78,12 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
         return min(max((until - now).total_seconds(), 0.0), _LONGEST_WAIT_S)
     except (ValueError, TypeError):  # no date, or one with a zone and one without
         return None
+
+
+def missing_permission(message: str) -> str:
+    """Verb, resource and API group that we have no right to, as the server says; "" if it does not."""
+    found = _CANNOT.search(message)
+    return " ".join(one for one in found.groups() if one) if found else ""
 
 
 def _message(body: bytes) -> str:

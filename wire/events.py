@@ -74,6 +74,17 @@ WRITE_REJECTED = Event(
     "write_rejected", logging.ERROR, "Writes that were refused for good", ("sink", "reason")
 )
 
+_ABOUTS = 100
+"""So many subjects of the same event and labels are told apart; all others are one."""
+
+
+@dataclass(slots=True)
+class _Said:
+    """When it was logged last, and how often it happened since."""
+
+    at: float = float("-inf")
+    unsaid: int = 0
+
 
 class Telemetry:
     """Counts and logs events of one component.
@@ -95,21 +106,25 @@ class Telemetry:
         self._log = logging.getLogger(f"dutycycle.{component}")
         self._quiet_s = quiet_s
         self._clock = clock
-        self._said: dict[tuple[str, tuple[str, ...]], tuple[float, int]] = {}
+        self._said: dict[tuple[str, tuple[str, ...]], dict[str, _Said]] = {}
         self._lock = threading.Lock()
 
-    def emit(self, event: Event, detail: str = "", *, count: int = 1, **labels: str) -> None:
-        """Count ``event`` and log it unless it was logged a moment ago. ``labels`` are the event's own."""
+    def emit(self, event: Event, detail: str = "", *, count: int = 1, about: str = "", **labels: str) -> None:
+        """Count ``event`` and log it unless it was logged a moment ago. ``labels`` are the event's own.
+
+        ``about`` tells it, in the log alone, from others with the same labels: each is logged by itself.
+        """
         key = (event.name, tuple(labels[name] for name in event.labels))
         now = self._clock()
         with self._lock:
             self._events[event.name] = event
             self.counts[key] += count
-            said_at, said_count = self._said.get(key, (float("-inf"), 0))
-            if now - said_at < self._quiet_s:
+            said = self._said.setdefault(key, {})
+            one = said.setdefault(about if about in said or len(said) < _ABOUTS else "", _Said())
+            one.unsaid += count
+            if now - one.at < self._quiet_s:
                 return
-            self._said[key] = (now, self.counts[key])
-            unsaid = self.counts[key] - said_count
+            unsaid, one.at, one.unsaid = one.unsaid, now, 0
         self._write(event, key[1], detail, unsaid)
 
     def raise_condition(self, event: Event, name: str, detail: str, **labels: str) -> None:

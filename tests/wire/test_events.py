@@ -60,6 +60,28 @@ def test_labels_have_quiet_periods_of_their_own(caplog: pytest.LogCaptureFixture
     assert telemetry.counts["collector_failed", ("nvml", "r")] == 2
 
 
+def test_subjects_with_the_same_labels_are_each_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    telemetry = Telemetry("collect", clock=clock)
+    for about in ("patch nodes", "patch pods", "patch nodes", "patch pods"):
+        telemetry.emit(COLLECTOR_FAILED, f"cannot {about}", about=about, collector="c", reason="403")
+    assert [one.rpartition(": ")[2] for one in caplog.messages] == ["cannot patch nodes", "cannot patch pods"]
+    assert telemetry.counts == {("collector_failed", ("c", "403")): 4}
+    clock.now += 60
+    telemetry.emit(COLLECTOR_FAILED, "cannot patch pods", about="patch pods", collector="c", reason="403")
+    assert caplog.messages[-1].endswith("cannot patch pods (2 times)")
+
+
+def test_subjects_without_end_are_one(caplog: pytest.LogCaptureFixture) -> None:
+    telemetry = Telemetry("collect", clock=Clock())
+    for number in range(1000):
+        telemetry.emit(TICK_LATE, about=str(number))
+    assert len(caplog.messages) == 101
+    telemetry.emit(TICK_LATE, about="5")
+    assert len(caplog.messages) == 101
+    assert telemetry.count(TICK_LATE) == 1001
+
+
 def test_a_label_that_the_event_has_must_be_given() -> None:
     with pytest.raises(KeyError, match="reason"):
         Telemetry("collect").emit(COLLECTOR_FAILED, collector="nvml")

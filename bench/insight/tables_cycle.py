@@ -89,7 +89,9 @@ def comparison(report: Report, seeds: range) -> dict[str, Judged]:
 def ours_alone(report: Report, ours: Judged, seeds: range) -> list[Answer]:
     """Reliability of the confidence, and false alarms on the controls that peers were spared."""
     kinds = tuple(kind for kind in CONTROLS if kind not in NAMED_CONTROLS)
-    harder, _ = answers(list(controls(range(seeds.start, seeds.start + CONTROLS_PER_SEED * len(seeds)), kinds)))
+    harder, _ = answers(
+        list(controls(range(seeds.start, seeds.start + CONTROLS_PER_SEED * len(seeds)), kinds))
+    )
     said = [*ours.whole, *ours.fractional, *ours.quiet, *harder]
     rows: list[list[float | str | None]] = []
     for low, high in itertools.pairwise(EDGES):
@@ -148,7 +150,9 @@ def delays(report: Report, seeds: range) -> None:
         events["new found"].append((_first(said, change, other) - change) / other)
         ended = next((second for second, period in said if second >= end and period is None), np.inf)
         events["end seen"].append((ended - end) / other)
-    rows = [[what, *map(float, np.quantile(after, (0.5, 0.9), method="higher"))] for what, after in events.items()]
+    rows = [
+        [what, *map(float, np.quantile(after, (0.5, 0.9), method="higher"))] for what, after in events.items()
+    ]
     title = f"rhythms, delay in periods, {len(jobs)} jobs whose rhythm changes, looked at every {EVERY} s"
     report.table("cycles_delay", title, ["event", "median", "9 of 10"], rows)
     cost = [["µs per series and second", us], ["cores for 8,000 GPUs, one series each", us * 8000 / 1e6]]

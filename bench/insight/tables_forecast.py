@@ -1,0 +1,184 @@
+"""How good forecasts are, how honest their intervals, and who says that memory runs out."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from bench.generators import MEMORY, Floats, Rng, leak
+from bench.generators_trend import HORIZONS_S, LENGTH, Known, mix
+from bench.insight.peers_forecast import FORECASTERS, Forecaster
+from bench.insight.report import Cell, Report
+from streams.operators.cycle import CycleBank
+from streams.operators.trend import TrendBank
+from streams.operators.trend_config import TrendConfig
+from streams.operators.trend_season import season_of
+
+OURS = "Dutycycle"
+LEARN, EVERY = 600, 10
+START_MS = 1_700_000_000_000
+MOMENTS = tuple(range(LEARN, LENGTH - HORIZONS_S[-1], EVERY))
+"""When forecasts are judged."""
+ALERT_S, LOOK_BACK = 3600, 600
+"""Prometheus' usual rule: the line through the last ten minutes reaches the capacity within an hour."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fan:
+    """Forecasts of one series at ``MOMENTS``, each of shape (horizons, moments)."""
+
+    value: Floats
+    p05: Floats
+    p95: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """All forecasts of ours: by series; what a tick and a forecast cost, µs per series."""
+
+    fans: list[Fan]
+    tick_us: float
+    forecast_us: float
+
+
+def ours(known: list[Known]) -> Made:
+    """What a node does: all series at once, the rhythms of each known as far as they were found."""
+    series, n = np.array([one.series for one in known]).T, len(known)
+    horizons_s = tuple(map(float, HORIZONS_S))
+    bank, rhythms = TrendBank(TrendConfig(horizons_s=horizons_s), n), CycleBank(None, n)
+    columns = np.arange(n)
+    learning = telling = 0.0
+    said = []
+    for second, values in enumerate(series):
+        ts_ms = START_MS + 1000 * second
+        rhythms.update(ts_ms, values)
+        began = time.process_time()
+        bank.update(ts_ms, values, lambda: season_of(rhythms, columns))
+        learning += time.process_time() - began
+        if second % EVERY:
+            continue
+        rhythms.changes(ts_ms)
+        began = time.process_time()
+        season = season_of(rhythms, columns)
+        bank.follow(season)
+        forecast = bank.forecast(season=season)
+        telling += time.process_time() - began
+        if second in MOMENTS:
+            said.append((forecast.value, forecast.p05, forecast.p95))
+    parts = np.array(said).transpose(3, 1, 2, 0)
+    made = len(series) / EVERY * n * len(HORIZONS_S)
+    return Made([Fan(*one) for one in parts], learning / series.size * 1e6, telling / made * 1e6)
+
+
+def theirs(make: type[Forecaster], known: list[Known]) -> Made:
+    """What a peer does, a series at a time."""
+    learning = telling = 0.0
+    fans = []
+    for one in known:
+        model, said = make(), []
+        for second, value in enumerate(one.series.tolist()):
+            began = time.process_time()
+            model.learn(value)
+            learning += time.process_time() - began
+            if second in MOMENTS:
+                began = time.process_time()
+                said.append(model.ahead())
+                telling += time.process_time() - began
+        value = np.array(said).T
+        fans.append(Fan(value, value, value))
+    made = len(known) * len(MOMENTS) * len(HORIZONS_S)
+    return Made(fans, learning / (len(known) * LENGTH) * 1e6, telling / made * 1e6)
+
+
+def truths(one: Known) -> Floats:
+    """What came, shape (horizons, moments)."""
+    return np.array([one.series[np.array(MOMENTS) + horizon] for horizon in HORIZONS_S])
+
+
+def ratios(known: list[Known], said: list[Floats]) -> Floats:
+    """Mean absolute error over persistence's, shape (series, horizons)."""
+    rows = []
+    for one, value in zip(known, said, strict=True):
+        truth = truths(one)
+        now = one.series[np.array(MOMENTS)]
+        rows.append(np.abs(value - truth).mean(axis=1) / np.abs(now - truth).mean(axis=1))
+    return np.array(rows)
+
+
+def comparison(report: Report, seeds: range) -> tuple[list[Known], Made]:
+    """The table of errors; what ours said goes on to the pictures."""
+    known = mix(seeds)
+    cyclic = np.array([one.what != "" for one in known])
+    made = {OURS: ours(known)} | {name: theirs(peer, known) for name, peer in FORECASTERS.items()}
+    said = {name: [fan.value for fan in one.fans] for name, one in made.items()}
+    said["(all known but the noise)"] = [one.oracle[:, np.array(MOMENTS)] for one in known]
+    rows: list[list[Cell]] = []
+    for name, values in said.items():
+        error, cost = ratios(known, values), made.get(name)
+        rows.append([name, *map(float, error.mean(axis=0)), *map(float, error[cyclic].mean(axis=0)),
+                     cost and cost.tick_us, cost and cost.forecast_us])  # fmt: skip
+    columns = [f"{what} {horizon} s" for what in ("all", "cyclic") for horizon in HORIZONS_S]
+    title = f"forecasts: error over persistence's, {len(known)} series of half an hour, {cyclic.sum()} of them cyclic"
+    report.table("forecasts", title, ["forecaster", *columns, "µs/tick", "µs/forecast"], rows)
+    coverage(report, known, made[OURS].fans)
+    return known, made[OURS]
+
+
+def coverage(report: Report, known: list[Known], fans: list[Fan]) -> None:
+    """How often the truth lay where ours said."""
+    inside, below = np.array([
+        [(fan.p05 <= truths(one)) & (truths(one) <= fan.p95), truths(one) <= fan.p95]
+        for one, fan in zip(known, fans, strict=True)
+    ]).mean(axis=3).transpose(1, 0, 2)  # fmt: skip
+    kinds = np.array([one.kind for one in known])
+    groups = {"all": kinds != "", **{kind: kinds == kind for kind in dict.fromkeys(kinds.tolist())}}
+    rows = [
+        [name, *(100 * inside[chosen].mean(axis=0)).tolist(), *(100 * below[chosen].mean(axis=0)).tolist()]
+        for name, chosen in groups.items()
+    ]
+    columns = [f"{what} {horizon} s" for what in ("5-95", "<95") for horizon in HORIZONS_S]
+    report.table("coverage", "forecasts of ours: % of truths in the 5-95 % interval, and below the 95 % point",
+                 ["series", *columns], rows)  # fmt: skip
+
+
+def leaking(series: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Of percent of memory, shape (seconds, n): what ours says of the time left, (moments, n), NaN for
+    nothing; and whether Prometheus' rule would fire, once it has its ten minutes (``predict_linear(memory[10m], 3600) > capacity``)."""
+    n = series.shape[1]
+    bank, capacity = TrendBank(None, n), np.full(n, 100e9)
+    left: list[Floats] = []
+    fires: list[npt.NDArray[np.bool_]] = []
+    since = np.arange(LOOK_BACK) - (LOOK_BACK - 1.0)
+    for second, values in enumerate(series):
+        bank.update(START_MS + 1000 * second, values * 1e9)
+        if second % EVERY:
+            continue
+        left.append(bank.forecast(capacity=capacity).exhausts_in_s)
+        if second >= LOOK_BACK:
+            slope, now = np.polyfit(since, series[second + 1 - LOOK_BACK : second + 1], 1)
+            fires.append(now + slope * ALERT_S > 100)
+    return np.array(left), np.array(fires)
+
+
+CURVES: dict[str, Callable[[Rng, int], Floats]] = {"leak": leak, **MEMORY}
+
+
+def curve(kind: str, seed: int) -> Floats:
+    """Percent of memory over half an hour."""
+    return CURVES[kind](np.random.default_rng([seed, *kind.encode()]), LENGTH)
+
+
+def exhaustion(report: Report, seeds: range) -> None:
+    """Leaks are announced; harmless curves are not."""
+    rows: list[list[Cell]] = []
+    for kind in CURVES:
+        series = np.array([curve(kind, seed) for seed in seeds]).T
+        left, fires = leaking(series)
+        said = ~np.isnan(left).all(axis=0)
+        first = np.argmax(~np.isnan(left), axis=0)[said] * EVERY
+        rows.append([kind, 100 * float(said.mean()), float(np.median(first)) if said.any() else None,
+                     100 * float(fires.any(axis=0).mean())])  # fmt: skip
+    title = f"memory said to run out, % of {len(seeds)} series (100 is right for a leak, 0 for the rest)"
+    report.table("memory", title, ["curve", OURS, "first after s", "predict_linear"], rows)

@@ -58,9 +58,10 @@ def working_set(group: RealCgroup) -> int:
     return used - int(found[1])
 
 
-def half_a_core(group: RealCgroup) -> None:
+def limited(group: RealCgroup) -> None:
+    """An eighth of a core: a busy machine has that much left, so that the quota does hold the load back."""
     v1 = group.file("cpu.cfs_quota_us", "cpu.max")
-    v1.write_text("50000" if v1.name != "cpu.max" else "50000 100000")
+    v1.write_text("12500" if v1.name != "cpu.max" else "12500 100000")
     group.file("memory.limit_in_bytes", "memory.max").write_text(str(LIMIT))
 
 
@@ -104,14 +105,20 @@ def between(low: Kernel, first: Kernel, second: Kernel, high: Kernel) -> tuple[f
     return least, most
 
 
+def used_and_held_back(cgroup: RealCgroup, first: Kernel) -> bool:
+    """On a busy machine the load may get less than its quota for a while, and is not held back then."""
+    now = kernel(cgroup)
+    return now.cpu_s > first.cpu_s + 0.5 and now.throttled > first.throttled
+
+
 def test_a_known_load(real_cgroup: RealCgroup) -> None:
-    half_a_core(real_cgroup)
+    limited(real_cgroup)
     measured = Measured(real_cgroup)
     with real_cgroup.load(HELD) as pid:
         low = kernel(real_cgroup)
         assert measured.container().cpu_util_pct is None
         first = kernel(real_cgroup)
-        until(lambda: kernel(real_cgroup).cpu_s > first.cpu_s + 0.5, "half a second of CPU time")
+        until(lambda: used_and_held_back(real_cgroup, first), "half a second of CPU time, some of it late")
         second, held_before = kernel(real_cgroup), working_set(real_cgroup)
         found = measured.container()
         high, held_after = kernel(real_cgroup), working_set(real_cgroup)
@@ -119,7 +126,7 @@ def test_a_known_load(real_cgroup: RealCgroup) -> None:
         assert found.cpu_util_pct is not None
         least, most = between(low, first, second, high)
         assert least - ROUNDING <= found.cpu_util_pct <= most + ROUNDING
-        assert most < 75, "the load is not the half core that this test is about"
+        assert most < 30, "the load is not the eighth of a core that this test is about"
         assert found.mem_used_bytes is not None
         assert found.mem_used_bytes >= HELD
         assert found.mem_used_bytes == pytest.approx(held_before, abs=abs(held_after - held_before) + MIB)

@@ -17,7 +17,7 @@ import orjson
 import pytest
 
 from tests.collectors.fixtures.real_cgroup import RealCgroup, real_cgroup
-from tests.collectors.test_cgroup_real import HELD, MIB, Kernel, half_a_core, kernel, working_set
+from tests.collectors.test_cgroup_real import HELD, MIB, Kernel, kernel, limited, working_set
 from tests.e2e.commands import STOP_S, dutycycle, environ, wait_until
 from tests.fakes.nvml import library
 from tests.fakes.nvml.scenario import FakeGpu, FakeProcess, Scenario, Signal, ramp, sine, square
@@ -58,7 +58,7 @@ class Watch(threading.Thread):
 
 def test_peaks_agree_with_the_kernel(real_cgroup: RealCgroup, tmp_path: Path) -> None:
     env = environ(containers="containers", kubernetes="off") | {"XDG_STATE_HOME": str(tmp_path)}
-    half_a_core(real_cgroup)
+    limited(real_cgroup)
     watch = Watch(real_cgroup)
     with real_cgroup.load(HELD):
         watch.start()

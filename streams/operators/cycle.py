@@ -10,7 +10,7 @@ import numpy as np
 
 from streams.operators.bank_state import Floats, Ints, check_version, remap
 from streams.operators.cycle_config import CycleConfig, CycleResult
-from streams.operators.cycle_follow import NEWEST
+from streams.operators.cycle_patience import Patience
 from streams.operators.cycle_ring import Ring
 from streams.operators.cycle_tracker import CycleTracker
 from streams.operators.cycle_window import Seen, follow_each, look
@@ -19,6 +19,8 @@ from wire.derived import OtherCycle
 SNAPSHOT_VERSION = 1
 LOOKS = ((6, 1), (3, 2), (1, 4))
 """In every so-manieth look the newest samples, whole window over so much; the first that fits counts."""
+NOTICED = 10
+"""Newest samples that are compared with what is usual."""
 SURE, SURE_OF_PART = 0.95, 0.99
 """Confidence that a lock needs, in a whole window and in a part of one."""
 NO_RHYTHM = CycleResult(cyclic=False)
@@ -31,6 +33,7 @@ class CycleBank:
         self._config = config or CycleConfig()
         self._ring = Ring(self._config.samples, self._config.interval_ms, n, self._config.store)
         self._trackers = [CycleTracker() for _ in range(n)]
+        self._patience = Patience(n)
         self._since_ms: Ints = np.zeros(n, np.int64)
         self._last_ms = -1
         self._turn = 0
@@ -45,6 +48,7 @@ class CycleBank:
         if keep.shape != (n,):
             raise ValueError(f"keep has shape {keep.shape}, expected ({n},)")
         self._ring.resize(keep)
+        self._patience.resize(keep)
         self._since_ms = remap(self._since_ms, keep, 0)
         self._trackers = [self._trackers[old] if old >= 0 else CycleTracker() for old in keep.tolist()]
 
@@ -72,10 +76,13 @@ class CycleBank:
         """Those of ``columns`` whose rhythm was found, changed or lost since the last call.
 
         Not every call looks at all of every window: a rhythm that is locked on is followed, and looked
-        for again now and then; without one, what is older is looked at less often.
+        for again now and then; without one, what is older is looked at less often, and so is a series
+        that goes on as it did.
         """
         chosen = self._chosen(ts_ms, columns)
         self._release(chosen)
+        self._patience.notice(*self._ring.lately(NOTICED))
+        whole = self._turn % LOOKS[0][0] == 0
         turns = {column: limit for column in chosen.tolist() if (limit := self._limit(column))}
         self._turn += 1
         looked = np.array(list(turns), np.int64)
@@ -83,6 +90,8 @@ class CycleBank:
         seen = [
             one if one and self._sure(column, one) else None for column, one in zip(turns, seen, strict=True)
         ]
+        if whole:
+            self._patience.looked(looked, np.array([one is not None for one in seen], np.bool_))
         news: list[tuple[int, CycleResult]] = []
         for column, one, result in zip(turns, seen, self._results(seen), strict=True):
             was_locked = self._trackers[column].period_s is not None
@@ -146,7 +155,7 @@ class CycleBank:
         """
         every, samples = next((n, self._config.samples // part) for n, part in LOOKS if self._turn % n == 0)
         if self._trackers[column].period_s is None:
-            return samples
+            return samples if every == LOOKS[0][0] or not self._patience.can_wait(column) else 0
         due = every == LOOKS[0][0] or self._trackers[column].curious
         return self._config.samples if due else 0
 
@@ -162,11 +171,9 @@ class CycleBank:
         period_s = [self._trackers[column].period_s or 0.0 for column in locked.tolist()]
         periods = [one * 1000 / self._ring.interval_ms for one in period_s]
         followed = follow_each(windows, periods, runs=False)
-        for column, one_s, lately in zip(locked.tolist(), period_s, followed, strict=True):
+        for column, lately in zip(locked.tolist(), followed, strict=True):
             if lately is not None and self._trackers[column].broken(self._last_ms, lately.gain, lately.noise):
-                # The gain is a mean of 1 before the end and 0 after it.
-                since_s = NEWEST * one_s * min(max(1 - lately.gain, 0.2), 1.0)
-                self._since_ms[column] = self._last_ms - int(since_s * 1000)
+                self._since_ms[column] = self._last_ms - lately.strange * self._ring.interval_ms
 
     def _results(self, seen: list[Seen | None]) -> list[CycleResult]:
         going = [one for one in seen if one is not None and one.goes_on]
@@ -203,6 +210,7 @@ class CycleBank:
             "since_ms": self._since_ms.tolist(),
             "ring": self._ring.snapshot(),
             "trackers": [tracker.snapshot() for tracker in self._trackers],
+            "patience": self._patience.snapshot(),
         }
 
     @classmethod
@@ -215,5 +223,7 @@ class CycleBank:
         bank._last_ms, bank._turn = snapshot["last_ms"], snapshot["turn"]
         bank._since_ms = np.array(snapshot["since_ms"], np.int64)
         bank._ring.restore(snapshot["ring"])
+        if "patience" in snapshot:  # which it was not at first
+            bank._patience.restore(snapshot["patience"])
         bank._trackers = [CycleTracker.restore(plain) for plain in snapshot["trackers"]]
         return bank

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from streams.operators.bank_state import Floats, Ints, pack, unpack
 from streams.operators.cycle_config import CycleResult
 from streams.operators.cycle_ring import bridged
-from streams.operators.cycle_tracker import CycleTracker, multiple
+from streams.operators.cycle_tracker import CycleTracker, multiple, near
 from streams.operators.cycle_window import Seen, look
 from wire.derived import OtherCycle
 
@@ -130,7 +130,8 @@ class BurstBank:
 
     def _take(self, ear: _Ear, ts_ms: int, result: CycleResult, heard: bool) -> bool:
         """Whether what is known of a series changes by the answer of a stint."""
-        doubted = ear.tracker.period_s is not None and not result.cyclic
+        was_s, now_s = ear.tracker.period_s, result.period_s
+        doubted = was_s is not None and (now_s is None or not near(now_s, was_s))
         told = ear.tracker.take(ts_ms, result)
         news = told is not None or heard != ear.answered
         ear.answered = heard

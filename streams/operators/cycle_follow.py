@@ -22,12 +22,14 @@ class Followed:
     """How each series goes on; each of shape (series,).
 
     ``gain`` is the size of the rhythm's shape in the newest periods, 1 as before and 0 no longer there;
-    ``noise`` is its standard error; ``run`` is how many samples up to now follow the shape unbroken.
+    ``noise`` is its standard error; ``run`` is how many samples up to now follow the shape unbroken, and
+    ``strange`` how many up to now do not follow it any more, if it has ended.
     """
 
     gain: Floats
     noise: Floats
     run: Ints
+    strange: Ints
 
 
 def follow(series: Floats, period: Floats) -> Followed:
@@ -56,7 +58,20 @@ def follow(series: Floats, period: Floats) -> Followed:
     noise = np.sqrt(error / power + _unsteadiness(gains))
     # The first stretch that does not follow; there is one, after the oldest.
     run = (gains < FOLLOWS).argmax(axis=1) * stretch
-    return Followed(gain, noise, run.astype(np.int64))
+    off = level - _mean(level, taught) - shape + _mean(shape, taught)
+    strange = _strange(
+        off, error, (shape * shape * taught).sum(axis=1) / np.maximum(taught.sum(axis=1), 1), late
+    )
+    return Followed(gain, noise, run.astype(np.int64), strange)
+
+
+def _strange(off: Floats, noise: Floats, power: Floats, late: Floats) -> Ints:
+    """How many of the newest samples are too far ``off`` the shape: those whose squares exceed by most, in
+    sum, what lies between the noise's variance and that of the shape (E. S. Page 1954, backwards)."""
+    bound = noise + power / 2
+    reach = min(int(2 * late.max(initial=1)), off.shape[1])
+    excess = (off[:, : -reach - 1 : -1] ** 2 - bound[:, np.newaxis]).cumsum(axis=1)
+    return np.asarray(np.where(excess.max(axis=1) > 0, excess.argmax(axis=1) + 1, 0), np.int64)
 
 
 def _mean(values: Floats, where: Bools) -> Floats:

@@ -71,6 +71,12 @@ class Ring:
         self._slot = slot
         self._sum[:] = self._count[:] = 0.0
 
+    def lately(self, count: int) -> tuple[Floats, Floats]:
+        """Mean and spread of each column's newest ``count`` samples, NaN where one of them is absent."""
+        order = np.arange(self._slot + 1 - count, self._slot + 1) % self._samples
+        newest = self._store.decoded(self._rows[order])
+        return newest.mean(axis=0), newest.max(axis=0) - newest.min(axis=0)
+
     def start_ms(self, length: int) -> int:
         """The moment of the oldest of the newest ``length`` samples."""
         return self._anchor_ms + (self._slot - length + 1) * self.interval_ms + self.interval_ms // 2

@@ -112,10 +112,6 @@ class CycleScales:
         """What ``CycleBank.locked`` says of the rhythms that the ticks themselves have."""
         return self._ticks.locked()
 
-    def locked(self) -> list[tuple[int, float, Floats, int]]:
-        """The columns whose ticks have a rhythm now; see ``CycleBank.locked``."""
-        return self._ticks.locked()
-
     def changes(self, ts_ms: int) -> list[tuple[int, CycleResult]]:
         """The columns whose rhythms changed since the last call, as of the last tick's time."""
         changed = {column for column, _ in self._ticks.changes(ts_ms)}

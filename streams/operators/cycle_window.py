@@ -101,6 +101,7 @@ class Lately:
     gain: float
     noise: float
     run: int
+    strange: int
 
 
 def follow_each(windows: Sequence[Floats], periods: Sequence[float], *, runs: bool) -> list[Lately | None]:
@@ -116,7 +117,8 @@ def follow_each(windows: Sequence[Floats], periods: Sequence[float], *, runs: bo
     for size, places in groups.items():
         samples = np.array([windows[place][-size:] for place in places])
         followed = follow(samples, np.array([periods[place] for place in places]))
-        figures = zip(followed.gain.tolist(), followed.noise.tolist(), followed.run.tolist(), strict=True)
+        columns = (followed.gain, followed.noise, followed.run, followed.strange)
+        figures = zip(*(column.tolist() for column in columns), strict=True)
         for place, one in zip(places, figures, strict=True):
             lately[place] = Lately(*one)
     return lately

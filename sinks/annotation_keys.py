@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 GPU_STATIC = "gpu-static"
 GPU_UTIL = "gpu_util"
 GPU_MEM_UTIL = "gpu_mem_util"
+GPU_ATTRIBUTION = "gpu_attribution"
 MAX_CPU_UTIL = "max_cpu_util"
 MAX_CPU_MEM = "max_cpu_mem_mb"
 MAX_NETWORK = "max_network_mbps"
@@ -24,7 +25,9 @@ MOST_PODS = 256
 """Of one job that have a key of their own: those that needed the most."""
 JOB_NAMES = frozenset({PODS_OMITTED, PODS_SUMMARY})
 
-POD_NAMES = frozenset({GPU_UTIL, GPU_MEM_UTIL, MAX_CPU_UTIL, MAX_CPU_MEM, MAX_NETWORK, MAX_DISK_IO, UPDATED})
+POD_NAMES = frozenset(
+    {GPU_UTIL, GPU_MEM_UTIL, GPU_ATTRIBUTION, MAX_CPU_UTIL, MAX_CPU_MEM, MAX_NETWORK, MAX_DISK_IO, UPDATED}
+)
 LONGEST_NAME = 63
 TOTAL_BYTES = 262_144
 """Of all annotations of one object, those of others included."""

@@ -102,6 +102,7 @@ def pod_values(record: PodPeaks) -> dict[str, Any]:
     value = {
         keys.GPU_UTIL: _per_process(record, "gpu_util_pct"),
         keys.GPU_MEM_UTIL: _per_process(record, "mem_copy_util_pct"),
+        keys.GPU_ATTRIBUTION: _attribution(record),
         keys.MAX_CPU_UTIL: _largest(metrics, ("cpu_util_pct",), 1, 2),
         keys.MAX_CPU_MEM: _largest(metrics, ("mem_used_bytes",), 1 / _MEGA, 1),
         keys.MAX_NETWORK: _largest(metrics, _NETWORK, _BITS / _MEGA, 1),
@@ -112,11 +113,18 @@ def pod_values(record: PodPeaks) -> dict[str, Any]:
 
 
 def _per_process(record: PodPeaks, metric: str) -> dict[str, Any] | None:
-    """By ``gpu_<index>_<pid>``; where processes are unknown, by ``gpu_<index>``."""
-    processes = [one for one in _maxima(record.processes or {}, metric) if one[0][-1] != UNKNOWN_PID]
-    found = processes or _maxima(record.gpus, metric)
+    """By ``gpu_<index>_<pid>``; of a GPU whose processes are unknown, by ``gpu_<index>``."""
+    found = [one for one in _maxima(record.processes or {}, metric) if one[0][-1] != UNKNOWN_PID]
+    told = {where[0] for where, _ in found}
+    found += [one for one in _maxima(record.gpus, metric) if one[0][0] not in told]
     largest = sorted(found, key=lambda pair: (-pair[1], pair[0]))[:MOST_PROCESSES]
     return {"gpu_" + "_".join(map(str, where)): number(most) for where, most in sorted(largest)} or None
+
+
+def _attribution(record: PodPeaks) -> dict[str, str] | None:
+    """Where the figures come from, by ``gpu_<index>``: an unknown one has none, and is not idle."""
+    words = {scope.rpartition("/")[2]: word for scope, word in sorted((record.attribution or {}).items())}
+    return {f"gpu_{index}": words[index] for index in sorted(words, key=int)[:MOST_PROCESSES]} or None
 
 
 def _maxima(scopes: Mapping[str, Peaks], metric: str) -> list[tuple[tuple[int, ...], float]]:

@@ -112,6 +112,18 @@ POD_CASES = {
         {"metrics": {}, "gpus": {"n/1": {"gpu_util_pct": made.peak(97)}}, "processes": None},
         {"gpu_util": {"gpu_1": 97}},
     ),
+    "one GPU measured, one allocated, one unknown": (
+        {
+            "metrics": {},
+            "gpus": {"n/0": {"gpu_util_pct": made.peak(97)}, "n/1": {"gpu_util_pct": made.peak(50)}},
+            "processes": {"n/0/7": {"gpu_util_pct": made.peak(97)}},
+            "attribution": {"n/0": "measured", "n/1": "allocated", "n/10": "unknown"},
+        },
+        {
+            "gpu_util": {"gpu_0_7": 97, "gpu_1": 50},
+            "gpu_attribution": {"gpu_0": "measured", "gpu_1": "allocated", "gpu_10": "unknown"},
+        },
+    ),
     "a process of which only the pod is known": (
         {
             "metrics": {},

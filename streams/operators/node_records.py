@@ -2,17 +2,20 @@
 
 from collections.abc import Sequence
 from functools import cache
+from math import isfinite, isnan
 from typing import Any
 
+import numpy as np
 import orjson
 
 from streams.operators.base import Emission, Out
 from streams.operators.insight import Insights
 from streams.operators.series import CAPACITIES, Series
 from streams.operators.tidy import tidy
+from streams.operators.trend_forecast import TrendForecast
 from streams.operators.window import ClosedWindow
 from wire.codec import encode, to_plain
-from wire.derived import Cycle, Forecast, Subject, Trend, gpu_subject, node_subject, pod_subject
+from wire.derived import Cycle, Subject, gpu_subject, node_subject, pod_subject
 
 
 @cache
@@ -56,11 +59,7 @@ def _window(node: str, series: Sequence[Series], window: ClosedWindow) -> list[E
 
 def insights(node: str, found: Insights) -> list[Emission]:
     """A ``Trend`` of each series that has one, a ``Cycle`` of each whose rhythm changed."""
-    outs: list[Emission] = []
-    if found.forecast is not None:
-        for column, one in enumerate(found.trend_series):
-            if (trend := _trend(node, one, found, column)) is not None:
-                outs.append(Out("trends", trend.subject.key, encode(trend), found.ts_ms))
+    outs = [] if found.forecast is None else _trends(node, found, found.forecast)
     for one, result in found.cycles:
         subject = subject_of(node, one.kind, one.member)
         cycle = Cycle(
@@ -72,15 +71,33 @@ def insights(node: str, found: Insights) -> list[Emission]:
     return outs
 
 
-def _trend(node: str, one: Series, found: Insights, column: int) -> Trend | None:
-    at = found.forecast.of(column) if found.forecast is not None else None
-    if at is None:
-        return None
-    return Trend(
-        subject=subject_of(node, one.kind, one.member), metric=one.metric, ts_ms=found.ts_ms,
-        level=tidy(at.level), slope_per_s=at.slope_per_s, exhausts_in_s=at.exhausts_in_s,
-        forecast=tuple(
-            Forecast(horizon_s=tidy(horizon), value=tidy(value), p05=tidy(low), p95=tidy(high))
-            for horizon, value, low, high in at.steps
-        ),
-    )  # fmt: skip
+def _trends(node: str, found: Insights, forecast: TrendForecast) -> list[Emission]:
+    known = np.isfinite(forecast.level)
+    for part in (forecast.slope_per_s, forecast.value, forecast.p05, forecast.p95):
+        if not np.isfinite(part[..., known]).all():
+            raise ValueError("a trend holds NaN or an infinity")  # which orjson would write as null
+    horizons = [tidy(horizon) for horizon in forecast.horizons_s]
+    levels, slopes, exhausts = (
+        column.tolist() for column in (forecast.level, forecast.slope_per_s, forecast.exhausts_in_s)
+    )
+    steps = (part.T.tolist() for part in (forecast.value, forecast.p05, forecast.p95))
+    outs: list[Emission] = []
+    for one, level, slope, exhausts_in_s, *points in zip(
+        found.trend_series, levels, slopes, exhausts, *steps, strict=True
+    ):
+        if not isfinite(level):
+            continue
+        key, subject = _subject_plain(node, one.kind, one.member)
+        # Written by hand in the order of wire.derived.Trend, as windows are.
+        plain = {
+            "v": 1, "subject": subject, "metric": one.metric, "ts_ms": found.ts_ms,
+            "level": tidy(level), "slope_per_s": slope,
+            "forecast": [
+                {"horizon_s": horizon, "value": tidy(value), "p05": tidy(low), "p95": tidy(high)}
+                for horizon, value, low, high in zip(horizons, *points, strict=True)
+            ],
+        }  # fmt: skip
+        if not isnan(exhausts_in_s):
+            plain["exhausts_in_s"] = exhausts_in_s
+        outs.append(Out("trends", key, orjson.dumps(plain), found.ts_ms))
+    return outs

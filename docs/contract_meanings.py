@@ -137,6 +137,16 @@ OWN = {
         "forecast": "what is expected, nearest first",
         "exhausts_in_s": "until memory is full; absent while it is not running out",
     },
+    "Insight": {
+        "ts_ms": "the end of the time that it rests on",
+        "since_ms": "since when it is of this kind",
+        "kind": "training, inference, loading, idle, interactive; unknown where behaviour does not say",
+        "bottleneck": "gpu, memory_bandwidth, input, communication, power, heat, imbalance, idle, "
+        "over_provisioned; none, or unknown",
+        "bottleneck_confidence": "how sure that is, 0 to 1",
+        "evidence": "figures of the last minutes that this rests on; the unit ends the name",
+        "advice": "what to do about it, for a person",
+    },
     "Forecast": {
         "horizon_s": "after `ts_ms`",
         "value": "what is expected",

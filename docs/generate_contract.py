@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from docs.contract_meanings import meaning
-from wire import deadletter, derived, pods, samples
+from wire import deadletter, derived, insights, pods, samples
 from wire.deadletter import Reason
 from wire.settings import PREFIX, Settings
 from wire.topics import TOPICS, Topic
@@ -36,7 +36,8 @@ def page() -> str:
 
 def records() -> dict[str, type]:
     """Every record that the page has to describe, by its name."""
-    every = [value for module in (samples, pods, derived, deadletter) for value in vars(module).values()]
+    modules = (samples, pods, derived, insights, deadletter)
+    every = [value for module in modules for value in vars(module).values()]
     return {one.__name__: one for one in every if isinstance(one, type) and is_dataclass(one)}
 
 

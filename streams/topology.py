@@ -7,6 +7,9 @@ from itertools import pairwise
 from streams.operators.base import Operator, Snapshot, Stage
 from streams.operators.cgroup_tick import CgroupReader
 from streams.operators.forward import PodForwarder
+from streams.operators.insight_job import JobInsightOperator
+from streams.operators.insight_pod import PodInsightOperator
+from streams.operators.insight_track import Prices
 from streams.operators.job import JobOperator
 from streams.operators.node import NodeConfig, NodeOperator, Reader
 from streams.operators.nvml_tick import NvmlReader
@@ -23,6 +26,7 @@ def stages(settings: Settings) -> list[Stage]:
     evict_ms, evict_pods_ms, evict_jobs_ms = (
         int(seconds * _MS) for seconds in (settings.evict, settings.evict_pods, settings.evict_jobs)
     )
+    prices = Prices(per_gpu_hour=settings.price_gpu_hour, per_kwh=settings.price_kwh)
     nvml, cgroup = (
         _node_builder(settings, "nvml", NvmlReader),
         _node_builder(settings, "cgroup", _cgroup_reader),
@@ -33,6 +37,10 @@ def stages(settings: Settings) -> list[Stage]:
         Stage(name="pods", source="pods", build=lambda uid, _: PodForwarder(uid), stateless=True),
         Stage(name="pod-peaks", source="pod-parts", build=_pod, evict_ms=evict_pods_ms),
         Stage(name="job-peaks", source="job-parts", build=_job, evict_ms=evict_jobs_ms),
+        Stage(
+            name="insights", source="insight-parts", build=partial(_insight, prices), evict_ms=evict_pods_ms
+        ),
+        Stage(name="job-insights", source="job-insight-parts", build=_job_insight, evict_ms=evict_jobs_ms),
     ]
 
 
@@ -90,6 +98,20 @@ def _pod(uid: str, snapshot: Snapshot | None) -> PodOperator:
 
 def _job(uid: str, snapshot: Snapshot | None) -> JobOperator:
     operator = JobOperator(uid)
+    if snapshot is not None:
+        operator.restore(snapshot)
+    return operator
+
+
+def _insight(prices: Prices, uid: str, snapshot: Snapshot | None) -> PodInsightOperator:
+    operator = PodInsightOperator(uid, prices)
+    if snapshot is not None:
+        operator.restore(snapshot)
+    return operator
+
+
+def _job_insight(uid: str, snapshot: Snapshot | None) -> JobInsightOperator:
+    operator = JobInsightOperator(uid)
     if snapshot is not None:
         operator.restore(snapshot)
     return operator

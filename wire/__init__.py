@@ -7,7 +7,9 @@ module                  concept
 ``wire.samples``        what collectors measure: one record per node and tick
 ``wire.pods``           who a pod is, and which job owns it
 ``wire.derived``        what streams make of it: windows, trends, cycles, peaks
+``wire.insights``       what kind of job something is, and what holds it back
 ``wire.parts``          the two internal records that carry peaks from node to pod to job
+``wire.insight_parts``  the two that carry what insights are found from
 ``wire.deadletter``     what could not be used, with its reason
 ``wire.codec``          records to JSON bytes and back, checked
 ``wire.topics``         the topics, their keys, retention and clean-up

@@ -45,6 +45,13 @@ def duration(value: str) -> float:
     return float(match[1]) * _SECONDS[match[2] or "s"]
 
 
+def price(value: str) -> float:
+    """An amount of money: a number, 0 or more."""
+    if not re.fullmatch(r"\d+(?:\.\d+)?", value.strip()) or float(value) > 1e9:
+        raise ValueError("expected a number, such as 2.5")
+    return float(value)
+
+
 def seconds(low: float, high: float) -> Parser:
     """A duration between two bounds, in seconds."""
 

@@ -94,6 +94,10 @@ class Settings:
         7 * 86_400.0, _parse.seconds(10, 31_536_000), "the same for a job, which may rest over a weekend"
     )
     state_dir: str | None = _setting(None, _parse.text, "folder for a worker's scratch files")
+    price_gpu_hour: float | None = _setting(
+        None, _parse.price, "what a GPU costs in an hour, in any currency: insights say what idleness cost"
+    )
+    price_kwh: float | None = _setting(None, _parse.price, "the same for a kilowatt hour of GPUs' energy")
 
     records: str | None = _setting(
         None, _parse.records_url, "SQLAlchemy URL of the peak records", secret=True

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from wire.deadletter import DeadLetter
 from wire.derived import Cycle, JobPeaks, PodPeaks, Trend, WindowAggregate
+from wire.insight_parts import InsightPart, JobInsightPart
+from wire.insights import Insight
 from wire.parts import JobPart, NodePart, PodPart
 from wire.pods import Pod
 from wire.samples import CgroupSample, NvmlSample
@@ -54,6 +56,7 @@ _ALL = (
     Topic(name="cycles", key="subject", writer="streams", record=Cycle, cleanup="compact"),
     Topic(name="pod-peaks", key="pod uid", writer="streams", record=PodPeaks, cleanup="compact"),
     Topic(name="job-peaks", key="job uid", writer="streams", record=JobPeaks, cleanup="compact"),
+    Topic(name="insights", key="subject", writer="streams", record=Insight, cleanup="compact"),
     Topic(
         name="dead-letters", key="key of the bad record", writer="streams, sinks", record=DeadLetter,
         retention_ms=14 * _DAY_MS,
@@ -66,6 +69,14 @@ _ALL = (
     ),
     Topic(
         name="node-parts", key="node", writer="sinks", record=NodePart, retention_ms=_DAY_MS, internal=True
+    ),
+    Topic(
+        name="insight-parts", key="pod uid", writer="streams", record=InsightPart, retention_ms=_DAY_MS,
+        internal=True,
+    ),
+    Topic(
+        name="job-insight-parts", key="job uid", writer="streams", record=JobInsightPart,
+        retention_ms=_DAY_MS, internal=True,
     ),
 )  # fmt: skip
 

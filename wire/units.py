@@ -35,6 +35,8 @@ CpuPct = Annotated[float, Range(0, MOST)]
 """Percent of one core: 100 is one core busy all the time."""
 Amount = Annotated[float, Range(0, MOST)]
 """A quantity that is never negative: bytes, rates, watts, joules, megahertz, seconds."""
+Share = Annotated[float, Range(0, 1)]
+"""A part of a whole, or a chance."""
 Celsius = Annotated[float, Range(-273.15, 1000)]
 Millis = Annotated[int, Range(0, END_OF_TIME_MS)]
 """Integer Unix milliseconds."""

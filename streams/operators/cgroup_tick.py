@@ -36,7 +36,7 @@ class CgroupReader:
         layout = self._laid_out(plain, tuple(pods))
         values, tallies = numbers(cells), numbers(tallied)
         header = plain["collector"], plain["seq"], plain["ts_ms"], plain["interval_ms"]
-        return Tick(*header, layout, values, tallies, tallies).check()
+        return Tick(*header, layout, values, tallies, tallies, numbers([_busy(host)])).check()
 
     def _laid_out(self, plain: dict[str, Any], pods: tuple[str, ...]) -> Layout:
         if pods != self._names:
@@ -48,6 +48,12 @@ class CgroupReader:
             series += [Series("pod", uid, metric) for uid in pods for metric in POD_CGROUP_METRICS]
             self._layout = make_layout(series, (TallySeries(uid, "", m) for uid in pods for m in _TALLIED))
         return self._layout
+
+
+def _busy(host: dict[str, Any]) -> float | None:
+    """The share of all CPUs that is busy, in percent."""
+    count, util = host.get("cpu_count"), host.get("cpu_util_pct")
+    return util / count if util is not None and count else None
 
 
 def _pod(pod: dict[str, Any]) -> list[Any]:

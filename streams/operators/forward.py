@@ -3,6 +3,7 @@
 from streams.operators.base import Emission, Input, Out, Snapshot
 from wire.codec import DecodeError, decode, encode
 from wire.deadletter import Reason
+from wire.insight_parts import InsightPart
 from wire.parts import PodPart
 from wire.pods import Pod
 
@@ -10,7 +11,8 @@ TOPIC = "pods"
 
 
 class PodForwarder:
-    """Stateless: each record of ``pods`` becomes one of ``pod-parts``, a tombstone says that it is gone."""
+    """Stateless: each record of ``pods`` becomes one of ``pod-parts`` and one of ``insight-parts``; a
+    tombstone says that the pod is gone."""
 
     def __init__(self, uid: str) -> None:
         self._uid = uid
@@ -25,7 +27,11 @@ class PodForwarder:
                 detail = f"{pod.uid!r:.80} under the key {self._uid!r:.80}: the key is the pod's uid"
                 raise DecodeError(TOPIC, "uid", Reason.KEY, detail)
             part = PodPart(uid=self._uid, source="pods", pod=pod)
-        return [Out("pod-parts", self._uid, encode(part), record.ts_ms)]
+        told = InsightPart(uid=self._uid, source="pods", pod=part.pod, gone=part.gone)
+        return [
+            Out("pod-parts", self._uid, encode(part), record.ts_ms),
+            Out("insight-parts", self._uid, encode(told), record.ts_ms),
+        ]
 
     def settle(self) -> list[Emission]:
         """Nothing is held back."""

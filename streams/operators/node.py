@@ -14,6 +14,7 @@ from streams.operators import node_records as records
 from streams.operators.bank_state import Ints
 from streams.operators.base import Emission, Happened, Input, Out, Snapshot
 from streams.operators.insight import InsightBank
+from streams.operators.insight_spans import SpanBank
 from streams.operators.migration import migrated
 from streams.operators.series import ColumnIndex, Series
 from streams.operators.tally import PeakTally
@@ -24,7 +25,7 @@ from wire.codec import DecodeError, parse
 from wire.deadletter import Reason
 from wire.events import SAMPLE_LATE
 
-SNAPSHOT_VERSION = 2
+SNAPSHOT_VERSION = 3
 EVALUATE_MS = 10_000
 """How often, in event time, trends and cycles are evaluated."""
 
@@ -34,7 +35,12 @@ def _with_origins(plain: Snapshot) -> Snapshot:
     return {**plain, "peaks": {**plain["peaks"], "origins": {}}}
 
 
-_STEPS = {1: _with_origins}
+def _with_spans(plain: Snapshot) -> Snapshot:
+    """Version 3 gathers spans for insights; the open one begins with the next tick."""
+    return {**plain, "spans": {"start_ms": 0, "runs": [], "rhythms": {}}}
+
+
+_STEPS = {1: _with_origins, 2: _with_spans}
 
 
 class Reader(Protocol):
@@ -74,6 +80,7 @@ class NodeOperator:
         self._windows = WindowBank(self._config.sizes_ms, self._config.lateness_ms)
         self._insight = InsightBank()
         self._peaks = PeakTally(self._node, self._config.source)
+        self._spans = SpanBank(self._node, self._config.source)
         self._last_ms = -1
 
     def update(self, record: Input) -> list[Emission]:
@@ -108,6 +115,7 @@ class NodeOperator:
             self._insight.update(
                 tick.ts_ms, tick.interval_ms, columns, tick.values, len(self._index), tick.bursts
             )
+            emissions += self._spans.add(tick)
         in_time = self._windows.add(tick.ts_ms, columns, tick.values, watermark_ms)
         if not in_time:
             emissions.append(Happened(SAMPLE_LATE.name))
@@ -132,7 +140,11 @@ class NodeOperator:
         self._insight.select(self._index.ids)
 
     def _evaluate(self) -> list[Emission]:
-        emissions = records.insights(self._node, self._insight.evaluate(self._last_ms))
+        found = self._insight.evaluate(self._last_ms)
+        for one, rhythm in found.cycles:
+            if one.kind == "pod" and one.metric == "gpu_util_pct":
+                self._spans.heard(one.member, rhythm)
+        emissions = records.insights(self._node, found)
         self._retire(self._last_ms - self._config.retire_ms)
         return emissions
 
@@ -141,6 +153,7 @@ class NodeOperator:
         keep: Ints = np.flatnonzero(self._last_seen >= before_ms)
         if len(keep) < len(self._index):
             self._index.retain(keep)
+            self._spans.retain({one.member for one in self._index.ids})
             self._resize(keep)
 
     def settle(self) -> list[Emission]:
@@ -152,7 +165,7 @@ class NodeOperator:
         emissions = records.windows(self._node, self._index.ids, self._windows.close())
         if self._last_ms >= 0:
             emissions += self._evaluate()
-        return emissions + self.settle()
+        return emissions + self._spans.close() + self.settle()
 
     def snapshot(self) -> Snapshot:
         """Plain data; the columns of every bank are those of ``series``."""
@@ -165,6 +178,7 @@ class NodeOperator:
             "windows": self._windows.snapshot(),
             "insight": self._insight.snapshot(),
             "peaks": self._peaks.snapshot(),
+            "spans": self._spans.snapshot(),
         }
 
     def restore(self, plain: Snapshot) -> None:
@@ -178,3 +192,4 @@ class NodeOperator:
         self._windows.restore(plain["windows"], len(self._index))
         self._insight.restore(plain["insight"], self._index.ids)
         self._peaks.restore(plain["peaks"])
+        self._spans.restore(plain["spans"])

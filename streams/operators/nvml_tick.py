@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from streams.operators.bank_state import Floats
 from streams.operators.origin import ALLOCATED, MEASURED, UNKNOWN, holders, less_sure
 from streams.operators.series import GPU_METRICS, MIG_METRICS, POD_GPU_METRICS, Series, TallySeries
 from streams.operators.tick import Layout, Tick, check_header, explained, make_layout, numbers
@@ -16,6 +17,9 @@ TOPIC = "nvml-samples"
 _PROCESS_METRICS = ("gpu_util_pct", "mem_copy_util_pct", "mem_used_bytes")
 _FULL_PCT = 100.0
 _BURSTS = (("gpu_util_pct", "util_burst"), ("power_w", "power_burst"))
+_POWER = frozenset({"sw_power_cap", "hw_power_brake_slowdown"})
+_HEAT = frozenset({"sw_thermal_slowdown", "hw_thermal_slowdown"})
+"""Names of what holds clocks down, as ``collectors.nvml_throttle`` has them."""
 
 Cell = float | None
 Cells = dict[tuple[str, str], tuple[Cell, Cell, Cell]]
@@ -53,7 +57,7 @@ class NvmlReader:
         tallies = numbers([cell for group in (pods, use) for three in group.values() for cell in three])
         return Tick(
             plain["collector"], plain["seq"], plain["ts_ms"], plain["interval_ms"],
-            layout, numbers(cells), tallies, _raised(tallies, layout, highs),
+            layout, numbers(cells), tallies, _raised(tallies, layout, highs), _facts(gpus),
             bursts=self._bursts(gpus, highs),
         ).check()  # fmt: skip
 
@@ -98,7 +102,8 @@ class NvmlReader:
     def _laid_out(self, plain: dict[str, Any], pods: Any, use: Cells, origins: Origins) -> Layout:
         gpus = plain["gpus"]
         migs = tuple(s["uuid"] for gpu in gpus for s in gpu.get("mig") or ())
-        names = (tuple(gpu["uuid"] for gpu in gpus), migs, tuple(pods), tuple(use), origins)
+        scopes = tuple(f"{self._node}/{gpu['index']}" for gpu in gpus)
+        names = (tuple(gpu["uuid"] for gpu in gpus), migs, tuple(pods), tuple(use), origins, scopes)
         if names != self._names:
             _check_names(plain)  # once: equal names are as good
             self._names = names
@@ -205,10 +210,27 @@ def _raised(tallies: Any, layout: Layout, highs: dict[tuple[str, str], float]) -
     return raised
 
 
-def _layout(gpus: Any, migs: Any, pods: Any, use: Any, origins: Origins) -> Layout:
+def _facts(gpus: list[dict[str, Any]]) -> Floats:
+    cells: list[Any] = []
+    for gpu in gpus:
+        cells.append(gpu.get("power_limit_w"))
+        cells += _held_down(gpu.get("throttle"))
+    return numbers(cells)
+
+
+def _held_down(throttle: Any) -> tuple[Cell, Cell]:
+    """Whether power and heat hold the clocks down: 0 or 100, absent where that is unknown."""
+    if throttle is None:
+        return None, None
+    if not throttle:
+        return 0.0, 0.0
+    return (0.0 if _POWER.isdisjoint(throttle) else 100.0), (0.0 if _HEAT.isdisjoint(throttle) else 100.0)
+
+
+def _layout(gpus: Any, migs: Any, pods: Any, use: Any, origins: Origins, scopes: Any) -> Layout:
     series = [Series("gpu", uuid, metric) for uuid in gpus for metric in GPU_METRICS]
     series += [Series("gpu", uuid, metric) for uuid in migs for metric in MIG_METRICS]
     series += [Series("pod", uid, metric) for uid in pods for metric in POD_GPU_METRICS]
     tallies = [TallySeries(uid, "", metric) for uid in pods for metric in POD_GPU_METRICS]
     tallies += [TallySeries(uid, scope, metric) for uid, scope in use for metric in _PROCESS_METRICS]
-    return make_layout(series, tallies, origins)
+    return make_layout(series, tallies, origins, scopes)

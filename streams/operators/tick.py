@@ -1,7 +1,7 @@
 """One node's measurements at one moment, in columns: what a sample becomes before it meets an operator."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,13 +15,15 @@ from wire.units import END_OF_TIME_MS, MOST
 
 _UP_TO_100 = {"gpu_util_pct", "mem_copy_util_pct", "cpu_throttled_pct"}
 _NUMBERS = {int, float, type(None)}
+_NO_FACTS: Floats = np.zeros(0)
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
     """Which series a tick holds. The same object as long as the node's GPUs, pods and processes are.
 
-    ``series`` has shape (n,), ``tallies`` (m,); ``low`` and ``high`` (n,) bound the values of ``series``,
+    ``series`` has shape (n,), ``tallies`` (m,), ``gpus`` the scopes of the node's GPUs in the order of their
+    series; ``low`` and ``high`` (n,) bound the values of ``series``,
     ``tally_high`` (m,) those of ``tallies`` from above (0 does from below). ``origins``, by pod and
     scope: where a pod's figures on a GPU come from (``streams.operators.origin``).
     """
@@ -33,6 +35,7 @@ class Layout:
     low: Floats
     high: Floats
     tally_high: Floats
+    gpus: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,8 @@ class Tick:
     """One tick: ``values`` (n,) and ``tallies`` (m,) as in the layout, NaN for what was not measured.
 
     ``highs`` (m,) is the largest value since the last tick, from the driver's bursts where there are any.
+    ``facts`` is what only insights need: of each GPU its power limit in watts and whether power and heat hold
+    its clocks down (0 or 100); of a host the share of its CPUs that is busy, in percent.
     """
 
     collector: str
@@ -50,6 +55,7 @@ class Tick:
     values: Floats
     tallies: Floats
     highs: Floats
+    facts: Floats = field(default_factory=lambda: _NO_FACTS)
     bursts: tuple[tuple[Series, Any], ...] = ()
     """The driver's own samples since the last tick, of the series that have any, as in the record."""
 
@@ -67,6 +73,7 @@ def make_layout(
     series: Iterable[Series],
     tallies: Iterable[TallySeries],
     origins: Mapping[tuple[str, str], str] | None = None,
+    gpus: tuple[str, ...] = (),
 ) -> Layout:
     """A layout with the bounds that its metrics' units imply."""
     names = tuple(series)
@@ -76,7 +83,7 @@ def make_layout(
     low = [-273.15 if one.metric == "temp_c" else 0.0 for one in names]
     told = origins or {}
     pods = tuple(dict.fromkeys([*(one.pod_uid for one in marks), *(uid for uid, _ in told)]))
-    return Layout(names, marks, pods, told, np.array(low), np.array(high), np.array(tally_high))
+    return Layout(names, marks, pods, told, np.array(low), np.array(high), np.array(tally_high), gpus)
 
 
 def _high(metric: str) -> float:

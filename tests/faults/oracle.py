@@ -12,12 +12,12 @@ from wire.trace import TraceRecord, TraceWriter, read_trace
 
 IN_ORDER = ("window-aggregates", "trends", "cycles")
 """Of these every record counts, and their order within a series."""
-MERGED = ("pod-peaks", "job-peaks")
+MERGED = ("pod-peaks", "job-peaks", "insights")
 """Of these the last one of a key counts: several partitions meet in them, and those have no order."""
 DERIVED = (*IN_ORDER, *MERGED)
 
 Series = tuple[str, str, str]
-"""Topic without prefix, key, and metric, which is empty for peaks."""
+"""Topic without prefix, key, and metric, which is empty for peaks and insights."""
 Results = dict[Series, list[bytes]]
 """What counts of each series, repeats removed."""
 

@@ -20,10 +20,14 @@ from tests.simulation.shadow import Shadow
 from wire.settings import load
 
 _SIZE_MS = 10_000
+_MERGED = ("pod-peaks", "job-peaks")
 _FATES = ("dead_letter", "sample_duplicate", "clock_jump", "sample_late")
 
 
-_EVICT_MS = {"nvml": 80_000, "cgroup": 80_000, "pod-peaks": 100_000, "job-peaks": 120_000}
+_EVICT_MS = {
+    "nvml": 80_000, "cgroup": 80_000, "pod-peaks": 100_000, "job-peaks": 120_000,
+    "insights": 100_000, "job-insights": 120_000,
+}  # fmt: skip
 
 
 @cache
@@ -136,8 +140,8 @@ def whole(shadow: Shadow, sent: list[Sent], newest: dict[tuple[str, str], Out]) 
     for offset, one in enumerate(sent):
         outs += local.feed(Input(one.topic, 0, offset, one.key, one.value, one.ts_ms))
     outs += local.settle()
-    wanted = {(out.topic, out.key): out.value for out in outs if out.topic in ("pod-peaks", "job-peaks")}
-    found = {slot: out.value for slot, out in newest.items() if slot[0] in ("pod-peaks", "job-peaks")}
+    wanted = {(out.topic, out.key): out.value for out in outs if out.topic in _MERGED}
+    found = {slot: out.value for slot, out in newest.items() if slot[0] in _MERGED}
     for slot in found | wanted:
         assert found.get(slot) == wanted.get(slot), (
             f"{slot}: {found.get(slot)!r:.600}, but a replay says {wanted.get(slot)!r:.600}"

@@ -37,6 +37,7 @@ def test_every_public_topic_has_an_example() -> None:
         ("cycles", "subject", "compact"),
         ("pod-peaks", "pod uid", "compact"),
         ("job-peaks", "job uid", "compact"),
+        ("insights", "subject", "compact"),
         ("dead-letters", "key of the bad record", "delete"),
     ],
 )

@@ -1,0 +1,114 @@
+"""Fits ``streams/operators/kind_weights.py`` to the tuned shapes, seeds 0-159 of
+``bench/generators_jobs.py``.
+
+python -m bench.fit_kind
+"""
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from bench.generators_jobs import KINDS, TUNED, Floats, Pod, pod
+from streams.operators import kind_weights
+from streams.operators.insight_codes import CGROUP, NVML, decode, encode
+from streams.operators.kind_features import NAMES, features
+from streams.operators.kind_model import basis
+
+Ints = npt.NDArray[np.int64]
+SEEDS, CALIBRATION = range(120), range(120, 160)
+ENDS = (30, 40, 60, 90, 120, 180, 240, 300, 400, 500, 600)
+WINDOW_S = 240
+RIDGE = 1e-3
+PAGE = Path(kind_weights.__file__)
+
+
+def seen(one: Pod) -> Floats:
+    """A pod's channels after they were coded and decoded again."""
+    matrix, split = one.matrix(), len(NVML)
+    codes = [encode("nvml", matrix[:split].T).T, encode("cgroup", matrix[split : split + len(CGROUP)].T).T]
+    return decode(np.concatenate(codes))
+
+
+def examples(seeds: range) -> tuple[Floats, Ints]:
+    """Features at several moments of each pod, at least half a minute after a kind began; and the truth."""
+    rows: list[Floats] = []
+    truth: list[int] = []
+    for shape in TUNED:
+        for one in (pod(shape, seed) for seed in seeds):
+            values = seen(one)
+            for end in ENDS:
+                began = max(start for start in one.starts if start < end)
+                if one.kind[end - 1] >= 0 and end - began >= ENDS[0]:
+                    found = features(values[:, max(0, end - WINDOW_S) : end], 0.0)
+                    assert found is not None
+                    rows.append(found)
+                    truth.append(int(one.kind[end - 1]))
+    return np.array(rows), np.array(truth)
+
+
+def knots_of(rows: Floats) -> tuple[tuple[float, ...], ...]:
+    """Where each feature's curve may bend: at its quantiles."""
+    quantiles = np.quantile(rows, (0.1, 0.3, 0.5, 0.7, 0.9), axis=0).T
+    return tuple(tuple(np.unique(one.round(2)).tolist()) for one in quantiles)
+
+
+def fit(terms: Floats, truth: Ints) -> Floats:
+    """Multinomial logistic regression, kinds balanced, by accelerated gradient steps (Y. Nesterov 1983)."""
+    size = np.maximum(terms.std(axis=0), 1e-6)
+    size[0] = 1.0
+    scaled, wanted = terms / size, np.eye(len(KINDS))[truth]
+    balance = (1 / np.bincount(truth, minlength=len(KINDS)))[truth][:, np.newaxis] / len(KINDS)
+    step = 1 / (0.5 * float(np.linalg.norm(scaled * np.sqrt(balance), 2)) ** 2 + RIDGE)
+    weights = ahead = np.zeros((terms.shape[1], len(KINDS)))
+    for turn in range(4000):
+        scores = scaled @ ahead
+        grown = np.exp(scores - scores.max(axis=1, keepdims=True))
+        slope = scaled.T @ (balance * (grown / grown.sum(axis=1, keepdims=True) - wanted)) + RIDGE * ahead
+        newer = ahead - step * slope
+        ahead = newer + turn / (turn + 3) * (newer - weights)
+        weights = newer
+    return np.asarray(weights / size[:, np.newaxis])
+
+
+def temperature(scores: Floats, truth: Ints) -> float:
+    """What to divide scores by so that the truth is as likely as can be."""
+
+    def surprise(by: float) -> float:
+        scaled = scores / by
+        total = np.log(np.exp(scaled - scaled.max(axis=1, keepdims=True)).sum(axis=1)) + scaled.max(axis=1)
+        return float(np.mean(total - scaled[np.arange(truth.size), truth]))
+
+    tried: list[float] = np.linspace(0.2, 3.0, 281).tolist()
+    return min(tried, key=surprise)
+
+
+def main() -> None:
+    """Fit, and write the module."""
+    rows, truth = examples(SEEDS)
+    knots = knots_of(rows)
+    weights = fit(basis(rows, knots), truth).round(3)
+    other, also = examples(CALIBRATION)
+    by = temperature(basis(other, knots) @ weights, also)
+    right = float(np.mean(np.argmax(basis(other, knots) @ weights, axis=1) == also))
+    PAGE.write_text(_module(knots, weights, by), encoding="utf-8")
+    print(
+        f"{truth.size} examples; {right:.4f} of {also.size} calibration examples right; temperature {by:.2f}"
+    )
+
+
+def _module(knots: tuple[tuple[float, ...], ...], weights: Floats, by: float) -> str:
+    lines = [
+        '"""Written by ``python -m bench.fit_kind``: the curves of ``streams.operators.kind_model``."""', "",
+        f"TEMPERATURE = {by:.2f}", "", "KNOTS = (",
+        *(f"    {knot!r},  # {name}" for name, knot in zip(NAMES, knots, strict=True)), ")",
+        '"""Where each feature\'s curve bends, in the order of ``kind_features.NAMES``."""', "",
+        "WEIGHTS = (",
+    ]  # fmt: skip
+    lines += [f"    {tuple(row)!r}," for row in (weights + 0.0).tolist()]
+    lines += [")", '"""By term of ``kind_model.basis`` and kind."""', ""]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()

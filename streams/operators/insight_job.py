@@ -1,0 +1,150 @@
+"""The insight of one job: what its pods are, and whether some of them wait for others.
+
+The newest word of each pod counts, so the order in which pods' words come does not matter.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from streams.operators import bottleneck_advice
+from streams.operators.bank_state import check_version
+from streams.operators.base import Emission, Input, Out, Snapshot
+from streams.operators.bottleneck_figures import short
+from wire.codec import DecodeError, decode, encode, from_plain, to_plain
+from wire.deadletter import Reason
+from wire.derived import job_subject
+from wire.insight_parts import JobInsightPart
+from wire.insights import Insight
+
+SNAPSHOT_VERSION = 1
+TOPIC = "job-insight-parts"
+STALE_MS = 900_000
+"""A pod that was silent for so long, while others were not, is gone; pods speak every five minutes."""
+GAP_PCT = (20.0, 40.0)
+"""From such a difference between ranks on they are imbalanced; from the second on surely."""
+_SUMS = {"idle_cost", "idle_energy_j", "power_w", "net_bytes_per_s", "io_bytes_per_s", "gpus", "cpu_util_pct"}
+_MOSTS = {"idle_s", "gpu_mem_pct", "gpu_mem_most_pct"}
+_NOT_OF_A_JOB = {"mem_limit_bytes", "mem_limit_used_pct"}
+
+
+class JobInsightOperator:
+    """The state of one job: the newest part of each of its pods, and what was told last."""
+
+    def __init__(self, uid: str) -> None:
+        self._uid = uid
+        self._parts: dict[str, JobInsightPart] = {}
+        self._told: Insight | None = None
+        self._changed = False
+
+    def update(self, record: Input) -> list[Emission]:
+        """Take a part; nothing is sent before ``settle``. Raises ``DecodeError``."""
+        part = decode(JobInsightPart, record.value or b"", TOPIC)
+        if part.job.uid != self._uid:
+            detail = f"{part.job.uid!r:.80} under the key {self._uid!r:.80}: the key is the job's uid"
+            raise DecodeError(TOPIC, "job.uid", Reason.KEY, detail)
+        known = self._parts.get(part.pod_uid)
+        if known is None or part.ts_ms >= known.ts_ms:
+            self._parts[part.pod_uid] = part
+            self._changed = True
+        return []
+
+    def settle(self) -> list[Emission]:
+        """What the job is now, if that changed."""
+        if not self._changed:
+            return []
+        self._changed = False
+        insight = merged(self._uid, self._parts.values())
+        if insight == self._told:
+            return []
+        self._told = insight
+        return [Out("insights", insight.subject.key, encode(insight), insight.ts_ms)]
+
+    def close(self) -> list[Emission]:
+        """The input has ended."""
+        return self.settle()
+
+    def snapshot(self) -> Snapshot:
+        """Plain data."""
+        return {
+            "v": SNAPSHOT_VERSION,
+            "parts": {uid: to_plain(part) for uid, part in self._parts.items()},
+            "told": None if self._told is None else to_plain(self._told),
+            "changed": self._changed,
+        }
+
+    def restore(self, plain: Snapshot) -> None:
+        """Go on from a snapshot; raises ``ValueError`` for a version that is not ours."""
+        check_version(plain, SNAPSHOT_VERSION, "a job's insight")
+        self._parts = {uid: from_plain(JobInsightPart, part, TOPIC) for uid, part in plain["parts"].items()}
+        self._told = None if plain["told"] is None else from_plain(Insight, plain["told"], "insights")
+        self._changed = plain["changed"]
+
+
+def merged(uid: str, every: Iterable[JobInsightPart]) -> Insight:
+    """The insight of a job from those of its pods, at least one, in any order."""
+    parts = sorted(every, key=lambda part: part.pod_uid)
+    newest_ms = max(part.ts_ms for part in parts)
+    parts = [part for part in parts if newest_ms - part.ts_ms <= STALE_MS]
+    kind, confidence = _vote(((part.kind, part.confidence, part.gpus) for part in parts), last="idle")
+    those = [part for part in parts if part.kind == kind]
+    evidence = _evidence(parts)
+    limit, sure = _vote(((one.bottleneck, one.bottleneck_confidence, one.gpus) for one in those), last="")
+    advice = bottleneck_advice.advice(limit, kind, evidence)
+    gap, least, most = _imbalance(parts)
+    if kind == "training" and gap >= GAP_PCT[0]:
+        limit = "imbalance"
+        sure = 0.5 + 0.48 * min((gap - GAP_PCT[0]) / (GAP_PCT[1] - GAP_PCT[0]), 1.0)
+        evidence["rank_gap_pct"] = round(gap, -1)
+        advice = (
+            f"{most} works more than {least}, which waits: spread the work evenly, or look for a slow node"
+        )
+    return Insight(
+        subject=job_subject(uid), ts_ms=max(part.told_ms for part in parts),
+        since_ms=min(part.since_ms for part in those), kind=kind, confidence=round(confidence, 3),
+        bottleneck=limit, bottleneck_confidence=round(sure, 3), evidence=evidence, advice=advice,
+    )  # fmt: skip
+
+
+def _vote(words: Iterable[tuple[str, float, int]], last: str) -> tuple[str, float]:
+    """What most GPUs say, and how sure that is; ``last`` wins only if nobody says anything else."""
+    weights: dict[str, float] = defaultdict(float)
+    total = 0.0
+    for word, confidence, gpus in words:
+        weights[word] += confidence * max(gpus, 1)
+        total += 0.0 if word == last else max(gpus, 1)
+    others = {word: weight for word, weight in weights.items() if word != last} or weights
+    best = max(sorted(others), key=lambda word: others[word])
+    if best != last:
+        return best, others[best] / total
+    return best, max(min(weights[best] / max(total, 1.0), 1.0), 0.5)
+
+
+def _evidence(parts: list[JobInsightPart]) -> dict[str, float]:
+    """Means, sums or maxima of what was told of the pods, whichever has a meaning; and how many there are."""
+    by_name: dict[str, list[float]] = defaultdict(list)
+    for part in parts:
+        for name, value in part.evidence.items():
+            by_name[name].append(value)
+    told = {
+        name: short(_together(name, by_name[name])) for name in sorted(by_name) if name not in _NOT_OF_A_JOB
+    }
+    return {"pods": len(parts)} | told
+
+
+def _together(name: str, values: list[float]) -> float:
+    if name in _MOSTS:
+        return max(values)
+    return sum(values) if name in _SUMS else sum(values) / len(values)
+
+
+def _imbalance(parts: list[JobInsightPart]) -> tuple[float, str, str]:
+    """The largest difference between two pods in utilization or in power, and the names of the two.
+
+    Kernels that wait for other ranks keep the utilization up, but the power down.
+    """
+    found = (0.0, "", "")
+    for name in ("gpu_util_pct", "power_pct"):
+        known = sorted((one.figures[name], one.pod_name) for one in parts if name in one.figures)
+        if len(known) > 1:
+            found = max(found, (known[-1][0] - known[0][0], known[0][1], known[-1][1]))
+    return found

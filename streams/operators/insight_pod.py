@@ -1,0 +1,183 @@
+"""The insight of one pod: spans of both sources in, what it is and what holds it back out, when that
+changed."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from streams.operators.bank_state import check_version
+from streams.operators.base import Emission, Input, Out, Snapshot
+from streams.operators.bottleneck_figures import short
+from streams.operators.insight_codes import SLOTS, SOURCES, SPAN_MS, from_text
+from streams.operators.insight_join import TOPIC, Join, Joint
+from streams.operators.insight_tell import Judgement
+from streams.operators.insight_track import Prices, Track
+from wire.codec import DecodeError, decode, encode, from_plain, to_plain
+from wire.deadletter import Reason
+from wire.derived import pod_subject
+from wire.insight_parts import InsightPart, JobInsightPart
+from wire.insights import Insight
+from wire.pods import Pod
+
+SNAPSHOT_VERSION = 1
+PROVISIONAL = 6
+"""Spans after which a pod is judged by its GPU alone, as long as the other source never told of it."""
+HEARTBEAT_MS = 300_000
+"""A job hears of its pods at least so often."""
+MOVED_PCT = 10.0
+"""And when a figure moved by more than this, once a minute."""
+_QUIET_MS = 60_000
+
+
+class PodInsightOperator:
+    """The state of one pod. What it says is a function of its spans, in the order of time."""
+
+    def __init__(self, uid: str, prices: Prices) -> None:
+        self._uid = uid
+        self._prices = prices
+        self._pod: Pod | None = None
+        self._node = ""
+        self._gpus = 1
+        self._join = Join()
+        self._track = Track(prices)
+        self._alone: Track | None = None
+        self._alone_spans = 0
+        self._figures: dict[str, float] = {}
+        self._figures_ms = 0
+
+    def update(self, record: Input) -> list[Emission]:
+        """Take a part. Raises ``DecodeError``."""
+        part = decode(InsightPart, record.value or b"", TOPIC)
+        if part.uid != self._uid:
+            detail = f"{part.uid!r:.80} under the key {self._uid!r:.80}: the key is the pod's uid"
+            raise DecodeError(TOPIC, "uid", Reason.KEY, detail)
+        if part.source == "pods":
+            return self._identified(part)
+        _check(part)
+        asked = None if self._pod is None else self._pod.gpu_request
+        outs: list[Emission] = []
+        for span in self._join.take(part, gpus=asked != 0):
+            outs += self._joined(span)
+        return outs + self._provisional(part)
+
+    def _identified(self, part: InsightPart) -> list[Emission]:
+        known, self._pod = self._pod, part.pod or self._pod
+        job = None if self._pod is None else self._pod.job
+        if job is None or (known is not None and known.job == job):
+            return []
+        return self._to_job()
+
+    def _joined(self, span: Joint) -> list[Emission]:
+        self._alone = None
+        self._node, self._gpus = span.gpu.node or self._node, span.gpu.gpus or 1
+        told = self._track.take(span)
+        outs: list[Emission] = [] if told is None else [self._insight(told)]
+        if self._moved(span.end_ms, told is not None):
+            outs += self._to_job()
+        return outs
+
+    def _provisional(self, part: InsightPart) -> list[Emission]:
+        """Where nothing but the GPU's side ever came, that is judged until the other comes."""
+        if part.source != "nvml" or self._join.has_cgroup:
+            return []
+        self._alone = self._alone or Track(self._prices)
+        self._alone_spans += 1
+        told = self._alone.take(Joint(part, None))
+        self._node = part.node or self._node
+        if self._alone_spans < PROVISIONAL:
+            return []
+        # What was judged earlier is told now, if nothing newer is.
+        first = self._alone.teller.told if self._alone_spans == PROVISIONAL else None
+        told = told or first
+        return [] if told is None else [self._insight(told)]
+
+    def _insight(self, told: Judgement) -> Out:
+        subject = pod_subject(self._node or "unknown", self._uid)
+        insight = Insight(
+            subject=subject, ts_ms=told.ts_ms, since_ms=told.since_ms,
+            kind=told.kind, confidence=told.confidence,
+            bottleneck=told.bottleneck, bottleneck_confidence=told.bottleneck_confidence,
+            evidence=told.evidence, advice=told.advice,
+        )  # fmt: skip
+        return Out("insights", subject.key, encode(insight), told.ts_ms)
+
+    def _moved(self, ts_ms: int, told: bool) -> bool:
+        """Whether the job has to hear of the pod; what it hears is kept, for a job that is known later."""
+        since_ms = ts_ms - self._figures_ms
+        if self._track.teller.told is None or not (told or since_ms >= _QUIET_MS):
+            return False
+        now = {name: short(value) for name, value in self._track.recent().items()}
+        if not told and since_ms < HEARTBEAT_MS and not _differs(now, self._figures):
+            return False
+        self._figures, self._figures_ms = now, ts_ms
+        return True
+
+    def _to_job(self) -> list[Emission]:
+        told = self._track.teller.told
+        if told is None or self._pod is None or self._pod.job is None:
+            return []
+        part = JobInsightPart(
+            job=self._pod.job, pod_uid=self._uid, pod_name=self._pod.name, node=self._node or self._pod.node,
+            ts_ms=self._figures_ms, told_ms=told.ts_ms, since_ms=told.since_ms,
+            kind=told.kind, confidence=told.confidence,
+            bottleneck=told.bottleneck, bottleneck_confidence=told.bottleneck_confidence,
+            gpus=self._gpus, figures=self._figures, evidence=told.evidence, advice=told.advice,
+        )  # fmt: skip
+        return [Out("job-insight-parts", part.job.uid, encode(part), self._figures_ms)]
+
+    def settle(self) -> list[Emission]:
+        """Nothing is held back."""
+        return []
+
+    def close(self) -> list[Emission]:
+        """A span that has no other half stays without it; nothing is told early."""
+        return []
+
+    def snapshot(self) -> Snapshot:
+        """Plain data."""
+        return {
+            "v": SNAPSHOT_VERSION,
+            "pod": None if self._pod is None else to_plain(self._pod),
+            "node": self._node,
+            "gpus": self._gpus,
+            "join": self._join.snapshot(),
+            "track": self._track.snapshot(),
+            "alone": None if self._alone is None else self._alone.snapshot(),
+            "alone_spans": self._alone_spans,
+            "figures": self._figures,
+            "figures_ms": self._figures_ms,
+        }
+
+    def restore(self, plain: Snapshot) -> None:
+        """Go on from a snapshot; raises ``ValueError`` for a version that is not ours."""
+        check_version(plain, SNAPSHOT_VERSION, "a pod's insight")
+        self._pod = None if plain["pod"] is None else from_plain(Pod, plain["pod"], TOPIC)
+        self._node, self._gpus = plain["node"], plain["gpus"]
+        self._join.restore(plain["join"])
+        self._track.restore(plain["track"])
+        self._alone = None if plain["alone"] is None else self._revived(plain["alone"])
+        self._alone_spans = plain["alone_spans"]
+        self._figures, self._figures_ms = plain["figures"], plain["figures_ms"]
+
+    def _revived(self, plain: dict[str, Any]) -> Track:
+        track = Track(self._prices)
+        track.restore(plain)
+        return track
+
+
+def _differs(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
+    return one.keys() != other.keys() or any(abs(one[name] - other[name]) > MOVED_PCT for name in one)
+
+
+def _check(part: InsightPart) -> None:
+    """Raise ``DecodeError`` for a part that no node of ours wrote."""
+    channels = SOURCES.get(part.source)
+    if channels is None:
+        raise DecodeError(TOPIC, "source", Reason.SCHEMA, f"{part.source!r:.80} is none of {sorted(SOURCES)}")
+    if part.start_ms % SPAN_MS:
+        raise DecodeError(TOPIC, "start_ms", Reason.SCHEMA, f"{part.start_ms} begins no span")
+    try:
+        fits = part.codes is not None and from_text(part.codes, len(channels)).shape[1] == SLOTS
+    except ValueError as error:
+        raise DecodeError(TOPIC, "codes", Reason.SCHEMA, str(error)) from error
+    if not fits:
+        raise DecodeError(TOPIC, "codes", Reason.SCHEMA, f"expected {len(channels)} rows of {SLOTS}")

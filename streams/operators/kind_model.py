@@ -1,0 +1,61 @@
+"""What kind of job a pod is, from the features of its last minutes: an additive multinomial logistic
+regression.
+
+Each feature adds to the score of each kind by a curve of straight pieces, so any answer can be taken apart.
+Curves were fitted by ``bench/fit_kind.py`` to the tuning shapes and seeds of ``bench/generators_jobs.py``;
+the scores are divided by a temperature that makes confidences true (C. Guo et al. 2017, "On calibration of
+modern neural networks").
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from streams.operators.bank_state import Floats
+from streams.operators.kind_weights import KNOTS, TEMPERATURE, WEIGHTS
+
+KINDS = ("training", "inference", "loading", "idle", "interactive", "unknown")
+UNKNOWN = "unknown"
+SURE = 0.6
+"""A chance below this is no answer."""
+
+
+class Kind(NamedTuple):
+    """The answer, and the chance that it is right, 0-1. Of ``unknown``: that nothing can be told."""
+
+    kind: str
+    confidence: float
+
+
+def basis(features: Floats, knots: tuple[tuple[float, ...], ...] = KNOTS) -> Floats:
+    """One, and for each feature itself and how far it is beyond each knot; last axis (1 + all of them,)."""
+    columns = [np.ones(features.shape[:-1])]
+    for place, bends in enumerate(knots):
+        one = features[..., place]
+        columns += [one, *(np.maximum(one - bend, 0.0) for bend in bends)]
+    return np.stack(columns, axis=-1)
+
+
+_PLACES = np.array([place for place, bends in enumerate(KNOTS) for _ in (0, *bends)], np.int64)
+_BENDS = np.array([bend for bends in KNOTS for bend in (-np.inf, *bends)])
+_FIRST = np.isinf(_BENDS)
+_WEIGHTS = np.array(WEIGHTS)
+
+
+def chances(features: Floats) -> Floats:
+    """The chance of each of ``KINDS``; they add up to 1."""
+    values = features[_PLACES]
+    terms = np.where(_FIRST, values, np.maximum(values - _BENDS, 0.0))
+    # One fixed order of summing: the same bits for one pod as for many.
+    scores = (_WEIGHTS[0] + (_WEIGHTS[1:] * terms[:, np.newaxis]).sum(axis=0)) / TEMPERATURE
+    grown = np.exp(scores - scores.max())
+    return np.asarray(grown / grown.sum())
+
+
+def answer(of: Floats) -> Kind:
+    """The likeliest kind, or ``unknown`` where none is likely enough."""
+    place = int(np.argmax(of))
+    chance = float(of[place])
+    if KINDS[place] != UNKNOWN and chance < SURE:
+        return Kind(UNKNOWN, 1.0 - chance)
+    return Kind(KINDS[place], chance)

@@ -162,7 +162,8 @@ OWN = {
         "pod": "the pod, as on `pods`",
         "metrics": "peaks by metric",
         "gpus": "peaks by metric of each GPU, by `<node>/<index>`",
-        "processes": "peaks by metric of each process, by `<node>/<index>/<pid>`",
+        "processes": "peaks by metric of each process, by `<node>/<index>/<pid>`; the 64 that needed most",
+        "processes_omitted": "so many further processes are left out; the other figures have their use",
         "attribution": "where the figures of `gpus` come from, by `<node>/<index>`: `measured` (its own "
         "processes), `allocated` (the device's, which it alone was given), `unknown` (no figure, not idle)",
     },

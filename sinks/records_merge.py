@@ -97,6 +97,7 @@ def _pods(records: Sequence[PodPeaks], rows: Sequence[Row]) -> PodPeaks:
         samples=sum(one.samples for one, counts in zip(records, mix.counts, strict=True) if counts),
         metrics=mix.peaks([one.metrics for one in records]),
         gpus=mix.scopes([one.gpus for one in records]), processes=processes or None,
+        processes_omitted=max(one.processes_omitted or 0 for one in records) or None,
     )  # fmt: skip
 
 

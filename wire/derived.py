@@ -141,7 +141,8 @@ class PodPeaks:
     ``metrics`` (host memory is ``mem_used_bytes``) and ``mem_used_bytes`` below a GPU. ``attribution``, by
     ``<node>/<index>``: where the figures of ``gpus`` come from: ``measured`` (the pod's own processes),
     ``allocated`` (wholly or partly the device's, which the pod alone was given), or ``unknown``: it was given
-    the device, and no figure can be had, which is not idleness.
+    the device, and no figure can be had, which is not idleness. Of many processes, one after the other, those
+    are kept that needed most; ``processes_omitted`` further ones are left out.
     """
 
     v: int = 1
@@ -153,6 +154,7 @@ class PodPeaks:
     metrics: Peaks
     gpus: Mapping[str, Peaks] = field(default_factory=dict)
     processes: Mapping[str, Peaks] | None = None
+    processes_omitted: Count | None = None
     attribution: Mapping[str, Label] | None = None
 
 

@@ -36,7 +36,8 @@ class PodPart:
 
     ``opened_ms`` names the accumulation: a part with the same source and ``opened_ms`` supersedes, one
     with another adds. ``gone`` says that the pod was deleted. ``attribution`` says by scope where the
-    figures of a GPU come from: see ``PodPeaks``.
+    figures of a GPU come from: see ``PodPeaks``. ``processes`` are those that needed most, and
+    ``processes_omitted`` further ones are left out.
     """
 
     v: int = 1
@@ -50,6 +51,7 @@ class PodPart:
     metrics: Tallies = field(default_factory=dict)
     gpus: Mapping[str, Tallies] = field(default_factory=dict)
     processes: Mapping[str, Tallies] = field(default_factory=dict)
+    processes_omitted: Count = 0
     attribution: Mapping[str, Label] = field(default_factory=dict)
     pod: Pod | None = None
     gone: bool = False

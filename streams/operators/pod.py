@@ -8,6 +8,7 @@ from streams.operators.bank_state import check_version
 from streams.operators.base import Emission, Input, Out, Snapshot
 from streams.operators.merge import merge_scopes, merge_tallies, peaks_of
 from streams.operators.origin import merged
+from streams.operators.process_bound import bounded
 from wire.codec import DecodeError, decode, encode, from_plain, to_plain
 from wire.deadletter import Reason
 from wire.derived import PodPeaks
@@ -65,12 +66,14 @@ class PodOperator:
         pod = self._pod or _stranger(self._uid, parts[-1])
         first, last = min(one.first_ms for one in parts), max(one.last_ms for one in parts)
         tallies = merge_tallies(one.metrics for one in parts)
-        processes = merge_scopes(one.processes for one in parts)
+        processes, over = bounded(merge_scopes(one.processes for one in parts))
+        omitted = sum(one.processes_omitted for one in parts) + over
         peaks = PodPeaks(
             pod=pod, first_ms=first, last_ms=last, samples=self._samples(), final=self._gone or pod.finished,
             metrics=peaks_of(tallies),
             gpus={scope: peaks_of(of) for scope, of in merge_scopes(one.gpus for one in parts).items()},
             processes={scope: peaks_of(of) for scope, of in processes.items()} or None,
+            processes_omitted=omitted or None,
             attribution=merged(one.attribution for one in parts) or None,
         )  # fmt: skip
         if pod.job is None:

@@ -6,6 +6,7 @@ import numpy as np
 
 from streams.operators.bank_state import Ints, pack, unpack
 from streams.operators.origin import less_sure
+from streams.operators.process_bound import MOST_PROCESSES, bounded, highest, rank, too_many
 from streams.operators.series import ColumnIndex, TallySeries
 from streams.operators.tick import Layout, Tick
 from streams.operators.tidy import tidy
@@ -28,6 +29,8 @@ class PeakTally:
         self._pods: dict[str, list[int]] = {}
         self._changed: set[str] = set()
         self._origins: dict[str, dict[str, str]] = {}
+        self._omitted: dict[str, int] = {}
+        """How many processes of each pod were left out (``process_bound``), where any were."""
         self._layout: Layout | None = None
 
     def add(self, tick: Tick) -> None:
@@ -37,7 +40,8 @@ class PeakTally:
         if tick.layout is not self._layout:
             self._note_origins(tick.layout)
         columns = self._index.columns(tick.layout.tallies)
-        if len(self._index) > self._state.shape[1]:
+        grew = len(self._index) > self._state.shape[1]
+        if grew:
             self._widen()
         state = self._state[:, columns]
         known = ~np.isnan(tick.tallies)
@@ -49,6 +53,35 @@ class PeakTally:
         self._state[:, columns] = state
         for uid in tick.layout.pods:
             self._seen(uid, tick.ts_ms)
+        if grew:
+            self._bound(set(tick.layout.tallies))
+
+    def _bound(self, running: set[TallySeries]) -> None:
+        """Leave out the lowest of the processes that have ended, of a pod that has too many."""
+        gone = {
+            (uid, scope)
+            for uid, scopes in too_many(self._index.ids).items()
+            for scope in self._ended(uid, scopes, running)
+        }
+        if gone:
+            self._keep([at for at, one in enumerate(self._index.ids) if (one.pod_uid, one.scope) not in gone])
+            for uid, _ in gone:
+                self._omitted[uid] = self._omitted.get(uid, 0) + 1
+
+    def _ended(self, uid: str, scopes: dict[str, dict[str, int]], running: set[TallySeries]) -> set[str]:
+        still = {one.scope for one in running if one.pod_uid == uid}
+        ranks = [
+            rank(scope, {metric: float(self._state[_MAX, at]) for metric, at in columns.items()},
+                 max(float(self._state[_AT, at]) for at in columns.values()))
+            for scope, columns in scopes.items() if scope not in still
+        ]  # fmt: skip
+        room = max(MOST_PROCESSES - (len(scopes) - len(ranks)), 0)
+        return {one[-1] for one in ranks} - highest(ranks, room)
+
+    def _keep(self, columns: list[int]) -> None:
+        keep: Ints = np.array(columns, np.int64)
+        self._state = self._state[:, keep]
+        self._index.retain(keep)
 
     def _note_origins(self, layout: Layout) -> None:
         self._layout = layout
@@ -88,12 +121,13 @@ class PeakTally:
                 tally = Tally(max=tidy(high), at_ms=int(at_ms), sum=tidy(total), count=int(count))
                 by_scope.setdefault(one.scope, {})[one.metric] = tally
         opened, first, last, samples = self._pods[uid]
+        processes, over = bounded({scope: of for scope, of in by_scope.items() if scope.count("/") == 2})
         return PodPart(
             uid=uid, source=self._source, node=self._node, opened_ms=opened,
             first_ms=first, last_ms=last, samples=samples,
             metrics=by_scope.pop("", {}),
             gpus={scope: tallies for scope, tallies in by_scope.items() if scope.count("/") == 1},
-            processes={scope: tallies for scope, tallies in by_scope.items() if scope.count("/") == 2},
+            processes=processes, processes_omitted=self._omitted.get(uid, 0) + over,
             attribution=self._origins.get(uid, {}),
         )  # fmt: skip
 
@@ -102,13 +136,11 @@ class PeakTally:
         gone = {uid for uid, (_, _, last, _) in self._pods.items() if last < before_ms} - self._changed
         if not gone:
             return
-        kept = [column for column, one in enumerate(self._index.ids) if one.pod_uid not in gone]
-        keep: Ints = np.array(kept, np.int64)
-        self._state = self._state[:, keep]
-        self._index.retain(keep)
+        self._keep([column for column, one in enumerate(self._index.ids) if one.pod_uid not in gone])
         for uid in gone:
             del self._pods[uid]
             self._origins.pop(uid, None)
+            self._omitted.pop(uid, None)
         self._layout = None  # a pod that comes back tells its origins again
 
     def snapshot(self) -> dict[str, Any]:
@@ -119,6 +151,7 @@ class PeakTally:
             "pods": self._pods,
             "changed": sorted(self._changed),
             "origins": self._origins,
+            "omitted": self._omitted,
         }
 
     def restore(self, plain: dict[str, Any]) -> None:
@@ -128,3 +161,4 @@ class PeakTally:
         self._pods = {uid: list(span) for uid, span in plain["pods"].items()}
         self._changed = set(plain["changed"])
         self._origins = {uid: dict(scopes) for uid, scopes in plain["origins"].items()}
+        self._omitted = dict(plain.get("omitted", {}))  # states of before have left out none

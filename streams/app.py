@@ -19,8 +19,8 @@ from wire.topics import full_name
 
 _COMMIT_SHARE = 4
 """Commits may take one part in this many, and one, of the time: large states are stored less often."""
-_STATE_BYTES_PER_S = 2_000_000
-"""And they may write so much on average: all of a state is written, however little of it is new."""
+_STATE_BYTES_PER_S = 1_000_000
+"""And they write so much on average, all of a state each time: a recovery reads what compaction left."""
 _LONGEST_PAUSE_S = 30.0
 """But they come at least so often: one that waited for a broker that was away says nothing of the next."""
 

@@ -9,11 +9,13 @@ BIN := $(VENV)/bin
 TESTS ?= tests
 JOBS ?= 2
 MINUTES ?= 10
+SEEDS ?= 8
+FIRST ?= 2000
 
-.PHONY: help setup up servers test soak check format proto lock clean
+.PHONY: help setup up servers test soak bench-insight check format proto lock clean
 
 help: ## show this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
 
 $(VENV)/.dependencies: requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Dutycycle needs Python 3.11 or newer; name one with PYTHON=python3.x")'
@@ -39,6 +41,9 @@ test: servers ## run the tests; a part by TESTS=tests/wire, more by ARGS="-k nam
 
 soak: servers ## what takes minutes: tests marked soak, and fresh seeds of the simulation; MINUTES=10
 	SIMULATION_MINUTES=$(MINUTES) $(BIN)/pytest -n 0 -m soak $(TESTS) $(ARGS)
+
+bench-insight: $(VENV)/.ready ## what insight is worth beside its peers: tables and pictures; SEEDS=8 FIRST=2000
+	$(BIN)/python -m bench.bench_insight --seeds $(SEEDS) --first $(FIRST)
 
 check: $(VENV)/.ready ## ruff, mypy --strict and the import rules
 	$(BIN)/ruff check .

@@ -5,10 +5,10 @@ get it from the classic detector (``peers_cycle.fft_acf``), as they have none of
 """
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
-from river.time_series import HoltWinters
+from river import time_series
 
 from bench.generators import Floats
 from bench.generators_trend import HORIZONS_S
@@ -20,6 +20,7 @@ AGAIN = 60
 """Samples after which it is looked for again."""
 LEVEL, SLOPE, SEASON = 0.3, 0.05, 0.1
 """Gains of Holt and Winters' method; the first two are those that ours uses."""
+HoltWinters: Any = time_series.HoltWinters
 
 
 class Forecaster(Protocol):
@@ -105,7 +106,7 @@ class SeasonalHolt:
         return picked(self._model)
 
 
-def picked(model: HoltWinters) -> Floats:
+def picked(model: Any) -> Floats:
     """A model's forecasts at the horizons."""
     path = model.forecast(horizon=HORIZONS_S[-1])
     return np.array([path[horizon - 1] for horizon in HORIZONS_S])

@@ -3,14 +3,14 @@
 import itertools
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from bench.bench_cycle import CLOSE, Answer, answers, f1
-from bench.generators import CONTROLS, NAMED_CONTROLS, Case, controls, rhythms
+from bench.generators import CONTROLS, NAMED_CONTROLS, Case, Floats, controls, rhythms
 from bench.insight.peers_cycle import DETECTORS, Detector
-from bench.insight.report import Report
+from bench.insight.report import Cell, Report
 from streams.operators.cycle import CycleBank
 
 OURS = "Dutycycle"
@@ -19,6 +19,9 @@ CONTROLS_PER_SEED = 4
 EDGES = (0.5, 0.7, 0.9, 0.95, 0.99, 1.0001)
 START_MS = 1_700_000_000_000
 EVERY = 10
+WARM_S, COST_S = 600, 240
+NODE_SERIES = 48
+"""Utilization, power and memory of 16 GPUs: what comes in one tick."""
 REST, BUSY = 200, 400
 """Seconds of idleness before and after a job, and of each of its two rhythms."""
 
@@ -41,7 +44,7 @@ class Judged:
         """Share of these controls that were said to have a rhythm."""
         return float(np.mean([one.period is not None for one in self.quiet if one.case.kind in kinds]))
 
-    def row(self, seeds: range) -> list[float | str]:
+    def row(self, seeds: range) -> list[Cell]:
         """Of the table."""
         errors = [one.error for one in (*self.whole, *self.fractional) if one.right]
         return [
@@ -63,37 +66,39 @@ def asked(detector: Detector, cases: Sequence[Case]) -> tuple[list[Answer], floa
     return said, spent / len(cases) * 1e6
 
 
-def judged(name: str, seeds: range) -> Judged:
-    """One detector on all cases."""
+def judged(name: str, seeds: range, thin: int = 1) -> Judged:
+    """One detector on all cases, or only on each ``thin``-th."""
     parts = (
-        list(rhythms(seeds, fractional=False)), list(rhythms(seeds, fractional=True)),
-        list(controls(range(seeds.start, seeds.start + CONTROLS_PER_SEED * len(seeds)), NAMED_CONTROLS)),
+        list(rhythms(seeds, fractional=False))[::thin], list(rhythms(seeds, fractional=True))[::thin],
+        list(controls(_more(seeds, thin), NAMED_CONTROLS)),
     )  # fmt: skip
     runs = [answers(part) if name == OURS else asked(DETECTORS[name], part) for part in parts]
     us = sum(run[1] * len(part) for run, part in zip(runs, parts, strict=True))
-    return Judged(name, *(run[0] for run in runs), us / sum(map(len, parts)) / 1000)
+    (whole, _), (fractional, _), (quiet, _) = runs
+    return Judged(name, whole, fractional, quiet, us / sum(map(len, parts)) / 1000)
 
 
-def comparison(report: Report, seeds: range) -> dict[str, Judged]:
+def _more(seeds: range, thin: int) -> range:
+    """The seeds of the controls: those of the rhythms, and more."""
+    return range(seeds.start, seeds.start + max(CONTROLS_PER_SEED * len(seeds) // thin, 1))
+
+
+def comparison(report: Report, seeds: range, thin: int = 1) -> dict[str, Judged]:
     """The table of all detectors; what ours said goes on to other tables and the pictures."""
-    found = {name: judged(name, seeds) for name in (OURS, *DETECTORS)}
-    count = len(seeds) * CONTROLS_PER_SEED
-    report.table(
-        "cycles", f"rhythms: 600 samples, {len(seeds)} seeds of 48 series each; false alarms in % of {count} each",
-        ["detector", "F1 whole", "F1 fract.", "alarms %", *NAMED_CONTROLS, "error %", "ms/series"],
-        [one.row(seeds) for one in found.values()],
-    )  # fmt: skip
+    found = {name: judged(name, seeds, thin) for name in (OURS, *DETECTORS)}
+    count = len(_more(seeds, thin))
+    title = f"rhythms: {len(seeds)} seeds of {48 // thin}; false alarms in % of {count} of each control"
+    columns = ["detector", "F1 whole", "F1 fract.", "alarms %", *NAMED_CONTROLS, "error %", "ms/series"]
+    report.table("cycles", title, columns, [one.row(seeds) for one in found.values()])
     return found
 
 
-def ours_alone(report: Report, ours: Judged, seeds: range) -> list[Answer]:
+def ours_alone(report: Report, ours: Judged, seeds: range, thin: int = 1) -> list[Answer]:
     """Reliability of the confidence, and false alarms on the controls that peers were spared."""
     kinds = tuple(kind for kind in CONTROLS if kind not in NAMED_CONTROLS)
-    harder, _ = answers(
-        list(controls(range(seeds.start, seeds.start + CONTROLS_PER_SEED * len(seeds)), kinds))
-    )
+    harder, _ = answers(list(controls(_more(seeds, thin), kinds)))
     said = [*ours.whole, *ours.fractional, *ours.quiet, *harder]
-    rows: list[list[float | str | None]] = []
+    rows: list[list[Cell]] = []
     for low, high in itertools.pairwise(EDGES):
         part = [one for one in said if one.period is not None and low <= one.confidence < high]
         rows.append([
@@ -118,17 +123,37 @@ def _off(period: float | None, true: float) -> bool:
 News = list[tuple[int, float | None]]
 
 
-def told(columns: list[np.ndarray[tuple[int], np.dtype[np.float64]]]) -> tuple[list[News], float]:
-    """What is told of each column, (second, period in s), and microseconds per series and second."""
+def told(columns: list[Floats]) -> list[News]:
+    """What is told of each column, (second, period in s)."""
     bank, series = CycleBank(None, len(columns)), np.array(columns).T
     news: list[News] = [[] for _ in columns]
-    began = time.process_time()
     for second, row in enumerate(series):
         bank.update(START_MS + 1000 * second, row)
         if second % EVERY == EVERY - 1:
             for column, result in bank.changes(START_MS + 1000 * second):
                 news[column].append((second, result.period_s))
-    return news, (time.process_time() - began) / series.size * 1e6
+    return news
+
+
+def cost(report: Report, seeds: range) -> None:
+    """What a stream pays for a node's series, some with a rhythm and some without, once windows are full."""
+    cases = [*itertools.islice(rhythms(seeds, fractional=True), NODE_SERIES // 2)]
+    cases += itertools.islice(controls(range(seeds.start, seeds.start + NODE_SERIES)), NODE_SERIES // 2)
+    series = np.array([replace(case, length=WARM_S + COST_S).series() for case in cases]).T
+    bank, spent = CycleBank(None, len(cases)), 0.0
+    for second, row in enumerate(series):
+        began = time.process_time()
+        bank.update(START_MS + 1000 * second, row)
+        if second % EVERY == EVERY - 1:
+            bank.changes(START_MS + 1000 * second)
+        if second >= WARM_S:
+            spent += time.process_time() - began
+    us = spent / COST_S / len(cases) * 1e6
+    rows: list[list[Cell]] = [["µs per series and second", us], ["cores for 8,000 series", us * 8000 / 1e6]]
+    title = (
+        f"rhythms, cost in a stream of {len(cases)} series, half of them cyclic, looked at every {EVERY} s"
+    )
+    report.table("cycles_cost", title, ["what", "figure"], rows)
 
 
 def delays(report: Report, seeds: range) -> None:
@@ -141,7 +166,7 @@ def delays(report: Report, seeds: range) -> None:
             busy = [Case(kind, seed, period, 10.0, length=BUSY).series() for period in (one, other)]
             rest = [2 + 0.3 * rng.normal(size=REST) for _ in range(2)]
             jobs.append((one, other, np.concatenate((rest[0], *busy, rest[1]))))
-    news, us = told([series for *_, series in jobs])
+    news = told([series for *_, series in jobs])
     events: dict[str, list[float]] = {"locked": [], "old dropped": [], "new found": [], "end seen": []}
     change, end = REST + BUSY, REST + 2 * BUSY
     for (one, other, _), said in zip(jobs, news, strict=True):
@@ -150,13 +175,11 @@ def delays(report: Report, seeds: range) -> None:
         events["new found"].append((_first(said, change, other) - change) / other)
         ended = next((second for second, period in said if second >= end and period is None), np.inf)
         events["end seen"].append((ended - end) / other)
-    rows = [
+    rows: list[list[Cell]] = [
         [what, *map(float, np.quantile(after, (0.5, 0.9), method="higher"))] for what, after in events.items()
     ]
     title = f"rhythms, delay in periods, {len(jobs)} jobs whose rhythm changes, looked at every {EVERY} s"
     report.table("cycles_delay", title, ["event", "median", "9 of 10"], rows)
-    cost = [["µs per series and second", us], ["cores for 8,000 GPUs, one series each", us * 8000 / 1e6]]
-    report.table("cycles_cost", "rhythms, cost in a stream", ["what", "figure"], cost)
 
 
 def _first(said: News, since: int, period: float) -> float:

@@ -107,9 +107,9 @@ def ratios(known: list[Known], said: list[Floats]) -> Floats:
     return np.array(rows)
 
 
-def comparison(report: Report, seeds: range) -> tuple[list[Known], Made]:
+def comparison(report: Report, seeds: range, thin: int = 1) -> tuple[list[Known], Made]:
     """The table of errors; what ours said goes on to the pictures."""
-    known = mix(seeds)
+    known = mix(seeds)[:: min(thin, 3)]
     cyclic = np.array([one.what != "" for one in known])
     made = {OURS: ours(known)} | {name: theirs(peer, known) for name, peer in FORECASTERS.items()}
     said = {name: [fan.value for fan in one.fans] for name, one in made.items()}
@@ -118,9 +118,9 @@ def comparison(report: Report, seeds: range) -> tuple[list[Known], Made]:
     for name, values in said.items():
         error, cost = ratios(known, values), made.get(name)
         rows.append([name, *map(float, error.mean(axis=0)), *map(float, error[cyclic].mean(axis=0)),
-                     cost and cost.tick_us, cost and cost.forecast_us])  # fmt: skip
+                     *((cost.tick_us, cost.forecast_us) if cost else (None, None))])  # fmt: skip
     columns = [f"{what} {horizon} s" for what in ("all", "cyclic") for horizon in HORIZONS_S]
-    title = f"forecasts: error over persistence's, {len(known)} series of half an hour, {cyclic.sum()} of them cyclic"
+    title = f"forecasts: error over persistence's, {len(known)} series, {cyclic.sum()} of them cyclic"
     report.table("forecasts", title, ["forecaster", *columns, "µs/tick", "µs/forecast"], rows)
     coverage(report, known, made[OURS].fans)
     return known, made[OURS]
@@ -139,13 +139,14 @@ def coverage(report: Report, known: list[Known], fans: list[Fan]) -> None:
         for name, chosen in groups.items()
     ]
     columns = [f"{what} {horizon} s" for what in ("5-95", "<95") for horizon in HORIZONS_S]
-    report.table("coverage", "forecasts of ours: % of truths in the 5-95 % interval, and below the 95 % point",
-                 ["series", *columns], rows)  # fmt: skip
+    title = "forecasts of ours: % of truths in the 5-95 % interval, and below the 95 % point"
+    report.table("coverage", title, ["series", *columns], rows)
 
 
 def leaking(series: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """Of percent of memory, shape (seconds, n): what ours says of the time left, (moments, n), NaN for
-    nothing; and whether Prometheus' rule would fire, once it has its ten minutes (``predict_linear(memory[10m], 3600) > capacity``)."""
+    nothing; and whether the rule of Prometheus would fire, once it has its ten minutes:
+    ``predict_linear(memory[10m], 3600) > capacity``."""
     n = series.shape[1]
     bank, capacity = TrendBank(None, n), np.full(n, 100e9)
     left: list[Floats] = []

@@ -1,0 +1,109 @@
+"""What insight is worth: rhythms, forecasts, kinds and bottlenecks, ours beside its peers, in one run.
+
+    make bench-insight [FIRST=2000] [SEEDS=8]
+    python -m bench.bench_insight [--first 2000] [--seeds 8] [--out bench/out] [--only cycles]
+
+Prints the tables, and writes pictures and ``insight.json`` with all their figures. Nothing was tuned on
+seeds from 1000. Times are CPU times; they grow on a busy machine.
+"""
+
+import argparse
+import platform
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from bench.insight import (
+    pictures_cycle,
+    pictures_forecast,
+    pictures_kind,
+    tables_cycle,
+    tables_forecast,
+    tables_kind,
+)
+from bench.insight.report import Report
+
+Pairs = dict[str, list[tuple[float, bool]]]
+
+
+def cycles(report: Report, seeds: range, thin: int, out: Path, pairs: Pairs) -> None:
+    """Rhythms."""
+    found = tables_cycle.comparison(report, seeds, thin)
+    said = tables_cycle.ours_alone(report, found[tables_cycle.OURS], seeds, thin)
+    tables_cycle.delays(report, seeds)
+    tables_cycle.cost(report, seeds)
+    pictures_cycle.peers(out / "cycles_peers.png", found, seeds)
+    pictures_cycle.hits(out / "cycles_hits.png", found[tables_cycle.OURS].fractional)
+    wrong = pictures_cycle.failures(out / "cycles_failures.png", said)
+    print(f"\n{wrong} of {len(said)} answers wrong: cycles_failures.png")
+    pairs["rhythms"] = [(one.confidence, one.right) for one in said if one.period is not None]
+
+
+def forecasts(report: Report, seeds: range, thin: int, out: Path, pairs: Pairs) -> None:
+    """Forecasts, and memory that runs out."""
+    known, made = tables_forecast.comparison(report, seeds, thin)
+    tables_forecast.exhaustion(report, range(seeds.start, seeds.start + -(-10 * len(seeds) // thin)))
+    pictures_forecast.fans(out / "forecast_fans.png", known, made)
+    pictures_forecast.memory(out / "memory.png", seeds.start)
+
+
+def kinds(report: Report, seeds: range, thin: int, out: Path, pairs: Pairs) -> None:
+    """Kinds of jobs, and what holds them back."""
+    parts = tables_kind.comparison(report, seeds, thin)
+    pairs["bottlenecks"] = tables_kind.bottlenecks(report, seeds)
+    answers = [answer for part in parts for answer in part.answers]
+    pairs["kinds"] = [(one.confidence, one.kind == one.truth) for one in answers]
+    pictures_kind.confusion(out / "kinds_confusion.png", answers)
+
+
+PARTS: dict[str, Callable[[Report, range, int, Path, Pairs], None]] = {
+    "cycles": cycles, "forecasts": forecasts, "kinds": kinds,
+}  # fmt: skip
+
+
+def run(seeds: range, out: Path, only: tuple[str, ...] = tuple(PARTS), thin: int = 1) -> Report:
+    """All parts, with each ``thin``-th case; the report that was printed."""
+    out.mkdir(parents=True, exist_ok=True)
+    report, pairs = Report(), Pairs()
+    report.figures["run"] = {
+        "first": seeds.start, "seeds": len(seeds), "date": time.strftime("%Y-%m-%d"), "cpu": _cpu(),
+        "python": platform.python_version(), "numpy": np.__version__,
+    }  # fmt: skip
+    print(*(f"{name} {value}" for name, value in report.figures["run"].items()), sep=", ")
+    for name in only:
+        began = time.process_time()
+        PARTS[name](report, seeds, thin, out, pairs)
+        print(f"\n({name}: {time.process_time() - began:.0f} s of CPU)")
+    if pairs:
+        pictures_kind.reliability(out / "reliability.png", pairs)
+    report.write(out / "insight.json")
+    return report
+
+
+def _cpu() -> str:
+    """The processor's name, as Linux knows it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def main() -> None:
+    """As the arguments say."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--first", type=int, default=2000, help="the first seed (default: 2000)")
+    parser.add_argument("--seeds", type=int, default=8, help="how many (default: 8)")
+    parser.add_argument("--out", type=Path, default=Path("bench/out"), help="where pictures and JSON go")
+    parser.add_argument("--only", choices=tuple(PARTS), action="append", help="a part; may be repeated")
+    args = parser.parse_args()
+    run(range(args.first, args.first + args.seeds), args.out, tuple(args.only or PARTS))
+
+
+if __name__ == "__main__":
+    main()

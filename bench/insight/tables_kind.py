@@ -1,0 +1,132 @@
+"""What kind of job a pod is and what holds it back: ours beside simple rules, on the same moments."""
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bench.bench_kind import EDGES, UNKNOWN, Answer, f1_by_kind, watched
+from bench.generators_jobs import KINDS, LIMITED, TUNED, UNSEEN, Pod, pod
+from bench.insight.peers_kind import WINDOW, Floats, NearestCentroid, threshold
+from bench.insight.report import Cell, Report
+
+LEARNED = range(40)
+"""Seeds whose tuned shapes the nearest centroid learns from."""
+SETTLED_S = 180
+"""Seconds after which a bottleneck is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """Pods, what ours told of each by the minute, and after how many seconds it was right first."""
+
+    pods: list[Pod]
+    said: list[list[Answer]]
+    first_s: list[int]
+
+    @property
+    def answers(self) -> list[Answer]:
+        """Of all pods."""
+        return [answer for part in self.said for answer in part]
+
+
+def watch(shapes: Sequence[str], seeds: range) -> Watched:
+    """Ours on pods of these shapes."""
+    pods = [pod(shape, seed) for shape in shapes for seed in seeds]
+    runs = [watched(one) for one in pods]
+    return Watched(pods, [run[0] for run in runs], [run[1] for run in runs if run[0]])
+
+
+def peer(rule: Callable[[Floats], str], found: Watched) -> list[Answer]:
+    """What a rule says of the minute before each moment at which ours was asked."""
+    answers = []
+    for one, said in zip(found.pods, found.said, strict=True):
+        matrix, starts = one.matrix(), iter(_moments(one, said))
+        for answer, second in zip(said, starts, strict=True):
+            kind = rule(matrix[:, second - WINDOW : second])
+            answers.append(Answer(one, answer.after_s, answer.truth, kind, 1.0, UNKNOWN, 0.0))
+    return answers
+
+
+def _moments(one: Pod, said: Sequence[Answer]) -> list[int]:
+    """The second of each answer, read from how long after a begin it came."""
+    found, latest = [], 0
+    for answer in said:
+        times = sorted(start + answer.after_s for start in one.starts)
+        latest = next(time for time in times if time > latest and _since(one, time) == answer.after_s)
+        found.append(latest)
+    return found
+
+
+def _since(one: Pod, second: int) -> int:
+    """Seconds since what the pod is doing began; -1 after its end."""
+    return second - max(start for start in one.starts if start < second) if second <= one.kind.size else -1
+
+
+def _scores(answers: Sequence[Answer]) -> list[Cell]:
+    right = float(np.mean([one.truth == one.kind for one in answers]))
+    wrong = float(np.mean([one.kind not in (one.truth, UNKNOWN) for one in answers]))
+    return [float(np.mean(list(f1_by_kind(answers).values()))), 100 * right, 100 * wrong]
+
+
+def comparison(report: Report, seeds: range, thin: int = 1) -> tuple[Watched, Watched]:
+    """The table of kinds; what ours told of tuned and of unseen shapes goes on to the pictures."""
+    nearest = NearestCentroid([pod(shape, seed) for shape in TUNED for seed in LEARNED[::thin]])
+    parts = {"tuned": watch(list(TUNED), seeds), "unseen": watch(list(UNSEEN), seeds)}
+    rows: list[list[Cell]] = []
+    rules: dict[str, Callable[[Floats], str]] = {"mean utilization": threshold, "nearest centroid": nearest}
+    for name, found in parts.items():
+        within = [one <= WINDOW for one in found.first_s]
+        rows.append([f"Dutycycle, {name} shapes", *_scores(found.answers), len(found.answers),
+                     float(np.median(found.first_s)), 100 * float(np.mean(within))])  # fmt: skip
+        rows += [[f"{rule}, {name} shapes", *_scores(peer(ask, found)), len(found.answers), None, None]
+                 for rule, ask in rules.items()]  # fmt: skip
+    columns = ["rule", "macro-F1", "right %", "wrong %", "answers", "first right s", "within 60 s %"]
+    title = f'kinds of jobs by the minute, {len(seeds)} seeds; wrong: neither right nor "unknown"'
+    report.table("kinds", title, columns, rows)
+    _confusion(report, parts["tuned"].answers + parts["unseen"].answers)
+    pairs = [(one.confidence, one.kind == one.truth) for part in parts.values() for one in part.answers]
+    reliability(report, "kinds", "kinds", pairs)
+    return parts["tuned"], parts["unseen"]
+
+
+def _confusion(report: Report, answers: Sequence[Answer]) -> None:
+    counts = Counter((one.truth, one.kind) for one in answers)
+    rows: list[list[Cell]] = [
+        [truth, *(counts[truth, kind] for kind in KINDS), score]
+        for truth, score in f1_by_kind(answers).items()
+    ]
+    report.table("kinds_confusion", "kinds, all shapes: truth by row, what ours told by column",
+                 ["truth", *KINDS, "F1"], rows)  # fmt: skip
+
+
+def reliability(report: Report, name: str, what: str, pairs: Sequence[tuple[float, bool]]) -> None:
+    """Of the answers with a confidence, so many were right."""
+    rows: list[list[Cell]] = []
+    for low, high in itertools.pairwise(EDGES):
+        part = [(confidence, right) for confidence, right in pairs if low <= confidence < high]
+        if part:
+            said, right = np.mean(part, axis=0)
+            rows.append([f"{low:.2f}-{min(high, 1):.2f}", len(part), float(said), float(right)])
+    title = f"{what}, reliability: of the answers with this confidence, so many were right"
+    report.table(f"{name}_reliability", title, ["confidence", "answers", "said", "right"], rows)
+
+
+def bottlenecks(report: Report, seeds: range) -> list[tuple[float, bool]]:
+    """What holds a pod back, from three minutes after its begin; confidences, and whether they were right."""
+    rows: list[list[Cell]] = []
+    pairs: list[tuple[float, bool]] = []
+    for shape in LIMITED:
+        pods = [one for one in (pod(shape, seed) for seed in seeds) if one.bottleneck is not None]
+        said = [answer for one in pods for answer in watched(one)[0] if answer.after_s >= SETTLED_S]
+        said = [one for one in said if one.pod.bottleneck != "idle" or one.truth == "idle"]
+        if said:
+            right = [one.bottleneck == one.pod.bottleneck for one in said]
+            pairs += [(one.bottleneck_confidence, ok) for one, ok in zip(said, right, strict=True)]
+            rows.append([shape, pods[0].bottleneck, len(said), 100 * float(np.mean(right))])
+    rows.append(["all", None, len(pairs), 100 * float(np.mean([right for _, right in pairs]))])
+    report.table("bottlenecks", "what holds a pod back", ["shape", "truth", "answers", "right %"], rows)
+    reliability(report, "bottlenecks", "bottlenecks", pairs)
+    return pairs

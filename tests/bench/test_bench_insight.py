@@ -1,0 +1,152 @@
+"""The comparison with peers, on so few series that it takes seconds: it runs, and ours is ahead.
+
+========== =========================================================
+ tables     each is printed, and the JSON holds the same figures
+ rhythms    a better F1 than any peer's, and no more false alarms
+ forecasts  smaller errors than any peer's at 10, 30 and 300 s
+ memory     the leak is announced
+ kinds      a better macro-F1 than any rule's
+ pictures   are written, and the same bytes again
+========== =========================================================
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.signal import detrend
+from scipy.signal import lombscargle as scipy_lombscargle
+
+from bench.bench_insight import run
+from bench.generators import Case, Floats
+from bench.insight import pictures_cycle, tables_cycle
+from bench.insight.peers_cycle import DETECTORS
+from bench.insight.report import Report
+
+SEEDS, THIN = range(2000, 2001), 7
+PNG = b"\x89PNG\r\n"
+
+Figures = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the whole comparison was run."""
+    folder = tmp_path_factory.mktemp("insight")
+    run(SEEDS, folder, thin=THIN)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def figures(out: Path) -> Figures:
+    """What it wrote."""
+    read: Figures = json.loads((out / "insight.json").read_text())
+    return read
+
+
+def split(table: list[Figures], ours: str = "Dutycycle") -> tuple[Figures, list[Figures]]:
+    """Our row of a table, and the peers'."""
+    mine = [row for row in table if ours in row.values()]
+    return mine[0], [
+        row for row in table if row is not mine[0] and not str(next(iter(row.values()))).startswith("(")
+    ]
+
+
+def test_every_table_is_there(figures: Figures) -> None:
+    assert set(figures) == {
+        "run", "cycles", "cycles_reliability", "cycles_harder", "cycles_delay", "cycles_cost", "forecasts",
+        "coverage", "memory", "kinds", "kinds_confusion", "kinds_reliability", "bottlenecks",
+        "bottlenecks_reliability",
+    }  # fmt: skip
+    assert figures["run"]["first"] == SEEDS.start
+
+
+def test_rhythms_are_found_better_than_by_any_peer(figures: Figures) -> None:
+    ours, peers = split(figures["cycles"])
+    assert {row["detector"] for row in peers} == set(DETECTORS)
+    for peer in peers:
+        assert ours["F1 whole"] + ours["F1 fract."] > peer["F1 whole"] + peer["F1 fract."]
+        assert ours["alarms %"] <= peer["alarms %"]
+
+
+def test_forecasts_are_nearer_than_any_peers(figures: Figures) -> None:
+    ours, peers = split(figures["forecasts"])
+    assert len(peers) == 4
+    for peer in peers:
+        for horizon_s in (10, 30, 300):
+            assert ours[f"all {horizon_s} s"] < peer[f"all {horizon_s} s"]
+
+
+def test_persistence_is_what_errors_are_over(figures: Figures) -> None:
+    _, peers = split(figures["forecasts"])
+    assert peers[0]["all 10 s"] == pytest.approx(1.0)
+
+
+def test_a_leak_is_announced(figures: Figures) -> None:
+    assert {row["curve"]: row["Dutycycle"] for row in figures["memory"]}["leak"] == 100.0
+
+
+@pytest.mark.parametrize("shapes", ["tuned", "unseen"])
+def test_kinds_are_told_better_than_by_rules(figures: Figures, shapes: str) -> None:
+    table = [row for row in figures["kinds"] if shapes in row["rule"]]
+    ours, peers = split(table, f"Dutycycle, {shapes} shapes")
+    assert len(peers) == 2
+    assert ours["macro-F1"] > max(peer["macro-F1"] for peer in peers)
+
+
+def test_pictures_are_written(out: Path) -> None:
+    names = {path.name for path in out.glob("*.png")}
+    assert names == {
+        "cycles_peers.png", "cycles_hits.png", "cycles_failures.png", "forecast_fans.png", "memory.png",
+        "kinds_confusion.png", "reliability.png",
+    }  # fmt: skip
+    assert all((out / name).read_bytes().startswith(PNG) for name in names)
+
+
+def test_a_picture_has_the_same_bytes_again(tmp_path: Path) -> None:
+    answers, _ = tables_cycle.asked(DETECTORS["FFT + ACF"], [Case("sine", 1, 20.0), Case("sine", 2, 30.5)])
+    for name in ("one.png", "other.png"):
+        pictures_cycle.failures(tmp_path / name, answers)
+    assert (tmp_path / "one.png").read_bytes() == (tmp_path / "other.png").read_bytes()
+
+
+def sine(period: float) -> Floats:
+    """Of 600 samples."""
+    return np.asarray(50 + 10 * np.sin(2 * np.pi * np.arange(600) / period))
+
+
+@pytest.mark.parametrize(
+    "name", ["FFT + ACF", "Autoperiod", "CFD-Autoperiod", "GPOEO", "Lomb-Scargle", "find_peaks"]
+)
+def test_a_peer_is_no_straw_man(name: str) -> None:
+    period = DETECTORS[name](sine(24.0) + np.random.default_rng(1).normal(size=600))
+    assert period == pytest.approx(24.0, rel=0.05)
+
+
+def test_the_ancestors_rule_sees_what_stands_out_for_a_while() -> None:
+    pulses = np.zeros(600)
+    pulses[::50] = 100.0
+    assert DETECTORS["Alnair"](pulses) == 50.0
+
+
+@pytest.mark.parametrize("name", list(DETECTORS))
+def test_what_does_not_vary_is_not_asked_about(name: str) -> None:
+    assert DETECTORS[name](np.full(600, 40.0)) is None
+
+
+def test_the_padded_transform_is_lomb_and_scargles() -> None:
+    series = Case("square", 3, 17.3, 3.0).series()
+    level, moments = detrend(series), np.arange(600.0)
+    frequencies = np.arange(2 / 600, 0.5, 1 / 3000)
+    power = scipy_lombscargle(moments, level, 2 * np.pi * frequencies)
+    best = 1 / frequencies[np.argmax(power)]
+    assert DETECTORS["Lomb-Scargle"](series) == pytest.approx(best, rel=1e-3)
+
+
+def test_a_report_aligns_and_keeps(capsys: pytest.CaptureFixture[str]) -> None:
+    report = Report()
+    report.table("t", "title", ["what", "figure"], [["one", 0.12345], ["another", None]])
+    assert capsys.readouterr().out == "\ntitle\nwhat     figure\none       0.123\nanother       -\n"
+    assert report.figures == {"t": [{"what": "one", "figure": 0.12345}, {"what": "another", "figure": None}]}

@@ -43,13 +43,15 @@ class Join:
         """Whether the other side ever told of the pod."""
         return self._newest_ms["cgroup"] >= 0
 
+    def is_repeat(self, part: InsightPart) -> bool:
+        """Whether its source has told of that span, or of a later one."""
+        return part.start_ms <= self._newest_ms[part.source]
+
     def take(self, part: InsightPart, *, gpus: bool = True) -> list[Joint]:
-        """Take a part; the spans that are complete with it. A part that is not newer is a repeat.
+        """Take a part that is no repeat; the spans that are complete with it.
 
         ``gpus`` False: the pod asked for none, and until it is seen on one nothing is kept.
         """
-        if part.start_ms <= self._newest_ms[part.source]:
-            return []
         self._newest_ms[part.source] = part.start_ms
         self._waiting[part.source].append(part)
         done = self._complete()

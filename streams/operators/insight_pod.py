@@ -53,6 +53,8 @@ class PodInsightOperator:
         if part.source == "pods":
             return self._identified(part)
         _check(part)
+        if self._join.is_repeat(part):
+            return []
         asked = None if self._pod is None else self._pod.gpu_request
         outs: list[Emission] = []
         for span in self._join.take(part, gpus=asked != 0):

@@ -1,0 +1,259 @@
+"""Insights from end to end of their stages: samples of a node in, what a pod and its job are out.
+
+What comes out is a function of the samples: not of how topics interleave, not of repeats, not of restarts.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import orjson
+import pytest
+
+from bench.generators_jobs import Pod, pod
+from streams.local import LocalPipeline
+from streams.operators.base import Emission, Input, Operator, Out
+from streams.operators.insight_codes import CGROUP, NVML, SLOTS, SPAN_MS, encode, to_text
+from streams.topology import stages
+from wire.codec import DecodeError, decode
+from wire.codec import encode as to_json
+from wire.insight_parts import InsightPart
+from wire.insights import Insight
+from wire.pods import JobRef
+from wire.pods import Pod as Identity
+from wire.settings import load
+
+START_MS = 1_700_000_000_000
+STAGES = {stage.name: stage for stage in stages(load({}, {"price_gpu_hour": "3", "price_kwh": "0.5"}))}
+JOB = JobRef(api_version="v1", kind="Job", name="j", uid="j")
+
+
+def parts(one: Pod, uid: str = "p") -> dict[str, list[InsightPart]]:
+    """What the two sources say of a pod, and who it is."""
+    matrix, split = one.matrix(), len(NVML)
+    who = Identity(uid=uid, name=f"name-{uid}", node="a", phase="Running", job=JOB)
+    found: dict[str, list[InsightPart]] = {"nvml": [], "cgroup": [], "pods": []}
+    found["pods"].append(InsightPart(uid=uid, source="pods", pod=who))
+    for first in range(0, matrix.shape[1], SLOTS):
+        part, start_ms = matrix[:, first : first + SLOTS], START_MS + first // SLOTS * SPAN_MS
+        for source, rows in (("nvml", part[:split]), ("cgroup", part[split : split + len(CGROUP)])):
+            text = to_text(encode(source, rows.T).T)
+            found[source].append(
+                InsightPart(
+                    uid=uid, source=source, node="a", start_ms=start_ms, codes=text,
+                    gpus=one.gpus if source == "nvml" else None,
+                )
+            )  # fmt: skip
+    return found
+
+
+def record(part: InsightPart) -> Input:
+    return Input("insight-parts", 0, 0, part.uid, to_json(part), part.start_ms)
+
+
+def in_turn(of: dict[str, list[InsightPart]]) -> list[InsightPart]:
+    """As a replay has them: identity first, then span by span."""
+    both = [part for pair in zip(of["nvml"], of["cgroup"], strict=True) for part in pair]
+    return [*of["pods"], *both]
+
+
+def shuffled(of: dict[str, list[InsightPart]], seed: int) -> Iterator[InsightPart]:
+    """Each source in its order, the sources in any; some parts come again."""
+    chance = random.Random(seed)  # noqa: S311 - a simulation
+    queues = [list(parts) for parts in of.values()]
+    while any(queues):
+        queue = chance.choice([one for one in queues if one])
+        run = [queue.pop(0) for _ in range(min(chance.choice((1, 3, 20)), len(queue)))]
+        yield from run
+        if chance.random() < 0.2:
+            yield from run[-2:]
+
+
+def told(emissions: Iterable[Emission], topic: str = "insights") -> list[Insight]:
+    return [
+        decode(Insight, one.value or b"", topic)
+        for one in emissions
+        if isinstance(one, Out) and one.topic == topic
+    ]
+
+
+def run(operator: Operator, records: Iterable[InsightPart]) -> list[Emission]:
+    return [out for one in records for out in operator.update(record(one))]
+
+
+@pytest.mark.parametrize("shape", ["steady", "requests", "download", "ends", "notebook", "stalled"])
+def test_interleaving_and_repeats_do_not_matter(shape: str) -> None:
+    of = parts(pod(shape, 2000))
+    plain = run(STAGES["insights"].build("p", None), in_turn(of))
+    expected = [one for one in plain if isinstance(one, Out) and one.topic == "insights"]
+    assert expected
+    for seed in range(6):
+        outs = run(STAGES["insights"].build("p", None), shuffled(of, seed))
+        found = [one for one in outs if isinstance(one, Out) and one.topic == "insights"]
+        # Where the GPU's side is far ahead of the other, it is judged alone until that one comes.
+        assert found[-1] == expected[-1]
+        assert [one for one in found if one in expected] == expected
+        newest = [one for one in outs if isinstance(one, Out) and one.topic == "job-insight-parts"]
+        wanted = [one for one in plain if isinstance(one, Out) and one.topic == "job-insight-parts"]
+        assert newest[-1] == wanted[-1]
+
+
+@pytest.mark.parametrize("shape", ["cyclic", "language", "shards", "ends"])
+def test_restart_equals_no_restart(shape: str) -> None:
+    records = list(shuffled(parts(pod(shape, 2001)), 7))
+    build: Callable[..., Operator] = STAGES["insights"].build
+    whole = build("p", None)
+    again = build("p", None)
+    for one in records:
+        expected = whole.update(record(one))
+        again = build("p", orjson.loads(orjson.dumps(again.snapshot())))
+        assert again.update(record(one)) == expected
+    assert again.snapshot() == whole.snapshot()
+
+
+def test_nothing_is_told_twice_nor_often() -> None:
+    for shape in ("steady", "requests", "language", "notebook", "asleep", "checkpoints"):
+        for seed in range(2000, 2004):
+            found = told(run(STAGES["insights"].build("p", None), in_turn(parts(pod(shape, seed)))))
+            for one, other in pairwise(found):
+                changed = (one.kind, one.bottleneck) != (other.kind, other.bottleneck)
+                assert changed or other.evidence["idle_s"] >= 2 * one.evidence["idle_s"]
+            assert len(found) <= 6, f"{shape} {seed}: {[(one.kind, one.bottleneck) for one in found]}"
+
+
+def test_a_pod_of_which_only_the_gpu_is_known_is_told_all_the_same() -> None:
+    of = parts(pod("asleep", 2000))
+    (first, *_) = told(run(STAGES["insights"].build("p", None), of["nvml"]))
+    assert (first.kind, first.ts_ms) == ("idle", START_MS + 3 * SPAN_MS)
+    silent = STAGES["insights"].build("p", None)
+    assert run(silent, of["nvml"][:5]) == [], "the other source may come any moment"
+    assert told(run(silent, of["nvml"][5:6])) == [first]
+    assert "cpu_util_pct" not in first.evidence, "absent is not idle"
+
+
+def test_a_pod_without_a_gpu_is_not_told_of_and_keeps_little() -> None:
+    operator = STAGES["insights"].build("p", None)
+    of = parts(pod("asleep", 2000))
+    assert run(operator, of["cgroup"]) == []
+    assert len(operator.snapshot()["join"]["waiting"]["cgroup"]) == 36
+    nobody = Identity(uid="q", name="q", node="a", phase="Running", gpu_request=0)
+    without = STAGES["insights"].build("q", None)
+    others = parts(pod("asleep", 2000), "q")
+    run(without, [InsightPart(uid="q", source="pods", pod=nobody), *others["cgroup"]])
+    assert without.snapshot()["join"]["waiting"]["cgroup"] == []
+
+
+def test_what_idleness_cost() -> None:
+    found = told(run(STAGES["insights"].build("p", None), in_turn(parts(pod("asleep", 2003)))))
+    last = found[-1]
+    assert (last.kind, last.bottleneck) == ("idle", "idle")
+    hours = last.evidence["gpus"] * last.evidence["idle_s"] / 3600
+    expected = 3 * hours + 0.5 * last.evidence["idle_energy_j"] / 3.6e6
+    assert last.evidence["idle_cost"] == pytest.approx(expected, rel=0.01)
+    free = {stage.name: stage for stage in stages(load({}))}["insights"].build("p", None)
+    assert all(
+        "idle_cost" not in one.evidence for one in told(run(free, in_turn(parts(pod("asleep", 2003)))))
+    )
+
+
+def test_a_job_is_what_its_pods_are_in_any_order() -> None:
+    outs: list[Out] = []
+    for number in range(3):
+        uid = f"p{number}"
+        emissions = run(
+            STAGES["insights"].build(uid, None), in_turn(parts(pod("compute", 2000 + number), uid))
+        )
+        outs += [one for one in emissions if isinstance(one, Out) and one.topic == "job-insight-parts"]
+    results = set()
+    for seed in range(5):
+        order = list(outs)
+        random.Random(seed).shuffle(order)  # noqa: S311 - a simulation
+        operator = STAGES["job-insights"].build("j", None)
+        last: list[Emission] = []
+        for out in order:
+            operator.update(Input("job-insight-parts", 0, 0, "j", out.value, out.ts_ms))
+            operator = STAGES["job-insights"].build("j", orjson.loads(orjson.dumps(operator.snapshot())))
+            last = operator.settle() or last
+        assert operator.settle() == []
+        results.add(last[-1])
+    (one,) = results
+    assert isinstance(one, Out)
+    job = decode(Insight, one.value or b"", "insights")
+    assert (one.key, job.kind, job.bottleneck) == ("job/j", "training", "gpu")
+    assert job.evidence["pods"] == 3
+
+
+def test_ranks_that_wait_are_an_imbalance_of_the_job() -> None:
+    operator = STAGES["job-insights"].build("j", None)
+    for number, power in enumerate((82.0, 38.0, 40.0)):
+        plain: dict[str, Any] = {
+            "v": 1, "job": {"api_version": "v1", "kind": "Job", "name": "j", "uid": "j"},
+            "pod_uid": str(number), "pod_name": f"w-{number}", "node": "a",
+            "ts_ms": 5, "told_ms": 4, "since_ms": 3, "kind": "training",
+            "confidence": 0.9, "bottleneck": "gpu", "bottleneck_confidence": 0.9, "gpus": 8,
+            "figures": {"gpu_util_pct": 99.0, "power_pct": power},
+        }  # fmt: skip
+        operator.update(Input("job-insight-parts", 0, 0, "j", orjson.dumps(plain), 5))
+    (job,) = told(operator.settle())
+    assert (job.kind, job.bottleneck, job.evidence["rank_gap_pct"]) == ("training", "imbalance", 40)
+    assert job.advice is not None
+    assert job.advice.startswith("w-0 works more than w-1")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("start_ms", START_MS + 1),
+        ("codes", "AAAA"),
+        ("codes", "?"),
+        ("source", "elsewhere"),
+        ("uid", "other"),
+    ],
+)
+def test_a_part_that_no_node_wrote_is_refused_and_changes_nothing(field: str, value: Any) -> None:
+    operator = STAGES["insights"].build("p", None)
+    before = operator.snapshot()
+    bad = orjson.loads(to_json(parts(pod("asleep", 2000))["nvml"][0])) | {field: value}
+    with pytest.raises(DecodeError):
+        operator.update(Input("insight-parts", 0, 0, "p", orjson.dumps(bad), 0))
+    assert operator.snapshot() == before
+
+
+def test_samples_become_an_insight() -> None:
+    """A node's records, with a GPU that is busy in turns, an idle one, and MPS without attribution."""
+    local = LocalPipeline(STAGES.values())
+    outs: list[Out] = []
+    for second in range(120):
+        for topic, payload in _sampled(second):
+            ts_ms = START_MS + 1000 * second
+            outs += local.feed(Input(topic, 0, second, "a", orjson.dumps(payload), ts_ms))
+    found = {one.subject.pod_uid: one for one in told(outs)}
+    assert {uid: one.kind for uid, one in found.items()} == {"busy": "training", "lazy": "idle"}
+    lazy = found["lazy"].evidence
+    assert (lazy["gpus"], lazy["gpu_util_pct"]) == (1, 0)
+    assert lazy["power_w"] == pytest.approx(70, rel=0.04)
+    assert lazy["power_pct"] == pytest.approx(10, abs=0.5)
+    assert lazy["cpu_util_pct"] == pytest.approx(1, rel=0.08)
+
+
+def _sampled(second: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    head = {"v": 1, "node": "a", "collector": "c", "seq": second, "ts_ms": START_MS + 1000 * second,
+            "interval_ms": 1000}  # fmt: skip
+    util = 4 if second % 9 > 6 else 93 + second % 5
+
+    def gpu(index: int, uid: str, util: int) -> dict[str, Any]:
+        process = {"pid": index + 7, "pod_uid": uid, "gpu_util_pct": util, "mem_used_bytes": 60 * 10**9}
+        return {"uuid": f"GPU-{index}", "index": index, "gpu_util_pct": util, "mem_copy_util_pct": util // 3,
+                "mem_total_bytes": 80 * 10**9, "power_w": 70 + 5 * util, "power_limit_w": 700, "throttle": [],
+                "processes": [process]}  # fmt: skip
+
+    shared = [{"pod_uid": uid, "namespace": "n", "pod": uid, "shared": True} for uid in ("mps-1", "mps-2")]
+    third = {"uuid": "GPU-2", "index": 2, "gpu_util_pct": 50, "allocated": shared}
+    yield "nvml-samples", head | {"gpus": [gpu(0, "busy", util), gpu(1, "lazy", 0), third]}
+    pods = [
+        {"uid": uid, "containers": [{"id": uid, "cpu_util_pct": cpu, "mem_used_bytes": 10**9,
+                                     "io_read_bytes_per_s": read, "io_write_bytes_per_s": 0}]}
+        for uid, cpu, read in (("busy", 300 + second % 20, 5 * 10**6), ("lazy", 1, 0), ("other", 50, 0))
+    ]  # fmt: skip
+    yield "cgroup-samples", head | {"host": {"cpu_util_pct": 500, "cpu_count": 64}, "pods": pods}

@@ -1,0 +1,93 @@
+"""Kinds: what the model answers, on seeds that nothing was fitted to; what cannot be known is not guessed."""
+
+import numpy as np
+import pytest
+
+from bench.bench_kind import f1_by_kind, watched
+from bench.generators_jobs import KINDS, TUNED, UNSEEN, pod
+from streams.operators import kind_model
+from streams.operators.bank_state import Floats
+from streams.operators.insight_codes import ABSENT, CHANNELS, NVML, ROWS, decode, encode, from_text, to_text
+from streams.operators.kind_features import NAMES, features
+from streams.operators.kind_model import answer, basis, chances
+from streams.operators.kind_weights import KNOTS, WEIGHTS
+
+
+@pytest.mark.parametrize("title", ["fitted", "unseen"])
+def test_kinds_of_other_seeds(title: str) -> None:
+    shapes = TUNED if title == "fitted" else UNSEEN
+    said = [one for shape in shapes for seed in (3000, 3001) for one in watched(pod(shape, seed))[0]]
+    scores = f1_by_kind(said)
+    assert set(scores) == set(KINDS)
+    assert np.mean(list(scores.values())) > 0.93, scores
+    wrong = [one for one in said if one.kind not in (one.truth, "unknown")]
+    assert len(wrong) < 0.05 * len(said)
+
+
+def test_the_weights_fit_the_features() -> None:
+    assert len(KNOTS) == len(NAMES)
+    assert len(WEIGHTS) == 1 + sum(1 + len(bends) for bends in KNOTS)
+    assert {len(row) for row in WEIGHTS} == {len(KINDS)}
+    assert kind_model.KINDS == KINDS
+
+
+def test_chances_are_those_of_the_formula() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        of = rng.uniform(0, 1, len(NAMES))
+        scores = basis(of) @ np.array(WEIGHTS) / kind_model.TEMPERATURE
+        expected = np.exp(scores - scores.max())
+        assert chances(of) == pytest.approx(expected / expected.sum())
+
+
+@pytest.mark.parametrize(
+    ("of", "kind", "confidence"),
+    [
+        ([0.7, 0.1, 0.05, 0.05, 0.05, 0.05], "training", 0.7),
+        ([0.5, 0.4, 0.05, 0.05, 0.0, 0.0], "unknown", 0.5),
+        ([0.2, 0.1, 0.1, 0.1, 0.1, 0.4], "unknown", 0.4),
+        ([0.0, 0.0, 0.0, 0.0, 0.9, 0.1], "interactive", 0.9),
+    ],
+)
+def test_what_is_not_likely_enough_is_unknown(of: list[float], kind: str, confidence: float) -> None:
+    found = answer(np.array(of))
+    assert (found.kind, found.confidence) == (kind, pytest.approx(confidence))
+
+
+def silent(seconds: int) -> Floats:
+    return np.full((len(CHANNELS), seconds), np.nan)
+
+
+def test_too_few_seconds_are_no_features() -> None:
+    values = silent(240)
+    values[ROWS["gpu_util_pct"], -14:] = 50
+    assert features(values, 0.0) is None
+    values[ROWS["gpu_util_pct"], -15:] = 50
+    assert features(values, 0.0) is not None
+
+
+def test_features_are_finite_whatever_is_absent() -> None:
+    rng = np.random.default_rng(2)
+    for _ in range(200):
+        values = rng.uniform(0, 100, (len(CHANNELS), 240))
+        values[rng.uniform(size=values.shape) < rng.uniform()] = np.nan
+        values[rng.uniform(size=len(CHANNELS)) < 0.3] = np.nan
+        values[ROWS["gpu_util_pct"], -20:] = rng.choice([0.0, 50.0, 100.0], 20)
+        found = features(values, 0.5)
+        assert found is not None
+        assert np.isfinite(found).all()
+        assert chances(found).sum() == pytest.approx(1)
+
+
+def test_codes_keep_what_they_promise() -> None:
+    rng = np.random.default_rng(3)
+    values = np.exp(rng.uniform(np.log(5), np.log(90), (len(NVML), 50)))
+    codes = encode("nvml", values.T).T
+    everything = np.full((len(CHANNELS), 50), ABSENT, np.uint8)
+    everything[: len(NVML)] = from_text(to_text(codes), len(NVML))
+    found = decode(everything)
+    assert np.isnan(found[len(NVML) :]).all()
+    for name, unit in NVML.items():
+        row = ROWS[name]
+        allowed = 0.036 * (values[row] + 1) if unit == "logarithm" else 0.5
+        assert (abs(found[row] - values[row]) <= allowed).all(), name

@@ -11,7 +11,7 @@ import orjson
 from streams.operators.base import Emission, Out
 from streams.operators.insight import Insights
 from streams.operators.series import CAPACITIES, Series
-from streams.operators.tidy import tidy
+from streams.operators.tidy import tidied, tidy
 from streams.operators.trend_forecast import TrendForecast
 from streams.operators.window import ClosedWindow
 from wire.codec import encode, to_plain
@@ -40,13 +40,12 @@ def windows(node: str, series: Sequence[Series], closed: Sequence[ClosedWindow])
 def _window(node: str, series: Sequence[Series], window: ClosedWindow) -> list[Emission]:
     end_ms = window.start_ms + window.size_ms
     columns = (window.mean, window.std, window.low, window.high, *window.percentiles)
-    figures = zip(series, window.count.tolist(), *(column.tolist() for column in columns), strict=True)
+    figures = zip(series, window.count.tolist(), *map(tidied, columns), strict=True)
     outs: list[Emission] = []
-    for one, count, *statistics in figures:
+    for one, count, mean, std, low, high, p50, p95, p99 in figures:
         if not count or one.metric in CAPACITIES:
             continue
         key, subject = _subject_plain(node, one.kind, one.member)
-        mean, std, low, high, p50, p95, p99 = map(tidy, statistics)
         # Written by hand in the order of wire.derived.WindowAggregate: this is the bulk of all output.
         plain = {
             "v": 1, "subject": subject, "metric": one.metric, "size_ms": window.size_ms,

@@ -174,6 +174,8 @@ def _on_gpu(mine: list[dict[str, Any]], device: dict[str, Any]) -> tuple[Cell, C
 
 
 def _sum(mine: list[dict[str, Any]], metric: str) -> Cell:
+    if len(mine) == 1:
+        return mine[0].get(metric)
     known = [value for process in mine if (value := process.get(metric)) is not None]
     return sum(known) if known else None
 

@@ -183,7 +183,9 @@ def test_a_collector_says_where_its_records_are(
         with running("collect", env=env, log=tmp_path / "log"):
             collector = Process(tmp_path / "log")
             assert collector.healthz()[0] == 200
-            wait_until(lambda: collector.figures().get("spool_records", 0) > 20, lambda: str(collector.figures()))
+            wait_until(
+                lambda: collector.figures().get("spool_records", 0) > 20, lambda: str(collector.figures())
+            )
             figures = collector.figures()
             assert figures["spool_bytes"] > 0
             assert figures['records_sent_total{topic="cgroup-samples"}'] == 0

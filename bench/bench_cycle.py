@@ -14,14 +14,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench.generators import CONTROLS, HARDER, NAMED_CONTROLS, SHAPES, SNRS, Case, Floats, controls, rhythms
-from streams.operators.cycle import CycleBank
+from bench.cycle_stream import CLOSE as CLOSE
+from bench.cycle_stream import print_costs, print_jobs, print_patience
+from bench.generators import CONTROLS, HARDER, NAMED_CONTROLS, SHAPES, SNRS, Case, controls, rhythms
+from streams.operators.cycle_detect import best
+from streams.operators.cycle_spectrum import spectra
 from streams.operators.cycle_window import look
 
-CLOSE = 0.05
-START_MS = 1_700_000_000_000
-EVERY = 10
-"""Seconds between looks of a stream."""
+EDGES = (0.0, 0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0001)
 BATCH = 24
 """Series looked at together: what one node evaluates at once."""
 
@@ -89,71 +89,47 @@ def _alarms(negative: Sequence[Answer]) -> None:
         print(f"{kind:<12}  {np.mean(fired):7.4f} of {len(fired)}{mark}")
 
 
+def chances(cases: Sequence[Case]) -> list[Answer]:
+    """The likeliest period of each case that has a peak at all, however unlikely: what is told is cut off
+    at 0.8, and says little about whether a confidence of 0.5 means one half."""
+    found: list[Answer] = []
+    for case in cases:
+        judged = best(spectra(case.series()[np.newaxis]))
+        pairs = zip(judged.period.tolist(), judged.confidence.tolist(), strict=True)
+        found += [Answer(case, period, confidence) for period, confidence in pairs]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """Of ``count`` answers with a confidence from ``low`` to ``high``, ``told`` on average, the share
+    ``right`` was."""
+
+    low: float
+    high: float
+    count: int
+    told: float
+    right: float
+
+
+def reliability(said: Sequence[Answer]) -> tuple[list[Bin], float]:
+    """The bins that hold any answer, and the Brier score: the mean squared error of the confidence."""
+    told = np.array([a.confidence for a in said if a.period is not None])
+    right = np.array([a.right for a in said if a.period is not None], float)
+    bins = []
+    for low, high in itertools.pairwise(EDGES):
+        inside = (told >= low) & (told < high)
+        if inside.any():
+            figures = float(told[inside].mean()), float(right[inside].mean())
+            bins.append(Bin(low, min(high, 1.0), int(inside.sum()), *figures))
+    return bins, float(((told - right) ** 2).mean())
+
+
 def _reliability(said: Sequence[Answer]) -> None:
-    print("\nreliability: of the answers with this confidence, so many were right")
-    edges = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0001)
-    for low, high in itertools.pairwise(edges):
-        part = [a.right for a in said if a.period is not None and low <= a.confidence < high]
-        print(f"{low:.2f}-{min(high, 1):.2f}  {np.mean(part) if part else float('nan'):7.3f} of {len(part)}")
-
-
-def _stream(columns: list[Floats]) -> tuple[list[list[tuple[int, float | None]]], float]:
-    """Of each column the news of a bank, (second, period or None); microseconds per series and second."""
-    bank, series = CycleBank(None, len(columns)), np.array(columns).T
-    news: list[list[tuple[int, float | None]]] = [[] for _ in columns]
-    began = time.process_time()
-    for second, row in enumerate(series):
-        bank.update(START_MS + 1000 * second, row)
-        if second % EVERY == EVERY - 1:
-            for column, result in bank.changes(START_MS + 1000 * second):
-                news[column].append((second, result.period_s))
-    return news, (time.process_time() - began) / series.size * 1e6
-
-
-def _jobs(seeds: range, shapes: Sequence[str]) -> None:
-    """A job starts, changes its rhythm and ends, between idleness: when is each of these known?"""
-    columns, periods = [], []
-    for seed in seeds:
-        for kind in shapes:
-            rng = np.random.default_rng([seed, *kind.encode(), 1])
-            one, other = np.exp(rng.uniform(np.log(6), np.log(60), size=2))
-            busy = [Case(kind, seed, p, 10.0, length=400).series() for p in (one, other)]
-            rest = [2 + 0.3 * rng.normal(size=200) for _ in range(2)]
-            columns.append(np.concatenate((rest[0], *busy, rest[1])))
-            periods.append((one, other))
-    told, us = _stream(columns)
-    locks, drops, finds, ends = [], [], [], []
-    for (one, other), news in zip(periods, told, strict=True):
-        if abs(one / other - 1) < 2 * CLOSE:
-            continue
-        locks.append((_when(news, one, 200) - 200) / one)
-        drops.append((next((s for s, p in news if s >= 600 and _off(p, one)), np.inf) - 600) / one)
-        finds.append((_when(news, other, 600) - 600) / other)
-        ends.append((next((s for s, p in news if s >= 1000 and p is None), np.inf) - 1000) / other)
-    print(
-        f"{'/'.join(shapes)}: {len(locks)} jobs, {us:.1f} µs per series and second, looked at every {EVERY} s"
-    )
-    for what, cycles in (("locked", locks), ("old dropped", drops), ("new found", finds), ("end seen", ends)):
-        middle, most = np.quantile(cycles, (0.5, 0.9), method="higher")
-        print(f"  {what:<12} after {middle:5.2f} periods (median), {most:5.2f} (9 of 10)")
-
-
-def _when(news: list[tuple[int, float | None]], period: float, since: int) -> float:
-    return next((s for s, p in news if s >= since and p is not None and not _off(p, period)), np.inf)
-
-
-def _off(period: float | None, true: float) -> bool:
-    return period is None or abs(period / true - 1) > CLOSE
-
-
-def _patience(seeds: range, hours: float) -> None:
-    """How often a series without a rhythm is said to have one, when it is watched for long."""
-    print(f"\nfalse locks per hour of watching, {len(seeds)} series of {hours:g} h")
-    for kind in CONTROLS:
-        columns = [Case(kind, seed, length=int(3600 * hours)).series() for seed in seeds]
-        told, us = _stream(columns)
-        locks = sum(period is not None for news in told for _, period in news)
-        print(f"{kind:<12}  {locks / len(seeds) / hours:7.4f}   {us:5.1f} µs per series and second")
+    bins, brier = reliability(said)
+    print(f"\nreliability of every peak's confidence, told or not; Brier score {brier:.4f}")
+    for one in bins:
+        print(f"{one.low:.2f}-{one.high:.2f}  mean {one.told:5.3f}  right {one.right:6.3f} of {one.count}")
 
 
 def main(first: int = 1000, count: int = 100) -> None:
@@ -178,11 +154,12 @@ def main(first: int = 1000, count: int = 100) -> None:
     fired = np.mean([a.period is not None for a in named])
     print(f"\nfalse alarms over the five controls {fired:.4f}, {us_quiet:.0f} µs per evaluation")
     _alarms(quiet)
-    _reliability(said)
+    _reliability(chances([a.case for a in said]))
     print("\njobs")
     for shapes in (("sine", "square", "sawtooth"), ("bursts",)):
-        _jobs(range(first, first + max(count // 4, 1)), shapes)
-    _patience(range(first, first + max(count // 4, 1)), 1.0)
+        print_jobs(range(first, first + max(count // 4, 1)), shapes)
+    print_patience(range(first, first + max(count // 4, 1)), 1.0)
+    print_costs(first)
 
 
 if __name__ == "__main__":

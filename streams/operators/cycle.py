@@ -17,7 +17,9 @@ from streams.operators.cycle_window import Seen, follow_each, look
 from wire.derived import OtherCycle
 
 SNAPSHOT_VERSION = 1
-LOOKS = ((6, 1), (3, 2), (1, 4))
+EVERY_WHOLE, RARELY = 6, 12
+"""Looks of which one is at whole windows; and at those in which nothing changes."""
+LOOKS = ((EVERY_WHOLE, 1), (3, 2), (1, 4))
 """In every so-manieth look the newest samples, whole window over so much; the first that fits counts."""
 NOTICED = 10
 """Newest samples that are compared with what is usual."""
@@ -82,7 +84,7 @@ class CycleBank:
         chosen = self._chosen(ts_ms, columns)
         self._release(chosen)
         self._patience.notice(*self._ring.lately(NOTICED))
-        whole = self._turn % LOOKS[0][0] == 0
+        whole = self._turn % EVERY_WHOLE == 0
         turns = {column: limit for column in chosen.tolist() if (limit := self._limit(column))}
         self._turn += 1
         looked = np.array(list(turns), np.int64)
@@ -153,10 +155,12 @@ class CycleBank:
 
         All columns have the same turns, as series that are looked at together share their work.
         """
-        every, samples = next((n, self._config.samples // part) for n, part in LOOKS if self._turn % n == 0)
-        if self._trackers[column].period_s is None:
-            return samples if every == LOOKS[0][0] or not self._patience.can_wait(column) else 0
-        due = every == LOOKS[0][0] or self._trackers[column].curious
+        samples = next(self._config.samples // part for n, part in LOOKS if self._turn % n == 0)
+        tracker = self._trackers[column]
+        if tracker.period_s is None:
+            every = (1, EVERY_WHOLE, RARELY)[self._patience.level(column)]
+            return samples if self._turn % every == 0 else 0
+        due = tracker.curious or self._turn % (RARELY if tracker.settled else EVERY_WHOLE) == 0
         return self._config.samples if due else 0
 
     def _chosen(self, ts_ms: int, columns: Ints | None) -> Ints:

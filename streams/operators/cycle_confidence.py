@@ -9,7 +9,7 @@ import numpy as np
 from streams.operators.bank_state import Floats
 from streams.operators.cycle_fold import Folds
 
-WEIGHTS = (-1.669, 4.552, 5.436, -1.52, 3.826, 2.513)
+WEIGHTS = (-1.885, 5.215, 6.693, -0.74, 2.715, 3.6)
 """Of the parts of ``evidence``."""
 ENOUGH = 30.0
 """A score above this says no more than this."""

@@ -32,8 +32,11 @@ class Followed:
     strange: Ints
 
 
-def follow(series: Floats, period: Floats) -> Followed:
-    """How the rows of ``series`` have followed their ``period`` (samples), of which they hold three."""
+def follow(series: Floats, period: Floats, length: Ints | None = None) -> Followed:
+    """How the rows of ``series`` have followed their ``period`` (samples), of which they hold three.
+
+    Of each row only the newest ``length`` samples are known, if given; what is before them is not used.
+    """
     quick = without_drift(series, period)
     age = np.arange(series.shape[1], dtype=np.float64)[::-1]
     phases = phases_of(period)
@@ -41,6 +44,8 @@ def follow(series: Floats, period: Floats) -> Followed:
     phase = ((1 - since) * phases[:, np.newaxis]).astype(np.int64) % phases[:, np.newaxis]
     late = np.maximum(NEWEST * period, FEW)[:, np.newaxis]
     taught = (age >= late) & (age < late + BEFORE * period[:, np.newaxis])
+    known = np.full(len(series), series.shape[1]) if length is None else length
+    taught &= age < known[:, np.newaxis]
     size = (len(series), int(phases.max(initial=1)) + 1)
     # What teaches nothing goes to a phase of its own.
     code = np.where(taught, phase, size[1] - 1) + np.arange(size[0])[:, np.newaxis] * size[1]
@@ -54,10 +59,10 @@ def follow(series: Floats, period: Floats) -> Followed:
     level = series - _slope(series, age, taught) * age
     gain = ((level - _mean(level, tail)) * centred).sum(axis=1) / power
     stretch = np.maximum(period, FEW)
-    gains = _per_stretch(quick * shape, shape**2, age, stretch)
+    gains = _per_stretch(quick * shape, shape**2 * (age < known[:, np.newaxis]), age, stretch)
     noise = np.sqrt(error / power + _unsteadiness(gains))
     # The first stretch that does not follow; there is one, after the oldest.
-    run = (gains < FOLLOWS).argmax(axis=1) * stretch
+    run = np.minimum((gains < FOLLOWS).argmax(axis=1) * stretch, known)
     off = level - _mean(level, taught) - shape + _mean(shape, taught)
     strange = _strange(
         off, error, (shape * shape * taught).sum(axis=1) / np.maximum(taught.sum(axis=1), 1), late

@@ -7,11 +7,13 @@ import numpy as np
 from streams.operators.bank_state import Bools, Floats, Ints, pack, remap, unpack
 
 PATIENT = 3
-"""Looks at whole windows in vain after which only whole windows are looked at."""
+"""Looks at whole windows in vain after which a series can wait; and again so many."""
 FAR = 4.0
 """A mean that is so many times the usual distance off is something new."""
 WIDER = 2.0
 """A spread that is so many times the usual one is, too."""
+LITTLE = 0.02
+"""Share of the mean that is nothing new in any case."""
 SLOWLY = 0.1
 """Share of the newest in what is usual."""
 
@@ -35,7 +37,9 @@ class Patience:
         seen = ~np.isnan(mean)
         first = seen & np.isnan(self._mean)
         off = np.abs(mean - self._mean)
-        new = seen & (first | (off > FAR * self._off) | (spread > WIDER * self._spread))
+        little = LITTLE * np.abs(mean)
+        far = (off > FAR * self._off + little) | (spread > WIDER * self._spread + little)
+        new = seen & (first | far)
         share = np.where(new, 1.0, SLOWLY)
         self._off = _towards(self._off, np.where(new, spread, off), share, seen)
         self._mean = _towards(self._mean, mean, share, seen)
@@ -46,9 +50,9 @@ class Patience:
         """The whole windows of ``columns`` were looked at, and a rhythm was ``found`` in some."""
         self._vain[columns] = np.where(found, 0, self._vain[columns] + 1)
 
-    def can_wait(self, column: int) -> bool:
-        """Whether the series is the same as when nothing was found in it, time and again."""
-        return bool(self._vain[column] >= PATIENT)
+    def level(self, column: int) -> int:
+        """0 to 2: how often nothing was found in a series that is as it was then."""
+        return min(int(self._vain[column]) // PATIENT, 2)
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""

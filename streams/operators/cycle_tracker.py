@@ -24,8 +24,8 @@ HALF, SIGMAS = 0.5, 3.0
 """A rhythm is gone if its gain is below half, and so far below 1 that its noise does not explain it."""
 BACK = 0.75
 """Gain at which a rhythm is no longer doubted."""
-SETTLING = 6
-"""A lock is young until its gain was taken so many times."""
+SETTLING, SETTLED = 6, 24
+"""A lock is young until its gain was taken so many times, and settled from so many on."""
 
 
 class CycleTracker:
@@ -59,6 +59,11 @@ class CycleTracker:
         """Whether a locked rhythm should be looked for again: it is young, or was another the last time."""
         undecided = self._rival is not None and self._agreeing < AGREEING_MULTIPLE
         return self._age < SETTLING or self._misses > 0 or undecided
+
+    @property
+    def settled(self) -> bool:
+        """Whether a rhythm has been followed for long."""
+        return self._age >= SETTLED
 
     @property
     def current(self) -> CycleResult:

@@ -18,6 +18,8 @@ STEPS = 32
 """Lengths are told apart to one in 16 to 32."""
 LONGEST = 600
 """Most samples that are looked at, without a limit."""
+FOLLOWED = (96, 240, 600)
+"""Lengths at which rhythms are followed."""
 ENDED = 1.5
 """Periods of idleness after which a rhythm is over."""
 
@@ -113,10 +115,11 @@ def follow_each(windows: Sequence[Floats], periods: Sequence[float], *, runs: bo
     groups: dict[int, list[int]] = defaultdict(list)
     for place, (window, period) in enumerate(zip(windows, periods, strict=True)):
         if period >= 2 and window.size >= max((FEWEST - ALMOST) * period, 2 * FEW):
-            groups[window.size if runs else _enough(window.size, period)].append(place)
+            groups[_enough(window.size if runs else _needed(period))].append(place)
     for size, places in groups.items():
-        samples = np.array([windows[place][-size:] for place in places])
-        followed = follow(samples, np.array([periods[place] for place in places]))
+        samples = np.array([_padded(windows[place], size) for place in places])
+        lengths = np.array([min(windows[place].size, size) for place in places])
+        followed = follow(samples, np.array([periods[place] for place in places]), lengths)
         columns = (followed.gain, followed.noise, followed.run, followed.strange)
         figures = zip(*(column.tolist() for column in columns), strict=True)
         for place, one in zip(places, figures, strict=True):
@@ -124,7 +127,21 @@ def follow_each(windows: Sequence[Floats], periods: Sequence[float], *, runs: bo
     return lately
 
 
-def _enough(size: int, period: float) -> int:
-    """Samples that the gain of a period depends on, rounded up to a power of two so that sizes meet."""
-    needed = max(NEWEST * period, FEW) + (BEFORE + 1) * period
-    return min(size, 1 << int(needed).bit_length())
+def _needed(period: float) -> int:
+    """Samples that the gain of a period depends on."""
+    return int(max(NEWEST * period, FEW) + (BEFORE + 1) * period)
+
+
+def _enough(size: int) -> int:
+    """A length that holds so many samples, of which there are few: equal lengths share their work."""
+    return next((one for one in FOLLOWED if size <= one), LONGEST)
+
+
+def _padded(window: Floats, size: int) -> Floats:
+    """The newest ``size`` samples, the oldest one repeated before them if there are fewer."""
+    missing = size - window.size
+    if missing <= 0:
+        return window[-size:]
+    padded = np.empty(size)
+    padded[:missing], padded[missing:] = window[0], window
+    return padded

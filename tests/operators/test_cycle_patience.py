@@ -35,19 +35,23 @@ CASES = [
 
 @pytest.mark.parametrize(("what", "noticed", "waits"), CASES, ids=[case[0] for case in CASES])
 def test_what_goes_on_as_it_did_can_wait(what: str, noticed: list[tuple[float, float]], waits: bool) -> None:
-    assert after(noticed).can_wait(0) == waits
+    assert (after(noticed).level(0) > 0) == waits
+
+
+def test_patience_grows() -> None:
+    assert [after(STEADY[:1] * n).level(0) for n in (PATIENT - 1, PATIENT, 2 * PATIENT)] == [0, 1, 2]
 
 
 def test_a_rhythm_that_was_found_may_be_found_again() -> None:
     patience = after(STEADY)
     patience.looked(ONE, ~NOTHING)
-    assert not patience.can_wait(0)
+    assert patience.level(0) == 0
 
 
 def test_columns_move_and_a_restart_leaves_no_trace() -> None:
     patience = after(STEADY)
     patience.resize(np.array([-1, 0]))
-    assert [patience.can_wait(column) for column in (0, 1)] == [False, True]
+    assert [patience.level(column) for column in (0, 1)] == [0, 2]
     again = Patience(2)
     again.restore(json.loads(json.dumps(patience.snapshot())))
     for one in (patience, again):
@@ -55,4 +59,4 @@ def test_columns_move_and_a_restart_leaves_no_trace() -> None:
         for _ in range(PATIENT):
             one.looked(np.arange(2), np.array([False, False]))
     assert json.dumps(again.snapshot()) == json.dumps(patience.snapshot())
-    assert again.can_wait(0)
+    assert again.level(0) == 1

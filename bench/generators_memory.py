@@ -26,7 +26,7 @@ def leak_under_batches(rng: Rng, length: int) -> Floats:
     """Memory that comes and goes with batches, and of which a little stays every time."""
     start, full_after = rng.uniform(20, 50), rng.uniform(0.8, 2) * length
     grown = start + (100 - start) * np.arange(length) / full_after
-    return np.minimum(grown + _sawtooth(rng, length) + _noise(rng, length), 100.0)
+    return np.asarray(np.minimum(grown + _sawtooth(rng, length) + _noise(rng, length), 100.0))
 
 
 def leak_per_epoch(rng: Rng, length: int) -> Floats:
@@ -34,7 +34,7 @@ def leak_per_epoch(rng: Rng, length: int) -> Floats:
     start, full_after = rng.uniform(20, 50), rng.uniform(0.8, 1.8) * length
     steps = np.floor(np.arange(length) / rng.uniform(15, 90) + rng.uniform())
     grown = start + (100 - start) * steps / steps[-1] * length / full_after
-    return np.minimum(grown + _noise(rng, length), 100.0)
+    return np.asarray(np.minimum(grown + _noise(rng, length), 100.0))
 
 
 def runaway(rng: Rng, length: int) -> Floats:
@@ -42,7 +42,7 @@ def runaway(rng: Rng, length: int) -> Floats:
     start, full_after = rng.uniform(10, 40), rng.uniform(0.7, 1.2) * length
     power = rng.uniform(1.3, 2.2)
     grown = start + (100 - start) * (np.arange(length) / full_after) ** power
-    return np.minimum(grown + _noise(rng, length), 100.0)
+    return np.asarray(np.minimum(grown + _noise(rng, length), 100.0))
 
 
 def model_load(rng: Rng, length: int) -> Floats:
@@ -57,7 +57,8 @@ def model_load(rng: Rng, length: int) -> Floats:
 def slow_load(rng: Rng, length: int) -> Floats:
     """The same over 10-25 minutes, from a slow disk."""
     at, took = int(rng.uniform(0, 0.1) * length), rng.uniform(600, 1500)
-    return 1 + rng.uniform(30, 90) * np.clip((np.arange(length) - at) / took, 0, 1) + _noise(rng, length)
+    loaded = rng.uniform(30, 90) * np.clip((np.arange(length) - at) / took, 0, 1)
+    return np.asarray(1 + loaded + _noise(rng, length))
 
 
 def key_value_cache(rng: Rng, length: int) -> Floats:

@@ -13,6 +13,7 @@ from streams.operators.cycle_scales import CycleScales
 from streams.operators.series import CYCLE_METRICS, TREND_METRICS, Series, remapped
 from streams.operators.trend import TrendBank
 from streams.operators.trend_forecast import TrendForecast
+from streams.operators.trend_news import TrendNews
 from streams.operators.trend_season import Season, season_of
 
 _NONE: Ints = np.zeros(0, np.int64)
@@ -22,7 +23,8 @@ WATCHED_BEFORE = ("gpu_util_pct", "power_w", "cpu_util_pct")
 
 @dataclass(slots=True)
 class Insights:
-    """What an evaluation found: a forecast per trend series, and the cycles that changed."""
+    """What an evaluation found: the forecasts that are news, one per trend series, and the cycles that
+    changed."""
 
     ts_ms: int
     trend_series: list[Series] = field(default_factory=list)
@@ -35,6 +37,7 @@ class InsightBank:
 
     def __init__(self) -> None:
         self._trends = TrendBank()
+        self._news = TrendNews()
         self._cycles = CycleScales()
         self._trend_series: list[Series] = []
         self._cycle_series: list[Series] = []
@@ -46,7 +49,9 @@ class InsightBank:
         """The node's columns are ``series`` now: keep what stays, begin what is new, drop what is gone."""
         trends = [one for one in series if one.metric in TREND_METRICS]
         cycles = [one for one in series if one.metric in CYCLE_METRICS]
-        self._trends.resize(remapped(self._trend_series, trends), len(trends))
+        kept = remapped(self._trend_series, trends)
+        self._trends.resize(kept, len(trends))
+        self._news.resize(kept)
         self._cycles.resize(remapped(self._cycle_series, cycles), len(cycles))
         self._row = np.full(len(series), np.nan)
         self._aim(series, trends, cycles)
@@ -82,16 +87,20 @@ class InsightBank:
 
     def evaluate(self, ts_ms: int) -> Insights:
         """Forecast every trend, look for cycles."""
-        found = Insights(ts_ms, self._trend_series)
+        found = Insights(ts_ms)
         for column, result in self._cycles.changes(ts_ms):
             found.cycles.append((self._cycle_series[column], result))
         if self._trend_series:
             season = self._season()
             self._trends.follow(season)
-            found.forecast = self._trends.forecast(
+            forecast = self._trends.forecast(
                 lower=np.zeros(len(self._trend_series)), upper=self._upper(), capacity=self._capacity(),
                 season=season,
             )  # fmt: skip
+            rhythmic = np.isin(np.arange(len(self._trend_series)), season.columns if season else _NONE)
+            news = self._news.news(ts_ms, forecast, rhythmic)
+            found.trend_series = [self._trend_series[column] for column in news]
+            found.forecast = forecast.pick(news)
         return found
 
     def _season(self) -> Season | None:
@@ -108,13 +117,16 @@ class InsightBank:
         """Plain data."""
         trends, cycles = self._trends.snapshot(), self._cycles.snapshot()
         watched = sorted(CYCLE_METRICS)
-        return {"trends": trends, "cycles": cycles, "watched": watched, "row": pack(self._row)}
+        news = self._news.snapshot()
+        return {"trends": trends, "news": news, "cycles": cycles, "watched": watched, "row": pack(self._row)}
 
     def restore(self, plain: dict[str, Any], series: list[Series]) -> None:
         """Take over a snapshot of a node with the columns ``series``."""
         trends = [one for one in series if one.metric in TREND_METRICS]
         cycles = [one for one in series if one.metric in CYCLE_METRICS]
         self._trends = TrendBank.restore(None, plain["trends"])
+        # A state from before all trends were told every time: they are told once more.
+        self._news = TrendNews.restore(plain["news"]) if "news" in plain else TrendNews(len(trends))
         self._cycles = CycleScales.restore(plain["cycles"])
         watched = [one for one in series if one.metric in plain.get("watched", WATCHED_BEFORE)]
         if watched != cycles:

@@ -19,6 +19,8 @@ from streams.operators.trend_horizon import Horizon, migrated_horizon
 from streams.operators.trend_season import Season
 
 SNAPSHOT_VERSION = 2
+FIRST_MS = 3_000
+"""A series has a slope by then."""
 EVERY_MS, SCATTERED_MS = 16_000, 8_000
 """Forecasts are kept after so long and up to so much longer, to be checked later."""
 HASHED = 2_654_435_761
@@ -43,7 +45,7 @@ class TrendBank:
     def __init__(self, config: TrendConfig | None = None, n: int = 0) -> None:
         self._config = config or TrendConfig()
         self._last_ms = -1
-        self._issue_ms = 0
+        self._issue_ms = -1
         self._holt = Holt(self._config, n)
         self._climb = Climb(n)
         self._horizons = [Horizon(horizon_s, n) for horizon_s in self._config.horizons_s]
@@ -83,6 +85,8 @@ class TrendBank:
                 horizon.check(ts_ms, self._config.interval_ms, values, present)
         self._holt.update(ts_ms, self._last_ms, values, present)
         self._last_ms = ts_ms
+        if self._issue_ms < 0:
+            self._issue_ms = ts_ms + FIRST_MS
         if ts_ms >= self._issue_ms:
             self._issue(ts_ms, rhythms)
         self._climb.take(ts_ms, values)

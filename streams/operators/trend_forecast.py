@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streams.operators.bank_state import Floats
+from streams.operators.bank_state import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,18 @@ class TrendForecast:
     p05: Floats
     p95: Floats
     exhausts_in_s: Floats
+
+    def pick(self, rows: Ints) -> "TrendForecast":
+        """The same of some of the columns."""
+        return TrendForecast(
+            horizons_s=self.horizons_s,
+            level=self.level[rows],
+            slope_per_s=self.slope_per_s[rows],
+            value=self.value[:, rows],
+            p05=self.p05[:, rows],
+            p95=self.p95[:, rows],
+            exhausts_in_s=self.exhausts_in_s[rows],
+        )
 
     def of(self, row: int) -> TrendPoint | None:
         """The ``row``-th of the columns that were asked for; None for one without a forecast yet."""

@@ -18,8 +18,9 @@ BEGUN, STEADY = 2, 3
 """Values after which a series has a level and a slope, and after which it has an error, too."""
 FORECASTERS = 3
 """Persistence, the damped line, and the slow mean."""
-FARTHEST = 2.0
-"""A forecast is off by no more than twice what the series varies about its slow mean (in variances)."""
+FARTHEST = 4.0
+"""A forecast is off by no more than twice what the series varies about its slow mean (in variances) beyond
+what it varies from one value to the next."""
 MEAN_S = 180.0
 """Time constant of the slow mean."""
 
@@ -179,4 +180,5 @@ class Holt:
         np.multiply(state[SLOPE], followed_s, out=expected[1])
         expected[1] += state[LEVEL]
         variance = state[SQUARED] * spread(self._config, ahead_s)
-        return expected, np.sqrt(np.minimum(variance, state[SQUARED] + FARTHEST * state[VARIANCE]))
+        wanders = np.maximum(state[VARIANCE] - state[SQUARED], 0.0)
+        return expected, np.sqrt(np.minimum(variance, state[SQUARED] + FARTHEST * wanders))

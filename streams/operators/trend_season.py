@@ -23,6 +23,7 @@ NEAR = 0.03
 """Squared distance (samples) from the phase asked for at which a sample counts half."""
 SMOOTHED = 16
 """Fewest samples that make a level."""
+FEWEST = 4
 TRIED = 24
 """How many of the newest samples forecasts are tried on, to know their error from the first moment."""
 
@@ -37,7 +38,7 @@ class Rhythms(Protocol):
 
 def season_of(cycles: Rhythms, columns: Ints) -> "Season | None":
     """What the rhythms that ``cycles`` holds say; its column j is column ``columns[j]`` of the trends."""
-    held = [one for one in cycles.locked() if columns[one[0]] >= 0 and one[2].size]
+    held = [one for one in cycles.locked() if columns[one[0]] >= 0 and _enough(one[2].size, one[1], one[3])]
     if not held:
         return None
     intervals = {interval_ms for *_, interval_ms in held}
@@ -49,6 +50,11 @@ def season_of(cycles: Rhythms, columns: Ints) -> "Season | None":
         [samples for *_, samples, _ in held],
         interval_ms,
     )
+
+
+def _enough(samples: int, period_s: float, interval_ms: int) -> bool:
+    """Whether there is a whole period to repeat."""
+    return samples >= max(FEWEST, period_s * 1000 / interval_ms)
 
 
 class Season:
@@ -72,6 +78,7 @@ class Season:
         np.cumsum(self._window, axis=1, out=self._sums[:, 1:])
         self._width = np.rint(periods * np.ceil(SMOOTHED / periods)).astype(np.int64)
         self._width = np.clip(self._width, 2, self._sizes)
+        self._tried: dict[bytes, Floats] = {}
         self._slope = self._slopes()
         self._level = self._mean(self._width * 0, self._width) + self._slope * (self._width - 1) / 2
 
@@ -85,15 +92,19 @@ class Season:
     def errors(self, places: Ints) -> Floats:
         """Mean absolute error of each forecaster of the series at ``places`` on their newest samples,
         shape (SEASONS, places)."""
+        key = places.tobytes()
+        if key in self._tried:
+            return self._tried[key]
         one = Season(
             self.columns[places],
             self._periods[places],
             [self._window[place, -self._sizes[place] :] for place in places.tolist()],
             int(self._interval_s * 1000),
         )
-        return one._tried()
+        self._tried[key] = one._retrospect()
+        return self._tried[key]
 
-    def _tried(self) -> Floats:
+    def _retrospect(self) -> Floats:
         age = np.linspace(0, np.minimum(2 * self._periods, self._sizes / 2), TRIED).astype(np.int64)
         error = np.abs(self._folded(-age.astype(np.float64)) - self._shape(age))
         known = ~np.isnan(error)

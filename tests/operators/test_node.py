@@ -96,10 +96,10 @@ def test_the_pods_cycle_is_found() -> None:
 
 
 def test_memory_that_runs_out_is_announced() -> None:
-    plain = [nvml(s, [gpu(0, mem_used_bytes=1000 * s, mem_total_bytes=1_000_000)]) for s in range(700)]
+    plain = [nvml(s, [gpu(0, mem_used_bytes=200_000 + 500 * s, mem_total_bytes=10**6)]) for s in range(700)]
     trends = of(run(operator(), plain), "trends")
     assert trends[-1]["metric"] == "mem_used_bytes"
-    assert trends[-1]["exhausts_in_s"] == pytest.approx(1000 - 689, rel=0.1)
+    assert trends[-1]["exhausts_in_s"] == pytest.approx(1600 - 689, rel=0.1)
 
 
 def test_peaks_are_settled_once_and_cumulative() -> None:

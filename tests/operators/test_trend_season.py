@@ -42,9 +42,9 @@ def fed(values: Floats, bank: InsightBank | None = None, first: int = 0) -> Insi
 
 
 def asked(bank: InsightBank, tick: int) -> TrendForecast:
-    forecast = bank.evaluate(START_MS + 1000 * tick).forecast
-    assert forecast is not None
-    return forecast
+    """What is expected after ``tick``, told or not."""
+    bank.evaluate(START_MS + 1000 * tick)
+    return bank._trends.forecast(season=bank._season())
 
 
 def season(window: Floats, period: float) -> Season:

@@ -15,8 +15,17 @@ from wire.settings import Settings
 from wire.topics import TOPICS, full_name
 
 _SEEN_S = 20.0
-CHANGELOG_CONFIG = {"cleanup.policy": "compact", "max.message.bytes": "1048588"}
-"""Of the topics that hold the streams' state."""
+CHANGELOG_CONFIG = {
+    "cleanup.policy": "compact",
+    "max.message.bytes": "1048588",
+    "min.compaction.lag.ms": "1800000",
+    "message.timestamp.type": "LogAppendTime",
+}
+"""Of the topics that hold the streams' state.
+
+For half an hour, by the broker's own clock, compaction removes nothing: should a worker that was replaced
+write an old state after the new one, there is time to notice, to recover, and to write the new one again.
+"""
 
 
 class PartitionsDifferError(DutycycleError):

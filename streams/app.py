@@ -23,6 +23,9 @@ _STATE_BYTES_PER_S = 1_000_000
 """And they write so much on average, all of a state each time: a recovery reads what compaction left."""
 _LONGEST_PAUSE_S = 30.0
 """But they come at least so often: one that waited for a broker that was away says nothing of the next."""
+LOOK_S = 300.0
+"""So often the broker is asked whether others have written into our changelogs: well within the half hour in
+which compaction leaves alone what they have superseded (``bus.topics.CHANGELOG_CONFIG``)."""
 
 
 def pause_s(interval_s: float, took_s: float, written_bytes: int) -> float:
@@ -58,13 +61,16 @@ class StreamsApp:
     async def commit_steadily(self, interval_s: float) -> None:
         """Commit every ``interval_s`` seconds, less often where that is dear, until cancelled."""
         figures = self.flow.figures
-        pause = interval_s
+        pause, looked = interval_s, time.monotonic()
         while True:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.flow.early.wait(), pause)
             began, before = time.monotonic(), figures.state_bytes
             await self.flow.commit()
             pause = pause_s(interval_s, time.monotonic() - began, figures.state_bytes - before)
+            if began - looked > LOOK_S:
+                await self.flow.look()
+                looked = began
 
     async def hand_over(self, *_: Any, **__: Any) -> None:
         """The partitions are revoked: commit what was taken, and keep nothing."""
@@ -79,7 +85,7 @@ class StreamsApp:
             self.app.fail(f"assigned {missing[0]} without its state: begun from nothing, it would be wrong")
         # Faust now seeks, and then empties every queue: what it fetched in between would be lost (faust#596).
         self.app.flow_control.suspend()
-        self.flow.forget()
+        self.flow.begin()
 
     def _without_state(self) -> list[str]:
         assigned = {(place.topic, place.partition) for place in self.app.consumer.assignment()}

@@ -2,8 +2,9 @@
 
 from collections import Counter
 
+from streams import partition_clock
 from streams.operators.base import Emission, Input, Stage
-from streams.partition_clock import STRIDES, PartitionClock
+from streams.partition_clock import PartitionClock
 from streams.shell_events import STATE_EVICTED, STATE_RESET
 from streams.shell_live import Live, OperatorFailedError
 from streams.state import pieces_of
@@ -23,7 +24,7 @@ class LocalKeys:
         self._happened = happened
         self._lives: dict[str, Live] = {}
         self._changelog: dict[bytes, bytes] = {}
-        self._stride_ms = (stage.evict_ms or 0) // STRIDES
+        self._stride_ms = (stage.evict_ms or 0) // partition_clock.STRIDES
         self._clock = PartitionClock(self._stride_ms)
         self._next_ms = self._stride_ms
 

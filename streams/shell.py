@@ -12,11 +12,12 @@ from bus.faustapp_intake import Intake
 from streams.deadletters import dead_letter
 from streams.operators.base import Emission, Happened, Input, Out, Stage
 from streams.shell_checks import unfit
-from streams.shell_events import STATE_EVICTED, STATE_LARGE, STATE_RESET, named
+from streams.shell_events import STATE_EVICTED, STATE_LARGE, STATE_RENEWED, STATE_RESET, named
 from streams.shell_idle import Idle, IdleKeys, Removal
 from streams.shell_live import Live, OperatorFailedError
 from streams.shell_port import Port
 from streams.state import Packed
+from streams.state_newest import Renewal
 from streams.state_record import Record
 from wire.codec import DecodeError
 from wire.deadletter import Reason
@@ -41,12 +42,14 @@ class Save(NamedTuple):
 class Cut:
     """What a stage owes the broker at one instant.
 
-    ``done`` is the last offset taken of each partition: to be acknowledged once ``outs``, ``saves`` and
-    ``clocks`` are on the broker, in this order, and what is ``gone`` is removed from it. ``evicted`` counts
-    the keys among that.
+    ``done`` is the last offset taken of each partition: to be acknowledged once ``outs``, ``renewals``,
+    ``saves`` and ``clocks`` are on the broker, in this order, and what is ``gone`` is removed from it.
+    ``evicted`` counts the keys among that.
     """
 
     outs: list[Out] = field(default_factory=list)
+    renewals: list[Renewal] = field(default_factory=list)
+    """What a worker that was replaced without noticing has written something older after."""
     saves: list[Save] = field(default_factory=list)
     clocks: list[tuple[int, Record]] = field(default_factory=list)
     """By partition. After the states: a clock on the broker says that all states before it are there."""
@@ -68,6 +71,7 @@ class Shell:
         self._intakes: dict[int, Intake] = {}
         self._done: dict[int, int] = {}
         self._idle = IdleKeys(stage, port)
+        self._renewals: list[Renewal] = []
         self.assignment = 0
         """Counts how often everything was forgotten."""
         self.used = 0
@@ -155,8 +159,8 @@ class Shell:
 
     def cut(self) -> Cut:
         """What is owed for everything taken so far. Counts as handed over: the next cut holds only news."""
-        cut = Cut(done=self._done)
-        changed, self._changed, self._done = self._changed, {}, {}
+        cut = Cut(done=self._done, renewals=self._renewals)
+        changed, self._changed, self._done, self._renewals = self._changed, {}, {}, []
         for live in changed.values():
             try:
                 outs, save = self._owed(live)
@@ -200,6 +204,9 @@ class Shell:
                 self._telemetry.emit(STATE_LARGE, f"{len(packed.pieces)} pieces", stage=self.stage.name)
             live.stored(covers)
         self._note_gone(cut)
+        if cut.renewals:
+            self._port.renewed(self.stage.name)
+            self._telemetry.emit(STATE_RENEWED, count=len(cut.renewals), stage=self.stage.name)
         for partition, offset in cut.done.items():
             self._port.acknowledge(self.stage.source, partition, offset)
         self._put_to_sleep()
@@ -228,6 +235,14 @@ class Shell:
         self._intakes.clear()
         self._done.clear()
         self._idle.forget()
+        self._renewals = []
+
+    def begin(self) -> None:
+        """The states are recovered: only they count, and what is outdated in their changelog is put right."""
+        self.forget()
+        self._renewals = self._port.outdated(self.stage.name)
+        if not self._renewals:
+            self._port.renewed(self.stage.name)
 
 
 def _repeated(emissions: list[Emission]) -> bool:

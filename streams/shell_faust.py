@@ -6,9 +6,11 @@ from typing import Any
 import faust
 
 from bus.faustapp import ExactApp, raw_topic
-from bus.faustapp_holes import first_offset
+from bus.faustapp_holes import ends, first_offset
 from streams.operators.base import Out
-from streams.state_record import is_ours, offset_of, piece_of, tombstone_headers, tombstone_offset
+from streams.sole_writer import SoleWriter
+from streams.state_newest import Newest, Renewal
+from streams.state_record import tombstone_headers
 from wire.settings import Settings
 from wire.topics import full_name
 
@@ -16,36 +18,21 @@ from wire.topics import full_name
 class StateTable(faust.Table[bytes, bytes]):
     """A table that Faust fills from its changelog, and that nobody writes by Faust's own way.
 
-    Of two states of a key the one with the higher offset counts, whichever was written last: a worker that
-    stood still and does not know yet that it was replaced may write an old one after the new.
+    Which of its records count says ``newest``; whether others write into it, ``writer``.
     """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.newest = Newest(self.stored)
+        self.writer = SoleWriter()
 
     def apply_changelog_batch(self, batch: Iterable[Any]) -> None:
         """Take over changelog records, in order."""
-        newest: dict[bytes, int] = {}
-        super().apply_changelog_batch([event for event in batch if self._is_newer(event, newest)])
-
-    def _is_newer(self, event: Any, newest: dict[bytes, int]) -> bool:
-        message = event.message
-        if not is_ours(message.key or b""):
-            return False
-        key, offset = message.key, offset_of(message.value)
-        if message.value is None:
-            removes = tombstone_offset(message.headers or ())
-            if removes is None:
-                return True  # of somebody's hand
-            offset = removes
-        compared, piece = key, piece_of(key)
-        if piece is not None and message.value is not None:
-            # With its head, not with what lies there: that may be left by a worker that was ahead when it was
-            # killed before it sent the head, and must not keep out the piece of the one that came after it.
-            compared = piece.head
-        have = newest.get(compared)
-        if have is None:
-            have = offset_of(self.stored(compared))
-        if offset >= have:
-            newest[key] = offset
-        return offset >= have
+        for event in batch:
+            message = event.message
+            self.writer.read(message.partition, message.offset)
+            for key, value in self.newest.read(message.key or b"", message.value, message.headers or []):
+                self.mirror(message.partition, key, value)
 
     def stored(self, key: bytes) -> bytes | None:
         """The value of ``key`` that the changelog is known to hold."""
@@ -117,6 +104,34 @@ class FaustPort:
             self._changelog(stage), key, None, ts_ms=None, partition=partition,
             headers=tombstone_headers(offset),
         )  # fmt: skip
+
+    def wrote(self, stage: str, partition: int, answer: Any) -> bool:
+        """See ``Port``."""
+        return self._tables[stage].writer.wrote(partition, answer.offset)
+
+    async def is_alone(self, stage: str) -> bool:
+        """See ``Port``."""
+        if stage not in self._tables:
+            return True  # it keeps no state
+        name = self._changelog(stage)
+        found = await ends(self._settings, [(name, number) for number in self._assigned(stage)])
+        writer = self._tables[stage].writer
+        return all(writer.ends(number, end) for (_, number), end in (found or {}).items())
+
+    def _assigned(self, stage: str) -> set[int]:
+        name = self._changelog(stage)
+        return {one.partition for one in self._app.consumer.assignment() if one.topic == name}
+
+    def outdated(self, stage: str) -> list[Renewal]:
+        """See ``Port``."""
+        if stage not in self._tables:
+            return []  # it keeps no state
+        return self._tables[stage].newest.outdated(self._assigned(stage))
+
+    def renewed(self, stage: str) -> None:
+        """See ``Port``."""
+        if stage in self._tables:
+            self._tables[stage].newest.renewed()
 
     def mirror(self, stage: str, partition: int, key: bytes, value: bytes | None) -> None:
         """See ``Port``."""

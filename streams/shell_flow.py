@@ -5,10 +5,11 @@
    and the last offset taken.
 3. All outputs up to the cut must have arrived before a state of it is sent: a state that survives a crash
    while its outputs do not would hide their loss, because its records are not applied again.
-4. Pieces of a state arrive before its head is sent.
+4. Pieces of a state arrive before its head is sent. What is to be written anew after a recovery goes first.
 5. Clocks of partitions, and tombstones of keys that leave, are sent after that.
 6. Only when all has arrived is it mirrored, and the offsets are acknowledged.
-Whatever fails on the way ends the process: what is not acknowledged is done again.
+Whatever fails on the way ends the process: what is not acknowledged is done again. So does a record of
+somebody else among our own: the next one reads what lies there, and puts it right.
 """
 
 import asyncio
@@ -21,7 +22,9 @@ from streams.operators.base import Input, Out
 from streams.shell import Cut, Shell
 from streams.shell_idle import Removal
 from streams.shell_port import Port
-from streams.state_record import Record
+from streams.sole_writer import ForeignWriterError
+from streams.state_newest import Renewal
+from streams.state_record import Record, piece_of
 from wire.events import RECORD_TOO_LARGE, SOURCE_GAP, Telemetry
 from wire.topics import TOPICS
 
@@ -42,6 +45,7 @@ class Flow:
         self._sending = asyncio.Lock()
         self._committing = asyncio.Lock()
         self._failed = False
+        self._begun = False
         self._whole = True  # not between a cut and its arrival: what was cut and did not arrive is nobody's
         self._taken = 0
         self.early = asyncio.Event()
@@ -119,6 +123,16 @@ class Flow:
                 self._whole = True
                 self.figures.stored(cuts, began_s)
 
+    async def look(self) -> None:
+        """See whether somebody else has written into a changelog where we write nothing ourselves."""
+        async with self._committing:  # nothing is under way
+            assignments = [shell.assignment for shell in self._shells]
+            for shell in self._shells:
+                if self._failed or not self._begun or await self._port.is_alone(shell.stage.name):
+                    continue
+                if self._begun and assignments == [one.assignment for one in self._shells]:
+                    self._fail(f"somebody else writes into the state of {shell.stage.name}")
+
     async def _arrived(self, cuts: list[tuple[Shell, Cut]]) -> bool:
         saves = [(shell.stage.name, save) for shell, cut in cuts for save in cut.saves]
         try:
@@ -127,6 +141,7 @@ class Flow:
             await asyncio.gather(*under_way)
             if self._failed or not self._port.may_write():
                 return False
+            await self._renewed((shell.stage.name, one) for shell, cut in cuts for one in cut.renewals)
             await self._saved(
                 (name, s.live.partition, piece) for name, s in saves for piece in s.packed.pieces
             )
@@ -139,16 +154,36 @@ class Flow:
         return True
 
     async def _saved(self, records: Iterable[tuple[str, int, Record]]) -> None:
-        under_way = [await self._port.save(name, partition, *record) for name, partition, record in records]
-        await asyncio.gather(*under_way)
+        places, under_way = [], []
+        for name, partition, record in records:
+            places.append((name, partition))
+            under_way.append(await self._port.save(name, partition, *record))
+        self._alone(places, await asyncio.gather(*under_way))
 
     async def _removed(self, removals: Iterable[tuple[str, Removal]]) -> None:
-        under_way = [
-            await self._port.drop(name, partition, key, offset)
-            for name, (partition, offset, keys) in removals
-            for key in keys
-        ]
-        await asyncio.gather(*under_way)
+        places, under_way = [], []
+        for name, (partition, offset, keys) in removals:
+            for key in keys:
+                places.append((name, partition))
+                under_way.append(await self._port.drop(name, partition, key, offset))
+        self._alone(places, await asyncio.gather(*under_way))
+
+    async def _renewed(self, renewals: Iterable[tuple[str, Renewal]]) -> None:
+        every = list(renewals)
+        for is_head in (False, True):
+            await self._saved(
+                (name, one.partition, (one.key, one.value))
+                for name, one in every
+                if one.value is not None and (piece_of(one.key) is None) is is_head
+            )
+        await self._removed(
+            (name, Removal(one.partition, one.offset, [one.key])) for name, one in every if one.value is None
+        )
+
+    def _alone(self, places: list[tuple[str, int]], answers: list[object]) -> None:
+        for (name, partition), answer in zip(places, answers, strict=True):
+            if not self._port.wrote(name, partition, answer):
+                raise ForeignWriterError(f"somebody else writes into the state of {name}, {partition}")
 
     def _fail(self, reason: str) -> None:
         self._failed = True
@@ -158,7 +193,14 @@ class Flow:
         """The partitions were handed over or assigned anew: what was not committed is somebody's again."""
         self._outbox.clear()
         self._under_way.clear()
-        self._whole = True
+        self._whole, self._begun = True, False
         self.figures.assigned()
         for shell in self._shells:
             shell.forget()
+
+    def begin(self) -> None:
+        """The states are recovered: go on from them."""
+        self.forget()
+        for shell in self._shells:
+            shell.begin()
+        self._begun = True

@@ -8,8 +8,9 @@ ever be read again, into an operator that begins with nothing.
 from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
+from streams import partition_clock
 from streams.operators.base import Input, Stage
-from streams.partition_clock import STRIDES, PartitionClock
+from streams.partition_clock import PartitionClock
 from streams.shell_port import Port
 from streams.state import is_needed, pieces_of
 from streams.state_record import (
@@ -50,7 +51,7 @@ class IdleKeys:
     def __init__(self, stage: Stage, port: Port) -> None:
         self._stage = stage
         self._port = port
-        self._stride_ms = (stage.evict_ms or 0) // STRIDES
+        self._stride_ms = (stage.evict_ms or 0) // partition_clock.STRIDES
         self._clocks: dict[int, PartitionClock] = {}
         self._next_ms: dict[int, int] = {}
 

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Iterable
 from typing import Protocol
 
 from streams.operators.base import Out
+from streams.state_newest import Renewal
 
 
 class Port(Protocol):
@@ -15,6 +16,25 @@ class Port(Protocol):
 
     async def save(self, stage: str, partition: int, key: bytes, value: bytes) -> Awaitable[object]:
         """Put a record of a stage's changelog in line; the answer is awaited for its arrival."""
+        ...
+
+    def wrote(self, stage: str, partition: int, answer: object) -> bool:
+        """Hear the answer to a ``save`` or ``drop``, in order; False if somebody else wrote before it."""
+        ...
+
+    async def is_alone(self, stage: str) -> bool:
+        """Ask the broker where the stage's changelog ends; False if somebody else wrote there.
+
+        Nothing of ours is under way meanwhile. True if it does not answer.
+        """
+        ...
+
+    def outdated(self, stage: str) -> list[Renewal]:
+        """What counts in a stage's changelog as it was recovered, and was not written last. Pieces first."""
+        ...
+
+    def renewed(self, stage: str) -> None:
+        """All that was outdated is written anew."""
         ...
 
     async def drop(self, stage: str, partition: int, key: bytes, offset: int) -> Awaitable[object]:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from streams.operators.base import Input, Out, Stage
 from streams.shell import Shell
 from streams.shell_flow import Flow
+from streams.state_newest import Renewal
 from streams.state_record import offset_of
 from tests.shell.toy import SOURCE, STAGE
 from wire.events import Telemetry
@@ -46,6 +47,9 @@ class MemoryPort:
         self.steps: list[str] = []
         self.failures: list[str] = []
         self.member = True
+        self.disturbed = False
+        """Whether somebody else writes among its records."""
+        self.outdated_records: list[Renewal] = []
         self._dies = dies or (lambda kind, before: False)
         self._errs = errs
         self._dead = False
@@ -85,6 +89,18 @@ class MemoryPort:
     async def drop(self, stage: str, partition: int, key: bytes, offset: int) -> Awaitable[object]:
         self._step("drop")
         return self._later("tombstone", lambda: self.broker.bury(key, offset))
+
+    def wrote(self, stage: str, partition: int, answer: object) -> bool:
+        return not self.disturbed
+
+    async def is_alone(self, stage: str) -> bool:
+        return not self.disturbed
+
+    def outdated(self, stage: str) -> list[Renewal]:
+        return list(self.outdated_records)
+
+    def renewed(self, stage: str) -> None:
+        self.outdated_records.clear()
 
     def mirror(self, stage: str, partition: int, key: bytes, value: bytes | None) -> None:
         self._step("mirror")

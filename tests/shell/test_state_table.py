@@ -7,7 +7,7 @@ import pytest
 from streams import state
 from streams.state import Packed, pack, unpack
 from streams.state_record import state_key, tombstone_headers
-from tests.simulation.kafka import Changelog, Stored
+from tests.simulation.kafka import Changelog, Stored, Table
 
 KEY = state_key(0, "a")
 
@@ -24,12 +24,18 @@ def at(offset: int, previous: bytes | None = None) -> Packed:
 
 
 def recovered(*records: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
-    log, found = Changelog(), dict[bytes, bytes]()
+    log = Changelog()
     for batch in records:
         for key, value in batch:
             log.append(Stored(key, value, []))
-    log.recover(found)
-    return found
+    return read(log).data
+
+
+def read(log: Changelog) -> Table:
+    """What a worker that begins knows of it."""
+    table = Table()
+    log.recover(0, table)
+    return table
 
 
 def offset_in(table: dict[bytes, bytes]) -> int | None:
@@ -60,14 +66,60 @@ def test_older_pieces_that_come_after_a_head_do_not_spoil_it() -> None:
 
 
 def test_a_tombstone_removes_what_is_not_newer() -> None:
-    log, found = Changelog(), dict[bytes, bytes]()
+    log = Changelog()
     small = pack(KEY, 7, {}, None).head
     for offset, there in ((6, True), (7, False)):
         log.append(Stored(*small, []))
         log.append(Stored(KEY, None, tombstone_headers(offset)))
-        found.clear()
-        log.recover(found)
-        assert (KEY in found) is there
+        assert (KEY in read(log).data) is there
+
+
+def test_what_was_preferred_over_a_later_record_is_outdated_until_it_is_written_anew() -> None:
+    log = Changelog()
+    newest = at(7).head
+    for record in (*at(7).pieces, newest, at(5).head):
+        log.append(Stored(*record, []))
+    table = read(log)
+    assert [(one.key, one.value) for one in table.newest.outdated({0})] == [newest]
+    assert table.newest.outdated({1}) == [], "somebody else's partition"
+    log.append(Stored(*newest, []))
+    assert read(log).newest.outdated({0}) == []
+
+
+def test_what_has_left_does_not_come_back_by_a_late_state() -> None:
+    log, small = Changelog(), pack(KEY, 7, {}, None).head
+    log.append(Stored(*small, []))
+    log.append(Stored(KEY, None, tombstone_headers(7)))
+    log.append(Stored(*small, []))
+    table = read(log)
+    assert KEY not in table.data
+    (again,) = table.newest.outdated({0})
+    assert (again.value, again.offset) == (None, 7)
+    log.append(Stored(KEY, None, tombstone_headers(again.offset)))
+    log.append(Stored(*pack(KEY, 8, {}, None).head, []))
+    assert KEY in read(log).data, "it is seen again"
+
+
+def test_a_worker_that_is_ahead_and_ends_before_its_head_does_not_tear_the_state_of_the_next() -> None:
+    """Both write into the free slot; the pieces of the one that was replaced come last."""
+    first = at(40)
+    ahead, after = at(54, first.head[1]), at(44, first.head[1])
+    log = Changelog()
+    for record in (*first.pieces, first.head, *after.pieces, after.head, *ahead.pieces):
+        log.append(Stored(*record, []))
+    table = read(log)
+    assert offset_in(table.data) == 44
+    renewed = table.newest.outdated({0})
+    assert [(one.key, one.value) for one in renewed] == after.pieces
+    log.append(Stored(*ahead.head, []))  # it did not end after all
+    assert offset_in(read(log).data) == 54
+
+
+def test_a_head_whose_pieces_are_gone_does_not_count_over_a_state_that_is_whole() -> None:
+    first = at(40)
+    ahead = at(54, first.head[1])
+    table = recovered(first.pieces, [first.head], ahead.pieces[:1], [ahead.head])
+    assert offset_in(table) == 40
 
 
 STRAY = [b"", b"\0", b"\0\0", b"\0\0\0", b"garbage", b"\0\0\0\xff", b"\0\0\1", b"\0\0\1\0\0\0", b"\0\0\2x",

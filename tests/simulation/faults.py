@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from random import Random
 
 from tests.simulation.group import Coordinator
@@ -16,6 +17,7 @@ _MOST = {
     "kill": 4,
     "pause": 3,
     "deaf": 2,
+    "ghost": 3,
     "stop": 2,
     "join": 2,
     "send": 3,
@@ -23,7 +25,10 @@ _MOST = {
     "skip": 2,
     "compact": 4,
 }
-_ABRUPT = ("kill", "pause", "deaf", "send")
+LAG_S, RETENTION_S = 30.0, 90.0
+"""Compaction leaves alone what is younger, and tombstones that are, where workers come too late."""
+_MIDST_S = 4.0
+_ABRUPT = ("kill", "pause", "deaf", "ghost", "send")
 
 
 class Field:
@@ -73,24 +78,40 @@ class Field:
 
     async def _befalls(self, worker: Worker, kind: str, dice: Random) -> None:
         if kind in _ABRUPT and dice.random() < 0.7:
-            await self._in_the_midst(worker)
+            await self._in_the_midst(worker, dice)
         if worker.alive:
             self._trace.say(worker.name, f"fault: {kind}")
             getattr(self, f"_{kind}")(worker, dice)
 
-    async def _in_the_midst(self, worker: Worker) -> None:
-        """Wait, not for ever, until it has states on the wire: that is where it hurts."""
-        for _ in range(200):
-            if worker.port.is_storing() or not worker.alive:
-                return
-            await asyncio.sleep(0.02)
+    async def _in_the_midst(self, worker: Worker, dice: Random) -> None:
+        """Wait, not for ever, until it has some states on the wire: that is where it hurts."""
+        storing = worker.process.storing
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_MIDST_S):
+                for _ in range(dice.randint(1, 5)):
+                    storing.clear()
+                    await storing.wait()
 
     def _compact(self, dice: Random) -> None:
+        now_s = self._nursery.loop.time()
+        lag_s, retention_s = (LAG_S, RETENTION_S) if self._plan.has_zombies() else (0.0, 0.0)
         for (stage, number), changelog in sorted(self._kafka.changelogs.items()):
-            gone = changelog.compact(dice.randint(0, len(changelog.records)), purge=dice.random() < 0.5)
+            upto = dice.randint(0, max(0, changelog.closed(now_s - lag_s)))
+            purge_until_s = now_s - retention_s if dice.random() < 0.5 else -1.0
+            gone = changelog.compact(upto, purge_until_s=purge_until_s)
             self._trace.say("broker", f"compaction of {stage}-{number}: {gone} gone")
 
+    def compact_all(self) -> None:
+        """Much later: everything is compacted that can be, but no tombstone is purged."""
+        for changelog in self._kafka.changelogs.values():
+            changelog.compact(changelog.closed(float("inf")), purge_until_s=-1.0)
+
     def _kill(self, worker: Worker, _dice: Random) -> None:
+        worker.end()
+        self._group.silent(worker)
+
+    def _ghost(self, worker: Worker, dice: Random) -> None:
+        worker.process.leave_behind(dice.uniform(1.2, 3.0) * SESSION_S)
         worker.end()
         self._group.silent(worker)
 

@@ -152,9 +152,9 @@ class Judge:
             self.checked["states"] += 1
         for (stage, partition), changelog in self._kafka.changelogs.items():
             for record in changelog.found:
-                name = name_of(record)
-                known = name is None or (stage, partition, name) in self.shadow.keys
-                assert known, f"{stage}-{partition}: a state of {name}, which never was"
+                named = name_of(record)
+                known = named is None or (stage, partition, named) in self.shadow.keys
+                assert known, f"{stage}-{partition}: a state of {named}, which never was"
 
     def _telemetry(self, workers: list[Worker]) -> None:
         told = Counter[str]()
@@ -163,6 +163,8 @@ class Judge:
                 told[name] += count
         assert not told["state_reset"], "a state was begun anew"
         self.checked["evicted"] += told["state_evicted"]
+        self.checked["renewed"] += told["state_renewed"]
+        self.checked["others noticed"] += sum("somebody else" in worker.port.reason for worker in workers)
         if len(workers) == 1:
             for (_, event), count in self.shadow.happened.items():
                 assert told[event] >= count, f"{event}: told {told[event]} times, happened {count} times"

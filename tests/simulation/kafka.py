@@ -5,11 +5,11 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from types import SimpleNamespace
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from streams.operators.base import Input, Out, Stage
-from streams.shell_faust import StateTable
+from streams.sole_writer import SoleWriter
+from streams.state_newest import Newest
 from streams.state_record import Headers
 
 Place = tuple[str, int]
@@ -49,6 +49,8 @@ class Stored(NamedTuple):
     key: bytes
     value: bytes | None
     headers: Headers
+    offset: int = 0
+    at_s: float = 0.0
 
 
 class Changelog:
@@ -56,54 +58,69 @@ class Changelog:
 
     def __init__(self) -> None:
         self.records: list[Stored] = []
-        self.found: dict[bytes, bytes] = {}
+        self.end = 0
+        self._new = Table()
+
+    @property
+    def found(self) -> dict[bytes, bytes]:
         """What a new worker would find."""
+        return self._new.data
 
-    def append(self, record: Stored) -> None:
-        """A record has arrived."""
-        self.records.append(record)
-        _Table(self.found).apply([record])
+    def append(self, record: Stored, now_s: float = 0.0) -> int:
+        """A record has arrived; its offset."""
+        placed = record._replace(offset=self.end, at_s=now_s)
+        self.records.append(placed)
+        self._new.read(0, placed)
+        self.end += 1
+        return placed.offset
 
-    def compact(self, upto: int, *, purge: bool) -> int:
+    def compact(self, upto: int, *, purge_until_s: float) -> int:
         """Keep of the oldest ``upto`` records the last of each key, as Kafka does; how many are gone.
 
-        ``purge``: tombstones among them go as well.
+        Tombstones among them that came up to ``purge_until_s`` go as well.
         """
-        last = {record.key: at for at, record in enumerate(self.records)}
+        last = {record.key: at for at, record in enumerate(self.records[:upto])}
         kept = [
             record for at, record in enumerate(self.records)
-            if at >= upto or (last[record.key] == at and not (purge and record.value is None))
+            if at >= upto
+            or (last[record.key] == at and not (record.value is None and record.at_s <= purge_until_s))
         ]  # fmt: skip
         gone = len(self.records) - len(kept)
         self.records = kept
-        self.found = {}
-        self.recover(self.found)
+        self._new = Table()
+        self.recover(0, self._new)
         return gone
 
-    def recover(self, known: dict[bytes, bytes]) -> None:
-        """Bring ``known``, what a worker's table holds, up to date by the table's own rule."""
-        _Table(known).apply(self.records)
+    def closed(self, until_s: float) -> int:
+        """How many of the oldest records may be compacted: those up to a moment, and never the last."""
+        return min(sum(record.at_s <= until_s for record in self.records), len(self.records) - 1)
+
+    def recover(self, partition: int, table: "Table") -> None:
+        """Bring what a worker knows up to date."""
+        for record in self.records:
+            table.read(partition, record)
 
 
-class _Table:
-    """As much of a ``StateTable`` as its rule needs: the rule itself is the real one."""
+class Table:
+    """As much of a ``StateTable`` as its rules need: the rules themselves are the real ones."""
 
-    def __init__(self, data: dict[bytes, bytes]) -> None:
-        self.data = data
+    def __init__(self) -> None:
+        self.data: dict[bytes, bytes] = {}
+        self.newest = Newest(self.data.get)
+        self.writer = SoleWriter()
 
-    def stored(self, key: bytes) -> bytes | None:
-        return self.data.get(key)
+    def read(self, partition: int, record: Stored) -> None:
+        """Take over a record of the changelog."""
+        self.writer.read(partition, record.offset)
+        for key, value in self.newest.read(record.key, record.value, record.headers):
+            self.mirror(key, value)
 
-    def apply(self, records: Iterable[Stored]) -> None:
-        newest: dict[bytes, int] = {}
-        me: Any = self
-        for record in records:
-            if not StateTable._is_newer(me, SimpleNamespace(message=record), newest):
-                continue
-            if record.value is None:
-                self.data.pop(record.key, None)
-            else:
-                self.data[record.key] = record.value
+    def mirror(self, key: bytes, value: bytes | None) -> None:
+        """Note a value; None: it is gone."""
+        if value is None:
+            self.data.pop(key, None)
+        else:
+            self.data[key] = value
 
 
 class Kafka:

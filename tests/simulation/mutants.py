@@ -4,7 +4,7 @@
 """
 
 import argparse
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -15,11 +15,15 @@ from streams.operators.timeline import Timeline
 from streams.operators.window import WindowBank
 from streams.partition_clock import PartitionClock
 from streams.shell import Cut, Shell
-from streams.shell_faust import StateTable
 from streams.shell_flow import Flow
+from streams.shell_idle import IdleKeys
 from streams.shell_live import Live
+from streams.sole_writer import SoleWriter
 from streams.state import Resumed
+from streams.state_newest import Change, Newest
+from streams.state_record import Piece, offset_of
 from tests.simulation.plan import planned
+from tests.simulation.port import SimulatedPort
 from tests.simulation.run import Outcome, simulate
 
 Patch = pytest.MonkeyPatch
@@ -118,7 +122,43 @@ def heads_before_pieces(patch: Patch) -> None:
 
 def older_state_wins(patch: Patch) -> None:
     """Of two states of a key the one written last counts."""
-    patch.setattr(StateTable, "_is_newer", lambda self, event, newest: True)
+    patch.setattr(Newest, "read", lambda self, key, value, headers: [(key, value)])
+
+
+def renewal_forgotten(patch: Patch) -> None:
+    """What had to be preferred at recovery is not written anew: compaction keeps what is old."""
+
+    async def renewed(self: Flow, renewals: Iterable[Any]) -> None:
+        return None
+
+    patch.setattr(Flow, "_renewed", renewed)
+
+
+def others_not_noticed(patch: Patch) -> None:
+    """A worker does not mind that others write into its changelogs."""
+    patch.setattr(SoleWriter, "wrote", lambda self, partition, offset: True)
+    patch.setattr(SoleWriter, "ends", lambda self, partition, end: True)
+
+
+def pieces_torn(patch: Patch) -> None:
+    """A piece that comes after a head which it does not belong to takes the place of the one that does."""
+
+    def piece(self: Newest, key: bytes, value: bytes, piece: Piece) -> list[Change]:
+        return [] if offset_of(value) < offset_of(self._stored(piece.head)) else [(key, value)]
+
+    patch.setattr(Newest, "_piece", piece)
+
+
+def removed_too_early(patch: Patch) -> None:
+    """A key that is idle leaves before all its records are committed."""
+    real = IdleKeys._idle
+
+    def idle(self: IdleKeys, *args: Any) -> Iterator[Any]:
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(SimulatedPort, "committed", lambda *_: 1 << 60)
+            yield from real(self, *args)
+
+    patch.setattr(IdleKeys, "_idle", idle)
 
 
 def loss_not_noticed(patch: Patch) -> None:
@@ -211,6 +251,12 @@ def open_windows_lost(patch: Patch) -> None:
     patch.setattr(WindowBank, "snapshot", lambda self: real(self) | {"open": []})
 
 
+def held_ticks_lost(patch: Patch) -> None:
+    """A snapshot forgets the ticks that wait until others agree that time moved on."""
+    real = Timeline.snapshot
+    patch.setattr(Timeline, "snapshot", lambda self: real(self) | {"held": []})
+
+
 def watermark_forgotten(patch: Patch) -> None:
     """A snapshot forgets how far a node's time had come."""
     real = Timeline.snapshot
@@ -222,10 +268,10 @@ MUTANTS: dict[str, list[Mutant]] = {
         fence_forgotten, acknowledged_too_early, states_before_outputs, failed_output_dropped,
         unanswered_output_counts, heads_before_pieces, older_state_wins, loss_not_noticed, repeats_taken,
         nothing_forgotten, cut_torn, rebuilt_without_the_recent, idle_key_goes_on,
-        clock_forgotten,
+        clock_forgotten, renewal_forgotten, others_not_noticed, pieces_torn, removed_too_early,
     ],
     "real": [
-        outputs_out_of_order, seen_ticks_forgotten, open_windows_lost, watermark_forgotten,
+        outputs_out_of_order, seen_ticks_forgotten, open_windows_lost, watermark_forgotten, held_ticks_lost,
     ],
 }  # fmt: skip
 """By the kind of run that has to find them."""

@@ -4,9 +4,22 @@ import argparse
 import random
 from dataclasses import dataclass, replace
 
-WORKER_FAULTS = ("kill", "pause", "deaf", "stop", "join", "send", "repeat", "skip", "hole", "compact")
-"""Killed; stopped for a while; cut off from the group; ended in order; one more for a while; a send fails;
-delivered twice; not delivered; offsets without a record; the changelog is compacted."""
+WORKER_FAULTS = (
+    "kill",
+    "pause",
+    "deaf",
+    "ghost",
+    "stop",
+    "join",
+    "send",
+    "repeat",
+    "skip",
+    "hole",
+    "compact",
+)
+"""Killed; stopped for a while; cut off from the group; killed, and what it had sent arrives when others own
+its partitions; ended in order; one more for a while; a send fails; delivered twice; not delivered; offsets
+without a record; the changelog is compacted."""
 INPUT_FAULTS = (
     "duplicate",
     "reorder",
@@ -44,9 +57,11 @@ class Plan:
 
     def has(self, fault: str) -> bool:
         """Whether this run has that fault: each run has about half of them."""
-        if fault == "compact" and (self.has("pause") or self.has("deaf")):
-            return False  # not safe: see docs/decisions/0013-simulation.md
         return fault not in self.without and self.chance(f"has {fault}").random() < 0.5
+
+    def has_zombies(self) -> bool:
+        """Whether workers may write that were replaced and do not know it."""
+        return any(map(self.has, ("pause", "deaf", "ghost")))
 
     def faults(self) -> list[str]:
         """Those that this run has."""

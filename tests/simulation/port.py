@@ -5,8 +5,9 @@ from binascii import crc32
 from collections.abc import Awaitable, Iterable
 
 from streams.operators.base import Out
+from streams.state_newest import Renewal
 from streams.state_record import tombstone_headers
-from tests.simulation.kafka import Kafka, Place, Stored
+from tests.simulation.kafka import Kafka, Place, Stored, Table
 from tests.simulation.process import Process, SendFailedError, Wire, delay_s
 
 
@@ -17,8 +18,9 @@ class SimulatedPort:
         self._kafka = kafka
         self._process = process
         self._wires: dict[Place, Wire] = {}
-        self.tables: dict[str, dict[bytes, bytes]] = {}
-        """What the process knows of each stage's changelog."""
+        self._tables: dict[str, Table] = {}
+        self.places: list[Place] = []
+        """Stage and partition of what it was assigned."""
         self.begins: dict[Place, int | None] = {}
         self.done: dict[Place, int] = {}
         """What may be committed, and is not yet."""
@@ -37,17 +39,38 @@ class SimulatedPort:
     async def save(self, stage: str, partition: int, key: bytes, value: bytes) -> Awaitable[object]:
         """See ``Port``."""
         await self._room()
-        changelog = self._kafka.changelogs[stage, partition]
-        return self._wire(f"state-{stage}", partition).send(lambda: changelog.append(Stored(key, value, [])))
+        return self._store(stage, partition, Stored(key, value, []))
 
     async def drop(self, stage: str, partition: int, key: bytes, offset: int) -> Awaitable[object]:
         """See ``Port``."""
         await self._room()
-        changelog, tombstone = (
-            self._kafka.changelogs[stage, partition],
-            Stored(key, None, tombstone_headers(offset)),
-        )
-        return self._wire(f"state-{stage}", partition).send(lambda: changelog.append(tombstone))
+        return self._store(stage, partition, Stored(key, None, tombstone_headers(offset)))
+
+    def _store(self, stage: str, partition: int, record: Stored) -> Awaitable[object]:
+        self._process.storing.set()
+        changelog, now = self._kafka.changelogs[stage, partition], self._process.now
+        return self._wire(f"state-{stage}", partition).send(lambda: changelog.append(record, now()))
+
+    def wrote(self, stage: str, partition: int, answer: object) -> bool:
+        """See ``Port``."""
+        assert isinstance(answer, int)
+        return self.table(stage).writer.wrote(partition, answer)
+
+    async def is_alone(self, stage: str) -> bool:
+        """See ``Port``."""
+        await self._process.pause(delay_s(self._process.dice))
+        writer, logs = self.table(stage).writer, self._kafka.changelogs
+        mine = [number for name, number in self.places if name == stage]
+        return all(writer.ends(number, logs[stage, number].end) for number in mine)
+
+    def outdated(self, stage: str) -> list[Renewal]:
+        """See ``Port``."""
+        mine = {number for name, number in self.places if name == stage}
+        return self.table(stage).newest.outdated(mine)
+
+    def renewed(self, stage: str) -> None:
+        """See ``Port``."""
+        self.table(stage).newest.renewed()
 
     async def _room(self) -> None:
         """Now and then the line is full; now and then nothing leaves at all."""
@@ -65,25 +88,21 @@ class SimulatedPort:
             found = self._wires[topic, partition] = Wire(self._process)
         return found
 
-    def is_storing(self) -> bool:
-        """Whether a state is on the wire."""
-        return any(wire.busy for (topic, _), wire in self._wires.items() if topic.startswith("state-"))
-
     def mirror(self, stage: str, partition: int, key: bytes, value: bytes | None) -> None:
         """See ``Port``."""
-        table = self.tables.setdefault(stage, {})
-        if value is None:
-            table.pop(key, None)
-        else:
-            table[key] = value
+        self.table(stage).mirror(key, value)
+
+    def table(self, stage: str) -> Table:
+        """What the process knows of a stage's changelog."""
+        return self._tables.setdefault(stage, Table())
 
     def states(self, stage: str) -> Iterable[tuple[bytes, bytes]]:
         """See ``Port``."""
-        return self.tables.get(stage, {}).items()
+        return self.table(stage).data.items()
 
     def load(self, stage: str, key: bytes) -> bytes | None:
         """See ``Port``."""
-        return self.tables.get(stage, {}).get(key)
+        return self.table(stage).data.get(key)
 
     def begins_at(self, source: str, partition: int) -> int | None:
         """See ``Port``."""

@@ -37,10 +37,15 @@ class Process:
     """It stands still up to this moment: nothing of it runs."""
     deaf_until: float = 0.0
     """Up to this moment it reaches the brokers, but not the one that coordinates its group."""
+    returns_at: float | None = None
+    """What was on the wire of a dead process arrives from this moment on, when others have taken over."""
     stalled: bool = False
     """It stood still for so long that others may own its partitions: it is told to end."""
     sends_fail: int = 0
     """So many of the next sends fail."""
+
+    storing: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set whenever it puts a record of a changelog in line."""
 
     def now(self) -> float:
         """Virtual seconds."""
@@ -63,6 +68,11 @@ class Process:
         self.dead = True
         self.lands_until = self.now() + self.dice.choice((0.0, self.dice.uniform(0, SLOW_S)))
 
+    def leave_behind(self, seconds: float) -> None:
+        """Kill: what is on the wire arrives so much later."""
+        self.dead = True
+        self.lands_until, self.returns_at = self.now(), self.now() + seconds
+
     def stand_still(self, seconds: float) -> None:
         """Stop the process: what it has in its own buffers is sent when it runs again."""
         self.lands_until = self.now() + self.dice.choice((0.0, self.dice.uniform(0, SLOW_S)))
@@ -74,17 +84,12 @@ class Wire:
     """What one process sends to one partition: it arrives in order, and is answered later."""
 
     process: Process
-    _line: deque[tuple[Callable[[], None], "asyncio.Future[None]"]] = field(default_factory=deque)
+    _line: deque[tuple[Callable[[], object], "asyncio.Future[object]"]] = field(default_factory=deque)
     _broken: bool = False
 
-    @property
-    def busy(self) -> bool:
-        """Whether something has not arrived."""
-        return bool(self._line)
-
-    def send(self, land: Callable[[], None]) -> "asyncio.Future[None]":
-        """Put a record in line; the future is its acknowledgement."""
-        answer: asyncio.Future[None] = self.process.nursery.loop.create_future()
+    def send(self, land: Callable[[], object]) -> "asyncio.Future[object]":
+        """Put a record in line; the future is its acknowledgement, with what ``land`` returned."""
+        answer: asyncio.Future[object] = self.process.nursery.loop.create_future()
         self._line.append((land, answer))
         if len(self._line) == 1:
             self._next()
@@ -97,30 +102,29 @@ class Wire:
     def _arrive(self) -> None:
         mine = self.process
         if mine.now() > mine.lands_until:
-            if mine.dead:
+            until = mine.returns_at if mine.dead else mine.still_until
+            if until is None:
                 self._line.clear()
                 return
-            if mine.now() < mine.still_until:
-                loop = mine.nursery.loop
-                loop.call_at(mine.still_until + delay_s(mine.dice), mine.nursery.guard(self._arrive))
+            if mine.now() < until:
+                mine.nursery.loop.call_at(until + delay_s(mine.dice), mine.nursery.guard(self._arrive))
                 return
         for _ in range(mine.dice.randint(1, len(self._line))):  # a batch
             self._land(*self._line.popleft())
         if self._line:
             self._next()
 
-    def _land(self, land: Callable[[], None], answer: "asyncio.Future[None]") -> None:
+    def _land(self, land: Callable[[], object], answer: "asyncio.Future[object]") -> None:
         mine = self.process
         failed = self._broken
         if mine.sends_fail and not failed:
             mine.sends_fail -= 1
             failed = True
             self._broken = mine.dice.random() < 0.7  # the others arrive, but the answer was lost
-        if not failed or not self._broken:
-            land()
-        mine.nursery.spawn(self._answer(answer, failed=failed))
+        lies_at = land() if not failed or not self._broken else None
+        mine.nursery.spawn(self._answer(answer, lies_at, failed=failed))
 
-    async def _answer(self, answer: "asyncio.Future[None]", *, failed: bool) -> None:
+    async def _answer(self, answer: "asyncio.Future[object]", lies_at: object, *, failed: bool) -> None:
         await self.process.pause(delay_s(self.process.dice))
         if answer.done():
             return  # whoever waited for it was cancelled
@@ -128,4 +132,4 @@ class Wire:
             answer.set_exception(SendFailedError("not acknowledged"))
             answer.exception()  # whoever has stopped waiting does not have to ask
         else:
-            answer.set_result(None)
+            answer.set_result(lies_at)

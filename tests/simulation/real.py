@@ -16,7 +16,7 @@ from tests.simulation.feed import Sent
 from tests.simulation.plan import Plan
 from tests.simulation.profile import Name, Profile
 from tests.simulation.real_feed import feed
-from tests.simulation.shadow import Shadow
+from tests.simulation.shadow import Digest, Shadow
 from wire.settings import load
 
 _SIZE_MS = 10_000
@@ -39,7 +39,10 @@ def _stages(*, evict: bool) -> tuple[Stage, ...]:
 def profile(plan: Plan) -> Profile:
     """See ``Profile``."""
     every = _stages(evict=plan.has("evict"))
-    digests = {stage.name: _nothing for stage in every} | {"nvml": digest, "cgroup": digest}
+    digests: dict[str, Digest] = {stage.name: _nothing for stage in every} | {
+        "nvml": digest,
+        "cgroup": digest,
+    }
     return Profile(
         stages=list(every), feed=feed, digests=digests, piece_bytes=6_000,
         names={} if plan.has("evict") else {
@@ -53,12 +56,14 @@ def profile(plan: Plan) -> Profile:
             "pod-peaks": lambda of: (of["samples"],),
             "job-parts": lambda of: (of["samples"],),
             "job-peaks": lambda of: (of["last_ms"],),
+            "insights": lambda of: (of["ts_ms"], of["evidence"].get("pods", 0)),
         },
         subjects={
             "pod-parts": _source_of_part,
             "job-parts": lambda of: (of["pod_uid"],),
+            "insights": lambda of: () if of["subject"]["kind"] == "job" else None,
         },
-        lasting=_without_peaks if plan.has("jump") else lambda snapshot: snapshot,
+        lasting=_without_peaks if plan.has("jump") else _without_told,
         account=account, whole=whole,
     )  # fmt: skip
 
@@ -76,7 +81,12 @@ def _source_of_part(of: Any) -> Name | None:
 
 def _without_peaks(snapshot: dict[str, Any]) -> dict[str, Any]:
     """Pods that are gone for long are forgotten once all that they have to tell was sent: when, is chance."""
-    return {name: value for name, value in snapshot.items() if name != "peaks"}
+    return {name: value for name, value in _without_told(snapshot).items() if name != "peaks"}
+
+
+def _without_told(snapshot: dict[str, Any]) -> dict[str, Any]:
+    """What a job was said to be last, depends on when it was: the newest is compared where it is sent."""
+    return {name: value for name, value in snapshot.items() if name not in ("told", "changed")}
 
 
 def _nothing(_operator: Operator) -> None:

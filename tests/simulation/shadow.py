@@ -7,9 +7,10 @@ from typing import Any
 
 import orjson
 
+from streams import partition_clock
 from streams.deadletters import dead_letter
 from streams.operators.base import Emission, Happened, Input, Operator, Out, Stage
-from streams.partition_clock import STRIDES, PartitionClock
+from streams.partition_clock import PartitionClock
 from streams.shell_checks import unfit
 from tests.shell.toy import Counter as Toy
 from tests.simulation.kafka import Place
@@ -74,7 +75,7 @@ class Shadow:
     def _heard(self, stage: Stage, record: Input) -> int:
         if stage.evict_ms is None:
             return 0
-        fresh = PartitionClock(stage.evict_ms // STRIDES)
+        fresh = PartitionClock(stage.evict_ms // partition_clock.STRIDES)
         clock = self._clocks.setdefault((stage.name, record.partition), fresh)
         clock.hear(record.offset, record.ts_ms)
         return clock.now_ms

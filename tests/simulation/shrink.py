@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 from tests.simulation.plan import Plan
 from tests.simulation.run import Outcome, simulate
@@ -29,6 +30,7 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
         size: int = getattr(plan, name)
         for less in dict.fromkeys((size // 2, size - 1)):
             if 1 <= less < size:
-                yield replace(plan, **{name: less})
+                change: dict[str, Any] = {name: less}
+                yield replace(plan, **change)
     for fault in plan.faults():
         yield replace(plan, without=plan.without | {fault})

@@ -13,7 +13,7 @@ from tests.simulation.profile import Profile
 from tests.simulation.shadow import Shadow
 
 TICK_S = 0.6
-_EVICT_MS = 4_800
+_EVICT_MS = (1_200, 2_400, 4_800)
 _BAD = (b"rubbish", None, b'{"n":1,"boom":1}', b'{"m":1}', b"{}", b"[]")
 
 
@@ -37,7 +37,8 @@ class Born(Counter):
 
 def profile(plan: Plan) -> Profile:
     """See ``Profile``."""
-    stage = Stage(name="toy", source=SOURCE, build=Born, evict_ms=_EVICT_MS if plan.has("evict") else None)
+    evict_ms = plan.chance("evict ms").choice(_EVICT_MS) if plan.has("evict") else None
+    stage = Stage(name="toy", source=SOURCE, build=Born, evict_ms=evict_ms)
     return Profile(
         stages=[stage], feed=feed, digests={stage.name: digest}, piece_bytes=60,
         names={RESULT: lambda of: (of[2], of[0]), TRAIL: lambda of: (of[2], of[0])},

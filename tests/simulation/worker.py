@@ -19,6 +19,7 @@ from wire.events import Telemetry
 from wire.topics import DEFAULT_PREFIX
 
 OFFSETS_EVERY_S = 1.0
+LOOK_S = 5.0
 Seen = Callable[["Worker", Shell, Input], None]
 """Called after each record that a shell was given."""
 
@@ -51,10 +52,9 @@ class Worker:
         self.telemetry = Telemetry("simulation", quiet_s=float("inf"), clock=nursery.loop.time)
         self.shells = [Shell(stage, self.port, self.telemetry, DEFAULT_PREFIX) for stage in stages]
         self.flow = Flow(self.port, self.shells, self.telemetry)
-        self.places: list[Place] = []
-        """Stage and partition of what it was assigned."""
         self.generation = -1
         self.repeats = self.skips = 0
+        self.ended = False
         self._kafka, self._group, self._seen = kafka, group, seen
         self._interval_s = interval_s
         self._trace = trace
@@ -90,6 +90,7 @@ class Worker:
         """Begin to work: join, read what is assigned, commit every so often."""
         works = [self._read(shell) for shell in self.shells]
         works += [self._every(self._interval_s, self.flow.commit)]
+        works += [self._every(LOOK_S, self.flow.look)]
         works += [self._every(OFFSETS_EVERY_S, self.commit_offsets), self._ends_when_failed()]
         self._tasks = [self.process.nursery.spawn(work) for work in works]
         self._group.joins(self)
@@ -176,19 +177,20 @@ class Worker:
 
     def assign(self, places: list[Place], generation: int) -> None:
         """The group's decision: recover the states, then read."""
-        self.places, self.generation = places, generation
+        self.port.places, self.generation = places, generation
         self.port.done.clear()
         self.port.member = True
         self._recovering = self.process.nursery.spawn(self._recover())
 
     async def _recover(self) -> None:
-        for stage, partition in self.places:
+        places = self.port.places
+        for stage, partition in places:
             await self.process.pause(delay_s(self.process.dice))
-            self._kafka.changelogs[stage, partition].recover(self.port.tables.setdefault(stage, {}))
+            self._kafka.changelogs[stage, partition].recover(partition, self.port.table(stage))
         await self.process.awake()
         await self.streams.begin_again()
         sources = {shell.stage.name: shell.stage.source for shell in self.shells}
-        mine = [(sources[stage], partition) for stage, partition in self.places]
+        mine = [(sources[stage], partition) for stage, partition in places]
         self.port.mine.clear()
         self.port.begins = {place: self._kafka.committed.get(place) for place in mine}
         self._positions = {place: self.port.begins[place] or 0 for place in mine}
@@ -207,9 +209,11 @@ class Worker:
 
     def end(self) -> None:
         """The process is gone."""
-        if self.process.dead:
+        if self.ended:
             return
-        self.process.die()
+        self.ended = True
+        if not self.process.dead:
+            self.process.die()
         self._kafka.listeners.remove(self._hears)
         for task in (*self._tasks, self._recovering):
             if task is not None:

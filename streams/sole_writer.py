@@ -1,0 +1,40 @@
+"""Whether somebody else writes into a partition of a changelog, told by the offsets of our own records.
+
+A partition of a changelog has one writer, its owner. Offsets follow one another, so a hole between what was
+read and the first record of ours, or between two of ours, is the record of another: of a worker that was
+replaced and does not know it yet. What it wrote may be older than what it superseded, and compaction keeps
+what was written last. So whoever sees the hole reads the changelog again, and puts it right
+(``state_newest``). Where nothing is written any more, nothing would be seen: there the broker is asked for
+the end now and then.
+"""
+
+
+class ForeignWriterError(Exception):
+    """Somebody else wrote into a partition of a changelog. Names both."""
+
+
+class SoleWriter:
+    """Where each partition of a changelog ends, as far as this worker knows."""
+
+    def __init__(self) -> None:
+        self._ends: dict[int, int] = {}
+
+    def read(self, partition: int, offset: int) -> None:
+        """A record was read there, in order."""
+        self._ends[partition] = offset + 1
+
+    def ends(self, partition: int, end: int) -> bool:
+        """The partition ends at ``end``, nothing of ours is under way; False if others wrote there."""
+        return end <= self._ends.get(partition, end)
+
+    def wrote(self, partition: int, offset: int) -> bool:
+        """A record of ours lies at ``offset``; False if others lie before it that are not ours.
+
+        A negative offset is none: the broker had taken the record before, and does not say where it is.
+        """
+        if offset < 0:
+            self._ends.pop(partition, None)
+            return True
+        end = self._ends.get(partition, offset)
+        self._ends[partition] = offset + 1
+        return offset <= end

@@ -33,7 +33,7 @@ def cycles(report: Report, seeds: range, thin: int, out: Path, pairs: Pairs) -> 
     found = tables_cycle.comparison(report, seeds, thin)
     said = tables_cycle.ours_alone(report, found[tables_cycle.OURS], seeds, thin)
     tables_cycle.delays(report, seeds)
-    tables_cycle.cost(report, seeds)
+    tables_cycle.cost(report, seeds, thin)
     pictures_cycle.peers(out / "cycles_peers.png", found, seeds)
     pictures_cycle.hits(out / "cycles_hits.png", found[tables_cycle.OURS].fractional)
     wrong = pictures_cycle.failures(out / "cycles_failures.png", said)
@@ -52,7 +52,7 @@ def forecasts(report: Report, seeds: range, thin: int, out: Path, pairs: Pairs) 
 def kinds(report: Report, seeds: range, thin: int, out: Path, pairs: Pairs) -> None:
     """Kinds of jobs, and what holds them back."""
     parts = tables_kind.comparison(report, seeds, thin)
-    pairs["bottlenecks"] = tables_kind.bottlenecks(report, seeds)
+    pairs["bottlenecks"] = tables_kind.bottlenecks(report, seeds, thin)
     answers = [answer for part in parts for answer in part.answers]
     pairs["kinds"] = [(one.confidence, one.kind == one.truth) for one in answers]
     pictures_kind.confusion(out / "kinds_confusion.png", answers)

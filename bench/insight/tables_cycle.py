@@ -135,10 +135,11 @@ def told(columns: list[Floats]) -> list[News]:
     return news
 
 
-def cost(report: Report, seeds: range) -> None:
+def cost(report: Report, seeds: range, thin: int = 1) -> None:
     """What a stream pays for a node's series, some with a rhythm and some without, once windows are full."""
-    cases = [*itertools.islice(rhythms(seeds, fractional=True), NODE_SERIES // 2)]
-    cases += itertools.islice(controls(range(seeds.start, seeds.start + NODE_SERIES)), NODE_SERIES // 2)
+    half = NODE_SERIES // 2 // thin
+    cases = [*itertools.islice(rhythms(seeds, fractional=True), half)]
+    cases += itertools.islice(controls(range(seeds.start, seeds.start + NODE_SERIES)), half)
     series = np.array([replace(case, length=WARM_S + COST_S).series() for case in cases]).T
     bank, spent = CycleBank(None, len(cases)), 0.0
     for second, row in enumerate(series):

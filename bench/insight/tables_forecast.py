@@ -77,19 +77,19 @@ def theirs(make: type[Forecaster], known: list[Known]) -> Made:
     learning = telling = 0.0
     fans = []
     for one in known:
-        model, said = make(), []
-        for second, value in enumerate(one.series.tolist()):
+        model, values, said = make(), one.series.tolist(), []
+        for since, now in zip((0, *MOMENTS), MOMENTS, strict=False):
             began = time.process_time()
-            model.learn(value)
-            learning += time.process_time() - began
-            if second in MOMENTS:
-                began = time.process_time()
-                said.append(model.ahead())
-                telling += time.process_time() - began
-        value = np.array(said).T
-        fans.append(Fan(value, value, value))
+            for value in values[since + bool(since) : now + 1]:
+                model.learn(value)
+            learned = time.process_time()
+            said.append(model.ahead())
+            learning += learned - began
+            telling += time.process_time() - learned
+        middle = np.array(said).T
+        fans.append(Fan(middle, middle, middle))
     made = len(known) * len(MOMENTS) * len(HORIZONS_S)
-    return Made(fans, learning / (len(known) * LENGTH) * 1e6, telling / made * 1e6)
+    return Made(fans, learning / (len(known) * (MOMENTS[-1] + 1)) * 1e6, telling / made * 1e6)
 
 
 def truths(one: Known) -> Floats:

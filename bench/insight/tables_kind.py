@@ -73,8 +73,9 @@ def _scores(answers: Sequence[Answer]) -> list[Cell]:
 
 def comparison(report: Report, seeds: range, thin: int = 1) -> tuple[Watched, Watched]:
     """The table of kinds; what ours told of tuned and of unseen shapes goes on to the pictures."""
+    step = min(thin, 2)
     nearest = NearestCentroid([pod(shape, seed) for shape in TUNED for seed in LEARNED[::thin]])
-    parts = {"tuned": watch(list(TUNED), seeds), "unseen": watch(list(UNSEEN), seeds)}
+    parts = {"tuned": watch(list(TUNED)[::step], seeds), "unseen": watch(list(UNSEEN)[::step], seeds)}
     rows: list[list[Cell]] = []
     rules: dict[str, Callable[[Floats], str]] = {"mean utilization": threshold, "nearest centroid": nearest}
     for name, found in parts.items():
@@ -114,11 +115,11 @@ def reliability(report: Report, name: str, what: str, pairs: Sequence[tuple[floa
     report.table(f"{name}_reliability", title, ["confidence", "answers", "said", "right"], rows)
 
 
-def bottlenecks(report: Report, seeds: range) -> list[tuple[float, bool]]:
+def bottlenecks(report: Report, seeds: range, thin: int = 1) -> list[tuple[float, bool]]:
     """What holds a pod back, from three minutes after its begin; confidences, and whether they were right."""
     rows: list[list[Cell]] = []
     pairs: list[tuple[float, bool]] = []
-    for shape in LIMITED:
+    for shape in list(LIMITED)[:: min(thin, 4)]:
         pods = [one for one in (pod(shape, seed) for seed in seeds) if one.bottleneck is not None]
         said = [answer for one in pods for answer in watched(one)[0] if answer.after_s >= SETTLED_S]
         said = [one for one in said if one.pod.bottleneck != "idle" or one.truth == "idle"]

@@ -6,11 +6,9 @@ rest, longer where a rhythm goes on or where there is none.
 """
 
 from collections.abc import Sequence
-from itertools import chain
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from streams.operators.bank_state import Floats, Ints, pack, unpack
 from streams.operators.cycle_config import CycleResult
@@ -21,12 +19,14 @@ from wire.derived import OtherCycle
 
 STINT_MS = 19_000
 """How long is listened to; looked at every ten seconds, that makes two of these."""
-REST_MS = 40_000
-"""How long is rested once what is to be known is known."""
+REST_MS, LONG_REST_MS = 40_000, 100_000
+"""How long is rested where there is no rhythm, and where one goes on."""
 FINEST_MS, COARSEST_MS = 25, 400
 """Bounds of the grid; samples that are further apart tell nothing that ticks do not."""
-MOST = 2000
-"""Samples of a stint that are kept."""
+MOST, MOST_TICKS = 200, 60
+"""Samples of a tick, and ticks of a stint, that are kept."""
+LATEST_MS, LARGEST = 65_536, 1e30
+"""Above this nothing is kept, neither moments nor values."""
 STILL = 1.0
 """A series that spans no more waits for what will come, and is listened to on."""
 SURE = 0.95
@@ -49,28 +49,34 @@ class _Ear:
         """From when on is listened."""
         self.answered = False
         """Whether the last stint had something to tell from."""
-        self.at: npt.NDArray[np.uint16] = np.zeros(0, np.uint16)
-        self.values: npt.NDArray[np.float32] = np.zeros(0, np.float32)
+        self.heard: list[Floats] = []
+        """Of each tick, moments (ms since ``from_ms``) and values, shape (samples, 2)."""
 
     def rest(self, until_ms: int) -> None:
         """Forget what was heard, and listen again from then on."""
-        self.from_ms, self.at, self.values = until_ms, self.at[:0], self.values[:0]
+        self.from_ms, self.heard = until_ms, []
 
     def hear(self, ts_ms: int, burst: Burst) -> None:
         """Keep the samples; what is no burst is not heard."""
         try:
-            flat = np.array(list(chain.from_iterable(burst)), np.float64).reshape(-1, 2)
+            pairs = np.array(burst, np.float64)
         except (TypeError, ValueError):
             return
-        at = flat[:, 0] + (ts_ms - self.from_ms)
-        good = (at >= 0) & (at < 1 << 16) & (np.abs(flat[:, 1]) < 1e30)
-        self.at = np.concatenate((self.at, at[good].astype(np.uint16)))[-MOST:]
-        self.values = np.concatenate((self.values, flat[good, 1].astype(np.float32)))[-MOST:]
+        if pairs.ndim == 2 and pairs.shape[1] == 2 and len(self.heard) < MOST_TICKS:
+            pairs[:, 0] += ts_ms - self.from_ms
+            self.heard.append(pairs[-MOST:])
+
+    def samples(self) -> tuple[Ints, Floats]:
+        """Moments in milliseconds, in order, and values, as they are kept in a snapshot."""
+        pairs = np.concatenate(self.heard) if self.heard else np.zeros((0, 2))
+        good = (pairs[:, 0] >= 0) & (pairs[:, 0] < LATEST_MS) & (np.abs(pairs[:, 1]) < LARGEST)
+        pairs = pairs[good]
+        pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
+        return pairs[:, 0].astype(np.int64), pairs[:, 1].astype(np.float32).astype(np.float64)
 
     def window(self) -> tuple[int, Floats]:
         """The grid's interval in milliseconds (0: too few samples), and the samples on it."""
-        order = np.argsort(self.at, kind="stable")
-        at, values = self.at[order].astype(np.int64), self.values[order].astype(np.float64)
+        at, values = self.samples()
         apart = np.diff(at)
         apart = apart[apart > 0]
         spacing = float(np.median(apart)) if apart.size else np.inf
@@ -135,32 +141,33 @@ class BurstBank:
         told = ear.tracker.take(ts_ms, result)
         news = told is not None or heard != ear.answered
         ear.answered = heard
-        still = ear.values.size and ear.values.max() - ear.values.min() <= STILL
-        ear.rest(ts_ms if doubted or still else ts_ms + REST_MS)
+        values = ear.samples()[1]
+        still = values.size and values.max() - values.min() <= STILL
+        rest_ms = REST_MS if now_s is None else LONG_REST_MS
+        ear.rest(ts_ms if doubted or still else ts_ms + rest_ms)
         return bool(news)
 
     def snapshot(self) -> list[list[Any]]:
         """Plain data."""
-        return [
-            [
-                column,
-                one.tracker.snapshot(),
-                one.from_ms,
-                one.answered,
-                one.at.size,
-                pack(one.at),
-                pack(one.values),
-            ]
-            for column, one in sorted(self._ears.items())
-        ]
+        plain: list[list[Any]] = []
+        for column, one in sorted(self._ears.items()):
+            at, values = one.samples()
+            packed = pack(at.astype(np.uint16)), pack(values.astype(np.float32))
+            plain.append(
+                [column, one.tracker.snapshot(), one.from_ms, one.answered, len(one.heard), at.size, *packed]
+            )
+        return plain
 
     def restore(self, plain: list[list[Any]]) -> None:
         """Go on from a snapshot."""
-        for column, tracker, from_ms, answered, size, at, values in plain:
+        for column, tracker, from_ms, answered, ticks, size, at, values in plain:
             ear = self._ears[column] = _Ear(from_ms)
             ear.tracker = CycleTracker.restore(tracker, misses=DROPPED)
             ear.answered = answered
-            ear.at, ear.values = unpack(at, "u2", (size,)), unpack(values, "f4", (size,))
+            pairs = np.stack(
+                (unpack(at, "u2", (size,)), unpack(values, "f4", (size,))), axis=1, dtype=np.float64
+            )
+            ear.heard = [pairs, *(pairs[:0] for _ in range(ticks - 1))] if ticks else []
 
 
 def _result(seen: Seen | None, grid_ms: int, ts_ms: int) -> CycleResult:

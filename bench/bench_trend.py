@@ -167,9 +167,10 @@ def exhaustion(curves: dict[str, Curve], seeds: range) -> dict[str, dict[str, fl
         runs_out = full.any(axis=0) if full.any() else np.ones(len(columns), np.bool_)
         until = full.argmax(axis=0) - np.arange(0, LENGTH, EVERY)[:, np.newaxis]
         ratio = (left / np.maximum(until, 1))[said & (until > 0)]
-        first = EVERY * said.argmax(axis=0)[~np.isnan(left).all(axis=0)]
+        announced = np.count_nonzero(said, axis=0) > 0
+        first = EVERY * said.argmax(axis=0)[announced]
         found[kind] = {
-            "said": float(said.any(axis=0)[runs_out].mean()),
+            "said": float(announced[runs_out].mean()),
             "first_s": float(np.median(first)) if first.size else float("nan"),
             "ratio": float(np.median(ratio)) if ratio.size else float("nan"),
             "ratio_p05": float(np.percentile(ratio, 5)) if ratio.size else float("nan"),

@@ -15,6 +15,8 @@ from streams.operators.bank_state import Bools, Floats, Ints, pack, remap, unpac
 from streams.operators.trend_holt import FORECASTERS, Holt
 from streams.operators.trend_season import SEASONS, Season
 
+LINE = 1
+"""The damped line among the forecasters."""
 MODELS = FORECASTERS + SEASONS
 ROWS = MODELS + 5
 SQUARED, COUNT, BELOW, ABOVE, PERIOD = range(MODELS, ROWS)
@@ -182,6 +184,8 @@ class Horizon:
     def _blend(self, forecasts: Floats, columns: Columns) -> Floats:
         """The forecasters' mean, each weighed by the inverse fourth power of its error."""
         usable = forecasts == forecasts
+        # The slope of a few values reaches anywhere; until it was tried, nothing is drawn from it.
+        usable[LINE] &= self._state[COUNT, columns] > 0
         weights = _weights(self._state[:MODELS, columns], usable)
         total = (weights * np.where(usable, forecasts, 0.0)).sum(axis=0)
         return np.asarray(total / weights.sum(axis=0))

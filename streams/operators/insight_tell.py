@@ -13,6 +13,8 @@ AGREEING = 2
 """Spans in a row that have to say another kind before it is told; of ``unknown`` six: doubt is no news."""
 AGREEING_BOTTLENECK = 3
 PATIENT = 6
+SETTLED = 12
+"""Judgements in a row after which a pod is what it is."""
 QUIET_MS = 60_000
 """A bottleneck alone is not told more often."""
 REFRESH_S = 600.0
@@ -66,6 +68,19 @@ class Teller:
     def since_ms(self) -> int | None:
         """Since when the pod is what was told of it; None before that."""
         return None if self.told is None else self.told.since_ms
+
+    @property
+    def kind(self) -> str:
+        """What the newest judgement said."""
+        return self._kind.word
+
+    @property
+    def settled(self) -> bool:
+        """Whether what was told has been said again and again since."""
+        if self.told is None or self.told.kind != self._kind.word:
+            return False
+        same = self.told.bottleneck == self._bottleneck.word
+        return same and min(self._kind.count, self._bottleneck.count) >= SETTLED
 
     def take(self, now: Judgement, start_ms: int) -> Judgement | None:
         """Take the judgement of the span that began at ``start_ms``; what to tell, or None."""

@@ -23,6 +23,12 @@ _MEMORY = 0.5
 _SOON_S, _LATER_S = 60, 180
 """A pod that works in turns, or serves, is not idle because it rests for a minute."""
 _JOULES_PER_KWH = 3.6e6
+PATIENCE = 2
+"""Spans that are passed over while all is as it was: judging is what costs."""
+_ODD_PCT = 20.0
+"""A span whose utilization is so far from that of the minute before is judged at once."""
+_BEFORE_S = 60
+_UTIL = ROWS["gpu_util_pct"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,15 +49,35 @@ class Track:
         self._chances: Floats | None = None
         self._idle_ms: int | None = None
         self._idle_j = 0.0
+        self._waited = 0
         self.teller = Teller()
 
     def take(self, span: Joint) -> Judgement | None:
         """Take the next span; what to tell of the pod now, or None."""
         self._push(span)
+        if self._may_wait():
+            self._waited += 1
+            self._rest(span, decode(self._codes[:, -SLOTS:]), self.teller.kind)
+            return None
+        self._waited = 0
         values = decode(self._codes)
         kind = self._kind(values, span.gpu.period_confidence or 0.0)
         self._rest(span, values, kind.kind)
         return self.teller.take(self._judged(span, values, kind), span.gpu.start_ms)
+
+    def _may_wait(self) -> bool:
+        """Whether this span need not be judged: all has been the same for long, and it looks like it."""
+        if not self.teller.settled or self._waited >= PATIENCE:
+            return False
+        util = self._codes[_UTIL, -(SLOTS + _BEFORE_S) :]
+        known = util != ABSENT
+        newest, before = util[-SLOTS:][known[-SLOTS:]], util[:-SLOTS][known[:-SLOTS]]
+        if not newest.size or not before.size:
+            return False
+        was = int(before.sum(dtype=np.int64)) / before.size
+        now = int(newest.sum(dtype=np.int64)) / newest.size
+        rests, rested = (one < bottleneck.IDLE_PCT for one in (now, was))
+        return abs(now - was) < _ODD_PCT and rests == rested
 
     def recent(self) -> dict[str, float]:
         """Means of the last three minutes, for a comparison of ranks."""
@@ -80,7 +106,8 @@ class Track:
             return Kind(UNKNOWN, 1.0)
         now = chances(found)
         self._chances = now if self._chances is None else _MEMORY * self._chances + (1 - _MEMORY) * now
-        return answer(self._chances)
+        told = self.teller.told
+        return answer(self._chances, None if told is None else told.kind)
 
     def _rest(self, span: Joint, values: Floats, kind: str) -> None:
         """Since when no GPU is used, and the energy since."""
@@ -143,6 +170,7 @@ class Track:
             "chances": None if self._chances is None else self._chances.tolist(),
             "idle_ms": self._idle_ms,
             "idle_j": self._idle_j,
+            "waited": self._waited,
             "teller": self.teller.snapshot(),
         }
 
@@ -151,7 +179,7 @@ class Track:
         self._codes = from_text(plain["codes"], len(CHANNELS)).copy()
         self._end_ms = plain["end_ms"]
         self._chances = None if plain["chances"] is None else np.array(plain["chances"])
-        self._idle_ms, self._idle_j = plain["idle_ms"], plain["idle_j"]
+        self._idle_ms, self._idle_j, self._waited = plain["idle_ms"], plain["idle_j"], plain["waited"]
         self.teller.restore(plain["teller"])
 
 

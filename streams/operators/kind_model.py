@@ -18,6 +18,7 @@ KINDS = ("training", "inference", "loading", "idle", "interactive", "unknown")
 UNKNOWN = "unknown"
 SURE = 0.6
 """A chance below this is no answer."""
+UNLIKELY = 0.2
 
 
 class Kind(NamedTuple):
@@ -52,10 +53,17 @@ def chances(features: Floats) -> Floats:
     return np.asarray(grown / grown.sum())
 
 
-def answer(of: Floats) -> Kind:
-    """The likeliest kind, or ``unknown`` where none is likely enough."""
+def answer(of: Floats, before: str | None = None) -> Kind:
+    """The likeliest kind, or ``unknown`` where none is likely enough.
+
+    What a pod was ``before`` it stays in doubt, as long as that is not unlikely: doubt is no evidence.
+    """
     place = int(np.argmax(of))
     chance = float(of[place])
+    if before is not None and before != UNKNOWN and (KINDS[place] == UNKNOWN or chance < SURE):
+        stays = float(of[KINDS.index(before)])
+        if stays >= UNLIKELY:
+            return Kind(before, stays)
     if KINDS[place] != UNKNOWN and chance < SURE:
         return Kind(UNKNOWN, 1.0 - chance)
     return Kind(KINDS[place], chance)

@@ -1,6 +1,7 @@
 """Bottlenecks: a table of figures, and whole pods of seeds that no limit was set on."""
 
 import re
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ WAITS = BUSY | {"gpu_util_pct": (95, 10)}
 """A pair: in turns, six seconds the one, six the other."""
 
 
-def window(of: dict[str, float | tuple[float, float]], seconds: int = 180) -> Floats:
+def window(of: Mapping[str, float | tuple[float, float]], seconds: int = 180) -> Floats:
     values = np.full((len(CHANNELS), seconds), np.nan)
     second = np.arange(seconds)
     for name, value in of.items():

@@ -162,7 +162,7 @@ def test_a_job_is_what_its_pods_are_in_any_order() -> None:
     for number in range(3):
         uid = f"p{number}"
         emissions = run(
-            STAGES["insights"].build(uid, None), in_turn(parts(pod("compute", 2000 + number), uid))
+            STAGES["insights"].build(uid, None), in_turn(parts(pod("saturated", 2000 + number), uid))
         )
         outs += [one for one in emissions if isinstance(one, Out) and one.topic == "job-insight-parts"]
     results = set()
@@ -180,7 +180,7 @@ def test_a_job_is_what_its_pods_are_in_any_order() -> None:
     (one,) = results
     assert isinstance(one, Out)
     job = decode(Insight, one.value or b"", "insights")
-    assert (one.key, job.kind, job.bottleneck) == ("job/j", "training", "gpu")
+    assert (one.key, job.kind, job.bottleneck) == ("job/j", "inference", "memory_bandwidth")
     assert job.evidence["pods"] == 3
 
 

@@ -10,7 +10,7 @@ from streams.operators.bank_state import Floats
 from streams.operators.insight_codes import ABSENT, CHANNELS, NVML, ROWS, decode, encode, from_text, to_text
 from streams.operators.kind_features import NAMES, features
 from streams.operators.kind_model import answer, basis, chances
-from streams.operators.kind_weights import KNOTS, WEIGHTS
+from streams.operators.kind_weights import KNOTS, TEMPERATURE, WEIGHTS
 
 
 @pytest.mark.parametrize("title", ["fitted", "unseen"])
@@ -35,7 +35,7 @@ def test_chances_are_those_of_the_formula() -> None:
     rng = np.random.default_rng(1)
     for _ in range(20):
         of = rng.uniform(0, 1, len(NAMES))
-        scores = basis(of) @ np.array(WEIGHTS) / kind_model.TEMPERATURE
+        scores = basis(of) @ np.array(WEIGHTS) / TEMPERATURE
         expected = np.exp(scores - scores.max())
         assert chances(of) == pytest.approx(expected / expected.sum())
 
@@ -51,7 +51,16 @@ def test_chances_are_those_of_the_formula() -> None:
 )
 def test_what_is_not_likely_enough_is_unknown(of: list[float], kind: str, confidence: float) -> None:
     found = answer(np.array(of))
-    assert (found.kind, found.confidence) == (kind, pytest.approx(confidence))
+    assert found.kind == kind
+    assert found.confidence == pytest.approx(confidence)
+
+
+def test_doubt_does_not_take_back_what_is_still_likely() -> None:
+    doubt = np.array([0.25, 0.05, 0.0, 0.0, 0.0, 0.7])
+    assert answer(doubt).kind == "unknown"
+    assert answer(doubt, "training").kind == "training"
+    assert answer(doubt, "inference").kind == "unknown"
+    assert answer(np.array([0.3, 0.65, 0.0, 0.0, 0.0, 0.05]), "training").kind == "inference"
 
 
 def silent(seconds: int) -> Floats:

@@ -88,6 +88,8 @@ def rhythms(samples: Floats, flat: float = FLAT) -> list[tuple[Rhythm, ...]]:
         np.flatnonzero((main.confidence >= LIKELY) & (main.folds.explained * main.folds.periods >= EXPLAINED))
     )
     all_: list[tuple[Rhythm, ...]] = [()] * len(samples)
+    if not main.rows.size:
+        return all_
     for row, rhythm in _named(main):
         all_[row] = (rhythm,)
     for row, rhythm in _others(found, main):
@@ -205,8 +207,9 @@ def _joined(one: Judged, other: Judged) -> Judged:
 
 
 def _others(found: Spectra, known: Judged) -> list[tuple[int, Rhythm]]:
-    """Rhythms beside the known ones, in what those leave of the series and of the spectra."""
-    evidence, rest = found.evidence.copy(), found.series.copy()
+    """Rhythms beside the known ones, in what those leave of the series and of the spectra, whose evidence
+    is used up."""
+    evidence, rest = found.evidence, found.series.copy()
     accepted: list[tuple[int, Rhythm]] = []
     for _ in range(OTHERS):
         rest[known.rows] = without_shape(rest[known.rows], known.period)

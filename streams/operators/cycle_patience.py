@@ -8,14 +8,12 @@ from streams.operators.bank_state import Bools, Floats, Ints, pack, remap, unpac
 
 PATIENT = 3
 """Looks at whole windows in vain after which a series can wait; and again so many."""
-FAR = 4.0
-"""A mean that is so many times the usual distance off is something new."""
-WIDER = 2.0
-"""A spread that is so many times the usual one is, too."""
+FURTHER = 2.0
+"""What is so many times the usual distance off, or spreads so many times as wide, is something new."""
 LITTLE = 0.02
 """Share of the mean that is nothing new in any case."""
 SLOWLY = 0.1
-"""Share of the newest in what is usual."""
+"""Share by which what is usual moves towards the newest; distances and spreads grow at once."""
 
 
 class Patience:
@@ -38,12 +36,12 @@ class Patience:
         first = seen & np.isnan(self._mean)
         off = np.abs(mean - self._mean)
         little = LITTLE * np.abs(mean)
-        far = (off > FAR * self._off + little) | (spread > WIDER * self._spread + little)
+        far = (off > FURTHER * self._off + little) | (spread > FURTHER * self._spread + little)
         new = seen & (first | far)
-        share = np.where(new, 1.0, SLOWLY)
-        self._off = _towards(self._off, np.where(new, spread, off), share, seen)
-        self._mean = _towards(self._mean, mean, share, seen)
-        self._spread = _towards(self._spread, spread, share, seen)
+        self._off = np.where(seen, _largest(self._off, np.where(new, spread, off)), self._off)
+        self._spread = np.where(seen, _largest(self._spread, spread), self._spread)
+        moved = np.where(new, mean, self._mean + SLOWLY * (mean - self._mean))
+        self._mean = np.where(seen, moved, self._mean)
         self._vain[new] = 0
 
     def looked(self, columns: Ints, found: Bools) -> None:
@@ -66,6 +64,5 @@ class Patience:
         self._mean, self._off, self._spread = (unpack(one, "f8", shape) for one in plain["usual"])
 
 
-def _towards(usual: Floats, newest: Floats, share: Floats, seen: Bools) -> Floats:
-    moved = np.where(share == 1.0, newest, usual + share * (newest - usual))
-    return np.where(seen, moved, usual)
+def _largest(usual: Floats, newest: Floats) -> Floats:
+    return np.asarray(np.fmax((1 - SLOWLY) * usual, newest))

@@ -98,11 +98,12 @@ class CycleScales:
         """
         self._ticks.update(ts_ms, values, interval_ms)
         self._bursts.update(ts_ms, bursts)
-        done: tuple[int, Floats] | None = (ts_ms, values)
+        done = ts_ms, values
         for scale in self._scales:
-            done = scale.add(*done)
-            if done is None:
+            means = scale.add(*done)
+            if means is None:
                 break
+            done = means
 
     def current(self, column: int) -> CycleResult:
         """What was told of a column last, or that it has no rhythm."""

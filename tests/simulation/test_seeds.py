@@ -9,7 +9,7 @@ from tests.simulation.run import simulate
 from tests.simulation.shrink import shrunk
 
 TOY_RUNS, TOY_BATCHES = 2_000, 20
-REAL_RUNS, REAL_BATCHES = 60, 6
+REAL_RUNS, REAL_BATCHES = 24, 3
 CHECKS = {"state", "content", "committed", "slots", "states", "lives"}
 
 

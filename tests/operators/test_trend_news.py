@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from streams.operators.bank_state import Floats
+from streams.operators.insight import InsightBank
+from streams.operators.series import Series
 from streams.operators.trend_forecast import TrendForecast
 from streams.operators.trend_news import TrendNews
 
@@ -76,3 +78,19 @@ def test_a_restart_and_a_move_leave_no_trace() -> None:
     both = STILL.pick(np.array([0, 0]))
     found = [news.news(10_000 * turn, both, np.array([False, False])).tolist() for turn in range(4, 9)]
     assert found == [[], [], [], [0], []]
+
+
+def test_a_bank_tells_of_noise_once_a_minute_and_of_stillness_once() -> None:
+    series = [Series("gpu", "a", "power_w"), Series("gpu", "b", "power_w")]
+    bank, found = InsightBank(), []
+    bank.select(series)
+    noise = 300 + 5 * np.random.default_rng(0).normal(size=600)
+    for second, value in enumerate(noise.tolist()):
+        bank.update(1000 * second, 1000, np.arange(2), np.array([value, 300.0]), 2)
+        if second % EVERY_S == EVERY_S - 1:
+            told_now = bank.evaluate(1000 * second)
+            assert told_now.forecast is not None
+            assert told_now.forecast.level.size == len(told_now.trend_series)
+            found += told_now.trend_series
+    assert found.count(series[1]) == 1
+    assert 8 <= found.count(series[0]) <= 10

@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 TESTS ?= tests
 JOBS ?= 2
 MINUTES ?= 10
-SEEDS ?= 8
+SEEDS ?= 6
 FIRST ?= 2000
 
 .PHONY: help setup up servers test soak bench-insight check format proto lock clean
@@ -42,7 +42,7 @@ test: servers ## run the tests; a part by TESTS=tests/wire, more by ARGS="-k nam
 soak: servers ## what takes minutes: tests marked soak, and fresh seeds of the simulation; MINUTES=10
 	SIMULATION_MINUTES=$(MINUTES) $(BIN)/pytest -n 0 -m soak $(TESTS) $(ARGS)
 
-bench-insight: $(VENV)/.ready ## what insight is worth beside its peers: tables and pictures; SEEDS=8 FIRST=2000
+bench-insight: $(VENV)/.ready ## what insight is worth beside its peers: tables and pictures; SEEDS=6 FIRST=2000
 	$(BIN)/python -m bench.bench_insight --seeds $(SEEDS) --first $(FIRST)
 
 check: $(VENV)/.ready ## ruff, mypy --strict and the import rules

@@ -7,7 +7,8 @@ groups' means are compared. The candidate of least difference is refined by tryi
 this is done again for shorter and shorter ends of the series: only if the answers agree there is a period.
 
 Left out: the low-pass filter (our samples are means of a second already), and the merging of groups by
-their means; runs shorter than a 25th of the period join the one before instead.
+their means; runs shorter than a 25th of the period join the one before instead. Answers are not handed on
+as candidates to the ends that follow: with them twice as many series of noise had a period.
 """
 
 import numpy as np
@@ -31,6 +32,7 @@ AGREEING = 0.10
 """Spread of the answers over their mean, below which they agree."""
 QUANTILES, DENSE = (0.2, 0.4, 0.6, 0.8), 0.33
 SHORT = 0.04
+MUCH_LONGER = 1.7
 FEWEST = 3
 NEVER = 1e4
 
@@ -42,7 +44,7 @@ def gpoeo(series: Floats) -> float | None:
     errors: list[float] = []
     left = float(series.size)
     while not found or left / max(found) >= ENOUGH:
-        period, error = _period(series[round(series.size - left) :], longest, found)
+        period, error = _period(series[round(series.size - left) :], longest)
         if period is None or period > left / 2:
             break
         found.append(period)
@@ -63,16 +65,17 @@ def _agreed(found: Floats, errors: Floats) -> float | None:
     return float(found[np.abs(found / best - 1) < 0.35].mean())
 
 
-def _period(series: Floats, longest: float, known: list[float]) -> tuple[float | None, float]:
+def _period(series: Floats, longest: float) -> tuple[float | None, float]:
     """The best candidate after a search around it, and its error."""
-    candidates = np.unique(np.append(_candidates(series, longest), known[-3:]))
+    candidates = _candidates(series, longest)
     if not candidates.size:
         return None, NEVER
-    errors = [_difference(series, period) for period in candidates]
+    longest = float(candidates.max())
+    errors = [_difference(series, period, longest) for period in candidates]
     best = float(candidates[np.argmin(errors)])
     step = min(max(2 * AROUND * best / TRIALS, 1.0), best)
     around = np.append(np.arange((1 - AROUND) * best, (1 + AROUND) * best, step), best)
-    errors = [_difference(series, period) for period in around]
+    errors = [_difference(series, period, longest) for period in around]
     # Theirs cuts whole samples, too: what is behind the point was never compared.
     return float(int(around[np.argmin(errors)])), float(np.min(errors))
 
@@ -88,8 +91,12 @@ def _candidates(series: Floats, longest: float) -> Floats:
     return np.asarray(series.size / strong)
 
 
-def _difference(series: Floats, period: float) -> float:
-    """Mean over neighbouring periods of how much their groups differ, in percent of the level."""
+def _difference(series: Floats, period: float, reference: float) -> float:
+    """Mean over neighbouring periods of how much their groups differ, in percent of the level.
+
+    Of a period much shorter than ``reference`` the worst of as many as that holds: on a plateau of a
+    longer rhythm all short ones look alike.
+    """
     size = int(period)
     if size < 2 or 2 * size > series.size:
         return NEVER
@@ -100,7 +107,10 @@ def _difference(series: Floats, period: float) -> float:
     apart = ((rows - level)[1:] - (rows - level)[:-1]).ravel()
     sums = np.abs(np.add.reduceat(apart, begins))
     each = np.add.reduceat(sums, np.flatnonzero(begins % size == 0)) / size
-    return float(np.mean(100 * each / np.maximum(np.abs(level[1:, 0] + level[:-1, 0]) / 2, 1e-9)))
+    each = 100 * each / np.maximum(np.abs(level[1:, 0] + level[:-1, 0]) / 2, 1e-9)
+    if reference / period >= MUCH_LONGER:
+        each = np.maximum.reduceat(each, np.arange(0, each.size, int(np.ceil(reference / period))))
+    return float(each.mean())
 
 
 def _groups(rows: Floats) -> npt.NDArray[np.int64]:

@@ -33,8 +33,8 @@ def failures(path: Path, said: Sequence[Answer]) -> int:
     """Everything that went wrong, up to a dozen; says how much there was."""
     wrong = [one for one in said if not one.right]
     wrong.sort(key=lambda one: (one.case.kind, one.case.seed, one.case.snr, one.case.trend))
-    every = max(1, -(-len(wrong) // MOST))
-    shown = wrong[::every]
+    chosen = np.unique(np.linspace(0, max(len(wrong) - 1, 0), MOST).astype(np.int64))
+    shown = [wrong[place] for place in chosen] if wrong else []
     title = (
         f"Rhythms missed, mistaken or made up: {len(shown)} of {len(wrong)} failures in {len(said)} series"
     )

@@ -12,6 +12,11 @@ from bench.insight.tables_forecast import CURVES, EVERY, MOMENTS, Made, curve, l
 BACK_S, AHEAD_S = 120, HORIZONS_S[-1]
 SHOWN = (len(MOMENTS) // 3, 2 * len(MOMENTS) // 3)
 """Moments whose forecasts are drawn."""
+CLEAREST = "SNR 10"
+SHOWN_CURVES = (
+    "leak", "leak_under_batches", "leak_per_epoch", "warm_up", "cache", "collected", "key_value_cache",
+    "model_load", "batches",
+)  # fmt: skip
 
 
 def fans(path: Path, known: list[Known], made: Made) -> None:
@@ -20,7 +25,8 @@ def fans(path: Path, known: list[Known], made: Made) -> None:
     title = "Forecasts made at 0 s for 1, 10, 30 and 300 s: middle and 5-95 % (orange), and what came (grey)"
     with picture(path, title, -(-len(kinds) // 3), 3, (11, 7.5)) as axes:
         for axis, kind in zip(axes, kinds, strict=False):
-            place = next(place for place, one in enumerate(known) if one.kind == kind)
+            places = [place for place, one in enumerate(known) if one.kind == kind]
+            place = next((place for place in places if known[place].what == CLEAREST), places[0])
             _fan(axis, known[place], made, place)
 
 
@@ -41,7 +47,7 @@ def _fan(axis: Axes, one: Known, made: Made, place: int) -> None:
 
 def memory(path: Path, seed: int) -> None:
     """A leak, and what only looks like one: use, and the moments at which it is said to run out."""
-    kinds = list(CURVES)
+    kinds = [kind for kind in CURVES if kind in SHOWN_CURVES]
     series = np.array([curve(kind, seed) for kind in kinds]).T
     left, fires = leaking(series)
     seconds = np.arange(len(left)) * EVERY

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from bench.generators import MEMORY, Floats, Rng, leak
+from bench.generators import Floats, Rng
+from bench.generators_memory import HARMLESS, INDISTINCT, LEAKS
 from bench.generators_trend import HORIZONS_S, LENGTH, Known, mix
 from bench.insight.peers_forecast import FORECASTERS, Forecaster
 from bench.insight.report import Cell, Report
@@ -163,12 +164,16 @@ def leaking(series: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
     return np.array(left), np.array(fires)
 
 
-CURVES: dict[str, Callable[[Rng, int], Floats]] = {"leak": leak, **MEMORY}
+CURVES: dict[str, Callable[[Rng, int], Floats]] = {**LEAKS, **HARMLESS, **INDISTINCT}
 
 
 def curve(kind: str, seed: int) -> Floats:
     """Percent of memory over half an hour."""
     return CURVES[kind](np.random.default_rng([seed, *kind.encode()]), LENGTH)
+
+
+def _runs_out(kind: str) -> str:
+    return "yes" if kind in LEAKS else "no, though it looks so" if kind in INDISTINCT else "no"
 
 
 def exhaustion(report: Report, seeds: range) -> None:
@@ -179,7 +184,8 @@ def exhaustion(report: Report, seeds: range) -> None:
         left, fires = leaking(series)
         said = ~np.isnan(left).all(axis=0)
         first = np.argmax(~np.isnan(left), axis=0)[said] * EVERY
-        rows.append([kind, 100 * float(said.mean()), float(np.median(first)) if said.any() else None,
+        after = float(np.median(first)) if said.any() else None
+        rows.append([kind, _runs_out(kind), 100 * float(said.mean()), after,
                      100 * float(fires.any(axis=0).mean())])  # fmt: skip
-    title = f"memory said to run out, % of {len(seeds)} series (100 is right for a leak, 0 for the rest)"
-    report.table("memory", title, ["curve", OURS, "first after s", "predict_linear"], rows)
+    title = f"memory said to run out, % of {len(seeds)} series of each curve"
+    report.table("memory", title, ["curve", "runs out", OURS, "first after s", "predict_linear"], rows)

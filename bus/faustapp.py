@@ -15,6 +15,7 @@ from bus.faustapp_driver import ExactAssignor, ExactConsumer, ExactProducer, Exa
 from bus.faustapp_log import hush
 from bus.liveness import Pulse
 from bus.security import bootstrap_servers, ssl_context
+from bus.shorter_log import Place
 from wire.events import Telemetry
 from wire.settings import Settings
 
@@ -27,8 +28,16 @@ Taken = Callable[[str, int], int | None]
 """The offset to be taken next of a topic (without prefix) and partition; None where that is not known."""
 
 
+OnShorterLog = Callable[[Place, str], None]
+"""Gets a partition and what happened to it. If it does not end the app, it is read from its beginning."""
+
+
 def _position(_topic: str, _partition: int) -> int | None:
     return None
+
+
+def _never() -> bool:
+    return False
 
 
 class _FaustSettings(faust_settings.Settings):
@@ -53,6 +62,10 @@ class ExactApp(faust.App):
         self.failed = asyncio.Event()
         self.taken: Taken = _position
         """How far the application has come, where it knows better than the consumer."""
+        self.on_shorter_log: OnShorterLog = lambda _, what: self.fail(what)
+        """Told at the start of reading, of a partition whose log ends before what was committed of it."""
+        self.held_up: Callable[[], bool] = _never
+        """Whether the application reads no further on purpose, and says so itself."""
 
     @property
     def exact_consumer(self) -> ExactConsumer:

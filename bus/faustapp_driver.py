@@ -19,6 +19,9 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from faust.types.tuples import Message
 
+from bus.pacing import pace
+from bus.shorter_log import Place, shorter
+
 # Faust gives an app without tables round robin, whatever assignor it asks for. By ranges, partition i of all
 # topics with equally many partitions goes to one worker: what is keyed alike is then read together.
 driver.RoundRobinPartitionAssignor = RangePartitionAssignor  # type: ignore[attr-defined]  # it is there
@@ -37,6 +40,7 @@ class ExactProducer(driver.Producer):
         # An idempotent batch is tried without end, but not while its partition has no leader: it would fail
         # after the request timeout, and with a number missing in the sequence all that follow.
         client._message_accumulator._batch_ttl = math.inf
+        pace(client.client)
         self._guard(client._sender)
         return client
 
@@ -100,6 +104,11 @@ class ExactProducer(driver.Producer):
 
 class ConsumerThread(driver.AIOKafkaConsumerThread):
     """The thread of the consumer, which ends in an outage as well."""
+
+    def _create_worker_consumer(self, transport: Any) -> Any:
+        consumer = super()._create_worker_consumer(transport)
+        pace(consumer._client)
+        return consumer
 
     async def on_thread_stop(self) -> None:
         """Leave the group and disconnect."""
@@ -174,13 +183,29 @@ class ExactConsumer(driver.Consumer):
 
     async def perform_seek(self) -> None:
         """Go back to what is committed; where nothing is, to the beginning, which Faust leaves out."""
+        sources = [tp for tp in self.assignment() if not self._is_changelog_tp(tp)]
+        ends = await self.ends(sources)  # before the seek: what is fetched right after it must not wait
         await super().perform_seek()
-        fresh = [
-            tp for tp in self.assignment()
-            if not self._is_changelog_tp(tp) and not self._committed_offset.get(tp)
-        ]  # fmt: skip
+        await self._forget_beyond(ends)
+        fresh = [tp for tp in sources if not self._committed_offset.get(tp)]
         if fresh:
             await self._thread.seek_to_beginning(*map(driver.ensure_aiokafka_TP, fresh))
+
+    async def _forget_beyond(self, ends: Mapping[TP, int]) -> None:
+        """What is committed beyond the end of a log was another log's."""
+        committed = {tp: self._committed_offset.get(tp) or 0 for tp in ends}
+        suspects = [tp for tp, end in ends.items() if committed[tp] > end]
+        app: Any = self.app
+        for tp, end in (await self.ends(suspects)).items():  # it may have grown since
+            if committed[tp] > end:
+                self._committed_offset[tp] = self._read_offset[tp] = None
+                app.on_shorter_log(tp, shorter(tp.topic, tp.partition, committed[tp], end))
+
+    async def ends(self, places: Iterable[Place]) -> dict[TP, int]:
+        """The offset after the newest record of each of these partitions, now. Asks the broker."""
+        wanted = [driver.ensure_aiokafka_TP(TP(*place)) for place in places]
+        found = await self.highwaters(*wanted) if wanted else {}
+        return {TP(tp.topic, tp.partition): end for tp, end in found.items()}
 
     def ack(self, message: Message) -> bool:
         """Faust's own acknowledgements, among them those of records that failed: they count for nothing."""

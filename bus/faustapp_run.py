@@ -18,6 +18,8 @@ GRACE_S = 20.0
 _LAST_WORK_S = 4.0
 _STOP_S = 6.0
 _SILENT_S = 180.0
+_BEHIND_S = 180.0
+"""There is more to read, and for so long nothing was."""
 _LOG = logging.getLogger("dutycycle.worker")
 
 
@@ -115,10 +117,11 @@ class _Watch:
         self._vitals = Vitals(app)
         probes: list[Probe] = [
             self._vitals.stuck,
+            self._vitals.shorter,
             lambda: "the process stood still too long" if app.pulse.stalled() else None,
             Patience(lambda: f"event loop blocked after {self._beats} s", _SILENT_S),
             Patience(lambda: _unready(app), _SILENT_S),
-            Patience(lambda: _behind(app), _SILENT_S),
+            Patience(lambda: _behind(app), _BEHIND_S),
         ]
         self._thread = Liveness(probes, self._sick, pulse=app.pulse)
         self._beating: asyncio.Task[None] | None = None
@@ -149,7 +152,7 @@ class _Watch:
 
 def _behind(app: ExactApp) -> str | None:
     consumer: Any = app._consumer
-    return None if consumer is None or not app.ready else consumer.behind()
+    return None if consumer is None or not app.ready or app.held_up() else consumer.behind()
 
 
 def _unready(app: ExactApp) -> str | None:

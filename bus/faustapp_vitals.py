@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bus.faustapp import ExactApp
+from bus.shorter_log import shorter
 from wire.meter import Labels
 from wire.metrics import ASSIGNED, LAG, LAG_MAX, REBALANCES, RECOVERY
 
@@ -19,6 +20,8 @@ REBALANCE_MOST_S = 30.0
 
 STILL_MOST_S = 60.0
 """There is more to read, and for so long nothing was."""
+
+_SHORTER_LOOKS = 3
 
 
 class Vitals:
@@ -34,6 +37,8 @@ class Vitals:
         self._place: str | None = None
         self._place_since = clock()
         self._coordinator: Any = None
+        self._shorter: str | None = None
+        self._shorter_looks = 0
 
     def tell(self) -> None:
         """Let the app's telemetry know; from now on these probes say what is waited for."""
@@ -58,6 +63,8 @@ class Vitals:
             return
         self._unready_since, self._ever_ready = None, True
         self._listen()
+        self._shorter = self._short_log()
+        self._shorter_looks = 0 if self._shorter is None else self._shorter_looks + 1
 
     def _listen(self) -> None:
         coordinator = getattr(self._client, "_coordinator", None)
@@ -91,6 +98,20 @@ class Vitals:
         if self._app.crashed:
             return f"crashed: {self._app.crash_reason!r}"
         return None if self._consumer is None or self._app.should_stop else self._consumer.trouble()
+
+    def shorter(self) -> str | None:
+        """Of which log less is there than was taken, for some looks: its records would all count as read.
+
+        Not at once: for a moment, a new leader of a partition may not know how much is acknowledged.
+        """
+        return self._shorter if self._shorter_looks >= _SHORTER_LOOKS else None
+
+    def _short_log(self) -> str | None:
+        for topic, partition, end, _ in self._places():
+            taken = self._app.taken(topic, partition)
+            if end is not None and taken is not None and taken > end:
+                return shorter(topic, partition, taken, end)
+        return None
 
     def unready(self) -> str | None:
         """Why it does not read now."""

@@ -17,6 +17,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.conn import create_conn
 
 from bus.errors import BrokerAwayError, BrokerError, BrokerRefusedError, RecordRefusedError
+from bus.pacing import pace
 from bus.security import bootstrap_servers, security_kwargs
 from wire.settings import Settings
 
@@ -131,12 +132,13 @@ def new_producer(settings: Settings, name: str, *, linger_ms: int, compression: 
     # The driver tries an idempotent batch again without end, but not while its partition has no leader: it
     # would fail it after the request timeout, and with a number missing in the sequence all that follow.
     driver._message_accumulator._batch_ttl = math.inf
+    pace(driver.client)
     return driver
 
 
 def new_consumer(settings: Settings, name: str, *topics: str, reset: str) -> Any:
     """A consumer that is not started, of all partitions of ``topics``, in no group, committing nothing."""
-    return AIOKafkaConsumer(
+    driver = AIOKafkaConsumer(
         *topics,
         **client_kwargs(settings, name),
         group_id=None,
@@ -144,6 +146,8 @@ def new_consumer(settings: Settings, name: str, *topics: str, reset: str) -> Any
         auto_offset_reset=reset,
         fetch_max_wait_ms=250,
     )
+    pace(driver._client)
+    return driver
 
 
 def new_admin(settings: Settings, name: str) -> Any:

@@ -6,10 +6,11 @@ from contextlib import suppress
 from typing import Any
 
 from bus.faustapp import ExactApp, create_app
+from bus.shorter_log import Place
 from sinks.agents import add_agent
 from sinks.deadletters import DeadLetters
 from sinks.desk import Desk
-from sinks.events import SHARED_NODES
+from sinks.events import LOG_SHORTER, SHARED_NODES
 from sinks.figures import tell
 from sinks.origin import Sink
 from sinks.port import FaustPort, Port
@@ -41,6 +42,8 @@ class SinksApp:
         letters = DeadLetters(settings.topic_prefix, telemetry, port.bury, port.fail)
         self.desk = Desk(port, make(letters, port), letters, telemetry)
         self.app.taken = self.desk.taken
+        self.app.held_up = self.desk.held_up
+        self.app.on_shorter_log = self._begins_anew
         tell(telemetry, self.desk)
         for topic in self.desk.topics:
             add_agent(self.app, settings.topic_prefix, topic, self.desk)
@@ -77,6 +80,14 @@ class SinksApp:
         else:
             detail = "rhythms and trends on Node objects may be missing, until all workers are of one version"
             self._telemetry.raise_condition(SHARED_NODES, _PARTS, detail)
+
+    def _begins_anew(self, place: Place, what: str) -> None:
+        """Everything of that log is read: what is written already is written once more, or known as older."""
+        self._telemetry.emit(
+            LOG_SHORTER,
+            f"{what}; it is read from its beginning",
+            topic=place[0].removeprefix(self._prefix),
+        )
 
     def _mine(self, topic: str) -> set[int]:
         """The partitions of a topic that are ours."""

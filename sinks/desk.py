@@ -5,11 +5,13 @@ is looked at; if even that fails the worker ends, and nothing after it counts as
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from bus.faustapp_intake import Intake, Seen
 from sinks.deadletters import DeadLetters
+from sinks.events import SINK_AWAY
 from sinks.origin import Origin, Sink
 from sinks.port import Port
 from sinks.progress import Held, Place, Progress
@@ -30,6 +32,7 @@ class Desk:
         self._progress = Progress()
         self._intakes: dict[Place, Intake] = {}
         self._assignment = 0
+        self._waits: Counter[str] = Counter()
         self.newest_ms: dict[str, int] = {}
         """The newest timestamp that was taken of each topic."""
         self.sinks = list(sinks)
@@ -58,12 +61,24 @@ class Desk:
         self._progress.took(origin.place, origin.offset)
         self._count(origin, used=bad is None and bool(wanting))
         for sink in wanting:
-            await sink.room()
+            self._waits[sink.name] += 1
+            try:
+                await sink.room()
+            finally:
+                self._waits[sink.name] -= 1
 
     def taken(self, topic: str, partition: int) -> int | None:
         """The offset to be taken next; None if nothing was taken since the assignment. For any thread."""
         found = self._intakes.get((topic, partition))
         return None if found is None else found.expected
+
+    def held_up(self) -> bool:
+        """Whether reading waits for a sink that says that what it writes to is away. For any thread.
+
+        However long that takes, this is no worker that is stuck: another would wait just so.
+        """
+        waits = [name for name, count in list(self._waits.items()) if count]
+        return any((SINK_AWAY.name, name) in self._telemetry.conditions for name in waits)
 
     def _count(self, origin: Origin, *, used: bool) -> None:
         self.newest_ms[origin.topic] = max(origin.ts_ms, self.newest_ms.get(origin.topic, 0))

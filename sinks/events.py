@@ -22,3 +22,6 @@ SINK_AWAY = Event("sink_away", logging.WARNING, "What a sink writes to cannot be
 SHARED_NODES = Event(
     "shared_nodes", logging.WARNING, "What is found about a node's GPUs reaches another worker", ("topic",)
 )
+LOG_SHORTER = Event(
+    "log_shorter", logging.ERROR, "Partitions that end before what was read of them, read anew", ("topic",)
+)

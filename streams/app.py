@@ -4,15 +4,17 @@ import asyncio
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from bus.faustapp import ExactApp, create_app
+from bus.shorter_log import Place, shorter
 from streams.agents import add_agent
 from streams.operators.base import Stage
 from streams.shell import Shell
-from streams.shell_faust import FaustPort, add_table
+from streams.shell_faust import FaustPort, StateTable, add_table
 from streams.shell_flow import Flow
+from streams.source_log import how_to_begin_anew, read_to
 from wire.events import Telemetry
 from wire.settings import Settings
 from wire.topics import full_name
@@ -57,6 +59,8 @@ class StreamsApp:
     flow: Flow
     changelogs: dict[str, str]
     """Full names of the changelogs: full name of the source."""
+    tables: dict[str, StateTable] = field(default_factory=dict)
+    """By the full names of their changelogs."""
 
     async def commit_steadily(self, interval_s: float) -> None:
         """Commit every ``interval_s`` seconds, less often where that is dear, until cancelled."""
@@ -86,6 +90,27 @@ class StreamsApp:
         # Faust now seeks, and then empties every queue: what it fetched in between would be lost (faust#596).
         self.app.flow_control.suspend()
         self.flow.begin()
+
+    async def refuse_other_log(self) -> None:
+        """End if a source ends before the last record that its states have seen; once after a recovery."""
+        known = {
+            (self.changelogs[changelog], partition): read
+            for changelog, table in self.tables.items()
+            for partition, read in read_to(table.everything()).items()
+        }
+        try:
+            ends = await self.app.exact_consumer.ends(known.keys() & self.app.consumer.assignment())
+        except Exception as error:  # noqa: BLE001 - whatever it was: what is not known is not passed over
+            self.flow.refuse(f"asking how far the sources go: {error!r}")
+            return
+        for place in sorted(ends):
+            if known[place] > ends[place]:
+                self.refuse(place, shorter(*place, known[place], ends[place]))
+
+    def refuse(self, place: Place, what: str) -> None:
+        """End with words on how to go on: a log is shorter than what was read of it."""
+        states = [changelog for changelog, source in self.changelogs.items() if source == place[0]]
+        self.flow.refuse(f"{what}; {how_to_begin_anew(place[0], states, self.app.conf.id)}")
 
     def _without_state(self) -> list[str]:
         assigned = {(place.topic, place.partition) for place in self.app.consumer.assignment()}
@@ -117,8 +142,11 @@ def create_streams_app(
         changelog: full_name(settings.topic_prefix, source)
         for changelog, source in changelog_topics(settings, stages).items()
     }
-    streams = StreamsApp(app, flow, sources)
+    streams = StreamsApp(app, flow, sources, {names[stage]: table for stage, table in tables.items()})
+    app.on_shorter_log = streams.refuse
     for table in tables.values():
         table.on_recover(streams.begin_again)
+    for table in list(tables.values())[:1]:  # all are recovered before the first of them is called
+        table.on_recover(streams.refuse_other_log)
     app.on_partitions_revoked.connect(streams.hand_over)
     return streams

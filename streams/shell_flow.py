@@ -185,6 +185,10 @@ class Flow:
             if not self._port.wrote(name, partition, answer):
                 raise ForeignWriterError(f"somebody else writes into the state of {name}, {partition}")
 
+    def refuse(self, reason: str) -> None:
+        """End: nothing more is taken or committed."""
+        self._fail(reason)
+
     def _fail(self, reason: str) -> None:
         self._failed = True
         self._port.fail(reason)

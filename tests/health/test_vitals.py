@@ -198,3 +198,25 @@ def test_how_long_the_last_recovery_took(world: World) -> None:
     assert world.vitals.recovery_s() == 2.5
     recovery._recovery_started_at = 20.0
     assert world.vitals.recovery_s() is None, "the next one is under way"
+
+
+@pytest.mark.parametrize(
+    ("end", "taken", "wanted"),
+    [(5, 9, "t-0 ends at offset 5, but was read to 9"), (9, 9, None), (10, 9, None), (None, 9, None),
+     (5, None, None)],
+    ids=["shorter", "all read", "more to read", "not known yet", "nothing taken"],
+)  # fmt: skip
+def test_a_log_that_is_shorter_than_what_was_taken_is_wrong_after_some_looks(
+    world: World, end: int | None, taken: int | None, wanted: str | None
+) -> None:
+    world.app.ready = True
+    world.app.taken = lambda *_: taken
+    world.assign({("t.t", 0): (end, 0)})
+    world.passes(2)
+    assert world.vitals.shorter() is None
+    world.passes(1)
+    assert (world.vitals.shorter() or "").startswith(wanted or "")
+    assert (world.vitals.shorter() is None) is (wanted is None)
+    world.assign({("t.t", 0): (9, 0)})
+    world.passes(1)
+    assert world.vitals.shorter() is None

@@ -1,0 +1,179 @@
+"""A topic deleted and created again, or a group ahead of it: nothing of the new log is taken for read.
+
+A stream worker ends and says what to do; a sink, which keeps no state of it, reads all of it.
+"""
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+
+from sinks.app import app_id as sinks_group
+from streams.app import app_id, changelog_topics
+from streams.topology import stages
+from tests.e2e.commands import running
+from tests.faults.field import PARTITIONS, Field
+from tests.faults.oracle import Results, counted, replayed, results, write_trace
+from tests.faults.sink_field import SinkField
+from tests.faults.sink_lives import lives
+from tests.faults.tap import until
+from tests.faults.world import World, records
+from tests.servers.kafka.broker import RunningBroker
+from wire.topics import full_name
+from wire.trace import TraceRecord
+
+PER_S = 200.0
+STREAM = (sys.executable, "-m", "dutycycle", "stream")
+Tell = Callable[[str], None]
+pytestmark = [pytest.mark.xdist_group("faults"), pytest.mark.timeout(900)]  # for a machine that is busy
+
+
+def of_nvml(nodes: int, seconds: int, node: bytes = b"gpu-") -> list[TraceRecord]:
+    """Samples of GPUs alone, of nodes that are called so."""
+    found = [
+        one for one in records(World(nodes=nodes, seconds=seconds)) if one.topic.endswith("nvml-samples")
+    ]
+    return [
+        replace(
+            one,
+            key=(one.key or "").replace("gpu-", node.decode()),
+            payload=(one.payload or b"").replace(b"gpu-", node),
+        )
+        for one in found
+    ]
+
+
+def about(found: Results, node: str) -> Results:
+    """What is about nodes that are called so."""
+    return {name: of for name, of in found.items() if f"/{node}" in name[1]}
+
+
+async def create_again(kafka: RunningBroker, topic: str) -> None:
+    """Delete a topic, wait until it is gone, and create it."""
+
+    def work() -> None:
+        admin = kafka.admin()
+        admin.delete_topics([topic])[topic].result(30)
+        deadline = time.monotonic() + 60
+        while topic in admin.list_topics(timeout=10).topics:
+            assert time.monotonic() < deadline, f"{topic} does not go"
+            time.sleep(0.1)
+        kafka.create_topics({topic: int(PARTITIONS)})
+
+    await asyncio.to_thread(work)
+
+
+def state_of(field: Field, source: str) -> str:
+    """The full name of the topic that holds the state of a source."""
+    changelogs = changelog_topics(field.settings, stages(field.settings))
+    return next(name for name, of in changelogs.items() if of == source)
+
+
+def refusal(field: Field) -> str:
+    """What a worker says that is started now, and ends with 1."""
+    log = field.folder / "refused.log"
+    with log.open("wb") as out:
+        done = subprocess.run(
+            [sys.executable, "-m", "dutycycle", "stream"], env=field.env, stdout=out, stderr=out, timeout=90,
+            check=False,
+        )  # fmt: skip
+    assert done.returncode == 1, log.read_text()
+    return log.read_text()
+
+
+async def test_a_source_that_was_created_again_is_refused_until_its_state_is_deleted(
+    kafka: RunningBroker, topic_prefix: str, tmp_path: Path, tell: Tell
+) -> None:
+    old, new = of_nvml(6, 200), of_nvml(2, 60, b"new-")
+    before = about(replayed(write_trace(tmp_path / "old.jsonl", old), tmp_path), "gpu-")
+    expected = about(replayed(write_trace(tmp_path / "new.jsonl", new), tmp_path), "new-")
+    async with Field(kafka, topic_prefix, tmp_path, seed=1) as field:
+        source = full_name(topic_prefix, "nvml-samples")
+        state = state_of(field, "nvml-samples")
+        one = await field.worker()
+        feed = await field.feed(old, PER_S)
+        await feed.finish()
+        await until(lambda: about(results(field.tap.found), "gpu-") == before, field.logs)
+        await one.end()
+        await create_again(kafka, source)
+        feed = await field.feed(new, PER_S)
+        await feed.finish()
+        for _ in range(2):
+            said = await asyncio.to_thread(refusal, field)
+            for word in (source, "deleted and created again", state, app_id(field.settings)):
+                assert word in said, said
+        assert about(results(field.tap.found), "new-") == {}
+        await create_again(kafka, state)
+        with running("stream", env=field.env, log=tmp_path / "after.log"):
+            await until(lambda: about(results(field.tap.found), "new-") == expected, field.logs)
+    tell(f"1 topic created again, 2 starts refused; then {counted(expected)}: all equal")
+
+
+async def test_a_worker_ends_when_its_source_is_created_again(
+    kafka: RunningBroker, topic_prefix: str, tmp_path: Path, tell: Tell
+) -> None:
+    old = of_nvml(6, 200)
+    before = about(replayed(write_trace(tmp_path / "old.jsonl", old), tmp_path), "gpu-")
+    async with Field(kafka, topic_prefix, tmp_path, seed=2) as field:
+        log = tmp_path / "stream.log"
+        with log.open("wb") as out:
+            worker = await asyncio.create_subprocess_exec(*STREAM, env=field.env, stdout=out, stderr=out)
+        try:
+            feed = await field.feed(old, PER_S)
+            await feed.finish()
+            await until(lambda: about(results(field.tap.found), "gpu-") == before, log.read_text)
+            await create_again(kafka, full_name(topic_prefix, "nvml-samples"))
+            feed = await field.feed(of_nvml(2, 60, b"new-"), PER_S)
+            await feed.finish()
+            assert await asyncio.wait_for(worker.wait(), 120) == 1, log.read_text()
+        finally:
+            if worker.returncode is None:
+                worker.kill()
+                await worker.wait()
+        assert "deleted and created again" in log.read_text()
+        assert about(results(field.tap.found), "new-") == {}
+    tell("1 topic created again under a worker: it ended, and nothing of the new log was taken for read")
+
+
+async def test_a_sink_reads_all_of_a_log_that_its_group_is_ahead_of(
+    kafka: RunningBroker, topic_prefix: str, tmp_path: Path, tell: Tell
+) -> None:
+    url = f"sqlite:///{tmp_path}/records.db"
+    async with SinkField(kafka, topic_prefix, url, tmp_path) as field:
+        topic = full_name(topic_prefix, "pod-peaks")
+        ahead = [TopicPartition(topic, number, 10_000) for number in range(int(PARTITIONS))]
+        group = ConsumerGroupTopicPartitions(sinks_group(field.settings), ahead)
+        admin = kafka.admin()  # named, because it must outlive its futures
+        for answer in admin.alter_consumer_group_offsets([group]).values():
+            await asyncio.to_thread(answer.result, 30)
+        field.feed(lives(20, 4, seed=1), PER_S)
+        one = await field.worker()
+        await field.all_sent()
+        report = await field.judge()
+        assert "log_shorter" in one.log
+    tell(f"a group ahead of its topic by 10,000: {report}")
+
+
+async def test_a_sink_goes_on_when_its_topic_is_created_again(
+    kafka: RunningBroker, topic_prefix: str, tmp_path: Path, tell: Tell
+) -> None:
+    url = f"sqlite:///{tmp_path}/records.db"
+    async with SinkField(kafka, topic_prefix, url, tmp_path) as field:
+        await field.worker()
+        old = lives(20, 40, seed=1)
+        field.feed(old, 10 * PER_S)
+        await field.all_sent()
+        await field.until_look(lambda written: written == 20 * 40, "all in the database")
+        for topic in ("pod-peaks", "job-peaks"):
+            await create_again(kafka, full_name(topic_prefix, topic))
+        field.sent.clear()
+        field.feed([one for one in lives(30, 10, seed=1) if not one.key <= "pod-0019"], PER_S)
+        await field.all_sent()
+        await field.until_look(lambda written: written == 20 * 40 + 10 * 10, "the new ones in the database")
+    tell("2 topics created again under a sink: all of the new log is in SQL")

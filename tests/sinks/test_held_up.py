@@ -1,0 +1,97 @@
+"""A database that is away for longer than a stuck worker is left alive: the sink waits, and says so."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bus import faustapp, faustapp_run
+from bus.embedded import EmbeddedBroker
+from bus.producer import Producer
+from sinks import records_sink, service
+from sinks.query import pod_peaks
+from sinks.records_store import RecordsAwayError, RecordsStore
+from tests.sinks import made
+from wire.codec import encode
+from wire.events import Telemetry
+from wire.settings import Settings, load
+from wire.topics import TOPICS, full_name
+
+PODS = 50
+BEHIND_S = 2.0
+PREFIX = "held."
+
+
+@pytest.fixture
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker({full_name(PREFIX, name): 1 for name in TOPICS}) as one:
+        yield one
+
+
+@pytest.fixture(autouse=True)
+def _short_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(faustapp_run, "_BEHIND_S", BEHIND_S)
+    monkeypatch.setattr(records_sink, "MOST_ROWS", 10)
+    monkeypatch.setitem(faustapp._PLAIN, "stream_buffer_maxsize", 10)
+
+
+class Away:
+    """Takes the database away until ``back``."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.is_away = True
+        put = RecordsStore.put
+
+        def refuse(store: RecordsStore, rows: Any) -> Any:
+            if self.is_away:
+                raise RecordsAwayError("no answer")
+            return put(store, rows)
+
+        monkeypatch.setattr(RecordsStore, "put", refuse)
+
+
+async def fill(settings: Settings) -> None:
+    producer = Producer(settings, "feed")
+    await producer.start()
+    topic = full_name(PREFIX, "pod-peaks")
+    try:
+        await producer.settle(
+            [
+                await producer.send(topic, f"uid-{i}", encode(made.pod_peaks(f"uid-{i}")), 10_000)
+                for i in range(PODS)
+            ]
+        )
+    finally:
+        await producer.abort()
+
+
+async def until(condition: Any, working: "asyncio.Task[None]") -> None:
+    async with asyncio.timeout(60):
+        while not condition():
+            if working.done():
+                working.result()
+            await asyncio.sleep(0.05)
+
+
+async def test_a_sink_that_waits_for_its_database_is_alive_and_not_ready(
+    broker: EmbeddedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sqlite:///{tmp_path}/records.db"
+    settings = load({}, {"broker": broker.url, "topic_prefix": PREFIX, "records": url, "annotations": "off"})
+    away, stop, telemetry = Away(monkeypatch), asyncio.Event(), Telemetry("sink")
+    await fill(settings)
+    working = asyncio.create_task(service.run(settings, telemetry, stop))
+    try:
+        await until(lambda: telemetry.conditions, working)
+        await asyncio.sleep(4 * BEHIND_S)  # two looks after its bound a stuck worker would have ended
+        assert not working.done(), working.exception()
+        assert telemetry.status.alive["worker"]() is None
+        assert "no answer" in (telemetry.status.ready["sinks"]() or "")
+        away.is_away = False
+        await until(lambda: len(pod_peaks(url)) == PODS, working)
+    finally:
+        stop.set()
+        await asyncio.wait([working], timeout=30)
+    await working

@@ -77,7 +77,7 @@ class Track:
         was = int(before.sum(dtype=np.int64)) / before.size
         now = int(newest.sum(dtype=np.int64)) / newest.size
         rests, rested = (one < bottleneck.IDLE_PCT for one in (now, was))
-        return abs(now - was) < _ODD_PCT and rests == rested
+        return bool(abs(now - was) < _ODD_PCT) and rests == rested
 
     def recent(self) -> dict[str, float]:
         """Means of the last three minutes, for a comparison of ranks."""

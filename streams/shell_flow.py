@@ -117,7 +117,8 @@ class Flow:
             cuts = [(shell, shell.cut()) for shell in self._shells]
             for _, cut in cuts:
                 self._outbox += cut.outs
-            if await self._arrived(cuts):
+            assignments = [shell.assignment for shell in self._shells]
+            if await self._arrived(cuts) and assignments == [one.assignment for one in self._shells]:
                 for shell, cut in cuts:
                     shell.stored(cut)
                 self._whole = True

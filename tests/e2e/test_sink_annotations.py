@@ -2,15 +2,20 @@
 
 import asyncio
 import itertools
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import orjson
 import pytest_asyncio
 
 from bus.topics import ensure_topics
+from sinks import annotations, node_news
+from tests.e2e.commands import derived
 from tests.e2e.sinking import (
     DEADLINE_S,
     START_MS,
+    Worker,
     carries,
     found_about,
     node_path,
@@ -27,7 +32,7 @@ from tests.sinks import made
 from tests.sinks.fake_api import NODE, POD, FakeApi, Trouble, written
 from tests.sinks.made import K80, cycle, sample, trend, window
 from tests.sinks.rig import until
-from wire.topics import TOPICS
+from wire.topics import TOPICS, short_name
 
 NODES = [f"gpu-{i}" for i in range(12)]
 PUBLIC = [name for name in TOPICS if not TOPICS[name].internal]
@@ -80,6 +85,61 @@ async def test_nodes_and_pods_are_annotated_also_after_a_restart(
     assert api.objects[POD]["annotations"]["example/mine"] == "kept"
     assert "s3cret" not in one.said.replace(str(tmp_path), "")
     assert "Traceback" not in one.said
+
+
+SPOILT: list[tuple[bytes, str]] = [
+    (b"\x00\xff no JSON", "decode"),
+    (b"[1]", "decode"),
+    (b"{}", "schema"),
+    (b'{"v":99}', "version"),
+    (b'{"v":1,"x":"' + b"x" * 900_000, "decode"),
+]
+"""What nobody can use, and the reason that its dead letter gives."""
+
+
+async def test_poison_on_every_topic_that_annotations_are_made_of(
+    kafka: RunningBroker, topic_prefix: str, api: FakeApi, tmp_path: Path
+) -> None:
+    one = worker(kafka, topic_prefix, api, tmp_path)
+    await ensure_topics(settings_of(one.env), TOPICS)
+    keys = {
+        "nvml-samples": "gpu-a", "node-parts": "gpu-a", "cycles": "gpu/a/b", "trends": "gpu/a/b",
+        "window-aggregates": "gpu/a/b", "pod-peaks": "uid-1", "job-peaks": "job-1",
+    }  # fmt: skip
+    assert keys.keys() == {*annotations.TOPICS, *node_news.TOPICS}
+    spoilt: list[Published] = [(topic, key, bad) for topic, key in keys.items() for bad, _ in SPOILT]
+    async with sinking(one):
+        await publish(
+            one,
+            [
+                *spoilt,
+                *(("nvml-samples", "gpu-a", sample(K80, ts_ms=START_MS + i * 1000)) for i in range(5)),
+                of_gpu("window-aggregates", window("gpu_util_pct", 100)),
+                of_gpu("cycles", cycle(True, 13.24)),
+                of_gpu("trends", trend(-0.4 / 3600)),
+                ("pod-peaks", "uid-1", made.pod_peaks()),
+            ],
+        )
+        good = {"cyclic", "max_gpu_util", "trend_pct_per_h"}
+        await until(lambda: good <= written(api, NODE).get("gpu-1", {}).keys(), DEADLINE_S)
+        await until(lambda: written(api, POD), DEADLINE_S)
+        wanted = Counter((topic, reason) for topic in keys for _, reason in SPOILT)
+        found: Counter[tuple[str, str]] = Counter()
+        for _ in range(int(DEADLINE_S)):
+            found = await letters(one)
+            if found == wanted:
+                break
+            await asyncio.sleep(1)
+        assert found == wanted
+    assert "Traceback" not in one.said
+
+
+async def letters(one: Worker) -> Counter[tuple[str, str]]:
+    """How many dead letters there are of each topic and reason."""
+    found = await derived(settings_of(one.env), ["dead-letters"])
+    prefix = one.env["DUTYCYCLE_TOPIC_PREFIX"]
+    plain = [orjson.loads(payload) for payloads in found.values() for payload in payloads]
+    return Counter((short_name(prefix, p["topic"]) or "", p["reason"]) for p in plain)
 
 
 async def test_nodes_are_whole_with_two_workers_while_one_joins_leaves_and_is_killed(

@@ -16,7 +16,9 @@ from typing import Any, Self
 import orjson
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
+from confluent_kafka.admin import AdminClient
 
+from tests.servers.kafka.groups import workers_of
 from tests.shell.toy import RESULT, SOURCE, TRAIL
 
 KEYS = 20
@@ -134,6 +136,15 @@ class Field:
             return self._prefix + SOURCE in await self._reader.topics()
 
         await until(there)
+
+    async def shared_by(self, count: int) -> None:
+        """Wait until the partitions are dealt out among so many workers."""
+        admin = AdminClient({"bootstrap.servers": self._bootstrap})
+
+        async def so_many() -> bool:
+            return await asyncio.to_thread(workers_of, admin, f"{self._prefix}streams") == count
+
+        await until(so_many)
 
     async def progress(self) -> None:
         """Wait until the workers have begun a commit since the last call: results are sent first."""

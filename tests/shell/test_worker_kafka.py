@@ -15,30 +15,30 @@ from tests.shell.toy import RESULT, SOURCE
 from wire.settings import Settings, load
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 async def test_two_workers_and_every_way_to_end(
     kafka: RunningBroker, topic_prefix: str, tmp_path: Path
 ) -> None:
     async with Field(kafka.url, topic_prefix, tmp_path) as field:
         first = field.start_worker()
         await field.topics()
-        feeding = asyncio.create_task(field.feed(6000, per_s=150))
+        feeding = asyncio.create_task(field.feed(6000, per_s=100))
         await field.progress()
         second = field.start_worker()
-        await asyncio.sleep(4)  # it joins: partitions are handed over
+        await field.shared_by(2)
         await field.progress()
         first.kill()
-        await asyncio.sleep(6)
+        await field.shared_by(1)
         await field.progress()
         third = field.start_worker()
-        await asyncio.sleep(4)
+        await field.shared_by(2)
         status, took = await asyncio.to_thread(second.terminate)
         assert status == 0, field.logs()
         assert took < 20
         fourth = field.start_worker()
-        await asyncio.sleep(4)
+        await field.shared_by(2)
         third.signal(signal.SIGSTOP)
-        await asyncio.sleep(9)  # longer than the session: the other one owns everything now
+        await field.shared_by(1)  # the session is over: the other one owns everything now
         third.signal(signal.SIGCONT)
         assert await field.ended(third) == 1, field.logs()  # it knows that it stood still
         await feeding

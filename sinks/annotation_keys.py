@@ -16,6 +16,9 @@ MAX_CPU_UTIL = "max_cpu_util"
 MAX_CPU_MEM = "max_cpu_mem_mb"
 MAX_NETWORK = "max_network_mbps"
 MAX_DISK_IO = "max_disk_io"
+KIND = "kind"
+BOTTLENECK = "bottleneck"
+ADVICE = "advice"
 UPDATED = "updated"
 PODS_OMITTED = "pods_omitted"
 """On a job: how many pods have no key of their own. No pod can have this name, because of the underscore."""
@@ -25,6 +28,8 @@ MOST_PODS = 256
 """Of one job that have a key of their own: those that needed the most."""
 JOB_NAMES = frozenset({PODS_OMITTED, PODS_SUMMARY})
 
+INSIGHT_NAMES = frozenset({KIND, BOTTLENECK, ADVICE})
+"""On a pod: told when they change, so a worker that has just begun does not know them, and leaves them."""
 POD_NAMES = frozenset(
     {GPU_UTIL, GPU_MEM_UTIL, GPU_ATTRIBUTION, MAX_CPU_UTIL, MAX_CPU_MEM, MAX_NETWORK, MAX_DISK_IO, UPDATED}
 )

@@ -13,6 +13,7 @@ import orjson
 from sinks import annotation_keys as keys
 from sinks.annotation_targets import is_name
 from wire.derived import JobPeaks, Peaks, PodOfJob, PodPeaks
+from wire.insights import Insight
 from wire.samples import Gpu, GpuProcess
 
 UNKNOWN_PID = 0
@@ -110,6 +111,12 @@ def pod_values(record: PodPeaks) -> dict[str, Any]:
     }
     found = _present(value)
     return found | {keys.UPDATED: rfc3339(record.last_ms)} if found else {}
+
+
+def insight_values(insight: Insight) -> dict[str, Any]:
+    """What a pod is and what holds it back, by name."""
+    value = {keys.KIND: insight.kind, keys.BOTTLENECK: insight.bottleneck, keys.ADVICE: insight.advice}
+    return _present(value)
 
 
 def _per_process(record: PodPeaks, metric: str) -> dict[str, Any] | None:

@@ -4,6 +4,7 @@ A pod and a job are known from one record each, which is cumulative. A node is p
 of its GPUs and from what was found about them, which comes keyed by node, too.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,14 +15,17 @@ from sinks.annotation_diff import Present, stays
 from sinks.annotation_gpu import GpuView
 from sinks.annotation_job import JobView
 from sinks.annotation_targets import Target, job_target, node_target, pod_target
-from sinks.annotation_values import gpu_static, pod_values, text
+from sinks.annotation_values import gpu_static, insight_values, pod_values, text
 from wire.derived import JobPeaks, PodPeaks
+from wire.insights import PodInsight
 from wire.parts import NodePart
 from wire.samples import NvmlSample
 
-Record = NvmlSample | NodePart | PodPeaks | JobPeaks
-TOPICS = ("nvml-samples", "node-parts", "pod-peaks", "job-peaks")
+Record = NvmlSample | NodePart | PodPeaks | PodInsight | JobPeaks
+TOPICS = ("nvml-samples", "node-parts", "pod-peaks", "pod-insights", "job-peaks")
 """What annotations are made of, without prefix."""
+_MOST_WAITING = 10_000
+"""Insights of pods whose peaks have not been heard of yet."""
 
 
 class _Node:
@@ -53,11 +57,13 @@ class Annotations:
         self._prefix = prefix
         self._nodes: dict[str, _Node] = {}
         self._pods: dict[Target, dict[str, Any]] = {}
+        self._insights: OrderedDict[Target, dict[str, Any]] = OrderedDict()
         self._jobs: dict[Target, JobView] = {}
         self._handlers: dict[type, Callable[[Any], Target | None]] = {
             NvmlSample: self._sample,
             NodePart: self._part,
             PodPeaks: self._pod,
+            PodInsight: self._insight,
             JobPeaks: self._job,
         }
 
@@ -76,7 +82,7 @@ class Annotations:
         if target.kind == "node":
             values = self._nodes[target.name].values() if target.name in self._nodes else {}
         else:
-            values = self._pods.get(target, {})
+            values = self._pods.get(target, {}) | self._insights.get(target, {})
         pairs = {self._key(name): text(value) for name, value in values.items()}
         kept_bytes = keys.size_of(stays(target.kind, self._prefix, present.ours, pairs))
         # What is there already comes first: left out, its older value would stay, and take room all the same.
@@ -85,6 +91,9 @@ class Annotations:
 
     def surplus(self, target: Target, present: Present, wanted: Mapping[str, str]) -> frozenset[str]:
         """What else may be taken away: keys that this kind of object would otherwise keep for ever."""
+        if target in self._insights:  # advice that holds no more
+            told = {self._key(name) for name in keys.INSIGHT_NAMES}
+            return frozenset(told & present.ours.keys() - wanted.keys())
         job = self._jobs.get(target)
         return frozenset() if job is None else job.surplus(present, wanted)
 
@@ -108,6 +117,7 @@ class Annotations:
     def forget(self, target: Target) -> None:
         """Drop what is known of an object; the next record of it begins anew."""
         self._pods.pop(target, None)
+        self._insights.pop(target, None)
         self._jobs.pop(target, None)
         if target.kind == "node":
             self._nodes.pop(target.name, None)
@@ -115,6 +125,7 @@ class Annotations:
     def clear(self) -> None:
         """Drop all."""
         self._pods.clear()
+        self._insights.clear()
         self._jobs.clear()
         self._nodes.clear()
 
@@ -139,6 +150,17 @@ class Annotations:
         if target is not None:
             self._pods[target] = pod_values(record)
         return target
+
+    def _insight(self, record: PodInsight) -> Target | None:
+        """Written together with the pod's peaks: alone, it would take them away from the object."""
+        target = pod_target(record.pod)
+        if target is None:
+            return None
+        self._insights[target] = insight_values(record.insight)
+        self._insights.move_to_end(target)
+        if len(self._insights) > _MOST_WAITING + len(self._pods):
+            self._insights.popitem(last=False)
+        return target if target in self._pods else None
 
     def _job(self, record: JobPeaks) -> Target | None:
         target = job_target(record.job, record.namespace)

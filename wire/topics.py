@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from wire.deadletter import DeadLetter
 from wire.derived import Cycle, JobPeaks, PodPeaks, Trend, WindowAggregate
 from wire.insight_parts import InsightPart, JobInsightPart
-from wire.insights import Insight
+from wire.insights import Insight, PodInsight
 from wire.parts import JobPart, NodePart, PodPart
 from wire.pods import Pod
 from wire.samples import CgroupSample, NvmlSample
@@ -69,6 +69,10 @@ _ALL = (
     ),
     Topic(
         name="node-parts", key="node", writer="sinks", record=NodePart, retention_ms=_DAY_MS, internal=True
+    ),
+    Topic(
+        name="pod-insights", key="pod uid", writer="streams", record=PodInsight, retention_ms=_DAY_MS,
+        internal=True,
     ),
     Topic(
         name="insight-parts", key="pod uid", writer="streams", record=InsightPart, retention_ms=_DAY_MS,

@@ -15,7 +15,7 @@ from wire.codec import DecodeError, decode, encode, from_plain, to_plain
 from wire.deadletter import Reason
 from wire.derived import pod_subject
 from wire.insight_parts import InsightPart, JobInsightPart
-from wire.insights import Insight
+from wire.insights import Insight, PodInsight
 from wire.pods import Pod
 
 SNAPSHOT_VERSION = 1
@@ -63,16 +63,18 @@ class PodInsightOperator:
 
     def _identified(self, part: InsightPart) -> list[Emission]:
         known, self._pod = self._pod, part.pod or self._pod
+        told = self._track.teller.told
+        outs = self._to_annotate(told) if known is None and told is not None else []
         job = None if self._pod is None else self._pod.job
         if job is None or (known is not None and known.job == job):
-            return []
-        return self._to_job()
+            return outs
+        return outs + self._to_job()
 
     def _joined(self, span: Joint) -> list[Emission]:
         self._alone = None
         self._node, self._gpus = span.gpu.node or self._node, span.gpu.gpus or 1
         told = self._track.take(span)
-        outs: list[Emission] = [] if told is None else [self._insight(told)]
+        outs = [] if told is None else self._say(told)
         if self._moved(span.end_ms, told is not None):
             outs += self._to_job()
         return outs
@@ -90,17 +92,27 @@ class PodInsightOperator:
         # What was judged earlier is told now, if nothing newer is.
         first = self._alone.teller.told if self._alone_spans == PROVISIONAL else None
         told = told or first
-        return [] if told is None else [self._insight(told)]
+        return [] if told is None else self._say(told)
 
-    def _insight(self, told: Judgement) -> Out:
+    def _say(self, told: Judgement) -> list[Emission]:
+        insight = self._insight(told)
+        out = Out("insights", insight.subject.key, encode(insight), told.ts_ms)
+        return [out, *self._to_annotate(told)]
+
+    def _to_annotate(self, told: Judgement) -> list[Emission]:
+        if self._pod is None:
+            return []
+        both = PodInsight(pod=self._pod, insight=self._insight(told))
+        return [Out("pod-insights", self._uid, encode(both), told.ts_ms)]
+
+    def _insight(self, told: Judgement) -> Insight:
         subject = pod_subject(self._node or "unknown", self._uid)
-        insight = Insight(
+        return Insight(
             subject=subject, ts_ms=told.ts_ms, since_ms=told.since_ms,
             kind=told.kind, confidence=told.confidence,
             bottleneck=told.bottleneck, bottleneck_confidence=told.bottleneck_confidence,
             evidence=told.evidence, advice=told.advice,
         )  # fmt: skip
-        return Out("insights", subject.key, encode(insight), told.ts_ms)
 
     def _moved(self, ts_ms: int, told: bool) -> bool:
         """Whether the job has to hear of the pod; what it hears is kept, for a job that is known later."""

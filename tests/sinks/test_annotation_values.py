@@ -5,14 +5,15 @@ from typing import Any
 
 import pytest
 
-from sinks.annotation_diff import Present
+from sinks.annotation_diff import Present, diff
 from sinks.annotation_targets import Target, node_target, pod_target
 from sinks.annotation_values import gigabytes, gpu_static, number, rfc3339, significant
 from sinks.annotations import Annotations
 from sinks.node_news import NodeNews
 from tests.sinks import made
 from tests.sinks.made import K80, K80_BYTES, cycle, sample, trend, window
-from wire.derived import Cycle, PodOfJob, Trend, WindowAggregate
+from wire.derived import Cycle, PodOfJob, Trend, WindowAggregate, pod_subject
+from wire.insights import Insight, PodInsight
 from wire.samples import Gpu, GpuProcess
 
 NODE = Target("node", "v1", "Node", "gpu-a")
@@ -100,6 +101,49 @@ def test_a_job_as_in_the_contract() -> None:
             "network_mbps": 62.4, "disk_io": 0,
         }
     }  # fmt: skip
+
+
+def insight(kind: str, bottleneck: str, advice: str | None) -> PodInsight:
+    found = Insight(
+        subject=pod_subject("gpu-a", "uid-1"), ts_ms=1, since_ms=1, kind=kind, confidence=0.9,
+        bottleneck=bottleneck, bottleneck_confidence=0.8, advice=advice,
+    )  # fmt: skip
+    return PodInsight(pod=made.pod("uid-1"), insight=found)
+
+
+SLOW = insight("training", "input", "More loader processes.")
+
+
+def test_what_a_pod_does_stands_beside_its_peaks() -> None:
+    target = pod_target(made.pod("uid-1"))
+    for order in ((made.pod_peaks(), SLOW), (SLOW, made.pod_peaks())):
+        found = wanted(*order, target=target)
+        assert (found["kind"], found["bottleneck"]) == ("training", "input")
+        assert found["advice"] == "More loader processes."
+        assert found["gpu_util"] == {"gpu_0_4711": 95}
+
+
+def test_alone_it_is_no_reason_to_write() -> None:
+    state = Annotations("dutycycle.io")
+    assert state.take(SLOW) is None, "the peaks that are on the object would be taken away"
+    target = state.take(made.pod_peaks())
+    assert target is not None
+    assert "dutycycle.io/kind" in state.wanted(target, Present({}))
+
+
+def test_a_worker_that_has_just_begun_leaves_what_was_said_and_advice_ends() -> None:
+    present = Present({f"dutycycle.io/{name}": '"x"' for name in ("kind", "bottleneck", "advice")})
+    state = Annotations("dutycycle.io")
+    target = state.take(made.pod_peaks())
+    assert target is not None
+    ours = state.wanted(target, present)
+    patch = diff("pod", "dutycycle.io", ours, present.ours, state.surplus(target, present, ours))
+    assert not patch.keys() & present.ours.keys()
+    assert state.take(insight("training", "gpu", None)) == target
+    ours = state.wanted(target, present)
+    patch = diff("pod", "dutycycle.io", ours, present.ours, state.surplus(target, present, ours))
+    assert patch["dutycycle.io/bottleneck"] == '"gpu"'
+    assert patch["dutycycle.io/advice"] is None
 
 
 POD_CASES = {

@@ -92,7 +92,10 @@ async def _topics(settings: Settings, telemetry: Telemetry) -> None:
 
 _BY_NODE = (*SAMPLE_TOPICS, "node-parts")
 """With equally many partitions, and then one worker reads all that is keyed by one node."""
-_DERIVED = tuple(name for name, topic in TOPICS.items() if not topic.internal and name not in SAMPLE_TOPICS)
+_DERIVED = (
+    *(name for name, topic in TOPICS.items() if not topic.internal and name not in SAMPLE_TOPICS),
+    "pod-insights",
+)
 
 
 async def _server(settings: Settings, telemetry: Telemetry) -> kube.Kube | None:

@@ -104,7 +104,7 @@ async def test_poison_on_every_topic_that_annotations_are_made_of(
     await ensure_topics(settings_of(one.env), TOPICS)
     keys = {
         "nvml-samples": "gpu-a", "node-parts": "gpu-a", "cycles": "gpu/a/b", "trends": "gpu/a/b",
-        "window-aggregates": "gpu/a/b", "pod-peaks": "uid-1", "job-peaks": "job-1",
+        "window-aggregates": "gpu/a/b", "pod-peaks": "uid-1", "pod-insights": "uid-1", "job-peaks": "job-1",
     }  # fmt: skip
     assert keys.keys() == {*annotations.TOPICS, *node_news.TOPICS}
     spoilt: list[Published] = [(topic, key, bad) for topic, key in keys.items() for bad, _ in SPOILT]
@@ -118,11 +118,13 @@ async def test_poison_on_every_topic_that_annotations_are_made_of(
                 of_gpu("cycles", cycle(True, 13.24)),
                 of_gpu("trends", trend(-0.4 / 3600)),
                 ("pod-peaks", "uid-1", made.pod_peaks()),
+                ("pod-insights", "uid-1", made.insight("training", "input", "More loader processes.")),
             ],
         )
         good = {"cyclic", "max_gpu_util", "trend_pct_per_h"}
         await until(lambda: good <= written(api, NODE).get("gpu-1", {}).keys(), DEADLINE_S)
-        await until(lambda: written(api, POD), DEADLINE_S)
+        await until(lambda: written(api, POD).get("kind") == "training", DEADLINE_S)
+        assert written(api, POD)["advice"] == "More loader processes."
         wanted = Counter((topic, reason) for topic in keys for _, reason in SPOILT)
         found: Counter[tuple[str, str]] = Counter()
         for _ in range(int(DEADLINE_S)):

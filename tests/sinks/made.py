@@ -11,7 +11,9 @@ from wire.derived import (
     Trend,
     WindowAggregate,
     gpu_subject,
+    pod_subject,
 )
+from wire.insights import Insight, PodInsight
 from wire.pods import JobRef, Pod
 from wire.samples import Gpu, GpuProcess, NvmlSample
 
@@ -54,6 +56,15 @@ def pod_peaks(uid: str = "uid-1", pod_fields: dict[str, Any] | None = None, **ch
         "processes": {"gpu-a/0/4711": {"gpu_util_pct": peak(95)}},
     }
     return PodPeaks(**(fields | changed))
+
+
+def insight(kind: str, bottleneck: str, advice: str | None) -> PodInsight:
+    """What is said of the pod ``uid-1``."""
+    found = Insight(
+        subject=pod_subject("gpu-a", "uid-1"), ts_ms=1, since_ms=1, kind=kind, confidence=0.9,
+        bottleneck=bottleneck, bottleneck_confidence=0.8, advice=advice,
+    )  # fmt: skip
+    return PodInsight(pod=pod("uid-1"), insight=found)
 
 
 def job_peaks(uid: str = "job-1", **changed: Any) -> JobPeaks:

@@ -12,8 +12,7 @@ from sinks.annotations import Annotations
 from sinks.node_news import NodeNews
 from tests.sinks import made
 from tests.sinks.made import K80, K80_BYTES, cycle, sample, trend, window
-from wire.derived import Cycle, PodOfJob, Trend, WindowAggregate, pod_subject
-from wire.insights import Insight, PodInsight
+from wire.derived import Cycle, PodOfJob, Trend, WindowAggregate
 from wire.samples import Gpu, GpuProcess
 
 NODE = Target("node", "v1", "Node", "gpu-a")
@@ -103,15 +102,7 @@ def test_a_job_as_in_the_contract() -> None:
     }  # fmt: skip
 
 
-def insight(kind: str, bottleneck: str, advice: str | None) -> PodInsight:
-    found = Insight(
-        subject=pod_subject("gpu-a", "uid-1"), ts_ms=1, since_ms=1, kind=kind, confidence=0.9,
-        bottleneck=bottleneck, bottleneck_confidence=0.8, advice=advice,
-    )  # fmt: skip
-    return PodInsight(pod=made.pod("uid-1"), insight=found)
-
-
-SLOW = insight("training", "input", "More loader processes.")
+SLOW = made.insight("training", "input", "More loader processes.")
 
 
 def test_what_a_pod_does_stands_beside_its_peaks() -> None:
@@ -139,7 +130,7 @@ def test_a_worker_that_has_just_begun_leaves_what_was_said_and_advice_ends() -> 
     ours = state.wanted(target, present)
     patch = diff("pod", "dutycycle.io", ours, present.ours, state.surplus(target, present, ours))
     assert not patch.keys() & present.ours.keys()
-    assert state.take(insight("training", "gpu", None)) == target
+    assert state.take(made.insight("training", "gpu", None)) == target
     ours = state.wanted(target, present)
     patch = diff("pod", "dutycycle.io", ours, present.ours, state.surplus(target, present, ours))
     assert patch["dutycycle.io/bottleneck"] == '"gpu"'

@@ -29,6 +29,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from sinks.records_rows import COLUMN_METRICS, POD_TABLE, Row, job_row, pod_row
+from wire.attribution import merged
 from wire.codec import decode
 from wire.derived import JobPeaks, Peak, Peaks, PodOfJob, PodPeaks
 
@@ -98,6 +99,7 @@ def _pods(records: Sequence[PodPeaks], rows: Sequence[Row]) -> PodPeaks:
         metrics=mix.peaks([one.metrics for one in records]),
         gpus=mix.scopes([one.gpus for one in records]), processes=processes or None,
         processes_omitted=max(one.processes_omitted or 0 for one in records) or None,
+        attribution=merged(one.attribution or {} for one in records) or None,
     )  # fmt: skip
 
 
@@ -121,8 +123,9 @@ def _of_job(mix: "_Mix", every: Sequence[Mapping[str, PodOfJob]]) -> dict[str, P
         node = next(one.node for one in reversed(mine) if one is not None)
         metrics = mix.peaks([one.metrics if one else {} for one in mine])
         pods[name] = PodOfJob(
-            node=node, metrics=metrics, gpus=mix.scopes([one.gpus if one else {} for one in mine])
-        )
+            node=node, metrics=metrics, gpus=mix.scopes([one.gpus if one else {} for one in mine]),
+            attribution=merged((one and one.attribution) or {} for one in mine) or None,
+        )  # fmt: skip
     return pods
 
 

@@ -7,9 +7,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from streams.operators.bank_state import Floats, Ints
-from streams.operators.origin import UNKNOWN
 from streams.operators.series import POD_CGROUP_METRICS, POD_GPU_METRICS, Series, remapped
 from streams.operators.tick import Layout, Tick
+from wire.attribution import UNKNOWN
 
 IDLE_PCT = 5.0
 """A GPU that is busy for less of the time is idle."""

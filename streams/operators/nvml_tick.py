@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from streams.operators.bank_state import Floats
-from streams.operators.origin import ALLOCATED, MEASURED, UNKNOWN, holders, less_sure
+from streams.operators.origin import holders
 from streams.operators.series import GPU_METRICS, MIG_METRICS, POD_GPU_METRICS, Series, TallySeries
 from streams.operators.tick import Layout, Tick, check_header, explained, make_layout, numbers
+from wire.attribution import ALLOCATED, MEASURED, UNKNOWN, less_sure
 from wire.codec import check
 from wire.units import Count, NodeName, Uid
 
@@ -25,7 +26,7 @@ Cell = float | None
 Cells = dict[tuple[str, str], tuple[Cell, Cell, Cell]]
 """By (pod uid, scope): utilization, memory controller's utilization, memory used."""
 Origins = dict[tuple[str, str], str]
-"""By (pod uid, scope): see ``streams.operators.origin``."""
+"""By (pod uid, scope): see ``wire.attribution``."""
 
 
 class NvmlReader:

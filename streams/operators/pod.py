@@ -7,8 +7,8 @@ the result is the same whichever source came first.
 from streams.operators.bank_state import check_version
 from streams.operators.base import Emission, Input, Out, Snapshot
 from streams.operators.merge import merge_scopes, merge_tallies, peaks_of
-from streams.operators.origin import merged
 from streams.operators.process_bound import bounded
+from wire.attribution import merged
 from wire.codec import DecodeError, decode, encode, from_plain, to_plain
 from wire.deadletter import Reason
 from wire.derived import PodPeaks

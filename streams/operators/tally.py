@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 
 from streams.operators.bank_state import Ints, pack, unpack
-from streams.operators.origin import less_sure
 from streams.operators.process_bound import MOST_PROCESSES, bounded, highest, rank, too_many
 from streams.operators.series import ColumnIndex, TallySeries
 from streams.operators.tick import Layout, Tick
 from streams.operators.tidy import tidy
+from wire.attribution import less_sure
 from wire.codec import encode
 from wire.parts import PodPart, Tally
 

@@ -25,7 +25,7 @@ class Layout:
     ``series`` has shape (n,), ``tallies`` (m,), ``gpus`` the scopes of the node's GPUs in the order of their
     series; ``low`` and ``high`` (n,) bound the values of ``series``,
     ``tally_high`` (m,) those of ``tallies`` from above (0 does from below). ``origins``, by pod and
-    scope: where a pod's figures on a GPU come from (``streams.operators.origin``).
+    scope: where a pod's figures on a GPU come from (``wire.attribution``).
     """
 
     series: tuple[Series, ...]

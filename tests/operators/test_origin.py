@@ -8,8 +8,9 @@ import pytest
 
 from streams.operators.node import NodeConfig, NodeOperator
 from streams.operators.nvml_tick import NvmlReader
-from streams.operators.origin import Holder, holders, merged
+from streams.operators.origin import Holder, holders
 from tests.operators.samples_of import gpu, nvml, record
+from wire.attribution import merged
 from wire.codec import DecodeError
 
 USED = {"gpu_util_pct": 70, "mem_used_bytes": 9, "mem_copy_util_pct": 30}

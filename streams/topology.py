@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
+from typing import Protocol
 
 from streams.operators.base import Operator, Snapshot, Stage
 from streams.operators.cgroup_tick import CgroupReader
@@ -82,36 +83,33 @@ def _node_builder(
 
 def _node(
     config: NodeConfig, reader: Callable[[str], Reader], node: str, snapshot: Snapshot | None
-) -> NodeOperator:
-    operator = NodeOperator(config, node, reader(node))
-    if snapshot is not None:
-        operator.restore(snapshot)
-    return operator
+) -> Operator:
+    return _resumed(NodeOperator(config, node, reader(node)), snapshot)
 
 
-def _pod(uid: str, snapshot: Snapshot | None) -> PodOperator:
-    operator = PodOperator(uid)
-    if snapshot is not None:
-        operator.restore(snapshot)
-    return operator
+def _pod(uid: str, snapshot: Snapshot | None) -> Operator:
+    return _resumed(PodOperator(uid), snapshot)
 
 
-def _job(uid: str, snapshot: Snapshot | None) -> JobOperator:
-    operator = JobOperator(uid)
-    if snapshot is not None:
-        operator.restore(snapshot)
-    return operator
+def _job(uid: str, snapshot: Snapshot | None) -> Operator:
+    return _resumed(JobOperator(uid), snapshot)
 
 
-def _insight(prices: Prices, uid: str, snapshot: Snapshot | None) -> PodInsightOperator:
-    operator = PodInsightOperator(uid, prices)
-    if snapshot is not None:
-        operator.restore(snapshot)
-    return operator
+def _insight(prices: Prices, uid: str, snapshot: Snapshot | None) -> Operator:
+    return _resumed(PodInsightOperator(uid, prices), snapshot)
 
 
-def _job_insight(uid: str, snapshot: Snapshot | None) -> JobInsightOperator:
-    operator = JobInsightOperator(uid)
+def _job_insight(uid: str, snapshot: Snapshot | None) -> Operator:
+    return _resumed(JobInsightOperator(uid), snapshot)
+
+
+class _Resumable(Operator, Protocol):
+    """An operator that a snapshot can be given to."""
+
+    def restore(self, plain: Snapshot) -> None: ...
+
+
+def _resumed(operator: _Resumable, snapshot: Snapshot | None) -> Operator:
     if snapshot is not None:
         operator.restore(snapshot)
     return operator

@@ -8,8 +8,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from confluent_kafka import ConsumerGroupState, KafkaException
-
 from streams.app import app_id
 from tests.e2e.commands import environ
 from tests.faults.feed import Feed
@@ -17,6 +15,7 @@ from tests.faults.oracle import Results, counted, difference, results
 from tests.faults.supervised import Supervised
 from tests.faults.tap import DEADLINE_S, Tap, until
 from tests.servers.kafka.broker import RunningBroker
+from tests.servers.kafka.groups import workers_of
 from wire.settings import PREFIX, Settings, load
 from wire.trace import TraceRecord
 
@@ -74,7 +73,7 @@ class Field:
         """Wait until the group is dealt out among so many workers."""
 
         async def so_many() -> bool:
-            return await asyncio.to_thread(self._members) == count
+            return await asyncio.to_thread(workers_of, self._admin, self._group) == count
 
         try:
             async with asyncio.timeout(DEADLINE_S):
@@ -82,17 +81,6 @@ class Field:
                     await asyncio.sleep(0.1)
         except TimeoutError:
             raise AssertionError(f"waited for a group of {count}: {self.logs()}") from None
-
-    def _members(self) -> int:
-        """How many the group has, each with partitions; 0 while they are dealt out anew."""
-        (answer,) = self._admin.describe_consumer_groups([self._group]).values()
-        try:
-            group = answer.result(10)
-        except KafkaException:  # the broker has just started, or is busy
-            return 0
-        if group.state != ConsumerGroupState.STABLE:
-            return 0
-        return sum(bool(one.assignment.topic_partitions) for one in group.members)
 
     async def kill_again_and_again(self, kills: int) -> None:
         """Kill one of the workers, after something came out or at any moment of start, join and recovery."""

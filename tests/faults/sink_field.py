@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions
+from confluent_kafka import ConsumerGroupTopicPartitions
 from sqlalchemy import Engine, create_engine, exc, text
 
 from bus.producer import Delivery, Producer
@@ -18,6 +18,7 @@ from tests.e2e.commands import environ
 from tests.faults.sink_lives import Rows, Sent, difference, newest, stored
 from tests.faults.supervised import Supervised
 from tests.servers.kafka.broker import RunningBroker
+from tests.servers.kafka.groups import workers_of
 from wire.settings import PREFIX, Settings, load
 from wire.topics import SAMPLE_TOPICS, TOPICS, full_name
 
@@ -135,17 +136,11 @@ class SinkField:
         """Wait until the group is dealt out among so many workers."""
         try:
             async with asyncio.timeout(DEADLINE_S):
-                while await asyncio.to_thread(self._members) != count:  # noqa: ASYNC110 - as above
+                group = app_id(self.settings)
+                while await asyncio.to_thread(workers_of, self._admin, group) != count:  # noqa: ASYNC110
                     await asyncio.sleep(0.1)
         except TimeoutError:
             raise AssertionError(f"waited for a group of {count}: {self.logs()}") from None
-
-    def _members(self) -> int:
-        (answer,) = self._admin.describe_consumer_groups([app_id(self.settings)]).values()
-        group = answer.result(10)
-        if group.state != ConsumerGroupState.STABLE:
-            return 0
-        return sum(bool(one.assignment.topic_partitions) for one in group.members)
 
     def logs(self) -> str:
         """What the workers said, to go with a failure."""

@@ -14,14 +14,21 @@ from streams.state_record import clock_key, is_ours, name_of, offset_of, partiti
 def read_to(states: Iterable[tuple[bytes, bytes]]) -> dict[int, int]:
     """The offset after the last record that the states of a stage have seen, by partition.
 
-    Two have to say so where there are two, as the clock and a state do: a single damaged record, or one of
-    somebody's hand, shall not stop everybody.
+    Two have to say so, as a clock and a state do: a damaged record, or one of somebody's hand, shall not stop
+    everybody. Where there is no clock, nothing of ours was ever stored.
     """
     offsets: dict[int, list[int]] = defaultdict(list)
+    timed: set[int] = set()
     for key, value in states:
-        if is_ours(key) and (name_of(key) is not None or key == clock_key(partition_of(key))):
-            offsets[partition_of(key)].append(offset_of(value))
-    return {partition: sorted(found)[-2:][0] + 1 for partition, found in offsets.items()}
+        if not is_ours(key):
+            continue
+        partition = partition_of(key)
+        is_clock = key == clock_key(partition)
+        if is_clock or name_of(key) is not None:
+            offsets[partition].append(offset_of(value))
+        if is_clock and offset_of(value) >= 0:
+            timed.add(partition)
+    return {partition: sorted(offsets[partition])[-2:][0] + 1 for partition in sorted(timed)}
 
 
 def how_to_begin_anew(topic: str, changelogs: Iterable[str], group: str) -> str:

@@ -211,7 +211,10 @@ async def test_poison_in_the_state(
         await publish(field, sent[last:])
         await arrived(field, whole)
         assert "state_reset" in one.log
-        assert one.failures == [], one.log
+        # A worker that notices a stranger in its changelog ends, and its next life writes anew what counts.
+        noticed = one.log.count("somebody else writes into the state")
+        assert set(one.failures) <= {1}, one.log
+        assert len(one.failures) <= noticed <= 3, one.log  # a kill may come while one is ending by itself
     tell(
         f"{spoilt} records into the changelogs, 2 of {LIMIT + 1} and {BROKERS_LIMIT} bytes into the samples: "
         f"{counted(until_damage)}: all equal; then a damaged state: {counted(whole)} of others equal; "

@@ -17,7 +17,7 @@ from sinks.annotation_job import JobView
 from sinks.annotation_targets import Target, job_target, node_target, pod_target
 from sinks.annotation_values import gpu_static, insight_values, pod_values, text
 from wire.derived import JobPeaks, PodPeaks
-from wire.insights import PodInsight
+from wire.insight_parts import PodInsight
 from wire.parts import NodePart
 from wire.samples import NvmlSample
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
 
+from wire.insights import Insight
 from wire.pods import JobRef, Pod
 from wire.units import Amount, Count, Label, Millis, NodeName, Share, Text, Uid
 
@@ -55,3 +56,12 @@ class JobInsightPart:
     figures: Mapping[str, float] = field(default_factory=dict)
     evidence: Mapping[str, float] = field(default_factory=dict)
     advice: Label | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodInsight:
+    """A pod's insight together with who the pod is, keyed like its peaks: what an annotation needs."""
+
+    v: int = 1
+    pod: Pod
+    insight: Insight

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from wire.derived import Subject
-from wire.pods import Pod
 from wire.units import Label, Millis, Share
 
 
@@ -29,12 +28,3 @@ class Insight:
     bottleneck_confidence: Share
     evidence: Mapping[str, float] = field(default_factory=dict)
     advice: Label | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodInsight:
-    """A pod's insight together with who the pod is, keyed like its peaks: what an annotation needs."""
-
-    v: int = 1
-    pod: Pod
-    insight: Insight

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from wire.deadletter import DeadLetter
 from wire.derived import Cycle, JobPeaks, PodPeaks, Trend, WindowAggregate
-from wire.insight_parts import InsightPart, JobInsightPart
-from wire.insights import Insight, PodInsight
+from wire.insight_parts import InsightPart, JobInsightPart, PodInsight
+from wire.insights import Insight
 from wire.parts import JobPart, NodePart, PodPart
 from wire.pods import Pod
 from wire.samples import CgroupSample, NvmlSample

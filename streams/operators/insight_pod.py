@@ -14,8 +14,8 @@ from streams.operators.insight_track import Prices, Track
 from wire.codec import DecodeError, decode, encode, from_plain, to_plain
 from wire.deadletter import Reason
 from wire.derived import pod_subject
-from wire.insight_parts import InsightPart, JobInsightPart
-from wire.insights import Insight, PodInsight
+from wire.insight_parts import InsightPart, JobInsightPart, PodInsight
+from wire.insights import Insight
 from wire.pods import Pod
 
 SNAPSHOT_VERSION = 1

@@ -4,6 +4,7 @@ import asyncio
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -80,7 +81,8 @@ class Supervised:
         self._over = True
         if self.process.returncode is None:
             await self._hears()
-            self.process.terminate()
+            with suppress(ProcessLookupError):  # it ended by itself in this moment: its status tells
+                self.process.terminate()
         status = await asyncio.wait_for(self.process.wait(), STOP_S)
         assert status == 0, f"{self._arguments}: ended with {status}: {self.log}"
 

@@ -13,7 +13,8 @@ from wire.derived import (
     gpu_subject,
     pod_subject,
 )
-from wire.insights import Insight, PodInsight
+from wire.insight_parts import PodInsight
+from wire.insights import Insight
 from wire.pods import JobRef, Pod
 from wire.samples import Gpu, GpuProcess, NvmlSample
 

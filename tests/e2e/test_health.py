@@ -18,6 +18,7 @@ import pytest
 from bench.cluster_trace import Shape, records
 from bus.embedded import EmbeddedBroker
 from bus.producer import Producer
+from streams.topology import stages
 from tests.e2e.commands import dutycycle, environ, running, wait_until
 from tests.e2e.figures import Figures, Process
 from tests.servers.kafka.broker import OwnBroker, RunningBroker
@@ -114,7 +115,10 @@ def test_a_stream_worker_says_how_it_is(kafka: RunningBroker, topic_prefix: str,
         with running("stream", env=env, log=tmp_path / "second.log"):
             second = Process(tmp_path / "second.log")
             second.wait_ready()
-            wait_until(lambda: sum(partitions(first, second)) == 5, lambda: str(partitions(first, second)))
+            wait_until(
+                lambda: sum(partitions(first, second)) == len(stages(Settings())),
+                lambda: str(partitions(first, second)),
+            )
             assert first.is_ready(), "there are fewer partitions than workers: one stands by"
             dutycycle("healthy", "--ready", str(second.address), env=env)
         first.wait_ready()

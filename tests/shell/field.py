@@ -200,12 +200,21 @@ class Field:
                         and len(found.dead_letters) >= len(dead_letters)
                     ):
                         found.add(await reader.getmany(timeout_ms=300))
-        assert found.newest == self._newest(), f"not the sums:\n{self.logs()}"
+        assert found.newest == self._newest(), f"not the sums: {self._astray(found)}\n{self.logs()}"
         assert found.trail == self._trail(), f"outputs are missing:\n{self.logs()}"
         assert sorted(found.dead_letters) == list(dead_letters)
         for key, outputs in found.everything.items():
             strange = [output for output in outputs if output not in self._paths[key]]
             assert not strange, f"{key}: never was {strange}:\n{self.logs()}"
+
+    def _astray(self, found: "_Found") -> dict[str, Any]:
+        """Per key that is wrong: the sum wanted, the last outputs in the log's order, and their places."""
+        wanted = self._newest()
+        return {
+            key: {"wanted": wanted[key], "found": found.everything[key][-5:], "at": found.places[key][-5:]}
+            for key in sorted(wanted)
+            if found.newest.get(key) != wanted[key]
+        }
 
     def _newest(self) -> dict[str, list[int]]:
         return {key: path[-1] for key, path in self._paths.items()}
@@ -219,6 +228,7 @@ class _Found:
         self.newest: dict[str, list[int]] = {}
         self.trail: dict[str, list[list[int]]] = defaultdict(list)
         self.everything: dict[str, list[list[int]]] = defaultdict(list)
+        self.places: dict[str, list[str]] = defaultdict(list)
         self.dead_letters: list[str] = []
 
     def add(self, batches: dict[Any, list[Any]]) -> None:
@@ -227,7 +237,9 @@ class _Found:
                 if place.topic.endswith("dead-letters"):
                     self.dead_letters.append(orjson.loads(message.value)["reason"])
                 else:
-                    self._add(place.topic, message.key.decode(), orjson.loads(message.value))
+                    key = message.key.decode()
+                    self.places[key].append(f"{place.topic}-{place.partition}@{message.offset}")
+                    self._add(place.topic, key, orjson.loads(message.value))
 
     def _add(self, topic: str, key: str, output: list[int]) -> None:
         self.everything[key].append(output)

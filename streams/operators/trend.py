@@ -12,13 +12,13 @@ import numpy as np
 from streams.operators.bank_state import Bools, Floats, Ints, pack, unpack
 from streams.operators.migration import migrated
 from streams.operators.trend_config import TrendConfig
-from streams.operators.trend_exhaust import Climb, migrated_climb
+from streams.operators.trend_exhaust import Climb, climb_with_said, migrated_climb
 from streams.operators.trend_forecast import TrendForecast
 from streams.operators.trend_holt import LEVEL, SLOPE, Holt
 from streams.operators.trend_horizon import Horizon, migrated_horizon
 from streams.operators.trend_season import Season
 
-SNAPSHOT_VERSION = 2
+SNAPSHOT_VERSION = 3
 FIRST_MS = 3_000
 """A series has a slope by then."""
 EVERY_MS, SCATTERED_MS = 16_000, 8_000
@@ -36,7 +36,12 @@ def _with_rhythms(plain: dict[str, Any]) -> dict[str, Any]:
     return {**plain, "issue_ms": 0, "horizons": horizons, "climb": climb}
 
 
-_STEPS = {1: _with_rhythms}
+def _with_said(plain: dict[str, Any]) -> dict[str, Any]:
+    """Version 3 knows of which memory was said that it runs out."""
+    return {**plain, "climb": climb_with_said(plain["climb"], plain["n"])}
+
+
+_STEPS = {1: _with_rhythms, 2: _with_said}
 
 
 class TrendBank:

@@ -4,7 +4,8 @@ The least value of every ``BLOCK_MS`` is noted. A series runs out when it climbe
 history, far more than it scatters, does not bend towards a rest below the capacity, and would be full
 within ``SOON_S``. What goes up and down with batches or collections is judged by its floor, over a longer
 history. A climb from next to nothing is a program that starts, and has to last longer. Anything less says
-nothing.
+nothing. What was announced stays so while the series pauses no longer than it did before, as one that climbs
+in steps does, and is not about to come to rest.
 """
 
 from dataclasses import dataclass
@@ -26,12 +27,23 @@ SIGMAS = 2.0
 RISE = 0.01
 """Share of the capacity that it has to have climbed in the history."""
 SOON_S = 3600.0
+HELD_S = 4500.0
+"""The same for a series that was announced."""
 PAUSE = 6
 """Blocks without a rise after which a climb is a new one."""
 NOTHING = 0.1
 """Share of the capacity below which a climb begins from next to nothing,"""
 LASTING = 90
 """and so many blocks, half an hour, that it has to last then: the longest that a program loads."""
+
+HELD = 33
+"""Blocks that are looked at of a series that was announced."""
+STEP = 0.25
+"""Share of a steady climb's rise in a block that counts as one."""
+PATIENCE = 2
+"""Blocks by which a pause may be longer than all before it."""
+SURELY = 1.0
+"""Standard errors by which it has to bend down for that to be its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +72,7 @@ class Climb:
 
     ``_low`` holds each block's least value, oldest first, shape (BLOCKS, n), and ``_now`` that of the block
     that is open; ``_high`` the most since the last but one and the last two minutes began; ``_began`` the
-    level and the block that the present climb began with.
+    level and the block that the present climb began with; ``_said`` whether it was said to run out.
     """
 
     def __init__(self, n: int) -> None:
@@ -68,12 +80,14 @@ class Climb:
         self._now = np.full(n, np.nan)
         self._high = np.full((2, n), np.nan)
         self._began = np.full((2, n), np.nan)
+        self._said = np.zeros(n, np.bool_)
         self._block = -1
 
     def resize(self, keep: Ints) -> None:
         """Rearrange the columns; -1 is a new series."""
         self._low, self._now = remap(self._low, keep, np.nan), remap(self._now, keep, np.nan)
         self._high, self._began = remap(self._high, keep, np.nan), remap(self._began, keep, np.nan)
+        self._said = remap(self._said, keep, False)
 
     def take(self, ts_ms: int, values: Floats) -> None:
         """Take one tick; NaN is absent."""
@@ -102,17 +116,23 @@ class Climb:
         np.copyto(self._began, np.stack((newest, np.full(newest.size, float(self._block)))), where=fresh)
 
     def exhausts_in_s(self, columns: Ints, capacity: Floats) -> Floats:
-        """Seconds until each column reaches ``capacity``, from now; NaN for one that is not running out."""
+        """Seconds until each column reaches ``capacity``, from now; NaN for one that is not running out.
+
+        What is said is remembered: a series that was announced stays so for longer.
+        """
         result = np.full(columns.size, np.nan)
         low = np.concatenate((self._low[:, columns], self._now[np.newaxis, columns]))
         # Nearly every series of nearly every evaluation is done with here.
         with np.errstate(invalid="ignore"):
             climbed = low[-1] - np.fmin.reduce(low, axis=0) >= RISE * capacity
         for place in np.flatnonzero(climbed):
-            column = int(columns[place])
-            if not self._starts(column, float(capacity[place])):
-                top = float(np.fmax(self._high[0, column], self._high[1, column]))
-                result[place] = _time_left(low[:, place], top, float(capacity[place]))
+            column, full = int(columns[place]), float(capacity[place])
+            top = float(np.fmax(self._high[0, column], self._high[1, column]))
+            if not self._starts(column, full):
+                result[place] = _time_left(low[:, place], top, full)
+            if np.isnan(result[place]) and self._said[column]:
+                result[place] = _still_left(low[-1 - HELD :, place], top, full)
+        self._said[columns] = ~np.isnan(result)
         return result
 
     def _starts(self, column: int, capacity: float) -> bool:
@@ -124,7 +144,7 @@ class Climb:
         """Plain data."""
         return {
             "block": self._block, "levels": pack(self._low), "now": pack(self._now),
-            "high": pack(self._high), "began": pack(self._began),
+            "high": pack(self._high), "began": pack(self._began), "said": pack(self._said),
         }  # fmt: skip
 
     def restore(self, plain: dict[str, Any]) -> None:
@@ -134,6 +154,7 @@ class Climb:
         self._now = unpack(plain["now"], "f8", self._now.shape)
         self._high = unpack(plain["high"], "f8", self._high.shape)
         self._began = unpack(plain["began"], "f8", self._began.shape)
+        self._said = unpack(plain["said"], "?", self._said.shape)
 
 
 def migrated_climb(plain: dict[str, Any], n: int) -> dict[str, Any]:
@@ -143,6 +164,11 @@ def migrated_climb(plain: dict[str, Any], n: int) -> dict[str, Any]:
     climb._low[-len(known) :] = known
     climb._block = plain["block"]
     return climb.snapshot()
+
+
+def climb_with_said(plain: dict[str, Any], n: int) -> dict[str, Any]:
+    """A snapshot from when nobody knew what was announced."""
+    return {**plain, "said": pack(np.zeros(n, np.bool_))}
 
 
 def _time_left(low: Floats, top: float, capacity: float) -> float:
@@ -167,17 +193,38 @@ def _left(levels: Floats, rule: Rule, capacity: float, top: float) -> float:
     steps = np.diff(levels[:: rule.blocks]) * rule.parts / climbed
     if steps.min() < rule.least or steps[-1] < rule.lately:
         return nothing
+    left_s = _until_full(levels, room, SIGMAS)
+    return left_s if left_s <= SOON_S else nothing
+
+
+def _still_left(low: Floats, top: float, capacity: float) -> float:
+    """The same of a series that was announced: it is over when it pauses for longer than it did before."""
+    nothing = float("nan")
+    room, climbed = capacity - top, low[-1] - low[0]
+    if np.isnan(low).any() or room <= 0 or climbed < RISE * capacity:
+        return nothing
+    rose = np.flatnonzero(np.diff(np.maximum.accumulate(low)) > STEP * climbed / HELD)
+    pauses = np.diff(rose, append=HELD - 1)
+    if pauses[-1] > pauses[:-1].max(initial=0) + PATIENCE:
+        return nothing
+    floor = np.lib.stride_tricks.sliding_window_view(low, FLOOR).min(axis=1)
+    left_s = _until_full(floor, room, -SURELY)
+    return left_s if left_s <= HELD_S else nothing
+
+
+def _until_full(levels: Floats, room: float, sigmas: float) -> float:
+    """Seconds in which ``levels`` climb by ``room``; NaN if they come to rest before, should they bend down by
+    so many standard errors more than they seem to."""
     slope, bend, slope_error, bend_error = _parabola(levels)
-    if climbed / (levels.size - 1) < SIGNIFICANT * slope_error or slope <= 0:
-        return nothing
+    if (levels[-1] - levels[0]) / (levels.size - 1) < SIGNIFICANT * slope_error or slope <= 0:
+        return float("nan")
     # What slows down by ``flatter`` for each block comes to rest after climbing slope^2 / (2 flatter) more.
-    flatter = SIGMAS * bend_error - bend
+    flatter = sigmas * bend_error - bend
     if flatter > 0 and slope * slope < flatter * room:
-        return nothing
+        return float("nan")
     faster = max(bend - SIGMAS * bend_error, 0.0)
     blocks = 2 * room / (slope + np.sqrt(slope * slope + 2 * faster * room))
-    left_s = float(blocks) * BLOCK_MS / 1000
-    return left_s if left_s <= SOON_S else nothing
+    return float(blocks) * BLOCK_MS / 1000
 
 
 def _parabola(levels: Floats) -> tuple[float, float, float, float]:

@@ -131,6 +131,13 @@ def test_a_state_from_before_rhythms_goes_on_with_what_it_learned() -> None:
     assert np.isfinite(after.p95).all()
 
 
+def test_a_state_from_before_announcements_were_remembered_goes_on_the_same() -> None:
+    bank = fed(noise(400, 2))
+    old = json.loads(text(bank))
+    del old["climb"]["said"]
+    assert text(TrendBank.restore(CONFIG, {**old, "v": 2})) == text(bank)
+
+
 def test_series_come_go_and_move() -> None:
     rows = noise(100, 3)
     bank = fed(rows)

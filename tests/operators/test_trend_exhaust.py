@@ -1,5 +1,7 @@
 """When memory is said to run out, and when not."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -81,3 +83,44 @@ def test_a_climb_from_nothing_is_announced_when_it_lasts() -> None:
 
 def test_coarse_ticks_are_enough() -> None:
     assert said(20 + SECOND[::10] / 30, step_ms=10_000) == pytest.approx(1200, rel=0.15)
+
+
+def told(curve: Floats, restart: int | None = None) -> Floats:
+    """What is said every ten seconds; before that of second ``restart`` the bank goes on from a snapshot."""
+    bank, left = TrendBank(None, 1), []
+    for second, value in enumerate(curve):
+        bank.update(START_MS + 1000 * second, np.array([value * GB]))
+        if second == restart:
+            bank = TrendBank.restore(None, json.loads(json.dumps(bank.snapshot())))
+        if second % 10 == 0:
+            left.append(float(bank.forecast(capacity=np.array([100 * GB])).exhausts_in_s[0]))
+    return np.array(left)
+
+
+IN_STEPS = 20 + np.floor(np.arange(1800.0) / 90) * 3 + 0.05 * np.random.default_rng(1).normal(size=1800)
+
+
+@pytest.mark.parametrize("epoch_s", [40, 70, 90])
+def test_what_climbs_in_steps_stays_announced(epoch_s: int) -> None:
+    second = np.arange(1800.0)
+    said = ~np.isnan(told(20 + np.floor(second / epoch_s) * epoch_s / 30))
+    assert said.any() and said[said.argmax() :].all()
+
+
+@pytest.mark.parametrize(
+    ("what", "curve", "most_s"),
+    [
+        ("straight", 20 + np.minimum(np.arange(1800.0), 1200) / 30, 100),
+        ("in steps of a minute and a half", IN_STEPS[np.minimum(np.arange(1800), 1200)], 200),
+    ],
+)
+def test_what_has_come_to_rest_is_taken_back_for_good(what: str, curve: Floats, most_s: float) -> None:
+    said = ~np.isnan(told(curve))
+    assert said[120]
+    assert not said[120 + int(most_s / 10) :].any(), what
+
+
+def test_what_was_announced_is_remembered_across_a_restart() -> None:
+    straight = told(IN_STEPS)
+    assert np.isnan(said(IN_STEPS[:1251])) and not np.isnan(straight[125])
+    assert np.array_equal(told(IN_STEPS, restart=1245), straight, equal_nan=True)

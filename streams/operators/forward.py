@@ -1,8 +1,8 @@
 """Turns identities of pods into parts, so that a pod's operator has a single source topic."""
 
 from streams.operators.base import Emission, Input, Out, Snapshot
-from wire.codec import DecodeError, decode, encode
-from wire.deadletter import Reason
+from streams.operators.keyed import decode_under_key
+from wire.codec import encode
 from wire.insight_parts import InsightPart
 from wire.parts import PodPart
 from wire.pods import Pod
@@ -22,10 +22,7 @@ class PodForwarder:
         if record.value is None:
             part = PodPart(uid=self._uid, source="pods", gone=True)
         else:
-            pod = decode(Pod, record.value, TOPIC)
-            if pod.uid != self._uid:
-                detail = f"{pod.uid!r:.80} under the key {self._uid!r:.80}: the key is the pod's uid"
-                raise DecodeError(TOPIC, "uid", Reason.KEY, detail)
+            pod = decode_under_key(Pod, record.value, TOPIC, key=self._uid)
             part = PodPart(uid=self._uid, source="pods", pod=pod)
         told = InsightPart(uid=self._uid, source="pods", pod=part.pod, gone=part.gone)
         return [

@@ -10,8 +10,8 @@ from streams.operators import bottleneck_advice
 from streams.operators.bank_state import check_version
 from streams.operators.base import Emission, Input, Out, Snapshot
 from streams.operators.bottleneck_figures import short
-from wire.codec import DecodeError, decode, encode, from_plain, to_plain
-from wire.deadletter import Reason
+from streams.operators.keyed import decode_under_key
+from wire.codec import encode, from_plain, to_plain
 from wire.derived import job_subject
 from wire.insight_parts import JobInsightPart
 from wire.insights import Insight
@@ -38,10 +38,9 @@ class JobInsightOperator:
 
     def update(self, record: Input) -> list[Emission]:
         """Take a part; nothing is sent before ``settle``. Raises ``DecodeError``."""
-        part = decode(JobInsightPart, record.value or b"", TOPIC)
-        if part.job.uid != self._uid:
-            detail = f"{part.job.uid!r:.80} under the key {self._uid!r:.80}: the key is the job's uid"
-            raise DecodeError(TOPIC, "job.uid", Reason.KEY, detail)
+        part = decode_under_key(
+            JobInsightPart, record.value, TOPIC, key=self._uid, field="job.uid", whose="job"
+        )
         known = self._parts.get(part.pod_uid)
         if known is None or part.ts_ms >= known.ts_ms:
             self._parts[part.pod_uid] = part

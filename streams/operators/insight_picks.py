@@ -1,5 +1,6 @@
 """Which of a tick's columns insights need, and what channels they become: one picker for each source."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -46,7 +47,7 @@ class Picker(Protocol):
         ...
 
 
-class _LayoutPicker:
+class _LayoutPicker(ABC):
     def __init__(self) -> None:
         self._layout: Layout | None = None
         self._plan = Plan(())
@@ -60,8 +61,9 @@ class _LayoutPicker:
             self._columns = remapped(tick.layout.series, wanted)
         return self._plan
 
+    @abstractmethod
     def _planned(self, layout: Layout) -> tuple[Plan, list[Series]]:
-        raise NotImplementedError
+        """The plan of ticks of a layout, and the series that ``row`` picks for it."""
 
     def row(self, tick: Tick) -> Floats:
         """See ``Picker``."""

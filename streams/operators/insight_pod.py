@@ -11,7 +11,8 @@ from streams.operators.insight_codes import SLOTS, SOURCES, SPAN_MS, from_text
 from streams.operators.insight_join import TOPIC, Join, Joint
 from streams.operators.insight_tell import Judgement
 from streams.operators.insight_track import Prices, Track
-from wire.codec import DecodeError, decode, encode, from_plain, to_plain
+from streams.operators.keyed import decode_under_key
+from wire.codec import DecodeError, encode, from_plain, to_plain
 from wire.deadletter import Reason
 from wire.derived import pod_subject
 from wire.insight_parts import InsightPart, JobInsightPart, PodInsight
@@ -46,10 +47,7 @@ class PodInsightOperator:
 
     def update(self, record: Input) -> list[Emission]:
         """Take a part. Raises ``DecodeError``."""
-        part = decode(InsightPart, record.value or b"", TOPIC)
-        if part.uid != self._uid:
-            detail = f"{part.uid!r:.80} under the key {self._uid!r:.80}: the key is the pod's uid"
-            raise DecodeError(TOPIC, "uid", Reason.KEY, detail)
+        part = decode_under_key(InsightPart, record.value, TOPIC, key=self._uid)
         if part.source == "pods":
             return self._identified(part)
         _check(part)

@@ -5,9 +5,9 @@ from dataclasses import replace
 from streams.operators.bank_state import check_version
 from streams.operators.base import Emission, Input, Out, Snapshot
 from streams.operators.job_bound import encode_within
+from streams.operators.keyed import decode_under_key
 from streams.operators.merge import merge_tallies, peaks_of
-from wire.codec import DecodeError, decode, from_plain, to_plain
-from wire.deadletter import Reason
+from wire.codec import from_plain, to_plain
 from wire.derived import JobPeaks, PodOfJob
 from wire.parts import JobPart
 from wire.pods import JobRef
@@ -27,10 +27,7 @@ class JobOperator:
 
     def update(self, record: Input) -> list[Emission]:
         """Take a part; nothing is sent before ``settle``. Raises ``DecodeError``."""
-        part = decode(JobPart, record.value or b"", TOPIC)
-        if part.job.uid != self._uid:
-            detail = f"{part.job.uid!r:.80} under the key {self._uid!r:.80}: the key is the job's uid"
-            raise DecodeError(TOPIC, "job.uid", Reason.KEY, detail)
+        part = decode_under_key(JobPart, record.value, TOPIC, key=self._uid, field="job.uid", whose="job")
         known = self._parts.get(part.pod_uid)
         if known is None or (part.samples, part.final) >= (known.samples, known.final):
             self._parts[part.pod_uid] = part

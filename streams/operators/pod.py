@@ -6,11 +6,11 @@ the result is the same whichever source came first.
 
 from streams.operators.bank_state import check_version
 from streams.operators.base import Emission, Input, Out, Snapshot
+from streams.operators.keyed import decode_under_key
 from streams.operators.merge import merge_scopes, merge_tallies, peaks_of
 from streams.operators.process_bound import bounded
 from wire.attribution import merged
-from wire.codec import DecodeError, decode, encode, from_plain, to_plain
-from wire.deadletter import Reason
+from wire.codec import encode, from_plain, to_plain
 from wire.derived import PodPeaks
 from wire.parts import JobPart, PodPart
 from wire.pods import Pod
@@ -31,10 +31,7 @@ class PodOperator:
 
     def update(self, record: Input) -> list[Emission]:
         """Take a part; nothing is sent before ``settle``. Raises ``DecodeError``."""
-        part = decode(PodPart, record.value or b"", TOPIC)
-        if part.uid != self._uid:
-            detail = f"{part.uid!r:.80} under the key {self._uid!r:.80}: the key is the pod's uid"
-            raise DecodeError(TOPIC, "uid", Reason.KEY, detail)
+        part = decode_under_key(PodPart, record.value, TOPIC, key=self._uid)
         if part.source == "pods":
             self._pod, self._gone = part.pod or self._pod, part.gone
             self._changed = True

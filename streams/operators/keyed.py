@@ -1,0 +1,23 @@
+"""Records of one key: decoded, and refused where they are another key's."""
+
+from operator import attrgetter
+from typing import TypeVar
+
+from wire.codec import DecodeError, decode
+from wire.deadletter import Reason
+
+R = TypeVar("R")
+
+
+def decode_under_key(
+    record_type: type[R], value: bytes | None, topic: str, *, key: str, field: str = "uid", whose: str = "pod"
+) -> R:
+    """A record of ``topic`` whose ``field``, such as ``job.uid``, is the ``key``: the uid of ``whose``.
+
+    Raises ``DecodeError`` for what is no such record, and for one of another key.
+    """
+    record = decode(record_type, value or b"", topic)
+    if (found := attrgetter(field)(record)) != key:
+        detail = f"{found!r:.80} under the key {key!r:.80}: the key is the {whose}'s uid"
+        raise DecodeError(topic, field, Reason.KEY, detail)
+    return record

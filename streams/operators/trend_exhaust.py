@@ -213,8 +213,8 @@ def _still_left(low: Floats, top: float, capacity: float) -> float:
 
 
 def _until_full(levels: Floats, room: float, sigmas: float) -> float:
-    """Seconds in which ``levels`` climb by ``room``; NaN if they come to rest before, should they bend down by
-    so many standard errors more than they seem to."""
+    """Seconds in which ``levels`` climb by ``room``; NaN if they come to rest before, should they bend down
+    by so many standard errors more than they seem to."""
     slope, bend, slope_error, bend_error = _parabola(levels)
     if (levels[-1] - levels[0]) / (levels.size - 1) < SIGNIFICANT * slope_error or slope <= 0:
         return float("nan")

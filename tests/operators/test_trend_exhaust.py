@@ -104,7 +104,8 @@ IN_STEPS = 20 + np.floor(np.arange(1800.0) / 90) * 3 + 0.05 * np.random.default_
 def test_what_climbs_in_steps_stays_announced(epoch_s: int) -> None:
     second = np.arange(1800.0)
     said = ~np.isnan(told(20 + np.floor(second / epoch_s) * epoch_s / 30))
-    assert said.any() and said[said.argmax() :].all()
+    assert said.any()
+    assert said[said.argmax() :].all()
 
 
 @pytest.mark.parametrize(
@@ -122,5 +123,6 @@ def test_what_has_come_to_rest_is_taken_back_for_good(what: str, curve: Floats, 
 
 def test_what_was_announced_is_remembered_across_a_restart() -> None:
     straight = told(IN_STEPS)
-    assert np.isnan(said(IN_STEPS[:1251])) and not np.isnan(straight[125])
+    assert np.isnan(said(IN_STEPS[:1251]))
+    assert not np.isnan(straight[125])
     assert np.array_equal(told(IN_STEPS, restart=1245), straight, equal_nan=True)

@@ -8,7 +8,7 @@ rounds timestamps. See docs/decisions/0004-exactness.md. All that is known of Fa
 
 import math
 from asyncio import CancelledError, Event, Future, wait
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 import faust
@@ -127,6 +127,8 @@ class ExactConsumer(driver.Consumer):
     def on_init(self) -> None:
         super().on_init()
         self._done: dict[TP, int] = {}
+        self._empty_handed = Event()
+        self._empty_handed.set()
 
     def _new_consumer_thread(self) -> ConsumerThread:
         return ConsumerThread(self, loop=self.loop, beacon=self.beacon)
@@ -181,8 +183,25 @@ class ExactConsumer(driver.Consumer):
             pass
         await self.commit()
 
+    async def getmany(self, timeout: float) -> AsyncIterator[tuple[TP, Message]]:  # noqa: ASYNC109 - Faust's
+        """One batch, as Faust takes it; notes how long it is in hand."""
+        self._empty_handed.clear()
+        try:
+            async for place, message in super().getmany(timeout):
+                yield place, message
+        finally:
+            self._empty_handed.set()
+
     async def perform_seek(self) -> None:
-        """Go back to what is committed; where nothing is, to the beginning, which Faust leaves out."""
+        """Go back to what is committed; where nothing is, to the beginning, which Faust leaves out.
+
+        The flow stands still afterwards, which Faust resumes. It opens the sources before it seeks, and a
+        batch that was fetched in between would be judged by the place reached before the rebalance: its
+        first records for repeats, while the rest moves that place past what is read again after the seek.
+        """
+        if self.flow_active:  # else it is asked for by who has the batch in hand
+            self.stop_flow()
+            await self._empty_handed.wait()
         sources = [tp for tp in self.assignment() if not self._is_changelog_tp(tp)]
         ends = await self.ends(sources)  # before the seek: what is fetched right after it must not wait
         await super().perform_seek()

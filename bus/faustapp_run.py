@@ -98,13 +98,20 @@ class _Deadline:
     """Leaves the process when its end hangs where nothing can be cancelled: in a thread, or in Faust."""
 
     def __init__(self, app: ExactApp) -> None:
-        self._timer = threading.Timer(GRACE_S, lambda: os._exit(0 if app.failure is None else 1))
+        self._app = app
+        self._timer = threading.Timer(GRACE_S, self._leave)
         self._timer.daemon = True
         self._timer.start()
 
     def met(self) -> None:
         """The end was orderly."""
         self._timer.cancel()
+
+    def _leave(self) -> None:
+        _LOG.error(
+            "%s: %s; it does not end in order: leaving", self._app.conf.id, self._app.failure or "stopped"
+        )
+        os._exit(0 if self._app.failure is None else 1)
 
 
 class _Watch:

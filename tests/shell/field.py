@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import orjson
+import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 from confluent_kafka.admin import AdminClient
@@ -126,8 +127,18 @@ class Field:
         return self.workers[-1]
 
     def logs(self) -> str:
-        """What the workers said, to go with a failure."""
+        """What the workers said and where those that live wait now, to go with a failure."""
+        for worker in self.workers:
+            if worker.process.poll() is None:
+                worker.signal(signal.SIGUSR1)
+        time.sleep(1)
         return "\n".join(path.read_text() for path in sorted(self._folder.glob("worker-*.log")))
+
+    async def _until(self, condition: Callable[[], Awaitable[bool]]) -> None:
+        try:
+            await until(condition)
+        except TimeoutError:
+            pytest.fail(f"{condition.__name__}: not within {DEADLINE_S:g} s\n{self.logs()}")
 
     async def topics(self) -> None:
         """Wait until a worker has created the topics."""
@@ -135,7 +146,7 @@ class Field:
         async def there() -> bool:
             return self._prefix + SOURCE in await self._reader.topics()
 
-        await until(there)
+        await self._until(there)
 
     async def shared_by(self, count: int) -> None:
         """Wait until the partitions are dealt out among so many workers."""
@@ -144,7 +155,7 @@ class Field:
         async def so_many() -> bool:
             return await asyncio.to_thread(workers_of, admin, f"{self._prefix}streams") == count
 
-        await until(so_many)
+        await self._until(so_many)
 
     async def progress(self) -> None:
         """Wait until the workers have begun a commit since the last call: results are sent first."""
@@ -152,7 +163,7 @@ class Field:
         async def more() -> bool:
             return await self._count() > self._results
 
-        await until(more)
+        await self._until(more)
         self._results = await self._count()
 
     async def _count(self) -> int:

@@ -75,13 +75,22 @@ STAGE = Stage(name="toy", source=SOURCE, build=Counter)
 async def work(settings: Settings) -> None:
     """Run a worker until SIGTERM."""
     stop = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, stop.set)
+    loop.add_signal_handler(signal.SIGUSR1, tell_tasks)
     print("hears SIGTERM", flush=True)
     telemetry = Telemetry("toy")
     try:
         await run_stages(settings, [STAGE], telemetry, stop)
     finally:
         print({" ".join((name, *labels)): n for (name, labels), n in telemetry.counts.items()}, flush=True)
+
+
+def tell_tasks() -> None:
+    """Where every task waits, on stderr: what to look at in a worker that does nothing."""
+    for task in asyncio.all_tasks():
+        task.print_stack(limit=6)
+    sys.stderr.flush()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,87 @@
+"""Faust's consumer around a rebalance: what is fetched before it seeks must not hide what comes after."""
+
+import asyncio
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+from faust.types import TP
+
+from bus.faustapp import create_app
+from bus.faustapp_driver import ExactConsumer
+from wire.events import Telemetry
+from wire.settings import load
+
+PLACE = TP("samples", 0)
+COMMITTED, REACHED = 980, 1035
+"""What was committed at the rebalance, and what had been handed out by then."""
+
+
+class Log:
+    """One partition, read in batches of a hundred from a position that a seek moves."""
+
+    def __init__(self) -> None:
+        self.position = COMMITTED
+
+    async def fetch(self, active_partitions: set[TP], timeout: float) -> Mapping[TP, list[int]]:  # noqa: ASYNC109
+        """The next batch; nothing is fetched of a partition that is not active."""
+        await asyncio.sleep(0)
+        if PLACE not in active_partitions:
+            return {}
+        begin, self.position = self.position, self.position + 100
+        return {PLACE: list(range(begin, self.position))}
+
+    async def seek(self) -> Mapping[TP, int]:
+        """Back to what is committed."""
+        await asyncio.sleep(0)
+        self.position = COMMITTED
+        return {PLACE: COMMITTED}
+
+
+def consumer_of(log: Log, handed_out: list[int]) -> tuple[ExactConsumer, Any]:
+    """A consumer that reads ``log``, and the flow control that lets it hand out."""
+    app = create_app(load({"DUTYCYCLE_BROKER": "kafka://127.0.0.1:1"}), "test", Telemetry("test"))
+    consumer: Any = app.exact_consumer
+
+    async def hand_out(message: Any) -> None:
+        await app.flow_control.acquire()
+        handed_out.append(message.offset)
+        await asyncio.sleep(0)
+
+    async def none_beyond(_places: object) -> Mapping[TP, int]:
+        return {}
+
+    consumer.callback = hand_out
+    consumer.assignment = lambda: {PLACE}
+    consumer.highwater = lambda _tp: 5000
+    consumer.ends = none_beyond
+    consumer.seek_to_committed = log.seek
+    consumer._getmany = log.fetch
+    consumer._to_message = lambda tp, offset: SimpleNamespace(
+        topic=tp.topic, offset=offset, key=b"", value=b""
+    )
+    return consumer, app.flow_control
+
+
+async def test_a_batch_fetched_before_the_seek_hides_nothing_behind_it() -> None:
+    handed_out: list[int] = []
+    log = Log()
+    consumer, flow = consumer_of(log, handed_out)
+    consumer._read_offset[PLACE] = REACHED
+    consumer.pause_partitions({PLACE})
+    fetcher: Any = SimpleNamespace(_stopped=asyncio.Event())
+    flow.suspend()
+    draining = asyncio.create_task(consumer._drain_messages(fetcher))
+    try:
+        consumer.resume_partitions({PLACE})
+        async with asyncio.timeout(10):
+            while log.position == COMMITTED:  # noqa: ASYNC110 - a batch is in hand then
+                await asyncio.sleep(0)
+            await consumer.perform_seek()
+            flow.resume()
+            consumer.resume_flow()
+            while len(handed_out) < 300:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+    finally:
+        draining.cancel()
+    assert handed_out[:300] == list(range(COMMITTED, COMMITTED + 300))

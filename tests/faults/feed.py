@@ -1,7 +1,7 @@
 """Publishes a trace at a pace while a test does its worst, and the rest at once when it has done."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -12,20 +12,30 @@ from wire.settings import Settings
 from wire.topics import DEFAULT_PREFIX, SAMPLE_TOPICS, full_name
 from wire.trace import TraceRecord
 
-_BEAT_S = 0.05
+BEAT_S = 0.05
+
+
+def dues(total: int, per_s: float) -> Iterator[int]:
+    """How many of ``total`` records are due at each beat: ``per_s`` a second at first, ever fewer, never all.
+
+    However long a test takes on a busy machine, something flows until the last of its faults.
+    """
+    due = 0.0
+    while True:
+        due += (total - due) * per_s * BEAT_S / max(total, 1)
+        yield int(due)
 
 
 class Feed:
     """An async context that publishes ``records``, acknowledged by the broker, until it is left.
 
-    It begins with ``per_s`` of them a second, and becomes slower as they become fewer: however long a test
-    takes on a busy machine, samples flow until the last of its faults.
+    It begins with ``per_s`` of them a second, and becomes slower as they become fewer.
     """
 
     def __init__(self, settings: Settings, records: Sequence[TraceRecord], per_s: float) -> None:
         self._settings = settings
         self._records = records
-        self._share_of_beat = per_s * _BEAT_S / max(len(records), 1)
+        self._dues = dues(len(records), per_s)
         self._hurried = asyncio.Event()
         self._sending: asyncio.Task[None] | None = None
         self.sent = 0
@@ -45,14 +55,12 @@ class Feed:
         await producer.start()
         try:
             deliveries: list[Delivery] = []
-            due = 0.0
             while self.flows:
-                due += (len(self._records) - due) * self._share_of_beat
-                until = len(self._records) if self._hurried.is_set() else int(due)
+                until = len(self._records) if self._hurried.is_set() else next(self._dues)
                 some = self._records[self.sent : until]
                 deliveries += [await _post(producer, self._settings.topic_prefix, one) for one in some]
                 self.sent = len(deliveries)
-                await asyncio.sleep(0 if self._hurried.is_set() else _BEAT_S)
+                await asyncio.sleep(0 if self._hurried.is_set() else BEAT_S)
             await producer.settle(deliveries)
         finally:
             await producer.abort()

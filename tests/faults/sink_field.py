@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
@@ -15,6 +15,7 @@ from bus.producer import Delivery, Producer
 from bus.topics import ensure_topics
 from sinks.app import app_id
 from tests.e2e.commands import environ
+from tests.faults.feed import BEAT_S, dues
 from tests.faults.sink_lives import Rows, Sent, difference, newest, stored
 from tests.faults.supervised import Supervised
 from tests.servers.kafka.broker import RunningBroker
@@ -23,7 +24,6 @@ from wire.settings import PREFIX, Settings, load
 from wire.topics import SAMPLE_TOPICS, TOPICS, full_name
 
 DEADLINE_S = 120.0
-_BEAT_S = 0.05
 PARTITIONS = "4"
 
 
@@ -71,17 +71,18 @@ class SinkField:
         return one
 
     def feed(self, records: Sequence[Sent], per_s: float) -> None:
-        """Begin to publish."""
+        """Begin to publish, ``per_s`` a second at first and ever slower."""
         self._hurried.clear()
-        self._feeding = asyncio.create_task(self._feed(records, max(1, round(per_s * _BEAT_S))))
+        self._feeding = asyncio.create_task(self._feed(records, dues(len(records), per_s)))
 
-    async def _feed(self, records: Sequence[Sent], per_beat: int) -> None:
-        for start in range(0, len(records), per_beat):
-            some = records[start : start + per_beat]
+    async def _feed(self, records: Sequence[Sent], due: Iterator[int]) -> None:
+        done = 0
+        while done < len(records):
+            until = len(records) if self._hurried.is_set() else next(due)
+            some, done = records[done:until], until
             await self._producer.settle([await self._post(one) for one in some])
             self.sent += some
-            if not self._hurried.is_set():
-                await asyncio.sleep(_BEAT_S)
+            await asyncio.sleep(0 if self._hurried.is_set() else BEAT_S)
 
     async def _post(self, one: Sent) -> Delivery:
         topic = full_name(self.settings.topic_prefix, one.topic)
@@ -91,6 +92,12 @@ class SinkField:
     def flows(self) -> bool:
         """Whether there is more to come."""
         return self._feeding is not None and not self._feeding.done()
+
+    async def until_sent(self, records: int) -> None:
+        """Wait until so many are published; somebody who is away holds up nobody who publishes."""
+        async with asyncio.timeout(DEADLINE_S):
+            while len(self.sent) < records:  # noqa: ASYNC110 - the feed is a task of this loop, without an event
+                await asyncio.sleep(BEAT_S)
 
     async def all_sent(self) -> None:
         """Publish the rest at once."""

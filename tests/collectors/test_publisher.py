@@ -60,7 +60,7 @@ async def running(
         await one.publisher.close(close_s)
 
 
-async def until(condition: Callable[[], bool], most_s: float = 20.0) -> None:
+async def until(condition: Callable[[], bool], most_s: float = 90.0) -> None:
     end = time.monotonic() + most_s
     while not condition():
         assert time.monotonic() < end, "the awaited condition never came"

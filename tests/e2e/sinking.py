@@ -18,7 +18,7 @@ from tests.sinks.fake_api import FakeApi, written
 from tests.sinks.made import K80, cycle, sample, trend, window
 from wire.derived import PodPeaks, gpu_subject
 
-DEADLINE_S = 60.0
+DEADLINE_S = 120.0
 START_MS = 1_700_000_000_000
 _KUBECONFIG = """
 apiVersion: v1

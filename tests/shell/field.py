@@ -24,7 +24,7 @@ from tests.shell.toy import RESULT, SOURCE, TRAIL
 
 KEYS = 20
 PARTITIONS = 4
-DEADLINE_S = 90.0
+DEADLINE_S = 180.0
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:

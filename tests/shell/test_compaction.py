@@ -24,7 +24,7 @@ from tests.shell.test_evict import in_process, spans
 from tests.shell.toy import SOURCE
 from wire.settings import Settings, load
 
-DEADLINE_S = 90.0
+DEADLINE_S = 180.0
 GENERATIONS = 40
 
 

@@ -27,7 +27,7 @@ from wire.codec import encode
 from wire.trace import read_trace
 
 NODE = "gpu-real"
-OUTAGES = 4
+OUTAGES = 2
 PER_S = 25.0
 # A broker of their own, to share the time with the others; and time for a machine that is busy.
 pytestmark = [pytest.mark.xdist_group("faults"), pytest.mark.timeout(900)]

@@ -27,7 +27,7 @@ from wire.topics import DEFAULT_PREFIX
 from wire.trace import TraceRecord
 
 SEED = 61
-KILLS = 6
+KILLS = 4
 PER_S = 55.0
 pytestmark = pytest.mark.timeout(900)  # for a machine that is busy
 WAKES = 140

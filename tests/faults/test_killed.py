@@ -11,7 +11,7 @@ from tests.faults.oracle import replayed, write_trace
 from tests.faults.world import World, records
 from tests.servers.kafka.broker import RunningBroker
 
-KILLS = 10
+KILLS = 6
 PER_S = 50.0
 pytestmark = pytest.mark.timeout(900)  # for a machine that is busy
 
@@ -20,7 +20,7 @@ async def check(
     kafka: RunningBroker, prefix: str, folder: Path, *, seed: int, workers: int, kills: int = KILLS
 ) -> str:
     began = time.monotonic()
-    world = list(records(World(seed=seed, seconds=20 * kills)))
+    world = list(records(World(seed=seed, seconds=60 + 20 * kills)))
     expected = replayed(write_trace(folder / "trace.jsonl", world), folder)
     async with Field(kafka, prefix, folder, seed) as field:
         feed = await field.feed(world, PER_S)

@@ -19,7 +19,10 @@ from tests.servers.kafka.broker import RunningBroker
 from wire.codec import encode
 from wire.settings import PREFIX, Settings, load
 
-ORDERS = [("sink", "stream", "collect"), ("collect", "sink", "stream")]
+ORDERS = [
+    pytest.param(("collect", "sink", "stream"), id="collector first"),
+    pytest.param(("sink", "stream", "collect"), id="sink first", marks=pytest.mark.soak),
+]
 DERIVED = ("window-aggregates", "trends", "cycles", "pod-peaks")
 
 
@@ -46,7 +49,7 @@ def lies_on(settings: Settings, topic: str) -> bool:
         return False
 
 
-@pytest.mark.parametrize("order", ORDERS, ids=["sink first", "collector first"])
+@pytest.mark.parametrize("order", ORDERS)
 def test_from_samples_to_records(
     order: tuple[str, ...], kafka: RunningBroker, topic_prefix: str, postgres_url: str, tmp_path: Path
 ) -> None:

@@ -228,8 +228,8 @@ def test_up_killed_takes_its_children_along(tmp_path: Path) -> None:
         assert up.stdout is not None
         while not up.stdout.readline().startswith(b"node "):
             assert up.poll() is None
+        wait_until(lambda: len(_children(up.pid)) == 4, lambda: "broker, sink, stream, collect")
         children = _children(up.pid)
-        assert len(children) == 4, "broker, sink, stream, collect"
     finally:
         up.kill()
         up.wait()

@@ -18,8 +18,9 @@ form another. ``postgres`` is light enough to have one in each worker.
 
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import pytest
 
@@ -40,6 +41,13 @@ _MARKS = {
 }
 
 
+class _Server(Protocol):
+    def discard(self) -> None: ...
+
+
+S = TypeVar("S", bound=_Server)
+
+
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark a test by the servers that it uses, directly or through another fixture."""
@@ -57,12 +65,12 @@ def kafka_server() -> Iterator[RunningBroker]:
     if url := os.environ.get("DUTYCYCLE_TEST_BROKER"):
         yield RunningBroker(url)
         return
-    yield from _own_broker(secure=False)
+    yield from _served(partial(OwnBroker, secure=False))
 
 
 @pytest.fixture(scope="session")
 def secure_kafka_server() -> Iterator[RunningBroker]:
-    yield from _own_broker(secure=True)
+    yield from _served(partial(OwnBroker, secure=True))
 
 
 @pytest.fixture
@@ -87,12 +95,7 @@ def topic_prefix(kafka_server: RunningBroker) -> str:
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[Postgres]:
-    try:
-        server = Postgres()
-    except ServerMissingError as reason:
-        skip_or_fail(reason)
-    yield server
-    server.discard()
+    yield from _served(Postgres)
 
 
 @pytest.fixture
@@ -129,12 +132,7 @@ def prometheus(tmp_path: Path) -> Iterator[Callable[[dict[str, Any]], Prometheus
 
 @pytest.fixture(scope="session")
 def kube_server() -> Iterator[Kube]:
-    try:
-        server = Kube()
-    except ServerMissingError as reason:
-        skip_or_fail(reason)
-    yield server
-    server.discard()
+    yield from _served(Kube)
 
 
 @pytest.fixture
@@ -150,10 +148,11 @@ def namespace(kube: Kube) -> str:
     return kube.new_namespace()
 
 
-def _own_broker(*, secure: bool) -> Iterator[RunningBroker]:
+def _served(start: Callable[[], S]) -> Iterator[S]:
+    """One server for all tests of a worker, as long as they run."""
     try:
-        broker = OwnBroker(secure=secure)
+        server = start()
     except ServerMissingError as reason:
         skip_or_fail(reason)
-    yield broker
-    broker.discard()
+    yield server
+    server.discard()

@@ -1,21 +1,17 @@
 """Helm, which renders and checks the chart: as installed, else built once from go.mod beside this."""
 
-import hashlib
-import os
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 
 from tests.servers.cache import cache_folder, locked
-from tests.servers.kube.go import go_command
+from tests.servers.kube.go_build import built_folder, go_build
 from tests.servers.missing import ServerMissingError
 
 _HERE = Path(__file__).parent
 _MODULE = "helm.sh/helm/v4"
 _OLDEST = 3
-_BUILD_S = 3600
-_ENVIRONMENT = {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -buildvcs=false"}
 
 
 def find_helm() -> Path:
@@ -39,8 +35,7 @@ def build_helm() -> None:
 
 
 def _cached() -> Path:
-    digest = hashlib.sha256((_HERE / "go.mod").read_bytes() + (_HERE / "go.sum").read_bytes())
-    return cache_folder() / f"helm-{digest.hexdigest()[:16]}" / "helm"
+    return built_folder(_HERE, "helm") / "helm"
 
 
 def _major(program: Path) -> int:
@@ -58,18 +53,5 @@ def _build() -> None:
     _cached().parent.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache_folder()) as temporary:
         program = Path(temporary) / "helm"
-        options = ["-trimpath", "-ldflags", "-s -w", "-o", str(program)]
-        _run([*go_command(_HERE), "build", *options, f"{_MODULE}/cmd/helm"])
+        go_build(_HERE, "helm", [f"{_MODULE}/cmd/helm"], program, "-s -w")
         program.rename(_cached())
-
-
-def _run(command: list[str]) -> None:
-    try:
-        done = subprocess.run(
-            command, cwd=_HERE, env={**os.environ, **_ENVIRONMENT}, timeout=_BUILD_S,
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired as error:
-        raise ServerMissingError(f"helm was not built after {_BUILD_S} s") from error
-    if done.returncode:
-        raise ServerMissingError(f"helm could not be built: {done.stderr[-1500:]}")

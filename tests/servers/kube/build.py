@@ -5,7 +5,6 @@ Without it etcd is as installed, kube-apiserver is built into the cache folder f
 and kubectl is as installed or, where it is missing or too old, built too.
 """
 
-import hashlib
 import json
 import os
 import re
@@ -18,15 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.servers.cache import cache_folder, locked
-from tests.servers.kube.go import go_command
+from tests.servers.kube.go_build import built_folder, go_build
 from tests.servers.missing import ServerMissingError
 
 _HERE = Path(__file__).parent
 _MODULE = "k8s.io/kubernetes"
 _OLDEST_KUBECTL = (1, 26)
 """From here on ``auth can-i --list`` and ``describe`` print what the tests read."""
-_BUILD_S = 3600
-_ENVIRONMENT = {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -buildvcs=false"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +95,7 @@ def _installed_kubectl() -> Path | None:
 
 
 def _cached() -> Path:
-    """One folder for each set of pinned modules."""
-    digest = hashlib.sha256((_HERE / "go.mod").read_bytes() + (_HERE / "go.sum").read_bytes())
-    return cache_folder() / f"kube-{digest.hexdigest()[:16]}"
+    return built_folder(_HERE, "kube")
 
 
 def _build(names: Sequence[str]) -> None:
@@ -109,18 +104,7 @@ def _build(names: Sequence[str]) -> None:
     print(f"building {' and '.join(names)}, once: about ten minutes on two cores", flush=True)
     with tempfile.TemporaryDirectory(dir=cache_folder()) as temporary:
         packages = [f"{_MODULE}/cmd/{name}" for name in names]
-        _run(
-            [
-                *go_command(_HERE),
-                "build",
-                "-trimpath",
-                "-ldflags",
-                _link_options(),
-                "-o",
-                temporary,
-                *packages,
-            ]
-        )
+        go_build(_HERE, "kube-apiserver", packages, Path(temporary), _link_options())
         _cached().mkdir(exist_ok=True)
         for name in names:
             (Path(temporary) / name).rename(_cached() / name)
@@ -139,16 +123,3 @@ def _link_options() -> str:
     major, minor, _ = pinned_version().split(".")
     values = {"gitVersion": pinned_version(), "gitMajor": major.removeprefix("v"), "gitMinor": minor}
     return "-s -w " + " ".join(f"-X k8s.io/component-base/version.{key}={one}" for key, one in values.items())
-
-
-def _run(command: Sequence[str]) -> None:
-    try:
-        done = subprocess.run(
-            command, cwd=_HERE, env={**os.environ, **_ENVIRONMENT}, timeout=_BUILD_S,
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired as error:
-        raise ServerMissingError(f"kube-apiserver was not built after {_BUILD_S} s") from error
-    if done.returncode:
-        said = [line for line in done.stderr.splitlines() if not line.startswith("go: downloading ")]
-        raise ServerMissingError(f"kube-apiserver could not be built: {' '.join(said)[-1500:]}")

@@ -1,8 +1,12 @@
-"""Databases for the tests of the records: a SQLite file and the real PostgreSQL."""
+"""What the sinks write to: a SQLite file and the real PostgreSQL, and a fake API server."""
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
+
+from tests.sinks.fake_api import FakeApi
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -12,3 +16,12 @@ def records_url(request: pytest.FixtureRequest) -> str:
         return str(request.getfixturevalue("postgres_url"))
     folder: Path = request.getfixturevalue("tmp_path")
     return f"sqlite:///{folder}/state/records.db"
+
+
+@pytest_asyncio.fixture
+async def api() -> AsyncIterator[FakeApi]:
+    """A fake API server without objects."""
+    server = FakeApi()
+    await server.start()
+    yield server
+    await server.stop()

@@ -1,52 +1,20 @@
 """The annotation sink around a rebalance, a stall and a hanging server; its bound, and the pace it keeps."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 
 import pytest
-import pytest_asyncio
 
 from sinks.annotation_policy import Policy, TokenBucket
-from sinks.annotation_sink import WRITERS, AnnotationSink
-from sinks.desk import Desk
+from sinks.annotation_sink import WRITERS
 from sinks.kube_errors import GoneError, NoKindError
 from sinks.kube_kinds import MISSING_S, Kinds
 from tests.sinks import made
+from tests.sinks.annotating import annotating
 from tests.sinks.fake_api import GROUPS, MPIJOB, NODE, POD, FakeApi, Trouble, written
 from tests.sinks.made import K80, sample
 from tests.sinks.rig import Rig, until
 from wire.parts import NodePart
 from wire.pods import JobRef
-
-POLICY = Policy(interval_s=1)
-
-
-@pytest_asyncio.fixture
-async def api() -> AsyncIterator[FakeApi]:
-    server = FakeApi()
-    await server.start()
-    yield server
-    await server.stop()
-
-
-@asynccontextmanager
-async def annotating(
-    api: FakeApi,
-    rig: Rig,
-    *,
-    policy: Policy = POLICY,
-    timeout_s: float = 5.0,
-    may_write: Callable[[], bool] = lambda: True,
-) -> AsyncIterator[tuple[Desk, AnnotationSink]]:
-    """A sink that writes to the fake, behind a desk."""
-    sink = AnnotationSink(api.client(timeout_s), policy, rig.letters, rig.telemetry, may_write=may_write)
-    task = asyncio.create_task(sink.run())
-    try:
-        yield rig.desk(sink), sink
-    finally:
-        task.cancel()
-        await sink.close()
 
 
 def path_of(i: int) -> str:

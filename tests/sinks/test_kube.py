@@ -2,20 +2,16 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
 from sinks.annotation_policy import Policy
-from sinks.annotation_sink import AnnotationSink
 from sinks.annotation_targets import Target
-from sinks.desk import Desk
 from sinks.kube import connect
 from sinks.kube_errors import BusyError, GoneError, RefusedError, error_of, retry_after_s
 from tests.sinks import made
+from tests.sinks.annotating import annotating
 from tests.sinks.fake_api import NODE, POD, FakeApi, Trouble, written
 from tests.sinks.made import K80, sample
 from tests.sinks.rig import Rig, until
@@ -25,29 +21,6 @@ from wire.pods import JobRef
 MPIJOB = "/apis/kubeflow.org/v2beta1/namespaces/default/mpijobs/bert"
 PLACE = ("pod-peaks", 0)
 TARGET = Target("pod", "v1", "Pod", "pod-of-uid-1", "default", "uid-1")
-
-
-@pytest_asyncio.fixture
-async def api() -> AsyncIterator[FakeApi]:
-    server = FakeApi()
-    await server.start()
-    yield server
-    await server.stop()
-
-
-@asynccontextmanager
-async def annotating(
-    api: FakeApi, rig: Rig, *, interval_s: float = 1.0, timeout_s: float = 5.0
-) -> AsyncIterator[tuple[Desk, AnnotationSink]]:
-    """A sink that writes to the fake, behind a desk."""
-    policy = Policy(interval_s=interval_s)
-    sink = AnnotationSink(api.client(timeout_s), policy, rig.letters, rig.telemetry)
-    task = asyncio.create_task(sink.run())
-    try:
-        yield rig.desk(sink), sink
-    finally:
-        task.cancel()
-        await sink.close()
 
 
 async def test_a_merge_patch_writes_and_takes_away_and_leaves_others_alone(api: FakeApi) -> None:
@@ -99,7 +72,7 @@ async def test_all_three_kinds_are_annotated(api: FakeApi) -> None:
 async def test_many_changes_are_few_writes_and_the_last_is_exact(api: FakeApi) -> None:
     api.add(POD, "uid-1")
     rig = Rig()
-    async with annotating(api, rig, interval_s=3600) as (desk, sink):
+    async with annotating(api, rig, policy=Policy(interval_s=3600)) as (desk, sink):
         for n in range(200):
             metrics = {"gpu_util_pct": made.peak(n / 2)}
             record = made.pod_peaks(samples=n, metrics=metrics, final=n == 199)
@@ -130,7 +103,7 @@ async def test_after_a_restart_an_older_record_does_not_go_back(api: FakeApi) ->
     )
     for records in ([new], [old, new]):
         rig = Rig()
-        async with annotating(api, rig, interval_s=1) as (desk, sink):
+        async with annotating(api, rig) as (desk, sink):
             for record in records:
                 await desk.handle(rig.origin("pod-peaks", record))
                 await until(lambda sink=sink: sink.held().empty)  # type: ignore[misc]  # bound for the loop
@@ -155,7 +128,7 @@ async def test_after_a_restart_what_was_known_of_a_gpu_stays(api: FakeApi) -> No
 async def test_between_two_looks_samples_are_not_decoded(api: FakeApi) -> None:
     api.add(NODE, "n")
     rig = Rig()
-    async with annotating(api, rig, interval_s=30) as (desk, _):
+    async with annotating(api, rig, policy=Policy(interval_s=30)) as (desk, _):
         first = sample(K80).ts_ms
         for ts_ms, looked_at in ((first, True), (first + 9_000, False), (first + 10_000, True), (5, True)):
             origin = rig.origin("nvml-samples", sample(K80, ts_ms=ts_ms), key="gpu-a")

@@ -1,0 +1,32 @@
+"""The annotation sink at work on the fake API server, behind a desk."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from sinks.annotation_policy import Policy
+from sinks.annotation_sink import AnnotationSink
+from sinks.desk import Desk
+from tests.sinks.fake_api import FakeApi
+from tests.sinks.rig import Rig
+
+POLICY = Policy(interval_s=1)
+
+
+@asynccontextmanager
+async def annotating(
+    api: FakeApi,
+    rig: Rig,
+    *,
+    policy: Policy = POLICY,
+    timeout_s: float = 5.0,
+    may_write: Callable[[], bool] = lambda: True,
+) -> AsyncIterator[tuple[Desk, AnnotationSink]]:
+    """A sink that writes to the fake, behind a desk."""
+    sink = AnnotationSink(api.client(timeout_s), policy, rig.letters, rig.telemetry, may_write=may_write)
+    task = asyncio.create_task(sink.run())
+    try:
+        yield rig.desk(sink), sink
+    finally:
+        task.cancel()
+        await sink.close()

@@ -1,4 +1,4 @@
-"""The dashboard: its SQL on a real PostgreSQL as Grafana's reader, its PromQL on a real Prometheus."""
+"""The dashboards: SQL on a real PostgreSQL as Grafana's reader, PromQL on a real Prometheus, every place."""
 
 import json
 import os
@@ -20,10 +20,13 @@ from tests.servers.missing import ServerMissingError, skip_or_fail
 from tests.servers.prometheus import Prometheus, scrape
 from tests.sinks.made import job_peaks, pod_peaks
 
-DASHBOARD = json.loads((ROOT / "deploy/grafana/dashboards/peaks.json").read_text())
+DASHBOARDS = {
+    path.stem: json.loads(path.read_text())["panels"]
+    for path in sorted((ROOT / "deploy/grafana/dashboards").glob("*.json"))
+}
 PROVISIONED = ROOT / "deploy/grafana/provisioning"
 SOURCES = yaml.safe_load((PROVISIONED / "datasources/dutycycle.yml").read_text())["datasources"]
-PANELS = DASHBOARD["panels"]
+PANELS = [panel for panels in DASHBOARDS.values() for panel in panels]
 SQL_PANELS = [panel for panel in PANELS if "rawSql" in panel["targets"][0]]
 PROM_PANELS = [panel for panel in PANELS if "expr" in panel["targets"][0]]
 MACROS = {"$__unixEpochFrom()": "0", "$__unixEpochTo()": "4102444800"}
@@ -102,18 +105,21 @@ def test_panels_use_sources_that_are_provisioned() -> None:
     provisioned = {(source["uid"], source["type"]) for source in SOURCES}
     for panel in PANELS:
         for used in [panel["datasource"], *(target["datasource"] for target in panel["targets"])]:
+            assert used == panel["datasource"]
             assert (used["uid"], used["type"]) in provisioned
 
 
-def test_panels_do_not_overlap() -> None:
+@pytest.mark.parametrize("panels", DASHBOARDS.values(), ids=DASHBOARDS)
+def test_panels_have_their_place(panels: list[dict[str, Any]]) -> None:
     taken = [
         (x, y)
-        for grid in (panel["gridPos"] for panel in PANELS)
+        for grid in (panel["gridPos"] for panel in panels)
         for x in range(grid["x"], grid["x"] + grid["w"])
         for y in range(grid["y"], grid["y"] + grid["h"])
     ]
     assert len(taken) == len(set(taken))
     assert max(x for x, _ in taken) < 24
+    assert len({panel["id"] for panel in panels}) == len(panels)
 
 
 def test_sources_point_at_services_and_their_ports() -> None:

@@ -11,6 +11,7 @@ import os
 import random
 import subprocess
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import NormalDist
@@ -99,49 +100,73 @@ class Memory:
         """See ``annotation_writer.Server``."""
 
 
+class Cluster:
+    """Pods that come and go; when one has ended, another begins in its place."""
+
+    def __init__(self, pods: int, seed: int) -> None:
+        self._chance = random.Random(seed)  # noqa: S311
+        self._names = iter(range(10**9))
+        self._lives = [self._born(-self._chance.random() * LIFE_S) for _ in range(pods)]
+
+    def _born(self, now_s: float) -> Life:
+        seed = random.Random(self._chance.random())  # noqa: S311
+        return Life(f"pod-{next(self._names)}", now_s + self._chance.expovariate(1 / LIFE_S), now_s, seed)
+
+    def records(self, second: int) -> Iterator[PodPeaks]:
+        """What the streams say in this second."""
+        for i in range(second % EVERY_S, len(self._lives), EVERY_S):
+            final = self._lives[i].end_s <= second
+            yield self._lives[i].record(second, final=final)
+            if final:
+                self._lives[i] = self._born(second)
+
+
+class Decider:
+    """The sink without its queues: takes records, and writes what is due."""
+
+    def __init__(self, server: Memory, most: int) -> None:
+        policy = Policy(most=most)
+        self._annotations = Annotations(policy.prefix)
+        self._plan = Plan(policy.interval_s, policy.most)
+        self._writer = AnnotationWriter(server, policy.prefix, self._annotations, Telemetry("bench"))
+
+    def take(self, record: PodPeaks, second: int) -> None:
+        """Take a record."""
+        target = self._annotations.take(record)
+        assert target is not None
+        self._plan.touch(target, ("pod-peaks", 0), second, final=record.final, now=second)
+
+    async def write(self, second: int) -> None:
+        """Write all that is due."""
+        while (due := self._plan.next_due(second)) is not None:
+            if await self._writer.write(due, self._plan.worth(due, second)):
+                self._plan.written(due, second)
+            else:
+                self._plan.skipped(due, second)
+            if self._plan.is_over(due):
+                self._plan.drop(due)
+                self._annotations.forget(due)
+                self._writer.forget(due)
+
+
 async def simulate(pods: int, seconds: int, seed: int) -> None:
     """``seconds`` of a cluster whose pods come and go, after a warm-up of as long."""
-    chance = random.Random(seed)  # noqa: S311
-    server, policy = Memory(), Policy(most=2 * pods)
-    annotations, plan = Annotations(policy.prefix), Plan(policy.interval_s, policy.most)
-    writer = AnnotationWriter(server, policy.prefix, annotations, Telemetry("bench"))
-    names = iter(range(10**9))
-
-    def born(now_s: float) -> Life:
-        seed_of = random.Random(chance.random())  # noqa: S311
-        return Life(f"pod-{next(names)}", now_s + chance.expovariate(1 / LIFE_S), now_s, seed_of)
-
-    lives = [born(-chance.random() * LIFE_S) for _ in range(pods)]
-    spent = 0.0
+    cluster, server, spent_s = Cluster(pods, seed), Memory(), 0.0
+    sink = Decider(server, 2 * pods)
     for second in range(2 * seconds):
         if second == seconds:
             server.reads = server.writes = 0
-            spent = 0.0
-        for i in range(second % EVERY_S, pods, EVERY_S):
-            life = lives[i]
-            final = life.end_s <= second
-            record = life.record(second, final=final)
+            spent_s = 0.0
+        for record in cluster.records(second):
             began = time.process_time()
-            target = annotations.take(record)
-            assert target is not None
-            plan.touch(target, ("pod-peaks", 0), second, final=final, now=second)
-            spent += time.process_time() - began
-            if final:
-                lives[i] = born(second)
+            sink.take(record, second)
+            spent_s += time.process_time() - began
         began = time.process_time()
-        while (due := plan.next_due(second)) is not None:
-            if await writer.write(due, plan.worth(due, second)):
-                plan.written(due, second)
-            else:
-                plan.skipped(due, second)
-            if plan.is_over(due):
-                plan.drop(due)
-                annotations.forget(due)
-                writer.forget(due)
-        spent += time.process_time() - began
+        await sink.write(second)
+        spent_s += time.process_time() - began
     print(
         f"{pods} pods, {LIFE_S:g} s mean life, {seconds} s: {server.writes / seconds:.1f} PATCH/s, "
-        f"{server.reads / seconds:.1f} GET/s, {100 * spent / seconds:.1f} % of a core to decide"
+        f"{server.reads / seconds:.1f} GET/s, {100 * spent_s / seconds:.1f} % of a core to decide"
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from collectors import pods_size
 from collectors.pods_gpu import gpu_request, gpu_uuids
 from collectors.pods_owner import Owner
 from collectors.pods_role import replica_of, role_of
@@ -31,6 +32,9 @@ def pod_record(pod: Mapping[str, Any], owner: Owner | None) -> Pod:
         images=tuple(one["image"] for one in spec.get("containers") or () if one.get("image")),
         gpu_uuids=gpu_uuids(spec, annotations),
         gpu_request=gpu_request(spec),
+        cpu_request=pods_size.request(spec, "cpu"),
+        cpu_limit=pods_size.limit(spec, "cpu"),
+        mem_request_bytes=pods_size.request(spec, "memory"),
         job=_job(owner, labels),
     )
 

@@ -104,6 +104,9 @@ OWN = {
         "images": "of its containers, in their order",
         "gpu_uuids": "GPUs that it was given, where it says so",
         "gpu_request": "GPUs, slices or shares that it asks for; 0 for none",
+        "cpu_request": "CPUs (cores) it asks for, of the containers that run together; absent if unsaid",
+        "cpu_limit": "CPUs (cores) that it can use at most; absent where one of its containers has no limit",
+        "mem_request_bytes": "host memory that it asks for, counted like cpu_request",
         "job": "what it belongs to: the topmost owner that could be read",
     },
     "JobRef": {

@@ -21,7 +21,10 @@ class JobRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
-    """A pod, or outside Kubernetes a container or unit that stands for one (``finished_ms``: it is gone)."""
+    """A pod, or outside Kubernetes a container or unit that stands for one (``finished_ms``: it is gone).
+
+    ``cpu_request`` and ``cpu_limit`` are in cores.
+    """
 
     v: int = 1
     uid: Uid
@@ -35,6 +38,9 @@ class Pod:
     images: tuple[str, ...] | None = None
     gpu_uuids: tuple[str, ...] | None = None
     gpu_request: Amount | None = None
+    cpu_request: Amount | None = None
+    cpu_limit: Amount | None = None
+    mem_request_bytes: Amount | None = None
     job: JobRef | None = None
 
     @property

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from streams.operators.bottleneck_figures import Figures
 
-NONE, UNKNOWN, IDLE = "none", "unknown", "idle"
+NONE, UNKNOWN, IDLE, OVER = "none", "unknown", "idle", "over_provisioned"
 IDLE_PCT = 5.0
 _STARVED_PCT = 75.0
 _MB = 1e3
@@ -118,7 +118,7 @@ def _unused(of: Figures, _kind: str, gpus: int) -> Finding | None:
     idle = of.loads.get("idle_gpus", (0.0, 0.0))[1]
     if gpus < 2 or of.level_pct < IDLE_PCT:
         return None
-    return Finding("over_provisioned", _sure(_ramp(idle, 0.7, 0.98)), {"idle_gpus": round(idle)})
+    return Finding(OVER, _sure(_ramp(idle, 0.7, 0.98)), {"idle_gpus": round(idle)})
 
 
 def _imbalance(of: Figures, _kind: str, gpus: int) -> Finding | None:
@@ -145,7 +145,7 @@ def _too_large(of: Figures, kind: str, _gpus: int) -> Finding | None:
     sure = _sure(
         _ramp(of.seconds, 100, 180), _ramp(-of.level_pct, -45, -25), _ramp(-of.most["gpu_mem_pct"], -45, -25)
     )
-    return Finding("over_provisioned", sure, {"gpu_mem_most_pct": of.most["gpu_mem_pct"]})
+    return Finding(OVER, sure, {"gpu_mem_most_pct": of.most["gpu_mem_pct"]})
 
 
 _RULES: tuple[Callable[[Figures, str, int], Finding | None], ...] = (

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 _GB = 1e9
+_GIB = 2.0**30
 _SPARE_PCT = 25.0
 """Of its memory limit: a pod that never needs as much has a limit that is far too high."""
 Evidence = Mapping[str, float]
@@ -11,11 +12,31 @@ Evidence = Mapping[str, float]
 def advice(bottleneck: str, kind: str, of: Evidence) -> str | None:
     """Text for a person, or None where there is nothing to say."""
     said = [_SAYS[bottleneck](kind, of)] if bottleneck in _SAYS else []
-    limit = of.get("mem_limit_bytes")
-    if limit is not None and of.get("mem_limit_used_pct", 100.0) < _SPARE_PCT:
-        used = limit * of["mem_limit_used_pct"] / 100
-        said.append(f"host memory: {used / _GB:.3g} GB of {limit / _GB:.3g} GB are used")
-    return "; ".join(said) or None
+    said.append(_size(of, "cpu", "cores", "CPUs", 1.0))
+    said.append(_size(of, "mem", "bytes", "GiB of memory", _GIB) or _limit(of))
+    return "; ".join(filter(None, said)) or None
+
+
+def _size(of: Evidence, name: str, unit: str, what: str, scale: float) -> str:
+    """What it asks for, what it used, and what would do; of a job that is what each of its pods does."""
+    asked, most, enough = (
+        of.get(f"{name}_{part}_{unit}", 0.0) / scale for part in ("request", "most", "enough")
+    )
+    if not 0 < enough < asked:
+        return ""
+    who = "each pod " if of.get("pods", 1) > 1 else ""
+    return f"{who}asks for {_few(asked)} {what} and used at most {_few(most)}: ask for {_few(enough)}"
+
+
+def _few(amount: float) -> str:
+    return f"{amount:.1f}".removesuffix(".0")
+
+
+def _limit(of: Evidence) -> str:
+    limit, used_pct = of.get("mem_limit_bytes"), of.get("mem_limit_used_pct", 100.0)
+    if limit is None or used_pct >= _SPARE_PCT:
+        return ""
+    return f"host memory: {limit * used_pct / 100 / _GB:.3g} GB of {limit / _GB:.3g} GB are used"
 
 
 def _idle(_kind: str, of: Evidence) -> str:
@@ -44,7 +65,9 @@ def _input(kind: str, of: Evidence) -> str:
 def _over(_kind: str, of: Evidence) -> str:
     if of.get("idle_gpus", 0) >= 1:
         return f"{of['idle_gpus']:.0f} of {of.get('gpus', 0):.0f} GPUs do nothing: ask for fewer"
-    most = of.get("gpu_mem_most_pct", 0)
+    if "gpu_mem_most_pct" not in of:  # its GPUs are what it needs
+        return ""
+    most = of["gpu_mem_most_pct"]
     return f"at most {most:.0f} % of GPU memory, and little of its time: a smaller GPU or a slice would do"
 
 

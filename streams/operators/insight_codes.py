@@ -89,6 +89,11 @@ def decode(codes: Codes) -> Floats:
     return np.asarray(_FLAT[codes + _OFFSETS])
 
 
+def decode_one(channel: str, code: int) -> float:
+    """The value of one code of a channel; NaN for absent."""
+    return float(_FLAT[256 * ROWS[channel] + code])
+
+
 def to_text(codes: Codes) -> str:
     """Codes as text."""
     return base64.b64encode(np.ascontiguousarray(codes).tobytes()).decode("ascii")

@@ -25,6 +25,11 @@ GAP_PCT = (20.0, 40.0)
 _SUMS = {"idle_cost", "idle_energy_j", "power_w", "net_bytes_per_s", "io_bytes_per_s", "gpus", "cpu_util_pct"}
 _MOSTS = {"idle_s", "gpu_mem_pct", "gpu_mem_most_pct"}
 _NOT_OF_A_JOB = {"mem_limit_bytes", "mem_limit_used_pct"}
+_OF_EVERY_POD = {
+    "cpu_request_cores": min, "cpu_most_cores": max, "cpu_enough_cores": max,
+    "mem_request_bytes": min, "mem_most_bytes": max, "mem_enough_bytes": max,
+}  # fmt: skip
+"""What is said of a job only where it is so of each of its pods, and what it then is."""
 
 
 class JobInsightOperator:
@@ -125,12 +130,16 @@ def _evidence(parts: list[JobInsightPart]) -> dict[str, float]:
         for name, value in part.evidence.items():
             by_name[name].append(value)
     told = {
-        name: short(_together(name, by_name[name])) for name in sorted(by_name) if name not in _NOT_OF_A_JOB
+        name: short(_together(name, by_name[name]))
+        for name in sorted(by_name)
+        if name not in _NOT_OF_A_JOB and (name not in _OF_EVERY_POD or len(by_name[name]) == len(parts))
     }
     return {"pods": len(parts)} | told
 
 
 def _together(name: str, values: list[float]) -> float:
+    if name in _OF_EVERY_POD:
+        return _OF_EVERY_POD[name](values)
     if name in _MOSTS:
         return max(values)
     return sum(values) if name in _SUMS else sum(values) / len(values)

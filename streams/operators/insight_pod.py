@@ -1,17 +1,18 @@
-"""The insight of one pod: spans of both sources in, what it is and what holds it back out, when that
-changed."""
+"""The insight of one pod: spans of both sources in, what it is, what holds it back and what it asks for too
+much out, when that changed."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from streams.operators.bank_state import check_version
 from streams.operators.base import Emission, Input, Out, Snapshot
 from streams.operators.bottleneck_figures import short
+from streams.operators.bottleneck_size import Size, Sizer, sized
 from streams.operators.insight_codes import SLOTS, SOURCES, SPAN_MS, from_text
 from streams.operators.insight_join import TOPIC, Join, Joint
 from streams.operators.insight_tell import Judgement
 from streams.operators.insight_track import Prices, Track
 from streams.operators.keyed import decode_under_key
+from streams.operators.migration import migrated
 from wire.codec import DecodeError, encode, from_plain, to_plain
 from wire.deadletter import Reason
 from wire.derived import pod_subject
@@ -19,7 +20,7 @@ from wire.insight_parts import InsightPart, JobInsightPart, PodInsight
 from wire.insights import Insight
 from wire.pods import Pod
 
-SNAPSHOT_VERSION = 1
+SNAPSHOT_VERSION = 2
 PROVISIONAL = 6
 """Spans after which a pod is judged by its GPU alone, as long as the other source never told of it."""
 HEARTBEAT_MS = 300_000
@@ -30,7 +31,8 @@ _QUIET_MS = 60_000
 
 
 class PodInsightOperator:
-    """The state of one pod. What it says is a function of its spans, in the order of time."""
+    """The state of one pod. What it says is a function of its spans, in the order of time, and of
+    who it is, as known by then: in the end the same, whenever that became known."""
 
     def __init__(self, uid: str, prices: Prices) -> None:
         self._uid = uid
@@ -61,21 +63,32 @@ class PodInsightOperator:
 
     def _identified(self, part: InsightPart) -> list[Emission]:
         known, self._pod = self._pod, part.pod or self._pod
-        told = self._track.teller.told
-        outs = self._to_annotate(told) if known is None and told is not None else []
+        told, sizes = self._track.teller.told, self._track.sizer.sizes
+        if told is None:
+            return []
+        asks_anew = sized(told, sizes, known) != sized(told, sizes, self._pod)
+        outs = self._say(told) if asks_anew else self._to_annotate(told) if known is None else []
         job = None if self._pod is None else self._pod.job
-        if job is None or (known is not None and known.job == job):
+        if known is not None and known.job == job and not asks_anew:
             return outs
         return outs + self._to_job()
 
     def _joined(self, span: Joint) -> list[Emission]:
         self._alone = None
         self._node, self._gpus = span.gpu.node or self._node, span.gpu.gpus or 1
+        sizes = self._track.sizer.sizes
         told = self._track.take(span)
-        outs = [] if told is None else self._say(told)
-        if self._moved(span.end_ms, told is not None):
+        outs = self._resized(sizes) if told is None else self._say(told)
+        if self._moved(span.end_ms, told is not None or self._track.sizer.sizes is not sizes):
             outs += self._to_job()
         return outs
+
+    def _resized(self, before: Mapping[str, Size]) -> list[Emission]:
+        """What was told is told again, should the pod ask for too much, and another size do than before."""
+        told, now = self._track.teller.told, self._track.sizer.sizes
+        if told is None or now is before or sized(told, now, self._pod) == sized(told, before, self._pod):
+            return []
+        return self._say(told)
 
     def _provisional(self, part: InsightPart) -> list[Emission]:
         """Where nothing but the GPU's side ever came, that is judged until the other comes."""
@@ -94,16 +107,17 @@ class PodInsightOperator:
 
     def _say(self, told: Judgement) -> list[Emission]:
         insight = self._insight(told)
-        out = Out("insights", insight.subject.key, encode(insight), told.ts_ms)
+        out = Out("insights", insight.subject.key, encode(insight), insight.ts_ms)
         return [out, *self._to_annotate(told)]
 
     def _to_annotate(self, told: Judgement) -> list[Emission]:
         if self._pod is None:
             return []
         both = PodInsight(pod=self._pod, insight=self._insight(told))
-        return [Out("pod-insights", self._uid, encode(both), told.ts_ms)]
+        return [Out("pod-insights", self._uid, encode(both), both.insight.ts_ms)]
 
     def _insight(self, told: Judgement) -> Insight:
+        told = sized(told, self._track.sizer.sizes, self._pod)
         subject = pod_subject(self._node or "unknown", self._uid)
         return Insight(
             subject=subject, ts_ms=told.ts_ms, since_ms=told.since_ms,
@@ -127,6 +141,7 @@ class PodInsightOperator:
         told = self._track.teller.told
         if told is None or self._pod is None or self._pod.job is None:
             return []
+        told = sized(told, self._track.sizer.sizes, self._pod)
         part = JobInsightPart(
             job=self._pod.job, pod_uid=self._uid, pod_name=self._pod.name, node=self._node or self._pod.node,
             ts_ms=self._figures_ms, told_ms=told.ts_ms, since_ms=told.since_ms,
@@ -161,7 +176,7 @@ class PodInsightOperator:
 
     def restore(self, plain: Snapshot) -> None:
         """Go on from a snapshot; raises ``ValueError`` for a version that is not ours."""
-        check_version(plain, SNAPSHOT_VERSION, "a pod's insight")
+        plain = migrated(plain, SNAPSHOT_VERSION, "a pod's insight", _STEPS)
         self._pod = None if plain["pod"] is None else from_plain(Pod, plain["pod"], TOPIC)
         self._node, self._gpus = plain["node"], plain["gpus"]
         self._join.restore(plain["join"])
@@ -178,6 +193,15 @@ class PodInsightOperator:
 
 def _differs(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
     return one.keys() != other.keys() or any(abs(one[name] - other[name]) > MOVED_PCT for name in one)
+
+
+def _with_sizers(plain: dict[str, Any]) -> dict[str, Any]:
+    """Version 1 knew nothing of sizes: they are found within minutes."""
+    fresh = {"sizer": Sizer().snapshot()}
+    return plain | {name: plain[name] and plain[name] | fresh for name in ("track", "alone")}
+
+
+_STEPS = {1: _with_sizers}
 
 
 def _check(part: InsightPart) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from streams.operators import bottleneck, bottleneck_advice
 from streams.operators.bank_state import Floats
 from streams.operators.bottleneck_figures import Figures, evidence, figures, short
+from streams.operators.bottleneck_size import Sizer
 from streams.operators.insight_codes import ABSENT, CGROUP, CHANNELS, NVML, ROWS, SLOTS, decode, from_text
 from streams.operators.insight_join import Joint
 from streams.operators.insight_tell import Judgement, Teller
@@ -51,10 +52,16 @@ class Track:
         self._idle_j = 0.0
         self._waited = 0
         self.teller = Teller()
+        self.sizer = Sizer()
 
     def take(self, span: Joint) -> Judgement | None:
         """Take the next span; what to tell of the pod now, or None."""
         self._push(span)
+        told = self._judge(span)
+        self.sizer.take(span.end_ms, self._codes[:, -SLOTS:], self.teller.told)
+        return told
+
+    def _judge(self, span: Joint) -> Judgement | None:
         if self._may_wait():
             self._waited += 1
             self._rest(span, decode(self._codes[:, -SLOTS:]), self.teller.kind)
@@ -172,6 +179,7 @@ class Track:
             "idle_j": self._idle_j,
             "waited": self._waited,
             "teller": self.teller.snapshot(),
+            "sizer": self.sizer.snapshot(),
         }
 
     def restore(self, plain: dict[str, Any]) -> None:
@@ -181,6 +189,7 @@ class Track:
         self._chances = None if plain["chances"] is None else np.array(plain["chances"])
         self._idle_ms, self._idle_j, self._waited = plain["idle_ms"], plain["idle_j"], plain["waited"]
         self.teller.restore(plain["teller"])
+        self.sizer.restore(plain["sizer"])
 
 
 def _limits(of: Figures | None) -> dict[str, float]:

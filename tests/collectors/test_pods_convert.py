@@ -36,6 +36,7 @@ def test_a_whole_pod() -> None:
     assert record == Pod(
         uid="u1", namespace="team", name="bert-worker-0", node="gpu-a", phase="Running",
         created_ms=1_700_000_000_000, started_ms=1_700_000_001_500, images=("bert:1",), gpu_request=2,
+        cpu_request=4, cpu_limit=4,
         job=JobRef(
             api_version="kubeflow.org/v2beta1", kind="MPIJob", name="bert", uid="u-bert", role="worker",
             replica=0,

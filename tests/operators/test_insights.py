@@ -5,6 +5,7 @@ What comes out is a function of the samples: not of how topics interleave, not o
 
 import random
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -27,12 +28,16 @@ from wire.settings import load
 START_MS = 1_700_000_000_000
 STAGES = {stage.name: stage for stage in stages(load({}, {"price_gpu_hour": "3", "price_kwh": "0.5"}))}
 JOB = JobRef(api_version="v1", kind="Job", name="j", uid="j")
+NOTHING = Identity(uid="p", name="p", node="a", phase="Running", job=JOB)
+"""It says nothing of what it asks for."""
+MUCH = replace(NOTHING, cpu_request=64, mem_request_bytes=2**40)
+"""It asks for more than any of these pods uses."""
 
 
-def parts(one: Pod, uid: str = "p") -> dict[str, list[InsightPart]]:
-    """What the two sources say of a pod, and who it is."""
+def parts(one: Pod, uid: str = "p", asks: Identity | None = None) -> dict[str, list[InsightPart]]:
+    """What the two sources say of a pod, and who it is, with what it asks for."""
     matrix, split = one.matrix(), len(NVML)
-    who = Identity(uid=uid, name=f"name-{uid}", node="a", phase="Running", job=JOB)
+    who = replace(asks or NOTHING, uid=uid, name=f"name-{uid}")
     found: dict[str, list[InsightPart]] = {"nvml": [], "cgroup": [], "pods": []}
     found["pods"].append(InsightPart(uid=uid, source="pods", pod=who))
     for first in range(0, matrix.shape[1], SLOTS):
@@ -99,9 +104,81 @@ def test_interleaving_and_repeats_do_not_matter(shape: str) -> None:
         assert newest[-1] == wanted[-1]
 
 
+def newest(emissions: Iterable[Emission]) -> dict[str, Out]:
+    """What is there in the end."""
+    return {one.topic: one for one in emissions if isinstance(one, Out)}
+
+
+@pytest.mark.parametrize("shape", ["steady", "saturated", "requests", "language", "notebook", "ends"])
+def test_what_is_asked_for_too_much_does_not_depend_on_when_that_is_known(shape: str) -> None:
+    of = parts(pod(shape, 2000), asks=MUCH)
+    early = in_turn(of)
+    expected = newest(run(STAGES["insights"].build("p", None), early))
+    assert len(expected) == 3
+    orders = [list(shuffled(of, seed)) for seed in range(4)]
+    for order in (early[1:] + early[:1], early[1:30] + early[:1] + early[30:], *orders):
+        assert newest(run(STAGES["insights"].build("p", None), order)) == expected
+
+
+def test_a_pod_that_asks_for_too_much_is_told_so_after_its_start_and_until_it_asks_for_less() -> None:
+    of = parts(pod("requests", 2000), asks=replace(NOTHING, cpu_request=64))
+    operator = STAGES["insights"].build("p", None)
+    found = told(run(operator, in_turn(of)))
+    sizes = [one for one in found if "cpu_enough_cores" in one.evidence]
+    assert sizes[0].ts_ms - START_MS >= 15 * SPAN_MS
+    last = sizes[-1]
+    assert last == found[-1]
+    assert last.evidence["cpu_request_cores"] == 64
+    assert last.evidence["cpu_most_cores"] < last.evidence["cpu_enough_cores"] <= 32
+    assert last.advice is not None
+    assert "asks for 64 CPUs and used at most" in last.advice
+    who = of["pods"][0].pod
+    assert who is not None
+    enough = replace(who, cpu_request=last.evidence["cpu_enough_cores"])
+    outs = run(operator, [InsightPart(uid="p", source="pods", pod=enough)])
+    (now,) = told(outs)
+    assert "cpu_enough_cores" not in now.evidence
+    assert newest(outs).keys() == {"insights", "pod-insights", "job-insight-parts"}
+    assert run(operator, [InsightPart(uid="p", source="pods", pod=enough)]) == []
+
+
+def test_a_job_asks_for_too_much_if_each_of_its_pods_does() -> None:
+    operator = STAGES["job-insights"].build("j", None)
+    sizes = {"cpu_request_cores": 16.0, "cpu_most_cores": 2.0, "cpu_enough_cores": 3.0}
+    others = {"cpu_request_cores": 12.0, "cpu_most_cores": 3.1, "cpu_enough_cores": 4.0}
+    head: dict[str, Any] = {
+        "v": 1, "job": {"api_version": "v1", "kind": "Job", "name": "j", "uid": "j"}, "node": "a", "ts_ms": 5,
+        "told_ms": 4, "since_ms": 3, "kind": "inference", "confidence": 0.9, "bottleneck": "over_provisioned",
+        "bottleneck_confidence": 0.9, "gpus": 1,
+    }  # fmt: skip
+    for uid, evidence in (("0", sizes), ("1", others)):
+        plain = head | {"pod_uid": uid, "pod_name": uid, "evidence": evidence}
+        operator.update(Input("job-insight-parts", 0, 0, "j", orjson.dumps(plain), 5))
+    (job,) = told(operator.settle())
+    assert job.bottleneck == "over_provisioned"
+    assert job.advice == "each pod asks for 12 CPUs and used at most 3.1: ask for 4"
+    plain = head | {"pod_uid": "2", "pod_name": "2", "bottleneck": "none"}
+    operator.update(Input("job-insight-parts", 0, 0, "j", orjson.dumps(plain), 5))
+    (job,) = told(operator.settle())
+    assert (job.evidence, job.advice) == ({"pods": 3}, None)
+
+
+def test_a_state_from_before_sizes_goes_on() -> None:
+    records = in_turn(parts(pod("requests", 2000), asks=MUCH))
+    operator = STAGES["insights"].build("p", None)
+    run(operator, records[:90])
+    old = orjson.loads(orjson.dumps(operator.snapshot()))
+    assert old.pop("v") == 2
+    del old["track"]["sizer"]
+    again = STAGES["insights"].build("p", old | {"v": 1})
+    (*_, last) = told(run(again, records[90:]))
+    assert last.evidence["cpu_request_cores"] == 64
+
+
+@pytest.mark.parametrize("asks", [NOTHING, MUCH])
 @pytest.mark.parametrize("shape", ["cyclic", "language", "shards", "ends"])
-def test_restart_equals_no_restart(shape: str) -> None:
-    records = list(shuffled(parts(pod(shape, 2001)), 7))
+def test_restart_equals_no_restart(shape: str, asks: Identity) -> None:
+    records = list(shuffled(parts(pod(shape, 2001), asks=asks), 7))
     build: Callable[..., Operator] = STAGES["insights"].build
     whole = build("p", None)
     again = build("p", None)

@@ -2,7 +2,6 @@
 
 import argparse
 
-from collectors.service import run as collect
 from dutycycle import flags
 from dutycycle.service import run_service
 from wire.settings import Settings
@@ -17,4 +16,6 @@ def add_arguments(_parser: argparse.ArgumentParser) -> None:
 
 def run(_args: argparse.Namespace, settings: Settings) -> int:
     """Collect until a signal."""
+    from collectors.service import run as collect  # here, not above: --help need not wait for it
+
     return run_service(collect, "collect", settings)

@@ -3,8 +3,6 @@
 import argparse
 
 from dutycycle import flags
-from dutycycle.replay import replay_in_process
-from dutycycle.republish import republish
 from wire.errors import SettingError
 from wire.settings import Settings
 
@@ -42,8 +40,12 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     if to_broker and (args.out or args.setting_records or args.keep_open):
         raise SettingError("--broker publishes the trace: --out, --records and --keep-open do not go with it")
     if to_broker:
+        from dutycycle.republish import republish  # here, not above: --help need not wait for it
+
         return republish(args.trace, settings, args.speed)
     if args.speed:
         raise SettingError("--speed needs --broker: in process a replay runs as fast as it can")
+    from dutycycle.replay import replay_in_process  # here, not above: --help need not wait for it
+
     records = settings.records if args.setting_records else None
     return replay_in_process(args.trace, settings, out=args.out, records=records, keep_open=args.keep_open)

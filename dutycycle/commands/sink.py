@@ -4,7 +4,6 @@ import argparse
 
 from dutycycle import flags
 from dutycycle.service import run_service
-from sinks.service import run as sink
 from wire.settings import Settings
 
 EXAMPLE = (
@@ -20,4 +19,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(_args: argparse.Namespace, settings: Settings) -> int:
     """Write until a signal."""
+    from sinks.service import run as sink  # here, not above: --help need not wait for it
+
     return run_service(sink, "sink", settings)

@@ -4,7 +4,6 @@ import argparse
 
 from dutycycle import flags
 from dutycycle.service import run_service
-from streams.service import run as stream
 from wire.settings import Settings
 
 EXAMPLE = "dutycycle stream --broker kafka://kafka:9092 --windows 10s,60s --lateness 10s"
@@ -24,4 +23,6 @@ def add_arguments(_parser: argparse.ArgumentParser) -> None:
 
 def run(_args: argparse.Namespace, settings: Settings) -> int:
     """Stream until a signal."""
+    from streams.service import run as stream  # here, not above: --help need not wait for it
+
     return run_service(stream, "stream", settings)

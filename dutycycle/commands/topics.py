@@ -3,12 +3,15 @@
 import argparse
 import asyncio
 import sys
+from typing import TYPE_CHECKING
 
 from dutycycle import flags
-from dutycycle.topics import Planned, make_topics, planned
 from wire.errors import SettingError
 from wire.events import Telemetry
 from wire.settings import Settings
+
+if TYPE_CHECKING:
+    from dutycycle.topics import Planned
 
 EXAMPLE = """dutycycle topics --broker kafka://kafka:9092 --partitions 24 --replication 3
 dutycycle topics --dry-run"""
@@ -22,6 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Print each topic with its partitions and how it is cleaned up."""
+    from dutycycle.topics import make_topics, planned  # here, not above: --help need not wait for it
+
     if args.dry_run:
         found = {one.name: settings.partitions for one in planned(settings)}
     elif settings.broker is None:
@@ -33,7 +38,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-def _line(topic: Planned, partitions: int) -> str:
+def _line(topic: "Planned", partitions: int) -> str:
     kept_ms = topic.config.get("retention.ms")
     kept = f"{int(kept_ms) // 3_600_000} h" if kept_ms else "newest of each key"
     return f"{topic.name}\tpartitions={partitions}\t{topic.config['cleanup.policy']}\t{kept}\n"

@@ -5,7 +5,6 @@ import asyncio
 
 from dutycycle import flags
 from dutycycle.moments import duration_s
-from dutycycle.up import up
 from wire.settings import Settings
 
 EXAMPLE = """dutycycle up
@@ -25,4 +24,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Run until a signal or the duration."""
+    from dutycycle.up import up  # here, not above: --help need not wait for it
+
     return asyncio.run(up(settings, flags.given(args), args.duration))

@@ -79,7 +79,7 @@ class Run:
     def update(self, ts_ms: int, values: Floats) -> None:
         self.cycles.update(ts_ms, values)
         began = time.process_time()
-        self.trends.update(ts_ms, values, self.season)
+        self.trends.update(ts_ms, values)
         self.spent_learning += time.process_time() - began
 
     def evaluate(self, ts_ms: int) -> tuple[Floats, Floats, Floats, Floats, Season | None, Ints]:

@@ -56,7 +56,7 @@ def ours(known: list[Known]) -> Made:
         ts_ms = START_MS + 1000 * second
         rhythms.update(ts_ms, values)
         began = time.process_time()
-        bank.update(ts_ms, values, lambda: season_of(rhythms, columns))
+        bank.update(ts_ms, values)
         learning += time.process_time() - began
         if second % EVERY:
             continue

@@ -83,7 +83,7 @@ class InsightBank:
         place = self._cycle_place
         heard = [(place[one], burst) for one, burst in bursts if one in place]
         self._cycles.update(ts_ms, row[self._cycle_columns], interval_ms, heard)
-        self._trends.update(ts_ms, row[self._trend_columns], self._season)
+        self._trends.update(ts_ms, row[self._trend_columns])
 
     def evaluate(self, ts_ms: int) -> Insights:
         """Forecast every trend, look for cycles."""

@@ -4,7 +4,6 @@
 ``river.time_series.HoltWinters(alpha, beta)`` does for one; on regular ticks the numbers are the same.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,14 +14,12 @@ from streams.operators.trend_config import TrendConfig
 from streams.operators.trend_exhaust import Climb, climb_with_said, migrated_climb
 from streams.operators.trend_forecast import TrendForecast
 from streams.operators.trend_holt import LEVEL, SLOPE, Holt
-from streams.operators.trend_horizon import Horizon, migrated_horizon
+from streams.operators.trend_horizon import Horizons, migrated_horizon
 from streams.operators.trend_season import Season
 
 SNAPSHOT_VERSION = 3
-FIRST_MS = 3_000
-"""A series has a slope by then."""
-EVERY_MS, SCATTERED_MS = 16_000, 8_000
-"""Forecasts are kept after so long and up to so much longer, to be checked later."""
+EVERY_MS, SCATTERED_MS = 5_000, 20_000
+"""What was forecast is kept after so long and up to so much longer, to be checked later."""
 HASHED = 2_654_435_761
 """The multiplier of multiplicative hashing (D. E. Knuth 1973)."""
 TOO_LARGE = 1e30
@@ -45,15 +42,17 @@ _STEPS = {1: _with_rhythms, 2: _with_said}
 
 
 class TrendBank:
-    """The trends of n series. Feed it every tick with ``update``, ask it with ``forecast``."""
+    """The trends of n series. Feed it every tick with ``update``, tell it every ten seconds or so which
+    rhythms are known with ``follow``, ask it with ``forecast``."""
 
     def __init__(self, config: TrendConfig | None = None, n: int = 0) -> None:
         self._config = config or TrendConfig()
         self._last_ms = -1
-        self._issue_ms = -1
+        self._issue_ms = 0
         self._holt = Holt(self._config, n)
         self._climb = Climb(n)
-        self._horizons = [Horizon(horizon_s, n) for horizon_s in self._config.horizons_s]
+        self._horizons = Horizons(self._config.horizons_s, n)
+        self._said: tuple[Floats, Floats] | None = None
 
     @property
     def n(self) -> int:
@@ -66,14 +65,11 @@ class TrendBank:
             raise ValueError(f"keep has shape {keep.shape}, expected ({n},)")
         self._holt.resize(keep, self._last_ms)
         self._climb.resize(keep)
-        for horizon in self._horizons:
-            horizon.resize(keep)
+        self._horizons.resize(keep)
+        self._said = None
 
-    def update(self, ts_ms: int, values: Floats, rhythms: Callable[[], Season | None] | None = None) -> None:
-        """Take the tick at ``ts_ms`` (later than the last). ``values`` has shape (n,); NaN is absent.
-
-        ``rhythms`` is asked for what is known of them, this tick included, when that is needed.
-        """
+    def update(self, ts_ms: int, values: Floats) -> None:
+        """Take the tick at ``ts_ms`` (later than the last). ``values`` has shape (n,); NaN is absent."""
         if values.shape != (self.n,):
             raise ValueError(f"values have shape {values.shape}, the bank has {self.n} columns: resize first")
         if ts_ms <= self._last_ms:
@@ -85,31 +81,24 @@ class TrendBank:
         if not whole:
             present = np.abs(values) < TOO_LARGE
             values = np.where(present, values, np.nan)
-        for horizon in self._horizons:
-            if ts_ms >= horizon.next_ms:
-                horizon.check(ts_ms, self._config.interval_ms, values, present)
+        if ts_ms >= self._horizons.next_ms:
+            self._horizons.check(ts_ms, self._config.interval_ms, values, present)
         self._holt.update(ts_ms, self._last_ms, values, present)
-        self._last_ms = ts_ms
-        if self._issue_ms < 0:
-            self._issue_ms = ts_ms + FIRST_MS
-        if ts_ms >= self._issue_ms:
-            self._issue(ts_ms, rhythms)
+        self._last_ms, self._said = ts_ms, None
         self._climb.take(ts_ms, values)
 
-    def _issue(self, ts_ms: int, rhythms: Callable[[], Season | None] | None) -> None:
-        """Keep forecasts, all horizons' at once; the next after a time that looks random: what is met at
-        the same phase of its rhythm again and again seems to be easy."""
-        self._issue_ms = ts_ms + EVERY_MS + (ts_ms // 1000 * HASHED % 2**32 * SCATTERED_MS >> 32)
-        season = rhythms() if rhythms is not None else None
-        for horizon in self._horizons:
-            horizon.follow(season)
-            if ts_ms >= horizon.issue_ms:
-                horizon.issue(ts_ms, self._holt, season)
-
     def follow(self, season: Season | None) -> None:
-        """The rhythms that are known are those of ``season`` now."""
-        for horizon in self._horizons:
-            horizon.follow(season)
+        """The rhythms that are known are those of ``season`` now, the last tick included.
+
+        What is forecast with them is kept from time to time and held against what comes: after a time that
+        looks random, as what is met at the same phase of its rhythm again and again seems to be easy.
+        """
+        ts_ms = self._last_ms
+        self._horizons.follow(season)
+        keep = ts_ms >= self._issue_ms
+        self._said = self._horizons.forecast(ts_ms, self._holt, season, keep=keep)
+        if keep:
+            self._issue_ms = ts_ms + EVERY_MS + (ts_ms // 1000 * HASHED % 2**32 * SCATTERED_MS >> 32)
 
     def forecast(
         self,
@@ -127,10 +116,10 @@ class TrendBank:
         two times, or not for ``reset_ms``, has NaN everywhere. ``season`` is what was handed to ``follow``.
         """
         chosen = np.arange(self.n) if columns is None else np.asarray(columns, np.int64)
-        steps = [horizon.forecast(self._last_ms, self._holt, season, chosen) for horizon in self._horizons]
-        value, p05, p95 = (
-            np.array(part).reshape(len(steps), chosen.size) for part in zip(*steps, strict=True)
-        )
+        if self._said is None:
+            self._said = self._horizons.forecast(self._last_ms, self._holt, season, keep=False)
+        value = self._said[0][:, chosen]
+        p05, p95 = (point[:, chosen] for point in self._horizons.interval(*self._said))
         known = self._holt.known(self._last_ms)[chosen]
         nothing = np.full(chosen.size, np.nan)
         bounds = (nothing if lower is None else lower, nothing if upper is None else upper)
@@ -153,7 +142,7 @@ class TrendBank:
             "issue_ms": self._issue_ms,
             "holt": pack(self._holt.state),
             "climb": self._climb.snapshot(),
-            "horizons": [horizon.snapshot() for horizon in self._horizons],
+            "horizons": self._horizons.snapshot(),
         }
 
     @classmethod
@@ -164,8 +153,7 @@ class TrendBank:
         bank._last_ms, bank._issue_ms = snapshot["last_ms"], snapshot["issue_ms"]
         bank._holt.restore(unpack(snapshot["holt"], "f8", bank._holt.state.shape), bank._last_ms)
         bank._climb.restore(snapshot["climb"])
-        for horizon, plain in zip(bank._horizons, snapshot["horizons"], strict=True):
-            horizon.restore(plain)
+        bank._horizons.restore(snapshot["horizons"])
         return bank
 
 

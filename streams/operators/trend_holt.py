@@ -167,18 +167,18 @@ class Holt:
         old[SQUARED] += weight * (error * error - old[SQUARED])
         return old
 
-    def forecasts(self, now_ms: int, horizon_s: float, columns: Ints | slice) -> tuple[Floats, Floats]:
-        """What each forecaster expects ``horizon_s`` after ``now_ms``, shape (FORECASTERS, columns); and
-        the damped line's standard error, from its one-step errors: it grows while a series is unseen, up
-        to what the series varies.
+    def forecasts(self, now_ms: int, horizons_s: Floats) -> tuple[Floats, Floats]:
+        """What each forecaster expects so long after ``now_ms``, shape (horizons, FORECASTERS, n); and the
+        damped line's standard error, (horizons, n), from its one-step errors: it grows while a series is
+        unseen, up to what the series varies.
         """
-        state = self.state[:, columns]
-        ahead_s = horizon_s + (now_ms - state[SEEN_MS]) / 1000
-        expected = np.empty((FORECASTERS, state.shape[1]))
-        expected[0], expected[2] = state[NEWEST], state[MEAN]
+        state = self.state
+        ahead_s = horizons_s[:, np.newaxis] + (now_ms - state[SEEN_MS]) / 1000
+        expected = np.empty((horizons_s.size, FORECASTERS, self.n))
+        expected[:, 0], expected[:, 2] = state[NEWEST], state[MEAN]
         followed_s = self._config.damp_s * (1 - np.exp(-ahead_s / self._config.damp_s))
-        np.multiply(state[SLOPE], followed_s, out=expected[1])
-        expected[1] += state[LEVEL]
+        np.multiply(state[SLOPE], followed_s, out=expected[:, 1])
+        expected[:, 1] += state[LEVEL]
         variance = state[SQUARED] * spread(self._config, ahead_s)
         wanders = np.maximum(state[VARIANCE] - state[SQUARED], 0.0)
         return expected, np.sqrt(np.minimum(variance, state[SQUARED] + FARTHEST * wanders))

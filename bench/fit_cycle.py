@@ -1,4 +1,4 @@
-"""Fits the weights of ``streams/operators/cycle_confidence.py`` to the tuning seeds 0-99.
+"""Fits the weights of ``streams/operators/cycle_confidence.py`` and ``cycle_early.py`` to the tuning seeds.
 
 python -m bench.fit_cycle
 
@@ -12,9 +12,11 @@ from dataclasses import replace
 import numpy as np
 
 from bench.cycle_stream import CLOSE
-from bench.generators import CONTROLS, Case, Floats, controls, rhythms
+from bench.generators import CONTROLS, SHAPES, SNRS, Case, Floats, controls, rhythms
+from streams.operators.cycle_active import active
 from streams.operators.cycle_confidence import evidence
 from streams.operators.cycle_detect import best
+from streams.operators.cycle_early import LEAST, LONGEST, MOST, beginning, repeats
 from streams.operators.cycle_spectrum import spectra
 
 SEEDS = range(100)
@@ -47,6 +49,42 @@ def examples() -> tuple[Floats, Floats]:
     return np.concatenate(known), np.array(right, np.float64)
 
 
+def beginnings() -> Iterator[tuple[Floats, float | None]]:
+    """Windows as a stream looks at them every ten seconds: something has begun, half of the time after
+    idleness; and its period, if it has one."""
+    for seed in SEEDS:
+        for kind in (*SHAPES, *CONTROLS):
+            for turn, snr in enumerate(SNRS):
+                rng = np.random.default_rng([seed, *kind.encode(), turn, 99])
+                period = float(np.exp(rng.uniform(np.log(5), np.log(90)))) if kind in SHAPES else None
+                if period is None and turn == 0:
+                    continue
+                case = Case(kind, seed, period, snr, bool(rng.uniform() < 0.3), length=600 if turn else 400)
+                series, before = case.series(), 0
+                if rng.uniform() < 0.5:
+                    before = 200
+                    idle = series.min() - np.ptp(series) * (0.1 + 0.003 * rng.normal(size=before))
+                    series = np.concatenate((idle, series))
+                most = LONGEST if period is None else min(MOST * period, LONGEST)
+                for end in range(before + int(rng.integers(10, 20)), before + int(most), 10):
+                    yield series[:end], period
+
+
+def begun() -> tuple[Floats, Floats]:
+    """What is known of each window that repeats in some way, and whether its period is right."""
+    known: list[Floats] = []
+    right: list[bool] = []
+    for window, period in beginnings():
+        begins, ends = active(window[np.newaxis])
+        part = beginning(window, int(begins[0]))
+        if ends[0] < window.size or not LEAST <= part.size <= LONGEST:
+            continue
+        found = repeats(part[np.newaxis])
+        known.append(found.evidence)
+        right += [period is not None and abs(one / period - 1) <= CLOSE for one in found.period]
+    return np.concatenate(known), np.array(right, np.float64)
+
+
 def fit(known: Floats, right: Floats) -> Floats:
     """Logistic regression by Newton's method, the constant not held small."""
     weights = np.zeros(known.shape[1])
@@ -64,3 +102,6 @@ if __name__ == "__main__":
     known, right = examples()
     print(f"{len(right)} examples, {right.mean():.3f} right, controls: {', '.join(CONTROLS)}")
     print("WEIGHTS =", tuple(fit(known, right).round(3).tolist()))
+    known, right = begun()
+    print(f"{len(right)} beginnings, {right.mean():.3f} right")
+    print("WEIGHTS =", tuple(fit(known, right).round(3).tolist()), "of cycle_early")

@@ -88,7 +88,7 @@ class CycleBank:
         turns = {column: limit for column in chosen.tolist() if (limit := self._limit(column))}
         self._turn += 1
         looked = np.array(list(turns), np.int64)
-        seen = self._look(looked, list(turns.values()))
+        seen = self._look(looked, list(turns.values()), early=self._config.early)
         seen = [
             one if one and self._sure(column, one) else None for column, one in zip(turns, seen, strict=True)
         ]
@@ -116,9 +116,11 @@ class CycleBank:
             for (column, period_s), window in zip(held, windows, strict=True)
         ]
 
-    def _look(self, columns: Ints, limits: list[int] | None = None) -> list[Seen | None]:
+    def _look(
+        self, columns: Ints, limits: list[int] | None = None, *, early: bool = False
+    ) -> list[Seen | None]:
         windows = self._ring.newest(columns, self._since_ms[columns])
-        seen = look(windows, limits, self._config.store.flat)
+        seen = look(windows, limits, self._config.store.flat, early=early)
         return [one and one.slower(self._config.least) for one in seen]
 
     def current(self, column: int) -> CycleResult:
@@ -185,7 +187,7 @@ class CycleBank:
             [one.samples for one in going], [one.rhythms[0].period for one in going], runs=True
         )
         results = iter(
-            self._result(one, lately.run if lately else 0)
+            self._result(one, lately.run if lately else one.samples.size)
             for one, lately in zip(going, followed, strict=True)
         )
         return [next(results) if one is not None and one.goes_on else NO_RHYTHM for one in seen]

@@ -10,12 +10,14 @@ from wire.derived import OtherCycle
 class CycleConfig:
     """A window of the newest ``samples`` on a regular grid of ``interval_ms``, until a tick says otherwise.
 
-    Periods from ``least`` intervals to a third of the window can be found; ``least`` is 3 at least.
+    Periods from ``least`` intervals to a third of the window can be found; ``least`` is 3 at least. With
+    ``early``, what has only begun is found after two and a half periods.
     """
 
     interval_ms: int = 1000
     samples: int = 600
     least: int = 3
+    early: bool = True
     store: Store = EXACT
 
     def __post_init__(self) -> None:

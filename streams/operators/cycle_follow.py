@@ -13,6 +13,8 @@ NEWEST = 1.5
 """Periods that count as the newest."""
 FEW = 12
 """Fewest samples that a comparison can be made on."""
+UNKNOWN = 0.1
+"""Variance of the gain that a stretch more would have had: what few stretches say is not certain."""
 FOLLOWS = 0.4
 """Gain from which a stretch follows the shape."""
 
@@ -60,7 +62,7 @@ def follow(series: Floats, period: Floats, length: Ints | None = None) -> Follow
     gain = ((level - _mean(level, tail)) * centred).sum(axis=1) / power
     stretch = np.maximum(period, FEW)
     gains = _per_stretch(quick * shape, shape**2 * (age < known[:, np.newaxis]), age, stretch)
-    noise = np.sqrt(error / power + _unsteadiness(gains))
+    noise = np.sqrt(error / power + _unsteadiness(gains, (known / stretch).astype(np.int64)))
     # The first stretch that does not follow; there is one, after the oldest.
     run = np.minimum((gains < FOLLOWS).argmax(axis=1) * stretch, known)
     off = level - _mean(level, taught) - shape + _mean(shape, taught)
@@ -102,10 +104,13 @@ def _per_stretch(both: Floats, power: Floats, age: Floats, stretch: Floats) -> F
     return np.where(times[1] > 0, times[0] / np.where(times[1] > 0, times[1], 1.0), -np.inf)
 
 
-def _unsteadiness(gains: Floats) -> Floats:
-    """Variance of the gain over the stretches before the newest two: bursts that jitter, cycles that vary."""
+def _unsteadiness(gains: Floats, whole: Ints) -> Floats:
+    """Variance of the gain over the stretches before the newest two: bursts that jitter, cycles that vary.
+
+    Of the ``whole`` ones: a rest of a few samples may have any gain.
+    """
     before = gains[:, 2 : 2 + BEFORE]
-    known = np.isfinite(before)
+    known = np.isfinite(before) & (np.arange(before.shape[1]) + 2 < whole[:, np.newaxis])
     count = known.sum(axis=1)
     off = np.where(known, before - 1.0, 0.0)
-    return np.asarray((off**2).sum(axis=1) / np.maximum(count, 1))
+    return np.asarray(((off**2).sum(axis=1) + UNKNOWN) / np.maximum(count, 1))

@@ -17,13 +17,21 @@ from streams.operators.cycle_combine import Heard, combined
 from streams.operators.cycle_config import CycleConfig, CycleResult
 from streams.operators.cycle_means import Means
 from streams.operators.cycle_store import LOGARITHMS
-from streams.operators.cycle_tracker import QUIET_MS, near, result_from_plain, result_to_plain, same
+from streams.operators.cycle_tracker import (
+    DRIFT,
+    QUIET_MS,
+    near,
+    result_from_plain,
+    result_to_plain,
+    same,
+    sharper,
+)
 
 SNAPSHOT_VERSION = 2
 SCALES = (
-    CycleConfig(interval_ms=10_000, samples=400, least=18, store=LOGARITHMS),
-    CycleConfig(interval_ms=60_000, samples=400, least=20, store=LOGARITHMS),
-    CycleConfig(interval_ms=600_000, samples=480, least=12, store=LOGARITHMS),
+    CycleConfig(interval_ms=10_000, samples=400, least=18, early=False, store=LOGARITHMS),
+    CycleConfig(interval_ms=60_000, samples=400, least=20, early=False, store=LOGARITHMS),
+    CycleConfig(interval_ms=600_000, samples=480, least=12, early=False, store=LOGARITHMS),
 )
 """Means over these intervals. Each leaves to the finer ones what these can see."""
 EVERY = 10
@@ -130,7 +138,10 @@ class CycleScales:
         """What to tell of a column; None if it is what was told, or too soon for a trifle."""
         before = self._told[column]
         now = combined(self._heard(column), before)
-        if (before is None and not now.cyclic) or (before is not None and same(now, before)):
+        if before is None:
+            if not now.cyclic:
+                return None
+        elif same(now, before) and not sharper(now, before, self._told_ms[column]):
             return None
         if before is not None and _goes_on(now, before) and ts_ms - self._told_ms[column] < QUIET_MS:
             self._waiting.add(column)
@@ -188,4 +199,4 @@ def _goes_on(now: CycleResult, before: CycleResult) -> bool:
     """Whether the main rhythm is what it was."""
     if now.period_s is None or before.period_s is None:
         return False
-    return near(now.period_s, before.period_s, 0.1)
+    return near(now.period_s, before.period_s, DRIFT)

@@ -56,7 +56,7 @@ def spectra(samples: Floats, flat: float = FLAT) -> Spectra:
 
     What spreads by less than the share ``flat`` of its mean is flat.
     """
-    series = _standardised(samples, flat)
+    series = standardised(samples, flat)
     length = series.shape[1]
     # Half the precision is enough for a spectrum, and takes half the time.
     transform = np.fft.rfft(series.astype(np.float32), FINE * length, axis=1)
@@ -65,7 +65,8 @@ def spectra(samples: Floats, flat: float = FLAT) -> Spectra:
     return Spectra(series, lines, _evidence(power, length // 2))
 
 
-def _standardised(samples: Floats, least: float) -> Floats:
+def standardised(samples: Floats, least: float) -> Floats:
+    """Each row without its linear trend, in units of its standard deviation; all 0 for a flat one."""
     length = samples.shape[1]
     moment = np.arange(length) - (length - 1) / 2
     mean = samples.mean(axis=1, keepdims=True)

@@ -10,6 +10,10 @@ from wire.derived import OtherCycle
 
 CHANGED = 0.02
 """Share by which a period has to move to be told again."""
+SHARPER, MANY = 0.005, 6.0
+"""The same for what was told from fewer than so many periods: these cannot tell it exactly."""
+DRIFT = 0.05
+"""Up to this share it is the same rhythm, a little faster or slower."""
 QUIET_MS = 60_000
 """Changes of a rhythm that goes on are told no more often than this."""
 AGREEING = 2
@@ -87,9 +91,10 @@ class CycleTracker:
             self._drift.update(gain)
         # The detector starts over once it has fired; the doubt stays until the rhythm is back.
         self._doubted = gain < BACK and (self._doubted or bool(self._drift.drift_detected))
-        # After an end the noise is that of the end, not of the rhythm: what it was before counts.
-        before, self._noise = self._noise, self._noise if self._doubted else noise
-        ended = self._doubted and gain < HALF and 1 - gain > SIGMAS * (noise if before is None else before)
+        # At an end the noise is that of the end, not of the rhythm: what it was before counts.
+        if self._noise is None or gain >= BACK:
+            self._noise = noise
+        ended = self._doubted and gain < HALF and 1 - gain > SIGMAS * self._noise
         if ended:
             self._forget()
         return ended
@@ -108,7 +113,9 @@ class CycleTracker:
         if self.told is not None and same(result, self.told):
             self._rival = None
             self.period_s = result.period_s
-            return None
+            if ts_ms - self._told_ms < QUIET_MS or not sharper(result, self.told, self._told_ms):
+                return None
+            return self._tell(ts_ms, replace(result, since_ms=self.told.since_ms))
         return self._challenge(ts_ms, result)
 
     def _unlocked(self, ts_ms: int, result: CycleResult) -> CycleResult | None:
@@ -125,7 +132,7 @@ class CycleTracker:
             return None
         if self._agreeing < (AGREEING_MULTIPLE if multiple(result.period_s, self.period_s) else AGREEING):
             return None
-        if near(result.period_s, self.period_s, 5 * CHANGED):
+        if near(result.period_s, self.period_s, DRIFT):
             if ts_ms - self._told_ms < QUIET_MS:
                 return None
             # The same rhythm, a little faster or slower: what is known of it stays.
@@ -194,6 +201,14 @@ def same(one: CycleResult, other: CycleResult) -> bool:
         and len(ours) == len(theirs)
         and all(near(a.period_s, b.period_s) for a, b in zip(ours, theirs, strict=True))
     )
+
+
+def sharper(one: CycleResult, told: CycleResult, told_ms: int) -> bool:
+    """Whether the period of ``told`` was from few periods, and is better known by now."""
+    if one.period_s is None or told.period_s is None or told.since_ms is None:
+        return False
+    few = told_ms - told.since_ms < MANY * told.period_s * 1000
+    return few and not near(one.period_s, told.period_s, SHARPER)
 
 
 def result_to_plain(result: CycleResult | None) -> dict[str, Any] | None:

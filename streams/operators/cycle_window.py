@@ -7,8 +7,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from streams.operators.bank_state import Floats
-from streams.operators.cycle_active import active
-from streams.operators.cycle_detect import Rhythm, rhythms
+from streams.operators.cycle_active import BLOCK, active
+from streams.operators.cycle_detect import LIKELY, Rhythm, rhythms
+from streams.operators.cycle_early import LEAST as LEAST_BEGUN
+from streams.operators.cycle_early import LONGEST as BEGUN
+from streams.operators.cycle_early import beginning, repeats
 from streams.operators.cycle_follow import BEFORE, FEW, NEWEST, follow
 from streams.operators.cycle_spectrum import ALMOST, FEWEST, FLAT
 
@@ -48,12 +51,16 @@ class Seen:
 
 
 def look(
-    windows: Sequence[Floats], limits: Sequence[int] | None = None, flat: float = FLAT
+    windows: Sequence[Floats],
+    limits: Sequence[int] | None = None,
+    flat: float = FLAT,
+    *,
+    early: bool = False,
 ) -> list[Seen | None]:
     """What each window (oldest sample first, no NaN, any length) holds; None for no rhythm.
 
     With ``limits``, of the newest so many samples of its active part. What spreads by less than the
-    share ``flat`` of its mean has none.
+    share ``flat`` of its mean has none. ``early`` finds rhythms that have only begun, too.
     """
     seen: list[Seen | None] = [None] * len(windows)
     groups: dict[int, list[int]] = defaultdict(list)
@@ -69,7 +76,28 @@ def look(
             if found:
                 whole = length >= _rounded(ends[place] - begins[place])
                 seen[place] = Seen(found, row, windows[place].size - ends[place], whole)
+    if early:
+        _look_early(windows, begins, ends, flat, seen)
     return seen
+
+
+def _look_early(
+    windows: Sequence[Floats], begins: list[int], ends: list[int], flat: float, seen: list[Seen | None]
+) -> None:
+    """Add to ``seen`` what has only begun in the windows in which nothing was found."""
+    groups: dict[int, list[tuple[int, Floats]]] = defaultdict(list)
+    for place, (window, begin, end) in enumerate(zip(windows, begins, ends, strict=True)):
+        if seen[place] is None and end == window.size and end - begin <= BEGUN + BLOCK:
+            part = beginning(window, begin)
+            if LEAST_BEGUN <= part.size <= BEGUN:
+                groups[part.size].append((place, part))
+    for group in groups.values():
+        found = repeats(np.array([part for _, part in group]), flat)
+        figures = zip(found.rows.tolist(), found.period.tolist(), found.confidence.tolist(), strict=True)
+        for row, period, chance in figures:
+            if chance >= LIKELY:
+                place, part = group[row]
+                seen[place] = Seen((Rhythm(period, chance),), part, 0, True)
 
 
 def _parts(windows: Sequence[Floats]) -> tuple[list[int], list[int]]:

@@ -11,7 +11,10 @@ from wire.derived import OtherCycle
 NONE = CycleResult(cyclic=False)
 
 
-def rhythm(period_s: float, *others_s: float, since_ms: int = 0) -> CycleResult:
+LONG_AGO_MS = -1_000_000
+
+
+def rhythm(period_s: float, *others_s: float, since_ms: int = LONG_AGO_MS) -> CycleResult:
     others = tuple(OtherCycle(period_s=one, confidence=0.9) for one in others_s) or None
     return CycleResult(cyclic=True, period_s=period_s, confidence=0.9, since_ms=since_ms, others=others)
 
@@ -47,6 +50,17 @@ def test_what_is_told(
     what: str, answers: list[CycleResult], expected: list[tuple[int, float | None]]
 ) -> None:
     assert told(answers) == expected
+
+
+@pytest.mark.parametrize(
+    ("periods", "later_s", "news"),
+    [(2.5, 101.0, [(0, 100), (6, 101.0)]), (2.5, 100.4, [(0, 100)]), (10, 101.0, [(0, 100)])],
+)
+def test_what_few_periods_told_is_told_exactly_once_it_is_known(
+    periods: float, later_s: float, news: list[tuple[int, float]]
+) -> None:
+    first, later = (rhythm(one, since_ms=round(-100_000 * periods)) for one in (100, later_s))
+    assert told([first, *[later] * 20]) == news
 
 
 def test_a_rhythm_keeps_its_beginning_while_it_drifts() -> None:

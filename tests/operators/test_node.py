@@ -166,14 +166,14 @@ def test_a_snapshot_of_version_1_goes_on() -> None:
     """Written before pods' figures said where they come from."""
     whole, node = operator(), operator()
     samples = [sample(second) for second in range(60)]
-    run(node, samples[:30])
+    run(node, samples[:10])
     old = orjson.loads(orjson.dumps(node.snapshot()))
     del old["peaks"]["origins"]
     del old["spans"]
     again = operator()
     again.restore(old | {"v": 1})
-    run(whole, samples[:30])
-    found, wanted = run(again, samples[30:]), run(whole, samples[30:])
+    run(whole, samples[:10])
+    found, wanted = run(again, samples[10:]), run(whole, samples[10:])
     assert [one for one in found if not _is_span(one)] == [one for one in wanted if not _is_span(one)]
     assert list(filter(_is_span, found)) == list(filter(_is_span, wanted))[1:], "the open span began before"
     assert again.snapshot()["v"] == 3

@@ -36,12 +36,13 @@ class JobView:
             pods[f"{prefix}/{name}"] = text(values[pod] if name == pod else {"pod": pod} | values[pod])
         return cls(prefix, pods, text(job_summary(record)), record.final, record.pods_omitted or 0)
 
-    def wanted(self, present: Present) -> dict[str, str]:
-        """All that we want on the job, within what fits beside what is kept there."""
-        chosen = self._chosen(present)
+    def wanted(self, present: Present, told: Mapping[str, str]) -> dict[str, str]:
+        """All that we want on the job, ``told`` of the job itself before its pods, within what fits beside
+        what is kept there."""
+        chosen = {**told, **self._chosen(present)}
         taken = present.others_bytes + keys.size_of(self._stays(present, chosen))
         kept, _ = keys.that_fit(chosen.items(), taken)
-        if len(kept) == len(self.pods) and not self.hidden:
+        if self.pods.keys() <= kept.keys() and not self.hidden:
             return kept
         summary = {self._key(keys.PODS_SUMMARY): self.summary}
         kept, _ = keys.that_fit((summary | chosen).items(), taken)

@@ -29,7 +29,8 @@ MOST_PODS = 256
 JOB_NAMES = frozenset({PODS_OMITTED, PODS_SUMMARY})
 
 INSIGHT_NAMES = frozenset({KIND, BOTTLENECK, ADVICE})
-"""On a pod: told when they change, so a worker that has just begun does not know them, and leaves them."""
+"""On a pod and a job: told when they change, so a worker that has just begun does not know them, and leaves
+them. A pod of such a name gets another key on its job."""
 POD_NAMES = frozenset(
     {GPU_UTIL, GPU_MEM_UTIL, GPU_ATTRIBUTION, MAX_CPU_UTIL, MAX_CPU_MEM, MAX_NETWORK, MAX_DISK_IO, UPDATED}
 )
@@ -50,9 +51,9 @@ def pod_key_name(pod: str) -> str:
     """The name, on a job, for one of its pods: the pod's own, or, past 63 characters, cut and made unique.
 
     Cut to 54 characters, a dash, and eight hexadecimal digits of the SHA-256 of the whole name; the value
-    then says the whole name.
+    then says the whole name. The same is done with a name that the job's own insight has: ``kind-0b27c158``.
     """
-    if len(pod) <= LONGEST_NAME:
+    if len(pod) <= LONGEST_NAME and pod not in INSIGHT_NAMES:
         return pod
     digest = hashlib.sha256(pod.encode()).hexdigest()[:_HASH_CHARS]
     return f"{pod[: LONGEST_NAME - _HASH_CHARS - 1]}-{digest}"

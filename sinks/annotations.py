@@ -17,15 +17,16 @@ from sinks.annotation_job import JobView
 from sinks.annotation_targets import Target, job_target, node_target, pod_target
 from sinks.annotation_values import gpu_static, insight_values, pod_values, text
 from wire.derived import JobPeaks, PodPeaks
-from wire.insight_parts import PodInsight
+from wire.insight_parts import JobInsight, PodInsight
+from wire.insights import Insight
 from wire.parts import NodePart
 from wire.samples import NvmlSample
 
-Record = NvmlSample | NodePart | PodPeaks | PodInsight | JobPeaks
-TOPICS = ("nvml-samples", "node-parts", "pod-peaks", "pod-insights", "job-peaks")
+Record = NvmlSample | NodePart | PodPeaks | PodInsight | JobPeaks | JobInsight
+TOPICS = ("nvml-samples", "node-parts", "pod-peaks", "pod-insights", "job-peaks", "job-insights")
 """What annotations are made of, without prefix."""
 _MOST_WAITING = 10_000
-"""Insights of pods whose peaks have not been heard of yet."""
+"""Insights of pods and jobs whose peaks have not been heard of yet."""
 
 
 class _Node:
@@ -63,8 +64,9 @@ class Annotations:
             NvmlSample: self._sample,
             NodePart: self._part,
             PodPeaks: self._pod,
-            PodInsight: self._insight,
+            PodInsight: self._insight_of_pod,
             JobPeaks: self._job,
+            JobInsight: self._insight_of_job,
         }
 
     def take(self, record: Record) -> Target | None:
@@ -78,12 +80,13 @@ class Annotations:
         """All that we want on the object, keys with prefix, within what fits beside what is kept there."""
         if target.kind == "job":
             job = self._jobs.get(target)
-            return {} if job is None else job.wanted(present)
+            told = self._texts(self._insights.get(target, {}))
+            return {} if job is None else job.wanted(present, told)
         if target.kind == "node":
             values = self._nodes[target.name].values() if target.name in self._nodes else {}
         else:
             values = self._pods.get(target, {}) | self._insights.get(target, {})
-        pairs = {self._key(name): text(value) for name, value in values.items()}
+        pairs = self._texts(values)
         kept_bytes = keys.size_of(stays(target.kind, self._prefix, present.ours, pairs))
         # What is there already comes first: left out, its older value would stay, and take room all the same.
         ordered = sorted(pairs.items(), key=lambda pair: pair[0] not in present.ours)
@@ -91,11 +94,12 @@ class Annotations:
 
     def surplus(self, target: Target, present: Present, wanted: Mapping[str, str]) -> frozenset[str]:
         """What else may be taken away: keys that this kind of object would otherwise keep for ever."""
+        surplus: frozenset[str] = frozenset()
         if target in self._insights:  # advice that holds no more
             told = {self._key(name) for name in keys.INSIGHT_NAMES}
-            return frozenset(told & present.ours.keys() - wanted.keys())
+            surplus = frozenset(told & present.ours.keys() - wanted.keys())
         job = self._jobs.get(target)
-        return frozenset() if job is None else job.surplus(present, wanted)
+        return surplus if job is None else surplus | job.surplus(present, wanted)
 
     def is_known(self, target: Target) -> bool:
         """Whether enough is known to write: of a node which GPUs it has, and their indexes."""
@@ -132,6 +136,9 @@ class Annotations:
     def _key(self, name: str) -> str:
         return f"{self._prefix}/{name}"
 
+    def _texts(self, values: Mapping[str, Any]) -> dict[str, str]:
+        return {self._key(name): text(value) for name, value in values.items()}
+
     def _sample(self, record: NvmlSample) -> Target | None:
         if not record.gpus and record.node not in self._nodes:
             return None
@@ -151,16 +158,21 @@ class Annotations:
             self._pods[target] = pod_values(record)
         return target
 
-    def _insight(self, record: PodInsight) -> Target | None:
-        """Written together with the pod's peaks: alone, it would take them away from the object."""
-        target = pod_target(record.pod)
+    def _insight_of_pod(self, record: PodInsight) -> Target | None:
+        return self._insight(pod_target(record.pod), record.insight)
+
+    def _insight_of_job(self, record: JobInsight) -> Target | None:
+        return self._insight(job_target(record.job, record.namespace), record.insight)
+
+    def _insight(self, target: Target | None, insight: Insight) -> Target | None:
+        """Written together with the object's peaks: alone, it would take them away from it."""
         if target is None:
             return None
-        self._insights[target] = insight_values(record.insight)
+        self._insights[target] = insight_values(insight)
         self._insights.move_to_end(target)
-        if len(self._insights) > _MOST_WAITING + len(self._pods):
+        if len(self._insights) > _MOST_WAITING + len(self._pods) + len(self._jobs):
             self._insights.popitem(last=False)
-        return target if target in self._pods else None
+        return target if target in self._pods or target in self._jobs else None
 
     def _job(self, record: JobPeaks) -> Target | None:
         target = job_target(record.job, record.namespace)

@@ -95,6 +95,7 @@ _BY_NODE = (*SAMPLE_TOPICS, "node-parts")
 _DERIVED = (
     *(name for name, topic in TOPICS.items() if not topic.internal and name not in SAMPLE_TOPICS),
     "pod-insights",
+    "job-insights",
 )
 
 

@@ -42,6 +42,7 @@ class JobInsightPart:
 
     v: int = 1
     job: JobRef
+    namespace: Label | None = None
     pod_uid: Uid
     pod_name: Label
     node: NodeName
@@ -64,4 +65,14 @@ class PodInsight:
 
     v: int = 1
     pod: Pod
+    insight: Insight
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobInsight:
+    """A job's insight together with what the job is, keyed like its peaks: what an annotation needs."""
+
+    v: int = 1
+    job: JobRef
+    namespace: Label | None = None
     insight: Insight

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from wire.deadletter import DeadLetter
 from wire.derived import Cycle, JobPeaks, PodPeaks, Trend, WindowAggregate
-from wire.insight_parts import InsightPart, JobInsightPart, PodInsight
+from wire.insight_parts import InsightPart, JobInsight, JobInsightPart, PodInsight
 from wire.insights import Insight
 from wire.parts import JobPart, NodePart, PodPart
 from wire.pods import Pod
@@ -72,6 +72,10 @@ _ALL = (
     ),
     Topic(
         name="pod-insights", key="pod uid", writer="streams", record=PodInsight, retention_ms=_DAY_MS,
+        internal=True,
+    ),
+    Topic(
+        name="job-insights", key="job uid", writer="streams", record=JobInsight, retention_ms=_DAY_MS,
         internal=True,
     ),
     Topic(

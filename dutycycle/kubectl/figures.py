@@ -84,7 +84,7 @@ def ours(annotations: Mapping[str, str] | None, prefix: str) -> Json:
 
 def insights(found: Json) -> dict[str, str]:
     """What is known of ``INSIGHTS``, as text."""
-    return {name: _text(found[name]) for name in INSIGHTS if name in found}
+    return {name: _text(found[name]) for name in INSIGHTS if isinstance(found.get(name), str | list)}
 
 
 def of_pod(found: Json) -> Usage:

@@ -5,18 +5,20 @@ The newest word of each pod counts, so the order in which pods' words come does 
 
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
 
 from streams.operators import bottleneck_advice
-from streams.operators.bank_state import check_version
 from streams.operators.base import Emission, Input, Out, Snapshot
 from streams.operators.bottleneck_figures import short
 from streams.operators.keyed import decode_under_key
+from streams.operators.migration import migrated
 from wire.codec import encode, from_plain, to_plain
 from wire.derived import job_subject
-from wire.insight_parts import JobInsightPart
+from wire.insight_parts import JobInsight, JobInsightPart
 from wire.insights import Insight
 
-SNAPSHOT_VERSION = 1
+SNAPSHOT_VERSION = 2
 TOPIC = "job-insight-parts"
 STALE_MS = 900_000
 """A pod that was silent for so long, while others were not, is gone; pods speak every five minutes."""
@@ -38,7 +40,7 @@ class JobInsightOperator:
     def __init__(self, uid: str) -> None:
         self._uid = uid
         self._parts: dict[str, JobInsightPart] = {}
-        self._told: Insight | None = None
+        self._told: JobInsight | None = None
         self._changed = False
 
     def update(self, record: Input) -> list[Emission]:
@@ -57,11 +59,20 @@ class JobInsightOperator:
         if not self._changed:
             return []
         self._changed = False
-        insight = merged(self._uid, self._parts.values())
-        if insight == self._told:
+        now, told = self._now(), self._told
+        if now == told:
             return []
-        self._told = insight
-        return [Out("insights", insight.subject.key, encode(insight), insight.ts_ms)]
+        self._told = now
+        outs: list[Emission] = [Out("job-insights", self._uid, encode(now), now.insight.ts_ms)]
+        if told is None or told.insight != now.insight:
+            outs.append(Out("insights", now.insight.subject.key, encode(now.insight), now.insight.ts_ms))
+        return outs
+
+    def _now(self) -> JobInsight:
+        newest = max(self._parts.values(), key=lambda part: (part.ts_ms, part.pod_uid))
+        whole = replace(newest.job, role=None, replica=None)
+        insight = merged(self._uid, self._parts.values())
+        return JobInsight(job=whole, namespace=newest.namespace, insight=insight)
 
     def close(self) -> list[Emission]:
         """The input has ended."""
@@ -78,10 +89,18 @@ class JobInsightOperator:
 
     def restore(self, plain: Snapshot) -> None:
         """Go on from a snapshot; raises ``ValueError`` for a version that is not ours."""
-        check_version(plain, SNAPSHOT_VERSION, "a job's insight")
+        plain = migrated(plain, SNAPSHOT_VERSION, "a job's insight", _STEPS)
         self._parts = {uid: from_plain(JobInsightPart, part, TOPIC) for uid, part in plain["parts"].items()}
-        self._told = None if plain["told"] is None else from_plain(Insight, plain["told"], "insights")
+        self._told = None if plain["told"] is None else from_plain(JobInsight, plain["told"], "job-insights")
         self._changed = plain["changed"]
+
+
+def _told_anew(plain: dict[str, Any]) -> dict[str, Any]:
+    """Version 1 kept what was told without the job: all is told once more."""
+    return plain | {"told": None}
+
+
+_STEPS = {1: _told_anew}
 
 
 def merged(uid: str, every: Iterable[JobInsightPart]) -> Insight:

@@ -19,7 +19,7 @@ from streams.operators.insight_codes import CGROUP, NVML, SLOTS, SPAN_MS, encode
 from streams.topology import stages
 from wire.codec import DecodeError, decode
 from wire.codec import encode as to_json
-from wire.insight_parts import InsightPart
+from wire.insight_parts import InsightPart, JobInsight
 from wire.insights import Insight
 from wire.pods import JobRef
 from wire.pods import Pod as Identity
@@ -259,6 +259,37 @@ def test_a_job_is_what_its_pods_are_in_any_order() -> None:
     job = decode(Insight, one.value or b"", "insights")
     assert (one.key, job.kind, job.bottleneck) == ("job/j", "inference", "memory_bandwidth")
     assert job.evidence["pods"] == 3
+
+
+def test_a_job_is_told_with_its_name_for_whoever_writes_on_it() -> None:
+    who = replace(NOTHING, namespace="team", job=replace(JOB, role="worker", replica=0))
+    found = newest(run(STAGES["insights"].build("p", None), in_turn(parts(pod("saturated", 2000), asks=who))))
+    part = found["job-insight-parts"]
+    operator = STAGES["job-insights"].build("j", None)
+    operator.update(Input("job-insight-parts", 0, 0, "j", part.value, part.ts_ms))
+    outs = newest(operator.settle())
+    both = decode(JobInsight, outs["job-insights"].value or b"", "job-insights")
+    assert (both.job, both.namespace) == (JOB, "team")
+    assert outs["insights"].value == to_json(both.insight)
+    assert outs["job-insights"].ts_ms == outs["insights"].ts_ms == both.insight.ts_ms
+
+
+def test_a_job_that_was_told_without_its_name_is_told_once_more() -> None:
+    found = newest(run(STAGES["insights"].build("p", None), in_turn(parts(pod("saturated", 2000)))))
+    part = found["job-insight-parts"]
+    operator = STAGES["job-insights"].build("j", None)
+    operator.update(Input("job-insight-parts", 0, 0, "j", part.value, part.ts_ms))
+    first = newest(operator.settle())
+    old = orjson.loads(orjson.dumps(operator.snapshot()))
+    assert old["v"] == 2
+    old |= {"v": 1, "told": orjson.loads(first["insights"].value or b"")}
+    again = STAGES["job-insights"].build("j", old)
+    assert again.settle() == [], "nothing is new"
+    again.update(Input("job-insight-parts", 0, 0, "j", part.value, part.ts_ms))
+    assert newest(again.settle()) == first
+    named = orjson.dumps(orjson.loads(part.value or b"") | {"namespace": "team"})
+    again.update(Input("job-insight-parts", 0, 0, "j", named, part.ts_ms))
+    assert newest(again.settle()).keys() == {"job-insights"}
 
 
 def test_ranks_that_wait_are_an_imbalance_of_the_job() -> None:

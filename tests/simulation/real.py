@@ -56,7 +56,8 @@ def profile(plan: Plan) -> Profile:
             "pod-peaks": lambda of: (of["samples"],),
             "job-parts": lambda of: (of["samples"],),
             "job-peaks": lambda of: (of["last_ms"],),
-            "insights": lambda of: (of["ts_ms"], of["evidence"].get("pods", 0)),
+            "insights": _newness,
+            "job-insights": lambda of: _newness(of["insight"]),
         },
         subjects={
             "pod-parts": _source_of_part,
@@ -66,6 +67,10 @@ def profile(plan: Plan) -> Profile:
         lasting=_without_peaks if plan.has("jump") else _without_told,
         account=account, whole=whole,
     )  # fmt: skip
+
+
+def _newness(insight: Any) -> tuple[Any, ...]:
+    return insight["ts_ms"], insight["evidence"].get("pods", 0)
 
 
 def _name_of_part(of: Any) -> Name:

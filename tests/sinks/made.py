@@ -11,9 +11,10 @@ from wire.derived import (
     Trend,
     WindowAggregate,
     gpu_subject,
+    job_subject,
     pod_subject,
 )
-from wire.insight_parts import PodInsight
+from wire.insight_parts import JobInsight, PodInsight
 from wire.insights import Insight
 from wire.pods import JobRef, Pod
 from wire.samples import Gpu, GpuProcess, NvmlSample
@@ -66,6 +67,15 @@ def insight(kind: str, bottleneck: str, advice: str | None) -> PodInsight:
         bottleneck=bottleneck, bottleneck_confidence=0.8, advice=advice,
     )  # fmt: skip
     return PodInsight(pod=pod("uid-1"), insight=found)
+
+
+def job_insight(kind: str, bottleneck: str, advice: str | None) -> JobInsight:
+    """What is said of the job ``job-1``."""
+    found = Insight(
+        subject=job_subject("job-1"), ts_ms=1, since_ms=1, kind=kind, confidence=0.9,
+        bottleneck=bottleneck, bottleneck_confidence=0.8, advice=advice,
+    )  # fmt: skip
+    return JobInsight(job=job_peaks().job, namespace="default", insight=found)
 
 
 def job_peaks(uid: str = "job-1", **changed: Any) -> JobPeaks:

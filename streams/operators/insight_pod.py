@@ -143,7 +143,8 @@ class PodInsightOperator:
             return []
         told = sized(told, self._track.sizer.sizes, self._pod)
         part = JobInsightPart(
-            job=self._pod.job, namespace=self._pod.namespace, pod_uid=self._uid, pod_name=self._pod.name, node=self._node or self._pod.node,
+            job=self._pod.job, namespace=self._pod.namespace,
+            pod_uid=self._uid, pod_name=self._pod.name, node=self._node or self._pod.node,
             ts_ms=self._figures_ms, told_ms=told.ts_ms, since_ms=told.since_ms,
             kind=told.kind, confidence=told.confidence,
             bottleneck=told.bottleneck, bottleneck_confidence=told.bottleneck_confidence,

@@ -14,14 +14,10 @@ from streams.operators.trend_config import TrendConfig
 from streams.operators.trend_exhaust import Climb, climb_with_said, migrated_climb
 from streams.operators.trend_forecast import TrendForecast
 from streams.operators.trend_holt import LEVEL, SLOPE, Holt
-from streams.operators.trend_horizon import Horizons, migrated_horizon
+from streams.operators.trend_horizon import JITTER, Horizons, migrated_horizon
 from streams.operators.trend_season import Season
 
 SNAPSHOT_VERSION = 3
-EVERY_MS, SCATTERED_MS = 5_000, 20_000
-"""What was forecast is kept after so long and up to so much longer, to be checked later."""
-HASHED = 2_654_435_761
-"""The multiplier of multiplicative hashing (D. E. Knuth 1973)."""
 TOO_LARGE = 1e30
 """No real measurement is this large, and its square still fits: larger values count as absent."""
 
@@ -30,12 +26,14 @@ def _with_rhythms(plain: dict[str, Any]) -> dict[str, Any]:
     """Version 2 knows rhythms and floors; the forecasts that waited for their moment are forgotten."""
     horizons = [migrated_horizon(horizon, plain["n"]) for horizon in plain["horizons"]]
     climb = migrated_climb(plain["climb"], plain["n"])
-    return {**plain, "issue_ms": 0, "horizons": horizons, "climb": climb}
+    return {**plain, "horizons": horizons, "climb": climb}
 
 
 def _with_said(plain: dict[str, Any]) -> dict[str, Any]:
-    """Version 3 knows of which memory was said that it runs out."""
-    return {**plain, "climb": climb_with_said(plain["climb"], plain["n"])}
+    """Version 3 knows of which memory was said that it runs out, and keeps what is told; the forecasts that
+    waited for their moment are forgotten."""
+    horizons = [{"state": one["state"], "kept": None} for one in plain["horizons"]]
+    return {**plain, "horizons": horizons, "climb": climb_with_said(plain["climb"], plain["n"])}
 
 
 _STEPS = {1: _with_rhythms, 2: _with_said}
@@ -48,7 +46,6 @@ class TrendBank:
     def __init__(self, config: TrendConfig | None = None, n: int = 0) -> None:
         self._config = config or TrendConfig()
         self._last_ms = -1
-        self._issue_ms = 0
         self._holt = Holt(self._config, n)
         self._climb = Climb(n)
         self._horizons = Horizons(self._config.horizons_s, n)
@@ -81,7 +78,7 @@ class TrendBank:
         if not whole:
             present = np.abs(values) < TOO_LARGE
             values = np.where(present, values, np.nan)
-        if ts_ms >= self._horizons.next_ms:
+        if ts_ms + self._config.interval_ms // JITTER >= self._horizons.next_ms:
             self._horizons.check(ts_ms, self._config.interval_ms, values, present)
         self._holt.update(ts_ms, self._last_ms, values, present)
         self._last_ms, self._said = ts_ms, None
@@ -90,15 +87,10 @@ class TrendBank:
     def follow(self, season: Season | None) -> None:
         """The rhythms that are known are those of ``season`` now, the last tick included.
 
-        What is forecast with them is kept from time to time and held against what comes: after a time that
-        looks random, as what is met at the same phase of its rhythm again and again seems to be easy.
+        What is forecast with them is kept, and held against what comes.
         """
-        ts_ms = self._last_ms
         self._horizons.follow(season)
-        keep = ts_ms >= self._issue_ms
-        self._said = self._horizons.forecast(ts_ms, self._holt, season, keep=keep)
-        if keep:
-            self._issue_ms = ts_ms + EVERY_MS + (ts_ms // 1000 * HASHED % 2**32 * SCATTERED_MS >> 32)
+        self._said = self._horizons.forecast(self._last_ms, self._holt, season, keep=True)
 
     def forecast(
         self,
@@ -139,7 +131,6 @@ class TrendBank:
             "v": SNAPSHOT_VERSION,
             "n": self.n,
             "last_ms": self._last_ms,
-            "issue_ms": self._issue_ms,
             "holt": pack(self._holt.state),
             "climb": self._climb.snapshot(),
             "horizons": self._horizons.snapshot(),
@@ -150,7 +141,7 @@ class TrendBank:
         """The bank that wrote ``snapshot``. Raises ``ValueError`` for one of another version or shape."""
         snapshot = migrated(snapshot, SNAPSHOT_VERSION, "trends", _STEPS)
         bank = cls(config, snapshot["n"])
-        bank._last_ms, bank._issue_ms = snapshot["last_ms"], snapshot["issue_ms"]
+        bank._last_ms = snapshot["last_ms"]
         bank._holt.restore(unpack(snapshot["holt"], "f8", bank._holt.state.shape), bank._last_ms)
         bank._climb.restore(snapshot["climb"])
         bank._horizons.restore(snapshot["horizons"])

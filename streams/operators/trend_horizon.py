@@ -32,19 +32,21 @@ NORMAL_ERROR = 1.2533
 """Standard over mean absolute error of a normal distribution."""
 NORMAL = 1.645
 """Standard errors to the 95 % point of a normal distribution: where the points begin."""
-FADING = 0.05
-PRIOR = 2.0
-RHYTHM_FADING = 0.1
+FADING = 0.03
+PRIOR = 1.0
+RHYTHM_FADING = 0.04
 """The same as ``FADING`` for forecasters that know the rhythm, whose first error is one in retrospect."""
 ANOTHER = 0.05
 """Share by which the period of another rhythm differs."""
+JITTER = 10
+"""A tick that is too soon by up to this part of an interval is the one that was meant."""
 LEAST = 1e-6
 """Share of the largest error below which an error makes no further difference."""
 
 
 class Horizons:
-    """Forecasts of n series at ``horizons_s``, ascending, and their errors so far: what each said last, and
-    ``_state`` with the rows above, shape (horizons, ROWS, n).
+    """Forecasts of n series at ``horizons_s``, ascending, and their errors so far, in the rows of ``_state``,
+    shape (horizons, ROWS, n).
 
     From ``next_ms`` on a forecast is to be checked.
     """
@@ -71,7 +73,8 @@ class Horizons:
     def check(self, ts_ms: int, interval_ms: int, values: Floats, present: Bools | None) -> None:
         """Hold the forecasts that were made for now against ``values``."""
         for state, one in zip(self._state, self._kept, strict=True):
-            kept = one.take(ts_ms, interval_ms) if ts_ms >= one.next_ms else None
+            due = ts_ms + interval_ms // JITTER >= one.next_ms
+            kept = one.take(ts_ms, interval_ms) if due else None
             if kept is None:
                 continue
             usable = kept[0] == kept[0]

@@ -7,8 +7,11 @@ import numpy as np
 from streams.operators.bank_state import Floats, Ints, pack, remap, unpack
 
 SLOTS = 6
-EVERY_S = 16.0
-"""A forecast is kept no more often than this."""
+EVERY_MS = 10_000
+"""About how often forecasts are told; one may be told a little sooner after the last."""
+SOONER_MS = 2_000
+HASHED = 2_654_435_761
+"""The multiplier of multiplicative hashing (D. E. Knuth 1973)."""
 NEVER_MS = 1 << 62
 
 
@@ -20,8 +23,8 @@ class Kept:
 
     def __init__(self, horizon_s: float, rows: int, n: int) -> None:
         self._ahead_ms = int(horizon_s * 1000)
-        self.slots = min(SLOTS, int(np.ceil(horizon_s / EVERY_S)))
-        self._every_ms = int(max(horizon_s / self.slots, EVERY_S) * 1000)
+        self.slots = min(SLOTS, -(-self._ahead_ms // EVERY_MS))
+        self._every_ms = max(self._ahead_ms // self.slots, EVERY_MS)
         self._due: list[int] = [-1] * self.slots
         self._turn = 0
         self.next_ms, self._issue_ms = NEVER_MS, 0
@@ -36,11 +39,16 @@ class Kept:
         return ts_ms >= self._issue_ms and self._due[self._turn] < 0
 
     def put(self, ts_ms: int, figures: Floats) -> None:
-        """Keep what was forecast at ``ts_ms``, shape (rows, n)."""
+        """Keep what was forecast at ``ts_ms``, shape (rows, n).
+
+        If not all can be, the next is after a time that looks random: what is met at the same phase of its
+        rhythm again and again seems to be easy.
+        """
         self._kept[self._turn] = figures
         self._due[self._turn] = ts_ms + self._ahead_ms
         self._turn = (self._turn + 1) % self.slots
-        self._issue_ms = ts_ms + self._every_ms
+        scattered_ms = 2 * (self._every_ms - EVERY_MS)
+        self._issue_ms = ts_ms + EVERY_MS - SOONER_MS + (ts_ms // 1000 * HASHED % 2**32 * scattered_ms >> 32)
         self._plan()
 
     def take(self, ts_ms: int, interval_ms: int) -> Floats | None:

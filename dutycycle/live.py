@@ -27,6 +27,7 @@ _TOPICS = (
     "job-peaks",
     "cycles",
     "trends",
+    "insights",
     "dead-letters",
 )
 _REFRESH_S = 0.5
@@ -111,7 +112,7 @@ class Live:
         with RichLive(console=console, screen=False, auto_refresh=False, vertical_overflow="crop") as screen:
 
             def draw() -> None:
-                view = render(self.state, self._header, self.degraded(), console.height)
+                view = render(self.state, self._header, self.degraded(), console.height, console.width)
                 screen.update(view, refresh=True)
 
             yield draw

@@ -12,7 +12,8 @@ Plain = dict[str, Any]
 class Row:
     """One subject. ``util`` is GPU percent for a GPU, CPU percent else; None is unknown, never idle.
 
-    ``processes`` of a GPU are (name and pid, GPU percent, bytes).
+    ``processes`` of a GPU are (name and pid, GPU percent, bytes), ``pods`` the uids of those on it. ``does``
+    is a pod's kind, and its bottleneck where it has one.
     """
 
     kind: str
@@ -25,6 +26,8 @@ class Row:
     gpu_util: float | None = None
     gpu_util_max: float | None = None
     processes: list[tuple[str, float | None, float | None]] = field(default_factory=list)
+    pods: frozenset[str] = frozenset()
+    does: str = ""
     cycle: str = ""
     trend: str = ""
     seen_ms: int = 0
@@ -65,6 +68,7 @@ class LiveState:
             "pod-peaks": self._peaks,
             "cycles": self._cycle,
             "trends": self._trend,
+            "insights": self._insight,
             "dead-letters": self._dead,
         }.get(topic)
         if take is None:
@@ -91,6 +95,8 @@ class LiveState:
             row.saw(gpu.get("gpu_util_pct"), gpu.get("mem_used_bytes"), ts_ms)
             row.mem_total = gpu.get("mem_total_bytes")
             row.processes = [_process(one) for one in gpu.get("processes") or ()]
+            on_it = (*(gpu.get("processes") or ()), *(gpu.get("allocated") or ()))
+            row.pods = frozenset(one["pod_uid"] for one in on_it if "pod_uid" in one)
         self._pods_on_gpus(sample)
 
     def _pods_on_gpus(self, sample: Plain) -> None:
@@ -146,6 +152,19 @@ class LiveState:
         elif trend["metric"] == _main_metric(row) and trend["forecast"]:
             last = trend["forecast"][-1]
             row.trend = f"{last['value']:.0f} % in {duration(last['horizon_s'])}"
+
+    def _insight(self, insight: Plain) -> None:
+        row = self.rows.get(_key(insight["subject"]))
+        if row is not None:
+            kind, bottleneck = insight["kind"], insight["bottleneck"]
+            row.does = kind if bottleneck in (kind, "none", "unknown") else f"{kind}: {bottleneck}"
+
+    def does(self, row: Row) -> str:
+        """What a pod does; of a GPU, what the pods on it do; empty where that is not known."""
+        if row.kind != "gpu":
+            return row.does
+        of_pods = {self.rows[key].does for uid in row.pods if (key := f"pod/{uid}") in self.rows}
+        return " + ".join(sorted(of_pods - {""}))
 
     def _dead(self, _letter: Plain) -> None:
         self.dead_letters += 1

@@ -83,6 +83,92 @@ def test_cycles_and_trends_of_the_main_metric() -> None:
     assert row.cycle == ""
 
 
+def insight(kind: str, bottleneck: str, uid: str = "p") -> dict[str, Any]:
+    return {"subject": {"kind": "pod", "node": "a", "pod_uid": uid}, "kind": kind, "bottleneck": bottleneck}
+
+
+@pytest.mark.parametrize(
+    ("kind", "bottleneck", "does"),
+    [
+        ("training", "memory_bandwidth", "training: memory_bandwidth"),
+        ("inference", "none", "inference"),
+        ("training", "unknown", "training"),
+        ("idle", "idle", "idle"),
+        ("unknown", "gpu", "unknown: gpu"),
+    ],
+)
+def test_what_a_pod_does_and_its_gpu(kind: str, bottleneck: str, does: str) -> None:
+    state = fed(("nvml-samples", "a", nvml(97)), ("insights", "pod/p", insight(kind, bottleneck)))
+    (pod,), (gpu,) = [row for row in state.rows.values() if row.kind == "pod"], state.of_kind("gpu")
+    assert (state.does(pod), state.does(gpu)) == (does, does)
+
+
+def test_a_gpu_that_pods_share_and_one_of_which_nothing_is_known() -> None:
+    sample = nvml(97)
+    sample["gpus"][0]["processes"].append({"pid": 8, "pod_uid": "q"})
+    sample["gpus"][0]["processes"].append({"pid": 9})
+    state = fed(("nvml-samples", "a", sample))
+    (gpu,) = state.of_kind("gpu")
+    assert state.does(gpu) == ""
+    state.feed("insights", "pod/q", insight("inference", "none", "q"))
+    assert state.does(gpu) == "inference"
+    state.feed("insights", "pod/p", insight("idle", "idle"))
+    assert state.does(gpu) == "idle + inference"
+    state.feed("insights", "pod/z", insight("idle", "idle", "z"))
+    assert "pod/z" not in state.rows
+    state.feed("nvml-samples", "a", nvml(97, 2000))
+    assert state.does(gpu) == "idle", "only the pods of the newest tick are on it"
+
+
+def test_a_gpu_that_was_allocated_without_a_process() -> None:
+    sample = nvml(0)
+    sample["gpus"][0] |= {"processes": [], "allocated": [{"pod_uid": "p", "pod": "n", "shared": False}]}
+    state = fed(("cgroup-samples", "a", cgroup()), ("nvml-samples", "a", sample))
+    state.feed("insights", "pod/p", insight("idle", "idle"))
+    assert state.does(state.of_kind("gpu")[0]) == "idle"
+
+
+def drawn(state: LiveState, width: int, height: int = 40) -> list[str]:
+    console = Console(width=width)
+    with console.capture() as capture:
+        console.print(render(state, "header", [], height, width))
+    return capture.get().splitlines()
+
+
+@pytest.mark.parametrize("width", [80, 99, 100, 120])
+def test_names_and_what_they_do_fit(width: int) -> None:
+    longest = insight("interactive", "over_provisioned")
+    trend = {"subject": GPU, "metric": "mem_used_bytes", "forecast": [], "exhausts_in_s": 840}
+    state = fed(
+        ("nvml-samples", "a", nvml(97)), ("cgroup-samples", "a", cgroup()), ("pods", "p", POD),
+        ("insights", "pod/p", longest), ("trends", "k", trend),
+    )  # fmt: skip
+    lines = drawn(state, width)
+    assert max(map(len, lines)) <= width
+    (pod,) = (line for line in lines if line.startswith("ml/train-0"))
+    (gpu,) = (line for line in lines if line.startswith("a gpu 0"))
+    assert all("interactive: over_provisioned" in line for line in (pod, gpu))
+    assert lines[lines.index(gpu) + 1].strip() == "memory full in 14m"
+    assert ("max" in "".join(lines)) == (width >= 100)
+
+
+def test_pods_that_do_not_fit_are_counted() -> None:
+    state = fed(("cgroup-samples", "a", cgroup()))
+    for number in range(20):
+        uid = str(number)
+        more = cgroup() | {"pods": [{"uid": uid, "containers": [{"id": "1", "cpu_util_pct": 1}]}]}
+        state.feed("cgroup-samples", "a", more)
+        state.feed("pods", uid, POD | {"uid": uid, "name": f"n-{number:02}"})
+        state.feed("insights", f"pod/{uid}", insight("training", "gpu", uid))
+        cycle = {"metric": "cpu_util_pct", "cyclic": True, "period_s": 9}
+        state.feed("cycles", "k", cycle | {"subject": {"kind": "pod", "pod_uid": uid}})
+    lines = drawn(state, 100, height=30)
+    shown = sum(line.startswith("ml/n-") for line in lines)
+    assert f"… and {20 - shown} more" in lines[-1]
+    assert len(lines) <= 30
+    assert shown == 10
+
+
 def test_the_table_and_the_lines_say_the_same() -> None:
     state = fed(("nvml-samples", "a", nvml(97)), ("cgroup-samples", "a", cgroup()), ("pods", "p", POD))
     console = Console(width=160, record=True, file=None, quiet=True)
@@ -90,7 +176,7 @@ def test_the_table_and_the_lines_say_the_same() -> None:
     with console.capture() as capture:
         console.print(render(state, "header", ["the database is away"], 40))
     for text in (capture.get(), "\n".join(plain_lines(state))):
-        for part in ("a gpu 0 H200", "97.0 %", "3.0 GiB of 141.0 GiB", "python 7", "ml/train-0", "150 %"):
+        for part in ("a gpu 0 H200", "97.0 %", "3.0 of 141.0 GiB", "python 7", "ml/train-0", "150 %"):
             assert part in text, part
     assert "! the database is away" in capture.get()
 

@@ -75,13 +75,17 @@ class Plan:
         self._tickets = 0
         self._held_until = _NEVER
 
-    def touch(self, target: Target, place: Place, offset: int, *, final: bool, now: float) -> Shed | None:
+    def touch(
+        self, target: Target, place: Place, offset: int, *, final: bool | None, now: float
+    ) -> Shed | None:
         """A record changed what the object should carry. Says which object was given up for room.
 
-        A final record is due at once: it is the last, and the object may go soon.
+        A final record is due at once: it is the last, and the object may go soon. None: a record that does
+        not know, such as an insight, changes nothing of that.
         """
         entry = self._entries.setdefault(target, _Entry())
         entry.held.add(place, offset)
+        final = entry.final if final is None else final
         if final and not entry.final:
             entry.not_before = min(entry.not_before, now)
             entry.ticket = 0

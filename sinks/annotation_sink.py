@@ -89,7 +89,7 @@ class AnnotationSink:
             self._sampled[record.node] = origin.ts_ms
         if target is None:
             return
-        final = isinstance(record, PodPeaks | JobPeaks) and record.final
+        final = record.final if isinstance(record, PodPeaks | JobPeaks) else None
         self._origins[target] = origin
         shed = self._plan.touch(target, origin.place, origin.offset, final=final, now=self._clock())
         if shed is not None:

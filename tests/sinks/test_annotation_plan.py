@@ -23,7 +23,7 @@ def plan() -> Plan:
     return Plan(INTERVAL, most=3)
 
 
-def touch(plan: Plan, target: Target, offset: int, now: float, *, final: bool = False) -> None:
+def touch(plan: Plan, target: Target, offset: int, now: float, *, final: bool | None = False) -> None:
     """One record."""
     assert plan.touch(target, PLACE, offset, final=final, now=now) is None
 
@@ -69,6 +69,22 @@ def test_finals_go_first_and_do_not_wait(plan: Plan) -> None:
     assert plan.worth(A, 102) is Worth.TIME_STAMP
     plan.written(A, 102)
     assert plan.is_over(A)
+
+
+def test_what_knows_nothing_of_the_end_changes_nothing_of_it(plan: Plan) -> None:
+    touch(plan, A, 0, now=100, final=True)
+    touch(plan, A, 1, now=100, final=None)
+    assert plan.next_due(100) == A
+    assert plan.worth(A, 100) is Worth.TIME_STAMP
+    touch(plan, A, 2, now=100, final=None)
+    plan.written(A, 101)
+    assert plan.next_due(101) == A
+    plan.written(A, 101)
+    assert plan.is_over(A)
+    touch(plan, B, 3, now=101, final=None)
+    assert plan.next_due(101) == B
+    plan.written(B, 101)
+    assert not plan.is_over(B)
 
 
 def test_a_final_that_comes_during_a_write_is_due_after_it(plan: Plan) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from sinks.annotation_policy import Policy, TokenBucket
 from sinks.annotation_sink import WRITERS
+from sinks.annotation_values import rfc3339
 from sinks.kube_errors import GoneError, NoKindError
 from sinks.kube_kinds import MISSING_S, Kinds
 from tests.sinks import made
@@ -71,6 +72,22 @@ async def test_a_worker_that_others_have_replaced_writes_nothing(api: FakeApi) -
         assert api.seen == []
         mine[0] = True
         await until(lambda: sink.held().empty)
+
+
+async def test_an_insight_after_the_last_peaks_takes_nothing_from_them(api: FakeApi) -> None:
+    api.add(POD, "uid-1")
+    rig, mine, policy = Rig(), [True], Policy(interval_s=1000)
+    told = made.insight("training", "input", None)
+    async with annotating(api, rig, policy=policy, may_write=lambda: mine[0]) as (desk, sink):
+        await desk.handle(rig.origin("pod-insights", told))
+        await desk.handle(rig.origin("pod-peaks", made.pod_peaks()))
+        await until(lambda: "updated" in written(api, POD))
+        mine[0] = False
+        await desk.handle(rig.origin("pod-peaks", made.pod_peaks(last_ms=99_000, final=True)))
+        await desk.handle(rig.origin("pod-insights", told))
+        mine[0] = True
+        await until(lambda: sink.held().empty)
+    assert written(api, POD)["updated"] == rfc3339(99_000)
 
 
 async def test_a_server_that_hangs_is_asked_once_by_each_writer_and_then_left_alone(api: FakeApi) -> None:

@@ -105,6 +105,22 @@ def day_begins(rng: Rng, length: int) -> Floats:
     return np.asarray(rng.uniform(5, 20) + users.cumsum() + _noise(rng, length))
 
 
+ENDS_AT = 0.75
+"""Share of its length at which a curve that ends comes to rest."""
+
+
+def _ending(make: Curve) -> Curve:
+    """A curve that climbs no further from ``ENDS_AT`` on: it goes on as in the two minutes before."""
+
+    def ended(rng: Rng, length: int) -> Floats:
+        curve, at = make(rng, length), int(ENDS_AT * length)
+        climbed = np.minimum.accumulate(curve[::-1])[::-1]
+        lately = (curve - climbed)[at - 120 : at]
+        return np.concatenate((curve[:at], climbed[at - 1] + np.resize(lately, length - at)))
+
+    return ended
+
+
 LEAKS: dict[str, Curve] = {
     "leak": leak, "leak_under_batches": leak_under_batches, "leak_per_epoch": leak_per_epoch,
     "runaway": runaway,
@@ -115,3 +131,7 @@ HARMLESS: dict[str, Curve] = {
 }  # fmt: skip
 INDISTINCT: dict[str, Curve] = {"slow_load": slow_load}
 """What its curve alone does not tell from a leak, until it ends."""
+ENDED: dict[str, Curve] = {
+    "leak_per_epoch_ends": _ending(leak_per_epoch), "leak_under_batches_ends": _ending(leak_under_batches),
+}  # fmt: skip
+"""What ran out until it was mended."""

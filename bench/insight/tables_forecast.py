@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.generators import Floats, Rng
-from bench.generators_memory import HARMLESS, INDISTINCT, LEAKS
+from bench.generators_memory import ENDED, ENDS_AT, HARMLESS, INDISTINCT, LEAKS
 from bench.generators_trend import HORIZONS_S, LENGTH, Known, mix
 from bench.insight.peers_forecast import FORECASTERS, Forecaster
 from bench.insight.report import Cell, Report
@@ -164,7 +164,8 @@ def leaking(series: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
     return np.array(left), np.array(fires)
 
 
-CURVES: dict[str, Callable[[Rng, int], Floats]] = {**LEAKS, **HARMLESS, **INDISTINCT}
+CURVES: dict[str, Callable[[Rng, int], Floats]] = {**LEAKS, **ENDED, **HARMLESS, **INDISTINCT}
+FULL = 99.5
 
 
 def curve(kind: str, seed: int) -> Floats:
@@ -173,19 +174,34 @@ def curve(kind: str, seed: int) -> Floats:
 
 
 def _runs_out(kind: str) -> str:
-    return "yes" if kind in LEAKS else "no, though it looks so" if kind in INDISTINCT else "no"
+    verdicts = ((LEAKS, "yes"), (ENDED, "until it ends"), (INDISTINCT, "no, though it looks so"))
+    return next((verdict for curves, verdict in verdicts if kind in curves), "no")
+
+
+def _taken_back(said: npt.NDArray[np.bool_], series: Floats) -> float:
+    """How often what was said of a series, shape (moments, n), was taken back before it was full."""
+    full = np.maximum.accumulate(series[::EVERY] >= FULL, axis=0)
+    back = (said[:-1] & ~said[1:] & ~full[1:]).sum(axis=0)
+    return float(back[said.any(axis=0)].mean())
 
 
 def exhaustion(report: Report, seeds: range) -> None:
-    """Leaks are announced; harmless curves are not."""
+    """Leaks are announced, and stay so until they end; harmless curves are not."""
     rows: list[list[Cell]] = []
+    ends = int(ENDS_AT * LENGTH)
     for kind in CURVES:
         series = np.array([curve(kind, seed) for seed in seeds]).T
         left, fires = leaking(series)
-        said = ~np.isnan(left).all(axis=0)
-        first = np.argmax(~np.isnan(left), axis=0)[said] * EVERY
-        after = float(np.median(first)) if said.any() else None
-        rows.append([kind, _runs_out(kind), 100 * float(said.mean()), after,
+        said = ~np.isnan(left)
+        announced = said.any(axis=0)
+        first = np.argmax(said, axis=0)[announced] * EVERY
+        last = (len(said) - 1 - np.argmax(said[::-1], axis=0))[announced] * EVERY
+        figures: list[Cell] = [None, None, None]
+        if announced.any():
+            over = float(np.median(last - ends)) if kind in ENDED else None
+            figures = [float(np.median(first)), _taken_back(said, series), over]
+        rows.append([kind, _runs_out(kind), 100 * float(announced.mean()), *figures,
                      100 * float(fires.any(axis=0).mean())])  # fmt: skip
     title = f"memory said to run out, % of {len(seeds)} series of each curve"
-    report.table("memory", title, ["curve", "runs out", OURS, "first after s", "predict_linear"], rows)
+    heads = ["curve", "runs out", OURS, "first after s", "taken back", "over after s", "predict_linear"]
+    report.table("memory", title, heads, rows)

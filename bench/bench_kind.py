@@ -18,10 +18,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from bench.generators_jobs import KINDS, LIMITED, TUNED, UNSEEN, Pod, pod
+from streams.operators.bottleneck_size import sized
 from streams.operators.insight_codes import CGROUP, NVML, SLOTS, SPAN_MS, encode, to_text
 from streams.operators.insight_join import Joint
 from streams.operators.insight_track import Prices, Track
 from wire.insight_parts import InsightPart
+from wire.pods import Pod as Identity
 
 START_MS = 1_700_000_000_000
 EDGES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0001)
@@ -80,6 +82,8 @@ def _answer(one: Pod, after_s: int, truth: str, track: Track) -> Answer:
     now = track.teller.told
     if now is None:
         return Answer(one, after_s, truth, UNKNOWN, 0.0, UNKNOWN, 0.0)
+    who = Identity(uid="p", name="p", node="a", phase="Running", cpu_request=one.cpu_request)
+    now = sized(now, track.sizer.sizes, who)
     return Answer(one, after_s, truth, now.kind, now.confidence, now.bottleneck, now.bottleneck_confidence)
 
 

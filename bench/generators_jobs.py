@@ -31,6 +31,8 @@ class Pod:
     kind: npt.NDArray[np.int64]
     bottleneck: str | None = None
     gpus: int = 1
+    cpu_request: float | None = None
+    """CPUs that it asks for; None: it does not say."""
     starts: list[int] = field(default_factory=list)
     """Seconds at which a kind began."""
 
@@ -66,6 +68,7 @@ class Draft:
         self.cap = np.zeros(seconds)
         self.kind = np.full(seconds, KINDS.index("idle"))
         self.bottleneck: str | None = None
+        self.cpu_request: float | None = None
         self.spread = rng.uniform(0, 4)
         self.pcie_kb = rng.uniform(5e3, 5e5)
         self.unused = 0
@@ -118,7 +121,8 @@ class Draft:
         if rng.uniform() < 0.1:  # a pod on the host's network
             values["rx_kb_per_s"] = values["tx_kb_per_s"] = np.full(self.n, np.nan)
         changes = np.flatnonzero(np.diff(self.kind)) + 1
-        return Pod(shape, seed, values, self.kind, self.bottleneck, self.gpus, [0, *changes.tolist()])
+        starts = [0, *changes.tolist()]
+        return Pod(shape, seed, values, self.kind, self.bottleneck, self.gpus, self.cpu_request, starts)
 
 
 def _log(rng: Rng, low: float, high: float) -> float:
@@ -628,6 +632,21 @@ def one_core(d: Draft) -> None:
     d.bottleneck = "input"
 
 
+def roomy(d: Draft) -> None:
+    """A server that nothing holds back, with far more CPUs than it ever uses."""
+    fitting(d)
+    d.cpu_request = float(d.rng.choice((32, 64, 96)))
+    d.bottleneck = "over_provisioned"
+
+
+def fitting(d: Draft) -> None:
+    """The same with about the CPUs that it needs."""
+    requests(d)
+    d.mem[:] = d.rng.uniform(50, 95)
+    d.cpu_request = float(np.ceil(d.cpu.max() / 100 * d.rng.uniform(1.1, 2)))
+    d.bottleneck = "none"
+
+
 UNSEEN: dict[str, Callable[[Draft], None]] = {
     one.__name__: one
     for one in (small, curriculum, epochs, tenants, spikes, slow_disk, probed, debugging, simulation)
@@ -635,8 +654,8 @@ UNSEEN: dict[str, Callable[[Draft], None]] = {
 LIMITED: dict[str, Callable[[Draft], None]] = {
     one.__name__: one
     for one in (
-        compute, capped, hot, stalled, one_core, communicates, saturated, uneven, spare, tiny, asleep, ends,
-        probed,
+        compute, capped, hot, stalled, one_core, communicates, saturated, uneven, spare, tiny, roomy, fitting,
+        asleep, ends, probed,
     )
 }  # fmt: skip
 """Shapes of which is known what holds them back."""

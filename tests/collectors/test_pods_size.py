@@ -1,4 +1,4 @@
-"""Goal: what a pod asks for is what its node keeps free for it, however that is written; nothing is guessed."""
+"""Goal: what a pod asks for is what its node keeps free for it, however it is written; nothing is guessed."""
 
 from typing import Any
 

@@ -7,7 +7,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 TESTS ?= tests
-JOBS ?= 2
+JOBS ?= 3
 MINUTES ?= 10
 SEEDS ?= 6
 FIRST ?= 2000
@@ -37,7 +37,7 @@ servers: $(VENV)/.ready ## fetch what the test servers need, and say which are m
 	@$(BIN)/python -m tests.servers.prepare
 
 test: servers ## run the tests; a part by TESTS=tests/wire, more by ARGS="-k name"
-	$(BIN)/pytest -n $(JOBS) --dist loadgroup $(TESTS) $(ARGS)
+	$(BIN)/pytest -n $(JOBS) --dist worksteal $(TESTS) $(ARGS)
 
 soak: servers ## what takes minutes: tests marked soak, and fresh seeds of the simulation; MINUTES=10
 	SIMULATION_MINUTES=$(MINUTES) $(BIN)/pytest -n 0 -m soak $(TESTS) $(ARGS)

@@ -25,8 +25,6 @@ from bench.insight import pictures_cycle, tables_cycle
 from bench.insight.peers_cycle import DETECTORS
 from bench.insight.report import Report
 
-pytestmark = pytest.mark.xdist_group("insight")
-"""All in one worker: the comparison is run once."""
 SEEDS, THIN = range(2000, 2001), 7
 PNG = b"\x89PNG\r\n"
 

@@ -21,7 +21,6 @@ from tests.conformance.feed import (
     stored,
 )
 
-pytestmark = pytest.mark.xdist_group("conformance")  # so that the feed is made once
 _GROWTH = 1.03
 
 

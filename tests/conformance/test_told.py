@@ -27,8 +27,6 @@ from wire.deadletter import Reason
 from wire.events import CLOCK_JUMP, SAMPLE_LATE
 from wire.topics import TOPICS
 
-pytestmark = pytest.mark.xdist_group("conformance")  # so that the feed is made once
-
 _NODE = {"window-aggregates", "trends", "cycles", "pod-parts", "insight-parts"}
 SAYS = {
     "nvml": _NODE,

@@ -15,7 +15,7 @@ from tests.servers.missing import ServerMissingError, skip_or_fail
 from tests.servers.ports import free_port
 from tests.servers.process import ServerProcess
 
-pytestmark = [pytest.mark.kafka, pytest.mark.xdist_group("kafka")]
+pytestmark = pytest.mark.kafka
 KAFKA = services()["kafka"]
 
 

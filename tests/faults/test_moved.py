@@ -14,7 +14,7 @@ from tests.servers.kafka.broker import RunningBroker
 
 PER_S = 50.0
 # A broker of their own, to share the time with the others; and time for a machine that is busy.
-pytestmark = [pytest.mark.xdist_group("faults"), pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 
 async def join_and_leave(field: Field) -> None:

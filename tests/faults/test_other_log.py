@@ -31,7 +31,7 @@ from wire.trace import TraceRecord
 PER_S = 200.0
 STREAM = (sys.executable, "-m", "dutycycle", "stream")
 Tell = Callable[[str], None]
-pytestmark = [pytest.mark.xdist_group("faults"), pytest.mark.timeout(900)]  # for a machine that is busy
+pytestmark = pytest.mark.timeout(900)  # for a machine that is busy
 
 
 def of_nvml(nodes: int, seconds: int, node: bytes = b"gpu-") -> list[TraceRecord]:

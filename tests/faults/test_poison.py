@@ -28,7 +28,7 @@ from wire.trace import TraceRecord
 
 PER_S = 60.0
 # A broker of their own, to share the time with the others; and time for a machine that is busy.
-pytestmark = [pytest.mark.xdist_group("faults"), pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 VICTIM = "gpu-003"
 """The node whose state is really damaged, in the end."""
 NOBODY = state_key(0, "nobody")

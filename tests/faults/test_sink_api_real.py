@@ -4,7 +4,6 @@ import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import pytest
 import pytest_asyncio
 
 from bus.topics import ensure_topics
@@ -19,7 +18,6 @@ from tests.sinks import made
 from tests.sinks.rig import until
 from wire.topics import TOPICS
 
-pytestmark = pytest.mark.xdist_group("kube")
 PODS = 24
 SPEC = {"containers": [{"name": "main", "image": "example.org/train:1"}], "nodeName": "gpu-a"}
 

@@ -11,9 +11,7 @@
 ``namespace``      the name of an empty namespace in it
 =================  ===============================================================================
 
-A server starts when the first test asks for it, and serves all tests of that worker. Tests with ``kafka``
-form one xdist group, so that one worker runs them and one broker starts; those with ``kube`` and no Kafka
-form another. ``postgres`` is light enough to have one in each worker.
+A server starts when the first test asks for it, and serves all tests of that xdist worker: each has its own.
 """
 
 import os
@@ -30,8 +28,6 @@ from tests.servers.missing import ServerMissingError, skip_or_fail
 from tests.servers.postgres import Postgres
 from tests.servers.prometheus import Prometheus
 
-_GROUPS = {"kafka_server": "kafka", "secure_kafka_server": "kafka", "kube_server": "kube"}
-"""In this order: a test with two servers is in the group of the first."""
 _MARKS = {
     "kafka_server": "kafka",
     "secure_kafka_server": "kafka",
@@ -48,16 +44,12 @@ class _Server(Protocol):
 S = TypeVar("S", bound=_Server)
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark a test by the servers that it uses, directly or through another fixture."""
     for item in items:
         used = set(getattr(item, "fixturenames", ()))
         for fixture in sorted(used & _MARKS.keys()):
             item.add_marker(_MARKS[fixture])
-        for fixture in (one for one in _GROUPS if one in used):
-            if not item.get_closest_marker("xdist_group"):
-                item.add_marker(pytest.mark.xdist_group(_GROUPS[fixture]))
 
 
 @pytest.fixture(scope="session")

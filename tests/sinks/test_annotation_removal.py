@@ -2,11 +2,9 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
 from sinks.annotation_removal import may_carry
 from sinks.kube_kinds import Kind
@@ -29,18 +27,16 @@ def pod(i: int) -> str:
     return f"/api/v1/namespaces/default/pods/pod-{i}"
 
 
-@pytest_asyncio.fixture
-async def api() -> AsyncIterator[FakeApi]:
-    server = FakeApi()
-    await server.start()
+@pytest.fixture
+def api(api: FakeApi) -> FakeApi:
+    """With objects that carry annotations of ours, and of others."""
     for i in range(7):
         two = {"dutycycle.io/a": "1", "dutycycle.io/b": "2"}
-        server.add(pod(i), f"uid-{i}")["annotations"] = two | FOREIGN
-    server.add("/api/v1/namespaces/default/pods/untouched", "u")["annotations"] = dict(FOREIGN)
+        api.add(pod(i), f"uid-{i}")["annotations"] = two | FOREIGN
+    api.add("/api/v1/namespaces/default/pods/untouched", "u")["annotations"] = dict(FOREIGN)
     for path in (NODE, MPIJOB, ELSEWHERE):
-        server.add(path, path)["annotations"] = {"dutycycle.io/gpu-0": "{}", **FOREIGN}
-    yield server
-    await server.stop()
+        api.add(path, path)["annotations"] = {"dutycycle.io/gpu-0": "{}", **FOREIGN}
+    return api
 
 
 async def annotate(api: FakeApi, folder: Path, *arguments: str) -> tuple[int, str, str]:

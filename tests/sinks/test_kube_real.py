@@ -26,7 +26,6 @@ from tests.sinks.rig import Rig, until
 from wire.derived import PodOfJob
 from wire.pods import JobRef
 
-pytestmark = pytest.mark.xdist_group("kube")
 GET_AND_PATCH = ["get", "patch"]
 ALL = ["get", "list", "patch"]
 SPEC = {"containers": [{"name": "main", "image": "example.org/train:1"}], "nodeName": "gpu-a"}

@@ -180,7 +180,7 @@ def _runs_out(kind: str) -> str:
 
 def _taken_back(said: npt.NDArray[np.bool_], series: Floats) -> float:
     """How often what was said of a series, shape (moments, n), was taken back before it was full."""
-    full = np.maximum.accumulate(series[::EVERY] >= FULL, axis=0)
+    full = np.maximum.accumulate(series >= FULL, axis=0)[::EVERY]
     back = (said[:-1] & ~said[1:] & ~full[1:]).sum(axis=0)
     return float(back[said.any(axis=0)].mean())
 

@@ -1,9 +1,6 @@
 """Fits the weights of ``streams/operators/cycle_confidence.py`` and ``cycle_early.py`` to the tuning seeds.
 
 python -m bench.fit_cycle
-
-What is in use lies halfway between the fit with ``blips`` among the controls and the one without: with them
-fewer bursts at odd distances are taken for a rhythm, but jittering ones are locked later.
 """
 
 from collections.abc import Iterator
@@ -19,7 +16,7 @@ from streams.operators.cycle_detect import best
 from streams.operators.cycle_early import LEAST, LONGEST, MOST, beginning, repeats
 from streams.operators.cycle_spectrum import spectra
 
-SEEDS = range(100)
+SEEDS = range(160)
 LENGTHS = (600, 600, 300, 152, 76)
 RIDGE = 0.1
 """Keeps a weight small that hardly matters."""
@@ -44,7 +41,7 @@ def examples() -> tuple[Floats, Floats]:
     for case in cases():
         found = spectra(case.series()[np.newaxis])
         judged = best(found)
-        known.append(evidence(judged.score, judged.folds))
+        known.append(evidence(judged.score, judged.noise, judged.folds))
         right += [case.period is not None and abs(p / case.period - 1) <= CLOSE for p in judged.period]
     return np.concatenate(known), np.array(right, np.float64)
 

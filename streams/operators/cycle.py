@@ -23,8 +23,8 @@ LOOKS = ((EVERY_WHOLE, 1), (3, 2), (1, 4))
 """In every so-manieth look the newest samples, whole window over so much; the first that fits counts."""
 NOTICED = 10
 """Newest samples that are compared with what is usual."""
-SURE, SURE_OF_PART = 0.95, 0.99
-"""Confidence that a lock needs, in a whole window and in a part of one."""
+SURE, SURE_OF_PART, SURE_OF_BEGUN = 0.9, 0.97, 0.95
+"""Confidence that a lock needs, in a whole window, in a part of one, and in what has only begun."""
 NO_RHYTHM = CycleResult(cyclic=False)
 
 
@@ -150,7 +150,10 @@ class CycleBank:
         """Whether that is enough to begin with, or to go on: a series is looked at thousands of times."""
         if self._trackers[column].period_s is not None:
             return True
-        return seen.rhythms[0].confidence >= (SURE if seen.whole else SURE_OF_PART)
+        main = seen.rhythms[0]
+        enough = SURE_OF_BEGUN if seen.begun else SURE if seen.whole else SURE_OF_PART
+        # What rests already for longer than it did in between has most likely ended.
+        return main.confidence >= enough and seen.idle <= main.period / 2
 
     def _limit(self, column: int) -> int:
         """How many samples to look at this time; 0 for none.

@@ -1,6 +1,6 @@
 """Whether windows of samples hold a rhythm: the spectrum proposes, the fold of the periods decides."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -61,20 +61,19 @@ class Judged:
     rows: Ints
     period: Floats
     score: Floats
+    noise: Floats
     folds: Folds
 
     @property
     def confidence(self) -> Floats:
         """The chance that each is the period of a real rhythm."""
-        return confidence(self.score, self.folds)
+        return confidence(self.score, self.noise, self.folds)
 
     def part(self, chosen: Ints) -> "Judged":
         """Those at the places ``chosen``."""
         f = self.folds
-        folds = Folds(
-            f.periods[chosen], f.explained[chosen], f.gained[chosen], f.median[chosen], f.least[chosen]
-        )
-        return Judged(self.rows[chosen], self.period[chosen], self.score[chosen], folds)
+        folds = Folds(f.periods[chosen], f.explained[chosen], f.gained[chosen], f.varied[chosen])
+        return Judged(self.rows[chosen], self.period[chosen], self.score[chosen], self.noise[chosen], folds)
 
 
 def rhythms(samples: Floats, flat: float = FLAT) -> list[tuple[Rhythm, ...]]:
@@ -141,7 +140,7 @@ def _with_best_score(chosen: Judged, looked: Judged) -> Judged:
     same = np.abs(looked.period - period[looked.rows]) <= SAME * looked.period
     score = np.full(period.size, -np.inf)
     np.maximum.at(score, looked.rows[same], looked.score[same])
-    return Judged(chosen.rows, chosen.period, score[chosen.rows], chosen.folds)
+    return replace(chosen, score=score[chosen.rows])
 
 
 def _per_row(judged: Judged, least: Floats) -> Ints:
@@ -158,7 +157,7 @@ def _judged(found: Spectra, series: Floats, rows: Ints, points: Ints, score: Flo
     period = np.minimum(period, length / 2)
     new = _new(rows, period, len(series))
     rows, period, score = rows[new], period[new], score[new]
-    return Judged(rows, period, score, fold(series[rows], period, phases_of(period)))
+    return Judged(rows, period, score, found.noise[rows], fold(series[rows], period, phases_of(period)))
 
 
 def _new(rows: Ints, period: Floats, count: int) -> Ints:
@@ -187,7 +186,7 @@ def _multiples(series: Floats, judged: Judged) -> Judged:
     place, times = np.nonzero((periods >= 2 - ALMOST) & (periods <= FEW_PERIODS))
     phases = phases_of(tried.period)[place] * MULTIPLES[times]
     period, rows = period[place, times], tried.rows[place]
-    return Judged(rows, period, tried.score[place], fold(series[rows], period, phases))
+    return Judged(rows, period, tried.score[place], tried.noise[place], fold(series[rows], period, phases))
 
 
 def _joined(one: Judged, other: Judged) -> Judged:
@@ -196,12 +195,12 @@ def _joined(one: Judged, other: Judged) -> Judged:
         np.concatenate((one.rows, other.rows)),
         np.concatenate((one.period, other.period)),
         np.concatenate((one.score, other.score)),
+        np.concatenate((one.noise, other.noise)),
         Folds(
             np.concatenate((a.periods, b.periods)),
             np.concatenate((a.explained, b.explained)),
             np.concatenate((a.gained, b.gained)),
-            np.concatenate((a.median, b.median)),
-            np.concatenate((a.least, b.least)),
+            np.concatenate((a.varied, b.varied)),
         ),
     )
 

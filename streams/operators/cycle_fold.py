@@ -24,16 +24,14 @@ class Folds:
     """How well whole periods repeat, of several series; each of shape (series,).
 
     ``explained`` is the share of the variance within periods that the shape of the other blocks predicts
-    (at most 1, below 0 if worse than a constant); ``gained`` is that variance in units of the series',
-    which periods of any length compare by. ``median`` and ``least`` are of the blocks' correlations with
-    the shape of the others.
+    (at most 1, below 0 if worse than a constant); ``varied`` is that variance in units of the series', and
+    ``gained`` what is explained of it, which periods of any length compare by.
     """
 
     periods: Ints
     explained: Floats
     gained: Floats
-    median: Floats
-    least: Floats
+    varied: Floats
 
 
 def phases_of(period: Floats) -> Ints:
@@ -77,7 +75,7 @@ def fold(series: Floats, period: Floats, phases: Ints) -> Folds:
     total, count = sums(code, quick, shape)[:, :BLOCKS], counts(code, shape)[:, :BLOCKS]
     used = np.arange(BLOCKS) < blocks[:, np.newaxis]
     count *= used[:, :, np.newaxis]
-    return _compared(total, count, (quick**2).sum(axis=1), periods, blocks)
+    return _compared(total, count, (quick**2).sum(axis=1), periods)
 
 
 def sums(code: Ints, values: Floats, shape: tuple[int, ...]) -> Floats:
@@ -91,19 +89,12 @@ def counts(code: Ints, shape: tuple[int, ...]) -> Floats:
     return np.bincount(code.ravel(), minlength=int(np.prod(shape))).astype(np.float64).reshape(shape)
 
 
-def _compared(total: Floats, count: Floats, squares: Floats, periods: Ints, blocks: Ints) -> Folds:
+def _compared(total: Floats, count: Floats, squares: Floats, periods: Ints) -> Folds:
     rest = count.sum(axis=1, keepdims=True) - count
     shape = (total.sum(axis=1, keepdims=True) - total) / np.maximum(rest, 1.0)
-    both = (total * shape).sum(axis=2)
-    shapes = (count * shape**2).sum(axis=2)
-    own = (total**2 / np.maximum(count, 1.0)).sum(axis=2)
-    used = np.arange(BLOCKS) < blocks[:, np.newaxis]
-    agreement = np.sort(np.where(used, both / np.sqrt(shapes * own + TINY), np.inf), axis=1)
-    rows = np.arange(len(total))
-    median = (agreement[rows, (blocks - 1) // 2] + agreement[rows, blocks // 2]) / 2
-    gained = (2 * both - shapes).sum(axis=1)
+    gained = (2 * total * shape - count * shape**2).sum(axis=(1, 2))
     samples = np.maximum(count.sum(axis=(1, 2)), 1.0)
-    return Folds(periods, gained / (squares + TINY), gained / samples, median, agreement[:, 0])
+    return Folds(periods, gained / (squares + TINY), gained / samples, squares / samples)
 
 
 def without_shape(series: Floats, period: Floats) -> Floats:

@@ -28,6 +28,8 @@ FEWEST = 3
 ALMOST = 0.15
 """Share of a period that may be missing in the oldest one."""
 EULER = 0.5772
+NORMAL = 0.6745
+"""Median of the absolute value of a standard normal variable."""
 FLOOR, TINY = 1e-12, 1e-30
 """Least power of a point, as a share of the mean and at all: a logarithm follows."""
 FLAT = 1e-6
@@ -43,12 +45,13 @@ class Spectra:
     point j lying at j / FINE bins.
 
     ``series`` are the samples without their linear trend, in units of their standard deviation; all 0
-    for a flat series.
+    for a flat series. ``noise`` is the variance of what is independent from one sample to the next.
     """
 
     series: Floats
     lines: npt.NDArray[np.complex64]
     evidence: Singles
+    noise: Floats
 
 
 def spectra(samples: Floats, flat: float = FLAT) -> Spectra:
@@ -59,10 +62,20 @@ def spectra(samples: Floats, flat: float = FLAT) -> Spectra:
     series = standardised(samples, flat)
     length = series.shape[1]
     # Half the precision is enough for a spectrum, and takes half the time.
-    transform = np.fft.rfft(series.astype(np.float32), FINE * length, axis=1)
+    single = series.astype(np.float32)
+    transform = np.fft.rfft(single, FINE * length, axis=1)
     lines = np.asarray(transform[:, : FINE * (length // 2)], np.complex64)
     power = np.asarray(lines.real**2 + lines.imag**2, np.float32)
-    return Spectra(series, lines, _evidence(power, length // 2))
+    return Spectra(series, lines, _evidence(power, length // 2), _noise(single))
+
+
+def _noise(series: Singles) -> Floats:
+    """Variance of white noise whose differences have the median of those of each row: jumps do not count
+    (F. Hampel 1974, median absolute deviation)."""
+    off = np.abs(np.diff(series, axis=1))
+    middle = off.shape[1] // 2
+    median = np.partition(off, middle, axis=1)[:, middle].astype(np.float64)
+    return np.asarray((median / NORMAL) ** 2 / 2)
 
 
 def standardised(samples: Floats, least: float) -> Floats:

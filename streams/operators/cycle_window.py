@@ -31,13 +31,14 @@ ENDED = 1.5
 class Seen:
     """The rhythms (the main one first) of ``samples``, which end ``idle`` samples before now.
 
-    ``whole`` if these are all of the active part.
+    ``whole`` if these are all of the active part, ``begun`` if that is too short for the spectrum.
     """
 
     rhythms: tuple[Rhythm, ...]
     samples: Floats
     idle: int
     whole: bool
+    begun: bool = False
 
     def slower(self, least: int) -> "Seen | None":
         """What of it has a period of ``least`` samples; None if nothing has."""
@@ -97,7 +98,7 @@ def _look_early(
         for row, period, chance in figures:
             if chance >= LIKELY:
                 place, part = group[row]
-                seen[place] = Seen((Rhythm(period, chance),), part, 0, True)
+                seen[place] = Seen((Rhythm(period, chance),), part, 0, True, begun=True)
 
 
 def _parts(windows: Sequence[Floats]) -> tuple[list[int], list[int]]:

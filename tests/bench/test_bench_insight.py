@@ -56,9 +56,9 @@ def split(table: list[Figures], ours: str = "Dutycycle") -> tuple[Figures, list[
 
 def test_every_table_is_there(figures: Figures) -> None:
     assert set(figures) == {
-        "run", "cycles", "cycles_ours", "cycles_reliability", "cycles_harder", "cycles_delay", "cycles_cost",
-        "forecasts", "coverage", "memory", "kinds", "kinds_confusion", "kinds_reliability", "bottlenecks",
-        "bottlenecks_reliability",
+        "run", "cycles", "cycles_ours", "cycles_reliability", "cycles_harder", "cycles_delay",
+        "cycles_watched", "cycles_cost", "forecasts", "coverage", "memory", "kinds", "kinds_confusion",
+        "kinds_reliability", "bottlenecks", "bottlenecks_reliability",
     }  # fmt: skip
     assert figures["run"]["first"] == SEEDS.start
 

@@ -108,3 +108,9 @@ def test_windows_know_nothing_of_one_another() -> None:
     together = look(windows)
     alone = [look([window])[0] for window in windows]
     assert [one and one.rhythms for one in together] == [one and one.rhythms for one in alone]
+
+
+def test_bursts_at_odd_distances_are_not_told_with_confidence() -> None:
+    said = look([Case("blips", seed).series() for seed in range(160)])
+    assert sum(one is not None for one in said) <= 3
+    assert all(one.rhythms[0].confidence < 0.99 for one in said if one is not None)

@@ -25,6 +25,7 @@ class Kept:
         self._ahead_ms = int(horizon_s * 1000)
         self.slots = min(SLOTS, -(-self._ahead_ms // EVERY_MS))
         self._every_ms = max(self._ahead_ms // self.slots, EVERY_MS)
+        self._scattered_ms = EVERY_MS if self._every_ms >= 2 * EVERY_MS else 0
         self._due: list[int] = [-1] * self.slots
         self._turn = 0
         self.next_ms, self._issue_ms = NEVER_MS, 0
@@ -47,8 +48,8 @@ class Kept:
         self._kept[self._turn] = figures
         self._due[self._turn] = ts_ms + self._ahead_ms
         self._turn = (self._turn + 1) % self.slots
-        scattered_ms = 2 * (self._every_ms - EVERY_MS)
-        self._issue_ms = ts_ms + EVERY_MS - SOONER_MS + (ts_ms // 1000 * HASHED % 2**32 * scattered_ms >> 32)
+        later_ms = ts_ms // 1000 * HASHED % 2**32 * 2 * self._scattered_ms >> 32
+        self._issue_ms = ts_ms + self._every_ms - SOONER_MS - self._scattered_ms + later_ms
         self._plan()
 
     def take(self, ts_ms: int, interval_ms: int) -> Floats | None:

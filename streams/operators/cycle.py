@@ -4,6 +4,7 @@
 does so too, remembers what was said, and returns only what is news.
 """
 
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -95,15 +96,23 @@ class CycleBank:
         if whole:
             self._patience.looked(looked, np.array([one is not None for one in seen], np.bool_))
         news: list[tuple[int, CycleResult]] = []
-        for column, one, result in zip(turns, seen, self._results(seen), strict=True):
+        undated: list[tuple[int, Seen]] = []
+        for column, one in zip(turns, seen, strict=True):
             was_locked = self._trackers[column].period_s is not None
+            result = NO_RHYTHM if one is None or not one.goes_on else self._result(one)
             told = self._trackers[column].take(ts_ms, result)
-            if told is not None:
+            if told is not None and told.cyclic and told.since_ms is None and one is not None:
+                undated.append((column, one))
+            elif told is not None:
                 news.append((column, told))
             if one is not None and not was_locked:
                 # What lies before the part in which the rhythm was found would hide it again.
                 self._since_ms[column] = self._ring.start_ms(one.samples.size + one.idle)
-        return news
+        # Only what is told has to be dated, which takes as long as to find it.
+        begun = self._begun([one for _, one in undated])
+        for (column, _), since_ms in zip(undated, begun, strict=True):
+            news.append((column, self._trackers[column].date(since_ms)))
+        return sorted(news, key=itemgetter(0))
 
     def locked(self) -> list[tuple[int, float, Floats, int]]:
         """The columns with a rhythm now: each one's period (s), the samples since it began, oldest first,
@@ -185,26 +194,33 @@ class CycleBank:
                 self._since_ms[column] = self._last_ms - lately.strange * self._ring.interval_ms
 
     def _results(self, seen: list[Seen | None]) -> list[CycleResult]:
-        going = [one for one in seen if one is not None and one.goes_on]
-        followed = follow_each(
-            [one.samples for one in going], [one.rhythms[0].period for one in going], runs=True
-        )
-        results = iter(
-            self._result(one, lately.run if lately else one.samples.size)
-            for one, lately in zip(going, followed, strict=True)
-        )
-        return [next(results) if one is not None and one.goes_on else NO_RHYTHM for one in seen]
+        begun = iter(self._begun([one for one in seen if one is not None and one.goes_on]))
+        return [
+            self._result(one, next(begun)) if one is not None and one.goes_on else NO_RHYTHM for one in seen
+        ]
 
-    def _result(self, seen: Seen, run: int) -> CycleResult:
+    def _begun(self, going: list[Seen]) -> list[int]:
+        """When the unbroken run of each rhythm began."""
+        periods = [one.rhythms[0].period for one in going]
+        followed = follow_each([one.samples for one in going], periods, runs=True)
+        runs = [
+            max(lately.run, round(period)) if lately else one.samples.size
+            for one, period, lately in zip(going, periods, followed, strict=True)
+        ]
+        return [
+            self._ring.start_ms(min(run, one.samples.size) + one.idle)
+            for one, run in zip(going, runs, strict=True)
+        ]
+
+    def _result(self, seen: Seen, since_ms: int | None = None) -> CycleResult:
         main, *rest = seen.rhythms
         interval_s = self._ring.interval_ms / 1000
         others = tuple(OtherCycle(period_s=o.period * interval_s, confidence=o.confidence) for o in rest)
-        length = min(max(run, round(main.period)), seen.samples.size)
         return CycleResult(
             cyclic=True,
             period_s=main.period * interval_s,
             confidence=main.confidence,
-            since_ms=self._ring.start_ms(length + seen.idle),
+            since_ms=since_ms,
             others=others or None,
         )
 

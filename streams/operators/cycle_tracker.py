@@ -118,6 +118,11 @@ class CycleTracker:
             return self._tell(ts_ms, replace(result, since_ms=self.told.since_ms))
         return self._challenge(ts_ms, result)
 
+    def date(self, since_ms: int) -> CycleResult:
+        """What was told last, with when it began."""
+        self.told = replace(self.told or CycleResult(cyclic=False), since_ms=since_ms)
+        return self.told
+
     def _unlocked(self, ts_ms: int, result: CycleResult) -> CycleResult | None:
         if result.cyclic:
             return self._lock(ts_ms, result)

@@ -78,7 +78,7 @@ class Join:
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
         waiting = {source: [to_plain(part) for part in parts] for source, parts in self._waiting.items()}
-        return {"waiting": waiting, "newest_ms": self._newest_ms}
+        return {"waiting": waiting, "newest_ms": dict(self._newest_ms)}
 
     def restore(self, plain: dict[str, Any]) -> None:
         """Take over a snapshot."""

@@ -106,10 +106,15 @@ class SpanBank:
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
         runs = [
-            {"plan": plain_of(run.plan), "slots": run.slots, "rows": pack(np.array(run.rows))}
+            {
+                "plan": plain_of(run.plan),
+                "slots": [list(of) for of in run.slots],
+                "rows": pack(np.array(run.rows)),
+            }
             for run in self._runs
         ]
-        return {"start_ms": self._start_ms, "runs": runs, "rhythms": self._rhythms}
+        rhythms = {uid: list(one) for uid, one in self._rhythms.items()}
+        return {"start_ms": self._start_ms, "runs": runs, "rhythms": rhythms}
 
     def restore(self, plain: dict[str, Any]) -> None:
         """Take over a snapshot."""

@@ -148,10 +148,10 @@ class PeakTally:
         return {
             "series": [list(one) for one in self._index.ids],
             "state": pack(self._state[:, : len(self._index)]),
-            "pods": self._pods,
+            "pods": {uid: list(span) for uid, span in self._pods.items()},
             "changed": sorted(self._changed),
-            "origins": self._origins,
-            "omitted": self._omitted,
+            "origins": {uid: dict(scopes) for uid, scopes in self._origins.items()},
+            "omitted": dict(self._omitted),
         }
 
     def restore(self, plain: dict[str, Any]) -> None:

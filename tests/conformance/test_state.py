@@ -84,6 +84,20 @@ def test_what_an_operator_goes_on_from_is_left_alone(stage: Stage, share: float)
 
 
 @every_stage_with_state
+def test_a_snapshot_stays_as_it_was_taken(stage: Stage) -> None:
+    """Whoever takes one may send it later."""
+    key = keys_of(stage)[0]
+    records = inputs(stage, key)
+    operator = stage.build(key, None)
+    run(operator, records[: len(records) // 2])
+    taken = operator.snapshot()
+    before = orjson.dumps(taken)
+    run(operator, records[len(records) // 2 :])
+    operator.close()
+    assert orjson.dumps(taken) == before
+
+
+@every_stage_with_state
 @pytest.mark.parametrize("version", [0, -1, 10**6, "1", None, "missing"])
 def test_a_version_that_nobody_wrote_is_refused(stage: Stage, version: Any) -> None:
     """With ``ValueError``: the shell then begins the key anew, and tells."""

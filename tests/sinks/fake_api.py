@@ -36,15 +36,16 @@ _RESET = struct.pack("ii", 1, 0)
 class Trouble:
     """What comes instead of an answer, or before it.
 
-    A status with a body; silence for ``delay_s``; a connection that is ``cut`` or ``reset``, or ``after`` it
-    did what was asked; a body that is ``torn`` in the middle, or comes drop by drop, ``drip_s`` apart.
-    ``method`` is whom it concerns, ``path`` a part of it.
+    A status with a body; silence for ``delay_s``, or until ``gate`` is set; a connection that is ``cut`` or
+    ``reset``, or ``after`` it did what was asked; a body that is ``torn`` in the middle, or comes drop by
+    drop, ``drip_s`` apart. ``method`` is whom it concerns, ``path`` a part of it.
     """
 
     status: int = 0
     headers: dict[str, str] = field(default_factory=dict)
     body: str = '{"kind":"Status","message":"as the test wished"}'
     delay_s: float = 0.0
+    gate: asyncio.Event | None = None
     cut: bool = False
     reset: bool = False
     after: bool = False
@@ -125,6 +126,8 @@ class FakeApi:
         if trouble is None:
             return await self._served(await request.read(), request)
         await asyncio.sleep(trouble.delay_s)
+        if trouble.gate is not None:
+            await trouble.gate.wait()
         answer = await self._served(await request.read(), request) if trouble.after else None
         if trouble.cut or trouble.reset:
             _break(request, reset=trouble.reset)

@@ -48,17 +48,20 @@ async def test_a_hand_over_waits_for_what_is_under_way_and_begins_nothing(api: F
 
 async def test_what_ends_after_the_hand_over_counts_for_nothing(api: FakeApi) -> None:
     api.add(POD, "uid-1")
-    rig = Rig()
+    rig, first, second = Rig(), asyncio.Event(), asyncio.Event()
     async with annotating(api, rig) as (desk, sink):
-        api.always = Trouble(delay_s=0.5)
+        api.always = Trouble(gate=first)
         await desk.handle(rig.origin("pod-peaks", made.pod_peaks()))
         await until(lambda: api.count("PATCH") == 1)
         desk.forget()
         newer = made.pod_peaks(last_ms=99_000, metrics={"cpu_util_pct": made.peak(999)}, final=True)
         await desk.handle(rig.origin("pod-peaks", newer))
         assert not sink.held().empty
-        await until(lambda: len(api.patches) == 1)
+        api.always = Trouble(gate=second)
+        first.set()
+        await until(lambda: api.count("PATCH") == 2)
         assert not sink.held().empty, "the write before was of another record"
+        second.set()
         await until(lambda: sink.held().empty)
     assert written(api, POD)["max_cpu_util"] == 999
 

@@ -25,13 +25,16 @@ def path_of(i: int) -> str:
 async def test_a_hand_over_waits_for_what_is_under_way_and_begins_nothing(api: FakeApi) -> None:
     for i in range(20):
         api.add(path_of(i), f"uid-{i}")
-    rig = Rig()
+    rig, gate = Rig(), asyncio.Event()
     async with annotating(api, rig) as (desk, sink):
-        api.always = Trouble(delay_s=0.3)
+        api.always = Trouble(gate=gate)
         for i in range(20):
             await desk.handle(rig.origin("pod-peaks", made.pod_peaks(f"uid-{i}", final=True)))
         await until(lambda: api.count("PATCH") > 0)
-        await desk.drain()
+        handing_over = asyncio.create_task(desk.drain())
+        await asyncio.sleep(0)
+        gate.set()
+        await handing_over
         asked, taken = api.count("PATCH"), len(api.patches)
         assert asked == taken <= WRITERS
         desk.acknowledge()

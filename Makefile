@@ -37,7 +37,7 @@ servers: $(VENV)/.ready ## fetch what the test servers need, and say which are m
 	@$(BIN)/python -m tests.servers.prepare
 
 test: servers ## run the tests; a part by TESTS=tests/wire, more by ARGS="-k name"
-	$(BIN)/pytest -n $(JOBS) --dist worksteal $(TESTS) $(ARGS)
+	$(BIN)/pytest -n $(JOBS) --maxschedchunk 1 $(TESTS) $(ARGS)
 
 soak: servers ## what takes minutes: tests marked soak, and fresh seeds of the simulation; MINUTES=10
 	SIMULATION_MINUTES=$(MINUTES) $(BIN)/pytest -n 0 -m soak $(TESTS) $(ARGS)

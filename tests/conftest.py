@@ -1,5 +1,6 @@
 """What every test can use: the real servers as fixtures (see tests/servers)."""
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = ("tests.servers.plugin", "tests.faults.plugin")
@@ -7,3 +8,10 @@ pytest_plugins = ("tests.servers.plugin", "tests.faults.plugin")
 # On a busy machine an example takes as long as it takes.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+
+_LONG = ("faults", "e2e", "kube")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The folders whose tests take the longest come first: no worker is left alone with them at the end."""
+    items.sort(key=lambda item: item.path.parent.name not in _LONG)

@@ -64,7 +64,7 @@ def test_peaks_agree_with_the_kernel(real_cgroup: RealCgroup, tmp_path: Path) ->
     with real_cgroup.load(HELD):
         watch.start()
         try:
-            shown = dutycycle("up", "--duration", "20s", env=env).stdout
+            shown = dutycycle("up", "--duration", "40s", env=env).stdout
         finally:
             watch.stop()
     assert "embedded broker, in memory, gone when this ends" in shown

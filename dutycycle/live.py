@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.live import Live as RichLive
 
-from bus.consumer import Consumer, Message
+from bus.consumer import Consumer, Message, Start
 from bus.errors import BrokerError
 from dutycycle.children import Child
 from dutycycle.live_state import LiveState
@@ -19,10 +19,11 @@ from wire.codec import DecodeError, decode, to_plain
 from wire.settings import Settings
 from wire.topics import TOPICS, full_name, short_name
 
-_TOPICS = (
+_NAMES = ("pods",)
+"""Read from the beginning: who a pod is may have been told long ago."""
+_NEWS = (
     "nvml-samples",
     "cgroup-samples",
-    "pods",
     "pod-peaks",
     "job-peaks",
     "cycles",
@@ -47,17 +48,17 @@ class Live:
         self._header = header
         self._logs = logs
         self._heard = time.monotonic()
-        self._reading = False
+        self._reading = 0
 
     async def run(self, stop: asyncio.Event) -> None:
         """Read and draw until ``stop``; a broker that is away is waited for."""
-        reader = asyncio.create_task(self._read(stop))
+        reading = asyncio.gather(self._read(stop, _NAMES, "beginning"), self._read(stop, _NEWS, "end"))
         with self._drawing() as draw:
             while not stop.is_set():
                 draw()
                 await _pause(stop, _REFRESH_S)
             draw()
-        await reader
+        await reading
 
     async def quiet(self) -> None:
         """Wait until no record has come for a moment: the pipeline has nothing left to say."""
@@ -68,21 +69,26 @@ class Live:
                 return
             await asyncio.sleep(_REFRESH_S)
 
-    async def _read(self, stop: asyncio.Event) -> None:
-        names = [full_name(self._settings.topic_prefix, name) for name in _TOPICS]
+    async def _read(self, stop: asyncio.Event, topics: Sequence[str], begin: Start) -> None:
+        names = [full_name(self._settings.topic_prefix, name) for name in topics]
         while not stop.is_set():
-            consumer = Consumer(self._settings, "dutycycle-live", names, "end")
+            consumer = Consumer(self._settings, "dutycycle-live", names, begin)
             try:
                 await consumer.start()
-                self._reading = True
-                while not stop.is_set():
-                    for message in await consumer.take(_REFRESH_S):
-                        self._feed(message)
+                await self._take(consumer, stop)
             except BrokerError:  # the children say it, with more detail
                 await _pause(stop, _RETRY_S)
             finally:
-                self._reading = False
                 await consumer.stop()
+
+    async def _take(self, consumer: Consumer, stop: asyncio.Event) -> None:
+        self._reading += 1
+        try:
+            while not stop.is_set():
+                for message in await consumer.take(_REFRESH_S):
+                    self._feed(message)
+        finally:
+            self._reading -= 1
 
     def _feed(self, message: Message) -> None:
         topic = short_name(self._settings.topic_prefix, message.topic) or ""

@@ -1,12 +1,20 @@
 """The live view: what it knows after which records, and how it says so."""
 
+import asyncio
+from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from rich.console import Console
 
+from bus.embedded import EmbeddedBroker
+from bus.producer import Producer
+from dutycycle.live import Live
 from dutycycle.live_state import LiveState, duration
 from dutycycle.live_view import amount, percent, plain_lines, render
+from wire.settings import load
+from wire.topics import TOPICS, full_name
 
 GIB = 1024**3
 
@@ -202,3 +210,32 @@ BYTES = [(None, "·"), (0, "0 MiB"), (5 * 1024**2, "5 MiB"), (1.5 * GIB, "1.5 Gi
 @pytest.mark.parametrize(("value", "text"), BYTES)
 def test_amounts(value: float | None, text: str) -> None:
     assert amount(value) == text
+
+
+async def test_a_pod_that_was_told_of_before_it_began_has_its_name(tmp_path: Path) -> None:
+    topics = {full_name("dutycycle.", name): 1 for name in TOPICS}
+    with EmbeddedBroker(topics) as broker:
+        settings = load({}, {"broker": broker.url})
+        producer = Producer(settings, "test")
+        await producer.start()
+
+        async def told(topic: str, key: str, plain: dict[str, Any]) -> None:
+            await producer.settle(
+                [await producer.send(f"dutycycle.{topic}", key, orjson.dumps(plain), plain.get("ts_ms", 1))]
+            )
+
+        await told("pods", "p", POD | {"created_ms": 1, "images": []})
+        live, stop = Live(settings, [], "", tmp_path), asyncio.Event()
+        running = asyncio.create_task(live.run(stop))
+        async with asyncio.timeout(60):
+            for tick in range(1000):
+                sample = cgroup(tick) | {"collector": "c", "seq": tick, "interval_ms": 1000}
+                await told("cgroup-samples", "a", sample)
+                if any("ml/train-0" in line for line in plain_lines(live.state)):
+                    break
+                await asyncio.sleep(0.1)
+        stop.set()
+        await running
+        await producer.stop()
+    assert live.state.unreadable == 0
+    assert [row.name for row in live.state.of_kind("pod")] == ["ml/train-0"]

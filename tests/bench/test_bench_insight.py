@@ -31,21 +31,6 @@ PNG = b"\x89PNG\r\n"
 Figures = dict[str, Any]
 
 
-@pytest.fixture(scope="module")
-def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which the whole comparison was run."""
-    folder = tmp_path_factory.mktemp("insight")
-    run(SEEDS, folder, thin=THIN)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def figures(out: Path) -> Figures:
-    """What it wrote."""
-    read: Figures = json.loads((out / "insight.json").read_text())
-    return read
-
-
 def split(table: list[Figures], ours: str = "Dutycycle") -> tuple[Figures, list[Figures]]:
     """Our row of a table, and the peers'."""
     mine = [row for row in table if ours in row.values()]
@@ -54,7 +39,19 @@ def split(table: list[Figures], ours: str = "Dutycycle") -> tuple[Figures, list[
     ]
 
 
-def test_every_table_is_there(figures: Figures) -> None:
+def test_the_whole_comparison(tmp_path: Path) -> None:
+    run(SEEDS, tmp_path, thin=THIN)
+    figures: Figures = json.loads((tmp_path / "insight.json").read_text())
+    every_table_is_there(figures)
+    rhythms_are_found_better_than_by_any_peer(figures)
+    forecasts_are_nearer_than_any_peers(figures)
+    assert {row["curve"]: row["Dutycycle"] for row in figures["memory"]}["leak"] == 100.0
+    for shapes in ("tuned", "unseen"):
+        kinds_are_told_better_than_by_rules(figures, shapes)
+    pictures_are_written(tmp_path)
+
+
+def every_table_is_there(figures: Figures) -> None:
     assert set(figures) == {
         "run", "cycles", "cycles_ours", "cycles_reliability", "cycles_harder", "cycles_delay",
         "cycles_watched", "cycles_cost", "forecasts", "coverage", "memory", "kinds", "kinds_confusion",
@@ -63,7 +60,7 @@ def test_every_table_is_there(figures: Figures) -> None:
     assert figures["run"]["first"] == SEEDS.start
 
 
-def test_rhythms_are_found_better_than_by_any_peer(figures: Figures) -> None:
+def rhythms_are_found_better_than_by_any_peer(figures: Figures) -> None:
     ours, peers = split(figures["cycles"])
     assert {row["detector"] for row in peers} == set(DETECTORS)
     for peer in peers:
@@ -71,32 +68,23 @@ def test_rhythms_are_found_better_than_by_any_peer(figures: Figures) -> None:
         assert ours["alarms %"] <= peer["alarms %"]
 
 
-def test_forecasts_are_nearer_than_any_peers(figures: Figures) -> None:
+def forecasts_are_nearer_than_any_peers(figures: Figures) -> None:
     ours, peers = split(figures["forecasts"])
     assert len(peers) == 4
     for peer in peers:
         for horizon_s in (10, 30, 300):
             assert ours[f"all {horizon_s} s"] < peer[f"all {horizon_s} s"]
+    assert peers[0]["all 10 s"] == pytest.approx(1.0), "persistence is what errors are over"
 
 
-def test_persistence_is_what_errors_are_over(figures: Figures) -> None:
-    _, peers = split(figures["forecasts"])
-    assert peers[0]["all 10 s"] == pytest.approx(1.0)
-
-
-def test_a_leak_is_announced(figures: Figures) -> None:
-    assert {row["curve"]: row["Dutycycle"] for row in figures["memory"]}["leak"] == 100.0
-
-
-@pytest.mark.parametrize("shapes", ["tuned", "unseen"])
-def test_kinds_are_told_better_than_by_rules(figures: Figures, shapes: str) -> None:
+def kinds_are_told_better_than_by_rules(figures: Figures, shapes: str) -> None:
     table = [row for row in figures["kinds"] if shapes in row["rule"]]
     ours, peers = split(table, f"Dutycycle, {shapes} shapes")
     assert len(peers) == 2
     assert ours["macro-F1"] > max(peer["macro-F1"] for peer in peers)
 
 
-def test_pictures_are_written(out: Path) -> None:
+def pictures_are_written(out: Path) -> None:
     names = {path.name for path in out.glob("*.png")}
     assert names == {
         "cycles_peers.png", "cycles_hits.png", "cycles_failures.png", "forecast_fans.png", "memory.png",

@@ -13,6 +13,8 @@ from wire.codec import encode
 from wire.derived import Peak
 
 START_MS = 1_700_000_000_000
+MOST_VERSIONS = 300
+"""A job has as many pods as its record has versions: more would be too large. The feed slows down instead."""
 METRICS = ("cpu_util_pct", "gpu_util_pct", "mem_used_bytes", "power_w")
 Rows = dict[str, dict[str, Any]]
 """Rows of both tables by key."""

@@ -1,5 +1,6 @@
 """Workers that join, leave and stand still while samples flow: partitions wander, records do not change."""
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -38,6 +39,7 @@ async def stand_still(field: Field) -> None:
     before = len(one.failures)
     one.pause()
     field.pauses += 1
+    await asyncio.sleep(field.settings.session_timeout)  # a worker that left may be counted as a member still
     await field.members(1)
     await field.progress()  # by the other one, who has taken over
     one.resume()

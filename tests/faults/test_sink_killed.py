@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.sink_field import SinkField
-from tests.faults.sink_lives import lives
+from tests.faults.sink_lives import MOST_VERSIONS, lives
 from tests.servers.kafka.broker import RunningBroker
 
 KILLS = 3
@@ -30,7 +30,7 @@ async def kill_after_a_write(field: SinkField) -> bool:
 async def check(field: SinkField, *, workers: int, kills: int) -> str:
     began = time.monotonic()
     async with field:
-        field.feed(lives(PODS, 50 * kills, seed=workers), per_s=200)
+        field.feed(lives(PODS, min(50 * kills, MOST_VERSIONS), seed=workers), per_s=200)
         for _ in range(workers):
             await field.worker()
         between = 0

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.sink_field import SinkField
-from tests.faults.sink_lives import lives
+from tests.faults.sink_lives import MOST_VERSIONS, lives
 from tests.servers.kafka.broker import RunningBroker
 
 MOVES = 1
@@ -45,7 +45,8 @@ async def stand_still(field: SinkField, session_s: float) -> None:
 async def check(field: SinkField, *, moves: int, pauses: int) -> str:
     began = time.monotonic()
     async with field:
-        field.feed(lives(PODS, 60 * (moves + 2 * pauses), seed=3), PER_S)
+        versions = min(60 * (moves + 2 * pauses), MOST_VERSIONS)
+        field.feed(lives(PODS, versions, seed=3), PER_S)
         await field.worker()
         await field.progress()
         await come_and_go(field, moves)

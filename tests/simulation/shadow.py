@@ -86,8 +86,9 @@ class Shadow:
         for place, key in self.keys.items():
             mine = place[:2] == (stage.name, partition)
             if mine and key.left is None and stage.is_idle(key.seen_ms, now_ms):
+                told = key.operator.settle()  # as with each commit, before what is stored
                 key.left = key.snapshot()
-                key.leaving = self._sorted(stage, key.operator.close())
+                key.leaving = self._sorted(stage, told + key.operator.close())
                 yield from key.leaving
 
     def _applied(self, stage: Stage, record: Input, now_ms: int) -> Applied:

@@ -9,7 +9,7 @@ def workers_of(admin: AdminClient, group: str) -> int:
     (answer,) = admin.describe_consumer_groups([group]).values()
     try:
         found = answer.result(10)
-    except KafkaException:  # the broker has just started, or is busy
+    except (KafkaException, TimeoutError):  # the broker has just started, or is busy
         return 0
     if found.state != ConsumerGroupState.STABLE:
         return 0

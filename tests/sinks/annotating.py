@@ -1,6 +1,5 @@
 """The annotation sink at work on the fake API server, behind a desk."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -8,7 +7,7 @@ from sinks.annotation_policy import Policy
 from sinks.annotation_sink import AnnotationSink
 from sinks.desk import Desk
 from tests.sinks.fake_api import FakeApi
-from tests.sinks.rig import Rig
+from tests.sinks.rig import Rig, at_work
 
 POLICY = Policy(interval_s=1)
 
@@ -24,9 +23,5 @@ async def annotating(
 ) -> AsyncIterator[tuple[Desk, AnnotationSink]]:
     """A sink that writes to the fake, behind a desk."""
     sink = AnnotationSink(api.client(timeout_s), policy, rig.letters, rig.telemetry, may_write=may_write)
-    task = asyncio.create_task(sink.run())
-    try:
-        yield rig.desk(sink), sink
-    finally:
-        task.cancel()
-        await sink.close()
+    async with at_work(rig, sink) as desk:
+        yield desk, sink

@@ -2,15 +2,18 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import orjson
 
+from sinks.annotation_sink import AnnotationSink
 from sinks.deadletters import DeadLetters
 from sinks.desk import Desk
 from sinks.origin import Origin, Sink
 from sinks.progress import Place
+from sinks.records_sink import RecordsSink
 from wire.codec import encode
 from wire.events import Telemetry
 
@@ -81,6 +84,17 @@ class Rig:
     def count(self, name: str) -> int:
         """How often an event happened, over all its labels."""
         return sum(number for (event, _), number in self.telemetry.counts.items() if event == name)
+
+
+@asynccontextmanager
+async def at_work(rig: Rig, sink: AnnotationSink | RecordsSink) -> AsyncIterator[Desk]:
+    """The desk of a sink that writes until this is left, which closes it."""
+    task = asyncio.create_task(sink.run())
+    try:
+        yield rig.desk(sink)
+    finally:
+        task.cancel()
+        await sink.close()
 
 
 async def until(condition: Callable[[], object], deadline_s: float = 30.0) -> None:

@@ -22,7 +22,7 @@ from tests.servers.kube.client import Client, Object
 from tests.servers.kube.server import Kube
 from tests.sinks import made
 from tests.sinks.made import K80, sample
-from tests.sinks.rig import Rig, until
+from tests.sinks.rig import Rig, at_work, until
 from wire.derived import PodOfJob
 from wire.pods import JobRef
 
@@ -76,12 +76,8 @@ async def annotating(
     server = await connect("auto")
     assert server is not None
     sink = AnnotationSink(server, Policy(interval_s=1), rig.letters, rig.telemetry)
-    task = asyncio.create_task(sink.run())
-    try:
-        yield rig.desk(sink), sink
-    finally:
-        task.cancel()
-        await sink.close()
+    async with at_work(rig, sink) as desk:
+        yield desk, sink
 
 
 def of_job(version: str, kind: str, thing: Object, **changed: Any) -> Any:

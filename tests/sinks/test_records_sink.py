@@ -16,7 +16,7 @@ from sinks.records_store import RecordsStore
 from sinks.thread import in_thread
 from tests.servers.postgres import Postgres
 from tests.sinks import made
-from tests.sinks.rig import Rig, handle, until
+from tests.sinks.rig import Rig, at_work, handle, until
 
 PLACE = ("pod-peaks", 0)
 
@@ -27,12 +27,8 @@ async def running(rig: Rig, url: str) -> AsyncIterator[tuple[Desk, RecordsSink]]
     store = RecordsStore(url)
     store.open()
     sink = RecordsSink(store, rig.letters, rig.telemetry)
-    task = asyncio.create_task(sink.run())
-    try:
-        yield rig.desk(sink), sink
-    finally:
-        task.cancel()
-        await sink.close()
+    async with at_work(rig, sink) as desk:
+        yield desk, sink
 
 
 async def test_records_arrive_and_only_then_are_acknowledged(records_url: str) -> None:

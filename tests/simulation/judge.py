@@ -126,14 +126,15 @@ class Judge:
             self.checked["slots"] += 1
 
     def _newest_outputs(self, *, zombies: bool) -> None:
-        """The last of each subject is the exact one; where somebody may have written late, the newest is."""
+        """The newest of each subject is exact; so is the last, unless somebody may have written late."""
         wanted: dict[Subject, list[bytes | None]] = defaultdict(list)
         for out in self.shadow.settled():
             subject = self._subject(out, orjson.loads(out.value or b"null"))
             if out.topic in self._profile.versions and subject is not None:
                 wanted[subject].append(out.value)
-        newest = {subject: out for subject, (_, out) in self._newest.items()} if zombies else self._last
-        _compare({subject: out.value for subject, out in newest.items()}, wanted)
+        _compare({subject: out.value for subject, (_, out) in self._newest.items()}, wanted)
+        if not zombies:
+            _compare({subject: out.value for subject, out in self._last.items()}, wanted)
 
     def _states(self) -> None:
         """What is stored is what should be, bit for bit, and nothing beside it."""

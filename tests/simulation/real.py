@@ -39,6 +39,7 @@ def _stages(*, evict: bool) -> tuple[Stage, ...]:
 def profile(plan: Plan) -> Profile:
     """See ``Profile``."""
     every = _stages(evict=plan.has("evict"))
+    newness = _newness_by_pods if plan.has_zombies() else _newness
     digests: dict[str, Digest] = {stage.name: _nothing for stage in every} | {
         "nvml": digest,
         "cgroup": digest,
@@ -56,8 +57,8 @@ def profile(plan: Plan) -> Profile:
             "pod-peaks": lambda of: (of["samples"],),
             "job-parts": lambda of: (of["samples"],),
             "job-peaks": lambda of: (of["last_ms"],),
-            "insights": _newness,
-            "job-insights": lambda of: _newness(of["insight"]),
+            "insights": newness,
+            "job-insights": lambda of: newness(of["insight"]),
         },
         subjects={
             "pod-parts": _source_of_part,
@@ -70,6 +71,12 @@ def profile(plan: Plan) -> Profile:
 
 
 def _newness(insight: Any) -> tuple[Any, ...]:
+    """Of two of one moment the later counts: a job may have lost a pod since."""
+    return (insight["ts_ms"],)
+
+
+def _newness_by_pods(insight: Any) -> tuple[Any, ...]:
+    """Of two of one moment, where somebody may write late: a job has usually got a pod since."""
     return insight["ts_ms"], insight["evidence"].get("pods", 0)
 
 

@@ -42,6 +42,7 @@ class Outbox:
         self._most_bytes = memory_bytes
         self._memory: deque[Outgoing] = deque()
         self._memory_bytes = 0
+        self._moving = 0
         self._flying: Batch | None = None
         self._disk = ThreadPoolExecutor(1, "spool")
         self.new = asyncio.Event()
@@ -49,9 +50,9 @@ class Outbox:
         self._turn = asyncio.Lock()
 
     def __len__(self) -> int:
-        """How many records wait, those being sent included."""
+        """How many records wait: those being sent or written to disk are some of them, for a moment twice."""
         flying = len(self._flying.records) if self._flying and self._flying.through is None else 0
-        return len(self._memory) + len(self._spool) + flying
+        return len(self._memory) + self._moving + len(self._spool) + flying
 
     @property
     def spooled(self) -> int:
@@ -115,7 +116,9 @@ class Outbox:
             return
         through = (self._flying.through if self._flying else None) or 0
         records = [*flying, *waiting]
+        self._moving = len(waiting)
         stored = await self._on_disk(lambda: self._spool.append(records, keep_through=through))
+        self._moving = 0
         if stored is None:
             self._put_back(waiting)
             return

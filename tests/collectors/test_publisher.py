@@ -3,8 +3,9 @@
 import asyncio
 import itertools
 import random
+import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -15,9 +16,10 @@ from hypothesis import strategies as st
 
 from bus.errors import BrokerRefusedError
 from bus.reach import Reach
+from collectors.base import Outgoing
 from collectors.outbox import SPOOL_FAILED, Outbox
 from collectors.publisher import RECORD_REFUSED, Patience, Publisher
-from collectors.spool import Spool
+from collectors.spool import Appended, Spool
 from tests.collectors.fake_broker import FakeBroker, Mood, noise, record, records
 from wire import settings as settings_module
 from wire.events import BROKER_AWAY, RECORD_TOO_LARGE, SPOOL_DROPPED, SPOOLED, Telemetry
@@ -96,6 +98,27 @@ async def test_an_outage_goes_to_disk_and_comes_back_in_order(tmp_path: Path, mo
         assert not one.telemetry.conditions
     assert broker.numbers() == list(range(31))
     assert len(one.outbox) == 0
+
+
+async def test_what_is_being_written_to_disk_waits_still(tmp_path: Path) -> None:
+    written = threading.Event()
+
+    class SlowDisk(Spool):
+        def append(self, records: Sequence[Outgoing], *, keep_through: int = 0) -> Appended:
+            assert written.wait(60)
+            return super().append(records, keep_through=keep_through)
+
+    outbox = Outbox(SlowDisk(tmp_path, MIB), Telemetry("test"), MIB)
+    outbox.put(records(range(3)))
+    await outbox.take(1, MIB)
+    keeping = asyncio.create_task(outbox.keep())
+    await until(outbox._turn.locked)
+    await asyncio.sleep(0.01)  # the disk has it now
+    assert len(outbox) == 3
+    written.set()
+    await keeping
+    assert len(outbox) == outbox.spooled == 3
+    await outbox.close()
 
 
 async def test_no_broker_at_the_start(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from bus.faustapp_run import run_app
 from bus.reach import wait_for_broker
 from bus.stopping import StoppedError, unless
 from bus.topics import ensure_topics
-from sinks import kube
+from sinks import annotations, kube
 from sinks.annotation_policy import Policy
 from sinks.annotation_sink import AnnotationSink
 from sinks.app import SinksApp
@@ -92,10 +92,10 @@ async def _topics(settings: Settings, telemetry: Telemetry) -> None:
 
 _BY_NODE = (*SAMPLE_TOPICS, "node-parts")
 """With equally many partitions, and then one worker reads all that is keyed by one node."""
-_DERIVED = (
-    *(name for name, topic in TOPICS.items() if not topic.internal and name not in SAMPLE_TOPICS),
-    "pod-insights",
-    "job-insights",
+_DERIVED = tuple(
+    name
+    for name, topic in TOPICS.items()
+    if name not in _BY_NODE and (not topic.internal or name in annotations.TOPICS)
 )
 
 

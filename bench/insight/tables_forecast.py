@@ -123,8 +123,21 @@ def comparison(report: Report, seeds: range, thin: int = 1) -> tuple[list[Known]
     columns = [f"{what} {horizon} s" for what in ("all", "cyclic") for horizon in HORIZONS_S]
     title = f"forecasts: error over persistence's, {len(known)} series, {cyclic.sum()} of them cyclic"
     report.table("forecasts", title, ["forecaster", *columns, "µs/tick", "µs/forecast"], rows)
+    by_noise(report, known, {name: ratios(known, values) for name, values in said.items()})
     coverage(report, known, made[OURS].fans)
     return known, made[OURS]
+
+
+def by_noise(report: Report, known: list[Known], errors: dict[str, Floats]) -> None:
+    """The same of the cyclic series alone, by how faint their rhythm is."""
+    parts = np.array([one.what for one in known])
+    rows: list[list[Cell]] = [
+        [name, part, *map(float, error[parts == part].mean(axis=0))]
+        for part in sorted({one.what for one in known if one.what}, key=lambda part: -float(part.split()[1]))
+        for name, error in errors.items()
+    ]
+    columns = ["forecaster", "series", *(f"{horizon} s" for horizon in HORIZONS_S)]
+    report.table("forecasts_by_noise", "forecasts of cyclic series: error over persistence's", columns, rows)
 
 
 def coverage(report: Report, known: list[Known], fans: list[Fan]) -> None:

@@ -12,6 +12,7 @@ from dutycycle.kubectl.figures import (
     GpuNow,
     Json,
     Usage,
+    insights,
     of_job,
     of_node,
     of_pod,
@@ -31,6 +32,8 @@ _USAGE: tuple[tuple[str, str, Callable[[float | None], str]], ...] = (
     ("MAX-NET(Mbit/s)>", "net_mbps", table.plain),
     ("MAX-DISK(MB/s)>", "disk", table.plain),
 )
+_INSIGHTS = ("WORKLOAD", "BOTTLENECK")
+"""The annotations ``kind`` (a job's KIND is another) and ``bottleneck``."""
 _SORT_FIELDS = {"gpu": "gpu_pct", "cpu": "cpu_pct", "memory": "mem_mb", "network": "net_mbps", "disk": "disk"}
 
 
@@ -41,9 +44,9 @@ def pods(api: Api, args: argparse.Namespace) -> Answer:
     for meta in every:
         if found := ours(meta.get("annotations"), args.prefix):
             usage = of_pod(found)
-            cells = [_gpus(usage), *_cells(usage), table.age(age_s(found.get(UPDATED)))]
+            cells = [_gpus(usage), *_cells(usage), table.age(age_s(found.get(UPDATED))), *_insights(found)]
             rows.append(_row(meta, found, cells, usage))
-    headers = ("GPUS>", *(header for header, _, _ in _USAGE), "UPDATED>")
+    headers = ("GPUS>", *(header for header, _, _ in _USAGE), "UPDATED>", *_INSIGHTS)
     return _answer("pod", headers, rows, len(every), args)
 
 
@@ -54,9 +57,10 @@ def jobs(api: Api, args: argparse.Namespace) -> Answer:
     for job in looking.annotated(OWNERS, args.namespace, args.selector):
         usage = of_whole_job(job.found)
         count = str(len(of_job(job.found)) + omitted(job.found))
-        cells = [job.kind.name, count, _gpus(usage), *_cells(usage), table.megabytes(usage.gpu_mem_mb)]
+        usages = [_gpus(usage), *_cells(usage), table.megabytes(usage.gpu_mem_mb)]
+        cells = [job.kind.name, count, *usages, *_insights(job.found)]
         rows.append(_row(job.meta, job.found, cells, usage, kind=job.kind.name))
-    headers = ("KIND", "PODS>", "GPUS>", *(header for header, _, _ in _USAGE), "MAX-GPU-MEM>")
+    headers = ("KIND", "PODS>", "GPUS>", *(header for header, _, _ in _USAGE), "MAX-GPU-MEM>", *_INSIGHTS)
     answer = _answer("job", headers, rows, 0, args)
     answer.remarks += [f"left out: {one}" for one in looking.denied]
     return answer
@@ -141,6 +145,11 @@ def _answer(
 
 def _cells(usage: Usage) -> list[str]:
     return [form(getattr(usage, field)) for _, field, form in _USAGE]
+
+
+def _insights(found: Json) -> list[str]:
+    known = insights(found)
+    return [known.get(name, table.UNKNOWN) for name in ("kind", "bottleneck")]
 
 
 def _gpus(usage: Usage) -> str:

@@ -24,12 +24,13 @@ sys.path.insert(0, {!r})
 from dutycycle.kubectl.{} import main
 sys.exit(main())
 """
-HEADER = ["NAME", "GPUS", "MAX-GPU", "MAX-CPU", "MAX-MEM", "MAX-NET(Mbit/s)", "MAX-DISK(MB/s)", "UPDATED"]
+HEADER = ["NAME", "GPUS", "MAX-GPU", "MAX-CPU", "MAX-MEM", "MAX-NET(Mbit/s)", "MAX-DISK(MB/s)", "UPDATED",
+          "WORKLOAD", "BOTTLENECK"]  # fmt: skip
 UPDATED = '"2026-01-01T00:00:00Z"'
 BUSY = {
     "gpu_util": '{"gpu_0_827505":97,"gpu_0_9":3}', "gpu_mem_util": '{"gpu_0_827505":41}',
     "max_cpu_util": "271.82", "max_cpu_mem_mb": "245.7", "max_network_mbps": "62.4", "max_disk_io": "0",
-    "updated": UPDATED,
+    "updated": UPDATED, "kind": '"training"', "bottleneck": '"input"',
 }  # fmt: skip
 IDLE = {"gpu_util": '{"gpu_1":0}', "max_cpu_util": "0.3", "max_cpu_mem_mb": "2400", "updated": UPDATED}
 WORKER = (
@@ -90,7 +91,7 @@ def user(kube: Kube, path: str) -> User:
     return User(kube, kube.admin.kubeconfig, path)
 
 
-def thing(version: str, kind: str, namespace: str | None, name: str, **annotations: str) -> Object:
+def thing(version: str, kind: str, namespace: str | None, name: str, /, **annotations: str) -> Object:
     ours = {f"dutycycle.io/{key.replace('__', '-')}": value for key, value in annotations.items()}
     place = {} if namespace is None else {"namespace": namespace}
     return {
@@ -99,19 +100,19 @@ def thing(version: str, kind: str, namespace: str | None, name: str, **annotatio
     }  # fmt: skip
 
 
-def pod(namespace: str, name: str, **annotations: str) -> Object:
+def pod(namespace: str, name: str, /, **annotations: str) -> Object:
     made = thing("v1", "Pod", namespace, name, **annotations)
     made["metadata"]["labels"] = {"app": name}
     return made | {"spec": {"containers": [{"name": "a", "image": "b"}]}}
 
 
-def job(namespace: str, name: str, **annotations: str) -> Object:
+def job(namespace: str, name: str, /, **annotations: str) -> Object:
     container = {"name": "a", "image": "b"}
     spec = {"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}}
     return thing("batch/v1", "Job", namespace, name, **annotations) | {"spec": spec}
 
 
-def mpijob(namespace: str, name: str, **annotations: str) -> Object:
+def mpijob(namespace: str, name: str, /, **annotations: str) -> Object:
     return thing("kubeflow.org/v2beta1", "MPIJob", namespace, name, **annotations)
 
 
@@ -140,8 +141,9 @@ def node(kube: Kube, namespace: str) -> Iterator[str]:
 def test_the_busiest_pods_come_first(user: User, pods: str) -> None:
     header, busy, idle = user.lines("top", "pods", "-n", pods)
     assert header == HEADER
-    assert busy[:-1] == ["busy", "1", "97%", "272%", "246MB", "62.4", "0"]
-    assert idle[:-1] == ["idle", "1", "0%", "0%", "2.4GB", "-", "-"]  # idle is 0, unknown is not
+    assert busy[:7] + busy[8:] == ["busy", "1", "97%", "272%", "246MB", "62.4", "0", "training", "input"]
+    # Idle is 0, unknown is not.
+    assert idle[:7] + idle[8:] == ["idle", "1", "0%", "0%", "2.4GB", "-", "-", "-", "-"]
 
 
 @pytest.mark.parametrize(
@@ -184,12 +186,15 @@ def test_a_node_is_one_line_or_one_for_each_gpu(user: User, node: str) -> None:
 
 
 def test_jobs_of_every_kind_that_is_installed(kube: Kube, user: User, namespace: str) -> None:
-    kube.admin.create(mpijob(namespace, "bert", bert__worker__0=WORKER, bert__worker__1=TWO_GPUS))
+    insights = {"kind": '"training"', "bottleneck": '"imbalance"'}
+    kube.admin.create(mpijob(namespace, "bert", bert__worker__0=WORKER, bert__worker__1=TWO_GPUS, **insights))
     kube.admin.create(job(namespace, "etl", etl__x8='{"cpu_util":99.5,"cpu_mem_mb":1800}'))
     kube.admin.create(job(namespace, "plain"))
     _, bert, etl = user.lines("top", "jobs", "-n", namespace)
-    assert bert == ["bert", "MPIJob", "2", "3", "100%", "272%", "246MB", "62.4", "0", "11.7GB"]
-    assert etl == ["etl", "Job", "1", "-", "-", "100%", "1.8GB", "-", "-", "-"]
+    assert bert == [
+        "bert", "MPIJob", "2", "3", "100%", "272%", "246MB", "62.4", "0", "11.7GB", "training", "imbalance",
+    ]  # fmt: skip
+    assert etl == ["etl", "Job", "1", "-", "-", "100%", "1.8GB", "-", "-", "-", "-", "-"]
     assert user.completes("peaks", "-n", namespace, "b") == ["bert"]
 
 
@@ -223,12 +228,12 @@ def test_why_says_what_is_known_and_what_is_not(kube: Kube, user: User, pods: st
     for text in (
         "GPU 97%, GPU memory bus 41%, CPU 272% of a core, memory 246MB, network 62.4 Mbit/s, disk 0 MB/s",
         "process 827505 on GPU 0 97%, process 9 on GPU 0 3%",
-        "bottleneck   not known yet",
+        "kind         training",
+        "bottleneck   input",
+        "advice       not known yet",
     ):
         assert text in stdout
-    known = {"dutycycle.io/bottleneck": '"the loader"', "dutycycle.io/kind": '"training"'}
-    kube.admin.patch(pod(pods, "busy"), {"metadata": {"annotations": known}})
-    assert "bottleneck   the loader" in user.run("why", "busy", "-n", pods)[1]
+    assert "bottleneck   not known yet" in user.run("why", "idle", "-n", pods)[1]
     found = json.loads(user.run("why", "busy", "-n", pods, "-o", "json")[1])
     assert (found["kind"], found["not_known"]) == ("training", ["advice"])
     assert found["annotations"]["gpu_util"] == {"gpu_0_827505": 97, "gpu_0_9": 3}

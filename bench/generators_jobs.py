@@ -579,6 +579,17 @@ def compute(d: Draft) -> None:
     d.bottleneck = "gpu"
 
 
+def launches(d: Draft) -> None:
+    """Kernels so small that one core is busy with starting them: always one at work, none of them large."""
+    _train(d, 0, d.n, d.rng.uniform(95, 100))
+    d.util = np.maximum(d.util, 85 + d.noise(3))
+    d.effort[:] = d.rng.uniform(0.2, 0.42)
+    d.copy_share[:] = d.rng.uniform(0.03, 0.2)
+    d.cpu[:] = d.rng.uniform(98, 130)
+    d.rx[:], d.tx[:] = d.few(0.2, 6), d.few(0.2, 6)
+    d.bottleneck = "gpu"
+
+
 def capped(d: Draft) -> None:
     """At its power limit most of the time."""
     compute(d)
@@ -654,8 +665,8 @@ UNSEEN: dict[str, Callable[[Draft], None]] = {
 LIMITED: dict[str, Callable[[Draft], None]] = {
     one.__name__: one
     for one in (
-        compute, capped, hot, stalled, one_core, communicates, saturated, uneven, spare, tiny, roomy, fitting,
-        asleep, ends, probed,
+        compute, launches, capped, hot, stalled, one_core, communicates, saturated, uneven, spare, tiny,
+        roomy, fitting, asleep, ends, probed,
     )
 }  # fmt: skip
 """Shapes of which is known what holds them back."""

@@ -15,6 +15,8 @@ IDLE_PCT = 5.0
 _STARVED_PCT = 75.0
 _MB = 1e3
 """Kilobytes."""
+_INDIRECT = 0.65
+"""How sure a rule may be at most that sees an effect, and not the cause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,21 +82,18 @@ def _power(of: Figures, _kind: str, _gpus: int) -> Finding | None:
 def _input(of: Figures, kind: str, _gpus: int) -> Finding | None:
     if kind == "inference":  # a server waits for requests
         return None
-    waits = min(_ramp(of.waits, 0.08, 0.25), _ramp(of.level_pct, 10, 25))
+    waits = _waits(of)
     below = 1 - of.mean("gpu_util_pct") / 100
     throttled = of.mean("cpu_throttled_pct")
     more, rate = max(of.contrast("read_kb_per_s"), of.contrast("rx_kb_per_s"))
-    _, cpu = of.contrast("cpu_pct")
     causes = {
         "cpu_throttled_pct": _sure(_ramp(throttled, 5, 25), max(waits, _ramp(below, 0.2, 0.5))),
         "input_bytes_per_s": _sure(waits, _ramp(more, 1.3, 2.0), _ramp(rate, 5 * _MB, 40 * _MB)),
         "host_cpu_pct": _sure(waits, _ramp(of.mean("host_cpu_pct"), 88, 97)),
-        # One thread that prepares data is a whole core, no more and no less, while the GPU waits.
-        "cpu_waiting_pct": min(_sure(waits, _ramp(10 - abs(cpu - 100), 0, 5)), 0.65),
     }
     cause = max(causes, key=lambda name: causes[name])
     told = {"cpu_throttled_pct": throttled, "input_bytes_per_s": 1e3 * rate,
-            "host_cpu_pct": of.mean("host_cpu_pct"), "cpu_waiting_pct": cpu}  # fmt: skip
+            "host_cpu_pct": of.mean("host_cpu_pct")}  # fmt: skip
     return Finding("input", causes[cause], {cause: told[cause]})
 
 
@@ -102,15 +101,46 @@ def _communication(of: Figures, kind: str, _gpus: int) -> Finding | None:
     if kind == "inference":
         return None
     both_kb = of.sum_of("rx_kb_per_s", "tx_kb_per_s") or 0.0
-    sent_kb = of.mean("tx_kb_per_s")
-    # Kernels that wait for other ranks count as utilization, but need little power.
-    spins = _sure(
-        _ramp(of.mean("gpu_util_pct"), 70, 90), _ramp(-of.mean("power_pct", 100), -60, -45),
-        _ramp(-of.mean("mem_copy_util_pct", 100), -45, -30), _ramp(sent_kb, 20 * _MB, 200 * _MB),
-    )  # fmt: skip
+    spins = _sure(_spins(of), _ramp(of.mean("tx_kb_per_s"), 20 * _MB, 200 * _MB))
     more, rate = of.contrast("tx_kb_per_s")
-    waits = _sure(_ramp(of.waits, 0.08, 0.25), _ramp(more, 1.3, 2.0), _ramp(rate, 10 * _MB, 100 * _MB))
+    waits = _sure(_waits(of), _ramp(more, 1.3, 2.0), _ramp(rate, 10 * _MB, 100 * _MB))
     return Finding("communication", max(spins, waits), {"net_bytes_per_s": 1e3 * both_kb})
+
+
+def _unseen_network(of: Figures, kind: str, _gpus: int) -> Finding | None:
+    """Kernels wait, and for what cannot be seen: what is sent by RDMA, or on the host's network, is in no
+    counter of the pod's. It still crosses PCIe: what goes there beyond what the pod reads is that."""
+    if kind == "inference" or _spins(of) <= 0:
+        return None
+    known = of.sum_of("read_kb_per_s", "rx_kb_per_s") or 0.0
+    rest_kb = of.mean("pcie_kb_per_s") - known
+    sure = min(_sure(_spins(of), _ramp(rest_kb, 500 * _MB, 2000 * _MB)), _INDIRECT)
+    if sure >= _INDIRECT:
+        return Finding("communication", sure, {"pcie_bytes_per_s": 1e3 * of.mean("pcie_kb_per_s")})
+    return None if "tx_kb_per_s" in of.means else Finding(UNKNOWN, 1.0)
+
+
+def _one_core(of: Figures, kind: str, _gpus: int) -> Finding | None:
+    """One thread that prepares data is a whole core, no more and no less, while the GPU waits."""
+    _, cpu = of.contrast("cpu_pct")
+    if kind == "inference":
+        return None
+    sure = min(_sure(_waits(of), _ramp(10 - abs(cpu - 100), 0, 5)), _INDIRECT)
+    return Finding("input", sure, {"cpu_waiting_pct": cpu})
+
+
+def _waits(of: Figures) -> float:
+    """Whether the GPU waits in some seconds, and works in others."""
+    return min(_ramp(of.waits, 0.08, 0.25), _ramp(of.level_pct, 10, 25))
+
+
+def _spins(of: Figures) -> float:
+    """Whether kernels wait: that counts as utilization, but needs little power and memory."""
+    return min(
+        _ramp(of.mean("gpu_util_pct"), 70, 90),
+        _ramp(-of.mean("power_pct", 100), -60, -45),
+        _ramp(-of.mean("mem_copy_util_pct", 100), -45, -30),
+    )
 
 
 def _unused(of: Figures, _kind: str, gpus: int) -> Finding | None:
@@ -149,5 +179,6 @@ def _too_large(of: Figures, kind: str, _gpus: int) -> Finding | None:
 
 
 _RULES: tuple[Callable[[Figures, str, int], Finding | None], ...] = (
-    _idle, _loading, _heat, _power, _input, _communication, _unused, _imbalance, _memory, _gpu, _too_large,
+    _idle, _loading, _heat, _power, _input, _communication, _one_core, _unseen_network, _unused, _imbalance,
+    _memory, _gpu, _too_large,
 )  # fmt: skip

@@ -71,6 +71,12 @@ def _over(_kind: str, of: Evidence) -> str:
     return f"at most {most:.0f} % of GPU memory, and little of its time: a smaller GPU or a slice would do"
 
 
+def _traffic(of: Evidence) -> str:
+    if "pcie_bytes_per_s" in of:
+        return f"{_rate(of, 'pcie_bytes_per_s')} over PCIe"
+    return _rate(of, "net_bytes_per_s")
+
+
 def _span(seconds: float) -> str:
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= 2 * size:
@@ -79,7 +85,8 @@ def _span(seconds: float) -> str:
 
 
 def _rate(of: Evidence, name: str) -> str:
-    return f"{of.get(name, 0) / 1e6:.3g} MB/s"
+    rate = of.get(name, 0)
+    return f"{rate / 1e9:.3g} GB/s" if rate >= 999.5e6 else f"{rate / 1e6:.3g} MB/s"
 
 
 _SAYS: dict[str, Callable[[str, Evidence], str]] = {
@@ -91,7 +98,7 @@ _SAYS: dict[str, Callable[[str, Evidence], str]] = {
         "GPU memory is the limit: fuse kernels, quantize, or larger batches"
     ),
     "communication": lambda _kind, of: (
-        f"GPUs wait for one another at {_rate(of, 'net_bytes_per_s')}: overlap communication, accumulate "
+        f"GPUs wait for one another at {_traffic(of)}: overlap communication, accumulate "
         "gradients, or place ranks closer"
     ),
     "power": lambda _kind, _of: (

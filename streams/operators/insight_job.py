@@ -24,7 +24,10 @@ STALE_MS = 900_000
 """A pod that was silent for so long, while others were not, is gone; pods speak every five minutes."""
 GAP_PCT = (20.0, 40.0)
 """From such a difference between ranks on they are imbalanced; from the second on surely."""
-_SUMS = {"idle_cost", "idle_energy_j", "power_w", "net_bytes_per_s", "io_bytes_per_s", "gpus", "cpu_util_pct"}
+_SUMS = {
+    "idle_cost", "idle_energy_j", "power_w", "net_bytes_per_s", "io_bytes_per_s", "pcie_bytes_per_s", "gpus",
+    "cpu_util_pct",
+}  # fmt: skip
 _MOSTS = {"idle_s", "gpu_mem_pct", "gpu_mem_most_pct"}
 _NOT_OF_A_JOB = {"mem_limit_bytes", "mem_limit_used_pct"}
 _OF_EVERY_POD = {

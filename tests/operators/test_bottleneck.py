@@ -15,6 +15,7 @@ from streams.operators.bottleneck_figures import evidence, figures, short
 from streams.operators.insight_codes import CHANNELS, ROWS
 
 BUSY = {"gpu_util_pct": 97, "mem_copy_util_pct": 30, "gpu_mem_pct": 80, "power_pct": 80, "cpu_pct": 300}
+SPINS = BUSY | {"power_pct": 30, "mem_copy_util_pct": 8}
 WAITS = BUSY | {"gpu_util_pct": (95, 10)}
 """A pair: in turns, six seconds the one, six the other."""
 
@@ -44,13 +45,14 @@ def window(of: Mapping[str, float | tuple[float, float]], seconds: int = 180) ->
         (WAITS | {"read_kb_per_s": (200_000, 200_000)}, "training", 1, "unknown"),
         (WAITS | {"rx_kb_per_s": 1, "tx_kb_per_s": (100, 300_000)}, "training", 4, "communication"),
         (WAITS | {"cpu_throttled_pct": 0}, "inference", 1, "none"),
-        (
-            BUSY | {"power_pct": 30, "mem_copy_util_pct": 8, "tx_kb_per_s": 900_000},
-            "training",
-            8,
-            "communication",
-        ),
-        (BUSY | {"power_pct": 30, "mem_copy_util_pct": 8}, "training", 8, "gpu"),
+        (SPINS | {"tx_kb_per_s": 900_000}, "training", 8, "communication"),
+        (SPINS | {"tx_kb_per_s": 10}, "training", 8, "gpu"),
+        (SPINS | {"tx_kb_per_s": 10, "pcie_kb_per_s": 3_000_000}, "training", 8, "communication"),
+        (SPINS | {"pcie_kb_per_s": 3_000_000}, "training", 8, "communication"),
+        (SPINS | {"pcie_kb_per_s": 3_000_000, "read_kb_per_s": 2_800_000}, "training", 8, "unknown"),
+        (SPINS, "training", 8, "unknown"),
+        (SPINS, "inference", 8, "gpu"),
+        (WAITS | {"cpu_pct": 100, "tx_kb_per_s": (100, 300_000)}, "training", 4, "communication"),
         (BUSY | {"idle_gpus": 3, "least_gpu_util_pct": 0}, "training", 4, "over_provisioned"),
         (BUSY | {"idle_gpus": 0, "least_gpu_util_pct": 50}, "training", 4, "imbalance"),
         ({"gpu_util_pct": 12, "gpu_mem_pct": 10}, "inference", 1, "over_provisioned"),
@@ -105,6 +107,8 @@ def test_whole_pods_of_other_seeds(shape: str) -> None:
         ("idle", "idle", {"gpus": 2, "idle_s": 7200, "idle_cost": 12.5}, r"2 GPU\(s\) .* 2 h, 12\.5 of"),
         ("input", "training", {"cpu_throttled_pct": 40}, "throttles 40 %"),
         ("input", "loading", {"input_bytes_per_s": 5e8}, "loads at 500 MB/s"),
+        ("communication", "training", {"net_bytes_per_s": 9e8}, "one another at 900 MB/s"),
+        ("communication", "training", {"pcie_bytes_per_s": 3e9}, "one another at 3 GB/s over PCIe"),
         ("over_provisioned", "training", {"idle_gpus": 6, "gpus": 8}, "6 of 8 GPUs"),
         ("over_provisioned", "inference", {"gpu_mem_most_pct": 9}, "9 % of GPU memory"),
         ("gpu", "training", {"mem_limit_bytes": 1e11, "mem_limit_used_pct": 5}, "5 GB of 100 GB"),

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from sinks import records_sink
 from sinks.desk import Desk
 from sinks.query import job_peaks, pod_peaks
-from sinks.records_sink import MOST_ROWS, RecordsSink
+from sinks.records_sink import RecordsSink
 from sinks.records_store import RecordsStore
 from sinks.thread import in_thread
 from tests.servers.postgres import Postgres
@@ -136,21 +137,23 @@ async def test_a_refused_row_whose_dead_letter_fails_is_not_acknowledged(postgre
         assert rig.port.failures
 
 
-async def test_reading_waits_when_very_much_is_held(tmp_path: Path) -> None:
+async def test_reading_waits_when_very_much_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    most = 300
+    monkeypatch.setattr(records_sink, "MOST_ROWS", most)
     url = f"sqlite:///{tmp_path}/records.db"
     rig = Rig()
     store = RecordsStore(url)
     store.open()
     sink = RecordsSink(store, rig.letters, rig.telemetry)
     desk = rig.desk(sink)
-    for i in range(MOST_ROWS - 1):
+    for i in range(most - 1):
         sink.take(rig.origin("pod-peaks", None), made.pod_peaks(f"uid-{i}"))
     last = asyncio.create_task(desk.handle(rig.origin("job-peaks", made.job_peaks())))
     done, _ = await asyncio.wait([last], timeout=0.2)
     assert not done
     await sink.drain()
     await last
-    assert len(pod_peaks(url)) == MOST_ROWS - 1
+    assert len(pod_peaks(url)) == most - 1
     await sink.close()
 
 

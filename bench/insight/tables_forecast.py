@@ -18,6 +18,7 @@ from streams.operators.trend_config import TrendConfig
 from streams.operators.trend_season import season_of
 
 OURS = "Dutycycle"
+ORACLE = "(all known but the noise)"
 LEARN, EVERY = 600, 10
 START_MS = 1_700_000_000_000
 MOMENTS = tuple(range(LEARN, LENGTH - HORIZONS_S[-1], EVERY))
@@ -114,7 +115,7 @@ def comparison(report: Report, seeds: range, thin: int = 1) -> tuple[list[Known]
     cyclic = np.array([one.what != "" for one in known])
     made = {OURS: ours(known)} | {name: theirs(peer, known) for name, peer in FORECASTERS.items()}
     said = {name: [fan.value for fan in one.fans] for name, one in made.items()}
-    said["(all known but the noise)"] = [one.oracle[:, np.array(MOMENTS)] for one in known]
+    said[ORACLE] = [one.oracle[:, np.array(MOMENTS)] for one in known]
     rows: list[list[Cell]] = []
     for name, values in said.items():
         error, cost = ratios(known, values), made.get(name)
@@ -129,12 +130,14 @@ def comparison(report: Report, seeds: range, thin: int = 1) -> tuple[list[Known]
 
 
 def by_noise(report: Report, known: list[Known], errors: dict[str, Floats]) -> None:
-    """The same of the cyclic series alone, by how faint their rhythm is."""
+    """The same of the cyclic series alone, by how faint their rhythm is: ours,
+    the best peer, and the best there is."""
     parts = np.array([one.what for one in known])
     rows: list[list[Cell]] = [
         [name, part, *map(float, error[parts == part].mean(axis=0))]
         for part in sorted({one.what for one in known if one.what}, key=lambda part: -float(part.split()[1]))
         for name, error in errors.items()
+        if name in (OURS, "seasonal naive", ORACLE)
     ]
     columns = ["forecaster", "series", *(f"{horizon} s" for horizon in HORIZONS_S)]
     report.table("forecasts_by_noise", "forecasts of cyclic series: error over persistence's", columns, rows)

@@ -40,6 +40,8 @@ async def stand_still(field: SinkField, session_s: float) -> None:
     guest.resume()
     await field.members(2)
     await field.progress()
+    await guest.end()
+    await field.members(1)
 
 
 async def check(field: SinkField, *, moves: int, pauses: int) -> str:

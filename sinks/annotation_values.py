@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from sinks import annotation_keys as keys
-from sinks.annotation_targets import is_name
+from sinks.annotation_lives import pods_by_name
 from wire.derived import JobPeaks, Peaks, PodOfJob, PodPeaks
 from wire.insights import Insight
 from wire.samples import Gpu, GpuProcess
@@ -144,16 +144,16 @@ def _maxima(scopes: Mapping[str, Peaks], metric: str) -> list[tuple[tuple[int, .
 
 
 def job_values(record: JobPeaks) -> dict[str, dict[str, Any]]:
-    """What a job says about each of its pods, by pod name; what can be no pod's name is passed over."""
-    names = sorted(filter(is_name, record.pods))
-    return {name: value for name in names if (value := _of_job(record.pods[name]))}
+    """What a job says about each of its pods, by pod name."""
+    pods = pods_by_name(record)
+    return {name: value for name in sorted(pods) if (value := _of_job(pods[name]))}
 
 
 def job_summary(record: JobPeaks) -> dict[str, Any]:
     """What the pods of a job needed at most, whichever of them it was."""
     metrics = record.metrics
     value = {
-        "pods": len(record.pods) + (record.pods_omitted or 0),
+        "pods": len(pods_by_name(record)) + (record.pods_omitted or 0),
         "max_gpu_util": _largest(metrics, ("gpu_util_pct",), 1, 0),
         "max_gpu_mem_mb": _largest(metrics, ("gpu_mem_used_bytes",), 1 / _MEGA, 0),
         keys.MAX_CPU_UTIL: _largest(metrics, ("cpu_util_pct",), 1, 2),
@@ -171,7 +171,7 @@ def job_ranks(record: JobPeaks) -> dict[str, tuple[float, ...]]:
             pod.metrics[metric].max if metric in pod.metrics else -1.0
             for metric in ("gpu_mem_used_bytes", "gpu_util_pct", "mem_used_bytes", "cpu_util_pct")
         )
-        for name, pod in record.pods.items()
+        for name, pod in pods_by_name(record).items()
     }
 
 

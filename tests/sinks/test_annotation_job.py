@@ -155,3 +155,51 @@ def test_pods_that_not_even_the_record_has_are_counted_and_gpus_that_it_lacks_ar
     assert value(found, PODS_SUMMARY)["pods"] == 5010
     assert value(found, "worker-0000") == {"gpu_util": 100, "gpu_mem_mb": 1000}
     assert after(record, found) == found
+
+
+SECOND = "worker-0@1700000060000"
+LIVES: dict[str, tuple[dict[str, PodOfJob], dict[str, Any]]] = {
+    "the later life needs more": (
+        {"worker-0": of_pod(20e9), SECOND: of_pod(900e9)},
+        {"gpu-a-gpu-0_util": 100, "gpu-a-gpu-0_mem_mb": 900_000},
+    ),
+    "the earlier one does": (
+        {"worker-0": of_pod(900e9), SECOND: of_pod(20e9)},
+        {"gpu-a-gpu-0_util": 100, "gpu-a-gpu-0_mem_mb": 900_000},
+    ),
+    "each figure by itself": (
+        {
+            "worker-0": PodOfJob(node="a", metrics={"cpu_util_pct": made.peak(9)}),
+            SECOND: PodOfJob(
+                node="b", metrics={"cpu_util_pct": made.peak(5), "mem_used_bytes": made.peak(2e6)}
+            ),
+        },
+        {"cpu_util": 9, "cpu_mem_mb": 2},
+    ),
+    "on another GPU": (
+        {"worker-0": of_pod(1e9), SECOND: replace(of_pod(2e9), gpus={"b/3": {"gpu_util_pct": made.peak(7)}})},
+        {"gpu-a-gpu-0_util": 100, "gpu-a-gpu-0_mem_mb": 1000, "b-gpu-3_util": 7},
+    ),
+    "the GPUs of one are left out": (
+        {"worker-0": of_pod(1e9), SECOND: replace(of_pod(2e9), gpus={})},
+        {"gpu_util": 100, "gpu_mem_mb": 2000},
+    ),
+    "the first is left out": (
+        {SECOND: of_pod(2e9)},
+        {"gpu-a-gpu-0_util": 100, "gpu-a-gpu-0_mem_mb": 2000},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("pods", "expected"), LIVES.values(), ids=LIVES.keys())
+def test_all_lives_of_a_name_are_one_key(pods: dict[str, PodOfJob], expected: dict[str, Any]) -> None:
+    found = after(made.job_peaks(pods=pods), {})
+    assert {key: json.loads(one) for key, one in found.items()} == {f"{P}/worker-0": expected}
+
+
+def test_lives_count_once_and_the_most_needed_of_them_decides() -> None:
+    again = {f"worker-0000@{i}": 90e9 for i in range(1000)}
+    found = after(job(workers(MOST_PODS + 1) | again, final=True), {})
+    assert "worker-0000" in pods_of(found)
+    assert value(found, PODS_OMITTED) == 1
+    assert value(found, PODS_SUMMARY)["pods"] == MOST_PODS + 1

@@ -93,8 +93,9 @@ class InsightBank:
         if self._trend_series:
             season = self._season()
             self._trends.follow(season)
+            capacity = self._capacity()
             forecast = self._trends.forecast(
-                lower=np.zeros(len(self._trend_series)), upper=self._upper(), capacity=self._capacity(),
+                lower=np.zeros(len(self._trend_series)), upper=self._upper(capacity), capacity=capacity,
                 season=season,
             )  # fmt: skip
             rhythmic = np.isin(np.arange(len(self._trend_series)), season.columns if season else _NONE)
@@ -110,8 +111,9 @@ class InsightBank:
         known = self._capacity_columns >= 0
         return np.where(known, self._row[np.maximum(self._capacity_columns, 0)], np.nan)
 
-    def _upper(self) -> Floats:
-        return np.array([100.0 if one.metric == "gpu_util_pct" else np.inf for one in self._trend_series])
+    def _upper(self, capacity: Floats) -> Floats:
+        shares = np.array([one.metric == "gpu_util_pct" for one in self._trend_series], np.bool_)
+        return np.where(shares, 100.0, capacity)
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cache
-from math import isfinite, isnan
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -71,20 +71,19 @@ def insights(node: str, found: Insights) -> list[Emission]:
 
 
 def _trends(node: str, found: Insights, forecast: TrendForecast) -> list[Emission]:
-    known = np.isfinite(forecast.level)
-    for part in (forecast.slope_per_s, forecast.value, forecast.p05, forecast.p95):
-        if not np.isfinite(part[..., known]).all():
-            raise ValueError("a trend holds NaN or an infinity")  # which orjson would write as null
+    known = np.isfinite(forecast.level) & np.isfinite(forecast.slope_per_s)
+    for part in (forecast.value, forecast.p05, forecast.p95):
+        known &= np.isfinite(part).all(axis=0)
     horizons = [tidy(horizon) for horizon in forecast.horizons_s]
     levels, slopes, exhausts = (
         column.tolist() for column in (forecast.level, forecast.slope_per_s, forecast.exhausts_in_s)
     )
     steps = (part.T.tolist() for part in (forecast.value, forecast.p05, forecast.p95))
     outs: list[Emission] = []
-    for one, level, slope, exhausts_in_s, *points in zip(
-        found.trend_series, levels, slopes, exhausts, *steps, strict=True
+    for one, told, level, slope, exhausts_in_s, *points in zip(
+        found.trend_series, known.tolist(), levels, slopes, exhausts, *steps, strict=True
     ):
-        if not isfinite(level):
+        if not told:  # nothing is known yet, or the numbers left what JSON has
             continue
         key, subject = _subject_plain(node, one.kind, one.member)
         # Written by hand in the order of wire.derived.Trend, as windows are.

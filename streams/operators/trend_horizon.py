@@ -131,11 +131,10 @@ class Horizons:
                 state[:, RHYTHM, season.columns[begun]] = season.errors(begun)
         after = self._expected(changed)
         ratio = np.where(before > 0, after, 1.0) / np.where(before > 0, before, 1.0)
-        state[:, SQUARED, changed] = np.where(
-            state[:, PERIOD, changed] > 0,
-            (NORMAL_ERROR * after) ** 2,
-            state[:, SQUARED, changed] * ratio**2,
-        )
+        normal, known = (NORMAL_ERROR * after) ** 2, state[:, SQUARED, changed]
+        # What a rhythm foretold to the byte had next to no error: its ratio to the others' says nothing.
+        others = np.minimum(known * ratio**2, np.maximum(known, normal))
+        state[:, SQUARED, changed] = np.where(state[:, PERIOD, changed] > 0, normal, others)
 
     def _expected(self, columns: Ints | slice) -> Floats:
         """The forecasters' weighted mean error, shape (horizons, columns)."""

@@ -23,7 +23,7 @@ class Owner:
 
 
 Read = Callable[[str, Owner], Meta | None]
-"""The metadata of a namespace's object, or None where it may not be read or is gone."""
+"""The metadata of a namespace's object, or None where it is not known: it may not be read, or is gone."""
 
 
 def controller_of(meta: Meta) -> Owner | None:

@@ -3,6 +3,7 @@
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from collectors.pods_api import ApiError, ApiServer
 from collectors.pods_owner import Meta, Owner
@@ -14,6 +15,14 @@ _FRESH_S = 300.0
 """After this an owner is read again: it may have been adopted, or the permission to read it given."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known of an owner, and when it was last asked for; ``meta`` is None for one never read."""
+
+    asked_s: float
+    meta: Meta | None
+
+
 class OwnerCache:
     """Reads owners through a cache by uid; what could not be read is remembered, too."""
 
@@ -23,33 +32,40 @@ class OwnerCache:
         self._api = api
         self._telemetry = telemetry
         self._clock = clock
-        self._known: OrderedDict[str, tuple[float, Meta | None]] = OrderedDict()
+        self._known: OrderedDict[str, _Known] = OrderedDict()
 
     def read(self, namespace: str, owner: Owner) -> Meta | None:
-        """As ``ApiServer.owner``; None as well where that is forbidden. While the server is away, as before.
+        """The owner's metadata, as last read; None for one that never was: gone before, or forbidden.
 
-        Raises ``ApiError`` for one that was never read.
+        An owner that was read and is gone is still who it was: the garbage collector deletes owners first,
+        and their pods belong to the same job to their end.
+
+        Raises ``ApiError`` where the server has not answered for this owner yet.
         """
-        now = self._clock()
-        read_s, meta = self._known.get(owner.uid, (float("-inf"), None))
-        if now - read_s < _FRESH_S:
-            return meta
+        now, known = self._clock(), self._known.get(owner.uid)
+        if known is not None and now - known.asked_s < _FRESH_S:
+            return known.meta
+        before = known.meta if known is not None else None
         try:
-            meta = self._api.owner(namespace, owner)
+            found = self._api.owner(namespace, owner)
         except ApiError as error:
-            if error.status == _FORBIDDEN:
-                detail = f"{error.reason}; pods below it count for the last owner that can be read"
-                resource = f"{owner.api_version} {owner.kind}"
-                self._telemetry.emit(OWNER_FORBIDDEN, detail, about=resource, kind=owner.kind)
-                return self._remember(owner, now, None)
-            if owner.uid not in self._known:
-                raise
-            return meta
-        return self._remember(owner, now, meta)
+            if error.status != _FORBIDDEN:
+                if known is None:
+                    raise
+                return before
+            self._say_forbidden(owner, error)
+            found = None
+        is_it = found is not None and found.get("uid") == owner.uid
+        return self._remember(owner, _Known(now, found if is_it else before))
 
-    def _remember(self, owner: Owner, now: float, meta: Meta | None) -> Meta | None:
-        self._known[owner.uid] = (now, meta)
+    def _say_forbidden(self, owner: Owner, error: ApiError) -> None:
+        detail = f"{error.reason}; pods below it count for the last owner that can be read"
+        resource = f"{owner.api_version} {owner.kind}"
+        self._telemetry.emit(OWNER_FORBIDDEN, detail, about=resource, kind=owner.kind)
+
+    def _remember(self, owner: Owner, known: _Known) -> Meta | None:
+        self._known[owner.uid] = known
         self._known.move_to_end(owner.uid)
         while len(self._known) > _KEPT:
             self._known.popitem(last=False)
-        return meta
+        return known.meta

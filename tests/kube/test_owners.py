@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pytest
 
+from collectors import pods_owners
 from tests.kube.cluster import Cluster, owned_by
 from tests.kube.contents import APP, CRON, SPEC
 from tests.kube.shipped import shipped_rules
@@ -167,6 +168,24 @@ def test_a_name_that_is_used_again_is_another_job(
     with watching(kube, cluster, monkeypatch) as seen:
         assert seen.of(orphan).job == job_of(job), "its own, which is gone, by the uid that it names"
         assert seen.of(pod).job == job_of(other)
+
+
+def test_a_job_that_is_deleted_before_its_pods_stays_their_job(
+    kube: Kube, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RayJob → RayCluster → Pod: the garbage collector begins at the top, and pods may take long to end."""
+    monkeypatch.setattr(pods_owners, "_FRESH_S", 0.0)
+    job = cluster.make("ray.io/v1", "RayJob", "train")
+    group = cluster.make("ray.io/v1", "RayCluster", "train-x", job)
+    pod = bound(cluster, "p", group)
+    with watching(kube, cluster, monkeypatch) as seen:
+        assert seen.of(pod).job == job_of(job)
+        cluster.delete(job)
+        cluster.running(pod, "c1")
+        assert seen.of(pod, lambda record: record.phase == "Running").job == job_of(job)
+        cluster.delete(group)
+        cluster.ended(pod, "c1")
+        assert seen.of(pod, lambda record: record.phase == "Succeeded").job == job_of(job)
 
 
 def test_owners_in_a_circle_end_the_walk(

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from sinks.annotation_forbidden import ForbiddenKinds
 from sinks.annotation_plan import Plan
 from sinks.annotation_policy import Policy
 from sinks.annotation_targets import Target
@@ -14,7 +15,14 @@ from sinks.annotations import TOPICS, Annotations
 from sinks.deadletters import DeadLetters
 from sinks.events import ANNOTATION_SHED, NO_KIND, OBJECT_GONE, SINK_AWAY
 from sinks.figures import wrote
-from sinks.kube_errors import BusyError, GoneError, KubeError, NoKindError, missing_permission
+from sinks.kube_errors import (
+    BusyError,
+    ForbiddenKindError,
+    GoneError,
+    KubeError,
+    NoKindError,
+    missing_permission,
+)
 from sinks.origin import Origin
 from sinks.progress import Held
 from wire.deadletter import Reason
@@ -62,6 +70,7 @@ class AnnotationSink:
         self._sample_gap_ms = policy.interval_s * 1000 / SAMPLE_SHARE
         self._annotations = Annotations(policy.prefix)
         self._writer = AnnotationWriter(server, policy.prefix, self._annotations, telemetry)
+        self._forbidden = ForbiddenKinds(telemetry, clock)
         self._plan = Plan(policy.interval_s, policy.most)
         self._origins: dict[Target, Origin] = {}
         self._failures: dict[Target | None, int] = {}
@@ -168,6 +177,9 @@ class AnnotationSink:
         if not self._annotations.is_known(target):
             self._wait_for_sample(target)
             return
+        if self._forbidden.has(target):
+            self._forget(target)
+            return
         generation = self._generation
         try:
             was_worth = await self._writer.write(target, self._plan.worth(target, self._clock()))
@@ -198,7 +210,9 @@ class AnnotationSink:
 
     def _gone(self, target: Target, error: GoneError) -> None:
         """Nothing of it is held any more; should it be there later, the next record tells."""
-        if isinstance(error, NoKindError):
+        if isinstance(error, ForbiddenKindError):
+            self._forbidden.add(target, error)
+        elif isinstance(error, NoKindError):
             self._telemetry.emit(NO_KIND, f"{target}: {error}")
         else:
             self._telemetry.emit(OBJECT_GONE, str(target), kind=target.kind)

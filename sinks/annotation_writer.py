@@ -8,11 +8,13 @@ from sinks.annotation_plan import Worth
 from sinks.annotation_targets import Target
 from sinks.annotations import Annotations
 from sinks.events import PODS_OMITTED as SOME_OMITTED
-from sinks.kube_errors import BusyError, RefusedError
+from sinks.kube_errors import BusyError, ForbiddenKindError, RefusedError
 from wire.events import Telemetry
 
 _MAY_BE_ANOTHER = frozenset({"409", "422"})
 """How an API server answers a patch with the uid of another object: 422 in Kubernetes 1.36."""
+
+_FORBIDDEN = "403"
 
 
 class Server(Protocol):
@@ -80,9 +82,17 @@ class AnnotationWriter:
         known = self._present.get(target)
         if known is None:
             generation = self._generation
-            known = self._learn(target, await self._server.annotations(target), generation)
+            known = self._learn(target, await self._read(target), generation)
             self._annotations.adopt(target, known)
         return known
+
+    async def _read(self, target: Target) -> dict[str, str]:
+        try:
+            return await self._server.annotations(target)
+        except RefusedError as error:
+            if target.kind == "job" and error.reason == _FORBIDDEN:
+                raise ForbiddenKindError(str(error)) from error
+            raise
 
     def _learn(self, target: Target, found: dict[str, str], generation: int) -> Present:
         present = split(self._prefix, found)

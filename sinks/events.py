@@ -12,6 +12,12 @@ NO_KIND = Event(
     logging.WARNING,
     "Objects of a kind that the API server does not serve",
 )
+KIND_FORBIDDEN = Event(
+    "kind_forbidden",
+    logging.INFO,
+    "Kinds of jobs that no role lets the sinks read, told once each",
+    ("kind",),
+)
 ANNOTATION_SHED = Event(
     "annotation_shed", logging.WARNING, "Objects whose annotations were given up, because too many wait",
     ("final",),

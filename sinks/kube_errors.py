@@ -35,6 +35,13 @@ class NoKindError(GoneError):
         super().__init__(message, "no_kind")
 
 
+class ForbiddenKindError(GoneError):
+    """No role lets us read the job: its kind is not one to be annotated. Asked again after a while."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, "403")
+
+
 class BusyError(KubeError):
     """To be tried again, after ``retry_after_s`` if that is given.
 

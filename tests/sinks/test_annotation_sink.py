@@ -4,10 +4,12 @@ import asyncio
 
 import pytest
 
+from sinks.annotation_forbidden import FORBIDDEN_S, ForbiddenKinds
 from sinks.annotation_policy import Policy, TokenBucket
 from sinks.annotation_sink import WRITERS
+from sinks.annotation_targets import Target
 from sinks.annotation_values import rfc3339
-from sinks.kube_errors import GoneError, NoKindError
+from sinks.kube_errors import GoneError, NoKindError, RefusedError
 from sinks.kube_kinds import MISSING_S, Kinds
 from tests.sinks import made
 from tests.sinks.annotating import annotating
@@ -157,6 +159,36 @@ async def test_a_kind_that_is_installed_later_and_a_version_that_is_gone(api: Fa
         await desk.handle(rig.origin("job-peaks", made.job_peaks(job=older)))
         await until(lambda: sink.held().empty)
     assert written(api, MPIJOB)["bert-worker-0"] == {"cpu_util": 151.8}
+
+
+def test_a_kind_that_may_not_be_read_is_asked_for_again_after_a_while() -> None:
+    now = 0.0
+    kinds = ForbiddenKinds(Rig().telemetry, lambda: now)
+    bert, other = (Target("job", "kubeflow.org/v2beta1", "MPIJob", "bert", where) for where in ("a", "b"))
+    assert not kinds.has(bert)
+    kinds.add(bert, RefusedError("403", "no"))
+    assert kinds.has(bert)
+    assert not kinds.has(other), "a role may be of one namespace alone"
+    now = FORBIDDEN_S
+    assert not kinds.has(bert)
+
+
+async def test_a_job_that_may_not_be_read_is_asked_for_once_and_a_pod_is_an_error(api: FakeApi) -> None:
+    api.add(POD, "uid-1")
+    api.add(MPIJOB, "job-1")
+    api.always = Trouble(403, method="GET", path="/default/")
+    ref = JobRef(api_version="kubeflow.org/v2beta1", kind="MPIJob", name="bert", uid="job-1")
+    rig = Rig()
+    async with annotating(api, rig) as (desk, sink):
+        for _ in range(5):
+            await desk.handle(rig.origin("job-peaks", made.job_peaks(job=ref)))
+            await until(lambda: sink.held().empty)
+        assert rig.port.buried == []
+        assert api.seen.count(("GET", MPIJOB)) == 1
+        await desk.handle(rig.origin("pod-peaks", made.pod_peaks(final=True)))
+        await until(lambda: sink.held().empty)
+    assert len(rig.port.buried) == 1
+    assert rig.count("kind_forbidden") == rig.count("write_rejected") == 1
 
 
 async def test_a_missing_kind_is_asked_for_again_after_a_while() -> None:

@@ -155,7 +155,10 @@ async def test_a_thousand_workers_a_deleted_and_a_replaced_object(
 async def test_a_permission_too_few_is_told_and_costs_these_objects_alone(
     kube: Kube, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client, rig = account(kube, namespace, GET_AND_PATCH, ("pods",)), Rig()
+    client, rig = service_account(kube, namespace, "sink"), Rig()
+    both: Object = {"apiGroups": ["*"], "resources": ["pods"], "verbs": GET_AND_PATCH}
+    get: Object = {"apiGroups": ["*"], "resources": ["rayjobs"], "verbs": ["get"]}
+    grant(kube, client, namespace, "sink", [both, get])
     pod = new(kube, "v1", "Pod", "train", namespace, spec=SPEC)
     job = new(kube, "ray.io/v1", "RayJob", "ray", namespace, spec={})
     async with annotating(client, rig, monkeypatch) as (desk, sink):
@@ -165,7 +168,32 @@ async def test_a_permission_too_few_is_told_and_costs_these_objects_alone(
     assert ours(kube, job) == {}
     assert ours(kube, pod)["max_cpu_util"] == 151.8
     (letter,) = rig.port.buried
-    assert 'cannot get resource "rayjobs" in API group "ray.io"' in letter["error"]
+    assert 'cannot patch resource "rayjobs" in API group "ray.io"' in letter["error"]
+
+
+async def test_a_kind_that_no_role_names_is_told_once_and_is_no_error(
+    kube: Kube, namespace: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    client, rig = account(kube, namespace, GET_AND_PATCH, ("pods",)), Rig()
+    pod = new(kube, "v1", "Pod", "train", namespace, spec=SPEC)
+    jobs = [new(kube, "example.com/v1", "Experiment", f"e{i}", namespace, spec={}) for i in range(3)]
+    with caplog.at_level("INFO"):
+        async with annotating(client, rig, monkeypatch) as (desk, sink):
+            for job in jobs * 2:
+                await desk.handle(rig.origin("job-peaks", of_job("example.com/v1", "Experiment", job)))
+                await until(lambda: sink.held().empty)
+            await desk.handle(rig.origin("pod-peaks", of_pod(pod, final=True)))
+            await until(lambda: sink.held().empty)
+            desk.acknowledge()
+    assert ours(kube, pod)["max_cpu_util"] == 151.8
+    assert rig.port.acknowledged == {("job-peaks", 0): 5, ("pod-peaks", 0): 0}
+    assert rig.port.buried == []
+    assert rig.count("write_rejected") == 0
+    (said,) = [one for one in caplog.records if "experiments" in one.getMessage()]
+    assert said.levelname == "INFO"
+    assert (
+        'kind_forbidden kind=Experiment: 403: experiments.example.com "e0" is forbidden' in said.getMessage()
+    )
 
 
 async def test_the_command_takes_ours_away_from_a_namespace(

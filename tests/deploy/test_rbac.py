@@ -107,7 +107,7 @@ def test_the_server_would_refuse_a_field_that_is_none(installed: Kube) -> None:
 @pytest.mark.parametrize(
     ("role", "own", "verbs_of_owners"),
     [
-        ("collector", {("list", "", "pods"), ("watch", "", "pods")}, ("get",)),
+        ("collector", {(verb, "", "pods") for verb in ("get", "list", "watch")}, ("get",)),
         (
             "sinks",
             {(verb, "", resource) for verb in ("get", "patch") for resource in ("nodes", "pods")},

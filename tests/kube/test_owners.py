@@ -36,6 +36,8 @@ def one(api_version: str, kind: str, content: Object | None = None) -> tuple[str
 
 
 JOB = one("batch/v1", "Job", SPEC)
+SET = one("apps/v1", "StatefulSet", APP)
+POD = one("v1", "Pod", {"spec": {"containers": [{"name": "main", "image": "any"}]}})
 CASES = {
     "Job": Case((JOB,), {"batch.kubernetes.io/job-completion-index": "4"}, None, 4),
     "CronJob": Case((one("batch/v1", "CronJob", CRON), JOB)),
@@ -84,6 +86,11 @@ CASES = {
     "Volcano Job": Case(
         (one("batch.volcano.sh/v1alpha1", "Job"),),
         {"volcano.sh/task-spec": "trainer", "volcano.sh/task-index": "6"}, "trainer", 6,
+    ),
+    "Spark executor of a driver in a Job": Case((JOB, POD), {"spark-role": "executor"}, "executor"),
+    "Spark executor of a driver of nobody": Case((POD,), {"spark-role": "executor"}, "executor"),
+    "LeaderWorkerSet's worker": Case(
+        (SET, POD, SET), {"leaderworkerset.sigs.k8s.io/worker-index": "3"}, None, 3
     ),
     "Notebook": Case(
         (one("kubeflow.org/v1", "Notebook"), one("apps/v1", "StatefulSet", APP)),

@@ -27,6 +27,7 @@ from wire.events import OWNER_FORBIDDEN
 from wire.topics import TOPICS, full_name
 
 OWNERS: dict[tuple[str, str], tuple[str, str, Object]] = {
+    ("", "pods"): ("v1", "Pod", {"spec": {"containers": [{"name": "main", "image": "driver"}]}}),
     ("", "replicationcontrollers"): ("v1", "ReplicationController", CONTROLLER),
     ("apps", "deployments"): ("apps/v1", "Deployment", APP),
     ("apps", "replicasets"): ("apps/v1", "ReplicaSet", APP),
@@ -130,7 +131,6 @@ def test_the_collector_needs_to_list_and_watch_pods(
 async def test_the_sinks_need_get_and_patch_on_all_that_they_annotate(kube: Kube, cluster: Cluster) -> None:
     targets = {
         ("", "nodes"): Target("node", "v1", "Node", cluster.node),
-        ("", "pods"): target_of(cluster.pod("p")),
         **{owner: target_of(middle(cluster, owner)[1]) for owner in OWNERS},
     }
     for (group, resource), target in targets.items():

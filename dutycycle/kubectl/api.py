@@ -3,9 +3,10 @@
 It uses what kubectl uses: the kubeconfig with its contexts, or the service account of a pod.
 """
 
+import logging
 import os
-import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,30 +16,24 @@ import orjson
 import urllib3
 from kubernetes import config
 from kubernetes.client import ApiClient, Configuration
+from kubernetes.client.exceptions import ApiException
+from kubernetes.config.kube_config import KubeConfigLoader, KubeConfigMerger
 
+from dutycycle.kubectl import discovery
+from dutycycle.kubectl.errors import KubectlError, cause, no_tls, one_line, refusal
 from dutycycle.kubectl.kinds import NODE, Kind
-from wire.errors import DutycycleError
 
 _ANSWER_S = 30.0
 _PAGE = 500
 # Of ten thousand pods the specs and states would be a hundred megabytes; the annotations are a tenth of that.
 _METADATA = "application/json;as=PartialObjectMetadata{0};g=meta.k8s.io;v=v1,application/json"
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_CREDENTIALS = ("exec", "auth-provider", "token", "tokenFile", "username", "client-certificate",
+                "client-certificate-data")  # fmt: skip
+"""What a kubeconfig's user may have."""
 
 Meta = Mapping[str, Any]
 """The ``metadata`` of an object, as JSON."""
-
-
-class KubectlError(DutycycleError):
-    """What the user has to know instead of an answer; one line."""
-
-
-class ForbiddenError(KubectlError):
-    """The API server does not let this user do that."""
-
-
-class NotThereError(KubectlError):
-    """No such object, or no such kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +51,16 @@ class Api:
         configuration = Configuration()
         configuration.retries = False
         self.namespace = _load(access, configuration)
+        if not configuration.verify_ssl:  # the user's own wish: kubectl does not warn of it either
+            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
         self._client = ApiClient(configuration)
 
     def list(self, kind: Kind, namespace: str | None, selector: str | None = None) -> Iterator[Meta]:
         """All objects of a kind in a namespace, or in all."""
         query = {"limit": str(_PAGE)} | ({"labelSelector": selector} if selector else {})
         while True:
-            found = self._get(_path(kind, namespace), query, "List", f"list {kind}{_where(kind, namespace)}")
+            form = _METADATA.format("List")
+            found = self._get(_path(kind, namespace), query, form, f"list {kind}{where(kind, namespace)}")
             yield from (one["metadata"] for one in found["items"] or ())  # an empty list of metadata is null
             more = found["metadata"].get("continue")
             if not more:
@@ -72,16 +70,23 @@ class Api:
     def read(self, kind: Kind, namespace: str | None, name: str) -> Meta:
         """One object."""
         path = f"{_path(kind, namespace)}/{name}"
-        meta: Meta = self._get(path, {}, "", f"get {kind}{_where(kind, namespace)}")["metadata"]
+        what = f"get {kind}{where(kind, namespace)}"
+        meta: Meta = self._get(path, {}, _METADATA.format(""), what)["metadata"]
         return meta
 
-    def groups(self) -> dict[str, str]:
-        """The API groups that are served, each with the version that the server prefers."""
-        found = self._get("/apis", {}, None, "ask which kinds there are")
-        return {one["name"]: one["preferredVersion"]["version"] for one in found["groups"]}
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds that are served below a namespace, without those of the core. One request."""
+        what = "ask which kinds there are"
+        found = self._get("/apis", {}, discovery.ACCEPT, what)
+        try:
+            return discovery.kinds(found)
+        except KeyError as error:
+            address = self._client.configuration.host
+            raise KubectlError(
+                f"cannot {what}: {address} has no aggregated discovery, as Kubernetes 1.30 and newer has"
+            ) from error
 
-    def _get(self, path: str, query: Mapping[str, str], form: str | None, what: str) -> dict[str, Any]:
-        accept = "application/json" if form is None else _METADATA.format(form)
+    def _get(self, path: str, query: Mapping[str, str], accept: str, what: str) -> dict[str, Any]:
         request = self._client.param_serialize(
             "GET", f"{path}?{urlencode(query)}" if query else path,
             header_params={"Accept": accept}, auth_settings=["BearerToken"],
@@ -90,40 +95,18 @@ class Api:
         try:
             response = self._client.call_api(*request, _request_timeout=_ANSWER_S).response
             text = response.read()
+        except ApiException as error:  # the client's word for urllib3's SSLError, and for nothing else
+            raise no_tls(address, str(error.reason)) from error
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise KubectlError(
-                f"no answer from {address}: {_cause(error)}; check the cluster and --context"
+                f"no answer from {address}: {cause(error)}; check the cluster and --context"
             ) from error
         if response.status != 200:
-            raise _refusal(response.status, text, what, address)
+            raise refusal(response.status, text, what, address)
         try:
             return dict(orjson.loads(text))
         except (ValueError, TypeError) as error:
             raise KubectlError(f"{address} does not answer as an API server does") from error
-
-
-def _refusal(status: int, text: bytes, what: str, address: str) -> KubectlError:
-    if status == 401:
-        return KubectlError(
-            f"{address} does not accept your credentials (401): log in anew, or check --context"
-        )
-    if status == 403:
-        return ForbiddenError(
-            f"you may not {what}: ask for that permission, which the ClusterRole dutycycle-reader has"
-        )
-    try:
-        said = str(orjson.loads(text)["message"])
-    except (ValueError, KeyError, TypeError):
-        said = text.decode("utf-8", "replace")
-    said = " ".join(said.split())[:300]
-    return NotThereError(said) if status == 404 else KubectlError(f"cannot {what}: {status} {said}")
-
-
-def _cause(error: BaseException) -> str:
-    """The innermost words: urllib3 wraps what the system said three times."""
-    reason = getattr(error, "reason", None) or error
-    words = str(reason).rpartition(": ")[2]
-    return re.sub(r"^\[Errno \d+\] ", "", words) or type(reason).__name__
 
 
 def _path(kind: Kind, namespace: str | None) -> str:
@@ -131,7 +114,8 @@ def _path(kind: Kind, namespace: str | None) -> str:
     return f"{root}/namespaces/{namespace}/{kind.plural}" if namespace else f"{root}/{kind.plural}"
 
 
-def _where(kind: Kind, namespace: str | None) -> str:
+def where(kind: Kind, namespace: str | None) -> str:
+    """``in namespace x``, with a space before; empty where namespaces have nothing to do with it."""
     if kind == NODE:
         return ""
     return f" in namespace {namespace}" if namespace else " in the whole cluster"
@@ -147,9 +131,58 @@ def _load(access: Access, configuration: Configuration) -> str:
             return (_SERVICE_ACCOUNT / "namespace").read_text(encoding="utf-8").strip()
         raise KubectlError(f"no cluster: there is no {file}; give --kubeconfig or set KUBECONFIG")
     try:
-        config.load_kube_config(file, access.context, configuration)  # type: ignore[no-untyped-call]  # as above
-        contexts, active = config.list_kube_config_contexts(file)  # type: ignore[no-untyped-call]  # as above
+        merged = KubeConfigMerger(file)  # type: ignore[no-untyped-call]  # the library's gap
+        loader = KubeConfigLoader(  # type: ignore[no-untyped-call]  # the library's gap
+            merged.config, access.context, config_base_path=None, config_persister=merged.save_changes
+        )
+        with _complaints() as complaints:
+            loader.load_and_set(configuration)  # type: ignore[no-untyped-call]  # as above
+        used = loader.current_context["context"]
+        named = merged.config["users"].get_with_name(used.get("user"), safe=True)
+        given = None if named is None else named["user"].value
     except Exception as error:  # the library lets through what YAML, base64 and files raise
-        raise KubectlError(f"{file} cannot be used: {' '.join(str(error).split())}") from error
-    used = next((one for one in contexts if one["name"] == access.context), active)
-    return str(used["context"].get("namespace") or "default")
+        raise KubectlError(f"{file} cannot be used: {one_line(str(error))}") from error
+    _check_credentials(used.get("user"), given, configuration, complaints)
+    return str(used.get("namespace") or "default")
+
+
+class _Complaints(logging.Handler):
+    """Keeps what is logged as an error."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.heard: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.heard.append(record.getMessage())
+
+
+@contextmanager
+def _complaints() -> Iterator[list[str]]:
+    """What the library complains of meanwhile. It would log that on the screen, and go on as nobody."""
+    handler = _Complaints()
+    logging.getLogger().addHandler(handler)
+    try:
+        yield handler.heard
+    finally:
+        logging.getLogger().removeHandler(handler)
+
+
+def _check_credentials(
+    user: str | None, given: Mapping[str, Any] | None, configuration: Configuration, complaints: list[str]
+) -> None:
+    """Raises ``KubectlError`` where the kubeconfig says who the user is, and that cannot be shown."""
+    has = [one for one in _CREDENTIALS if one in (given or {})]
+    reason = ""
+    if complaints:
+        reason = one_line(complaints[0])
+    elif user and given is None:
+        reason = f"the kubeconfig has no user {user}"
+    elif has and not (configuration.api_key or configuration.cert_file) and _by_tls(configuration):
+        reason = f"{' and '.join(has)} of user {user} gives none that can be used here"
+    if reason:
+        raise KubectlError(f"credentials cannot be got: {reason}; see the kubeconfig's user, or --context")
+
+
+def _by_tls(configuration: Configuration) -> bool:
+    return str(configuration.host).startswith("https:")  # without it certificates are for nothing

@@ -1,11 +1,12 @@
 """The objects that own pods and carry annotations: all of them, or the one that is meant by a name."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from dutycycle.kubectl.api import Api, ForbiddenError, KubectlError, Meta, NotThereError
+from dutycycle.kubectl.api import Api, Meta
+from dutycycle.kubectl.errors import ForbiddenError, KubectlError, NotThereError
 from dutycycle.kubectl.figures import Json, ours
-from dutycycle.kubectl.kinds import Kind, served
+from dutycycle.kubectl.kinds import Kind, job_and_word, named
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,33 +27,32 @@ class Jobs:
 
     api: Api
     prefix: str
-    denied: list[str]
+    denied: list[tuple[Kind, ForbiddenError]] = field(default_factory=list)
 
-    def annotated(self, kinds: Iterable[Kind], namespace: str | None, selector: str | None) -> Iterator[Job]:
+    def annotated(self, namespace: str | None, selector: str | None) -> Iterator[Job]:
         """Those that carry annotations. Raises ``ForbiddenError`` where nothing at all may be listed."""
         listed = False
-        for kind in self._there(kinds):
+        for kind in named("", self.api.kinds()):
             try:
                 for meta in self.api.list(kind, namespace, selector):
                     if found := ours(meta.get("annotations"), self.prefix):
                         yield Job(kind, meta, found)
                 listed = True
             except ForbiddenError as error:
-                self.denied.append(str(error))
-            except NotThereError:  # of this group, this kind is not installed
-                continue
+                self.denied.append((kind, error))
         if self.denied and not listed:
-            raise ForbiddenError(self.denied[0])
+            raise self.denied[0][1]
 
-    def one(self, name: str, kinds: Iterable[Kind], namespace: str) -> Job:
-        """The job of this name; of several kinds, the one that carries annotations.
+    def one(self, text: str, namespace: str) -> Job:
+        """The job that ``bert`` or ``mpijob/bert`` means; of several, the one that carries annotations.
 
-        Raises ``NotThereError``, ``ForbiddenError``, or ``KubectlError`` where several do.
+        Raises ``NotThereError``, ``ForbiddenError``, ``KubectlError`` where several do, or ``SettingError``.
         """
-        there = list(self._named(name, kinds, namespace))
+        name, word = job_and_word(text)
+        there = list(self._named(name, named(word, self.api.kinds()), namespace))
         carrying = [job for job in there if job.found] or there
         if not carrying and self.denied:
-            raise ForbiddenError(self.denied[0])
+            raise self.denied[0][1]
         if not carrying:
             raise NotThereError(f"there is no job {name} in namespace {namespace}, of any kind that is known")
         if len(carrying) > 1:
@@ -60,15 +60,12 @@ class Jobs:
         return carrying[0]
 
     def _named(self, name: str, kinds: Iterable[Kind], namespace: str) -> Iterator[Job]:
-        for kind in self._there(kinds):
+        for kind in kinds:
             try:
                 meta = self.api.read(kind, namespace, name)
             except NotThereError:
                 continue
             except ForbiddenError as error:
-                self.denied.append(str(error))
+                self.denied.append((kind, error))
                 continue
             yield Job(kind, meta, ours(meta.get("annotations"), self.prefix))
-
-    def _there(self, kinds: Iterable[Kind]) -> tuple[Kind, ...]:
-        return served(kinds, self.api.groups())

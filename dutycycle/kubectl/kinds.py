@@ -22,7 +22,8 @@ class Kind:
     def words(self) -> frozenset[str]:
         """What people may call it: ``mpijob``, ``mpijobs``, ``mpijobs.kubeflow.org``."""
         singular = self.name.lower()
-        return frozenset({singular, self.plural, f"{self.plural}.{self.group}", f"{singular}.{self.group}"})
+        full = {f"{self.plural}.{self.group}", f"{singular}.{self.group}"} if self.group else set()
+        return frozenset({singular, self.plural, *full})
 
 
 POD = Kind("", "v1", "pods", "Pod")
@@ -49,26 +50,38 @@ OWNERS = (
     Kind("apps", "v1", "statefulsets", "StatefulSet"),
     Kind("apps", "v1", "daemonsets", "DaemonSet"),
     Kind("apps", "v1", "replicasets", "ReplicaSet"),
+    Kind("", "v1", "replicationcontrollers", "ReplicationController"),
 )
 
 
-def named(word: str) -> tuple[Kind, ...]:
-    """The kinds that ``word`` may mean. Raises ``SettingError`` for none."""
-    found = tuple(kind for kind in OWNERS if word.lower() in kind.words)
-    if not found:
-        known = ", ".join(dict.fromkeys(kind.name.lower() for kind in OWNERS))
-        raise SettingError(f"unknown kind {word!r}: expected one of {known}")
-    return found
-
-
-def job_and_kinds(text: str) -> tuple[str, tuple[Kind, ...]]:
-    """``bert`` may be of any kind, ``mpijob/bert`` is of one."""
+def job_and_word(text: str) -> tuple[str, str]:
+    """A job's name, and what its kind was called: ``mpijob/bert``; of ``bert`` alone that is empty."""
     word, slash, name = text.rpartition("/")
     if not name or (slash and not word):
         raise SettingError(f"{text!r}: expected a job's name, such as bert or mpijob/bert")
-    return name, named(word) if slash else OWNERS
+    return name, word
 
 
-def served(kinds: Iterable[Kind], versions: dict[str, str]) -> tuple[Kind, ...]:
-    """Those whose group is served, each in the version that the server prefers."""
-    return tuple(replace(kind, version=versions[kind.group]) for kind in kinds if kind.group in versions)
+def named(word: str, there: Iterable[Kind]) -> tuple[Kind, ...]:
+    """Those of ``there`` that ``word`` may mean: of ``OWNERS``, or else any. Empty, it means all ``OWNERS``.
+
+    Raises ``SettingError`` for a word that means none.
+    """
+    every = list(there)
+    usual = [kind for kind in OWNERS if not word or word.lower() in kind.words]
+    if usual:
+        return served(usual, every)
+    if found := tuple(kind for kind in every if word.lower() in kind.words):
+        return found
+    known = ", ".join(dict.fromkeys(kind.name.lower() for kind in OWNERS))
+    raise SettingError(f"unknown kind {word!r}: expected one of {known}, or another that the cluster has")
+
+
+def served(kinds: Iterable[Kind], there: Iterable[Kind]) -> tuple[Kind, ...]:
+    """Those that are there, each in the version in which it is; what is of the core is there always."""
+    versions = {(kind.group, kind.plural): kind.version for kind in there}
+    return tuple(
+        replace(kind, version=versions.get((kind.group, kind.plural), kind.version))
+        for kind in kinds
+        if not kind.group or (kind.group, kind.plural) in versions
+    )

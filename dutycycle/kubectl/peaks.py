@@ -3,10 +3,10 @@
 import argparse
 
 from dutycycle.kubectl import table
-from dutycycle.kubectl.api import Api, KubectlError
+from dutycycle.kubectl.api import Api
+from dutycycle.kubectl.errors import KubectlError
 from dutycycle.kubectl.figures import Usage, Worker, insights, of_job, of_whole_job, omitted
 from dutycycle.kubectl.jobs import Job, Jobs
-from dutycycle.kubectl.kinds import job_and_kinds
 from dutycycle.kubectl.output import Answer, Row, emit_json, show
 
 _HEADERS = ["POD", "NODE", "GPU", "MAX-GPU>", "MAX-GPU-MEM>", "MAX-CPU>", "MAX-MEM>", "MAX-NET(Mbit/s)>",
@@ -15,8 +15,7 @@ _HEADERS = ["POD", "NODE", "GPU", "MAX-GPU>", "MAX-GPU-MEM>", "MAX-CPU>", "MAX-M
 
 def peaks(api: Api, args: argparse.Namespace) -> None:
     """Print it. Raises ``KubectlError`` for a job that carries nothing."""
-    name, kinds = job_and_kinds(args.job)
-    job = Jobs(api, args.prefix, []).one(name, kinds, args.namespace)
+    job = Jobs(api, args.prefix).one(args.job, args.namespace)
     workers = of_job(job.found)
     if not workers:
         raise KubectlError(
@@ -24,9 +23,8 @@ def peaks(api: Api, args: argparse.Namespace) -> None:
             f"look at `kubectl dutycycle top pods -n {args.namespace}`"
         )
     if args.output == "json":
-        emit_json(
-            {"kind": job.kind.name, "namespace": args.namespace, "name": name, "annotations": job.found}
-        )
+        where = {"namespace": args.namespace, "name": job.meta["name"]}
+        emit_json({"kind": job.kind.name, **where, "annotations": job.found})
         return
     show(_answer(job, workers), args.output)
 

@@ -7,7 +7,7 @@ from dutycycle.kubectl import output, top
 from dutycycle.kubectl.api import Access, Api
 from dutycycle.kubectl.cli import KINDS
 from dutycycle.kubectl.jobs import Jobs
-from dutycycle.kubectl.kinds import OWNERS, POD
+from dutycycle.kubectl.kinds import POD
 from dutycycle.kubectl.peaks import peaks
 from dutycycle.kubectl.why import why
 from wire.settings import load
@@ -34,9 +34,7 @@ def names(args: argparse.Namespace) -> list[str]:
     api = _prepare(args)
     if args.command == "why":
         return [str(meta["name"]) for meta in api.list(POD, args.namespace)]
-    return [
-        str(job.meta["name"]) for job in Jobs(api, args.prefix, []).annotated(OWNERS, args.namespace, None)
-    ]
+    return [str(job.meta["name"]) for job in Jobs(api, args.prefix).annotated(args.namespace, None)]
 
 
 def _prepare(args: argparse.Namespace) -> Api:

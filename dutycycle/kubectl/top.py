@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from dutycycle.kubectl import table
-from dutycycle.kubectl.api import Api, Meta
+from dutycycle.kubectl.api import Api, Meta, where
+from dutycycle.kubectl.errors import ForbiddenError
 from dutycycle.kubectl.figures import (
     GpuNow,
     Json,
@@ -21,7 +22,7 @@ from dutycycle.kubectl.figures import (
     ours,
 )
 from dutycycle.kubectl.jobs import Jobs
-from dutycycle.kubectl.kinds import NODE, OWNERS, POD
+from dutycycle.kubectl.kinds import NODE, POD
 from dutycycle.kubectl.output import Answer, Row
 from sinks.annotation_keys import UPDATED
 
@@ -52,9 +53,9 @@ def pods(api: Api, args: argparse.Namespace) -> Answer:
 
 def jobs(api: Api, args: argparse.Namespace) -> Answer:
     """The objects of whichever kind that carry annotations."""
-    looking = Jobs(api, args.prefix, [])
+    looking = Jobs(api, args.prefix)
     rows = []
-    for job in looking.annotated(OWNERS, args.namespace, args.selector):
+    for job in looking.annotated(args.namespace, args.selector):
         usage = of_whole_job(job.found)
         count = str(len(of_job(job.found)) + omitted(job.found))
         usages = [_gpus(usage), *_cells(usage), table.megabytes(usage.gpu_mem_mb)]
@@ -62,7 +63,11 @@ def jobs(api: Api, args: argparse.Namespace) -> Answer:
         rows.append(_row(job.meta, job.found, cells, usage, kind=job.kind.name))
     headers = ("KIND", "PODS>", "GPUS>", *(header for header, _, _ in _USAGE), "MAX-GPU-MEM>", *_INSIGHTS)
     answer = _answer("job", headers, rows, 0, args)
-    answer.remarks += [f"left out: {one}" for one in looking.denied]
+    if looking.denied:
+        kinds = ", ".join(str(kind) for kind, _ in looking.denied)
+        kind, error = looking.denied[0]
+        what = f"list {kinds}{where(kind, args.namespace)}"
+        answer.remarks.append(f"left out: {ForbiddenError(what, error.user)}")
     return answer
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from dutycycle.kubectl import table
-from dutycycle.kubectl.api import Api, KubectlError, Meta
+from dutycycle.kubectl.api import Api, Meta
+from dutycycle.kubectl.errors import KubectlError
 from dutycycle.kubectl.figures import INSIGHTS, Json, Usage, by_process, insights, of_pod, ours
 from dutycycle.kubectl.kinds import POD
 from dutycycle.kubectl.output import emit_json

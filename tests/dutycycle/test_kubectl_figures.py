@@ -1,5 +1,6 @@
 """What the plugin reads out of annotations, and how it prints that: tables of calls."""
 
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -7,6 +8,7 @@ import pytest
 
 from dutycycle.kubectl import table
 from dutycycle.kubectl.complete import candidates
+from dutycycle.kubectl.discovery import kinds
 from dutycycle.kubectl.figures import (
     Usage,
     insights,
@@ -17,7 +19,7 @@ from dutycycle.kubectl.figures import (
     omitted,
     ours,
 )
-from dutycycle.kubectl.kinds import OWNERS, job_and_kinds, served
+from dutycycle.kubectl.kinds import OWNERS, Kind, job_and_word, named
 from sinks.annotation_values import job_values, pod_values, text
 from wire.derived import JobPeaks, Peak, PodOfJob, PodPeaks
 from wire.errors import SettingError
@@ -151,6 +153,11 @@ def test_insights_appear_once_somebody_writes_them() -> None:
     assert insights({"max_cpu_util": 3}) == {}
 
 
+GROUPS = ("batch", "kubeflow.org", "batch.volcano.sh")
+EXPERIMENT = Kind("example.com", "v1", "experiments", "Experiment")
+THERE = [*(replace(kind, version="v2") for kind in OWNERS if kind.group in GROUPS), EXPERIMENT]
+
+
 @pytest.mark.parametrize(
     ("text", "plurals"),
     [
@@ -159,25 +166,47 @@ def test_insights_appear_once_somebody_writes_them() -> None:
         ("mpijobs.kubeflow.org/bert", ["mpijobs"]),
         ("job/bert", ["jobs", "jobs"]),
         ("jobs.batch/bert", ["jobs"]),
-        ("bert", [kind.plural for kind in OWNERS]),
+        ("deployment/bert", []),  # known, and not installed
+        ("experiment/bert", ["experiments"]),
+        ("experiments.example.com/bert", ["experiments"]),
+        ("replicationcontroller/bert", ["replicationcontrollers"]),
+        ("bert", [kind.plural for kind in [*THERE[:-1], OWNERS[-1]]]),
     ],
 )
 def test_jobs_are_named_as_with_kubectl(text: str, plurals: list[str]) -> None:
-    name, kinds = job_and_kinds(text)
-    assert (name, [kind.plural for kind in kinds]) == ("bert", plurals)
+    name, word = job_and_word(text)
+    found = named(word, THERE)
+    assert (name, sorted(kind.plural for kind in found)) == ("bert", sorted(plurals))
+    assert all(kind.version == ("v2" if kind in THERE[:-1] else "v1") for kind in found)
 
 
 @pytest.mark.parametrize("text", ["foo/bert", "job/", "/bert", ""])
 def test_a_job_that_cannot_be_is_refused(text: str) -> None:
     with pytest.raises(SettingError, match="expected"):
-        job_and_kinds(text)
+        named(job_and_word(text)[1], THERE)
 
 
-def test_kinds_are_asked_for_in_the_version_that_is_served() -> None:
-    found = served(OWNERS, {"batch": "v1", "ray.io": "v2"})
-    assert {(kind.plural, kind.version) for kind in found} == {
-        ("jobs", "v1"), ("cronjobs", "v1"), ("rayjobs", "v2"), ("rayclusters", "v2"), ("rayservices", "v2"),
-    }  # fmt: skip
+def resource(plural: str, kind: str, scope: str = "Namespaced") -> dict[str, Any]:
+    return {"resource": plural, "responseKind": {"group": "", "version": "", "kind": kind}, "scope": scope}
+
+
+def test_kinds_are_asked_for_in_the_first_version_that_has_them() -> None:
+    jobs, notebooks = resource("mpijobs", "MPIJob"), resource("notebooks", "Notebook")
+    versions = [
+        {"version": "v1", "resources": [notebooks, resource("profiles", "Profile", "Cluster")]},
+        {"version": "v2beta1", "resources": [jobs, notebooks]},
+    ]
+    answer = {
+        "kind": "APIGroupDiscoveryList",
+        "items": [
+            {"metadata": {"name": "kubeflow.org"}, "versions": versions},
+            {"metadata": {"name": "metrics.k8s.io"}, "versions": [{"version": "v1", "freshness": "Stale"}]},
+        ],
+    }
+    there = kinds(answer)
+    assert [(kind.plural, kind.version) for kind in there] == [("notebooks", "v1"), ("mpijobs", "v2beta1")]
+    (bert,) = named("mpijob", there)
+    assert bert == Kind("kubeflow.org", "v2beta1", "mpijobs", "MPIJob")
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,6 @@
 """``kubectl dutycycle`` on the real API server, found and run by the real kubectl."""
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,114 +10,19 @@ from dutycycle.kubectl import api
 from dutycycle.kubectl.kinds import POD
 from sinks.records_rows import pod_row
 from sinks.records_store import RecordsStore
+from tests.dutycycle.plugin_user import BUSY, IDLE, User, job, mpijob, pod, thing
 from tests.servers.kube.accounts import grant, service_account
-from tests.servers.kube.client import Client, Object
+from tests.servers.kube.client import Client
 from tests.servers.kube.server import Kube
 from tests.sinks.made import pod_peaks
 
-ROOT = Path(__file__).parents[2]
-MAIN = """import sys
-sys.path.insert(0, {!r})
-from dutycycle.kubectl.{} import main
-sys.exit(main())
-"""
 HEADER = ["NAME", "GPUS", "MAX-GPU", "MAX-CPU", "MAX-MEM", "MAX-NET(Mbit/s)", "MAX-DISK(MB/s)", "UPDATED",
           "WORKLOAD", "BOTTLENECK"]  # fmt: skip
-UPDATED = '"2026-01-01T00:00:00Z"'
-BUSY = {
-    "gpu_util": '{"gpu_0_827505":97,"gpu_0_9":3}', "gpu_mem_util": '{"gpu_0_827505":41}',
-    "max_cpu_util": "271.82", "max_cpu_mem_mb": "245.7", "max_network_mbps": "62.4", "max_disk_io": "0",
-    "updated": UPDATED, "kind": '"training"', "bottleneck": '"input"',
-}  # fmt: skip
-IDLE = {"gpu_util": '{"gpu_1":0}', "max_cpu_util": "0.3", "max_cpu_mem_mb": "2400", "updated": UPDATED}
 WORKER = (
     '{"gpu-a-gpu-0_util":100,"gpu-a-gpu-0_mem_mb":11669,"cpu_util":271.82,"cpu_mem_mb":245.7,'
     '"network_mbps":62.4,"disk_io":0}'
 )
 TWO_GPUS = '{"gpu-b-gpu-0_util":97,"gpu-b-gpu-0_mem_mb":512,"gpu-b-gpu-1_util":3,"cpu_util":250}'
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> str:
-    """A PATH on which kubectl finds the plugin and its completion, as pip installs them."""
-    for name, module in (("kubectl-dutycycle", "cli"), ("kubectl_complete-dutycycle", "complete")):
-        script = tmp_path / name
-        script.write_text(f"#!{sys.executable}\n{MAIN.format(str(ROOT), module)}\n")
-        script.chmod(0o755)
-    return f"{tmp_path}{os.pathsep}/usr/bin{os.pathsep}/bin"
-
-
-class User:
-    """Somebody who types ``kubectl dutycycle`` with a kubeconfig of theirs."""
-
-    def __init__(self, kube: Kube, kubeconfig: Path, path: str) -> None:
-        self._kubectl = str(kube.programs.kubectl)
-        self._env = {"KUBECONFIG": str(kubeconfig), "PATH": path, "HOME": str(kubeconfig.parent)}
-
-    def run(self, *arguments: str) -> tuple[int, str, str]:
-        """Status, stdout, stderr."""
-        return self._run("dutycycle", *arguments)
-
-    def lines(self, *arguments: str) -> list[list[str]]:
-        """The words of each line of a table that came without trouble."""
-        status, stdout, stderr = self.run(*arguments)
-        assert (status, stderr) == (0, "")
-        return [line.split() for line in stdout.splitlines()]
-
-    def completes(self, *words: str) -> list[str]:
-        """What the shell would offer."""
-        _, stdout, _ = self._run("__complete", "dutycycle", *words)
-        *offered, directive = stdout.splitlines()
-        assert directive == ":4"
-        return offered
-
-    def _run(self, *arguments: str) -> tuple[int, str, str]:
-        done = subprocess.run(
-            [self._kubectl, *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            env=self._env,
-            timeout=60,
-        )
-        return done.returncode, done.stdout, done.stderr
-
-
-@pytest.fixture
-def user(kube: Kube, path: str) -> User:
-    return User(kube, kube.admin.kubeconfig, path)
-
-
-def thing(version: str, kind: str, namespace: str | None, name: str, /, **annotations: str) -> Object:
-    ours = {f"dutycycle.io/{key.replace('__', '-')}": value for key, value in annotations.items()}
-    place = {} if namespace is None else {"namespace": namespace}
-    return {
-        "apiVersion": version, "kind": kind,
-        "metadata": {"name": name, **place, "annotations": ours | {"others.io/gpu_util": '{"gpu_0":50}'}},
-    }  # fmt: skip
-
-
-def pod(namespace: str, name: str, /, **annotations: str) -> Object:
-    made = thing("v1", "Pod", namespace, name, **annotations)
-    made["metadata"]["labels"] = {"app": name}
-    return made | {"spec": {"containers": [{"name": "a", "image": "b"}]}}
-
-
-def job(namespace: str, name: str, /, **annotations: str) -> Object:
-    container = {"name": "a", "image": "b"}
-    spec = {"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}}
-    return thing("batch/v1", "Job", namespace, name, **annotations) | {"spec": spec}
-
-
-def mpijob(namespace: str, name: str, /, **annotations: str) -> Object:
-    return thing("kubeflow.org/v2beta1", "MPIJob", namespace, name, **annotations)
-
-
-@pytest.fixture
-def pods(kube: Kube, namespace: str) -> str:
-    for one in (pod(namespace, "plain"), pod(namespace, "idle", **IDLE), pod(namespace, "busy", **BUSY)):
-        kube.admin.create(one)
-    return namespace
 
 
 @pytest.fixture
@@ -286,8 +188,26 @@ def test_kinds_that_may_not_be_listed_are_left_out_and_named(kube: Kube, namespa
     rules = [{"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["list"]}]
     grant(kube, some, namespace, "some", rules)
     status, stdout, stderr = User(kube, some.kubeconfig, path).run("top", "jobs", "-n", namespace)
-    assert (status, stdout.splitlines()[1].split()[0]) == (0, "etl")
-    assert "left out: you may not list mpijobs.kubeflow.org" in stderr
+    assert (status, stdout.splitlines()[1].split()[0], stderr.count("\n")) == (0, "etl", 1)
+    assert stderr.startswith("left out: you may not list mpijobs.kubeflow.org, pytorchjobs.kubeflow.org, ")
+    assert f", replicationcontrollers in namespace {namespace}: ask for that permission" in stderr
+    assert stderr.count(':some"') == 1
+
+
+def test_replication_controllers_and_kinds_of_the_users_own(kube: Kube, user: User, namespace: str) -> None:
+    figures = {"bert__0": '{"cpu_util":7}'}
+    labels = {"app": "old"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "a", "image": "b"}]}}
+    spec = {"replicas": 0, "selector": labels, "template": template}
+    kube.admin.create(thing("v1", "ReplicationController", namespace, "old", **figures) | {"spec": spec})
+    kube.admin.create(thing("example.com/v1", "Experiment", namespace, "exp1", **figures))
+    assert [row[:2] for row in user.lines("top", "jobs", "-n", namespace)[1:]] == [
+        ["old", "ReplicationController"]
+    ]
+    for name in ("old", "replicationcontroller/old", "experiment/exp1", "Experiments.example.com/exp1"):
+        assert user.lines("peaks", name, "-n", namespace)[1][0] == "bert-0"
+    status, _, stderr = user.run("peaks", "experiment/nope", "-n", namespace)
+    assert (status, "there is no job nope" in stderr) == (1, True)
 
 
 @pytest.mark.parametrize(
@@ -333,7 +253,7 @@ def test_pods_without_annotations_say_what_to_look_at(kube: Kube, user: User, na
 def test_a_server_that_does_not_let_us_in(
     kube: Kube, path: str, tmp_path: Path, change: dict[str, object], says: str
 ) -> None:
-    client: Client = kube.client(str(change.get("token", "")))
+    client: Client = kube.client(str(change.get("token", "any")))
     text = client.kubeconfig.read_text().replace(f":{kube.port}", f":{change.get('port', kube.port)}")
     (tmp_path / "config").write_text(text)
     status, _, stderr = User(kube, tmp_path / "config", path).run("top", "pods")

@@ -102,11 +102,13 @@ class Draft:
         cpu = np.maximum(self.cpu * (1 + 0.04 * rng.normal(size=self.n)), 0)
         write, rx, tx = (np.maximum(one, 0) for one in (self.write, self.rx, self.tx))
         pcie = self.pcie_kb * (0.02 + util / 100) * rng.uniform(0.5, 1.5, self.n)
+        # Results go back to the host, and what is sent to other ranks; data come in.
+        both_ways = np.minimum(pcie + self.read + self.rx, 0.2 * pcie + self.tx)
         values = {
             "gpu_util_pct": util, "mem_copy_util_pct": np.where(util > 0, copy, 0),
             "gpu_mem_pct": np.clip(self.mem, 0, 100),
             "power_pct": 100 * power / self.limit_w, "power_w": power * self.gpus,
-            "pcie_kb_per_s": pcie + self.read + self.rx,
+            "pcie_kb_per_s": both_ways / self.gpus,
             "throttled_power_pct": self.cap, "throttled_heat_pct": self.heat,
             "idle_gpus": np.where(util < 5, self.gpus, self.unused), "least_gpu_util_pct": least,
             "cpu_pct": cpu, "cpu_throttled_pct": np.clip(self.throttled, 0, 100),

@@ -2,7 +2,7 @@
 
 Each rule looks at the figures and says how sure it is, 0-1, or None. The order is one of causes: a GPU that
 is held down by power is busy, too, and one that waits for data may also be short of memory bandwidth when
-it has some.
+it has some. Power is a mean over all GPUs: that little of it is needed says something only where all work.
 """
 
 from collections.abc import Callable
@@ -107,17 +107,17 @@ def _communication(of: Figures, kind: str, _gpus: int) -> Finding | None:
     return Finding("communication", max(spins, waits), {"net_bytes_per_s": 1e3 * both_kb})
 
 
-def _unseen_network(of: Figures, kind: str, _gpus: int) -> Finding | None:
+def _unseen_network(of: Figures, kind: str, gpus: int) -> Finding | None:
     """Kernels wait, and for what cannot be seen: what is sent by RDMA, or on the host's network, is in no
-    counter of the pod's. It still crosses PCIe: what goes there beyond what the pod reads is that."""
-    if kind == "inference" or _spins(of) <= 0:
+    counter of the pod's. It still crosses PCIe, and unlike data that are read it does so both ways."""
+    spins, measured = _spins(of), "tx_kb_per_s" in of.means
+    if kind == "inference" or spins < 0.5 or (gpus < 2 and measured):
         return None
-    known = of.sum_of("read_kb_per_s", "rx_kb_per_s") or 0.0
-    rest_kb = of.mean("pcie_kb_per_s") - known
-    sure = min(_sure(_spins(of), _ramp(rest_kb, 500 * _MB, 2000 * _MB)), _INDIRECT)
+    each_kb = of.mean("pcie_kb_per_s")
+    sure = min(_sure(_ramp(each_kb, 50 * _MB, 200 * _MB)), _INDIRECT)
     if sure >= _INDIRECT:
-        return Finding("communication", sure, {"pcie_bytes_per_s": 1e3 * of.mean("pcie_kb_per_s")})
-    return None if "tx_kb_per_s" in of.means else Finding(UNKNOWN, 1.0)
+        return Finding("communication", sure, {"pcie_bytes_per_s": 2e3 * each_kb * gpus})
+    return None if measured else Finding(UNKNOWN, _sure(spins))
 
 
 def _one_core(of: Figures, kind: str, _gpus: int) -> Finding | None:
@@ -179,6 +179,6 @@ def _too_large(of: Figures, kind: str, _gpus: int) -> Finding | None:
 
 
 _RULES: tuple[Callable[[Figures, str, int], Finding | None], ...] = (
-    _idle, _loading, _heat, _power, _input, _communication, _one_core, _unseen_network, _unused, _imbalance,
+    _idle, _loading, _heat, _power, _input, _unused, _imbalance, _communication, _one_core, _unseen_network,
     _memory, _gpu, _too_large,
 )  # fmt: skip

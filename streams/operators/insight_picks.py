@@ -101,7 +101,7 @@ class GpuPicker(_LayoutPicker):
         known = ~np.isnan(gpus)
         total = np.where(known.any(axis=2), np.where(known, gpus, 0).sum(axis=2), np.nan)
         mean = total / np.maximum(known.sum(axis=2), 1)
-        pcie = np.fmax(total[..., 2], 0) + np.fmax(total[..., 3], 0)
+        pcie = np.minimum(mean[..., 2], mean[..., 3])
         busy = gpus[..., 0]
         idle = np.where(known[..., 0].any(axis=2), (busy < IDLE_PCT).sum(axis=2), np.nan)
         least = np.where(known[..., 0], busy, np.inf).min(axis=2, initial=np.inf)

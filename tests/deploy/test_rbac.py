@@ -15,7 +15,7 @@ from kubernetes.client import Configuration
 from collectors.pods_api import ApiError, ApiServer
 from collectors.pods_owner import Owner
 from dutycycle.kubectl.api import Access, Api
-from dutycycle.kubectl.kinds import NODE, OWNERS, POD
+from dutycycle.kubectl.kinds import NODE, OWNERS, POD, served
 from sinks.annotation_targets import Target
 from sinks.kube import Kube as SinkKube
 from sinks.kube_errors import RefusedError
@@ -41,8 +41,8 @@ def permissions(role: Object) -> list[Permission]:
 
 
 def owners() -> set[tuple[str, str]]:
-    """(group, resource) of the kinds that the plugin lists, and of the one that is older than Deployments."""
-    return {(kind.group, kind.plural) for kind in OWNERS} | {("", "replicationcontrollers")}
+    """(group, resource) of the kinds that the plugin lists."""
+    return {(kind.group, kind.plural) for kind in OWNERS}
 
 
 @pytest.fixture(scope="session")
@@ -308,6 +308,5 @@ def test_who_has_the_readers_role_gets_answers(installed: Kube, namespace: str) 
     rules = of_kind(render(), "ClusterRole", "reader")["rules"]
     grant(installed, reader, namespace, "reader", rules)
     api = Api(Access(str(reader.kubeconfig)))
-    groups = api.groups()
-    for kind in (POD, NODE, *(one for one in OWNERS if one.group in groups and one.group != "kubeflow.org")):
+    for kind in (POD, NODE, *served(OWNERS, api.kinds())):
         assert isinstance(list(api.list(kind, None)), list)

@@ -30,6 +30,8 @@ from wire.topics import TOPICS
 
 EARLY = 50_000
 """So many records since the last commit, and the next one does not wait for its time: they fill memory."""
+MOST = 2 * EARLY
+"""So many, and no more are taken: while the state's topics take nothing, what is behind shows as lag."""
 
 
 class Flow:
@@ -50,9 +52,15 @@ class Flow:
         self._taken = 0
         self.early = asyncio.Event()
         """Set when a commit is due before its time."""
+        self._room = asyncio.Event()
+        self._room.set()
 
     async def handle(self, shell: Shell, record: Input) -> None:
-        """Take one record, and send what follows from it. Does not return once the worker has failed."""
+        """Take one record, and send what follows from it: as soon as there is room for what it changes.
+
+        Does not return once the worker has failed.
+        """
+        await self._room.wait()
         if self._failed:
             await asyncio.Event().wait()
         match shell.intake(record.partition).judge(record.offset):
@@ -65,6 +73,8 @@ class Flow:
         self._taken += 1
         if self._taken >= EARLY:
             self.early.set()
+        if self._taken >= MOST:
+            self._room.clear()
         if self._outbox:
             await self._send_outbox()
 
@@ -112,8 +122,7 @@ class Flow:
                 return
             self._whole = False
             began_s = self.figures.now_s()
-            self._taken = 0
-            self.early.clear()
+            self._empty()
             cuts = [(shell, shell.cut()) for shell in self._shells]
             for _, cut in cuts:
                 self._outbox += cut.outs
@@ -186,6 +195,11 @@ class Flow:
             if not self._port.wrote(name, partition, answer):
                 raise ForeignWriterError(f"somebody else writes into the state of {name}, {partition}")
 
+    def _empty(self) -> None:
+        self._taken = 0
+        self.early.clear()
+        self._room.set()
+
     def refuse(self, reason: str) -> None:
         """End: nothing more is taken or committed."""
         self._fail(reason)
@@ -196,6 +210,7 @@ class Flow:
 
     def forget(self) -> None:
         """The partitions were handed over or assigned anew: what was not committed is somebody's again."""
+        self._empty()
         self._outbox.clear()
         self._under_way.clear()
         self._whole, self._begun = True, False

@@ -34,7 +34,7 @@ NVML: dict[str, str] = {
     "least_gpu_util_pct": _ONE,
 }
 """Of the GPUs that a pod holds: memory, power and what holds clocks down only where it holds them alone.
-``power_pct`` is a share of the limit; ``power_w`` is a sum; ``pcie_kb_per_s`` is what a GPU receives or sends,
+``power_pct`` is a share of the limit; ``power_w`` is a sum; ``pcie_kb_per_s`` what a GPU receives or sends,
 whichever is less, on average; ``least_gpu_util_pct`` is of its least busy GPU."""
 CGROUP: dict[str, str] = {
     "cpu_pct": _LOG,

@@ -2,10 +2,12 @@
 
 import asyncio
 import itertools
+from collections.abc import Awaitable
 
 import orjson
 import pytest
 
+from streams import shell_flow
 from streams.operators.base import Out
 from streams.state import PIECE_BYTES
 from tests.shell.port import Broker, Died, Moment, Worker, record
@@ -85,6 +87,49 @@ async def test_nothing_new_costs_nothing() -> None:
     before = len(worker.port.steps)
     await worker.flow.commit()
     assert len(worker.port.steps) == before
+
+
+async def turns() -> None:
+    """As many turns for the other tasks as they can use."""
+    for _ in range(1000):
+        await asyncio.sleep(0)
+
+
+async def test_while_no_state_arrives_no_more_is_taken_than_memory_should_hold(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(shell_flow, "EARLY", 3)
+    monkeypatch.setattr(shell_flow, "MOST", 6)
+    worker, arrives = Worker(Broker()), asyncio.Event()
+    save = worker.port.save
+
+    async def saved_late(stage: str, partition: int, key: bytes, value: bytes) -> Awaitable[object]:
+        await arrives.wait()
+        return await save(stage, partition, key, value)
+
+    monkeypatch.setattr(worker.port, "save", saved_late)
+    taking = asyncio.create_task(worker.take(*LOG[:30]))
+    await turns()
+    assert (worker.flow.early.is_set(), worker.flow._taken) == (True, 6)
+    committing = asyncio.create_task(worker.flow.commit())  # its cut makes room once, and no more
+    await turns()
+    assert (taking.done(), committing.done(), worker.flow._taken) == (False, False, 6)
+    arrives.set()
+    while not taking.done():
+        await worker.flow.commit()
+        await asyncio.sleep(0)
+    await committing
+    await worker.flow.commit()
+    assert worker.port.broker.committed == {0: 30}
+    assert worker.port.failures == []
+
+
+async def test_what_is_forgotten_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shell_flow, "MOST", 2)
+    worker = Worker(Broker())
+    await worker.take(*LOG[:2])
+    worker.flow.forget()
+    await asyncio.wait_for(worker.take(LOG[0]), 30)
 
 
 STEPS = ("post", "arrived-output", "save-piece", "arrived-piece", "save-head", "arrived-head", "mirror",

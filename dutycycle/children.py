@@ -33,6 +33,7 @@ class Child:
         self._environ = {**environ, PARENT: str(os.getpid()), "PYTHONUNBUFFERED": "1"}
         self.log = log
         self.status: int | None = None
+        self._log_failed = False
         self._stopping = asyncio.Event()
         self._process: asyncio.subprocess.Process | None = None
 
@@ -40,7 +41,7 @@ class Child:
         """Keep the process running until ``stop``; after a failure start it again, later each time."""
         while not self._stopping.is_set():
             started = time.monotonic()
-            status = self.status = await self._once()
+            ended = await self._attempt()
             if self._stopping.is_set():
                 return
             if time.monotonic() - started > _BACK_OFF_S[-1]:
@@ -48,9 +49,21 @@ class Child:
             pause = _BACK_OFF_S[min(self.restarts, len(_BACK_OFF_S) - 1)]
             self.restarts += 1
             self.failures += 1
-            self.warnings.append(f"{self.name} ended with status {status}, started again in {pause:g} s")
+            self.warnings.append(f"{self.name} {ended}, started again in {pause:g} s")
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), pause)
+
+    async def _attempt(self) -> str:
+        """Run the process until it ends, or cannot be run or read; how it ended, in words."""
+        try:
+            self.status = await self._once()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the next start may do better
+            self.status = 1
+            if self._process is not None and self._process.returncode is None:
+                self._process.kill()  # nobody reads what it says: it would stand still
+                await self._process.wait()
+            return f"could not be run ({error})"
+        return f"ended with status {self.status}"
 
     async def _once(self) -> int:
         # A session of its own: Ctrl-C in the terminal is for the parent alone, which stops us in order.
@@ -68,14 +81,25 @@ class Child:
         return await process.wait()
 
     async def _watch(self, stderr: asyncio.StreamReader) -> None:
-        with self.log.open("ab", buffering=0) as log:
-            async for line in stderr:
+        async for line in stderr:
+            self._keep(line)
+            text = line.decode(errors="replace").rstrip()
+            if SERVING in text:
+                _LOG.info("%s", text.partition("dutycycle.health ")[2])
+            if " WARNING " in text or " ERROR " in text or text.startswith("dutycycle: "):
+                self.warnings.append(_short(text))
+
+    def _keep(self, line: bytes) -> None:
+        """Append a line to the log. A disk that does not take it is said once: the reading goes on."""
+        try:
+            with self.log.open("ab", buffering=0) as log:
                 log.write(line)
-                text = line.decode(errors="replace").rstrip()
-                if SERVING in text:
-                    _LOG.info("%s", text.partition("dutycycle.health ")[2])
-                if " WARNING " in text or " ERROR " in text or text.startswith("dutycycle: "):
-                    self.warnings.append(_short(text))
+        except OSError as error:
+            if not self._log_failed:
+                self.warnings.append(f"{self.name} goes on without its log: {self.log}: {error.strerror}")
+            self._log_failed = True
+        else:
+            self._log_failed = False
 
     async def stop(self) -> int | None:
         """SIGTERM, then wait; SIGKILL if it does not end in time. The exit status, None if it did not run."""

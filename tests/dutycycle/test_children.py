@@ -34,6 +34,36 @@ async def test_where_it_answers_and_how_often_it_was_restarted(
         await running
 
 
+async def test_a_full_disk_costs_the_log_alone() -> None:
+    child = Child("nonsense", environ(), Path("/dev/full"))
+    await ended(child)
+    said = [line for line in child.warnings if "without its log" in line]
+    assert said == ["nonsense goes on without its log: /dev/full: No space left on device"]
+    assert child.status == 2, "wrong usage"
+
+
+@pytest.mark.parametrize(
+    ("name", "env"),
+    [("nonsense", {"NAME": "not \0 possible"}), ("a line that is too long: " + "x" * 100_000, environ())],
+    ids=["not_started", "not_read"],
+)
+async def test_whatever_fails_it_is_started_again(name: str, env: dict[str, str], tmp_path: Path) -> None:
+    child = Child(name, env, tmp_path / "log")
+    await ended(child)
+    assert all(" could not be run (" in line for line in child.warnings)
+    assert child.status == 1
+
+
+async def ended(child: Child) -> None:
+    """Let the child run until it is to be started again."""
+    running = asyncio.create_task(child.run())
+    await asyncio.to_thread(
+        wait_until, lambda: child.failures > 0 or running.done(), lambda: f"{child.warnings}", 60
+    )
+    await child.stop()
+    await running
+
+
 def wait_for(log: Path, starts: int) -> Path:
     """Wait until the child has said so many times where it answers."""
     wait_until(lambda: log.exists() and log.read_text().count(SERVING) == starts, lambda: "a start", 60)

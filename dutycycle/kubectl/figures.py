@@ -18,6 +18,8 @@ INSIGHTS = ("kind", "bottleneck", "advice")
 """What the pod or job is, what holds it up, what to do: on the object once somebody has found it out."""
 _GPU_OF_POD = re.compile(r"gpu_(\d+)(?:_(\d+))?")
 _GPU_OF_JOB = re.compile(r"(.+)-gpu-(\d+)_(util|mem_mb)")
+_PLAIN = ("gpu_util", "gpu_mem_mb", "cpu_util", "cpu_mem_mb", "network_mbps", "disk_io")
+"""Of a pod in a job's annotation; the first two where its GPUs are not told one by one."""
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)([GM])B")
 _MEGA = {"G": 1000.0, "M": 1.0}
 
@@ -91,7 +93,7 @@ def of_pod(found: Json) -> Usage:
     """A pod's maxima."""
     gpus, buses = by_process(found, keys.GPU_UTIL), by_process(found, keys.GPU_MEM_UTIL)
     return Usage(
-        gpus=len({index for index, _ in gpus}),
+        gpus=len({index for index, _ in gpus} | attribution(found).keys()),
         gpu_pct=_most(gpus.values()),
         gpu_mem_bus_pct=_most(buses.values()),
         cpu_pct=_number(found.get(keys.MAX_CPU_UTIL)),
@@ -105,6 +107,25 @@ def by_process(found: Json, name: str) -> dict[tuple[int, int | None], Number]:
     """A pod's figure by (GPU index, process id); no id where the GPU alone is known."""
     matches = ((_GPU_OF_POD.fullmatch(key), value) for key, value in _table(found, name).items())
     return {(int(m[1]), int(m[2]) if m[2] else None): _number(value) for m, value in matches if m}
+
+
+def attribution(found: Json) -> dict[int, str]:
+    """Where a pod's figures of each GPU come from: ``measured``, ``allocated`` or ``unknown``, by index."""
+    matches = (
+        (_GPU_OF_POD.fullmatch(key), word) for key, word in _table(found, keys.GPU_ATTRIBUTION).items()
+    )
+    words = {int(match[1]): word for match, word in matches if match and isinstance(word, str)}
+    return dict(sorted(words.items()))
+
+
+def most_is_allocated(found: Json) -> bool:
+    """Whether the busiest GPU's figure is the device's own, and no process's that was seen in the pod."""
+    shares, words = by_process(found, keys.GPU_UTIL), attribution(found)
+    most = _most(shares.values())
+    sources = {
+        words.get(index) for (index, _), value in shares.items() if value is not None and value == most
+    }
+    return sources == {"allocated"}
 
 
 def of_node(found: Json) -> tuple[Json, list[GpuNow]]:
@@ -149,6 +170,16 @@ def omitted(found: Json) -> int:
     return int(count or 0)
 
 
+def all_gpus_named(found: Json) -> bool:
+    """Whether a job tells each GPU of each pod; a large one tells those of some pods, or of none."""
+    return not omitted(found) and all(one.gpus or one.usage.gpu_pct is None for one in of_job(found))
+
+
+def descending(value: Number) -> tuple[bool, float]:
+    """A sort key: the largest first, and what is not known last, below 0."""
+    return value is None, -(value or 0)
+
+
 def merged(usages: Iterable[Usage]) -> Usage:
     """The most of each figure; ``gpus`` are added up."""
     every = list(usages)
@@ -165,8 +196,8 @@ def _worker(pod: str, value: Json) -> Worker:
     gpus = {where: (part.get("util"), part.get("mem_mb")) for where, part in sorted(parts.items())}
     usage = Usage(
         gpus=len(gpus),
-        gpu_pct=_most(util for util, _ in gpus.values()),
-        gpu_mem_mb=_most(mem for _, mem in gpus.values()),
+        gpu_pct=_most([_number(value.get("gpu_util")), *(util for util, _ in gpus.values())]),
+        gpu_mem_mb=_most([_number(value.get("gpu_mem_mb")), *(mem for _, mem in gpus.values())]),
         cpu_pct=_number(value.get("cpu_util")),
         mem_mb=_number(value.get("cpu_mem_mb")),
         net_mbps=_number(value.get("network_mbps")),
@@ -177,8 +208,7 @@ def _worker(pod: str, value: Json) -> Worker:
 
 def _is_worker(value: Any) -> bool:
     """A pod's entry has at least one figure that only such entries have."""
-    plain = ("cpu_util", "cpu_mem_mb", "network_mbps", "disk_io")
-    return isinstance(value, dict) and any(key in plain or _GPU_OF_JOB.fullmatch(key) for key in value)
+    return isinstance(value, dict) and any(key in _PLAIN or _GPU_OF_JOB.fullmatch(key) for key in value)
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

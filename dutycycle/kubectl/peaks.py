@@ -37,7 +37,7 @@ def _answer(job: Job, workers: list[Worker]) -> Answer:
     answer = Answer("job", _HEADERS, rows, 1, namespaced=False)
     answer.remarks += [f"{name}: {text}" for name, text in insights(job.found).items()]
     if count := omitted(job.found):
-        answer.remarks.append(f"and {count} more pods, which needed less: the peak records have them")
+        answer.remarks.append(f"and {count} more pods: the peak records have them")
     return answer
 
 
@@ -45,7 +45,8 @@ def _lines(worker: Worker) -> list[list[str]]:
     """A line for each GPU of the pod; the figures that are the pod's only on the first."""
     rest = _rest(worker.usage)
     if not worker.gpus:
-        return [[table.UNKNOWN, table.UNKNOWN, *_gpu(None, None), *rest]]
+        usage = worker.usage
+        return [[table.UNKNOWN, table.UNKNOWN, *_gpu(usage.gpu_pct, usage.gpu_mem_mb), *rest]]
     lines = []
     for number, ((node, index), (util, mem_mb)) in enumerate(worker.gpus.items()):
         lines.append([node, str(index), *_gpu(util, mem_mb), *(rest if number == 0 else [""] * len(rest))])

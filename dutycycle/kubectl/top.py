@@ -13,7 +13,10 @@ from dutycycle.kubectl.figures import (
     GpuNow,
     Json,
     Usage,
+    all_gpus_named,
+    descending,
     insights,
+    most_is_allocated,
     of_job,
     of_node,
     of_pod,
@@ -35,6 +38,8 @@ _USAGE: tuple[tuple[str, str, Callable[[float | None], str]], ...] = (
 )
 _INSIGHTS = ("WORKLOAD", "BOTTLENECK")
 """The annotations ``kind`` (a job's KIND is another) and ``bottleneck``."""
+_ALLOCATED = "~"
+"""Behind a figure that is the whole GPU's: it was given to the pod, and no process of the pod was seen on it."""
 _SORT_FIELDS = {"gpu": "gpu_pct", "cpu": "cpu_pct", "memory": "mem_mb", "network": "net_mbps", "disk": "disk"}
 
 
@@ -45,7 +50,9 @@ def pods(api: Api, args: argparse.Namespace) -> Answer:
     for meta in every:
         if found := ours(meta.get("annotations"), args.prefix):
             usage = of_pod(found)
-            cells = [_gpus(usage), *_cells(usage), table.age(age_s(found.get(UPDATED))), *_insights(found)]
+            gpu, *rest = _cells(usage)
+            gpu += _ALLOCATED * most_is_allocated(found)
+            cells = [_gpus(usage), gpu, *rest, table.age(age_s(found.get(UPDATED))), *_insights(found)]
             rows.append(_row(meta, found, cells, usage))
     headers = ("GPUS>", *(header for header, _, _ in _USAGE), "UPDATED>", *_INSIGHTS)
     return _answer("pod", headers, rows, len(every), args)
@@ -58,7 +65,8 @@ def jobs(api: Api, args: argparse.Namespace) -> Answer:
     for job in looking.annotated(args.namespace, args.selector):
         usage = of_whole_job(job.found)
         count = str(len(of_job(job.found)) + omitted(job.found))
-        usages = [_gpus(usage), *_cells(usage), table.megabytes(usage.gpu_mem_mb)]
+        gpus = _gpus(usage) + "+" * (usage.gpus > 0 and not all_gpus_named(job.found))
+        usages = [gpus, *_cells(usage), table.megabytes(usage.gpu_mem_mb)]
         cells = [job.kind.name, count, *usages, *_insights(job.found)]
         rows.append(_row(job.meta, job.found, cells, usage, kind=job.kind.name))
     headers = ("KIND", "PODS>", "GPUS>", *(header for header, _, _ in _USAGE), "MAX-GPU-MEM>", *_INSIGHTS)
@@ -142,8 +150,7 @@ def _answer(
         rows.sort(key=lambda row: (row.namespace, row.name))
     else:
         field = _SORT_FIELDS[args.sort_by]
-        # What is not known comes last, and what is equal goes by its name.
-        rows.sort(key=lambda row: (-(getattr(row.usage, field) or -1), row.namespace, row.name))
+        rows.sort(key=lambda row: (descending(getattr(row.usage, field)), row.namespace, row.name))
     namespaced = what != "node" and args.namespace is None
     return Answer(what, ["NAMESPACE"] * namespaced + ["NAME", *headers], rows, there, namespaced)
 

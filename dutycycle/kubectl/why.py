@@ -8,7 +8,7 @@ from typing import Any
 from dutycycle.kubectl import table
 from dutycycle.kubectl.api import Api, Meta
 from dutycycle.kubectl.errors import KubectlError
-from dutycycle.kubectl.figures import INSIGHTS, Json, Usage, by_process, insights, of_pod, ours
+from dutycycle.kubectl.figures import INSIGHTS, Json, Usage, attribution, by_process, insights, of_pod, ours
 from dutycycle.kubectl.kinds import POD
 from dutycycle.kubectl.output import emit_json
 from dutycycle.kubectl.top import age_s
@@ -45,15 +45,15 @@ def _json(meta: Meta, found: Json, known: dict[str, str]) -> dict[str, Any]:
 
 
 def _figures(found: Json) -> Iterator[str]:
-    """What it used at most."""
-    usage = of_pod(found)
-    if usage == Usage():
-        return
-    yield f"at most      {_joined(_parts(usage))}"
+    """What it used at most, and where that is known from."""
+    if parts := list(_parts(of_pod(found))):
+        yield f"at most      {_joined(parts)}"
     shares = by_process(found, GPU_UTIL)
     if len(shares) > 1:
         each = (f"{_process(*key)} {table.percent(value)}" for key, value in shares.items())
         yield f"of which     {_joined(each)}"
+    if words := attribution(found):
+        yield f"attribution  {_joined(f'GPU {index} {word}' for index, word in words.items())}"
     if (seconds := age_s(found.get(UPDATED))) is not None:
         yield f"last sample  {table.age(seconds)} ago"
 

@@ -11,7 +11,11 @@ from dutycycle.kubectl.complete import candidates
 from dutycycle.kubectl.discovery import kinds
 from dutycycle.kubectl.figures import (
     Usage,
+    all_gpus_named,
+    attribution,
+    descending,
     insights,
+    most_is_allocated,
     of_job,
     of_node,
     of_pod,
@@ -20,7 +24,7 @@ from dutycycle.kubectl.figures import (
     ours,
 )
 from dutycycle.kubectl.kinds import OWNERS, Kind, job_and_word, named
-from sinks.annotation_values import job_values, pod_values, text
+from sinks.annotation_values import job_summary, job_values, pod_values, text
 from wire.derived import JobPeaks, Peak, PodOfJob, PodPeaks
 from wire.errors import SettingError
 from wire.pods import JobRef, Pod
@@ -76,6 +80,78 @@ def test_of_a_large_job_the_summary_counts() -> None:
     assert [worker.pod for worker in of_job(found)] == ["w-0"]
     assert omitted(found) == 999
     assert of_whole_job(found) == Usage(gpu_pct=99, gpu_mem_mb=70000, cpu_pct=7, mem_mb=1)
+
+
+BOTH = {"gpu_0": "measured", "gpu_1": "allocated"}
+
+
+@pytest.mark.parametrize(
+    ("utils", "words", "gpus", "allocated"),
+    [
+        ({"gpu_0_7": 97, "gpu_1": 40}, BOTH, 2, False),
+        ({"gpu_0_7": 40, "gpu_1": 97}, BOTH, 2, True),
+        ({"gpu_0_7": 97, "gpu_1": 97}, BOTH, 2, False),
+        ({}, {"gpu_0": "unknown", "gpu_3": "unknown"}, 2, False),
+        ({"gpu_0_7": 97}, {}, 1, False),
+        ({"gpu_0": 97}, {"gpu_0": ["spoilt"], "nonsense": "measured"}, 1, False),
+    ],
+)
+def test_where_the_figures_of_gpus_come_from(
+    utils: dict[str, int], words: dict[str, Any], gpus: int, allocated: bool
+) -> None:
+    found = {"gpu_util": utils, "gpu_attribution": words}
+    assert of_pod(found).gpus == gpus
+    assert most_is_allocated(found) is allocated
+
+
+def test_unknown_gpus_are_counted_and_named() -> None:
+    record = PodPeaks(
+        pod=Pod(uid="u", namespace="ns", name="p", node="n", phase="Running"),
+        first_ms=1, last_ms=2, samples=1, final=False, metrics={},
+        gpus={"n/1": peaks(gpu_util_pct=7)}, processes={"n/0/7": peaks(gpu_util_pct=9)},
+        attribution={"n/10": "unknown", "n/1": "allocated", "n/0": "measured"},
+    )  # fmt: skip
+    found = ours(annotations(pod_values(record)), "dutycycle.io")
+    assert list(attribution(found).items()) == [(0, "measured"), (1, "allocated"), (10, "unknown")]
+    assert of_pod(found).gpus == 3
+
+
+def large_job(pods: int, omitted: int, metrics: dict[str, Peak]) -> dict[str, Any]:
+    """What the sink writes on a job whose record has no GPU of its own for any pod."""
+    job = JobRef(api_version="batch/v1", kind="Job", name="bert", uid="u")
+    every = {f"w-{number}": PodOfJob(node="a", metrics=metrics, gpus={}) for number in range(pods)}
+    record = JobPeaks(job=job, first_ms=1, last_ms=2, final=False, metrics=metrics, pods=every)
+    value = annotations(job_values(record) | {"pods_omitted": omitted, "pods_summary": job_summary(record)})
+    return ours(value, "dutycycle.io")
+
+
+def test_pods_of_a_large_job_have_figures_without_their_gpus() -> None:
+    found = large_job(2, 0, peaks(gpu_util_pct=90, gpu_mem_used_bytes=1e9, cpu_util_pct=5))
+    first, _ = of_job(found)
+    assert first.usage == Usage(gpu_pct=90, gpu_mem_mb=1000, cpu_pct=5)
+    assert first.gpus == {}
+    assert of_whole_job(found) == Usage(gpu_pct=90, gpu_mem_mb=1000, cpu_pct=5)
+    (alone,) = of_job({"w-0": {"gpu_util": 90, "gpu_mem_mb": 1000}})
+    assert alone.usage == Usage(gpu_pct=90, gpu_mem_mb=1000)
+
+
+@pytest.mark.parametrize(
+    ("found", "complete"),
+    [
+        ({"w-0": {"n-gpu-0_util": 7}}, True),
+        ({"w-0": {"cpu_util": 7}}, True),
+        ({"w-0": {"n-gpu-0_util": 7}, "pods_omitted": 1}, False),
+        ({"w-0": {"n-gpu-0_util": 7}, "w-1": {"gpu_util": 7}}, False),
+    ],
+)
+def test_whether_all_gpus_of_a_job_are_named(found: dict[str, Any], complete: bool) -> None:
+    assert all_gpus_named(found) is complete
+
+
+def test_what_is_not_known_comes_last() -> None:
+    usages = [Usage(cpu_pct=value) for value in (None, 0, 7, None, 0.5)]
+    ordered = sorted(usages, key=lambda usage: descending(usage.cpu_pct))
+    assert [usage.cpu_pct for usage in ordered] == [7, 0.5, 0, None, None]
 
 
 def test_a_name_that_was_cut_is_shown_whole() -> None:

@@ -10,7 +10,7 @@ from dutycycle.kubectl import api
 from dutycycle.kubectl.kinds import POD
 from sinks.records_rows import pod_row
 from sinks.records_store import RecordsStore
-from tests.dutycycle.plugin_user import BUSY, IDLE, User, job, mpijob, pod, thing
+from tests.dutycycle.plugin_user import BUSY, IDLE, UPDATED, User, job, mpijob, pod, thing
 from tests.servers.kube.accounts import grant, service_account
 from tests.servers.kube.client import Client
 from tests.servers.kube.server import Kube
@@ -62,6 +62,34 @@ def test_pods_are_sorted_and_selected(user: User, pods: str, flags: list[str], n
     assert [row[0] for row in rows] == names
 
 
+def test_what_is_not_known_is_below_what_is_idle(kube: Kube, user: User, namespace: str) -> None:
+    for name, figures in (
+        ("a-unknown", {"max_cpu_util": "7"}),
+        ("b-idle", {"gpu_util": '{"gpu_0":0}'}),
+        ("c-busy", {"gpu_util": '{"gpu_0":1}'}),
+    ):
+        kube.admin.create(pod(namespace, name, **figures))
+    _, *rows = user.lines("top", "pods", "-n", namespace)
+    assert [(row[0], row[2]) for row in rows] == [("c-busy", "1%"), ("b-idle", "0%"), ("a-unknown", "-")]
+
+
+def test_a_figure_that_is_the_devices_own_is_told_from_a_measured_one(
+    kube: Kube, user: User, namespace: str
+) -> None:
+    words = '{"gpu_0":"measured","gpu_1":"allocated","gpu_2":"unknown"}'
+    figures = {"gpu_util": '{"gpu_0_7":40,"gpu_1":97}', "gpu_attribution": words, "updated": UPDATED}
+    kube.admin.create(pod(namespace, "some", **figures))
+    unknown = '{"gpu_0":"unknown","gpu_1":"unknown"}'
+    kube.admin.create(pod(namespace, "unknown", gpu_attribution=unknown, updated=UPDATED))
+    _, *rows = user.lines("top", "pods", "-n", namespace)
+    assert [row[:4] for row in rows] == [["some", "3", "97%~", "-"], ["unknown", "2", "-", "-"]]
+    some = user.run("why", "some", "-n", namespace)[1]
+    assert "  attribution  GPU 0 measured, GPU 1 allocated, GPU 2 unknown\n" in some
+    lines = user.run("why", "unknown", "-n", namespace)[1].splitlines()
+    assert lines[1] == "  attribution  GPU 0 unknown, GPU 1 unknown"
+    assert lines[2].startswith("  last sample  ")
+
+
 def test_of_all_namespaces_each_is_named(user: User, pods: str) -> None:
     header, *rows = user.lines("top", "pods", "-A")
     assert header == ["NAMESPACE", *HEADER]
@@ -110,6 +138,23 @@ def test_the_peaks_of_a_job_are_a_line_for_each_gpu(kube: Kube, user: User, name
             ["bert-worker-1", "gpu-b", "1", "3%", "-"],
             ["(most)", "100%", "11.7GB", "272%", "246MB", "62.4", "0"],
         ]
+
+
+def test_a_large_job_says_that_it_has_more_gpus_than_are_named(
+    kube: Kube, user: User, namespace: str
+) -> None:
+    summary = '{"pods":300,"max_gpu_util":99,"max_gpu_mem_mb":2000,"max_cpu_util":7}'
+    large = {"pods_omitted": "299", "pods_summary": summary}
+    kube.admin.create(job(namespace, "named", w__0=TWO_GPUS, **large))
+    kube.admin.create(job(namespace, "other", w__0='{"gpu_util":90,"gpu_mem_mb":1000,"cpu_util":5}', **large))
+    _, named, other = user.lines("top", "jobs", "-n", namespace)
+    assert named[1:5] == ["Job", "300", "2+", "99%"]
+    assert other[1:5] == ["Job", "300", "-", "99%"]
+    status, stdout, _ = user.run("peaks", "other", "-n", namespace)
+    assert (status, stdout.splitlines()[1].split()) == (
+        0,
+        ["w-0", "-", "-", "90%", "1.0GB", "5%", "-", "-", "-"],
+    )
 
 
 def test_a_name_that_two_jobs_have(kube: Kube, user: User, namespace: str) -> None:

@@ -17,12 +17,10 @@ KINDS = {"pods": "pods", "pod": "pods", "po": "pods", "nodes": "nodes", "node": 
          "jobs": "jobs", "job": "jobs"}  # fmt: skip
 _EPILOGS = {
     "top": "97%~ is the whole GPU's, which the pod alone was given: not measured in its processes. 256+ GPUs "
-    "are\nthose that a large job names; it has more. What is not known is -, and comes last; idle is 0.\n\n",
-}
-_EXAMPLES = {
-    "top": "kubectl dutycycle top pods -A --sort-by cpu\n  kubectl dutycycle top nodes --gpus",
-    "peaks": "kubectl dutycycle peaks mpijob/bert -n research",
-    "why": "kubectl dutycycle why bert-worker-0 -n research -o json | jq .not_known",
+    "are\nthose that a large job names; it has more. What is not known is -, and comes last; idle is 0.\n\n"
+    "examples:\n  kubectl dutycycle top pods -A --sort-by cpu\n  kubectl dutycycle top nodes --gpus",
+    "peaks": "examples:\n  kubectl dutycycle peaks mpijob/bert -n research",
+    "why": "examples:\n  kubectl dutycycle why bert-worker-0 -n research -o json | jq .not_known",
 }
 
 
@@ -73,7 +71,7 @@ def _command(
 ) -> argparse.ArgumentParser:
     command = commands.add_parser(
         name, help=summary, description=summary[0].upper() + summary[1:] + ".",
-        epilog=_EPILOGS.get(name, "") + "example:\n  " + _EXAMPLES[name], formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=_EPILOGS[name], formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     command.add_argument("-n", "--namespace", metavar="NAME", help="default: the context's")
     command.add_argument(

@@ -39,7 +39,7 @@ _USAGE: tuple[tuple[str, str, Callable[[float | None], str]], ...] = (
 _INSIGHTS = ("WORKLOAD", "BOTTLENECK")
 """The annotations ``kind`` (a job's KIND is another) and ``bottleneck``."""
 _ALLOCATED = "~"
-"""Behind a figure that is the whole GPU's: it was given to the pod, and no process of the pod was seen on it."""
+"""Behind the figure of a whole GPU: it was given to the pod, and no process of the pod was seen on it."""
 _SORT_FIELDS = {"gpu": "gpu_pct", "cpu": "cpu_pct", "memory": "mem_mb", "network": "net_mbps", "disk": "disk"}
 
 

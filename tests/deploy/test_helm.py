@@ -71,8 +71,18 @@ def test_the_schema_is_current_and_refuses_what_is_mistyped() -> None:
         ({"sinks": {"replicas": 2}}, "needs records in PostgreSQL"),
         ({"sinks": {"autoscaling": {"enabled": True}}}, "needs records in PostgreSQL"),
         ({"kafka": {"broker": ""}}, "kafka.broker"),
+        ({"kafka": {"broker": "kafka://a:9092,b"}}, "kafka.broker: every address needs its port"),
         ({"kafka": {"sasl": {"mechanism": "PLAIN"}}}, "kafka.sasl.username"),
         ({"kafka": {"sasl": {"mechanism": "PLAIN", "username": "u"}}}, "kafka.sasl.existingSecret"),
+        (
+            {"streams": {"autoscaling": {"enabled": True}}, "kafka": {"partitions": 1}},
+            "streams.replicas is 2, but kafka.partitions and streams.autoscaling.maxReplicas allow 1",
+        ),
+        (
+            {"streams": {"autoscaling": {"enabled": True, "maxReplicas": 3}, "replicas": 4}},
+            "streams.replicas is 4, but kafka.partitions and streams.autoscaling.maxReplicas allow 3",
+        ),
+        ({"image": {"digest": "abc"}}, "image.digest"),
     ],
 )
 def test_what_cannot_work_is_refused_at_install(values: Object, says: str) -> None:
@@ -221,21 +231,25 @@ def test_what_scales_scales_by_a_figure_that_we_serve() -> None:
     assert not [one for one in render() if one["kind"] == "HorizontalPodAutoscaler"]
 
 
-def test_a_worker_reaches_kafka_and_only_who_needs_more_gets_more() -> None:
-    def ports(things: list[Object], name: str) -> set[int]:
-        egress = of_kind(things, "NetworkPolicy", name)["spec"]["egress"]
-        return {one["port"] for rule in egress for one in rule["ports"]}
+def test_every_pod_can_be_told_where_to_run() -> None:
+    place: Object = {
+        "nodeSelector": {"kubernetes.io/os": "linux", "pool": "system"},
+        "tolerations": [{"key": "dedicated", "operator": "Exists"}],
+        "affinity": {"nodeAffinity": {}},
+        "priorityClassName": "high",
+    }
+    values = dict.fromkeys(("collector", "streams", "sinks"), place)
+    trial = {"topics": {"job": place}, "kafka": {"trial": {"enabled": True, **place}}}
+    specs = pod_specs(render(values | trial))
+    assert specs.keys() == {*OURS, "kafka"}
+    for name, spec in specs.items():
+        assert {key: spec[key] for key in place} == place, name
 
-    default, full = render(), render(FULL)
-    assert ports(default, "-streams") == ports(default, "-topics") == {53, 9092, 9093}
-    assert ports(default, "-collector") == ports(default, "-sinks") == {53, 9092, 9093, 443, 6443}
-    assert ports(full, "-sinks") == {53, 9092, 9093, 443, 6443, 5432}
-    silent = render({"sinks": {"annotations": {"enabled": False}}})
-    assert ports(silent, "-sinks") == {53, 9092, 9093}
-    assert not [one for one in silent if one["kind"].startswith("ValidatingAdmission")]
-    assert not [
-        one for one in silent if one["metadata"]["name"] == "dutycycle-sinks" and "Role" in one["kind"]
-    ]
+
+def test_an_image_may_be_named_by_its_digest() -> None:
+    digest = f"sha256:{'0' * 64}"
+    things = render({"image": {"repository": "r.example/dutycycle", "tag": "1", "digest": digest}})
+    assert {one["image"] for _, _, one in every_container(things)} == {f"r.example/dutycycle@{digest}"}
 
 
 def test_the_trials_broker_is_the_compose_files() -> None:

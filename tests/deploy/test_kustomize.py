@@ -5,6 +5,7 @@ import pytest
 from tests.deploy.generate_kustomize import files, portable, strimzi_topics
 from tests.deploy.manifests import (
     KUSTOMIZE,
+    NAMESPACE,
     TRIAL,
     by_key,
     environment,
@@ -69,7 +70,12 @@ def test_the_autoscalers_know_our_group_and_figure(file: str) -> None:
     if thing.get("kind") == "ScaledObject":
         target = of_kind(render(), "Deployment", thing["spec"]["scaleTargetRef"]["name"])
         assert target["metadata"]["name"] == "dutycycle-streams"
-        assert thing["spec"]["triggers"][0]["metadata"]["consumerGroup"] == "dutycycle.streams"
+        (trigger,) = thing["spec"]["triggers"]
+        assert trigger["metadata"]["consumerGroup"] == "dutycycle.streams"
+        # KEDA asks from a namespace of its own.
+        broker = environment(pod_specs(render())["streams"]["containers"][0])["DUTYCYCLE_BROKER"]
+        service, port = broker.removeprefix("kafka://").split(":")
+        assert trigger["metadata"]["bootstrapServers"] == f"{service}.{NAMESPACE}.svc:{port}"
     else:
         (rule,) = thing["rules"]["external"]
         hpa = of_kind(render({"streams": {"autoscaling": {"enabled": True}}}), "HorizontalPodAutoscaler")

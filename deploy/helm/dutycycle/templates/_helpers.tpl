@@ -16,11 +16,24 @@ app.kubernetes.io/version: {{ (index . 0).Chart.AppVersion | quote }}
 {{- end }}
 
 {{- define "dutycycle.image" -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- $digest := .Values.image.digest }}
+{{- if and $digest (not (hasPrefix "sha256:" $digest)) }}{{ fail "image.digest: give sha256: and 64 hexadecimal digits, or nothing" }}{{ end }}
+{{- .Values.image.repository }}{{ if $digest }}@{{ $digest }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
 {{- end }}
 
 {{- define "dutycycle.broker" -}}
 {{- if .Values.kafka.trial.enabled }}kafka://{{ include "dutycycle.name" . }}-kafka-bootstrap:9092{{ else }}{{ required "kafka.broker: give kafka://host:9092, or set kafka.trial.enabled" .Values.kafka.broker }}{{ end }}
+{{- end }}
+
+{{/* Ports that Kafka is reached at, as a JSON list: those of the values and those of the broker's own addresses. */}}
+{{- define "dutycycle.kafkaPorts" -}}
+{{- $ports := list }}
+{{- range .Values.networkPolicy.kafkaPorts }}{{ $ports = append $ports (int .) }}{{ end }}
+{{- range splitList "," (include "dutycycle.broker" .) }}
+{{- $port := regexFind ":[0-9]+$" . | required "kafka.broker: every address needs its port, as in kafka://host:9092" }}
+{{- $ports = append $ports (trimPrefix ":" $port | int) }}
+{{- end }}
+{{- $ports | uniq | toJson }}
 {{- end }}
 
 {{- define "dutycycle.podSecurity" -}}
@@ -179,6 +192,10 @@ spec:
 {{- end }}
 {{- with $values.autoscaling }}
 {{- if .enabled }}
+{{- $most := min .maxReplicas $root.Values.kafka.partitions }}
+{{- if gt (int $values.replicas) (int $most) }}
+{{- fail (printf "%s.replicas is %v, but kafka.partitions and %s.autoscaling.maxReplicas allow %v: more workers than partitions do nothing" $component $values.replicas $component $most) }}
+{{- end }}
 ---
 apiVersion: autoscaling/v2
 kind: HorizontalPodAutoscaler
@@ -190,7 +207,7 @@ metadata:
 spec:
   scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: {{ $name }}}
   minReplicas: {{ $values.replicas }}
-  maxReplicas: {{ min .maxReplicas $root.Values.kafka.partitions }}
+  maxReplicas: {{ $most }}
   metrics:
     - type: External
       external:

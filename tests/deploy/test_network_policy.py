@@ -1,0 +1,46 @@
+"""Whom each component may reach, and at which ports, as the chart's NetworkPolicies say."""
+
+import pytest
+
+from tests.deploy.manifests import FULL, Object, of_kind, render
+
+
+def ports(things: list[Object], name: str) -> set[int]:
+    """That a component's NetworkPolicy lets out."""
+    egress = of_kind(things, "NetworkPolicy", name)["spec"]["egress"]
+    found = [one["port"] for rule in egress for one in rule["ports"] if one["protocol"] == "TCP"]
+    assert len(found) == len(set(found))
+    return set(found)
+
+
+def test_a_worker_reaches_kafka_and_only_who_needs_more_gets_more() -> None:
+    default, full = render(), render(FULL)
+    assert ports(default, "-streams") == ports(default, "-topics") == {53, 9092, 9093}
+    assert ports(default, "-collector") == ports(default, "-sinks") == {53, 9092, 9093, 443, 6443}
+    assert ports(full, "-sinks") == {53, 9092, 9093, 443, 6443, 5432}
+    silent = render({"sinks": {"annotations": {"enabled": False}}})
+    assert ports(silent, "-sinks") == {53, 9092, 9093}
+    assert not [one for one in silent if one["kind"].startswith("ValidatingAdmission")]
+    assert not [
+        one for one in silent if one["metadata"]["name"] == "dutycycle-sinks" and "Role" in one["kind"]
+    ]
+
+
+BROKERS: dict[str, tuple[Object, set[int]]] = {
+    "one that is listed": ({"broker": "kafka://a:9092"}, {9092, 9093}),
+    "another": ({"broker": "kafka://a:19092"}, {9092, 9093, 19092}),
+    "several": ({"broker": "kafka+ssl://a:9094,b.c:9095,b.c:9092"}, {9092, 9093, 9094, 9095}),
+    "an address": ({"broker": "kafka://[fd00::9:1]:29092"}, {9092, 9093, 29092}),
+    "a trial": ({"broker": "kafka://a:19092", "trial": {"enabled": True}}, {9092, 9093}),
+}
+
+
+@pytest.mark.parametrize(("kafka", "expected"), BROKERS.values(), ids=BROKERS.keys())
+def test_the_brokers_ports_are_let_out(kafka: Object, expected: set[int]) -> None:
+    assert ports(render({"kafka": kafka}), "-streams") == {53, *expected}
+
+
+def test_the_api_server_s_ports_are_a_value() -> None:
+    things = render({"networkPolicy": {"apiServerPorts": [16443]}})
+    assert ports(things, "-collector") == ports(things, "-sinks") == {53, 9092, 9093, 16443}
+    assert ports(things, "-streams") == {53, 9092, 9093}

@@ -35,7 +35,7 @@ def pod_record(pod: Mapping[str, Any], owner: Owner | None) -> Pod:
         cpu_request=pods_size.request(spec, "cpu"),
         cpu_limit=pods_size.limit(spec, "cpu"),
         mem_request_bytes=pods_size.request(spec, "memory"),
-        job=_job(owner, labels),
+        job=job_ref(owner, labels),
     )
 
 
@@ -48,7 +48,8 @@ def records(pod: Mapping[str, Any], owner: Owner | None) -> Iterator[Pod]:
         yield replace(record, uid=static)
 
 
-def _job(owner: Owner | None, labels: Mapping[str, str]) -> JobRef | None:
+def job_ref(owner: Owner | None, labels: Mapping[str, str]) -> JobRef | None:
+    """A pod's job, and by the pod's labels its part in it; None for a pod without a job."""
     if owner is None:
         return None
     return JobRef(

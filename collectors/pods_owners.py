@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from collectors.pods_api import ApiError, ApiServer
-from collectors.pods_owner import Meta, Owner
+from collectors.pods_owner import Meta, Owner, topmost_owner
 from wire.events import OWNER_FORBIDDEN, Telemetry
 
 _FORBIDDEN = 403
 _KEPT = 10_000
 _FRESH_S = 300.0
-"""After this an owner is read again: it may have been adopted, or the permission to read it given."""
+"""After this the next walk reads an owner again: it may have been adopted, or be permitted to be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,7 @@ class _Known:
 
     asked_s: float
     meta: Meta | None
+    forbidden: bool
 
 
 class OwnerCache:
@@ -33,6 +34,17 @@ class OwnerCache:
         self._telemetry = telemetry
         self._clock = clock
         self._known: OrderedDict[str, _Known] = OrderedDict()
+
+    def job_of(self, pod: Meta) -> tuple[Owner | None, bool]:
+        """The pod's topmost owner, and whether a permission lacks to look above it. Raises as ``read``."""
+        asked: list[Owner] = []
+
+        def read(namespace: str, owner: Owner) -> Meta | None:
+            asked.append(owner)
+            return self.read(namespace, owner)
+
+        top = topmost_owner(pod, read)
+        return top, bool(asked) and self._known[asked[-1].uid].forbidden
 
     def read(self, namespace: str, owner: Owner) -> Meta | None:
         """The owner's metadata, as last read; None for one that never was: gone before, or forbidden.
@@ -54,12 +66,12 @@ class OwnerCache:
                     raise
                 return before
             self._say_forbidden(owner, error)
-            found = None
+            return self._remember(owner, _Known(now, before, forbidden=True))
         is_it = found is not None and found.get("uid") == owner.uid
-        return self._remember(owner, _Known(now, found if is_it else before))
+        return self._remember(owner, _Known(now, found if is_it else before, forbidden=False))
 
     def _say_forbidden(self, owner: Owner, error: ApiError) -> None:
-        detail = f"{error.reason}; pods below it count for the last owner that can be read"
+        detail = f"{error.reason}; pods below it count for the last owner that can be read, or that they name"
         resource = f"{owner.api_version} {owner.kind}"
         self._telemetry.emit(OWNER_FORBIDDEN, detail, about=resource, kind=owner.kind)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from wire.codec import encode
-from wire.pods import Pod
+from wire.pods import JobRef, Pod
 
 
 @dataclass(slots=True)
@@ -29,6 +29,13 @@ class PodTable:
         row.pod, row.gone_s = pod, None
         self._unsaid_ends.pop(pod.uid, None)
         self._changed[pod.uid] = None
+
+    def assign(self, uid: str, job: JobRef | None) -> None:
+        """The pod, if it is still there, belongs to this job."""
+        row = self._rows.get(uid)
+        if row is not None and row.gone_s is None:
+            row.pod = replace(row.pod, job=job)
+            self._changed[uid] = None
 
     def remove(self, uid: str) -> None:
         """The pod is there no more."""

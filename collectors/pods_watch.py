@@ -3,12 +3,13 @@
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from itertools import islice
 from typing import Any
 
 from bus.backoff import pauses
 from collectors.pods_api import ApiError, ApiServer
-from collectors.pods_convert import records
-from collectors.pods_owner import Owner, topmost_owner
+from collectors.pods_convert import job_ref, records
+from collectors.pods_owner import Meta, Owner
 from collectors.pods_owners import OwnerCache
 from collectors.pods_table import PodTable
 from wire.events import COLLECTOR_FAILED, KUBERNETES_AWAY, Telemetry
@@ -16,6 +17,8 @@ from wire.events import COLLECTOR_FAILED, KUBERNETES_AWAY, Telemetry
 _WATCH_S = 60
 """A watch is renewed as often: a connection that died unnoticed costs no more."""
 _RETRY_OWNERS_S = 2
+_WALKED_AGAIN = 100
+"""Pods whose job no role let us read are looked at again when a watch is renewed, so many at a time."""
 _LONGEST_WAIT_S = 60
 _EXPIRED = 410
 
@@ -51,6 +54,7 @@ class PodWatch:
         self._stop = threading.Event()
         self._uids: dict[str, tuple[str, ...]] = {}
         self._unowned: dict[str, Mapping[str, Any]] = {}
+        self._forbidden: dict[str, Meta] = {}
 
     def drain(self, now_s: float, now_ms: int) -> Sequence[tuple[str, bytes | None]]:
         """As ``PodTable.drain``."""
@@ -85,7 +89,7 @@ class PodWatch:
     def _list(self) -> str:
         pods, version = self._api.list_pods(self._node)
         self._telemetry.clear_condition(KUBERNETES_AWAY, "pods", "the API server answers")
-        self._uids, self._unowned = {}, {}
+        self._uids, self._unowned, self._forbidden = {}, {}, {}
         for pod in pods:
             self._put(pod)
         with self._lock:
@@ -102,6 +106,7 @@ class PodWatch:
                 # A server that hangs up at once must not be asked in a circle.
                 self._stop.wait(min(next(waits), 1.0))
                 self._read_owners_again()
+                self._walk_again()
             except ApiError as error:
                 if error.status == _EXPIRED:
                     return
@@ -131,6 +136,7 @@ class PodWatch:
                 for uid in self._uids.pop(meta.get("uid", ""), ()):
                     self._table.remove(uid)
             self._unowned.pop(meta.get("uid", ""), None)
+            self._forbidden.pop(meta.get("uid", ""), None)
         version: str | None = meta.get("resourceVersion")
         return version
 
@@ -152,16 +158,36 @@ class PodWatch:
         """The pod's job; None as well while it cannot be read, which is tried again soon."""
         meta = pod["metadata"]
         try:
-            owner = topmost_owner(meta, self._owners.read)
+            owner = self._walk(meta["uid"], meta)
         except ApiError:
             self._unowned[meta["uid"]] = pod
             return None
         self._unowned.pop(meta["uid"], None)
         return owner
 
+    def _walk(self, uid: str, meta: Meta) -> Owner | None:
+        """The topmost owner; what a permission hid is noted, to walk again. Raises ``ApiError``."""
+        owner, is_forbidden = self._owners.job_of(meta)
+        self._forbidden.pop(uid, None)
+        if is_forbidden:  # a whole pod would be a hundred times as much to keep
+            self._forbidden[uid] = {key: meta.get(key) for key in ("namespace", "labels", "ownerReferences")}
+        return owner
+
     def _read_owners_again(self) -> None:
         for pod in list(self._unowned.values()):
             self._put(pod)
+
+    def _walk_again(self) -> None:
+        """Of the pods whose job no role let us read, those that wait longest: a role may let us now."""
+        for uid, meta in list(islice(self._forbidden.items(), _WALKED_AGAIN)):
+            try:
+                job = job_ref(self._walk(uid, meta), meta.get("labels") or {})
+            except ApiError:
+                self._forbidden[uid] = self._forbidden.pop(uid)
+                return
+            with self._lock:
+                for one in self._uids.get(uid, ()):
+                    self._table.assign(one, job)
 
     def _fail(self, error: ApiError, waits: Iterator[float]) -> None:
         if self._stop.is_set():

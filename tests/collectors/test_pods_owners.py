@@ -92,6 +92,29 @@ def test_what_was_never_there_is_not_known(absence: Mapping[str, Any] | None, cl
     assert owners.read("ns", JOB) is None
 
 
+@pytest.mark.parametrize(
+    ("answer", "is_lacking"),
+    [(forbidden(), True), (None, False), (meta("job"), False), (meta("job", uid="another"), False)],
+)
+def test_whether_a_permission_lacks_on_the_way(
+    answer: Mapping[str, Any] | ApiError | None, is_lacking: bool, clock: Clock
+) -> None:
+    api = ray()
+    api.answers["job"] = answer
+    owners = OwnerCache(api, Telemetry("test"), clock)
+    _, lacks = owners.job_of(POD)
+    assert lacks == is_lacking
+    api.answers["job"] = ApiError(0, "no answer")
+    clock.now_s += FRESH_S
+    assert owners.job_of(POD)[1] == is_lacking, "it is as it was, while the server is away"
+    api.answers["job"] = meta("job")
+    assert owners.job_of(POD) == (JOB, False)
+
+
+def test_a_pod_of_nobody_lacks_no_permission(clock: Clock) -> None:
+    assert OwnerCache(Api(), Telemetry("test"), clock).job_of(meta("pod")) == (None, False)
+
+
 def test_what_is_known_is_bounded(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pods_owners, "_KEPT", 2)
     api = Api(a=meta("a"), b=meta("b"), c=meta("c"))

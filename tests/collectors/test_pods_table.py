@@ -4,9 +4,10 @@ from dataclasses import replace
 
 from collectors.pods_table import PodTable
 from wire.codec import decode
-from wire.pods import Pod
+from wire.pods import JobRef, Pod
 
 A = Pod(uid="a", name="a", node="n", phase="Running")
+JOB = JobRef(api_version="ray.io/v1", kind="RayJob", name="j", uid="u-j")
 B = Pod(uid="b", name="b", node="n", phase="Running")
 
 
@@ -26,6 +27,22 @@ def test_all_at_the_start_then_changes_alone() -> None:
     changed = replace(A, phase="Succeeded", finished_ms=5)
     table.put(changed)
     assert said(table, 4) == {"a": changed}
+
+
+def test_a_job_that_became_known_is_a_change_of_the_pod_that_is_there() -> None:
+    table = PodTable(10)
+    table.assign("a", JOB)
+    table.put(A)
+    table.put(B)
+    said(table, 1)
+    table.assign("a", JOB)
+    assert said(table, 2) == {"a": replace(A, job=JOB)}
+    table.assign("a", JOB)
+    assert said(table, 3) == {}
+    table.remove("a")
+    assert said(table, 4) == {"a": replace(A, job=JOB, finished_ms=4000)}
+    table.assign("a", None)
+    assert said(table, 5) == {}
 
 
 def test_of_several_changes_between_two_ticks_the_last_counts() -> None:

@@ -4,12 +4,13 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import repeat
+from itertools import chain, groupby, repeat
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from collectors import pods_owners, pods_watch
 from collectors.base import Tick
 from collectors.pods import PodsCollector, pods_collector
 from collectors.pods_api import ApiServer, connect
@@ -64,6 +65,10 @@ class Published:
     def phase(self, name: str) -> str | None:
         record = self.pods.get(f"u-{name}")
         return record.phase if record else None
+
+    def job(self, name: str) -> str | None:
+        record = self.pods.get(f"u-{name}")
+        return record.job.name if record and record.job else None
 
 
 @pytest.fixture
@@ -268,6 +273,88 @@ def test_a_job_that_cannot_be_read_now_is_read_later(
     published.until(lambda: published.phase("a"))
     published.until(lambda: (one := published.pods["u-a"]) and one.job)
     assert published.times["u-a"] <= 2
+
+
+def lacking(server: FakeApiServer, *names: str) -> None:
+    """Pods of these names, each of a job of its own that may not be read yet."""
+    server.served["/apis/batch/v1"] = BATCH
+    for name in names:
+        server.served[f"/apis/batch/v1/namespaces/ns/jobs/{name}"] = 403
+        server.put(pod(name, owner=name))
+
+
+def permit(server: FakeApiServer, *names: str) -> None:
+    """These jobs may be read now; a workflow, which is a job as well, owns each."""
+    server.served["/apis/batch/v1/namespaces/ns/jobs/flow"] = {"metadata": {"uid": "u-flow"}}
+    flow = {"apiVersion": "batch/v1", "kind": "Job", "name": "flow", "uid": "u-flow", "controller": True}
+    for name in names:
+        meta = {"uid": f"u-{name}", "name": name, "ownerReferences": [flow]}
+        server.served[f"/apis/batch/v1/namespaces/ns/jobs/{name}"] = {"metadata": meta}
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Watches are renewed every second, and what was read is read again at once."""
+    monkeypatch.setattr(pods_watch, "_WATCH_S", 1)
+    monkeypatch.setattr(pods_owners, "_FRESH_S", 0.0)
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize("when", ["in the list", "in the watch"])
+def test_a_permission_that_is_given_later_is_noticed_for_a_quiet_pod(
+    server: FakeApiServer, published: Published, when: str
+) -> None:
+    if when == "in the watch":
+        published.until(lambda: server.count(PODS + "?watch"))
+    lacking(server, "a", "b")
+    published.until(lambda: (published.job("a"), published.job("b")) == ("a", "b"))
+    permit(server, "a")
+    published.until(lambda: published.job("a") == "flow")
+    assert published.job("b") == "b"
+    assert published.phase("a") == "Running"
+    assert server.count(PODS) == 1
+
+
+@pytest.mark.usefixtures("hasty")
+def test_of_many_pods_some_are_walked_again_at_a_time_and_all_in_turn(
+    server: FakeApiServer, published: Published, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pods_watch, "_WALKED_AGAIN", 2)
+    names = "abcde"
+    lacking(server, *names)
+    published.until(lambda: server.count(PODS + "?watch") > 3)
+    requests = server.requests[server.requests.index(PODS + "?watch") :]
+    rounds = [list(one) for watch, one in groupby(requests, (PODS + "?watch").__eq__) if not watch]
+    assert [one[-1] for one in chain.from_iterable(rounds)][:6] == list("abcdea")
+    assert {len(one) for one in rounds[:2]} == {2}
+    permit(server, *names)
+    published.until(lambda: all(published.job(name) == "flow" for name in names))
+
+
+@pytest.mark.usefixtures("hasty")
+def test_what_a_new_permission_leads_to_may_fail_to_be_read_at_first(
+    server: FakeApiServer, published: Published, telemetry: Telemetry
+) -> None:
+    lacking(server, "a", "b")
+    published.until(lambda: published.job("b"))
+    server.fail("/apis/batch/v1/namespaces/ns/jobs/flow", 500, 500)
+    permit(server, "a", "b")
+    published.until(lambda: (published.job("a"), published.job("b")) == ("flow", "flow"))
+    assert telemetry.count(KUBERNETES_AWAY) == 0
+
+
+@pytest.mark.usefixtures("hasty")
+def test_what_is_gone_or_can_be_read_is_not_walked_again(server: FakeApiServer, published: Published) -> None:
+    lacking(server, "a", "gone", "deleted")
+    permit(server, "a")
+    server.served["/apis/batch/v1/namespaces/ns/jobs/gone"] = 404
+    published.until(lambda: published.job("deleted"))
+    published.until(lambda: server.count(PODS + "?watch"))
+    server.delete("u-deleted")
+    published.until(lambda: (one := published.pods["u-deleted"]) and one.finished_ms)
+    asked, renewals = len(server.requests), server.count(PODS + "?watch")
+    published.until(lambda: server.count(PODS + "?watch") > renewals + 2)
+    assert set(server.requests[asked:]) == {PODS + "?watch"}
 
 
 def test_a_server_that_is_not_there(

@@ -8,10 +8,10 @@ from uuid import uuid4
 
 import pytest
 
-from collectors import pods_owners
+from collectors import pods_owners, pods_watch
 from tests.kube.cluster import Cluster, owned_by
 from tests.kube.contents import APP, CRON, SPEC
-from tests.kube.shipped import shipped_rules
+from tests.kube.shipped import account, shipped_rules
 from tests.kube.watching import bound, job_of, watching
 from tests.servers.kube.client import Object
 from tests.servers.kube.server import Kube
@@ -226,3 +226,20 @@ def test_a_permission_that_is_given_is_used_by_the_next_start(
     extra = {"apiGroups": ["example.com"], "resources": ["experiments"], "verbs": ["get"]}
     with watching(kube, cluster, monkeypatch, (*shipped_rules("collector"), extra)) as seen:
         assert seen.of(pod).job == job_of(owner)
+
+
+def test_a_permission_that_is_given_is_used_by_a_collector_that_runs(
+    kube: Kube, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing happens to the pod meanwhile."""
+    monkeypatch.setattr(pods_watch, "_WATCH_S", 1)
+    monkeypatch.setattr(pods_owners, "_FRESH_S", 0.0)
+    owner = cluster.make("example.com/v1", "Experiment", "top")
+    below = cluster.make("batch/v1", "Job", "below", owner, **SPEC)
+    pod = bound(cluster, "p", below)
+    rules = shipped_rules("collector")
+    extra = {"apiGroups": ["example.com"], "resources": ["experiments"], "verbs": ["get"]}
+    with watching(kube, cluster, monkeypatch, rules) as seen:
+        assert seen.of(pod).job == job_of(below)
+        account(kube, cluster.namespace, "collector", (*rules, extra))
+        assert seen.of(pod, lambda record: record.job != job_of(below)).job == job_of(owner)

@@ -60,6 +60,18 @@ _RULES = (
         BrokerRefusedError, "version", "does not know this request",
     ),
     _Rule(
+        (errors.InvalidReplicationFactorError,), BrokerRefusedError, "topic_settings",
+        "there are fewer brokers than DUTYCYCLE_REPLICATION: start the others, or give at most their number",
+    ),
+    _Rule(
+        (errors.InvalidPartitionsError,), BrokerRefusedError, "topic_settings",
+        "it takes no such number of partitions: give another DUTYCYCLE_PARTITIONS, such as 8",
+    ),
+    _Rule(
+        (errors.PolicyViolationError,), BrokerRefusedError, "topic_settings",
+        "its policy forbids this: give a DUTYCYCLE_PARTITIONS and DUTYCYCLE_REPLICATION that it allows",
+    ),
+    _Rule(
         (errors.MessageSizeTooLargeError, errors.RecordListTooLargeError),
         RecordRefusedError, "too_large", "the record is larger than the topic's max.message.bytes",
     ),

@@ -1,13 +1,10 @@
 """Every topic that a deployment has, those that hold state too: to be made at once, or by somebody else."""
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bus.backoff import pauses
-from bus.errors import BrokerAwayError
-from bus.reach import wait_for_broker
-from bus.topics import CHANGELOG_CONFIG, ensure_topics
+from bus.topics import CHANGELOG_CONFIG
+from bus.topics_wait import wait_for_topics
 from streams.app import changelog_topics
 from streams.topology import stages
 from wire.events import Telemetry
@@ -40,18 +37,13 @@ def planned(settings: Settings) -> list[Planned]:
 async def make_topics(settings: Settings, telemetry: Telemetry) -> dict[str, int]:
     """Create what is missing and verify what is there; the partitions of each, by full name.
 
-    A broker that is away is waited for. Raises ``PartitionsDifferError``, or a ``BrokerError``.
+    A broker that is away is waited for, and that is said. Raises ``PartitionsDifferError``, or a
+    ``BrokerError``.
     """
     alike = _alike(settings)
     outputs = [name for name in TOPICS if name not in alike]
     changelogs = changelog_topics(settings, stages(settings))
-    for pause in pauses():
-        await wait_for_broker(settings, telemetry)
-        try:
-            return await ensure_topics(settings, alike, outputs=outputs, changelogs=changelogs)
-        except BrokerAwayError:
-            await asyncio.sleep(pause)
-    raise AssertionError("pauses do not end")
+    return await wait_for_topics(settings, telemetry, alike, outputs=outputs, changelogs=changelogs)
 
 
 def _alike(settings: Settings) -> list[str]:

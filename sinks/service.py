@@ -5,12 +5,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 
-from bus.backoff import pauses
-from bus.errors import BrokerAwayError
 from bus.faustapp_run import run_app
-from bus.reach import wait_for_broker
 from bus.stopping import StoppedError, unless
-from bus.topics import ensure_topics
+from bus.topics_wait import wait_for_topics
 from sinks import annotations, kube
 from sinks.annotation_policy import Policy
 from sinks.annotation_sink import AnnotationSink
@@ -25,7 +22,7 @@ from sinks.records_store import RecordsStore
 from sinks.records_url import default_records_url
 from sinks.thread import in_thread
 from wire.errors import SettingError
-from wire.events import BROKER_AWAY, Telemetry
+from wire.events import Telemetry
 from wire.settings import Settings
 from wire.topics import SAMPLE_TOPICS, TOPICS
 
@@ -45,7 +42,7 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
         status.waiting = "waiting for the database"
         await unless(stop, in_thread(store.open))
         status.waiting = f"waiting for the broker at {settings.broker}"
-        await unless(stop, _topics(settings, telemetry))
+        await unless(stop, wait_for_topics(settings, telemetry, _BY_NODE, outputs=_DERIVED))
     except StoppedError:
         store.close()
         if server is not None:
@@ -72,22 +69,6 @@ async def _work(sinks: SinksApp, stop: asyncio.Event) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_S):
                 await asyncio.gather(*(sink.close() for sink in sinks.desk.sinks), return_exceptions=True)
-
-
-async def _topics(settings: Settings, telemetry: Telemetry) -> None:
-    """All topics, made where they are missing; waits for a broker that can do that."""
-    for pause in pauses():
-        await wait_for_broker(settings, telemetry)
-        try:
-            await ensure_topics(settings, _BY_NODE, outputs=_DERIVED)
-        except BrokerAwayError as error:
-            telemetry.raise_condition(BROKER_AWAY, error.reason, f"{error}; trying again")
-            await asyncio.sleep(pause)
-        else:
-            for reason in [label for name, label in telemetry.conditions if name == BROKER_AWAY.name]:
-                telemetry.clear_condition(BROKER_AWAY, reason)
-            return
-    raise AssertionError("pauses do not end")
 
 
 _BY_NODE = (*SAMPLE_TOPICS, "node-parts")

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from bus.faustapp_run import run_app
-from bus.reach import wait_for_broker
 from bus.stopping import StoppedError, unless
-from bus.topics import ensure_topics
+from bus.topics_wait import wait_for_topics
 from streams.app import changelog_topics, create_streams_app
 from streams.expected import expect
 from streams.figures import STUCK_S
@@ -36,9 +35,7 @@ async def run_stages(
     status = telemetry.status
     with suppress(StoppedError):
         status.waiting = f"waiting for the broker at {settings.broker}"
-        await unless(stop, wait_for_broker(settings, telemetry))
-        status.waiting = "waiting for the topics"
-        partitions = await unless(stop, _ensure(settings, stages))
+        partitions = await unless(stop, _topics(settings, stages, telemetry))
         streams = create_streams_app(settings, stages, telemetry, partitions)
         overdue_s = STUCK_S + 5 * settings.snapshot_interval
         status.ready["commits"] = lambda: streams.flow.figures.overdue(overdue_s)
@@ -49,9 +46,8 @@ async def run_stages(
             committing.cancel()
 
 
-async def _ensure(settings: Settings, stages: Sequence[Stage]) -> dict[str, int]:
+async def _topics(settings: Settings, stages: Sequence[Stage], telemetry: Telemetry) -> dict[str, int]:
     sources = list(dict.fromkeys(stage.source for stage in stages))
     outputs = [name for name in _OUTPUTS if name not in sources]
-    return await ensure_topics(
-        settings, sources, outputs=outputs, changelogs=changelog_topics(settings, stages)
-    )
+    changelogs = changelog_topics(settings, stages)
+    return await wait_for_topics(settings, telemetry, sources, outputs=outputs, changelogs=changelogs)

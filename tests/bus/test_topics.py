@@ -1,14 +1,17 @@
 """Topics are created with the partitions that belong together, or the start is refused."""
 
+import logging
 from collections.abc import Callable
 
 import pytest
 
 from bus.embedded import EmbeddedBroker
-from bus.errors import BrokerRefusedError
+from bus.errors import BrokerAwayError, BrokerRefusedError
 from bus.topics import PartitionsDifferError, common_partitions, ensure_topics
+from bus.topics_wait import wait_for_topics
 from tests.servers.kafka.broker import RunningBroker
 from wire import settings as settings_module
+from wire.events import Telemetry
 from wire.settings import Settings
 
 LEVEL = "app-level-changelog"
@@ -94,10 +97,23 @@ async def test_the_start_is_refused_on_a_difference(
         await ensure_topics(settings, ["pods"], changelogs={prefix + LEVEL: "pods"})
 
 
-async def test_too_many_replicas_are_refused_by_name(real: Callable[..., Settings]) -> None:
-    settings = real(DUTYCYCLE_REPLICATION="3")
-    with pytest.raises(Exception, match=rf"creating topic {settings.topic_prefix}pods.*eplication"):
-        await ensure_topics(settings, ["pods"])
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"DUTYCYCLE_REPLICATION": "3"}, "fewer brokers than DUTYCYCLE_REPLICATION"),
+        ({"DUTYCYCLE_PARTITIONS": "10000"}, "DUTYCYCLE_PARTITIONS"),
+    ],
+    ids=str,
+)
+async def test_what_the_broker_never_does_is_refused_by_the_settings_name(
+    real: Callable[..., Settings], given: dict[str, str], says: str
+) -> None:
+    settings = real(**given)
+    with pytest.raises(
+        BrokerRefusedError, match=rf"creating topic {settings.topic_prefix}pods.*{says}"
+    ) as caught:
+        await ensure_topics(settings, ["pods", "nvml-samples"])
+    assert caught.value.reason == "topic_settings"
 
 
 async def test_settings_of_a_topic_arrive(real: Callable[..., Settings], kafka: RunningBroker) -> None:
@@ -113,3 +129,21 @@ async def test_settings_of_a_topic_arrive(real: Callable[..., Settings], kafka: 
         got[name] = (described["cleanup.policy"].value, described["retention.ms"].value)
     assert got["pods"][0] == "compact"
     assert got["nvml-samples"] == ("delete", str(2 * 24 * 3_600_000))
+
+
+async def test_why_it_waits_is_said_once_and_its_end(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = iter([BrokerAwayError("controller", "there is no controller yet")] * 2 + [None])
+
+    async def ensure(*_: object, **__: object) -> dict[str, int]:
+        if error := next(asked):
+            raise error
+        return {"x": 1}
+
+    monkeypatch.setattr("bus.topics_wait.ensure_topics", ensure)
+    telemetry = Telemetry("topics")
+    with caplog.at_level(logging.INFO, "dutycycle"):
+        assert await wait_for_topics(settings, telemetry, ["pods"]) == {"x": 1}
+    assert caplog.text.count("there is no controller yet") == 1
+    assert not telemetry.conditions

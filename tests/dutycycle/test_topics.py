@@ -9,7 +9,7 @@ from bus.topics import partitions_of
 from dutycycle.topics import planned
 from streams.app import changelog_topics
 from streams.topology import stages
-from tests.e2e.commands import dutycycle, environ
+from tests.e2e.commands import DEADLINE_S, dutycycle, environ
 from tests.servers.kafka.broker import RunningBroker
 from wire.settings import Settings, load
 from wire.topics import TOPICS
@@ -64,3 +64,18 @@ def test_without_a_broker_it_says_what_to_give() -> None:
         check=False,
     )
     assert (done.returncode, "no broker: give --broker" in done.stderr) == (2, True)
+
+
+def test_more_replicas_than_brokers_are_refused_at_once_by_the_settings_name(
+    kafka: RunningBroker, topic_prefix: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "dutycycle", "topics", "--replication", "3"],
+        env=environ(broker=kafka.url, topic_prefix=topic_prefix),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=DEADLINE_S,
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "there are fewer brokers than DUTYCYCLE_REPLICATION" in done.stderr

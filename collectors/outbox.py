@@ -83,11 +83,10 @@ class Outbox:
         """The batch was acknowledged by the broker: forget it."""
         await self._in_turn(self._done())
 
-    def back(self) -> None:
+    async def back(self) -> None:
         """The batch was not sent: it is the oldest again."""
-        flying, self._flying = self._flying, None
-        if flying and flying.through is None:
-            self._put_back(flying.records)
+        # In turn as well: an append may have it in its hands, and then it is on disk in a moment.
+        await self._in_turn(self._back())
 
     async def close(self) -> None:
         """Keep on disk what waits, and let go of the spool."""
@@ -136,8 +135,13 @@ class Outbox:
             through = flying.through
             await self._on_disk(lambda: self._spool.acknowledge(through))
 
+    async def _back(self) -> None:
+        flying, self._flying = self._flying, None
+        if flying and flying.through is None:
+            self._put_back(flying.records)
+
     async def _close(self) -> None:
-        self.back()
+        await self._back()
         await self._keep()
         if self._memory:
             self._telemetry.emit(SPOOL_DROPPED, "the disk takes nothing at the end", count=len(self._memory))

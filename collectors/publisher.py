@@ -130,7 +130,7 @@ class Publisher:
             self._away = True
             self._reach.lost(error)
             await self._unlink()
-            self._outbox.back()
+            await self._outbox.back()
             await self._meanwhile(asyncio.sleep(next(self._pauses)))
         else:
             await self._outbox.done()

@@ -31,9 +31,16 @@ SETTINGS = settings_module.load({"DUTYCYCLE_BROKER": "kafka://k:9092", "DUTYCYCL
 class Running:
     """A publisher at work, and what is around it."""
 
-    def __init__(self, folder: Path, broker: FakeBroker, spool_bytes: int, memory_bytes: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        broker: FakeBroker,
+        spool_bytes: int,
+        memory_bytes: int,
+        make_spool: type[Spool] = Spool,
+    ) -> None:
         self.telemetry = Telemetry("test")
-        self.spool = Spool(folder, spool_bytes)
+        self.spool = make_spool(folder, spool_bytes)
         self.outbox = Outbox(self.spool, self.telemetry, memory_bytes)
         self.publisher = Publisher(
             self.outbox,
@@ -119,6 +126,28 @@ async def test_what_is_being_written_to_disk_waits_still(tmp_path: Path) -> None
     await keeping
     assert len(outbox) == outbox.spooled == 3
     await outbox.close()
+
+
+async def test_a_batch_given_up_while_it_is_written_to_disk_comes_once_and_in_order(tmp_path: Path) -> None:
+    written = threading.Event()
+
+    class SlowDisk(Spool):
+        def append(self, records: Sequence[Outgoing], *, keep_through: int = 0) -> Appended:
+            assert written.wait(60)
+            return super().append(records, keep_through=keep_through)
+
+    broker = FakeBroker(mood=Mood.SILENT)
+    one = Running(tmp_path, broker, MIB, MIB, make_spool=SlowDisk)
+    one.publisher.publish(records(range(3)))
+    await until(lambda: broker.aborted > 0)  # no answer, and the disk has the batch still
+    await asyncio.sleep(0.01)
+    written.set()
+    broker.mood = Mood.GOOD
+    one.publisher.publish(records(range(3, 6)))
+    await until(lambda: len(broker.log) >= 6)
+    await one.publisher.close(10)
+    assert broker.numbers() == list(range(6))
+    assert len(one.outbox) == 0
 
 
 async def test_no_broker_at_the_start(tmp_path: Path) -> None:

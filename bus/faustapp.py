@@ -56,6 +56,8 @@ class ExactApp(faust.App):
     failure: str | None = None
     """Why it cannot go on, once it cannot."""
     topic_prefix: str = ""
+    where: str = ""
+    """Which broker, as its user set it."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -117,6 +119,7 @@ def create_app(settings: Settings, app_id: str, telemetry: Telemetry) -> ExactAp
     )
     app.telemetry = telemetry
     app.topic_prefix = settings.topic_prefix
+    app.where = f"DUTYCYCLE_BROKER={settings.broker}"
     app.pulse = Pulse(_STALL_SHARE * settings.session_timeout)
     app.finalize()
     _ = app.ready  # makes the tables' manager here, in the loop's own thread

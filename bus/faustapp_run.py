@@ -35,8 +35,8 @@ async def run_app(
 ) -> None:
     """Run ``app`` until ``stop`` is set: then let ``last_work`` hand in what is held back, and end.
 
-    Raises ``WorkerFailedError`` if the app fails. In an end that takes longer than ``GRACE_S`` the process
-    is left at once, with 0, or 1 after a failure.
+    Raises ``WorkerFailedError`` if the app fails. Where Faust does not end, as in its first rebalance, the
+    telemetry's status says ``hangs``; after ``GRACE_S`` the process is left, with 0, or 1 after a failure.
     """
     watch = _Watch(app)
     starting = asyncio.create_task(_start(app))
@@ -48,6 +48,8 @@ async def run_app(
             await _hand_in(app, last_work)
         if await _stop(app, starting):
             deadline.met()
+        else:
+            app.telemetry.status.hangs = True
     finally:
         watch.stop()
         starting.cancel()

@@ -12,6 +12,7 @@ from typing import Any
 
 from bus.faustapp import ExactApp
 from bus.shorter_log import shorter
+from wire.events import BROKER_AWAY
 from wire.meter import Labels
 from wire.metrics import ASSIGNED, LAG, LAG_MAX, REBALANCES, RECOVERY
 
@@ -22,6 +23,7 @@ STILL_MOST_S = 60.0
 """There is more to read, and for so long nothing was."""
 
 _SHORTER_LOOKS = 3
+_TIMEOUT = "timeout"
 
 
 class Vitals:
@@ -63,6 +65,7 @@ class Vitals:
             return
         self._unready_since, self._ever_ready = None, True
         self._listen()
+        self._tell_silence()
         self._shorter = self._short_log()
         self._shorter_looks = 0 if self._shorter is None else self._shorter_looks + 1
 
@@ -80,6 +83,18 @@ class Vitals:
             return good
 
         coordinator._do_heartbeat = heard
+
+    def _silent_s(self) -> float:
+        """Seconds since the broker's last answer to a heartbeat; 0 before there was one."""
+        return 0.0 if self._heard is None else self._clock() - self._heard
+
+    def _tell_silence(self) -> None:
+        telemetry, where = self._app.telemetry, self._app.where
+        if self._silent_s() > self._silence_s:
+            detail = f"no answer for {self._silence_s:g} s ({where}); trying again"
+            telemetry.raise_condition(BROKER_AWAY, _TIMEOUT, detail)
+        else:
+            telemetry.clear_condition(BROKER_AWAY, _TIMEOUT, f"{where} answers")
 
     @property
     def _consumer(self) -> Any:
@@ -119,7 +134,7 @@ class Vitals:
         waited = 0.0 if since is None else self._clock() - since
         if not self._ever_ready or waited > REBALANCE_MOST_S:
             return f"{self._phase()} for {waited:.0f} s"
-        silent = 0.0 if self._heard is None or since is not None else self._clock() - self._heard
+        silent = 0.0 if since is not None else self._silent_s()
         if silent > self._silence_s:
             return f"the broker has not answered for {silent:.0f} s"
         still = 0.0 if self._place is None else self._clock() - self._place_since

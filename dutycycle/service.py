@@ -38,6 +38,10 @@ def run_service(run: Run, name: str, settings: Settings) -> int:
         telemetry.status.ready["end"] = lambda: "asked to stop" if stop.is_set() else None
         async with _guarded(), serving(settings, name, telemetry, elsewhere=PARENT in os.environ):
             await run(settings, telemetry, stop)
+        if telemetry.status.hangs:
+            _LOG.info("%s: stopped, but for a thread: leaving", name)
+            logging.shutdown()
+            os._exit(0)
 
     asyncio.run(main())
     return 0

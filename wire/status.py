@@ -18,6 +18,8 @@ class Status:
         """What it waits for before it can begin; None once it has begun."""
         self.remark: Callable[[], str] | None = None
         """What is worth knowing of a process that is ready, such as that its records go to the disk."""
+        self.hangs = False
+        """Whether it ends, but for a thread: to close the event loop below that ends in a traceback."""
         self.alive: dict[str, Probe] = {}
         self.ready: dict[str, Probe] = {}
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bus.faustapp_vitals import REBALANCE_MOST_S, STILL_MOST_S, Vitals
-from wire.events import Telemetry
+from wire.events import BROKER_AWAY, Telemetry
 from wire.metrics import REBALANCES
 
 SESSION_S = 10.0
@@ -54,6 +54,7 @@ class World:
             conf=SimpleNamespace(broker_session_timeout=SESSION_S), failure=None, crashed=False, ready=False,
             should_stop=False, rebalancing=False, rebalancing_count=1, topic_prefix="t.",
             taken=lambda *_: None, tables=SimpleNamespace(recovery=recovery), _consumer=self.consumer,
+            telemetry=Telemetry("stream"), where="DUTYCYCLE_BROKER=kafka://k:9092",
         )  # fmt: skip
         self.vitals = Vitals(self.app, lambda: self.now)
 
@@ -101,7 +102,7 @@ def test_what_it_waits_for_at_the_start(world: World) -> None:
 
 
 def test_it_is_never_ready_by_accident_while_it_starts(world: World) -> None:
-    telemetry = world.app.telemetry = Telemetry("stream")
+    telemetry = world.app.telemetry
     assert telemetry.status.unready() == "starting"
     world.vitals.tell()
     assert str(telemetry.status.unready()).startswith("group: ")
@@ -136,8 +137,15 @@ def test_a_broker_that_does_not_answer_is_told(world: World) -> None:
     assert world.vitals.unready() is None
     world.passes(2)
     assert world.vitals.unready() == "the broker has not answered for 12 s"
+    telemetry = world.app.telemetry
+    assert telemetry.conditions == {
+        ("broker_away", "timeout"): "no answer for 10 s (DUTYCYCLE_BROKER=kafka://k:9092); trying again"
+    }
+    world.passes(30)
     world.coordinator.answers = True
     ready(world)
+    assert telemetry.conditions == {}
+    assert telemetry.count(BROKER_AWAY) == 1
 
 
 def test_reading_that_does_not_move_is_told(world: World) -> None:

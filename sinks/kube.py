@@ -20,7 +20,7 @@ from kubernetes.aio.client.exceptions import OpenApiException
 from sinks.annotation_diff import Patch
 from sinks.annotation_policy import TokenBucket
 from sinks.annotation_targets import Target
-from sinks.kube_config import Load, loader
+from sinks.kube_config import Load, UnusableConfigError, loader
 from sinks.kube_errors import BusyError, GoneError, KubeError, error_of
 from sinks.kube_kinds import Kind, Kinds
 from wire.errors import SettingError
@@ -127,7 +127,7 @@ class Kube:
                 try:
                     await self._load(configuration)
                     fresh = _client(configuration)
-                except (config.ConfigException, OSError) as error:
+                except (UnusableConfigError, OSError) as error:
                     raise BusyError(
                         "401", f"{self.address}: credentials cannot be read: {error}", everything=True
                     ) from error
@@ -186,11 +186,12 @@ def _client(configuration: Configuration) -> ApiClient:
     return client
 
 
-async def connect(mode: str, *, requests_per_s: float = REQUESTS_PER_S) -> Kube | None:
+async def connect(mode: str, *, asked_by: str = "", requests_per_s: float = REQUESTS_PER_S) -> Kube | None:
     """The API server of the setting ``kubernetes``: ``auto``, ``on`` or ``off``; None where there is none.
 
     Looked for in this order: the pod's service account, ``KUBECONFIG``, and with ``on`` the user's own
-    ``~/.kube/config``. Raises ``SettingError`` where ``on`` finds none, or what is there cannot be used.
+    ``~/.kube/config``. Raises ``SettingError`` where ``on`` finds none, or what is there cannot be used. It
+    names ``asked_by``: a setting with its value, by default ``kubernetes``, or a command that needs it.
     """
     load = None if mode == "off" else loader(mode)
     if load is None:
@@ -199,8 +200,10 @@ async def connect(mode: str, *, requests_per_s: float = REQUESTS_PER_S) -> Kube 
     try:
         await load(configuration)
         return Kube(configuration, load=load, requests_per_s=requests_per_s)
-    except (config.ConfigException, OSError) as error:
+    except (UnusableConfigError, OSError) as error:
+        asked_by = asked_by or f"DUTYCYCLE_KUBERNETES={mode}"
+        setting, is_setting, _ = asked_by.partition("=")
         raise SettingError(
-            f"DUTYCYCLE_KUBERNETES={mode}: the API server's configuration cannot be used: {error}; "
-            "give KUBECONFIG a good file, or set DUTYCYCLE_KUBERNETES=off"
+            f"{asked_by}: the API server's configuration cannot be used: {error}; "
+            "give KUBECONFIG a good file" + (f", or set {setting}=off" if is_setting else "")
         ) from error

@@ -85,8 +85,10 @@ async def _server(settings: Settings, telemetry: Telemetry) -> kube.Kube | None:
     if settings.annotations == "on" and settings.kubernetes == "off":
         raise SettingError("DUTYCYCLE_ANNOTATIONS=on needs the API server, but DUTYCYCLE_KUBERNETES=off")
     off = "off" in (settings.annotations, settings.kubernetes)
-    mode = "on" if settings.annotations == "on" else settings.kubernetes
-    server = None if off else await kube.connect(mode, requests_per_s=settings.annotation_rate)
+    needed = settings.annotations == "on"
+    mode, asked_by = ("on", "DUTYCYCLE_ANNOTATIONS=on") if needed else (settings.kubernetes, "")
+    rate = settings.annotation_rate
+    server = None if off else await kube.connect(mode, asked_by=asked_by, requests_per_s=rate)
     if server is None:
         detail = "by the settings" if off else "this is no Kubernetes pod, and KUBECONFIG is not set"
         telemetry.emit(ANNOTATIONS_OFF, detail, reason="off" if off else "no_api_server")

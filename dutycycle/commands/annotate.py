@@ -39,7 +39,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _remove(args: argparse.Namespace, settings: Settings) -> Removal:
-    server = await connect("on", requests_per_s=settings.annotation_rate)
+    server = await connect("on", asked_by="annotate --remove", requests_per_s=settings.annotation_rate)
     assert server is not None  # noqa: S101 - "on" finds one, or raises
     try:
         found = _say if args.dry_run else _say_nothing

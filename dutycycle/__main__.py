@@ -2,7 +2,16 @@
 
 import sys
 
-from dutycycle.cli import main
+from dutycycle.early import end_on_signals
+
+
+def main() -> int:
+    """Run the command; returns the exit status."""
+    end_on_signals(sys.argv[1:])
+    from dutycycle.cli import main as run  # here, not above: its imports can be cut short as well
+
+    return run()
+
 
 if __name__ == "__main__":
     sys.exit(main())

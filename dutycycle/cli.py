@@ -12,7 +12,8 @@ from importlib import import_module
 from typing import Protocol, cast
 
 from dutycycle import flags, logs
-from dutycycle.process import die_with_parent, end_on_sigterm
+from dutycycle.early import end_on_signals
+from dutycycle.process import die_with_parent
 from wire.errors import DutycycleError, SettingError
 from wire.settings import Settings, load, near_misses
 
@@ -29,8 +30,6 @@ COMMANDS = {
     "healthy": "ask a running process how it is",
 }
 """Sub-commands, each in ``dutycycle.commands.<name>``."""
-SERVICES = frozenset({"up", "collect", "stream", "sink"})
-"""Those that run until SIGTERM, which is success."""
 
 
 class Command(Protocol):
@@ -56,8 +55,7 @@ def command_module(name: str) -> Command:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
     given = list(sys.argv[1:] if argv is None else argv)
-    if not SERVICES.isdisjoint(given):
-        end_on_sigterm()  # before the command's imports, which take a second
+    end_on_signals(given)  # before the command's imports, which take a second
     parser = build_parser(given)
     args = parser.parse_args(_joined(given))
     try:

@@ -5,7 +5,6 @@ import ctypes
 import os
 import signal
 from collections.abc import Mapping
-from typing import NoReturn
 
 PARENT = "DUTYCYCLE_UP_PID"
 """Set for the children of ``dutycycle up``: its process id."""
@@ -21,18 +20,6 @@ def die_with_parent(environ: Mapping[str, str]) -> None:
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
     if str(os.getppid()) != environ[PARENT]:  # it ended before the kernel knew
         raise SystemExit(0)
-
-
-def end_on_sigterm() -> None:
-    """Until there is anything to end in good order, SIGTERM ends the process at once, as a success.
-
-    Without an exception: raised inside of an import it would be ignored at times, and the process go on.
-    """
-
-    def leave(*_: object) -> NoReturn:
-        os._exit(0)
-
-    signal.signal(signal.SIGTERM, leave)
 
 
 def stop_on_signals() -> asyncio.Event:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import orjson
 import urllib3
@@ -69,7 +69,7 @@ class Api:
 
     def read(self, kind: Kind, namespace: str | None, name: str) -> Meta:
         """One object."""
-        path = f"{_path(kind, namespace)}/{name}"
+        path = f"{_path(kind, namespace)}/{quote(name, safe='')}"
         what = f"get {kind}{where(kind, namespace)}"
         meta: Meta = self._get(path, {}, _METADATA.format(""), what)["metadata"]
         return meta
@@ -111,7 +111,8 @@ class Api:
 
 def _path(kind: Kind, namespace: str | None) -> str:
     root = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
-    return f"{root}/namespaces/{namespace}/{kind.plural}" if namespace else f"{root}/{kind.plural}"
+    place = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
+    return f"{root}{place}/{kind.plural}"
 
 
 def where(kind: Kind, namespace: str | None) -> str:

@@ -6,9 +6,10 @@ Exit status: 0 success, 1 failure (one line on stderr), 2 wrong usage.
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 
+from wire import _parse
 from wire.errors import DutycycleError, SettingError
 
 PROG = "kubectl dutycycle"
@@ -59,9 +60,12 @@ def build_parser() -> argparse.ArgumentParser:
     peaks = _command(commands, "peaks", "what each pod of a job needed at most, kept after the pods are gone")
     peaks.add_argument("job", metavar="JOB", help="a name, or kind/name such as mpijob/bert")
     why = _command(commands, "why", "what is known of a pod, and what holds it up")
-    why.add_argument("pod", metavar="POD", help="a pod's name")
+    why.add_argument("pod", metavar="POD", help="a pod's name, or pod/name")
     why.add_argument(
-        "--records", metavar="URL", help="the peak records, for averages (default: DUTYCYCLE_RECORDS)"
+        "--records",
+        type=_checked(_parse.records_url),
+        metavar="URL",
+        help="the peak records, for averages (default: DUTYCYCLE_RECORDS)",
     )
     return parser
 
@@ -80,9 +84,24 @@ def _command(
     command.add_argument("--context", metavar="NAME", help="of the kubeconfig; default: its current one")
     command.add_argument("--kubeconfig", metavar="FILE", help="default: KUBECONFIG, else ~/.kube/config")
     command.add_argument(
-        "--prefix", metavar="DOMAIN", help="of annotation keys (default: DUTYCYCLE_ANNOTATION_PREFIX)"
+        "--prefix",
+        type=_checked(_parse.dns_name),
+        metavar="DOMAIN",
+        help="of annotation keys (default: DUTYCYCLE_ANNOTATION_PREFIX)",
     )
     return command
+
+
+def _checked(parse: _parse.Parser) -> Callable[[str], str]:
+    """A setting's parser as argparse wants it, which then says the reason, and no secret value."""
+
+    def checked(text: str) -> str:
+        try:
+            return str(parse(text))
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return checked
 
 
 def _say(message: object, status: int) -> int:

@@ -6,7 +6,9 @@ file names". Whatever goes wrong, there is nothing to choose from, and no word o
 
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import redirect_stderr
 from importlib import import_module
+from io import StringIO
 
 from dutycycle.kubectl.cli import KINDS, SORTS, build_parser
 from wire.errors import DutycycleError
@@ -59,7 +61,8 @@ def _is_flag(words: Sequence[str], at: int) -> bool:
 def _names(before: Sequence[str]) -> Iterable[str]:
     """The names that are there: of pods for ``why``, of jobs for ``peaks``."""
     try:
-        args = build_parser().parse_args([*before, "any"])
+        with redirect_stderr(StringIO()):
+            args = build_parser().parse_args([*before, "any"])
         found: list[str] = import_module("dutycycle.kubectl.run").names(args)
     except (DutycycleError, SystemExit):
         return ()

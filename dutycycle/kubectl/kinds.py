@@ -59,7 +59,22 @@ def job_and_word(text: str) -> tuple[str, str]:
     word, slash, name = text.rpartition("/")
     if not name or (slash and not word):
         raise SettingError(f"{text!r}: expected a job's name, such as bert or mpijob/bert")
-    return name, word
+    return object_name(name), word
+
+
+def pod_name(text: str) -> str:
+    """A pod's name, from ``busy`` or ``pod/busy``. Raises ``SettingError``."""
+    word, slash, name = text.rpartition("/")
+    if not name or (slash and word.lower() not in POD.words | {"po"}):
+        raise SettingError(f"{text!r}: expected a pod's name, such as bert-worker-0 or pod/bert-worker-0")
+    return object_name(name)
+
+
+def object_name(text: str) -> str:
+    """The name of anything. Raises ``SettingError`` for what would mean another place in the API's paths."""
+    if text in (".", "..") or "/" in text or "%" in text:
+        raise SettingError(f"{text!r} can be no name of anything")
+    return text
 
 
 def named(word: str, there: Iterable[Kind]) -> tuple[Kind, ...]:

@@ -7,10 +7,10 @@ from dutycycle.kubectl import output, top
 from dutycycle.kubectl.api import Access, Api
 from dutycycle.kubectl.cli import KINDS
 from dutycycle.kubectl.jobs import Jobs
-from dutycycle.kubectl.kinds import POD
+from dutycycle.kubectl.kinds import POD, object_name
 from dutycycle.kubectl.peaks import peaks
 from dutycycle.kubectl.why import why
-from wire.settings import load
+from wire.settings import PREFIX, load
 
 _TOP = {"pods": top.pods, "nodes": top.nodes, "jobs": top.jobs}
 
@@ -26,6 +26,7 @@ def run(args: argparse.Namespace) -> None:
     elif args.command == "peaks":
         peaks(api, args)
     else:
+        args.records = args.records or _setting("records")
         why(api, args)
 
 
@@ -39,13 +40,20 @@ def names(args: argparse.Namespace) -> list[str]:
 
 def _prepare(args: argparse.Namespace) -> Api:
     """Fill in what was not given."""
-    settings = load(os.environ)
-    args.prefix = args.prefix or settings.annotation_prefix
+    args.prefix = args.prefix or _setting("annotation_prefix")
+    if args.namespace:
+        object_name(args.namespace)
     api = Api(Access(args.kubeconfig, args.context))
     if args.command == "top" and args.all_namespaces:
         args.namespace = None
     else:
         args.namespace = args.namespace or api.namespace
-    if args.command == "why":
-        args.records = args.records or settings.records
     return api
+
+
+def _setting(name: str) -> str | None:
+    """One setting by its field name. The others, and the host's name, are nothing to who looks at figures."""
+    variable = PREFIX + name.upper()
+    environ = {key: value for key, value in os.environ.items() if key in (variable, f"{variable}_FILE")}
+    value: str | None = getattr(load(environ, {"node": "any"}), name)
+    return value

@@ -9,7 +9,7 @@ from dutycycle.kubectl import table
 from dutycycle.kubectl.api import Api, Meta
 from dutycycle.kubectl.errors import KubectlError
 from dutycycle.kubectl.figures import INSIGHTS, Json, Usage, attribution, by_process, insights, of_pod, ours
-from dutycycle.kubectl.kinds import POD
+from dutycycle.kubectl.kinds import POD, pod_name
 from dutycycle.kubectl.output import emit_json
 from dutycycle.kubectl.top import age_s
 from sinks.annotation_keys import GPU_UTIL, UPDATED
@@ -19,12 +19,13 @@ from wire.derived import PodPeaks
 
 def why(api: Api, args: argparse.Namespace) -> None:
     """Print it. Raises ``KubectlError`` for a pod of which nothing at all is known."""
-    meta = api.read(POD, args.namespace, args.pod)
+    name = pod_name(args.pod)
+    meta = api.read(POD, args.namespace, name)
     found = ours(meta.get("annotations"), args.prefix)
     record = _record(args.records, args.namespace, str(meta["uid"]))
     if not found and record is None:
         raise KubectlError(
-            f"nothing is known of pod {args.pod}: it carries no {args.prefix}/ annotation. They come within "
+            f"nothing is known of pod {name}: it carries no {args.prefix}/ annotation. They come within "
             "a minute of its first sample; `kubectl dutycycle top pods` shows whether others have some"
         )
     known = insights(found)
@@ -32,7 +33,7 @@ def why(api: Api, args: argparse.Namespace) -> None:
         plain = None if record is None else to_plain(record)
         emit_json(_json(meta, found, known) | ({"record": plain} if plain else {}))
         return
-    print(f"pod {args.namespace}/{args.pod}")  # noqa: T201
+    print(f"pod {args.namespace}/{name}")  # noqa: T201
     for line in (*_figures(found), *_means(record), *_insights(known)):
         sys.stdout.write(f"  {line}\n")
 

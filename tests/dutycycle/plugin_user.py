@@ -37,7 +37,7 @@ class User:
 
     def __init__(self, kube: Kube, kubeconfig: Path, path: str) -> None:
         self._kubectl = str(kube.programs.kubectl)
-        self._env = {"KUBECONFIG": str(kubeconfig), "PATH": path, "HOME": str(kubeconfig.parent)}
+        self.env = {"KUBECONFIG": str(kubeconfig), "PATH": path, "HOME": str(kubeconfig.parent)}
 
     def run(self, *arguments: str) -> tuple[int, str, str]:
         """Status, stdout, stderr."""
@@ -62,7 +62,7 @@ class User:
             capture_output=True,
             text=True,
             check=False,
-            env=self._env,
+            env=self.env,
             timeout=60,
         )
         return done.returncode, done.stdout, done.stderr

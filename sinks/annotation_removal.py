@@ -19,6 +19,8 @@ _LONGEST_S = 60.0
 _AT_ONCE = 8
 _NOT_WORKLOADS = frozenset({"policy", "autoscaling", "extensions"})
 _CORE = frozenset({"Node", "Pod", "ReplicationController"})
+_COPIES = frozenset({"ReplicaSet", "ControllerRevision"})
+"""Kubernetes copies to them what their owner carries; to a ReplicaSet each time that either changes."""
 _NEEDED = frozenset({"list", "patch"})
 
 
@@ -64,7 +66,7 @@ async def remove(server: Kube, prefix: str, namespace: str | None, found: Found,
         kinds = [kind async for kind in server.kinds.every() if may_carry(kind, namespace)]
     except KubeError as error:
         raise ServerAwayError(f"the API server's kinds cannot be read: {error}") from error
-    for kind in kinds:
+    for kind in sorted(kinds, key=lambda one: one.name in _COPIES):
         try:
             async for page in _pages(server, kind, namespace, prefix):
                 await asyncio.gather(*(_clear(server, one, keys, found, done, dry_run) for one, keys in page))

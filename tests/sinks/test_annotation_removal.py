@@ -77,6 +77,21 @@ async def test_in_one_namespace(api: FakeApi, tmp_path: Path) -> None:
     assert "dutycycle.io/gpu-0" in api.objects[NODE]["annotations"]
 
 
+async def test_copies_go_after_what_they_are_copied_from(api: FakeApi, tmp_path: Path) -> None:
+    """Kubernetes copies a Deployment's annotations to its ReplicaSet whenever either changes."""
+    api.groups["/apis/apps/v1"] = [("ReplicaSet", "replicasets", True), ("Deployment", "deployments", True)]
+    begin = "/apis/apps/v1/namespaces/default"
+    objects = [f"{begin}/deployments/web", f"{begin}/replicasets/web-1", f"{begin}/replicasets/web-2"]
+    for path in objects:
+        api.add(path, path)["annotations"] = {"dutycycle.io/web-1-x": "{}"} | FOREIGN
+    status, out, _ = await annotate(api, tmp_path, "--remove", "-n", "default")
+    assert status == 0
+    assert "1 Deployment, 1 MPIJob, 7 Pod, 2 ReplicaSet" in out
+    assert all(api.objects[path]["annotations"] == FOREIGN for path in objects)
+    patched = [path for method, path in api.seen if method == "PATCH" and path in objects]
+    assert patched[0] == objects[0]
+
+
 async def test_what_fails_is_told_and_does_not_stop_the_rest(api: FakeApi, tmp_path: Path) -> None:
     no = '{"message":"pods \\"pod-3\\" is forbidden: User \\"u\\" cannot patch resource \\"pods\\""}'
     api.always = Trouble(403, path=pod(3), body=no)
@@ -117,6 +132,8 @@ CARRY: dict[tuple[str, str], bool] = {
     ("v1", "ConfigMap"): False,
     ("batch/v1", "Job"): True,
     ("apps/v1", "StatefulSet"): True,
+    ("apps/v1", "ReplicaSet"): True,
+    ("apps/v1", "ControllerRevision"): True,
     ("jobset.x-k8s.io/v1alpha2", "JobSet"): True,
     ("kubeflow.org/v2beta1", "MPIJob"): True,
     ("example.com/v1", "Experiment"): True,

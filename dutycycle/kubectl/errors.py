@@ -7,6 +7,8 @@ import orjson
 from wire.errors import DutycycleError
 
 _LONGEST = 300
+_WRAPPING = re.compile(r"^\[Errno \d+\] |^(?:SSLError )?\S*\] | \(_ssl\.c:\d+\).*$")
+"""Around the words of the system and of OpenSSL: ``[Errno 111] …``, ``[SSL] … (_ssl.c:997)``."""
 _USER = re.compile(r'User "[^"]*"')
 
 
@@ -48,8 +50,8 @@ def refusal(status: int, text: bytes, what: str, address: str) -> KubectlError:
 def no_tls(address: str, reason: str) -> KubectlError:
     """Of a TLS connection that did not come about."""
     return KubectlError(
-        f"no TLS connection to {address}: {cause(reason)}; check the certificate authority and the "
-        "tls-server-name of the kubeconfig"
+        f"no TLS connection to {address}: {cause(reason)}; check the certificate authority, the "
+        "tls-server-name and the client certificate in the kubeconfig"
     )
 
 
@@ -57,7 +59,7 @@ def cause(error: object) -> str:
     """The innermost words: urllib3 wraps what the system said three times."""
     reason = getattr(error, "reason", None) or error
     words = one_line(str(reason).rpartition(": ")[2])
-    return re.sub(r"^\[Errno \d+\] | \(_ssl\.c:\d+\).*$", "", words) or type(reason).__name__
+    return _WRAPPING.sub("", words).rstrip(".") or type(reason).__name__
 
 
 def one_line(text: str) -> str:

@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
+from dutycycle.kubectl import discovery
+from dutycycle.kubectl.api import Access, Api
+from dutycycle.kubectl.errors import KubectlError
 from tests.dutycycle.plugin_user import User, thing
 from tests.servers.kube.accounts import service_account
 from tests.servers.kube.crds import Kind, manifest
@@ -158,3 +161,11 @@ def test_a_refusal_says_whom_the_server_takes_us_for(kube: Kube, namespace: str,
     nobody = User(kube, service_account(kube, namespace, "nobody").kubeconfig, path)
     _, _, stderr = nobody.run("top", "pods", "-n", namespace)
     assert f'User "system:serviceaccount:{namespace}:nobody"' in stderr
+
+
+def test_a_server_without_aggregated_discovery_is_one_clear_line(
+    kube: Kube, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(discovery, "ACCEPT", "application/json")  # as if it did not know the other form
+    with pytest.raises(KubectlError, match=f":{kube.port} has no aggregated discovery, as Kubernetes 1.30 "):
+        Api(Access(str(kube.admin.kubeconfig))).kinds()

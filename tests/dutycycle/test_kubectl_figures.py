@@ -9,6 +9,7 @@ import pytest
 from dutycycle.kubectl import table
 from dutycycle.kubectl.complete import candidates
 from dutycycle.kubectl.discovery import kinds
+from dutycycle.kubectl.errors import cause
 from dutycycle.kubectl.figures import (
     Usage,
     all_gpus_named,
@@ -316,3 +317,26 @@ def test_the_example_of_the_contract_is_read() -> None:
         1000,
         100,
     )
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (
+            "SSLError\n[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: Hostname mismatch, "
+            "certificate is not valid for 'elsewhere.org'. (_ssl.c:992)",
+            "Hostname mismatch, certificate is not valid for 'elsewhere.org'",
+        ),
+        (
+            "SSLError\n[X509: NO_CERTIFICATE_OR_CRL_FOUND] no certificate or crl found (_ssl.c:4149)",
+            "no certificate or crl found",
+        ),
+        ("SSLError\n[SSL] PEM lib (_ssl.c:3905)", "PEM lib"),
+        (
+            "HTTPSConnection(host='::1'): Failed to establish a connection: [Errno 111] Connection refused",
+            "Connection refused",
+        ),
+    ],
+)
+def test_of_a_failure_only_the_reason_is_told(said: str, words: str) -> None:
+    assert cause(OSError(said)) == words

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import orjson
+
 from sinks.records import RecordsWriter
 from streams.local import LocalPipeline
 from streams.operators.base import Input, Out
@@ -16,6 +18,7 @@ from wire.topics import DEFAULT_PREFIX, SAMPLE_TOPICS, TOPICS, short_name
 from wire.trace import TraceError, TraceRecord, TraceWriter, read_lines
 
 Write = Callable[[Out], None]
+_LATEST_MS = 2**63 - 1
 
 
 def replay_in_process(
@@ -91,6 +94,9 @@ def _write(outs: Iterable[Out], writers: list[Write], tally: Counter[str]) -> No
 def samples(traces: Iterable[str], prefix: str, tally: Counter[str]) -> Iterator[Input]:
     """The samples of several traces. Derived records in a trace are passed over: a replay makes them anew.
 
+    A record without a timestamp takes its payload's ``ts_ms``; without that (a pod) the time of the record
+    before it, and 0 as long as there was none.
+
     Raises ``TraceError`` for a topic that is none of ours, under ``prefix`` or the default one.
     """
     last_ms = 0
@@ -99,11 +105,22 @@ def samples(traces: Iterable[str], prefix: str, tally: Counter[str]) -> Iterator
             topic = short_name(prefix, record.topic) or short_name(DEFAULT_PREFIX, record.topic)
             if topic is None:
                 raise TraceError(path, number, _unknown(record.topic, prefix))
-            last_ms = last_ms if record.ts_ms is None else record.ts_ms
+            moment_ms = _measured_ms(record.payload) if record.ts_ms is None else record.ts_ms
+            last_ms = last_ms if moment_ms is None else moment_ms
             tally[f"in {topic}"] += 1
             if topic in SAMPLE_TOPICS:
                 offset = number - 1 if record.offset is None else record.offset
                 yield Input(topic, record.partition, offset, record.key, record.payload, last_ms)
+
+
+def _measured_ms(payload: bytes | None) -> int | None:
+    """The ``ts_ms`` of a payload, if it has one that Kafka could store."""
+    try:
+        record = orjson.loads(payload or b"")
+    except orjson.JSONDecodeError:
+        return None
+    found = record.get("ts_ms") if type(record) is dict else None
+    return found if type(found) is int and 0 < found <= _LATEST_MS else None
 
 
 def _unknown(topic: str, prefix: str) -> str:

@@ -63,16 +63,19 @@ async def _send_all(
 ) -> Counter[str]:
     sent: Counter[str] = Counter()
     pending: list[Delivery] = []
-    loop = asyncio.get_running_loop()
+    loop, dated = asyncio.get_running_loop(), False
     for record in samples(traces, settings.topic_prefix, Counter()):
-        if not sent:
-            _warn_of_age(record.ts_ms, time.time_ns() // 1_000_000)
-        if (pause := pace.wait_s(record.ts_ms, loop.time())) > 0:
-            await _sleep(pause, stop)
+        ts_ms = record.ts_ms or None  # 0: not known yet, and then it is now
+        if ts_ms is not None:
+            if not dated:
+                _warn_of_age(ts_ms, time.time_ns() // 1_000_000)
+            dated = True
+            if (pause := pace.wait_s(ts_ms, loop.time())) > 0:
+                await _sleep(pause, stop)
         if stop.is_set():
             break
         topic = full_name(settings.topic_prefix, record.topic)
-        pending.append(await producer.send(topic, record.key, record.value, record.ts_ms))
+        pending.append(await producer.send(topic, record.key, record.value, ts_ms))
         sent[record.topic] += 1
         if len(pending) >= _AT_ONCE:
             await producer.settle(pending)

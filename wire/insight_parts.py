@@ -36,8 +36,10 @@ class InsightPart:
 class JobInsightPart:
     """What a pod's insight says to its job. The newest by ``ts_ms`` supersedes.
 
-    ``told_ms`` is the time of the insight, ``ts_ms`` that of ``figures``: means over the last minutes, for
-    comparing ranks. ``gpus`` counts the pod's.
+    ``told_ms`` is the time of the insight, ``ts_ms`` that until which the pod was seen. ``figures`` are for
+    comparing ranks: means over the minutes before ``beat_ms``, which is the same for all pods;
+    ``figures_before`` are those of the beat before, if they were others. They stay as they were at
+    ``figures_ms`` until they moved. ``gone_ms`` is when the pod ended. ``gpus`` counts the pod's.
     """
 
     v: int = 1
@@ -55,6 +57,11 @@ class JobInsightPart:
     bottleneck_confidence: Share
     gpus: Count
     figures: Mapping[str, float] = field(default_factory=dict)
+    figures_ms: Millis = 0
+    figures_before: Mapping[str, float] | None = None
+    beat_ms: Millis = 0
+    created_ms: Millis | None = None
+    gone_ms: Millis | None = None
     evidence: Mapping[str, float] = field(default_factory=dict)
     advice: Label | None = None
 

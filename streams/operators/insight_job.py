@@ -1,6 +1,7 @@
 """The insight of one job: what its pods are, and whether some of them wait for others.
 
-The newest word of each pod counts, so the order in which pods' words come does not matter.
+The newest word of each pod counts, and of pods that had one name the newest, so the order in which pods'
+words come does not matter. A pod that has ended counts no more; of a job that has, those do that ended last.
 """
 
 from collections import defaultdict
@@ -11,6 +12,7 @@ from typing import Any
 from streams.operators import bottleneck_advice
 from streams.operators.base import Emission, Input, Out, Snapshot
 from streams.operators.bottleneck_figures import short
+from streams.operators.insight_ranks import News, imbalance
 from streams.operators.keyed import decode_under_key
 from streams.operators.migration import migrated
 from wire.codec import encode, from_plain, to_plain
@@ -18,10 +20,12 @@ from wire.derived import job_subject
 from wire.insight_parts import JobInsight, JobInsightPart
 from wire.insights import Insight
 
-SNAPSHOT_VERSION = 2
+SNAPSHOT_VERSION = 3
 TOPIC = "job-insight-parts"
 STALE_MS = 900_000
-"""A pod that was silent for so long, while others were not, is gone; pods speak every five minutes."""
+"""A pod that was silent for so long, while others were not, is gone; pods speak every three minutes."""
+_TOGETHER_MS = 60_000
+"""Pods that end within so long end together."""
 GAP_PCT = (20.0, 40.0)
 """From such a difference between ranks on they are imbalanced; from the second on surely."""
 _SUMS = {
@@ -38,11 +42,13 @@ _OF_EVERY_POD = {
 
 
 class JobInsightOperator:
-    """The state of one job: the newest part of each of its pods, and what was told last."""
+    """The state of one job: the newest part of each of its pods, the time of the newest news that any of them
+    ever had, and what was told last."""
 
     def __init__(self, uid: str) -> None:
         self._uid = uid
         self._parts: dict[str, JobInsightPart] = {}
+        self._news = News()
         self._told: JobInsight | None = None
         self._changed = False
 
@@ -52,8 +58,10 @@ class JobInsightOperator:
             JobInsightPart, record.value, TOPIC, key=self._uid, field="job.uid", whose="job"
         )
         known = self._parts.get(part.pod_uid)
-        if known is None or part.ts_ms >= known.ts_ms:
+        if known is None or _newness(part) >= _newness(known):
             self._parts[part.pod_uid] = part
+            self._changed = True
+        if self._news.take(part, several=len(self._parts) > 1):
             self._changed = True
         return []
 
@@ -62,6 +70,7 @@ class JobInsightOperator:
         if not self._changed:
             return []
         self._changed = False
+        self._parts = {part.pod_uid: part for part in _fresh(self._parts.values())}
         now, told = self._now(), self._told
         if now == told:
             return []
@@ -74,7 +83,7 @@ class JobInsightOperator:
     def _now(self) -> JobInsight:
         newest = max(self._parts.values(), key=lambda part: (part.ts_ms, part.pod_uid))
         whole = replace(newest.job, role=None, replica=None)
-        insight = merged(self._uid, self._parts.values())
+        insight = merged(self._uid, self._parts.values(), self._news.ms)
         return JobInsight(job=whole, namespace=newest.namespace, insight=insight)
 
     def close(self) -> list[Emission]:
@@ -85,7 +94,8 @@ class JobInsightOperator:
         """Plain data."""
         return {
             "v": SNAPSHOT_VERSION,
-            "parts": {uid: to_plain(part) for uid, part in self._parts.items()},
+            "parts": {part.pod_uid: to_plain(part) for part in _fresh(self._parts.values())},
+            "news": self._news.snapshot(),
             "told": None if self._told is None else to_plain(self._told),
             "changed": self._changed,
         }
@@ -94,6 +104,7 @@ class JobInsightOperator:
         """Go on from a snapshot; raises ``ValueError`` for a version that is not ours."""
         plain = migrated(plain, SNAPSHOT_VERSION, "a job's insight", _STEPS)
         self._parts = {uid: from_plain(JobInsightPart, part, TOPIC) for uid, part in plain["parts"].items()}
+        self._news.restore(plain["news"])
         self._told = None if plain["told"] is None else from_plain(JobInsight, plain["told"], "job-insights")
         self._changed = plain["changed"]
 
@@ -103,29 +114,61 @@ def _told_anew(plain: dict[str, Any]) -> dict[str, Any]:
     return plain | {"told": None}
 
 
-_STEPS = {1: _told_anew}
+def _with_news(plain: dict[str, Any]) -> dict[str, Any]:
+    """Version 2 knew the time of the newest insight of a pod only from the parts."""
+    parts = plain["parts"].values()
+    told_ms = max((part["told_ms"] for part in parts), default=0)
+    return plain | {"news": {"told_ms": told_ms, "moved_ms": 0, "several": len(parts) > 1}}
 
 
-def merged(uid: str, every: Iterable[JobInsightPart]) -> Insight:
-    """The insight of a job from those of its pods, at least one, in any order."""
-    parts = sorted(every, key=lambda part: part.pod_uid)
-    newest_ms = max(part.ts_ms for part in parts)
-    parts = [part for part in parts if newest_ms - part.ts_ms <= STALE_MS]
+_STEPS = {1: _told_anew, 2: _with_news}
+
+
+def _fresh(parts: Iterable[JobInsightPart]) -> list[JobInsightPart]:
+    """Those that were not silent for long, by their uid. What is left out never counts again."""
+    by_uid = sorted(parts, key=lambda part: part.pod_uid)
+    newest_ms = max((part.ts_ms for part in by_uid), default=0)
+    return [part for part in by_uid if newest_ms - part.ts_ms <= STALE_MS]
+
+
+def _counted(parts: Iterable[JobInsightPart]) -> list[JobInsightPart]:
+    """Of each name the newest pod, if it has not ended; if all have, those that ended last."""
+    by_name: dict[str, JobInsightPart] = {}
+    for part in _fresh(parts):
+        known = by_name.get(part.pod_name)
+        by_name[part.pod_name] = part if known is None else max(known, part, key=_age)
+    last = list(by_name.values())
+    ended_ms = max(part.gone_ms or 0 for part in last)
+    present = [part for part in last if part.gone_ms is None]
+    return present or [part for part in last if ended_ms - (part.gone_ms or 0) <= _TOGETHER_MS]
+
+
+def _newness(part: JobInsightPart) -> tuple[int, int]:
+    return part.ts_ms, part.gone_ms or 0
+
+
+def _age(part: JobInsightPart) -> tuple[int, int, str]:
+    return part.created_ms or 0, part.ts_ms, part.pod_uid
+
+
+def merged(uid: str, every: Iterable[JobInsightPart], news_ms: int) -> Insight:
+    """The insight of a job from those of its pods, at least one, in any order; ``news_ms`` is its time."""
+    parts = _counted(every)
     kind, confidence = _vote(((part.kind, part.confidence, part.gpus) for part in parts), last="idle")
     those = [part for part in parts if part.kind == kind]
     evidence = _evidence(parts)
     limit, sure = _vote(((one.bottleneck, one.bottleneck_confidence, one.gpus) for one in those), last="")
     advice = bottleneck_advice.advice(limit, kind, evidence)
-    gap, least, most = _imbalance(parts)
+    gap, least, most = imbalance(parts)
     if kind == "training" and gap >= GAP_PCT[0]:
         limit = "imbalance"
+        evidence["rank_gap_pct"] = gap = round(gap, -1)
         sure = 0.5 + 0.48 * min((gap - GAP_PCT[0]) / (GAP_PCT[1] - GAP_PCT[0]), 1.0)
-        evidence["rank_gap_pct"] = round(gap, -1)
         advice = (
             f"{most} works more than {least}, which waits: spread the work evenly, or look for a slow node"
         )
     return Insight(
-        subject=job_subject(uid), ts_ms=max(part.told_ms for part in parts),
+        subject=job_subject(uid), ts_ms=news_ms,
         since_ms=min(part.since_ms for part in those), kind=kind, confidence=round(confidence, 3),
         bottleneck=limit, bottleneck_confidence=round(sure, 3), evidence=evidence, advice=advice,
     )  # fmt: skip
@@ -165,16 +208,3 @@ def _together(name: str, values: list[float]) -> float:
     if name in _MOSTS:
         return max(values)
     return sum(values) if name in _SUMS else sum(values) / len(values)
-
-
-def _imbalance(parts: list[JobInsightPart]) -> tuple[float, str, str]:
-    """The largest difference between two pods in utilization or in power, and the names of the two.
-
-    Kernels that wait for other ranks keep the utilization up, but the power down.
-    """
-    found = (0.0, "", "")
-    for name in ("gpu_util_pct", "power_pct"):
-        known = sorted((one.figures[name], one.pod_name) for one in parts if name in one.figures)
-        if len(known) > 1:
-            found = max(found, (known[-1][0] - known[0][0], known[0][1], known[-1][1]))
-    return found

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from streams.operators.base import Emission, Input, Out, Snapshot
-from streams.operators.bottleneck_figures import short
 from streams.operators.bottleneck_size import Size, Sizer, sized
+from streams.operators.insight_beats import Beats
 from streams.operators.insight_codes import SLOTS, SOURCES, SPAN_MS, from_text
 from streams.operators.insight_join import TOPIC, Join, Joint
 from streams.operators.insight_tell import Judgement
@@ -20,14 +20,9 @@ from wire.insight_parts import InsightPart, JobInsightPart, PodInsight
 from wire.insights import Insight
 from wire.pods import Pod
 
-SNAPSHOT_VERSION = 2
+SNAPSHOT_VERSION = 3
 PROVISIONAL = 6
 """Spans after which a pod is judged by its GPU alone, as long as the other source never told of it."""
-HEARTBEAT_MS = 300_000
-"""A job hears of its pods at least so often."""
-MOVED_PCT = 10.0
-"""And when a figure moved by more than this, once a minute."""
-_QUIET_MS = 60_000
 
 
 class PodInsightOperator:
@@ -44,14 +39,15 @@ class PodInsightOperator:
         self._track = Track(prices)
         self._alone: Track | None = None
         self._alone_spans = 0
-        self._figures: dict[str, float] = {}
-        self._figures_ms = 0
+        self._beats = Beats()
+        self._spoke_ms = 0
+        self._gone_ms: int | None = None
 
     def update(self, record: Input) -> list[Emission]:
         """Take a part. Raises ``DecodeError``."""
         part = decode_under_key(InsightPart, record.value, TOPIC, key=self._uid)
         if part.source == "pods":
-            return self._identified(part)
+            return self._identified(part, record.ts_ms)
         _check(part)
         if self._join.is_repeat(part):
             return []
@@ -61,15 +57,16 @@ class PodInsightOperator:
             outs += self._joined(span)
         return outs + self._provisional(part)
 
-    def _identified(self, part: InsightPart) -> list[Emission]:
+    def _identified(self, part: InsightPart, ts_ms: int) -> list[Emission]:
         known, self._pod = self._pod, part.pod or self._pod
+        ended, self._gone_ms = self._gone_ms, _gone_ms(part, ts_ms, self._gone_ms)
         told, sizes = self._track.teller.told, self._track.sizer.sizes
         if told is None:
             return []
         asks_anew = sized(told, sizes, known) != sized(told, sizes, self._pod)
         outs = self._say(told) if asks_anew else self._to_annotate(told) if known is None else []
         job = None if self._pod is None else self._pod.job
-        if known is not None and known.job == job and not asks_anew:
+        if known is not None and known.job == job and not asks_anew and ended == self._gone_ms:
             return outs
         return outs + self._to_job()
 
@@ -79,7 +76,7 @@ class PodInsightOperator:
         sizes = self._track.sizer.sizes
         told = self._track.take(span)
         outs = self._resized(sizes) if told is None else self._say(told)
-        if self._moved(span.end_ms, told is not None or self._track.sizer.sizes is not sizes):
+        if self._speaks(span.end_ms, told is not None or self._track.sizer.sizes is not sizes):
             outs += self._to_job()
         return outs
 
@@ -126,31 +123,35 @@ class PodInsightOperator:
             evidence=told.evidence, advice=told.advice,
         )  # fmt: skip
 
-    def _moved(self, ts_ms: int, told: bool) -> bool:
+    def _speaks(self, ts_ms: int, told: bool) -> bool:
         """Whether the job has to hear of the pod; what it hears is kept, for a job that is known later."""
-        since_ms = ts_ms - self._figures_ms
-        if self._track.teller.told is None or not (told or since_ms >= _QUIET_MS):
+        if self._track.teller.told is None:
             return False
-        now = {name: short(value) for name, value in self._track.recent().items()}
-        if not told and since_ms < HEARTBEAT_MS and not _differs(now, self._figures):
-            return False
-        self._figures, self._figures_ms = now, ts_ms
-        return True
+        beat = self._beats.is_due(ts_ms)
+        if beat:
+            self._beats.take(ts_ms, self._track.recent())
+        if told or beat:
+            self._spoke_ms = ts_ms
+        return told or beat
 
     def _to_job(self) -> list[Emission]:
         told = self._track.teller.told
         if told is None or self._pod is None or self._pod.job is None:
             return []
         told = sized(told, self._track.sizer.sizes, self._pod)
+        beats = self._beats
         part = JobInsightPart(
             job=self._pod.job, namespace=self._pod.namespace,
             pod_uid=self._uid, pod_name=self._pod.name, node=self._node or self._pod.node,
-            ts_ms=self._figures_ms, told_ms=told.ts_ms, since_ms=told.since_ms,
+            ts_ms=self._spoke_ms, told_ms=told.ts_ms, since_ms=told.since_ms,
             kind=told.kind, confidence=told.confidence,
             bottleneck=told.bottleneck, bottleneck_confidence=told.bottleneck_confidence,
-            gpus=self._gpus, figures=self._figures, evidence=told.evidence, advice=told.advice,
+            gpus=self._gpus, figures=beats.figures, figures_ms=beats.moved_ms,
+            figures_before=None if beats.before == beats.figures else beats.before, beat_ms=beats.beat_ms,
+            created_ms=self._pod.created_ms, gone_ms=self._gone_ms,
+            evidence=told.evidence, advice=told.advice,
         )  # fmt: skip
-        return [Out("job-insight-parts", part.job.uid, encode(part), self._figures_ms)]
+        return [Out("job-insight-parts", part.job.uid, encode(part), self._spoke_ms)]
 
     def settle(self) -> list[Emission]:
         """Nothing is held back."""
@@ -171,8 +172,9 @@ class PodInsightOperator:
             "track": self._track.snapshot(),
             "alone": None if self._alone is None else self._alone.snapshot(),
             "alone_spans": self._alone_spans,
-            "figures": self._figures,
-            "figures_ms": self._figures_ms,
+            "beats": self._beats.snapshot(),
+            "spoke_ms": self._spoke_ms,
+            "gone_ms": self._gone_ms,
         }
 
     def restore(self, plain: Snapshot) -> None:
@@ -184,7 +186,8 @@ class PodInsightOperator:
         self._track.restore(plain["track"])
         self._alone = None if plain["alone"] is None else self._revived(plain["alone"])
         self._alone_spans = plain["alone_spans"]
-        self._figures, self._figures_ms = plain["figures"], plain["figures_ms"]
+        self._beats.restore(plain["beats"])
+        self._spoke_ms, self._gone_ms = plain["spoke_ms"], plain["gone_ms"]
 
     def _revived(self, plain: dict[str, Any]) -> Track:
         track = Track(self._prices)
@@ -192,8 +195,14 @@ class PodInsightOperator:
         return track
 
 
-def _differs(one: Mapping[str, float], other: Mapping[str, float]) -> bool:
-    return one.keys() != other.keys() or any(abs(one[name] - other[name]) > MOVED_PCT for name in one)
+def _gone_ms(part: InsightPart, ts_ms: int, before_ms: int | None) -> int | None:
+    """When the pod ended, as an identity of ``ts_ms`` says; None while it is there."""
+    if part.pod is not None and part.pod.finished_ms is not None:
+        return part.pod.finished_ms
+    ended = part.gone or (part.pod is not None and part.pod.finished)
+    if not ended:
+        return None
+    return ts_ms if before_ms is None else before_ms
 
 
 def _with_sizers(plain: dict[str, Any]) -> dict[str, Any]:
@@ -202,7 +211,13 @@ def _with_sizers(plain: dict[str, Any]) -> dict[str, Any]:
     return plain | {name: plain[name] and plain[name] | fresh for name in ("track", "alone")}
 
 
-_STEPS = {1: _with_sizers}
+def _with_beats(plain: dict[str, Any]) -> dict[str, Any]:
+    """Version 2 told its job of figures whenever they had moved: they are looked at at the next beat."""
+    of_job = {"beats": Beats().snapshot(), "spoke_ms": plain.get("figures_ms", 0), "gone_ms": None}
+    return {name: value for name, value in plain.items() if name not in ("figures", "figures_ms")} | of_job
+
+
+_STEPS = {1: _with_sizers, 2: _with_beats}
 
 
 def _check(part: InsightPart) -> None:

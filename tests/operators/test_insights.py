@@ -168,7 +168,7 @@ def test_a_state_from_before_sizes_goes_on() -> None:
     operator = STAGES["insights"].build("p", None)
     run(operator, records[:90])
     old = orjson.loads(orjson.dumps(operator.snapshot()))
-    assert old.pop("v") == 2
+    assert old.pop("v") == 3
     del old["track"]["sizer"]
     again = STAGES["insights"].build("p", old | {"v": 1})
     (*_, last) = told(run(again, records[90:]))
@@ -281,7 +281,7 @@ def test_a_job_that_was_told_without_its_name_is_told_once_more() -> None:
     operator.update(Input("job-insight-parts", 0, 0, "j", part.value, part.ts_ms))
     first = newest(operator.settle())
     old = orjson.loads(orjson.dumps(operator.snapshot()))
-    assert old["v"] == 2
+    assert old["v"] == 3
     old |= {"v": 1, "told": orjson.loads(first["insights"].value or b"")}
     again = STAGES["job-insights"].build("j", old)
     assert again.settle() == [], "nothing is new"

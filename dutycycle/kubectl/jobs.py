@@ -35,7 +35,8 @@ class Jobs:
         for kind in named("", self.api.kinds()):
             try:
                 for meta in self.api.list(kind, namespace, selector):
-                    if found := ours(meta.get("annotations"), self.prefix):
+                    found = ours(meta.get("annotations"), self.prefix)
+                    if found and not _is_copied(kind, meta):
                         yield Job(kind, meta, found)
                 listed = True
             except ForbiddenError as error:
@@ -69,3 +70,9 @@ class Jobs:
                 self.denied.append((kind, error))
                 continue
             yield Job(kind, meta, ours(meta.get("annotations"), self.prefix))
+
+
+def _is_copied(kind: Kind, meta: Meta) -> bool:
+    """Whether Kubernetes copied the annotations: a Deployment's go on to its ReplicaSets."""
+    owners = meta.get("ownerReferences", [])
+    return kind.name == "ReplicaSet" and any(one.get("kind") == "Deployment" for one in owners)

@@ -128,6 +128,28 @@ def test_jobs_of_every_kind_that_is_installed(kube: Kube, user: User, namespace:
     assert user.completes("peaks", "-n", namespace, "b") == ["bert"]
 
 
+def test_what_was_copied_from_a_deployment_is_no_job_of_its_own(
+    kube: Kube, user: User, namespace: str
+) -> None:
+    container = {"name": "a", "image": "b"}
+    spec = {
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}},
+    }
+    web = thing("apps/v1", "Deployment", namespace, "web", web__1='{"cpu_util":10}') | {"spec": spec}
+    uid = kube.admin.create(web)["metadata"]["uid"]
+    copied, alone = (
+        thing("apps/v1", "ReplicaSet", namespace, name, web__1='{"cpu_util":10}') | {"spec": spec}
+        for name in ("web-5d9c", "alone")
+    )
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": uid, "controller": True}
+    copied["metadata"]["ownerReferences"] = [owner]
+    kube.admin.create(copied)
+    kube.admin.create(alone)
+    _, *rows = user.lines("top", "jobs", "-n", namespace)
+    assert sorted(row[:2] for row in rows) == [["alone", "ReplicaSet"], ["web", "Deployment"]]
+
+
 def test_the_peaks_of_a_job_are_a_line_for_each_gpu(kube: Kube, user: User, namespace: str) -> None:
     kube.admin.create(mpijob(namespace, "bert", bert__worker__0=WORKER, bert__worker__1=TWO_GPUS))
     for name in ("bert", "mpijob/bert", "mpijobs.kubeflow.org/bert"):

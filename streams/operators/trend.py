@@ -11,13 +11,13 @@ import numpy as np
 from streams.operators.bank_state import Bools, Floats, Ints, pack, unpack
 from streams.operators.migration import migrated
 from streams.operators.trend_config import TrendConfig
-from streams.operators.trend_exhaust import Climb, climb_with_said, migrated_climb
+from streams.operators.trend_exhaust import Climb, climb_with_moments, climb_with_said, migrated_climb
 from streams.operators.trend_forecast import TrendForecast
 from streams.operators.trend_holt import LEVEL, SLOPE, Holt
 from streams.operators.trend_horizon import JITTER, Horizons, migrated_horizon
 from streams.operators.trend_season import Season
 
-SNAPSHOT_VERSION = 3
+SNAPSHOT_VERSION = 4
 TOO_LARGE = 1e30
 """No real measurement is this large, and its square still fits: larger values count as absent."""
 
@@ -36,7 +36,12 @@ def _with_said(plain: dict[str, Any]) -> dict[str, Any]:
     return {**plain, "horizons": horizons, "climb": climb_with_said(plain["climb"], plain["n"])}
 
 
-_STEPS = {1: _with_rhythms, 2: _with_said}
+def _with_moments(plain: dict[str, Any]) -> dict[str, Any]:
+    """Version 4 knows when memory was said to be full."""
+    return {**plain, "climb": climb_with_moments(plain["climb"], plain["n"])}
+
+
+_STEPS = {1: _with_rhythms, 2: _with_said, 3: _with_moments}
 
 
 class TrendBank:
@@ -115,6 +120,9 @@ class TrendBank:
         known = self._holt.known(self._last_ms)[chosen]
         nothing = np.full(chosen.size, np.nan)
         bounds = (nothing if lower is None else lower, nothing if upper is None else upper)
+        exhausts_in_s = nothing
+        if capacity is not None:
+            exhausts_in_s = self._climb.exhausts_in_s(chosen, capacity, self._last_ms)
         return TrendForecast(
             horizons_s=self._config.horizons_s,
             level=np.where(known, _within(self._holt.state[LEVEL, chosen], *bounds), np.nan),
@@ -122,7 +130,7 @@ class TrendBank:
             value=_within(value, *bounds),
             p05=_within(p05, *bounds),
             p95=_within(p95, *bounds),
-            exhausts_in_s=nothing if capacity is None else self._climb.exhausts_in_s(chosen, capacity),
+            exhausts_in_s=exhausts_in_s,
         )
 
     def snapshot(self) -> dict[str, Any]:

@@ -5,7 +5,8 @@ history, far more than it scatters, does not bend towards a rest below the capac
 within ``SOON_S``. What goes up and down with batches or collections is judged by its floor, over a longer
 history. A climb from next to nothing is a program that starts, and has to last longer. Anything less says
 nothing. What was announced stays so while the series pauses no longer than it did before, as one that climbs
-in steps does, and is not about to come to rest.
+in steps does, and is not about to come to rest. Where samples are up to a minute apart, or a few were
+missed, the levels between two that are known lie on the line through them.
 """
 
 from dataclasses import dataclass
@@ -16,8 +17,15 @@ import numpy as np
 from streams.operators.bank_state import Floats, Ints, pack, remap, unpack
 
 BLOCK_MS = 20_000
-BLOCKS = 47
-"""How many blocks are remembered: 16 minutes with the one that is open."""
+BLOCKS = 50
+"""How many blocks are remembered: 17 minutes with the one that is open."""
+BRIDGED = 6
+"""Blocks without a sample, between two with one, that are bridged: two minutes."""
+FEWEST = 8
+"""Blocks with a sample that there have to be in eleven minutes: fewer levels rise by chance."""
+KEPT_MS = 80_000
+"""What was said stands for so long while the value or the capacity is absent: shorter than a level is known,
+so that its end can be told."""
 FLOOR = 6
 """Blocks that a floor is the least of: two minutes, longer than a collection should be away."""
 SIGNIFICANT = 8.0
@@ -72,7 +80,8 @@ class Climb:
 
     ``_low`` holds each block's least value, oldest first, shape (BLOCKS, n), and ``_now`` that of the block
     that is open; ``_high`` the most since the last but one and the last two minutes began; ``_began`` the
-    level and the block that the present climb began with; ``_said`` whether it was said to run out.
+    level and the block that the present climb began with; ``_said`` when it was said to be full (ms),
+    NaN for never, and when that was said.
     """
 
     def __init__(self, n: int) -> None:
@@ -80,14 +89,14 @@ class Climb:
         self._now = np.full(n, np.nan)
         self._high = np.full((2, n), np.nan)
         self._began = np.full((2, n), np.nan)
-        self._said = np.zeros(n, np.bool_)
+        self._said = np.full((2, n), np.nan)
         self._block = -1
 
     def resize(self, keep: Ints) -> None:
         """Rearrange the columns; -1 is a new series."""
         self._low, self._now = remap(self._low, keep, np.nan), remap(self._now, keep, np.nan)
         self._high, self._began = remap(self._high, keep, np.nan), remap(self._began, keep, np.nan)
-        self._said = remap(self._said, keep, False)
+        self._said = remap(self._said, keep, np.nan)
 
     def take(self, ts_ms: int, values: Floats) -> None:
         """Take one tick; NaN is absent."""
@@ -99,26 +108,28 @@ class Climb:
     def _close(self, block: int) -> None:
         """Note the block that ended, and begin ``block``."""
         if self._block >= 0:
+            self._begin()
             passed = min(block - self._block, BLOCKS)
             self._low[:-passed] = self._low[passed:]
             self._low[-passed:] = np.nan
             self._low[-passed] = self._now
-            self._begin()
             if block // FLOOR != self._block // FLOOR:
                 self._high[0], self._high[1] = self._high[1], np.nan
         self._now[:] = np.nan
         self._block = block
 
     def _begin(self) -> None:
-        """A climb begins with the first level, and anew after a pause."""
-        newest, before = self._low[-1], self._low[-1 - PAUSE :].min(axis=0)
+        """A climb begins with the first level, and anew after a pause. Call before the block is noted."""
+        newest, before = self._now, np.fmin.reduce(self._low[-PAUSE:], axis=0)
         fresh = np.isnan(self._began[0]) | (newest <= before)
         np.copyto(self._began, np.stack((newest, np.full(newest.size, float(self._block)))), where=fresh)
 
-    def exhausts_in_s(self, columns: Ints, capacity: Floats) -> Floats:
-        """Seconds until each column reaches ``capacity``, from now; NaN for one that is not running out.
+    def exhausts_in_s(self, columns: Ints, capacity: Floats, now_ms: int) -> Floats:
+        """Seconds until each column reaches ``capacity``, from ``now_ms``, the last tick; NaN for one that is
+        not running out.
 
-        What is said is remembered: a series that was announced stays so for longer.
+        What is said is remembered: a series that was announced stays so for longer, and while it is absent
+        the time that was said counts down.
         """
         result = np.full(columns.size, np.nan)
         low = np.concatenate((self._low[:, columns], self._now[np.newaxis, columns]))
@@ -126,14 +137,26 @@ class Climb:
         with np.errstate(invalid="ignore"):
             climbed = low[-1] - np.fmin.reduce(low, axis=0) >= RISE * capacity
         for place in np.flatnonzero(climbed):
-            column, full = int(columns[place]), float(capacity[place])
-            top = float(np.fmax(self._high[0, column], self._high[1, column]))
-            if not self._starts(column, full):
-                result[place] = _time_left(low[:, place], top, full)
-            if np.isnan(result[place]) and self._said[column]:
-                result[place] = _still_left(low[-1 - HELD :, place], top, full)
-        self._said[columns] = ~np.isnan(result)
+            result[place] = self._judged(int(columns[place]), low[:, place], float(capacity[place]))
+        before = self._said[:, columns]
+        absent = np.isnan(low[-1]) | np.isnan(capacity)
+        kept = absent & (now_ms - before[1] <= KEPT_MS) & (before[0] > now_ms)
+        result[kept] = (before[0, kept] - now_ms) / 1000
+        said = np.where(kept, before, [now_ms + 1000 * result, np.full(columns.size, float(now_ms))])
+        said[:, np.isnan(result)] = np.nan
+        self._said[:, columns] = said
         return result
+
+    def _judged(self, column: int, low: Floats, capacity: float) -> float:
+        """The same of one column with the levels ``low``."""
+        low = _bridged(low)
+        top = float(np.fmax(self._high[0, column], self._high[1, column]))
+        left_s = float("nan")
+        if not self._starts(column, capacity):
+            left_s = _time_left(low, top, capacity)
+        if np.isnan(left_s) and not np.isnan(self._said[0, column]):
+            left_s = _still_left(low[-1 - HELD :], top, capacity)
+        return left_s
 
     def _starts(self, column: int, capacity: float) -> bool:
         """Whether the climb is that of a program that starts, perhaps."""
@@ -154,21 +177,44 @@ class Climb:
         self._now = unpack(plain["now"], "f8", self._now.shape)
         self._high = unpack(plain["high"], "f8", self._high.shape)
         self._began = unpack(plain["began"], "f8", self._began.shape)
-        self._said = unpack(plain["said"], "?", self._said.shape)
+        self._said = unpack(plain["said"], "f8", self._said.shape)
 
 
 def migrated_climb(plain: dict[str, Any], n: int) -> dict[str, Any]:
     """A snapshot from when ten minutes of levels were remembered, and nothing else."""
-    climb = Climb(n)
-    known = unpack(plain["levels"], "f4", (30, n))
-    climb._low[-len(known) :] = known
-    climb._block = plain["block"]
-    return climb.snapshot()
+    levels = np.full((47, n), np.nan, np.float32)
+    levels[-30:] = unpack(plain["levels"], "f4", (30, n))
+    unknown = np.full((2, n), np.nan)
+    return {
+        "block": plain["block"], "levels": pack(levels), "now": pack(unknown[0]), "high": pack(unknown),
+        "began": pack(unknown),
+    }  # fmt: skip
 
 
 def climb_with_said(plain: dict[str, Any], n: int) -> dict[str, Any]:
     """A snapshot from when nobody knew what was announced."""
     return {**plain, "said": pack(np.zeros(n, np.bool_))}
+
+
+def climb_with_moments(plain: dict[str, Any], n: int) -> dict[str, Any]:
+    """A snapshot from when 47 levels were remembered, and of what was announced not when it would be full."""
+    levels = np.full((BLOCKS, n), np.nan, np.float32)
+    levels[-47:] = unpack(plain["levels"], "f4", (47, n))
+    # What was said when is not known: it stays said, but does not outlast an absence.
+    said = np.where(unpack(plain["said"], "?", (n,)), np.array([[np.inf], [-np.inf]]), np.nan)
+    return {**plain, "levels": pack(levels), "said": pack(said)}
+
+
+def _bridged(low: Floats) -> Floats:
+    """``low``, whose last is known, with the blocks that are missing between known ones, on the lines through
+    these; NaN before the last gap that is longer than ``BRIDGED``."""
+    known = np.flatnonzero(low == low)
+    if known.size == low.size - known[0] or np.count_nonzero(known >= low.size - STRAIGHT.points) < FEWEST:
+        return low
+    bridged = np.interp(np.arange(low.size), known, low[known])
+    gaps = np.flatnonzero(np.diff(known, prepend=-low.size) > BRIDGED + 1)
+    bridged[: known[gaps[-1]]] = np.nan
+    return bridged
 
 
 def _time_left(low: Floats, top: float, capacity: float) -> float:

@@ -137,6 +137,7 @@ def test_a_state_of_version_2_goes_on_with_what_it_learned() -> None:
     bank = fed(noise(400, 2))
     old = json.loads(text(bank)) | {"v": 2, "issue_ms": START_MS + 410_000}
     del old["climb"]["said"]
+    old["climb"]["levels"] = pack(bank._climb._low[-47:])
     for one in old["horizons"]:
         one |= {"due": [-1], "turn": 0, "kept": pack(np.zeros((1, 7, 2), np.float32))}
     resumed = TrendBank.restore(CONFIG, old)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench.generators_jobs import KINDS, LIMITED, TUNED, UNSEEN, Pod, pod
+from bench.generators_jobs import KINDS, LIMITED, TUNED, UNSEEN, Pod, blind, pod
 from streams.operators.bottleneck_size import sized
 from streams.operators.insight_codes import CGROUP, NVML, SLOTS, SPAN_MS, encode, to_text
 from streams.operators.insight_join import Joint
@@ -146,6 +146,12 @@ def _bottlenecks(seeds: range) -> None:
     _reliability(pairs)
 
 
+def _blind(seeds: range) -> None:
+    print("\nkinds where nobody measures the CPU's side")
+    pods = [blind(pod(shape, seed)) for shape in (*TUNED, *UNSEEN) for seed in seeds]
+    _confusion([answer for one in pods for answer in watched(one)[0]])
+
+
 def _measured(title: str, shapes: Iterable[str], seeds: range) -> list[Answer]:
     pods = [pod(shape, seed) for shape in shapes for seed in seeds]
     runs = [watched(one) for one in pods]
@@ -173,6 +179,7 @@ def main(first: int = 1000, count: int = 100) -> None:
     for title, answers in (("fitted shapes", said), ("unseen shapes", unseen)):
         print(title)
         _reliability([(one.confidence, one.kind == one.truth) for one in answers])
+    _blind(seeds)
     _bottlenecks(seeds)
 
 

@@ -7,12 +7,12 @@ ranges, as jobs of one kind differ more than kinds do on average; where two kind
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from streams.operators.insight_codes import CHANNELS
+from streams.operators.insight_codes import CGROUP, CHANNELS
 
 Floats = npt.NDArray[np.float64]
 Rng = np.random.Generator
@@ -680,3 +680,9 @@ def pod(shape: str, seed: int) -> Pod:
     draft = Draft(np.random.default_rng([seed, *shape.encode()]))
     SHAPES[shape](draft)
     return draft.done(shape, seed)
+
+
+def blind(one: Pod) -> Pod:
+    """The same where nobody measures the CPU's side."""
+    absent = dict.fromkeys(CGROUP, np.full(one.kind.size, np.nan))
+    return replace(one, values=one.values | absent)

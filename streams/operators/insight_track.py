@@ -14,7 +14,7 @@ from streams.operators.insight_codes import ABSENT, CGROUP, CHANNELS, NVML, ROWS
 from streams.operators.insight_join import Joint
 from streams.operators.insight_tell import Judgement, Teller
 from streams.operators.kind_features import features
-from streams.operators.kind_model import UNKNOWN, Kind, answer, chances
+from streams.operators.kind_model import UNKNOWN, Kind, answer, borne_out, chances
 from wire.units import END_OF_TIME_MS
 
 KEPT_S = 240
@@ -22,7 +22,7 @@ _SPLIT = len(NVML)
 _MEMORY = 0.5
 """Share of the chances before, in those of now: one odd span shall not change an answer."""
 _SOON_S, _LATER_S = 60, 180
-"""A pod that works in turns, or serves, is not idle because it rests for a minute."""
+"""A pod that works in turns, or serves, is not idle because it rests for a minute; nor an unknown one."""
 _JOULES_PER_KWH = 3.6e6
 PATIENCE = 2
 """Spans that are passed over while all is as it was: judging is what costs."""
@@ -114,7 +114,7 @@ class Track:
         now = chances(found)
         self._chances = now if self._chances is None else _MEMORY * self._chances + (1 - _MEMORY) * now
         told = self.teller.told
-        return answer(self._chances, None if told is None else told.kind)
+        return borne_out(answer(self._chances, None if told is None else told.kind), found)
 
     def _rest(self, span: Joint, values: Floats, kind: str) -> None:
         """Since when no GPU is used, and the energy since."""
@@ -152,7 +152,7 @@ class Track:
 
     def _found(self, found: bottleneck.Finding, kind: str, idle_s: int) -> bottleneck.Finding:
         """Idleness is known from its own clock, which goes back further than the window."""
-        enough_s = _SOON_S if kind in ("idle", UNKNOWN) else _LATER_S
+        enough_s = _SOON_S if kind == "idle" else _LATER_S
         if idle_s >= enough_s:
             return bottleneck.Finding(bottleneck.IDLE, min(0.8 + idle_s / 3000, 0.99))
         if found.bottleneck == bottleneck.IDLE:

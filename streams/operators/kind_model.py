@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streams.operators.bank_state import Floats
+from streams.operators.kind_features import NAMES
 from streams.operators.kind_weights import KNOTS, TEMPERATURE, WEIGHTS
 
 KINDS = ("training", "inference", "loading", "idle", "interactive", "unknown")
@@ -19,6 +20,16 @@ UNKNOWN = "unknown"
 SURE = 0.6
 """A chance below this is no answer."""
 UNLIKELY = 0.2
+USED = 0.05
+"""A GPU whose utilization was this much on average in the last minute is not idle, 0-1,"""
+RESTED_S = 30
+"""but for one that has rested for so long since."""
+_BLIND = 0.5
+"""Where a larger share of the CPU's figures is absent, the pod is judged by its GPU alone."""
+_LONG = 0.98
+"""Of the time that features go back to."""
+_IDLE = "idle"
+_PLACE = {name: place for place, name in enumerate(NAMES)}
 
 
 class Kind(NamedTuple):
@@ -67,3 +78,27 @@ def answer(of: Floats, before: str | None = None) -> Kind:
     if KINDS[place] != UNKNOWN and chance < SURE:
         return Kind(UNKNOWN, 1.0 - chance)
     return Kind(KINDS[place], chance)
+
+
+def borne_out(found: Kind, features: Floats) -> Kind:
+    """``found``, or ``unknown`` where ``features`` do not bear it out, whatever the model makes of them.
+
+    A pod is not idle whose GPU is used. Weights were fitted to pods whose CPU is seen, and features take
+    absent figures for those of a quiet pod: where most are absent, all that is told is that a GPU has not
+    been touched for as long as features go back, which is longer than most pods take to load.
+    """
+    if found.kind == _IDLE and _used(features):
+        return Kind(UNKNOWN, 1.0)
+    if features[_PLACE["no_cgroup"]] > _BLIND and not (found.kind == _IDLE and _untouched(features)):
+        return Kind(UNKNOWN, 1.0)
+    return found
+
+
+def _used(features: Floats) -> bool:
+    rested_s = 2 ** (8 * features[_PLACE["rest_now"]]) - 1
+    return bool(features[_PLACE["util_recent"]] >= USED and rested_s < RESTED_S)
+
+
+def _untouched(features: Floats) -> bool:
+    busy, moves, minutes = (features[_PLACE[name]] for name in ("busy_share", "mem_moves", "minutes"))
+    return bool(busy == 0 and moves == 0 and minutes >= _LONG)

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from bench.bench_kind import f1_by_kind, watched
-from bench.generators_jobs import KINDS, TUNED, UNSEEN, pod
+from bench.generators_jobs import KINDS, TUNED, UNSEEN, blind, pod
 from streams.operators import kind_model
 from streams.operators.bank_state import Floats
 from streams.operators.insight_codes import ABSENT, CHANNELS, NVML, ROWS, decode, encode, from_text, to_text
 from streams.operators.kind_features import NAMES, features
-from streams.operators.kind_model import answer, basis, chances
+from streams.operators.kind_model import Kind, answer, basis, borne_out, chances
 from streams.operators.kind_weights import KNOTS, TEMPERATURE, WEIGHTS
 
 
@@ -22,6 +22,39 @@ def test_kinds_of_other_seeds(title: str) -> None:
     assert np.mean(list(scores.values())) > 0.93, scores
     wrong = [one for one in said if one.kind not in (one.truth, "unknown")]
     assert len(wrong) < 0.05 * len(said)
+
+
+@pytest.mark.parametrize("shape", [*TUNED, *UNSEEN])
+def test_where_the_cpu_is_not_seen_no_pod_is_idle_but_one_that_is(shape: str) -> None:
+    said = [one for seed in (3000, 3001) for one in watched(blind(pod(shape, seed)))[0]]
+    assert {one.kind for one in said} <= {"idle", "unknown"}
+    # What downloads for more than four minutes has not touched its GPU for as long.
+    quiet = {"idle", "loading"} if shape == "download" else {"idle"}
+    assert {one.truth for one in said if one.kind == "idle"} <= quiet
+    if shape in ("asleep", "probed"):
+        assert {one.kind for one in said if one.after_s >= 300} == {"idle"}
+
+
+@pytest.mark.parametrize(
+    ("said", "of", "expected"),
+    [
+        ("idle", {"util_recent": 0.04}, "idle"),
+        ("idle", {"util_recent": 0.05}, "unknown"),
+        ("idle", {"util_recent": 0.4, "rest_now": np.log2(1 + 29) / 8}, "unknown"),
+        ("idle", {"util_recent": 0.4, "rest_now": np.log2(1 + 31) / 8}, "idle"),
+        ("training", {"util_recent": 0.9, "busy_share": 1}, "training"),
+        ("training", {"util_recent": 0.9, "busy_share": 1, "no_cgroup": 0.5}, "training"),
+        ("training", {"util_recent": 0.9, "busy_share": 1, "no_cgroup": 0.6}, "unknown"),
+        ("idle", {"no_cgroup": 1, "minutes": 1}, "idle"),
+        ("idle", {"no_cgroup": 1, "minutes": 0.8}, "unknown"),
+        ("idle", {"no_cgroup": 1, "minutes": 1, "busy_share": 0.01}, "unknown"),
+        ("idle", {"no_cgroup": 1, "minutes": 1, "mem_moves": 0.1}, "unknown"),
+        ("loading", {"no_cgroup": 1, "minutes": 1}, "unknown"),
+    ],
+)
+def test_what_features_do_not_bear_out_is_unknown(said: str, of: dict[str, float], expected: str) -> None:
+    found = borne_out(Kind(said, 0.9), np.array([of.get(name, 0.0) for name in NAMES]))
+    assert found == Kind(expected, 0.9 if said == expected else 1.0)
 
 
 def test_the_weights_fit_the_features() -> None:

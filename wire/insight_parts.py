@@ -15,7 +15,8 @@ class InsightPart:
 
     ``codes`` are bytes as base64, a row of ten for each channel of the source, one a second: see
     ``streams.operators.insight_codes``. ``gpus`` counts those that the pod holds, ``gpu_mem_total_bytes`` is
-    that of those it holds alone. ``period_s`` is the rhythm of its utilization, where there is one.
+    that of those it holds alone, ``mem_limit_bytes`` its limit of host memory. ``period_s`` is the rhythm of
+    its utilization, where there is one.
     """
 
     v: int = 1
@@ -26,6 +27,7 @@ class InsightPart:
     codes: Annotated[str, Text(4096)] | None = None
     gpus: Count | None = None
     gpu_mem_total_bytes: Amount | None = None
+    mem_limit_bytes: Amount | None = None
     period_s: Amount | None = None
     period_confidence: Amount | None = None
     pod: Pod | None = None

@@ -47,6 +47,16 @@ class Size:
     enough: float
 
 
+def note(highs: list[list[int]], block: int, value: int) -> None:
+    """Keep the highest of each block, [block, highest], of the last ``BLOCKS``."""
+    if highs and highs[-1][0] == block:
+        highs[-1][1] = max(highs[-1][1], value)
+    else:
+        highs.append([block, value])
+    while highs[0][0] <= block - BLOCKS:
+        highs.pop(0)
+
+
 class Sizer:
     """The most that a pod used in the last hour, and the sizes that follow: a function of its spans."""
 
@@ -63,17 +73,9 @@ class Sizer:
         for name, (channel, _) in _SCALES.items():
             row = codes[ROWS[channel]]
             high = max(row[row != ABSENT].tolist(), default=_NOTHING)
-            self._note(self._highs[name], end_ms // BLOCK_MS, high)
+            note(self._highs[name], end_ms // BLOCK_MS, high)
             if name in self.sizes or not begins:
                 self._resize(name, end_ms)
-
-    def _note(self, highs: list[list[int]], block: int, code: int) -> None:
-        if highs and highs[-1][0] == block:
-            highs[-1][1] = max(highs[-1][1], code)
-        else:
-            highs.append([block, code])
-        while highs[0][0] <= block - BLOCKS:
-            highs.pop(0)
 
     def _resize(self, name: str, end_ms: int) -> None:
         """A size is replaced when another would do: not each time that the most moves a little."""

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from streams.operators.base import Emission, Input, Out, Snapshot
+from streams.operators.bottleneck_hour import Hour
 from streams.operators.bottleneck_size import Size, Sizer, sized
 from streams.operators.insight_beats import Beats
 from streams.operators.insight_codes import SLOTS, SOURCES, SPAN_MS, from_text
@@ -20,7 +21,7 @@ from wire.insight_parts import InsightPart, JobInsightPart, PodInsight
 from wire.insights import Insight
 from wire.pods import Pod
 
-SNAPSHOT_VERSION = 3
+SNAPSHOT_VERSION = 4
 PROVISIONAL = 6
 """Spans after which a pod is judged by its GPU alone, as long as the other source never told of it."""
 
@@ -207,8 +208,7 @@ def _gone_ms(part: InsightPart, ts_ms: int, before_ms: int | None) -> int | None
 
 def _with_sizers(plain: dict[str, Any]) -> dict[str, Any]:
     """Version 1 knew nothing of sizes: they are found within minutes."""
-    fresh = {"sizer": Sizer().snapshot()}
-    return plain | {name: plain[name] and plain[name] | fresh for name in ("track", "alone")}
+    return _with_tracks(plain, {"sizer": Sizer().snapshot()})
 
 
 def _with_beats(plain: dict[str, Any]) -> dict[str, Any]:
@@ -217,7 +217,16 @@ def _with_beats(plain: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in plain.items() if name not in ("figures", "figures_ms")} | of_job
 
 
-_STEPS = {1: _with_sizers, 2: _with_beats}
+def _with_hours(plain: dict[str, Any]) -> dict[str, Any]:
+    """Version 3 knew nothing of the hour's highs: an hour begins."""
+    return _with_tracks(plain, {"hour": Hour().snapshot()})
+
+
+def _with_tracks(plain: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    return plain | {name: plain[name] and plain[name] | more for name in ("track", "alone")}
+
+
+_STEPS = {1: _with_sizers, 2: _with_beats, 3: _with_hours}
 
 
 def _check(part: InsightPart) -> None:

@@ -6,6 +6,7 @@ is over when a tick of a later one comes.
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,13 @@ from streams.operators.base import Emission, Out
 from streams.operators.cycle_config import CycleResult
 from streams.operators.insight_codes import SLOTS, SPAN_MS, encode, to_text
 from streams.operators.insight_picks import CgroupPicker, GpuPicker, Plan, plain_of, plan_from
+from streams.operators.series import POD_CGROUP_METRICS
 from streams.operators.tick import Tick
 from streams.operators.tidy import tidy
 
 TOPIC = "insight-parts"
 _SLOT_MS = SPAN_MS // SLOTS
+_LIMIT = POD_CGROUP_METRICS.index("mem_limit_bytes")
 
 
 @dataclass(slots=True)
@@ -86,6 +89,7 @@ class SpanBank:
         rows = np.array(run.rows)
         codes = encode(self._source, _by_slot(self._picker.channels(run.plan, rows), run.slots))
         memory = self._picker.memory_bytes(run.plan, rows) if isinstance(self._picker, GpuPicker) else None
+        limits = _limits(run.plan, rows) if self._source == "cgroup" else None
         outs: list[Emission] = []
         for pod in pods:
             plain = self._head(run.plan.uids[pod]) | {"codes": to_text(codes[:, pod].T)}
@@ -93,6 +97,8 @@ class SpanBank:
                 plain["gpus"] = run.plan.held[pod]
                 if (total := memory[pod]) is not None:
                     plain["gpu_mem_total_bytes"] = tidy(total)
+            if limits is not None and not isnan(limits[pod]):
+                plain["mem_limit_bytes"] = tidy(limits[pod])
             outs.append(Out(TOPIC, run.plan.uids[pod], orjson.dumps(plain), self._start_ms + SPAN_MS))
         return outs
 
@@ -124,6 +130,13 @@ class SpanBank:
         for one in plain["runs"]:
             rows = unpack(one["rows"], "f8", (-1,)).reshape(len(one["slots"]), -1)
             self._runs.append(_Run(plan_from(one["plan"]), [list(of) for of in one["slots"]], list(rows)))
+
+
+def _limits(plan: Plan, rows: Floats) -> list[float]:
+    """Of each pod its limit of host memory at the newest tick, NaN for none: of ``CgroupPicker``'s numbers,
+    ``POD_CGROUP_METRICS`` by pod, and the host's after them."""
+    limits: list[float] = rows[-1, :-1].reshape(len(plan.uids), -1)[:, _LIMIT].tolist()
+    return limits
 
 
 def _by_slot(channels: Floats, slots: list[list[int]]) -> Floats:

@@ -5,7 +5,7 @@ from typing import Any
 
 from streams.operators.bottleneck import IDLE
 from streams.operators.bottleneck import UNKNOWN as NO_BOTTLENECK
-from streams.operators.kind_model import UNKNOWN
+from streams.operators.kind_model import SURE, UNKNOWN
 
 FIRST = 3
 """Spans before anything is told; six before ``unknown`` is."""
@@ -64,10 +64,14 @@ class Teller:
         self._kind = _Run()
         self._bottleneck = _Run()
 
-    @property
-    def since_ms(self) -> int | None:
-        """Since when the pod is what was told of it; None before that."""
-        return None if self.told is None else self.told.since_ms
+    def began_ms(self, kind: str, start_ms: int) -> int | None:
+        """Since when the pod is of this kind, which the span that began at ``start_ms`` says; None before
+        anything was told."""
+        if self.told is None:
+            return None
+        if kind == self.told.kind:
+            return self.told.since_ms
+        return self._kind.since_ms if kind == self._kind.word else start_ms
 
     @property
     def kind(self) -> str:
@@ -91,7 +95,8 @@ class Teller:
         if kind_changed:
             return self._tell(replace(now, since_ms=self._kind.since_ms))
         told = self.told
-        if told is None or now.kind != told.kind:
+        doubtful = now.kind != UNKNOWN and now.confidence < SURE  # it is told while it is sure
+        if told is None or now.kind != told.kind or doubtful:
             return None
         if self._bottleneck_changed(told, now) or _longer(told, now):
             return self._tell(replace(now, since_ms=told.since_ms))
@@ -131,7 +136,8 @@ class Teller:
 
 
 def _longer(told: Judgement, now: Judgement) -> bool:
+    """Whether idleness has lasted twice as long as was told, or is another one."""
     if now.bottleneck != IDLE or told.bottleneck != IDLE:
         return False
     before, since = told.evidence.get("idle_s", 0.0), now.evidence.get("idle_s", 0.0)
-    return since >= REFRESH_S and since >= 2 * before
+    return since >= REFRESH_S and (since >= 2 * before or since < before)

@@ -9,12 +9,14 @@ import numpy as np
 from streams.operators import bottleneck, bottleneck_advice
 from streams.operators.bank_state import Floats
 from streams.operators.bottleneck_figures import Figures, evidence, figures, short
+from streams.operators.bottleneck_hour import Hour
 from streams.operators.bottleneck_size import Sizer
 from streams.operators.insight_codes import ABSENT, CGROUP, CHANNELS, NVML, ROWS, SLOTS, decode, from_text
 from streams.operators.insight_join import Joint
 from streams.operators.insight_tell import Judgement, Teller
 from streams.operators.kind_features import features
 from streams.operators.kind_model import UNKNOWN, Kind, answer, borne_out, chances
+from wire.insight_parts import InsightPart
 from wire.units import END_OF_TIME_MS
 
 KEPT_S = 240
@@ -30,6 +32,8 @@ _ODD_PCT = 20.0
 """A span whose utilization is so far from that of the minute before is judged at once."""
 _BEFORE_S = 60
 _UTIL = ROWS["gpu_util_pct"]
+_UNSEEN_MS = 20_000
+"""After a longer time of which nothing is known, idleness begins anew: it is told and charged as seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +57,7 @@ class Track:
         self._waited = 0
         self.teller = Teller()
         self.sizer = Sizer()
+        self._hour = Hour()
 
     def take(self, span: Joint) -> Judgement | None:
         """Take the next span; what to tell of the pod now, or None."""
@@ -96,6 +101,8 @@ class Track:
 
     def _push(self, span: Joint) -> None:
         """The new span at the end; seconds that nothing is known of are absent."""
+        if span.gpu.start_ms - self._end_ms > _UNSEEN_MS:
+            self._idle_ms, self._idle_j = None, 0.0
         seconds = (span.end_ms - self._end_ms) // 1000
         gap = KEPT_S if self._end_ms == 0 else min(seconds, KEPT_S)
         self._codes[:, :-gap] = self._codes[:, gap:].copy()
@@ -130,16 +137,15 @@ class Track:
 
     def _judged(self, span: Joint, values: Floats, kind: Kind) -> Judgement:
         gpus = max(span.gpu.gpus or 1, 1)
-        since_ms = self.teller.since_ms
-        if (
-            since_ms is not None
-        ):  # what it did when it was something else says nothing of what holds it back now
+        since_ms = self.teller.began_ms(kind.kind, span.gpu.start_ms)
+        # What it did when it was something else says nothing of what holds it back now.
+        if since_ms is not None:
             values = values[:, -max((span.end_ms - since_ms) // 1000, SLOTS) :]
         of = figures(values)
         idle_s = 0 if self._idle_ms is None else (span.end_ms - self._idle_ms) // 1000
-        found = self._found(bottleneck.find(of, kind.kind, gpus), kind.kind, idle_s)
+        found = self._found(self._hour.find(span.end_ms, of, kind.kind, gpus), kind.kind, idle_s)
         told = ({} if of is None else evidence(of)) | found.evidence | {"gpus": float(gpus)}
-        told |= _limits(of)
+        told |= _limits(of, span.cgroup)
         if found.bottleneck == bottleneck.IDLE:
             told |= self._wasted(idle_s, gpus)
         told = {name: short(value) for name, value in told.items()}
@@ -180,6 +186,7 @@ class Track:
             "waited": self._waited,
             "teller": self.teller.snapshot(),
             "sizer": self.sizer.snapshot(),
+            "hour": self._hour.snapshot(),
         }
 
     def restore(self, plain: dict[str, Any]) -> None:
@@ -190,13 +197,15 @@ class Track:
         self._idle_ms, self._idle_j, self._waited = plain["idle_ms"], plain["idle_j"], plain["waited"]
         self.teller.restore(plain["teller"])
         self.sizer.restore(plain["sizer"])
+        self._hour.restore(plain["hour"])
 
 
-def _limits(of: Figures | None) -> dict[str, float]:
+def _limits(of: Figures | None, cgroup: InsightPart | None) -> dict[str, float]:
     """How much of its memory limit a pod needs, once that is known for some minutes."""
-    if of is None or of.seconds < _LATER_S - SLOTS:
+    limit = None if cgroup is None else cgroup.mem_limit_bytes
+    if of is None or of.seconds < _LATER_S - SLOTS or not limit:
         return {}
-    share, used_mb = of.most.get("mem_pct", 0.0), of.most.get("mem_mb", 0.0)
-    if share <= 0 or used_mb <= 0:
+    used_mb = of.most.get("mem_mb", 0.0)
+    if used_mb <= 0:
         return {}
-    return {"mem_limit_used_pct": share, "mem_limit_bytes": used_mb * 1e6 / share * 100}
+    return {"mem_limit_used_pct": min(1e8 * used_mb / limit, 100.0), "mem_limit_bytes": limit}

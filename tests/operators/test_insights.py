@@ -163,20 +163,21 @@ def test_a_job_asks_for_too_much_if_each_of_its_pods_does() -> None:
     assert (job.evidence, job.advice) == ({"pods": 3}, None)
 
 
-def test_a_state_from_before_sizes_goes_on() -> None:
+@pytest.mark.parametrize(("version", "parts_of_then"), [(1, {"sizer", "hour"}), (2, {"hour"}), (3, {"hour"})])
+def test_a_state_from_before_goes_on(version: int, parts_of_then: set[str]) -> None:
     records = in_turn(parts(pod("requests", 2000), asks=MUCH))
     operator = STAGES["insights"].build("p", None)
     run(operator, records[:90])
     old = orjson.loads(orjson.dumps(operator.snapshot()))
-    assert old.pop("v") == 3
-    del old["track"]["sizer"]
-    again = STAGES["insights"].build("p", old | {"v": 1})
+    for name in parts_of_then:
+        del old["track"][name]
+    again = STAGES["insights"].build("p", old | {"v": version})
     (*_, last) = told(run(again, records[90:]))
     assert last.evidence["cpu_request_cores"] == 64
 
 
 @pytest.mark.parametrize("asks", [NOTHING, MUCH])
-@pytest.mark.parametrize("shape", ["cyclic", "language", "shards", "ends"])
+@pytest.mark.parametrize("shape", ["cyclic", "language", "shards", "ends", "tiny"])
 def test_restart_equals_no_restart(shape: str, asks: Identity) -> None:
     records = list(shuffled(parts(pod(shape, 2001), asks=asks), 7))
     build: Callable[..., Operator] = STAGES["insights"].build
@@ -234,6 +235,82 @@ def test_what_idleness_cost() -> None:
     assert all(
         "idle_cost" not in one.evidence for one in told(run(free, in_turn(parts(pod("asleep", 2003)))))
     )
+
+
+def apart(of: dict[str, list[InsightPart]], spans: int, gap_ms: int) -> list[InsightPart]:
+    """With a time after the first ``spans`` of which nothing is known."""
+    later = {
+        source: [replace(one, start_ms=one.start_ms + gap_ms) for one in those[spans:]]
+        for source, those in of.items()
+    }
+    first = {source: those[:spans] for source, those in of.items()}
+    return in_turn(first) + in_turn(later | {"pods": []})
+
+
+@pytest.mark.parametrize(("gap_s", "since_s"), [(20, 0), (30, 230), (3800, 4000)])
+def test_time_that_nobody_measured_is_not_idleness(gap_s: int, since_s: int) -> None:
+    operator = STAGES["insights"].build("p", None)
+    of = parts(pod("asleep", 2003))
+    longer = [
+        replace(one, start_ms=one.start_ms + (600 + gap_s) * 1000) for one in in_turn(of | {"pods": []})
+    ]
+    found = told(run(operator, apart(of, 20, 1000 * gap_s) + longer))
+    last = found[-1]
+    assert last.bottleneck == "idle"
+    assert last.ts_ms > START_MS + (200 + gap_s) * 1000, "it is told again in time"
+    idle_s = (last.ts_ms - START_MS) / 1000 - since_s
+    assert last.evidence["idle_s"] == pytest.approx(idle_s, rel=0.01)
+    hours = last.evidence["gpus"] * idle_s / 3600
+    assert last.evidence["idle_cost"] == pytest.approx(
+        3 * hours + 0.5 * last.evidence["idle_energy_j"] / 3.6e6, rel=0.01
+    )
+
+
+@pytest.mark.parametrize("seed", range(2000, 2006))
+def test_the_first_record_of_a_kind_has_nothing_of_the_kind_before(seed: int) -> None:
+    found = told(run(STAGES["insights"].build("p", None), in_turn(parts(pod("ends", seed)))))
+    first = next(one for one in found if one.kind == "idle")
+    assert first.bottleneck in ("unknown", "idle")
+    assert first.evidence.get("gpu_util_pct", 0) < 5
+    assert "batches" not in (first.advice or "")
+    others = [one for one in found if one.since_ms == first.since_ms]
+    assert others[-1].bottleneck == "idle"
+
+
+def test_a_smaller_gpu_is_not_advised_and_taken_back_with_the_load_of_a_server() -> None:
+    operator = STAGES["insights"].build("p", None)
+    quiet, busy = (parts(pod(shape, 2000)) for shape in ("tiny", "saturated"))
+    found: list[Insight] = []
+    for turn in range(6):
+        for number, of in enumerate((quiet, busy)):
+            first_ms = (2 * turn + number) * 24 * SPAN_MS
+            moved = {s: [replace(one, start_ms=one.start_ms + first_ms) for one in of[s][:24]] for s in of}
+            found += told(run(operator, in_turn(moved | {"pods": quiet["pods"]})))
+    assert {one.kind for one in found} == {"inference"}
+    assert sum(one.bottleneck == "over_provisioned" for one in found) <= 1
+
+
+def test_the_limit_of_memory_is_told_as_it_is() -> None:
+    """Two gigabytes of 256 GiB: too small a share to find the limit from."""
+    local = LocalPipeline(STAGES.values())
+    outs: list[Out] = []
+    for second in range(320):
+        ts_ms = START_MS + 1000 * second
+        head = {"v": 1, "node": "a", "collector": "c", "seq": second, "ts_ms": ts_ms, "interval_ms": 1000}
+        util = 4 if 200 <= second < 260 or second % 9 > 6 else 93 + second % 5
+        process = {"pid": 7, "pod_uid": "p", "gpu_util_pct": util, "mem_used_bytes": 60 * 10**9}
+        one = {"uuid": "G", "index": 0, "gpu_util_pct": util, "mem_copy_util_pct": util * 2 // 3,
+               "mem_total_bytes": 80 * 10**9, "processes": [process]}  # fmt: skip
+        box = {"id": "c", "cpu_util_pct": 1 if util == 4 else 300, "mem_used_bytes": 2 * 10**9,
+               "mem_limit_bytes": 2**38}  # fmt: skip
+        cgroup = {"host": {}, "pods": [{"uid": "p", "containers": [box]}]}
+        for topic, payload in (("nvml-samples", {"gpus": [one]}), ("cgroup-samples", cgroup)):
+            outs += local.feed(Input(topic, 0, second, "a", orjson.dumps(head | payload), ts_ms))
+    limits = [one.evidence for one in told(outs) if "mem_limit_bytes" in one.evidence]
+    assert limits
+    for evidence in limits:
+        assert evidence["mem_limit_bytes"] == 2.75e11
+        assert evidence["mem_limit_used_pct"] == pytest.approx(0.728, rel=0.04)
 
 
 def test_a_job_is_what_its_pods_are_in_any_order() -> None:

@@ -9,13 +9,13 @@ import hashlib
 import os
 from collections.abc import Mapping
 
-from collectors.spool_place import default_folder
+from collectors.spool_place import EMBEDDED, default_folder
 from wire.errors import DutycycleError
 from wire.settings import Settings
 
 
 class NodeClaimedError(DutycycleError):
-    """Another collector reports this node to the same topics."""
+    """Another collector reports this node to topics of the same names."""
 
 
 class Claim:
@@ -37,7 +37,9 @@ def claim_node(settings: Settings, environ: Mapping[str, str]) -> Claim:
     Where there is no folder to write in, as in a container with a read-only root, nothing is claimed: the
     container's own spool keeps a second one out.
     """
-    topics = f"{settings.broker}\n{settings.topic_prefix}\n{settings.node}"
+    # Not by the broker: one has many spellings. An embedded one has a single spelling, and topics of its own.
+    broker = settings.broker if EMBEDDED in environ else ""
+    topics = f"{broker}\n{settings.topic_prefix}\n{settings.node}"
     folder = default_folder(environ).with_name("nodes")
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -50,7 +52,8 @@ def claim_node(settings: Settings, environ: Mapping[str, str]) -> Claim:
     except OSError as error:
         os.close(lock)
         raise NodeClaimedError(
-            f"another collector on this machine reports node {settings.node} to the same topics: "
-            "stop it, or give this one a DUTYCYCLE_NODE of its own"
+            f"another collector on this machine reports node {settings.node} to topics of these names: "
+            "stop it, or give this one a DUTYCYCLE_NODE of its own (or, if its broker is another, a "
+            "DUTYCYCLE_TOPIC_PREFIX)"
         ) from error
     return Claim(lock)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bus.embedded import EmbeddedBroker
+from collectors.spool_place import EMBEDDED
 from dutycycle.children import Child
 from dutycycle.live import Live
 from dutycycle.process import stop_on_signals
@@ -33,6 +34,8 @@ async def up(settings: Settings, given: Mapping[str, str], duration_s: float | N
         ours, url = await stack.enter_async_context(_broker(settings))
         settings = replace(settings, broker=url, partitions=ours or settings.partitions)
         environ = child_environ(os.environ, settings, given)
+        if ours is not None:
+            environ[EMBEDDED] = "1"
         children = [Child(name, environ, logs / f"{name}.log") for name in _COMMANDS]
         live = Live(settings, children, _header(settings, embedded=ours is not None), logs)
         await _run(children, live, stop, duration_s)

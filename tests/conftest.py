@@ -1,5 +1,7 @@
 """What every test can use: the real servers as fixtures (see tests/servers)."""
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -15,3 +17,11 @@ _LONG = ("faults", "e2e", "kube")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The folders whose tests take the longest come first: no worker is left alone with them at the end."""
     items.sort(key=lambda item: item.path.parent.name not in _LONG)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A state folder for this process: collectors of tests side by side report the same node."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield

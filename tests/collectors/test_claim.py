@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from collectors.claim import NodeClaimedError, claim_node
+from collectors.spool_place import EMBEDDED
 from wire.settings import Settings, load
 
 HERE = {"DUTYCYCLE_BROKER": "kafka://k:9092", "DUTYCYCLE_NODE": "a"}
@@ -24,13 +25,31 @@ def test_a_second_collector_of_a_node_is_refused_until_the_first_is_gone(tmp_pat
     claim_node(to(), environ).release()
 
 
-@pytest.mark.parametrize(
-    "other", [{"broker": "kafka://k:9093"}, {"node": "b"}, {"topic_prefix": "team-b."}], ids=str
-)
-def test_other_brokers_nodes_and_topics_are_others(other: dict[str, str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("other", [{"node": "b"}, {"topic_prefix": "team-b."}], ids=str)
+def test_other_nodes_and_topics_are_others(other: dict[str, str], tmp_path: Path) -> None:
     environ = {"XDG_STATE_HOME": str(tmp_path)}
     first = claim_node(to(), environ)
     claim_node(to(**other), environ).release()
+    first.release()
+
+
+def test_a_broker_is_the_same_however_it_is_spelled(tmp_path: Path) -> None:
+    environ = {"XDG_STATE_HOME": str(tmp_path)}
+    first = claim_node(to(broker="kafka://localhost:9092"), environ)
+    with pytest.raises(NodeClaimedError, match=r"DUTYCYCLE_TOPIC_PREFIX"):
+        claim_node(to(broker="kafka://127.0.0.1:9092"), environ)
+    first.release()
+
+
+def test_embedded_brokers_are_others(tmp_path: Path) -> None:
+    environ = {"XDG_STATE_HOME": str(tmp_path)}
+    embedded = environ | {EMBEDDED: "1"}
+    first = claim_node(to(), environ)
+    second = claim_node(to(broker="kafka://127.0.0.1:4001"), embedded)
+    claim_node(to(broker="kafka://127.0.0.1:4002"), embedded).release()
+    with pytest.raises(NodeClaimedError):
+        claim_node(to(broker="kafka://127.0.0.1:4001"), embedded)
+    second.release()
     first.release()
 
 

@@ -7,7 +7,7 @@ import pytest
 from collectors.base import Outgoing
 from collectors.service import collectors
 from collectors.spool import SpoolBusyError
-from collectors.spool_place import default_folder, open_spool
+from collectors.spool_place import EMBEDDED, default_folder, open_spool
 from wire import settings as settings_module
 from wire.events import SPOOL_DROPPED, Telemetry
 from wire.settings import Settings
@@ -53,6 +53,23 @@ def test_collectors_of_one_machine_do_not_meet_by_default(tmp_path: Path) -> Non
             assert len(other) == 0
     with open_spool(load(node="n"), Telemetry("test"), environ) as again:
         assert len(again) == 1
+
+
+def test_ticks_for_topics_of_another_prefix_or_for_an_embedded_broker_are_left_alone(tmp_path: Path) -> None:
+    environ = {"XDG_STATE_HOME": str(tmp_path)}
+    staging = load(node="n", topic_prefix="staging.", broker="kafka://k:9092")
+    with open_spool(staging, Telemetry("test"), environ) as one:
+        one.append([Outgoing(topic="pods", key="a", payload=b"left", ts_ms=1)])
+    for other, where in [
+        (load(node="n", topic_prefix="prod."), environ),
+        (load(node="n"), environ),
+        (load(node="n", topic_prefix="staging."), environ | {EMBEDDED: "1"}),
+    ]:
+        with open_spool(other, Telemetry("test"), where) as one:
+            assert len(one) == 0
+    moved = load(node="n", topic_prefix="staging.", broker="kafka://another:9092")
+    with open_spool(moved, Telemetry("test"), environ) as one:
+        assert len(one) == 1
 
 
 def test_a_folder_that_was_asked_for_is_not_replaced_by_another(tmp_path: Path) -> None:

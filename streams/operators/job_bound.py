@@ -1,8 +1,9 @@
 """Fits a job's peaks into one message of Kafka, however many pods the job has. Pure.
 
 A job of 1,000 pods with 8 GPUs each would make several MB at every commit. Past the bound the GPUs of all
-its pods are left out; where that is not enough, the last pods by name. Both are counted in the record. The
-figures of the job as a whole are of all its pods either way, and each pod's own record has its GPUs.
+its pods are left out; where that is not enough, the last pods by name. Both are counted in the record, with
+those pods that the job no longer keeps one by one (``job_gone``). The figures of the job as a whole are of
+all its pods either way, and each pod's own record has its GPUs.
 """
 
 from dataclasses import replace
@@ -20,12 +21,13 @@ def encode_within(peaks: JobPeaks, most_bytes: int) -> bytes:
     if _least_bytes(peaks) <= most_bytes and len(text := encode(peaks)) <= most_bytes:
         return text
     pods = {name: replace(pod, gpus={}) for name, pod in peaks.pods.items()}
-    omitted = sum(bool(pod.gpus) for pod in peaks.pods.values())
+    omitted = (peaks.gpus_omitted or 0) + sum(bool(pod.gpus) for pod in peaks.pods.values())
     slim = replace(peaks, pods=pods, gpus_omitted=omitted or None)
     if _least_bytes(slim) <= most_bytes and len(text := encode(slim)) <= most_bytes:
         return text
-    few = _first_pods(slim, most_bytes)
-    return encode(replace(slim, pods=few, pods_omitted=len(pods) - len(few)))
+    every = len(pods) + (peaks.pods_omitted or 0)
+    few = _first_pods(replace(slim, pods_omitted=every), most_bytes)
+    return encode(replace(slim, pods=few, pods_omitted=every - len(few)))
 
 
 def _least_bytes(peaks: JobPeaks) -> int:
@@ -35,8 +37,8 @@ def _least_bytes(peaks: JobPeaks) -> int:
 
 
 def _first_pods(peaks: JobPeaks, most_bytes: int) -> dict[str, PodOfJob]:
-    """The pods that fit, in the order of the record."""
-    left = most_bytes - len(encode(replace(peaks, pods={}, pods_omitted=len(peaks.pods))))
+    """The pods that fit, in the order of the record; ``peaks`` counts them all as left out."""
+    left = most_bytes - len(encode(replace(peaks, pods={})))
     few = {}
     for name, pod in peaks.pods.items():
         left -= len(orjson.dumps(name)) + len(encode(pod)) + len(":,")

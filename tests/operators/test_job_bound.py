@@ -1,5 +1,6 @@
 """A job of any size has its record: what is left out, in which order, and how it is counted."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -88,3 +89,15 @@ def test_the_operator_of_a_large_job_always_says_something() -> None:
     found = decode(JobPeaks, out.value or b"", "job-peaks")
     assert (len(found.pods), found.gpus_omitted, found.final) == (1_000, 1_000, True)
     assert found.metrics["metric_0_pct"] == Peak(max=50.5, mean=1234.5 / 77, at_ms=1_700_000_000_000)
+
+
+def test_pods_that_left_the_job_are_counted_with_those_left_out() -> None:
+    whole = replace(job(1_000, 1), pods_omitted=4_000, gpus_omitted=77)
+    assert encode_within(whole, 10**7) == encode(whole)
+    for most in range(100_000, 900_000, 99_991):
+        text = encode_within(whole, most)
+        found = decode(JobPeaks, text, "job-peaks")
+        assert len(text) <= most
+        assert len(found.pods) + (found.pods_omitted or 0) == 5_000
+        assert found.gpus_omitted == 1_077
+        assert len(found.pods) == 1_000 or most - len(text) < 1_200, "one more pod would have fitted"

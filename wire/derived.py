@@ -174,7 +174,8 @@ class JobPeaks:
 
     A metric's ``max`` over the job is the largest that any one pod reached; its ``mean`` is over all
     samples of all pods. Where the record would not fit into a message of Kafka, ``pods`` is without the GPUs
-    of ``gpus_omitted`` pods and without ``pods_omitted`` further pods; ``pod-peaks`` has all of them.
+    of ``gpus_omitted`` pods and without ``pods_omitted`` further pods, as it is without those that ended
+    first, of more than 2,000; ``pod-peaks`` has all of them.
     """
 
     v: int = 1

@@ -115,7 +115,7 @@ def build_parser(given: Sequence[str]) -> argparse.ArgumentParser:
             description=summary[0].upper() + summary[1:] + ".",
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        sub.add_argument("-v", "--verbose", action="store_true", help="log more than warnings")
+        sub.add_argument("-v", "--verbose", action="store_true", help="log what libraries do, too")
         if name in given:
             module = command_module(name)
             sub.epilog = "example:\n  " + module.EXAMPLE.replace("\n", "\n  ")

@@ -93,7 +93,6 @@ class Settings:
     evict_jobs: float = _setting(
         7 * 86_400.0, _parse.seconds(10, 31_536_000), "the same for a job, which may rest over a weekend"
     )
-    state_dir: str | None = _setting(None, _parse.text, "folder for a worker's scratch files")
     price_gpu_hour: float | None = _setting(
         None, _parse.price, "what a GPU costs in an hour, in any currency: insights say what idleness cost"
     )

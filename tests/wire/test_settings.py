@@ -52,7 +52,6 @@ GOOD: list[tuple[str, str, Any]] = [
     ("evict", "2d", 172_800.0),
     ("evict_pods", "3d", 259_200.0),
     ("evict_jobs", "30d", 2_592_000.0),
-    ("state_dir", "/tmp", "/tmp"),
     ("price_gpu_hour", "2.5", 2.5),
     ("price_kwh", "0", 0.0),
     ("records", "sqlite:////var/lib/records.db", "sqlite:////var/lib/records.db"),
@@ -121,7 +120,6 @@ BAD: list[tuple[str, str, str]] = [
     ("evict", "1s", "from 10s to 31536000s"),
     ("evict_pods", "soon", "a duration such as"),
     ("evict_jobs", "400d", "from 10s to 31536000s"),
-    ("state_dir", "", "is empty"),
     ("records", "records.db", "sqlite:///path"),
     ("records", "mysql://u:p@h/d", "postgresql+psycopg://"),
     ("annotations", "true", "one of auto, on, off"),
@@ -252,3 +250,10 @@ def test_near_misses_are_told(name: str, near: str) -> None:
 )
 def test_what_is_no_near_miss(name: str) -> None:
     assert near_misses({name: "x"}) == []
+
+
+def test_every_setting_is_read_by_something() -> None:
+    root = Path(__file__).parents[2]
+    folders = ("bus", "collectors", "dutycycle", "health", "sinks", "streams")
+    code = "".join(path.read_text() for folder in folders for path in (root / folder).rglob("*.py"))
+    assert [one.name for one in fields(Settings) if f".{one.name}" not in code] == []

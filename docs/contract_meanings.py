@@ -175,7 +175,7 @@ OWN = {
         "metrics": "peaks by metric: the most that any one pod reached",
         "pods": "each pod, by its name",
         "gpus_omitted": "of so many pods the GPUs are left out, as the record would be past 1 MB",
-        "pods_omitted": "so many pods are left out: of over 2,000 those that ended first; past 1 MB the last by name",
+        "pods_omitted": "so many pods are left out: past 2,000 the first to end; past 1 MB the last by name",
     },
     "PodOfJob": {
         "metrics": "peaks by metric",

@@ -31,10 +31,16 @@ _REASON_LENGTH = 300
 _POSTGRESQL_LIMITS = "SET LOCAL lock_timeout = '10s'; SET LOCAL statement_timeout = '30s'"
 # What a later try cannot mend: the value itself is the trouble. All else may pass, a full disk too.
 _PERMANENT = (exc.DataError, exc.IntegrityError)
+_NO_CONNECTION = ("connection failed", "connection is bad", "connection timeout", "failed to resolve host")
+_PASSING = ("is starting up", "is shutting down", "not yet accepting connections", "too many clients")
 
 
 class RecordsRefusedError(DutycycleError):
     """The database cannot be used at all; said at start."""
+
+
+class RecordsUnreachableError(RecordsRefusedError):
+    """The database server does not answer, or is just starting: a later try may find it."""
 
 
 class RecordsAwayError(DutycycleError):
@@ -59,7 +65,10 @@ class RecordsStore:
         self._engine = make_engine(self.url)
 
     def open(self) -> None:
-        """Make the schema where there is none. Raises ``RecordsRefusedError`` with the fix."""
+        """Make the schema where there is none. Raises ``RecordsRefusedError`` with the fix.
+
+        It is a ``RecordsUnreachableError`` where waiting may be enough.
+        """
         try:
             _make_folder(self.url)
             with self._begin() as connection:
@@ -68,7 +77,8 @@ class RecordsStore:
             self.close()
             reason = reason_of(error, self.url)
             fix = "make it writable" if sqlite_path(self.url) else "check that it runs and lets us write"
-            raise RecordsRefusedError(
+            kind = RecordsUnreachableError if _unreachable(error, reason) else RecordsRefusedError
+            raise kind(
                 f"cannot keep peak records in {self.name}: {reason}; {fix}, or change DUTYCYCLE_RECORDS"
             ) from None  # the cause's own text may hold the password
 
@@ -115,6 +125,15 @@ def make_engine(url: URL, *, writing: bool = True) -> Engine:
     if writing:
         prepare_writer(engine)
     return engine
+
+
+def _unreachable(error: BaseException, reason: str) -> bool:
+    """Whether no connection came about, and not because a server said no."""
+    if not isinstance(error, exc.OperationalError) or getattr(error.orig, "sqlstate", None) is not None:
+        return False
+    if "FATAL" not in reason:  # what libpq says by itself; a server's own words come behind this one
+        return reason.startswith(_NO_CONNECTION)
+    return any(words in reason for words in _PASSING)
 
 
 def _options(url: URL) -> dict[str, str]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 
+from bus.backoff import pauses
 from bus.faustapp_run import run_app
 from bus.stopping import StoppedError, unless
 from bus.topics_wait import wait_for_topics
@@ -13,12 +14,12 @@ from sinks.annotation_policy import Policy
 from sinks.annotation_sink import AnnotationSink
 from sinks.app import SinksApp
 from sinks.deadletters import DeadLetters
-from sinks.events import ANNOTATIONS_OFF
+from sinks.events import ANNOTATIONS_OFF, SINK_AWAY
 from sinks.node_news_sink import NodeNewsSink
 from sinks.origin import Sink
 from sinks.port import Port
 from sinks.records_sink import RecordsSink
-from sinks.records_store import RecordsStore
+from sinks.records_store import RecordsStore, RecordsUnreachableError
 from sinks.records_url import default_records_url
 from sinks.thread import in_thread
 from wire.errors import SettingError
@@ -32,15 +33,16 @@ _CLOSE_S = 3.0
 async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> None:
     """Work until ``stop`` is set, which takes effect at any moment; returns within 20 s of it.
 
-    Raises ``DutycycleError`` where the start is refused (a database that cannot be written, an API server
-    that was asked for and is not there), or the worker has failed and must be started again.
+    A database server that does not answer is waited for. Raises ``DutycycleError`` where the start is refused
+    (a database that cannot be written, an API server that was asked for and is not there), or the worker has
+    failed and must be started again.
     """
     store = RecordsStore(settings.records or default_records_url())
     server = await _server(settings, telemetry)
     status = telemetry.status
     try:
         status.waiting = "waiting for the database"
-        await unless(stop, in_thread(store.open))
+        await unless(stop, _opened(store, telemetry))
         status.waiting = f"waiting for the broker at {settings.broker}"
         await unless(stop, wait_for_topics(settings, telemetry, _BY_NODE, outputs=_DERIVED))
     except StoppedError:
@@ -58,6 +60,19 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
         return [records, news, AnnotationSink(server, policy, letters, telemetry, may_write=port.may_write)]
 
     await _work(SinksApp(settings, make, telemetry), stop)
+
+
+async def _opened(store: RecordsStore, telemetry: Telemetry) -> None:
+    """Open the database; one whose server does not answer is waited for, and that is said."""
+    for pause in pauses():
+        try:
+            await in_thread(store.open)
+        except RecordsUnreachableError as error:
+            telemetry.raise_condition(SINK_AWAY, RecordsSink.name, f"{error}; trying again")
+            await asyncio.sleep(pause)
+        else:
+            telemetry.clear_condition(SINK_AWAY, RecordsSink.name, f"{store.name} answers")
+            return
 
 
 async def _work(sinks: SinksApp, stop: asyncio.Event) -> None:

@@ -60,7 +60,10 @@ class Flow:
 
         Does not return once the worker has failed.
         """
+        assignment = shell.assignment
         await self._room.wait()
+        if shell.assignment != assignment:
+            return  # while it waited, the partition was handed over
         if self._failed:
             await asyncio.Event().wait()
         match shell.intake(record.partition).judge(record.offset):

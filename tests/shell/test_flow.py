@@ -128,8 +128,14 @@ async def test_what_is_forgotten_makes_room(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(shell_flow, "MOST", 2)
     worker = Worker(Broker())
     await worker.take(*LOG[:2])
+    waiting = asyncio.create_task(worker.take(LOG[2]))
+    await turns()
+    assert not waiting.done()
     worker.flow.forget()
+    await waiting
+    assert worker.shell.taken(0) is None, "what waited is read again by whom the partition belongs to now"
     await asyncio.wait_for(worker.take(LOG[0]), 30)
+    assert worker.shell.taken(0) == 1
 
 
 STEPS = ("post", "arrived-output", "save-piece", "arrived-piece", "save-head", "arrived-head", "mirror",

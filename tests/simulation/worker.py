@@ -104,14 +104,14 @@ class Worker:
         news = self._news[shell.stage.source]
         while True:
             await self.process.awake()
-            record = self._fetched(shell.stage.source)
+            record, generation = self._fetched(shell.stage.source), self.generation
             if record is None:
                 news.clear()
                 await news.wait()
                 continue
             if self.process.dice.random() < (0.5 if self.repeats else 0.1):
                 await self.process.pause(delay_s(self.process.dice))
-                if not self._reading:
+                if not self._reading or self.generation != generation:
                     continue  # the queues are emptied at a revocation
             self._trace.say(
                 self.name, f"takes {record.topic}-{record.partition} {record.offset} ({record.key})"

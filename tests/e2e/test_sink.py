@@ -272,7 +272,6 @@ def test_two_workers_share_the_work_and_one_takes_over(
 
 REFUSED = {
     "unwritable": ({"records": "sqlite:////proc/nowhere/records.db"}, "DUTYCYCLE_RECORDS"),
-    "unreachable": ({"records": "postgresql://me:s3cret@127.0.0.1:1/db"}, "DUTYCYCLE_RECORDS"),
     "no API server, but asked for": (
         {"annotations": "on", "kubernetes": "off", "records": "sqlite:////tmp/never-made/records.db"},
         "DUTYCYCLE_ANNOTATIONS=on",

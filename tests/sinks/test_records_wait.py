@@ -45,7 +45,7 @@ async def test_it_waits_says_so_and_goes_on(postgres: Postgres) -> None:
 
 async def test_it_can_be_stopped_meanwhile() -> None:
     telemetry, stop = Telemetry("sink"), asyncio.Event()
-    working = started("postgresql+psycopg://u:p@no-such-host.invalid/d", telemetry, stop)
+    working = started("postgresql+psycopg://u:p@127.0.0.1:9/d", telemetry, stop)
     await until(lambda: AWAY in telemetry.conditions, working)
     stop.set()
     await asyncio.wait_for(working, 10)

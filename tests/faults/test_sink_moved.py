@@ -9,6 +9,7 @@ import pytest
 
 from tests.faults.sink_field import SinkField
 from tests.faults.sink_lives import MOST_VERSIONS, lives
+from tests.faults.supervised import Supervised
 from tests.servers.kafka.broker import RunningBroker
 
 MOVES = 1
@@ -28,8 +29,9 @@ async def come_and_go(field: SinkField, moves: int) -> None:
         await field.progress()
 
 
-async def stand_still(field: SinkField, session_s: float) -> None:
-    """One of two workers stands still for longer than its session, and wakes as an owner of nothing."""
+async def stand_still(field: SinkField, session_s: float) -> Supervised:
+    """One of two workers, which is returned, stands still for longer than its session, and wakes as an owner
+    of nothing."""
     guest = await field.worker()
     await field.members(2)
     await field.progress()
@@ -40,12 +42,11 @@ async def stand_still(field: SinkField, session_s: float) -> None:
     guest.resume()
     await field.members(2)
     await field.progress()
-    await guest.end()
-    await field.members(1)
+    return guest
 
 
 async def check(field: SinkField, *, moves: int, pauses: int) -> str:
-    began = time.monotonic()
+    began, flowed = time.monotonic(), False
     async with field:
         versions = min(60 * (moves + 2 * pauses), MOST_VERSIONS)
         field.feed(lives(PODS, versions, seed=3), PER_S)
@@ -53,8 +54,10 @@ async def check(field: SinkField, *, moves: int, pauses: int) -> str:
         await field.progress()
         await come_and_go(field, moves)
         for _ in range(pauses):
-            await stand_still(field, field.settings.session_timeout)
-        flowed = field.flows
+            guest = await stand_still(field, field.settings.session_timeout)
+            flowed = field.flows
+            await guest.end()
+            await field.members(1)
         await field.all_sent()
         report = await field.judge()
     assert flowed, f"records ran out before the last move: {report}"

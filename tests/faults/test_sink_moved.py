@@ -10,6 +10,7 @@ import pytest
 from tests.faults.sink_field import SinkField
 from tests.faults.sink_lives import MOST_VERSIONS, lives
 from tests.faults.supervised import Supervised
+from tests.faults.tap import until
 from tests.servers.kafka.broker import RunningBroker
 
 MOVES = 1
@@ -30,8 +31,8 @@ async def come_and_go(field: SinkField, moves: int) -> None:
 
 
 async def stand_still(field: SinkField, session_s: float) -> Supervised:
-    """One of two workers, which is returned, stands still for longer than its session, and wakes as an owner
-    of nothing."""
+    """One of two workers stands still for longer than its session, wakes as an owner of nothing, ends, and is
+    started again; it is returned."""
     guest = await field.worker()
     await field.members(2)
     await field.progress()
@@ -40,6 +41,8 @@ async def stand_still(field: SinkField, session_s: float) -> Supervised:
     await asyncio.sleep(session_s)
     await field.progress()
     guest.resume()
+    await until(lambda: bool(guest.failures), lambda: f"a paused worker to end: {field.logs()}", 60)
+    assert guest.failures == [1], field.logs()
     await field.members(2)
     await field.progress()
     return guest

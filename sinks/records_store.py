@@ -28,7 +28,11 @@ _POSTGRESQL_OPTIONS = {
     "tcp_user_timeout": "20000",
 }
 _REASON_LENGTH = 300
-_POSTGRESQL_LIMITS = "SET LOCAL lock_timeout = '10s'; SET LOCAL statement_timeout = '30s'"
+# A worker that is frozen in the middle of writing holds its rows no longer than others wait for them.
+_POSTGRESQL_LIMITS = (
+    "SET LOCAL lock_timeout = '10s'; SET LOCAL statement_timeout = '30s'; "
+    "SET LOCAL idle_in_transaction_session_timeout = '5s'"
+)
 # What a later try cannot mend: the value itself is the trouble. All else may pass, a full disk too.
 _PERMANENT = (exc.DataError, exc.IntegrityError)
 _NO_CONNECTION = ("connection failed", "connection is bad", "connection timeout", "failed to resolve host")

@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import create_engine, exc, text
 
 from sinks import records_sink
 from sinks.query import pod_peaks
@@ -91,6 +91,23 @@ def test_a_deadlock_with_somebody_else_is_tried_again(postgres_url: str) -> None
     assert store.put([pod_row(one) for one in newer]) == []
     store.close()
     assert pod_peaks(postgres_url) == newer
+
+
+def test_a_writer_that_is_frozen_holds_nobody_up_for_long(postgres_url: str) -> None:
+    """Its rows are free again while others still wait for them; what it wrote of them is not kept."""
+    frozen, other = RecordsStore(postgres_url), RecordsStore(postgres_url)
+    frozen.open()
+    other.open()
+    frozen.put([pod_row(made.pod_peaks())])
+    newer = made.pod_peaks(last_ms=20_000)
+    with pytest.raises(exc.DBAPIError, match="idle-in-transaction"), frozen._begin() as connection:  # noqa: PT012 - the end raises
+        connection.execute(text("UPDATE pod_peaks SET last_ms = 1"))
+        assert other.put([pod_row(newer)]) == []
+        connection.execute(text("SELECT 1"))
+    assert pod_peaks(postgres_url) == [newer]
+    assert frozen.put([pod_row(made.pod_peaks(last_ms=30_000))]) == []
+    frozen.close()
+    other.close()
 
 
 def test_a_serialization_failure_is_tried_again(postgres_url: str) -> None:

@@ -62,8 +62,8 @@ def strays() -> Iterator[Spoilt]:
     ):
         yield Spoilt(key, b"garbage")
         yield Spoilt(key, None)
-    # They claim offset 0, which every log here has: of one beyond the log's end a worker cannot know that it is
-    # none of its own, and refuses to go on.
+    # They claim offset 0, which every log here has: of one beyond the log's end a worker cannot know that it
+    # is none of its own, and refuses to go on.
     values = (b"", b"\2", b"\0" * 30, b"\3" + bytes(40), b"x" * 900_000, to_value(Kind.JSON, 0, 0, b"{"),
               to_value(Kind.ZSTD, 0, 0, b"no frame"), to_value(Kind.HEAD, 0, 0, b"\0"),
               to_value(Kind.HEAD, 0, 0, b"\0\0\7"), to_value(77, 0, 0, b"{}"),

@@ -14,6 +14,7 @@ from faust.types import settings as faust_settings
 from bus.faustapp_driver import ExactAssignor, ExactConsumer, ExactProducer, ExactTransport, NoMonitor
 from bus.faustapp_log import hush
 from bus.liveness import Pulse
+from bus.reach import Reach
 from bus.security import bootstrap_servers, ssl_context
 from bus.shorter_log import Place
 from wire.events import Telemetry
@@ -56,8 +57,8 @@ class ExactApp(faust.App):
     failure: str | None = None
     """Why it cannot go on, once it cannot."""
     topic_prefix: str = ""
-    where: str = ""
-    """Which broker, as its user set it."""
+    reach: Reach
+    """Says when the broker goes silent, and when it answers again."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -119,7 +120,7 @@ def create_app(settings: Settings, app_id: str, telemetry: Telemetry) -> ExactAp
     )
     app.telemetry = telemetry
     app.topic_prefix = settings.topic_prefix
-    app.where = f"DUTYCYCLE_BROKER={settings.broker}"
+    app.reach = Reach(settings, telemetry)
     app.pulse = Pulse(_STALL_SHARE * settings.session_timeout)
     app.finalize()
     _ = app.ready  # makes the tables' manager here, in the loop's own thread

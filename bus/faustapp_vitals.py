@@ -10,9 +10,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import Any
 
+from bus.errors import BrokerAwayError
 from bus.faustapp import ExactApp
 from bus.shorter_log import shorter
-from wire.events import BROKER_AWAY
 from wire.meter import Labels
 from wire.metrics import ASSIGNED, LAG, LAG_MAX, REBALANCES, RECOVERY
 
@@ -23,7 +23,6 @@ STILL_MOST_S = 60.0
 """There is more to read, and for so long nothing was."""
 
 _SHORTER_LOOKS = 3
-_TIMEOUT = "timeout"
 
 
 class Vitals:
@@ -89,12 +88,10 @@ class Vitals:
         return 0.0 if self._heard is None else self._clock() - self._heard
 
     def _tell_silence(self) -> None:
-        telemetry, where = self._app.telemetry, self._app.where
         if self._silent_s() > self._silence_s:
-            detail = f"no answer for {self._silence_s:g} s ({where}); trying again"
-            telemetry.raise_condition(BROKER_AWAY, _TIMEOUT, detail)
+            self._app.reach.lost(BrokerAwayError("timeout", f"no answer for {self._silence_s:g} s"))
         else:
-            telemetry.clear_condition(BROKER_AWAY, _TIMEOUT, f"{where} answers")
+            self._app.reach.found()
 
     @property
     def _consumer(self) -> Any:

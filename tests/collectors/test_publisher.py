@@ -107,15 +107,20 @@ async def test_an_outage_goes_to_disk_and_comes_back_in_order(tmp_path: Path, mo
     assert len(one.outbox) == 0
 
 
-async def test_what_is_being_written_to_disk_waits_still(tmp_path: Path) -> None:
-    written = threading.Event()
+def slow_disk(written: threading.Event) -> type[Spool]:
+    """Spools that write nothing before the event is set."""
 
     class SlowDisk(Spool):
         def append(self, records: Sequence[Outgoing], *, keep_through: int = 0) -> Appended:
             assert written.wait(60)
             return super().append(records, keep_through=keep_through)
 
-    outbox = Outbox(SlowDisk(tmp_path, MIB), Telemetry("test"), MIB)
+    return SlowDisk
+
+
+async def test_what_is_being_written_to_disk_waits_still(tmp_path: Path) -> None:
+    written = threading.Event()
+    outbox = Outbox(slow_disk(written)(tmp_path, MIB), Telemetry("test"), MIB)
     outbox.put(records(range(3)))
     await outbox.take(1, MIB)
     keeping = asyncio.create_task(outbox.keep())
@@ -130,14 +135,8 @@ async def test_what_is_being_written_to_disk_waits_still(tmp_path: Path) -> None
 
 async def test_a_batch_given_up_while_it_is_written_to_disk_comes_once_and_in_order(tmp_path: Path) -> None:
     written = threading.Event()
-
-    class SlowDisk(Spool):
-        def append(self, records: Sequence[Outgoing], *, keep_through: int = 0) -> Appended:
-            assert written.wait(60)
-            return super().append(records, keep_through=keep_through)
-
     broker = FakeBroker(mood=Mood.SILENT)
-    one = Running(tmp_path, broker, MIB, MIB, make_spool=SlowDisk)
+    one = Running(tmp_path, broker, MIB, MIB, make_spool=slow_disk(written))
     one.publisher.publish(records(range(3)))
     await until(lambda: broker.aborted > 0)  # no answer, and the disk has the batch still
     await asyncio.sleep(0.01)

@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 
 from bus.faustapp_vitals import REBALANCE_MOST_S, STILL_MOST_S, Vitals
+from bus.reach import Reach
 from wire.events import BROKER_AWAY, Telemetry
 from wire.metrics import REBALANCES
+from wire.settings import load
 
 SESSION_S = 10.0
+SETTINGS = load({"DUTYCYCLE_BROKER": "kafka://k:9092", "DUTYCYCLE_NODE": "a"})
 
 
 class Coordinator:
@@ -50,11 +53,12 @@ class World:
             _is_changelog_tp=lambda tp: tp.topic.startswith("t.state-"),
         )
         recovery = SimpleNamespace(_recovery_started_at=None, _recovery_ended_at=None)
+        telemetry = Telemetry("stream")
         self.app = made(
             conf=SimpleNamespace(broker_session_timeout=SESSION_S), failure=None, crashed=False, ready=False,
             should_stop=False, rebalancing=False, rebalancing_count=1, topic_prefix="t.",
             taken=lambda *_: None, tables=SimpleNamespace(recovery=recovery), _consumer=self.consumer,
-            telemetry=Telemetry("stream"), where="DUTYCYCLE_BROKER=kafka://k:9092",
+            telemetry=telemetry, reach=Reach(SETTINGS, telemetry),
         )  # fmt: skip
         self.vitals = Vitals(self.app, lambda: self.now)
 

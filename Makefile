@@ -34,9 +34,9 @@ up: $(VENV)/.ready ## watch this machine live; options by ARGS="--duration 20s"
 	@$(BIN)/dutycycle up $(ARGS)
 
 servers: $(VENV)/.ready ## fetch what the test servers need, and say which are missing
-	@$(BIN)/python -m tests.servers.prepare
+	@$(BIN)/python -m tests.support.servers.prepare
 
-test: servers ## run the tests; a part by TESTS=tests/wire, more by ARGS="-k name"
+test: servers ## run the tests; a part by TESTS=tests/contract, more by ARGS="-k name"
 	$(BIN)/pytest -n $(JOBS) --maxschedchunk 1 $(TESTS) $(ARGS)
 
 soak: servers ## what takes minutes: tests marked soak, and fresh seeds of the simulation; MINUTES=10
@@ -56,7 +56,7 @@ format: $(VENV)/.ready ## let ruff format and mend what it can
 	$(BIN)/ruff format .
 
 proto: $(VENV)/.ready ## write the Python of the kubelet's interface from its .proto
-	$(BIN)/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. collectors/podresources/api.proto
+	$(BIN)/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. collectors/attribution/kubelet/api.proto
 
 lock: $(VENV)/.ready ## bring requirements.lock up to pyproject.toml; all anew by ARGS=--upgrade
 	CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet $(ARGS) --generate-hashes --all-extras \

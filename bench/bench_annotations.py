@@ -16,20 +16,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import NormalDist
 
-from sinks.annotation_diff import Patch, apply
-from sinks.annotation_plan import Plan
-from sinks.annotation_policy import Policy
-from sinks.annotation_sink import AnnotationSink
-from sinks.annotation_targets import Target
-from sinks.annotation_writer import AnnotationWriter
-from sinks.annotations import Annotations
+from contract.records.derived import Peak, PodPeaks
+from contract.records.pods import Pod
+from kube.objects import connect
+from sinks.annotations.core.desired import Annotations
+from sinks.annotations.core.diff import Patch, apply
+from sinks.annotations.core.policy import Policy
+from sinks.annotations.core.schedule import Plan
+from sinks.annotations.core.targets import Target
+from sinks.annotations.sink import AnnotationSink
+from sinks.annotations.writer import AnnotationWriter
+from sinks.base import Origin
 from sinks.deadletters import DeadLetters
-from sinks.kube import connect
-from sinks.origin import Origin
-from tests.servers.kube.client import Client
-from wire.derived import Peak, PodPeaks
-from wire.events import Telemetry
-from wire.pods import Pod
+from telemetry.events import Telemetry
+from tests.support.servers.kube.client import Client
 
 EVERY_S = 10
 """The streams say once in 10 s what a pod needed so far."""
@@ -172,7 +172,7 @@ async def simulate(pods: int, seconds: int, seed: int) -> None:
 
 async def write_to_server(pods: int, rounds: int) -> None:
     """Write all pods again and again, as fast as it goes."""
-    from tests.servers.kube.server import Kube as ApiServer
+    from tests.support.servers.kube.server import Kube as ApiServer
 
     server = ApiServer()
     try:

@@ -20,10 +20,10 @@ from itertools import cycle
 from pathlib import Path
 
 from collectors.base import Tick
-from collectors.cgroup import CgroupCollector
-from collectors.cgroup_mounts import find_hierarchies
-from tests.collectors.fixtures.hosts import LAYOUTS, Counters, FakeHost, pod_path
-from wire.events import Telemetry
+from collectors.cgroup.collector import CgroupCollector
+from collectors.cgroup.mounts import find_hierarchies
+from telemetry.events import Telemetry
+from tests.support.data.hosts import LAYOUTS, Counters, FakeHost, pod_path
 
 KERNEL_TOP = "dutycycle-bench"
 

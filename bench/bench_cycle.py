@@ -17,9 +17,9 @@ import numpy as np
 from bench.cycle_stream import CLOSE as CLOSE
 from bench.cycle_stream import print_costs, print_jobs, print_patience
 from bench.generators import CONTROLS, HARDER, NAMED_CONTROLS, SHAPES, SNRS, Case, controls, rhythms
-from streams.operators.cycle_detect import best
-from streams.operators.cycle_spectrum import spectra
-from streams.operators.cycle_window import look
+from streams.operators.cycles.detect.detector import best
+from streams.operators.cycles.detect.spectrum import spectra
+from streams.operators.cycles.window import look
 
 EDGES = (0.0, 0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0001)
 BATCH = 24

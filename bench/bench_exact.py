@@ -25,15 +25,15 @@ from pathlib import Path
 from statistics import mean
 
 from bench.cluster_trace import START_MS, Node, Shape
-from bus.producer import Producer
-from bus.topics import ensure_topics
+from bus.kafka.producer import Producer
+from bus.kafka.topics import ensure_topics
+from contract.settings.settings import Settings
+from contract.topics import full_name
 from streams.operators.base import Input
 from streams.topology import stages
-from tests.e2e.commands import environ
-from tests.e2e.figures import Figures, Process
-from tests.servers.kafka.broker import OwnBroker
-from wire.settings import Settings
-from wire.topics import full_name
+from tests.support.processes.commands import environ
+from tests.support.processes.figures import Figures, Process
+from tests.support.servers.kafka.broker import OwnBroker
 
 SOURCES = {"nvml-samples": Node.nvml, "cgroup-samples": Node.cgroup}
 NO_SNAPSHOTS_S, WAIT_S = 300.0, 3600.0

@@ -18,12 +18,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from bench.generators_jobs import KINDS, LIMITED, TUNED, UNSEEN, Pod, blind, pod
-from streams.operators.bottleneck_size import sized
-from streams.operators.insight_codes import CGROUP, NVML, SLOTS, SPAN_MS, encode, to_text
-from streams.operators.insight_join import Joint
-from streams.operators.insight_track import Prices, Track
-from wire.insight_parts import InsightPart
-from wire.pods import Pod as Identity
+from contract.records.insight_parts import InsightPart
+from contract.records.pods import Pod as Identity
+from streams.operators.workload.codes import CGROUP, NVML, SLOTS, SPAN_MS, encode, to_text
+from streams.operators.workload.join import Joint
+from streams.operators.workload.rules.rightsizing import sized
+from streams.operators.workload.track import Prices, Track
 
 START_MS = 1_700_000_000_000
 EDGES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0001)

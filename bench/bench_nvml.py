@@ -17,12 +17,12 @@ from statistics import median, quantiles
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from collectors import nvml_gate
 from collectors.base import Tick
-from collectors.nvml import NvmlCollector
-from tests.fakes.nvml.library import build, env
-from tests.fakes.nvml.scenario import FakeGpu, FakeProcess, Scenario, sine, square
-from wire.events import Telemetry
+from collectors.nvml import gate
+from collectors.nvml.collector import NvmlCollector
+from telemetry.events import Telemetry
+from tests.support.fakes.nvml.library import build, env
+from tests.support.fakes.nvml.scenario import FakeGpu, FakeProcess, Scenario, sine, square
 
 GPUS = 8
 PROCESSES = 6
@@ -96,10 +96,10 @@ def measure(count: int) -> None:
     spent, size = ticks(6, 1.0)
     print(f"a tick of {GPUS} GPUs at  1 Hz: {median(spent):.0f} µs of CPU, {size} bytes")
     watch = Stopwatch()
-    for name, function in list(vars(nvml_gate).items()):
-        ours = callable(function) and getattr(function, "__module__", "") == nvml_gate.__name__
+    for name, function in list(vars(gate).items()):
+        ours = callable(function) and getattr(function, "__module__", "") == gate.__name__
         if ours and name not in {"call", "refusal_of"} and not name.startswith("_"):
-            setattr(nvml_gate, name, watch.wrap(name, function))
+            setattr(gate, name, watch.wrap(name, function))
     spent, _ = ticks(count, 0.1)
     print(f"\nby call, µs a tick at 10 Hz (all: {median(spent):.0f})")
     for name, total in sorted(watch.spent_us.items(), key=lambda item: -item[1]):

@@ -18,21 +18,21 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from bus.embedded import EmbeddedBroker
-from bus.producer import Producer
-from bus.reach import Reach
-from bus.topics import ensure_topics
+from bus.kafka.embedded import EmbeddedBroker
+from bus.kafka.producer import Producer
+from bus.kafka.reachability import Reach
+from bus.kafka.topics import ensure_topics
 from collectors.base import Outgoing
-from collectors.link import KafkaLink
-from collectors.outbox import Outbox
-from collectors.publisher import Publisher
-from collectors.spool import Spool
-from wire import settings as settings_module
-from wire.codec import encode
-from wire.events import Telemetry
-from wire.samples import Gpu, NvmlSample
-from wire.settings import Settings
-from wire.topics import SAMPLE_TOPICS, full_name
+from collectors.publish.link import KafkaLink
+from collectors.publish.outbox import Outbox
+from collectors.publish.publisher import Publisher
+from collectors.publish.spool import Spool
+from contract.codec import encode
+from contract.records.samples import Gpu, NvmlSample
+from contract.settings import settings as settings_module
+from contract.settings.settings import Settings
+from contract.topics import SAMPLE_TOPICS, full_name
+from telemetry.events import Telemetry
 
 MIB = 1024**2
 GPUS = 8

@@ -18,15 +18,15 @@ import subprocess
 import sys
 import time
 
-from bus.embedded import EmbeddedBroker
-from bus.faustapp import create_app, raw_topic
-from bus.faustapp_run import run_app
-from bus.producer import Producer
+from bus.faust.app import create_app, raw_topic
+from bus.faust.runner import run_app
+from bus.kafka.embedded import EmbeddedBroker
+from bus.kafka.producer import Producer
+from contract.settings.settings import Settings
+from contract.topics import TOPICS
 from streams.operators.base import Emission, Input, Snapshot, Stage
 from streams.service import run_stages
-from wire.events import Telemetry
-from wire.settings import Settings
-from wire.topics import TOPICS
+from telemetry.events import Telemetry
 
 SOURCE = "nvml-samples"
 VARIANTS = {

@@ -19,12 +19,12 @@ import numpy as np
 from bench.generators import Floats
 from bench.generators_memory import HARMLESS, INDISTINCT, LEAKS, Curve
 from bench.generators_trend import HORIZONS_S, LENGTH, Known, mix
-from streams.operators.bank_state import Ints
-from streams.operators.cycle import CycleBank
-from streams.operators.trend import TrendBank
-from streams.operators.trend_config import TrendConfig
-from streams.operators.trend_news import TrendNews
-from streams.operators.trend_season import Season, season_of
+from streams.operators.columns.arrays import Ints
+from streams.operators.cycles.bank import CycleBank
+from streams.operators.trends.bank import TrendBank
+from streams.operators.trends.changes import TrendNews
+from streams.operators.trends.config import TrendConfig
+from streams.operators.trends.season import Season, season_of
 
 LEARN = 600
 """Ticks before forecasts are judged."""

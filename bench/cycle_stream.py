@@ -9,8 +9,8 @@ import orjson
 import zstandard
 
 from bench.generators import CONTROLS, Case, Floats
-from streams.operators.cycle import CycleBank
-from streams.operators.cycle_scales import CycleScales
+from streams.operators.cycles.bank import CycleBank
+from streams.operators.cycles.scales import CycleScales
 
 CLOSE = 0.05
 """Relative error up to which a period is a hit."""

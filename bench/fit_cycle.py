@@ -1,4 +1,4 @@
-"""Fits the weights of ``streams/operators/cycle_confidence.py`` and ``cycle_early.py`` to the tuning seeds.
+"""Fits the weights of ``detect/confidence.py`` and ``detect/early.py`` to the tuning seeds.
 
 python -m bench.fit_cycle
 """
@@ -10,11 +10,11 @@ import numpy as np
 
 from bench.cycle_stream import CLOSE
 from bench.generators import CONTROLS, SHAPES, SNRS, Case, Floats, controls, rhythms
-from streams.operators.cycle_active import active
-from streams.operators.cycle_confidence import evidence
-from streams.operators.cycle_detect import best
-from streams.operators.cycle_early import LEAST, LONGEST, MOST, beginning, repeats
-from streams.operators.cycle_spectrum import spectra
+from streams.operators.cycles.detect.active import active
+from streams.operators.cycles.detect.confidence import evidence
+from streams.operators.cycles.detect.detector import best
+from streams.operators.cycles.detect.early import LEAST, LONGEST, MOST, beginning, repeats
+from streams.operators.cycles.detect.spectrum import spectra
 
 SEEDS = range(160)
 LENGTHS = (600, 600, 300, 152, 76)

@@ -1,4 +1,4 @@
-"""Fits ``streams/operators/kind_weights.py`` to the tuned shapes, seeds 0-159 of
+"""Fits ``streams/operators/workload/classifier_weights.py`` to the tuned shapes, seeds 0-159 of
 ``bench/generators_jobs.py``.
 
 python -m bench.fit_kind
@@ -10,17 +10,17 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.generators_jobs import KINDS, TUNED, Floats, Pod, pod
-from streams.operators import kind_weights
-from streams.operators.insight_codes import CGROUP, NVML, decode, encode
-from streams.operators.kind_features import NAMES, features
-from streams.operators.kind_model import basis
+from streams.operators.workload import classifier_weights
+from streams.operators.workload.classifier import basis
+from streams.operators.workload.codes import CGROUP, NVML, decode, encode
+from streams.operators.workload.features import NAMES, features
 
 Ints = npt.NDArray[np.int64]
 SEEDS, CALIBRATION = range(120), range(120, 160)
 ENDS = (30, 40, 60, 90, 120, 180, 240, 300, 400, 500, 600)
 WINDOW_S = 240
 RIDGE = 1e-3
-PAGE = Path(kind_weights.__file__)
+PAGE = Path(classifier_weights.__file__)
 
 
 def seen(one: Pod) -> Floats:
@@ -99,7 +99,7 @@ def main() -> None:
 
 def _module(knots: tuple[tuple[float, ...], ...], weights: Floats, by: float) -> str:
     lines = [
-        '"""Written by ``python -m bench.fit_kind``: the curves of ``streams.operators.kind_model``."""', "",
+        '"""Written by ``python -m bench.fit_kind``: the curves of ``workload.classifier``."""', "",
         f"TEMPERATURE = {by:.2f}", "", "KNOTS = (",
         *(f"    {knot!r},  # {name}" for name, knot in zip(NAMES, knots, strict=True)), ")",
         '"""Where each feature\'s curve bends, in the order of ``kind_features.NAMES``."""', "",

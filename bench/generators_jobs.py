@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from streams.operators.insight_codes import CGROUP, CHANNELS
+from streams.operators.workload.codes import CGROUP, CHANNELS
 
 Floats = npt.NDArray[np.float64]
 Rng = np.random.Generator

@@ -1,1 +1,5 @@
-"""The border to Kafka: clients, topics, the embedded broker, and the Faust app of streams and sinks."""
+"""The border to Kafka. May import: ``contract``, ``telemetry``.
+
+``kafka/``  clients, topics, security, the embedded broker
+``faust/``  the Faust app that streams and sinks share
+"""

@@ -1,9 +1,10 @@
 """What a collector counts, from 0 on: a rate needs a value before the first increment."""
 
-from collectors.nvml_session import GPUS_AWAY
-from collectors.outbox import SPOOL_FAILED
-from collectors.publisher import RECORD_REFUSED
-from wire.events import (
+from collectors.nvml.session import GPUS_AWAY
+from collectors.publish.outbox import SPOOL_FAILED
+from collectors.publish.publisher import RECORD_REFUSED
+from contract.topics import SAMPLE_TOPICS
+from telemetry.events import (
     ATTRIBUTION_FAILED,
     BROKER_AWAY,
     COLLECTOR_FAILED,
@@ -17,9 +18,8 @@ from wire.events import (
     TICK_LATE,
     Telemetry,
 )
-from wire.meter import product
-from wire.metrics import RECORDS_SENT, TICKS
-from wire.topics import SAMPLE_TOPICS
+from telemetry.meter import product
+from telemetry.metrics import RECORDS_SENT, TICKS
 
 
 def expect(telemetry: Telemetry) -> None:

@@ -7,10 +7,10 @@ from typing import Protocol
 
 from collectors.base import Collector, Outgoing, Tick
 from collectors.clock import Clock, RealClock
-from collectors.figures import Figures
+from collectors.metrics import Figures
 from collectors.schedule import Schedule
 from collectors.worker import Answer, Outcome, Worker
-from wire.events import COLLECTOR_FAILED, TICK_LATE, Telemetry
+from telemetry.events import COLLECTOR_FAILED, TICK_LATE, Telemetry
 
 _LEAST_BOUND_S = 5.0
 _CLOSE_S = 2.0

@@ -4,25 +4,25 @@ import asyncio
 import os
 from collections.abc import Iterator
 
-from bus.reach import Reach
-from bus.security import security_kwargs
-from collectors.allocations import allocations
-from collectors.attribution import Attribution
+from bus.kafka.reachability import Reach
+from bus.kafka.security import security_kwargs
+from collectors.attribution.allocations import allocations
+from collectors.attribution.processes import Attribution
 from collectors.base import Collector
-from collectors.cgroup import CgroupCollector
-from collectors.claim import claim_node
+from collectors.cgroup.collector import CgroupCollector
 from collectors.expected import expect
-from collectors.link import KafkaLink
-from collectors.nvml import NvmlCollector
-from collectors.outbox import Outbox
-from collectors.pods import PodsCollector, pods_collector
-from collectors.prometheus import prometheus_collector
-from collectors.publisher import Publisher
+from collectors.nvml.collector import NvmlCollector
+from collectors.pods.collector import PodsCollector, pods_collector
+from collectors.prometheus.collector import prometheus_collector
+from collectors.publish.claim import claim_node
+from collectors.publish.link import KafkaLink
+from collectors.publish.outbox import Outbox
+from collectors.publish.publisher import Publisher
+from collectors.publish.spool_location import open_spool
 from collectors.runner import Runner
-from collectors.spool_place import open_spool
-from wire.events import Telemetry
-from wire.metrics import QUEUED, SPOOL_BYTES, SPOOL_RECORDS
-from wire.settings import Settings
+from contract.settings.settings import Settings
+from telemetry.events import Telemetry
+from telemetry.metrics import QUEUED, SPOOL_BYTES, SPOOL_RECORDS
 
 _MEMORY_BYTES = 16 * 1024 * 1024
 _FLUSH_S = 5.0

@@ -11,12 +11,12 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
+from contract.records import deadletter, derived, insights, pods, samples
+from contract.records.deadletter import Reason
+from contract.settings.settings import PREFIX, Settings
+from contract.topics import TOPICS, Topic
+from contract.units import END_OF_TIME_MS, MOST, Range, Text
 from docs.contract_meanings import meaning
-from wire import deadletter, derived, insights, pods, samples
-from wire.deadletter import Reason
-from wire.settings import PREFIX, Settings
-from wire.topics import TOPICS, Topic
-from wire.units import END_OF_TIME_MS, MOST, Range, Text
 
 HERE = Path(__file__).parent
 PAGE = HERE / "contract.md"

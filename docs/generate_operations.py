@@ -13,14 +13,14 @@ from typing import Any
 import yaml
 
 from docs.generate_contract import table
-from wire.events import Event
-from wire.metrics import GROUPS
+from telemetry.events import Event
+from telemetry.metrics import GROUPS
 
 HERE = Path(__file__).parent
 PAGE = HERE / "operations.md"
 TEMPLATE = HERE / "operations.template.md"
 RULES = HERE.parent / "deploy/prometheus/rules/pipeline.yml"
-_PACKAGES = ("wire", "bus", "collectors", "streams", "sinks")
+_PACKAGES = ("contract", "telemetry", "bus", "kube", "collectors", "streams", "sinks")
 
 
 def page() -> str:

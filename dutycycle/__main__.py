@@ -2,13 +2,13 @@
 
 import sys
 
-from dutycycle.early import end_on_signals
+from dutycycle.cli.early import end_on_signals
 
 
 def main() -> int:
     """Run the command; returns the exit status."""
     end_on_signals(sys.argv[1:])
-    from dutycycle.cli import main as run  # here, not above: its imports can be cut short as well
+    from dutycycle.cli.main import main as run  # here, not above: its imports can be cut short as well
 
     return run()
 

@@ -3,8 +3,8 @@
 import argparse
 from datetime import UTC, datetime
 
-from wire._parse import duration
-from wire.units import END_OF_TIME_MS
+from contract.settings.parsers import duration
+from contract.units import END_OF_TIME_MS
 
 
 def moment_ms(text: str, now_ms: int) -> int:

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from bus.faustapp import ExactApp, raw_topic
-from sinks.desk import Desk
-from sinks.origin import Origin
-from wire.topics import full_name
+from bus.faust.app import ExactApp, raw_topic
+from contract.topics import full_name
+from sinks.base import Origin
+from sinks.dispatcher import Desk
 
 
 def add_agent(app: ExactApp, prefix: str, topic: str, desk: Desk) -> None:

@@ -5,18 +5,18 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from bus.faustapp import ExactApp, create_app
-from bus.shorter_log import Place
+from bus.faust.app import ExactApp, create_app
+from bus.faust.truncation import Place
+from contract.settings.settings import Settings
+from contract.topics import full_name
 from sinks.agents import add_agent
+from sinks.base import Sink
 from sinks.deadletters import DeadLetters
-from sinks.desk import Desk
+from sinks.dispatcher import Desk
 from sinks.events import LOG_SHORTER, SHARED_NODES
-from sinks.figures import tell
-from sinks.origin import Sink
+from sinks.metrics import tell
 from sinks.port import FaustPort, Port
-from wire.events import Telemetry
-from wire.settings import Settings
-from wire.topics import full_name
+from telemetry.events import Telemetry
 
 ACKNOWLEDGE_S = 0.5
 _HAND_OVER_S = 6.0

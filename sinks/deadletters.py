@@ -2,10 +2,10 @@
 
 from collections.abc import Awaitable, Callable
 
-from sinks.origin import Origin
-from wire.codec import encode
-from wire.deadletter import DeadLetter, Reason, dead_letter
-from wire.events import DEAD_LETTER, Telemetry
+from contract.codec import encode
+from contract.records.deadletter import DeadLetter, Reason, dead_letter
+from sinks.base import Origin
+from telemetry.events import DEAD_LETTER, Telemetry
 
 Post = Callable[[bytes | None, bytes, int], Awaitable[object]]
 """Send a dead letter (key, payload, timestamp), and return when the broker has it."""

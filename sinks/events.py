@@ -1,8 +1,8 @@
-"""What may happen in the sinks beyond ``wire.events``, by name."""
+"""What may happen in the sinks beyond ``telemetry.events``, by name."""
 
 import logging
 
-from wire.events import Event
+from telemetry.events import Event
 
 OBJECT_GONE = Event(
     "object_gone", logging.INFO, "Objects to annotate that are no longer there, or never were", ("kind",)

@@ -6,9 +6,9 @@ of them is small, and is sent on, keyed by node: one worker then puts a node's a
 
 from dataclasses import replace
 
-from sinks.progress import Held, Place
-from wire.derived import Cycle, Trend, WindowAggregate
-from wire.parts import NodePart
+from contract.records.derived import Cycle, Trend, WindowAggregate
+from contract.records.parts import NodePart
+from sinks.offsets import Held, Place
 
 TOPICS = ("window-aggregates", "trends", "cycles")
 """Without prefix."""

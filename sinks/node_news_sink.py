@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from contract.codec import encode
+from contract.records.parts import NodePart
+from sinks.base import Origin
 from sinks.node_news import TOPICS, NodeNews
-from sinks.origin import Origin
-from sinks.progress import Held
-from wire.codec import encode
-from wire.parts import NodePart
+from sinks.offsets import Held
 
 Send = Callable[[str, bytes, int], Awaitable[object]]
 """Send a part (key, payload, timestamp), and return when the broker has it."""

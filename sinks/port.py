@@ -2,11 +2,11 @@
 
 from typing import Any, Protocol
 
-from bus.faustapp import ExactApp
-from bus.faustapp_holes import first_offset
-from sinks.progress import Place
-from wire.settings import Settings
-from wire.topics import full_name
+from bus.faust.app import ExactApp
+from bus.faust.offsets import first_offset
+from contract.settings.settings import Settings
+from contract.topics import full_name
+from sinks.offsets import Place
 
 
 class Port(Protocol):

@@ -5,27 +5,28 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 
-from bus.backoff import pauses
-from bus.faustapp_run import run_app
-from bus.stopping import StoppedError, unless
-from bus.topics_wait import wait_for_topics
-from sinks import annotations, kube
-from sinks.annotation_policy import Policy
-from sinks.annotation_sink import AnnotationSink
+from bus.faust.runner import run_app
+from bus.kafka.backoff import pauses
+from bus.kafka.stopping import StoppedError, unless
+from bus.kafka.topics_wait import wait_for_topics
+from contract.errors import SettingError
+from contract.settings.settings import Settings
+from contract.topics import SAMPLE_TOPICS, TOPICS
+from kube import objects
+from sinks.annotations.core import desired
+from sinks.annotations.core.policy import Policy
+from sinks.annotations.sink import AnnotationSink
 from sinks.app import SinksApp
+from sinks.base import Sink
 from sinks.deadletters import DeadLetters
 from sinks.events import ANNOTATIONS_OFF, SINK_AWAY
 from sinks.node_news_sink import NodeNewsSink
-from sinks.origin import Sink
 from sinks.port import Port
-from sinks.records_sink import RecordsSink
-from sinks.records_store import RecordsStore, RecordsUnreachableError
-from sinks.records_url import default_records_url
+from sinks.records.sink import RecordsSink
+from sinks.records.store import RecordsStore, RecordsUnreachableError
+from sinks.records.url import default_records_url
 from sinks.thread import in_thread
-from wire.errors import SettingError
-from wire.events import Telemetry
-from wire.settings import Settings
-from wire.topics import SAMPLE_TOPICS, TOPICS
+from telemetry.events import Telemetry
 
 _CLOSE_S = 3.0
 
@@ -91,11 +92,11 @@ _BY_NODE = (*SAMPLE_TOPICS, "node-parts")
 _DERIVED = tuple(
     name
     for name, topic in TOPICS.items()
-    if name not in _BY_NODE and (not topic.internal or name in annotations.TOPICS)
+    if name not in _BY_NODE and (not topic.internal or name in desired.TOPICS)
 )
 
 
-async def _server(settings: Settings, telemetry: Telemetry) -> kube.Kube | None:
+async def _server(settings: Settings, telemetry: Telemetry) -> objects.Kube | None:
     """The API server to annotate through; None, said once, where annotations are off or there is none."""
     if settings.annotations == "on" and settings.kubernetes == "off":
         raise SettingError("DUTYCYCLE_ANNOTATIONS=on needs the API server, but DUTYCYCLE_KUBERNETES=off")
@@ -103,7 +104,7 @@ async def _server(settings: Settings, telemetry: Telemetry) -> kube.Kube | None:
     needed = settings.annotations == "on"
     mode, asked_by = ("on", "DUTYCYCLE_ANNOTATIONS=on") if needed else (settings.kubernetes, "")
     rate = settings.annotation_rate
-    server = None if off else await kube.connect(mode, asked_by=asked_by, requests_per_s=rate)
+    server = None if off else await objects.connect(mode, asked_by=asked_by, requests_per_s=rate)
     if server is None:
         detail = "by the settings" if off else "this is no Kubernetes pod, and KUBECONFIG is not set"
         telemetry.emit(ANNOTATIONS_OFF, detail, reason="off" if off else "no_api_server")

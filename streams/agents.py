@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from bus.faustapp import ExactApp, raw_topic
+from bus.faust.app import ExactApp, raw_topic
 from streams.operators.base import Input
-from streams.shell import Shell
-from streams.shell_flow import Flow
+from streams.runtime.checkpoint import Flow
+from streams.runtime.stage_task import Shell
 
 
 def add_agent(app: ExactApp, topic: str, shell: Shell, flow: Flow) -> None:

@@ -7,17 +7,17 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from bus.faustapp import ExactApp, create_app
-from bus.shorter_log import Place, shorter
+from bus.faust.app import ExactApp, create_app
+from bus.faust.truncation import Place, shorter
+from contract.settings.settings import Settings
+from contract.topics import full_name
 from streams.agents import add_agent
 from streams.operators.base import Stage
-from streams.shell import Shell
-from streams.shell_faust import FaustPort, StateTable, add_table
-from streams.shell_flow import Flow
-from streams.source_log import how_to_begin_anew, read_to
-from wire.events import Telemetry
-from wire.settings import Settings
-from wire.topics import full_name
+from streams.runtime.checkpoint import Flow
+from streams.runtime.faust_port import FaustPort, StateTable, add_table
+from streams.runtime.stage_task import Shell
+from streams.state.source_log import how_to_begin_anew, read_to
+from telemetry.events import Telemetry
 
 _COMMIT_SHARE = 4
 """Commits may take one part in this many, and one, of the time: large states are stored less often."""
@@ -27,7 +27,7 @@ _LONGEST_PAUSE_S = 30.0
 """But they come at least so often: one that waited for a broker that was away says nothing of the next."""
 LOOK_S = 300.0
 """So often the broker is asked whether others have written into our changelogs: well within the half hour in
-which compaction leaves alone what they have superseded (``bus.topics.CHANGELOG_CONFIG``)."""
+which compaction leaves alone what they have superseded (``bus.kafka.topics.CHANGELOG_CONFIG``)."""
 
 
 def pause_s(interval_s: float, took_s: float, written_bytes: int) -> float:

@@ -1,10 +1,10 @@
 """The dead letter of a stage's input, as an output like any other."""
 
+from contract.codec import encode
+from contract.records import deadletter
+from contract.records.deadletter import Reason
+from contract.topics import DEFAULT_PREFIX
 from streams.operators.base import Input, Out
-from wire import deadletter
-from wire.codec import encode
-from wire.deadletter import Reason
-from wire.topics import DEFAULT_PREFIX
 
 
 def dead_letter(record: Input, reason: Reason, error: str, *, prefix: str = DEFAULT_PREFIX) -> Out:

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
-from bus.faustapp_log import LIBRARIES, LIBRARY_SAID
-from streams import shell_events
+from bus.faust.logs import LIBRARIES, LIBRARY_SAID
+from contract.records.deadletter import Reason
+from contract.topics import SAMPLE_TOPICS, TOPICS
 from streams.operators.base import Stage
-from wire.deadletter import Reason
-from wire.events import (
+from streams.runtime import events
+from telemetry.events import (
     BROKER_AWAY,
     CLOCK_JUMP,
     DEAD_LETTER,
@@ -18,8 +19,8 @@ from wire.events import (
     Event,
     Telemetry,
 )
-from wire.meter import product
-from wire.metrics import (
+from telemetry.meter import product
+from telemetry.metrics import (
     COMMIT_SECONDS,
     COMMITS,
     RECORDS_TAKEN,
@@ -27,7 +28,6 @@ from wire.metrics import (
     SNAPSHOT_BYTES,
     SNAPSHOTS,
 )
-from wire.topics import SAMPLE_TOPICS, TOPICS
 
 _SAMPLES = [topic for topic in SAMPLE_TOPICS if topic.endswith("-samples")]
 
@@ -43,7 +43,7 @@ def expect(telemetry: Telemetry, stages: Sequence[Stage]) -> None:
     outputs = [name for name, topic in TOPICS.items() if topic.writer != "collector"]
     telemetry.expect(RECORD_TOO_LARGE, product(outputs))
     telemetry.expect(LIBRARY_SAID, product(LIBRARIES))
-    for event in vars(shell_events).values():
+    for event in vars(events).values():
         if isinstance(event, Event):
             telemetry.expect(event, product(names) if event.labels == ("stage",) else ())
     for metric in (RECORDS_TAKEN, RECORDS_USED):

@@ -3,14 +3,14 @@
 from collections import Counter
 from collections.abc import Callable, Iterable
 
+from contract.codec import DecodeError
+from contract.records.deadletter import Reason
+from contract.topics import DEFAULT_PREFIX
 from streams.deadletters import dead_letter
 from streams.local_keys import LocalKeys
 from streams.operators.base import Emission, Happened, Input, Out, Stage
-from streams.shell_checks import unfit
-from streams.shell_live import OperatorFailedError
-from wire.codec import DecodeError
-from wire.deadletter import Reason
-from wire.topics import DEFAULT_PREFIX
+from streams.runtime.checks import unfit
+from streams.runtime.keyed_operator import OperatorFailedError
 
 SETTLE_MS = 60_000
 """How often, in event time, coalesced outputs are sent."""

@@ -2,13 +2,13 @@
 
 from collections import Counter
 
-from streams import partition_clock
 from streams.operators.base import Emission, Input, Stage
-from streams.partition_clock import PartitionClock
-from streams.shell_events import STATE_EVICTED, STATE_RESET
-from streams.shell_live import Live, OperatorFailedError
-from streams.state import pieces_of
-from streams.state_record import state_key
+from streams.runtime.events import STATE_EVICTED, STATE_RESET
+from streams.runtime.keyed_operator import Live, OperatorFailedError
+from streams.state import partition_clock
+from streams.state.codec import pieces_of
+from streams.state.partition_clock import PartitionClock
+from streams.state.record import state_key
 
 STORED_EVERY = 100
 """After so many records of a key its state is stored, from where it goes on if its operator fails."""

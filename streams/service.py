@@ -4,17 +4,17 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 
-from bus.faustapp_run import run_app
-from bus.stopping import StoppedError, unless
-from bus.topics_wait import wait_for_topics
+from bus.faust.runner import run_app
+from bus.kafka.stopping import StoppedError, unless
+from bus.kafka.topics_wait import wait_for_topics
+from contract.settings.settings import Settings
+from contract.topics import TOPICS
 from streams.app import changelog_topics, create_streams_app
 from streams.expected import expect
-from streams.figures import STUCK_S
 from streams.operators.base import Stage
+from streams.runtime.metrics import STUCK_S
 from streams.topology import stages as all_stages
-from wire.events import Telemetry
-from wire.settings import Settings
-from wire.topics import TOPICS
+from telemetry.events import Telemetry
 
 _OUTPUTS = tuple(name for name, topic in TOPICS.items() if "streams" in topic.writer)
 

@@ -5,18 +5,18 @@ from functools import partial
 from itertools import pairwise
 from typing import Protocol
 
+from contract.errors import SettingError
+from contract.settings.settings import Settings
 from streams.operators.base import Operator, Snapshot, Stage
-from streams.operators.cgroup_tick import CgroupReader
+from streams.operators.columns.cgroup import CgroupReader
+from streams.operators.columns.nvml import NvmlReader
 from streams.operators.forward import PodForwarder
-from streams.operators.insight_job import JobInsightOperator
-from streams.operators.insight_pod import PodInsightOperator
-from streams.operators.insight_track import Prices
-from streams.operators.job import JobOperator
-from streams.operators.node import NodeConfig, NodeOperator, Reader
-from streams.operators.nvml_tick import NvmlReader
-from streams.operators.pod import PodOperator
-from wire.errors import SettingError
-from wire.settings import Settings
+from streams.operators.node.operator import NodeConfig, NodeOperator, Reader
+from streams.operators.peaks.job import JobOperator
+from streams.operators.peaks.pod import PodOperator
+from streams.operators.workload.job import JobInsightOperator
+from streams.operators.workload.pod import PodInsightOperator
+from streams.operators.workload.track import Prices
 
 _MS = 1000
 

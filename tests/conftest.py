@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ("tests.servers.plugin", "tests.faults.plugin")
+pytest_plugins = ("tests.support.servers.plugin", "tests.support.faults.plugin", "tests.support.sinks.plugin")
 
 # On a busy machine an example takes as long as it takes.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])

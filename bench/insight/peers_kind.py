@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.generators_jobs import KINDS, Pod
-from streams.operators.insight_codes import ROWS
+from streams.operators.workload.codes import ROWS
 
 Floats = npt.NDArray[np.float64]
 WINDOW = 60

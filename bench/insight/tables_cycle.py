@@ -11,7 +11,7 @@ from bench.bench_cycle import CLOSE, Answer, answers, f1
 from bench.generators import CONTROLS, NAMED_CONTROLS, Case, Floats, controls, rhythms
 from bench.insight.peers_cycle import DETECTORS, Detector
 from bench.insight.report import Cell, Report
-from streams.operators.cycle import CycleBank
+from streams.operators.cycles.bank import CycleBank
 
 OURS = "Dutycycle"
 COLUMNS = ("detector", "F1 whole", "F1 fract.", "alarms %", *NAMED_CONTROLS, "error %", "ms/series")

@@ -12,10 +12,10 @@ from bench.generators_memory import ENDED, ENDS_AT, HARMLESS, INDISTINCT, LEAKS
 from bench.generators_trend import HORIZONS_S, LENGTH, Known, mix
 from bench.insight.peers_forecast import FORECASTERS, Forecaster
 from bench.insight.report import Cell, Report
-from streams.operators.cycle import CycleBank
-from streams.operators.trend import TrendBank
-from streams.operators.trend_config import TrendConfig
-from streams.operators.trend_season import season_of
+from streams.operators.cycles.bank import CycleBank
+from streams.operators.trends.bank import TrendBank
+from streams.operators.trends.config import TrendConfig
+from streams.operators.trends.season import season_of
 
 OURS = "Dutycycle"
 ORACLE = "(all known but the noise)"

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
-from wire import _parse
-from wire.errors import DutycycleError, SettingError
+from contract.errors import DutycycleError, SettingError
+from contract.settings import parsers
 
 PROG = "kubectl dutycycle"
 SORTS = ("gpu", "cpu", "memory", "network", "disk", "name")
@@ -63,7 +63,7 @@ def build_parser() -> argparse.ArgumentParser:
     why.add_argument("pod", metavar="POD", help="a pod's name, or pod/name")
     why.add_argument(
         "--records",
-        type=_checked(_parse.records_url),
+        type=_checked(parsers.records_url),
         metavar="URL",
         help="the peak records, for averages (default: DUTYCYCLE_RECORDS)",
     )
@@ -85,14 +85,14 @@ def _command(
     command.add_argument("--kubeconfig", metavar="FILE", help="default: KUBECONFIG, else ~/.kube/config")
     command.add_argument(
         "--prefix",
-        type=_checked(_parse.dns_name),
+        type=_checked(parsers.dns_name),
         metavar="DOMAIN",
         help="of annotation keys (default: DUTYCYCLE_ANNOTATION_PREFIX)",
     )
     return command
 
 
-def _checked(parse: _parse.Parser) -> Callable[[str], str]:
+def _checked(parse: parsers.Parser) -> Callable[[str], str]:
     """A setting's parser as argparse wants it, which then says the reason, and no secret value."""
 
     def checked(text: str) -> str:

@@ -10,8 +10,8 @@ from contextlib import redirect_stderr
 from importlib import import_module
 from io import StringIO
 
+from contract.errors import DutycycleError
 from dutycycle.kubectl.cli import KINDS, SORTS, build_parser
-from wire.errors import DutycycleError
 
 _NO_FILES = ":4"
 _COMMANDS = ("top", "peaks", "why")

@@ -4,7 +4,7 @@ import re
 
 import orjson
 
-from wire.errors import DutycycleError
+from contract.errors import DutycycleError
 
 _LONGEST = 300
 _WRAPPING = re.compile(r"^\[Errno \d+\] |^(?:SSLError )?\S*\] | \(_ssl\.c:\d+\).*$")

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from sinks import annotation_keys as keys
+from sinks.annotations.core import keys
 
 Json = dict[str, Any]
 Number = int | float | None

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from wire.errors import SettingError
+from contract.errors import SettingError
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 import argparse
 import os
 
+from contract.settings.settings import PREFIX, load
 from dutycycle.kubectl import output, top
 from dutycycle.kubectl.api import Access, Api
 from dutycycle.kubectl.cli import KINDS
@@ -10,7 +11,6 @@ from dutycycle.kubectl.jobs import Jobs
 from dutycycle.kubectl.kinds import POD, object_name
 from dutycycle.kubectl.peaks import peaks
 from dutycycle.kubectl.why import why
-from wire.settings import PREFIX, load
 
 _TOP = {"pods": top.pods, "nodes": top.nodes, "jobs": top.jobs}
 

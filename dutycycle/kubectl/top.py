@@ -27,7 +27,7 @@ from dutycycle.kubectl.figures import (
 from dutycycle.kubectl.jobs import Jobs
 from dutycycle.kubectl.kinds import NODE, POD
 from dutycycle.kubectl.output import Answer, Row
-from sinks.annotation_keys import UPDATED
+from sinks.annotations.core.keys import UPDATED
 
 _USAGE: tuple[tuple[str, str, Callable[[float | None], str]], ...] = (
     ("MAX-GPU>", "gpu_pct", table.percent),

@@ -5,6 +5,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from contract.codec import to_plain
+from contract.records.derived import PodPeaks
 from dutycycle.kubectl import table
 from dutycycle.kubectl.api import Api, Meta
 from dutycycle.kubectl.errors import KubectlError
@@ -12,9 +14,7 @@ from dutycycle.kubectl.figures import INSIGHTS, Json, Usage, attribution, by_pro
 from dutycycle.kubectl.kinds import POD, pod_name
 from dutycycle.kubectl.output import emit_json
 from dutycycle.kubectl.top import age_s
-from sinks.annotation_keys import GPU_UTIL, UPDATED
-from wire.codec import to_plain
-from wire.derived import PodPeaks
+from sinks.annotations.core.keys import GPU_UTIL, UPDATED
 
 
 def why(api: Api, args: argparse.Namespace) -> None:
@@ -93,7 +93,7 @@ def _record(url: str | None, namespace: str, uid: str) -> PodPeaks | None:
     """The pod's peak record, where a database of records was named."""
     if url is None:
         return None
-    from sinks.query import pod_peaks  # SQLAlchemy takes longer to import than all the rest
+    from sinks.records.query import pod_peaks  # SQLAlchemy takes longer to import than all the rest
 
     return next((one for one in pod_peaks(url, namespace) if one.pod.uid == uid), None)
 

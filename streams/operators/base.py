@@ -34,7 +34,7 @@ class Out:
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """A named event (``wire.events``) to count: a late tick, a duplicate."""
+    """A named event (``telemetry.events``) to count: a late tick, a duplicate."""
 
     event: str
     count: int = 1
@@ -49,7 +49,7 @@ class Operator(Protocol):
     """The living state of one key."""
 
     def update(self, record: Input) -> list[Emission]:
-        """Take the next record of the key. Raises ``wire.codec.DecodeError`` for one it cannot use,
+        """Take the next record of the key. Raises ``contract.codec.DecodeError`` for one it cannot use,
         and is then as if the record had never come."""
         ...
 
@@ -73,7 +73,7 @@ class Stage:
     ``build(key, snapshot)`` goes on from a snapshot, or starts afresh with None; it raises
     ``ValueError`` for a snapshot of a version that it cannot use.
 
-    A key that was idle for ``evict_ms`` of its partition's time (``streams.partition_clock``) is forgotten;
+    A key that was idle for ``evict_ms`` of its partition's time (``partition_clock``) is forgotten;
     None: never. ``stateless``: the operator is built for each record, and nothing is kept of any key.
     """
 

@@ -1,11 +1,11 @@
 """Turns identities of pods into parts, so that a pod's operator has a single source topic."""
 
+from contract.codec import encode
+from contract.records.insight_parts import InsightPart
+from contract.records.parts import PodPart
+from contract.records.pods import Pod
 from streams.operators.base import Emission, Input, Out, Snapshot
 from streams.operators.keyed import decode_under_key
-from wire.codec import encode
-from wire.insight_parts import InsightPart
-from wire.parts import PodPart
-from wire.pods import Pod
 
 TOPIC = "pods"
 

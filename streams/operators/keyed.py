@@ -3,8 +3,8 @@
 from operator import attrgetter
 from typing import TypeVar
 
-from wire.codec import DecodeError, decode
-from wire.deadletter import Reason
+from contract.codec import DecodeError, decode
+from contract.records.deadletter import Reason
 
 R = TypeVar("R")
 

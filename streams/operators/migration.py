@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from streams.operators.bank_state import check_version
 from streams.operators.base import Snapshot
+from streams.operators.columns.arrays import check_version
 
 Step = Callable[[dict[str, Any]], dict[str, Any]]
 """Makes a snapshot of one version into one of the next, but for its ``v``."""

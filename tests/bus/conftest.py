@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from bus.embedded import EmbeddedBroker
-from wire import settings as settings_module
-from wire.settings import Settings
+from bus.kafka.embedded import EmbeddedBroker
+from contract.settings import settings as settings_module
+from contract.settings.settings import Settings
 
 
 @pytest.fixture

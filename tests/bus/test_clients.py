@@ -4,12 +4,12 @@ import time
 
 import pytest
 
-from bus.consumer import Consumer, Message, Start
-from bus.embedded import EmbeddedBroker
-from bus.errors import BrokerAwayError, RecordRefusedError
-from bus.producer import Producer
-from wire.errors import DutycycleError
-from wire.settings import Settings
+from bus.kafka.consumer import Consumer, Message, Start
+from bus.kafka.embedded import EmbeddedBroker
+from bus.kafka.errors import BrokerAwayError, RecordRefusedError
+from bus.kafka.producer import Producer
+from contract.errors import DutycycleError
+from contract.settings.settings import Settings
 
 TOPIC = "dutycycle.pods"
 

@@ -10,14 +10,14 @@ import time
 
 import pytest
 
-from bus.consumer import Consumer
-from bus.embedded import EmbeddedBroker
-from bus.errors import BrokerAwayError
-from bus.kafka import probe
-from bus.producer import Producer
-from tests.servers.missing import ServerMissingError, skip_or_fail
-from wire.errors import DutycycleError
-from wire.settings import Settings
+from bus.kafka.clients import probe
+from bus.kafka.consumer import Consumer
+from bus.kafka.embedded import EmbeddedBroker
+from bus.kafka.errors import BrokerAwayError
+from bus.kafka.producer import Producer
+from contract.errors import DutycycleError
+from contract.settings.settings import Settings
+from tests.support.servers.missing import ServerMissingError, skip_or_fail
 
 TOPIC = "dutycycle.pods"
 
@@ -109,7 +109,7 @@ def test_it_dies_with_its_parent() -> None:
     owner = subprocess.Popen(
         [
             sys.executable, "-c",
-            "from bus.embedded import EmbeddedBroker; import time\n"
+            "from bus.kafka.embedded import EmbeddedBroker; import time\n"
             "broker = EmbeddedBroker().start(); print(broker.pid, flush=True); time.sleep(600)",
         ],
         stdout=subprocess.PIPE, text=True,

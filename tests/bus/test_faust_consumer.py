@@ -7,10 +7,10 @@ from typing import Any
 
 from faust.types import TP
 
-from bus.faustapp import create_app
-from bus.faustapp_driver import ExactConsumer
-from wire.events import Telemetry
-from wire.settings import load
+from bus.faust.app import create_app
+from bus.faust.driver import ExactConsumer
+from contract.settings.settings import load
+from telemetry.events import Telemetry
 
 PLACE = TP("samples", 0)
 COMMITTED, REACHED = 980, 1035

@@ -6,12 +6,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from bus.consumer import Consumer
-from bus.embedded import EmbeddedBroker
-from bus.faustapp import ExactApp, create_app
-from bus.liveness import Pulse
-from wire.events import Telemetry
-from wire.settings import Settings, load
+from bus.faust.app import ExactApp, create_app
+from bus.kafka.consumer import Consumer
+from bus.kafka.embedded import EmbeddedBroker
+from contract.settings.settings import Settings, load
+from telemetry.events import Telemetry
+from telemetry.liveness import Pulse
 
 TOPIC = "dutycycle.trends"
 LIMIT_S = 5.0

@@ -4,14 +4,14 @@ import time
 
 import pytest
 
-from bus.consumer import Consumer
-from bus.errors import BrokerAwayError, BrokerRefusedError
-from bus.kafka import probe
-from bus.producer import Producer
-from bus.topics import ensure_topics
-from tests.servers.kafka.broker import RunningBroker
-from wire import settings as settings_module
-from wire.settings import Settings
+from bus.kafka.clients import probe
+from bus.kafka.consumer import Consumer
+from bus.kafka.errors import BrokerAwayError, BrokerRefusedError
+from bus.kafka.producer import Producer
+from bus.kafka.topics import ensure_topics
+from contract.settings import settings as settings_module
+from contract.settings.settings import Settings
+from tests.support.servers.kafka.broker import RunningBroker
 
 
 def load(kafka: RunningBroker, **instead: str) -> Settings:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from bus.security import bootstrap_servers, security_kwargs
-from wire import settings as settings_module
-from wire.errors import SettingError
+from bus.kafka.security import bootstrap_servers, security_kwargs
+from contract.errors import SettingError
+from contract.settings import settings as settings_module
 
 SASL = {
     "DUTYCYCLE_SASL_MECHANISM": "SCRAM-SHA-512",

@@ -15,7 +15,7 @@ from collectors.base import Collector, Outgoing, Tick
 from collectors.runner import Runner
 from collectors.schedule import Schedule
 from collectors.worker import Worker
-from wire.events import COLLECTOR_FAILED, TICK_LATE, Telemetry
+from telemetry.events import COLLECTOR_FAILED, TICK_LATE, Telemetry
 
 
 @pytest.mark.parametrize(

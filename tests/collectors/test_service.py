@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from collectors.base import Outgoing
+from collectors.publish.spool import SpoolBusyError
+from collectors.publish.spool_location import EMBEDDED, default_folder, open_spool
 from collectors.service import collectors
-from collectors.spool import SpoolBusyError
-from collectors.spool_place import EMBEDDED, default_folder, open_spool
-from wire import settings as settings_module
-from wire.events import SPOOL_DROPPED, Telemetry
-from wire.settings import Settings
+from contract.settings import settings as settings_module
+from contract.settings.settings import Settings
+from telemetry.events import SPOOL_DROPPED, Telemetry
 
 
 def load(**values: str) -> Settings:

@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from streams.operators.base import Snapshot, Stage
-from tests.conformance.feed import (
+from tests.support.streams.conformance_feed import (
     EMPTY,
     LONG,
     STAGES,

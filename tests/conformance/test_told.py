@@ -9,8 +9,12 @@ from typing import Any
 import orjson
 import pytest
 
+from contract.codec import DecodeError, decode
+from contract.records.deadletter import Reason
+from contract.topics import TOPICS
 from streams.operators.base import Happened, Input, Operator, Out, Stage
-from tests.conformance.feed import (
+from telemetry.events import CLOCK_JUMP, SAMPLE_LATE
+from tests.support.streams.conformance_feed import (
     SMALL,
     STAGES,
     every_stage,
@@ -22,10 +26,6 @@ from tests.conformance.feed import (
     run,
     stored,
 )
-from wire.codec import DecodeError, decode
-from wire.deadletter import Reason
-from wire.events import CLOCK_JUMP, SAMPLE_LATE
-from wire.topics import TOPICS
 
 _NODE = {"window-aggregates", "trends", "cycles", "pod-parts", "insight-parts"}
 SAYS = {
@@ -43,7 +43,7 @@ KEYS: dict[str, Callable[[Any], str]] = {
     "pod uid": lambda of: getattr(of, "uid", None) or of.pod.uid,
     "job uid": lambda of: of.job.uid,
 }
-"""The key of a record, by what ``wire.topics`` calls it."""
+"""The key of a record, by what ``contract.topics`` calls it."""
 HAPPENED = {"nvml": {SAMPLE_LATE.name, CLOCK_JUMP.name}, "cgroup": {SAMPLE_LATE.name, CLOCK_JUMP.name}}
 """The events that each stage counts."""
 

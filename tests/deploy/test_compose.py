@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import yaml
 
-from health.address import PORTS, Address
-from health.ask import where
-from tests.deploy.compose_file import COMPOSE, GPU, ROOT, services, variables
-from tests.servers.compose import compose_command
-from tests.servers.missing import ServerMissingError
-from wire.settings import Settings, load, near_misses
+from contract.settings.settings import Settings, load, near_misses
+from telemetry.address import PORTS, Address
+from telemetry.client import where
+from tests.support.deploy.compose_file import COMPOSE, GPU, ROOT, services, variables
+from tests.support.servers.compose import compose_command
+from tests.support.servers.missing import ServerMissingError
 
 SERVICES = services()
 OURS = {"collector": "collect", "streams": "stream", "sinks": "sink"}

@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tests.deploy.compose_file import ROOT, services
-from tests.servers.kafka import jars
-from tests.servers.missing import ServerMissingError, skip_or_fail
-from tests.servers.ports import free_port
-from tests.servers.process import ServerProcess
+from tests.support.deploy.compose_file import ROOT, services
+from tests.support.servers.kafka import jars
+from tests.support.servers.missing import ServerMissingError, skip_or_fail
+from tests.support.servers.ports import free_port
+from tests.support.servers.process import ServerProcess
 
 pytestmark = pytest.mark.kafka
 KAFKA = services()["kafka"]
 
 
 def test_the_tests_have_the_same_version() -> None:
-    pom = ET.parse(ROOT / "tests/servers/kafka/pom.xml")  # noqa: S314 - our own file
+    pom = ET.parse(ROOT / "tests/support/servers/kafka/pom.xml")  # noqa: S314 - our own file
     version = pom.findtext(".//{*}dependency[{*}artifactId='kafka_2.13']/{*}version")
     assert KAFKA["image"] == f"apache/kafka:{version}"
 

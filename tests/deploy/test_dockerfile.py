@@ -7,7 +7,7 @@ import tomllib
 
 import pytest
 
-from tests.deploy.compose_file import ROOT, services
+from tests.support.deploy.compose_file import ROOT, services
 
 TEXT = (ROOT / "Dockerfile").read_text().replace("\\\n", " ")
 LINES = [line.split(maxsplit=1) for line in TEXT.splitlines() if line.strip() and not line.startswith("#")]

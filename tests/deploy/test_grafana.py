@@ -13,12 +13,12 @@ import yaml
 from sqlalchemy import Engine, create_engine, make_url, text
 from sqlalchemy.exc import DBAPIError
 
-from sinks.records_rows import job_row, pod_row
-from sinks.records_store import RecordsStore
-from tests.deploy.compose_file import ROOT, services
-from tests.servers.missing import ServerMissingError, skip_or_fail
-from tests.servers.prometheus import Prometheus, scrape
-from tests.sinks.made import job_peaks, pod_peaks
+from sinks.records.rows import job_row, pod_row
+from sinks.records.store import RecordsStore
+from tests.support.deploy.compose_file import ROOT, services
+from tests.support.servers.missing import ServerMissingError, skip_or_fail
+from tests.support.servers.prometheus import Prometheus, scrape
+from tests.support.sinks.made import job_peaks, pod_peaks
 
 DASHBOARDS = {
     path.stem: json.loads(path.read_text())["panels"]

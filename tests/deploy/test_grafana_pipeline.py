@@ -7,9 +7,9 @@ from typing import Any
 import yaml
 
 from docs.generate_operations import events
-from health.exposition import PREFIX
-from tests.deploy.compose_file import ROOT
-from wire.metrics import GROUPS
+from telemetry.exposition import PREFIX
+from telemetry.metrics import GROUPS
+from tests.support.deploy.compose_file import ROOT
 
 PANELS: list[dict[str, Any]] = json.loads((ROOT / "deploy/grafana/dashboards/pipeline.json").read_text())[
     "panels"

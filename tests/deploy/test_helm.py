@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
-from health.address import PORTS
-from tests.deploy.generate_schema import text as schema_text
-from tests.deploy.manifests import (
+from contract.settings.settings import PREFIX, Settings, load
+from telemetry.address import PORTS
+from telemetry.metrics import LAG
+from tests.support.deploy.generate_schema import text as schema_text
+from tests.support.deploy.manifests import (
     CHART,
     FULL,
     NAMESPACE,
@@ -26,8 +28,6 @@ from tests.deploy.manifests import (
     pod_specs,
     render,
 )
-from wire.metrics import LAG
-from wire.settings import PREFIX, Settings, load
 
 OURS = ("collector", "streams", "sinks", "topics")
 EXAMPLES = sorted((ROOT / "deploy/helm/examples").glob("*.yaml"))

@@ -2,8 +2,9 @@
 
 import pytest
 
-from tests.deploy.generate_kustomize import files, portable, strimzi_topics
-from tests.deploy.manifests import (
+from contract.topics import TOPICS
+from tests.support.deploy.generate_kustomize import files, portable, strimzi_topics
+from tests.support.deploy.manifests import (
     KUSTOMIZE,
     NAMESPACE,
     TRIAL,
@@ -15,14 +16,15 @@ from tests.deploy.manifests import (
     pod_specs,
     render,
 )
-from wire.topics import TOPICS
 
 EXAMPLES = KUSTOMIZE / "examples"
 
 
 def test_what_is_written_is_current() -> None:
     for name, text in files().items():
-        assert (KUSTOMIZE / name).read_text() == text, f"python -m tests.deploy.generate_kustomize: {name}"
+        assert (KUSTOMIZE / name).read_text() == text, (
+            f"python -m tests.support.deploy.generate_kustomize: {name}"
+        )
     assert {path.name for path in (KUSTOMIZE / "base").iterdir()} == {
         name.removeprefix("base/") for name in files() if name.startswith("base/")
     }

@@ -19,14 +19,17 @@ NOBODY = [
     *("setpriv", "--reuid=10001", "--regid=10001", "--clear-groups"),
     *("--inh-caps=-all", "--bounding-set=-all", "--no-new-privs", "--"),
 ]
-IMPORT = "import sys; sys.path.insert(0, {root!r}); import collectors.cgroup_network, collectors.attribution"
+IMPORT = (
+    "import sys; sys.path.insert(0, {root!r}); "
+    "import collectors.cgroup.network, collectors.attribution.processes"
+)
 # Each argument is a folder whose proc/1 is a process: what is the host's elsewhere is that process's here.
 LOOK = """
 import sys
 sys.path.insert(0, {root!r})
-from collectors.attribution import cgroup_paths
-from collectors.cgroup_network import PodNetworks
-from collectors.host_net import interface_bytes
+from collectors.attribution.processes import cgroup_paths
+from collectors.cgroup.network import PodNetworks
+from collectors.interfaces import interface_bytes
 from pathlib import Path
 for folder in sys.argv[1:]:
     process = Path(folder) / "proc/1"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.deploy.manifests import FULL, Object, of_kind, render
+from tests.support.deploy.manifests import FULL, Object, of_kind, render
 
 
 def ports(things: list[Object], name: str) -> set[int]:

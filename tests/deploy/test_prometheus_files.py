@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.deploy.compose_file import ROOT
-from tests.servers.missing import ServerMissingError, skip_or_fail
-from tests.servers.prometheus import check
+from tests.support.deploy.compose_file import ROOT
+from tests.support.servers.missing import ServerMissingError, skip_or_fail
+from tests.support.servers.prometheus import check
 
 FOLDER = ROOT / "deploy/prometheus"
 RULES = FOLDER / "rules/gpu.yml"

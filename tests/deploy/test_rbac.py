@@ -12,17 +12,26 @@ from kubernetes.aio import config as aio_config
 from kubernetes.aio.client import Configuration as AioConfiguration
 from kubernetes.client import Configuration
 
-from collectors.pods_api import ApiError, ApiServer
-from collectors.pods_owner import Owner
+from collectors.pods.api import ApiError, ApiServer
+from collectors.pods.owner import Owner
 from dutycycle.kubectl.api import Access, Api
 from dutycycle.kubectl.kinds import NODE, OWNERS, POD, served
-from sinks.annotation_targets import Target
-from sinks.kube import Kube as SinkKube
-from sinks.kube_errors import RefusedError
-from tests.deploy.manifests import FULL, KUSTOMIZE, NAMESPACE, SHAPES, Object, kustomize, of_kind, render
-from tests.servers.kube.accounts import grant, new_token, service_account
-from tests.servers.kube.client import Client, Refused
-from tests.servers.kube.server import Kube
+from kube.errors import RefusedError
+from kube.objects import Kube as SinkKube
+from sinks.annotations.core.targets import Target
+from tests.support.deploy.manifests import (
+    FULL,
+    KUSTOMIZE,
+    NAMESPACE,
+    SHAPES,
+    Object,
+    kustomize,
+    of_kind,
+    render,
+)
+from tests.support.servers.kube.accounts import grant, new_token, service_account
+from tests.support.servers.kube.client import Client, Refused
+from tests.support.servers.kube.server import Kube
 
 NOT_INSTALLED = ("monitoring.coreos.com/", "kafka.strimzi.io/", "keda.sh/")
 """Kinds of operators that are not on this server."""

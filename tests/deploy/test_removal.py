@@ -3,9 +3,9 @@
 import re
 import shlex
 
-from tests.deploy.manifests import KUSTOMIZE, ROOT, kustomize, of_kind
-from tests.servers.kube.client import Object
-from tests.servers.kube.server import Kube
+from tests.support.deploy.manifests import KUSTOMIZE, ROOT, kustomize, of_kind
+from tests.support.servers.kube.client import Object
+from tests.support.servers.kube.server import Kube
 
 GUIDE = (ROOT / "docs/kubernetes.md").read_text()
 

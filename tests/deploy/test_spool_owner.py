@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.manifests import Object, pod_specs, render
+from tests.support.deploy.manifests import Object, pod_specs, render
 
 DEFAULT: Object = {}
 OF_POD_RESOURCES: Object = {"collector": {"podResources": {"enabled": True}}}

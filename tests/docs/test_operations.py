@@ -3,10 +3,10 @@
 import re
 
 from docs.generate_operations import PAGE, TEMPLATE, events, page
-from health.address import PORTS
-from wire import metrics
-from wire.meter import Metric
-from wire.metrics import GROUPS
+from telemetry import metrics
+from telemetry.address import PORTS
+from telemetry.meter import Metric
+from telemetry.metrics import GROUPS
 
 
 def test_it_is_current() -> None:

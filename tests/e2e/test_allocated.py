@@ -9,15 +9,15 @@ from typing import Any
 
 import orjson
 
-from bus.embedded import EmbeddedBroker
-from tests.collectors.fake_api_server import fake_api_server, kubeconfig
-from tests.collectors.fake_kubelet import FakeKubelet, kubelet_on
-from tests.e2e.commands import dutycycle, environ, read_now, running, wait_until
-from tests.fakes.nvml import library
-from tests.fakes.nvml.scenario import FakeGpu, Scenario
-from wire.settings import load
-from wire.topics import SAMPLE_TOPICS, full_name
-from wire.trace import read_trace
+from bus.kafka.embedded import EmbeddedBroker
+from contract.settings.settings import load
+from contract.topics import SAMPLE_TOPICS, full_name
+from contract.trace import read_trace
+from tests.support.fakes.kubelet import FakeKubelet, kubelet_on
+from tests.support.fakes.nvml import library
+from tests.support.fakes.nvml.scenario import FakeGpu, Scenario
+from tests.support.fakes.watch_api_server import fake_api_server, kubeconfig
+from tests.support.processes.commands import dutycycle, environ, read_now, running, wait_until
 
 ALONE = "GPU-00000000-0000-4000-8000-00000000000a"
 SLICED = "GPU-00000000-0000-4000-8000-00000000000b"

@@ -14,15 +14,15 @@ import orjson
 import pytest
 
 from bench.cluster_trace import START_MS, Shape, records
-from bus.embedded import EmbeddedBroker
-from bus.producer import Producer
+from bus.kafka.embedded import EmbeddedBroker
+from bus.kafka.producer import Producer
+from contract.settings.settings import Settings, load
+from contract.topics import DEFAULT_PREFIX, TOPICS, full_name
+from contract.trace import TraceRecord
 from streams.app import changelog_topics
 from streams.topology import stages
-from tests.e2e.commands import environ, read_now, running, wait_until
-from tests.faults.oracle import DERIVED, replayed, results, write_trace
-from wire.settings import Settings, load
-from wire.topics import DEFAULT_PREFIX, TOPICS, full_name
-from wire.trace import TraceRecord
+from tests.support.faults.oracle import DERIVED, replayed, results, write_trace
+from tests.support.processes.commands import environ, read_now, running, wait_until
 
 PREFIX = "test."
 NODE = "gpu-000"

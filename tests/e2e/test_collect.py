@@ -12,12 +12,12 @@ from pathlib import Path
 import orjson
 import pytest
 
-from bus.embedded import EmbeddedBroker
-from tests.e2e.commands import environ, read_now, running, wait_until
-from tests.servers.kafka.broker import RunningBroker
-from wire import settings as settings_module
-from wire.settings import Settings
-from wire.topics import SAMPLE_TOPICS, full_name
+from bus.kafka.embedded import EmbeddedBroker
+from contract.settings import settings as settings_module
+from contract.settings.settings import Settings
+from contract.topics import SAMPLE_TOPICS, full_name
+from tests.support.processes.commands import environ, read_now, running, wait_until
+from tests.support.servers.kafka.broker import RunningBroker
 
 TOPIC = "cgroup-samples"
 QUICK_S = 15.0

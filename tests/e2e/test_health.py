@@ -16,16 +16,16 @@ import orjson
 import pytest
 
 from bench.cluster_trace import Shape, records
-from bus.embedded import EmbeddedBroker
-from bus.producer import Producer
+from bus.kafka.embedded import EmbeddedBroker
+from bus.kafka.producer import Producer
+from contract.settings.settings import PREFIX, Settings, load
+from contract.topics import DEFAULT_PREFIX, SAMPLE_TOPICS, TOPICS, full_name
 from streams.topology import stages
-from tests.e2e.commands import dutycycle, environ, running, wait_until
-from tests.e2e.figures import Figures, Process
-from tests.servers.kafka.broker import OwnBroker, RunningBroker
-from tests.servers.postgres import Postgres
-from tests.servers.prometheus import Prometheus, check, scrape
-from wire.settings import PREFIX, Settings, load
-from wire.topics import DEFAULT_PREFIX, SAMPLE_TOPICS, TOPICS, full_name
+from tests.support.processes.commands import dutycycle, environ, running, wait_until
+from tests.support.processes.figures import Figures, Process
+from tests.support.servers.kafka.broker import OwnBroker, RunningBroker
+from tests.support.servers.postgres import Postgres
+from tests.support.servers.prometheus import Prometheus, check, scrape
 
 GOOD = list(records(Shape(nodes=1, gpus=1, seconds=120)))
 NODE = "gpu-000"

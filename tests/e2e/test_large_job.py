@@ -13,20 +13,20 @@ from typing import Any
 import orjson
 from sqlalchemy import Engine, create_engine, exc, text
 
-from bus.producer import Producer
-from bus.topics import ensure_topics
-from sinks.query import job_peaks
+from bus.kafka.producer import Producer
+from bus.kafka.topics import ensure_topics
+from contract.codec import decode, encode
+from contract.records.derived import JobPeaks
+from contract.records.parts import PodPart, Tally
+from contract.records.pods import JobRef, Pod
+from contract.settings.settings import PREFIX, Settings, load
+from contract.topics import SAMPLE_TOPICS, TOPICS, full_name
+from sinks.records.query import job_peaks
 from streams.local import LocalPipeline
 from streams.operators.base import Input
 from streams.topology import stages
-from tests.e2e.commands import dutycycle, environ, running, wait_until
-from tests.servers.kafka.broker import RunningBroker
-from wire.codec import decode, encode
-from wire.derived import JobPeaks
-from wire.parts import PodPart, Tally
-from wire.pods import JobRef, Pod
-from wire.settings import PREFIX, Settings, load
-from wire.topics import SAMPLE_TOPICS, TOPICS, full_name
+from tests.support.processes.commands import dutycycle, environ, running, wait_until
+from tests.support.servers.kafka.broker import RunningBroker
 
 PODS = 1_000
 GPUS = 8

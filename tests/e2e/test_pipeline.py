@@ -10,14 +10,14 @@ from pathlib import Path
 import orjson
 import pytest
 
-from bus.errors import MissingTopicError
-from sinks.query import pod_peaks
-from tests.e2e.commands import environ, read_now, running, wait_until
-from tests.fakes.nvml import library
-from tests.fakes.nvml.scenario import FakeGpu, FakeProcess, Scenario, square
-from tests.servers.kafka.broker import RunningBroker
-from wire.codec import encode
-from wire.settings import PREFIX, Settings, load
+from bus.kafka.errors import MissingTopicError
+from contract.codec import encode
+from contract.settings.settings import PREFIX, Settings, load
+from sinks.records.query import pod_peaks
+from tests.support.fakes.nvml import library
+from tests.support.fakes.nvml.scenario import FakeGpu, FakeProcess, Scenario, square
+from tests.support.processes.commands import environ, read_now, running, wait_until
+from tests.support.servers.kafka.broker import RunningBroker
 
 ORDERS = [
     pytest.param(("collect", "sink", "stream"), id="collector first"),

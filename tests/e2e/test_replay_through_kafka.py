@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 
 from bench.cluster_trace import Shape, records
-from bus.embedded import EmbeddedBroker
-from bus.errors import MissingTopicError
+from bus.kafka.embedded import EmbeddedBroker
+from bus.kafka.errors import MissingTopicError
+from contract.settings.settings import load
+from contract.topics import TOPICS, full_name
 from streams.app import changelog_topics
 from streams.topology import stages
-from tests.e2e.commands import dutycycle, environ, read_now, running, wait_until
-from tests.faults.oracle import DERIVED, Results, difference, replayed, results, write_trace
-from tests.servers.kafka.broker import RunningBroker
-from wire.settings import load
-from wire.topics import TOPICS, full_name
+from tests.support.faults.oracle import DERIVED, Results, difference, replayed, results, write_trace
+from tests.support.processes.commands import dutycycle, environ, read_now, running, wait_until
+from tests.support.servers.kafka.broker import RunningBroker
 
 SHAPE = Shape(nodes=4, gpus=2, seconds=130)
 

@@ -13,19 +13,19 @@ from typing import Any
 import orjson
 import pytest
 
-from bus.embedded import EmbeddedBroker
-from bus.producer import Producer
-from bus.topics import ensure_topics
-from sinks.query import job_peaks, pod_peaks
-from sinks.records_store import RecordsRefusedError
-from tests.e2e.commands import environ, read_now, running, wait_until
-from tests.servers.kafka.broker import RunningBroker
-from tests.servers.postgres import Postgres
-from tests.sinks import made
-from wire.codec import encode
-from wire.derived import JobPeaks, PodPeaks
-from wire.settings import Settings, load
-from wire.topics import TOPICS, full_name
+from bus.kafka.embedded import EmbeddedBroker
+from bus.kafka.producer import Producer
+from bus.kafka.topics import ensure_topics
+from contract.codec import encode
+from contract.records.derived import JobPeaks, PodPeaks
+from contract.settings.settings import Settings, load
+from contract.topics import TOPICS, full_name
+from sinks.records.query import job_peaks, pod_peaks
+from sinks.records.store import RecordsRefusedError
+from tests.support.processes.commands import environ, read_now, running, wait_until
+from tests.support.servers.kafka.broker import RunningBroker
+from tests.support.servers.postgres import Postgres
+from tests.support.sinks import made
 
 QUICK_S = 15.0
 Published = tuple[str, str, Any]

@@ -9,10 +9,14 @@ from pathlib import Path
 import orjson
 import pytest_asyncio
 
-from bus.topics import ensure_topics
-from sinks import annotations, node_news
-from tests.e2e.commands import derived
-from tests.e2e.sinking import (
+from bus.kafka.topics import ensure_topics
+from contract.topics import TOPICS, short_name
+from sinks import node_news
+from sinks.annotations.core import desired
+from tests.e2e.test_sink import Published, settings_of
+from tests.support.fakes.api_server import NODE, POD, FakeApi, Trouble, written
+from tests.support.processes.commands import derived
+from tests.support.processes.sinking import (
     DEADLINE_S,
     START_MS,
     Worker,
@@ -26,13 +30,10 @@ from tests.e2e.sinking import (
     tick,
     worker,
 )
-from tests.e2e.test_sink import Published, settings_of
-from tests.servers.kafka.broker import RunningBroker
-from tests.sinks import made
-from tests.sinks.fake_api import NODE, POD, FakeApi, Trouble, written
-from tests.sinks.made import K80, cycle, sample, trend, window
-from tests.sinks.rig import until
-from wire.topics import TOPICS, short_name
+from tests.support.servers.kafka.broker import RunningBroker
+from tests.support.sinks import made
+from tests.support.sinks.made import K80, cycle, sample, trend, window
+from tests.support.sinks.rig import until
 
 NODES = [f"gpu-{i}" for i in range(12)]
 PUBLIC = [name for name in TOPICS if not TOPICS[name].internal]
@@ -107,7 +108,7 @@ async def test_poison_on_every_topic_that_annotations_are_made_of(
         "window-aggregates": "gpu/a/b", "pod-peaks": "uid-1", "pod-insights": "uid-1", "job-peaks": "job-1",
         "job-insights": "job-1",
     }  # fmt: skip
-    assert keys.keys() == {*annotations.TOPICS, *node_news.TOPICS}
+    assert keys.keys() == {*desired.TOPICS, *node_news.TOPICS}
     spoilt: list[Published] = [(topic, key, bad) for topic, key in keys.items() for bad, _ in SPOILT]
     async with sinking(one):
         await publish(

@@ -17,14 +17,14 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tests.collectors.fixtures.real_cgroup import RealCgroup, real_cgroup
-from tests.collectors.test_cgroup_real import HELD, MIB, Kernel, kernel, limited, working_set
-from tests.e2e.commands import STOP_S, dutycycle, environ, wait_until
-from tests.fakes.nvml import library
-from tests.fakes.nvml.scenario import FakeGpu, FakeProcess, Scenario, Signal, ramp, sine, square
-from wire.codec import decode
-from wire.samples import NvmlSample
-from wire.trace import decode_line, read_trace
+from contract.codec import decode
+from contract.records.samples import NvmlSample
+from contract.trace import decode_line, read_trace
+from tests.collectors.cgroup.test_real import HELD, MIB, Kernel, kernel, limited, working_set
+from tests.support.data.real_cgroup import RealCgroup, real_cgroup
+from tests.support.fakes.nvml import library
+from tests.support.fakes.nvml.scenario import FakeGpu, FakeProcess, Scenario, Signal, ramp, sine, square
+from tests.support.processes.commands import STOP_S, dutycycle, environ, wait_until
 
 __all__ = ["real_cgroup"]
 SHORTEST_S = 0.7

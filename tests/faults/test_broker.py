@@ -12,19 +12,19 @@ from pathlib import Path
 import orjson
 import pytest
 
-from sinks.query import job_peaks, pod_peaks
-from sinks.records_store import RecordsRefusedError
-from tests.e2e.commands import dutycycle
-from tests.fakes.nvml import library
-from tests.fakes.nvml.scenario import FakeGpu, FakeProcess, Scenario, square
-from tests.faults.field import Field
-from tests.faults.oracle import replayed
-from tests.faults.supervised import Supervised
-from tests.faults.tap import until
-from tests.faults.world import World, records
-from tests.servers.kafka.broker import RunningBroker
-from wire.codec import encode
-from wire.trace import read_trace
+from contract.codec import encode
+from contract.trace import read_trace
+from sinks.records.query import job_peaks, pod_peaks
+from sinks.records.store import RecordsRefusedError
+from tests.support.fakes.nvml import library
+from tests.support.fakes.nvml.scenario import FakeGpu, FakeProcess, Scenario, square
+from tests.support.faults.field import Field
+from tests.support.faults.oracle import replayed
+from tests.support.faults.supervised import Supervised
+from tests.support.faults.tap import until
+from tests.support.faults.world import World, records
+from tests.support.processes.commands import dutycycle
+from tests.support.servers.kafka.broker import RunningBroker
 
 NODE = "gpu-real"
 OUTAGES = 2

@@ -14,10 +14,10 @@ from typing import Any
 
 import orjson
 
-from tests.e2e.commands import environ, read_now, wait_until
-from tests.servers.kafka.broker import RunningBroker
-from wire.settings import PREFIX, Settings, load
-from wire.topics import SAMPLE_TOPICS
+from contract.settings.settings import PREFIX, Settings, load
+from contract.topics import SAMPLE_TOPICS
+from tests.support.processes.commands import environ, read_now, wait_until
+from tests.support.servers.kafka.broker import RunningBroker
 
 TOPIC = "cgroup-samples"
 HOUR_MS = 3_600_000
@@ -29,7 +29,7 @@ JUMPS_MS = (2 * HOUR_MS, 0, -2 * HOUR_MS, 0)
 @contextmanager
 def collector(env: Mapping[str, str], shift: Path, log: Path) -> Iterator[None]:
     with log.open("wb") as out:
-        command = [sys.executable, "-m", "tests.faults.shifted_collector", str(shift)]
+        command = [sys.executable, "-m", "tests.support.faults.shifted_collector", str(shift)]
         process = subprocess.Popen(command, env=dict(env), stdout=out, stderr=subprocess.STDOUT)
         try:
             yield

@@ -20,10 +20,10 @@ import orjson
 import pytest
 import zstandard
 
-from bus.errors import MissingTopicError
-from tests.e2e.commands import environ, read_now, running, wait_until
-from tests.servers.kafka.broker import RunningBroker
-from wire.settings import PREFIX, Settings, load
+from bus.kafka.errors import MissingTopicError
+from contract.settings.settings import PREFIX, Settings, load
+from tests.support.processes.commands import environ, read_now, running, wait_until
+from tests.support.servers.kafka.broker import RunningBroker
 
 TOPIC = "cgroup-samples"
 KILLS = 4

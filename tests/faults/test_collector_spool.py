@@ -16,18 +16,18 @@ from typing import Any
 
 import pytest
 
-from bus.consumer import Consumer
-from bus.reach import Reach
+from bus.kafka.consumer import Consumer
+from bus.kafka.reachability import Reach
 from collectors.base import Outgoing
-from collectors.link import KafkaLink
-from collectors.outbox import SPOOL_FAILED, Outbox
-from collectors.publisher import Patience, Publisher
-from collectors.spool import Spool
-from tests.servers.kafka.broker import RunningBroker
-from wire import settings as settings_module
-from wire.events import SPOOL_DROPPED, SPOOLED, Telemetry
-from wire.settings import Settings
-from wire.topics import full_name
+from collectors.publish.link import KafkaLink
+from collectors.publish.outbox import SPOOL_FAILED, Outbox
+from collectors.publish.publisher import Patience, Publisher
+from collectors.publish.spool import Spool
+from contract.settings import settings as settings_module
+from contract.settings.settings import Settings
+from contract.topics import full_name
+from telemetry.events import SPOOL_DROPPED, SPOOLED, Telemetry
+from tests.support.servers.kafka.broker import RunningBroker
 
 MIB = 1024**2
 MEMORY_BYTES = 400_000

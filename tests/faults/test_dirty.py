@@ -14,17 +14,17 @@ import orjson
 import pytest
 
 from bench.cluster_trace import GIB, START_MS
+from contract.settings.settings import load
+from contract.topics import DEFAULT_PREFIX
+from contract.trace import TraceRecord
 from streams.local import LocalPipeline
 from streams.operators.base import Input
 from streams.topology import stages
-from tests.faults import dirt
-from tests.faults.field import Field
-from tests.faults.oracle import Results, replayed, write_trace
-from tests.faults.world import World, records
-from tests.servers.kafka.broker import RunningBroker
-from wire.settings import load
-from wire.topics import DEFAULT_PREFIX
-from wire.trace import TraceRecord
+from tests.support.faults import dirt
+from tests.support.faults.field import Field
+from tests.support.faults.oracle import Results, replayed, write_trace
+from tests.support.faults.world import World, records
+from tests.support.servers.kafka.broker import RunningBroker
 
 SEED = 61
 KILLS = 4

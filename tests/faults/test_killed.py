@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.field import Field
-from tests.faults.oracle import replayed, write_trace
-from tests.faults.world import World, records
-from tests.servers.kafka.broker import RunningBroker
+from tests.support.faults.field import Field
+from tests.support.faults.oracle import replayed, write_trace
+from tests.support.faults.world import World, records
+from tests.support.servers.kafka.broker import RunningBroker
 
 KILLS = 6
 PER_S = 50.0

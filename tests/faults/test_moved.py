@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.field import Field
-from tests.faults.oracle import replayed, write_trace
-from tests.faults.tap import until
-from tests.faults.world import World, records
-from tests.servers.kafka.broker import RunningBroker
+from tests.support.faults.field import Field
+from tests.support.faults.oracle import replayed, write_trace
+from tests.support.faults.tap import until
+from tests.support.faults.world import World, records
+from tests.support.servers.kafka.broker import RunningBroker
 
 PER_S = 50.0
 # A broker of their own, to share the time with the others; and time for a machine that is busy.

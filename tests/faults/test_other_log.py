@@ -14,19 +14,19 @@ from pathlib import Path
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
+from contract.topics import full_name
+from contract.trace import TraceRecord
 from sinks.app import app_id as sinks_group
 from streams.app import app_id, changelog_topics
 from streams.topology import stages
-from tests.e2e.commands import running
-from tests.faults.field import PARTITIONS, Field
-from tests.faults.oracle import Results, counted, replayed, results, write_trace
-from tests.faults.sink_field import SinkField
-from tests.faults.sink_lives import lives
-from tests.faults.tap import until
-from tests.faults.world import World, records
-from tests.servers.kafka.broker import RunningBroker
-from wire.topics import full_name
-from wire.trace import TraceRecord
+from tests.support.faults.field import PARTITIONS, Field
+from tests.support.faults.oracle import Results, counted, replayed, results, write_trace
+from tests.support.faults.sink_field import SinkField
+from tests.support.faults.sink_lives import lives
+from tests.support.faults.tap import until
+from tests.support.faults.world import World, records
+from tests.support.processes.commands import running
+from tests.support.servers.kafka.broker import RunningBroker
 
 PER_S = 200.0
 STREAM = (sys.executable, "-m", "dutycycle", "stream")

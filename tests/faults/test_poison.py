@@ -14,18 +14,18 @@ import orjson
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from bus.consumer import Consumer, Message
+from bus.kafka.consumer import Consumer, Message
+from contract.topics import TOPICS
+from contract.trace import TraceRecord
 from streams.app import changelog_topics
-from streams.state_record import Kind, clock_key, offset_of, piece_key, state_key, to_value
+from streams.state.record import Kind, clock_key, offset_of, piece_key, state_key, to_value
 from streams.topology import stages
-from tests.faults.dirt import second_of
-from tests.faults.field import Field
-from tests.faults.oracle import Results, counted, difference, replayed, results, write_trace
-from tests.faults.tap import DEADLINE_S, Tap, until
-from tests.faults.world import World, record, records
-from tests.servers.kafka.broker import RunningBroker
-from wire.topics import TOPICS
-from wire.trace import TraceRecord
+from tests.support.faults.dirt import second_of
+from tests.support.faults.field import Field
+from tests.support.faults.oracle import Results, counted, difference, replayed, results, write_trace
+from tests.support.faults.tap import DEADLINE_S, Tap, until
+from tests.support.faults.world import World, record, records
+from tests.support.servers.kafka.broker import RunningBroker
 
 PER_S = 60.0
 # A broker of their own, to share the time with the others; and time for a machine that is busy.

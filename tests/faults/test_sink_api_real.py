@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest_asyncio
 
-from bus.topics import ensure_topics
-from tests.e2e.sinking import DEADLINE_S, Worker, publish, sinking, worker
+from bus.kafka.topics import ensure_topics
+from contract.topics import TOPICS
 from tests.e2e.test_sink import Published, settings_of
-from tests.faults.api_proxy import ApiProxy
-from tests.faults.api_troubles import TROUBLES, played
-from tests.servers.kafka.broker import RunningBroker
-from tests.servers.kube.client import Object
-from tests.servers.kube.server import Kube
-from tests.sinks import made
-from tests.sinks.rig import until
-from wire.topics import TOPICS
+from tests.support.faults.api_proxy import ApiProxy
+from tests.support.faults.api_troubles import TROUBLES, played
+from tests.support.processes.sinking import DEADLINE_S, Worker, publish, sinking, worker
+from tests.support.servers.kafka.broker import RunningBroker
+from tests.support.servers.kube.client import Object
+from tests.support.servers.kube.server import Kube
+from tests.support.sinks import made
+from tests.support.sinks.rig import until
 
 PODS = 24
 SPEC = {"containers": [{"name": "main", "image": "example.org/train:1"}], "nodeName": "gpu-a"}

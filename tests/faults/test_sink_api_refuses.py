@@ -8,16 +8,26 @@ from pathlib import Path
 
 import pytest_asyncio
 
-from bus.topics import ensure_topics
-from tests.e2e.sinking import DEADLINE_S, add_pods, kept, pod_path, pods, pods_carry, publish, sinking, worker
+from bus.kafka.topics import ensure_topics
+from contract.records.pods import JobRef
+from contract.topics import TOPICS
 from tests.e2e.test_sink import settings_of
-from tests.faults.api_troubles import TROUBLES, played
-from tests.servers.kafka.broker import RunningBroker
-from tests.sinks import made
-from tests.sinks.fake_api import FakeApi, Trouble, written
-from tests.sinks.rig import until
-from wire.pods import JobRef
-from wire.topics import TOPICS
+from tests.support.fakes.api_server import FakeApi, Trouble, written
+from tests.support.faults.api_troubles import TROUBLES, played
+from tests.support.processes.sinking import (
+    DEADLINE_S,
+    add_pods,
+    kept,
+    pod_path,
+    pods,
+    pods_carry,
+    publish,
+    sinking,
+    worker,
+)
+from tests.support.servers.kafka.broker import RunningBroker
+from tests.support.sinks import made
+from tests.support.sinks.rig import until
 
 PODS = 24
 FIRST, LAST = "1970-01-01T00:00:10Z", "1970-01-01T00:00:20Z"

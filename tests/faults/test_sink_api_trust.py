@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest_asyncio
 
-from bus.topics import ensure_topics
-from tests.e2e.sinking import (
+from bus.kafka.topics import ensure_topics
+from contract.topics import TOPICS
+from tests.e2e.test_sink import settings_of
+from tests.support.fakes.api_server import FakeApi, Trouble
+from tests.support.processes.sinking import (
     DEADLINE_S,
     Worker,
     add_pods,
@@ -24,12 +27,9 @@ from tests.e2e.sinking import (
     started,
     worker,
 )
-from tests.e2e.test_sink import settings_of
-from tests.servers.kafka.broker import RunningBroker
-from tests.servers.kafka.certificates import Certificates, make_certificates
-from tests.sinks.fake_api import FakeApi, Trouble
-from tests.sinks.rig import until
-from wire.topics import TOPICS
+from tests.support.servers.kafka.broker import RunningBroker
+from tests.support.servers.kafka.certificates import Certificates, make_certificates
+from tests.support.sinks.rig import until
 
 PODS = 12
 FIRST, LAST = "1970-01-01T00:00:10Z", "1970-01-01T00:00:20Z"

@@ -16,10 +16,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.faults.sink_field import SinkField
-from tests.faults.sink_lives import lives
-from tests.servers.kafka.broker import RunningBroker
-from tests.servers.postgres import Postgres
+from tests.support.faults.sink_field import SinkField
+from tests.support.faults.sink_lives import lives
+from tests.support.servers.kafka.broker import RunningBroker
+from tests.support.servers.postgres import Postgres
 
 AWAY_S = 10.0
 SOAK_AWAY_S = 60.0
@@ -135,7 +135,7 @@ async def check_locked(
 
 FAULTS = {"stopped": check_stopped, "SQLite locked": check_locked}
 LONG_FAULTS = FAULTS | {"hanging": check_hanging}
-"""That a session hangs is said after 45 s: tests/sinks/test_records_writers.py has it in short."""
+"""That a session hangs is said after 45 s: tests/sinks/records/test_writers.py has it in short."""
 
 
 @pytest.mark.parametrize("check", FAULTS.values(), ids=FAULTS.keys())

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.sink_field import SinkField
-from tests.faults.sink_lives import MOST_VERSIONS, lives
-from tests.servers.kafka.broker import RunningBroker
+from tests.support.faults.sink_field import SinkField
+from tests.support.faults.sink_lives import MOST_VERSIONS, lives
+from tests.support.servers.kafka.broker import RunningBroker
 
 KILLS = 3
 SOAK_KILLS = 40

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.sink_field import SinkField
-from tests.faults.sink_lives import MOST_VERSIONS, lives
-from tests.faults.supervised import Supervised
-from tests.faults.tap import until
-from tests.servers.kafka.broker import RunningBroker
+from tests.support.faults.sink_field import SinkField
+from tests.support.faults.sink_lives import MOST_VERSIONS, lives
+from tests.support.faults.supervised import Supervised
+from tests.support.faults.tap import until
+from tests.support.servers.kafka.broker import RunningBroker
 
 MOVES = 1
 SOAK_MOVES = 12

@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from tests.simulation.mutants import MUTANTS, Mutant, broken
-from tests.simulation.plan import planned
-from tests.simulation.run import simulate
-from tests.simulation.shrink import shrunk
+from tests.support.simulation.mutants import MUTANTS, Mutant, broken
+from tests.support.simulation.plan import planned
+from tests.support.simulation.run import simulate
+from tests.support.simulation.shrink import shrunk
 
 WITHIN = {"toy": 600, "real": 40}
 CASES = [

@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 
-from tests.simulation.plan import FAULTS, planned
-from tests.simulation.run import simulate
-from tests.simulation.shrink import shrunk
+from tests.support.simulation.plan import FAULTS, planned
+from tests.support.simulation.run import simulate
+from tests.support.simulation.shrink import shrunk
 
 TOY_RUNS, TOY_BATCHES = 2_000, 20
 REAL_RUNS, REAL_BATCHES = 24, 3

@@ -7,9 +7,9 @@ from collections import Counter
 
 import pytest
 
-from tests.simulation.plan import planned
-from tests.simulation.run import simulate
-from tests.simulation.shrink import shrunk
+from tests.support.simulation.plan import planned
+from tests.support.simulation.run import simulate
+from tests.support.simulation.shrink import shrunk
 
 MINUTES = float(os.environ.get("SIMULATION_MINUTES", "1"))
 REAL_SHARE = 10

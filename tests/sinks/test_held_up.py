@@ -7,17 +7,18 @@ from typing import Any
 
 import pytest
 
-from bus import faustapp, faustapp_run
-from bus.embedded import EmbeddedBroker
-from bus.producer import Producer
-from sinks import records_sink, service
-from sinks.query import pod_peaks
-from sinks.records_store import RecordsAwayError, RecordsStore
-from tests.sinks import made
-from wire.codec import encode
-from wire.events import Telemetry
-from wire.settings import Settings, load
-from wire.topics import TOPICS, full_name
+from bus.faust import app, runner
+from bus.kafka.embedded import EmbeddedBroker
+from bus.kafka.producer import Producer
+from contract.codec import encode
+from contract.settings.settings import Settings, load
+from contract.topics import TOPICS, full_name
+from sinks import service
+from sinks.records import sink
+from sinks.records.query import pod_peaks
+from sinks.records.store import RecordsAwayError, RecordsStore
+from telemetry.events import Telemetry
+from tests.support.sinks import made
 
 PODS = 50
 BEHIND_S = 2.0
@@ -32,9 +33,9 @@ def broker() -> Iterator[EmbeddedBroker]:
 
 @pytest.fixture(autouse=True)
 def _short_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(faustapp_run, "_BEHIND_S", BEHIND_S)
-    monkeypatch.setattr(records_sink, "MOST_ROWS", 10)
-    monkeypatch.setitem(faustapp._PLAIN, "stream_buffer_maxsize", 10)
+    monkeypatch.setattr(runner, "_BEHIND_S", BEHIND_S)
+    monkeypatch.setattr(sink, "MOST_ROWS", 10)
+    monkeypatch.setitem(app._PLAIN, "stream_buffer_maxsize", 10)
 
 
 class Away:

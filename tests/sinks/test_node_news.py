@@ -7,14 +7,14 @@ from functools import partial
 
 import pytest
 
-from sinks.desk import Desk
+from contract.codec import decode
+from contract.records.derived import Cycle, Trend, WindowAggregate, gpu_subject, node_subject
+from contract.records.parts import NodePart
+from sinks.dispatcher import Desk
 from sinks.node_news import NodeNews
 from sinks.node_news_sink import NodeNewsSink
-from tests.sinks.made import cycle, trend, window
-from tests.sinks.rig import Rig, until
-from wire.codec import decode
-from wire.derived import Cycle, Trend, WindowAggregate, gpu_subject, node_subject
-from wire.parts import NodePart
+from tests.support.sinks.made import cycle, trend, window
+from tests.support.sinks.rig import Rig, until
 
 PLACE = ("cycles", 0)
 

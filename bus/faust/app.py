@@ -1,0 +1,186 @@
+"""The Faust app that streams and sinks share: hardened once, here.
+
+It speaks bytes, serves no web pages, creates no topics, writes no files, reads no ``APP_*`` or ``BROKER_*``
+environment variables, and commits only what it was told is done.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import faust
+from faust.types import settings as faust_settings
+
+from bus.faust.driver import ExactAssignor, ExactConsumer, ExactProducer, ExactTransport, NoMonitor
+from bus.faust.logs import hush
+from bus.faust.truncation import Place
+from bus.kafka.reachability import Reach
+from bus.kafka.security import bootstrap_servers, ssl_context
+from contract.settings.settings import Settings
+from telemetry.events import Telemetry
+from telemetry.liveness import Pulse
+
+_STALL_SHARE = 0.6
+REBALANCE_S = 30.0
+"""How long the group waits for a worker to hand in its partitions."""
+
+
+Taken = Callable[[str, int], int | None]
+"""The offset to be taken next of a topic (without prefix) and partition; None where that is not known."""
+
+
+OnShorterLog = Callable[[Place, str], None]
+"""Gets a partition and what happened to it. If it does not end the app, it is read from its beginning."""
+
+
+def _position(_topic: str, _partition: int) -> int | None:
+    return None
+
+
+def _never() -> bool:
+    return False
+
+
+class _FaustSettings(faust_settings.Settings):
+    def getenv(self, env_name: str) -> Any:
+        """Nothing: Faust lets the environment overrule the program, and its names are everybody's."""
+        return None
+
+
+class ExactApp(faust.App):
+    """A Faust app with the exact driver. Made by ``create_app``, run by ``faustapp_run.run_app``."""
+
+    Settings: ClassVar[Any] = _FaustSettings
+    telemetry: Telemetry
+    pulse: Pulse
+    """Tells whether this process stood still so long that others may own its partitions."""
+    failure: str | None = None
+    """Why it cannot go on, once it cannot."""
+    topic_prefix: str = ""
+    reach: Reach
+    """Says when the broker goes silent, and when it answers again."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.failed = asyncio.Event()
+        self.taken: Taken = _position
+        """How far the application has come, where it knows better than the consumer."""
+        self.on_shorter_log: OnShorterLog = lambda _, what: self.fail(what)
+        """Told at the start of reading, of a partition whose log ends before what was committed of it."""
+        self.held_up: Callable[[], bool] = _never
+        """Whether the application reads no further on purpose, and says so itself."""
+
+    @property
+    def exact_consumer(self) -> ExactConsumer:
+        """The consumer, under its real type."""
+        consumer: Any = self.consumer
+        assert isinstance(consumer, ExactConsumer)  # noqa: S101 - narrows what _new_transport makes
+        return consumer
+
+    @property
+    def exact_producer(self) -> ExactProducer:
+        """The producer, under its real type."""
+        producer: Any = self.producer
+        assert isinstance(producer, ExactProducer)  # noqa: S101 - narrows what _new_transport makes
+        return producer
+
+    @property
+    def ready(self) -> bool:
+        """Whether records are being read: in the group, partitions assigned, tables recovered."""
+        tables: Any = self.tables
+        return tables.recovery.completed.is_set() and not self.rebalancing
+
+    def fail(self, reason: str) -> None:
+        """End the process, with ``reason`` as its last words: going on would lose something."""
+        if self.failure is None:
+            self.failure = reason
+        self.failed.set()
+
+    async def on_first_start(self) -> None:
+        """Create no folders: nothing is kept on disk."""
+
+    def _new_transport(self) -> Any:
+        return ExactTransport(self.conf.broker_consumer, self)
+
+
+def create_app(settings: Settings, app_id: str, telemetry: Telemetry) -> ExactApp:
+    """A new app, not started. ``app_id`` is its consumer group; call inside a running event loop.
+
+    Raises ``SettingError`` for a broker that is not set or certificates that are none.
+    """
+    hush(telemetry)
+    app = ExactApp(
+        app_id,
+        broker=";".join(f"kafka://{address}" for address in bootstrap_servers(settings)),
+        broker_credentials=_credentials(settings),
+        broker_client_id=app_id,
+        **_group(settings.session_timeout),
+        **_PRODUCER,
+        **_PLAIN,
+    )
+    app.telemetry = telemetry
+    app.topic_prefix = settings.topic_prefix
+    app.reach = Reach(settings, telemetry)
+    app.pulse = Pulse(_STALL_SHARE * settings.session_timeout)
+    app.finalize()
+    _ = app.ready  # makes the tables' manager here, in the loop's own thread
+    return app
+
+
+def raw_topic(app: ExactApp, name: str, **options: Any) -> Any:
+    """A topic of bytes whose records may be tombstones; ``name`` in full."""
+    return app.topic(
+        name, key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw",
+        allow_empty=True, **options,
+    )  # fmt: skip
+
+
+_PLAIN: dict[str, Any] = {
+    "autodiscover": False,
+    "web_enabled": False,
+    "topic_allow_declare": False,
+    "topic_disable_leader": True,
+    "key_serializer": "raw",
+    "value_serializer": "raw",
+    "store": "memory://",
+    "table_standby_replicas": 0,
+    # With acknowledgements that are withheld until a snapshot, waiting for them would never end.
+    "stream_wait_empty": False,
+    "Monitor": NoMonitor,
+    "PartitionAssignor": ExactAssignor,
+    # An assignment made with an old view of the cluster is put right when the view is renewed.
+    "consumer_metadata_max_age_ms": 10_000,
+    "stream_buffer_maxsize": 2048,
+    "consumer_max_fetch_size": 2 * 1024**2,
+    "worker_redirect_stdouts": False,
+}
+_PRODUCER: dict[str, Any] = {
+    "producer_acks": -1,
+    "producer_linger": 0.02,
+    "producer_max_batch_size": 128 * 1024,
+    "producer_max_request_size": 1024**2,
+    "producer_compression_type": "lz4",
+    "producer_request_timeout": 30.0,
+}
+
+
+def _group(session_s: float) -> dict[str, Any]:
+    return {
+        "broker_session_timeout": session_s,
+        "broker_heartbeat_interval": session_s / 5,
+        "broker_rebalance_timeout": REBALANCE_S,
+        "broker_request_timeout": REBALANCE_S + 10.0,  # a join is answered when the last worker has joined
+        "broker_commit_interval": 2.0,
+    }
+
+
+def _credentials(settings: Settings) -> Any:
+    context = ssl_context(settings)
+    if settings.sasl_mechanism is not None:
+        return faust.SASLCredentials(
+            username=settings.sasl_username,
+            password=settings.sasl_password,
+            mechanism=settings.sasl_mechanism,
+            ssl_context=context,
+        )
+    return None if context is None else faust.SSLCredentials(context)

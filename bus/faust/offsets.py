@@ -1,0 +1,48 @@
+"""Asks the broker about offsets: where a partition ends, and whether a hole in it is the broker's own.
+
+Such holes are left by compaction, by retention, and by the marks of transactions.
+"""
+
+import asyncio
+from collections.abc import Collection
+
+from bus.kafka.clients import new_consumer, partition, translated
+from bus.kafka.errors import BrokerError
+from contract.settings.settings import Settings
+
+_WAIT_MS = 10_000
+_ENDS_S = 5.0
+
+
+async def first_offset(settings: Settings, topic: str, number: int, offset: int) -> int | None:
+    """The offset of the first record that the broker has at ``offset`` or later; None if it answers none.
+
+    ``topic`` is a full name. Raises ``BrokerError``.
+    """
+    driver = new_consumer(settings, "holes", reset="earliest")
+    place = partition(topic, number)
+    try:
+        with translated():
+            await driver.start()
+            driver.assign([place])
+            driver.seek(place, offset)
+            found = await driver.getmany(timeout_ms=_WAIT_MS, max_records=1)
+    finally:
+        await driver.stop()
+    return next((int(record.offset) for batch in found.values() for record in batch), None)
+
+
+async def ends(settings: Settings, places: Collection[tuple[str, int]]) -> dict[tuple[str, int], int] | None:
+    """Where partitions end, by topic (in full) and number; None if the broker does not say so at once."""
+    driver = new_consumer(settings, "ends", reset="latest")
+    wanted = [partition(*place) for place in places]
+    try:
+        async with asyncio.timeout(_ENDS_S):
+            with translated():
+                await driver.start()
+                found = await driver.end_offsets(wanted)
+    except (TimeoutError, BrokerError):
+        return None  # it is asked again
+    finally:
+        await driver.stop()
+    return {(place.topic, place.partition): int(end) for place, end in found.items()}

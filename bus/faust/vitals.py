@@ -1,0 +1,181 @@
+"""How a Faust app is, for whoever asks: read from any thread, without a word to the broker.
+
+Ready is a worker that reads: in the group, its partitions assigned (none, where there are more workers than
+partitions: it stands by), its tables recovered, and the broker heard of lately. A rebalance is part of life
+and makes nobody unready, unless it does not end; nor does a pause in reading, unless it lasts.
+"""
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from typing import Any
+
+from bus.faust.app import ExactApp
+from bus.faust.truncation import shorter
+from bus.kafka.errors import BrokerAwayError
+from telemetry.meter import Labels
+from telemetry.metrics import ASSIGNED, LAG, LAG_MAX, REBALANCES, RECOVERY
+
+REBALANCE_MOST_S = 30.0
+"""A rebalance or a recovery that takes longer makes a worker that had been ready unready."""
+
+STILL_MOST_S = 60.0
+"""There is more to read, and for so long nothing was."""
+
+_SHORTER_LOOKS = 3
+
+
+class Vitals:
+    """Of one app. ``look`` is called in the event loop, once a second or so; the rest from any thread."""
+
+    def __init__(self, app: ExactApp, clock: Callable[[], float] = time.monotonic) -> None:
+        self._app = app
+        self._clock = clock
+        self._silence_s = float(app.conf.broker_session_timeout)
+        self._unready_since: float | None = clock()
+        self._ever_ready = False
+        self._heard: float | None = None
+        self._place: str | None = None
+        self._place_since = clock()
+        self._coordinator: Any = None
+        self._shorter: str | None = None
+        self._shorter_looks = 0
+
+    def tell(self) -> None:
+        """Let the app's telemetry know; from now on these probes say what is waited for."""
+        telemetry = self._app.telemetry
+        telemetry.status.alive["worker"] = self.wrong
+        telemetry.status.ready["group"] = self.unready
+        meter = telemetry.meter
+        meter.read(LAG, lambda: {one: float(sum(lags)) for one, lags in self.lags().items()})
+        meter.read(LAG_MAX, lambda: {one: float(max(lags)) for one, lags in self.lags().items()})
+        meter.read(ASSIGNED, self.assigned)
+        meter.read(REBALANCES, lambda: float(self._app.rebalancing_count))
+        meter.read(RECOVERY, self.recovery_s)
+        telemetry.status.waiting = None
+
+    def look(self) -> None:
+        """Note since when it is not ready, how far it has read, and hear its heartbeats."""
+        place = self._consumer.behind() if self._app.ready and self._consumer is not None else None
+        if place is None or place != self._place:
+            self._place, self._place_since = place, self._clock()
+        if not self._app.ready:
+            self._unready_since = self._unready_since or self._clock()
+            return
+        self._unready_since, self._ever_ready = None, True
+        self._listen()
+        self._tell_silence()
+        self._shorter = self._short_log()
+        self._shorter_looks = 0 if self._shorter is None else self._shorter_looks + 1
+
+    def _listen(self) -> None:
+        coordinator = getattr(self._client, "_coordinator", None)
+        if coordinator is None or coordinator is self._coordinator:
+            return
+        self._coordinator, self._heard = coordinator, self._clock()
+        beat = coordinator._do_heartbeat
+
+        async def heard() -> bool:
+            good: bool = await beat()
+            if good:
+                self._heard = self._clock()
+            return good
+
+        coordinator._do_heartbeat = heard
+
+    def _silent_s(self) -> float:
+        """Seconds since the broker's last answer to a heartbeat; 0 before there was one."""
+        return 0.0 if self._heard is None else self._clock() - self._heard
+
+    def _tell_silence(self) -> None:
+        if self._silent_s() > self._silence_s:
+            self._app.reach.lost(BrokerAwayError("timeout", f"no answer for {self._silence_s:g} s"))
+        else:
+            self._app.reach.found()
+
+    @property
+    def _consumer(self) -> Any:
+        return self._app._consumer  # app.consumer would make one, in this thread
+
+    @property
+    def _client(self) -> Any:
+        return None if self._consumer is None else self._consumer._thread._consumer
+
+    def wrong(self) -> str | None:
+        """Why the process ends, or has to."""
+        return self._app.failure or self.stuck()
+
+    def stuck(self) -> str | None:
+        """Why it will never read again, although it does not say so."""
+        if self._app.crashed:
+            return f"crashed: {self._app.crash_reason!r}"
+        return None if self._consumer is None or self._app.should_stop else self._consumer.trouble()
+
+    def shorter(self) -> str | None:
+        """Of which log less is there than was taken, for some looks: its records would all count as read.
+
+        Not at once: for a moment, a new leader of a partition may not know how much is acknowledged.
+        """
+        return self._shorter if self._shorter_looks >= _SHORTER_LOOKS else None
+
+    def _short_log(self) -> str | None:
+        for topic, partition, end, _ in self._places():
+            taken = self._app.taken(topic, partition)
+            if end is not None and taken is not None and taken > end:
+                return shorter(topic, partition, taken, end)
+        return None
+
+    def unready(self) -> str | None:
+        """Why it does not read now."""
+        since = self._unready_since
+        waited = 0.0 if since is None else self._clock() - since
+        if not self._ever_ready or waited > REBALANCE_MOST_S:
+            return f"{self._phase()} for {waited:.0f} s"
+        silent = 0.0 if since is not None else self._silent_s()
+        if silent > self._silence_s:
+            return f"the broker has not answered for {silent:.0f} s"
+        still = 0.0 if self._place is None else self._clock() - self._place_since
+        return f"{self._place}, and no further for {still:.0f} s" if still > STILL_MOST_S else None
+
+    def _phase(self) -> str:
+        if self._client is None:
+            return "connecting"
+        if not self._consumer.is_member():
+            return "joining the group"
+        if self._app.rebalancing:
+            return f"in rebalance {self._app.rebalancing_count}"
+        return "recovering state"
+
+    def lags(self) -> dict[Labels, list[int]]:
+        """Records not yet taken, of each partition, by topic; as of the last answer of the broker."""
+        found: dict[Labels, list[int]] = defaultdict(list)
+        for topic, partition, end, position in self._places():
+            taken = self._app.taken(topic, partition)
+            at = position if taken is None else taken
+            if end is not None and at is not None:
+                found[topic,].append(max(end - at, 0))
+        return found
+
+    def assigned(self) -> dict[Labels, float]:
+        """Partitions that are read, by topic."""
+        return {(topic,): float(n) for topic, n in Counter(place[0] for place in self._places()).items()}
+
+    def _places(self) -> list[tuple[str, int, int | None, int | None]]:
+        """Topic, partition, end and position of all that is read, changelogs apart."""
+        subscription = None if self._client is None else self._client._subscription.subscription
+        if subscription is None or subscription.assignment is None:
+            return []
+        assignment: Any = subscription.assignment
+        found = []
+        for tp in list(assignment.tps):
+            if not self._consumer._is_changelog_tp(tp):
+                state = assignment.state_value(tp)
+                topic = tp.topic.removeprefix(self._app.topic_prefix)
+                found.append((topic, tp.partition, state.highwater, state._position))
+        return found
+
+    def recovery_s(self) -> float | None:
+        """How long the last recovery took."""
+        tables: Any = self._app.tables
+        began, ended = tables.recovery._recovery_started_at, tables.recovery._recovery_ended_at
+        return None if began is None or ended is None or ended < began else float(ended - began)

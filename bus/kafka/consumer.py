@@ -1,0 +1,118 @@
+"""Reading topics without a group: every partition, from a place of one's choosing, committing nothing."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from bus.kafka.clients import new_consumer, partition, translated
+from bus.kafka.errors import MissingTopicError
+from contract.settings.settings import Settings
+
+Start = Literal["beginning", "end"] | int
+"""Where to begin: at the oldest record, after the newest, or with those of a Unix millisecond or later."""
+Place = tuple[str, int]
+"""A topic's full name and the number of a partition."""
+_READ_THROUGH = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One record as it lies on the broker. ``payload`` None is a tombstone."""
+
+    topic: str
+    partition: int
+    offset: int
+    ts_ms: int
+    key: bytes | None
+    payload: bytes | None
+
+
+class Consumer:
+    """Reads ``topics`` (full names) once started. Not safe for use by several tasks at once."""
+
+    def __init__(self, settings: Settings, name: str, topics: Sequence[str], start: Start) -> None:
+        self._settings = settings
+        self._name = name
+        self._topics = tuple(topics)
+        self._from = start
+        self._least_ms = start if isinstance(start, int) else -1
+        self._driver: Any = None
+
+    async def start(self) -> None:
+        """Connect and go to the place. Raises ``BrokerError``, or names a topic that does not exist."""
+        await self._refuse_missing()
+        reset = "latest" if self._from == "end" else "earliest"
+        self._driver = new_consumer(self._settings, self._name, *self._topics, reset=reset)
+        try:
+            with translated():
+                await self._driver.start()
+                await self._seek()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def take(self, wait_s: float = 1.0, most: int | None = None) -> list[Message]:
+        """The next records, in order within a partition; empty when none came within ``wait_s``."""
+        with translated():
+            batches = await self._driver.getmany(timeout_ms=int(wait_s * 1000), max_records=most)
+        return [
+            Message(one.topic, one.partition, one.offset, one.timestamp, one.key, one.value)
+            for batch in batches.values()
+            for one in batch
+            if one.timestamp >= self._least_ms
+        ]
+
+    async def ends(self) -> dict[Place, int]:
+        """The offset after the newest record of each partition, now."""
+        with translated():
+            found = await self._driver.end_offsets(list(self._driver.assignment()))
+        return {(place.topic, place.partition): offset for place, offset in found.items()}
+
+    async def reached(self, ends: dict[Place, int]) -> bool:
+        """Whether all records before ``ends`` have been given out."""
+        with translated():
+            for place, offset in ends.items():
+                if await self._driver.position(partition(*place)) < offset:
+                    return False
+        return True
+
+    async def stop(self) -> None:
+        """Disconnect."""
+        if self._driver is not None:
+            await self._driver.stop()
+            self._driver = None
+
+    async def _refuse_missing(self) -> None:
+        # Asked without naming topics: a broker may create what it is asked for by name.
+        driver = new_consumer(self._settings, self._name, reset="latest")
+        try:
+            with translated():
+                await driver.start()
+                there = await driver.topics()
+        finally:
+            await driver.stop()
+        if missing := [name for name in self._topics if name not in there]:
+            raise MissingTopicError(
+                "no_topic",
+                f"no topic {', '.join(missing)} on {self._settings.broker}: "
+                "is DUTYCYCLE_TOPIC_PREFIX right, and has a collector or worker been started?",
+            )
+
+    async def _seek(self) -> None:
+        places = list(self._driver.assignment())
+        if isinstance(self._from, int):
+            await self._seek_time(places, self._from)
+        for place in places:  # settles where "end" is now, not at some later fetch
+            await self._driver.position(place)
+
+    async def _seek_time(self, places: list[Any], ts_ms: int) -> None:
+        found = await self._driver.offsets_for_times(dict.fromkeys(places, ts_ms))
+        begins = await self._driver.beginning_offsets(places)
+        ends = await self._driver.end_offsets(places)
+        for place in places:
+            if found[place]:
+                self._driver.seek(place, found[place].offset)
+            # "Nothing so late" is also what the embedded broker says, which cannot look for a time. What it
+            # can hold is read through instead; ``take`` leaves out what is too early.
+            elif ends[place] - begins[place] > _READ_THROUGH:
+                self._driver.seek(place, ends[place])

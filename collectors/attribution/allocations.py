@@ -1,0 +1,142 @@
+"""Whom each GPU was given to, by the kubelet. Beside whose processes run there: see ``attribution``."""
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from collectors.attribution.device_id import DeviceId, parse_device_id
+from collectors.attribution.kubelet.given import Given, KubeletError
+from contract.records.samples import Allocation
+from contract.settings.settings import Settings
+from telemetry.events import KUBELET_AWAY, NOT_MEASURED, Telemetry
+
+_WHAT = "pod-resources"
+_EVERY_S = 10.0
+SOCKET = "var/lib/kubelet/pod-resources/kubelet.sock"
+"""Below the host's root."""
+
+UidOf = Callable[[str, str], str | None]
+"""The uid of the pod of a namespace and a name, None if it is not known: the kubelet gives only names."""
+
+
+class Lister(Protocol):
+    """Says what was given; ``KubeletClient`` is one."""
+
+    def given(self) -> list[Given]:
+        """Every device of every container. Raises ``KubeletError``."""
+        ...
+
+    def close(self) -> None:
+        """Give the connection back."""
+        ...
+
+
+class Allocations:
+    """Asks the kubelet every ten seconds, in a thread of its own, so that no tick waits for it."""
+
+    def __init__(
+        self, lister: Lister, uid_of: UidOf, telemetry: Telemetry, every_s: float = _EVERY_S
+    ) -> None:
+        self._lister = lister
+        self._uid_of = uid_of
+        self._telemetry = telemetry
+        self._every_s = every_s
+        self._given: list[tuple[Given, DeviceId]] | None = None
+        self._unknown: set[str] = set()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="pod-resources", daemon=True)
+        self._thread.start()
+
+    def of(self, uuid: str, index: int, slices: Mapping[int, str]) -> tuple[Allocation, ...] | None:
+        """Who holds the GPU or one of its slices; None while that is not known, which is not "nobody".
+
+        ``slices`` are the uuids of the GPU's MIG slices by GPU instance, where it has any.
+        """
+        given = self._given
+        if given is None:
+            return None
+        mine = [(one, device) for one, device in given if _is_on(device, uuid, index, slices)]
+        return tuple(dict.fromkeys(self._allocation(one, device, slices) for one, device in mine))
+
+    def close(self) -> None:
+        """End the thread."""
+        self._stop.set()
+        self._thread.join(1.0)
+
+    def _allocation(self, one: Given, device: DeviceId, slices: Mapping[int, str]) -> Allocation:
+        return Allocation(
+            pod_uid=self._uid_of(one.namespace, one.pod),
+            namespace=one.namespace,
+            pod=one.pod,
+            container=one.container,
+            mig=_slice_of(device, slices),
+            shared=device.shared or None,
+        )
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self.ask()
+            self._stop.wait(self._every_s)
+        self._lister.close()
+
+    def ask(self) -> None:
+        """Ask once, and keep what was said. An answer that cannot be had makes it all unknown."""
+        try:
+            given = self._lister.given()
+        except KubeletError as error:
+            self._given = None
+            self._telemetry.raise_condition(
+                KUBELET_AWAY, _WHAT, f"{error}; what a container was given is unknown"
+            )
+            return
+        self._telemetry.clear_condition(KUBELET_AWAY, _WHAT, "the kubelet answers")
+        parsed = [(one, parse_device_id(one.device_id)) for one in given]
+        self._given = [(one, device) for one, device in parsed if device is not None]
+        self._tell_unknown(one.device_id for one, device in parsed if device is None and _is_gpu(one))
+
+    def _tell_unknown(self, ids: Iterable[str]) -> None:
+        for device_id in set(ids) - self._unknown:
+            self._unknown.add(device_id)
+            detail = f"a GPU's device id of a form that is not known: {device_id!r:.100}"
+            self._telemetry.emit(NOT_MEASURED, detail, what="allocation", reason="device_id")
+
+
+def _is_gpu(one: Given) -> bool:
+    """Whether the id at least looks like NVIDIA's: other plugins' devices are none of our business."""
+    return one.device_id.startswith(("GPU-", "MIG-", "nvidia"))
+
+
+def _is_on(device: DeviceId, uuid: str, index: int, slices: Mapping[int, str]) -> bool:
+    if device.uuid is None:
+        return device.index == index
+    return device.uuid == uuid or device.uuid in slices.values()
+
+
+def _slice_of(device: DeviceId, slices: Mapping[int, str]) -> str | None:
+    if device.uuid is not None and device.uuid.startswith("MIG-"):
+        return device.uuid
+    return None if device.instance is None else slices.get(device.instance)
+
+
+def allocations(settings: Settings, telemetry: Telemetry, uid_of: UidOf) -> Allocations | None:
+    """What asks the kubelet of this node; None where there is none to ask.
+
+    The setting ``pod_resources`` is ``auto`` (where the socket is there at the start), ``off``, or the path
+    of a socket that will be there.
+    """
+    socket = Path(settings.host_root) / SOCKET
+    if settings.pod_resources == "off" or (settings.pod_resources == "auto" and not _is_there(socket)):
+        return None
+    # Only here: loading gRPC takes a tenth of a second, and most machines have no kubelet.
+    from collectors.attribution.kubelet.client import KubeletClient
+
+    path = socket if settings.pod_resources == "auto" else Path(settings.pod_resources)
+    return Allocations(KubeletClient(path), uid_of, telemetry)
+
+
+def _is_there(socket: Path) -> bool:
+    try:
+        return socket.is_socket()
+    except PermissionError:
+        return True  # then asking says so, by name

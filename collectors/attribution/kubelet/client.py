@@ -1,0 +1,70 @@
+"""Asks the kubelet, on its Unix socket, which devices each container was given. The only importer of grpc."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from collectors.attribution.kubelet import api_pb2
+from collectors.attribution.kubelet.given import Given, KubeletError
+
+_METHOD = "/v1.PodResourcesLister/List"
+_ANSWER_S = 5.0
+_LARGEST_BYTES = 16 * 1024 * 1024
+"""What the kubelet's own client takes; gRPC's default of 4 MiB is too small for a full node."""
+
+
+class KubeletClient:
+    """One connection, made at the first question and again after a failure."""
+
+    def __init__(self, socket: Path) -> None:
+        self._socket = socket
+        self._channel: Any = None
+
+    def given(self) -> list[Given]:
+        """Every device of every container on the node, whatever it is. Raises ``KubeletError``."""
+        try:
+            answer = self._list()(api_pb2.ListPodResourcesRequest(), timeout=_ANSWER_S)
+        except grpc.RpcError as error:
+            self.close()
+            raise KubeletError(f"{self._socket}: {_said(error)}") from error
+        return list(_given(answer))
+
+    def close(self) -> None:
+        """Give the connection back."""
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+
+    def _list(self) -> Any:
+        if self._channel is None:
+            options = [("grpc.max_receive_message_length", _LARGEST_BYTES), ("grpc.enable_http_proxy", 0)]
+            self._channel = grpc.insecure_channel(f"unix:{self._socket}", options=options)
+        return self._channel.unary_unary(
+            _METHOD,
+            request_serializer=api_pb2.ListPodResourcesRequest.SerializeToString,
+            response_deserializer=api_pb2.ListPodResourcesResponse.FromString,
+        )
+
+
+def _given(answer: api_pb2.ListPodResourcesResponse) -> Iterator[Given]:
+    for pod in answer.pod_resources:
+        for container in pod.containers:
+            for device_id in _device_ids(container):
+                yield Given(pod.namespace, pod.name, container.name, device_id)
+
+
+def _device_ids(container: api_pb2.ContainerResources) -> Iterator[str]:
+    for devices in container.devices:
+        yield from devices.device_ids
+    for claim in container.dynamic_resources:
+        for resource in claim.claim_resources:
+            for device in resource.cdi_devices:
+                yield device.name.rpartition("=")[2]
+
+
+def _said(error: grpc.RpcError) -> str:
+    """Status and words of a failed call, in one line."""
+    details = " ".join(str(error.details()).split())
+    return f"{error.code().name}: {details:.200}"

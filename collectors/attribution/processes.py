@@ -1,0 +1,128 @@
+"""From a process to the pod, container or unit that it runs in, by ``/proc/<pid>/cgroup`` alone.
+
+``Attribution.of_pid`` is what other collectors use. Process ids are the host's: in a container that takes
+``hostPID`` and the host's ``/proc`` under ``host_root``.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+
+from collectors.attribution.cgroup_path import CgroupId, Kind, parse_cgroup_path
+from telemetry.events import ATTRIBUTION_FAILED, Telemetry
+
+_RANK = {Kind.OTHER: 0, Kind.UNIT: 1, Kind.CONTAINER: 2, Kind.POD: 3}
+INCLUDED = {
+    "pods": frozenset({Kind.POD}),
+    "containers": frozenset({Kind.POD, Kind.CONTAINER}),
+    "all": frozenset(Kind),
+}
+"""What each value of the setting ``containers`` reports."""
+_START_TIME = 19
+"""Where ``/proc/<pid>/stat`` says when the process began, counted after its name (field 22, proc(5))."""
+
+
+class Unattributed(StrEnum):
+    """Why a process has no pod; the ``reason`` of the event ``attribution_failed``."""
+
+    GONE = "gone"
+    """It ended, or its pid is of another pid namespace than ``host_root``'s ``/proc``."""
+    NO_CGROUP = "no_cgroup"
+    """Its cgroup file cannot be read, or names no cgroup."""
+    NOT_A_POD = "not_a_pod"
+    """It runs outside everything that the setting ``containers`` includes."""
+
+
+class Attribution:
+    """Says whose a process is. One instance per collector; not safe for several threads.
+
+    ``containers`` is the setting of that name: with "containers" or "all", what is no pod gets a uid that
+    stands in for a pod's, the same one as in ``cgroup-samples`` and ``pods``. At most ``capacity``
+    answers are remembered, the latest used, each for the life of one process: a pid that is given to
+    another process has another start time.
+    """
+
+    def __init__(
+        self,
+        *,
+        node: str,
+        telemetry: Telemetry,
+        host_root: str = "/",
+        containers: str = "pods",
+        capacity: int = 4096,
+    ) -> None:
+        self._proc = Path(host_root) / "proc"
+        self._node = node
+        self._telemetry = telemetry
+        self._included = INCLUDED[containers]
+        self._capacity = capacity
+        self._known: OrderedDict[tuple[int, int], CgroupId] = OrderedDict()
+
+    def of_pid(self, pid: int) -> CgroupId | None:
+        """Whose process ``pid`` is, or None: counted as ``attribution_failed`` with its reason.
+
+        In the answer ``pod_uid`` is always set; ``container_id`` is absent for units and bare cgroups.
+        """
+        found = self.explain(pid)
+        if isinstance(found, CgroupId):
+            return found
+        self._telemetry.emit(ATTRIBUTION_FAILED, f"process {pid}", reason=found.value)
+        return None
+
+    def explain(self, pid: int) -> CgroupId | Unattributed:
+        """The same as ``of_pid``, but says why there is no answer, and counts nothing."""
+        started = self._start_time(pid)
+        if started is None:
+            return Unattributed.GONE
+        key = (pid, started)
+        if (known := self._known.get(key)) is not None:
+            self._known.move_to_end(key)
+            return known
+        found = self._look(pid)
+        if isinstance(found, CgroupId) and found.kind in (Kind.POD, Kind.CONTAINER):
+            self._remember(key, found)
+        return found
+
+    def _start_time(self, pid: int) -> int | None:
+        try:
+            stat = (self._proc / str(pid) / "stat").read_bytes()
+            # The name may hold anything, spaces and brackets too: the fields begin after its last bracket.
+            return int(stat[stat.rindex(b")") + 1 :].split()[_START_TIME])
+        except (OSError, ValueError, IndexError):
+            return None
+
+    def _look(self, pid: int) -> CgroupId | Unattributed:
+        try:
+            text = (self._proc / str(pid) / "cgroup").read_text(encoding="utf-8", errors="surrogateescape")
+        except (FileNotFoundError, ProcessLookupError):
+            return Unattributed.GONE
+        except OSError:
+            return Unattributed.NO_CGROUP
+        paths = cgroup_paths(text)
+        if not paths:
+            return Unattributed.NO_CGROUP
+        found = best_of(paths)
+        if found is None or found.kind not in self._included:
+            return Unattributed.NOT_A_POD
+        return found if found.pod_uid else replace(found, pod_uid=found.stand_in_uid(self._node))
+
+    def _remember(self, key: tuple[int, int], found: CgroupId) -> None:
+        # Only these: a runtime starts a process in a unit of its own and moves it into the container,
+        # where it stays.
+        self._known[key] = found
+        if len(self._known) > self._capacity:
+            self._known.popitem(last=False)
+
+
+def cgroup_paths(text: str) -> list[str]:
+    """The paths in a ``/proc/<pid>/cgroup``: v2 has one line (``0::path``), v1 one per hierarchy."""
+    lines = (line.split(":", 2) for line in text.splitlines())
+    return [fields[2] for fields in lines if len(fields) == 3]
+
+
+def best_of(paths: Iterable[str]) -> CgroupId | None:
+    """The most telling of a process's cgroups: on v1 it may be in a container in some hierarchies only."""
+    found = [one for path in dict.fromkeys(paths) if (one := parse_cgroup_path(path)) is not None]
+    return max(found, key=lambda one: (_RANK[one.kind], len(one.path)), default=None)

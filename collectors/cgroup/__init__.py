@@ -1,0 +1,1 @@
+"""The cgroup collector: the host and each pod's containers, by the kernel's counters."""

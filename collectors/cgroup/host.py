@@ -1,0 +1,91 @@
+"""The node itself: CPU, memory, disks and network, from the host's ``/proc``."""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from collectors.cgroup.host_disk import disk_bytes
+from collectors.interfaces import interface_bytes, physical
+from collectors.rates import PairRate, Rate, percent, whole
+from contract.records.samples import Host
+
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_BUSY = (0, 1, 2, 5, 6)
+"""user, nice, system, irq, softirq: not idle, not waiting for a disk, not taken by the hypervisor. Guests
+are in user already (proc(5), /proc/stat)."""
+
+
+class HostReader:
+    """Measures the node. A file that cannot be read leaves its own fields absent, not the others."""
+
+    def __init__(self, host_root: str = "/", *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._root = host_root
+        self._proc = Path(host_root) / "proc"
+        self._clock = clock
+        self._cpu = Rate()
+        self._disk = PairRate()
+        self._net = PairRate()
+        self._names: frozenset[str] = frozenset()
+        self._physical: frozenset[str] = frozenset()
+        self.disks: frozenset[str] | None = None
+        """The whole disks of the last reading, as ``major:minor``; None when they could not be read."""
+
+    def read(self) -> Host:
+        """The node now; rates since the last reading, absent in the first."""
+        cpu, count = self._cpu_now()
+        used, total = memory(self._text("meminfo"))
+        disk_read, disk_write = self._disk_now()
+        net_rx, net_tx = self._net_now()
+        return Host(
+            cpu_util_pct=cpu, cpu_count=count, mem_used_bytes=used, mem_total_bytes=total,
+            disk_read_bytes_per_s=whole(disk_read), disk_write_bytes_per_s=whole(disk_write),
+            net_rx_bytes_per_s=whole(net_rx), net_tx_bytes_per_s=whole(net_tx),
+        )  # fmt: skip
+
+    def _text(self, name: str) -> str | None:
+        try:
+            return (self._proc / name).read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return None
+
+    def _cpu_now(self) -> tuple[float | None, int | None]:
+        busy, count = cpu_ticks(self._text("stat"))
+        rate = self._cpu.per_s(busy, self._clock())
+        if rate is None or count is None:
+            return None, count
+        # Ticks are whole hundredths of a second: a full core may seem a little more than full.
+        return percent(min(100.0 * count, 100 * rate / _TICKS_PER_S)), count
+
+    def _disk_now(self) -> tuple[float, float] | tuple[None, None]:
+        text = self._text("diskstats")
+        disks = disk_bytes(text) if text is not None else {}
+        self.disks = frozenset(disks) if text is not None else None
+        return self._disk.per_s(disks, self._clock())
+
+    def _net_now(self) -> tuple[float, float] | tuple[None, None]:
+        # Without "1" it is the network of whoever reads: a container's own, not the host's.
+        text = self._text("1/net/dev") or self._text("net/dev") or ""
+        found = interface_bytes(text)
+        if found.keys() != self._names:
+            self._names = frozenset(found)
+            self._physical = physical(self._names, self._root)
+        return self._net.per_s({name: found[name] for name in self._physical}, self._clock())
+
+
+def cpu_ticks(stat: str | None) -> tuple[int | None, int | None]:
+    """Busy ticks of all CPUs together since boot, and how many CPUs are online, from ``/proc/stat``."""
+    lines = [line.split() for line in (stat or "").splitlines() if line.startswith("cpu")]
+    totals = [line for line in lines if line[0] == "cpu" and len(line) > max(_BUSY) + 1]
+    if not totals:
+        return None, None
+    return sum(int(totals[0][index + 1]) for index in _BUSY), len(lines) - 1 or None
+
+
+def memory(meminfo: str | None) -> tuple[int | None, int | None]:
+    """Bytes used (total less available) and in total, from ``/proc/meminfo``."""
+    lines = (line.split() for line in (meminfo or "").splitlines())
+    kib = {line[0]: int(line[1]) for line in lines if len(line) >= 2 and line[1].isdigit()}
+    total, available = kib.get("MemTotal:"), kib.get("MemAvailable:")
+    used = max(0, total - available) * 1024 if total is not None and available is not None else None
+    return used, total * 1024 if total is not None else None

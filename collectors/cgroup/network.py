@@ -1,0 +1,103 @@
+"""A pod's network: the counters of its network namespace, seen through one of its processes."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from collectors.cgroup.tree import first_pid
+from collectors.interfaces import interface_bytes
+from collectors.rates import PairRate
+
+NoRates = tuple[None, None]
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What is known of one pod: the process looked through and its folder, its namespace, the rates there."""
+
+    folder: str = ""
+    pid: int = 0
+    namespace: str | None = None
+    rate: PairRate = field(default_factory=PairRate)
+
+
+class PodNetworks:
+    """Receive and transmit rates of pods.
+
+    A pod on the host's network has none of its own: its counters would be the node's. Nor has one whose
+    namespace is not known, for it may be on the host's.
+
+    A namespace's link may be read by those alone who may trace the process. Where the host's may not, the
+    namespace goes by the inode of its ``net/dev``, of which each has its own, and which all may see.
+    """
+
+    def __init__(self, host_root: str) -> None:
+        self._proc = Path(host_root) / "proc"
+        self._seen: dict[str, _Seen] = {}
+        self._by_link = True
+
+    def rates(
+        self, uid: str, folders: Iterable[str], host: str | None, now: float
+    ) -> tuple[float, float] | NoRates:
+        """Bytes per second received and sent by pod ``uid``, whose cgroups are ``folders``.
+
+        ``host``: the host's namespace, from ``host_namespace``; ``now``: monotonic seconds.
+        """
+        seen = self._seen.setdefault(uid, _Seen())
+        pid = self._process(seen, folders)
+        if pid is None or host is None:
+            return None, None
+        if pid != seen.pid:
+            self._enter(seen, pid)
+        if seen.namespace is None or seen.namespace == host:
+            return None, None
+        return seen.rate.per_s(self._counters(pid), now)
+
+    def host_namespace(self) -> str | None:
+        """The host's network namespace, pid 1's; None when it is not to be known."""
+        self._by_link = self._link(1) is not None
+        return self._namespace(1)
+
+    def forget_all_but(self, uids: Iterable[str]) -> None:
+        """Drop what is known of pods that are gone."""
+        kept = set(uids)
+        for uid in self._seen.keys() - kept:
+            del self._seen[uid]
+
+    def _process(self, seen: _Seen, folders: Iterable[str]) -> int | None:
+        # On v1 some of a container's folders may be empty of processes: first where one was the last time.
+        for folder in (seen.folder, *folders):
+            if folder and (pid := first_pid(folder)):
+                seen.folder = folder
+                return pid
+        return None
+
+    def _enter(self, seen: _Seen, pid: int) -> None:
+        seen.pid = pid
+        if (namespace := self._namespace(pid)) != seen.namespace:
+            seen.namespace, seen.rate = namespace, PairRate()
+
+    def _namespace(self, pid: int) -> str | None:
+        return self._link(pid) if self._by_link else self._inode(pid)
+
+    def _link(self, pid: int) -> str | None:
+        try:
+            return str((self._proc / f"{pid}/ns/net").readlink())
+        except OSError:
+            return None
+
+    def _inode(self, pid: int) -> str | None:
+        try:
+            return str((self._proc / f"{pid}/net/dev").stat().st_ino)
+        except OSError:
+            return None
+
+    def _counters(self, pid: int) -> dict[str, tuple[int, int]]:
+        # Opened each time: an open file would keep the namespace alive after its pod is gone.
+        try:
+            text = (self._proc / f"{pid}/net/dev").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return {}
+        found = interface_bytes(text)
+        found.pop("lo", None)
+        return found

@@ -1,0 +1,1 @@
+"""The NVML collector: every GPU of the node. ``gate`` is the only importer of pynvml."""

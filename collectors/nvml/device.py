@@ -1,0 +1,118 @@
+"""One GPU, read once a tick into its record."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from collectors.base import Tick
+from collectors.nvml import gate
+from collectors.nvml.bursts import BurstReader
+from collectors.nvml.clock import Now
+from collectors.nvml.mig import MigReader
+from collectors.nvml.pcie import PcieReader
+from collectors.nvml.processes import Identities, printable, read_processes
+from collectors.nvml.query import Asker
+from collectors.nvml.shares import ShareReader
+from collectors.nvml.types import Buffer, Field, Handle
+from collectors.throttle import throttle_names
+from contract.records.samples import Gpu
+from telemetry.events import Telemetry
+
+_MILLI = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where NVML has a GPU since the library was opened."""
+
+    index: int
+    handle: Handle
+    uuid: str
+
+    @property
+    def label(self) -> str:
+        """How the GPU is named in what is logged."""
+        return f"GPU {self.index} ({self.uuid})"
+
+
+class Device:
+    """A GPU and what was read of it so far. It outlives the library's handles: see ``renew``."""
+
+    def __init__(self, place: Place, telemetry: Telemetry) -> None:
+        self._asker = Asker(place.handle, place.label, telemetry)
+        self._util_burst = BurstReader(Buffer.GPU_UTIL, "util_burst", percent)
+        self._power_burst = BurstReader(Buffer.POWER_MW, "power_burst", _watts)
+        self._shares = ShareReader()
+        self._pcie = PcieReader()
+        self._mig = MigReader()
+        self._divided = False
+        self._model: str | None = None
+        self.place = place
+
+    @property
+    def slices(self) -> Mapping[int, str]:
+        """The uuids of its MIG slices by GPU instance; empty where it is not divided."""
+        return self._mig.uuids if self._divided else {}
+
+    def renew(self, place: Place) -> None:
+        """Go on with a new handle of the same GPU."""
+        self.place = place
+        self._asker.handle, self._asker.label = place.handle, place.label
+
+    def release(self) -> None:
+        """Give back what the driver holds for us, before the library is closed."""
+        self._mig.release()
+
+    def read(self, tick: Tick, identities: Identities) -> Gpu:
+        """What the GPU says now. Raises ``Lost`` or ``Away``; anything less is an absent field."""
+        ask, now = self._asker.ask, Now.read()
+        self._note_mig_mode()
+        self._model = self._model or printable(ask("model", gate.name) or "")
+        util, mem_copy_util = ask("gpu_util", gate.utilization) or (None, None)
+        used, total = ask("memory", gate.memory, gate.memory_with_reserved) or (None, None)
+        rates = self._pcie.read(self._asker)
+        reasons = ask("throttle", gate.event_reasons, gate.throttle_reasons)
+        shares = self._shares.read(self._asker, now, tick.interval_ms)
+        return Gpu(
+            uuid=self.place.uuid,
+            index=self.place.index,
+            model=self._model,
+            gpu_util_pct=None if util is None else percent(util),
+            mem_copy_util_pct=None if mem_copy_util is None else percent(mem_copy_util),
+            mem_used_bytes=used,
+            mem_total_bytes=total,
+            power_w=self._milli("power", gate.power_mw),
+            power_limit_w=self._milli("power_limit", gate.power_limit_mw),
+            energy_j=self._milli("energy", gate.energy_mj),
+            temp_c=ask("temperature", gate.temperature_c, gate.temperature_c_before_r570),
+            sm_clock_mhz=ask("sm_clock", gate.sm_clock_mhz),
+            mem_clock_mhz=ask("mem_clock", gate.mem_clock_mhz),
+            pcie_rx_bytes_per_s=rates.get(Field.PCIE_RX),
+            pcie_tx_bytes_per_s=rates.get(Field.PCIE_TX),
+            pcie_gen=ask("pcie_gen", gate.pcie_generation),
+            pcie_width=ask("pcie_width", gate.pcie_width),
+            throttle=None if reasons is None else throttle_names(reasons),
+            util_burst=self._util_burst.read(self._asker, now, tick.ts_ms, tick.interval_ms),
+            power_burst=self._power_burst.read(self._asker, now, tick.ts_ms, tick.interval_ms),
+            mig=self._mig.read(self._asker, total) if self._divided else None,
+            processes=read_processes(self._asker, shares, identities),
+        )
+
+    def _note_mig_mode(self) -> None:
+        divided = bool(self._asker.ask("mig_mode", gate.mig_enabled))
+        if divided != self._divided:
+            # Dividing a GPU takes its utilization away, and putting it together gives it back.
+            self._asker.forget()
+        self._divided = divided
+
+    def _milli(self, what: str, way: Callable[[Handle], int]) -> float | None:
+        value = self._asker.ask(what, way)
+        return None if value is None else _watts(value)
+
+
+def percent(value: float) -> float:
+    """Within 0-100: drivers have been seen to report more (NVIDIA/dcgm-exporter#418)."""
+    return min(max(value, 0), 100)
+
+
+def _watts(milliwatts: float) -> float:
+    return round(milliwatts * _MILLI, 3)

@@ -1,0 +1,1 @@
+"""The pods collector: who the pods are and which job owns them, by the API server."""

@@ -1,0 +1,90 @@
+"""The pods collector: who the pods are that are measured, and which job owns them, from the API server."""
+
+import threading
+from collections.abc import Sequence
+
+from collectors.base import Outgoing, Tick
+from collectors.pods.api import connect
+from collectors.pods.watch import PodWatch
+from contract.settings.settings import Settings
+from telemetry.events import NOT_MEASURED, Telemetry
+
+TOPIC = "pods"
+_STOP_S = 0.1
+_STOP_TRIES = 30
+
+
+class PodsCollector:
+    """Says what changed since the last tick; all pods at the start.
+
+    The watch runs in a thread of its own, so a slow API server never makes a tick late. A pod that was
+    deleted gets ``finished_ms``, and a tombstone ``retire`` seconds later.
+    """
+
+    name = "pods"
+
+    def __init__(self, watch: PodWatch) -> None:
+        self._watch = watch
+        self._failure: Exception | None = None
+        self._thread = self._start()
+
+    @property
+    def running(self) -> bool:
+        """Whether the watch goes on."""
+        return self._thread.is_alive()
+
+    def uid_of(self, namespace: str, name: str) -> str | None:
+        """The uid of the pod that has this name on the node now, None for one that is not known."""
+        return self._watch.uid_of(namespace, name)
+
+    def collect(self, tick: Tick) -> Sequence[Outgoing]:
+        """The records that are new. Raises ``RuntimeError`` if the watch had died; it is begun anew."""
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            self._thread = self._start()
+            raise RuntimeError(f"the watch of pods failed: {failure}") from failure
+        return [
+            Outgoing(topic=TOPIC, key=uid, payload=payload, ts_ms=tick.ts_ms)
+            for uid, payload in self._watch.drain(tick.monotonic_s, tick.ts_ms)
+        ]
+
+    def close(self) -> None:
+        """End the watch."""
+        for _ in range(_STOP_TRIES):  # a watch that was just being opened is not heard of at the first try
+            self._watch.stop()
+            self._thread.join(_STOP_S)
+            if not self.running:
+                self._watch.close()
+                return
+
+    def _start(self) -> threading.Thread:
+        thread = threading.Thread(target=self._run, name="pods watch", daemon=True)
+        thread.start()
+        return thread
+
+    def _run(self) -> None:
+        try:
+            self._watch.run()
+        except Exception as error:  # noqa: BLE001 - told by the next collect(), which the runner counts
+            self._failure = error
+
+
+def pods_collector(settings: Settings, telemetry: Telemetry) -> PodsCollector | None:
+    """The collector that ``settings.kubernetes`` asks for; None, said once, where there is no API server.
+
+    It watches this node's pods; where a Prometheus is the source of samples, those of all its nodes.
+
+    Raises ``SettingError`` where it is to be there and is not.
+    """
+    api = connect(settings.kubernetes)
+    if api is None:
+        reason = "off" if settings.kubernetes == "off" else "no_api_server"
+        detail = "pods go without names and jobs: " + (
+            "DUTYCYCLE_KUBERNETES=off"
+            if reason == "off"
+            else "this is no Kubernetes pod, and KUBECONFIG is not set"
+        )
+        telemetry.emit(NOT_MEASURED, detail, what="pods", reason=reason)
+        return None
+    node = None if settings.prometheus else settings.node
+    return PodsCollector(PodWatch(api, node, telemetry, retire_s=settings.retire))

@@ -1,0 +1,73 @@
+"""From a pod as the API server shows it to the record on the topic ``pods``. Pure."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from collectors.pods import resources
+from collectors.pods.gpu import gpu_request, gpu_uuids
+from collectors.pods.owner import Owner
+from collectors.pods.role import replica_of, role_of
+from contract.records.pods import FINISHED_PHASES, JobRef, Pod
+
+STATIC_POD = "kubernetes.io/config.hash"
+"""Annotation of a static pod: the uid that the kubelet gave it, which its cgroup carries."""
+
+
+def pod_record(pod: Mapping[str, Any], owner: Owner | None) -> Pod:
+    """The record of one pod on a node; ``owner`` is its job. Raises ``KeyError`` for what is none."""
+    meta, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
+    phase = status.get("phase") or "Unknown"
+    labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
+    return Pod(
+        uid=meta["uid"],
+        namespace=meta.get("namespace"),
+        name=meta["name"],
+        node=spec["nodeName"],
+        phase=phase,
+        created_ms=_ms(meta.get("creationTimestamp")),
+        started_ms=_ms(status.get("startTime")),
+        finished_ms=_finished_ms(status) if phase in FINISHED_PHASES else None,
+        images=tuple(one["image"] for one in spec.get("containers") or () if one.get("image")),
+        gpu_uuids=gpu_uuids(spec, annotations),
+        gpu_request=gpu_request(spec),
+        cpu_request=resources.request(spec, "cpu"),
+        cpu_limit=resources.limit(spec, "cpu"),
+        mem_request_bytes=resources.request(spec, "memory"),
+        job=job_ref(owner, labels),
+    )
+
+
+def records(pod: Mapping[str, Any], owner: Owner | None) -> Iterator[Pod]:
+    """The pod's record; for a static pod a second one, under the uid that its cgroup carries."""
+    record = pod_record(pod, owner)
+    yield record
+    static = (pod["metadata"].get("annotations") or {}).get(STATIC_POD)
+    if static and static != record.uid:
+        yield replace(record, uid=static)
+
+
+def job_ref(owner: Owner | None, labels: Mapping[str, str]) -> JobRef | None:
+    """A pod's job, and by the pod's labels its part in it; None for a pod without a job."""
+    if owner is None:
+        return None
+    return JobRef(
+        api_version=owner.api_version, kind=owner.kind, name=owner.name, uid=owner.uid,
+        role=role_of(labels), replica=replica_of(labels),
+    )  # fmt: skip
+
+
+def _finished_ms(status: Mapping[str, Any]) -> int | None:
+    """When the last container ended; None for a pod that ended before it had any, as on eviction."""
+    states = [one.get("state") or {} for one in status.get("containerStatuses") or ()]
+    ends = [_ms((state.get("terminated") or {}).get("finishedAt")) for state in states]
+    return max((end for end in ends if end), default=None)
+
+
+def _ms(text: str | None) -> int | None:
+    """Unix milliseconds of an RFC 3339 time; None for none, or for one that is no time."""
+    try:
+        return round(datetime.fromisoformat(text).timestamp() * 1000) if text else None
+    except ValueError:
+        return None

@@ -1,0 +1,85 @@
+"""What has been said about pods and what is new to say: changes, and tombstones when time is up. Pure."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from contract.codec import encode
+from contract.records.pods import JobRef, Pod
+
+
+@dataclass(slots=True)
+class _Row:
+    pod: Pod
+    said: bytes = b""
+    gone_s: float | None = None
+
+
+class PodTable:
+    """The pods of one node. Times are monotonic seconds; from end to tombstone ``retire_s`` pass."""
+
+    def __init__(self, retire_s: float) -> None:
+        self._retire_s = retire_s
+        self._rows: dict[str, _Row] = {}
+        self._changed: dict[str, None] = {}
+        self._unsaid_ends: dict[str, None] = {}
+
+    def put(self, pod: Pod) -> None:
+        """The pod is there, as this."""
+        row = self._rows.setdefault(pod.uid, _Row(pod))
+        row.pod, row.gone_s = pod, None
+        self._unsaid_ends.pop(pod.uid, None)
+        self._changed[pod.uid] = None
+
+    def assign(self, uid: str, job: JobRef | None) -> None:
+        """The pod, if it is still there, belongs to this job."""
+        row = self._rows.get(uid)
+        if row is not None and row.gone_s is None:
+            row.pod = replace(row.pod, job=job)
+            self._changed[uid] = None
+
+    def remove(self, uid: str) -> None:
+        """The pod is there no more."""
+        if uid in self._rows and self._rows[uid].gone_s is None:
+            self._unsaid_ends[uid] = None
+
+    def keep_only(self, uids: Iterable[str]) -> None:
+        """A new list holds ``uids`` alone: what else was there ended unseen."""
+        kept = frozenset(uids)
+        for uid in self._rows:
+            if uid not in kept:
+                self.remove(uid)
+
+    def uid_of(self, namespace: str, name: str) -> str | None:
+        """The uid of the pod that has this name now; of a static pod the one that its cgroup carries."""
+        named = [
+            uid
+            for uid, row in self._rows.items()
+            if row.gone_s is None and (row.pod.namespace, row.pod.name) == (namespace, name)
+        ]
+        return named[-1] if named else None
+
+    def drain(self, now_s: float, now_ms: int) -> Iterator[tuple[str, bytes | None]]:
+        """What is to be published now, by key; None is a tombstone. A pod that ended has ``finished_ms``."""
+        for uid in self._unsaid_ends:
+            row = self._rows[uid]
+            row.gone_s = now_s
+            if not row.pod.finished_ms:
+                row.pod = replace(row.pod, finished_ms=now_ms)
+            self._changed[uid] = None
+        for uid in self._changed:
+            row = self._rows[uid]
+            if (payload := encode(row.pod)) != row.said:
+                row.said = payload
+                yield uid, payload
+        self._unsaid_ends, self._changed = {}, {}
+        yield from self._retired(now_s)
+
+    def _retired(self, now_s: float) -> Iterator[tuple[str, bytes | None]]:
+        due = [
+            uid
+            for uid, row in self._rows.items()
+            if row.gone_s is not None and now_s - row.gone_s >= self._retire_s
+        ]
+        for uid in due:
+            del self._rows[uid]
+            yield uid, None

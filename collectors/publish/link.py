@@ -1,0 +1,78 @@
+"""The way to the broker that the publisher sends by."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+from bus.kafka.clients import probe
+from bus.kafka.errors import BrokerError, RecordRefusedError
+from bus.kafka.producer import Producer
+from bus.kafka.topics import ensure_topics
+from collectors.base import Outgoing
+from contract.settings.settings import Settings
+from contract.topics import SAMPLE_TOPICS, TOPICS, full_name
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A record that was not stored, and why."""
+
+    record: Outgoing
+    error: BrokerError
+
+
+class Link(Protocol):
+    """A connection that sends. After an error or a refusal it is of no further use but to be aborted."""
+
+    async def deliver(self, records: Sequence[Outgoing]) -> list[Refused]:
+        """Return when all are acknowledged but those in the answer; raises ``BrokerError``.
+
+        A broker refuses records together: at least one of those in the answer can never be stored.
+        """
+        ...
+
+    async def abort(self) -> None:
+        """Let go of it now."""
+        ...
+
+
+class KafkaLink:
+    """An idempotent producer, with the topics that it writes to."""
+
+    def __init__(self, producer: Producer, prefix: str) -> None:
+        self._producer = producer
+        self._names = {name: full_name(prefix, name) for name in TOPICS}
+
+    @classmethod
+    async def open(cls, settings: Settings) -> Self:
+        """Connect, and create the topics if they are missing. Raises ``BrokerError``, ``DutycycleError``."""
+        await probe(settings)  # the clients themselves do not tell a wrong password from an absent broker
+        await ensure_topics(settings, SAMPLE_TOPICS)
+        # No linger: a batch is handed over at once, and awaited before the next.
+        producer = Producer(settings, "collector", linger_ms=0)
+        await producer.start()
+        return cls(producer, settings.topic_prefix)
+
+    async def deliver(self, records: Sequence[Outgoing]) -> list[Refused]:
+        """Send all in order, and wait for the acknowledgements."""
+        sent = [
+            await self._producer.send(self._names[one.topic], one.key, one.payload, one.ts_ms)
+            for one in records
+        ]
+        return refused(records, await self._producer.failures(sent))
+
+    async def abort(self) -> None:
+        """Disconnect; what is on its way may arrive or not."""
+        await self._producer.abort()
+
+
+def refused(records: Sequence[Outgoing], failures: Sequence[BrokerError | None]) -> list[Refused]:
+    """The records that failed, if a refusal is among the failures; else raises the first failure.
+
+    After a refused batch the broker takes no later one of that producer either, for its sequence numbers.
+    """
+    pairs = zip(records, failures, strict=True)
+    failed = [Refused(record, error) for record, error in pairs if error is not None]
+    if failed and not any(isinstance(one.error, RecordRefusedError) for one in failed):
+        raise failed[0].error
+    return failed

@@ -1,0 +1,209 @@
+"""What is waiting to be sent: one queue, its older part on disk, its newer part in memory.
+
+Everything in the spool is older than everything in memory, and the batch that is being sent is older than
+both or the head of the spool. So order holds whatever moves to disk, and whenever.
+"""
+
+import asyncio
+import logging
+import sqlite3
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from collectors.base import Outgoing
+from collectors.publish.spool import Spool, Spooled, SpoolError, SpoolWriteError, size_of
+from collectors.publish.spool_file import is_damage
+from telemetry.events import SPOOL_DROPPED, SPOOLED, Event, Telemetry
+
+SPOOL_FAILED = Event("spool_failed", logging.ERROR, "The spool's disk does not take records", ("reason",))
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Records that are being sent. ``through`` is the last one's id in the spool, None if it is not there."""
+
+    records: tuple[Outgoing, ...]
+    through: int | None
+
+
+class Outbox:
+    """A queue of records with one reader. ``put`` never waits; the disk is written in a thread of its own.
+
+    All methods belong to one event loop.
+    """
+
+    def __init__(self, spool: Spool, telemetry: Telemetry, memory_bytes: int) -> None:
+        self._spool = spool
+        self._telemetry = telemetry
+        self._most_bytes = memory_bytes
+        self._memory: deque[Outgoing] = deque()
+        self._memory_bytes = 0
+        self._moving = 0
+        self._flying: Batch | None = None
+        self._disk = ThreadPoolExecutor(1, "spool")
+        self.new = asyncio.Event()
+        """Set when records were put since the last ``take`` or ``keep``."""
+        self._turn = asyncio.Lock()
+
+    def __len__(self) -> int:
+        """How many records wait: those being sent or written to disk are some of them, for a moment twice."""
+        flying = len(self._flying.records) if self._flying and self._flying.through is None else 0
+        return len(self._memory) + self._moving + len(self._spool) + flying
+
+    @property
+    def spooled(self) -> int:
+        """How many records are on disk."""
+        return len(self._spool)
+
+    @property
+    def spooled_bytes(self) -> int:
+        """What they take there; 0 without any, although the file keeps some pages."""
+        return self._spool.used_bytes if len(self._spool) else 0
+
+    def put(self, records: Sequence[Outgoing]) -> None:
+        """Queue records; past the bound of the memory its oldest are dropped and counted."""
+        self._memory.extend(records)
+        self._memory_bytes += sum(map(size_of, records))
+        self._bound_memory()
+        self.new.set()
+
+    async def take(self, most: int, most_bytes: int) -> Batch | None:
+        """The oldest records, now being sent until ``done`` or ``back``. None when nothing waits."""
+        return await self._in_turn(self._take(most, most_bytes))
+
+    async def keep(self) -> None:
+        """Put everything that is only in memory on disk, the batch that is being sent included."""
+        await self._in_turn(self._keep())
+
+    async def done(self) -> None:
+        """The batch was acknowledged by the broker: forget it."""
+        await self._in_turn(self._done())
+
+    async def back(self) -> None:
+        """The batch was not sent: it is the oldest again."""
+        # In turn as well: an append may have it in its hands, and then it is on disk in a moment.
+        await self._in_turn(self._back())
+
+    async def close(self) -> None:
+        """Keep on disk what waits, and let go of the spool."""
+        await self._in_turn(self._close())
+
+    async def _take(self, most: int, most_bytes: int) -> Batch | None:
+        self.new.clear()
+        if self._spool and (found := await self._head(most, most_bytes)):
+            self._flying = Batch(tuple(one.record for one in found), found[-1].id)
+        elif self._memory:
+            self._flying = Batch(tuple(self._pop(most, most_bytes)), None)
+        return self._flying
+
+    async def _head(self, most: int, most_bytes: int) -> list[Spooled] | None:
+        known = self._spool.unreadable
+        found = await self._on_disk(lambda: self._spool.head(most, most_bytes))
+        if broken := self._spool.unreadable - known:
+            self._telemetry.emit(SPOOL_DROPPED, f"{self._spool.folder}: could not be read back", count=broken)
+        return found
+
+    async def _keep(self) -> None:
+        self.new.clear()
+        flying = self._flying.records if self._flying and self._flying.through is None else ()
+        waiting, self._memory, self._memory_bytes = self._memory, deque(), 0
+        if not flying and not waiting:
+            return
+        through = (self._flying.through if self._flying else None) or 0
+        records = [*flying, *waiting]
+        self._moving = len(waiting)
+        stored = await self._on_disk(lambda: self._spool.append(records, keep_through=through))
+        self._moving = 0
+        if stored is None:
+            self._put_back(waiting)
+            return
+        # Only an append clears it: a full disk can still be read, and deletions may succeed.
+        self._telemetry.clear_condition(SPOOL_FAILED, "disk", f"{self._spool.folder} takes records again")
+        if flying:
+            self._flying = Batch(flying, stored.first_id + len(flying) - 1)
+        self._telemetry.emit(SPOOLED, count=len(records))
+        if stored.dropped:
+            self._telemetry.emit(SPOOL_DROPPED, f"{self._spool.folder} is full", count=stored.dropped)
+
+    async def _done(self) -> None:
+        flying, self._flying = self._flying, None
+        if flying and flying.through is not None:
+            through = flying.through
+            await self._on_disk(lambda: self._spool.acknowledge(through))
+
+    async def _back(self) -> None:
+        flying, self._flying = self._flying, None
+        if flying and flying.through is None:
+            self._put_back(flying.records)
+
+    async def _close(self) -> None:
+        await self._back()
+        await self._keep()
+        if self._memory:
+            self._telemetry.emit(SPOOL_DROPPED, "the disk takes nothing at the end", count=len(self._memory))
+        await self._on_disk(self._spool.close)
+        self._disk.shutdown(wait=False)
+
+    def _put_back(self, records: Sequence[Outgoing]) -> None:
+        self._memory.extendleft(reversed(records))
+        self._memory_bytes += sum(map(size_of, records))
+        self._bound_memory()
+
+    def _bound_memory(self) -> None:
+        dropped = 0
+        while self._memory_bytes > self._most_bytes:
+            self._memory_bytes -= size_of(self._memory.popleft())
+            dropped += 1
+        if dropped:
+            self._telemetry.emit(SPOOL_DROPPED, "memory is full, and the disk takes nothing", count=dropped)
+
+    def _pop(self, most: int, most_bytes: int) -> Iterator[Outgoing]:
+        total = 0
+        for _ in range(min(most, len(self._memory))):
+            size = size_of(self._memory[0])
+            if total and total + size > most_bytes:
+                return
+            total += size
+            self._memory_bytes -= size
+            yield self._memory.popleft()
+
+    async def _in_turn(self, step: Coroutine[Any, Any, R]) -> R:
+        """Let a step end even if its caller is cancelled: records are in its hands meanwhile."""
+
+        async def whole() -> R:
+            async with self._turn:
+                return await step
+
+        return await asyncio.shield(asyncio.create_task(whole()))
+
+    async def _on_disk(self, work: Callable[[], R]) -> R | None:
+        """Do ``work`` in the disk's thread; None, and a condition that is said once, when the disk fails."""
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._disk, work)
+        except (SpoolWriteError, sqlite3.Error) as error:
+            if is_damage(error) or is_damage(error.__cause__):
+                await self._renew(error)
+            else:
+                self._failed(error)
+            return None
+
+    async def _renew(self, damage: Exception) -> None:
+        """The file broke under way: put it aside and begin anew, or there was no spool until a restart."""
+        try:
+            lost = await asyncio.get_running_loop().run_in_executor(self._disk, self._spool.renew)
+        except SpoolError as error:
+            self._failed(error)
+            return
+        if self._flying and self._flying.through is not None:  # what is being sent is in memory as well
+            lost -= len(self._flying.records)
+            self._flying = Batch(self._flying.records, None)
+        detail = f"{self._spool.folder} broke ({damage}), and is put aside as spool.damaged"
+        self._telemetry.emit(SPOOL_DROPPED, detail, count=max(lost, 0))
+
+    def _failed(self, error: Exception) -> None:
+        detail = f"{self._spool.folder}: {error}; memory alone is used meanwhile"
+        self._telemetry.raise_condition(SPOOL_FAILED, "disk", detail)

@@ -1,0 +1,211 @@
+"""From the collectors to the broker: in order, acknowledged, on disk while the broker is away."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from bus.kafka.backoff import pauses
+from bus.kafka.errors import BrokerAwayError, BrokerError, BrokerRefusedError
+from bus.kafka.reachability import Reach
+from collectors.base import Outgoing
+from collectors.publish.link import Link, Refused
+from collectors.publish.outbox import Batch, Outbox
+from contract.topics import TOPICS
+from telemetry.events import RECORD_TOO_LARGE, SPOOLED, Event, Telemetry
+from telemetry.metrics import RECORDS_SENT
+
+RECORD_REFUSED = Event(
+    "record_refused", logging.ERROR, "Records that the broker will never take, dropped", ("topic", "reason")
+)
+_BATCH_RECORDS = 500
+_BATCH_BYTES = 1024 * 1024
+_LET_GO_S = 3.0
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long to wait, seconds.
+
+    Without an acknowledgement for ``spool_s`` the records go on disk, and the wait goes on: what an
+    idempotent producer sends again is stored once (but for a broker that is stopped at that very moment).
+    After ``renew_s`` it is given up for a new one, and what was under way may be stored twice: readers know
+    a tick by its node, collector and number.
+    """
+
+    spool_s: float = 3.0
+    renew_s: float = 30.0
+
+
+class Publisher:
+    """``publish`` never waits. From ``start`` to ``close`` a task sends, one batch after the other."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        telemetry: Telemetry,
+        reach: Reach,
+        connect: Callable[[], Awaitable[Link]],
+        *,
+        patience: Patience | None = None,
+        back_off: Callable[[], Any] = pauses,
+    ) -> None:
+        self._outbox = outbox
+        self._telemetry = telemetry
+        self._reach = reach
+        self._connect = connect
+        self._patience = patience or Patience()
+        self._back_off = back_off
+        self._pauses = back_off()
+        self._link: Link | None = None
+        self._away = False
+        self._ever = False
+        self._idle = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def placed(self) -> str | None:
+        """A probe: whether nothing that was measured has come to rest yet, on the broker or on disk."""
+        if self._ever or self._outbox.spooled or self._telemetry.count(SPOOLED):
+            return None
+        return "no record is on the broker or on disk yet"
+
+    def where(self) -> str:
+        """Where records go now."""
+        if not self._away:
+            return "records go to the broker"
+        return f"the broker is away, {self._outbox.spooled} records are on disk"
+
+    def publish(self, records: Sequence[Outgoing]) -> None:
+        """Queue records behind all before; one that its topic cannot take is dropped and counted."""
+        good = [one for one in records if len(one.payload or b"") <= TOPICS[one.topic].max_bytes]
+        for one in records:
+            if len(one.payload or b"") > TOPICS[one.topic].max_bytes:
+                self._too_large(one)
+        if good:
+            self._idle.clear()
+            self._outbox.put(good)
+
+    def start(self) -> asyncio.Task[None]:
+        """Send until ``close``, beginning with what a run of before left in the spool.
+
+        The task ends by itself with a ``DutycycleError`` alone: when the broker refuses us before it took
+        anything, so that a setting is wrong.
+        """
+        self._task = asyncio.create_task(self._run())
+        return self._task
+
+    async def _run(self) -> None:
+        while True:
+            batch = await self._outbox.take(_BATCH_RECORDS, _BATCH_BYTES)
+            if batch is None:
+                if not self._outbox.new.is_set():
+                    self._idle.set()
+                await self._outbox.new.wait()
+            else:
+                await self._send(batch)
+
+    async def close(self, most_s: float) -> None:
+        """End the task when all is sent, after ``most_s`` at the latest, at once while the broker is away.
+
+        What was not acknowledged stays in the spool.
+        """
+        if self._task and not self._task.done():
+            if not self._away:
+                await _done_or_set(self._task, self._idle, most_s)
+            self._task.cancel()
+            await asyncio.wait({self._task})
+        await self._unlink()
+        await self._outbox.close()
+
+    async def _send(self, batch: Batch) -> None:
+        try:
+            for one in await self._attempt(batch.records):
+                await self._once_more(one.record)
+        except BrokerError as error:
+            if isinstance(error, BrokerRefusedError) and not self._ever:
+                raise
+            self._away = True
+            self._reach.lost(error)
+            await self._unlink()
+            await self._outbox.back()
+            await self._meanwhile(asyncio.sleep(next(self._pauses)))
+        else:
+            await self._outbox.done()
+
+    async def _once_more(self, record: Outgoing) -> None:
+        """Send alone what was refused together with others; drop it if it was the reason."""
+        for one in await self._attempt([record]):
+            if one.error.reason == "too_large":
+                self._too_large(record)
+            else:
+                self._telemetry.emit(
+                    RECORD_REFUSED, str(one.error), topic=record.topic, reason=one.error.reason
+                )
+
+    async def _attempt(self, records: Sequence[Outgoing]) -> list[Refused]:
+        link = self._link
+        if link is None:
+            link = await self._meanwhile(self._open())
+        try:
+            async with asyncio.timeout(self._patience.renew_s):
+                refused = await self._meanwhile(link.deliver(records))
+        except TimeoutError as error:
+            raise BrokerAwayError("timeout", f"no answer for {self._patience.renew_s:g} s") from error
+        self._answered()
+        self._count(records, refused)
+        if refused:
+            await self._unlink()
+        return refused
+
+    async def _open(self) -> Link:
+        link = self._link = await self._connect()
+        return link
+
+    async def _meanwhile(self, work: Coroutine[Any, Any, R]) -> R:
+        """Do ``work``; when it takes long, the broker counts as away, and what arrives goes on disk."""
+        task = asyncio.create_task(work)
+        try:
+            await asyncio.wait({task}, timeout=0 if self._away else self._patience.spool_s)
+            if not task.done() and not self._away:
+                self._away = True
+                self._reach.lost(BrokerAwayError("timeout", f"no answer for {self._patience.spool_s:g} s"))
+            while not task.done():
+                await self._outbox.keep()
+                await _done_or_set(task, self._outbox.new)
+            return await task
+        finally:
+            task.cancel()
+            await asyncio.wait({task}, timeout=_LET_GO_S)
+
+    def _count(self, records: Sequence[Outgoing], refused: Sequence[Refused]) -> None:
+        sent = Counter(one.topic for one in records)
+        sent.subtract(one.record.topic for one in refused)
+        for topic, number in sent.items():
+            self._telemetry.meter.add(RECORDS_SENT, number, topic=topic)
+
+    def _answered(self) -> None:
+        self._away, self._ever = False, True
+        self._pauses = self._back_off()
+        self._reach.found()
+
+    def _too_large(self, record: Outgoing) -> None:
+        size = len(record.payload or b"")
+        detail = f"{size} bytes from {record.key}: dropped"
+        self._telemetry.emit(RECORD_TOO_LARGE, detail, topic=record.topic)
+
+    async def _unlink(self) -> None:
+        link, self._link = self._link, None
+        if link is not None:
+            await link.abort()
+
+
+async def _done_or_set(task: asyncio.Task[Any], event: asyncio.Event, most_s: float | None = None) -> None:
+    """Return when the task has ended, when the event is set, or after ``most_s``."""
+    waiter = asyncio.create_task(event.wait())
+    try:
+        await asyncio.wait({task, waiter}, timeout=most_s, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        waiter.cancel()

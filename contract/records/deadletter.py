@@ -1,0 +1,63 @@
+"""What could not be used, with the reason, so that nothing is lost in silence."""
+
+from base64 import b64encode
+from dataclasses import dataclass
+from enum import StrEnum
+
+from contract.units import Count, Label, Millis
+
+KEPT_BYTES = 65_536
+"""How much of a payload a dead letter keeps."""
+_ERROR_LENGTH = 500
+
+
+class Reason(StrEnum):
+    """Why a record could not be used. Small and fixed: it is a metric's label."""
+
+    DECODE = "decode"
+    """Not JSON, or not a JSON object."""
+    SCHEMA = "schema"
+    """A field is missing, or has a wrong type or an impossible value."""
+    VERSION = "version"
+    """A version that this reader does not know."""
+    KEY = "key"
+    """The Kafka key is not the one that the record calls for."""
+    SIZE = "size"
+    """Larger than any record of its topic may be."""
+    OPERATOR = "operator"
+    """Our own code failed on it."""
+    REJECTED = "rejected"
+    """The system behind a sink refused it for good."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
+    """A record that could not be used. ``payload_b64`` holds at most the first 64 KiB of it."""
+
+    v: int = 1
+    topic: Label
+    partition: Count
+    offset: Count
+    ts_ms: Millis
+    reason: Label
+    error: Label
+    payload_b64: str
+
+
+def dead_letter(
+    topic: str, partition: int, offset: int, ts_ms: int, value: bytes | None, reason: Reason, error: str
+) -> DeadLetter:
+    """The dead letter of a record: the start of its payload, and ``error`` cut to 500 printable characters.
+
+    ``topic`` is its full name. Made of the record alone, so that a repeat is the same bytes.
+    """
+    printable = "".join(c if c.isprintable() else "?" for c in error)[:_ERROR_LENGTH]
+    return DeadLetter(
+        topic=topic,
+        partition=partition,
+        offset=offset,
+        ts_ms=max(ts_ms, 0),
+        reason=reason.value,
+        error=printable or "unknown",
+        payload_b64=b64encode((value or b"")[:KEPT_BYTES]).decode(),
+    )

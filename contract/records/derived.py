@@ -1,0 +1,190 @@
+"""What streams make of the samples: windows, trends, cycles, peaks. A metric is a sample's field name."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from contract.records.pods import JobRef, Pod
+from contract.units import Amount, Count, Label, Millis, NodeName, Uid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """What a derived record is about: a GPU, a node, a pod or a job. ``key`` is the same as one string."""
+
+    kind: Label
+    node: NodeName | None = None
+    gpu: Uid | None = None
+    pod_uid: Uid | None = None
+    job_uid: Uid | None = None
+
+    @property
+    def key(self) -> str:
+        """``gpu/<node>/<uuid>``, ``node/<node>``, ``pod/<pod uid>`` or ``job/<job uid>``."""
+        parts = {
+            "gpu": (self.node, self.gpu),
+            "node": (self.node,),
+            "pod": (self.pod_uid,),
+            "job": (self.job_uid,),
+        }[self.kind]
+        return "/".join((self.kind, *(part or "" for part in parts)))
+
+
+def gpu_subject(node: str, uuid: str) -> Subject:
+    """The GPU (or MIG slice) ``uuid`` of ``node``."""
+    return Subject(kind="gpu", node=node, gpu=uuid)
+
+
+def node_subject(node: str) -> Subject:
+    """The host itself."""
+    return Subject(kind="node", node=node)
+
+
+def pod_subject(node: str, pod_uid: str) -> Subject:
+    """A pod, with the node that it runs on."""
+    return Subject(kind="pod", node=node, pod_uid=pod_uid)
+
+
+def job_subject(job_uid: str) -> Subject:
+    """A job, over all its nodes."""
+    return Subject(kind="job", job_uid=job_uid)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowAggregate:
+    """One closed window ``[start_ms, end_ms)`` of one metric, in event time.
+
+    ``std`` is the population's, percentiles interpolate linearly. A window without a measured value is
+    not written.
+    """
+
+    v: int = 1
+    subject: Subject
+    metric: Label
+    size_ms: Count
+    start_ms: Millis
+    end_ms: Millis
+    count: Count
+    mean: float
+    std: Amount
+    min: float
+    max: float
+    p50: float
+    p95: float
+    p99: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """The value expected ``horizon_s`` after ``ts_ms``, and the 5-95 % interval around it."""
+
+    horizon_s: Amount
+    value: float
+    p05: float
+    p95: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trend:
+    """Level, slope and forecast of one metric. ``exhausts_in_s`` is absent unless memory is running out."""
+
+    v: int = 1
+    subject: Subject
+    metric: Label
+    ts_ms: Millis
+    level: float
+    slope_per_s: float
+    forecast: tuple[Forecast, ...]
+    exhausts_in_s: Amount | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherCycle:
+    """A further rhythm of the same metric."""
+
+    period_s: Amount
+    confidence: Amount
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cycle:
+    """The periodicity of one metric. Without a cycle there is no ``period_s``."""
+
+    v: int = 1
+    subject: Subject
+    metric: Label
+    ts_ms: Millis
+    cyclic: bool
+    period_s: Amount | None = None
+    confidence: Amount | None = None
+    since_ms: Millis | None = None
+    others: tuple[OtherCycle, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peak:
+    """The most a metric ever was, when, and its mean over all samples."""
+
+    max: float
+    mean: float
+    at_ms: Millis
+
+
+Peaks = Mapping[str, Peak]
+"""Peaks by metric."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodPeaks:
+    """A pod's utilization so far: ``gpus`` by ``<node>/<index>``, ``processes`` by ``<node>/<index>/<pid>``.
+
+    ``final`` once the pod is known to have ended. GPU memory of the pod is ``gpu_mem_used_bytes`` in
+    ``metrics`` (host memory is ``mem_used_bytes``) and ``mem_used_bytes`` below a GPU. ``attribution``, by
+    ``<node>/<index>``: where the figures of ``gpus`` come from: ``measured`` (the pod's own processes),
+    ``allocated`` (wholly or partly the device's, which the pod alone was given), or ``unknown``: it was given
+    the device, and no figure can be had, which is not idleness. Of many processes, one after the other, those
+    are kept that needed most; ``processes_omitted`` further ones are left out.
+    """
+
+    v: int = 1
+    pod: Pod
+    first_ms: Millis
+    last_ms: Millis
+    samples: Count
+    final: bool
+    metrics: Peaks
+    gpus: Mapping[str, Peaks] = field(default_factory=dict)
+    processes: Mapping[str, Peaks] | None = None
+    processes_omitted: Count | None = None
+    attribution: Mapping[str, Label] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodOfJob:
+    """What one pod of a job needed at most."""
+
+    node: NodeName
+    metrics: Peaks
+    gpus: Mapping[str, Peaks] = field(default_factory=dict)
+    attribution: Mapping[str, Label] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPeaks:
+    """A job's utilization over all its pods, by pod name, kept after they are gone.
+
+    A metric's ``max`` over the job is the largest that any one pod reached; its ``mean`` is over all
+    samples of all pods. Where the record would not fit into a message of Kafka, ``pods`` is without the GPUs
+    of ``gpus_omitted`` pods and without ``pods_omitted`` further pods, as it is without those that ended
+    first, of more than 2,000; ``pod-peaks`` has all of them.
+    """
+
+    v: int = 1
+    job: JobRef
+    namespace: Label | None = None
+    first_ms: Millis
+    last_ms: Millis
+    final: bool
+    metrics: Peaks
+    pods: Mapping[str, PodOfJob]
+    gpus_omitted: Count | None = None
+    pods_omitted: Count | None = None

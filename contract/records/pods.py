@@ -1,0 +1,49 @@
+"""Who a pod is, and which job owns it."""
+
+from dataclasses import dataclass
+
+from contract.units import Amount, Count, Label, Millis, NodeName, Uid
+
+FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRef:
+    """The object that a user would call the job: the topmost owner that could be read."""
+
+    api_version: Label
+    kind: Label
+    name: Label
+    uid: Uid
+    role: Label | None = None
+    replica: Count | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    """A pod, or outside Kubernetes a container or unit that stands for one (``finished_ms``: it is gone).
+
+    ``cpu_request`` and ``cpu_limit`` are in cores.
+    """
+
+    v: int = 1
+    uid: Uid
+    namespace: Label | None = None
+    name: Label
+    node: NodeName
+    phase: Label
+    created_ms: Millis | None = None
+    started_ms: Millis | None = None
+    finished_ms: Millis | None = None
+    images: tuple[str, ...] | None = None
+    gpu_uuids: tuple[str, ...] | None = None
+    gpu_request: Amount | None = None
+    cpu_request: Amount | None = None
+    cpu_limit: Amount | None = None
+    mem_request_bytes: Amount | None = None
+    job: JobRef | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Whether the pod will use nothing any more."""
+        return self.finished_ms is not None or self.phase in FINISHED_PHASES

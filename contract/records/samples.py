@@ -1,0 +1,148 @@
+"""What collectors measure: one record per node and tick. Units are the last part of each name."""
+
+from dataclasses import dataclass, field
+
+from contract.units import Amount, Celsius, Count, CpuPct, Label, Millis, NodeName, Pct, Uid
+
+UtilBurst = tuple[tuple[int, Pct], ...]
+"""The driver's buffered samples since the last tick: pairs of (milliseconds from ``ts_ms``, percent)."""
+PowerBurst = tuple[tuple[int, Amount], ...]
+"""The same for power: pairs of (milliseconds from ``ts_ms``, watts)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuProcess:
+    """One process on one GPU. ``pod_uid`` is absent when the process could not be attributed."""
+
+    pid: Count
+    pod_uid: Uid | None = None
+    container_id: Uid | None = None
+    name: Label | None = None
+    gpu_util_pct: Pct | None = None
+    mem_copy_util_pct: Pct | None = None
+    mem_used_bytes: Amount | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigDevice:
+    """One MIG slice of a GPU. ``gpu_util_pct`` is of the slice, and absent before Hopper."""
+
+    uuid: Uid
+    profile: Label | None = None
+    mem_used_bytes: Amount | None = None
+    mem_total_bytes: Amount | None = None
+    gpu_util_pct: Pct | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allocation:
+    """A container that was given the GPU, or its slice ``mig``, by the kubelet; whether it uses it is another
+    question. ``pod_uid`` is absent while only the pod's name is known; ``shared``: others may have been given
+    the same device (time slicing, MPS).
+    """
+
+    pod_uid: Uid | None = None
+    namespace: Label
+    pod: Label
+    container: Label | None = None
+    mig: Uid | None = None
+    shared: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu:
+    """One GPU at one tick.
+
+    ``mem_copy_util_pct`` is the memory controller's activity, not memory used. ``energy_j`` is cumulative
+    since the driver was loaded. ``throttle`` lists what holds the clocks down, empty for nothing, absent
+    for unknown. ``allocated`` is empty where nobody was given the GPU, absent where that is not known.
+    """
+
+    uuid: Uid
+    index: Count
+    model: Label | None = None
+    gpu_util_pct: Pct | None = None
+    mem_copy_util_pct: Pct | None = None
+    mem_used_bytes: Amount | None = None
+    mem_total_bytes: Amount | None = None
+    power_w: Amount | None = None
+    power_limit_w: Amount | None = None
+    energy_j: Amount | None = None
+    temp_c: Celsius | None = None
+    sm_clock_mhz: Amount | None = None
+    mem_clock_mhz: Amount | None = None
+    pcie_rx_bytes_per_s: Amount | None = None
+    pcie_tx_bytes_per_s: Amount | None = None
+    pcie_gen: Count | None = None
+    pcie_width: Count | None = None
+    throttle: tuple[str, ...] | None = None
+    util_burst: UtilBurst | None = None
+    power_burst: PowerBurst | None = None
+    mig: tuple[MigDevice, ...] | None = None
+    processes: tuple[GpuProcess, ...] | None = None
+    allocated: tuple[Allocation, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NvmlSample:
+    """Every GPU of a node at one tick. (``node``, ``collector``, ``seq``) names the tick for ever."""
+
+    v: int = 1
+    node: NodeName
+    collector: Uid
+    seq: Count
+    ts_ms: Millis
+    interval_ms: Count
+    gpus: tuple[Gpu, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """The node itself. Memory used is total less available; rates are over the time that really passed."""
+
+    cpu_util_pct: CpuPct | None = None
+    cpu_count: Count | None = None
+    mem_used_bytes: Amount | None = None
+    mem_total_bytes: Amount | None = None
+    disk_read_bytes_per_s: Amount | None = None
+    disk_write_bytes_per_s: Amount | None = None
+    net_rx_bytes_per_s: Amount | None = None
+    net_tx_bytes_per_s: Amount | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """One container. Memory used is the working set; ``mem_limit_bytes`` is absent without a limit."""
+
+    id: Uid
+    cpu_util_pct: CpuPct | None = None
+    cpu_throttled_pct: Pct | None = None
+    mem_used_bytes: Amount | None = None
+    mem_limit_bytes: Amount | None = None
+    io_read_bytes_per_s: Amount | None = None
+    io_write_bytes_per_s: Amount | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodCgroup:
+    """One pod's cgroups. Network is absent for a pod on the host's network."""
+
+    uid: Uid
+    qos: Label | None = None
+    net_rx_bytes_per_s: Amount | None = None
+    net_tx_bytes_per_s: Amount | None = None
+    containers: tuple[Container, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CgroupSample:
+    """The host and every pod's cgroups at one tick."""
+
+    v: int = 1
+    node: NodeName
+    collector: Uid
+    seq: Count
+    ts_ms: Millis
+    interval_ms: Count
+    host: Host
+    pods: tuple[PodCgroup, ...]

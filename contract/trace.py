@@ -1,0 +1,220 @@
+"""Trace files: a stream in JSON Lines, in the envelope that ``kcat -J`` prints.
+
+``.gz`` and ``.zst`` are read and written by suffix; ``-`` is standard input or output. One bad line ends
+the reading with an error that names the file, the line and the reason: what came before it was given out.
+"""
+
+import gzip
+import io
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+import orjson
+import zstandard
+
+from contract.errors import DutycycleError
+from contract.zstd import ZstdReader
+
+_DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError)
+LONGEST_LINE = 64 * 1024 * 1024
+
+
+class _Lines(Protocol):
+    """What all ways of opening a file have in common."""
+
+    def readline(self, size: int, /) -> bytes: ...
+
+
+class TraceError(DutycycleError):
+    """A trace that cannot be read on: ``file:line: reason``; line 0 when it cannot even be opened."""
+
+    def __init__(self, name: str, line: int, reason: str) -> None:
+        super().__init__(f"{name}:{line}: {reason}" if line else f"{name}: {reason}")
+        self.name = name
+        self.line = line
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceRecord:
+    """One Kafka record. ``topic`` is its full name; ``payload`` None is a tombstone."""
+
+    topic: str
+    key: str | None
+    payload: bytes | None
+    partition: int = 0
+    offset: int | None = None
+    ts_ms: int | None = None
+
+
+def encode_line(record: TraceRecord) -> bytes:
+    """One line of a trace, with its line end."""
+    envelope: dict[str, Any] = {"topic": record.topic, "partition": record.partition}
+    if record.offset is not None:
+        envelope["offset"] = record.offset
+    if record.ts_ms is not None:
+        envelope |= {"tstype": "create", "ts": record.ts_ms}
+    envelope["key"] = record.key
+    envelope["payload"] = (
+        None if record.payload is None else record.payload.decode("utf-8", "surrogateescape")
+    )
+    return _dumps(envelope) + b"\n"
+
+
+def _dumps(envelope: dict[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(envelope)
+    except TypeError:  # bytes that are no UTF-8: shown as kcat does, with the replacement character
+        return orjson.dumps({name: _shown(value) for name, value in envelope.items()})
+
+
+def _shown(value: Any) -> Any:
+    if type(value) is not str:
+        return value
+    return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def decode_line(line: bytes) -> TraceRecord:
+    """One line of a trace; raises ``ValueError`` with the reason."""
+    try:
+        envelope = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise ValueError(f"not JSON at byte {error.pos}: {error.msg}") from error
+    if type(envelope) is not dict:
+        raise ValueError("not a JSON object with topic, key and payload")
+    for name in ("topic", "key", "payload"):
+        if name not in envelope:
+            raise ValueError(f"no field {name}: a line has topic, key and payload, as kcat -J prints them")
+    payload = envelope["payload"]
+    return TraceRecord(
+        topic=_typed(envelope, "topic", str),
+        key=None if envelope["key"] is None else _typed(envelope, "key", str),
+        payload=_payload(payload),
+        partition=_typed(envelope, "partition", int, 0),
+        offset=_typed(envelope, "offset", int, None),
+        ts_ms=_typed(envelope, "ts", int, None),
+    )
+
+
+def _typed(envelope: dict[str, Any], name: str, kind: type, default: Any = "") -> Any:
+    value = envelope.get(name)
+    if value is None and default != "":
+        return default
+    if type(value) is not kind:
+        raise ValueError(f"{name}: {value!r:.60} is no {'string' if kind is str else 'integer'}")
+    return value
+
+
+def _payload(payload: Any) -> bytes | None:
+    if payload is None:
+        return None
+    if type(payload) is str:
+        return payload.encode()
+    if type(payload) is dict:
+        return orjson.dumps(payload)
+    raise ValueError(f"payload: {payload!r:.60} is neither a string nor an object")
+
+
+def read_trace(path: str) -> Iterator[TraceRecord]:
+    """The records of one trace file, in order; raises ``TraceError``. Blank lines are passed over."""
+    return (record for _, record in read_lines(path))
+
+
+def read_lines(path: str) -> Iterator[tuple[int, TraceRecord]]:
+    """``read_trace`` with the number of each record's line, from 1."""
+    number = 0
+    try:
+        with _open_read(path) as stream:
+            number = 1
+            for line in _lines(stream):
+                if line.strip():
+                    yield number, decode_line(line)
+                number += 1
+    except _DAMAGE as error:  # before OSError, of which BadGzipFile is one
+        raise TraceError(path, number, f"the compressed stream is damaged or cut off: {error}") from error
+    except OSError as error:
+        raise TraceError(path, number, error.strerror or str(error)) from error
+    except ValueError as error:
+        raise TraceError(path, number, str(error)) from error
+
+
+def _lines(stream: _Lines) -> Iterator[bytes]:
+    while line := stream.readline(LONGEST_LINE):
+        if len(line) == LONGEST_LINE:
+            raise ValueError(f"a line of over {LONGEST_LINE} bytes")
+        yield line
+
+
+@contextmanager
+def _open_read(path: str) -> Iterator[_Lines]:
+    if path == "-":
+        yield sys.stdin.buffer
+    elif path.endswith(".gz"):
+        # Not wrapped in another buffer: filling that one would lose what was read before the damage.
+        with gzip.open(path, "rb") as stream:
+            yield stream
+    elif path.endswith(".zst"):
+        with Path(path).open("rb") as raw:
+            yield io.BufferedReader(ZstdReader(raw))
+    else:
+        with Path(path).open("rb") as stream:
+            yield stream
+
+
+class TraceWriter:
+    """Writes a trace; a context manager. Bytes depend on the records alone, so a replay repeats exactly.
+
+    Raises ``DutycycleError`` where the file cannot be opened or written; ``BrokenPipeError`` is left to the
+    caller: whoever reads the output has seen enough.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._raw: IO[bytes] | None = None
+        self._stream: Any = None
+
+    def __enter__(self) -> "TraceWriter":
+        with self._explained():
+            self._stream = self._open()
+        return self
+
+    def _open(self) -> Any:
+        if self.path == "-":
+            return sys.stdout.buffer
+        self._raw = Path(self.path).open("wb")  # noqa: SIM115 - closed in __exit__
+        if self.path.endswith(".gz"):
+            return gzip.GzipFile(filename="", mode="wb", fileobj=self._raw, compresslevel=6, mtime=0)
+        if self.path.endswith(".zst"):
+            return zstandard.ZstdCompressor(level=6, write_checksum=True).stream_writer(self._raw)
+        return self._raw
+
+    def write(self, record: TraceRecord) -> None:
+        """Append one record."""
+        with self._explained():
+            self._stream.write(encode_line(record))
+
+    def __exit__(self, *exc: object) -> None:
+        with self._explained():
+            if self.path == "-":
+                self._stream.flush()
+                return
+            try:
+                self._stream.close()
+            finally:
+                if self._raw is not None:
+                    self._raw.close()
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise DutycycleError(f"cannot write the trace {self.path}: {reason}") from error

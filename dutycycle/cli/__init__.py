@@ -1,0 +1,1 @@
+"""The command line: flags, sub-commands, their output."""

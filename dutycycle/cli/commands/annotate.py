@@ -1,0 +1,65 @@
+"""``dutycycle annotate --remove``: takes all our annotations away again."""
+
+import argparse
+import asyncio
+import sys
+
+from contract.settings.settings import Settings
+from kube.objects import connect
+from sinks.annotations.core.targets import Target
+from sinks.annotations.removal import Removal, remove
+
+EXAMPLE = "dutycycle annotate --remove --dry-run\ndutycycle annotate --remove --namespace team-a"
+SETTINGS = ("annotation_prefix", "annotation_rate")
+NOTE = "a sink that still runs writes them again: end it first, or set DUTYCYCLE_ANNOTATIONS=off"
+_SHOWN_KEYS = 4
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What to do, and where."""
+    parser.add_argument(
+        "--remove", action="store_true", required=True,
+        help="take all that begins with the prefix from nodes, pods and whatever owns pods; " + NOTE,
+    )  # fmt: skip
+    parser.add_argument(
+        "-n", "--namespace", metavar="NAME", help="only there, and not from nodes (default: everywhere)"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be taken away")
+
+
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    """Do it; 1 if something could not be done."""
+    done = asyncio.run(_remove(args, settings))
+    for failure in done.failures:
+        print(f"dutycycle: {failure}", file=sys.stderr)  # noqa: T201
+    print(_counts(done, dry_run=args.dry_run))  # noqa: T201
+    if done.keys and not args.dry_run:
+        print(f"dutycycle: {NOTE}", file=sys.stderr)  # noqa: T201
+    return 1 if done.failures else 0
+
+
+async def _remove(args: argparse.Namespace, settings: Settings) -> Removal:
+    server = await connect("on", asked_by="annotate --remove", requests_per_s=settings.annotation_rate)
+    assert server is not None  # noqa: S101 - "on" finds one, or raises
+    try:
+        found = _say if args.dry_run else _say_nothing
+        return await remove(server, settings.annotation_prefix, args.namespace, found, dry_run=args.dry_run)
+    finally:
+        await server.close()
+
+
+def _say(target: Target, keys: list[str]) -> None:
+    more = f" and {len(keys) - _SHOWN_KEYS} more" if len(keys) > _SHOWN_KEYS else ""
+    print(f"{target}: {', '.join(sorted(keys)[:_SHOWN_KEYS])}{more}")  # noqa: T201
+
+
+def _say_nothing(target: Target, keys: list[str]) -> None:
+    """What is done is counted at the end."""
+
+
+def _counts(done: Removal, *, dry_run: bool) -> str:
+    verb = "would take" if dry_run else "took"
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(done.objects.items()))
+    return f"{verb} {done.keys} annotations from {sum(done.objects.values())} objects" + (
+        f": {kinds}" if kinds else ""
+    )

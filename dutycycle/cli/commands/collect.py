@@ -1,0 +1,21 @@
+"""``dutycycle collect``: the node collector alone, as the DaemonSet runs it."""
+
+import argparse
+
+from contract.settings.settings import Settings
+from dutycycle.cli import flags
+from dutycycle.cli.service import run_service
+
+EXAMPLE = "dutycycle collect --broker kafka://kafka:9092 --interval 1s --containers all"
+SETTINGS = (*flags.BROKER, *flags.TOPICS, *flags.NODE, *flags.SERVICE)
+
+
+def add_arguments(_parser: argparse.ArgumentParser) -> None:
+    """Settings are all that there is."""
+
+
+def run(_args: argparse.Namespace, settings: Settings) -> int:
+    """Collect until a signal."""
+    from collectors.service import run as collect  # here, not above: --help need not wait for it
+
+    return run_service(collect, "collect", settings)

@@ -1,0 +1,34 @@
+"""``dutycycle healthy``: asks a running process how it is, for probes and people."""
+
+import argparse
+import sys
+
+from contract.settings.settings import Settings
+from telemetry.address import PORTS
+from telemetry.client import AskError, ask, where
+
+EXAMPLE = """dutycycle healthy stream
+dutycycle healthy --ready 127.0.0.1:19470
+dutycycle healthy --metrics collect | grep spool"""
+SETTINGS: tuple[str, ...] = ()
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Whom to ask, and what."""
+    parser.add_argument(
+        "whom", metavar="WHOM",
+        help=f"{', '.join(PORTS)} (where DUTYCYCLE_LISTEN says, or at its default port), or host:port",
+    )  # fmt: skip
+    page = parser.add_mutually_exclusive_group()
+    page.add_argument("--ready", action="store_true", help="also not waiting for anything")
+    page.add_argument("--metrics", action="store_true", help="print its figures")
+
+
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    """0 when it is well; 1, and why, when it is not, or does not answer."""
+    path = "/metrics" if args.metrics else "/readyz" if args.ready else "/healthz"
+    status, text = ask(where(args.whom, settings.listen), path)
+    if status != 200:
+        raise AskError(text.strip())
+    sys.stdout.write(text)
+    return 0

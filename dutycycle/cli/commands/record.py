@@ -1,0 +1,73 @@
+"""``dutycycle record``: writes topics to a trace."""
+
+import argparse
+import time
+
+from contract.errors import SettingError
+from contract.settings.settings import Settings
+from contract.topics import SAMPLE_TOPICS, TOPICS, short_name
+from dutycycle.cli import flags
+from dutycycle.moments import duration_s, moment_ms
+from dutycycle.traces.record import Wanted, record
+
+EXAMPLE = """dutycycle record --broker kafka://127.0.0.1:9092 --out now.jsonl.zst --duration 10m
+export DUTYCYCLE_BROKER=kafka://127.0.0.1:9092
+dutycycle record --out last.jsonl.zst --from -10m
+dutycycle record --out night.jsonl.gz --from 2026-11-19T22:00:00Z --to 2026-11-20T06:00:00Z --topic all"""
+SETTINGS = flags.BROKER
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What to record, and how long."""
+    parser.add_argument(
+        "--out", required=True, metavar="TRACE", help="file to write (.gz, .zst by suffix); - is stdout"
+    )
+    parser.add_argument(
+        "--topic",
+        action="append",
+        metavar="NAME",
+        help="a topic; again for more; all for every one (default: what collectors write)",
+    )
+    parser.add_argument("--duration", type=duration_s, metavar="TIME", help="stop after so long, such as 10m")
+    parser.add_argument(
+        "--from",
+        dest="start",
+        metavar="TIME",
+        help="first event time: -10m is ten minutes ago, 2026-11-20T10:00:00Z, or Unix milliseconds",
+    )
+    parser.add_argument("--to", dest="end", metavar="TIME", help="event time to stop before")
+
+
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    """Record until the end, the duration or a signal."""
+    if settings.broker is None:
+        raise SettingError("no broker to record from: give --broker kafka://host:9092 or DUTYCYCLE_BROKER")
+    now_ms = time.time_ns() // 1_000_000
+    wanted = Wanted(
+        topics=_topics(args.topic, settings.topic_prefix),
+        start_ms=_moment("--from", args.start, now_ms),
+        end_ms=_moment("--to", args.end, now_ms),
+        duration_s=args.duration,
+    )
+    if wanted.start_ms is not None and wanted.end_ms is not None and wanted.start_ms >= wanted.end_ms:
+        raise SettingError(f"--from {args.start} --to {args.end}: the end is not after the beginning")
+    return record(args.out, wanted, settings)
+
+
+def _topics(given: list[str] | None, prefix: str) -> tuple[str, ...]:
+    if given is None:
+        return SAMPLE_TOPICS
+    if "all" in given:
+        return tuple(TOPICS)
+    names = [name if name in TOPICS else short_name(prefix, name) for name in given]
+    for name, text in zip(names, given, strict=True):
+        if name is None:
+            raise SettingError(f"--topic {text!r}: expected one of {', '.join(TOPICS)}, or all")
+    return tuple(name for name in names if name is not None)
+
+
+def _moment(flag: str, text: str | None, now_ms: int) -> int | None:
+    try:
+        return None if text is None else moment_ms(text, now_ms)
+    except ValueError as error:
+        raise SettingError(f"{flag} {error}") from error

@@ -1,0 +1,28 @@
+"""``dutycycle stream``: a worker of the streams app; run as many as there are partitions."""
+
+import argparse
+
+from contract.settings.settings import Settings
+from dutycycle.cli import flags
+from dutycycle.cli.service import run_service
+
+EXAMPLE = "dutycycle stream --broker kafka://kafka:9092 --windows 10s,60s --lateness 10s"
+SETTINGS = (
+    *flags.BROKER,
+    *flags.TOPICS,
+    *flags.OPERATORS,
+    "snapshot_interval",
+    *flags.WORKER,
+    *flags.SERVICE,
+)
+
+
+def add_arguments(_parser: argparse.ArgumentParser) -> None:
+    """Settings are all that there is."""
+
+
+def run(_args: argparse.Namespace, settings: Settings) -> int:
+    """Stream until a signal."""
+    from streams.service import run as stream  # here, not above: --help need not wait for it
+
+    return run_service(stream, "stream", settings)

@@ -1,0 +1,124 @@
+"""The command line: parses, loads the settings, and hands over to one module per sub-command.
+
+Exit status: 0 success, 1 failure (one line on stderr), 2 wrong usage.
+"""
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Protocol, cast
+
+from contract.errors import DutycycleError, SettingError
+from contract.settings.settings import Settings, load, near_misses
+from dutycycle.cli import flags, logs
+from dutycycle.cli.early import end_on_signals
+from dutycycle.process import die_with_parent
+
+COMMANDS = {
+    "up": "run everything on this machine, with a live view",
+    "collect": "run the node collector alone",
+    "stream": "run a worker that turns samples into windows, trends, cycles and peaks",
+    "sink": "run a worker that writes annotations and peak records",
+    "replay": "run the same operators over a recorded trace",
+    "record": "write topics to a trace",
+    "topics": "create and verify the topics, or say which there should be",
+    "peaks": "show the max-utilization records",
+    "annotate": "take the annotations on Kubernetes objects away again",
+    "healthy": "ask a running process how it is",
+}
+"""Sub-commands, each in ``dutycycle.cli.commands.<name>``."""
+
+
+class Command(Protocol):
+    """What a module of ``dutycycle.cli.commands`` provides."""
+
+    EXAMPLE: str
+    SETTINGS: tuple[str, ...]
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the command's own arguments."""
+        ...
+
+    def run(self, args: argparse.Namespace, settings: Settings) -> int:
+        """Do it; the exit status."""
+        ...
+
+
+def command_module(name: str) -> Command:
+    """The module of one sub-command, imported only when it is used."""
+    return cast("Command", import_module(f"dutycycle.cli.commands.{name}"))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns the exit status."""
+    given = list(sys.argv[1:] if argv is None else argv)
+    end_on_signals(given)  # before the command's imports, which take a second
+    parser = build_parser(given)
+    args = parser.parse_args(_joined(given))
+    try:
+        return _run(args)
+    except SettingError as error:
+        return _say(error, 2)
+    except DutycycleError as error:
+        return _say(error, 1)
+    except BrokenPipeError:  # the reader of our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:  # a folder or file of ours: where it was known better, it was said better
+        where = "" if error.filename is None else f"{error.filename}: "
+        return _say(f"{where}{error.strerror or error}", 1)
+    except KeyboardInterrupt:
+        return _say("interrupted", 1)
+
+
+def _joined(given: Sequence[str]) -> list[str]:
+    """``--from -10m`` as ``--from=-10m``: argparse takes what begins with a dash for a flag."""
+    joined: list[str] = []
+    for one in given:
+        if joined and joined[-1] in ("--from", "--to") and re.match(r"-\d", one):
+            joined[-1] += f"={one}"
+        else:
+            joined.append(one)
+    return joined
+
+
+def _run(args: argparse.Namespace) -> int:
+    die_with_parent(os.environ)
+    logs.set_up(verbose=args.verbose)
+    settings = load(os.environ, flags.given(args))
+    for name, resembles in near_misses(os.environ):
+        print(f"dutycycle: {name} is no setting; did you mean {resembles}?", file=sys.stderr)  # noqa: T201
+    return command_module(args.command).run(args, settings)
+
+
+def _say(message: object, status: int) -> int:
+    print(f"dutycycle: {message}", file=sys.stderr)  # noqa: T201
+    return status
+
+
+def build_parser(given: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser of all sub-commands; only the one that ``given`` names is imported."""
+    parser = argparse.ArgumentParser(
+        prog="dutycycle",
+        description="How hard every GPU, pod and job works, in what rhythm, where it is heading, "
+        "and what it ever needed at most.",
+        epilog="Every setting is also an environment variable: --topic-prefix is DUTYCYCLE_TOPIC_PREFIX.",
+    )
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, summary in COMMANDS.items():
+        sub = subparsers.add_parser(
+            name,
+            help=summary,
+            description=summary[0].upper() + summary[1:] + ".",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        sub.add_argument("-v", "--verbose", action="store_true", help="log what libraries do, too")
+        if name in given:
+            module = command_module(name)
+            sub.epilog = "example:\n  " + module.EXAMPLE.replace("\n", "\n  ")
+            module.add_arguments(sub)
+            flags.add(sub, module.SETTINGS)
+    return parser

@@ -1,0 +1,1 @@
+"""``dutycycle up``: the processes on this machine and the live view of them."""

@@ -1,0 +1,123 @@
+"""The processes of ``dutycycle up``: sub-commands, restarted when they fail, their logs kept and watched."""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import time
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from dutycycle.process import PARENT, RESTARTS
+from telemetry.serving import SERVING
+
+_BACK_OFF_S = (1.0, 2.0, 5.0, 10.0, 30.0)
+_STOP_S = 25.0
+_SHOWN = 4
+_LOG = logging.getLogger("up")
+"""Not one of ours, which are always shown: this is for ``--verbose``, the screen is kept tidy."""
+
+
+class Child:
+    """One sub-command in a process of its own. Its stderr goes to a log file; warnings are kept for show."""
+
+    def __init__(self, name: str, environ: Mapping[str, str], log: Path) -> None:
+        self.name = name
+        self.restarts = 0
+        """How often in a row: the pauses grow by it."""
+        self.failures = 0
+        self.warnings: deque[str] = deque(maxlen=_SHOWN)
+        self._environ = {**environ, PARENT: str(os.getpid()), "PYTHONUNBUFFERED": "1"}
+        self.log = log
+        self.status: int | None = None
+        self._log_failed = False
+        self._stopping = asyncio.Event()
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def run(self) -> None:
+        """Keep the process running until ``stop``; after a failure start it again, later each time."""
+        while not self._stopping.is_set():
+            started = time.monotonic()
+            ended = await self._attempt()
+            if self._stopping.is_set():
+                return
+            if time.monotonic() - started > _BACK_OFF_S[-1]:
+                self.restarts = 0
+            pause = _BACK_OFF_S[min(self.restarts, len(_BACK_OFF_S) - 1)]
+            self.restarts += 1
+            self.failures += 1
+            self.warnings.append(f"{self.name} {ended}, started again in {pause:g} s")
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), pause)
+
+    async def _attempt(self) -> str:
+        """Run the process until it ends, or cannot be run or read; how it ended, in words."""
+        try:
+            self.status = await self._once()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the next start may do better
+            self.status = 1
+            if self._process is not None and self._process.returncode is None:
+                self._process.kill()  # nobody reads what it says: it would stand still
+                await self._process.wait()
+            return f"could not be run ({error})"
+        return f"ended with status {self.status}"
+
+    async def _once(self) -> int:
+        # A session of its own: Ctrl-C in the terminal is for the parent alone, which stops us in order.
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "dutycycle", self.name, env=self._environ | {RESTARTS: str(self.failures)},
+            start_new_session=True,
+            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        self._process = process
+        if self._stopping.is_set():  # meanwhile: ``stop`` has found nothing to end
+            process.send_signal(signal.SIGTERM)
+        if process.stderr is not None:
+            await self._watch(process.stderr)
+        return await process.wait()
+
+    async def _watch(self, stderr: asyncio.StreamReader) -> None:
+        async for line in stderr:
+            self._keep(line)
+            text = line.decode(errors="replace").rstrip()
+            if SERVING in text:
+                _LOG.info("%s", text.partition("dutycycle.health ")[2])
+            if " WARNING " in text or " ERROR " in text or text.startswith("dutycycle: "):
+                self.warnings.append(_short(text))
+
+    def _keep(self, line: bytes) -> None:
+        """Append a line to the log. A disk that does not take it is said once: the reading goes on."""
+        try:
+            with self.log.open("ab", buffering=0) as log:
+                log.write(line)
+        except OSError as error:
+            if not self._log_failed:
+                self.warnings.append(f"{self.name} goes on without its log: {self.log}: {error.strerror}")
+            self._log_failed = True
+        else:
+            self._log_failed = False
+
+    async def stop(self) -> int | None:
+        """SIGTERM, then wait; SIGKILL if it does not end in time. The exit status, None if it did not run."""
+        self._stopping.set()
+        process = self._process
+        if process is None or process.returncode is not None:
+            return None if process is None else process.returncode
+        process.send_signal(signal.SIGTERM)
+        try:
+            return await asyncio.wait_for(process.wait(), _STOP_S)
+        except TimeoutError:
+            process.kill()
+            return await process.wait()
+
+
+def _short(line: str) -> str:
+    """A log line without its date and logger's name."""
+    for level in (" WARNING ", " ERROR "):
+        if level in line:
+            return line.partition(level)[2].removeprefix("dutycycle.")
+    return line.removeprefix("dutycycle: ")

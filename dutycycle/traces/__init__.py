@@ -1,0 +1,1 @@
+"""Traces: recorded from topics, replayed in process, republished to topics."""

@@ -1,0 +1,97 @@
+"""Writes topics to a trace, in the order of each partition."""
+
+import asyncio
+import sys
+from collections import Counter
+from dataclasses import dataclass
+
+from bus.kafka.consumer import Consumer, Message, Start
+from bus.kafka.reachability import wait_for_broker
+from contract.settings.settings import Settings
+from contract.topics import full_name
+from contract.trace import TraceRecord, TraceWriter
+from dutycycle.process import stop_on_signals
+from telemetry.events import Telemetry
+
+_WAIT_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to record: ``topics`` without prefix, event time ``[start_ms, end_ms)``, for ``duration_s``.
+
+    With a start or an end but no duration the recording ends where the topics end now; with neither it
+    begins now and goes on until a signal.
+    """
+
+    topics: tuple[str, ...]
+    start_ms: int | None
+    end_ms: int | None
+    duration_s: float | None
+
+    @property
+    def begin(self) -> Start:
+        """Where the consumer starts."""
+        if self.start_ms is not None:
+            return self.start_ms
+        return "end" if self.end_ms is None else "beginning"
+
+    @property
+    def bounded(self) -> bool:
+        """Whether what lies on the broker now is all that is wanted."""
+        return self.duration_s is None and (self.start_ms is not None or self.end_ms is not None)
+
+    def takes(self, ts_ms: int) -> bool:
+        """Whether a record's event time is wanted."""
+        late_enough = self.start_ms is None or ts_ms >= self.start_ms
+        return late_enough and (self.end_ms is None or ts_ms < self.end_ms)
+
+
+def record(out: str, wanted: Wanted, settings: Settings) -> int:
+    """Record; 0 when the trace is whole."""
+    with TraceWriter(out) as trace:
+        counts = asyncio.run(_record(trace, wanted, settings))
+    found = ", ".join(f"{count} {topic}" for topic, count in sorted(counts.items()))
+    print(f"recorded: {found or 'nothing'}", file=sys.stderr)  # noqa: T201
+    return 0
+
+
+async def _record(trace: TraceWriter, wanted: Wanted, settings: Settings) -> Counter[str]:
+    stop = stop_on_signals()
+    if not await wait_for_broker(settings, Telemetry("record"), stop=stop):
+        return Counter()
+    names = [full_name(settings.topic_prefix, topic) for topic in wanted.topics]
+    consumer = Consumer(settings, "dutycycle-record", names, wanted.begin)
+    await consumer.start()
+    try:
+        return await _until_done(consumer, trace, wanted, stop)
+    finally:
+        await consumer.stop()
+
+
+async def _until_done(
+    consumer: Consumer, trace: TraceWriter, wanted: Wanted, stop: asyncio.Event
+) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    loop = asyncio.get_running_loop()
+    ends = await consumer.ends() if wanted.bounded else None
+    until = None if wanted.duration_s is None else loop.time() + wanted.duration_s
+    while not stop.is_set() and (until is None or loop.time() < until):
+        for message in await consumer.take(_WAIT_S):
+            if wanted.takes(message.ts_ms):
+                trace.write(_line(message))
+                counts[message.topic] += 1
+        if ends is not None and await consumer.reached(ends):
+            break
+    return counts
+
+
+def _line(message: Message) -> TraceRecord:
+    return TraceRecord(
+        topic=message.topic,
+        key=None if message.key is None else message.key.decode(errors="replace"),
+        payload=message.payload,
+        partition=message.partition,
+        offset=message.offset,
+        ts_ms=message.ts_ms,
+    )

@@ -1,0 +1,103 @@
+"""Publishes the samples of traces to Kafka: as fast as it takes them, or paced by event time."""
+
+import asyncio
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable
+
+from bus.kafka.producer import Delivery, Producer
+from bus.kafka.reachability import wait_for_broker
+from bus.kafka.topics import ensure_topics
+from contract.settings.settings import Settings
+from contract.topics import SAMPLE_TOPICS, TOPICS, full_name
+from dutycycle.process import stop_on_signals
+from dutycycle.traces.replay import samples
+from telemetry.events import Telemetry
+
+_DAY_MS = 86_400_000
+_AT_ONCE = 2000
+"""Deliveries awaited together: bounds memory, and keeps batches full."""
+
+
+class Pace:
+    """When a record is due: ``speed`` times real time, counted from the first record."""
+
+    def __init__(self, speed: float | None) -> None:
+        self._speed = speed
+        self._start: tuple[float, int] | None = None
+
+    def wait_s(self, ts_ms: int, now_s: float) -> float:
+        """Seconds until a record of ``ts_ms`` is due, 0 if it is already; ``now_s`` is monotonic."""
+        if self._speed is None:
+            return 0.0
+        if self._start is None:
+            self._start = now_s, ts_ms
+        start_s, first_ms = self._start
+        return max(0.0, start_s + (ts_ms - first_ms) / 1000 / self._speed - now_s)
+
+
+def republish(traces: Iterable[str], settings: Settings, speed: float | None) -> int:
+    """Publish; 0 when every sample is acknowledged, or a signal ended it in good order."""
+    sent = asyncio.run(_publish(traces, settings, Pace(speed)))
+    found = ", ".join(f"{count} {topic}" for topic, count in sorted(sent.items()))
+    print(f"published: {found or 'nothing'}", file=sys.stderr)  # noqa: T201
+    return 0
+
+
+async def _publish(traces: Iterable[str], settings: Settings, pace: Pace) -> Counter[str]:
+    telemetry, stop = Telemetry("replay"), stop_on_signals()
+    if not await wait_for_broker(settings, telemetry, stop=stop):
+        return Counter()
+    await ensure_topics(settings, SAMPLE_TOPICS)
+    producer = Producer(settings, "dutycycle-replay", linger_ms=50)
+    await producer.start()
+    try:
+        return await _send_all(producer, traces, settings, pace, stop)
+    finally:
+        await producer.stop()
+
+
+async def _send_all(
+    producer: Producer, traces: Iterable[str], settings: Settings, pace: Pace, stop: asyncio.Event
+) -> Counter[str]:
+    sent: Counter[str] = Counter()
+    pending: list[Delivery] = []
+    loop, dated = asyncio.get_running_loop(), False
+    for record in samples(traces, settings.topic_prefix, Counter()):
+        ts_ms = record.ts_ms or None  # 0: not known yet, and then it is now
+        if ts_ms is not None:
+            if not dated:
+                _warn_of_age(ts_ms, time.time_ns() // 1_000_000)
+            dated = True
+            if (pause := pace.wait_s(ts_ms, loop.time())) > 0:
+                await _sleep(pause, stop)
+        if stop.is_set():
+            break
+        topic = full_name(settings.topic_prefix, record.topic)
+        pending.append(await producer.send(topic, record.key, record.value, ts_ms))
+        sent[record.topic] += 1
+        if len(pending) >= _AT_ONCE:
+            await producer.settle(pending)
+            pending.clear()
+    await producer.settle(pending)
+    return sent
+
+
+def _warn_of_age(ts_ms: int, now_ms: int) -> None:
+    """Kafka removes records by their own timestamps: an old trace may be gone before it is read."""
+    kept_ms = min(TOPICS[name].retention_ms for name in SAMPLE_TOPICS)
+    if now_ms - ts_ms > kept_ms:
+        days = (now_ms - ts_ms) / _DAY_MS
+        print(  # noqa: T201
+            f"dutycycle: the trace begins {days:.0f} days ago, and the topics keep {kept_ms / _DAY_MS:.0f}: "
+            "Kafka may delete its records within minutes; raise retention.ms to keep them longer",
+            file=sys.stderr,
+        )
+
+
+async def _sleep(seconds: float, stop: asyncio.Event) -> None:
+    try:
+        await asyncio.wait_for(stop.wait(), seconds)
+    except TimeoutError:
+        return

@@ -1,0 +1,1 @@
+"""The annotations sink: reads results, writes annotations on nodes, pods and jobs."""

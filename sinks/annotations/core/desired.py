@@ -1,0 +1,189 @@
+"""Which annotations each object should carry, from the records so far. Pure: the shell reads and writes.
+
+A pod and a job are known from one record each, which is cumulative. A node is put together from the samples
+of its GPUs and from what was found about them, which comes keyed by node, too.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import orjson
+
+from contract.records.derived import JobPeaks, PodPeaks
+from contract.records.insight_parts import JobInsight, PodInsight
+from contract.records.insights import Insight
+from contract.records.parts import NodePart
+from contract.records.samples import NvmlSample
+from sinks.annotations.core import keys
+from sinks.annotations.core.diff import Present, stays
+from sinks.annotations.core.gpu import GpuView
+from sinks.annotations.core.job import JobView
+from sinks.annotations.core.targets import Target, job_target, node_target, pod_target
+from sinks.annotations.core.values import gpu_static, insight_values, pod_values, text
+
+Record = NvmlSample | NodePart | PodPeaks | PodInsight | JobPeaks | JobInsight
+TOPICS = ("nvml-samples", "node-parts", "pod-peaks", "pod-insights", "job-peaks", "job-insights")
+"""What annotations are made of, without prefix."""
+_MOST_WAITING = 10_000
+"""Insights of pods and jobs whose peaks have not been heard of yet."""
+
+
+class _Node:
+    def __init__(self) -> None:
+        self.gpus: dict[str, GpuView] = {}
+        self.static: dict[str, Any] | None = None
+        self.ts_ms = 0
+
+    def sampled(self, record: NvmlSample) -> None:
+        for gpu in record.gpus:
+            self.gpus.setdefault(gpu.uuid, GpuView()).sampled(gpu)
+        there = {gpu.uuid for gpu in record.gpus}
+        self.gpus = {uuid: view for uuid, view in self.gpus.items() if uuid in there}
+        self.static = gpu_static(record.gpus)
+        self.ts_ms = record.ts_ms
+
+    def values(self) -> dict[str, Any]:
+        if self.static is None:
+            return {}
+        views = {view.index: view for view in self.gpus.values() if view.index is not None}
+        values = {keys.gpu_name(index): view.value() for index, view in sorted(views.items())}
+        return {keys.GPU_STATIC: self.static} | values
+
+
+class Annotations:
+    """The wanted annotations of every object that a record spoke of, until it is forgotten."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._nodes: dict[str, _Node] = {}
+        self._pods: dict[Target, dict[str, Any]] = {}
+        self._insights: OrderedDict[Target, dict[str, Any]] = OrderedDict()
+        self._jobs: dict[Target, JobView] = {}
+        self._handlers: dict[type, Callable[[Any], Target | None]] = {
+            NvmlSample: self._sample,
+            NodePart: self._part,
+            PodPeaks: self._pod,
+            PodInsight: self._insight_of_pod,
+            JobPeaks: self._job,
+            JobInsight: self._insight_of_job,
+        }
+
+    def take(self, record: Record) -> Target | None:
+        """The object whose annotations this record may have changed; None if it concerns none.
+
+        Raises ``ValueError`` for a record that does not fit, and is then as if it had never come.
+        """
+        return self._handlers[type(record)](record)
+
+    def wanted(self, target: Target, present: Present) -> dict[str, str]:
+        """All that we want on the object, keys with prefix, within what fits beside what is kept there."""
+        if target.kind == "job":
+            job = self._jobs.get(target)
+            told = self._texts(self._insights.get(target, {}))
+            return {} if job is None else job.wanted(present, told)
+        if target.kind == "node":
+            values = self._nodes[target.name].values() if target.name in self._nodes else {}
+        else:
+            values = self._pods.get(target, {}) | self._insights.get(target, {})
+        pairs = self._texts(values)
+        kept_bytes = keys.size_of(stays(target.kind, self._prefix, present.ours, pairs))
+        # What is there already comes first: left out, its older value would stay, and take room all the same.
+        ordered = sorted(pairs.items(), key=lambda pair: pair[0] not in present.ours)
+        return keys.that_fit(ordered, present.others_bytes + kept_bytes)[0]
+
+    def surplus(self, target: Target, present: Present, wanted: Mapping[str, str]) -> frozenset[str]:
+        """What else may be taken away: keys that this kind of object would otherwise keep for ever."""
+        surplus: frozenset[str] = frozenset()
+        if target in self._insights:  # advice that holds no more
+            told = {self._key(name) for name in keys.INSIGHT_NAMES}
+            surplus = frozenset(told & present.ours.keys() - wanted.keys())
+        job = self._jobs.get(target)
+        return surplus if job is None else surplus | job.surplus(present, wanted)
+
+    def is_known(self, target: Target) -> bool:
+        """Whether enough is known to write: of a node which GPUs it has, and their indexes."""
+        if target.kind != "node":
+            return True
+        node = self._nodes.get(target.name)
+        return node is not None and node.static is not None
+
+    def adopt(self, target: Target, present: Present) -> None:
+        """Learn, from what an earlier process wrote on a node, what this one has not heard yet."""
+        node = self._nodes.get(target.name)
+        if target.kind != "node" or node is None:
+            return
+        for view in node.gpus.values():
+            if view.index is not None:
+                written = present.ours.get(self._key(keys.gpu_name(view.index)), "{}")
+                view.adopt(_object(written), node.ts_ms)
+
+    def forget(self, target: Target) -> None:
+        """Drop what is known of an object; the next record of it begins anew."""
+        self._pods.pop(target, None)
+        self._insights.pop(target, None)
+        self._jobs.pop(target, None)
+        if target.kind == "node":
+            self._nodes.pop(target.name, None)
+
+    def clear(self) -> None:
+        """Drop all."""
+        self._pods.clear()
+        self._insights.clear()
+        self._jobs.clear()
+        self._nodes.clear()
+
+    def _key(self, name: str) -> str:
+        return f"{self._prefix}/{name}"
+
+    def _texts(self, values: Mapping[str, Any]) -> dict[str, str]:
+        return {self._key(name): text(value) for name, value in values.items()}
+
+    def _sample(self, record: NvmlSample) -> Target | None:
+        if not record.gpus and record.node not in self._nodes:
+            return None
+        target = node_target(record.node)
+        if target is not None:
+            self._nodes.setdefault(record.node, _Node()).sampled(record)
+        return target
+
+    def _part(self, record: NodePart) -> Target | None:
+        node = self._nodes.setdefault(record.node, _Node())
+        node.gpus.setdefault(record.gpu, GpuView()).found(record)
+        return node_target(record.node)
+
+    def _pod(self, record: PodPeaks) -> Target | None:
+        target = pod_target(record.pod)
+        if target is not None:
+            self._pods[target] = pod_values(record)
+        return target
+
+    def _insight_of_pod(self, record: PodInsight) -> Target | None:
+        return self._insight(pod_target(record.pod), record.insight)
+
+    def _insight_of_job(self, record: JobInsight) -> Target | None:
+        return self._insight(job_target(record.job, record.namespace), record.insight)
+
+    def _insight(self, target: Target | None, insight: Insight) -> Target | None:
+        """Written together with the object's peaks: alone, it would take them away from it."""
+        if target is None:
+            return None
+        self._insights[target] = insight_values(insight)
+        self._insights.move_to_end(target)
+        if len(self._insights) > _MOST_WAITING + len(self._pods) + len(self._jobs):
+            self._insights.popitem(last=False)
+        return target if target in self._pods or target in self._jobs else None
+
+    def _job(self, record: JobPeaks) -> Target | None:
+        target = job_target(record.job, record.namespace)
+        if target is not None:
+            self._jobs[target] = JobView.of(self._prefix, record)
+        return target
+
+
+def _object(written: str) -> dict[str, Any]:
+    try:
+        found = orjson.loads(written)
+    except orjson.JSONDecodeError:  # somebody else's hand: there is nothing to learn from it
+        return {}
+    return found if type(found) is dict else {}

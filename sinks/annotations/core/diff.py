@@ -1,0 +1,145 @@
+"""The difference of wanted and present annotations, and whether it is worth a write. Pure."""
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from sinks.annotations.core.keys import UPDATED, is_ours, size_of
+
+Patch = dict[str, str | None]
+"""What to change: new values by key, None to take a key away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """A number changed enough when it moved by more than both: a distance, and a part of itself."""
+
+    distance: float = 1.0
+    part: float = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """What an object carries: our annotations, and the bytes that those of others take."""
+
+    ours: Mapping[str, str]
+    others_bytes: int = 0
+
+
+_USUAL = Tolerance()
+_EXACT = Tolerance(0.0, 0.0)
+_TOLERANCES = {
+    "count": _EXACT,
+    "process_cnt": _EXACT,
+    "pods": _EXACT,
+    "pods_omitted": _EXACT,
+    "period_s": Tolerance(0.0),
+    "trend_pct_per_h": Tolerance(5.0, 0.2),
+    "GB": Tolerance(0.0),
+    "MB": Tolerance(50.0),
+}
+"""By the field's name, or by the unit of a text."""
+_AMOUNT = re.compile(r"(-?\d+(?:\.\d+)?)(GB|MB)")
+
+
+def split(prefix: str, annotations: Mapping[str, str]) -> Present:
+    """An object's annotations, parted into ours and the rest."""
+    ours = {key: value for key, value in annotations.items() if key.startswith(f"{prefix}/")}
+    return Present(ours, size_of(annotations) - size_of(ours))
+
+
+def stays(kind: str, prefix: str, ours: Mapping[str, str], wanted: Collection[str]) -> dict[str, str]:
+    """What of ``ours`` is there after a write, because we neither replace it nor take it away."""
+    return {
+        key: value
+        for key, value in ours.items()
+        if key not in wanted and not is_ours(kind, key.removeprefix(f"{prefix}/"))
+    }
+
+
+def diff(
+    kind: str,
+    prefix: str,
+    wanted: Mapping[str, str],
+    present: Mapping[str, str],
+    surplus: Collection[str] = (),
+) -> Patch:
+    """What turns ``present`` into ``wanted``, on an object of our ``kind`` (node, pod, job).
+
+    Keys of another prefix are never in it, nor keys of ours that this kind of object keeps for ever, but for
+    those in ``surplus``.
+    """
+    patch: Patch = {key: value for key, value in wanted.items() if present.get(key) != value}
+    for key in present:
+        owner, _, name = key.partition("/")
+        if owner == prefix and key not in wanted and (key in surplus or is_ours(kind, name)):
+            patch[key] = None
+    return patch
+
+
+def has_figures(patch: Patch) -> bool:
+    """Whether anything but the time stamp is in the patch."""
+    return any(key.rpartition("/")[2] != UPDATED for key in patch)
+
+
+def goes_back(prefix: str, wanted: Mapping[str, str], present: Mapping[str, str]) -> bool:
+    """Whether what is there is of a later time: after a restart older records are read again first."""
+    key = f"{prefix}/{UPDATED}"
+    return key in present and present[key] > wanted.get(key, "~")
+
+
+def is_enough(patch: Patch, present: Mapping[str, str]) -> bool:
+    """Whether anything in the patch is worth a write by itself: the time stamp alone never is."""
+    return any(
+        (name := key.rpartition("/")[2]) != UPDATED and _differ(name, _json(value), _json(present.get(key)))
+        for key, value in patch.items()
+    )
+
+
+def apply(patch: Patch, present: Mapping[str, str]) -> dict[str, str]:
+    """What is there after the patch: a JSON merge patch on a flat object."""
+    merged = {**present, **patch}
+    return {key: value for key, value in merged.items() if value is not None}
+
+
+def _json(value: str | None) -> Any:
+    if value is None:
+        return None
+    try:
+        return orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return value
+
+
+def _differ(name: str, one: Any, other: Any) -> bool:
+    first, second = _figure(name, one), _figure(name, other)
+    if first is not None and second is not None:
+        return _moved(_TOLERANCES.get(first[1], _USUAL), first[0], second[0])
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() != other.keys() or any(_differ(key, one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) != len(other) or any(map(_item_differs, one, other))
+    return bool(one != other)
+
+
+def _item_differs(one: Any, other: Any) -> bool:
+    """A bare number in a list is a name, such as a PID, and no quantity."""
+    if type(one) is int or type(other) is int:
+        return bool(one != other)
+    return _differ("", one, other)
+
+
+def _figure(name: str, value: Any) -> tuple[float, str] | None:
+    """A quantity, and what its tolerance is found by; None for what is no quantity."""
+    if type(value) in (int, float):
+        return float(value), name
+    match = _AMOUNT.fullmatch(value) if type(value) is str else None
+    return (float(match[1]), match[2]) if match else None
+
+
+def _moved(tolerance: Tolerance, one: float, other: float) -> bool:
+    distance = abs(one - other)
+    return distance > tolerance.distance and distance > tolerance.part * max(abs(one), abs(other))

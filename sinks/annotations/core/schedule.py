@@ -1,0 +1,225 @@
+"""When each object is written: not more often than the interval, finals first, the newest value only. Pure.
+
+An object that was touched is *due* once its interval is over. Whoever takes it from ``next_due`` says later
+how it went. The plan also knows, for each partition, the lowest record that is not yet seen to: only below
+it may offsets be acknowledged.
+"""
+
+import heapq
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from sinks.annotations.core.targets import Target
+from sinks.offsets import Held, Place
+
+EVALUATE_SHARE = 10
+"""What changed was not worth a write: after a tenth of the interval the object is looked at again."""
+REFUSED = 10
+"""So many intervals lie between two tries to write what the API server refuses."""
+REFRESH = 60
+"""After so many intervals even a small change is written, half an hour by default: maxima always creep up."""
+STAMP = 120
+"""After so many intervals even a time stamp is, with nothing else: an hour, by default."""
+_NEVER = float("-inf")
+
+
+class Worth(IntEnum):
+    """What has to have changed for a write: the less, the longer the last one is ago."""
+
+    TIME_STAMP = 0
+    ANY_FIGURE = 1
+    MUCH = 2
+
+
+class _Shelf(IntEnum):
+    """What is given up first when there are too many objects."""
+
+    CLEAN = 0
+    WAITING = 1
+    FINAL = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Shed:
+    """An object that was given up for room; ``lost``: with changes that were never written."""
+
+    target: Target
+    lost: bool
+    final: bool = False
+
+
+@dataclass(slots=True)
+class _Entry:
+    held: Held = field(default_factory=Held)
+    flying: Held | None = None
+    not_before: float = _NEVER
+    written_at: float = _NEVER
+    final: bool = False
+    ticket: int = 0
+    shelf: _Shelf = _Shelf.CLEAN
+
+    @property
+    def clean(self) -> bool:
+        return self.held.empty and self.flying is None
+
+
+class Plan:
+    """The objects that await a write. Times are seconds of any one clock."""
+
+    def __init__(self, interval_s: float, most: int = 20_000) -> None:
+        self._interval_s = interval_s
+        self._most = most
+        self._entries: dict[Target, _Entry] = {}
+        self._shelves: dict[_Shelf, dict[Target, None]] = {shelf: {} for shelf in _Shelf}
+        self._queues: tuple[list[tuple[float, int, Target]], ...] = ([], [])  # finals, others
+        self._tickets = 0
+        self._held_until = _NEVER
+
+    def touch(
+        self, target: Target, place: Place, offset: int, *, final: bool | None, now: float
+    ) -> Shed | None:
+        """A record changed what the object should carry. Says which object was given up for room.
+
+        A final record is due at once: it is the last, and the object may go soon. None: a record that does
+        not know, such as an insight, changes nothing of that.
+        """
+        entry = self._entries.setdefault(target, _Entry())
+        entry.held.add(place, offset)
+        final = entry.final if final is None else final
+        if final and not entry.final:
+            entry.not_before = min(entry.not_before, now)
+            entry.ticket = 0
+        entry.final = final
+        self._shelve(target, entry, anew=True)
+        if entry.ticket == 0 and entry.flying is None:
+            self._queue(target, entry)
+        return self._shed() if len(self._entries) > self._most else None
+
+    def next_due(self, now: float) -> Target | None:
+        """The next object to write, which is then in flight; None when none is due."""
+        if now < self._held_until:
+            return None
+        for queue in self._queues:
+            self._clean(queue)
+            if queue and queue[0][0] <= now:
+                target = heapq.heappop(queue)[2]
+                entry = self._entries[target]
+                entry.flying, entry.held, entry.ticket = entry.held, Held(), 0
+                return target
+        return None
+
+    def wait_s(self, now: float) -> float | None:
+        """Seconds until something is due; None while nothing waits."""
+        for queue in self._queues:
+            self._clean(queue)
+        times = [queue[0][0] for queue in self._queues if queue]
+        return max(0.0, min(times) - now, self._held_until - now) if times else None
+
+    def worth(self, target: Target, now: float) -> Worth:
+        """What has to have changed for a write now: at the end, the slightest."""
+        entry = self._entries.get(target)
+        if entry is None:
+            return Worth.MUCH
+        if entry.final:
+            return Worth.TIME_STAMP
+        if entry.written_at == _NEVER:  # by us: it may carry all, from before a restart
+            return Worth.ANY_FIGURE
+        intervals = (now - entry.written_at) / self._interval_s
+        if intervals >= STAMP:
+            return Worth.TIME_STAMP
+        return Worth.ANY_FIGURE if intervals >= REFRESH else Worth.MUCH
+
+    def written(self, target: Target, now: float) -> None:
+        """It carries what it should."""
+        if entry := self._entries.get(target):
+            entry.written_at = now
+            self._land(target, entry, now if entry.final and not entry.held.empty else now + self._interval_s)
+
+    def skipped(self, target: Target, now: float) -> None:
+        """What changed was not worth a write: it counts as seen to."""
+        if entry := self._entries.get(target):
+            entry.written_at = now if entry.written_at == _NEVER else entry.written_at
+            self._land(target, entry, now + self._interval_s / EVALUATE_SHARE)
+
+    def refused(self, target: Target, now: float) -> None:
+        """It can not be written; a later change may, after a longer pause."""
+        if entry := self._entries.get(target):
+            self._land(target, entry, now + REFUSED * self._interval_s)
+
+    def failed(self, target: Target, not_before: float) -> None:
+        """It could not be written now, and is tried again, with whatever is newest then."""
+        if entry := self._entries.get(target):
+            if entry.flying is not None:
+                entry.held.merge(entry.flying)
+            self._land(target, entry, not_before)
+
+    def hold(self, until: float) -> None:
+        """Nothing at all is due before ``until``: the API server asked for it, or cannot be reached."""
+        self._held_until = max(self._held_until, until)
+
+    def drop(self, target: Target) -> None:
+        """Know nothing of the object any more."""
+        entry = self._entries.pop(target, None)
+        if entry is not None:
+            self._shelves[entry.shelf].pop(target, None)
+
+    @property
+    def pending(self) -> int:
+        """How many objects await a write. For any thread."""
+        return sum(not entry.clean for entry in list(self._entries.values()))
+
+    def clear(self) -> None:
+        """Know nothing of any object."""
+        self._entries.clear()
+        for queue in self._queues:
+            queue.clear()
+        for shelf in self._shelves.values():
+            shelf.clear()
+
+    def is_over(self, target: Target) -> bool:
+        """Whether its last record is written."""
+        entry = self._entries.get(target)
+        return entry is not None and entry.final and entry.clean
+
+    def held(self) -> Held:
+        """All the records that are not seen to."""
+        every = Held()
+        for shelf in (_Shelf.WAITING, _Shelf.FINAL):
+            for target in self._shelves[shelf]:
+                entry = self._entries[target]
+                for one in (entry.held, entry.flying):
+                    if one:
+                        every.merge(one)
+        return every
+
+    def _land(self, target: Target, entry: _Entry, not_before: float) -> None:
+        entry.flying = None
+        entry.not_before = not_before
+        if not entry.held.empty:
+            self._queue(target, entry)
+        self._shelve(target, entry)
+
+    def _queue(self, target: Target, entry: _Entry) -> None:
+        self._tickets += 1
+        entry.ticket = self._tickets
+        heapq.heappush(self._queues[0 if entry.final else 1], (entry.not_before, entry.ticket, target))
+
+    def _clean(self, queue: list[tuple[float, int, Target]]) -> None:
+        """Drop from the front what was queued anew or dropped since."""
+        while queue and ((entry := self._entries.get(queue[0][2])) is None or entry.ticket != queue[0][1]):
+            heapq.heappop(queue)
+
+    def _shelve(self, target: Target, entry: _Entry, *, anew: bool = False) -> None:
+        """Each shelf is in the order in which its objects were touched last."""
+        shelf = _Shelf.CLEAN if entry.clean else _Shelf.FINAL if entry.final else _Shelf.WAITING
+        if anew or shelf is not entry.shelf:
+            self._shelves[entry.shelf].pop(target, None)
+            self._shelves[shelf][target] = None
+            entry.shelf = shelf
+
+    def _shed(self) -> Shed:
+        """Give up what was touched longest ago: of what waits for nothing, else of what is not final."""
+        shelf = next(shelf for shelf in _Shelf if self._shelves[shelf])
+        target = next(iter(self._shelves[shelf]))
+        self.drop(target)
+        return Shed(target, lost=shelf is not _Shelf.CLEAN, final=shelf is _Shelf.FINAL)

@@ -1,0 +1,61 @@
+"""The Kubernetes objects that carry our annotations. Pure.
+
+Names become parts of an URL, so only such as Kubernetes itself allows make a target.
+"""
+
+import re
+from dataclasses import dataclass
+
+from contract.records.pods import JobRef, Pod
+
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
+_API_VERSION = re.compile(r"(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?/)?v[0-9][a-z0-9]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One object: ``kind`` is our word (node, pod, job), ``api_version`` and ``api_kind`` are Kubernetes'.
+
+    ``uid`` guards against a later object of the same name; absent for a node, which keeps its name.
+    """
+
+    kind: str
+    api_version: str
+    api_kind: str
+    name: str
+    namespace: str | None = None
+    uid: str | None = None
+
+    def __str__(self) -> str:
+        where = f"{self.namespace}/" if self.namespace else ""
+        return f"{self.api_kind} {where}{self.name}"
+
+
+def is_name(text: str) -> bool:
+    """Whether Kubernetes allows it as the name of an object of these kinds: a DNS subdomain."""
+    return _NAME.fullmatch(text) is not None
+
+
+def node_target(node: str) -> Target | None:
+    """The Node object; None for a name that no Kubernetes node can have."""
+    return _valid(Target("node", "v1", "Node", node))
+
+
+def pod_target(pod: Pod) -> Target | None:
+    """The Pod object; None for what stands for a pod outside Kubernetes and has no namespace."""
+    if pod.namespace is None:
+        return None
+    return _valid(Target("pod", "v1", "Pod", pod.name, pod.namespace, pod.uid))
+
+
+def job_target(job: JobRef, namespace: str | None) -> Target | None:
+    """The object that owns the pods, of whichever kind; None outside Kubernetes."""
+    if namespace is None:
+        return None
+    return _valid(Target("job", job.api_version, job.kind, job.name, namespace, job.uid))
+
+
+def _valid(target: Target) -> Target | None:
+    names = (target.name,) if target.namespace is None else (target.name, target.namespace)
+    good = all(map(is_name, names)) and _API_VERSION.fullmatch(target.api_version)
+    return target if good else None

@@ -1,0 +1,268 @@
+"""The sink that annotates Kubernetes objects: which is due, and what to do when a write does not succeed."""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from typing import Any
+
+from contract.records.deadletter import Reason
+from contract.records.derived import JobPeaks, PodPeaks
+from contract.records.samples import NvmlSample
+from kube.errors import (
+    BusyError,
+    ForbiddenKindError,
+    GoneError,
+    KubeError,
+    NoKindError,
+    missing_permission,
+)
+from sinks.annotations.core.desired import TOPICS, Annotations
+from sinks.annotations.core.policy import Policy
+from sinks.annotations.core.schedule import Plan
+from sinks.annotations.core.targets import Target
+from sinks.annotations.forbidden import ForbiddenKinds
+from sinks.annotations.writer import AnnotationWriter, Server
+from sinks.base import Origin
+from sinks.deadletters import DeadLetters
+from sinks.events import ANNOTATION_SHED, NO_KIND, OBJECT_GONE, SINK_AWAY
+from sinks.metrics import wrote
+from sinks.offsets import Held
+from telemetry.events import WRITE_REJECTED, WRITE_RETRIED, Telemetry
+
+WRITERS = 8
+"""So many writes are under way at once, at most."""
+SAMPLE_SHARE = 3
+"""A node's samples are looked at three times an interval; those between are passed over undecoded."""
+SAMPLE_WAITS = 10
+"""After so many intervals without a sample of a node, what was found about its GPUs is given up."""
+_FIRST_PAUSE_S = 1.0
+_DRAIN_S = 5.0
+_LOOK_S = 1.0
+_LONGEST_PAUSE_S = 60.0
+_SAMPLES = "nvml-samples"
+
+
+class AnnotationSink:
+    """Holds what objects should carry until it is written; the newest value wins."""
+
+    name = "annotations"
+    topics: tuple[str, ...] = TOPICS
+
+    def __init__(
+        self,
+        server: Server,
+        policy: Policy,
+        letters: DeadLetters,
+        telemetry: Telemetry,
+        *,
+        may_write: Callable[[], bool] = lambda: True,
+        clock: Callable[[], float] = time.monotonic,
+        chance: random.Random | None = None,
+    ) -> None:
+        self._server = server
+        self._letters = letters
+        self._telemetry = telemetry
+        self._clock = clock
+        self._chance = chance or random.Random()  # noqa: S311 - spreads load, guards nothing
+        self._may_write = may_write
+        self._interval_s = policy.interval_s
+        self._sample_gap_ms = policy.interval_s * 1000 / SAMPLE_SHARE
+        self._annotations = Annotations(policy.prefix)
+        self._writer = AnnotationWriter(server, policy.prefix, self._annotations, telemetry)
+        self._forbidden = ForbiddenKinds(telemetry, clock)
+        self._plan = Plan(policy.interval_s, policy.most)
+        self._origins: dict[Target, Origin] = {}
+        self._failures: dict[Target | None, int] = {}
+        self._told: set[Target] = set()
+        self._sampled: dict[str, int] = {}
+        self._wake = asyncio.Event()
+        self._writing: set[asyncio.Future[None]] = set()
+        self._draining = False
+        self._generation = 0
+        self._silent = 0
+
+    def wants(self, origin: Origin) -> bool:
+        """Peaks, what was found about a node's GPUs, and now and then its sample."""
+        if origin.value is None:
+            return False
+        if origin.topic == _SAMPLES:
+            node = (origin.key or b"").decode("utf-8", "replace")
+            return not 0 <= origin.ts_ms - self._sampled.get(node, origin.ts_ms + 1) < self._sample_gap_ms
+        return True
+
+    def take(self, origin: Origin, record: Any) -> None:
+        """Note what the record changes."""
+        target = self._annotations.take(record)
+        if isinstance(record, NvmlSample):
+            self._sampled[record.node] = origin.ts_ms
+        if target is None:
+            return
+        final = record.final if isinstance(record, PodPeaks | JobPeaks) else None
+        self._origins[target] = origin
+        shed = self._plan.touch(target, origin.place, origin.offset, final=final, now=self._clock())
+        if shed is not None:
+            self._forget(shed.target)
+            if shed.lost:
+                self._telemetry.emit(ANNOTATION_SHED, str(shed.target), final=str(shed.final).lower())
+        self._wake.set()
+
+    async def room(self) -> None:
+        """There always is: past a bound, the object that was touched longest ago is given up."""
+
+    def held(self) -> Held:
+        """The records whose annotations are not written yet."""
+        return self._plan.held()
+
+    @property
+    def pending(self) -> int:
+        """How many objects wait to be written."""
+        return self._plan.pending
+
+    def forget(self) -> None:
+        """Know nothing any more; what is there is read anew."""
+        self._generation += 1
+        self._draining = False
+        self._annotations.clear()
+        self._writer.clear()
+        self._plan.clear()
+        for memory in (self._origins, self._failures, self._told, self._sampled):
+            memory.clear()
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Write what is due, several objects at once, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(WRITERS):
+                group.create_task(self._work())
+
+    async def drain(self) -> None:
+        """Begin nothing more, and let end what is under way: it would overwrite what the next worker writes.
+
+        What is not written yet is read again by whoever comes next.
+        """
+        self._draining = True
+        if self._writing:
+            await asyncio.wait(self._writing, timeout=_DRAIN_S)
+
+    async def close(self) -> None:
+        """Give the connections back."""
+        await self._server.close()
+
+    async def _work(self) -> None:
+        while True:
+            may = not self._draining and self._may_write()
+            target = self._plan.next_due(self._clock()) if may else None
+            if target is not None:
+                await self._write_known(target)
+                continue
+            self._wake.clear()
+            try:
+                async with asyncio.timeout(self._plan.wait_s(self._clock()) if may else _LOOK_S):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+
+    async def _write_known(self, target: Target) -> None:
+        """Write, and let ``drain`` know that it is under way."""
+        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._writing.add(over)
+        try:
+            await self._write(target)
+        finally:
+            self._writing.discard(over)
+            over.set_result(None)
+
+    async def _write(self, target: Target) -> None:
+        if not self._annotations.is_known(target):
+            self._wait_for_sample(target)
+            return
+        if self._forbidden.has(target):
+            self._forget(target)
+            return
+        generation = self._generation
+        try:
+            was_worth = await self._writer.write(target, self._plan.worth(target, self._clock()))
+        except KubeError as error:
+            if generation == self._generation:  # else it is another worker's, or ours anew
+                await self._failed(target, error)
+        else:
+            if generation == self._generation:
+                self._succeeded(target, was_worth)
+
+    async def _failed(self, target: Target, error: KubeError) -> None:
+        if error.reason != "timeout":
+            self._silent = 0
+        if isinstance(error, GoneError):
+            self._gone(target, error)
+        elif isinstance(error, BusyError):
+            self._later(target, error)
+        else:
+            await self._refused(target, error)
+
+    def _wait_for_sample(self, target: Target) -> None:
+        """No sample of the node came yet: what was found about its GPUs is held, as one comes any moment."""
+        self._failures[target] = self._failures.get(target, 0) + 1
+        if self._failures[target] > SAMPLE_WAITS:
+            self._forget(target)
+        else:
+            self._plan.failed(target, self._clock() + self._interval_s)
+
+    def _gone(self, target: Target, error: GoneError) -> None:
+        """Nothing of it is held any more; should it be there later, the next record tells."""
+        if isinstance(error, ForbiddenKindError):
+            self._forbidden.add(target, error)
+        elif isinstance(error, NoKindError):
+            self._telemetry.emit(NO_KIND, f"{target}: {error}")
+        else:
+            self._telemetry.emit(OBJECT_GONE, str(target), kind=target.kind)
+        self._forget(target)
+
+    def _succeeded(self, target: Target, was_worth: bool) -> None:
+        self._silent = 0
+        for failed in (target, None):
+            self._failures.pop(failed, None)
+        self._told.discard(target)
+        self._telemetry.clear_condition(SINK_AWAY, self.name, f"{self._server.address} answers")
+        if not was_worth:
+            self._plan.skipped(target, self._clock())
+            return
+        self._plan.written(target, self._clock())
+        wrote(self._telemetry, self.name)
+        if self._plan.is_over(target):
+            self._forget(target)
+
+    def _later(self, target: Target, error: BusyError) -> None:
+        """Try again later; where nothing else would fare better, hold everything back for as long."""
+        self._telemetry.emit(WRITE_RETRIED, f"{target}: {error}", sink=self.name, reason=error.reason)
+        self._silent += error.reason == "timeout"
+        everything = error.everything or self._silent >= WRITERS  # it hangs, and not for one object alone
+        whose = None if everything else target
+        failures = self._failures[whose] = self._failures.get(whose, 0) + 1
+        longest = min(_FIRST_PAUSE_S * 2 ** min(failures - 1, 10), _LONGEST_PAUSE_S)
+        until = self._clock() + (error.retry_after_s or 0.0) + longest * self._chance.uniform(0.5, 1.0)
+        if everything:
+            self._telemetry.raise_condition(SINK_AWAY, self.name, f"{error}; trying again")
+            self._plan.hold(until)
+        self._plan.failed(target, until)
+
+    async def _refused(self, target: Target, error: KubeError) -> None:
+        """Count it; the record goes to the dead letters once, until a write of this object succeeds."""
+        self._telemetry.emit(
+            WRITE_REJECTED, f"{target}: {error}", about=missing_permission(str(error)), sink=self.name,
+            reason=error.reason,
+        )  # fmt: skip
+        origin = self._origins.get(target)
+        if target not in self._told and origin is not None:
+            if not await self._letters.send(origin, Reason.REJECTED, f"annotating {target}: {error}"):
+                return  # the worker ends, and the record stays unacknowledged
+            self._told.add(target)
+        self._plan.refused(target, self._clock())
+
+    def _forget(self, target: Target) -> None:
+        self._plan.drop(target)
+        self._annotations.forget(target)
+        self._writer.forget(target)
+        self._origins.pop(target, None)
+        self._failures.pop(target, None)
+        self._told.discard(target)

@@ -1,0 +1,116 @@
+"""Writes one object's annotations: what is there is read once, then known from each answer."""
+
+from typing import Protocol
+
+from kube.errors import BusyError, ForbiddenKindError, RefusedError
+from sinks.annotations.core.desired import Annotations
+from sinks.annotations.core.diff import Patch, Present, diff, goes_back, has_figures, is_enough, split
+from sinks.annotations.core.keys import PODS_OMITTED
+from sinks.annotations.core.schedule import Worth
+from sinks.annotations.core.targets import Target
+from sinks.events import PODS_OMITTED as SOME_OMITTED
+from telemetry.events import Telemetry
+
+_MAY_BE_ANOTHER = frozenset({"409", "422"})
+"""How an API server answers a patch with the uid of another object: 422 in Kubernetes 1.36."""
+
+_FORBIDDEN = "403"
+
+
+class Server(Protocol):
+    """What is needed of the API server: ``kube.objects.Kube`` in life."""
+
+    @property
+    def address(self) -> str:
+        """Where it is, for messages."""
+        ...
+
+    async def annotations(self, target: Target) -> dict[str, str]:
+        """All annotations of the object."""
+        ...
+
+    async def annotate(self, target: Target, patch: Patch) -> dict[str, str]:
+        """Merge a patch; all annotations after it."""
+        ...
+
+    async def close(self) -> None:
+        """Give the connections back."""
+        ...
+
+
+class AnnotationWriter:
+    """Knows what each object carries, from its own reading and writing."""
+
+    def __init__(self, server: Server, prefix: str, annotations: Annotations, telemetry: Telemetry) -> None:
+        self._server = server
+        self._prefix = prefix
+        self._annotations = annotations
+        self._telemetry = telemetry
+        self._present: dict[Target, Present] = {}
+        self._generation = 0
+
+    async def write(self, target: Target, worth: Worth) -> bool:
+        """Write what differs if as much as ``worth`` says has changed. False: it was not that much.
+
+        Raises the errors of ``kube_errors``.
+        """
+        present = await self._known(target)
+        wanted = self._annotations.wanted(target, present)
+        surplus = self._annotations.surplus(target, present, wanted)
+        patch = diff(target.kind, self._prefix, wanted, present.ours, surplus)
+        if not patch:
+            return True
+        older = worth is not Worth.TIME_STAMP and goes_back(self._prefix, wanted, present.ours)
+        if older or not _is_worth(patch, present, worth):
+            return False
+        if f"{self._prefix}/{PODS_OMITTED}" in patch:
+            self._telemetry.emit(SOME_OMITTED, str(target))
+        generation = self._generation
+        self._learn(target, await self._patch(target, patch), generation)
+        return True
+
+    def forget(self, target: Target) -> None:
+        """Read the object anew the next time."""
+        self._present.pop(target, None)
+
+    def clear(self) -> None:
+        """Read every object anew; what is under way is not learnt any more, as others may write next."""
+        self._generation += 1
+        self._present.clear()
+
+    async def _known(self, target: Target) -> Present:
+        known = self._present.get(target)
+        if known is None:
+            generation = self._generation
+            known = self._learn(target, await self._read(target), generation)
+            self._annotations.adopt(target, known)
+        return known
+
+    async def _read(self, target: Target) -> dict[str, str]:
+        try:
+            return await self._server.annotations(target)
+        except RefusedError as error:
+            if target.kind == "job" and error.reason == _FORBIDDEN:
+                raise ForbiddenKindError(str(error)) from error
+            raise
+
+    def _learn(self, target: Target, found: dict[str, str], generation: int) -> Present:
+        present = split(self._prefix, found)
+        if generation == self._generation:
+            self._present[target] = present
+        return present
+
+    async def _patch(self, target: Target, patch: Patch) -> dict[str, str]:
+        try:
+            return await self._server.annotate(target, patch)
+        except (BusyError, RefusedError) as error:
+            self.forget(target)
+            if target.uid is not None and error.reason in _MAY_BE_ANOTHER:
+                await self._server.annotations(target)  # raises GoneError for another uid
+            raise
+
+
+def _is_worth(patch: Patch, present: Present, worth: Worth) -> bool:
+    if worth is Worth.MUCH:
+        return is_enough(patch, present.ours)
+    return worth is Worth.TIME_STAMP or has_figures(patch)

@@ -1,0 +1,63 @@
+"""A record as it lies in Kafka, and what a sink is to the agents that read."""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from sinks.offsets import Held, Place
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """One record. ``topic`` is without prefix; ``value`` None is a tombstone."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    ts_ms: int
+
+    @property
+    def place(self) -> Place:
+        """Its topic and partition."""
+        return self.topic, self.partition
+
+
+class Sink(Protocol):
+    """What records are given to. It holds them until they are written, however long that takes."""
+
+    name: str
+    topics: tuple[str, ...]
+    """What it is made of, without prefix."""
+
+    def wants(self, origin: Origin) -> bool:
+        """Whether the record concerns it, as far as can be told without decoding."""
+        ...
+
+    def take(self, origin: Origin, record: Any) -> None:
+        """Take a decoded record of its topics. Raises ``ValueError`` for one that it never can write."""
+        ...
+
+    async def room(self) -> None:
+        """Return when it can hold more."""
+        ...
+
+    def held(self) -> Held:
+        """The records that are not written yet."""
+        ...
+
+    def forget(self) -> None:
+        """The partitions are somebody else's now: what is not written is theirs to write."""
+        ...
+
+    async def run(self) -> None:
+        """Write, until cancelled. Never raises by itself."""
+        ...
+
+    async def drain(self) -> None:
+        """Write what can be written at once."""
+        ...
+
+    async def close(self) -> None:
+        """Give back what it uses."""
+        ...

@@ -1,0 +1,144 @@
+"""Where every record passes: decoded once, given to the sinks, acknowledged when all have written.
+
+Records of one partition come in order. What cannot be used goes to the dead letters before the next record
+is looked at; if even that fails the worker ends, and nothing after it counts as done.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from bus.faust.offset_tracker import Intake, Seen
+from contract.codec import DecodeError, decode
+from contract.records.deadletter import Reason
+from contract.topics import TOPICS
+from sinks.base import Origin, Sink
+from sinks.deadletters import DeadLetters
+from sinks.events import SINK_AWAY
+from sinks.offsets import Held, Place, Progress
+from sinks.port import Port
+from telemetry.events import SOURCE_GAP, Telemetry
+from telemetry.metrics import RECORDS_TAKEN, RECORDS_USED
+
+
+class Desk:
+    """Takes records for all sinks of one worker."""
+
+    def __init__(self, port: Port, sinks: Sequence[Sink], letters: DeadLetters, telemetry: Telemetry) -> None:
+        self._port = port
+        self._letters = letters
+        self._telemetry = telemetry
+        self._progress = Progress()
+        self._intakes: dict[Place, Intake] = {}
+        self._assignment = 0
+        self._waits: Counter[str] = Counter()
+        self.newest_ms: dict[str, int] = {}
+        """The newest timestamp that was taken of each topic."""
+        self.sinks = list(sinks)
+
+    @property
+    def topics(self) -> list[str]:
+        """What has to be read, without prefix, each once."""
+        return list(dict.fromkeys(topic for sink in self.sinks for topic in sink.topics))
+
+    async def handle(self, origin: Origin) -> None:
+        """Take one record. Does not return when the worker has to end."""
+        assignment = self._assignment
+        intake = self._intake(origin.place)
+        seen = intake.judge(origin.offset)
+        if seen is Seen.REPEAT:
+            return
+        if seen is Seen.AFTER_HOLE:
+            await self._explain_hole(origin, intake.expected)
+        wanting = [one for one in self.sinks if origin.topic in one.topics and one.wants(origin)]
+        bad = self._give(origin, wanting) if assignment == self._assignment else None
+        if bad is not None and not await self._letters.send(origin, *bad):
+            await asyncio.Event().wait()
+        if assignment != self._assignment:
+            return  # handed over while we waited: somebody else reads it again
+        intake.took(origin.offset)
+        self._progress.took(origin.place, origin.offset)
+        self._count(origin, used=bad is None and bool(wanting))
+        for sink in wanting:
+            self._waits[sink.name] += 1
+            try:
+                await sink.room()
+            finally:
+                self._waits[sink.name] -= 1
+
+    def taken(self, topic: str, partition: int) -> int | None:
+        """The offset to be taken next; None if nothing was taken since the assignment. For any thread."""
+        found = self._intakes.get((topic, partition))
+        return None if found is None else found.expected
+
+    def held_up(self) -> bool:
+        """Whether reading waits for a sink that says that what it writes to is away. For any thread.
+
+        However long that takes, this is no worker that is stuck: another would wait just so.
+        """
+        waits = [name for name, count in list(self._waits.items()) if count]
+        return any((SINK_AWAY.name, name) in self._telemetry.conditions for name in waits)
+
+    def _count(self, origin: Origin, *, used: bool) -> None:
+        self.newest_ms[origin.topic] = max(origin.ts_ms, self.newest_ms.get(origin.topic, 0))
+        self._telemetry.meter.add(RECORDS_TAKEN, topic=origin.topic)
+        if used:
+            self._telemetry.meter.add(RECORDS_USED, topic=origin.topic)
+
+    def acknowledge(self) -> None:
+        """Tell Kafka how far every partition is done."""
+        held = Held()
+        for sink in self.sinks:
+            held.merge(sink.held())
+        for place, offset in self._progress.done(held):
+            self._port.acknowledge(place, offset)
+
+    async def drain(self) -> None:
+        """Let the sinks write what they can at once, and acknowledge it."""
+        await asyncio.gather(*(sink.drain() for sink in self.sinks))
+        self.acknowledge()
+
+    def forget(self) -> None:
+        """The partitions were handed over, or assigned anew: what is not acknowledged is read again."""
+        self._assignment += 1
+        self._intakes.clear()
+        self._progress.forget()
+        for sink in self.sinks:
+            sink.forget()
+
+    def _intake(self, place: Place) -> Intake:
+        if place not in self._intakes:
+            self._intakes[place] = Intake(self._port.begins_at(place) or 0)
+        return self._intakes[place]
+
+    def _give(self, origin: Origin, sinks: Sequence[Sink]) -> tuple[Reason, str] | None:
+        """What is wrong with the record, if something is; the sinks that can use it have it all the same."""
+        if not sinks or origin.value is None:
+            return None
+        try:
+            record: Any = decode(TOPICS[origin.topic].record, origin.value, origin.topic)
+        except DecodeError as error:
+            return error.reason, error.brief
+        bad = None
+        for sink in sinks:
+            try:
+                sink.take(origin, record)
+            except ValueError as error:
+                bad = Reason.REJECTED, f"{sink.name}: {error}"
+        return bad
+
+    async def _explain_hole(self, origin: Origin, expected: int) -> None:
+        """Records that were not delivered must be gone from the broker, too; if not, the worker ends.
+
+        A compacted topic is nothing but holes, and its newest records are what counts: there it is not asked.
+        """
+        if TOPICS[origin.topic].cleanup == "compact":
+            return
+        hole = f"{origin.topic}-{origin.partition}: {expected}-{origin.offset - 1}"
+        first = await self._port.first_offset(origin.place, expected)
+        if first is not None and first < origin.offset:
+            self._port.fail(f"{hole} were not delivered, but are on the broker from {first} on")
+            await asyncio.Event().wait()
+        if self._port.begins_at(origin.place) is not None:
+            self._telemetry.emit(SOURCE_GAP, f"{hole} are gone from the broker", topic=origin.topic)

@@ -1,0 +1,119 @@
+"""A peak record as one row: plain columns that SQL can filter and plot, and the record itself as JSON.
+
+Pure. The columns ``max_<metric>`` and ``mean_<metric>`` are NULL for what was not measured, never 0.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from contract.codec import encode
+from contract.records.derived import JobPeaks, Peaks, PodPeaks
+
+POD_TABLE = "pod_peaks"
+JOB_TABLE = "job_peaks"
+KEYS = {POD_TABLE: "pod_uid", JOB_TABLE: "job_uid"}
+"""The primary key of each table."""
+RANKS = {POD_TABLE: ("last_ms", "samples", "final"), JOB_TABLE: ("last_ms", "pods", "final")}
+"""What makes a record newer than another of the same key; see ``records_merge`` for how it is compared."""
+COLUMN_METRICS = (
+    "gpu_util_pct",
+    "mem_copy_util_pct",
+    "gpu_mem_used_bytes",
+    "cpu_util_pct",
+    "cpu_throttled_pct",
+    "mem_used_bytes",
+    "io_read_bytes_per_s",
+    "io_write_bytes_per_s",
+    "net_rx_bytes_per_s",
+    "net_tx_bytes_per_s",
+)
+"""The metrics that have columns of their own; every other one is in the JSON and in the views."""
+_LARGEST = 2**63 - 1
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of ``table``: ``key`` is its primary key, ``rank`` says how new it is.
+
+    ``named`` is false for a pod that nobody named yet, whose uid stands for its name.
+    """
+
+    table: str
+    key: str
+    rank: tuple[int, ...]
+    named: bool
+    values: dict[str, Any]
+
+
+def row_of(table: str, values: dict[str, Any]) -> Row:
+    """The row with these columns."""
+    rank = tuple(int(values[name]) for name in RANKS[table])
+    named = table != POD_TABLE or (values["name"], values["phase"]) != (values["pod_uid"], "Unknown")
+    return Row(table, values[KEYS[table]], rank, named, values)
+
+
+def pod_row(record: PodPeaks) -> Row:
+    """The row of a pod. Raises ``ValueError`` for a value that no database can hold."""
+    pod = record.pod
+    values = {
+        "pod_uid": pod.uid,
+        "namespace": pod.namespace,
+        "name": pod.name,
+        "node": pod.node,
+        "phase": pod.phase,
+        "job_uid": pod.job.uid if pod.job else None,
+        "job_kind": pod.job.kind if pod.job else None,
+        "job_name": pod.job.name if pod.job else None,
+        "first_ms": record.first_ms,
+        "last_ms": record.last_ms,
+        "samples": record.samples,
+        "final": record.final,
+        "gpus": len(record.gpus),
+        "started_ms": started_ms(record),
+    }
+    return _row(POD_TABLE, values, record.metrics, record)
+
+
+def started_ms(record: PodPeaks) -> int:
+    """When this life of the pod's name began: its start, else its creation, else our first sample."""
+    pod = record.pod
+    return pod.started_ms or pod.created_ms or record.first_ms
+
+
+def job_row(record: JobPeaks) -> Row:
+    """The row of a job. Raises ``ValueError`` for a value that no database can hold."""
+    job = record.job
+    values = {
+        "job_uid": job.uid,
+        "namespace": record.namespace,
+        "kind": job.kind,
+        "api_version": job.api_version,
+        "name": job.name,
+        "first_ms": record.first_ms,
+        "last_ms": record.last_ms,
+        "final": record.final,
+        "pods": len(record.pods) + (record.pods_omitted or 0),
+    }
+    return _row(JOB_TABLE, values, record.metrics, record)
+
+
+def _row(table: str, values: dict[str, Any], metrics: Peaks, record: PodPeaks | JobPeaks) -> Row:
+    for name, value in values.items():
+        if type(value) is int and value > _LARGEST:
+            raise ValueError(f"{name}: {value} is past the largest integer of a database")
+    for metric in COLUMN_METRICS:
+        peak = metrics.get(metric)
+        values[f"max_{metric}"] = None if peak is None else float(peak.max)
+        values[f"mean_{metric}"] = None if peak is None else float(peak.mean)
+    values["record"] = _json(record)
+    values["parts"] = None
+    return row_of(table, values)
+
+
+def _json(record: PodPeaks | JobPeaks) -> str:
+    text = encode(record).decode()
+    if _NUL.search(text):  # PostgreSQL stores it, and then every query that touches the text fails
+        raise ValueError("a name holds the character NUL, which PostgreSQL cannot hold")
+    return text

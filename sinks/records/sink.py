@@ -1,0 +1,186 @@
+"""The sink that keeps peak records in SQL: batched, tried again for as long as the database is away."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+from bus.kafka.backoff import pauses
+from contract.records.deadletter import Reason
+from contract.records.derived import PodPeaks
+from sinks.base import Origin
+from sinks.deadletters import DeadLetters
+from sinks.events import SINK_AWAY
+from sinks.metrics import wrote
+from sinks.offsets import Held
+from sinks.records.merge import join
+from sinks.records.rows import Row, job_row, pod_row
+from sinks.records.store import RecordsAwayError, RecordsStore, RefusedRow
+from sinks.records.writer import TOPICS
+from sinks.thread import in_thread
+from telemetry.events import WRITE_REJECTED, WRITE_RETRIED, Telemetry
+
+BATCH = 500
+WAIT_S = 0.2
+"""A batch is written when it has 500 rows, or 0.2 s after its first."""
+MOST_ROWS = 20_000
+"""While the database is away, so many different pods and jobs are held; then reading waits."""
+_DRAIN_S = 5.0
+_HANGS_S = 45.0
+_Key = tuple[str, str]
+
+
+class RecordsSink:
+    """Holds what is new of each pod and job until it is written: one row, or a set (``records_merge``)."""
+
+    name = "records"
+    topics: tuple[str, ...] = TOPICS
+
+    def __init__(self, store: RecordsStore, letters: DeadLetters, telemetry: Telemetry) -> None:
+        self._store = store
+        self._letters = letters
+        self._telemetry = telemetry
+        self._rows: dict[_Key, tuple[list[Row], Origin]] = {}
+        self._held = Held()
+        self._flying = Held()
+        self._generation = 0
+        self._writing = asyncio.Lock()
+        self._some = asyncio.Event()
+        self._full = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+
+    def wants(self, origin: Origin) -> bool:
+        """Every peak record; a tombstone takes nothing away from SQL."""
+        return origin.value is not None
+
+    def take(self, origin: Origin, record: Any) -> None:
+        """Hold a record unless one that says all of it is held."""
+        row = pod_row(record) if isinstance(record, PodPeaks) else job_row(record)
+        self._held.add(origin.place, origin.offset)
+        self._keep([([row], origin)])
+        self._some.set()
+        if len(self._rows) >= BATCH:
+            self._full.set()
+        if len(self._rows) >= MOST_ROWS:
+            self._room.clear()
+
+    async def room(self) -> None:
+        """Return when fewer than 20,000 rows wait."""
+        await self._room.wait()
+
+    def held(self) -> Held:
+        """The records whose rows wait or are being written."""
+        every = Held()
+        every.merge(self._held)
+        every.merge(self._flying)
+        return every
+
+    @property
+    def pending(self) -> int:
+        """How many rows wait to be written."""
+        return len(self._rows)
+
+    def forget(self) -> None:
+        """Hold nothing any more."""
+        self._generation += 1
+        self._rows.clear()
+        self._held = Held()
+        self._flying = Held()
+        self._room.set()
+
+    async def run(self) -> None:
+        """Write batch after batch, with growing pauses while the database is away."""
+        back_off = pauses()
+        while True:
+            await self._some.wait()
+            await self._batch_or_time()
+            if await self._write_all():
+                back_off = pauses()
+                self._telemetry.clear_condition(SINK_AWAY, self.name, f"{self._store.name} is written again")
+            else:
+                await asyncio.sleep(next(back_off))
+
+    async def drain(self) -> None:
+        """Write what waits, once; if that fails or takes over 5 s, whoever reads next writes it."""
+        try:
+            async with asyncio.timeout(_DRAIN_S):
+                await self._write_all()
+        except TimeoutError:
+            self._telemetry.emit(WRITE_RETRIED, "not done at the end", sink=self.name, reason="timeout")
+
+    async def close(self) -> None:
+        """Give the connections back."""
+        self._store.close()
+
+    async def _batch_or_time(self) -> None:
+        try:
+            async with asyncio.timeout(WAIT_S):
+                await self._full.wait()
+        except TimeoutError:
+            return
+
+    async def _write_all(self) -> bool:
+        async with self._writing:
+            while self._rows:
+                if not await self._write_batch():
+                    return False
+            self._some.clear()
+            return True
+
+    async def _write_batch(self) -> bool:
+        """Whether the next rows are written, or refused for good and among the dead letters."""
+        rows, held, generation = self._cut()
+        try:
+            refused = await self._put([row for held_rows, _ in rows for row in held_rows])
+        except RecordsAwayError as error:
+            self._away(error, rows, held, generation)
+            return False
+        wrote(self._telemetry, self.name, len(rows) - len(refused))
+        await self._reject(refused, {(one[0].table, one[0].key): origin for one, origin in rows})
+        if generation == self._generation:
+            self._flying = Held()
+        return True
+
+    async def _put(self, rows: list[Row]) -> list[RefusedRow]:
+        try:
+            async with asyncio.timeout(_HANGS_S):
+                return await in_thread(lambda: self._store.put(rows))
+        except TimeoutError as error:
+            self._store.close()  # the connection stays with its thread; the next try makes a new one
+            raise RecordsAwayError(f"{self._store.name}: no answer within {_HANGS_S:g} s") from error
+
+    def _cut(self) -> tuple[list[tuple[list[Row], Origin]], Held, int]:
+        """All that is held, sorted: two workers then lock rows in the same order."""
+        rows = [self._rows[key] for key in sorted(self._rows)]
+        held, self._flying, self._held = self._held, self._held, Held()
+        self._rows = {}
+        self._full.clear()
+        self._room.set()
+        return rows, held, self._generation
+
+    def _away(
+        self, error: RecordsAwayError, rows: list[tuple[list[Row], Origin]], held: Held, generation: int
+    ) -> None:
+        self._telemetry.emit(WRITE_RETRIED, str(error), sink=self.name, reason="away")
+        self._telemetry.raise_condition(SINK_AWAY, self.name, f"{error} [DUTYCYCLE_RECORDS]; trying again")
+        if generation != self._generation:
+            return
+        self._keep(rows)
+        self._held.merge(held)
+        self._flying = Held()
+        if len(self._rows) >= MOST_ROWS:
+            self._room.clear()
+
+    def _keep(self, rows: Iterable[tuple[list[Row], Origin]]) -> None:
+        for some, origin in rows:
+            for row in some:
+                known, _ = self._rows.get((row.table, row.key), ((), origin))
+                self._rows[row.table, row.key] = join(known, row), origin
+
+    async def _reject(self, refused: list[RefusedRow], origins: dict[_Key, Origin]) -> None:
+        """Does not return when a dead letter cannot be sent: the worker ends, and nothing of this is done."""
+        for one in refused:
+            self._telemetry.emit(WRITE_REJECTED, one.reason, sink=self.name, reason="value")
+            origin = origins[one.table, one.key]
+            if not await self._letters.send(origin, Reason.REJECTED, one.reason):
+                await asyncio.Event().wait()

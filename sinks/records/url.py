@@ -1,0 +1,93 @@
+"""Where peak records are kept: the URL, checked, and how it is shown without its password."""
+
+import os
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+from sqlalchemy import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from contract.errors import DutycycleError
+
+_SECRET_OPTIONS = ("password", "sslpassword", "passfile")
+
+
+def default_records_path(environ: Mapping[str, str] = os.environ) -> Path:
+    """``$XDG_STATE_HOME/dutycycle/records.db``; without a (absolute) one, below ``~/.local/state``."""
+    state = Path(environ.get("XDG_STATE_HOME") or "")
+    if not state.is_absolute():  # the XDG specification says that a relative one is to be ignored
+        state = _home(environ) / ".local" / "state"
+    return state / "dutycycle" / "records.db"
+
+
+def default_records_url(environ: Mapping[str, str] = os.environ) -> str:
+    """The SQLite file in the user's state directory, as an SQLAlchemy URL."""
+    return URL.create("sqlite", database=str(default_records_path(environ))).render_as_string()
+
+
+def _home(environ: Mapping[str, str]) -> Path:
+    if home := environ.get("HOME"):
+        return Path(home)
+    try:
+        return Path.home()
+    except RuntimeError as error:
+        raise DutycycleError(
+            "there is no home directory to keep records in: set DUTYCYCLE_RECORDS"
+        ) from error
+
+
+def parse_records_url(text: str) -> URL:
+    """The URL with its driver made explicit. Raises ``DutycycleError`` that never shows the text itself."""
+    try:
+        url = make_url(text)
+    except (ArgumentError, ValueError):  # not chained: the message may hold the URL and its password
+        raise DutycycleError(
+            "DUTYCYCLE_RECORDS is no SQLAlchemy URL: expected sqlite:///path/records.db or "
+            "postgresql+psycopg://user:password@host/database (special characters percent-encoded)"
+        ) from None
+    backend = url.get_backend_name()
+    if backend == "sqlite":
+        return _sqlite(url)
+    if backend == "postgresql":
+        return _postgresql(url)
+    raise DutycycleError(f"DUTYCYCLE_RECORDS: {backend} is not supported: give an sqlite or postgresql URL")
+
+
+def _sqlite(url: URL) -> URL:
+    if not url.database or url.database == ":memory:":
+        raise DutycycleError(
+            "DUTYCYCLE_RECORDS: records in memory could not be read by anyone: give sqlite:///path/records.db"
+        )
+    return url.set(drivername="sqlite+pysqlite")
+
+
+def _postgresql(url: URL) -> URL:
+    if find_spec("psycopg") is None:
+        raise DutycycleError(
+            "PostgreSQL needs a driver that is not installed: pip install 'dutycycle[postgres]'"
+        )
+    return url.set(drivername="postgresql+psycopg")
+
+
+def sqlite_path(url: URL) -> Path | None:
+    """The file of an SQLite URL; None for a server."""
+    if url.get_backend_name() != "sqlite" or url.database is None:
+        return None
+    return Path(url.database.removeprefix("file:"))
+
+
+def shown(url: URL) -> str:
+    """The URL for people: without password and options; of SQLite, the file."""
+    if path := sqlite_path(url):
+        return str(path)
+    return url.set(password=None, query={}).render_as_string(hide_password=True)
+
+
+def redacted(text: str, url: URL) -> str:
+    """``text`` with every secret of the URL blotted out, should a driver quote it."""
+    secrets = [str(url.password or "")]
+    secrets += [str(value) for name, value in url.query.items() if name in _SECRET_OPTIONS]
+    for secret in filter(None, secrets):
+        text = text.replace(secret, "…")
+    return text

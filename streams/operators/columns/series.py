@@ -1,0 +1,108 @@
+"""Which series there are, and where each one's column is.
+
+A series is one metric of one subject. Operators keep state in columns over all series of a node, so that
+a tick is a few vector operations instead of a loop over values.
+"""
+
+from collections.abc import Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+import numpy as np
+
+from streams.operators.columns.arrays import Ints
+
+K = TypeVar("K", bound=tuple[str, ...])
+
+GPU_METRICS = (
+    "gpu_util_pct",
+    "mem_copy_util_pct",
+    "mem_used_bytes",
+    "power_w",
+    "energy_j",
+    "temp_c",
+    "sm_clock_mhz",
+    "mem_clock_mhz",
+    "pcie_rx_bytes_per_s",
+    "pcie_tx_bytes_per_s",
+    "mem_total_bytes",
+)
+MIG_METRICS = ("gpu_util_pct", "mem_used_bytes", "mem_total_bytes")
+HOST_METRICS = (
+    "cpu_util_pct",
+    "mem_used_bytes",
+    "disk_read_bytes_per_s",
+    "disk_write_bytes_per_s",
+    "net_rx_bytes_per_s",
+    "net_tx_bytes_per_s",
+    "mem_total_bytes",
+)
+POD_GPU_METRICS = ("gpu_util_pct", "mem_copy_util_pct", "gpu_mem_used_bytes")
+POD_CGROUP_METRICS = (
+    "cpu_util_pct",
+    "cpu_throttled_pct",
+    "mem_used_bytes",
+    "mem_limit_bytes",
+    "io_read_bytes_per_s",
+    "io_write_bytes_per_s",
+    "net_rx_bytes_per_s",
+    "net_tx_bytes_per_s",
+)
+CAPACITIES = {"mem_total_bytes", "mem_limit_bytes"}
+"""How much there is, not how much is used: no window, no peak, but the bound of a trend."""
+
+TREND_METRICS = {"gpu_util_pct", "mem_used_bytes", "power_w", "cpu_util_pct", "gpu_mem_used_bytes"}
+CYCLE_METRICS = {"gpu_util_pct", "power_w", "cpu_util_pct", "mem_used_bytes", "gpu_mem_used_bytes"}
+
+
+class Series(NamedTuple):
+    """One metric of one subject. ``member`` is the GPU's uuid or the pod's uid, empty for the node."""
+
+    kind: str
+    member: str
+    metric: str
+
+
+class TallySeries(NamedTuple):
+    """One metric of a pod: of the whole (``scope`` empty), on ``<node>/<gpu index>``, or of one process
+    there (``<node>/<gpu index>/<pid>``)."""
+
+    pod_uid: str
+    scope: str
+    metric: str
+
+
+class ColumnIndex(Generic[K]):
+    """Gives every series a column and keeps it until the series is retired."""
+
+    def __init__(self, ids: Sequence[K] = ()) -> None:
+        self.ids: list[K] = list(ids)
+        self._column = {key: column for column, key in enumerate(self.ids)}
+        self._layout: tuple[K, ...] = ()
+        self._columns: Ints = np.zeros(0, np.int64)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def columns(self, layout: tuple[K, ...]) -> Ints:
+        """The column of each series of ``layout``, shape (len(layout),); new series get new columns."""
+        if layout is self._layout:
+            return self._columns
+        for key in layout:
+            if key not in self._column:
+                self._column[key] = len(self.ids)
+                self.ids.append(key)
+        self._columns = np.fromiter((self._column[key] for key in layout), np.int64, len(layout))
+        self._layout = layout
+        return self._columns
+
+    def retain(self, keep: Ints) -> None:
+        """Keep only the columns ``keep``, in that order."""
+        self.ids = [self.ids[column] for column in keep]
+        self._column = {key: column for column, key in enumerate(self.ids)}
+        self._layout = ()
+
+
+def remapped(old: Sequence[K], new: Sequence[K]) -> Ints:
+    """For each of ``new`` the position in ``old``, or -1; shape (len(new),)."""
+    position = {key: column for column, key in enumerate(old)}
+    return np.fromiter((position.get(key, -1) for key in new), np.int64, len(new))

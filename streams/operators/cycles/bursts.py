@@ -1,0 +1,189 @@
+"""Rhythms below a few seconds, from the driver's own samples between the ticks.
+
+A tick a second cannot see a training step of half a second, or sees a slow rhythm that is none. The
+driver's samples can; they are many, so they are listened to in turns: ``STINT_MS`` long, then there is
+rest, longer where a rhythm goes on or where there is none.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from contract.records.derived import OtherCycle
+from streams.operators.columns.arrays import Floats, Ints, pack, unpack
+from streams.operators.cycles.config import CycleResult
+from streams.operators.cycles.ring import bridged
+from streams.operators.cycles.tracker import CycleTracker, multiple, near
+from streams.operators.cycles.window import Seen, look
+
+STINT_MS = 19_000
+"""How long is listened to; looked at every ten seconds, that makes two of these."""
+REST_MS, LONG_REST_MS = 40_000, 100_000
+"""How long is rested where there is no rhythm, and where one goes on."""
+FINEST_MS, COARSEST_MS = 25, 400
+"""Bounds of the grid; samples that are further apart tell nothing that ticks do not."""
+MOST, MOST_TICKS = 200, 60
+"""Samples of a tick, and ticks of a stint, that are kept."""
+LATEST_MS, LARGEST = 65_536, 1e30
+"""Above this nothing is kept, neither moments nor values."""
+STILL = 1.0
+"""A series that spans no more waits for what will come, and is listened to on."""
+SURE = 0.95
+LONGEST_S = 4.0
+"""Slower rhythms are seen in the ticks, and better."""
+DROPPED = 2
+"""Stints in a row without the rhythm after which it is lost."""
+
+Burst = Sequence[Sequence[float]]
+"""Pairs of (milliseconds from the tick's time, value)."""
+NO_RHYTHM = CycleResult(cyclic=False)
+
+
+class _Ear:
+    """What was heard of one series in this stint."""
+
+    def __init__(self, from_ms: int) -> None:
+        self.tracker = CycleTracker(misses=DROPPED)
+        self.from_ms = from_ms
+        """From when on is listened."""
+        self.answered = False
+        """Whether the last stint had something to tell from."""
+        self.heard: list[Floats] = []
+        """Of each tick, moments (ms since ``from_ms``) and values, shape (samples, 2)."""
+
+    def rest(self, until_ms: int) -> None:
+        """Forget what was heard, and listen again from then on."""
+        self.from_ms, self.heard = until_ms, []
+
+    def hear(self, ts_ms: int, burst: Burst) -> None:
+        """Keep the samples; what is no burst is not heard."""
+        try:
+            pairs = np.array(burst, np.float64)
+        except (TypeError, ValueError):
+            return
+        if pairs.ndim == 2 and pairs.shape[1] == 2 and len(self.heard) < MOST_TICKS:
+            pairs[:, 0] += ts_ms - self.from_ms
+            self.heard.append(pairs[-MOST:])
+
+    def samples(self) -> tuple[Ints, Floats]:
+        """Moments in milliseconds, in order, and values, as they are kept in a snapshot."""
+        pairs = np.concatenate(self.heard) if self.heard else np.zeros((0, 2))
+        good = (pairs[:, 0] >= 0) & (pairs[:, 0] < LATEST_MS) & (np.abs(pairs[:, 1]) < LARGEST)
+        pairs = pairs[good]
+        pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
+        return pairs[:, 0].astype(np.int64), pairs[:, 1].astype(np.float32).astype(np.float64)
+
+    def window(self) -> tuple[int, Floats]:
+        """The grid's interval in milliseconds (0: too few samples), and the samples on it."""
+        at, values = self.samples()
+        apart = np.diff(at)
+        apart = apart[apart > 0]
+        spacing = float(np.median(apart)) if apart.size else np.inf
+        if spacing > COARSEST_MS:
+            return 0, values[:0]
+        grid = max(FINEST_MS, round(spacing / 5) * 5)
+        slot = (at - at[0]) // grid
+        count = np.bincount(slot)
+        means = np.full(count.size, np.nan)
+        np.divide(np.bincount(slot, values), count, out=means, where=count > 0)
+        return grid, bridged(means)
+
+
+class BurstBank:
+    """The driver's samples of n series, most of which have none, and their rhythms."""
+
+    def __init__(self) -> None:
+        self._ears: dict[int, _Ear] = {}
+
+    def resize(self, keep: Ints) -> None:
+        """Rearrange the columns; -1 is a new series."""
+        places = enumerate(keep.tolist())
+        self._ears = {new: self._ears[old] for new, old in places if old in self._ears}
+
+    def update(self, ts_ms: int, bursts: Sequence[tuple[int, Burst]]) -> None:
+        """Take the bursts of the tick at ``ts_ms``: columns, and what came of each."""
+        for column, burst in bursts:
+            ear = self._ears.get(column)
+            if ear is None:
+                ear = self._ears[column] = _Ear(ts_ms)
+            if ts_ms >= ear.from_ms:
+                ear.hear(ts_ms, burst)
+
+    def wake(self, ts_ms: int, columns: Sequence[int]) -> None:
+        """Something changed in these: do not rest."""
+        for column in columns:
+            ear = self._ears.get(column)
+            if ear is not None and ear.from_ms > ts_ms:
+                ear.rest(ts_ms)
+
+    def result(self, column: int) -> CycleResult | None:
+        """The rhythm that is there now; None if there is nothing to tell it from."""
+        ear = self._ears.get(column)
+        known = ear is not None and (ear.tracker.period_s is not None or ear.answered)
+        return ear.tracker.current if ear is not None and known else None
+
+    def changes(self, ts_ms: int) -> list[int]:
+        """Look at what has been heard for long enough; the columns whose rhythm changed."""
+        ready = [c for c, ear in sorted(self._ears.items()) if ts_ms - ear.from_ms >= STINT_MS]
+        windows = [self._ears[column].window() for column in ready]
+        seen = look([samples for _, samples in windows])
+        news = []
+        for column, (grid, _), one in zip(ready, windows, seen, strict=True):
+            if self._take(self._ears[column], ts_ms, _result(one, grid, ts_ms), bool(grid)):
+                news.append(column)
+        return news
+
+    def _take(self, ear: _Ear, ts_ms: int, result: CycleResult, heard: bool) -> bool:
+        """Whether what is known of a series changes by the answer of a stint."""
+        was_s, now_s = ear.tracker.period_s, result.period_s
+        doubted = was_s is not None and (now_s is None or not near(now_s, was_s))
+        told = ear.tracker.take(ts_ms, result)
+        news = told is not None or heard != ear.answered
+        ear.answered = heard
+        values = ear.samples()[1]
+        still = values.size and values.max() - values.min() <= STILL
+        rest_ms = REST_MS if now_s is None else LONG_REST_MS
+        ear.rest(ts_ms if doubted or still else ts_ms + rest_ms)
+        return bool(news)
+
+    def snapshot(self) -> list[list[Any]]:
+        """Plain data."""
+        plain: list[list[Any]] = []
+        for column, one in sorted(self._ears.items()):
+            at, values = one.samples()
+            packed = pack(at.astype(np.uint16)), pack(values.astype(np.float32))
+            plain.append(
+                [column, one.tracker.snapshot(), one.from_ms, one.answered, len(one.heard), at.size, *packed]
+            )
+        return plain
+
+    def restore(self, plain: list[list[Any]]) -> None:
+        """Go on from a snapshot."""
+        for column, tracker, from_ms, answered, ticks, size, at, values in plain:
+            ear = self._ears[column] = _Ear(from_ms)
+            ear.tracker = CycleTracker.restore(tracker, misses=DROPPED)
+            ear.answered = answered
+            pairs = np.stack(
+                (unpack(at, "u2", (size,)), unpack(values, "f4", (size,))), axis=1, dtype=np.float64
+            )
+            ear.heard = [pairs, *(pairs[:0] for _ in range(ticks - 1))] if ticks else []
+
+
+def _result(seen: Seen | None, grid_ms: int, ts_ms: int) -> CycleResult:
+    """What of a stint is a rhythm that goes on, and too quick for the ticks."""
+    if seen is None or not seen.goes_on:
+        return NO_RHYTHM
+    quick = [one for one in seen.rhythms if one.period * grid_ms / 1000 <= LONGEST_S]
+    if not quick or quick[0].confidence < SURE:
+        return NO_RHYTHM
+    main, *rest = quick
+    rest = [one for one in rest if not multiple(one.period, main.period)]
+    others = tuple(OtherCycle(period_s=o.period * grid_ms / 1000, confidence=o.confidence) for o in rest)
+    return CycleResult(
+        cyclic=True,
+        period_s=main.period * grid_ms / 1000,
+        confidence=main.confidence,
+        since_ms=ts_ms - (seen.samples.size + seen.idle) * grid_ms,
+        others=others or None,
+    )

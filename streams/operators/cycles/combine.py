@@ -1,0 +1,122 @@
+"""One answer from what several time scales say of one series."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from contract.records.derived import OtherCycle
+from streams.operators.cycles.config import CycleResult
+from streams.operators.cycles.tracker import multiple, near
+
+SAME = 0.03
+"""Periods that differ by less than this share are one."""
+CONFUSED = 20
+"""Samples up to which a slower scale's period may come of any of a quick rhythm's many aliases."""
+FEW_SAMPLES = 10
+HARMONICS, TIMES = 5, 3
+"""Above, it is none if it is no alias of these lines of the quick rhythm, nor so many times one."""
+AVERAGED = 3
+"""Periods in an interval from which on the mean over it hides a rhythm."""
+UNSURE_BINS = 0.02
+"""Error of a rhythm's frequency, in units of one over its window."""
+VERIFIED_S = 4.0
+"""Up to this period a rhythm in the ticks has to be in the bursts, where there are any."""
+OTHERS = 3
+"""At most so many further rhythms are told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What one scale says: samples ``interval_s`` apart, over ``window_s``; None if it cannot tell."""
+
+    interval_s: float
+    window_s: float
+    result: CycleResult | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    period_s: float
+    confidence: float
+    since_ms: int
+    unsure_hz: float
+
+
+def combined(scales: Sequence[Heard], before: CycleResult | None) -> CycleResult:
+    """The rhythms that any of ``scales`` sees, each once.
+
+    The scales are the bursts, the ticks, and means over ever longer intervals. The main rhythm is what it
+    was ``before``, as long as it goes on, else the most confident, of those the quickest.
+    """
+    known: list[_Known] = []
+    bursts = scales[0]
+    for place, scale in enumerate(scales):
+        finer = list(known)
+        for one in _rhythms(scale):
+            unseen = place > 0 and bursts.result is not None and one.period_s <= VERIFIED_S
+            again = _repeats(one, known[len(finer) :], scale.interval_s)
+            if (
+                not unseen
+                and not again
+                and not any(_echo(one, other, scale, scales[1].interval_s) for other in finer)
+            ):
+                known.append(one)
+    if not known:
+        return CycleResult(cyclic=False)
+    main = _main(known, before)
+    rest = sorted((one for one in known if one is not main), key=lambda one: -one.confidence)
+    others = tuple(OtherCycle(period_s=o.period_s, confidence=o.confidence) for o in rest[:OTHERS])
+    return CycleResult(
+        cyclic=True, period_s=main.period_s, confidence=main.confidence, since_ms=main.since_ms,
+        others=others or None,
+    )  # fmt: skip
+
+
+def _rhythms(scale: Heard) -> list[_Known]:
+    result = scale.result
+    if result is None or result.period_s is None or result.confidence is None or result.since_ms is None:
+        return []
+    pairs = [(result.period_s, result.confidence)]
+    pairs += [(other.period_s, other.confidence) for other in result.others or ()]
+    return [_Known(*pair, result.since_ms, UNSURE_BINS / scale.window_s) for pair in pairs]
+
+
+def _main(known: list[_Known], before: CycleResult | None) -> _Known:
+    if before is not None and before.period_s is not None:
+        for one in known:
+            if near(one.period_s, before.period_s, SAME):
+                return one
+    most = max(round(one.confidence, 2) for one in known)
+    return next(one for one in known if round(one.confidence, 2) == most)
+
+
+def _repeats(one: _Known, mine: Sequence[_Known], interval_s: float) -> bool:
+    """Whether it is a multiple of what the same scale sees, of so few samples that those fall differently
+    in each period."""
+    return any(
+        other.period_s < FEW_SAMPLES * interval_s and multiple(one.period_s, other.period_s) for other in mine
+    )
+
+
+def _echo(one: _Known, finer: _Known, scale: Heard, tick_s: float) -> bool:
+    """Whether a scale only sees what a finer one sees better: the same, a multiple of it, or an alias."""
+    if near(one.period_s, finer.period_s, SAME) or multiple(one.period_s, finer.period_s):
+        return True
+    for interval_s in {tick_s, scale.interval_s}:
+        # Means over many of its periods leave nothing of a rhythm.
+        low_s = 0.0 if interval_s == tick_s else interval_s / AVERAGED
+        if not low_s <= finer.period_s < 3 * interval_s:
+            continue
+        if one.period_s < CONFUSED * interval_s or _is_alias(one, finer, 1 / interval_s):
+            return True
+    return False
+
+
+def _is_alias(one: _Known, quick: _Known, rate_hz: float) -> bool:
+    """Whether a rhythm is where a line of a quicker one comes to lie when it is sampled too slowly."""
+    for harmonic in range(1, HARMONICS + 1):
+        line_hz = harmonic / quick.period_s
+        folded_hz = abs(line_hz - rate_hz * round(line_hz / rate_hz))
+        unsure_hz = harmonic * quick.unsure_hz + one.unsure_hz
+        if any(abs(folded_hz - times / one.period_s) <= unsure_hz for times in range(1, TIMES + 1)):
+            return True
+    return False

@@ -1,0 +1,46 @@
+"""The part of a series in which something goes on: idle before and after a job does not hide its rhythm."""
+
+import numpy as np
+
+from streams.operators.columns.arrays import Bools, Floats, Ints
+
+BLOCK = 8
+"""Samples that are looked at together."""
+STILL = 0.1
+"""A block that spans less than this share of what the series spans is still."""
+LONGER = 1.5
+"""An end is idle if it is still for so many times the longest still stretch between: rhythms rest, too."""
+
+
+def active(samples: Floats) -> tuple[Ints, Ints]:
+    """Where the active part of each row of ``samples`` begins and ends, shape (rows,) each.
+
+    All of the row if it has no idle ends, none of it if it is the same value throughout.
+    """
+    length = samples.shape[1]
+    if length < 2 * BLOCK:
+        return np.zeros(len(samples), np.int64), np.zeros(len(samples), np.int64)
+    blocks = samples[:, : length // BLOCK * BLOCK].reshape(len(samples), -1, BLOCK)
+    high, low = blocks.max(axis=2), blocks.min(axis=2)
+    span = high.max(axis=1) - low.min(axis=1)
+    busy = high - low > STILL * span[:, np.newaxis]
+    before, resting, after = _still(busy)
+    margin = LONGER * resting + 1
+    first = np.where(before > margin, before, 0) * BLOCK
+    last = np.where(after > margin, (busy.shape[1] - after) * BLOCK, length)
+    return np.where(span > 0, first, 0), np.where(span > 0, last, 0)
+
+
+def _still(busy: Bools) -> tuple[Ints, Ints, Ints]:
+    """Still blocks before the first busy one of each row, longest run of them between, and after the last.
+
+    A row that is nowhere busy has none of these.
+    """
+    size = busy.shape[1]
+    place = np.arange(size)
+    newest = np.maximum.accumulate(np.where(busy, place, -1), axis=1)
+    before = busy.argmax(axis=1)
+    after = np.where(newest[:, -1] >= 0, size - 1 - newest[:, -1], 0)
+    run = np.where(newest[:, :-1] >= 0, place[1:] - newest[:, :-1] - 1, 0)
+    between = np.where(busy[:, 1:], run, 0).max(axis=1, initial=0)
+    return before, between, after

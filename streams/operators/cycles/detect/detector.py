@@ -1,0 +1,230 @@
+"""Whether windows of samples hold a rhythm: the spectrum proposes, the fold of the periods decides."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from streams.operators.columns.arrays import Floats, Ints
+from streams.operators.cycles.detect.confidence import confidence
+from streams.operators.cycles.detect.fold import Folds, fold, phases_of, without_shape
+from streams.operators.cycles.detect.period import fundamentals
+from streams.operators.cycles.detect.spectrum import (
+    ALMOST,
+    FEWEST,
+    FINE,
+    FLAT,
+    Singles,
+    Spectra,
+    peaks,
+    scores,
+    spectra,
+)
+
+WORTH_FOLDING = -4.0
+"""Score below which a peak is not looked at any further."""
+CANDIDATES = 3
+"""How many peaks of the spectrum are folded."""
+MULTIPLES = np.array([2, 3, 4, 5, 6])
+FEW_PERIODS = 8
+"""A multiple of which the window holds more is a peak of its own if it is the true period."""
+PLENTY = 0.85
+"""A rhythm that explains so much needs no rivals."""
+ALIKE = 0.8
+"""Share of the most explained from which a period explains about as much."""
+DOUBTED = 0.75
+"""A multiple has to explain more than that: in few periods every other one is alike by chance."""
+SAME = 0.03
+"""Periods that differ by less than this share are one."""
+LIKELY = 0.8
+"""Confidence from which a rhythm counts as one."""
+EXPLAINED = 0.8
+"""Periods that a rhythm explains at least (their number times its share of the variance): two bursts far
+apart have lines, too."""
+OTHERS = 2
+"""At most so many further rhythms, and what they need: the main one leaves debris behind."""
+OTHER_SCORE = 8.0
+OTHER_EXPLAINED = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Rhythm:
+    """A rhythm of ``period`` samples, and the chance (0-1) that it is one."""
+
+    period: float
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Periods (samples) that were folded, each in its series; arrays of one shape."""
+
+    rows: Ints
+    period: Floats
+    score: Floats
+    noise: Floats
+    folds: Folds
+
+    @property
+    def confidence(self) -> Floats:
+        """The chance that each is the period of a real rhythm."""
+        return confidence(self.score, self.noise, self.folds)
+
+    def part(self, chosen: Ints) -> "Judged":
+        """Those at the places ``chosen``."""
+        f = self.folds
+        folds = Folds(f.periods[chosen], f.explained[chosen], f.gained[chosen], f.varied[chosen])
+        return Judged(self.rows[chosen], self.period[chosen], self.score[chosen], self.noise[chosen], folds)
+
+
+def rhythms(samples: Floats, flat: float = FLAT) -> list[tuple[Rhythm, ...]]:
+    """The rhythms of each row of ``samples`` (series, length), the main one first; none if it has none.
+
+    The length is a multiple of 4. Nothing in a row may be NaN. ``flat`` is that of ``spectra``.
+    """
+    found = spectra(samples, flat)
+    main = best(found)
+    main = main.part(
+        np.flatnonzero((main.confidence >= LIKELY) & (main.folds.explained * main.folds.periods >= EXPLAINED))
+    )
+    all_: list[tuple[Rhythm, ...]] = [()] * len(samples)
+    if not main.rows.size:
+        return all_
+    for row, rhythm in _named(main):
+        all_[row] = (rhythm,)
+    for row, rhythm in _others(found, main):
+        all_[row] += (rhythm,)
+    return [_without_fractions(one) for one in all_]
+
+
+def _without_fractions(found: tuple[Rhythm, ...]) -> tuple[Rhythm, ...]:
+    """A further rhythm that is half, a third … of another further one is a harmonic of that."""
+    main, others = found[:1], found[1:]
+    return main + tuple(one for one in others if not any(_is_multiple(other, one) for other in others))
+
+
+def _is_multiple(one: Rhythm, other: Rhythm) -> bool:
+    times = one.period / other.period
+    return round(times) >= 2 and abs(times / round(times) - 1) < SAME
+
+
+def _named(judged: Judged) -> list[tuple[int, Rhythm]]:
+    pairs = zip(judged.period.tolist(), judged.confidence.tolist(), strict=True)
+    return list(zip(judged.rows.tolist(), (Rhythm(*pair) for pair in pairs), strict=True))
+
+
+def best(found: Spectra) -> Judged:
+    """The likeliest rhythm of each series that has a peak worth a look, whatever its confidence.
+
+    Of the highest peaks it is the shortest period that explains about as much as any: a multiple of the
+    true period explains as much as it does, a fraction of it less. If that period is too long to be sure
+    of, there is none.
+    """
+    length = found.series.shape[1]
+    tops = peaks(scores(found.evidence, length), CANDIDATES, WORTH_FOLDING)
+    looked = _judged(found, found.series, *tops)
+    multiples = _multiples(found.series, looked.part(_per_row(looked, -looked.folds.gained)))
+    most = np.full(len(found.series), -np.inf)
+    np.maximum.at(most, looked.rows, looked.folds.gained)
+    np.maximum.at(most, multiples.rows, DOUBTED * multiples.folds.gained)
+    looked = _joined(looked, multiples)
+    alike = np.flatnonzero(looked.folds.gained >= np.minimum(ALIKE * most, most)[looked.rows])
+    shortest = looked.part(alike)
+    shortest = _with_best_score(shortest.part(_per_row(shortest, shortest.period)), looked)
+    return shortest.part(np.flatnonzero(shortest.period * (FEWEST - ALMOST) <= length))
+
+
+def _with_best_score(chosen: Judged, looked: Judged) -> Judged:
+    """``chosen`` (at most one of a series) with the highest score of all peaks that led to its period."""
+    period = np.full(looked.rows.max(initial=-1) + 1, np.nan)
+    period[chosen.rows] = chosen.period
+    same = np.abs(looked.period - period[looked.rows]) <= SAME * looked.period
+    score = np.full(period.size, -np.inf)
+    np.maximum.at(score, looked.rows[same], looked.score[same])
+    return replace(chosen, score=score[chosen.rows])
+
+
+def _per_row(judged: Judged, least: Floats) -> Ints:
+    """For each series that occurs, the place of the one with the smallest ``least``."""
+    order = np.lexsort((least, judged.rows))
+    first = np.diff(judged.rows[order], prepend=-1) > 0
+    return np.asarray(order[first])
+
+
+def _judged(found: Spectra, series: Floats, rows: Ints, points: Ints, score: Floats) -> Judged:
+    """The rhythms at ``points`` of the spectra (highest first), folded in ``series``."""
+    length = series.shape[1]
+    period = FINE * length / fundamentals(found, rows, points.astype(np.float64))
+    period = np.minimum(period, length / 2)
+    new = _new(rows, period, len(series))
+    rows, period, score = rows[new], period[new], score[new]
+    return Judged(rows, period, score, found.noise[rows], fold(series[rows], period, phases_of(period)))
+
+
+def _new(rows: Ints, period: Floats, count: int) -> Ints:
+    """The places of the periods that are not, in the same one of ``count`` rows, like one before them."""
+    seen = np.full((count, CANDIDATES), np.inf)
+    rank = np.zeros(count, np.int64)
+    kept = []
+    for first in np.split(np.arange(rows.size), np.flatnonzero(np.diff(rows) <= 0) + 1):
+        row, one = rows[first], period[first, np.newaxis]
+        new = (np.abs(seen[row] - one) > SAME * one).all(axis=1)
+        seen[row[new], rank[row[new]]] = one[new, 0]
+        rank[row[new]] += 1
+        kept.append(first[new])
+    return np.concatenate(kept)
+
+
+def _multiples(series: Floats, judged: Judged) -> Judged:
+    """Multiples of the periods: in few periods a harmonic can stand out more than the whole.
+
+    The phases are as long as those of the period itself, so that only what differs between its
+    repetitions can explain more.
+    """
+    tried = judged.part(np.flatnonzero(judged.folds.gained <= PLENTY))
+    period = tried.period[:, np.newaxis] * MULTIPLES
+    periods = series.shape[1] / period
+    place, times = np.nonzero((periods >= 2 - ALMOST) & (periods <= FEW_PERIODS))
+    phases = phases_of(tried.period)[place] * MULTIPLES[times]
+    period, rows = period[place, times], tried.rows[place]
+    return Judged(rows, period, tried.score[place], tried.noise[place], fold(series[rows], period, phases))
+
+
+def _joined(one: Judged, other: Judged) -> Judged:
+    a, b = one.folds, other.folds
+    return Judged(
+        np.concatenate((one.rows, other.rows)),
+        np.concatenate((one.period, other.period)),
+        np.concatenate((one.score, other.score)),
+        np.concatenate((one.noise, other.noise)),
+        Folds(
+            np.concatenate((a.periods, b.periods)),
+            np.concatenate((a.explained, b.explained)),
+            np.concatenate((a.gained, b.gained)),
+            np.concatenate((a.varied, b.varied)),
+        ),
+    )
+
+
+def _others(found: Spectra, known: Judged) -> list[tuple[int, Rhythm]]:
+    """Rhythms beside the known ones, in what those leave of the series and of the spectra, whose evidence
+    is used up."""
+    evidence, rest = found.evidence, found.series.copy()
+    accepted: list[tuple[int, Rhythm]] = []
+    for _ in range(OTHERS):
+        rest[known.rows] = without_shape(rest[known.rows], known.period)
+        _silence(evidence, known.rows, FINE * rest.shape[1] / known.period)
+        rows, points, score = peaks(scores(evidence[known.rows], rest.shape[1]), 1, OTHER_SCORE)
+        if not rows.size:
+            break
+        known = _judged(found, rest, known.rows[rows], points, score)
+        enough = (known.confidence >= LIKELY) & (known.folds.explained >= OTHER_EXPLAINED)
+        known = known.part(np.flatnonzero(enough))
+        accepted += _named(known)
+    return accepted
+
+
+def _silence(evidence: Singles, rows: Ints, places: Floats) -> None:
+    """Take the lines of the fundamentals at ``places``, and a bin on either side, out of the evidence."""
+    point = np.arange(evidence.shape[1])
+    nearest = np.maximum(np.rint(point / places[:, np.newaxis]), 1) * places[:, np.newaxis]
+    evidence[rows] = np.where(np.abs(point - nearest) <= FINE, np.float32(0), evidence[rows])

@@ -1,0 +1,120 @@
+"""The newest samples of n series on a regular grid."""
+
+from typing import Any
+
+import numpy as np
+
+from streams.operators.columns.arrays import Floats, Ints, pack, remap, unpack
+from streams.operators.cycles.store import EXACT, Store
+
+LARGEST = 3e38
+"""What can be held."""
+BRIDGED = 5
+"""Up to so many missing samples in a row are bridged by a line; a longer gap begins a series anew."""
+
+
+class Ring:
+    """One row per grid slot, one column per series; NaN where nothing was measured. Shape (samples, n).
+
+    A slot begins half an interval before the first tick's moment, so that a jittering tick stays in its
+    own. Several ticks in one slot are averaged, so the grid may be coarser than the ticks.
+    """
+
+    def __init__(self, samples: int, interval_ms: int, n: int, store: Store = EXACT) -> None:
+        self._samples = samples
+        self._store = store
+        self.n = n
+        self.begin(interval_ms)
+
+    def begin(self, interval_ms: int) -> None:
+        """Forget everything, and go on with a grid of ``interval_ms``."""
+        self.interval_ms = interval_ms
+        self._rows = np.full((self._samples, self.n), self._store.absent, self._store.dtype)
+        self._anchor_ms = -1
+        self._slot = -1
+        self._sum, self._count = np.zeros(self.n), np.zeros(self.n)
+
+    def resize(self, keep: Ints) -> None:
+        """Rearrange the columns; -1 is a new series."""
+        self.n = keep.size
+        self._rows = remap(self._rows, keep, self._store.absent)
+        self._sum, self._count = remap(self._sum, keep, 0.0), remap(self._count, keep, 0.0)
+
+    def add(self, ts_ms: int, values: Floats) -> None:
+        """Take a tick that is not older than the last; NaN is absent."""
+        if self._slot < 0:
+            self._anchor_ms = ts_ms - self.interval_ms // 2
+        slot = (ts_ms - self._anchor_ms) // self.interval_ms
+        fresh = slot != self._slot
+        if fresh:
+            self._open(slot)
+        row = self._rows[slot % self._samples]
+        # The way of nearly every tick: one in its slot, and nothing absent in it.
+        with np.errstate(over="ignore"):
+            whole = fresh and values @ values < LARGEST
+        if whole:
+            row[:] = self._store.encoded(values)
+            self._sum[:] = values
+            self._count[:] = 1.0
+            return
+        present = np.abs(values) < LARGEST
+        np.add(self._sum, values, out=self._sum, where=present)
+        self._count += present
+        mean = np.full(self.n, np.nan)
+        np.divide(self._sum, self._count, out=mean, where=self._count > 0)
+        row[:] = self._store.encoded(mean)
+
+    def _open(self, slot: int) -> None:
+        first = max(self._slot + 1, slot - self._samples + 1)
+        for passed in range(first, slot + 1):
+            self._rows[passed % self._samples] = self._store.absent
+        self._slot = slot
+        self._sum[:] = self._count[:] = 0.0
+
+    def lately(self, count: int) -> tuple[Floats, Floats]:
+        """Mean and spread of each column's newest ``count`` samples, NaN where one of them is absent."""
+        order = np.arange(self._slot + 1 - count, self._slot + 1) % self._samples
+        newest = self._store.decoded(self._rows[order])
+        return newest.mean(axis=0), newest.max(axis=0) - newest.min(axis=0)
+
+    def start_ms(self, length: int) -> int:
+        """The moment of the oldest of the newest ``length`` samples."""
+        return self._anchor_ms + (self._slot - length + 1) * self.interval_ms + self.interval_ms // 2
+
+    def newest(self, columns: Ints, since_ms: Ints) -> list[Floats]:
+        """The usable samples of each column, oldest first, none from before ``since_ms``, up to now.
+
+        Empty for a series that is absent now.
+        """
+        order = np.arange(self._slot + 1, self._slot + 1 + self._samples) % self._samples
+        window = self._store.decoded(self._rows[:, columns][order].T)
+        first_ms = self.start_ms(self._samples)
+        skip = np.clip((since_ms - first_ms) // self.interval_ms, 0, self._samples)
+        gaps = np.isnan(window).sum(axis=1)
+        figures = zip(window, skip.tolist(), gaps.tolist(), strict=True)
+        return [bridged(row[first:]) if missing else row[first:] for row, first, missing in figures]
+
+    def snapshot(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "interval_ms": self.interval_ms, "anchor_ms": self._anchor_ms, "slot": self._slot,
+            "rows": pack(self._rows), "sum": pack(self._sum), "count": pack(self._count),
+        }  # fmt: skip
+
+    def restore(self, plain: dict[str, Any]) -> None:
+        """Go on from a snapshot of the same shape."""
+        self.interval_ms, self._anchor_ms = plain["interval_ms"], plain["anchor_ms"]
+        self._slot = plain["slot"]
+        self._rows = unpack(plain["rows"], self._store.dtype, self._rows.shape)
+        self._sum = unpack(plain["sum"], "f8", self._sum.shape)
+        self._count = unpack(plain["count"], "f8", self._count.shape)
+
+
+def bridged(row: Floats) -> Floats:
+    """What follows the last long gap of ``row``, short gaps filled in by lines; empty if it ends in one."""
+    present = np.flatnonzero(~np.isnan(row))
+    if present.size == 0 or row.size - 1 - present[-1] > BRIDGED:
+        return row[:0]
+    breaks = np.flatnonzero(np.diff(present) > BRIDGED + 1)
+    used = present[breaks[-1] + 1 :] if breaks.size else present
+    return np.interp(np.arange(used[0], used[-1] + 1), used, row[used])

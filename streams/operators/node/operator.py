@@ -1,0 +1,195 @@
+"""Everything that is computed per node from one source topic: windows, trends, cycles, and pods' peaks.
+
+One operator for ``nvml-samples`` and one for ``cgroup-samples``; they differ in the reader alone. State is
+in columns over all series of the node. Trends and cycles need order and take only ticks newer than the
+last; windows and peaks take the others as well.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from contract.codec import DecodeError, parse
+from contract.records.deadletter import Reason
+from streams.operators.base import Emission, Happened, Input, Out, Snapshot
+from streams.operators.columns.arrays import Ints
+from streams.operators.columns.series import ColumnIndex, Series
+from streams.operators.columns.tick import Tick
+from streams.operators.migration import migrated
+from streams.operators.node import records
+from streams.operators.node.analysis import InsightBank
+from streams.operators.node.watermark import Held, Timeline
+from streams.operators.node.window import WindowBank
+from streams.operators.peaks.tally import PeakTally
+from streams.operators.workload.spans import SpanBank
+from telemetry.events import SAMPLE_LATE
+
+SNAPSHOT_VERSION = 3
+EVALUATE_MS = 10_000
+"""How often, in event time, trends and cycles are evaluated."""
+
+
+def _with_origins(plain: Snapshot) -> Snapshot:
+    """Version 2 says where a pod's figures come from; of those that were taken before, nobody knows."""
+    return {**plain, "peaks": {**plain["peaks"], "origins": {}}}
+
+
+def _with_spans(plain: Snapshot) -> Snapshot:
+    """Version 3 gathers spans for insights; the open one begins with the next tick."""
+    return {**plain, "spans": {"start_ms": 0, "runs": [], "rhythms": {}}}
+
+
+_STEPS = {1: _with_origins, 2: _with_spans}
+
+
+class Reader(Protocol):
+    """Turns the parsed records of one topic into ticks."""
+
+    def read(self, plain: dict[str, Any]) -> Tick:
+        """The tick in columns; raises ``DecodeError``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeConfig:
+    """``topic`` without prefix; times in milliseconds. ``retire_ms`` of silence forgets a series,
+    ``evict_ms`` everything of the node."""
+
+    topic: str
+    source: str
+    sizes_ms: tuple[int, ...] = (10_000, 60_000)
+    lateness_ms: int = 10_000
+    retire_ms: int = 600_000
+    evict_ms: int = 86_400_000
+
+
+class NodeOperator:
+    """The state of one node for one source topic."""
+
+    def __init__(self, config: NodeConfig, node: str, reader: Reader) -> None:
+        self._config = config
+        self._node = node
+        self._reader = reader
+        self._timeline = Timeline()
+        self._empty()
+
+    def _empty(self) -> None:
+        self._index: ColumnIndex[Series] = ColumnIndex()
+        self._last_seen: Ints = np.zeros(0, np.int64)
+        self._windows = WindowBank(self._config.sizes_ms, self._config.lateness_ms)
+        self._insight = InsightBank()
+        self._peaks = PeakTally(self._node, self._config.source)
+        self._spans = SpanBank(self._node, self._config.source)
+        self._last_ms = -1
+
+    def update(self, record: Input) -> list[Emission]:
+        """Take one sample; raises ``DecodeError`` and changes nothing if it cannot be used."""
+        payload = parse(record.value or b"", self._config.topic)
+        if payload.get("node") != self._node:
+            raise DecodeError(
+                self._config.topic, "node", Reason.KEY,
+                f"{payload.get('node')!r:.80} under the key {self._node!r:.80}: the key is the node",
+            )  # fmt: skip
+        before = self._timeline.watermark_ms
+        ticks, noticed = self._timeline.admit(self._reader.read(payload), payload)
+        emissions: list[Emission] = list(noticed)
+        if ticks and before is not None and ticks[0].ts_ms - before > self._config.evict_ms:
+            # Silent for so long that it may as well have left: the same then as for one that has.
+            emissions += self.close()
+            self._empty()
+            before = None
+        for tick in ticks:
+            emissions += self._apply(tick, before if before is not None else tick.ts_ms)
+            before = max(tick.ts_ms, before or 0)
+        return emissions
+
+    def _apply(self, tick: Tick, watermark_ms: int) -> list[Emission]:
+        emissions: list[Emission] = []
+        if self._last_ms >= 0 and tick.ts_ms // EVALUATE_MS > self._last_ms // EVALUATE_MS:
+            emissions += self._evaluate()  # as of the last tick, and before columns are retired or added
+        columns = self._columns(tick)
+        self._last_seen[columns] = np.maximum(self._last_seen[columns], tick.ts_ms)
+        if tick.ts_ms > self._last_ms:
+            self._last_ms = tick.ts_ms
+            self._insight.update(
+                tick.ts_ms, tick.interval_ms, columns, tick.values, len(self._index), tick.bursts
+            )
+            emissions += self._spans.add(tick)
+        in_time = self._windows.add(tick.ts_ms, columns, tick.values, watermark_ms)
+        if not in_time:
+            emissions.append(Happened(SAMPLE_LATE.name))
+        self._peaks.add(tick)
+        closed = self._windows.advance(max(watermark_ms, tick.ts_ms))
+        if closed:
+            emissions += records.windows(self._node, self._index.ids, closed)
+        return emissions
+
+    def _columns(self, tick: Tick) -> Ints:
+        known = len(self._index)
+        columns = self._index.columns(tick.layout.series)
+        if len(self._index) > known:
+            keep = np.arange(len(self._index))
+            keep[known:] = -1
+            self._resize(keep)
+        return columns
+
+    def _resize(self, keep: Ints) -> None:
+        self._windows.resize(keep)
+        self._last_seen = np.where(keep >= 0, np.append(self._last_seen, 0)[keep], 0)
+        self._insight.select(self._index.ids)
+
+    def _evaluate(self) -> list[Emission]:
+        found = self._insight.evaluate(self._last_ms)
+        for one, rhythm in found.cycles:
+            if one.kind == "pod" and one.metric == "gpu_util_pct":
+                self._spans.heard(one.member, rhythm)
+        emissions = records.insights(self._node, found)
+        self._retire(self._last_ms - self._config.retire_ms)
+        return emissions
+
+    def _retire(self, before_ms: int) -> None:
+        self._peaks.retire(before_ms)
+        keep: Ints = np.flatnonzero(self._last_seen >= before_ms)
+        if len(keep) < len(self._index):
+            self._index.retain(keep)
+            self._spans.retain({one.member for one in self._index.ids})
+            self._resize(keep)
+
+    def settle(self) -> list[Emission]:
+        """The peaks of the pods that changed."""
+        return [Out("pod-parts", uid, value, ts) for uid, value, ts in self._peaks.parts()]
+
+    def close(self) -> list[Emission]:
+        """Close the open windows, evaluate a last time, and settle. Unconfirmed ticks stay out."""
+        emissions = records.windows(self._node, self._index.ids, self._windows.close())
+        if self._last_ms >= 0:
+            emissions += self._evaluate()
+        return emissions + self._spans.close() + self.settle()
+
+    def snapshot(self) -> Snapshot:
+        """Plain data; the columns of every bank are those of ``series``."""
+        return {
+            "v": SNAPSHOT_VERSION,
+            "series": [list(one) for one in self._index.ids],
+            "last_seen": self._last_seen.tolist(),
+            "last_ms": self._last_ms,
+            "timeline": self._timeline.snapshot(),
+            "windows": self._windows.snapshot(),
+            "insight": self._insight.snapshot(),
+            "peaks": self._peaks.snapshot(),
+            "spans": self._spans.snapshot(),
+        }
+
+    def restore(self, plain: Snapshot) -> None:
+        """Go on from a snapshot, of this version or an older; raises ``ValueError`` for any other."""
+        plain = migrated(plain, SNAPSHOT_VERSION, "a node", _STEPS)
+        self._index = ColumnIndex([Series(*one) for one in plain["series"]])
+        self._last_seen = np.array(plain["last_seen"], np.int64)
+        self._last_ms = plain["last_ms"]
+        held = [Held(self._reader.read(payload), payload) for payload in plain["timeline"]["held"]]
+        self._timeline.restore(plain["timeline"], held)
+        self._windows.restore(plain["windows"], len(self._index))
+        self._insight.restore(plain["insight"], self._index.ids)
+        self._peaks.restore(plain["peaks"])
+        self._spans.restore(plain["spans"])

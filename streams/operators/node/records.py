@@ -1,0 +1,101 @@
+"""The derived records of one node, as emissions."""
+
+from collections.abc import Sequence
+from functools import cache
+from math import isnan
+from typing import Any
+
+import numpy as np
+import orjson
+
+from contract.codec import encode, to_plain
+from contract.records.derived import Cycle, Subject, gpu_subject, node_subject, pod_subject
+from streams.operators.base import Emission, Out
+from streams.operators.columns.series import CAPACITIES, Series
+from streams.operators.node.analysis import Insights
+from streams.operators.node.window import ClosedWindow
+from streams.operators.rounding import tidied, tidy
+from streams.operators.trends.forecast import TrendForecast
+
+
+@cache
+def subject_of(node: str, kind: str, member: str) -> Subject:
+    """The subject that a series belongs to."""
+    if kind == "gpu":
+        return gpu_subject(node, member)
+    return pod_subject(node, member) if kind == "pod" else node_subject(node)
+
+
+@cache
+def _subject_plain(node: str, kind: str, member: str) -> tuple[str, dict[str, Any]]:
+    subject = subject_of(node, kind, member)
+    return subject.key, to_plain(subject)
+
+
+def windows(node: str, series: Sequence[Series], closed: Sequence[ClosedWindow]) -> list[Emission]:
+    """A ``WindowAggregate`` of each series that was measured in each window."""
+    return [out for window in closed for out in _window(node, series, window)]
+
+
+def _window(node: str, series: Sequence[Series], window: ClosedWindow) -> list[Emission]:
+    end_ms = window.start_ms + window.size_ms
+    columns = (window.mean, window.std, window.low, window.high, *window.percentiles)
+    figures = zip(series, window.count.tolist(), *map(tidied, columns), strict=True)
+    outs: list[Emission] = []
+    for one, count, mean, std, low, high, p50, p95, p99 in figures:
+        if not count or one.metric in CAPACITIES:
+            continue
+        key, subject = _subject_plain(node, one.kind, one.member)
+        # Written by hand in the order of ``WindowAggregate``: this is the bulk of all output.
+        plain = {
+            "v": 1, "subject": subject, "metric": one.metric, "size_ms": window.size_ms,
+            "start_ms": window.start_ms, "end_ms": end_ms, "count": count, "mean": mean, "std": std,
+            "min": low, "max": high, "p50": p50, "p95": p95, "p99": p99,
+        }  # fmt: skip
+        outs.append(Out("window-aggregates", key, orjson.dumps(plain), end_ms))
+    return outs
+
+
+def insights(node: str, found: Insights) -> list[Emission]:
+    """A ``Trend`` of each series that has one, a ``Cycle`` of each whose rhythm changed."""
+    outs = [] if found.forecast is None else _trends(node, found, found.forecast)
+    for one, result in found.cycles:
+        subject = subject_of(node, one.kind, one.member)
+        cycle = Cycle(
+            subject=subject, metric=one.metric, ts_ms=found.ts_ms, cyclic=result.cyclic,
+            period_s=result.period_s, confidence=result.confidence, since_ms=result.since_ms,
+            others=result.others,
+        )  # fmt: skip
+        outs.append(Out("cycles", subject.key, encode(cycle), found.ts_ms))
+    return outs
+
+
+def _trends(node: str, found: Insights, forecast: TrendForecast) -> list[Emission]:
+    known = np.isfinite(forecast.level) & np.isfinite(forecast.slope_per_s)
+    for part in (forecast.value, forecast.p05, forecast.p95):
+        known &= np.isfinite(part).all(axis=0)
+    horizons = [tidy(horizon) for horizon in forecast.horizons_s]
+    levels, slopes, exhausts = (
+        column.tolist() for column in (forecast.level, forecast.slope_per_s, forecast.exhausts_in_s)
+    )
+    steps = (part.T.tolist() for part in (forecast.value, forecast.p05, forecast.p95))
+    outs: list[Emission] = []
+    for one, told, level, slope, exhausts_in_s, *points in zip(
+        found.trend_series, known.tolist(), levels, slopes, exhausts, *steps, strict=True
+    ):
+        if not told:  # nothing is known yet, or the numbers left what JSON has
+            continue
+        key, subject = _subject_plain(node, one.kind, one.member)
+        # Written by hand in the order of contract.records.derived.Trend, as windows are.
+        plain = {
+            "v": 1, "subject": subject, "metric": one.metric, "ts_ms": found.ts_ms,
+            "level": tidy(level), "slope_per_s": slope,
+            "forecast": [
+                {"horizon_s": horizon, "value": tidy(value), "p05": tidy(low), "p95": tidy(high)}
+                for horizon, value, low, high in zip(horizons, *points, strict=True)
+            ],
+        }  # fmt: skip
+        if not isnan(exhausts_in_s):
+            plain["exhausts_in_s"] = exhausts_in_s
+        outs.append(Out("trends", key, orjson.dumps(plain), found.ts_ms))
+    return outs

@@ -1,0 +1,101 @@
+"""Event time of one node: the watermark, ticks seen twice, and a clock that jumps ahead.
+
+The watermark is the largest timestamp accepted so far, and moves by data alone. A tick is named by
+(collector, seq). A tick far ahead of the watermark is held until ten in a row agree that time moved on:
+one record with a wrong clock then costs itself, and not every record after it. Ticks of two collectors in
+turn are all taken, as they are, and noticed.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+from streams.operators.base import Happened
+from streams.operators.columns.tick import Tick
+from telemetry.events import CLOCK_JUMP, RIVAL_COLLECTORS, SAMPLE_DUPLICATE
+
+MAX_AHEAD_MS = 300_000
+CONFIRM = 10
+BLOCK = 1024
+"""Ticks remembered together, a bit each."""
+BLOCKS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A tick that waits for others to confirm its time, with the payload that it came from."""
+
+    tick: Tick
+    payload: dict[str, Any]
+
+
+class Timeline:
+    """Decides which ticks count, in the order of the log."""
+
+    def __init__(self) -> None:
+        self.watermark_ms: int | None = None
+        self.held: list[Held] = []
+        self._seen: OrderedDict[tuple[str, int], int] = OrderedDict()
+
+    def admit(self, tick: Tick, payload: dict[str, Any]) -> tuple[list[Tick], list[Happened]]:
+        """The ticks that count now (none, this one, or this and the held ones), and what was noticed."""
+        rivals = self._rivals(tick.collector)
+        if self._repeated(tick.collector, tick.seq):
+            return [], [Happened(SAMPLE_DUPLICATE.name)]
+        if not self.far_ahead(tick.ts_ms):
+            noticed = self._dropped() + rivals
+            self.watermark_ms = max(tick.ts_ms, self.watermark_ms or 0)
+            return [tick], noticed
+        ticks, noticed = self._ahead(tick, payload)
+        return ticks, noticed + rivals
+
+    def _ahead(self, tick: Tick, payload: dict[str, Any]) -> tuple[list[Tick], list[Happened]]:
+        noticed: list[Happened] = []
+        if self.held and not 0 < tick.ts_ms - self.held[-1].tick.ts_ms <= MAX_AHEAD_MS:
+            noticed = self._dropped()
+        self.held.append(Held(tick, payload))
+        if len(self.held) < CONFIRM:
+            return [], noticed
+        ticks = [one.tick for one in self.held]
+        self.held = []
+        self.watermark_ms = ticks[-1].ts_ms
+        return ticks, noticed
+
+    def _dropped(self) -> list[Happened]:
+        count, self.held = len(self.held), []
+        return [Happened(CLOCK_JUMP.name, count)] if count else []
+
+    def far_ahead(self, ts_ms: int) -> bool:
+        """Whether a tick of this time would have to be confirmed by others."""
+        return self.watermark_ms is not None and ts_ms > self.watermark_ms + MAX_AHEAD_MS
+
+    def _rivals(self, collector: str) -> list[Happened]:
+        """A collector that comes back after another: two report this node, and neither has ended."""
+        newest = next(reversed(self._seen), None)
+        back = (
+            newest is not None and newest[0] != collector and any(name == collector for name, _ in self._seen)
+        )
+        return [Happened(RIVAL_COLLECTORS.name)] if back else []
+
+    def _repeated(self, collector: str, seq: int) -> bool:
+        """Whether the tick was seen: a bit each in the ``BLOCKS`` blocks that something came from lately."""
+        block = collector, seq // BLOCK
+        bits, bit = self._seen.pop(block, 0), 1 << seq % BLOCK
+        self._seen[block] = bits | bit
+        if len(self._seen) > BLOCKS:
+            self._seen.popitem(last=False)
+        return bool(bits & bit)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Plain data. Held ticks are kept as the records that they came from."""
+        return {
+            "watermark_ms": self.watermark_ms,
+            "held": [one.payload for one in self.held],
+            "seen": [[collector, block, f"{bits:x}"] for (collector, block), bits in self._seen.items()],
+        }
+
+    def restore(self, plain: dict[str, Any], held: list[Held]) -> None:
+        """Take over a snapshot, whose held records the caller has read again."""
+        self.watermark_ms = plain["watermark_ms"]
+        self.held = held
+        self._seen = OrderedDict(((name, block), int(bits, 16)) for name, block, bits in plain["seen"])

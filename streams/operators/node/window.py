@@ -1,0 +1,150 @@
+"""Tumbling windows in event time over all series of a node.
+
+Rows of the last ticks are kept until every window that holds them has closed; statistics are taken once,
+at closing, over rows in the order of their time. So a window's figures depend on which ticks it holds,
+and not on when they came.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from streams.operators.columns.arrays import Floats, Ints, pack, remap, unpack
+
+_FIRST_ROWS = 16
+PERCENTILES = (0.50, 0.95, 0.99)
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedWindow:
+    """Statistics of one window; every array has shape (n,), and is NaN where ``count`` is 0.
+
+    ``std`` is the population's. Percentiles interpolate linearly between the two nearest values
+    (definition 7 of Hyndman and Fan, Sample Quantiles in Statistical Packages, 1996).
+    """
+
+    size_ms: int
+    start_ms: int
+    count: Ints
+    mean: Floats
+    std: Floats
+    low: Floats
+    high: Floats
+    percentiles: tuple[Floats, ...]
+
+
+class WindowBank:
+    """All windows of a node. ``sizes_ms`` are the lengths; windows are aligned to the Unix epoch."""
+
+    def __init__(self, sizes_ms: Sequence[int], lateness_ms: int) -> None:
+        self._sizes = tuple(sizes_ms)
+        self._lateness = lateness_ms
+        self._times = np.zeros(_FIRST_ROWS, np.int64)
+        self._rows = np.full((_FIRST_ROWS, 0), np.nan)
+        self._used = 0
+        self._open: set[tuple[int, int]] = set()
+        self._due: float = float("inf")
+
+    def resize(self, keep: Ints) -> None:
+        """Column ``i`` becomes what was column ``keep[i]``, or a new one where that is -1."""
+        self._rows = remap(self._rows, keep, np.nan)
+
+    def add(self, ts_ms: int, columns: Ints, values: Floats, watermark_ms: int) -> bool:
+        """Take a tick into the windows that are still open; False if it came too late for one of them.
+
+        ``watermark_ms`` is the one before this tick.
+        """
+        wanted = [(ts_ms - ts_ms % size, size) for size in self._sizes]
+        fitting = [(start, size) for start, size in wanted if start + size + self._lateness > watermark_ms]
+        if fitting:
+            self._open.update(fitting)
+            self._due = min(self._due, *(start + size + self._lateness for start, size in fitting))
+            self._append(ts_ms, columns, values)
+        return len(fitting) == len(wanted)
+
+    def _append(self, ts_ms: int, columns: Ints, values: Floats) -> None:
+        if self._used == len(self._times):
+            self._times = np.resize(self._times, 2 * self._used)
+            self._rows = np.resize(self._rows, (2 * self._used, self._rows.shape[1]))
+        self._times[self._used] = ts_ms
+        row = self._rows[self._used]
+        row.fill(np.nan)
+        row[columns] = values
+        self._used += 1
+
+    def advance(self, watermark_ms: float) -> list[ClosedWindow]:
+        """Close the windows whose end and lateness the watermark has passed, by end and then by size."""
+        if watermark_ms < self._due:
+            return []
+        ready = [(s + size, size, s) for s, size in self._open if s + size + self._lateness <= watermark_ms]
+        closed = [self._close(start, size) for _, size, start in sorted(ready)]
+        self._open.difference_update((start, size) for _, size, start in ready)
+        self._due = min((s + size + self._lateness for s, size in self._open), default=float("inf"))
+        self._forget()
+        return closed
+
+    def close(self) -> list[ClosedWindow]:
+        """Close every open window: the input has ended."""
+        return self.advance(float("inf"))
+
+    def _close(self, start: int, size: int) -> ClosedWindow:
+        times = self._times[: self._used]
+        inside = np.flatnonzero((times >= start) & (times < start + size))
+        rows = self._rows[inside[np.argsort(times[inside], kind="stable")]]
+        return _statistics(start, size, rows)
+
+    def _forget(self) -> None:
+        times = self._times[: self._used]
+        needed = np.zeros(self._used, np.bool_)
+        for start, size in self._open:
+            needed |= (times >= start) & (times < start + size)
+        kept = int(needed.sum())
+        self._times[:kept] = times[needed]
+        self._rows[:kept] = self._rows[: self._used][needed]
+        self._used = kept
+
+    def snapshot(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "open": sorted(map(list, self._open)),
+            "times": self._times[: self._used].tolist(),
+            "rows": pack(self._rows[: self._used]),
+        }
+
+    def restore(self, plain: dict[str, Any], width: int) -> None:
+        """Take over a snapshot of ``width`` columns."""
+        times = plain["times"]
+        self._used = len(times)
+        room = max(_FIRST_ROWS, self._used)
+        self._times = np.zeros(room, np.int64)
+        self._times[: self._used] = times
+        self._rows = np.full((room, width), np.nan)
+        self._rows[: self._used] = unpack(plain["rows"], "f8", (self._used, width))
+        self._open = {(start, size) for start, size in plain["open"]}
+        self._due = min((s + size + self._lateness for s, size in self._open), default=float("inf"))
+
+
+def _statistics(start: int, size: int, rows: Floats) -> ClosedWindow:
+    ordered = np.sort(rows, axis=0)  # NaN goes last
+    known = ~np.isnan(rows)
+    count = known.sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.where(known, rows, 0.0).sum(axis=0) / count
+        spread = np.where(known, rows - mean, 0.0)
+        std = np.sqrt((spread * spread).sum(axis=0) / count)
+    low, high = np.fmin.reduce(rows, axis=0), np.fmax.reduce(rows, axis=0)
+    # A mean of equal values can miss them by a rounding step; it never lies outside of them.
+    mean = np.clip(mean, low, high)
+    percentiles = tuple(_percentile(ordered, count, q) for q in PERCENTILES)
+    return ClosedWindow(size, start, count, mean, std, low, high, percentiles)
+
+
+def _percentile(ordered: Floats, count: Ints, q: float) -> Floats:
+    position = np.maximum(count - 1, 0) * q
+    below = position.astype(np.int64)
+    above = np.minimum(below + 1, np.maximum(count - 1, 0))
+    column = np.arange(ordered.shape[1])
+    first, second = ordered[below, column], ordered[above, column]
+    return np.asarray(first + (second - first) * (position - below))

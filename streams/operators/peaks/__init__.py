@@ -1,0 +1,1 @@
+"""Maximum utilization of pods and jobs, merged over sources and nodes. Pure."""

@@ -1,0 +1,44 @@
+"""Merges tallies: maxima and sums over sources, GPUs, pods. The result does not depend on their order."""
+
+from collections.abc import Iterable, Mapping
+from math import fsum
+
+from contract.records.derived import Peak
+from contract.records.parts import Tallies, Tally
+from streams.operators.rounding import tidy
+
+
+def merge_tally(tallies: Iterable[Tally]) -> Tally:
+    """One tally for several, at least one: the largest maximum (the earliest of equals), sums added."""
+    every = list(tallies)
+    high = max(every, key=lambda one: (one.max, -one.at_ms))
+    total = tidy(fsum(one.sum for one in every))
+    return Tally(max=high.max, at_ms=high.at_ms, sum=total, count=sum(one.count for one in every))
+
+
+def merge_tallies(many: Iterable[Tallies]) -> dict[str, Tally]:
+    """Tallies by metric for several such, in the order of the metrics' names."""
+    by_metric: dict[str, list[Tally]] = {}
+    for tallies in many:
+        for metric, tally in tallies.items():
+            by_metric.setdefault(metric, []).append(tally)
+    return {metric: merge_tally(by_metric[metric]) for metric in sorted(by_metric)}
+
+
+def merge_scopes(many: Iterable[Mapping[str, Tallies]]) -> dict[str, dict[str, Tally]]:
+    """Tallies by scope (GPU or process) for several such, in the order of the scopes."""
+    by_scope: dict[str, list[Tallies]] = {}
+    for scopes in many:
+        for scope, tallies in scopes.items():
+            by_scope.setdefault(scope, []).append(tallies)
+    return {scope: merge_tallies(by_scope[scope]) for scope in sorted(by_scope)}
+
+
+def peaks_of(tallies: Tallies) -> dict[str, Peak]:
+    """Peaks for tallies. A metric seen only as a burst has no mean of its own: its maximum stands in."""
+    return {metric: _peak(tally) for metric, tally in tallies.items()}
+
+
+def _peak(tally: Tally) -> Peak:
+    mean = tally.sum / tally.count if tally.count else tally.max
+    return Peak(max=tally.max, mean=tidy(float(mean)), at_ms=tally.at_ms)

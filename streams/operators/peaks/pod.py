@@ -1,0 +1,112 @@
+"""A pod's peaks: what its node's sources and the API server know of it, merged.
+
+Parts are cumulative, so this is a merge without order: the newest part of each accumulation counts, and
+the result is the same whichever source came first.
+"""
+
+from contract.codec import encode, from_plain, to_plain
+from contract.records.attribution import merged
+from contract.records.derived import PodPeaks
+from contract.records.parts import JobPart, PodPart
+from contract.records.pods import Pod
+from streams.operators.base import Emission, Input, Out, Snapshot
+from streams.operators.columns.arrays import check_version
+from streams.operators.keyed import decode_under_key
+from streams.operators.peaks.merge import merge_scopes, merge_tallies, peaks_of
+from streams.operators.peaks.processes import bounded
+
+SNAPSHOT_VERSION = 1
+TOPIC = "pod-parts"
+
+
+class PodOperator:
+    """The state of one pod."""
+
+    def __init__(self, uid: str) -> None:
+        self._uid = uid
+        self._pod: Pod | None = None
+        self._gone = False
+        self._parts: dict[str, PodPart] = {}
+        self._changed = False
+
+    def update(self, record: Input) -> list[Emission]:
+        """Take a part; nothing is sent before ``settle``. Raises ``DecodeError``."""
+        part = decode_under_key(PodPart, record.value, TOPIC, key=self._uid)
+        if part.source == "pods":
+            self._pod, self._gone = part.pod or self._pod, part.gone
+            self._changed = True
+        else:
+            name = f"{part.source}/{part.node}/{part.opened_ms}"
+            known = self._parts.get(name)
+            if known is None or part.samples >= known.samples:
+                self._parts[name] = part
+                self._changed = True
+        return []
+
+    def settle(self) -> list[Emission]:
+        """The pod's peaks so far, and what it adds to its job."""
+        if not self._changed or not self._parts:
+            return []
+        self._changed = False
+        peaks, part = self._merged()
+        outs: list[Emission] = [Out("pod-peaks", self._uid, encode(peaks), peaks.last_ms)]
+        if part is not None:
+            outs.append(Out("job-parts", part.job.uid, encode(part), peaks.last_ms))
+        return outs
+
+    def close(self) -> list[Emission]:
+        """The input has ended."""
+        return self.settle()
+
+    def _merged(self) -> tuple[PodPeaks, JobPart | None]:
+        parts = [self._parts[name] for name in sorted(self._parts)]
+        pod = self._pod or _stranger(self._uid, parts[-1])
+        first, last = min(one.first_ms for one in parts), max(one.last_ms for one in parts)
+        tallies = merge_tallies(one.metrics for one in parts)
+        processes, over = bounded(merge_scopes(one.processes for one in parts))
+        omitted = sum(one.processes_omitted for one in parts) + over
+        peaks = PodPeaks(
+            pod=pod, first_ms=first, last_ms=last, samples=self._samples(), final=self._gone or pod.finished,
+            metrics=peaks_of(tallies),
+            gpus={scope: peaks_of(of) for scope, of in merge_scopes(one.gpus for one in parts).items()},
+            processes={scope: peaks_of(of) for scope, of in processes.items()} or None,
+            processes_omitted=omitted or None,
+            attribution=merged(one.attribution for one in parts) or None,
+        )  # fmt: skip
+        if pod.job is None:
+            return peaks, None
+        return peaks, JobPart(
+            job=pod.job, namespace=pod.namespace, pod_uid=self._uid, pod_name=pod.name, node=pod.node,
+            first_ms=first, last_ms=last, samples=sum(one.samples for one in parts), final=peaks.final,
+            metrics=tallies, gpus=peaks.gpus, attribution=peaks.attribution or {},
+        )  # fmt: skip
+
+    def _samples(self) -> int:
+        """Ticks of the source that saw the pod most often: sources tick side by side."""
+        by_source: dict[str, int] = {}
+        for one in self._parts.values():
+            by_source[one.source] = by_source.get(one.source, 0) + one.samples
+        return max(by_source.values())
+
+    def snapshot(self) -> Snapshot:
+        """Plain data."""
+        return {
+            "v": SNAPSHOT_VERSION,
+            "pod": None if self._pod is None else to_plain(self._pod),
+            "gone": self._gone,
+            "parts": {name: to_plain(part) for name, part in self._parts.items()},
+            "changed": self._changed,
+        }
+
+    def restore(self, plain: Snapshot) -> None:
+        """Go on from a snapshot; raises ``ValueError`` for a version that is not ours."""
+        check_version(plain, SNAPSHOT_VERSION, "a pod")
+        self._pod = None if plain["pod"] is None else from_plain(Pod, plain["pod"], TOPIC)
+        self._gone = plain["gone"]
+        self._parts = {name: from_plain(PodPart, part, TOPIC) for name, part in plain["parts"].items()}
+        self._changed = plain["changed"]
+
+
+def _stranger(uid: str, part: PodPart) -> Pod:
+    """A pod that nobody named (yet): better shown by its uid than not at all."""
+    return Pod(uid=uid, name=uid, node=part.node or "unknown", phase="Unknown")

@@ -1,0 +1,164 @@
+"""The most that each pod used so far, and its mean: of the pod, on each GPU, and of each process there."""
+
+from typing import Any
+
+import numpy as np
+
+from contract.codec import encode
+from contract.records.attribution import less_sure
+from contract.records.parts import PodPart, Tally
+from streams.operators.columns.arrays import Ints, pack, unpack
+from streams.operators.columns.series import ColumnIndex, TallySeries
+from streams.operators.columns.tick import Layout, Tick
+from streams.operators.peaks.processes import MOST_PROCESSES, bounded, highest, rank, too_many
+from streams.operators.rounding import tidy
+
+# Rows of the state: one column a series.
+_MAX, _AT, _SUM, _COUNT = range(4)
+_FILL = (-np.inf, 0.0, 0.0, 0.0)
+
+
+class PeakTally:
+    """Peaks of the pods of one node, from one source (``nvml`` or ``cgroup``)."""
+
+    def __init__(self, node: str, source: str) -> None:
+        self._node = node
+        self._source = source
+        self._index: ColumnIndex[TallySeries] = ColumnIndex()
+        self._state = np.zeros((4, 0))
+        self._pods: dict[str, list[int]] = {}
+        self._changed: set[str] = set()
+        self._origins: dict[str, dict[str, str]] = {}
+        self._omitted: dict[str, int] = {}
+        """How many processes of each pod were left out (``process_bound``), where any were."""
+        self._layout: Layout | None = None
+
+    def add(self, tick: Tick) -> None:
+        """Take a tick, late or not: a maximum does not mind when it arrives."""
+        if not tick.layout.pods:
+            return
+        if tick.layout is not self._layout:
+            self._note_origins(tick.layout)
+        columns = self._index.columns(tick.layout.tallies)
+        grew = len(self._index) > self._state.shape[1]
+        if grew:
+            self._widen()
+        state = self._state[:, columns]
+        known = ~np.isnan(tick.tallies)
+        higher = tick.highs > state[_MAX]
+        state[_MAX] = np.where(higher, tick.highs, state[_MAX])
+        state[_AT] = np.where(higher, tick.ts_ms, state[_AT])
+        state[_SUM] += np.where(known, tick.tallies, 0.0)
+        state[_COUNT] += known
+        self._state[:, columns] = state
+        for uid in tick.layout.pods:
+            self._seen(uid, tick.ts_ms)
+        if grew:
+            self._bound(set(tick.layout.tallies))
+
+    def _bound(self, running: set[TallySeries]) -> None:
+        """Leave out the lowest of the processes that have ended, of a pod that has too many."""
+        gone = {
+            (uid, scope)
+            for uid, scopes in too_many(self._index.ids).items()
+            for scope in self._ended(uid, scopes, running)
+        }
+        if gone:
+            self._keep([at for at, one in enumerate(self._index.ids) if (one.pod_uid, one.scope) not in gone])
+            for uid, _ in gone:
+                self._omitted[uid] = self._omitted.get(uid, 0) + 1
+
+    def _ended(self, uid: str, scopes: dict[str, dict[str, int]], running: set[TallySeries]) -> set[str]:
+        still = {one.scope for one in running if one.pod_uid == uid}
+        ranks = [
+            rank(scope, {metric: float(self._state[_MAX, at]) for metric, at in columns.items()},
+                 max(float(self._state[_AT, at]) for at in columns.values()))
+            for scope, columns in scopes.items() if scope not in still
+        ]  # fmt: skip
+        room = max(MOST_PROCESSES - (len(scopes) - len(ranks)), 0)
+        return {one[-1] for one in ranks} - highest(ranks, room)
+
+    def _keep(self, columns: list[int]) -> None:
+        keep: Ints = np.array(columns, np.int64)
+        self._state = self._state[:, keep]
+        self._index.retain(keep)
+
+    def _note_origins(self, layout: Layout) -> None:
+        self._layout = layout
+        for (uid, scope), word in layout.origins.items():
+            scopes = self._origins.setdefault(uid, {})
+            scopes[scope] = less_sure(scopes.get(scope), word)
+
+    def _widen(self) -> None:
+        old = self._state.shape[1]
+        wider = np.repeat(np.array(_FILL)[:, None], len(self._index), axis=1)
+        wider[:, :old] = self._state
+        self._state = wider
+
+    def _seen(self, uid: str, ts_ms: int) -> None:
+        span = self._pods.get(uid)
+        if span is None:
+            self._pods[uid] = [ts_ms, ts_ms, ts_ms, 1]
+        else:
+            span[1], span[2], span[3] = min(span[1], ts_ms), max(span[2], ts_ms), span[3] + 1
+        self._changed.add(uid)
+
+    def parts(self) -> list[tuple[str, bytes, int]]:
+        """(pod uid, encoded ``PodPart``, last ms) of each pod that changed since the last call."""
+        columns: dict[str, list[int]] = {uid: [] for uid in sorted(self._changed)}
+        for column, one in enumerate(self._index.ids):
+            if one.pod_uid in columns:
+                columns[one.pod_uid].append(column)
+        self._changed.clear()
+        return [(uid, encode(self._part(uid, mine)), self._pods[uid][2]) for uid, mine in columns.items()]
+
+    def _part(self, uid: str, columns: list[int]) -> PodPart:
+        by_scope: dict[str, dict[str, Tally]] = {}
+        for column in columns:
+            high, at_ms, total, count = self._state[:, column].tolist()
+            if high > -np.inf:
+                one = self._index.ids[column]
+                tally = Tally(max=tidy(high), at_ms=int(at_ms), sum=tidy(total), count=int(count))
+                by_scope.setdefault(one.scope, {})[one.metric] = tally
+        opened, first, last, samples = self._pods[uid]
+        processes, over = bounded({scope: of for scope, of in by_scope.items() if scope.count("/") == 2})
+        return PodPart(
+            uid=uid, source=self._source, node=self._node, opened_ms=opened,
+            first_ms=first, last_ms=last, samples=samples,
+            metrics=by_scope.pop("", {}),
+            gpus={scope: tallies for scope, tallies in by_scope.items() if scope.count("/") == 1},
+            processes=processes, processes_omitted=self._omitted.get(uid, 0) + over,
+            attribution=self._origins.get(uid, {}),
+        )  # fmt: skip
+
+    def retire(self, before_ms: int) -> None:
+        """Forget pods that were last seen before ``before_ms`` and have nothing left to tell."""
+        gone = {uid for uid, (_, _, last, _) in self._pods.items() if last < before_ms} - self._changed
+        if not gone:
+            return
+        self._keep([column for column, one in enumerate(self._index.ids) if one.pod_uid not in gone])
+        for uid in gone:
+            del self._pods[uid]
+            self._origins.pop(uid, None)
+            self._omitted.pop(uid, None)
+        self._layout = None  # a pod that comes back tells its origins again
+
+    def snapshot(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "series": [list(one) for one in self._index.ids],
+            "state": pack(self._state[:, : len(self._index)]),
+            "pods": {uid: list(span) for uid, span in self._pods.items()},
+            "changed": sorted(self._changed),
+            "origins": {uid: dict(scopes) for uid, scopes in self._origins.items()},
+            "omitted": dict(self._omitted),
+        }
+
+    def restore(self, plain: dict[str, Any]) -> None:
+        """Take over a snapshot."""
+        self._index = ColumnIndex([TallySeries(*one) for one in plain["series"]])
+        self._state = unpack(plain["state"], "f8", (4, len(self._index)))
+        self._pods = {uid: list(span) for uid, span in plain["pods"].items()}
+        self._changed = set(plain["changed"])
+        self._origins = {uid: dict(scopes) for uid, scopes in plain["origins"].items()}
+        self._omitted = dict(plain.get("omitted", {}))  # states of before have left out none

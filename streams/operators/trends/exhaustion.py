@@ -1,0 +1,286 @@
+"""When a climbing series runs into its capacity: a leak, told from a warm-up and from noise.
+
+The least value of every ``BLOCK_MS`` is noted. A series runs out when it climbed through every part of the
+history, far more than it scatters, does not bend towards a rest below the capacity, and would be full
+within ``SOON_S``. What goes up and down with batches or collections is judged by its floor, over a longer
+history. A climb from next to nothing is a program that starts, and has to last longer. Anything less says
+nothing. What was announced stays so while the series pauses no longer than it did before, as one that climbs
+in steps does, and is not about to come to rest. Where samples are up to a minute apart, or a few were
+missed, the levels between two that are known lie on the line through them.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from streams.operators.columns.arrays import Floats, Ints, pack, remap, unpack
+
+BLOCK_MS = 20_000
+BLOCKS = 50
+"""How many blocks are remembered: 17 minutes with the one that is open."""
+BRIDGED = 6
+"""Blocks without a sample, between two with one, that are bridged: two minutes."""
+FEWEST = 8
+"""Blocks with a sample that there have to be in eleven minutes: fewer levels rise by chance."""
+KEPT_MS = 80_000
+"""What was said stands for so long while the value or the capacity is absent: shorter than a level is known,
+so that its end can be told."""
+FLOOR = 6
+"""Blocks that a floor is the least of: two minutes, longer than a collection should be away."""
+SIGNIFICANT = 8.0
+"""Slope over its standard error."""
+SIGMAS = 2.0
+"""A climb may bend down by so many standard errors more than it seems to."""
+RISE = 0.01
+"""Share of the capacity that it has to have climbed in the history."""
+SOON_S = 3600.0
+HELD_S = 4500.0
+"""The same for a series that was announced."""
+PAUSE = 6
+"""Blocks without a rise after which a climb is a new one."""
+NOTHING = 0.1
+"""Share of the capacity below which a climb begins from next to nothing,"""
+LASTING = 90
+"""and so many blocks, half an hour, that it has to last then: the longest that a program loads."""
+
+HELD = 33
+"""Blocks that are looked at of a series that was announced."""
+STEP = 0.25
+"""Share of a steady climb's rise in a block that counts as one."""
+PATIENCE = 2
+"""Blocks by which a pause may be longer than all before it."""
+SURELY = 1.0
+"""Standard errors by which it has to bend down for that to be its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A climb of ``parts`` parts of so many ``blocks`` each, every one of which climbs ``least`` of what a
+    steady climb would, and the last ``lately`` of it: it may have ended just now."""
+
+    parts: int
+    blocks: int
+    least: float
+    lately: float
+
+    @property
+    def points(self) -> int:
+        """Levels that are looked at."""
+        return self.parts * self.blocks + 1
+
+
+STRAIGHT = Rule(parts=11, blocks=3, least=0.4, lately=0.5)
+"""11 minutes: with less, nothing is said, as loading a model climbs as straight as a leak."""
+RISING_FLOOR = Rule(parts=7, blocks=6, least=0.5, lately=0.5)
+
+
+class Climb:
+    """What n series were lately; NaN where one was not seen.
+
+    ``_low`` holds each block's least value, oldest first, shape (BLOCKS, n), and ``_now`` that of the block
+    that is open; ``_high`` the most since the last but one and the last two minutes began; ``_began`` the
+    level and the block that the present climb began with; ``_said`` when it was said to be full (ms),
+    NaN for never, and when that was said.
+    """
+
+    def __init__(self, n: int) -> None:
+        self._low = np.full((BLOCKS, n), np.nan, np.float32)
+        self._now = np.full(n, np.nan)
+        self._high = np.full((2, n), np.nan)
+        self._began = np.full((2, n), np.nan)
+        self._said = np.full((2, n), np.nan)
+        self._block = -1
+
+    def resize(self, keep: Ints) -> None:
+        """Rearrange the columns; -1 is a new series."""
+        self._low, self._now = remap(self._low, keep, np.nan), remap(self._now, keep, np.nan)
+        self._high, self._began = remap(self._high, keep, np.nan), remap(self._began, keep, np.nan)
+        self._said = remap(self._said, keep, np.nan)
+
+    def take(self, ts_ms: int, values: Floats) -> None:
+        """Take one tick; NaN is absent."""
+        if ts_ms >= (self._block + 1) * BLOCK_MS:
+            self._close(ts_ms // BLOCK_MS)
+        np.fmin(self._now, values, out=self._now)
+        np.fmax(self._high, values, out=self._high)
+
+    def _close(self, block: int) -> None:
+        """Note the block that ended, and begin ``block``."""
+        if self._block >= 0:
+            self._begin()
+            passed = min(block - self._block, BLOCKS)
+            self._low[:-passed] = self._low[passed:]
+            self._low[-passed:] = np.nan
+            self._low[-passed] = self._now
+            if block // FLOOR != self._block // FLOOR:
+                self._high[0], self._high[1] = self._high[1], np.nan
+        self._now[:] = np.nan
+        self._block = block
+
+    def _begin(self) -> None:
+        """A climb begins with the first level, and anew after a pause. Call before the block is noted."""
+        newest, before = self._now, np.fmin.reduce(self._low[-PAUSE:], axis=0)
+        fresh = np.isnan(self._began[0]) | (newest <= before)
+        np.copyto(self._began, np.stack((newest, np.full(newest.size, float(self._block)))), where=fresh)
+
+    def exhausts_in_s(self, columns: Ints, capacity: Floats, now_ms: int) -> Floats:
+        """Seconds until each column reaches ``capacity``, from ``now_ms``, the last tick; NaN for one that is
+        not running out.
+
+        What is said is remembered: a series that was announced stays so for longer, and while it is absent
+        the time that was said counts down.
+        """
+        result = np.full(columns.size, np.nan)
+        low = np.concatenate((self._low[:, columns], self._now[np.newaxis, columns]))
+        # Nearly every series of nearly every evaluation is done with here.
+        with np.errstate(invalid="ignore"):
+            climbed = low[-1] - np.fmin.reduce(low, axis=0) >= RISE * capacity
+        for place in np.flatnonzero(climbed):
+            result[place] = self._judged(int(columns[place]), low[:, place], float(capacity[place]))
+        before = self._said[:, columns]
+        absent = np.isnan(low[-1]) | np.isnan(capacity)
+        kept = absent & (now_ms - before[1] <= KEPT_MS) & (before[0] > now_ms)
+        result[kept] = (before[0, kept] - now_ms) / 1000
+        said = np.where(kept, before, [now_ms + 1000 * result, np.full(columns.size, float(now_ms))])
+        said[:, np.isnan(result)] = np.nan
+        self._said[:, columns] = said
+        return result
+
+    def _judged(self, column: int, low: Floats, capacity: float) -> float:
+        """The same of one column with the levels ``low``."""
+        low = _bridged(low)
+        top = float(np.fmax(self._high[0, column], self._high[1, column]))
+        left_s = float("nan")
+        if not self._starts(column, capacity):
+            left_s = _time_left(low, top, capacity)
+        if np.isnan(left_s) and not np.isnan(self._said[0, column]):
+            left_s = _still_left(low[-1 - HELD :], top, capacity)
+        return left_s
+
+    def _starts(self, column: int, capacity: float) -> bool:
+        """Whether the climb is that of a program that starts, perhaps."""
+        level, block = self._began[:, column]
+        return bool(level < NOTHING * capacity and self._block - block < LASTING)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "block": self._block, "levels": pack(self._low), "now": pack(self._now),
+            "high": pack(self._high), "began": pack(self._began), "said": pack(self._said),
+        }  # fmt: skip
+
+    def restore(self, plain: dict[str, Any]) -> None:
+        """Go on from a snapshot of the same number of columns."""
+        self._block = plain["block"]
+        self._low = unpack(plain["levels"], "f4", self._low.shape)
+        self._now = unpack(plain["now"], "f8", self._now.shape)
+        self._high = unpack(plain["high"], "f8", self._high.shape)
+        self._began = unpack(plain["began"], "f8", self._began.shape)
+        self._said = unpack(plain["said"], "f8", self._said.shape)
+
+
+def migrated_climb(plain: dict[str, Any], n: int) -> dict[str, Any]:
+    """A snapshot from when ten minutes of levels were remembered, and nothing else."""
+    levels = np.full((47, n), np.nan, np.float32)
+    levels[-30:] = unpack(plain["levels"], "f4", (30, n))
+    unknown = np.full((2, n), np.nan)
+    return {
+        "block": plain["block"], "levels": pack(levels), "now": pack(unknown[0]), "high": pack(unknown),
+        "began": pack(unknown),
+    }  # fmt: skip
+
+
+def climb_with_said(plain: dict[str, Any], n: int) -> dict[str, Any]:
+    """A snapshot from when nobody knew what was announced."""
+    return {**plain, "said": pack(np.zeros(n, np.bool_))}
+
+
+def climb_with_moments(plain: dict[str, Any], n: int) -> dict[str, Any]:
+    """A snapshot from when 47 levels were remembered, and of what was announced not when it would be full."""
+    levels = np.full((BLOCKS, n), np.nan, np.float32)
+    levels[-47:] = unpack(plain["levels"], "f4", (47, n))
+    # What was said when is not known: it stays said, but does not outlast an absence.
+    said = np.where(unpack(plain["said"], "?", (n,)), np.array([[np.inf], [-np.inf]]), np.nan)
+    return {**plain, "levels": pack(levels), "said": pack(said)}
+
+
+def _bridged(low: Floats) -> Floats:
+    """``low``, whose last is known, with the blocks that are missing between known ones, on the lines through
+    these; NaN before the last gap that is longer than ``BRIDGED``."""
+    known = np.flatnonzero(low == low)
+    if known.size == low.size - known[0] or np.count_nonzero(known >= low.size - STRAIGHT.points) < FEWEST:
+        return low
+    bridged = np.interp(np.arange(low.size), known, low[known])
+    gaps = np.flatnonzero(np.diff(known, prepend=-low.size) > BRIDGED + 1)
+    bridged[: known[gaps[-1]]] = np.nan
+    return bridged
+
+
+def _time_left(low: Floats, top: float, capacity: float) -> float:
+    """Seconds to ``capacity`` from the most lately, ``top``, if ``low`` climbs steadily towards it."""
+    left_s = _left(low[-STRAIGHT.points :], STRAIGHT, capacity, top)
+    if not np.isnan(left_s):
+        return left_s
+    floor = np.lib.stride_tricks.sliding_window_view(low, FLOOR).min(axis=1)[-RISING_FLOOR.points :]
+    # A floor goes on rising for two minutes after all has come to rest; what it is the floor of does not.
+    moved = np.ptp(low[-1 - STRAIGHT.blocks :]) * (floor.size - 1) / STRAIGHT.blocks
+    if not moved > RISING_FLOOR.lately * (floor[-1] - floor[0]):
+        return float("nan")
+    return _left(floor, RISING_FLOOR, capacity, top)
+
+
+def _left(levels: Floats, rule: Rule, capacity: float, top: float) -> float:
+    """The same by one rule; NaN if it does not hold."""
+    nothing = float("nan")
+    room, climbed = capacity - top, levels[-1] - levels[0]
+    if np.isnan(levels).any() or room <= 0 or climbed < RISE * capacity:
+        return nothing
+    steps = np.diff(levels[:: rule.blocks]) * rule.parts / climbed
+    if steps.min() < rule.least or steps[-1] < rule.lately:
+        return nothing
+    left_s = _until_full(levels, room, SIGMAS)
+    return left_s if left_s <= SOON_S else nothing
+
+
+def _still_left(low: Floats, top: float, capacity: float) -> float:
+    """The same of a series that was announced: it is over when it pauses for longer than it did before."""
+    nothing = float("nan")
+    room, climbed = capacity - top, low[-1] - low[0]
+    if np.isnan(low).any() or room <= 0 or climbed < RISE * capacity:
+        return nothing
+    rose = np.flatnonzero(np.diff(np.maximum.accumulate(low)) > STEP * climbed / HELD)
+    pauses = np.diff(rose, append=HELD - 1)
+    if pauses[-1] > pauses[:-1].max(initial=0) + PATIENCE:
+        return nothing
+    floor = np.lib.stride_tricks.sliding_window_view(low, FLOOR).min(axis=1)
+    left_s = _until_full(floor, room, -SURELY)
+    return left_s if left_s <= HELD_S else nothing
+
+
+def _until_full(levels: Floats, room: float, sigmas: float) -> float:
+    """Seconds in which ``levels`` climb by ``room``; NaN if they come to rest before, should they bend down
+    by so many standard errors more than they seem to."""
+    slope, bend, slope_error, bend_error = _parabola(levels)
+    if (levels[-1] - levels[0]) / (levels.size - 1) < SIGNIFICANT * slope_error or slope <= 0:
+        return float("nan")
+    # What slows down by ``flatter`` for each block comes to rest after climbing slope^2 / (2 flatter) more.
+    flatter = sigmas * bend_error - bend
+    if flatter > 0 and slope * slope < flatter * room:
+        return float("nan")
+    faster = max(bend - SIGMAS * bend_error, 0.0)
+    blocks = 2 * room / (slope + np.sqrt(slope * slope + 2 * faster * room))
+    return float(blocks) * BLOCK_MS / 1000
+
+
+def _parabola(levels: Floats) -> tuple[float, float, float, float]:
+    """Slope now and change of slope per block of the least-squares parabola, and the standard errors of a
+    line's slope and of the change, as if only every fourth block were independent."""
+    place = np.arange(levels.size) - (levels.size - 1) / 2
+    square = place**2 - (place**2).mean()
+    straight = (place * levels).sum() / (place**2).sum()
+    bent = (square * levels).sum() / (square**2).sum()
+    rest = levels - levels.mean() - straight * place - bent * square
+    scatter = np.sqrt((rest**2).sum() / (levels.size / 4 - 3))
+    across = np.sqrt((place**2).sum()), np.sqrt((square**2).sum())
+    return straight + 2 * bent * place[-1], 2 * bent, scatter / across[0], 2 * scatter / across[1]

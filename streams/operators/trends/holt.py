@@ -1,0 +1,184 @@
+"""Holt's linear smoothing in columns, with its one-step error and what it expects next.
+
+Source: C. C. Holt 1957, in the error form of Hyndman and Athanasopoulos, "Forecasting: Principles and
+Practice", 8.1-8.2 (damped: E. S. Gardner and E. McKenzie 1985). Initial values as in River.
+"""
+
+import numpy as np
+
+from streams.operators.columns.arrays import Bools, Floats, Ints, remap
+from streams.operators.trends.config import TrendConfig
+
+ROWS = 9
+LEVEL, SLOPE, NEWEST, MEAN, VARIANCE, ERROR, SQUARED, SEEN_MS, COUNT = range(ROWS)
+LEARNT = slice(LEVEL, SEEN_MS)
+AVERAGED = slice(MEAN, SEEN_MS)
+"""The slow mean of the values and their variance about it; the mean one-step error and its mean square."""
+BEGUN, STEADY = 2, 3
+"""Values after which a series has a level and a slope, and after which it has an error, too."""
+FORECASTERS = 3
+"""Persistence, the damped line, and the slow mean."""
+FARTHEST = 4.0
+"""A forecast is off by no more than twice what the series varies about its slow mean (in variances) beyond
+what it varies from one value to the next."""
+MEAN_S = 180.0
+"""Time constant of the slow mean."""
+
+
+class Gains:
+    """Holt's gains for a step of ``dt_ms`` (one number, or one per column), from those of one interval.
+
+    ``spread`` is the variance of a forecast over the step in units of the one-interval error variance.
+    """
+
+    def __init__(self, config: TrendConfig, dt_ms: float | Floats) -> None:
+        steps = dt_ms / config.interval_ms
+        self.dt_s = dt_ms / 1000
+        self.level = 1 - (1 - config.alpha) ** steps
+        self.slope = (1 - (1 - config.beta) ** steps) * self.level / self.dt_s
+        self.mean = 1 - np.exp(-self.dt_s / MEAN_S)
+        self.spread = spread(config, self.dt_s)
+        self.root = np.sqrt(self.spread)
+
+
+def spread(config: TrendConfig, ahead_s: float | Floats) -> float | Floats:
+    """Variance of Holt's forecast ``ahead_s`` ahead over that of one interval ahead; at least 1.
+
+    Hyndman and Athanasopoulos, table 8.8 (A,Ad,N), with the damped sum of slopes taken at its end value.
+    """
+    steps = np.maximum(ahead_s * 1000 / config.interval_ms, 1.0)
+    followed = np.minimum(steps, config.damp_s * 1000 / config.interval_ms)
+    return 1 + (steps - 1) * (config.alpha * (1 + config.beta * followed)) ** 2
+
+
+class Holt:
+    """Level, slope and error of n series, in the rows of ``state``, shape (ROWS, n)."""
+
+    def __init__(self, config: TrendConfig, n: int) -> None:
+        self._config = config
+        self._gains = Gains(config, config.interval_ms)
+        self._fading = np.array([[0.0], [0.0], [config.fading], [config.fading]])
+        self._dt_ms = 0
+        self._adopt(np.zeros((ROWS, n)), -1)
+
+    def _adopt(self, state: Floats, last_ms: int) -> None:
+        self.state = state
+        self.n: int = state.shape[1]
+        self._next = np.zeros_like(state)
+        self._target = np.empty((4, self.n))
+        self._predicted = np.empty(self.n)
+        self._set_steady(last_ms)
+
+    def _set_steady(self, last_ms: int) -> None:
+        """Mark the columns that were seen at the last tick and have an error already."""
+        self._steady = (self.state[SEEN_MS] == last_ms) & (self.state[COUNT] >= STEADY)
+        self._all_steady = bool(self._steady.all())
+
+    def resize(self, keep: Ints, last_ms: int) -> None:
+        """Rearrange the columns; -1 is a new series."""
+        self._adopt(remap(self.state, keep, 0.0), last_ms)
+
+    def restore(self, state: Floats, last_ms: int) -> None:
+        """Go on from the ``state`` of as many columns, last fed at ``last_ms``."""
+        self._adopt(state, last_ms)
+
+    def known(self, now_ms: int) -> Bools:
+        """Which columns can be forecast: seen twice, and not too long ago. Shape (n,)."""
+        fresh = self.state[SEEN_MS] >= now_ms - self._config.reset_ms
+        return np.asarray(fresh & (self.state[COUNT] >= BEGUN))
+
+    def update(self, ts_ms: int, last_ms: int, values: Floats, present: Bools | None) -> None:
+        """Take one tick; ``present`` None is all. Columns that were there at the last tick too are quick."""
+        dt_ms = ts_ms - last_ms
+        soon = dt_ms <= self._config.reset_ms
+        if present is None and self._all_steady and soon:
+            self._step(dt_ms, values)
+            self.state, self._next = self._next, self.state
+            self.state[SEEN_MS], self.state[COUNT] = ts_ms, STEADY
+            return
+        present = np.ones(self.n, np.bool_) if present is None else present
+        regular = present & self._steady & soon
+        if regular.any():
+            self._step(dt_ms, values)
+            np.copyto(self.state[LEARNT], self._next[LEARNT], where=regular)
+        others = np.flatnonzero(present & ~regular)
+        if others.size:
+            self._step_irregular(ts_ms, values, others)
+        self.state[SEEN_MS, present] = ts_ms
+        self._set_steady(ts_ms)
+
+    def _step(self, dt_ms: int, values: Floats) -> None:
+        """Work out the next rows of all columns, as if all were regular."""
+        if dt_ms != self._dt_ms:
+            self._dt_ms, self._gains = dt_ms, Gains(self._config, dt_ms)
+            self._fading[:2] = self._gains.mean
+        gains, old, new, target, predicted = (
+            self._gains,
+            self.state,
+            self._next,
+            self._target,
+            self._predicted,
+        )
+        np.multiply(old[SLOPE], gains.dt_s, out=predicted)
+        predicted += old[LEVEL]
+        off, error = target[1], target[2]
+        np.subtract(values, predicted, out=error)
+        np.multiply(error, gains.level, out=new[LEVEL])
+        new[LEVEL] += predicted
+        np.multiply(error, gains.slope, out=new[SLOPE])
+        new[SLOPE] += old[SLOPE]
+        new[NEWEST] = target[0] = values
+        np.subtract(values, old[MEAN], out=off)
+        off *= off
+        if gains.spread != 1.0:
+            error /= gains.root
+        np.multiply(error, error, out=target[3])
+        target -= old[AVERAGED]
+        target *= self._fading
+        np.add(target, old[AVERAGED], out=new[AVERAGED])
+
+    def _step_irregular(self, ts_ms: int, values: Floats, columns: Ints) -> None:
+        """Columns that begin, or come back after a gap."""
+        state, value = self.state[:, columns], values[columns]
+        age_ms = ts_ms - state[SEEN_MS]
+        begins = (state[COUNT] == 0) | (age_ms > self._config.reset_ms)
+        second, goes_on = ~begins & (state[COUNT] == 1), ~begins & (state[COUNT] >= BEGUN)
+        state[:, goes_on] = self._continued(state[:, goes_on], value[goes_on], age_ms[goes_on])
+        first = state[LEVEL, second]
+        state[SLOPE, second] = (value[second] - first) / age_ms[second] * 1000
+        state[LEVEL, second] = (value[second] + first) / 2
+        state[:, begins] = 0.0
+        state[LEVEL, begins] = state[MEAN, begins] = value[begins]
+        state[NEWEST] = value
+        state[COUNT] = np.minimum(state[COUNT] + 1, STEADY)
+        self.state[:, columns] = state
+
+    def _continued(self, old: Floats, value: Floats, age_ms: Floats) -> Floats:
+        gains = Gains(self._config, age_ms)
+        predicted = old[LEVEL] + old[SLOPE] * gains.dt_s
+        error = value - predicted
+        old[LEVEL] = predicted + gains.level * error
+        old[SLOPE] += gains.slope * error
+        old[VARIANCE] += gains.mean * ((value - old[MEAN]) ** 2 - old[VARIANCE])
+        old[MEAN] += gains.mean * (value - old[MEAN])
+        error = error / gains.root
+        weight = np.where(old[COUNT] < STEADY, 1.0, self._config.fading)
+        old[ERROR] += weight * (error - old[ERROR])
+        old[SQUARED] += weight * (error * error - old[SQUARED])
+        return old
+
+    def forecasts(self, now_ms: int, horizons_s: Floats) -> tuple[Floats, Floats]:
+        """What each forecaster expects so long after ``now_ms``, shape (horizons, FORECASTERS, n); and the
+        damped line's standard error, (horizons, n), from its one-step errors: it grows while a series is
+        unseen, up to what the series varies.
+        """
+        state = self.state
+        ahead_s = horizons_s[:, np.newaxis] + (now_ms - state[SEEN_MS]) / 1000
+        expected = np.empty((horizons_s.size, FORECASTERS, self.n))
+        expected[:, 0], expected[:, 2] = state[NEWEST], state[MEAN]
+        followed_s = self._config.damp_s * (1 - np.exp(-ahead_s / self._config.damp_s))
+        np.multiply(state[SLOPE], followed_s, out=expected[:, 1])
+        expected[:, 1] += state[LEVEL]
+        variance = state[SQUARED] * spread(self._config, ahead_s)
+        wanders = np.maximum(state[VARIANCE] - state[SQUARED], 0.0)
+        return expected, np.sqrt(np.minimum(variance, state[SQUARED] + FARTHEST * wanders))

@@ -1,0 +1,223 @@
+"""Forecasts at several horizons: simple forecasters, weighed by how wrong each was there lately.
+
+A forecast that was told is kept until its moment comes and is then held against what was measured. So the
+interval is that of errors really made at this horizon, and needs no model of how errors grow. The weights
+are those of J. M. Bates and C. W. J. Granger 1969 with a higher power; the 5 % and 95 % points follow the
+share of misses (adaptive conformal inference, I. Gibbs and E. Candès 2021). While a series has a rhythm,
+forecasters that know it are blended in, with the error that they would have had lately to begin with.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from streams.operators.columns.arrays import Bools, Floats, Ints, pack, remap, unpack
+from streams.operators.trends.holt import FORECASTERS, Holt
+from streams.operators.trends.pending import NEVER_MS, Kept
+from streams.operators.trends.season import SEASONS, Season
+
+LINE = 1
+"""The damped line among the forecasters."""
+MODELS = FORECASTERS + SEASONS
+ROWS = MODELS + 5
+SQUARED, COUNT, BELOW, ABOVE, PERIOD = range(MODELS, ROWS)
+"""Rows after the forecasters' mean absolute errors: the mean squared error of their blend, the number of
+errors seen, how many standard errors the 5 % and 95 % points lie away, and the period that is known (s)."""
+POINTS = slice(BELOW, PERIOD)
+RHYTHM = slice(FORECASTERS, MODELS)
+KEPT = MODELS + 2
+"""Rows of a kept forecast: each forecaster's, the blend, and its standard error."""
+MISS, STEP = 0.05, 0.12
+NORMAL_ERROR = 1.2533
+"""Standard over mean absolute error of a normal distribution."""
+NORMAL = 1.645
+"""Standard errors to the 95 % point of a normal distribution: where the points begin."""
+FADING = 0.03
+PRIOR = 1.0
+RHYTHM_FADING = 0.04
+"""The same as ``FADING`` for forecasters that know the rhythm, whose first error is one in retrospect."""
+ANOTHER = 0.05
+"""Share by which the period of another rhythm differs."""
+JITTER = 10
+"""A tick that is too soon by up to this part of an interval is the one that was meant."""
+LEAST = 1e-6
+"""Share of the largest error below which an error makes no further difference."""
+
+
+class Horizons:
+    """Forecasts of n series at ``horizons_s``, ascending, and their errors so far, in the rows of ``_state``,
+    shape (horizons, ROWS, n).
+
+    From ``next_ms`` on a forecast is to be checked.
+    """
+
+    def __init__(self, horizons_s: tuple[float, ...], n: int) -> None:
+        self._ahead_s = np.array(horizons_s)
+        self._kept = [Kept(horizon_s, KEPT, n) for horizon_s in horizons_s]
+        self._overlap = np.sqrt([[one.slots] for one in self._kept])
+        self._state = np.zeros((len(horizons_s), ROWS, n))
+        self._state[:, POINTS] = NORMAL
+        self.next_ms = NEVER_MS
+
+    def resize(self, keep: Ints) -> None:
+        """Rearrange the columns; -1 is a new series."""
+        self._state = remap(self._state, keep, 0.0)
+        self._state[:, POINTS, keep < 0] = NORMAL
+        for one in self._kept:
+            one.resize(keep)
+
+    def _plan(self) -> None:
+        """Work out when the next forecast is to be checked."""
+        self.next_ms = min((one.next_ms for one in self._kept), default=NEVER_MS)
+
+    def check(self, ts_ms: int, interval_ms: int, values: Floats, present: Bools | None) -> None:
+        """Hold the forecasts that were made for now against ``values``."""
+        for state, one in zip(self._state, self._kept, strict=True):
+            due = ts_ms + interval_ms // JITTER >= one.next_ms
+            kept = one.take(ts_ms, interval_ms) if due else None
+            if kept is None:
+                continue
+            usable = kept[0] == kept[0]
+            if present is not None:
+                usable &= present
+            if usable.all():
+                self._learn(state, kept, values)
+            elif usable.any():
+                some = state[:, usable]
+                self._learn(some, kept[:, usable], values[usable])
+                state[:, usable] = some
+        self._plan()
+
+    def _learn(self, state: Floats, kept: Floats, values: Floats) -> None:
+        error = values - kept[:-1]
+        state[COUNT] += 1
+        weight = np.maximum(1 / state[COUNT], FADING)
+        last = error[-1].copy()
+        np.abs(error, out=error)
+        error[-1] *= error[-1]
+        error -= state[:COUNT]
+        error *= weight
+        absent = np.isnan(kept[FORECASTERS])
+        error[RHYTHM] *= RHYTHM_FADING / weight
+        error[RHYTHM, absent] = 0.0
+        # A forecast from before the rhythm was found, or its end, says nothing of how wrong they are now.
+        other = absent == (state[PERIOD] > 0)
+        error[-1, other] = 0.0
+        state[:COUNT] += error
+        reach = state[POINTS] * kept[-1]
+        missed = np.array((-last > reach[0], last > reach[1]))
+        state[POINTS] += STEP * np.where(other, 0.0, missed - MISS)
+        np.maximum(state[POINTS], 0.0, out=state[POINTS])
+
+    def follow(self, season: Season | None) -> None:
+        """Take up the rhythms of ``season``, and let go of all others; the interval changes at once, by
+        how much less or more is expected to be wrong."""
+        period_s = np.zeros(self._state.shape[2])
+        if season is not None:
+            period_s[season.columns] = season.period_s
+        changed = np.flatnonzero(np.abs(period_s - self._state[:1, PERIOD]) > ANOTHER * period_s)
+        before = self._expected(changed) if changed.size else None
+        self._state[:, PERIOD] = period_s
+        if before is not None:
+            self._begin(changed, before, season)
+
+    def _begin(self, changed: Ints, before: Floats, season: Season | None) -> None:
+        """The columns whose rhythms ``changed``, of which so much error was expected ``before``."""
+        state = self._state
+        state[:, RHYTHM, changed] = 0.0
+        if season is not None:
+            begun = np.flatnonzero(np.isin(season.columns, changed))
+            if begun.size:
+                state[:, RHYTHM, season.columns[begun]] = season.errors(begun)
+        after = self._expected(changed)
+        ratio = np.where(before > 0, after, 1.0) / np.where(before > 0, before, 1.0)
+        normal, known = (NORMAL_ERROR * after) ** 2, state[:, SQUARED, changed]
+        # What a rhythm foretold to the byte had next to no error: its ratio to the others' says nothing.
+        others = np.minimum(known * ratio**2, np.maximum(known, normal))
+        state[:, SQUARED, changed] = np.where(state[:, PERIOD, changed] > 0, normal, others)
+
+    def _expected(self, columns: Ints | slice) -> Floats:
+        """The forecasters' weighted mean error, shape (horizons, columns)."""
+        errors = self._state[:, :MODELS, columns]
+        usable = np.ones(errors.shape, np.bool_)
+        usable[:, RHYTHM] = self._state[:, PERIOD : PERIOD + 1, columns] > 0
+        weights = _weights(errors, usable)
+        return np.asarray((weights * errors).sum(axis=1) / weights.sum(axis=1))
+
+    def forecast(self, ts_ms: int, holt: Holt, season: Season | None, *, keep: bool) -> tuple[Floats, Floats]:
+        """Value and standard error of all columns, shape (horizons, n); NaN for a series that is not known
+        well enough. If ``keep``, they are kept for when their moment comes."""
+        simple, expected = holt.forecasts(ts_ms, self._ahead_s)
+        forecasts = np.full((len(self._kept), MODELS, simple.shape[2]), np.nan)
+        forecasts[:, :FORECASTERS] = simple
+        if season is not None:
+            forecasts[:, RHYTHM, season.columns] = season.ahead(self._ahead_s)
+        value, error = self._blend(forecasts), self._error(expected)
+        unknown = ~holt.known(ts_ms)
+        value[:, unknown] = np.nan
+        if keep:
+            forecasts[:, :, unknown] = np.nan
+            for row, one in enumerate(self._kept):
+                if one.has_room(ts_ms):
+                    one.put(ts_ms, np.vstack((forecasts[row], value[row], error[row])))
+            self._plan()
+        return value, error
+
+    def interval(self, value: Floats, error: Floats) -> tuple[Floats, Floats]:
+        """The 5 % and 95 % points of what ``forecast`` gave."""
+        return value - self._state[:, BELOW] * error, value + self._state[:, ABOVE] * error
+
+    def _blend(self, forecasts: Floats) -> Floats:
+        """The forecasters' mean, each weighed by the inverse eighth power of its error."""
+        usable = forecasts == forecasts
+        # The slope of a few values reaches anywhere; until it was tried, nothing is drawn from it.
+        usable[:, LINE] &= self._state[:, COUNT] > 0
+        weights = _weights(self._state[:, :MODELS], usable)
+        total = (weights * np.where(usable, forecasts, 0.0)).sum(axis=1)
+        return np.asarray(total / weights.sum(axis=1))
+
+    def _error(self, expected: Floats) -> Floats:
+        """Standard error: ``expected`` counts as ``PRIOR`` errors beside those that were measured, of which
+        those that overlap in time count as one. Of a rhythm, the forecasters' errors are expected."""
+        state = self._state
+        count = state[:, COUNT] / self._overlap
+        rhythmic = np.flatnonzero(state[:1, PERIOD] > 0)
+        if rhythmic.size:
+            expected[:, rhythmic] = NORMAL_ERROR * self._expected(rhythmic)
+        squared = (PRIOR * expected**2 + count * state[:, SQUARED]) / (PRIOR + count)
+        return np.asarray(np.sqrt(squared))
+
+    def snapshot(self) -> list[dict[str, Any]]:
+        """Plain data of each horizon."""
+        return [
+            {**one.snapshot(), "state": pack(state)}
+            for state, one in zip(self._state, self._kept, strict=True)
+        ]
+
+    def restore(self, plain: list[dict[str, Any]]) -> None:
+        """Go on from a snapshot of the same number of columns and horizons."""
+        for state, one, of_it in zip(self._state, self._kept, plain, strict=True):
+            state[:] = unpack(of_it["state"], "f8", state.shape)
+            one.restore(of_it)
+        self._plan()
+
+
+def migrated_horizon(plain: dict[str, Any], n: int) -> dict[str, Any]:
+    """A snapshot from before rhythms were known: what was learned of errors stays."""
+    old = unpack(plain["state"], "f8", (FORECASTERS + 4, n))
+    state = np.zeros((ROWS, n))
+    state[:FORECASTERS], state[SQUARED:PERIOD] = old[:FORECASTERS], old[FORECASTERS:]
+    return {"state": pack(state), "kept": None}
+
+
+def _weights(errors: Floats, usable: Bools) -> Floats:
+    """Inverse eighth powers of the errors, 0 where not ``usable``; one per column is, at least. The
+    forecasters are along the last axis but one."""
+    most = np.where(usable, errors, 0.0).max(axis=-2, keepdims=True)
+    weights = np.where(most > 0, np.maximum(errors, LEAST * most), 1.0)
+    weights[~usable] = np.inf
+    weights /= weights.min(axis=-2, keepdims=True)
+    weights *= weights
+    weights *= weights
+    weights *= weights
+    return np.asarray(np.reciprocal(weights))

@@ -1,0 +1,81 @@
+"""The forecasts of one horizon that wait for their moment."""
+
+from typing import Any
+
+import numpy as np
+
+from streams.operators.columns.arrays import Floats, Ints, pack, remap, unpack
+
+SLOTS = 6
+EVERY_MS = 10_000
+"""About how often forecasts are told; one may be told a little sooner after the last."""
+SOONER_MS = 2_000
+HASHED = 2_654_435_761
+"""The multiplier of multiplicative hashing (D. E. Knuth 1973)."""
+NEVER_MS = 1 << 62
+
+
+class Kept:
+    """Forecasts ``horizon_s`` ahead of n series, each of ``rows`` figures.
+
+    From ``next_ms`` on one is to be taken out again.
+    """
+
+    def __init__(self, horizon_s: float, rows: int, n: int) -> None:
+        self._ahead_ms = int(horizon_s * 1000)
+        self.slots = min(SLOTS, -(-self._ahead_ms // EVERY_MS))
+        self._every_ms = max(self._ahead_ms // self.slots, EVERY_MS)
+        self._scattered_ms = EVERY_MS if self._every_ms >= 2 * EVERY_MS else 0
+        self._due: list[int] = [-1] * self.slots
+        self._turn = 0
+        self.next_ms, self._issue_ms = NEVER_MS, 0
+        self._kept = np.full((self.slots, rows, n), np.nan, np.float32)
+
+    def resize(self, keep: Ints) -> None:
+        """Rearrange the columns; -1 is a new series."""
+        self._kept = remap(self._kept, keep, np.nan)
+
+    def has_room(self, ts_ms: int) -> bool:
+        """Whether one that is made at ``ts_ms`` would be kept."""
+        return ts_ms >= self._issue_ms and self._due[self._turn] < 0
+
+    def put(self, ts_ms: int, figures: Floats) -> None:
+        """Keep what was forecast at ``ts_ms``, shape (rows, n).
+
+        If not all can be, the next is after a time that looks random: what is met at the same phase of its
+        rhythm again and again seems to be easy.
+        """
+        self._kept[self._turn] = figures
+        self._due[self._turn] = ts_ms + self._ahead_ms
+        self._turn = (self._turn + 1) % self.slots
+        later_ms = ts_ms // 1000 * HASHED % 2**32 * 2 * self._scattered_ms >> 32
+        self._issue_ms = ts_ms + self._every_ms - SOONER_MS - self._scattered_ms + later_ms
+        self._plan()
+
+    def take(self, ts_ms: int, interval_ms: int) -> Floats | None:
+        """What was forecast for ``ts_ms``, the oldest first; None if its moment is long past."""
+        slot = min(range(self.slots), key=lambda one: (self._due[one] < 0, self._due[one]))
+        due_ms = self._due[slot]
+        self._due[slot] = -1
+        self._plan()
+        if ts_ms - due_ms > max(2 * interval_ms, self._every_ms // 4):
+            return None
+        return np.asarray(self._kept[slot], np.float64)
+
+    def _plan(self) -> None:
+        """Work out when the next one is to be taken out."""
+        self.next_ms = min([due_ms for due_ms in self._due if due_ms >= 0], default=NEVER_MS)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "due": list(self._due), "turn": self._turn, "issue_ms": self._issue_ms, "kept": pack(self._kept),
+        }  # fmt: skip
+
+    def restore(self, plain: dict[str, Any]) -> None:
+        """Go on from a snapshot of the same number of columns; one that kept nothing says None."""
+        if plain["kept"] is None:
+            return
+        self._due, self._turn, self._issue_ms = list(plain["due"]), plain["turn"], plain["issue_ms"]
+        self._kept = unpack(plain["kept"], "f4", self._kept.shape)
+        self._plan()

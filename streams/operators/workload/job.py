@@ -1,0 +1,210 @@
+"""The insight of one job: what its pods are, and whether some of them wait for others.
+
+The newest word of each pod counts, and of pods that had one name the newest, so the order in which pods'
+words come does not matter. A pod that has ended counts no more; of a job that has, those do that ended last.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from contract.codec import encode, from_plain, to_plain
+from contract.records.derived import job_subject
+from contract.records.insight_parts import JobInsight, JobInsightPart
+from contract.records.insights import Insight
+from streams.operators.base import Emission, Input, Out, Snapshot
+from streams.operators.keyed import decode_under_key
+from streams.operators.migration import migrated
+from streams.operators.workload.ranks import News, imbalance
+from streams.operators.workload.rules import advice as bottleneck_advice
+from streams.operators.workload.rules.figures import short
+
+SNAPSHOT_VERSION = 3
+TOPIC = "job-insight-parts"
+STALE_MS = 900_000
+"""A pod that was silent for so long, while others were not, is gone; pods speak every three minutes."""
+_TOGETHER_MS = 60_000
+"""Pods that end within so long end together."""
+GAP_PCT = (20.0, 40.0)
+"""From such a difference between ranks on they are imbalanced; from the second on surely."""
+_SUMS = {
+    "idle_cost", "idle_energy_j", "power_w", "net_bytes_per_s", "io_bytes_per_s", "pcie_bytes_per_s", "gpus",
+    "cpu_util_pct",
+}  # fmt: skip
+_MOSTS = {"idle_s", "gpu_mem_pct", "gpu_mem_most_pct"}
+_NOT_OF_A_JOB = {"mem_limit_bytes", "mem_limit_used_pct"}
+_OF_EVERY_POD = {
+    "cpu_request_cores": min, "cpu_most_cores": max, "cpu_enough_cores": max,
+    "mem_request_bytes": min, "mem_most_bytes": max, "mem_enough_bytes": max,
+}  # fmt: skip
+"""What is said of a job only where it is so of each of its pods, and what it then is."""
+
+
+class JobInsightOperator:
+    """The state of one job: the newest part of each of its pods, the time of the newest news that any of them
+    ever had, and what was told last."""
+
+    def __init__(self, uid: str) -> None:
+        self._uid = uid
+        self._parts: dict[str, JobInsightPart] = {}
+        self._news = News()
+        self._told: JobInsight | None = None
+        self._changed = False
+
+    def update(self, record: Input) -> list[Emission]:
+        """Take a part; nothing is sent before ``settle``. Raises ``DecodeError``."""
+        part = decode_under_key(
+            JobInsightPart, record.value, TOPIC, key=self._uid, field="job.uid", whose="job"
+        )
+        known = self._parts.get(part.pod_uid)
+        if known is None or _newness(part) >= _newness(known):
+            self._parts[part.pod_uid] = part
+            self._changed = True
+        if self._news.take(part, several=len(self._parts) > 1):
+            self._changed = True
+        return []
+
+    def settle(self) -> list[Emission]:
+        """What the job is now, if that changed."""
+        if not self._changed:
+            return []
+        self._changed = False
+        self._parts = {part.pod_uid: part for part in _fresh(self._parts.values())}
+        now, told = self._now(), self._told
+        if now == told:
+            return []
+        self._told = now
+        outs: list[Emission] = [Out("job-insights", self._uid, encode(now), now.insight.ts_ms)]
+        if told is None or told.insight != now.insight:
+            outs.append(Out("insights", now.insight.subject.key, encode(now.insight), now.insight.ts_ms))
+        return outs
+
+    def _now(self) -> JobInsight:
+        newest = max(self._parts.values(), key=lambda part: (part.ts_ms, part.pod_uid))
+        whole = replace(newest.job, role=None, replica=None)
+        insight = merged(self._uid, self._parts.values(), self._news.ms)
+        return JobInsight(job=whole, namespace=newest.namespace, insight=insight)
+
+    def close(self) -> list[Emission]:
+        """The input has ended."""
+        return self.settle()
+
+    def snapshot(self) -> Snapshot:
+        """Plain data."""
+        return {
+            "v": SNAPSHOT_VERSION,
+            "parts": {part.pod_uid: to_plain(part) for part in _fresh(self._parts.values())},
+            "news": self._news.snapshot(),
+            "told": None if self._told is None else to_plain(self._told),
+            "changed": self._changed,
+        }
+
+    def restore(self, plain: Snapshot) -> None:
+        """Go on from a snapshot; raises ``ValueError`` for a version that is not ours."""
+        plain = migrated(plain, SNAPSHOT_VERSION, "a job's insight", _STEPS)
+        self._parts = {uid: from_plain(JobInsightPart, part, TOPIC) for uid, part in plain["parts"].items()}
+        self._news.restore(plain["news"])
+        self._told = None if plain["told"] is None else from_plain(JobInsight, plain["told"], "job-insights")
+        self._changed = plain["changed"]
+
+
+def _told_anew(plain: dict[str, Any]) -> dict[str, Any]:
+    """Version 1 kept what was told without the job: all is told once more."""
+    return plain | {"told": None}
+
+
+def _with_news(plain: dict[str, Any]) -> dict[str, Any]:
+    """Version 2 knew the time of the newest insight of a pod only from the parts."""
+    parts = plain["parts"].values()
+    told_ms = max((part["told_ms"] for part in parts), default=0)
+    return plain | {"news": {"told_ms": told_ms, "moved_ms": 0, "several": len(parts) > 1}}
+
+
+_STEPS = {1: _told_anew, 2: _with_news}
+
+
+def _fresh(parts: Iterable[JobInsightPart]) -> list[JobInsightPart]:
+    """Those that were not silent for long, by their uid. What is left out never counts again."""
+    by_uid = sorted(parts, key=lambda part: part.pod_uid)
+    newest_ms = max((part.ts_ms for part in by_uid), default=0)
+    return [part for part in by_uid if newest_ms - part.ts_ms <= STALE_MS]
+
+
+def _counted(parts: Iterable[JobInsightPart]) -> list[JobInsightPart]:
+    """Of each name the newest pod, if it has not ended; if all have, those that ended last."""
+    by_name: dict[str, JobInsightPart] = {}
+    for part in _fresh(parts):
+        known = by_name.get(part.pod_name)
+        by_name[part.pod_name] = part if known is None else max(known, part, key=_age)
+    last = list(by_name.values())
+    ended_ms = max(part.gone_ms or 0 for part in last)
+    present = [part for part in last if part.gone_ms is None]
+    return present or [part for part in last if ended_ms - (part.gone_ms or 0) <= _TOGETHER_MS]
+
+
+def _newness(part: JobInsightPart) -> tuple[int, int]:
+    return part.ts_ms, part.gone_ms or 0
+
+
+def _age(part: JobInsightPart) -> tuple[int, int, str]:
+    return part.created_ms or 0, part.ts_ms, part.pod_uid
+
+
+def merged(uid: str, every: Iterable[JobInsightPart], news_ms: int) -> Insight:
+    """The insight of a job from those of its pods, at least one, in any order; ``news_ms`` is its time."""
+    parts = _counted(every)
+    kind, confidence = _vote(((part.kind, part.confidence, part.gpus) for part in parts), last="idle")
+    those = [part for part in parts if part.kind == kind]
+    evidence = _evidence(parts)
+    limit, sure = _vote(((one.bottleneck, one.bottleneck_confidence, one.gpus) for one in those), last="")
+    advice = bottleneck_advice.advice(limit, kind, evidence)
+    gap, least, most = imbalance(parts)
+    if kind == "training" and gap >= GAP_PCT[0]:
+        limit = "imbalance"
+        evidence["rank_gap_pct"] = gap = round(gap, -1)
+        sure = 0.5 + 0.48 * min((gap - GAP_PCT[0]) / (GAP_PCT[1] - GAP_PCT[0]), 1.0)
+        advice = (
+            f"{most} works more than {least}, which waits: spread the work evenly, or look for a slow node"
+        )
+    return Insight(
+        subject=job_subject(uid), ts_ms=news_ms,
+        since_ms=min(part.since_ms for part in those), kind=kind, confidence=round(confidence, 3),
+        bottleneck=limit, bottleneck_confidence=round(sure, 3), evidence=evidence, advice=advice,
+    )  # fmt: skip
+
+
+def _vote(words: Iterable[tuple[str, float, int]], last: str) -> tuple[str, float]:
+    """What most GPUs say, and how sure that is; ``last`` wins only if nobody says anything else."""
+    weights: dict[str, float] = defaultdict(float)
+    total = 0.0
+    for word, confidence, gpus in words:
+        weights[word] += confidence * max(gpus, 1)
+        total += 0.0 if word == last else max(gpus, 1)
+    others = {word: weight for word, weight in weights.items() if word != last} or weights
+    best = max(sorted(others), key=lambda word: others[word])
+    if best != last:
+        return best, others[best] / total
+    return best, max(min(weights[best] / max(total, 1.0), 1.0), 0.5)
+
+
+def _evidence(parts: list[JobInsightPart]) -> dict[str, float]:
+    """Means, sums or maxima of what was told of the pods, whichever has a meaning; and how many there are."""
+    by_name: dict[str, list[float]] = defaultdict(list)
+    for part in parts:
+        for name, value in part.evidence.items():
+            by_name[name].append(value)
+    told = {
+        name: short(_together(name, by_name[name]))
+        for name in sorted(by_name)
+        if name not in _NOT_OF_A_JOB and (name not in _OF_EVERY_POD or len(by_name[name]) == len(parts))
+    }
+    return {"pods": len(parts)} | told
+
+
+def _together(name: str, values: list[float]) -> float:
+    if name in _OF_EVERY_POD:
+        return _OF_EVERY_POD[name](values)
+    if name in _MOSTS:
+        return max(values)
+    return sum(values) if name in _SUMS else sum(values) / len(values)

@@ -1,0 +1,1 @@
+"""The rules over a pod's figures: bottleneck, right-sizing, advice. Pure."""

@@ -1,0 +1,122 @@
+"""Which keys of a stage are idle, and what has to leave the changelog with them. Waits for nothing.
+
+A key leaves in two phases. First its operator is closed and what it had open is sent. Then, once that has
+arrived, its records are removed, and only if all records that made its state are committed: none of them can
+ever be read again, into an operator that begins with nothing.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import NamedTuple
+
+from streams.operators.base import Input, Stage
+from streams.runtime.port import Port
+from streams.state import partition_clock
+from streams.state.codec import is_needed, pieces_of
+from streams.state.partition_clock import PartitionClock
+from streams.state.record import (
+    Record,
+    clock_key,
+    header_of,
+    name_of,
+    offset_of,
+    partition_of,
+    piece_of,
+)
+
+AT_ONCE = 1_000
+"""At most so many keys leave in one commit, so that it does not take long; the others in the next."""
+
+
+class Removal(NamedTuple):
+    """Records to be removed from a partition of the changelog, up to ``offset``, in order.
+
+    The head goes first: what is left of the pieces by a crash is found, and removed, the next time.
+    """
+
+    partition: int
+    offset: int
+    keys: list[bytes]
+
+
+class Idle(NamedTuple):
+    """A key to be forgotten."""
+
+    key: str
+    removal: Removal
+
+
+class IdleKeys:
+    """The clocks of a stage's partitions, and when to look for idle keys: once in a stride."""
+
+    def __init__(self, stage: Stage, port: Port) -> None:
+        self._stage = stage
+        self._port = port
+        self._stride_ms = (stage.evict_ms or 0) // partition_clock.STRIDES
+        self._clocks: dict[int, PartitionClock] = {}
+        self._next_ms: dict[int, int] = {}
+
+    def hear(self, record: Input) -> int:
+        """What the clock of the record's partition says at it."""
+        if self._stage.evict_ms is None:
+            return 0
+        clock = self._clocks.get(record.partition) or self._begun(record.partition)
+        clock.hear(record.offset, record.ts_ms)
+        return clock.now_ms
+
+    def _begun(self, partition: int) -> PartitionClock:
+        value = self._port.load(self._stage.name, clock_key(partition))
+        clock = PartitionClock.restored(self._stride_ms, value)
+        if clock is None:  # the first time, or damaged: where the states are, so that none leaves too early
+            # Unless all is read again from the beginning: then the same time would count twice.
+            begun = self._port.committed(self._stage.source, partition) > 0
+            clock = PartitionClock(self._stride_ms, now_ms=self._newest_ms(partition) if begun else 0)
+        self._clocks[partition] = clock
+        return clock
+
+    def _newest_ms(self, partition: int) -> int:
+        states = self._port.states(self._stage.name)
+        headers = (header_of(value) for key, value in states if partition_of(key) == partition)
+        return max((header.seen_ms for header in headers if header is not None), default=0)
+
+    def clocks(self, partitions: Collection[int]) -> list[tuple[int, Record]]:
+        """The clocks of some partitions, to be stored once the states that they belong to are."""
+        return [(one, self._clocks[one].stored(one)) for one in partitions if one in self._clocks]
+
+    def found(self, heads: Mapping[bytes, bytes]) -> tuple[list[Idle], list[Removal]]:
+        """Keys that are idle, and pieces of states that nothing needs once ``heads`` are stored, by key."""
+        due = {one for one, clock in self._clocks.items() if clock.now_ms >= self._next_ms.get(one, 0)}
+        if not due:
+            return [], []
+        # Whichever is due, all are looked at: the states of all partitions lie in one place.
+        self._next_ms = {one: clock.now_ms + self._stride_ms for one, clock in self._clocks.items()}
+        idle: list[Idle] = []
+        pieces: list[Removal] = []
+        for key, value in list(self._port.states(self._stage.name)):
+            if (clock := self._clocks.get(partition_of(key))) is None or len(idle) + len(pieces) >= AT_ONCE:
+                continue
+            name = name_of(key)
+            if name is not None and key not in heads:
+                idle += self._idle(key, name, value, clock)
+            elif (piece := piece_of(key)) is not None:
+                head = heads.get(piece.head) or self._port.load(self._stage.name, piece.head)
+                if not is_needed(piece, head):
+                    pieces.append(Removal(partition_of(key), offset_of(value), [key]))
+        if len(idle) + len(pieces) >= AT_ONCE:
+            self._next_ms.clear()
+        return idle, pieces
+
+    def _idle(self, key: bytes, name: str, value: bytes, clock: PartitionClock) -> Iterator[Idle]:
+        header, partition = header_of(value), partition_of(key)
+        seen_ms, offset = (0, -1) if header is None else (header.seen_ms, header.offset)
+        if not self._stage.is_idle(seen_ms, clock.now_ms):
+            return
+        if offset >= self._port.committed(self._stage.source, partition):
+            self._next_ms.pop(partition, None)  # not yet: look again at the next commit
+            return
+        keys = [key, *pieces_of(key, lambda one: self._port.load(self._stage.name, one))]
+        yield Idle(name, Removal(partition, offset, keys))
+
+    def forget(self) -> None:
+        """The partitions were handed over, or assigned anew."""
+        self._clocks.clear()
+        self._next_ms.clear()

@@ -1,0 +1,170 @@
+"""The shell's port on Faust: state in tables whose changelogs the shell writes itself."""
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+import faust
+
+from bus.faust.app import ExactApp, raw_topic
+from bus.faust.offsets import ends, first_offset
+from contract.settings.settings import Settings
+from contract.topics import full_name
+from streams.operators.base import Out
+from streams.state.fencing import SoleWriter
+from streams.state.record import tombstone_headers
+from streams.state.recovery import Newest, Renewal
+
+
+class StateTable(faust.Table[bytes, bytes]):
+    """A table that Faust fills from its changelog, and that nobody writes by Faust's own way.
+
+    Which of its records count says ``newest``; whether others write into it, ``writer``.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.newest = Newest(self.stored)
+        self.writer = SoleWriter()
+
+    def apply_changelog_batch(self, batch: Iterable[Any]) -> None:
+        """Take over changelog records, in order."""
+        for event in batch:
+            message = event.message
+            self.writer.read(message.partition, message.offset)
+            for key, value in self.newest.read(message.key or b"", message.value, message.headers or []):
+                self.mirror(message.partition, key, value)
+
+    def stored(self, key: bytes) -> bytes | None:
+        """The value of ``key`` that the changelog is known to hold."""
+        store: Any = self.data
+        found: bytes | None = store.data.get(key)
+        return found
+
+    def mirror(self, partition: int, key: bytes, value: bytes | None) -> None:
+        """Note what was written to the changelog; None is a tombstone."""
+        store: Any = self.data
+        if value is None:
+            store.data.pop(key, None)
+            store._key_partition.pop(key, None)
+        else:
+            store.data[key] = value
+            store._key_partition[key] = partition
+
+    def everything(self) -> Iterable[tuple[bytes, bytes]]:
+        """All keys and values that the changelog is known to hold."""
+        store: Any = self.data
+        found: Iterable[tuple[bytes, bytes]] = store.data.items()
+        return found
+
+
+def add_table(app: ExactApp, name: str, changelog: str, partitions: int) -> StateTable:
+    """Give ``app`` the table ``name`` on the topic ``changelog``."""
+    topic = raw_topic(app, changelog, acks=False, internal=True, compacting=True, partitions=partitions,
+                      maxsize=131_072)  # fmt: skip
+    table = StateTable(
+        app, name=name, key_type=bytes, value_type=bytes, partitions=partitions, changelog_topic=topic
+    )
+    app.tables.add(table)
+    return table
+
+
+class FaustPort:
+    """Implements ``shell_port.Port``."""
+
+    def __init__(
+        self,
+        app: ExactApp,
+        settings: Settings,
+        tables: dict[str, StateTable],
+        changelog: Callable[[str], str],
+    ) -> None:
+        self._app = app
+        self._settings = settings
+        self._tables = tables
+        self._changelog = changelog
+
+    def _full(self, name: str) -> str:
+        return full_name(self._settings.topic_prefix, name)
+
+    async def post(self, out: Out) -> Awaitable[object]:
+        """See ``Port``."""
+        return await self._app.exact_producer.post(
+            self._full(out.topic), out.key.encode(), out.value, ts_ms=out.ts_ms
+        )
+
+    async def save(self, stage: str, partition: int, key: bytes, value: bytes) -> Awaitable[object]:
+        """See ``Port``."""
+        return await self._app.exact_producer.post(
+            self._changelog(stage), key, value, ts_ms=None, partition=partition
+        )
+
+    async def drop(self, stage: str, partition: int, key: bytes, offset: int) -> Awaitable[object]:
+        """See ``Port``."""
+        return await self._app.exact_producer.post(
+            self._changelog(stage), key, None, ts_ms=None, partition=partition,
+            headers=tombstone_headers(offset),
+        )  # fmt: skip
+
+    def wrote(self, stage: str, partition: int, answer: Any) -> bool:
+        """See ``Port``."""
+        return self._tables[stage].writer.wrote(partition, answer.offset)
+
+    async def is_alone(self, stage: str) -> bool:
+        """See ``Port``."""
+        if stage not in self._tables:
+            return True  # it keeps no state
+        name = self._changelog(stage)
+        found = await ends(self._settings, [(name, number) for number in self._assigned(stage)])
+        writer = self._tables[stage].writer
+        return all(writer.ends(number, end) for (_, number), end in (found or {}).items())
+
+    def _assigned(self, stage: str) -> set[int]:
+        name = self._changelog(stage)
+        return {one.partition for one in self._app.consumer.assignment() if one.topic == name}
+
+    def outdated(self, stage: str) -> list[Renewal]:
+        """See ``Port``."""
+        if stage not in self._tables:
+            return []  # it keeps no state
+        return self._tables[stage].newest.outdated(self._assigned(stage))
+
+    def renewed(self, stage: str) -> None:
+        """See ``Port``."""
+        if stage in self._tables:
+            self._tables[stage].newest.renewed()
+
+    def mirror(self, stage: str, partition: int, key: bytes, value: bytes | None) -> None:
+        """See ``Port``."""
+        self._tables[stage].mirror(partition, key, value)
+
+    def load(self, stage: str, key: bytes) -> bytes | None:
+        """See ``Port``."""
+        return self._tables[stage].stored(key)
+
+    def states(self, stage: str) -> Iterable[tuple[bytes, bytes]]:
+        """See ``Port``."""
+        return self._tables[stage].everything()
+
+    def committed(self, source: str, partition: int) -> int:
+        """See ``Port``."""
+        return self._app.exact_consumer.begins_at(self._full(source), partition) or 0
+
+    def begins_at(self, source: str, partition: int) -> int | None:
+        """See ``Port``."""
+        return self._app.exact_consumer.begins_at(self._full(source), partition)
+
+    async def first_offset(self, source: str, partition: int, offset: int) -> int | None:
+        """See ``Port``."""
+        return await first_offset(self._settings, self._full(source), partition, offset)
+
+    def acknowledge(self, source: str, partition: int, offset: int) -> None:
+        """See ``Port``."""
+        self._app.exact_consumer.acknowledge(self._full(source), partition, offset)
+
+    def may_write(self) -> bool:
+        """See ``Port``."""
+        return not self._app.pulse.stalled() and self._app.exact_consumer.is_member()
+
+    def fail(self, reason: str) -> None:
+        """See ``Port``."""
+        self._app.fail(reason)

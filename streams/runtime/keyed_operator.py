@@ -1,0 +1,124 @@
+"""The living operator of one key: how it begins anew after it was idle, and comes back after a failure."""
+
+from collections.abc import Callable
+
+from contract.codec import DecodeError
+from streams.operators.base import Emission, Input, Operator, Stage
+from streams.state.codec import Lookup, Packed, Resumed, StateError, pack, unpack
+from streams.state.record import state_key
+
+
+class OperatorFailedError(Exception):
+    """An operator failed on a record, with something else than ``DecodeError``. It is as before it."""
+
+
+class Live:
+    """An operator with the offset that it is at, and the records since its last stored state.
+
+    Made from the stored state, or from nothing; ``reset`` is told when a stored state cannot be used.
+    ``seen_ms`` is what the partition's clock said at the last record that was used; None before the first.
+    """
+
+    def __init__(
+        self, stage: Stage, partition: int, key: str, lookup: Lookup, reset: Callable[[str], None]
+    ) -> None:
+        self._stage = stage
+        self._key = key
+        self._state_key = state_key(partition, key)
+        self._lookup = lookup
+        self._reset = reset
+        self._recent: list[tuple[Input, int]] = []
+        self.partition = partition
+        self.offset = -1
+        self.seen_ms: int | None = None
+        self._operator = self._resume()
+
+    def update(self, record: Input, now_ms: int = 0) -> list[Emission]:
+        """Apply ``record``, whose offset is past ``offset``, at ``now_ms`` of the partition's clock.
+
+        Raises ``DecodeError`` for one that the operator refuses, ``OperatorFailedError`` for one that it
+        fails on; the state is then as before the record, and only the offset has moved.
+        """
+        try:
+            emissions = self._applied(record, now_ms)
+        except DecodeError:
+            self.offset = record.offset
+            raise
+        except Exception as error:
+            self._rebuild()
+            self.offset = record.offset
+            raise OperatorFailedError(f"{type(error).__name__}: {error}") from error
+        self.offset = record.offset
+        self._recent.append((record, now_ms))
+        return emissions
+
+    def _applied(self, record: Input, now_ms: int) -> list[Emission]:
+        if self.seen_ms is None or not self._stage.is_idle(self.seen_ms, now_ms):
+            emissions = self._operator.update(record)
+        else:
+            # Idle for so long that it may have left already. Whether it had must not be seen in the outputs.
+            anew = self._stage.build(self._key, None)
+            emissions = anew.update(record)
+            emissions = self.close() + emissions
+            self._operator = anew
+        self.seen_ms = now_ms
+        return emissions
+
+    def settle(self) -> list[Emission]:
+        """The operator's coalesced outputs."""
+        return self._operator.settle()
+
+    def close(self) -> list[Emission]:
+        """Close what is open: nothing comes any more."""
+        try:
+            return self._operator.close()
+        except Exception as error:  # noqa: BLE001 - what it had open is lost, and told; nothing else is
+            self._reset(f"{self._key}: cannot be closed: {type(error).__name__}: {error}")
+            return []
+
+    def packed(self) -> Packed:
+        """The state now, ready to be stored."""
+        previous = self._lookup(self._state_key)
+        return pack(self._state_key, self.offset, self._operator.snapshot(), previous, self.seen_ms or 0)
+
+    def begin_anew(self) -> None:
+        """Forget everything but the place: the operator's state cannot be used."""
+        self._recent.clear()
+        self._operator = self._stage.build(self._key, None)
+
+    def recent(self) -> int:
+        """How many records a rebuild would apply again."""
+        return len(self._recent)
+
+    def stored(self, count: int) -> None:
+        """The oldest ``count`` of the recent records are covered by the stored state now."""
+        del self._recent[:count]
+
+    def _rebuild(self) -> None:
+        """From the stored state and the records since. What they had put out has been sent already."""
+        self.seen_ms = None
+        self._operator = self._resume()
+        for record, now_ms in self._recent:
+            try:
+                self._applied(record, now_ms)
+            except Exception as error:  # noqa: BLE001 - applied before; without it the rest still makes the better state
+                self._reset(f"{self._key}: left out of a rebuild, offset {record.offset}: {error!r}")
+
+    def _resume(self) -> Operator:
+        try:
+            found = unpack(self._state_key, self._lookup)
+            if found is not None:
+                return self._continued(found)
+        except (StateError, ValueError) as error:
+            self._reset(f"{self._key}: {error}")
+        return self._stage.build(self._key, None)
+
+    def _continued(self, found: Resumed) -> Operator:
+        self.offset = max(self.offset, found.offset)
+        self.seen_ms = found.seen_ms
+        try:
+            return self._stage.build(self._key, found.snapshot)
+        except ValueError:
+            raise
+        except Exception as error:
+            raise StateError(f"{type(error).__name__}: {error}") from error

@@ -1,0 +1,78 @@
+"""What the shell needs of the world, narrow enough that its order of doing things is tested without Kafka."""
+
+from collections.abc import Awaitable, Iterable
+from typing import Protocol
+
+from streams.operators.base import Out
+from streams.state.recovery import Renewal
+
+
+class Port(Protocol):
+    """Kafka, as the shell sees it. ``source`` and ``stage`` are names without prefix."""
+
+    async def post(self, out: Out) -> Awaitable[object]:
+        """Put an output in line, in the order of the calls; the answer is awaited for its arrival."""
+        ...
+
+    async def save(self, stage: str, partition: int, key: bytes, value: bytes) -> Awaitable[object]:
+        """Put a record of a stage's changelog in line; the answer is awaited for its arrival."""
+        ...
+
+    def wrote(self, stage: str, partition: int, answer: object) -> bool:
+        """Hear the answer to a ``save`` or ``drop``, in order; False if somebody else wrote before it."""
+        ...
+
+    async def is_alone(self, stage: str) -> bool:
+        """Ask the broker where the stage's changelog ends; False if somebody else wrote there.
+
+        Nothing of ours is under way meanwhile. True if it does not answer.
+        """
+        ...
+
+    def outdated(self, stage: str) -> list[Renewal]:
+        """What counts in a stage's changelog as it was recovered, and was not written last. Pieces first."""
+        ...
+
+    def renewed(self, stage: str) -> None:
+        """All that was outdated is written anew."""
+        ...
+
+    async def drop(self, stage: str, partition: int, key: bytes, offset: int) -> Awaitable[object]:
+        """Put a tombstone in line, which removes values up to ``offset``; the answer is awaited."""
+        ...
+
+    def mirror(self, stage: str, partition: int, key: bytes, value: bytes | None) -> None:
+        """Note what the changelog holds now, so that ``load`` finds it; None after a tombstone."""
+        ...
+
+    def states(self, stage: str) -> Iterable[tuple[bytes, bytes]]:
+        """Everything that a stage's changelog holds, of all partitions that are assigned."""
+        ...
+
+    def load(self, stage: str, key: bytes) -> bytes | None:
+        """What the changelog holds under ``key``."""
+        ...
+
+    def begins_at(self, source: str, partition: int) -> int | None:
+        """The committed offset at which reading began; None if nothing was ever committed."""
+        ...
+
+    def committed(self, source: str, partition: int) -> int:
+        """The offset that is committed now: no record before it is ever read again. 0 if none is."""
+        ...
+
+    async def first_offset(self, source: str, partition: int, offset: int) -> int | None:
+        """The first offset at or after ``offset`` that the broker has a record for; None if it has none."""
+        ...
+
+    def acknowledge(self, source: str, partition: int, offset: int) -> None:
+        """Everything up to and including ``offset`` is done: it may be committed."""
+        ...
+
+    def may_write(self) -> bool:
+        """Whether this worker still owns what it was assigned, as far as it can know."""
+        ...
+
+    def fail(self, reason: str) -> None:
+        """End the process: what is not acknowledged is done again by the next one."""
+        ...

@@ -1,0 +1,1 @@
+"""The state of keys in changelog topics: written, read back, fenced."""

@@ -1,0 +1,146 @@
+"""How the state of a key is written to its changelog topic, and read back.
+
+The header of a value (``state_record``) holds the offset of the last source record that the state covers,
+so that a record is never applied twice and of two states the newer is known without reading them.
+
+A body over 400 kB is cut into pieces under keys of their own. They go to the broker before their head, into
+the slot that the previous head does not use: a head always names pieces that are complete.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import zstandard
+
+from streams.operators.base import Snapshot
+from streams.state.record import (
+    FORMAT,
+    Kind,
+    Piece,
+    Record,
+    head_body,
+    header_of,
+    offset_of,
+    piece_key,
+    slot_and_count,
+    to_value,
+)
+
+_PLAIN_BYTES = 4_096
+PIECE_BYTES = 400_000
+
+Lookup = Callable[[bytes], bytes | None]
+"""What a stage's changelog holds under a key."""
+
+
+class StateError(ValueError):
+    """A stored state cannot be read. Names why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """A state read back: ``offset`` is that of the last source record it covers, ``seen_ms`` what its
+    partition's clock said then."""
+
+    offset: int
+    snapshot: Snapshot
+    seen_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A state to be written: all ``pieces`` have to be on the broker before ``head`` is sent."""
+
+    pieces: list[Record]
+    head: Record
+
+
+def pack(key: bytes, offset: int, snapshot: Snapshot, previous: bytes | None, seen_ms: int = 0) -> Packed:
+    """The records that store ``snapshot`` under ``key``; ``previous`` is the key's value now, if any.
+
+    Raises ``TypeError`` if the snapshot is no plain data.
+    """
+    body, kind = orjson.dumps(snapshot), Kind.JSON
+    if len(body) > _PLAIN_BYTES:
+        body, kind = zstandard.ZstdCompressor(level=1).compress(body), Kind.ZSTD
+    if len(body) <= PIECE_BYTES:
+        return Packed([], (key, to_value(kind, offset, seen_ms, body)))
+    slot = 1 - _slot(previous)
+    bodies = [body[at : at + PIECE_BYTES] for at in range(0, len(body), PIECE_BYTES)]
+    pieces = [
+        (piece_key(key, slot, number), to_value(Kind.PIECE, offset, seen_ms, part))
+        for number, part in enumerate(bodies)
+    ]
+    return Packed(pieces, (key, to_value(Kind.HEAD, offset, seen_ms, head_body(slot, len(pieces)))))
+
+
+def unpack(key: bytes, lookup: Lookup) -> Resumed | None:
+    """The state stored under ``key``, None if there is none. Raises ``StateError`` if it cannot be read."""
+    value = lookup(key)
+    if value is None:
+        return None
+    header = header_of(value)
+    if header is None:
+        raise StateError(f"not a state of format {FORMAT} or older")
+    body, kind = value[header.bytes_ :], header.kind
+    if kind == Kind.HEAD:
+        body, kind = _joined(key, body, header.offset, lookup), Kind.ZSTD
+    return Resumed(header.offset, _parsed(body, kind), header.seen_ms)
+
+
+def pieces_of(key: bytes, lookup: Lookup) -> list[bytes]:
+    """The keys of all pieces that lie under ``key``, those of the slot that is not in use as well."""
+    found = []
+    for slot in (0, 1):
+        number = 0
+        while lookup(piece_key(key, slot, number)) is not None:
+            found.append(piece_key(key, slot, number))
+            number += 1
+    return found
+
+
+def is_needed(piece: Piece, head: bytes | None) -> bool:
+    """Whether the value ``head`` uses the piece, or will write over it when its state is stored next."""
+    header = header_of(head)
+    if head is None or header is None or header.kind != Kind.HEAD:
+        return False
+    try:
+        return piece.number < slot_and_count(head[header.bytes_ :])[1]
+    except ValueError:
+        return False
+
+
+def _joined(key: bytes, head: bytes, offset: int, lookup: Lookup) -> bytes:
+    try:
+        slot, count = slot_and_count(head)
+    except ValueError as error:
+        raise StateError(f"damaged: {error}") from error
+    parts = [lookup(piece_key(key, slot, number)) for number in range(count)]
+    good = [part for part in parts if part is not None and offset_of(part) == offset]
+    if len(good) < count:
+        raise StateError(f"{count - len(good)} of {count} pieces are missing")
+    headers = map(header_of, good)
+    return b"".join(part[one.bytes_ :] for part, one in zip(good, headers, strict=True) if one is not None)
+
+
+def _parsed(body: bytes, kind: int) -> Snapshot:
+    try:
+        text = zstandard.ZstdDecompressor().decompress(body) if kind == Kind.ZSTD else body
+        found: Any = orjson.loads(text)
+    except (zstandard.ZstdError, orjson.JSONDecodeError) as error:
+        raise StateError(f"damaged: {error}") from error
+    if not isinstance(found, dict):
+        raise StateError("damaged: no JSON object")
+    return found
+
+
+def _slot(previous: bytes | None) -> int:
+    header = header_of(previous)
+    if previous is None or header is None or header.kind != Kind.HEAD:
+        return 1
+    try:
+        return slot_and_count(previous[header.bytes_ :])[0] % 2
+    except ValueError:  # damaged: whatever it named is lost already
+        return 1

@@ -1,0 +1,138 @@
+"""Which of the records of a changelog count: the newest by its offset, whichever was written last.
+
+A worker that stood still, or was cut off from its group, does not know yet that it was replaced, and may
+write an old state, clock, piece or tombstone after a newer one. At recovery the newer one is preferred. But
+Kafka's compaction keeps what was written last: so what had to be preferred is noted, and written anew.
+
+Large states: pieces come before their head, so those of two workers may lie mixed before, between and after
+their heads. Pieces that are ahead of the head that counts are kept beside those that it needs; a head whose
+pieces are not all there does not count over a state that is whole.
+"""
+
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+from streams.state.codec import Lookup
+from streams.state.record import (
+    Headers,
+    Kind,
+    Piece,
+    header_of,
+    is_ours,
+    offset_of,
+    partition_of,
+    piece_key,
+    piece_of,
+    slot_and_count,
+    tombstone_offset,
+)
+
+Change = tuple[bytes, bytes | None]
+"""A key, and the value that counts from now on; None: none."""
+_GONE, _OTHER = -1, -2
+
+
+class Renewal(NamedTuple):
+    """A record that counts although it is not the last one of its key; ``value`` None is a tombstone."""
+
+    partition: int
+    key: bytes
+    value: bytes | None
+    offset: int
+
+
+class Newest:
+    """Takes the records of a changelog in their order. ``stored`` is what counts so far."""
+
+    def __init__(self, stored: Lookup) -> None:
+        self._stored = stored
+        self._last: dict[bytes, int] = {}
+        self._removed: dict[bytes, int] = {}
+        self._ahead: dict[bytes, dict[int, bytes]] = {}
+
+    def read(self, key: bytes, value: bytes | None, headers: Headers) -> list[Change]:
+        """What changes by the next record. Anybody can write to a topic: a stray one changes nothing."""
+        if not is_ours(key):
+            return []
+        self._last[key] = _GONE if value is None else offset_of(value)
+        if value is None:
+            return self._buried(key, tombstone_offset(headers))
+        piece = piece_of(key)
+        return self._state(key, value) if piece is None else self._piece(key, value, piece)
+
+    def _buried(self, key: bytes, upto: int | None) -> list[Change]:
+        if upto is None:
+            return [(key, None)]  # of somebody's hand
+        if upto < offset_of(self._stored(key)):
+            return []
+        self._removed[key] = max(upto, self._removed.get(key, upto))
+        return [(key, None)]
+
+    def _state(self, key: bytes, value: bytes) -> list[Change]:
+        offset, have = offset_of(value), self._stored(key)
+        if offset < offset_of(have) or (key in self._removed and offset <= self._removed[key]):
+            return []
+        found = {piece: self._found(piece, offset) for piece in _pieces(key, value)}
+        if None in found.values() and have is not None and self._is_whole(key, have):
+            return []
+        changes = [(piece, part) for piece, part in found.items() if part not in (None, self._stored(piece))]
+        for piece in found:
+            ahead = self._ahead.pop(piece, {})
+            self._ahead[piece] = {at: part for at, part in ahead.items() if at > offset}
+        return [*changes, (key, value)]
+
+    def _found(self, piece: bytes, offset: int) -> bytes | None:
+        stored = self._stored(piece)
+        return stored if offset_of(stored) == offset else self._ahead.get(piece, {}).get(offset)
+
+    def _is_whole(self, key: bytes, value: bytes) -> bool:
+        return all(self._found(piece, offset_of(value)) is not None for piece in _pieces(key, value))
+
+    def _piece(self, key: bytes, value: bytes, piece: Piece) -> list[Change]:
+        # Compared with its head, not with what lies there: that may be left by a worker that was ahead when
+        # it was killed before it sent the head, and must not keep out the piece of the next one.
+        head, offset = self._stored(piece.head), offset_of(value)
+        if offset < offset_of(head):
+            return []
+        if offset > offset_of(head):
+            self._ahead.setdefault(key, {})[offset] = value
+        stored = self._stored(key)
+        if head is None or key not in _pieces(piece.head, head) or offset_of(stored) != offset_of(head):
+            return [(key, value)]
+        if value != stored:  # of one state stored twice; pieces of both are not mixed
+            self._last[key] = _OTHER
+        return []
+
+    def outdated(self, partitions: Collection[int]) -> list[Renewal]:
+        """What counts and is not the last record of its key, pieces first; other partitions are forgotten."""
+        self._last = {key: last for key, last in self._last.items() if partition_of(key) in partitions}
+        found = []
+        for key, last in self._last.items():
+            value = self._stored(key)
+            if offset_of(value) != last:
+                upto = max(last, self._removed.get(key, last)) if value is None else offset_of(value)
+                found.append(Renewal(partition_of(key), key, value, upto))
+        return sorted(found, key=lambda one: piece_of(one.key) is None)
+
+    def renewed(self) -> None:
+        """All that was outdated is written anew: the last record of each key is the one that counts."""
+        self._last.clear()
+        self._removed.clear()
+        self._ahead.clear()
+
+
+def _pieces(key: bytes, value: bytes) -> list[bytes]:
+    """The keys of the pieces that a value needs; none if it is no head, or a damaged one."""
+    return list(_named(key, value))
+
+
+def _named(key: bytes, value: bytes) -> Iterator[bytes]:
+    header = header_of(value)
+    if header is None or header.kind != Kind.HEAD:
+        return
+    try:
+        slot, count = slot_and_count(value[header.bytes_ :])
+    except ValueError:  # damaged: it names none
+        return
+    for number in range(count):
+        yield piece_key(key, slot, number)

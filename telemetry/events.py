@@ -1,0 +1,176 @@
+"""What may go wrong, by name: each event is one log line and one counter with bounded labels.
+
+A ``Telemetry`` belongs to one process and is passed down to whoever has something to tell. An event that
+repeats is counted every time and logged once per ``quiet_s``, with how often it happened in between; a
+condition (``raise_condition``, ``clear_condition``) is said once when it begins and once when it ends.
+"""
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from telemetry.meter import Labels, Meter
+from telemetry.status import Status
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A named event: ``level`` of its log line and the names of its labels, whose values are few."""
+
+    name: str
+    level: int
+    help: str
+    labels: tuple[str, ...] = ()
+
+
+COLLECTOR_FAILED = Event(
+    "collector_failed", logging.WARNING, "A collector could not measure", ("collector", "reason")
+)
+TICK_LATE = Event("tick_late", logging.WARNING, "Ticks that began after the next one was due, left out")
+DEVICE_LOST = Event("device_lost", logging.ERROR, "A GPU stopped answering", ("reason",))
+NOT_MEASURED = Event(
+    "not_measured", logging.INFO, "A quantity that this machine cannot give", ("what", "reason")
+)
+ATTRIBUTION_FAILED = Event(
+    "attribution_failed", logging.INFO, "A process whose pod could not be found", ("reason",)
+)
+BROKER_AWAY = Event("broker_away", logging.WARNING, "The broker cannot be reached", ("reason",))
+KUBERNETES_AWAY = Event(
+    "kubernetes_away", logging.WARNING, "The Kubernetes API server cannot be read", ("what",)
+)
+OWNER_FORBIDDEN = Event(
+    "owner_forbidden", logging.WARNING, "Owners of pods that no role lets us read", ("kind",)
+)
+KUBELET_AWAY = Event(
+    "kubelet_away", logging.WARNING, "The kubelet does not say which devices it gave", ("what",)
+)
+PROMETHEUS_QUERY_FAILED = Event(
+    "prometheus_query_failed", logging.WARNING, "One of the queries to Prometheus failed", ("what",)
+)
+SPOOLED = Event("spooled", logging.INFO, "Records kept on disk while the broker is away")
+SPOOL_DROPPED = Event("spool_dropped", logging.ERROR, "Oldest records that the spool's bound forced out")
+RECORD_TOO_LARGE = Event(
+    "record_too_large", logging.ERROR, "Records over the topic's limit, cut or dropped", ("topic",)
+)
+DEAD_LETTER = Event("dead_letter", logging.WARNING, "Records that could not be used", ("topic", "reason"))
+SAMPLE_LATE = Event(
+    "sample_late", logging.INFO, "Ticks past the allowed lateness, left out of windows", ("topic",)
+)
+SAMPLE_DUPLICATE = Event("sample_duplicate", logging.INFO, "Ticks that had been seen before", ("topic",))
+CLOCK_JUMP = Event(
+    "clock_jump", logging.WARNING, "Ticks far ahead of their node's clock, left out", ("topic",)
+)
+RIVAL_COLLECTORS = Event(
+    "rival_collectors", logging.WARNING, "Ticks of two collectors in turn: both report one node", ("topic",)
+)
+SOURCE_GAP = Event("source_gap", logging.ERROR, "Offsets missing in a source topic", ("topic",))
+WRITE_RETRIED = Event(
+    "write_retried", logging.WARNING, "Writes of a sink that are tried again", ("sink", "reason")
+)
+WRITE_REJECTED = Event(
+    "write_rejected", logging.ERROR, "Writes that were refused for good", ("sink", "reason")
+)
+
+_ABOUTS = 100
+"""So many subjects of the same event and labels are told apart; all others are one."""
+
+
+@dataclass(slots=True)
+class _Said:
+    """When it was logged last, and how often it happened since."""
+
+    at: float = float("-inf")
+    unsaid: int = 0
+
+
+class Telemetry:
+    """Counts and logs events of one component.
+
+    ``counts`` maps (event name, label values) to how often it happened; ``meter`` has the other figures, and
+    ``status`` says whether the process is well. Safe to call from several threads.
+    """
+
+    def __init__(
+        self, component: str, *, quiet_s: float = 60.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.counts: Counter[tuple[str, tuple[str, ...]]] = Counter()
+        self.conditions: dict[tuple[str, str], str] = {}
+        """What lasts now, by (event name, condition's name), with its detail."""
+        self.meter = Meter()
+        self.status = Status()
+        self._events: dict[str, Event] = {}
+        self._expected: set[tuple[str, Labels]] = set()
+        self._log = logging.getLogger(f"dutycycle.{component}")
+        self._quiet_s = quiet_s
+        self._clock = clock
+        self._said: dict[tuple[str, tuple[str, ...]], dict[str, _Said]] = {}
+        self._lock = threading.Lock()
+
+    def emit(self, event: Event, detail: str = "", *, count: int = 1, about: str = "", **labels: str) -> None:
+        """Count ``event`` and log it unless it was logged a moment ago. ``labels`` are the event's own.
+
+        ``about`` tells it, in the log alone, from others with the same labels: each is logged by itself.
+        """
+        key = (event.name, tuple(labels[name] for name in event.labels))
+        now = self._clock()
+        with self._lock:
+            self._events[event.name] = event
+            self.counts[key] += count
+            said = self._said.setdefault(key, {})
+            one = said.setdefault(about if about in said or len(said) < _ABOUTS else "", _Said())
+            one.unsaid += count
+            if now - one.at < self._quiet_s:
+                return
+            unsaid, one.at, one.unsaid = one.unsaid, now, 0
+        self._write(event, key[1], detail, unsaid)
+
+    def raise_condition(self, event: Event, name: str, detail: str, **labels: str) -> None:
+        """Say once that a lasting condition began; the same condition again says nothing.
+
+        ``name`` tells it from others of its kind. ``labels`` are the event's own; an event with a single
+        label has ``name`` there unless it is given.
+        """
+        values = labels or dict.fromkeys(event.labels[:1], name)
+        key = (event.name, tuple(values[label] for label in event.labels))
+        with self._lock:
+            new = (event.name, name) not in self.conditions
+            self.conditions[event.name, name] = detail
+            self._events[event.name] = event
+            self.counts[key] += new
+        if new:
+            self._log.log(event.level, "%s %s: %s", event.name, name, detail)
+
+    def clear_condition(self, event: Event, name: str, detail: str = "over") -> None:
+        """Say that a condition ended, if it had begun."""
+        if self.conditions.pop((event.name, name), None) is not None:
+            self._log.info("%s %s: %s", event.name, name, detail)
+
+    def expect(self, event: Event, labels: Iterable[Labels] = ()) -> None:
+        """Count ``event`` from 0 for each of ``labels``: a rate needs a value before the first increment."""
+        with self._lock:
+            self._events[event.name] = event
+            self._expected.update((event.name, one) for one in (labels if event.labels else [()]))
+
+    def tally(self) -> dict[Event, dict[Labels, int]]:
+        """How often each event happened, by its label values; none for those without a label value yet."""
+        with self._lock:
+            found: dict[Event, dict[Labels, int]] = {event: {} for event in self._events.values()}
+            for name, labels in self._expected | self.counts.keys():
+                found[self._events[name]][labels] = self.counts[name, labels]
+        return found
+
+    def count(self, event: Event) -> int:
+        """How often ``event`` happened, over all labels."""
+        with self._lock:
+            return sum(number for (name, _), number in self.counts.items() if name == event.name)
+
+    def _write(self, event: Event, labels: tuple[str, ...], detail: str, times: int) -> None:
+        parts = [event.name, *(f"{k}={v}" for k, v in zip(event.labels, labels, strict=True))]
+        if detail:
+            parts.append(f": {detail}")
+        if times > 1:
+            parts.append(f"({times} times)")
+        self._log.log(event.level, "%s", " ".join(parts).replace(" :", ":"))

@@ -1,0 +1,80 @@
+"""A process that answers for as long as it lives, whatever it is waiting for."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from importlib.metadata import PackageNotFoundError, version
+
+from contract.errors import SettingError
+from contract.settings.settings import Settings
+from telemetry.address import Address, address_of
+from telemetry.beat import Beat
+from telemetry.events import Telemetry
+from telemetry.metrics import BUILD_INFO, HEALTHY, READY
+from telemetry.pages import Pages
+from telemetry.server import ListenError, Server
+
+_LOG = logging.getLogger("dutycycle.health")
+SERVING = "serves http://"
+"""In the one line that says where, followed by ``host:port``."""
+
+
+@asynccontextmanager
+async def serving(
+    settings: Settings, process: str, telemetry: Telemetry, *, elsewhere: bool = False
+) -> AsyncIterator[Address | None]:
+    """Answer for ``process`` until the block ends; where, is logged in one line.
+
+    ``elsewhere``: if the setting's port is taken, any free one will do. Raises ``SettingError`` if it cannot
+    be had.
+    """
+    address = address_of(settings.listen, process)
+    beat = Beat()
+    telemetry.status.alive["event loop"] = beat.stalled
+    _vital(telemetry)
+    beating = asyncio.create_task(beat.run())
+    server = None
+    try:
+        if address is not None:
+            fallback = logging.INFO if elsewhere else logging.WARNING if settings.listen is None else None
+            server = _open(address, Pages(telemetry), fallback)
+            server.start()
+            _LOG.info("%s %s%s (/healthz, /readyz, /metrics)", process, SERVING, server.address)
+        yield None if server is None else server.address
+    finally:
+        if server is not None:
+            server.close()
+        beating.cancel()
+        with suppress(asyncio.CancelledError):
+            await beating
+
+
+def _open(address: Address, pages: Pages, fallback: int | None) -> Server:
+    """``fallback``: the level at which it is told that another port is used; None: no other will do."""
+    try:
+        return Server(address, pages)
+    except ListenError as error:
+        if error.taken and fallback is not None:
+            said = "port %d is taken, so another one is used: give one by DUTYCYCLE_LISTEN (--listen)"
+            _LOG.log(fallback, said, address.port)
+            return Server(address._replace(port=0), pages)
+        raise SettingError(_advice(address, error)) from error
+
+
+def _advice(address: Address, error: ListenError) -> str:
+    why = f"port {address.port} is taken by another process" if error.taken else str(error)
+    return (
+        f"DUTYCYCLE_LISTEN={address}: {why}: give another host:port, {address._replace(port=0)} for any free "
+        "port, or off"
+    )
+
+
+def _vital(telemetry: Telemetry) -> None:
+    try:
+        ours = version("dutycycle")
+    except PackageNotFoundError:  # run from a folder of sources
+        ours = "unknown"
+    telemetry.meter.set(BUILD_INFO, 1, version=ours)
+    telemetry.meter.read(HEALTHY, lambda: float(telemetry.status.sick() is None))
+    telemetry.meter.read(READY, lambda: float(telemetry.status.unready() is None))

@@ -1,0 +1,87 @@
+"""Waiting for a broker: what is said, what is tried again, what is not."""
+
+import itertools
+import random
+import socket
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from bus.kafka.backoff import pauses
+from bus.kafka.clients import probe
+from bus.kafka.embedded import EmbeddedBroker
+from bus.kafka.errors import BrokerAwayError, BrokerRefusedError
+from bus.kafka.reachability import wait_for_broker
+from contract.settings import settings as settings_module
+from contract.settings.settings import Settings
+from telemetry.events import BROKER_AWAY, Telemetry
+
+SETTINGS = settings_module.load({"DUTYCYCLE_BROKER": "kafka://k:9092", "DUTYCYCLE_NODE": "a"})
+
+
+def failing(*errors: Exception) -> Callable[[Settings], Awaitable[None]]:
+    """An attempt that raises ``errors`` in turn, then succeeds."""
+    waiting = list(errors)
+
+    async def attempt(_: Settings) -> None:
+        if waiting:
+            raise waiting.pop(0)
+
+    return attempt
+
+
+def test_pauses_grow_to_a_bound_and_are_cut_by_chance() -> None:
+    found = list(itertools.islice(pauses(1.0, 8.0, random.Random(1)), 200))  # noqa: S311 - not a secret
+    for pause, longest in zip(found, [1, 2, 4, 8, *[8] * 196], strict=True):
+        assert longest / 2 <= pause <= longest
+    assert len(set(found)) == len(found)
+
+
+async def test_says_it_once_and_tries_again_until_it_answers(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    away = BrokerAwayError("refused", "k:9092: nothing listens there")
+    telemetry = Telemetry("test")
+    await wait_for_broker(
+        SETTINGS, telemetry, attempt=failing(away, away, away), sleep=sleep, back_off=[1, 2, 4, 8]
+    )
+    assert slept == [1, 2, 4]
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 2
+    assert "k:9092: nothing listens there (DUTYCYCLE_BROKER=kafka://k:9092); trying again" in said[0]
+    assert "k:9092 answers" in said[1]
+    assert telemetry.count(BROKER_AWAY) == 1
+
+
+async def test_a_refusal_is_not_tried_again() -> None:
+    refused = BrokerRefusedError("authentication", "k:9092: user name or password is wrong")
+    with pytest.raises(BrokerRefusedError, match="password is wrong"):
+        await wait_for_broker(SETTINGS, Telemetry("test"), attempt=failing(refused))
+
+
+async def test_probe_reaches_the_second_address(settings: Settings, broker: EmbeddedBroker) -> None:
+    both = settings_module.load({"DUTYCYCLE_BROKER": f"127.0.0.1:{_closed_port()},{broker.bootstrap}"})
+    await probe(both)
+
+
+@pytest.mark.parametrize(("host", "reason"), [("127.0.0.1", "refused"), ("no-such-host.invalid", "name")])
+async def test_probe_says_why(host: str, reason: str) -> None:
+    with pytest.raises(BrokerAwayError, match=host) as caught:
+        await probe(settings_module.load({"DUTYCYCLE_BROKER": f"{host}:{_closed_port()}"}))
+    assert caught.value.reason == reason
+
+
+async def test_probe_with_tls_to_a_port_without(broker: EmbeddedBroker) -> None:
+    with pytest.raises(BrokerAwayError, match=broker.bootstrap) as caught:
+        await probe(settings_module.load({"DUTYCYCLE_BROKER": f"kafka+ssl://{broker.bootstrap}"}))
+    assert caught.value.reason in ("tls", "timeout", "connection")
+
+
+def _closed_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])

@@ -1,0 +1,387 @@
+"""The collector's records on v1, v2 and hybrid hosts, against the numbers in the host's files."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from collectors.base import Outgoing, Tick
+from collectors.cgroup.collector import CgroupCollector
+from collectors.cgroup.files import FilePool
+from contract.codec import decode
+from contract.records.pods import Pod
+from contract.records.samples import CgroupSample, Container
+from telemetry.events import NOT_MEASURED, Telemetry
+from tests.support.data.hosts import LAYOUTS, Counters, FakeHost, pod_path
+
+UID = "0f5ae1b4-2c9d-4b63-9a0b-6d0b1f4f7a11"
+HASH = "8d1b5c0f3a7e4d2b9c6f1e0a5b4c3d2e"
+A, B = "ab" * 32, "0c" * 32
+POD = pod_path("systemd", "burstable", UID, A)
+SECOND = 1_000_000_000
+
+
+class Watched:
+    """A collector on a host of files, with a clock moved by hand: ``tick(after)`` seconds later."""
+
+    def __init__(self, host: FakeHost, containers: str = "pods") -> None:
+        self.now, self.seq = 1000.0, 0
+        self.telemetry = Telemetry("test")
+        self.collector = CgroupCollector(
+            telemetry=self.telemetry, host_root=str(host.root), containers=containers, retire_s=60,
+            clock=lambda: self.now,
+        )  # fmt: skip
+
+    def tick(self, after: float = 1.0) -> list[Outgoing]:
+        self.now += after
+        self.seq += 1
+        tick = Tick(node="a", collector="c", seq=self.seq, ts_ms=int(self.now * 1000), interval_ms=1000,
+                    monotonic_s=self.now)  # fmt: skip
+        return list(self.collector.collect(tick))
+
+    def sample(self, after: float = 1.0) -> CgroupSample:
+        (one,) = (out for out in self.tick(after) if out.topic == "cgroup-samples")
+        assert (one.key, one.ts_ms) == ("a", int(self.now * 1000))
+        assert one.payload is not None
+        return decode(CgroupSample, one.payload, one.topic)
+
+    def container(self, after: float = 1.0) -> Container:
+        (pod,) = self.sample(after).pods
+        (container,) = pod.containers
+        return container
+
+    def pods(self, after: float = 1.0) -> dict[str, Pod | None]:
+        said = [out for out in self.tick(after) if out.topic == "pods"]
+        return {out.key: decode(Pod, out.payload, "pods") if out.payload else None for out in said}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("driver", ["cgroupfs", "systemd"])
+@pytest.mark.parametrize("qos", ["guaranteed", "burstable", "besteffort"])
+@pytest.mark.parametrize("uid", [UID, HASH], ids=["api", "static"])
+def test_a_pod_measured(tmp_path: Path, layout: str, driver: str, qos: str, uid: str) -> None:
+    host = FakeHost(tmp_path, layout)
+    path = pod_path(driver, qos, uid, A)
+    host.put(path, Counters(cpu_ns=SECOND, periods=10, throttled=1, mem_used=900, inactive_file=200,
+                            mem_limit=4096, io=host.io(1000, 500)))  # fmt: skip
+    watched = Watched(host)
+    first = watched.sample()
+    assert [(pod.uid, pod.qos) for pod in first.pods] == [(uid, qos)]
+    assert first.pods[0].containers == (Container(id=A, mem_used_bytes=700, mem_limit_bytes=4096),)
+
+    host.put(path, Counters(cpu_ns=4 * SECOND, periods=30, throttled=6, mem_used=100, inactive_file=200,
+                            mem_limit=8192, io=host.io(5000, 500)))  # fmt: skip
+    assert watched.container(after=2.0) == Container(
+        id=A, cpu_util_pct=150.0, cpu_throttled_pct=25.0, mem_used_bytes=0, mem_limit_bytes=8192,
+        io_read_bytes_per_s=2000, io_write_bytes_per_s=0,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_no_limit_is_absent_and_idle_is_zero(tmp_path: Path, layout: str) -> None:
+    host = FakeHost(tmp_path, layout)
+    host.put(POD)
+    watched = Watched(host)
+    watched.tick()
+    assert watched.container() == Container(
+        id=A,
+        cpu_util_pct=0,
+        cpu_throttled_pct=0,
+        mem_used_bytes=0,
+        io_read_bytes_per_s=0,
+        io_write_bytes_per_s=0,
+    )
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_counters_that_start_again_give_no_rate_for_that_tick(tmp_path: Path, layout: str) -> None:
+    host = FakeHost(tmp_path, layout)
+    watched = Watched(host)
+    rows = []
+    for cpu_ns, read in ((9 * SECOND, 900), (SECOND, 1000), (2 * SECOND, 10), (3 * SECOND, 20)):
+        host.put(POD, Counters(cpu_ns=cpu_ns, io=host.io(read, 0)))
+        found = watched.container()
+        rows.append((found.cpu_util_pct, found.io_read_bytes_per_s))
+    assert rows == [(None, None), (None, 100), (100.0, None), (100.0, 10)]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_what_is_not_measured_is_absent(tmp_path: Path, layout: str) -> None:
+    host = FakeHost(tmp_path, layout)
+    host.put(POD, Counters(cpu_ns=None, mem_used=None))
+    watched = Watched(host)
+    watched.tick()
+    found = watched.container()
+    assert (found.cpu_util_pct, found.mem_used_bytes, found.mem_limit_bytes) == (None, None, None)
+    assert found.io_read_bytes_per_s == 0
+
+
+def test_a_group_in_one_v1_hierarchy_has_that_hierarchys_fields(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, "hybrid")
+    folder = host.put_in("memory", "/process/7f", pids=(7,))
+    (folder / "memory.usage_in_bytes").write_text("50\n")
+    (folder / "memory.stat").write_text("total_inactive_file 8\n")
+    watched = Watched(host, "all")
+    watched.tick()
+    assert watched.container() == Container(id="/process/7f", mem_used_bytes=42)
+
+
+def test_a_v2_hierarchy_beside_v1_fills_what_v1_lacks(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, "hybrid")
+    host.put_in("memory", "/a.service", pids=(7,))
+    folder = tmp_path / "sys/fs/cgroup/unified/a.service"
+    folder.mkdir()
+    watched = Watched(host, "all")
+    for used in (0, 500_000):
+        (folder / "cpu.stat").write_text(f"usage_usec {used}\nuser_usec 0\nsystem_usec 0\n")
+        sample = watched.sample()
+    assert sample.pods[0].containers == (Container(id="a.service", cpu_util_pct=50.0),)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_only_whole_disks_count(tmp_path: Path, layout: str) -> None:
+    host = FakeHost(tmp_path, layout)
+    rows = [("8 0 sda", 1, 1), ("8 1 sda1", 1, 1), ("253 0 dm-0", 1, 1), ("7 0 loop0", 1, 1)]
+    host.write("proc/diskstats", "".join(f"{name} 0 0 {r} 0 0 0 {w} 0 0 0 0\n" for name, r, w in rows))
+    watched = Watched(host)
+    for moved in (0, 4096):
+        host.put(POD, Counters(io="".join(host.io(moved, moved, one) for one in ("8:0", "253:0", "7:0"))))
+        found = watched.sample().pods[0].containers[0]
+    assert (found.io_read_bytes_per_s, found.io_write_bytes_per_s) == (4096, 4096)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_container_restarted_at_its_path_begins_anew(tmp_path: Path, layout: str) -> None:
+    host = FakeHost(tmp_path, layout)
+    host.put(POD, Counters(cpu_ns=SECOND))
+    watched = Watched(host)
+    watched.tick()
+    for number, folder in enumerate(host.folders(POD)):
+        folder.rename(tmp_path / f"kept{number}")
+    host.put(POD, Counters(cpu_ns=5 * SECOND))
+    assert watched.container().cpu_util_pct is None
+    host.put(POD, Counters(cpu_ns=6 * SECOND))
+    assert watched.container().cpu_util_pct == 100.0
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_pod_that_ends_is_no_error(tmp_path: Path, layout: str) -> None:
+    host = FakeHost(tmp_path, layout)
+    host.put(pod_path("systemd", "guaranteed", HASH, B))
+    for folder in host.folders(POD):  # still listed, but there is nothing left to read
+        folder.mkdir(parents=True)
+    watched = Watched(host)
+    assert [pod.uid for pod in watched.sample().pods] == [HASH]
+    host.remove("/kubepods.slice")
+    assert watched.sample().pods == ()
+
+
+def test_the_containers_of_a_pod_are_together(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, "v2")
+    host.put(POD)
+    host.put(pod_path("systemd", "burstable", UID, B))
+    (pod,) = Watched(host).sample().pods
+    assert [one.id for one in pod.containers] == [B, A]
+
+
+def network_host(tmp_path: Path, netns: str) -> FakeHost:
+    host = FakeHost(tmp_path, "v2")
+    host.put(POD, pids=(70,))
+    host.process(70, POD, netns=netns)
+    host.network(70, lo=(5, 5), eth0=(1000, 100), eth1=(0, 0))
+    return host
+
+
+def test_a_pods_network_is_its_namespaces_without_lo(tmp_path: Path) -> None:
+    host = network_host(tmp_path, "net:[2]")
+    watched = Watched(host)
+    assert watched.sample().pods[0].net_rx_bytes_per_s is None
+    host.network(70, lo=(900, 900), eth0=(3000, 100), eth1=(500, 0))
+    pod = watched.sample().pods[0]
+    assert (pod.net_rx_bytes_per_s, pod.net_tx_bytes_per_s) == (2500, 0)
+
+
+def unreadable(host: FakeHost) -> None:
+    (host.root / "proc/70/ns/net").unlink()
+
+
+def host_unreadable(host: FakeHost) -> None:
+    (host.root / "proc/1/ns/net").unlink()
+
+
+def on_the_host(host: FakeHost) -> None:
+    host.process(70, POD, netns="net:[1]")
+
+
+def gone(host: FakeHost) -> None:
+    (host.root / "proc/70/net/dev").unlink()
+
+
+def empty(host: FakeHost) -> None:
+    host.put(POD, pids=())
+
+
+@pytest.mark.parametrize("change", [unreadable, host_unreadable, on_the_host, gone, empty])
+def test_a_network_that_is_not_the_pods_own_is_left_out(
+    tmp_path: Path, change: Callable[[FakeHost], None]
+) -> None:
+    host = network_host(tmp_path, "net:[2]")
+    change(host)
+    watched = Watched(host)
+    watched.tick()
+    if change is not gone:
+        host.network(70, eth0=(9000, 9000))
+    pod = watched.sample().pods[0]
+    assert (pod.net_rx_bytes_per_s, pod.net_tx_bytes_per_s) == (None, None)
+    assert pod.containers[0].cpu_util_pct == 0
+
+
+def test_a_pods_network_survives_the_process_it_was_seen_through(tmp_path: Path) -> None:
+    host = network_host(tmp_path, "net:[2]")
+    watched = Watched(host)
+    watched.tick()
+    host.put(POD, pids=(71,))
+    host.process(71, POD, netns="net:[2]")
+    host.network(71, eth0=(4000, 100), eth1=(0, 0))
+    assert watched.sample().pods[0].net_rx_bytes_per_s == 3000
+
+
+def test_another_namespace_has_other_counters(tmp_path: Path) -> None:
+    host = network_host(tmp_path, "net:[2]")
+    watched = Watched(host)
+    watched.tick()
+    host.put(POD, pids=(71,))
+    host.process(71, POD, netns="net:[3]")
+    host.network(71, eth0=(4000, 100))
+    assert watched.sample().pods[0].net_rx_bytes_per_s is None
+
+
+def test_the_life_of_a_stand_in(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, "v1")
+    watched = Watched(host, "all")
+    host.put(f"/docker/{A}")
+    host.put("/system.slice/sshd.service", pids=(7,))
+    host.put(POD)
+    said = watched.pods()
+    docker, sshd = said.values()
+    assert docker is not None
+    assert sshd is not None
+    assert (docker.namespace, docker.name, docker.node, docker.phase) == ("docker", A[:12], "a", "Running")
+    assert (sshd.namespace, sshd.name) == ("systemd", "sshd.service")
+    assert set(said) | {UID} == {pod.uid for pod in watched.sample().pods}
+    assert watched.pods() == {}, "what was said is not said again at every tick"
+
+    host.put("/system.slice/sshd.service", pids=())
+    went_ms = int((watched.now + 1) * 1000)
+    assert watched.pods() == {sshd.uid: Pod(uid=sshd.uid, namespace="systemd", name="sshd.service", node="a",
+                                            phase="Unknown", finished_ms=went_ms)}  # fmt: skip
+    assert watched.pods(after=59) == {}
+    assert watched.pods() == {sshd.uid: None}
+    assert watched.pods() == {}
+
+
+def test_a_stand_in_that_comes_back_runs_again(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, "v2")
+    watched = Watched(host, "all")
+    phases = []
+    for pids in ((7,), (), (8,), (8,)):
+        host.put("/a.service", pids=pids)
+        phases += [(pod.phase, pod.finished) for pod in watched.pods().values() if pod]
+    assert phases == [("Running", False), ("Unknown", True), ("Running", False)]
+    assert [pod.phase for pod in watched.pods(after=301).values() if pod] == ["Running"], "for late readers"
+
+
+def test_pods_are_announced_by_others(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, "v2")
+    host.put(POD)
+    watched = Watched(host, "all")
+    assert watched.pods() == {}
+    host.remove(POD)
+    assert watched.pods() == {}
+
+
+@pytest.mark.parametrize("name", ["tab\there", "x" * 250, "bytes\udcff"])
+def test_names_that_no_record_could_carry(tmp_path: Path, name: str) -> None:
+    host = FakeHost(tmp_path, "v2")
+    host.put(f"/{name}/{name}/{name}", pids=(7,))
+    watched = Watched(host, "all")
+    (pod,) = watched.pods().values()
+    assert pod is not None
+    assert pod.name.isprintable()
+    (sampled,) = watched.sample().pods
+    assert sampled.containers[0].id == pod.name
+
+
+def held(root: Path) -> set[str]:
+    links = [link.readlink() for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+    return {link.name for link in links if root in link.parents}
+
+
+def test_files_are_held_while_their_container_lives(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, "v2")
+    watched = Watched(host)
+    host.put(POD)
+    watched.tick()
+    assert held(tmp_path) == {"cpu.stat", "memory.current", "memory.stat", "memory.max", "io.stat"}
+    host.remove("/kubepods.slice")
+    watched.tick()
+    assert held(tmp_path) == set()
+    host.put(POD)
+    watched.tick()
+    watched.collector.close()
+    assert held(tmp_path) == set()
+
+
+@pytest.mark.parametrize("limit", [0, 1, 1000])
+def test_any_number_of_files_may_be_held(tmp_path: Path, limit: int) -> None:
+    file = FilePool(limit).file(str(tmp_path / "x"))
+    assert file.read() is None
+    for text in ("1\n", "22\n", "max\n"):
+        (tmp_path / "x").write_text(text)
+        assert (file.read(), file.number()) == (text.encode(), int(text) if text[0].isdigit() else None)
+    (tmp_path / "x").write_text("9" * 70_000)
+    assert file.read() == b"9" * 70_000
+    file.close()
+
+
+@pytest.mark.parametrize(
+    ("layout", "missing", "said"),
+    [
+        ("v2", "sys", {("cgroups", "not_mounted")}),
+        ("v2", "sys/fs/cgroup/cgroup.controllers", {("cgroups", "not_mounted")}),
+        ("hybrid", "sys/fs/cgroup/memory/cgroup.procs", {("memory", "not_counted")}),
+        ("hybrid", "sys/fs/cgroup/blkio/cgroup.procs", {("io", "not_counted")}),
+        ("v1", "sys/fs/cgroup/pids/cgroup.procs", set()),
+    ],
+)
+def test_what_a_host_cannot_give_is_said_once_and_the_rest_goes_on(
+    tmp_path: Path, layout: str, missing: str, said: set[tuple[str, str]]
+) -> None:
+    host = FakeHost(tmp_path, layout)
+    (tmp_path / missing).rename(tmp_path / "elsewhere")
+    watched = Watched(host)
+    assert watched.sample().host.mem_total_bytes == 1_024_000
+    assert watched.sample().pods == ()
+    assert watched.telemetry.counts == {(NOT_MEASURED.name, labels): 1 for labels in said}
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_where_namespaces_may_not_be_read_their_counters_tell_them_apart(
+    tmp_path: Path, shared: bool
+) -> None:
+    host = network_host(tmp_path, "net:[2]")
+    host_unreadable(host)
+    unreadable(host)
+    counters = [host.root / f"proc/{pid}/net/dev" for pid in (1, 70)]
+    if shared:  # one namespace has one file, whichever process it is seen through
+        counters[0].parent.mkdir(parents=True, exist_ok=True)
+        counters[0].hardlink_to(counters[1])
+    else:
+        host.network(1, eth0=(1, 1))
+    watched = Watched(host)
+    watched.tick()
+    with counters[1].open("r+") as file:  # the same inode
+        text = file.read()
+        file.seek(0)
+        file.write(text.replace("eth0: 1000 ", "eth0: 3000 "))
+    assert watched.sample().pods[0].net_rx_bytes_per_s == (None if shared else 2000)

@@ -1,0 +1,190 @@
+"""Which cgroups are reported: found in every hierarchy, none twice, the same from tick to tick."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from collectors.attribution.cgroup_path import Kind
+from collectors.attribution.processes import INCLUDED
+from collectors.cgroup.mounts import find_hierarchies
+from collectors.cgroup.tree import CgroupTree
+from tests.support.data.hosts import LAYOUTS, FakeHost, pod_path
+
+UID = "0f5ae1b4-2c9d-4b63-9a0b-6d0b1f4f7a11"
+INNER = "11111111-2c9d-4b63-9a0b-6d0b1f4f7a11"
+A, B, C = "ab" * 32, "0c" * 32, "d3" * 32
+POD = pod_path("systemd", "burstable", UID, A)
+INNER_POD = pod_path("cgroupfs", "besteffort", INNER, C)
+
+
+def tree(host: FakeHost, containers: str = "all", limit: int = 2000) -> CgroupTree:
+    return CgroupTree(find_hierarchies(str(host.root)), INCLUDED[containers], limit=limit)
+
+
+def paths(host: FakeHost, containers: str = "all") -> list[str]:
+    return [group.id.path for group in tree(host, containers).groups()]
+
+
+def test_the_hierarchies_of_each_kind_of_host(tmp_path: Path) -> None:
+    found = {}
+    for layout in LAYOUTS:
+        host = FakeHost(tmp_path / layout, layout)
+        top = host.root / "sys/fs/cgroup"
+        found[layout] = {
+            str(Path(one.root).relative_to(top)): (one.version, one.controllers)
+            for one in find_hierarchies(str(host.root))
+        }
+    assert found["v2"] == {".": (2, frozenset({"cpuset", "cpu", "io", "memory", "pids"}))}
+    assert found["v1"] == {
+        "cpu,cpuacct": (1, frozenset({"cpu", "cpuacct"})),
+        "memory": (1, frozenset({"memory"})),
+        "blkio": (1, frozenset({"blkio"})),
+    }
+    assert found["hybrid"] == {
+        **{name: (1, frozenset({name})) for name in ("cpu", "cpuacct", "memory", "blkio")},
+        "unified": (2, frozenset()),
+    }
+
+
+IO_TABLE = [
+    # what counts at the root, the file that is read
+    ({"throttle.io_service_bytes": 5}, "blkio.throttle.io_service_bytes"),
+    ({"throttle.io_service_bytes": 5, "throttle.io_service_bytes_recursive": 5},
+     "blkio.throttle.io_service_bytes_recursive"),
+    ({"throttle.io_service_bytes": 0, "bfq.io_service_bytes": 5}, "blkio.bfq.io_service_bytes"),
+    ({"throttle.io_service_bytes": 0, "bfq.io_service_bytes": 0}, None),
+    ({}, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("counts", "name"), IO_TABLE)
+def test_v1_counts_io_in_one_of_several_files_or_not_at_all(
+    tmp_path: Path, counts: dict[str, int], name: str | None
+) -> None:
+    host = FakeHost(tmp_path, "v1")
+    root = tmp_path / "sys/fs/cgroup/blkio"
+    (root / "blkio.throttle.io_service_bytes").unlink()
+    for file, total in counts.items():
+        (root / f"blkio.{file}").write_text(f"8:0 Read {total}\n8:0 Total {total}\nTotal {total}\n")
+    found = [one.io_file for one in find_hierarchies(str(host.root)) if "blkio" in one.controllers]
+    assert found == ([name] if name else [])
+
+
+def test_nothing_is_mounted(tmp_path: Path) -> None:
+    assert find_hierarchies(str(tmp_path)) == ()
+    (tmp_path / "sys/fs/cgroup/memory").mkdir(parents=True)  # a mount point without a mount
+    assert find_hierarchies(str(tmp_path)) == ()
+
+
+BUSY, IDLE = (7,), ()
+TREE_TABLE = [
+    # goal, cgroups with their processes, setting, what is reported
+    ("a pod's containers, by any setting",
+     {POD: IDLE, INNER_POD: IDLE}, "pods", {POD, INNER_POD}),
+    ("not what runs beside them in a pod",
+     {POD: BUSY, POD.replace("cri-containerd", "crio-conmon"): BUSY}, "all", {POD}),
+    ("other containers only when asked for",
+     {POD: IDLE, f"/docker/{B}": IDLE, "/a.service": BUSY}, "pods", {POD}),
+    ("containers, but not units",
+     {POD: IDLE, f"/docker/{B}": IDLE, "/a.service": BUSY}, "containers", {POD, f"/docker/{B}"}),
+    ("units and bare groups that run something",
+     {"/a.slice/a.service": BUSY, "/a.slice/b.service": IDLE, "/c/d": BUSY, "/c/e": IDLE}, "all",
+     {"/a.slice/a.service", "/c/d"}),
+    ("a service whose processes are all in its own groups",
+     {"/a.service": IDLE, "/a.service/init": BUSY, "/a.service/x/y": BUSY}, "all", {"/a.service"}),
+    ("a slice only with processes of its own",
+     {"/a.slice": BUSY, "/b.slice": IDLE, "/b.slice/b.scope": BUSY}, "all", {"/a.slice", "/b.slice/b.scope"}),
+    ("leaves, not what holds them",
+     {"/user@1.service": BUSY, "/user@1.service/app.slice/x.scope": BUSY, "/c": BUSY, "/c/d": BUSY}, "all",
+     {"/user@1.service/app.slice/x.scope", "/c/d"}),
+    ("a kind node through its pods",
+     {f"/docker/{B}": IDLE, f"/docker/{B}/kubelet{INNER_POD}": IDLE}, "containers",
+     {f"/docker/{B}/kubelet{INNER_POD}"}),
+    ("a kind node as itself where only its own groups are below",
+     {f"/docker/{B}": IDLE, f"/docker/{B}/system.slice/a.service": BUSY}, "all", {f"/docker/{B}"}),
+    ("Docker in Docker through the inner one",
+     {f"/docker/{B}": BUSY, f"/docker/{B}/docker/{C}": BUSY}, "containers", {f"/docker/{B}/docker/{C}"}),
+    ("a pod as a whole, though it runs kind",
+     {POD: IDLE, f"{POD}/kubelet{INNER_POD}": IDLE}, "pods", {POD, f"{POD}/kubelet{INNER_POD}"}),
+    ("nothing", {}, "all", set()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    ("groups", "containers", "reported"), [row[1:] for row in TREE_TABLE], ids=[row[0] for row in TREE_TABLE]
+)
+def test_who_is_reported(
+    tmp_path: Path, layout: str, groups: dict[str, tuple[int, ...]], containers: str, reported: set[str]
+) -> None:
+    host = FakeHost(tmp_path, layout)
+    for path, pids in groups.items():
+        host.put(path, pids=pids)
+    found = paths(host, containers)
+    assert set(found) == reported
+    assert len(found) == len(reported)
+    assert found == paths(host, containers)
+
+
+def test_a_group_in_some_hierarchies_only_is_one_group(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, "hybrid")
+    host.put_in("memory", "/process/1", pids=(7,))
+    host.put_in("cpu", "/process/1")
+    host.put_in("blkio", "/process/2", pids=(8,))
+    host.put_in("cpuacct", "/process/3")
+    first, second = tree(host).groups()
+    assert [place.hierarchy.controllers for place in first.places] == [{"cpu"}, {"memory"}]
+    assert [place.hierarchy.controllers for place in second.places] == [{"blkio"}]
+
+
+def test_a_container_at_two_paths_is_one_group(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, "hybrid")
+    host.put_in("memory", f"/system.slice/docker-{A}.scope")
+    host.put_in("cpu", f"/docker/{A}")
+    (only,) = tree(host).groups()
+    assert len(only.places) == 2
+
+
+def test_a_process_that_we_cannot_see_is_one(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, "v2")
+    host.put("/a.service", pids=(0,))
+    assert paths(host) == ["/a.service"]
+
+
+def test_a_folder_made_anew_is_another_place(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, "v2")
+    host.put(POD)
+    of = tree(host)
+    (before,) = of.groups()
+    host.folders(POD)[0].rename(tmp_path / "kept")  # so that the file system cannot give its inode again
+    host.put(POD)
+    (after,) = of.groups()
+    assert (before.key, before.places == after.places) == (after.key, False)
+
+
+def test_pods_come_before_what_the_limit_leaves_out(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, "v2")
+    for path in ("/a", "/b", "/c.service", f"/docker/{B}", POD):
+        host.put(path, pids=BUSY)
+    of = tree(host, limit=3)
+    assert [group.id.kind for group in of.groups()] == [Kind.POD, Kind.CONTAINER, Kind.UNIT]
+    assert of.left_out == 2
+
+
+def test_groups_come_and_go(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, "v1")
+    of = tree(host)
+    assert of.groups() == []
+    host.put(POD)
+    assert [group.id.path for group in of.groups()] == [POD]
+    host.remove("/kubepods.slice")
+    assert of.groups() == []
+
+
+def test_a_hierarchy_that_cannot_be_listed_is_an_error(tmp_path: Path) -> None:
+    host = FakeHost(tmp_path, "v2")
+    of = tree(host)
+    shutil.rmtree(tmp_path / "sys")
+    with pytest.raises(OSError, match="sys/fs/cgroup"):
+        of.groups()

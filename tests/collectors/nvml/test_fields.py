@@ -1,0 +1,156 @@
+"""Every field of a GPU's record, and what is done to a value on the way."""
+
+import time
+from pathlib import Path
+from statistics import median
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collectors.nvml.device import percent
+from collectors.throttle import throttle_names
+from tests.support.fakes.nvml.probe import Probe
+from tests.support.fakes.nvml.scenario import FakeGpu, Scenario, Signal, ramp
+
+VALUES: dict[str, Signal] = {
+    "util": 97,
+    "mem_util": 41,
+    "mem_used": 5_000_000_000,
+    "mem_total": 150_000_000_000,
+    "mem_reserved": 700_000_000,
+    "power_w": 612.3,
+    "power_limit_w": 700,
+    "energy_j": 918273.1,
+    "temp_c": 61,
+    "sm_mhz": 1980,
+    "mem_mhz": 3201,
+    "pcie_rx": 2e9,
+    "pcie_tx": 1e9,
+    "pcie_gen": 5,
+    "pcie_width": 16,
+    "throttle": 0x25,
+}
+FIELDS = {
+    "uuid": "GPU-a",
+    "index": 0,
+    "model": "NVIDIA H200",
+    "gpu_util_pct": 97,
+    "mem_copy_util_pct": 41,
+    "mem_used_bytes": 5_000_000_000,
+    "mem_total_bytes": 150_000_000_000,
+    "power_w": 612.3,
+    "power_limit_w": 700,
+    "energy_j": 918273.1,
+    "temp_c": 61,
+    "sm_clock_mhz": 1980,
+    "mem_clock_mhz": 3201,
+    "pcie_gen": 5,
+    "pcie_width": 16,
+    "throttle": ("sw_power_cap", "sw_thermal_slowdown"),
+    "mig": None,
+    "processes": (),
+}
+
+
+def world(**changes: Signal) -> Scenario:
+    return Scenario(gpus=[FakeGpu(uuid="GPU-a", values={**VALUES, **changes})])
+
+
+def test_every_field(tmp_path: Path) -> None:
+    with Probe(tmp_path, world()) as probe:
+        first, *later = [probe.tick() for _ in range(3)]
+    assert {name: getattr(first.gpu, name) for name in FIELDS} == FIELDS
+    assert first.gpu.util_burst
+    assert first.gpu.power_burst
+    assert first.sample
+    assert (first.sample.node, first.sample.collector, first.sample.interval_ms) == ("node-a", "probe", 1000)
+    # A rate takes two readings.
+    assert (first.gpu.pcie_rx_bytes_per_s, first.gpu.pcie_tx_bytes_per_s) == (None, None)
+    assert all(one.gpu.pcie_rx_bytes_per_s and one.gpu.pcie_tx_bytes_per_s for one in later)
+
+
+def test_rates_are_over_the_time_that_really_passed(tmp_path: Path) -> None:
+    with Probe(tmp_path, world()) as probe:
+        probe.tick()
+        gpus = []
+        for _ in range(7):
+            time.sleep(0.1)
+            gpus.append(probe.tick(after_s=60, interval_ms=60_000).gpu)
+    # The median: between reading the clock and the counter this process may be kept from running.
+    assert median(gpu.pcie_rx_bytes_per_s or 0 for gpu in gpus) == pytest.approx(2e9, rel=0.1)
+    assert median(gpu.pcie_tx_bytes_per_s or 0 for gpu in gpus) == pytest.approx(1e9, rel=0.1)
+
+
+def test_gpus_are_in_the_order_of_their_indexes(tmp_path: Path) -> None:
+    with Probe(tmp_path, Scenario(gpus=[FakeGpu(uuid=f"GPU-{name}") for name in "cab"])) as probe:
+        sample = probe.tick().sample
+    assert sample
+    assert [(gpu.index, gpu.uuid) for gpu in sample.gpus] == [(0, "GPU-c"), (1, "GPU-a"), (2, "GPU-b")]
+
+
+@pytest.mark.parametrize("util", [100, 101, 255])
+def test_percent_is_cut_at_100(tmp_path: Path, util: int) -> None:
+    with Probe(tmp_path, world(util=util, mem_util=util)) as probe:
+        gpu = probe.tick().gpu
+    assert (gpu.gpu_util_pct, gpu.mem_copy_util_pct) == (100, 100)
+    assert {value for _, value in gpu.util_burst or ()} == {100}
+
+
+def test_a_counter_of_32_bits_gives_no_rate(tmp_path: Path) -> None:
+    with Probe(tmp_path, world(pcie_bits=32)) as probe:
+        answers = [probe.tick(calls=["nvmlDeviceGetFieldValues"]) for _ in range(3)]
+    assert [a.gpu.pcie_rx_bytes_per_s for a in answers] == [None, None, None]
+    assert answers[-1].calls["nvmlDeviceGetFieldValues"] == 1
+    assert answers[-1].counts["not_measured", ("pcie_rx_bytes", "counter_too_narrow")] == 1
+
+
+def test_a_counter_that_fell_gives_no_rate_once(tmp_path: Path) -> None:
+    with Probe(tmp_path, world(pcie_rx=ramp(9e9, 0))) as probe:
+        probe.tick()
+        probe.world(world(pcie_rx=0))
+        fallen, after = probe.tick(), probe.tick()
+    assert (fallen.gpu.pcie_rx_bytes_per_s, after.gpu.pcie_rx_bytes_per_s) == (None, 0)
+
+
+def test_energy_is_the_integral_of_power(tmp_path: Path) -> None:
+    steady = Scenario(gpus=[FakeGpu(uuid="GPU-a", values={"power_w": 500})])
+    with Probe(tmp_path, steady) as probe:
+        first, first_over = probe.tick(), time.time()
+        time.sleep(0.2)
+        second, second_over = probe.tick(), time.time()
+    assert first.sample
+    assert second.sample
+    joules = (second.gpu.energy_j or 0) - (first.gpu.energy_j or 0)
+    # Each was read between its tick's ts_ms, cut to a millisecond, and the moment at which it was here.
+    assert joules >= 500 * (second.sample.ts_ms / 1000 - first_over)
+    assert joules <= 500 * (second_over - first.sample.ts_ms / 1000)
+    assert joules >= 500 * 0.19
+
+
+@pytest.mark.parametrize(
+    ("mask", "names"),
+    [
+        (0, ()),
+        (0x001, ()),
+        (0x004, ("sw_power_cap",)),
+        (0x009, ("hw_slowdown",)),
+        (0x0C0, ("hw_thermal_slowdown", "hw_power_brake_slowdown")),
+        (0x112, ("applications_clocks_setting", "sync_boost", "display_clock_setting")),
+        (0x600, ("board_limit", "reliability")),
+        (0x1800, ("reason_0x800", "reason_0x1000")),
+    ],
+)
+def test_names_of_what_holds_the_clocks(mask: int, names: tuple[str, ...]) -> None:
+    assert throttle_names(mask) == names
+
+
+@given(st.integers(0, 2**64 - 1))
+def test_every_bit_but_idle_has_a_name_of_its_own(mask: int) -> None:
+    assert len(set(throttle_names(mask))) == (mask & ~1).bit_count()
+
+
+@given(st.integers(-(2**31), 2**32))
+def test_percent_is_always_a_percentage(value: int) -> None:
+    assert 0 <= percent(value) <= 100
+    assert percent(value) == value or not 0 <= value <= 100

@@ -1,0 +1,120 @@
+"""GPUs that fall off the bus, have to be reset, are pulled out and come back, while the others go on."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.fakes.nvml.probe import Probe
+from tests.support.fakes.nvml.scenario import FakeGpu, Scenario
+
+A, B, C = (FakeGpu(uuid=f"GPU-{name}", values={"util": 50}) for name in "abc")
+BOTH = Scenario(gpus=[A, B])
+INIT = "nvmlInitWithFlags"
+
+
+def refusing(gpu: FakeGpu, function: str, code: str) -> FakeGpu:
+    return FakeGpu(uuid=gpu.uuid, values=gpu.values, errors={function: code})
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [("GPU_IS_LOST", "gpu_is_lost"), ("RESET_REQUIRED", "reset_required"), ("28", "gpu_not_found")],
+)
+@pytest.mark.parametrize("function", ["*", "nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetSamples"])
+def test_a_lost_gpu_is_said_once_and_the_other_goes_on(
+    tmp_path: Path, code: str, reason: str, function: str
+) -> None:
+    with Probe(tmp_path, BOTH) as probe:
+        probe.tick()
+        probe.world(Scenario(gpus=[A, refusing(B, function, code)]))
+        lost = [probe.tick() for _ in range(5)]
+        probe.world(BOTH)
+        still, back = probe.tick(after_s=20), probe.tick(after_s=10)
+    assert [set(one.gpus) for one in lost] == [{"GPU-a"}] * 5
+    assert lost[-1].conditions == {("device_lost", "GPU-b")}
+    assert [line for one in lost for line in one.said] == [
+        f"device_lost GPU-b: GPU 1 (GPU-b) is left out: {reason}"
+    ]
+    assert (set(still.gpus), set(back.gpus)) == ({"GPU-a"}, {"GPU-a", "GPU-b"})
+    assert back.conditions == set()
+    assert back.said == ["device_lost GPU-b: answers again"]
+    assert back.counts["device_lost", (reason,)] == 1
+
+
+def test_one_refused_counter_of_a_lost_gpu_is_enough(tmp_path: Path) -> None:
+    with Probe(tmp_path, BOTH) as probe:
+        probe.tick()
+        probe.world(Scenario(gpus=[A, refusing(B, "field:198", "GPU_IS_LOST")]))
+        assert set(probe.tick().gpus) == {"GPU-a"}
+
+
+def test_looking_for_a_lost_gpu_gets_rarer(tmp_path: Path) -> None:
+    with Probe(tmp_path, BOTH) as probe:
+        probe.tick()
+        probe.world(Scenario(gpus=[A, refusing(B, "nvmlDeviceGetPowerUsage", "GPU_IS_LOST")]))
+        # It is listed again each time, and each time answers no more than before.
+        opened = [probe.tick(after_s=10, calls=[INIT]).calls[INIT] for _ in range(23)]
+        probe.world(BOTH)
+        probe.tick(after_s=1000)
+        probe.world(Scenario(gpus=[A, refusing(B, "nvmlDeviceGetPowerUsage", "GPU_IS_LOST")]))
+        again = [probe.tick(after_s=10, calls=[INIT]).calls[INIT] for _ in range(4)]
+    assert opened == [1] * 3 + [2] * 6 + [3] * 12 + [4] * 2
+    assert again == [5, 5, 5, 6]
+
+
+def test_a_gpu_that_is_pulled_out_and_plugged_in_again(tmp_path: Path) -> None:
+    with Probe(tmp_path, BOTH) as probe:
+        probe.tick()
+        probe.world(Scenario(gpus=[B]))
+        pulled, looked = probe.tick(), probe.tick(after_s=30)
+        probe.world(Scenario(gpus=[B, C, A]))
+        back = probe.tick(after_s=60)
+    assert set(pulled.gpus) == set(looked.gpus) == {"GPU-b"}
+    assert looked.conditions == {("device_lost", "GPU-a")}
+    assert looked.gpu.index == 0
+    assert {uuid: gpu.index for uuid, gpu in back.gpus.items()} == {"GPU-b": 0, "GPU-c": 1, "GPU-a": 2}
+    assert back.conditions == set()
+
+
+def test_a_driver_that_lists_a_new_gpu_at_once(tmp_path: Path) -> None:
+    with Probe(tmp_path, Scenario(gpus=[A], live=True)) as probe:
+        probe.tick()
+        probe.world(Scenario(gpus=[C, A], live=True))
+        answer = probe.tick(calls=[INIT])
+    assert {uuid: gpu.index for uuid, gpu in answer.gpus.items()} == {"GPU-c": 0, "GPU-a": 1}
+    assert answer.calls[INIT] == 1
+
+
+def test_a_gpu_that_is_lost_from_the_start_has_no_more_than_an_index(tmp_path: Path) -> None:
+    with Probe(tmp_path, Scenario(gpus=[refusing(A, "*", "GPU_IS_LOST"), B])) as probe:
+        first, second = probe.tick(), probe.tick()
+        probe.world(BOTH)
+        back = probe.tick(after_s=30)
+    assert set(first.gpus) == {"GPU-b"}
+    assert first.conditions == {("device_lost", "GPU 0")}
+    assert second.said == []
+    assert set(back.gpus) == {"GPU-a", "GPU-b"}
+    assert back.conditions == set()
+
+
+def test_all_gpus_lost_is_no_sample(tmp_path: Path) -> None:
+    with Probe(tmp_path, BOTH) as probe:
+        probe.tick()
+        probe.world(Scenario(gpus=[refusing(gpu, "*", "GPU_IS_LOST") for gpu in (A, B)]))
+        lost = [probe.tick(), probe.tick(after_s=30)]
+        probe.world(BOTH)
+        back = probe.tick(after_s=60)
+    assert [one.sample for one in lost] == [None, None]
+    assert lost[1].conditions == {("device_lost", "GPU-a"), ("device_lost", "GPU-b")}
+    assert set(back.gpus) == {"GPU-a", "GPU-b"}
+
+
+def test_what_a_gpu_refused_is_remembered_while_another_is_looked_for(tmp_path: Path) -> None:
+    dumb = refusing(A, "nvmlDeviceGetPowerUsage", "NOT_SUPPORTED")
+    with Probe(tmp_path, Scenario(gpus=[dumb, B])) as probe:
+        probe.tick()
+        probe.world(Scenario(gpus=[dumb]))
+        probe.tick()
+        answer = probe.tick(after_s=30, calls=["nvmlDeviceGetPowerUsage", INIT])
+    assert answer.calls == {"nvmlDeviceGetPowerUsage": 2, INIT: 2}
+    assert answer.counts["not_measured", ("power", "not_supported")] == 1

@@ -1,0 +1,229 @@
+"""The processes of a GPU: merged from three lists, named, attributed, and idle only where that is known."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from collectors.attribution.processes import Attribution
+from collectors.nvml.processes import Attributor, memory_by_pid, printable
+from collectors.nvml.shares import Shares
+from collectors.nvml.types import Running, Share
+from contract.records.samples import GpuProcess
+from telemetry.events import Telemetry
+from tests.support.fakes.nvml.probe import Answer, Probe
+from tests.support.fakes.nvml.scenario import FakeGpu, FakeProcess, Scenario
+
+WHOLE = (0xFFFFFFFF, 0xFFFFFFFF)
+SHARES = ["nvmlDeviceGetProcessUtilization"]
+
+
+def world(*processes: FakeProcess, errors: dict[str, str] | None = None) -> Scenario:
+    return Scenario(
+        gpus=[FakeGpu(uuid="GPU-a", values={"util": 50}, processes=processes, errors=errors or {})]
+    )
+
+
+def by_pid(answer: Answer) -> dict[int, GpuProcess]:
+    return {one.pid: one for one in answer.gpu.processes or ()}
+
+
+def host(folder: Path, **names: bytes) -> Path:
+    for pid, name in names.items():
+        comm = folder / "proc" / pid.removeprefix("pid") / "comm"
+        comm.parent.mkdir(parents=True)
+        comm.write_bytes(name)
+    return folder
+
+
+def test_everything_that_is_known_of_a_process(tmp_path: Path) -> None:
+    process = FakeProcess(pid=4711, util=95, mem_util=40, mem=2e9)
+    root = host(tmp_path / "host", pid4711=b"python\n")
+    with Probe(tmp_path, world(process), pods={4711: ("uid-1", "c1")}, host_root=root) as probe:
+        found = probe.tick().gpu.processes
+    assert found == (
+        GpuProcess(
+            pid=4711,
+            pod_uid="uid-1",
+            container_id="c1",
+            name="python",
+            gpu_util_pct=95,
+            mem_copy_util_pct=40,
+            mem_used_bytes=2_000_000_000,
+        ),
+    )
+
+
+def test_what_is_not_known_is_absent_and_not_idle(tmp_path: Path) -> None:
+    with Probe(tmp_path, world(FakeProcess(pid=4711, util=95, mem=None))) as probe:
+        found = probe.tick().gpu.processes
+    assert found == (GpuProcess(pid=4711, gpu_util_pct=95, mem_copy_util_pct=0),)
+
+
+def test_processes_of_all_lists_are_merged(tmp_path: Path) -> None:
+    processes = [
+        FakeProcess(pid=4, util=10, mem=4e9),
+        FakeProcess(pid=3, util=20, mem=3e9, kind="graphics"),
+        FakeProcess(pid=2, util=30, mem=2e9, kind="both"),
+        FakeProcess(pid=1, util=40, kind="none"),
+        FakeProcess(pid=5, util=0, mem=5e9),
+    ]
+    with Probe(tmp_path, world(*processes)) as probe:
+        found = probe.tick().gpu.processes or ()
+    assert [(one.pid, one.gpu_util_pct, one.mem_used_bytes) for one in found] == [
+        (1, 40, None),
+        (2, 30, 2_000_000_000),
+        (3, 20, 3_000_000_000),
+        (4, 10, 4_000_000_000),
+        (5, 0, 5_000_000_000),
+    ]
+
+
+def test_a_process_on_two_gpus_is_in_both(tmp_path: Path) -> None:
+    gpus = [
+        FakeGpu(uuid=f"GPU-{n}", values={"util": n}, processes=[FakeProcess(pid=7, util=n)]) for n in (20, 30)
+    ]
+    with Probe(tmp_path, Scenario(gpus=gpus), pods={7: ("uid-7", "c7")}) as probe:
+        found = probe.tick().gpus
+    assert [(p.pod_uid, p.gpu_util_pct) for gpu in found.values() for p in gpu.processes or ()] == [
+        ("uid-7", 20),
+        ("uid-7", 30),
+    ]
+
+
+def test_processes_come_and_go(tmp_path: Path) -> None:
+    seen = []
+    with Probe(tmp_path, world()) as probe:
+        for pids in ([], [1], [1, 2], [2, 3], [3], []):
+            probe.world(world(*(FakeProcess(pid=pid) for pid in pids)))
+            seen.append(list(by_pid(probe.tick())))
+    assert seen == [[], [1], [1, 2], [2, 3], [3], []]
+
+
+def test_utilization_is_asked_once_a_tick_and_from_the_last_time_on(tmp_path: Path) -> None:
+    processes = [FakeProcess(pid=pid, util=30) for pid in (1, 2, 3)]
+    with Probe(tmp_path, world(*processes)) as probe:
+        first = probe.tick(calls=SHARES)
+        # Nothing new since: a busy process is not called idle for that, and not given the old figure.
+        again = probe.tick(calls=SHARES)
+    assert {pid: one.gpu_util_pct for pid, one in by_pid(first).items()} == {1: 30, 2: 30, 3: 30}
+    assert {one.gpu_util_pct for one in by_pid(again).values()} <= {None, 30}
+    # The binding calls twice: for the size, and for the answer.
+    assert again.calls[SHARES[0]] - first.calls[SHARES[0]] == 2
+
+
+@pytest.mark.parametrize("clock", ["wall", "boot", "-1699000000"])
+def test_a_process_that_works_and_stops(tmp_path: Path, clock: str) -> None:
+    def working(util: int) -> Scenario:
+        return replace(world(FakeProcess(pid=1, util=util)), clock=clock)
+
+    def wait_for(probe: Probe, wanted: float) -> set[float | None]:
+        deadline, seen = time.monotonic() + 30, set[float | None]()
+        while wanted not in seen and time.monotonic() < deadline:
+            time.sleep(0.1)
+            seen.add(by_pid(probe.tick(interval_ms=100))[1].gpu_util_pct)
+        return seen
+
+    with Probe(tmp_path, working(80)) as probe:
+        first = by_pid(probe.tick())[1].gpu_util_pct
+        busy = wait_for(probe, 80)
+        probe.world(working(0))
+        idle = wait_for(probe, 0)
+    # Between two of the driver's samples, and before its clock is known, a process is unknown: never idle.
+    assert first in ({None} if clock.startswith("-") else {80})
+    assert busy <= {None, 80}
+    assert 80 in busy
+    assert 0 in idle
+
+
+def test_shares_from_long_before_the_start_are_not_taken(tmp_path: Path) -> None:
+    # The driver remembers nine seconds; this one worked until five seconds before the first tick.
+    began = time.time() - 100
+    gone = FakeProcess(pid=1, util=80, until_s=95.0)
+    gpu = FakeGpu(uuid="GPU-a", values={"util": 50}, processes=[gone, FakeProcess(pid=2, util=10)])
+    with Probe(tmp_path, Scenario(gpus=[gpu], start=began)) as probe:
+        assert list(by_pid(probe.tick())) == [2]
+
+
+@pytest.mark.parametrize("code", ["NOT_SUPPORTED", "NO_PERMISSION", "TIMEOUT"])
+def test_without_utilization_processes_are_listed_and_not_idle(tmp_path: Path, code: str) -> None:
+    scenario = world(FakeProcess(pid=1, util=50), errors={"nvmlDeviceGetProcessUtilization": code})
+    with Probe(tmp_path, scenario) as probe:
+        one = by_pid(probe.tick())[1]
+    assert (one.gpu_util_pct, one.mem_copy_util_pct, one.mem_used_bytes) == (None, None, 1_000_000_000)
+
+
+def test_without_any_list_processes_are_absent(tmp_path: Path) -> None:
+    functions = ["ProcessUtilization", "ComputeRunningProcesses_v3", "GraphicsRunningProcesses_v3"]
+    errors = {f"nvmlDeviceGet{function}": "NOT_SUPPORTED" for function in functions}
+    with Probe(tmp_path, world(FakeProcess(pid=1), errors=errors)) as probe:
+        assert probe.tick().gpu.processes is None
+
+
+def test_a_name_is_read_again_each_tick(tmp_path: Path) -> None:
+    root = host(tmp_path / "host", pid1=b"init\n")
+    with Probe(tmp_path, world(FakeProcess(pid=1)), host_root=root) as probe:
+        before = by_pid(probe.tick())[1].name
+        (root / "proc" / "1" / "comm").write_bytes(b"torchrun\n")
+        after = by_pid(probe.tick())[1].name
+        (root / "proc" / "1" / "comm").unlink()
+        gone = by_pid(probe.tick())[1].name
+    assert (before, after, gone) == ("init", "torchrun", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("python", "python"),
+        ("a b", "a b"),
+        ("tab\there", "tab?here"),
+        ("\x1b[31m", "?[31m"),
+        ("", None),
+        ("  ", None),
+        ("bad\ufffdbyte", "bad\ufffdbyte"),
+        ("x" * 2000, "x" * 1024),
+    ],
+)
+def test_names_can_be_printed(text: str, shown: str | None) -> None:
+    assert printable(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("listed", "held"),
+    [
+        ([], {}),
+        ([Running(1, 5, WHOLE)], {1: 5}),
+        ([Running(1, 5, WHOLE), Running(1, 5, WHOLE)], {1: 5}),
+        ([Running(1, 5, WHOLE), Running(1, 7, WHOLE)], {1: 7}),
+        ([Running(1, None, WHOLE)], {1: None}),
+        ([Running(1, None, WHOLE), Running(1, 7, WHOLE)], {1: 7}),
+        ([Running(1, 7, WHOLE), Running(1, None, WHOLE)], {1: 7}),
+        ([Running(1, 5, (1, 0)), Running(1, 7, (2, 0)), Running(2, 1, (2, 0))], {1: 12, 2: 1}),
+        ([Running(1, 5, (1, 0)), Running(1, None, (2, 0))], {1: None}),
+    ],
+)
+def test_memory_of_a_process_in_several_lists(listed: list[Running], held: dict[int, int | None]) -> None:
+    assert memory_by_pid(listed) == held
+
+
+@pytest.mark.parametrize(
+    ("covers_period", "pid", "share"),
+    [
+        (True, 1, (40, 5)),
+        (True, 2, (0, 0)),
+        (False, 1, (40, 5)),
+        (False, 2, (None, None)),
+        (True, 3, (100, 100)),
+    ],
+)
+def test_no_share_is_idle_only_over_a_whole_period(
+    covers_period: bool, pid: int, share: tuple[float | None, float | None]
+) -> None:
+    told = {1: Share(1, 0, 40, 5), 3: Share(3, 0, 180, 4000)}
+    assert Shares(told, covers_period=covers_period).of(pid) == share
+
+
+def test_the_attribution_of_this_package_fits() -> None:
+    attribution: Attributor = Attribution(node="a", telemetry=Telemetry("test"))
+    assert attribution.of_pid(2**31) is None

@@ -1,0 +1,176 @@
+"""What a driver refuses: absent, said once, never asked again; what merely failed is asked again."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from collectors.nvml.errors import Away, Hiccup, Lost, Nothing, Refused, Unsupported
+from collectors.nvml.gate import refusal_of
+from tests.support.fakes.nvml.probe import Answer, Probe
+from tests.support.fakes.nvml.scenario import FakeGpu, FakeProcess, Scenario
+
+FIELDS_OF = {
+    "nvmlDeviceGetName": ("model", ["model"]),
+    "nvmlDeviceGetUtilizationRates": ("gpu_util", ["gpu_util_pct", "mem_copy_util_pct"]),
+    "nvmlDeviceGetPowerUsage": ("power", ["power_w"]),
+    "nvmlDeviceGetEnforcedPowerLimit": ("power_limit", ["power_limit_w"]),
+    "nvmlDeviceGetTotalEnergyConsumption": ("energy", ["energy_j"]),
+    "nvmlDeviceGetFieldValues": ("pcie_bytes", ["pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s"]),
+    "nvmlDeviceGetCurrPcieLinkGeneration": ("pcie_gen", ["pcie_gen"]),
+    "nvmlDeviceGetCurrPcieLinkWidth": ("pcie_width", ["pcie_width"]),
+    "nvmlDeviceGetClockInfo": ("sm_clock", ["sm_clock_mhz", "mem_clock_mhz"]),
+    "nvmlDeviceGetSamples": ("util_burst", ["util_burst", "power_burst"]),
+}
+"""What is lost with one function, by its name in telemetry and by the record's fields."""
+EVERY_FIELD = {"throttle"}.union(*(fields for _, fields in FIELDS_OF.values()))
+REMEMBERED = {
+    "NOT_SUPPORTED": "not_supported",
+    "NO_PERMISSION": "no_permission",
+    "25": "driver_too_old",
+    "26": "withdrawn",
+}
+ASKED_AGAIN = {
+    "TIMEOUT": "timeout",
+    "UNKNOWN": "unknown_error",
+    "INVALID_ARGUMENT": "invalid_argument",
+    "IRQ_ISSUE": "other_error",
+}
+
+
+def world(**errors: str) -> Scenario:
+    process = FakeProcess(pid=11, util=5)
+    return Scenario(gpus=[FakeGpu(uuid="GPU-a", values={"util": 50}, processes=[process], errors=errors)])
+
+
+def refusal_name(code: str) -> str:
+    return {**REMEMBERED, **ASKED_AGAIN}[code]
+
+
+def present(answers: Iterable[Answer]) -> set[str]:
+    """The fields that any tick had: the first has no rates yet, and one right after it has no bursts."""
+    return {field for one in answers for field in EVERY_FIELD if getattr(one.gpu, field) is not None}
+
+
+@pytest.mark.parametrize("function", FIELDS_OF)
+def test_what_a_device_does_not_support_is_absent_alone_and_asked_once(tmp_path: Path, function: str) -> None:
+    what, lost = FIELDS_OF[function]
+    with Probe(tmp_path, world(**{function: "NOT_SUPPORTED"})) as probe:
+        answers = [probe.tick(calls=[function]) for _ in range(4)]
+    assert present(answers) == EVERY_FIELD - set(lost)
+    assert answers[0].calls[function] == answers[-1].calls[function]
+    assert answers[-1].counts["not_measured", (what, "not_supported")] == 1
+    assert sum(f"what={what} " in line for answer in answers for line in answer.said) == 1
+
+
+@pytest.mark.parametrize("code", REMEMBERED)
+def test_refusals_that_last(tmp_path: Path, code: str) -> None:
+    with Probe(tmp_path, world(nvmlDeviceGetPowerUsage=code)) as probe:
+        probe.tick()
+        probe.world(world())
+        answer = probe.tick(calls=["nvmlDeviceGetPowerUsage"])
+    assert (answer.gpu.power_w, answer.calls["nvmlDeviceGetPowerUsage"]) == (None, 1)
+    assert answer.counts["not_measured", ("power", REMEMBERED[code])] == 1
+
+
+@pytest.mark.parametrize("code", ASKED_AGAIN)
+def test_failures_that_pass(tmp_path: Path, code: str) -> None:
+    with Probe(tmp_path, world(nvmlDeviceGetPowerUsage=code)) as probe:
+        failed = [probe.tick(), probe.tick()]
+        probe.world(world())
+        answer = probe.tick()
+    assert [one.gpu.power_w for one in failed] == [None, None]
+    assert answer.gpu.power_w == 80
+    assert answer.counts["not_measured", ("power", ASKED_AGAIN[code])] == 2
+    assert present(failed) == EVERY_FIELD - {"power_w"}
+
+
+@pytest.mark.parametrize(
+    ("missing", "field", "value"),
+    [
+        ("nvmlDeviceGetMemoryInfo_v2", "mem_used_bytes", 600_000_000),
+        ("nvmlDeviceGetTemperatureV", "temp_c", 40),
+        ("nvmlDeviceGetCurrentClocksEventReasons", "throttle", ()),
+    ],
+)
+def test_an_older_driver_is_asked_the_older_way(
+    tmp_path: Path, missing: str, field: str, value: object
+) -> None:
+    with Probe(tmp_path, world(), without=[missing]) as probe:
+        answer = probe.tick()
+    assert getattr(answer.gpu, field) == value
+    assert not [name for name, _ in answer.counts if name == "not_measured"]
+
+
+EVENT_REASONS = ["nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"]
+
+
+@pytest.mark.parametrize(
+    ("missing", "fields"),
+    [
+        (["nvmlDeviceGetTotalEnergyConsumption"], ["energy_j"]),
+        (["nvmlDeviceGetFieldValues"], ["pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s"]),
+        (["nvmlDeviceGetSamples"], ["util_burst", "power_burst"]),
+        (["nvmlDeviceGetMigMode", "nvmlDeviceGetProcessUtilization"], []),
+        (EVENT_REASONS, ["throttle"]),
+    ],
+)
+def test_a_function_that_the_driver_lacks(tmp_path: Path, missing: list[str], fields: list[str]) -> None:
+    with Probe(tmp_path, world(), without=missing) as probe:
+        answers = [probe.tick(), probe.tick()]
+    assert present(answers) == EVERY_FIELD - set(fields)
+    assert {labels[1] for name, labels in answers[1].counts if name == "not_measured"} == {"driver_too_old"}
+
+
+@pytest.mark.parametrize(("field", "lost", "kept"), [(197, "tx", "rx"), (198, "rx", "tx")])
+def test_each_counter_of_one_call_has_its_own_answer(
+    tmp_path: Path, field: int, lost: str, kept: str
+) -> None:
+    with Probe(tmp_path, world(**{f"field:{field}": "NOT_SUPPORTED"})) as probe:
+        probe.tick()
+        answer = probe.tick(calls=["nvmlDeviceGetFieldValues"])
+    assert getattr(answer.gpu, f"pcie_{lost}_bytes_per_s") is None
+    assert getattr(answer.gpu, f"pcie_{kept}_bytes_per_s") is not None
+    assert answer.calls["nvmlDeviceGetFieldValues"] == 2
+    assert answer.counts["not_measured", (f"pcie_{lost}_bytes", "not_supported")] == 1
+
+
+@pytest.mark.parametrize(("code", "calls"), [("INVALID_ARGUMENT", 1), ("NO_PERMISSION", 1), ("TIMEOUT", 3)])
+def test_a_counter_that_the_driver_does_not_know_is_not_asked_again(
+    tmp_path: Path, code: str, calls: int
+) -> None:
+    with Probe(tmp_path, world(**{"field:197": code, "field:198": code})) as probe:
+        answers = [probe.tick(calls=["nvmlDeviceGetFieldValues"]) for _ in range(3)]
+    assert answers[-1].calls["nvmlDeviceGetFieldValues"] == calls
+    assert answers[-1].counts["not_measured", ("pcie_rx_bytes", refusal_name(code))] == calls
+
+
+def test_what_one_gpu_refuses_the_other_still_answers(tmp_path: Path) -> None:
+    gpus = [FakeGpu(uuid="GPU-a", errors={"nvmlDeviceGetPowerUsage": "NOT_SUPPORTED"}), FakeGpu(uuid="GPU-b")]
+    with Probe(tmp_path, Scenario(gpus=gpus)) as probe:
+        answer = probe.tick()
+    assert {uuid: gpu.power_w for uuid, gpu in answer.gpus.items()} == {"GPU-a": None, "GPU-b": 80}
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "reason"),
+    [
+        (0, Nothing, "empty"),
+        (1, Away, "uninitialized"),
+        (3, Unsupported, "not_supported"),
+        (4, Unsupported, "no_permission"),
+        (6, Nothing, "not_found"),
+        (9, Away, "driver_not_loaded"),
+        (12, Away, "library_not_found"),
+        (13, Unsupported, "driver_too_old"),
+        (15, Lost, "gpu_is_lost"),
+        (16, Lost, "reset_required"),
+        (18, Away, "version_mismatch"),
+        (27, Hiccup, "other_error"),
+        (999, Hiccup, "unknown_error"),
+        (123456, Hiccup, "other_error"),
+    ],
+)
+def test_what_follows_from_a_return_code(code: int, kind: type[Refused], reason: str) -> None:
+    refusal = refusal_of(code)
+    assert (type(refusal), refusal.reason) == (kind, reason)

@@ -1,0 +1,188 @@
+"""Goal: what the API server shows of a pod becomes its record; what it does not show stays absent."""
+
+from typing import Any
+
+import pytest
+
+from collectors.pods.convert import pod_record, records
+from collectors.pods.gpu import gpu_request, gpu_uuids
+from collectors.pods.owner import Owner
+from collectors.pods.role import replica_of, role_of
+from contract.codec import decode, encode
+from contract.records.pods import JobRef, Pod
+
+GPU_1 = "GPU-00000000-0000-4000-8000-000000000001"
+GPU_2 = "GPU-00000000-0000-4000-8000-000000000002"
+_KUBEFLOW = "training.kubeflow.org/"
+_JOBSET = "jobset.sigs.k8s.io/"
+MIG = "MIG-00000000-0000-4000-8000-00000000000a"
+MPI = Owner("kubeflow.org/v2beta1", "MPIJob", "bert", "u-bert")
+POD: dict[str, Any] = {
+    "metadata": {
+        "uid": "u1", "name": "bert-worker-0", "namespace": "team",
+        "creationTimestamp": "2023-11-14T22:13:20Z",
+        "labels": {_KUBEFLOW + "job-role": "worker", _KUBEFLOW + "replica-index": "0"},
+    },
+    "spec": {
+        "nodeName": "gpu-a",
+        "containers": [{"image": "bert:1", "resources": {"limits": {"nvidia.com/gpu": "2", "cpu": "4"}}}],
+    },
+    "status": {"phase": "Running", "startTime": "2023-11-14T22:13:21.5Z"},
+}  # fmt: skip
+
+
+def test_a_whole_pod() -> None:
+    record = pod_record(POD, MPI)
+    assert record == Pod(
+        uid="u1", namespace="team", name="bert-worker-0", node="gpu-a", phase="Running",
+        created_ms=1_700_000_000_000, started_ms=1_700_000_001_500, images=("bert:1",), gpu_request=2,
+        cpu_request=4, cpu_limit=4,
+        job=JobRef(
+            api_version="kubeflow.org/v2beta1", kind="MPIJob", name="bert", uid="u-bert", role="worker",
+            replica=0,
+        ),
+    )  # fmt: skip
+    assert decode(Pod, encode(record), "pods") == record
+
+
+def test_a_pod_of_which_little_is_known() -> None:
+    record = pod_record({"metadata": {"uid": "u1", "name": "n"}, "spec": {"nodeName": "gpu-a"}}, None)
+    assert record == Pod(uid="u1", name="n", node="gpu-a", phase="Unknown", images=(), gpu_request=0)
+
+
+def ended(*ends: str | None) -> dict[str, Any]:
+    states: list[dict[str, Any]] = [
+        {"state": {"terminated": {"finishedAt": end}}} if end else {"state": {}} for end in ends
+    ]
+    return {"phase": "Succeeded", "containerStatuses": states}
+
+
+@pytest.mark.parametrize(
+    ("status", "finished_ms"),
+    [
+        (ended("2023-11-14T22:13:20Z", "2023-11-14T22:13:22Z"), 1_700_000_002_000),
+        (ended("2023-11-14T22:13:20Z", None), 1_700_000_000_000),
+        (ended("2023-11-14T23:13:20+01:00"), 1_700_000_000_000),
+        (ended("yesterday"), None),
+        (ended(), None),
+        (ended("2023-11-14T22:13:20Z") | {"phase": "Failed"}, 1_700_000_000_000),
+        (ended("2023-11-14T22:13:20Z") | {"phase": "Running"}, None),
+        ({"phase": "Failed", "reason": "Evicted"}, None),
+        ({"phase": "Failed", "containerStatuses": None}, None),
+    ],
+)
+def test_when_a_pod_finished(status: dict[str, Any], finished_ms: int | None) -> None:
+    assert pod_record(POD | {"status": status}, None).finished_ms == finished_ms
+
+
+def test_a_static_pod_is_known_by_the_uid_of_its_cgroup_too() -> None:
+    meta = POD["metadata"] | {"annotations": {"kubernetes.io/config.hash": "abcd"}}
+    first, second = records(POD | {"metadata": meta}, None)
+    assert (first.uid, second.uid) == ("u1", "abcd")
+    assert second.name == first.name
+    assert [one.uid for one in records(POD, None)] == ["u1"]
+
+
+@pytest.mark.parametrize(
+    "pod", [{}, {"metadata": {"name": "n"}}, {"metadata": {"uid": "u", "name": "n"}, "spec": {}}]
+)
+def test_what_is_no_pod(pod: dict[str, Any]) -> None:
+    with pytest.raises(KeyError):
+        pod_record(pod, None)
+
+
+def asking(**resources: Any) -> dict[str, Any]:
+    return {"resources": resources}
+
+
+@pytest.mark.parametrize(
+    ("spec", "request_"),
+    [
+        ({}, 0),
+        ({"containers": [{}]}, 0),
+        ({"containers": [asking(requests={"cpu": "1"})]}, 0),
+        ({"containers": [asking(limits={"nvidia.com/gpu": "1"})]}, 1),
+        ({"containers": [asking(requests={"nvidia.com/gpu": "2"}, limits={"nvidia.com/gpu": "2"})]}, 2),
+        ({"containers": [asking(limits={"nvidia.com/gpu": 1}), asking(limits={"nvidia.com/gpu": 3})]}, 4),
+        ({"containers": [asking(limits={"nvidia.com/mig-1g.18gb": "2", "nvidia.com/gpu.shared": "1"})]}, 3),
+        ({"containers": [asking(limits={"nvidia.com/gpumem": "9000", "nvidia.com/gpucores": "30"})]}, 0),
+        ({"containers": [asking(limits={"amd.com/gpu": "8"})]}, 8),
+        ({"containers": [asking(limits={"nvidia.com/gpu": "1k"})]}, 1000),
+        ({"containers": [asking(limits={"nvidia.com/gpu": "many"})]}, 0),
+        (
+            {
+                "containers": [asking(limits={"nvidia.com/gpu": "1"})],
+                "initContainers": [asking(limits={"nvidia.com/gpu": "4"})],
+            },
+            4,
+        ),
+        (
+            {
+                "containers": [asking(limits={"nvidia.com/gpu": "1"})],
+                "initContainers": [asking(limits={"nvidia.com/gpu": "1"}) | {"restartPolicy": "Always"}],
+            },
+            2,
+        ),
+        ({"containers": [{}], "resourceClaims": [{"name": "gpu"}]}, None),
+    ],
+)
+def test_what_a_pod_asks_for(spec: dict[str, Any], request_: float | None) -> None:
+    assert gpu_request(spec) == request_
+
+
+@pytest.mark.parametrize(
+    ("annotations", "visible", "uuids"),
+    [
+        ({}, None, None),
+        ({}, "all", None),
+        ({}, "0,1", None),
+        ({}, f"{GPU_1},{GPU_2}", (GPU_1, GPU_2)),
+        ({}, MIG, (MIG,)),
+        ({"hami.io/vgpu-devices-allocated": f"{GPU_1},NVIDIA,3000,30:;"}, None, (GPU_1,)),
+        ({"hami.io/vgpu-devices-allocated": f"{GPU_1},NVIDIA,3000,30:;"}, GPU_1, (GPU_1,)),
+        ({"example.org/note": f"once failed on {GPU_1}"}, None, None),
+        ({"dutycycle.io/gpu_util": '{"gpu_0_827505":27}'}, None, None),
+    ],
+)
+def test_which_gpus_a_pod_was_given(
+    annotations: dict[str, str], visible: str | None, uuids: tuple[str, ...] | None
+) -> None:
+    environment = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": visible}] if visible else None
+    assert gpu_uuids({"containers": [{"env": environment}]}, annotations) == uuids
+
+
+@pytest.mark.parametrize(
+    ("labels", "role", "replica"),
+    [
+        ({}, None, None),
+        ({_KUBEFLOW + "replica-type": "Worker", _KUBEFLOW + "replica-index": "3"}, "worker", 3),
+        ({_KUBEFLOW + "replica-type": "worker", _KUBEFLOW + "job-role": "master"}, "worker", None),
+        ({_KUBEFLOW + "job-role": "launcher"}, "launcher", None),
+        ({"batch.kubernetes.io/job-completion-index": "7"}, None, 7),
+        ({"ray.io/node-type": "head"}, "head", None),
+        ({"ray.io/node-type": "worker", "ray.io/worker-group-replica-index": "1"}, "worker", 1),
+        (
+            {
+                _JOBSET + "replicatedjob-name": "node", _JOBSET + "replicatedjob-replicas": "1",
+                _JOBSET + "job-index": "0", "batch.kubernetes.io/job-completion-index": "5",
+            },
+            "node", 5,
+        ),
+        (
+            {
+                _JOBSET + "replicatedjob-name": "workers",
+                _JOBSET + "replicatedjob-replicas": "4", _JOBSET + "job-index": "2",
+                "batch.kubernetes.io/job-completion-index": "0",
+            },
+            "workers", 2,
+        ),
+        ({"apps.kubernetes.io/pod-index": "2"}, None, 2),
+        ({"leaderworkerset.sigs.k8s.io/worker-index": "1"}, None, 1),
+        ({"volcano.sh/task-spec": "ps", "volcano.sh/task-index": "0"}, "ps", 0),
+        ({_KUBEFLOW + "replica-index": "two"}, None, None),
+        ({_KUBEFLOW + "replica-index": "-1"}, None, None),
+        ({_KUBEFLOW + "replica-index": "²"}, None, None),
+    ],
+)  # fmt: skip
+def test_a_pod_s_part_in_its_job(labels: dict[str, str], role: str | None, replica: int | None) -> None:
+    assert (role_of(labels), replica_of(labels)) == (role, replica)

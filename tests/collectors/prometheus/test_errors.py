@@ -1,0 +1,141 @@
+"""Goal: a Prometheus that is away, refuses or is none is told in words that help, and gives no values."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from collectors.base import Tick
+from collectors.prometheus.collector import PrometheusCollector, Source, prometheus_collector
+from collectors.prometheus.query import QueryError
+from collectors.prometheus.series import Series
+from contract.codec import decode
+from contract.records.samples import NvmlSample
+from contract.settings.settings import load
+from telemetry.events import PROMETHEUS_QUERY_FAILED, Telemetry
+from tests.support.data.prometheus_probe import SCRAPE_S, Records, Start
+from tests.support.fakes.exporter_pages import dcgm
+from tests.support.servers.exposition import serve_metrics
+from tests.support.servers.prometheus import scrape
+
+
+def test_prometheus_goes_away(prometheus: Start) -> None:
+    with serve_metrics(dcgm("gpu-a", util_pct=10, used_bytes=0, energy_j=0)) as page:
+        server = prometheus(scrape([page.target], SCRAPE_S))
+        records = Records(server.url)
+        records.until(lambda: records.gpus)
+        server.stop()
+    seen = len(records.gpus)
+    with pytest.raises(QueryError, match="does not answer"):
+        records.tick()
+    assert len(records.gpus) == seen
+    assert records.telemetry.conditions == {}
+
+
+class Scripted(Source):
+    """A Prometheus that answers the query for GPUs from a script; None stands for a failure."""
+
+    def __init__(self, *answers: list[tuple[int, float]] | None) -> None:
+        self.answers = iter(answers)
+
+    def samples(self, selector: str, seconds: float, deadline_s: float) -> list[Series]:
+        if "DCGM" not in selector:
+            raise QueryError("nothing else is asked for here")
+        if (points := next(self.answers)) is None:
+            raise QueryError("away")
+        labels = {"__name__": "DCGM_FI_DEV_GPU_UTIL", "UUID": "GPU-1", "gpu": "0", "Hostname": "gpu-a"}
+        return [Series(labels, tuple(points))]
+
+    def now(self, selector: str, deadline_s: float) -> list[Series]:
+        return []
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def test_after_an_outage_the_time_in_between_is_not_made_up_for() -> None:
+    scripted = Scripted([(1000, 1)], [(1000, 1), (2000, 2)], None, [(60_000, 3)], [(60_000, 3), (61_000, 4)])
+    collector = PrometheusCollector(scripted, Telemetry("test"), name_pods=False, retire_s=60)
+    given: list[Any] = []
+    for seq in range(5):
+        tick = Tick(node="me", collector="c", seq=seq, ts_ms=0, interval_ms=1000, monotonic_s=seq)
+        try:
+            of = [decode(NvmlSample, one.payload or b"", one.topic) for one in collector.collect(tick)]
+            given.append([(one.ts_ms, one.gpus[0].gpu_util_pct, one.interval_ms) for one in of])
+        except QueryError:
+            given.append("away")
+    assert given == [[], [(2000, 2, 1000)], "away", [], [(61_000, 4, 1000)]]
+
+
+def test_nothing_listens_there() -> None:
+    with pytest.raises(QueryError, match=r"^http://127\.0\.0\.1:1 does not answer: .*refused"):
+        Records("http://user:hunter2@127.0.0.1:1").tick()
+
+
+@contextmanager
+def answering(code: int, body: bytes, only: str = "") -> Iterator[str]:
+    """A server that answers queries that contain ``only`` like this, and others with no samples."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            fits = only in self.path
+            self.send_response(code if fits else 200)
+            text = body if fits else b'{"status":"success","data":{"resultType":"matrix","result":[]}}'
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+            """A query is no news."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://user:hunter2@127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("code", "body", "says"),
+    [
+        (401, b"Unauthorized", r"refuses the credentials \(HTTP 401\): give them as DUTYCYCLE_PROMETHEUS="),
+        (403, b"Forbidden", r"refuses the credentials \(HTTP 403\)"),
+        (404, b"not found", r"is no Prometheus \(HTTP 404\): DUTYCYCLE_PROMETHEUS is the URL above /api/v1"),
+        (422, b"too many samples", r"HTTP Status Code 422 .*too many samples"),
+        (503, b"starting", r"HTTP Status Code 503"),
+        (200, b"<html>login</html>", r"is no Prometheus \(its answer is no JSON\)"),
+        (200, b"[]", r"is no Prometheus \(its answer holds no samples\)"),
+        (200, b"{}", r"is no Prometheus \(its answer holds no samples\)"),
+        (200, b'{"data":{"result":[{"metric":{}}]}}', r"is no Prometheus \(its answer holds no samples\)"),
+    ],
+)
+def test_what_answers_is_no_help(code: int, body: bytes, says: str) -> None:
+    with answering(code, body) as url:
+        records = Records(url)
+        with pytest.raises(QueryError, match=says) as caught:
+            records.tick()
+        records.collector.close()
+    assert "hunter2" not in str(caught.value)
+    assert records.telemetry.conditions == {}
+
+
+def test_one_query_that_fails_is_told_and_the_others_go_on() -> None:
+    with answering(422, b"too many samples", only="container_cpu") as url:
+        records = Records(url)
+        records.tick()
+        records.tick()
+        records.collector.close()
+    assert [name for _, name in records.telemetry.conditions] == ["containers"]
+    assert records.telemetry.count(PROMETHEUS_QUERY_FAILED) == 1
+    assert "hunter2" not in str(records.telemetry.conditions)
+
+
+def test_without_the_setting_there_is_no_collector() -> None:
+    assert prometheus_collector(load({}), Telemetry("test"), name_pods=False) is None

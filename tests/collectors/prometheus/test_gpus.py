@@ -1,0 +1,142 @@
+"""Goal: dcgm-exporter's metrics become a GPU's fields; what DCGM does not know is absent."""
+
+from typing import Any
+
+import pytest
+
+from collectors.prometheus.gpus import SELECTOR, gpus
+from collectors.prometheus.labels import Places
+from contract.records.samples import Allocation, Gpu, MigDevice
+from tests.support.data.prometheus_news import (
+    IN_POD,
+    OTHER_UID,
+    UID,
+    dcgm,
+    news,
+    pod_info,
+)
+
+
+def gpu(**fields: Any) -> Gpu:
+    return Gpu(uuid="GPU-1", index=0, model="NVIDIA H200", **fields)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "fields"),
+    [
+        ("DEV_GPU_UTIL", 97, {"gpu_util_pct": 97}),
+        ("DEV_GPU_UTIL", 0, {"gpu_util_pct": 0}),
+        ("DEV_GPU_UTIL", 101, {"gpu_util_pct": 100}),
+        ("DEV_MEM_COPY_UTIL", 41, {"mem_copy_util_pct": 41}),
+        ("DEV_FB_USED", 1000, {"mem_used_bytes": 1_048_576_000}),
+        ("DEV_POWER_USAGE", 612.3, {"power_w": 612.3}),
+        ("DEV_POWER_MGMT_LIMIT", 700, {"power_limit_w": 700}),
+        ("DEV_TOTAL_ENERGY_CONSUMPTION", 918_273_100, {"energy_j": 918_273.1}),
+        ("DEV_GPU_TEMP", 61, {"temp_c": 61}),
+        ("DEV_SM_CLOCK", 1980, {"sm_clock_mhz": 1980}),
+        ("DEV_MEM_CLOCK", 3201, {"mem_clock_mhz": 3201}),
+        ("DEV_PCIE_LINK_GEN", 5, {"pcie_gen": 5}),
+        ("DEV_PCIE_LINK_WIDTH", 16, {"pcie_width": 16}),
+        ("PROF_PCIE_RX_BYTES", 1e9, {"pcie_rx_bytes_per_s": 10**9}),
+        ("PROF_PCIE_TX_BYTES", 0, {"pcie_tx_bytes_per_s": 0}),
+        ("DEV_CLOCK_THROTTLE_REASONS", 4, {"throttle": ("sw_power_cap",)}),
+        ("DEV_CLOCKS_EVENT_REASONS", 0, {"throttle": ()}),
+    ],
+)
+def test_a_field_of_dcgm(name: str, value: float, fields: dict[str, Any]) -> None:
+    assert gpus([dcgm(name, value)], Places()) == (gpu(**fields),)
+    assert f"DCGM_FI_{name}" in SELECTOR
+
+
+@pytest.mark.parametrize("blank", [2147483632, 2147483635, 140737488355328, 2.0**63, -1])
+@pytest.mark.parametrize("name", ["DEV_GPU_UTIL", "DEV_FB_USED", "DEV_POWER_USAGE", "DEV_GPU_TEMP"])
+def test_a_value_that_dcgm_does_not_have_is_absent(name: str, blank: float) -> None:
+    assert gpus([dcgm(name, blank), dcgm("DEV_SM_CLOCK", 1)], Places()) == (gpu(sm_clock_mhz=1),)
+    assert gpus([dcgm(name, blank)], Places()) == ()
+
+
+@pytest.mark.parametrize(
+    ("mib", "used", "total"),
+    [
+        ({"FB_USED": 1, "FB_FREE": 3}, 1, 4),
+        ({"FB_USED": 1, "FB_FREE": 3, "FB_RESERVED": 1}, 1, 5),
+        ({"FB_USED": 1}, 1, None),
+        ({"FB_FREE": 3}, None, None),
+    ],
+)
+def test_memory(mib: dict[str, int], used: int | None, total: int | None) -> None:
+    (found,) = gpus([dcgm(f"DEV_{name}", value) for name, value in mib.items()], Places())
+    assert found.mem_used_bytes == (None if used is None else used * 2**20)
+    assert found.mem_total_bytes == (None if total is None else total * 2**20)
+
+
+def test_gpus_are_ordered_by_index_and_one_without_a_number_is_left_out() -> None:
+    found = gpus(
+        [
+            dcgm("DEV_GPU_UTIL", 1, gpu="10", UUID="GPU-10"),
+            dcgm("DEV_GPU_UTIL", 2, gpu="2", UUID="GPU-2"),
+            dcgm("DEV_GPU_UTIL", 3, gpu="x", UUID="GPU-x"),
+            dcgm("DEV_GPU_UTIL", 3, gpu="3", UUID=""),
+        ],
+        Places(),
+    )
+    assert [(one.index, one.uuid, one.gpu_util_pct) for one in found] == [(2, "GPU-2", 2), (10, "GPU-10", 1)]
+
+
+def test_mig_slices_do_not_speak_for_their_gpu() -> None:
+    mig = {"GPU_I_ID": "7", "GPU_I_PROFILE": "1g.18gb"}
+    (found,) = gpus(
+        [
+            dcgm("DEV_FB_USED", 100),
+            dcgm("DEV_FB_USED", 3, **mig),
+            dcgm("DEV_FB_FREE", 5, **mig),
+            dcgm("PROF_GR_ENGINE_ACTIVE", 0.5, **mig),
+        ],
+        Places(),
+    )
+    piece = MigDevice(
+        uuid="MIG-GPU-1/7/0", profile="1g.18gb", mem_used_bytes=3 * 2**20, mem_total_bytes=8 * 2**20,
+        gpu_util_pct=50,
+    )  # fmt: skip
+    assert found == gpu(mem_used_bytes=100 * 2**20, mig=(piece,))
+
+
+def given(pod: str, container: str | None = None, **more: Any) -> Allocation:
+    uid = {"bert-0": UID, "bert-1": OTHER_UID}.get(pod)
+    return Allocation(pod_uid=uid, namespace="team", pod=pod, container=container, **more)
+
+
+IN_MAIN = {"namespace": "team", "pod": "bert-0", "container": "main"}
+EXPORTER = {
+    "namespace": "gpu-operator", "pod": "nvidia-dcgm-exporter-x", "container": "nvidia-dcgm-exporter"
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        ([{}], None),
+        ([IN_MAIN], (given("bert-0", "main"),)),
+        ([IN_MAIN, IN_MAIN], (given("bert-0", "main"),)),
+        ([IN_MAIN | {"GPU_I_ID": "7"}], (given("bert-0", "main", mig="MIG-GPU-1/7/0"),)),
+        (
+            [{f"exported_{key}": value for key, value in IN_MAIN.items()} | EXPORTER],
+            (given("bert-0", "main"),),
+        ),
+        ([EXPORTER | {"container": "exporter"}], None),
+        (
+            [{"namespace": "team", "pod": "bert-0"}, {"namespace": "team", "pod": "bert-1"}],
+            (given("bert-0"), given("bert-1")),
+        ),
+        ([{"namespace": "team", "pod": "stranger"}], (given("stranger"),)),
+    ],
+)
+def test_the_containers_that_a_gpu_was_given_to(
+    labels: list[dict[str, str]], expected: tuple[Allocation, ...] | None
+) -> None:
+    places = Places()
+    places.learn_pods([pod_info("bert-0", UID), pod_info("bert-1", OTHER_UID)])
+    places.learn_containers([news("container_memory_working_set_bytes", 1, **IN_POD)])
+    (found,) = gpus([dcgm("DEV_GPU_UTIL", 5, **one) for one in labels], places)
+    assert found.allocated == expected
+    assert found.processes is None

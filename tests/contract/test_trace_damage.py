@@ -1,0 +1,156 @@
+"""Goal: damage is told with file, line and reason, and every whole line before it is still given out."""
+
+import random
+import zlib
+from pathlib import Path
+
+import pytest
+
+from contract.trace import TraceError, TraceRecord, TraceWriter, encode_line, read_trace
+
+SEED = 20_240
+_CHANCE = random.Random(SEED)  # noqa: S311 - test data
+RECORDS = [
+    TraceRecord(topic="t", key=f"k{number}", payload=_CHANCE.randbytes(40).hex().encode(), offset=number)
+    for number in range(2000)
+]
+PLAIN = b"".join(map(encode_line, RECORDS))
+
+
+def write(path: Path) -> bytes:
+    with TraceWriter(str(path)) as writer:
+        for record in RECORDS:
+            writer.write(record)
+    return path.read_bytes()
+
+
+def read_until_error(path: Path) -> tuple[list[TraceRecord], TraceError]:
+    found: list[TraceRecord] = []
+    with pytest.raises(TraceError) as caught:
+        found.extend(_each(path, found))
+    place = f"{path}:{caught.value.line}" if caught.value.line else str(path)
+    assert str(caught.value) == f"{place}: {caught.value.reason}"
+    return found, caught.value
+
+
+def _each(path: Path, found: list[TraceRecord]) -> list[TraceRecord]:
+    for record in read_trace(str(path)):
+        found.append(record)  # noqa: PERF402 - kept although the reading fails
+    return []
+
+
+def whole_lines(data: bytes) -> int:
+    return data.count(b"\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"garbage", "not JSON at byte 0"),
+        (b"\xff\xfe", "not JSON"),
+        (b"[1]", "not a JSON object"),
+        (b"null", "not a JSON object"),
+        (b'{"key":"k","payload":"p"}', "no field topic"),
+        (b'{"topic":"t","payload":"p"}', "no field key"),
+        (b'{"topic":"t","key":"k"}', "no field payload"),
+        (b'{"topic":5,"key":"k","payload":"p"}', "topic: 5 is no string"),
+        (b'{"topic":null,"key":"k","payload":"p"}', "topic: None is no string"),
+        (b'{"topic":"t","key":5,"payload":"p"}', "key: 5 is no string"),
+        (b'{"topic":"t","key":"k","payload":5}', "payload: 5 is neither a string nor an object"),
+        (b'{"topic":"t","key":"k","payload":[1]}', "payload: [1] is neither a string nor an object"),
+        (b'{"topic":"t","key":"k","payload":"p","partition":"0"}', "partition: '0' is no integer"),
+        (b'{"topic":"t","key":"k","payload":"p","offset":1.5}', "offset: 1.5 is no integer"),
+        (b'{"topic":"t","key":"k","payload":"p","ts":true}', "ts: True is no integer"),
+        (encode_line(RECORDS[0])[:-20], "not JSON"),
+    ],
+)  # fmt: skip
+def test_a_bad_line_in_the_middle(tmp_path: Path, line: bytes, reason: str) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(b"\n" + encode_line(RECORDS[0]) + line + b"\n" + encode_line(RECORDS[1]))
+    found, error = read_until_error(path)
+    assert found == RECORDS[:1]
+    assert error.line == 3
+    assert reason in error.reason
+
+
+@pytest.mark.parametrize("cut", [1, 2, 30, 100])
+def test_a_plain_file_cut_off_inside_a_line(tmp_path: Path, cut: int) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(PLAIN[: -1 - cut])
+    found, error = read_until_error(path)
+    assert found == RECORDS[:-1]
+    assert error.line == len(RECORDS)
+
+
+@pytest.mark.parametrize("share", [0.001, 0.1, 0.5, 0.9, 0.9999])
+def test_a_gz_cut_off(tmp_path: Path, share: float) -> None:
+    path = tmp_path / "t.gz"
+    data = write(path)
+    path.write_bytes(data[: int(len(data) * share)])
+    left = zlib.decompressobj(wbits=31).decompress(path.read_bytes())
+    found, error = read_until_error(path)
+    assert found == RECORDS[: whole_lines(left)]
+    assert error.line == whole_lines(left) + 1
+    assert "damaged or cut off" in error.reason
+
+
+@pytest.mark.parametrize("share", [0.001, 0.1, 0.5, 0.9, 0.9999])
+def test_a_zst_cut_off(tmp_path: Path, share: float) -> None:
+    path = tmp_path / "t.zst"
+    data = write(path)
+    path.write_bytes(data[: int(len(data) * share)])
+    found, error = read_until_error(path)
+    assert found == RECORDS[: len(found)]
+    assert error.line == len(found) + 1
+    assert "damaged or cut off" in error.reason
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+@pytest.mark.parametrize("seed", range(40))
+def test_a_flipped_bit_is_never_taken_for_data(tmp_path: Path, suffix: str, seed: int) -> None:
+    path = tmp_path / ("t" + suffix)
+    data = bytearray(write(path))
+    at = random.Random(seed).randrange(10, len(data))  # noqa: S311 - past the header, whose bits carry no data
+    data[at] ^= 1 << (seed % 8)
+    path.write_bytes(data)
+    found, error = read_until_error(path)
+    assert error.line >= 1
+    assert len(found) <= len(RECORDS)
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+@pytest.mark.parametrize(
+    "data", [b"no such format", PLAIN[:500], b"\x00" * 100], ids=["text", "plain", "zeros"]
+)
+def test_a_file_that_is_not_what_its_suffix_says(tmp_path: Path, suffix: str, data: bytes) -> None:
+    path = tmp_path / ("t" + suffix)
+    path.write_bytes(data)
+    found, error = read_until_error(path)
+    assert found == []
+    assert error.line == 1
+    assert "damaged" in error.reason
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_garbage_after_the_end(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / ("t" + suffix)
+    path.write_bytes(write(path) + b"garbage")
+    found, error = read_until_error(path)
+    assert found == RECORDS
+    assert error.line == len(RECORDS) + 1
+
+
+@pytest.mark.parametrize(("name", "reason"), [("none.jsonl", "No such file"), (".", "Is a directory")])
+def test_a_file_that_cannot_be_opened(tmp_path: Path, name: str, reason: str) -> None:
+    _, error = read_until_error(tmp_path / name)
+    assert error.line == 0
+    assert reason in error.reason
+
+
+def test_a_line_without_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("contract.trace.LONGEST_LINE", 1000)
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(encode_line(RECORDS[0]) + b"x" * 5000)
+    found, error = read_until_error(path)
+    assert found == RECORDS[:1]
+    assert (error.line, "over 1000 bytes" in error.reason) == (2, True)

@@ -1,0 +1,210 @@
+"""The command used wrongly, or on a machine that will not do: one clear line, and nothing is lost."""
+
+import asyncio
+import io
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from rich.console import Console
+
+from bench.cluster_trace import START_MS, Shape, records
+from bus.kafka.embedded import EmbeddedBroker
+from bus.kafka.producer import Producer
+from contract.settings.settings import load
+from contract.topics import SAMPLE_TOPICS
+from contract.trace import TraceRecord, TraceWriter, read_trace
+from dutycycle.live.children import Child
+from dutycycle.live.state import LiveState
+from dutycycle.live.view import render
+from dutycycle.moments import moment_ms
+from streams.local import LocalPipeline
+from streams.operators.base import Input
+from streams.topology import stages
+from tests.support.processes.commands import wait_until
+
+GOOD = list(records(Shape(nodes=1, gpus=1, seconds=40)))
+NOW_MS = 1_800_000_000_000
+
+
+def started(*arguments: str | Path, **environ: str) -> subprocess.Popen[str]:
+    outside = {name: value for name, value in os.environ.items() if not name.startswith("DUTYCYCLE_")}
+    return subprocess.Popen(
+        [sys.executable, "-m", "dutycycle", *map(str, arguments)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=outside | environ,
+    )  # fmt: skip
+
+
+def ended(*arguments: str | Path, **environ: str) -> tuple[int, str]:
+    """Status and stderr."""
+    with started(*arguments, **environ) as process:
+        _, stderr = process.communicate(timeout=60)
+        return process.returncode, stderr
+
+
+def write(path: Path, lines: list[TraceRecord]) -> Path:
+    with TraceWriter(str(path)) as writer:
+        for one in lines:
+            writer.write(one)
+    return path
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
+def test_a_full_disk_is_named(suffix: str, tmp_path: Path) -> None:
+    out = tmp_path / f"out{suffix}"
+    out.symlink_to("/dev/full")
+    status, stderr = ended("replay", write(tmp_path / "t.jsonl", GOOD), "--out", out)
+    assert (status, stderr.strip()) == (
+        1, f"dutycycle: cannot write the trace {out}: No space left on device",
+    )  # fmt: skip
+
+
+def test_a_trace_is_never_its_own_output(tmp_path: Path) -> None:
+    trace = write(tmp_path / "t.jsonl", GOOD)
+    before = trace.read_bytes()
+    (tmp_path / "same").symlink_to(trace)
+    status, stderr = ended("replay", trace, "--out", tmp_path / "same")
+    assert (status, trace.read_bytes() == before) == (2, True)
+    assert "choose another file" in stderr
+
+
+def test_a_missing_trace_leaves_the_output_alone(tmp_path: Path) -> None:
+    out = tmp_path / "precious"
+    out.write_text("yesterday's")
+    status, stderr = ended("replay", tmp_path / "nowhere", "--out", out)
+    assert (status, out.read_text()) == (1, "yesterday's")
+    assert "nowhere: No such file" in stderr
+
+
+def test_the_line_is_counted_with_blank_ones(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text('\n\n{"topic":"other.pods","key":"a","payload":"{}"}\n')
+    assert f"{path}:3: topic" in ended("replay", path)[1]
+
+
+WRONG = [
+    (("record", "--out", "x", "--from", "soon"), "--from 'soon': expected"),
+    (("record", "--out", "x", "--from", "9" * 30), "is before 1970 or after 2100"),
+    (("record", "--out", "x", "--from", "-1x"), "--from '-1x': expected"),
+    (("record", "--out", "x", "--from", "2026-11-20", "--to", "2026-11-19"), "is not after the beginning"),
+    (("replay", "x", "--speed", "abc"), "--speed: 'abc': expected a number above 0"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), WRONG)
+def test_wrong_usage(arguments: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    status, stderr = ended(*arguments, DUTYCYCLE_BROKER="kafka://127.0.0.1:9")
+    assert status == 2
+    assert message in stderr
+    assert "Traceback" not in stderr
+
+
+MOMENTS = [
+    ("-10m", NOW_MS - 600_000),
+    ("1700000000000", 1_700_000_000_000),
+    ("2026-11-20T10:00:00Z", 1_795_168_800_000),
+    ("2026-11-20T12:00:00+02:00", 1_795_168_800_000),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), MOMENTS)
+def test_moments(text: str, expected: int) -> None:
+    assert moment_ms(text, NOW_MS) == expected
+
+
+@pytest.mark.parametrize("one", [signal.SIGINT, signal.SIGTERM])
+def test_a_recording_ends_while_it_waits_for_the_broker(one: signal.Signals, tmp_path: Path) -> None:
+    arguments = ("record", "--out", tmp_path / "x", "--from", "-10m", "--broker", "kafka://127.0.0.1:9")
+    with started(*arguments) as process:
+        try:
+            assert process.stderr is not None
+            assert "127.0.0.1:9" in process.stderr.readline()
+            process.send_signal(one)
+            process.communicate(timeout=15)
+            assert process.returncode == 0
+        finally:
+            process.kill()
+
+
+def test_what_ctrl_c_leaves_of_a_recording_is_whole(tmp_path: Path) -> None:
+    out = tmp_path / "t.jsonl"
+    topics = {f"dutycycle.{name}": 1 for name in SAMPLE_TOPICS}
+    with EmbeddedBroker(topics) as broker:
+        settings = load({}, {"broker": broker.url})
+
+        async def send() -> None:
+            producer = Producer(settings, "test")
+            await producer.start()
+            await producer.settle(
+                [await producer.send(one.topic, one.key, one.payload, None) for one in GOOD]
+            )
+            await producer.stop()
+
+        with started(
+            "record", "--out", out, "--broker", broker.url, "--duration", "10m", "--from", "-1h"
+        ) as process:
+            try:
+                asyncio.run(send())
+                wait_until(lambda: out.exists() and out.stat().st_size > 0, lambda: str(out))
+                process.send_signal(signal.SIGINT)
+                _, stderr = process.communicate(timeout=20)
+            finally:
+                process.kill()
+    assert process.returncode == 0, stderr
+    found = [one.payload for one in read_trace(str(out))]
+    assert found, stderr
+    assert set(found) <= {one.payload for one in GOOD}
+
+
+@pytest.mark.parametrize("name", ["[/x] python", "[bold]x", "[kworker/0:1]"])
+def test_brackets_in_a_name_are_shown_as_they_are(name: str) -> None:
+    state = LiveState()
+    gpu: dict[str, Any] = {"uuid": "G", "index": 0, "processes": [{"pid": 7, "name": name}]}
+    state.feed("nvml-samples", "a", {"v": 1, "node": "a", "ts_ms": 1, "gpus": [gpu]})
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(render(state, "header", [], 40))
+    assert name in console.export_text()
+
+
+async def test_a_child_that_was_just_being_started_is_ended_too(tmp_path: Path) -> None:
+    child = Child("stream", {**os.environ, "DUTYCYCLE_BROKER": "kafka://127.0.0.1:9"}, tmp_path / "log")
+    task = asyncio.create_task(child.run())
+    await asyncio.sleep(0)
+    assert await child.stop() is None, "there is no process yet"
+    await asyncio.wait_for(task, 30)
+
+
+async def test_the_end_does_not_wait_for_a_back_off(tmp_path: Path) -> None:
+    child = Child("nonsense", dict(os.environ), tmp_path / "log")
+    child.restarts = 4
+    task = asyncio.create_task(child.run())
+    while not any("again in 30 s" in line for line in child.warnings):  # noqa: ASYNC110 - it has no event
+        await asyncio.sleep(0.05)
+    await child.stop()
+    await asyncio.wait_for(task, 5)
+
+
+def test_a_replay_refuses_what_a_worker_refuses() -> None:
+    pipeline = LocalPipeline(stages(load({})), "other.")
+    payload = orjson.dumps({**orjson.loads(GOOD[0].payload or b""), "x": "x" * 1_000_000})
+    (out,) = pipeline.feed(Input("pods", 0, 3, GOOD[0].key, payload, START_MS))
+    letter = orjson.loads(out.value or b"")
+    assert (letter["reason"], letter["topic"], letter["offset"]) == ("size", "other.pods", 3)
+
+
+def test_one_wrong_clock_does_not_end_the_settling_of_peaks() -> None:
+    pipeline = LocalPipeline(stages(load({})))
+    lines = list(records(Shape(nodes=1, gpus=1, seconds=150)))
+    wrong = lines[-1]
+    peaks = 0
+    for one in [*lines[:3], wrong, *lines[3:]]:
+        ts_ms = START_MS + 86_400_000 if one is wrong else one.ts_ms or 0
+        name = one.topic.removeprefix("dutycycle.")
+        outs = pipeline.feed(Input(name, 0, 0, one.key, one.payload, ts_ms))
+        peaks += sum(out.topic == "pod-peaks" for out in outs)
+    assert peaks >= 3

@@ -1,0 +1,81 @@
+"""``dutycycle topics``: all that a deployment has, made on a real Kafka and found there by its workers."""
+
+import asyncio
+import subprocess
+import sys
+
+from bus.kafka.clients import new_admin
+from bus.kafka.topics import partitions_of
+from contract.settings.settings import Settings, load
+from contract.topics import TOPICS
+from dutycycle.cli.topic_list import planned
+from streams.app import changelog_topics
+from streams.topology import stages
+from tests.support.processes.commands import DEADLINE_S, dutycycle, environ
+from tests.support.servers.kafka.broker import RunningBroker
+
+
+def there(settings: Settings) -> dict[str, int]:
+    """The test's topics on the broker, with their partitions."""
+
+    async def ask() -> dict[str, int]:
+        admin = new_admin(settings, "test")
+        await admin.start()
+        try:
+            return await partitions_of(admin)
+        finally:
+            await admin.close()
+
+    return {name: n for name, n in asyncio.run(ask()).items() if name.startswith(settings.topic_prefix)}
+
+
+def test_it_plans_every_topic_once() -> None:
+    settings = load({"DUTYCYCLE_NODE": "n", "DUTYCYCLE_TOPIC_PREFIX": "x."})
+    names = [one.name for one in planned(settings)]
+    assert names == [*(f"x.{name}" for name in TOPICS), *changelog_topics(settings, stages(settings))]
+    assert {one.name for one in planned(settings) if one.alike} >= {"x.pods", "x.node-parts", "x.state-nvml"}
+
+
+def test_it_makes_them_and_is_content_with_them_the_second_time(
+    kafka: RunningBroker, topic_prefix: str
+) -> None:
+    env = environ(broker=kafka.url, topic_prefix=topic_prefix, partitions="3")
+    first = dutycycle("topics", env=env).stdout
+    settings = load(env)
+    assert there(settings) == {one.name: 3 for one in planned(settings)}
+    assert dutycycle("topics", env=env | {"DUTYCYCLE_PARTITIONS": "5"}).stdout == first
+    assert f"{topic_prefix}pods\tpartitions=3\tcompact" in first
+
+
+def test_a_dry_run_needs_no_broker() -> None:
+    lines = dutycycle(
+        "topics", "--dry-run", env=environ(partitions="24", topic_prefix="y.")
+    ).stdout.splitlines()
+    assert lines[0] == "y.nvml-samples\tpartitions=24\tdelete\t48 h"
+    assert len(lines) == len(planned(load({"DUTYCYCLE_NODE": "n"})))
+
+
+def test_without_a_broker_it_says_what_to_give() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "dutycycle", "topics"],
+        env=environ(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, "no broker: give --broker" in done.stderr) == (2, True)
+
+
+def test_more_replicas_than_brokers_are_refused_at_once_by_the_settings_name(
+    kafka: RunningBroker, topic_prefix: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "dutycycle", "topics", "--replication", "3"],
+        env=environ(broker=kafka.url, topic_prefix=topic_prefix),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=DEADLINE_S,
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "there are fewer brokers than DUTYCYCLE_REPLICATION" in done.stderr

@@ -1,0 +1,26 @@
+"""The plugin's user, and pods for them."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.kubectl.plugin_user import BUSY, IDLE, User, install, pod
+from tests.support.servers.kube.server import Kube
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """A PATH with the plugin."""
+    return install(tmp_path)
+
+
+@pytest.fixture
+def user(kube: Kube, path: str) -> User:
+    return User(kube, kube.admin.kubeconfig, path)
+
+
+@pytest.fixture
+def pods(kube: Kube, namespace: str) -> str:
+    for one in (pod(namespace, "plain"), pod(namespace, "idle", **IDLE), pod(namespace, "busy", **BUSY)):
+        kube.admin.create(one)
+    return namespace

@@ -1,0 +1,171 @@
+"""``kubectl dutycycle`` where the way to the API server is the trouble: TLS, credentials, versions."""
+
+import copy
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dutycycle.kubectl import discovery
+from dutycycle.kubectl.api import Access, Api
+from dutycycle.kubectl.errors import KubectlError
+from tests.support.kubectl.plugin_user import User, thing
+from tests.support.servers.kube.accounts import service_account
+from tests.support.servers.kube.crds import Kind, manifest
+from tests.support.servers.kube.server import Kube
+
+Config = dict[str, Any]
+_KNOWN_S = 60
+RUNTIME = Kind("trainer.kubeflow.org", ("v1",), "TrainingRuntime", "trainingruntimes")
+
+
+@pytest.fixture
+def newer_neighbour(kube: Kube) -> Iterator[None]:
+    """Beside ``trainjobs``, in v1alpha1, another kind of their group, in v1: the group prefers that."""
+    made = kube.admin.create(manifest(RUNTIME))
+    _wait(lambda: _preferred(kube) == "v1")
+    yield
+    kube.admin.delete(made)
+    _wait(lambda: _preferred(kube) == "v1alpha1")
+
+
+def _preferred(kube: Kube) -> str:
+    found = kube.admin.request("GET", f"/apis/{RUNTIME.group}")
+    return str(found["preferredVersion"]["version"])
+
+
+def _wait(known: Callable[[], bool]) -> None:
+    """The API server learns of a definition by a watch of its own."""
+    end = time.monotonic() + _KNOWN_S
+    while not known():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@pytest.mark.usefixtures("newer_neighbour")
+def test_a_kind_that_is_not_served_in_the_version_that_its_group_prefers(
+    kube: Kube, user: User, namespace: str
+) -> None:
+    kube.admin.create(
+        thing(f"{RUNTIME.group}/v1alpha1", "TrainJob", namespace, "bert", bert__0='{"cpu_util":7}')
+    )
+    assert [row[:2] for row in user.lines("top", "jobs", "-n", namespace)[1:]] == [["bert", "TrainJob"]]
+    for name in ("bert", "trainjob/bert"):
+        assert user.lines("peaks", name, "-n", namespace)[1][0] == "bert-0"
+    assert user.completes("peaks", "-n", namespace, "") == ["bert"]
+
+
+@pytest.fixture
+def changed(kube: Kube, path: str, tmp_path: Path) -> Callable[[Callable[[Config], object]], User]:
+    """A user whose kubeconfig is the administrator's, changed."""
+    config = yaml.safe_load(kube.admin.kubeconfig.read_text())
+
+    def change(by: Callable[[Config], object]) -> User:
+        mine = copy.deepcopy(config)
+        by(mine)
+        (tmp_path / "config").write_text(yaml.safe_dump(mine))
+        return User(kube, tmp_path / "config", path)
+
+    return change
+
+
+def _cluster(config: Config) -> Config:
+    return dict_of(config["clusters"][0]["cluster"])
+
+
+def dict_of(value: Any) -> Config:
+    assert isinstance(value, dict)
+    return value
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda config: _cluster(config).pop("certificate-authority"), "certificate"),
+        (lambda config: _cluster(config).update({"tls-server-name": "elsewhere.org"}), "elsewhere.org"),
+    ],
+)
+def test_no_tls_connection_is_one_clear_line(
+    kube: Kube, changed: Callable[[Callable[[Config], object]], User], change: Any, says: str
+) -> None:
+    somebody = changed(change)
+    status, stdout, stderr = somebody.run("top", "pods")
+    assert (status, stdout, stderr.count("\n")) == (1, "", 1)
+    assert f"no TLS connection to https://127.0.0.1:{kube.port}: " in stderr
+    assert says in stderr
+    assert "check the certificate authority" in stderr
+    assert somebody.completes("why", "") == []
+
+
+def test_who_does_not_want_the_certificate_checked_is_not_warned(
+    pods: str, changed: Callable[[Callable[[Config], object]], User]
+) -> None:
+    def unchecked(config: Config) -> None:
+        _cluster(config).pop("certificate-authority")
+        _cluster(config)["insecure-skip-tls-verify"] = True
+
+    assert len(changed(unchecked).lines("top", "pods", "-n", pods)) == 3
+
+
+HELPER = {"apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Never"}
+
+
+@pytest.mark.parametrize(
+    ("user", "says"),
+    [
+        ({"exec": HELPER | {"command": "/nowhere/helper"}}, "/nowhere/helper"),
+        (
+            {"exec": HELPER | {"command": "sh", "args": ["-c", "echo log in >&2; exit 3"]}},
+            "log in",
+        ),
+        ({"exec": HELPER | {"command": "echo", "args": ["{}"]}}, "missing key"),
+        ({"auth-provider": {"name": "azure", "config": {}}}, "auth-provider"),
+        ({"token": ""}, "token"),
+    ],
+)
+def test_credentials_that_cannot_be_got_are_told_with_the_reason(
+    changed: Callable[[Callable[[Config], object]], User], user: Config, says: str
+) -> None:
+    somebody = changed(lambda config: config["users"][0].update({"user": user}))
+    status, stdout, stderr = somebody.run("top", "pods")
+    assert (status, stdout, stderr.count("\n")) == (1, "", 1)
+    assert stderr.startswith("kubectl dutycycle: credentials cannot be got: ")
+    assert says in stderr
+    assert somebody.completes("why", "") == []
+
+
+def test_a_user_that_the_kubeconfig_does_not_have(
+    changed: Callable[[Callable[[Config], object]], User],
+) -> None:
+    status, _, stderr = changed(lambda config: config.update({"users": []})).run("top", "pods")
+    assert (status, stderr.count("\n")) == (1, 1)
+    assert "credentials cannot be got: " in stderr
+
+
+def test_a_helper_that_works_is_enough(
+    kube: Kube, pods: str, changed: Callable[[Callable[[Config], object]], User]
+) -> None:
+    answer = (
+        '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential",'
+        f'"status":{{"token":"{kube.admin.access.token}"}}}}'
+    )
+    helper = HELPER | {"command": "echo", "args": [answer]}
+    somebody = changed(lambda config: config["users"][0].update({"user": {"exec": helper}}))
+    assert len(somebody.lines("top", "pods", "-n", pods)) == 3
+
+
+def test_a_refusal_says_whom_the_server_takes_us_for(kube: Kube, namespace: str, path: str) -> None:
+    nobody = User(kube, service_account(kube, namespace, "nobody").kubeconfig, path)
+    _, _, stderr = nobody.run("top", "pods", "-n", namespace)
+    assert f'User "system:serviceaccount:{namespace}:nobody"' in stderr
+
+
+def test_a_server_without_aggregated_discovery_is_one_clear_line(
+    kube: Kube, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(discovery, "ACCEPT", "application/json")  # as if it did not know the other form
+    with pytest.raises(KubectlError, match=f":{kube.port} has no aggregated discovery, as Kubernetes 1.30 "):
+        Api(Access(str(kube.admin.kubeconfig))).kinds()

@@ -1,0 +1,69 @@
+"""``kubectl dutycycle``: names, flags and settings as they are given, on the real API server."""
+
+import pytest
+
+from dutycycle.kubectl.complete import candidates
+from tests.support.kubectl.plugin_user import User
+
+SPOILT = {
+    "DUTYCYCLE_INTERVAL": "bad",
+    "DUTYCYCLE_TLS_CA": "/nowhere",
+    "DUTYCYCLE_SASL_MECHANISM": "PLAIN",
+    "DUTYCYCLE_RECORDS": "bad",
+}
+
+
+@pytest.mark.parametrize("word", ["pod", "pods", "po", "Pod"])
+def test_a_pod_is_named_as_with_kubectl(user: User, pods: str, word: str) -> None:
+    assert user.lines("why", f"{word}/busy", "-n", pods)[0] == ["pod", f"{pods}/busy"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "says"),
+    [
+        (["why", "busy?x=1"], 1, 'pods "busy?x=1" not found'),
+        (["why", "busy#x"], 1, 'pods "busy#x" not found'),
+        (["why", "../pods/busy"], 2, "expected a pod's name, such as "),
+        (["why", "job/busy"], 2, "expected a pod's name, such as "),
+        (["why", "pod/"], 2, "expected a pod's name, such as "),
+        (["why", ""], 2, "expected a pod's name, such as "),
+        (["why", ".."], 2, "'..' can be no name"),
+        (["why", "%2e%2e"], 2, "'%2e%2e' can be no name"),
+        (["peaks", "job/.."], 2, "'..' can be no name"),
+        (["peaks", "busy?x=1"], 1, "there is no job busy?x=1"),
+        (["top", "pods", "-n", ".."], 2, "'..' can be no name"),
+        (["top", "pods", "-n", "a/b"], 2, "'a/b' can be no name"),
+    ],
+)
+def test_what_is_no_name_is_not_taken_for_another(
+    user: User, pods: str, arguments: list[str], status: int, says: str
+) -> None:
+    found, stdout, stderr = user.run(*arguments, *(["-n", pods] if "-n" not in arguments else []))
+    assert (found, stdout) == (status, "")
+    assert says in stderr
+
+
+def test_flags_are_checked_as_the_settings_are(user: User, pods: str) -> None:
+    for flags, says in (
+        (["--prefix", "bad prefix/"], "argument --prefix: expected a DNS name in lower case"),
+        (["--records", "foo"], "argument --records: expected sqlite:///path/records.db or "),
+    ):
+        status, stdout, stderr = user.run("why", "busy", "-n", pods, *flags)
+        assert (status, stdout, says in stderr) == (2, "", True)
+
+
+def test_settings_that_are_not_used_do_not_stop_it(user: User, pods: str) -> None:
+    user.env |= SPOILT
+    assert len(user.lines("top", "pods", "-n", pods)) == 3
+    status, _, stderr = user.run("why", "busy", "-n", pods)
+    assert (status, "DUTYCYCLE_RECORDS=…: expected sqlite:///path" in stderr) == (2, True)
+    user.env |= {"DUTYCYCLE_ANNOTATION_PREFIX": "bad prefix/"}
+    status, _, stderr = user.run("top", "pods", "-n", pods)
+    assert (status, "DUTYCYCLE_ANNOTATION_PREFIX='bad prefix/': expected a DNS name" in stderr) == (2, True)
+    assert len(user.lines("top", "pods", "-n", pods, "--prefix", "dutycycle.io")) == 3
+
+
+def test_completion_does_not_tell_of_a_flag_that_is_wrong(capfd: pytest.CaptureFixture[str]) -> None:
+    assert candidates(["why", "--prefix", "bad prefix/", ""]) == []
+    assert candidates(["why", "--output", "bad", ""]) == []
+    assert tuple(capfd.readouterr()) == ("", "")

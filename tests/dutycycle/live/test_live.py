@@ -1,0 +1,241 @@
+"""The live view: what it knows after which records, and how it says so."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from rich.console import Console
+
+from bus.kafka.embedded import EmbeddedBroker
+from bus.kafka.producer import Producer
+from contract.settings.settings import load
+from contract.topics import TOPICS, full_name
+from dutycycle.live.follow import Live
+from dutycycle.live.state import LiveState, duration
+from dutycycle.live.view import amount, percent, plain_lines, render
+
+GIB = 1024**3
+
+
+def nvml(util: float | None, ts_ms: int = 1000) -> dict[str, Any]:
+    process = {"pid": 7, "name": "python", "pod_uid": "p", "gpu_util_pct": 41, "mem_used_bytes": 2 * GIB}
+    one: dict[str, Any] = {"uuid": "GPU-1", "index": 0, "model": "H200", "mem_used_bytes": 3 * GIB,
+                           "mem_total_bytes": 141 * GIB, "processes": [process]}  # fmt: skip
+    if util is not None:
+        one["gpu_util_pct"] = util
+    return {"v": 1, "node": "a", "ts_ms": ts_ms, "gpus": [one]}
+
+
+def cgroup(ts_ms: int = 1000) -> dict[str, Any]:
+    pod = {"uid": "p", "containers": [{"id": "1", "cpu_util_pct": 30}, {"id": "2", "cpu_util_pct": 20.5}]}
+    host = {"cpu_util_pct": 150, "mem_used_bytes": 5 * GIB, "mem_total_bytes": 8 * GIB}
+    return {"v": 1, "node": "a", "ts_ms": ts_ms, "host": host, "pods": [pod]}
+
+
+POD = {"v": 1, "uid": "p", "namespace": "ml", "name": "train-0", "node": "a", "phase": "Running"}
+GPU = {"kind": "gpu", "node": "a", "gpu": "GPU-1"}
+
+
+def fed(*records: tuple[str, str, dict[str, Any] | None]) -> LiveState:
+    state = LiveState()
+    for topic, key, plain in records:
+        state.feed(topic, key, plain)
+    return state
+
+
+def test_now_and_maximum() -> None:
+    state = fed(("nvml-samples", "a", nvml(97)), ("nvml-samples", "a", nvml(3, 2000)))
+    (row,) = state.of_kind("gpu")
+    assert (row.util, row.util_max, row.name) == (3, 97, "a gpu 0 H200")
+
+
+def test_unknown_never_looks_idle() -> None:
+    state = fed(("nvml-samples", "a", nvml(97)), ("nvml-samples", "a", nvml(None, 2000)))
+    (row,) = state.of_kind("gpu")
+    assert (row.util, percent(row.util)) == (None, "·")
+
+
+def test_a_pod_has_a_name_and_the_sum_of_its_containers() -> None:
+    state = fed(("cgroup-samples", "a", cgroup()), ("pods", "p", POD), ("nvml-samples", "a", nvml(50)))
+    (row,) = state.of_kind("pod")
+    assert (row.name, row.util, row.gpu_util) == ("ml/train-0", 50.5, 41)
+
+
+GONE = [("finished", {**POD, "finished_ms": 5}), ("deleted", None)]
+
+
+@pytest.mark.parametrize(("goal", "last"), GONE, ids=[row[0] for row in GONE])
+def test_a_pod_that_is_gone_is_not_shown(goal: str, last: dict[str, Any] | None) -> None:
+    state = fed(("cgroup-samples", "a", cgroup()), ("pods", "p", POD), ("pods", "p", last))
+    assert state.of_kind("pod") == [], goal
+
+
+def test_cycles_and_trends_of_the_main_metric() -> None:
+    cycle = {"subject": GPU, "metric": "gpu_util_pct", "cyclic": True, "period_s": 13.24}
+    other = {"subject": GPU, "metric": "power_w", "cyclic": True, "period_s": 99}
+    trend = {"subject": GPU, "metric": "gpu_util_pct", "forecast": [{"horizon_s": 300, "value": 61.6}]}
+    state = fed(
+        ("nvml-samples", "a", nvml(97)),
+        ("cycles", "k", cycle),
+        ("cycles", "k", other),
+        ("trends", "k", trend),
+    )
+    (row,) = state.of_kind("gpu")
+    assert (row.cycle, row.trend) == ("13.2 s", "62 % in 5m")
+    full = {"subject": GPU, "metric": "mem_used_bytes", "forecast": [], "exhausts_in_s": 840}
+    state.feed("trends", "k", full)
+    assert row.trend == "memory full in 14m"
+    state.feed("cycles", "k", {**cycle, "cyclic": False})
+    assert row.cycle == ""
+
+
+def insight(kind: str, bottleneck: str, uid: str = "p") -> dict[str, Any]:
+    return {"subject": {"kind": "pod", "node": "a", "pod_uid": uid}, "kind": kind, "bottleneck": bottleneck}
+
+
+@pytest.mark.parametrize(
+    ("kind", "bottleneck", "does"),
+    [
+        ("training", "memory_bandwidth", "training: memory_bandwidth"),
+        ("inference", "none", "inference"),
+        ("training", "unknown", "training"),
+        ("idle", "idle", "idle"),
+        ("unknown", "gpu", "unknown: gpu"),
+    ],
+)
+def test_what_a_pod_does_and_its_gpu(kind: str, bottleneck: str, does: str) -> None:
+    state = fed(("nvml-samples", "a", nvml(97)), ("insights", "pod/p", insight(kind, bottleneck)))
+    (pod,), (gpu,) = [row for row in state.rows.values() if row.kind == "pod"], state.of_kind("gpu")
+    assert (state.does(pod), state.does(gpu)) == (does, does)
+
+
+def test_a_gpu_that_pods_share_and_one_of_which_nothing_is_known() -> None:
+    sample = nvml(97)
+    sample["gpus"][0]["processes"].append({"pid": 8, "pod_uid": "q"})
+    sample["gpus"][0]["processes"].append({"pid": 9})
+    state = fed(("nvml-samples", "a", sample))
+    (gpu,) = state.of_kind("gpu")
+    assert state.does(gpu) == ""
+    state.feed("insights", "pod/q", insight("inference", "none", "q"))
+    assert state.does(gpu) == "inference"
+    state.feed("insights", "pod/p", insight("idle", "idle"))
+    assert state.does(gpu) == "idle + inference"
+    state.feed("insights", "pod/z", insight("idle", "idle", "z"))
+    assert "pod/z" not in state.rows
+    state.feed("nvml-samples", "a", nvml(97, 2000))
+    assert state.does(gpu) == "idle", "only the pods of the newest tick are on it"
+
+
+def test_a_gpu_that_was_allocated_without_a_process() -> None:
+    sample = nvml(0)
+    sample["gpus"][0] |= {"processes": [], "allocated": [{"pod_uid": "p", "pod": "n", "shared": False}]}
+    state = fed(("cgroup-samples", "a", cgroup()), ("nvml-samples", "a", sample))
+    state.feed("insights", "pod/p", insight("idle", "idle"))
+    assert state.does(state.of_kind("gpu")[0]) == "idle"
+
+
+def drawn(state: LiveState, width: int, height: int = 40) -> list[str]:
+    console = Console(width=width)
+    with console.capture() as capture:
+        console.print(render(state, "header", [], height, width))
+    return capture.get().splitlines()
+
+
+@pytest.mark.parametrize("width", [80, 99, 100, 120])
+def test_names_and_what_they_do_fit(width: int) -> None:
+    longest = insight("interactive", "over_provisioned")
+    trend = {"subject": GPU, "metric": "mem_used_bytes", "forecast": [], "exhausts_in_s": 840}
+    state = fed(
+        ("nvml-samples", "a", nvml(97)), ("cgroup-samples", "a", cgroup()), ("pods", "p", POD),
+        ("insights", "pod/p", longest), ("trends", "k", trend),
+    )  # fmt: skip
+    lines = drawn(state, width)
+    assert max(map(len, lines)) <= width
+    (pod,) = (line for line in lines if line.startswith("ml/train-0"))
+    (gpu,) = (line for line in lines if line.startswith("a gpu 0"))
+    assert all("interactive: over_provisioned" in line for line in (pod, gpu))
+    assert lines[lines.index(gpu) + 1].strip() == "memory full in 14m"
+    assert ("max" in "".join(lines)) == (width >= 100)
+
+
+def test_pods_that_do_not_fit_are_counted() -> None:
+    state = fed(("cgroup-samples", "a", cgroup()))
+    for number in range(20):
+        uid = str(number)
+        more = cgroup() | {"pods": [{"uid": uid, "containers": [{"id": "1", "cpu_util_pct": 1}]}]}
+        state.feed("cgroup-samples", "a", more)
+        state.feed("pods", uid, POD | {"uid": uid, "name": f"n-{number:02}"})
+        state.feed("insights", f"pod/{uid}", insight("training", "gpu", uid))
+        cycle = {"metric": "cpu_util_pct", "cyclic": True, "period_s": 9}
+        state.feed("cycles", "k", cycle | {"subject": {"kind": "pod", "pod_uid": uid}})
+    lines = drawn(state, 100, height=30)
+    shown = sum(line.startswith("ml/n-") for line in lines)
+    assert f"… and {20 - shown} more" in lines[-1]
+    assert len(lines) <= 30
+    assert shown == 10
+
+
+def test_the_table_and_the_lines_say_the_same() -> None:
+    state = fed(("nvml-samples", "a", nvml(97)), ("cgroup-samples", "a", cgroup()), ("pods", "p", POD))
+    console = Console(width=160, record=True, file=None, quiet=True)
+    console.quiet = False
+    with console.capture() as capture:
+        console.print(render(state, "header", ["the database is away"], 40))
+    for text in (capture.get(), "\n".join(plain_lines(state))):
+        for part in ("a gpu 0 H200", "97.0 %", "3.0 of 141.0 GiB", "python 7", "ml/train-0", "150 %"):
+            assert part in text, part
+    assert "! the database is away" in capture.get()
+
+
+def test_before_the_first_sample_it_says_that_it_waits() -> None:
+    console = Console(width=100)
+    with console.capture() as capture:
+        console.print(render(LiveState(), "header", [], 20))
+    assert "waiting for the first sample" in capture.get()
+
+
+WORDS = [(5, "5s"), (95, "1m35s"), (300, "5m"), (7260, "2h01m"), (200_000, "2d07h")]
+
+
+@pytest.mark.parametrize(("seconds", "text"), WORDS)
+def test_durations(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+BYTES = [(None, "·"), (0, "0 MiB"), (5 * 1024**2, "5 MiB"), (1.5 * GIB, "1.5 GiB")]
+
+
+@pytest.mark.parametrize(("value", "text"), BYTES)
+def test_amounts(value: float | None, text: str) -> None:
+    assert amount(value) == text
+
+
+async def test_a_pod_that_was_told_of_before_it_began_has_its_name(tmp_path: Path) -> None:
+    topics = {full_name("dutycycle.", name): 1 for name in TOPICS}
+    with EmbeddedBroker(topics) as broker:
+        settings = load({}, {"broker": broker.url})
+        producer = Producer(settings, "test")
+        await producer.start()
+
+        async def told(topic: str, key: str, plain: dict[str, Any]) -> None:
+            await producer.settle(
+                [await producer.send(f"dutycycle.{topic}", key, orjson.dumps(plain), plain.get("ts_ms", 1))]
+            )
+
+        await told("pods", "p", POD | {"created_ms": 1, "images": []})
+        live, stop = Live(settings, [], "", tmp_path), asyncio.Event()
+        running = asyncio.create_task(live.run(stop))
+        async with asyncio.timeout(60):
+            for tick in range(1000):
+                sample = cgroup(tick) | {"collector": "c", "seq": tick, "interval_ms": 1000}
+                await told("cgroup-samples", "a", sample)
+                if any("ml/train-0" in line for line in plain_lines(live.state)):
+                    break
+                await asyncio.sleep(0.1)
+        stop.set()
+        await running
+        await producer.stop()
+    assert live.state.unreadable == 0
+    assert [row.name for row in live.state.of_kind("pod")] == ["ml/train-0"]

@@ -1,0 +1,194 @@
+"""``dutycycle replay`` as a user runs it: same bytes twice, clear errors, nothing good lost."""
+
+import gzip
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+
+from bench.cluster_trace import START_MS, Shape, records
+from contract.trace import TraceRecord, TraceWriter, read_trace
+
+SHAPE = Shape(nodes=4, gpus=2, seconds=130)
+
+
+def dutycycle(*arguments: str | Path, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("DUTYCYCLE_")}
+    return subprocess.run(
+        [sys.executable, "-m", "dutycycle", *map(str, arguments)],
+        input=stdin, capture_output=True, check=False, timeout=120, env=environ,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write(tmp_path_factory.mktemp("trace") / "small.jsonl.zst", records(SHAPE))
+
+
+def write(path: Path, lines: Iterator[TraceRecord] | list[TraceRecord]) -> Path:
+    with TraceWriter(str(path)) as writer:
+        for line in lines:
+            writer.write(line)
+    return path
+
+
+def by_topic(path: Path) -> dict[str, list[dict[str, object]]]:
+    found: dict[str, list[dict[str, object]]] = {}
+    for one in read_trace(str(path)):
+        found.setdefault(one.topic.removeprefix("dutycycle."), []).append(orjson.loads(one.payload or b""))
+    return found
+
+
+def test_the_same_trace_gives_the_same_bytes(trace: Path, tmp_path: Path) -> None:
+    outs = [tmp_path / "1.jsonl.zst", tmp_path / "2.jsonl.zst"]
+    for out in outs:
+        assert dutycycle("replay", trace, "--out", out).returncode == 0
+    assert outs[0].read_bytes() == outs[1].read_bytes()
+    assert outs[0].stat().st_size > 10_000
+
+
+def test_what_a_replay_finds(trace: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.jsonl"
+    done = dutycycle("replay", trace, "--out", out)
+    assert done.returncode == 0, done.stderr
+    found = by_topic(out)
+    assert set(found) == {"window-aggregates", "trends", "cycles", "pod-peaks", "job-peaks", "insights"}
+    (job,) = {one["job"]["uid"]: one for one in found["job-peaks"]}.values()  # type: ignore[index]  # JSON
+    assert sorted(job["pods"]) == [f"train-0-worker-{n}" for n in range(4)]  # type: ignore[call-overload]  # JSON
+    windows = [
+        w for w in found["window-aggregates"] if w["size_ms"] == 60_000 and w["metric"] == "gpu_util_pct"
+    ]
+    gpus = [w for w in windows if w["subject"]["kind"] == "gpu"]  # type: ignore[index]  # JSON
+    expected = {(START_MS + 1000 * s) // 60_000 for s in range(SHAPE.seconds)}
+    assert {int(str(w["start_ms"])) // 60_000 for w in gpus} == expected
+    assert sum(int(str(w["count"])) for w in gpus) == SHAPE.nodes * SHAPE.gpus * SHAPE.seconds
+
+
+def test_keep_open_leaves_open_what_a_live_stream_would(trace: Path, tmp_path: Path) -> None:
+    closed, kept = tmp_path / "closed.jsonl", tmp_path / "kept.jsonl"
+    dutycycle("replay", trace, "--out", closed)
+    dutycycle("replay", trace, "--out", kept, "--keep-open")
+    watermark = START_MS + 1000 * (SHAPE.seconds - 1)
+    ends = [int(str(w["end_ms"])) for w in by_topic(kept)["window-aggregates"]]
+    assert max(ends) + 10_000 <= watermark
+    assert max(int(str(w["end_ms"])) for w in by_topic(closed)["window-aggregates"]) > watermark
+
+
+def test_standard_input_and_output(trace: Path, tmp_path: Path) -> None:
+    plain = b"".join(line for line in _lines(trace))
+    done = dutycycle("replay", "-", "--out", "-", stdin=plain)
+    out = tmp_path / "out.jsonl"
+    dutycycle("replay", trace, "--out", out)
+    assert done.stdout == out.read_bytes()
+
+
+def _lines(trace: Path) -> Iterator[bytes]:
+    from contract.trace import encode_line
+
+    return map(encode_line, read_trace(str(trace)))
+
+
+def test_records_of_a_replay_are_shown_by_peaks(trace: Path, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/records.db"
+    assert dutycycle("replay", trace, "--records", url).returncode == 0
+    shown = dutycycle("peaks", "--records", url, "--format", "json", "--job", "train-0")
+    peaks = orjson.loads(shown.stdout)
+    assert [one["pod"]["name"] for one in peaks] == [f"train-0-worker-{n}" for n in range(4)]
+    assert all(88 <= one["metrics"]["gpu_util_pct"]["max"] <= 100 for one in peaks)
+    table = dutycycle("peaks", "--records", url).stdout.decode()
+    assert table.count("train-0-worker-") == 4
+    lines = dutycycle("peaks", "--jobs", "--records", url, "--format", "csv").stdout.decode().splitlines()
+    assert lines[0].startswith("kind,namespace,name,uid,")
+    assert any(line.startswith("PyTorchJob,ml,train-0,job-0,") for line in lines)
+
+
+GOOD = list(records(Shape(nodes=1, gpus=1, seconds=40)))
+DAMAGE = [
+    ("cut line", b'{"topic":"dutycycle.pods","ke', "not JSON"),
+    ("no payload", b'{"topic":"dutycycle.pods","key":"a"}', "no field payload"),
+    ("unknown topic", b'{"topic":"other.pods","key":"a","payload":"{}"}', "topic 'other.pods' is none of"),
+]
+
+
+@pytest.mark.parametrize(("goal", "line", "reason"), DAMAGE, ids=[row[0] for row in DAMAGE])
+def test_a_damaged_line_is_named_and_what_came_before_is_kept(
+    goal: str, line: bytes, reason: str, tmp_path: Path
+) -> None:
+    path, out = write(tmp_path / "t.jsonl", GOOD), tmp_path / "out.jsonl"
+    path.write_bytes(path.read_bytes() + line + b"\n")
+    done = dutycycle("replay", path, "--out", out)
+    assert done.returncode == 1
+    message = done.stderr.decode().strip().splitlines()[-1]
+    assert message.startswith(f"dutycycle: {path}:{len(GOOD) + 1}: "), goal
+    assert reason in message
+    assert by_topic(out)["pod-peaks"], goal
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_a_compressed_trace_that_was_cut_off(suffix: str, tmp_path: Path) -> None:
+    path = write(tmp_path / f"t.jsonl{suffix}", GOOD)
+    path.write_bytes(path.read_bytes()[:-20])
+    done = dutycycle("replay", path)
+    assert done.returncode == 1
+    assert done.stderr.decode().strip().splitlines()[-1].startswith(f"dutycycle: {path}:")
+    assert b"Traceback" not in done.stderr
+
+
+def test_a_bad_record_in_a_trace_is_a_dead_letter_and_its_neighbours_count(tmp_path: Path) -> None:
+    bad = TraceRecord(topic="dutycycle.nvml-samples", key="gpu-000", payload=b"\x00garbage", ts_ms=START_MS)
+    path, out = write(tmp_path / "t.jsonl", [*GOOD[:20], bad, *GOOD[20:]]), tmp_path / "out.jsonl"
+    assert dutycycle("replay", path, "--out", out).returncode == 0
+    (letter,) = by_topic(out)["dead-letters"]
+    assert (letter["reason"], letter["topic"]) == ("decode", "dutycycle.nvml-samples")
+    clean, expected = write(tmp_path / "clean.jsonl", GOOD), tmp_path / "expected.jsonl"
+    dutycycle("replay", clean, "--out", expected)
+    assert by_topic(out)["window-aggregates"] == by_topic(expected)["window-aggregates"]
+
+
+WRONG = [
+    (("replay", "nowhere.jsonl"), 1, "nowhere.jsonl"),
+    (("replay", "x", "--speed", "2"), 2, "--speed needs --broker"),
+    (("replay", "x", "--windows", "60s,10s"), 2, "--windows"),
+    (("replay", "x", "--lateness", "soon"), 2, "--lateness='soon': expected a duration"),
+    (("peaks", "--records", "sqlite:////nowhere/x.db"), 1, "/nowhere/x.db"),
+    (("collect",), 2, "DUTYCYCLE_BROKER"),
+    (("record", "--out", "x"), 2, "--broker"),
+    (("nothing",), 2, "invalid choice"),
+    ((), 2, "COMMAND"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "status", "message"), WRONG)
+def test_wrong_usage_is_one_clear_line(arguments: tuple[str, ...], status: int, message: str) -> None:
+    done = dutycycle(*arguments)
+    assert done.returncode == status
+    assert message in done.stderr.decode()
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["up", "collect", "stream", "sink", "replay", "record", "peaks"])
+def test_every_command_has_help_with_an_example(command: str) -> None:
+    done = dutycycle(command, "--help")
+    assert done.returncode == 0
+    assert "example:\n  " in done.stdout.decode()
+    assert f"dutycycle {command}" in done.stdout.decode()
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(trace: Path) -> None:
+    shell = f"{sys.executable} -m dutycycle replay {trace} --out - | head -1"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", shell], capture_output=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def test_gzip_output_carries_no_time(trace: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.jsonl.gz"
+    dutycycle("replay", trace, "--out", out)
+    assert out.read_bytes()[4:8] == b"\0\0\0\0"
+    assert gzip.decompress(out.read_bytes())

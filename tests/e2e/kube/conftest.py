@@ -1,0 +1,24 @@
+"""Fixtures: a namespace with its node, and our processes on it."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.kube.cluster import Cluster
+from tests.support.kube.pipeline import Pipeline
+from tests.support.servers.kafka.broker import RunningBroker
+from tests.support.servers.kube.server import Kube
+
+
+@pytest.fixture
+def cluster(kube: Kube, namespace: str) -> Cluster:
+    """An empty namespace, and a node."""
+    return Cluster(kube, namespace)
+
+
+@pytest.fixture
+def pipeline(
+    kafka: RunningBroker, topic_prefix: str, kube: Kube, cluster: Cluster, tmp_path: Path
+) -> Pipeline:
+    """Our processes, not started yet, with the real Kafka between them."""
+    return Pipeline(kafka, topic_prefix, kube, cluster, tmp_path)

@@ -1,0 +1,246 @@
+"""Whose a pod is, on the real API server and under the shipped permissions: every operator's chain of owners.
+
+The kinds and labels are those that the operators make; the operators themselves are played by the tests.
+"""
+
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+import pytest
+
+from collectors.pods import owners as pods_owners
+from collectors.pods import watch
+from telemetry.events import OWNER_FORBIDDEN
+from tests.support.kube.cluster import Cluster, owned_by
+from tests.support.kube.contents import APP, CRON, SPEC
+from tests.support.kube.shipped import account, shipped_rules
+from tests.support.kube.watching import bound, job_of, watching
+from tests.support.servers.kube.client import Object
+from tests.support.servers.kube.server import Kube
+
+KUBEFLOW = "training.kubeflow.org"
+JOBSET = "jobset.sigs.k8s.io"
+
+
+@dataclass(frozen=True)
+class Case:
+    """``chain``: (apiVersion, kind, content) from the top to the pod's own owner; the top is the job."""
+
+    chain: tuple[tuple[str, str, Object], ...]
+    labels: dict[str, str] = field(default_factory=dict)
+    role: str | None = None
+    replica: int | None = None
+
+
+def one(api_version: str, kind: str, content: Object | None = None) -> tuple[str, str, Object]:
+    return api_version, kind, content or {}
+
+
+JOB = one("batch/v1", "Job", SPEC)
+SET = one("apps/v1", "StatefulSet", APP)
+POD = one("v1", "Pod", {"spec": {"containers": [{"name": "main", "image": "any"}]}})
+CASES = {
+    "Job": Case((JOB,), {"batch.kubernetes.io/job-completion-index": "4"}, None, 4),
+    "CronJob": Case((one("batch/v1", "CronJob", CRON), JOB)),
+    "Deployment": Case((one("apps/v1", "Deployment", APP), one("apps/v1", "ReplicaSet", APP))),
+    "StatefulSet": Case(
+        (one("apps/v1", "StatefulSet", APP),), {"apps.kubernetes.io/pod-index": "2"}, None, 2
+    ),
+    "DaemonSet": Case((one("apps/v1", "DaemonSet", APP),)),
+    "MPIJob v1": Case(
+        (one("kubeflow.org/v1", "MPIJob"),),
+        {f"{KUBEFLOW}/replica-type": "worker", f"{KUBEFLOW}/replica-index": "1"}, "worker", 1,
+    ),
+    "MPIJob v2beta1": Case(
+        (one("kubeflow.org/v2beta1", "MPIJob"),),
+        {f"{KUBEFLOW}/job-role": "worker", f"{KUBEFLOW}/replica-index": "0"}, "worker", 0,
+    ),
+    "MPIJob's launcher": Case(
+        (one("kubeflow.org/v2beta1", "MPIJob"), JOB), {f"{KUBEFLOW}/job-role": "launcher"}, "launcher"
+    ),
+    "PyTorchJob": Case(
+        (one("kubeflow.org/v1", "PyTorchJob"),),
+        {f"{KUBEFLOW}/replica-type": "Master", f"{KUBEFLOW}/replica-index": "0"}, "master", 0,
+    ),
+    "TFJob": Case(
+        (one("kubeflow.org/v1", "TFJob"),),
+        {f"{KUBEFLOW}/replica-type": "ps", f"{KUBEFLOW}/replica-index": "3"}, "ps", 3,
+    ),
+    "TrainJob": Case(
+        (one("trainer.kubeflow.org/v1alpha1", "TrainJob"), one("jobset.x-k8s.io/v1alpha2", "JobSet"), JOB),
+        {f"{JOBSET}/replicatedjob-name": "node", f"{JOBSET}/replicatedjob-replicas": "1",
+         f"{JOBSET}/job-index": "0", "batch.kubernetes.io/job-completion-index": "7"}, "node", 7,
+    ),
+    "JobSet of several Jobs": Case(
+        (one("jobset.x-k8s.io/v1alpha2", "JobSet"), JOB),
+        {f"{JOBSET}/replicatedjob-name": "driver", f"{JOBSET}/replicatedjob-replicas": "3",
+         f"{JOBSET}/job-index": "2", "batch.kubernetes.io/job-completion-index": "0"}, "driver", 2,
+    ),
+    "RayJob": Case(
+        (one("ray.io/v1", "RayJob"), one("ray.io/v1", "RayCluster")), {"ray.io/node-type": "head"}, "head"
+    ),
+    "RayJob's submitter": Case((one("ray.io/v1", "RayJob"), JOB)),
+    "RayCluster": Case(
+        (one("ray.io/v1", "RayCluster"),),
+        {"ray.io/node-type": "worker", "ray.io/worker-group-replica-index": "5"}, "worker", 5,
+    ),
+    "Volcano Job": Case(
+        (one("batch.volcano.sh/v1alpha1", "Job"),),
+        {"volcano.sh/task-spec": "trainer", "volcano.sh/task-index": "6"}, "trainer", 6,
+    ),
+    "Spark executor of a driver in a Job": Case((JOB, POD), {"spark-role": "executor"}, "executor"),
+    "Spark executor of a driver of nobody": Case((POD,), {"spark-role": "executor"}, "executor"),
+    "LeaderWorkerSet's worker": Case(
+        (SET, POD, SET), {"leaderworkerset.sigs.k8s.io/worker-index": "3"}, None, 3
+    ),
+    "Notebook": Case(
+        (one("kubeflow.org/v1", "Notebook"), one("apps/v1", "StatefulSet", APP)),
+        {"apps.kubernetes.io/pod-index": "0"}, None, 0,
+    ),
+}  # fmt: skip
+
+
+def chain(cluster: Cluster, case: Case) -> list[Object]:
+    """The owners, from the top down, each owned by the one before."""
+    made: list[Object] = []
+    for level, (api_version, kind, content) in enumerate(case.chain):
+        made.append(cluster.make(api_version, kind, f"level-{level}", *made[-1:], **content))
+    return made
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_the_topmost_owner_is_the_job(
+    case: Case, kube: Kube, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owners = chain(cluster, case)
+    pod = bound(cluster, "p", owners[-1], labels=case.labels)
+    with watching(kube, cluster, monkeypatch) as seen:
+        assert seen.of(pod).job == job_of(owners[0], case.role, case.replica)
+        assert seen.telemetry.count(OWNER_FORBIDDEN) == 0, "what is shipped is enough"
+
+
+def test_a_pod_of_nobody_has_no_job(kube: Kube, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    pod = bound(cluster, "p")
+    with watching(kube, cluster, monkeypatch) as seen:
+        assert seen.of(pod).job is None
+
+
+@pytest.mark.parametrize("lacking", ["ray.io", "example.com"])
+def test_what_may_not_be_read_ends_the_walk_and_is_said(
+    lacking: str,
+    kube: Kube,
+    cluster: Cluster,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """RayJob → Job → Pod with Ray left out of the role; and a kind that the shipped role never heard of."""
+    top, kind = {"ray.io": ("ray.io/v1", "RayJob"), "example.com": ("example.com/v1", "Experiment")}[lacking]
+    owner = cluster.make(top, kind, "top")
+    below = cluster.make("batch/v1", "Job", "below", owner, **SPEC)
+    pod = bound(cluster, "p", below)
+    rules = tuple(rule for rule in shipped_rules("collector") if lacking not in rule["apiGroups"])
+    with watching(kube, cluster, monkeypatch, rules) as seen:
+        assert seen.of(pod).job == job_of(below), "the last that may be read"
+        assert seen.telemetry.count(OWNER_FORBIDDEN) == 1
+    assert f'cannot get resource "{kind.lower()}s" in API group "{lacking}"' in caplog.text
+
+
+@pytest.mark.parametrize("middle", ["forbidden", "gone"])
+def test_a_chain_that_is_cut_in_the_middle(
+    middle: str, kube: Kube, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TrainJob → JobSet → Job → Pod, and the JobSet cannot be read: what stands above it is not known."""
+    top = cluster.make("trainer.kubeflow.org/v1alpha1", "TrainJob", "top")
+    jobset = cluster.make("jobset.x-k8s.io/v1alpha2", "JobSet", "middle", top)
+    job = cluster.make("batch/v1", "Job", "below", jobset, **SPEC)
+    pod = bound(cluster, "p", job)
+    rules = shipped_rules("collector")
+    if middle == "forbidden":
+        rules = tuple(rule for rule in rules if "jobset.x-k8s.io" not in rule["apiGroups"])
+    else:
+        cluster.delete(jobset)
+    with watching(kube, cluster, monkeypatch, rules) as seen:
+        assert seen.of(pod).job == job_of(job)
+
+
+def test_a_name_that_is_used_again_is_another_job(
+    kube: Kube, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The Job was deleted with its pod left behind, and one of the same name has another owner."""
+    job = cluster.make("batch/v1", "Job", "train", **SPEC)
+    orphan = bound(cluster, "orphan", job)
+    cluster.delete(job)
+    other = cluster.make("kubeflow.org/v1", "PyTorchJob", "other")
+    again = cluster.make("batch/v1", "Job", "train", other, **SPEC)
+    pod = bound(cluster, "p", again)
+    with watching(kube, cluster, monkeypatch) as seen:
+        assert seen.of(orphan).job == job_of(job), "its own, which is gone, by the uid that it names"
+        assert seen.of(pod).job == job_of(other)
+
+
+def test_a_job_that_is_deleted_before_its_pods_stays_their_job(
+    kube: Kube, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RayJob → RayCluster → Pod: the garbage collector begins at the top, and pods may take long to end."""
+    monkeypatch.setattr(pods_owners, "_FRESH_S", 0.0)
+    job = cluster.make("ray.io/v1", "RayJob", "train")
+    group = cluster.make("ray.io/v1", "RayCluster", "train-x", job)
+    pod = bound(cluster, "p", group)
+    with watching(kube, cluster, monkeypatch) as seen:
+        assert seen.of(pod).job == job_of(job)
+        cluster.delete(job)
+        cluster.running(pod, "c1")
+        assert seen.of(pod, lambda record: record.phase == "Running").job == job_of(job)
+        cluster.delete(group)
+        cluster.ended(pod, "c1")
+        assert seen.of(pod, lambda record: record.phase == "Succeeded").job == job_of(job)
+
+
+def test_owners_in_a_circle_end_the_walk(
+    kube: Kube, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = cluster.make("batch/v1", "Job", "first", **SPEC)
+    second = cluster.make("batch/v1", "Job", "second", first, **SPEC)
+    kube.admin.patch(first, {"metadata": {"ownerReferences": [owned_by(second)]}})
+    pod = bound(cluster, "p", second)
+    with watching(kube, cluster, monkeypatch) as seen:
+        assert seen.of(pod).job == job_of(first)
+
+
+def test_a_kind_that_is_not_installed(kube: Kube, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner = {
+        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication",
+        "metadata": {"name": "pi", "uid": str(uuid4())},
+    }  # fmt: skip
+    pod = bound(cluster, "p", owner, labels={"spark-role": "executor"})
+    with watching(kube, cluster, monkeypatch) as seen:
+        assert seen.of(pod).job == job_of(owner, "executor")
+        assert seen.telemetry.count(OWNER_FORBIDDEN) == 0
+
+
+def test_a_permission_that_is_given_is_used_by_the_next_start(
+    kube: Kube, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The remedy that the message names: a role that lets the collector get the kind."""
+    owner = cluster.make("example.com/v1", "Experiment", "top")
+    pod = bound(cluster, "p", cluster.make("batch/v1", "Job", "below", owner, **SPEC))
+    extra = {"apiGroups": ["example.com"], "resources": ["experiments"], "verbs": ["get"]}
+    with watching(kube, cluster, monkeypatch, (*shipped_rules("collector"), extra)) as seen:
+        assert seen.of(pod).job == job_of(owner)
+
+
+def test_a_permission_that_is_given_is_used_by_a_collector_that_runs(
+    kube: Kube, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing happens to the pod meanwhile."""
+    monkeypatch.setattr(watch, "_WATCH_S", 1)
+    monkeypatch.setattr(pods_owners, "_FRESH_S", 0.0)
+    owner = cluster.make("example.com/v1", "Experiment", "top")
+    below = cluster.make("batch/v1", "Job", "below", owner, **SPEC)
+    pod = bound(cluster, "p", below)
+    rules = shipped_rules("collector")
+    extra = {"apiGroups": ["example.com"], "resources": ["experiments"], "verbs": ["get"]}
+    with watching(kube, cluster, monkeypatch, rules) as seen:
+        assert seen.of(pod).job == job_of(below)
+        account(kube, cluster.namespace, "collector", (*rules, extra))
+        assert seen.of(pod, lambda record: record.job != job_of(below)).job == job_of(owner)

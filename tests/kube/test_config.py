@@ -1,0 +1,118 @@
+"""Credentials that cannot be used: one line says what they are needed for, what is wrong and what to do."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from contract.errors import SettingError
+from kube.errors import BusyError
+from kube.objects import connect
+from tests.kube.test_objects import TARGET
+from tests.support.fakes.api_server import POD, FakeApi, Trouble
+from tests.support.processes.commands import environ
+
+CONFIG = """
+apiVersion: v1
+kind: Config
+clusters: [{{name: c, cluster: {{server: "{url}"}}}}]
+users: [{{name: u, user: {{exec: {{apiVersion: client.authentication.k8s.io/v1, command: {helper}}}}}}}]
+contexts: [{{name: x, context: {{cluster: c, user: u}}}}]
+current-context: x
+"""
+USELESS = "the API server's configuration cannot be used"
+SINK_NEEDS = {"broker": "kafka://127.0.0.1:1", "listen": "off"}
+
+
+def helper(folder: Path, script: str) -> Path:
+    """A credential helper, as a cloud's command line brings one."""
+    file = folder / "helper"
+    file.write_text(f"#!/bin/sh\n{script}\n")
+    file.chmod(0o755)
+    return file
+
+
+def said(folder: Path, *arguments: str, kubeconfig: str = "", **settings: str) -> str:
+    """What the command says when it refuses to begin."""
+    env = environ(**settings) | {"HOME": str(folder)}
+    for name in ("KUBERNETES_SERVICE_HOST", "KUBECONFIG"):
+        env.pop(name, None)
+    if kubeconfig:
+        env["KUBECONFIG"] = kubeconfig
+    command = [sys.executable, "-m", "dutycycle", *arguments]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    return done.stderr
+
+
+def test_the_command_has_no_setting_to_blame(tmp_path: Path) -> None:
+    begin, end = f"dutycycle: annotate --remove: {USELESS}: KUBECONFIG", "give KUBECONFIG a good file\n"
+    assert said(tmp_path, "annotate", "--remove", kubeconfig="/none") == f"{begin}=/none: no such file; {end}"
+    assert said(tmp_path, "annotate", "--remove") == (
+        f"{begin} is not set, and ~/.kube/config: no such file; {end}"
+    )
+
+
+def test_credentials_that_a_helper_does_not_give(tmp_path: Path) -> None:
+    file = tmp_path / "config"
+    program = helper(tmp_path, "echo you have to log in >&2; exit 3")
+    file.write_text(CONFIG.format(url="http://127.0.0.1:1", helper=program))
+    line = said(tmp_path, "annotate", "--remove", kubeconfig=str(file))
+    assert f"{USELESS}: KUBECONFIG={file}: credentials cannot be got: exec: process returned 3" in line
+    assert "you have to log in" in line
+    assert line.count("\n") == 1
+
+
+@pytest.mark.parametrize("setting", ["annotations", "kubernetes"])
+def test_a_sink_names_the_setting_that_asked(tmp_path: Path, setting: str) -> None:
+    lines = said(tmp_path, "sink", **SINK_NEEDS, **{setting: "on"})
+    name = f"DUTYCYCLE_{setting.upper()}"
+    assert lines == (
+        f"dutycycle: {name}=on: {USELESS}: KUBECONFIG is not set, and ~/.kube/config: no such file; "
+        f"give KUBECONFIG a good file, or set {name}=off\n"
+    )
+
+
+UNUSABLE = {
+    "no YAML": "{",
+    "no mapping": "[]",
+    "no certificate": CONFIG.format(url="https://127.0.0.1:1", helper="x").replace(
+        "exec: {apiVersion: client.authentication.k8s.io/v1, command: x}", "client-certificate-data: '?'"
+    ),
+}
+
+
+@pytest.mark.parametrize("text", UNUSABLE.values(), ids=UNUSABLE.keys())
+async def test_a_file_that_is_none_is_told_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    file = tmp_path / "config"
+    file.write_text(text)
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setenv("KUBECONFIG", str(file))
+    with pytest.raises(SettingError, match=f"DUTYCYCLE_KUBERNETES=auto: {USELESS}: ") as caught:
+        await connect("auto")
+    assert "\n" not in str(caught.value)
+
+
+async def test_a_helper_that_fails_later_is_asked_again(
+    api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.add(POD, "uid-1")
+    good = (
+        'echo \'{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential",'
+        '"status":{"token":"t"}}\''
+    )
+    file = tmp_path / "config"
+    file.write_text(CONFIG.format(url=api.url, helper=helper(tmp_path, good)))
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setenv("KUBECONFIG", str(file))
+    server = await connect("auto")
+    assert server is not None
+    helper(tmp_path, "exit 1")
+    api.trouble.append(Trouble(401, method="GET"))
+    with pytest.raises(BusyError, match="credentials cannot be got: exec: process returned 1"):
+        await server.annotations(TARGET)
+    assert await server.annotations(TARGET) == {}
+    await server.close()

@@ -1,0 +1,359 @@
+"""Annotating through a fake API server: what each answer leads to. A real one also validates."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from contract.errors import SettingError
+from contract.records.pods import JobRef
+from kube.errors import BusyError, GoneError, RefusedError, error_of, retry_after_s
+from kube.objects import connect
+from sinks.annotations.core.policy import Policy
+from sinks.annotations.core.targets import Target
+from tests.support.fakes.api_server import NODE, POD, FakeApi, Trouble, written
+from tests.support.sinks import made
+from tests.support.sinks.annotating import annotating
+from tests.support.sinks.made import K80, sample
+from tests.support.sinks.rig import Rig, until
+
+MPIJOB = "/apis/kubeflow.org/v2beta1/namespaces/default/mpijobs/bert"
+PLACE = ("pod-peaks", 0)
+TARGET = Target("pod", "v1", "Pod", "pod-of-uid-1", "default", "uid-1")
+
+
+async def test_a_merge_patch_writes_and_takes_away_and_leaves_others_alone(api: FakeApi) -> None:
+    api.add(POD, "uid-1", example__a="1", dutycycle="2")
+    client = api.client()
+    after = await client.annotate(TARGET, {"dutycycle.io/a": '"ü"', "dutycycle.io/b": "2"})
+    assert after == {"example/a": "1", "dutycycle": "2", "dutycycle.io/a": '"ü"', "dutycycle.io/b": "2"}
+    await client.annotate(TARGET, {"dutycycle.io/b": None})
+    assert await client.annotations(TARGET) == {"example/a": "1", "dutycycle": "2", "dutycycle.io/a": '"ü"'}
+    assert api.content_types == {"application/merge-patch+json"}
+    assert api.patches[0]["uid"] == "uid-1"
+    await client.close()
+
+
+async def test_every_kind_by_one_path_and_one_discovery(api: FakeApi) -> None:
+    api.add(POD, "uid-1")
+    api.add(NODE, "any")
+    api.add(MPIJOB, "job-1")
+    client = api.client()
+    node = Target("node", "v1", "Node", "gpu-a")
+    job = Target("job", "kubeflow.org/v2beta1", "MPIJob", "bert", "default", "job-1")
+    for target in (TARGET, node, job, TARGET, job):
+        await client.annotate(target, {"dutycycle.io/a": "1"})
+    assert [path for method, path in api.seen if method == "GET"] == [
+        "/api/v1", "/apis/kubeflow.org/v2beta1",
+    ]  # fmt: skip
+    with pytest.raises(GoneError, match="no kind Pood"):
+        await client.annotations(Target("pod", "v1", "Pood", "x", "default"))
+    await client.close()
+
+
+async def test_all_three_kinds_are_annotated(api: FakeApi) -> None:
+    for path, uid in ((POD, "uid-1"), (NODE, "n"), (MPIJOB, "job-1")):
+        api.add(path, uid)
+    rig = Rig()
+    ref = JobRef(api_version="kubeflow.org/v2beta1", kind="MPIJob", name="bert", uid="job-1")
+    async with annotating(api, rig) as (desk, sink):
+        await desk.handle(rig.origin("pod-peaks", made.pod_peaks(final=True)))
+        await desk.handle(rig.origin("nvml-samples", sample(K80), key="gpu-a"))
+        await desk.handle(rig.origin("job-peaks", made.job_peaks(job=ref, final=True)))
+        await until(lambda: sink.held().empty)
+        desk.acknowledge()
+    assert written(api, POD)["gpu_util"] == {"gpu_0_4711": 95}
+    assert written(api, NODE)["gpu-1"]["mem_used"] == "11GB"
+    assert written(api, MPIJOB) == {"bert-worker-0": {"cpu_util": 151.8}}
+    assert rig.port.acknowledged == {PLACE: 0, ("nvml-samples", 0): 0, ("job-peaks", 0): 0}
+
+
+async def test_many_changes_are_few_writes_and_the_last_is_exact(api: FakeApi) -> None:
+    api.add(POD, "uid-1")
+    rig = Rig()
+    async with annotating(api, rig, policy=Policy(interval_s=3600)) as (desk, sink):
+        for n in range(200):
+            metrics = {"gpu_util_pct": made.peak(n / 2)}
+            record = made.pod_peaks(samples=n, metrics=metrics, final=n == 199)
+            await desk.handle(rig.origin("pod-peaks", record))
+            await asyncio.sleep(0)
+            if n == 0:
+                await until(lambda: sink.held().empty)
+        await until(lambda: sink.held().empty)
+        assert api.count("PATCH") <= 2
+        assert api.count("GET") == 1
+
+
+async def test_an_old_process_s_work_is_not_repeated(api: FakeApi) -> None:
+    api.add(POD, "uid-1")
+    for _ in range(2):
+        rig = Rig()
+        async with annotating(api, rig) as (desk, sink):
+            await desk.handle(rig.origin("pod-peaks", made.pod_peaks()))
+            await until(lambda sink=sink: sink.held().empty)  # type: ignore[misc]  # bound for the loop
+    assert api.count("PATCH") == 1
+
+
+async def test_after_a_restart_an_older_record_does_not_go_back(api: FakeApi) -> None:
+    api.add(POD, "uid-1")
+    old, new = (
+        made.pod_peaks(last_ms=last_ms, metrics={"cpu_util_pct": made.peak(cpu)})
+        for last_ms, cpu in ((10_000, 100), (20_000, 200))
+    )
+    for records in ([new], [old, new]):
+        rig = Rig()
+        async with annotating(api, rig) as (desk, sink):
+            for record in records:
+                await desk.handle(rig.origin("pod-peaks", record))
+                await until(lambda sink=sink: sink.held().empty)  # type: ignore[misc]  # bound for the loop
+                assert written(api, POD)["max_cpu_util"] == 200
+    assert api.count("PATCH") == 1
+
+
+async def test_after_a_restart_what_was_known_of_a_gpu_stays(api: FakeApi) -> None:
+    value = {"mem_used": "3GB", "cyclic": True, "period_s": 13.2, "max_gpu_util": 88, "trend_pct_per_h": 2}
+    api.add(NODE, "n")["annotations"] = {"dutycycle.io/gpu-1": json.dumps(value), "dutycycle.io/gpu-5": "{}"}
+    rig = Rig()
+    async with annotating(api, rig) as (desk, sink):
+        await desk.handle(rig.origin("nvml-samples", sample(K80), key="gpu-a"))
+        await until(lambda: sink.held().empty)
+    found = written(api, NODE)
+    assert found.keys() == {"gpu-static", "gpu-1"}
+    assert found["gpu-1"] == value | {
+        "mem_used": "11GB", "mem_free": "1GB", "process_cnt": 1, "pid_mem": [[18477, "11094MB"]],
+    }  # fmt: skip
+
+
+async def test_between_two_looks_samples_are_not_decoded(api: FakeApi) -> None:
+    api.add(NODE, "n")
+    rig = Rig()
+    async with annotating(api, rig, policy=Policy(interval_s=30)) as (desk, _):
+        first = sample(K80).ts_ms
+        for ts_ms, looked_at in ((first, True), (first + 9_000, False), (first + 10_000, True), (5, True)):
+            origin = rig.origin("nvml-samples", sample(K80, ts_ms=ts_ms), key="gpu-a")
+            assert desk.sinks[0].wants(origin) is looked_at
+            await desk.handle(origin)
+
+
+PASSING = {
+    "conflict": [Trouble(409)],
+    "too many requests": [Trouble(429, {"Retry-After": "1"})],
+    "too many requests, without a hint": [Trouble(429)],
+    "a broken server": [Trouble(500), Trouble(503, body="not JSON")],
+    "a token that rotated": [Trouble(401)],
+    "an answer that does not come": [Trouble(delay_s=1.0)],
+    "a cut connection": [Trouble(cut=True)],
+    "no JSON": [Trouble(200, body="<html>")],
+    "trouble while reading": [Trouble(500, method="GET"), Trouble(429, method="GET")],
+}
+
+
+@pytest.mark.parametrize("trouble", PASSING.values(), ids=PASSING.keys())
+async def test_passing_trouble_is_outlasted_and_the_newest_is_written(
+    api: FakeApi, trouble: list[Trouble]
+) -> None:
+    api.add(POD, "uid-1")
+    api.trouble.extend(trouble)
+    rig = Rig()
+    async with annotating(api, rig, timeout_s=0.4) as (desk, sink):
+        await desk.handle(rig.origin("pod-peaks", made.pod_peaks(samples=1)))
+        await until(lambda: rig.count("write_retried") >= 1)
+        desk.acknowledge()
+        assert rig.port.acknowledged == {}
+        newest = made.pod_peaks(samples=2, metrics={"cpu_util_pct": made.peak(777)}, final=True)
+        await desk.handle(rig.origin("pod-peaks", newest))
+        await until(lambda: sink.held().empty)
+        desk.acknowledge()
+    assert written(api, POD)["max_cpu_util"] == 777
+    assert rig.port.acknowledged == {PLACE: 1}
+    assert rig.port.buried == []
+    assert rig.telemetry.conditions == {}
+
+
+async def test_retry_after_is_honoured_by_everything(api: FakeApi) -> None:
+    api.add(POD, "uid-1")
+    api.add(NODE, "n")
+    api.trouble.append(Trouble(429, {"Retry-After": "2"}))
+    rig = Rig()
+    async with annotating(api, rig) as (desk, sink):
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        await desk.handle(rig.origin("pod-peaks", made.pod_peaks(final=True)))
+        await until(lambda: rig.count("write_retried") == 1)
+        await desk.handle(rig.origin("nvml-samples", sample(K80), key="gpu-a"))
+        await until(lambda: sink.held().empty)
+        assert loop.time() - began >= 2
+    assert api.count("PATCH") == 3
+
+
+@pytest.mark.parametrize("status", [403, 422, 400, 413, 415])
+async def test_what_is_refused_is_counted_and_told_once_and_the_rest_goes_on(
+    api: FakeApi, status: int
+) -> None:
+    api.add(POD, "uid-1")
+    api.add(NODE, "n")
+    api.trouble.append(Trouble(status, body='{"message":"you may not, not even once"}'))
+    rig = Rig()
+    async with annotating(api, rig) as (desk, sink):
+        await desk.handle(rig.origin("pod-peaks", made.pod_peaks()))
+        await until(lambda: sink.held().empty)
+        await desk.handle(rig.origin("nvml-samples", sample(K80), key="gpu-a"))
+        await until(lambda: sink.held().empty)
+        desk.acknowledge()
+    (letter,) = rig.port.buried
+    assert letter["reason"] == "rejected"
+    assert letter["error"] == f"annotating Pod default/pod-of-uid-1: {status}: you may not, not even once"
+    assert rig.telemetry.counts["write_rejected", ("annotations", str(status))] == 1
+    assert rig.port.acknowledged == {PLACE: 0, ("nvml-samples", 0): 0}
+    assert "gpu-static" in written(api, NODE)
+
+
+GONE = {"deleted": None, "another of the same name": "uid-of-another"}
+
+
+@pytest.mark.parametrize("uid", GONE.values(), ids=GONE.keys())
+async def test_an_object_that_is_gone_is_dropped_and_never_made_again(api: FakeApi, uid: str | None) -> None:
+    if uid is not None:
+        api.add(POD, uid)
+    rig = Rig()
+    async with annotating(api, rig) as (desk, sink):
+        await desk.handle(rig.origin("pod-peaks", made.pod_peaks(final=True)))
+        await until(lambda: sink.held().empty)
+        desk.acknowledge()
+    assert api.count("PATCH") == 0
+    assert POD not in api.objects or written(api, POD) == {}
+    assert rig.port.acknowledged == {PLACE: 0}
+    assert rig.port.buried == []
+    assert rig.telemetry.counts["object_gone", ("pod",)] == 1
+
+
+async def test_an_object_that_is_replaced_between_two_writes_is_not_touched(api: FakeApi) -> None:
+    api.add(POD, "uid-1")
+    rig = Rig()
+    async with annotating(api, rig) as (desk, sink):
+        await desk.handle(rig.origin("pod-peaks", made.pod_peaks()))
+        await until(lambda: sink.held().empty)
+        api.add(POD, "uid-of-another")
+        newer = made.pod_peaks(final=True, metrics={"cpu_util_pct": made.peak(9999)})
+        await desk.handle(rig.origin("pod-peaks", newer))
+        await until(lambda: sink.held().empty)
+    assert written(api, POD) == {}
+    assert rig.telemetry.counts["object_gone", ("pod",)] == 1
+
+
+async def test_a_server_that_goes_away_is_outlasted(api: FakeApi) -> None:
+    api.add(POD, "uid-1")
+    rig = Rig()
+    async with annotating(api, rig) as (desk, sink):
+        await api.stop()
+        await desk.handle(rig.origin("pod-peaks", made.pod_peaks()))
+        await until(lambda: rig.telemetry.conditions)
+        desk.acknowledge()
+        assert rig.port.acknowledged == {}
+        await api.start()
+        await until(lambda: sink.held().empty)
+        assert rig.telemetry.conditions == {}
+    assert written(api, POD)["max_cpu_util"] == 151.8
+
+
+async def test_trouble_with_one_object_does_not_hold_the_others(api: FakeApi) -> None:
+    api.add(POD, "uid-1")
+    api.add(NODE, "n")
+    api.trouble.extend([Trouble(500)])
+    rig = Rig()
+    async with annotating(api, rig) as (desk, _):
+        await desk.handle(rig.origin("pod-peaks", made.pod_peaks()))
+        await until(lambda: rig.count("write_retried") == 1)
+        await desk.handle(rig.origin("nvml-samples", sample(K80), key="gpu-a"))
+        await until(lambda: written(api, NODE))
+
+
+async def test_many_objects_keep_to_few_connections(api: FakeApi) -> None:
+    for i in range(40):
+        api.add(f"/api/v1/namespaces/default/pods/pod-of-uid-{i}", f"uid-{i}")
+    rig = Rig()
+    async with annotating(api, rig) as (desk, sink):
+        for i in range(40):
+            await desk.handle(rig.origin("pod-peaks", made.pod_peaks(f"uid-{i}", final=True)))
+        await until(lambda: sink.held().empty)
+    assert api.count("PATCH") == 40
+
+
+ERRORS: dict[int, tuple[type[Exception], float | None, bool]] = {
+    404: (GoneError, None, False),
+    403: (RefusedError, None, False),
+    422: (RefusedError, None, False),
+    401: (BusyError, 7, True),
+    409: (BusyError, 7, False),
+    410: (BusyError, 7, False),
+    429: (BusyError, 7, True),
+    500: (BusyError, 7, False),
+    503: (BusyError, 7, True),
+    504: (BusyError, 7, False),
+}
+
+
+@pytest.mark.parametrize(("status", "expected"), ERRORS.items(), ids=map(str, ERRORS))
+def test_what_a_status_means(status: int, expected: tuple[type[Exception], float | None, bool]) -> None:
+    error = error_of(status, {"Retry-After": "7"}, b'{"message":"so\\nit is"}')
+    kind, retry_after_s, everything = expected
+    assert type(error) is kind
+    assert str(error) == f"{status}: so it is"
+    if isinstance(error, BusyError):
+        assert (error.retry_after_s, error.everything) == (retry_after_s, everything)
+
+
+SUN = "Sun, 06 Nov 1994 08:49:37 GMT"
+WAITS: dict[str, tuple[dict[str, str], float | None]] = {
+    "seconds": ({"Retry-After": "7"}, 7),
+    "a date, by the server's own clock": (
+        {"Retry-After": "Sun, 06 Nov 1994 08:51:07 GMT", "Date": SUN}, 90,
+    ),
+    "a date that is over": ({"Retry-After": "Sun, 06 Nov 1994 08:00:00 GMT", "Date": SUN}, 0),
+    "far too long": ({"Retry-After": "999999"}, 600),
+    "a date far away": ({"Retry-After": "Wed, 21 Oct 2026 07:28:00 GMT", "Date": SUN}, 600),
+    "a date without one to compare": ({"Retry-After": SUN}, None),
+    "nothing": ({}, None),
+    "empty": ({"Retry-After": ""}, None),
+    "a word": ({"Retry-After": "soon", "Date": SUN}, None),
+    "negative": ({"Retry-After": "-1", "Date": SUN}, None),
+    "a digit that is none": ({"Retry-After": "²"}, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("headers", "expected"), WAITS.values(), ids=WAITS.keys())
+def test_how_long_to_wait(headers: dict[str, str], expected: float | None) -> None:
+    assert retry_after_s(headers) == expected
+    error = error_of(429, headers, b"")
+    assert isinstance(error, BusyError)
+    assert error.retry_after_s == expected
+
+
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}]
+users: [{name: u, user: {token: "s3cret"}}]
+contexts: [{name: x, context: {cluster: c, user: u}}]
+current-context: x
+"""
+
+
+async def test_where_the_api_server_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    assert await connect("auto") is None
+    assert await connect("off") is None
+    file = tmp_path / "config"
+    file.write_text(KUBECONFIG)
+    monkeypatch.setenv("KUBECONFIG", str(file))
+    assert await connect("off") is None
+    for mode in ("auto", "on"):
+        server = await connect(mode)
+        assert server is not None
+        assert server.address == "http://127.0.0.1:1"
+        await server.close()
+    file.write_text("no: config")
+    with pytest.raises(SettingError, match="DUTYCYCLE_KUBERNETES=auto"):
+        await connect("auto")

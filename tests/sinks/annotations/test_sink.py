@@ -1,0 +1,225 @@
+"""The annotation sink around a rebalance, a stall and a hanging server; its bound, and the pace it keeps."""
+
+import asyncio
+
+import pytest
+
+from contract.records.parts import NodePart
+from contract.records.pods import JobRef
+from kube.errors import GoneError, NoKindError, RefusedError
+from kube.kinds import MISSING_S, Kinds
+from sinks.annotations.core.policy import Policy, TokenBucket
+from sinks.annotations.core.targets import Target
+from sinks.annotations.core.values import rfc3339
+from sinks.annotations.forbidden import FORBIDDEN_S, ForbiddenKinds
+from sinks.annotations.sink import WRITERS
+from tests.support.fakes.api_server import GROUPS, MPIJOB, NODE, POD, FakeApi, Trouble, written
+from tests.support.sinks import made
+from tests.support.sinks.annotating import annotating
+from tests.support.sinks.made import K80, sample
+from tests.support.sinks.rig import Rig, until
+
+
+def path_of(i: int) -> str:
+    return f"/api/v1/namespaces/default/pods/pod-of-uid-{i}"
+
+
+async def test_a_hand_over_waits_for_what_is_under_way_and_begins_nothing(api: FakeApi) -> None:
+    for i in range(20):
+        api.add(path_of(i), f"uid-{i}")
+    rig, gate = Rig(), asyncio.Event()
+    async with annotating(api, rig) as (desk, sink):
+        api.always = Trouble(gate=gate)
+        for i in range(20):
+            await desk.handle(rig.origin("pod-peaks", made.pod_peaks(f"uid-{i}", final=True)))
+        await until(lambda: api.count("PATCH") > 0)
+        handing_over = asyncio.create_task(desk.drain())
+        await asyncio.sleep(0)
+        gate.set()
+        await handing_over
+        asked, taken = api.count("PATCH"), len(api.patches)
+        assert asked == taken <= WRITERS
+        desk.acknowledge()
+        assert max(rig.port.acknowledged.values(), default=-1) < 19
+        await asyncio.sleep(0.5)
+        assert api.count("PATCH") == asked, "somebody else writes these objects now"
+        desk.forget()
+        api.always = None
+        again = rig.origin("pod-peaks", made.pod_peaks("uid-1", final=True), offset=1)
+        await desk.handle(again)
+        await until(lambda: sink.held().empty)
+        assert written(api, path_of(1))
+
+
+async def test_what_ends_after_the_hand_over_counts_for_nothing(api: FakeApi) -> None:
+    api.add(POD, "uid-1")
+    rig, first, second = Rig(), asyncio.Event(), asyncio.Event()
+    async with annotating(api, rig) as (desk, sink):
+        api.always = Trouble(gate=first)
+        await desk.handle(rig.origin("pod-peaks", made.pod_peaks()))
+        await until(lambda: api.count("PATCH") == 1)
+        desk.forget()
+        newer = made.pod_peaks(last_ms=99_000, metrics={"cpu_util_pct": made.peak(999)}, final=True)
+        await desk.handle(rig.origin("pod-peaks", newer))
+        assert not sink.held().empty
+        api.always = Trouble(gate=second)
+        first.set()
+        await until(lambda: api.count("PATCH") == 2)
+        assert not sink.held().empty, "the write before was of another record"
+        second.set()
+        await until(lambda: sink.held().empty)
+    assert written(api, POD)["max_cpu_util"] == 999
+
+
+async def test_a_worker_that_others_have_replaced_writes_nothing(api: FakeApi) -> None:
+    api.add(POD, "uid-1")
+    rig, mine = Rig(), [False]
+    async with annotating(api, rig, may_write=lambda: mine[0]) as (desk, sink):
+        await desk.handle(rig.origin("pod-peaks", made.pod_peaks(final=True)))
+        await asyncio.sleep(0.3)
+        assert api.seen == []
+        mine[0] = True
+        await until(lambda: sink.held().empty)
+
+
+async def test_an_insight_after_the_last_peaks_takes_nothing_from_them(api: FakeApi) -> None:
+    api.add(POD, "uid-1")
+    rig, mine, policy = Rig(), [True], Policy(interval_s=1000)
+    told = made.insight("training", "input", None)
+    async with annotating(api, rig, policy=policy, may_write=lambda: mine[0]) as (desk, sink):
+        await desk.handle(rig.origin("pod-insights", told))
+        await desk.handle(rig.origin("pod-peaks", made.pod_peaks()))
+        await until(lambda: "updated" in written(api, POD))
+        mine[0] = False
+        await desk.handle(rig.origin("pod-peaks", made.pod_peaks(last_ms=99_000, final=True)))
+        await desk.handle(rig.origin("pod-insights", told))
+        mine[0] = True
+        await until(lambda: sink.held().empty)
+    assert written(api, POD)["updated"] == rfc3339(99_000)
+
+
+async def test_a_server_that_hangs_is_asked_once_by_each_writer_and_then_left_alone(api: FakeApi) -> None:
+    for i in range(40):
+        api.add(path_of(i), f"uid-{i}")
+    api.always = Trouble(delay_s=3600, method="*")
+    rig = Rig()
+    async with annotating(api, rig, timeout_s=0.2) as (desk, _):
+        for i in range(40):
+            await desk.handle(rig.origin("pod-peaks", made.pod_peaks(f"uid-{i}", final=True)))
+        await until(lambda: rig.telemetry.conditions)
+        assert len(api.seen) <= 2 * WRITERS
+        desk.acknowledge()
+        assert rig.port.acknowledged == {}
+
+
+async def test_past_the_bound_finals_are_written_and_what_is_lost_is_counted(api: FakeApi) -> None:
+    for i in range(30):
+        api.add(path_of(i), f"uid-{i}")
+    rig = Rig()
+    async with annotating(api, rig, policy=Policy(interval_s=1, most=10)) as (desk, sink):
+        await api.stop()
+        for i in range(30):
+            await desk.handle(rig.origin("pod-peaks", made.pod_peaks(f"uid-{i}", final=i < 10)))
+        await api.start()
+        await until(lambda: sink.held().empty)
+    assert all(written(api, path_of(i)) for i in range(10))
+    assert rig.telemetry.counts["annotation_shed", ("false",)] == 20
+    assert rig.telemetry.counts["annotation_shed", ("true",)] == 0
+
+
+async def test_what_is_found_before_the_first_sample_waits_for_it(api: FakeApi) -> None:
+    api.add(NODE, "n")["annotations"] = {"dutycycle.io/gpu-1": '{"mem_used":"3GB"}'}
+    rig = Rig()
+    async with annotating(api, rig) as (desk, sink):
+        part = NodePart(node="gpu-a", gpu="GPU-1", ts_ms=1, cyclic=True, period_s=7.0)
+        await desk.handle(rig.origin("node-parts", part, key="gpu-a"))
+        await asyncio.sleep(0.2)
+        desk.acknowledge()
+        assert rig.port.acknowledged == {}
+        assert api.seen == []
+        await desk.handle(rig.origin("nvml-samples", sample(K80), key="gpu-a"))
+        await until(lambda: sink.held().empty)
+    assert written(api, NODE)["gpu-1"]["period_s"] == 7
+    assert written(api, NODE)["gpu-1"]["mem_used"] == "11GB"
+
+
+async def test_a_kind_that_is_installed_later_and_a_version_that_is_gone(api: FakeApi) -> None:
+    del api.groups["/apis/kubeflow.org/v2beta1"]
+    api.add(MPIJOB, "job-1")
+    ref = JobRef(api_version="kubeflow.org/v2beta1", kind="MPIJob", name="bert", uid="job-1")
+    rig = Rig()
+    async with annotating(api, rig) as (desk, sink):
+        for _ in range(5):
+            await desk.handle(rig.origin("job-peaks", made.job_peaks(job=ref)))
+            await until(lambda: sink.held().empty)
+        assert rig.count("no_kind") == 5
+        assert len(api.seen) == 2, "the kind, its group, and then it is remembered"
+        api.groups["/apis/kubeflow.org/v2beta1"] = GROUPS["/apis/kubeflow.org/v2beta1"]
+        older = JobRef(api_version="kubeflow.org/v1alpha2", kind="MPIJob", name="bert", uid="job-1")
+        await desk.handle(rig.origin("job-peaks", made.job_peaks(job=older)))
+        await until(lambda: sink.held().empty)
+    assert written(api, MPIJOB)["bert-worker-0"] == {"cpu_util": 151.8}
+
+
+def test_a_kind_that_may_not_be_read_is_asked_for_again_after_a_while() -> None:
+    now = 0.0
+    kinds = ForbiddenKinds(Rig().telemetry, lambda: now)
+    bert, other = (Target("job", "kubeflow.org/v2beta1", "MPIJob", "bert", where) for where in ("a", "b"))
+    assert not kinds.has(bert)
+    kinds.add(bert, RefusedError("403", "no"))
+    assert kinds.has(bert)
+    assert not kinds.has(other), "a role may be of one namespace alone"
+    now = FORBIDDEN_S
+    assert not kinds.has(bert)
+
+
+async def test_a_job_that_may_not_be_read_is_asked_for_once_and_a_pod_is_an_error(api: FakeApi) -> None:
+    api.add(POD, "uid-1")
+    api.add(MPIJOB, "job-1")
+    api.always = Trouble(403, method="GET", path="/default/")
+    ref = JobRef(api_version="kubeflow.org/v2beta1", kind="MPIJob", name="bert", uid="job-1")
+    rig = Rig()
+    async with annotating(api, rig) as (desk, sink):
+        for _ in range(5):
+            await desk.handle(rig.origin("job-peaks", made.job_peaks(job=ref)))
+            await until(lambda: sink.held().empty)
+        assert rig.port.buried == []
+        assert api.seen.count(("GET", MPIJOB)) == 1
+        await desk.handle(rig.origin("pod-peaks", made.pod_peaks(final=True)))
+        await until(lambda: sink.held().empty)
+    assert len(rig.port.buried) == 1
+    assert rig.count("kind_forbidden") == rig.count("write_rejected") == 1
+
+
+async def test_a_missing_kind_is_asked_for_again_after_a_while() -> None:
+    asked, now = [], 0.0
+
+    async def get(path: str) -> dict[str, object]:
+        asked.append(path)
+        raise GoneError("404")
+
+    kinds = Kinds(get, lambda: now)
+    for at, expected in ((0.0, 2), (MISSING_S - 1, 2), (MISSING_S, 4)):
+        now = at
+        with pytest.raises(NoKindError, match="has no kind Dance"):
+            await kinds.find("example.org/v1", "Dance")
+        assert len(asked) == expected
+
+
+def test_turns_are_given_in_order_and_a_pause_is_worth_two_seconds() -> None:
+    bucket = TokenBucket(10)
+    assert [bucket.turn(100.0) for _ in range(20)] == [0.0] * 20
+    assert [round(bucket.turn(100.0), 3) for _ in range(3)] == [0.1, 0.2, 0.3]
+    assert bucket.turn(100.5) == 0.0
+    assert sum(bucket.turn(1000.0) == 0.0 for _ in range(100)) in (19, 20)  # tenths do not add up exactly
+
+
+async def test_requests_keep_to_the_rate(api: FakeApi) -> None:
+    api.add(POD, "uid-1")
+    client = api.client(requests_per_s=20)
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    for _ in range(60):
+        await client.kinds._get("/api/v1")
+    assert loop.time() - began >= 0.9
+    await client.close()

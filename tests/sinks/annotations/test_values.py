@@ -1,0 +1,275 @@
+"""Annotation values against the contract's own examples, and what absence makes of them."""
+
+import json
+from typing import Any
+
+import pytest
+
+from contract.records.derived import Cycle, PodOfJob, Trend, WindowAggregate
+from contract.records.samples import Gpu, GpuProcess
+from sinks.annotations.core.desired import Annotations
+from sinks.annotations.core.diff import Present, diff
+from sinks.annotations.core.targets import Target, node_target, pod_target
+from sinks.annotations.core.values import gigabytes, gpu_static, number, rfc3339, significant
+from sinks.node_news import NodeNews
+from tests.support.sinks import made
+from tests.support.sinks.made import K80, K80_BYTES, cycle, sample, trend, window
+
+NODE = Target("node", "v1", "Node", "gpu-a")
+
+
+def taken(state: Annotations, record: Any) -> Target | None:
+    """A record given to the state; what is about a GPU on its way by the node's part."""
+    if not isinstance(record, WindowAggregate | Cycle | Trend):
+        return state.take(record)
+    news = NodeNews()
+    news.take(record, ("trends", 0), 0)
+    found = [state.take(part) for part in news.cut()[0]]
+    return found[0] if found else None
+
+
+def wanted(*records: Any, target: Target | None = NODE) -> dict[str, Any]:
+    """What is wanted after the records, parsed, by name."""
+    state = Annotations("dutycycle.io")
+    for record in records:
+        taken(state, record)
+    assert target is not None
+    found = state.wanted(target, Present({}))
+    assert all(key.startswith("dutycycle.io/") for key in found)
+    return {key.removeprefix("dutycycle.io/"): json.loads(value) for key, value in found.items()}
+
+
+def test_a_node_as_in_the_contract() -> None:
+    other = Gpu(
+        uuid="GPU-0", index=0, model="Tesla K80", mem_total_bytes=K80_BYTES, pcie_gen=3, pcie_width=16
+    )
+    records = (
+        sample(K80, other), window("gpu_util_pct", 100), window("mem_copy_util_pct", 66),
+        window("temp_c", 99), cycle(True, 13.2), cycle(False, metric="power_w"), trend(-0.4 / 3600),
+    )  # fmt: skip
+    assert wanted(*records) == {
+        "gpu-static": {"count": 2, "model": "Tesla K80", "mem_size": "12GB", "pcie_gen_width": "3x16"},
+        "gpu-0": {},
+        "gpu-1": {
+            "mem_used": "11GB", "mem_free": "1GB", "process_cnt": 1, "pid_mem": [[18477, "11094MB"]],
+            "cyclic": True, "period_s": 13.2, "max_gpu_util": 100, "max_mem_util": 66,
+            "trend_pct_per_h": -0.4,
+        },
+    }  # fmt: skip
+    state = Annotations("dutycycle.io")
+    state.take(sample(K80))
+    text = state.wanted(NODE, Present({}))["dutycycle.io/gpu-static"]
+    assert text == '{"count":1,"model":"Tesla K80","mem_size":"12GB","pcie_gen_width":"3x16"}'
+
+
+def test_a_pod_as_in_the_contract() -> None:
+    record = made.pod_peaks(
+        last_ms=1_700_000_000_999,
+        metrics={
+            "cpu_util_pct": made.peak(271.816), "mem_used_bytes": made.peak(245_700_000),
+            "net_rx_bytes_per_s": made.peak(7_800_000), "net_tx_bytes_per_s": made.peak(1),
+            "io_read_bytes_per_s": made.peak(0), "io_write_bytes_per_s": made.peak(0),
+        },
+        processes={"gpu-a/0/827505": {"gpu_util_pct": made.peak(27), "mem_copy_util_pct": made.peak(11)}},
+    )  # fmt: skip
+    assert wanted(record, target=pod_target(record.pod)) == {
+        "gpu_util": {"gpu_0_827505": 27},
+        "gpu_mem_util": {"gpu_0_827505": 11},
+        "max_cpu_util": 271.82,
+        "max_cpu_mem_mb": 245.7,
+        "max_network_mbps": 62.4,
+        "max_disk_io": 0,
+        "updated": "2023-11-14T22:13:20Z",
+    }
+
+
+def test_a_job_as_in_the_contract() -> None:
+    pod = PodOfJob(
+        node="gpu-a",
+        metrics={
+            "cpu_util_pct": made.peak(271.82), "mem_used_bytes": made.peak(245.7e6),
+            "net_tx_bytes_per_s": made.peak(7_800_000), "io_read_bytes_per_s": made.peak(0),
+        },
+        gpus={"gpu-a/1": {"gpu_util_pct": made.peak(100), "mem_used_bytes": made.peak(11_669e6)}},
+    )  # fmt: skip
+    record = made.job_peaks(pods={"bert-worker-0": pod})
+    target = Target("job", "batch/v1", "Job", "name-of-job-1", "default", "job-1")
+    assert wanted(record, target=target) == {
+        "bert-worker-0": {
+            "gpu-a-gpu-1_util": 100, "gpu-a-gpu-1_mem_mb": 11669, "cpu_util": 271.82, "cpu_mem_mb": 245.7,
+            "network_mbps": 62.4, "disk_io": 0,
+        }
+    }  # fmt: skip
+
+
+SLOW = made.insight("training", "input", "More loader processes.")
+
+
+def test_what_a_pod_does_stands_beside_its_peaks() -> None:
+    target = pod_target(made.pod("uid-1"))
+    for order in ((made.pod_peaks(), SLOW), (SLOW, made.pod_peaks())):
+        found = wanted(*order, target=target)
+        assert (found["kind"], found["bottleneck"]) == ("training", "input")
+        assert found["advice"] == "More loader processes."
+        assert found["gpu_util"] == {"gpu_0_4711": 95}
+
+
+def test_alone_it_is_no_reason_to_write() -> None:
+    state = Annotations("dutycycle.io")
+    assert state.take(SLOW) is None, "the peaks that are on the object would be taken away"
+    target = state.take(made.pod_peaks())
+    assert target is not None
+    assert "dutycycle.io/kind" in state.wanted(target, Present({}))
+
+
+def test_a_worker_that_has_just_begun_leaves_what_was_said_and_advice_ends() -> None:
+    present = Present({f"dutycycle.io/{name}": '"x"' for name in ("kind", "bottleneck", "advice")})
+    state = Annotations("dutycycle.io")
+    target = state.take(made.pod_peaks())
+    assert target is not None
+    ours = state.wanted(target, present)
+    patch = diff("pod", "dutycycle.io", ours, present.ours, state.surplus(target, present, ours))
+    assert not patch.keys() & present.ours.keys()
+    assert state.take(made.insight("training", "gpu", None)) == target
+    ours = state.wanted(target, present)
+    patch = diff("pod", "dutycycle.io", ours, present.ours, state.surplus(target, present, ours))
+    assert patch["dutycycle.io/bottleneck"] == '"gpu"'
+    assert patch["dutycycle.io/advice"] is None
+
+
+POD_CASES = {
+    "nothing was measured": ({"metrics": {}, "gpus": {}, "processes": None}, {}),
+    "idle": (
+        {"metrics": {"cpu_util_pct": made.peak(0)}, "gpus": {}, "processes": None},
+        {"max_cpu_util": 0},
+    ),
+    "processes unknown: the GPU itself": (
+        {"metrics": {}, "gpus": {"n/1": {"gpu_util_pct": made.peak(97)}}, "processes": None},
+        {"gpu_util": {"gpu_1": 97}},
+    ),
+    "one GPU measured, one allocated, one unknown": (
+        {
+            "metrics": {},
+            "gpus": {"n/0": {"gpu_util_pct": made.peak(97)}, "n/1": {"gpu_util_pct": made.peak(50)}},
+            "processes": {"n/0/7": {"gpu_util_pct": made.peak(97)}},
+            "attribution": {"n/0": "measured", "n/1": "allocated", "n/10": "unknown"},
+        },
+        {
+            "gpu_util": {"gpu_0_7": 97, "gpu_1": 50},
+            "gpu_attribution": {"gpu_0": "measured", "gpu_1": "allocated", "gpu_10": "unknown"},
+        },
+    ),
+    "a process of which only the pod is known": (
+        {
+            "metrics": {},
+            "gpus": {"n/0": {"gpu_util_pct": made.peak(97)}},
+            "processes": {"n/0/0": {"gpu_util_pct": made.peak(97)}},
+        },
+        {"gpu_util": {"gpu_0": 97}},
+    ),
+    "a process without utilization beside one with": (
+        {
+            "metrics": {},
+            "gpus": {},
+            "processes": {"n/0/7": {"mem_used_bytes": made.peak(1)}, "n/0/8": {"gpu_util_pct": made.peak(0)}},
+        },
+        {"gpu_util": {"gpu_0_8": 0}},
+    ),
+}
+
+
+@pytest.mark.parametrize(("fields", "expected"), POD_CASES.values(), ids=POD_CASES.keys())
+def test_absent_and_idle_are_different(fields: dict[str, Any], expected: dict[str, Any]) -> None:
+    record = made.pod_peaks(**fields)
+    found = wanted(record, target=pod_target(record.pod))
+    assert {name: value for name, value in found.items() if name != "updated"} == expected
+    assert ("updated" in found) == bool(expected)
+
+
+PROCESSES = {
+    "not known": (None, {}),
+    "none": ((), {"process_cnt": 0, "pid_mem": []}),
+    "one": ((GpuProcess(pid=7, mem_used_bytes=5e6),), {"process_cnt": 1, "pid_mem": [[7, "5MB"]]}),
+    "one, its memory unknown": ((GpuProcess(pid=7),), {"process_cnt": 1, "pid_mem": []}),
+    "only their pods": ((GpuProcess(pid=0, pod_uid="u"), GpuProcess(pid=0)), {}),
+}
+
+
+@pytest.mark.parametrize(("processes", "expected"), PROCESSES.values(), ids=PROCESSES.keys())
+def test_processes_that_are_not_known_are_not_counted(
+    processes: tuple[GpuProcess, ...] | None, expected: dict[str, Any]
+) -> None:
+    assert wanted(sample(Gpu(uuid="g", index=0, processes=processes)))["gpu-0"] == expected
+
+
+def test_many_processes_leave_the_largest() -> None:
+    processes = {f"n/0/{pid}": {"gpu_util_pct": made.peak(pid % 101)} for pid in range(1, 1001)}
+    record = made.pod_peaks(processes=processes)
+    found = wanted(record, target=pod_target(record.pod))["gpu_util"]
+    assert len(found) == 64
+    assert min(found.values()) == 93
+
+
+def test_rhythms_that_end_take_their_period_along() -> None:
+    assert wanted(sample(K80), cycle(True, 13.24), cycle(False))["gpu-1"]["cyclic"] is False
+    assert "period_s" not in wanted(sample(K80), cycle(True, 13.24), cycle(False))["gpu-1"]
+
+
+def test_maxima_are_those_of_the_last_hour() -> None:
+    later = [window("gpu_util_pct", 40, 1_700_000_060_000 + i * 60_000) for i in range(1, 60)]
+    assert wanted(sample(K80), window("gpu_util_pct", 100), *later)["gpu-1"]["max_gpu_util"] == 100
+    hour = window("gpu_util_pct", 40, 1_700_000_060_000 + 3_600_000)
+    assert wanted(sample(K80), window("gpu_util_pct", 100), *later, hour)["gpu-1"]["max_gpu_util"] == 40
+
+
+def test_a_gpu_that_is_lost_is_not_wanted_any_more() -> None:
+    other = Gpu(uuid="GPU-0", index=0)
+    assert wanted(sample(K80, other), sample(other)).keys() == {"gpu-static", "gpu-0"}
+
+
+NODES = {
+    "no GPU was ever there": ([sample()], None),
+    "all GPUs are lost": ([sample(K80), sample()], {"gpu-static": {"count": 0}}),
+    "no sample yet": ([window("gpu_util_pct", 1), cycle(False), trend(1)], None),
+}
+
+
+@pytest.mark.parametrize(("records", "expected"), NODES.values(), ids=NODES.keys())
+def test_nodes_without_gpus(records: list[Any], expected: dict[str, Any] | None) -> None:
+    state = Annotations("dutycycle.io")
+    targets = [taken(state, record) for record in records]
+    target = targets[-1]
+    assert (target is not None and state.is_known(target)) == (expected is not None)
+    assert wanted(*records) == (expected or {})
+
+
+UNNAMED = {
+    "outside Kubernetes": made.pod_peaks(pod_fields={"namespace": None}),
+    "a path in the name": made.pod_peaks(pod_fields={"name": "../../nodes/x"}),
+    "a path in the namespace": made.pod_peaks(pod_fields={"namespace": "a/../.."}),
+    "a job outside Kubernetes": made.job_peaks(namespace=None),
+}
+
+
+@pytest.mark.parametrize("record", UNNAMED.values(), ids=UNNAMED.keys())
+def test_what_can_be_no_kubernetes_object_is_left_out(record: Any) -> None:
+    assert Annotations("dutycycle.io").take(record) is None
+
+
+def test_node_names_that_kubernetes_does_not_allow() -> None:
+    assert node_target("My_Laptop") is None
+    assert node_target("gpu-a.example.org") is not None
+
+
+def test_gpus_that_differ_are_each_named() -> None:
+    gpus = [Gpu(uuid="a", index=0, model="A", mem_total_bytes=16e9), Gpu(uuid="b", index=1, model="B")]
+    assert gpu_static(gpus) == {"count": 2, "model": "A, B", "mem_size": "16GB"}
+
+
+def test_figures() -> None:
+    assert [number(value, digits) for value, digits in ((99.6, 0), (0.125, 2), (-0.0, 0), (1e20, 0))] == [
+        100, 0.12, 0, 10**20,
+    ]  # fmt: skip
+    assert [significant(value) for value in (13.249, 0.04123, -1234.5, 0.0)] == [13.2, 0.0412, -1230, 0]
+    assert gigabytes(499_999_999) == "0GB"
+    assert rfc3339(0) == "1970-01-01T00:00:00Z"

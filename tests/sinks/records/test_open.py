@@ -1,0 +1,199 @@
+"""Databases that cannot be used are refused with the fix; a password is shown nowhere."""
+
+import sqlite3
+import stat
+import traceback
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import create_engine, text
+
+from contract.codec import encode
+from contract.errors import DutycycleError
+from sinks.records.query import pod_peaks
+from sinks.records.rows import pod_row
+from sinks.records.store import RecordsAwayError, RecordsRefusedError, RecordsStore
+from sinks.records.url import default_records_path, default_records_url, parse_records_url, redacted
+from sinks.records.writer import RecordsWriter
+from tests.support.servers.postgres import Postgres
+from tests.support.sinks import made
+
+BAD_URLS = {
+    "no-url": "no SQLAlchemy URL",
+    "sqlite://": "in memory",
+    "sqlite:///:memory:": "in memory",
+    "mysql://me:s3cret@host/db": "mysql is not supported",
+    "postgresql://me:s3cret@host:port/db": "no SQLAlchemy URL",
+}
+
+
+@pytest.mark.parametrize(("url", "words"), BAD_URLS.items(), ids=BAD_URLS.keys())
+def test_urls_that_cannot_be_meant(url: str, words: str) -> None:
+    with pytest.raises(DutycycleError, match="DUTYCYCLE_RECORDS") as caught:
+        RecordsWriter(url)
+    assert words in str(caught.value)
+    assert "s3cret" not in "".join(traceback.format_exception(caught.value))
+
+
+def _not_writable(folder: Path) -> str:
+    return "sqlite:////proc/dutycycle/records.db"
+
+
+def _not_a_database(folder: Path) -> str:
+    (folder / "records.db").write_bytes(b"this is a text, and no database at all" * 100)
+    return f"sqlite:///{folder}/records.db"
+
+
+def _a_folder(folder: Path) -> str:
+    (folder / "records.db").mkdir()
+    return f"sqlite:///{folder}/records.db"
+
+
+def _of_the_future(folder: Path) -> str:
+    with RecordsWriter(f"sqlite:///{folder}/records.db"):
+        pass
+    with sqlite3.connect(folder / "records.db") as connection:
+        connection.execute("UPDATE dutycycle_schema SET version = 7")
+    connection.close()
+    return f"sqlite:///{folder}/records.db"
+
+
+REFUSED = {
+    "not writable": (_not_writable, "make it writable"),
+    "not a database": (_not_a_database, "file is not a database"),
+    "a folder": (_a_folder, "unable to open database file"),
+    "of the future": (_of_the_future, "schema has version 7, this Dutycycle knows 2"),
+    "nobody listens": (lambda _: "postgresql://me:s3cret@127.0.0.1:1/db", "Connection refused"),
+    "secret as an option": (
+        lambda _: "postgresql://me@127.0.0.1:1/db?sslmode=disable&password=s3cret",
+        "refused",
+    ),
+}
+
+
+@pytest.mark.parametrize(("make", "words"), REFUSED.values(), ids=REFUSED.keys())
+def test_a_database_that_cannot_be_used_is_refused_at_start(
+    make: Callable[[Path], str], words: str, tmp_path: Path
+) -> None:
+    url = make(tmp_path)
+    with pytest.raises(RecordsRefusedError, match="DUTYCYCLE_RECORDS") as caught:
+        RecordsStore(url).open()
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert "s3cret" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_reading_where_nothing_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "records.db"
+    with pytest.raises(RecordsRefusedError, match=r"no peak records in .* yet: run `dutycycle up`"):
+        pod_peaks(f"sqlite:///{path}")
+    assert not path.exists()
+    sqlite3.connect(path).close()
+    path.touch()
+    with pytest.raises(RecordsRefusedError, match="there are no peak records"):
+        pod_peaks(f"sqlite:///{path}")
+
+
+def test_a_wrong_password_is_not_repeated(postgres_url: str) -> None:
+    wrong = parse_records_url(postgres_url).set(password="s3cret/@:%").render_as_string(hide_password=False)
+    with pytest.raises(RecordsRefusedError, match="password authentication failed") as caught:
+        RecordsStore(wrong).open()
+    assert "s3cret" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_user_who_may_not_write_is_refused_at_start(postgres_url: str) -> None:
+    with RecordsWriter(postgres_url):
+        pass
+    engine = create_engine(postgres_url)
+    with engine.begin() as connection:
+        connection.execute(text("DROP ROLE IF EXISTS reader"))
+        connection.execute(text("CREATE ROLE reader LOGIN PASSWORD 's3cret'"))
+        connection.execute(text("GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader"))
+    reader = parse_records_url(postgres_url).set(username="reader", password="s3cret")
+    url = reader.render_as_string(hide_password=False)
+    assert pod_peaks(url) == []
+    with pytest.raises(RecordsRefusedError, match=r"permission denied .*lets us write"):
+        RecordsStore(url).open()
+    with engine.begin() as connection:
+        connection.execute(text("DROP OWNED BY reader"))
+        connection.execute(text("DROP ROLE reader"))
+    engine.dispose()
+
+
+def test_many_may_start_at_once(records_url: str) -> None:
+    def start(number: int) -> None:
+        with RecordsWriter(records_url) as writer:
+            writer.write("pod-peaks", encode(made.pod_peaks(f"uid-{number}")))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(start, range(16)))
+    assert len(pod_peaks(records_url)) == 16
+
+
+def test_a_database_that_went_away_takes_the_same_batch_when_it_is_back(postgres: Postgres) -> None:
+    url = postgres.new_database()
+    store = RecordsStore(url)
+    store.open()
+    rows = [pod_row(made.pod_peaks(f"uid-{i}")) for i in range(3)]
+    store.put(rows[:1])
+    postgres.stop()
+    with pytest.raises(RecordsAwayError):
+        store.put(rows)
+    with pytest.raises(RecordsAwayError):
+        store.put(rows)
+    postgres.start()
+    try:
+        store.put(rows)
+    except RecordsAwayError:  # the pool may have one dead connection left to find out about
+        store.put(rows)
+    store.close()
+    assert len(pod_peaks(url)) == 3
+
+
+def test_a_locked_file_is_away_and_not_refused(tmp_path: Path) -> None:
+    store = RecordsStore(f"sqlite:///{tmp_path}/records.db")
+    store.open()
+    other = sqlite3.connect(tmp_path / "records.db", isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(RecordsAwayError, match="locked"):
+        store.put([pod_row(made.pod_peaks())])
+    other.close()
+    assert store.put([pod_row(made.pod_peaks())]) == []
+    store.close()
+
+
+DEFAULTS = {
+    "as XDG says": ({"XDG_STATE_HOME": "/x", "HOME": "/h"}, "/x/dutycycle/records.db"),
+    "relative, to be ignored": (
+        {"XDG_STATE_HOME": "x", "HOME": "/h"},
+        "/h/.local/state/dutycycle/records.db",
+    ),
+    "empty": ({"XDG_STATE_HOME": "", "HOME": "/h"}, "/h/.local/state/dutycycle/records.db"),
+    "not set": ({"HOME": "/h"}, "/h/.local/state/dutycycle/records.db"),
+}
+
+
+@pytest.mark.parametrize(("environ", "path"), DEFAULTS.values(), ids=DEFAULTS.keys())
+def test_where_records_are_by_default(environ: dict[str, str], path: str) -> None:
+    assert str(default_records_path(environ)) == path
+
+
+@given(st.text(st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="/"), min_size=1))
+def test_the_default_url_names_its_file(name: str) -> None:
+    environ = {"XDG_STATE_HOME": f"/{name}"}
+    assert parse_records_url(default_records_url(environ)).database == str(default_records_path(environ))
+
+
+def test_the_folder_of_the_records_is_private(tmp_path: Path) -> None:
+    with RecordsWriter(default_records_url({"XDG_STATE_HOME": str(tmp_path)})):
+        pass
+    assert stat.S_IMODE((tmp_path / "dutycycle").stat().st_mode) == 0o700
+
+
+def test_an_echoed_secret_is_blotted_out() -> None:
+    url = parse_records_url("postgresql://me:s3%2Fcret@host/db?sslpassword=other")
+    assert redacted("user me, password s3/cret, key other", url) == "user me, password …, key …"

@@ -1,0 +1,195 @@
+"""Peak records by batch, on the real databases: outages, refusals, repeats, and what may be acknowledged."""
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from sinks.dispatcher import Desk
+from sinks.records import sink as records_sink
+from sinks.records.query import job_peaks, pod_peaks
+from sinks.records.sink import RecordsSink
+from sinks.records.store import RecordsStore
+from sinks.thread import in_thread
+from tests.support.servers.postgres import Postgres
+from tests.support.sinks import made
+from tests.support.sinks.rig import Rig, at_work, handle, until
+
+PLACE = ("pod-peaks", 0)
+
+
+@asynccontextmanager
+async def running(rig: Rig, url: str) -> AsyncIterator[tuple[Desk, RecordsSink]]:
+    """A sink that writes, behind a desk."""
+    store = RecordsStore(url)
+    store.open()
+    sink = RecordsSink(store, rig.letters, rig.telemetry)
+    async with at_work(rig, sink) as desk:
+        yield desk, sink
+
+
+async def test_records_arrive_and_only_then_are_acknowledged(records_url: str) -> None:
+    rig = Rig()
+    async with running(rig, records_url) as (desk, sink):
+        pods = [made.pod_peaks(f"uid-{i:04}") for i in range(1200)]
+        await handle(desk, [rig.origin("pod-peaks", record) for record in pods])
+        await desk.handle(rig.origin("job-peaks", made.job_peaks()))
+        await until(lambda: sink.held().empty)
+        desk.acknowledge()
+        assert rig.port.acknowledged == {PLACE: 1199, ("job-peaks", 0): 0}
+        assert pod_peaks(records_url) == pods
+        assert job_peaks(records_url) == [made.job_peaks()]
+
+
+async def test_a_pod_that_changes_often_is_written_with_its_newest(records_url: str) -> None:
+    rig = Rig()
+    async with running(rig, records_url) as (desk, _):
+        records = [made.pod_peaks(samples=n, last_ms=10_000 + n) for n in (1, 3, 2, 50, 49)]
+        await handle(desk, [rig.origin("pod-peaks", record) for record in records])
+        await desk.drain()
+        assert rig.port.acknowledged == {PLACE: 4}
+        assert pod_peaks(records_url) == [records[3]]
+
+
+async def test_nothing_is_lost_while_postgresql_is_away(postgres: Postgres) -> None:
+    url = postgres.new_database()
+    rig = Rig()
+    async with running(rig, url) as (desk, sink):
+        await desk.handle(rig.origin("pod-peaks", made.pod_peaks("uid-0")))
+        await until(lambda: sink.held().empty)
+        await asyncio.to_thread(postgres.stop)
+        for i in range(1, 30):
+            await desk.handle(rig.origin("pod-peaks", made.pod_peaks(f"uid-{i:02}")))
+        await until(lambda: rig.count("write_retried") >= 2)
+        desk.acknowledge()
+        assert rig.port.acknowledged == {PLACE: 0}
+        assert ("sink_away", "records") in rig.telemetry.conditions
+        await desk.handle(rig.origin("pod-peaks", made.pod_peaks("uid-30")))
+        await asyncio.to_thread(postgres.start)
+        await until(lambda: sink.held().empty)
+        desk.acknowledge()
+        assert rig.port.acknowledged == {PLACE: 30}
+        assert rig.telemetry.conditions == {}
+        assert len(pod_peaks(url)) == 31
+
+
+async def test_a_locked_file_is_waited_for(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/records.db"
+    rig = Rig()
+    async with running(rig, url) as (desk, sink):
+        other = sqlite3.connect(tmp_path / "records.db", isolation_level=None)
+        other.execute("BEGIN EXCLUSIVE")
+        await desk.handle(rig.origin("pod-peaks", made.pod_peaks()))
+        await until(lambda: rig.count("write_retried") >= 1)
+        desk.acknowledge()
+        assert rig.port.acknowledged == {}
+        other.close()
+        await until(lambda: sink.held().empty)
+        assert pod_peaks(url) == [made.pod_peaks()]
+
+
+async def test_what_no_database_can_hold_goes_to_the_dead_letters(records_url: str) -> None:
+    rig = Rig()
+    async with running(rig, records_url) as (desk, _):
+        await desk.handle(rig.origin("pod-peaks", made.pod_peaks("uid-1")))
+        await desk.handle(rig.origin("pod-peaks", made.pod_peaks("uid-2", {"images": ("\0",)})))
+        await desk.handle(rig.origin("pod-peaks", made.pod_peaks("uid-3")))
+        await desk.drain()
+        assert rig.port.acknowledged == {PLACE: 2}
+        assert [record.pod.uid for record in pod_peaks(records_url)] == ["uid-1", "uid-3"]
+        assert [letter["reason"] for letter in rig.port.buried] == ["rejected"]
+
+
+async def test_a_row_that_the_database_refuses_is_told_and_the_rest_is_written(postgres_url: str) -> None:
+    rig = Rig()
+    async with running(rig, postgres_url) as (desk, _):
+        store = RecordsStore(postgres_url)
+        with store._engine.begin() as connection:
+            connection.exec_driver_sql("ALTER TABLE pod_peaks ADD CHECK (node <> 'cursed')")
+        store.close()
+        for i in range(20):
+            fields = {"node": "cursed"} if i == 13 else {}
+            await desk.handle(rig.origin("pod-peaks", made.pod_peaks(f"uid-{i:02}", fields)))
+        await desk.drain()
+        assert rig.port.acknowledged == {PLACE: 19}
+        assert len(pod_peaks(postgres_url)) == 19
+        (letter,) = rig.port.buried
+        assert (letter["offset"], letter["reason"]) == (13, "rejected")
+        assert rig.telemetry.counts["write_rejected", ("records", "value")] == 1
+
+
+async def test_a_refused_row_whose_dead_letter_fails_is_not_acknowledged(postgres_url: str) -> None:
+    rig = Rig()
+    rig.port.burying_fails = True
+    async with running(rig, postgres_url) as (desk, _):
+        store = RecordsStore(postgres_url)
+        with store._engine.begin() as connection:
+            connection.exec_driver_sql("ALTER TABLE pod_peaks ADD CHECK (node <> 'cursed')")
+        store.close()
+        await desk.handle(rig.origin("pod-peaks", made.pod_peaks("uid-1")))
+        await desk.handle(rig.origin("pod-peaks", made.pod_peaks("uid-2", {"node": "cursed"})))
+        await desk.drain()
+        assert rig.port.acknowledged == {}
+        assert rig.port.failures
+
+
+async def test_reading_waits_when_very_much_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    most = 300
+    monkeypatch.setattr(records_sink, "MOST_ROWS", most)
+    url = f"sqlite:///{tmp_path}/records.db"
+    rig = Rig()
+    store = RecordsStore(url)
+    store.open()
+    sink = RecordsSink(store, rig.letters, rig.telemetry)
+    desk = rig.desk(sink)
+    for i in range(most - 1):
+        sink.take(rig.origin("pod-peaks", None), made.pod_peaks(f"uid-{i}"))
+    last = asyncio.create_task(desk.handle(rig.origin("job-peaks", made.job_peaks())))
+    done, _ = await asyncio.wait([last], timeout=0.2)
+    assert not done
+    await sink.drain()
+    await last
+    assert len(pod_peaks(url)) == most - 1
+    await sink.close()
+
+
+async def test_what_is_forgotten_while_it_is_written_is_not_acknowledged(records_url: str) -> None:
+    rig = Rig()
+    async with running(rig, records_url) as (desk, sink):
+        await desk.handle(rig.origin("pod-peaks", made.pod_peaks()))
+        await until(lambda: not sink._rows)
+        desk.forget()
+        await desk.handle(rig.origin("pod-peaks", made.pod_peaks("uid-2"), offset=0))
+        await until(lambda: sink.held().empty)
+        desk.acknowledge()
+        assert rig.port.acknowledged == {PLACE: 0}
+
+
+def _boom() -> None:
+    raise OSError("no such luck")
+
+
+CALLS: dict[str, tuple[Callable[[], object], object]] = {
+    "a value": (lambda: 5, 5),
+    "nothing": (lambda: None, None),
+}
+
+
+@pytest.mark.parametrize(("call", "result"), CALLS.values(), ids=CALLS.keys())
+async def test_a_call_in_a_thread_answers(call: Callable[[], object], result: object) -> None:
+    assert await in_thread(call) == result
+
+
+async def test_a_call_in_a_thread_raises_where_it_is_awaited() -> None:
+    with pytest.raises(OSError, match="no such luck"):
+        await in_thread(_boom)
+
+
+async def test_a_call_that_hangs_is_left_alone() -> None:
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await in_thread(lambda: time.sleep(0.5))

@@ -1,0 +1,175 @@
+"""Peak records in SQLite and PostgreSQL: what is written is read back, and only what is newer wins."""
+
+from typing import Any
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from contract.codec import DecodeError, encode
+from contract.records.derived import JobPeaks, PodPeaks
+from sinks.records.query import job_peaks, pod_peaks
+from sinks.records.writer import RecordsLostError, RecordsWriter
+from tests.support.sinks import made
+
+
+def _write(url: str, *records: PodPeaks | JobPeaks, batch: int = 500) -> None:
+    with RecordsWriter(url, batch=batch) as writer:
+        for record in records:
+            writer.write("pod-peaks" if isinstance(record, PodPeaks) else "job-peaks", encode(record))
+
+
+def _rows(url: str, query: str) -> list[tuple[Any, ...]]:
+    engine = create_engine(url)
+    with engine.connect() as connection:
+        rows = [tuple(row) for row in connection.execute(text(query))]
+    engine.dispose()
+    return rows
+
+
+def test_records_are_read_back_as_they_were(records_url: str) -> None:
+    names = {"name": "Grüße 世界 \\u0000 '; DROP TABLE pod_peaks; --", "images": ("a:1", "b@sha256:0")}
+    pods = [made.pod_peaks("uid-1", names), made.pod_peaks("uid-2", {"job": None, "namespace": None})]
+    jobs = [made.job_peaks("job-1"), made.job_peaks("job-2", final=True)]
+    _write(records_url, *pods, *jobs)
+    assert pod_peaks(records_url) == [pods[1], pods[0]]
+    assert job_peaks(records_url) == jobs
+
+
+OLD = {"last_ms": 10_000, "samples": 10, "final": False}
+ORDER = {
+    "later": (OLD, {"last_ms": 11_000, "samples": 11}, True),
+    "same time, more samples": (OLD, {"samples": 11}, True),
+    "same, now final": (OLD, {"final": True}, True),
+    "the same again, its phase known now": (OLD, {"pod_fields": {"phase": "Succeeded"}}, True),
+    "earlier": (OLD, {"last_ms": 9_000, "samples": 9}, False),
+    "earlier, and final": (OLD, {"last_ms": 9_000, "samples": 9, "final": True}, False),
+    "same time, fewer samples": (OLD, {"samples": 9, "final": True}, False),
+    "same, not final any more": (OLD | {"final": True}, {}, False),
+}
+
+
+@pytest.mark.parametrize("one_batch", [True, False], ids=["in one batch", "in two batches"])
+@pytest.mark.parametrize(("first", "second", "wins"), ORDER.values(), ids=ORDER.keys())
+def test_only_the_newer_wins(
+    records_url: str, first: dict[str, Any], second: dict[str, Any], wins: bool, one_batch: bool
+) -> None:
+    records = made.pod_peaks(**first), made.pod_peaks(**(OLD | second))
+    _write(records_url, *records, batch=500 if one_batch else 1)
+    assert pod_peaks(records_url) == [records[wins]]
+
+
+JOB_ORDER = {
+    "later": ({"last_ms": 10_001}, True),
+    "later, running again": ({"last_ms": 10_001, "final": False}, True),
+    "a pod more": ({"pods": dict.fromkeys("ab", next(iter(made.job_peaks().pods.values())))}, True),
+    "earlier": ({"last_ms": 9_999}, False),
+    "not final any more": ({"final": False}, False),
+}
+
+
+@pytest.mark.parametrize(("second", "wins"), JOB_ORDER.values(), ids=JOB_ORDER.keys())
+def test_only_the_newer_job_wins(records_url: str, second: dict[str, Any], wins: bool) -> None:
+    records = made.job_peaks(final=True), made.job_peaks(**({"final": True} | second))
+    _write(records_url, *records, batch=1)
+    assert job_peaks(records_url) == [records[wins]]
+
+
+def test_repeats_change_nothing(records_url: str) -> None:
+    records = [made.pod_peaks(f"uid-{i}", last_ms=10_000 + i) for i in range(50)]
+    _write(records_url, *records, batch=7)
+    before = _rows(records_url, "SELECT * FROM pod_peaks ORDER BY pod_uid")
+    _write(records_url, *reversed(records), *records, batch=11)
+    assert _rows(records_url, "SELECT * FROM pod_peaks ORDER BY pod_uid") == before
+    assert len(before) == 50
+
+
+def test_a_tombstone_and_other_topics_take_nothing_away(records_url: str) -> None:
+    _write(records_url, made.pod_peaks())
+    with RecordsWriter(records_url) as writer:
+        writer.write("pod-peaks", None)
+        writer.write("trends", b"no record at all")
+    assert pod_peaks(records_url) == [made.pod_peaks()]
+
+
+def test_bytes_that_are_no_record_are_told(records_url: str) -> None:
+    with RecordsWriter(records_url) as writer:
+        writer.write("pod-peaks", encode(made.pod_peaks()))
+        with pytest.raises(DecodeError, match="pod-peaks: payload: not JSON"):
+            writer.write("pod-peaks", b"{")
+    assert pod_peaks(records_url) == [made.pod_peaks()]
+
+
+def test_absent_is_null_and_idle_is_zero(records_url: str) -> None:
+    _write(records_url, made.pod_peaks(metrics={"gpu_util_pct": made.peak(0), "temp_c": made.peak(61, 50)}))
+    query = "SELECT max_gpu_util_pct, mean_gpu_util_pct, max_cpu_util_pct, gpus, job_name FROM pod_peaks"
+    assert _rows(records_url, query) == [(0.0, 0.0, None, 1, "bert")]
+
+
+VIEW = "SELECT * FROM {} ORDER BY 2, 3"
+VIEWS = {
+    "pod_peak_metrics": [
+        ("uid-1", "cpu_util_pct", 151.8, 75.9, 5),
+        ("uid-1", "gpu_util_pct", 97.0, 48.5, 5),
+        ("uid-1", "temp_c", 61.0, 30.5, 5),
+    ],
+    "pod_peak_gpus": [
+        ("uid-1", "gpu-a/0", "gpu_util_pct", 97.0, 48.5, 5),
+        ("uid-1", "gpu-a/0", "mem_used_bytes", 2.0**30, 2.0**29, 5),
+    ],
+    "pod_peak_processes": [("uid-1", "gpu-a/0/4711", "gpu_util_pct", 95.0, 47.5, 5)],
+    "job_peak_metrics": [("job-1", "cpu_util_pct", 151.8, 75.9, 5)],
+    "job_peak_pods": [("job-1", "bert-worker-0", "cpu_util_pct", 151.8, 75.9, 5)],
+}
+
+
+def test_views_have_a_row_for_each_metric(records_url: str) -> None:
+    bare = made.pod_peaks("uid-0", metrics={}, gpus={}, processes=None)
+    _write(records_url, bare, made.pod_peaks(), made.job_peaks())
+    assert {name: _rows(records_url, VIEW.format(name)) for name in VIEWS} == VIEWS
+
+
+def test_a_record_that_no_database_can_hold_is_told_and_the_others_are_kept(records_url: str) -> None:
+    good = [made.pod_peaks(f"uid-{i}") for i in range(9)]
+    nul = made.pod_peaks("uid-a", {"images": ("\0",)})
+    too_many = made.pod_peaks("uid-b", samples=2**64 - 1)
+    words = (
+        "2 peak records could not be kept: pod_peaks uid-a: .*NUL.*; pod_peaks uid-b: samples: 1844.* is past"
+    )
+    with pytest.raises(RecordsLostError, match=words):
+        _write(records_url, *good[:5], nul, too_many, *good[5:])
+    assert pod_peaks(records_url) == good
+
+
+def test_a_row_that_the_database_refuses_is_told_and_the_others_are_kept(postgres_url: str) -> None:
+    _write(postgres_url)
+    engine = create_engine(postgres_url)
+    with engine.begin() as connection:
+        connection.execute(text("ALTER TABLE job_peaks ADD CHECK (name <> 'name-of-job-3')"))
+    engine.dispose()
+    with pytest.raises(RecordsLostError, match=r"1 peak records .*: job_peaks job-3: .*check constraint"):
+        _write(postgres_url, *(made.job_peaks(f"job-{i}") for i in range(7)))
+    assert [job.job.uid for job in job_peaks(postgres_url)] == [f"job-{i}" for i in (0, 1, 2, 4, 5, 6)]
+
+
+def test_selection_and_order(records_url: str) -> None:
+    other = {"namespace": "team-b", "job": None}
+    records = [made.pod_peaks("uid-2"), made.pod_peaks("uid-3", other), made.pod_peaks("uid-1")]
+    _write(records_url, *records, made.job_peaks("job-9"), made.job_peaks("job-1", namespace="team-b"))
+
+    def uids(**narrowed: str) -> list[str]:
+        return [record.pod.uid for record in pod_peaks(records_url, **narrowed)]
+
+    assert uids() == ["uid-1", "uid-2", "uid-3"]
+    assert uids(namespace="team-b") == ["uid-3"]
+    assert uids(job="bert") == uids(job="job-1") == ["uid-1", "uid-2"]
+    assert uids(job="bert", namespace="team-b") == uids(namespace="") == []
+    assert [job.job.uid for job in job_peaks(records_url)] == ["job-9", "job-1"]
+    assert [job.job.uid for job in job_peaks(records_url, job="name-of-job-1")] == ["job-1"]
+
+
+def test_reading_while_a_sink_writes(records_url: str) -> None:
+    with RecordsWriter(records_url) as writer:
+        for i in range(5):
+            writer.write("pod-peaks", encode(made.pod_peaks(f"uid-{i}")))
+            writer.flush()
+            assert len(pod_peaks(records_url)) == i + 1

@@ -1,0 +1,211 @@
+"""The desk: what is given to whom, what goes to the dead letters, and how far it may be acknowledged."""
+
+import asyncio
+from base64 import b64decode
+from typing import Any
+
+import pytest
+
+from contract.records.derived import PodPeaks
+from sinks.base import Origin
+from sinks.offsets import Held
+from tests.support.sinks import made
+from tests.support.sinks.rig import Rig, handle
+
+PLACE = ("pod-peaks", 0)
+
+
+class ListSink:
+    """Holds everything until ``write`` is called; refuses pods named ``cursed``."""
+
+    name = "list"
+
+    def __init__(self, *topics: str) -> None:
+        self.topics: tuple[str, ...] = topics or ("pod-peaks",)
+        self.taken: list[Any] = []
+        self._held = Held()
+
+    def wants(self, origin: Origin) -> bool:
+        return origin.value is not None and origin.key != b"unwanted"
+
+    def take(self, origin: Origin, record: Any) -> None:
+        if isinstance(record, PodPeaks) and record.pod.name == "cursed":
+            raise ValueError("it is cursed")
+        self.taken.append(record)
+        self._held.add(origin.place, origin.offset)
+
+    async def room(self) -> None:
+        pass
+
+    def held(self) -> Held:
+        return self._held
+
+    def write(self) -> None:
+        self._held = Held()
+
+    def forget(self) -> None:
+        self.taken.clear()
+        self.write()
+
+    async def run(self) -> None:
+        pass
+
+    async def drain(self) -> None:
+        self.write()
+
+    async def close(self) -> None:
+        pass
+
+
+async def test_records_are_acknowledged_once_every_sink_has_written() -> None:
+    rig, first, second = Rig(), ListSink(), ListSink()
+    desk = rig.desk(first, second)
+    records = [made.pod_peaks(f"uid-{i}") for i in range(3)]
+    await handle(desk, [rig.origin("pod-peaks", record) for record in records])
+    desk.acknowledge()
+    assert first.taken == second.taken == records
+    assert rig.port.acknowledged == {}
+    first.write()
+    desk.acknowledge()
+    assert rig.port.acknowledged == {}
+    second.write()
+    desk.acknowledge()
+    assert rig.port.acknowledged == {PLACE: 2}
+
+
+POISON = {
+    "no JSON": (b"\xff\x00", "decode", "payload: not JSON"),
+    "not an object": (b"[1]", "decode", "payload: a JSON array"),
+    "a field missing": (b'{"v":1}', "schema", "pod: missing"),
+    "the future": (b'{"v":2}', "version", "v: version 2"),
+    "not for us": (made.pod_peaks(pod_fields={"name": "cursed"}), "rejected", "list: it is cursed"),
+}
+
+
+@pytest.mark.parametrize(("record", "reason", "words"), POISON.values(), ids=POISON.keys())
+async def test_poison_goes_to_the_dead_letters_and_the_rest_goes_on(
+    record: Any, reason: str, words: str
+) -> None:
+    rig, sink = Rig(), ListSink()
+    desk = rig.desk(sink)
+    good = [made.pod_peaks("uid-1"), made.pod_peaks("uid-2")]
+    origins = [rig.origin("pod-peaks", one) for one in (good[0], record, good[1])]
+    await handle(desk, origins)
+    sink.write()
+    desk.acknowledge()
+    assert sink.taken == good
+    assert rig.port.acknowledged == {PLACE: 2}
+    (letter,) = rig.port.buried
+    assert (letter["topic"], letter["partition"], letter["offset"]) == ("dutycycle.pod-peaks", 0, 1)
+    assert letter["reason"] == reason
+    assert letter["error"].startswith(words)
+    assert b64decode(letter["payload_b64"]) == origins[1].value
+    assert rig.telemetry.counts["dead_letter", ("pod-peaks", reason)] == 1
+
+
+async def test_one_sink_that_cannot_does_not_keep_it_from_another() -> None:
+    rig, sink = Rig(), ListSink()
+
+    class Indifferent(ListSink):
+        def take(self, origin: Origin, record: Any) -> None:
+            self.taken.append(record)
+
+    other = Indifferent()
+    await rig.desk(sink, other).handle(rig.origin("pod-peaks", made.pod_peaks(pod_fields={"name": "cursed"})))
+    assert (len(sink.taken), len(other.taken), len(rig.port.buried)) == (0, 1, 1)
+
+
+async def test_a_dead_letter_that_cannot_be_sent_ends_the_worker_and_nothing_is_acknowledged() -> None:
+    rig, sink = Rig(), ListSink()
+    desk = rig.desk(sink)
+    rig.port.burying_fails = True
+    await desk.handle(rig.origin("pod-peaks", made.pod_peaks()))
+    sink.write()
+    stuck = asyncio.create_task(desk.handle(rig.origin("pod-peaks", b"{")))
+    done, _ = await asyncio.wait([stuck], timeout=0.2)
+    assert not done
+    desk.acknowledge()
+    assert rig.port.acknowledged == {PLACE: 0}
+    assert "the broker is gone" in rig.port.failures[0]
+    stuck.cancel()
+
+
+async def test_tombstones_and_what_nobody_wants_count_as_done() -> None:
+    rig, sink = Rig(), ListSink("pod-peaks", "trends")
+    desk = rig.desk(sink)
+    await desk.handle(rig.origin("pod-peaks", None))
+    await desk.handle(rig.origin("trends", b"never decoded", key="unwanted"))
+    desk.acknowledge()
+    assert rig.port.acknowledged == {PLACE: 0, ("trends", 0): 0}
+    assert sink.taken == rig.port.buried == []
+
+
+async def test_a_record_read_twice_is_taken_once() -> None:
+    rig, sink = Rig(), ListSink()
+    rig.port.committed[PLACE] = 5
+    desk = rig.desk(sink)
+    offsets = (3, 5, 6, 5, 6, 7)
+    await handle(desk, [rig.origin("pod-peaks", made.pod_peaks(f"uid-{n}"), offset=n) for n in offsets])
+    assert [record.pod.uid for record in sink.taken] == ["uid-5", "uid-6", "uid-7"]
+
+
+async def test_holes_of_a_compacted_topic_are_nothing_special() -> None:
+    rig, sink = Rig(), ListSink()
+    rig.port.on_broker[PLACE] = 0
+    await rig.desk(sink).handle(rig.origin("pod-peaks", made.pod_peaks(), offset=9))
+    assert (len(sink.taken), rig.port.failures) == (1, [])
+
+
+HOLES = {
+    "gone by retention": (None, 7, False, 1),
+    "gone, never read before": (None, None, False, 0),
+    "still on the broker": (4, 7, True, 0),
+}
+
+
+@pytest.mark.parametrize(("there", "begun", "fails", "gaps"), HOLES.values(), ids=HOLES.keys())
+async def test_a_hole_in_a_log_is_loss_if_the_broker_has_what_is_missing(
+    there: int | None, begun: int | None, fails: bool, gaps: int
+) -> None:
+    rig, sink = Rig(), ListSink("window-aggregates")
+    place = ("window-aggregates", 0)
+    if there is not None:
+        rig.port.on_broker[place] = there
+    if begun is not None:
+        rig.port.committed[place] = begun - 7
+    desk = rig.desk(sink)
+    task = asyncio.create_task(desk.handle(rig.origin("window-aggregates", b"{", offset=9)))
+    await asyncio.wait([task], timeout=0.2)
+    assert bool(rig.port.failures) is fails
+    assert rig.count("source_gap") == gaps
+    assert len(rig.port.buried) == (0 if fails else 1)
+    task.cancel()
+
+
+async def test_what_was_taken_before_a_rebalance_is_nobody_s() -> None:
+    rig, sink = Rig(), ListSink()
+    desk = rig.desk(sink)
+    await desk.handle(rig.origin("pod-peaks", made.pod_peaks()))
+    desk.forget()
+    desk.acknowledge()
+    assert sink.taken == []
+    assert rig.port.acknowledged == {}
+
+
+async def test_a_rebalance_during_a_dead_letter_leaves_it_to_the_next_owner() -> None:
+    rig, sink = Rig(), ListSink()
+    desk = rig.desk(sink)
+    handling = asyncio.create_task(desk.handle(rig.origin("pod-peaks", b"{")))
+    await asyncio.sleep(0)
+    desk.forget()
+    await handling
+    desk.acknowledge()
+    assert rig.port.acknowledged == {}
+
+
+async def test_draining_writes_and_acknowledges() -> None:
+    rig, sink = Rig(), ListSink()
+    desk = rig.desk(sink)
+    await desk.handle(rig.origin("pod-peaks", made.pod_peaks()))
+    await desk.drain()
+    assert rig.port.acknowledged == {PLACE: 0}

@@ -1,0 +1,60 @@
+"""Arrays as snapshot text: exact, whatever lies in them, and as older programs wrote them."""
+
+import base64
+
+import numpy as np
+import pytest
+
+from streams.operators.columns.arrays import pack, unpack
+
+CHANCE = np.random.default_rng(0)
+ODD = np.array([np.nan, -np.nan, np.inf, -np.inf, -0.0, 0.0, 5e-324, 1.7e308])
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "u2", "i8"])
+@pytest.mark.parametrize(
+    "shape", [(0,), (0, 5), (5, 0), (3,), (1, 1), (7, 3), (80, 91), (600, 24), (5, 6, 9)]
+)
+def test_an_array_comes_back_bit_for_bit(dtype: str, shape: tuple[int, ...]) -> None:
+    array = CHANCE.integers(0, 60_000, shape).astype(dtype)
+    back = unpack(pack(array), dtype, shape)
+    assert back.dtype == array.dtype
+    assert back.shape == shape
+    assert back.tobytes() == array.tobytes()
+    assert back.flags.writeable, "an operator goes on with it"
+    assert unpack(pack(array), dtype, (array.size,)).tobytes() == array.tobytes(), "in another shape as well"
+
+
+def test_what_is_no_number_comes_back_bit_for_bit() -> None:
+    array = np.tile(ODD, (64, 3))
+    assert unpack(pack(array), "f8", array.shape).tobytes() == array.tobytes()
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_how_an_array_lies_in_memory_makes_no_difference(order: str) -> None:
+    array = CHANCE.random((80, 91))
+    assert pack(np.array(array, order="C" if order == "C" else "F")) == pack(array)
+    assert pack(np.repeat(array, 2, axis=1)[:, ::2]) == pack(array)
+
+
+def test_what_an_older_program_wrote_is_read() -> None:
+    array = CHANCE.random((80, 91))
+    plain = base64.b64encode(array.astype("<f8").tobytes()).decode()
+    assert unpack(plain, "f8", (80, 91)).tobytes() == array.tobytes()
+    assert pack(array) != plain, "now its bytes are turned"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(pack(np.zeros((80, 91)))[:-8], id="cut off"),
+        pytest.param("x" + pack(np.zeros((80, 91))), id="no number of rows"),
+        pytest.param("0" + pack(np.zeros((80, 91)))[2:], id="no rows"),
+        pytest.param(pack(np.zeros((80, 90))), id="fewer columns"),
+        pytest.param("rubbish!", id="no base64"),
+        pytest.param("", id="nothing"),
+    ],
+)
+def test_another_text_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - numpy's words, and base64's
+        unpack(text, "f8", (80, 91))

@@ -1,0 +1,62 @@
+"""A cgroup sample in columns: the host, and pods over their containers."""
+
+import math
+from typing import Any
+
+import pytest
+
+from contract.codec import DecodeError
+from streams.operators.columns.cgroup import CgroupReader
+from tests.support.data.samples_of import cgroup
+
+
+def values(host: dict[str, Any], pods: list[dict[str, Any]]) -> dict[tuple[str, str], float]:
+    tick = CgroupReader().read(cgroup(1, host, pods))
+    pairs = zip(tick.layout.series, tick.values.tolist(), strict=True)
+    return {(one.member, one.metric): value for one, value in pairs if not math.isnan(value)}
+
+
+def pod(*containers: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    return {"uid": "p", "containers": [{"id": str(n), **one} for n, one in enumerate(containers)], **fields}
+
+
+CASES: list[tuple[str, dict[str, Any], dict[str, float]]] = [
+    ("sums", pod({"cpu_util_pct": 50, "mem_used_bytes": 3}, {"cpu_util_pct": 70.5, "mem_used_bytes": 4}),
+     {"cpu_util_pct": 120.5, "mem_used_bytes": 7}),
+    ("the most throttled container", pod({"cpu_throttled_pct": 5}, {"cpu_throttled_pct": 40}),
+     {"cpu_throttled_pct": 40}),
+    ("one container unknown: the others' sum", pod({"cpu_util_pct": 50}, {}), {"cpu_util_pct": 50}),
+    ("nothing known: absent", pod({}), {}),
+    ("limits add up", pod({"mem_limit_bytes": 5}, {"mem_limit_bytes": 6}), {"mem_limit_bytes": 11}),
+    ("one without a limit: no limit", pod({"mem_limit_bytes": 5}, {}), {}),
+    ("network is the pod's", pod(net_rx_bytes_per_s=9), {"net_rx_bytes_per_s": 9}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("goal", "one", "expected"), CASES, ids=[row[0] for row in CASES])
+def test_a_pod_over_its_containers(goal: str, one: dict[str, Any], expected: dict[str, float]) -> None:
+    found = values({"cpu_util_pct": 12.5}, [one])
+    assert found.pop(("", "cpu_util_pct")) == 12.5
+    assert {metric: value for (_, metric), value in found.items()} == expected, goal
+
+
+BAD = [
+    ({"cpu_util_pct": "1"}, [], "host.cpu_util_pct"),
+    ({"mem_used_bytes": -1}, [], "host.mem_used_bytes"),
+    (
+        {},
+        [{"uid": "p", "containers": [{"id": "c", "mem_used_bytes": -2}]}],
+        "pods[0].containers[0].mem_used_bytes",
+    ),
+    ({}, [{"containers": []}], "pods[0].uid"),
+    ([], [], "host"),
+    ({}, 7, "pods"),
+    ({}, {}, "pods"),
+]
+
+
+@pytest.mark.parametrize(("host", "pods", "field"), BAD)
+def test_a_bad_value_names_its_field(host: Any, pods: Any, field: str) -> None:
+    with pytest.raises(DecodeError) as caught:
+        CgroupReader().read(cgroup(1, host, pods))
+    assert caught.value.field == field

@@ -1,0 +1,116 @@
+"""Which windows hold a rhythm, of which period; and which hold none."""
+
+import numpy as np
+import pytest
+
+from bench.generators import CONTROLS, Case, Floats
+from streams.operators.cycles.window import Seen, look
+
+PLACE = np.arange(600.0)
+NOISE = np.random.default_rng(7).normal(size=600)
+
+
+def seen(series: Floats) -> Seen | None:
+    return look([series])[0]
+
+
+def period(series: Floats) -> float | None:
+    found = seen(series)
+    return found.rhythms[0].period if found else None
+
+
+@pytest.mark.parametrize("kind", ["sine", "square", "sawtooth", "bursts"])
+@pytest.mark.parametrize("snr", [10.0, 3.0, 1.0])
+@pytest.mark.parametrize("trend", [False, True])
+@pytest.mark.parametrize("true", [5.0, 13.24, 40.0, 73.5])
+def test_a_rhythm_is_found(kind: str, snr: float, trend: bool, true: float) -> None:
+    exact = 0.04 if kind == "bursts" else 0.02 if snr == 1 else 0.01
+    assert period(Case(kind, 3, true, snr, trend).series()) == pytest.approx(true, rel=exact)
+
+
+@pytest.mark.parametrize("kind", CONTROLS)
+def test_what_has_no_rhythm_has_none(kind: str) -> None:
+    fired = [case.seed for case in (Case(kind, seed) for seed in range(20)) if seen(case.series())]
+    assert fired == []
+
+
+@pytest.mark.parametrize(
+    ("what", "series", "true"),
+    [
+        ("three periods of a sine", np.sin(PLACE[:90] * 2 * np.pi / 30), 30.0),
+        ("three periods of a square", (PLACE[:183] % 61 < 20) * 90.0, 61.0),
+        ("a short burst in a long rest", (PLACE % 100 < 8) * 90.0 + NOISE, 100.0),
+        ("alternating heights are one period of two", (PLACE % 24 < 6) + 0.6 * ((PLACE - 12) % 24 < 6), 24.0),
+        ("both halves of a sine's square are alike", np.sin(PLACE * np.pi / 20) ** 2, 20.0),
+        ("a dip of two samples in a hundred", 98 - 60.0 * (PLACE % 97 < 2) + NOISE, 97.0),
+        ("huge numbers", 8e10 + 1e9 * np.sin(PLACE / 3), 6 * np.pi),
+        ("tiny numbers", 1e-9 * np.sin(PLACE / 3), 6 * np.pi),
+        ("under a drift ten times as large", 10 * (0.3 * NOISE).cumsum() + 20 * (PLACE % 15 < 5), 15.0),
+        ("under a falling trend", 90 - 0.1 * PLACE + 10 * (PLACE % 15 < 5) + NOISE, 15.0),
+    ],
+)
+def test_shapes(what: str, series: Floats, true: float) -> None:
+    assert period(series) == pytest.approx(true, rel=0.02), what
+
+
+@pytest.mark.parametrize(
+    ("what", "series"),
+    [
+        ("two periods and a half", (PLACE[:150] % 60 < 20) * 90.0),
+        ("a window too short to tell", np.sin(PLACE[:20])),
+        ("nothing at all", PLACE[:0]),
+        ("one value", PLACE[:1]),
+        ("a constant", np.full(600, 97.0)),
+        (
+            "a large constant, with the storage's rounding",
+            np.float64(np.float32(8.1e10)) + 4096.0 * (PLACE % 2),
+        ),
+        ("a straight line", PLACE),
+        ("a parabola", PLACE**2),
+        ("two bursts", 90.0 * ((PLACE > 100) & (PLACE < 130)) + 90.0 * ((PLACE > 300) & (PLACE < 330))),
+        ("a step up and down", 90.0 * ((PLACE > 200) & (PLACE < 400)) + NOISE),
+    ],
+)
+def test_what_is_no_rhythm(what: str, series: Floats) -> None:
+    assert seen(series) is None, what
+
+
+def test_a_second_rhythm_is_named_and_the_first_not_twice() -> None:
+    both = seen(40 * (PLACE % 10 < 4) + 30 * np.sin(PLACE * 2 * np.pi / 73.0) + NOISE)
+    assert both is not None
+    assert sorted(r.period for r in both.rhythms) == pytest.approx([10, 73], rel=0.02)
+    alone = seen(40 * (PLACE % 10 < 4) + NOISE)
+    assert alone is not None
+    assert len(alone.rhythms) == 1
+
+
+def test_a_rhythm_within_a_rhythm() -> None:
+    found = seen(60.0 * (PLACE % 12 < 5) + 60.0 * (PLACE % 36 < 8) + NOISE)
+    assert found is not None
+    assert {round(rhythm.period) for rhythm in found.rhythms} == {12, 36}
+
+
+@pytest.mark.parametrize(("before", "after"), [(0, 0), (300, 0), (0, 200), (250, 150)])
+def test_idle_ends_do_not_hide_a_rhythm(before: int, after: int) -> None:
+    busy = Case("square", 4, 17.5, 10.0).series()[: 600 - before - after]
+    found = seen(np.concatenate((np.full(before, 1.0), busy, np.full(after, 1.0))))
+    assert found is not None
+    assert found.rhythms[0].period == pytest.approx(17.5, rel=0.01)
+    assert found.goes_on == (after == 0)
+
+
+def test_windows_know_nothing_of_one_another() -> None:
+    cases = [Case(kind, seed, 10.0 + 7 * seed, 3.0) for kind in ("sine", "bursts") for seed in range(5)]
+    windows = [
+        case.series()[-length:] for case, length in zip(cases, [600, 600, 300, 77, 420] * 2, strict=True)
+    ]
+    windows += [Case(kind, 0).series() for kind in CONTROLS]
+    together = look(windows)
+    alone = [look([window])[0] for window in windows]
+    assert [one and one.rhythms for one in together] == [one and one.rhythms for one in alone]
+
+
+def test_bursts_at_odd_distances_are_not_told_with_confidence() -> None:
+    said = look([Case("blips", seed).series() for seed in range(160)])
+    assert sum(one is not None for one in said) <= 3
+    assert all(one.rhythms[0].confidence < 0.99 for one in said if one is not None)

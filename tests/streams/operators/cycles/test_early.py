@@ -1,0 +1,59 @@
+"""Rhythms that have only begun: two and a half periods are enough if they repeat, and only then."""
+
+import numpy as np
+import pytest
+
+from bench.generators import Case, Floats
+from streams.operators.cycles.detect.early import LONGEST, beginning, repeats
+from streams.operators.cycles.window import look
+
+SEEDS = range(20)
+
+
+def idle(length: int) -> Floats:
+    return 2 + 0.3 * np.random.default_rng(length).normal(size=length)
+
+
+@pytest.mark.parametrize("kind", ["sine", "square", "sawtooth"])
+@pytest.mark.parametrize("true", [9.0, 17.3, 33.0, 60.0])
+def test_two_and_a_half_periods_are_told_from_how_they_repeat(kind: str, true: float) -> None:
+    windows = [Case(kind, seed, true, 10.0, length=int(2.6 * true)).series() for seed in SEEDS]
+    found = repeats(np.array(windows))
+    sure = found.confidence >= 0.9
+    assert sure.mean() >= 0.75
+    assert (np.abs(found.period[sure] / true - 1) <= 0.05).mean() >= 0.9
+
+
+@pytest.mark.parametrize("kind", ["white", "random_walk", "ar1", "step", "constant", "pulse", "ramp"])
+@pytest.mark.parametrize("length", [40, 90, LONGEST])
+def test_what_does_not_repeat_is_not_told(kind: str, length: int) -> None:
+    windows = np.array([Case(kind, seed, length=length).series() for seed in SEEDS])
+    assert (repeats(windows).confidence < 0.95).all()
+
+
+def test_each_series_is_judged_by_itself() -> None:
+    windows = np.array([Case("square", seed, 20.0, 3.0, length=55).series() for seed in SEEDS])
+    together, alone = repeats(windows), [repeats(window[np.newaxis]) for window in windows]
+    assert together.period.tolist() == [one.period[0] for one in alone if one.rows.size]
+    assert together.confidence.tolist() == [one.confidence[0] for one in alone if one.rows.size]
+
+
+@pytest.mark.parametrize(("begin", "first"), [(0, 0), (40, 43), (48, 48)])
+def test_a_beginning_is_found_to_the_sample(begin: int, first: int) -> None:
+    window = np.concatenate((idle(first or 48), 50 + 20 * np.sin(np.arange(60))))
+    assert beginning(window, begin).size == window.size - first
+
+
+@pytest.mark.parametrize(("early", "found"), [(False, False), (True, True)])
+def test_only_who_asks_is_told_early(early: bool, found: bool) -> None:
+    window = np.concatenate((idle(304), Case("square", 3, 40.0, 10.0, length=104).series()))
+    (seen,) = look([window], early=early)
+    assert (seen is not None) == found
+    if seen is not None:
+        assert seen.rhythms[0].period == pytest.approx(40.0, rel=0.05)
+        assert (seen.idle, seen.whole) == (0, True)
+
+
+def test_idleness_after_it_is_no_beginning() -> None:
+    window = np.concatenate((idle(304), Case("square", 3, 40.0, 10.0, length=104).series(), idle(64)))
+    assert look([window], early=True) == [None]

@@ -1,0 +1,74 @@
+"""From a node's samples to its ``cycles`` records."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from streams.operators.base import Out
+from streams.operators.columns.nvml import NvmlReader
+from streams.operators.cycles.bank import CycleBank
+from streams.operators.node.operator import NodeConfig, NodeOperator
+from tests.support.data.samples_of import gpu, nvml, record
+
+STEP_S = 0.7
+GIB = 1 << 30
+
+
+def sample(second: int) -> dict[str, Any]:
+    """A GPU that one pod trains on in steps, and whose memory goes up and down every 20 s."""
+    at = [second - 1 + (k + 1) / 25 for k in range(25)]
+    util = [[round(1000 * (one - second)), 90 if one / STEP_S % 1 < 0.6 else 5] for one in at]
+    process = {"pid": 7, "pod_uid": "p", "mem_used_bytes": GIB}
+    memory = (40 + 4 * (second % 20 < 8)) * GIB
+    one = gpu(0, gpu_util_pct=util[-1][1], util_burst=util, mem_used_bytes=memory, processes=[process])
+    return nvml(second, [one])
+
+
+def cycles(seconds: int, restart_at: int = -1) -> list[dict[str, Any]]:
+    """The records of a node; with a restart from its snapshot."""
+    config = NodeConfig(topic="nvml-samples", source="nvml")
+    node, found = NodeOperator(config, "a", NvmlReader("a")), []
+    for second in range(seconds):
+        if second == restart_at:
+            plain = orjson.loads(orjson.dumps(node.snapshot()))
+            node = NodeOperator(config, "a", NvmlReader("a"))
+            node.restore(plain)
+        emissions = node.update(record("nvml-samples", "a", sample(second), second))
+        found += [one for one in emissions if isinstance(one, Out) and one.topic == "cycles"]
+    return [orjson.loads(one.value or b"") for one in found]
+
+
+def test_steps_and_memory_of_a_gpu_and_the_steps_of_its_pod() -> None:
+    told = {(one["subject"]["kind"], one["metric"]): one for one in cycles(240)}
+    assert set(told) == {("gpu", "gpu_util_pct"), ("pod", "gpu_util_pct"), ("gpu", "mem_used_bytes")}
+    assert told["gpu", "gpu_util_pct"]["period_s"] == pytest.approx(STEP_S, rel=0.005)
+    assert told["pod", "gpu_util_pct"]["period_s"] == pytest.approx(STEP_S, rel=0.005)
+    assert told["gpu", "mem_used_bytes"]["period_s"] == pytest.approx(20, rel=0.005)
+
+
+@pytest.mark.parametrize("restart_at", [7, 33, 95])
+def test_a_restart_leaves_no_trace(restart_at: int) -> None:
+    assert cycles(130, restart_at) == cycles(130)
+
+
+def test_an_older_snapshot_goes_on_with_the_metrics_that_are_new() -> None:
+    config = NodeConfig(topic="nvml-samples", source="nvml")
+    node = NodeOperator(config, "a", NvmlReader("a"))
+    for second in range(60):
+        node.update(record("nvml-samples", "a", sample(second), second))
+    plain = orjson.loads(orjson.dumps(node.snapshot()))
+    insight = plain["insight"]
+    del insight["watched"]
+    # As it was before: the ticks alone, of the GPU's and the pod's utilization, and no memory.
+    metrics = [one[2] for one in plain["series"] if one[2] in ("gpu_util_pct", "power_w")]
+    insight["cycles"] = CycleBank(n=len(metrics)).snapshot()
+    again = NodeOperator(config, "a", NvmlReader("a"))
+    again.restore(plain)
+    found = [
+        one
+        for second in range(60, 240)
+        for one in again.update(record("nvml-samples", "a", sample(second), second))
+        if isinstance(one, Out) and one.topic == "cycles"
+    ]
+    assert "mem_used_bytes" in {orjson.loads(one.value or b"")["metric"] for one in found}

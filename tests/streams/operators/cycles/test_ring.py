@@ -1,0 +1,61 @@
+"""The grid that samples are kept on."""
+
+import numpy as np
+import pytest
+
+from streams.operators.cycles.ring import Ring
+
+START_MS = 1_700_000_000_123
+ALL_TIME = np.zeros(1, np.int64)
+ONE = np.zeros(1, np.int64)
+
+
+def kept(ticks: list[tuple[int, float]], interval_ms: int = 1000, since_ms: int = 0) -> list[float]:
+    """What is there after ticks of (milliseconds from the start, value)."""
+    ring = Ring(64, interval_ms, 1)
+    for at_ms, value in ticks:
+        ring.add(START_MS + at_ms, np.array([value]))
+    samples: list[float] = ring.newest(ONE, np.array([since_ms]))[0].tolist()
+    return samples
+
+
+NAN = float("nan")
+TICKS = [
+    ("regular", [(0, 1.0), (1000, 2.0), (2000, 3.0)], [1, 2, 3]),
+    ("ticks that come up to half an interval early or late", [(0, 1.0), (1400, 2.0), (1600, 3.0)], [1, 2, 3]),
+    ("several in a slot are averaged", [(0, 1.0), (100, 3.0), (1000, 5.0)], [2, 5]),
+    ("a lost tick is bridged", [(0, 1.0), (3000, 4.0)], [1, 2, 3, 4]),
+    ("an absent value is bridged", [(0, 1.0), (1000, NAN), (2000, 3.0)], [1, 2, 3]),
+    ("absent in a slot with a value", [(0, 1.0), (1000, 5.0), (1100, NAN)], [1, 5]),
+    ("what is absent at first does not count", [(0, NAN), (1000, 2.0)], [2]),
+    ("absent for a moment up to now", [(0, 1.0), (1000, 2.0), (2000, NAN)], [1, 2]),
+    ("absent for long up to now", [(s * 1000, 1.0 if s < 3 else NAN) for s in range(10)], []),
+    ("a long gap begins anew", [(0, 1.0), (1000, 2.0), (9000, 7.0), (10_000, 8.0)], [7, 8]),
+    ("a gap longer than the ring", [(0, 1.0), (10**9, 7.0)], [7]),
+    ("only so many are kept", [(s * 1000, float(s)) for s in range(100)], list(range(36, 100))),
+    ("infinite counts as absent", [(0, 1.0), (1000, float("inf")), (2000, 3.0)], [1, 2, 3]),
+    ("too large for the ring counts as absent", [(0, 1.0), (1000, 1e300), (2000, 3.0)], [1, 2, 3]),
+    ("nothing", [(0, NAN)], []),
+]
+
+
+@pytest.mark.parametrize(("what", "ticks", "expected"), TICKS, ids=[case[0] for case in TICKS])
+def test_ticks_become_samples(what: str, ticks: list[tuple[int, float]], expected: list[float]) -> None:
+    assert kept(ticks) == expected
+
+
+def test_a_coarse_grid_averages_fine_ticks() -> None:
+    assert kept([(100 * k, float(k)) for k in range(30)], interval_ms=1000) == [2.0, 9.5, 19.5, 27.0]
+
+
+def test_what_was_before_a_moment_can_be_left_out() -> None:
+    ticks = [(s * 1000, float(s)) for s in range(10)]
+    assert kept(ticks, since_ms=START_MS + 6000) == [6, 7, 8, 9]
+
+
+def test_a_ring_knows_when_its_samples_were() -> None:
+    ring = Ring(64, 1000, 1)
+    for second in range(100):
+        ring.add(START_MS + 1000 * second, np.array([1.0]))
+    assert ring.start_ms(1) == START_MS + 99_000
+    assert ring.start_ms(40) == START_MS + 60_000

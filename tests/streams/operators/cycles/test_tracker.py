@@ -1,0 +1,115 @@
+"""What of many answers is news."""
+
+import json
+
+import pytest
+
+from contract.records.derived import OtherCycle
+from streams.operators.cycles.config import CycleResult
+from streams.operators.cycles.tracker import CycleTracker
+
+NONE = CycleResult(cyclic=False)
+
+
+LONG_AGO_MS = -1_000_000
+
+
+def rhythm(period_s: float, *others_s: float, since_ms: int = LONG_AGO_MS) -> CycleResult:
+    others = tuple(OtherCycle(period_s=one, confidence=0.9) for one in others_s) or None
+    return CycleResult(cyclic=True, period_s=period_s, confidence=0.9, since_ms=since_ms, others=others)
+
+
+def told(
+    answers: list[CycleResult], every_s: int = 10, tracker: CycleTracker | None = None
+) -> list[tuple[int, float | None]]:
+    """(number of the answer, period) of each answer that was told."""
+    tracker = tracker or CycleTracker()
+    news = [tracker.take(number * every_s * 1000, answer) for number, answer in enumerate(answers)]
+    return [(number, one.period_s) for number, one in enumerate(news) if one is not None]
+
+
+CASES = [
+    ("no rhythm, no word", [NONE] * 5, []),
+    ("a rhythm, once", [NONE, rhythm(13.0), rhythm(13.1), rhythm(12.9)], [(1, 13.0)]),
+    ("a miss or two is nothing", [rhythm(13), NONE, NONE, rhythm(13), NONE], [(0, 13)]),
+    ("three misses in a row are the end", [rhythm(13), NONE, NONE, NONE, NONE], [(0, 13), (3, None)]),
+    ("found again", [rhythm(13), NONE, NONE, NONE, rhythm(13)], [(0, 13), (3, None), (4, 13)]),
+    ("another period is confirmed first", [rhythm(13), rhythm(21), rhythm(21)], [(0, 13), (2, 21)]),
+    ("one that is not confirmed is nothing", [rhythm(13), rhythm(21), rhythm(13), rhythm(21)], [(0, 13)]),
+    ("a multiple is confirmed for longer", [rhythm(13)] + [rhythm(26)] * 7, [(0, 13), (6, 26)]),
+    ("a fraction too", [rhythm(60)] + [rhythm(20)] * 5 + [rhythm(60)], [(0, 60)]),
+    ("less than 2 % is the same", [rhythm(100), *[rhythm(101.9)] * 20], [(0, 100)]),
+    ("a little more is told after a minute", [rhythm(100), *[rhythm(103)] * 8], [(0, 100), (6, 103)]),
+    ("drift adds up", [rhythm(100 + k / 4) for k in range(12)], [(0, 100), (10, 102.5)]),
+    ("a further rhythm is news", [rhythm(13)] + [rhythm(13, 70)] * 8, [(0, 13), (6, 13)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "answers", "expected"), CASES, ids=[case[0] for case in CASES])
+def test_what_is_told(
+    what: str, answers: list[CycleResult], expected: list[tuple[int, float | None]]
+) -> None:
+    assert told(answers) == expected
+
+
+@pytest.mark.parametrize(
+    ("periods", "later_s", "news"),
+    [(2.5, 101.0, [(0, 100), (6, 101.0)]), (2.5, 100.4, [(0, 100)]), (10, 101.0, [(0, 100)])],
+)
+def test_what_few_periods_told_is_told_exactly_once_it_is_known(
+    periods: float, later_s: float, news: list[tuple[int, float]]
+) -> None:
+    first, later = (rhythm(one, since_ms=round(-100_000 * periods)) for one in (100, later_s))
+    assert told([first, *[later] * 20]) == news
+
+
+def test_a_rhythm_keeps_its_beginning_while_it_drifts() -> None:
+    tracker = CycleTracker()
+    tracker.take(0, rhythm(100, since_ms=-400_000))
+    news = [tracker.take(s * 10_000, rhythm(104, since_ms=-100_000)) for s in range(1, 9)]
+    (one,) = [answer for answer in news if answer is not None]
+    assert (one.period_s, one.since_ms) == (104, -400_000)
+
+
+GAINS = [
+    ("steady", [1.0] * 40, None),
+    ("noisy", [1.0, 0.7, 1.2, 0.9, 1.3, 0.6] * 6, None),
+    ("ends at once", [1.0] * 10 + [0.0], 10),
+    ("ends after long", [1.0] * 70 + [0.1], 70),
+    ("wanes", [1.0, 1.0, 1.0, 0.9, 0.7, 0.4, 0.2], 6),
+]
+
+
+@pytest.mark.parametrize(("what", "gains", "end"), GAINS, ids=[case[0] for case in GAINS])
+def test_a_lock_is_released_when_the_newest_periods_no_longer_follow(
+    what: str, gains: list[float], end: int | None
+) -> None:
+    tracker = CycleTracker()
+    tracker.take(0, rhythm(13))
+    released = next(
+        (place for place, gain in enumerate(gains) if tracker.broken(place * 10_000, gain, 0.1)), None
+    )
+    assert released == end
+    if end is not None:
+        assert tracker.period_s is None
+        assert tracker.take(10_000, NONE) == NONE
+
+
+def test_what_its_noise_explains_is_no_end() -> None:
+    tracker = CycleTracker()
+    tracker.take(0, rhythm(13))
+    assert not any(tracker.broken(10_000, gain, 0.5) for gain in [1.0] * 10 + [0.0])
+
+
+@pytest.mark.parametrize("stop", range(0, 60, 7))
+def test_a_restart_leaves_no_trace(stop: int) -> None:
+    answers = [rhythm(13, 70), NONE, rhythm(26), rhythm(13.4)] * 15
+    one, other = CycleTracker(), CycleTracker()
+    for place, answer in enumerate(answers):
+        if place == stop:
+            other = CycleTracker.restore(json.loads(json.dumps(other.snapshot())))
+        gain = 1.0 - 0.02 * place
+        assert one.broken(place * 10_000, gain, 0.1) == other.broken(place * 10_000, gain, 0.1)
+        assert one.take(place * 10_000, answer) == other.take(place * 10_000, answer)
+        assert (one.curious, one.follows(place * 9_000)) == (other.curious, other.follows(place * 9_000))
+    assert one.snapshot() == other.snapshot()

@@ -1,0 +1,205 @@
+"""A node's operator: what comes out of samples, whatever happens to them on the way."""
+
+import random
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streams.operators.base import Emission, Happened, Out
+from streams.operators.columns.nvml import NvmlReader
+from streams.operators.node.operator import NodeConfig, NodeOperator
+from tests.support.data.samples_of import gpu, nvml, record
+
+CONFIG = NodeConfig(topic="nvml-samples", source="nvml", sizes_ms=(10_000, 60_000))
+
+
+def operator() -> NodeOperator:
+    return NodeOperator(CONFIG, "a", NvmlReader("a"))
+
+
+def sample(second: int, **fields: Any) -> dict[str, Any]:
+    busy = second % 8 < 4
+    process = {"pid": 7, "pod_uid": "p", "gpu_util_pct": 90 if busy else 5, "mem_used_bytes": 1000 + second}
+    one = gpu(0, gpu_util_pct=95 if busy else 2, power_w=600 if busy else 90, mem_used_bytes=5000 + second,
+              mem_total_bytes=10_000, processes=[process])  # fmt: skip
+    return nvml(second, [one], **fields)
+
+
+def run(node: NodeOperator, samples: list[dict[str, Any]]) -> list[Emission]:
+    return [
+        one for n, plain in enumerate(samples) for one in node.update(record("nvml-samples", "a", plain, n))
+    ]
+
+
+def of(emissions: list[Emission], topic: str) -> list[dict[str, Any]]:
+    return [
+        orjson.loads(one.value or b"") for one in emissions if isinstance(one, Out) and one.topic == topic
+    ]
+
+
+def happened(emissions: list[Emission]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for one in emissions:
+        if isinstance(one, Happened):
+            counts[one.event] = counts.get(one.event, 0) + one.count
+    return counts
+
+
+def test_a_window_says_what_was_measured() -> None:
+    windows = of(run(operator(), [sample(second) for second in range(40)]), "window-aggregates")
+    first = next(w for w in windows if w["metric"] == "gpu_util_pct" and w["subject"]["kind"] == "gpu")
+    values = [95 if second % 8 < 4 else 2 for second in range(10)]
+    assert first == {
+        "v": 1, "subject": {"kind": "gpu", "node": "a", "gpu": "GPU-0"}, "metric": "gpu_util_pct",
+        "size_ms": 10_000, "start_ms": 0, "end_ms": 10_000, "count": 10,
+        "mean": pytest.approx(sum(values) / 10), "std": pytest.approx(45.560509),
+        "min": 2, "max": 95, "p50": 95, "p95": 95, "p99": 95,
+    }  # fmt: skip
+    assert not [w for w in windows if w["metric"] == "mem_total_bytes"], "what there is, is not what is used"
+
+
+def test_the_pods_cycle_is_found() -> None:
+    node = operator()
+    emissions = run(node, [sample(second) for second in range(200)])
+    found = [
+        c for c in of(emissions, "cycles") if c["subject"]["kind"] == "pod" and c["metric"] == "gpu_util_pct"
+    ]
+    assert found[-1]["cyclic"] is True
+    assert found[-1]["period_s"] == pytest.approx(8, rel=0.01)
+
+
+def test_memory_that_runs_out_is_announced() -> None:
+    plain = [nvml(s, [gpu(0, mem_used_bytes=200_000 + 500 * s, mem_total_bytes=10**6)]) for s in range(700)]
+    trends = of(run(operator(), plain), "trends")
+    assert trends[-1]["metric"] == "mem_used_bytes"
+    assert trends[-1]["exhausts_in_s"] == pytest.approx(1600 - 689, rel=0.1)
+
+
+def test_peaks_are_settled_once_and_cumulative() -> None:
+    node = operator()
+    run(node, [sample(second) for second in range(5)])
+    (first,) = of(node.settle(), "pod-parts")
+    assert first["metrics"]["gpu_util_pct"] == {"max": 90, "at_ms": 0, "sum": 4 * 90 + 5, "count": 5}
+    assert first["gpus"]["a/0"]["mem_used_bytes"]["max"] == 1004
+    assert first["processes"]["a/0/7"]["gpu_util_pct"]["max"] == 90
+    assert node.settle() == []
+    run(node, [sample(5)])
+    (second,) = of(node.settle(), "pod-parts")
+    assert (second["samples"], second["opened_ms"]) == (6, first["opened_ms"])
+
+
+def test_a_late_tick_is_out_of_its_windows_and_in_the_peaks() -> None:
+    node = operator()
+    late = sample(3) | {"seq": 900}
+    late["gpus"][0]["processes"][0]["gpu_util_pct"] = 99
+    emissions = run(node, [*(sample(second) for second in range(100)), late])
+    assert happened(emissions) == {"sample_late": 1}
+    (part,) = of(node.settle(), "pod-parts")
+    assert part["metrics"]["gpu_util_pct"]["max"] == 99
+    assert part["metrics"]["gpu_util_pct"]["at_ms"] == 3000
+
+
+def disturbed(seed: int) -> list[dict[str, Any]]:
+    """Samples that were duplicated, delayed, dropped, skewed, by a collector that restarts once."""
+    chance = random.Random(seed)  # noqa: S311 - a simulation
+    moment = 1_700_000_000
+    plain = []
+    for second in range(150):
+        one = sample(second, ts_ms=(moment + second) * 1000, collector="c" if second < 70 else "d")
+        one["gpus"][0]["gpu_util_pct"] = chance.choice([None, 0, 50, 100])
+        if chance.random() < 0.05:
+            one["ts_ms"] += chance.choice([-3_600_000, 3_600_000, -15_000])
+        plain += [one] * chance.choice([0, 1, 1, 1, 1, 1, 2])
+    for place in range(0, len(plain) - 5, 7):
+        if chance.random() < 0.5:
+            plain[place], plain[place + 4] = plain[place + 4], plain[place]
+    return plain
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 10_000), st.integers(0, 140))
+def test_restart_equals_no_restart(seed: int, cut: int) -> None:
+    samples = disturbed(seed)
+    whole, node = operator(), operator()
+    got = run(node, samples[:cut])
+    plain = orjson.loads(orjson.dumps(node.snapshot()))
+    again = operator()
+    again.restore(plain)
+    got += run(again, samples[cut:]) + again.close()
+    assert got == run(whole, samples) + whole.close()
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 10_000))
+def test_every_tick_is_accounted_for(seed: int) -> None:
+    samples = disturbed(seed)
+    node = operator()
+    emissions = run(node, samples)
+    windows = [
+        w for w in of(emissions + node.close(), "window-aggregates") if w["metric"] == "mem_used_bytes"
+    ]
+    minute = sum(w["count"] for w in windows if w["size_ms"] == 60_000 and w["subject"]["kind"] == "gpu")
+    noticed = happened(emissions)
+    held = len(node.snapshot()["timeline"]["held"])
+    left_out = noticed.get("sample_duplicate", 0) + noticed.get("clock_jump", 0) + held
+    late = noticed.get("sample_late", 0)
+    assert len(samples) - left_out - late <= minute <= len(samples) - left_out
+    starts = [(w["size_ms"], w["start_ms"], w["subject"]["kind"]) for w in windows]
+    assert len(starts) == len(set(starts)), "a window closes once"
+
+
+def test_what_is_gone_is_forgotten() -> None:
+    node = operator()
+    run(node, [sample(second) for second in range(20)])
+    run(node, [nvml(second, [gpu(1, gpu_util_pct=5)]) for second in range(20, 1400, 10)])
+    node.settle()
+    run(node, [nvml(second, [gpu(1, gpu_util_pct=5)]) for second in range(1400, 1500, 10)])
+    plain = node.snapshot()
+    assert {one[1] for one in plain["series"]} == {"GPU-1"}
+    assert plain["peaks"]["pods"] == {}
+
+
+def test_a_snapshot_of_version_1_goes_on() -> None:
+    """Written before pods' figures said where they come from."""
+    whole, node = operator(), operator()
+    samples = [sample(second) for second in range(60)]
+    run(node, samples[:10])
+    old = orjson.loads(orjson.dumps(node.snapshot()))
+    del old["peaks"]["origins"]
+    del old["spans"]
+    again = operator()
+    again.restore(old | {"v": 1})
+    run(whole, samples[:10])
+    found, wanted = run(again, samples[10:]), run(whole, samples[10:])
+    assert [one for one in found if not _is_span(one)] == [one for one in wanted if not _is_span(one)]
+    assert list(filter(_is_span, found)) == list(filter(_is_span, wanted))[1:], "the open span began before"
+    assert again.snapshot()["v"] == 3
+
+
+def _is_span(one: Emission) -> bool:
+    return isinstance(one, Out) and one.topic == "insight-parts"
+
+
+def test_a_node_that_was_silent_for_very_long_begins_anew() -> None:
+    """As if it had left: what was open is closed, and nothing of before is in what comes after."""
+    day = 90_000
+    before, after = [sample(second) for second in range(40)], [sample(day + second) for second in range(60)]
+    node, left, fresh = operator(), operator(), operator()
+    emissions = run(node, before + after)
+    closed = run(left, before) + left.close()
+    assert emissions == closed + run(fresh, after)
+    assert {key: value for key, value in node.snapshot().items() if key != "timeline"} == {
+        key: value for key, value in fresh.snapshot().items() if key != "timeline"
+    }
+
+
+def test_one_tick_a_year_ahead_does_not_end_a_node() -> None:
+    node, untouched = operator(), operator()
+    good = [sample(second) for second in range(60)]
+    wrong = sample(31_536_000) | {"seq": 5000}
+    emissions = run(node, [*good[:30], wrong, *good[30:]])
+    assert [one for one in emissions if isinstance(one, Out)] == run(untouched, good)
+    assert happened(emissions) == {"clock_jump": 1}

@@ -1,0 +1,229 @@
+"""Trends: the same numbers as River's, whatever is missing, and the same after a restart."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from river.stats import EWVar
+from river.time_series import HoltWinters
+
+from streams.operators.columns.arrays import Floats, pack
+from streams.operators.trends.bank import TrendBank
+from streams.operators.trends.config import TrendConfig
+from streams.operators.trends.holt import ERROR, SQUARED
+from streams.operators.trends.horizon import MODELS, PERIOD
+
+START_MS = 1_700_000_000_000
+CONFIG = TrendConfig()
+VALUES = st.floats(-1e6, 1e6).map(lambda value: round(value, 3))
+
+
+def fed(rows: Floats, *, step_ms: int = 1000, bank: TrendBank | None = None, first: int = 0) -> TrendBank:
+    """A bank that took the rows, one per ``step_ms``, and knows of no rhythm every ten."""
+    bank = bank or TrendBank(CONFIG, rows.shape[1])
+    for tick, row in enumerate(rows, first):
+        bank.update(START_MS + step_ms * tick, row)
+        if tick % 10 == 9:
+            bank.follow(None)
+    return bank
+
+
+def text(bank: TrendBank) -> str:
+    return json.dumps(bank.snapshot())
+
+
+def river_holt() -> Any:
+    """River's model with our gains; ``Any`` as River's methods have no types."""
+    made: Any = HoltWinters
+    return made(alpha=CONFIG.alpha, beta=CONFIG.beta)
+
+
+def noise(ticks: int, columns: int, seed: int = 0) -> Floats:
+    return np.random.default_rng(seed).normal(size=(ticks, columns))
+
+
+@given(st.lists(st.tuples(VALUES, VALUES, VALUES), min_size=2, max_size=40))
+@settings(max_examples=60, deadline=None)
+def test_level_and_slope_are_those_of_river(rows: list[tuple[float, ...]]) -> None:
+    said = fed(np.array(rows)).forecast()
+    for column in range(3):
+        model = river_holt()
+        for row in rows:
+            model.learn_one(row[column])
+        assert said.level[column] == pytest.approx(model.level[-1], rel=1e-9, abs=1e-6)
+        assert said.slope_per_s[column] == pytest.approx(model.trend[-1], rel=1e-9, abs=1e-6)
+
+
+def test_one_step_error_is_weighed_as_by_river() -> None:
+    rows = noise(200, 1).cumsum(axis=0)
+    bank, model, variance = TrendBank(CONFIG, 1), river_holt(), EWVar(CONFIG.fading)
+    for tick, row in enumerate(rows):
+        if tick >= 2:
+            variance.update(row[0] - model.forecast(1)[0])
+        model.learn_one(row[0])
+        bank.update(START_MS + 1000 * tick, row)
+    state = bank._holt.state[:, 0]
+    assert state[SQUARED] - state[ERROR] ** 2 == pytest.approx(variance.get())
+
+
+@pytest.mark.parametrize(
+    ("what", "gaps_ms"),
+    [
+        ("regular", [1000]),
+        ("twice as slow", [2000]),
+        ("jitter", [900, 1100, 1003, 997]),
+        ("every third tick missing", [1000, 2000]),
+        ("fast bursts", [100, 100, 1800]),
+    ],
+)
+def test_a_line_is_a_line_at_any_sampling(what: str, gaps_ms: list[int]) -> None:
+    bank, at = TrendBank(CONFIG, 1), 0
+    for tick in range(600):
+        at += gaps_ms[tick % len(gaps_ms)]
+        bank.update(START_MS + at, np.array([5.0 + 0.003 * at]))
+    said = bank.forecast()
+    assert said.slope_per_s[0] == pytest.approx(3.0, rel=1e-3), what
+    assert said.level[0] == pytest.approx(5.0 + 0.003 * at, rel=1e-4), what
+
+
+@given(st.integers(0, 2**31), st.integers(1, 40))
+@settings(max_examples=25, deadline=None)
+def test_columns_know_nothing_of_one_another(seed: int, ticks: int) -> None:
+    rows = noise(ticks, 4, seed)
+    rows[np.random.default_rng(seed).uniform(size=rows.shape) < 0.3] = np.nan
+    together = fed(rows).forecast()
+    for column in range(4):
+        alone = fed(rows[:, [column]]).forecast()
+        for ours, theirs in ((together.level, alone.level), (together.p95[:, [column]][0], alone.p95[0])):
+            assert ours[column if ours.size == 4 else 0] == pytest.approx(theirs[0], nan_ok=True, rel=1e-12)
+
+
+@given(st.integers(0, 2**31), st.integers(0, 120), st.integers(0, 60), st.floats(0, 0.5))
+@settings(max_examples=25, deadline=None)
+def test_a_restart_leaves_no_trace(seed: int, before: int, after: int, missing: float) -> None:
+    rows = noise(before + after, 3, seed) * 1e9
+    rows[np.random.default_rng(seed).uniform(size=rows.shape) < missing] = np.nan
+    straight = fed(rows)
+    stopped = TrendBank.restore(
+        CONFIG, json.loads(text(fed(rows[:before]))) if before else TrendBank(CONFIG, 3).snapshot()
+    )
+    resumed = fed(rows[before:], bank=stopped, first=before)
+    assert text(resumed) == text(straight)
+    ours, theirs = resumed.forecast(), straight.forecast()
+    assert np.array_equal(ours.p95, theirs.p95, equal_nan=True)
+
+
+def test_a_state_from_before_rhythms_goes_on_with_what_it_learned() -> None:
+    bank = fed(noise(400, 2))
+    today = bank.snapshot()
+    old = json.loads(json.dumps(today))
+    for learnt, one in zip(bank._horizons._state, old["horizons"], strict=True):
+        state = np.concatenate((learnt[:3], learnt[MODELS:PERIOD]))
+        kept = np.zeros((1, 5, 2), np.float32)
+        one |= {"due": [-1], "turn": 0, "next_ms": 0, "state": pack(state), "kept": pack(kept)}
+    levels = pack(np.full((30, 2), 7, np.float32))
+    old |= {"v": 1, "climb": {"block": today["climb"]["block"], "levels": levels}}
+    resumed = TrendBank.restore(CONFIG, old)
+    assert resumed.forecast().of(0) == bank.forecast().of(0)
+    after = fed(noise(400, 2, 5), bank=resumed, first=400).forecast()
+    assert np.isfinite(after.p95).all()
+
+
+def test_a_state_of_version_2_goes_on_with_what_it_learned() -> None:
+    bank = fed(noise(400, 2))
+    old = json.loads(text(bank)) | {"v": 2, "issue_ms": START_MS + 410_000}
+    del old["climb"]["said"]
+    old["climb"]["levels"] = pack(bank._climb._low[-47:])
+    for one in old["horizons"]:
+        one |= {"due": [-1], "turn": 0, "kept": pack(np.zeros((1, 7, 2), np.float32))}
+    resumed = TrendBank.restore(CONFIG, old)
+    assert resumed.forecast().of(0) == bank.forecast().of(0)
+    after = fed(noise(400, 2, 5), bank=resumed, first=400).forecast()
+    assert np.isfinite(after.p95).all()
+
+
+def test_series_come_go_and_move() -> None:
+    rows = noise(100, 3)
+    bank = fed(rows)
+    was = bank.forecast()
+    bank.resize(np.array([2, -1, 0]), 3)
+    now = bank.forecast()
+    assert now.of(0) == was.of(2)
+    assert now.of(1) is None
+    assert now.of(2) == was.of(0)
+    bank.update(START_MS + 100_000, np.array([1.0, 7.0, 2.0]))
+    bank.update(START_MS + 101_000, np.array([1.0, 9.0, 2.0]))
+    begun = bank.forecast().of(1)
+    assert begun is not None
+    assert (begun.level, begun.slope_per_s) == (8.0, 2.0)
+
+
+def test_unseen_for_a_while_widens_the_interval_of_what_wanders_and_for_long_begins_anew() -> None:
+    rows = noise(300, 1).cumsum(axis=0)
+    seen = fed(rows).forecast()
+    for_a_minute = fed(np.full((60, 1), np.nan), bank=fed(rows), first=300).forecast()
+    for_long = fed(np.full((130, 1), np.nan), bank=fed(rows), first=300).forecast()
+    assert for_a_minute.p95[0, 0] - for_a_minute.p05[0, 0] > seen.p95[0, 0] - seen.p05[0, 0]
+    assert for_long.of(0) is None
+
+
+def test_no_tick_for_long_begins_anew() -> None:
+    bank = fed(noise(300, 1) + 50)
+    bank.update(START_MS + 1_000_000, np.array([5.0]))
+    assert bank.forecast().of(0) is None
+    bank.update(START_MS + 1_001_000, np.array([5.0]))
+    assert bank.forecast().level[0] == 5.0
+
+
+def test_forecasts_stay_within_their_bounds() -> None:
+    rows = np.stack([np.linspace(0, 99, 200), np.linspace(99, 0, 200), np.linspace(0, 99, 200)], axis=1)
+    said = fed(rows).forecast(lower=np.array([0.0, 0.0, np.nan]), upper=np.array([100.0, 100.0, np.nan]))
+    bounded = np.concatenate((said.value, said.p05, said.p95))[:, :2]
+    assert bounded.min() >= 0
+    assert bounded.max() <= 100
+    assert said.p95[:, 2].max() > 100
+
+
+def test_intervals_hold_what_they_promise() -> None:
+    rows, hits, count = noise(1200, 20, 3), np.zeros(3), 0
+    bank = TrendBank(CONFIG, 20)
+    for tick, row in enumerate(rows):
+        bank.update(START_MS + 1000 * tick, row)
+        if tick % 10 == 0:
+            bank.follow(None)
+        if tick >= 400 and tick % 10 == 0 and tick + 300 < len(rows):
+            said, truth = bank.forecast(), rows[[tick + 10, tick + 30, tick + 300]]
+            hits += ((said.p05 <= truth) & (truth <= said.p95)).mean(axis=1)
+            count += 1
+    assert np.all(hits / count > 0.86)
+    assert np.all(hits / count < 0.99)
+
+
+@pytest.mark.parametrize("nonsense", [float("inf"), float("-inf"), 1e300, float("nan")])
+def test_nonsense_counts_as_absent(nonsense: float) -> None:
+    rows = noise(50, 2)
+    spoilt = rows.copy()
+    spoilt[25, 0] = nonsense
+    clean, other = fed(rows).forecast(), fed(spoilt).forecast()
+    assert np.isfinite(other.p95).all()
+    assert other.level[1] == clean.level[1]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda bank: bank.update(START_MS + 10_000, np.zeros(3)), "2 columns: resize first"),
+        (lambda bank: bank.update(START_MS, np.zeros(2)), "not later than"),
+        (lambda bank: bank.resize(np.array([0]), 2), r"keep has shape \(1,\)"),
+        (lambda bank: TrendBank.restore(None, {**bank.snapshot(), "v": 0}), "snapshot of trends: version 0"),
+        (lambda _: TrendConfig(alpha=1.5), "alpha = 1.5"),
+        (lambda _: TrendConfig(reset_ms=1), "reset_ms"),
+    ],
+)
+def test_misuse_is_named(wrong: Callable[[TrendBank], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        wrong(fed(noise(2, 2)))

@@ -1,0 +1,96 @@
+"""Which trends are told, and when: on change, and else once a minute at the most."""
+
+import json
+
+import numpy as np
+import pytest
+
+from streams.operators.columns.arrays import Floats
+from streams.operators.columns.series import Series
+from streams.operators.node.analysis import InsightBank
+from streams.operators.trends.changes import TrendNews
+from streams.operators.trends.forecast import TrendForecast
+
+EVERY_S = 10
+
+
+def forecast(
+    level: float = 50.0, *, ahead: float | None = None, off: float = 5.0, exhausts_in_s: float = np.nan
+) -> TrendForecast:
+    """Of one series: three horizons alike, the interval ``off`` to both sides."""
+    value = np.full((3, 1), level if ahead is None else ahead)
+    return TrendForecast(
+        horizons_s=(10.0, 30.0, 300.0), level=np.array([level]), slope_per_s=np.zeros(1), value=value,
+        p05=value - off, p95=value + off, exhausts_in_s=np.array([exhausts_in_s]),
+    )  # fmt: skip
+
+
+def told(evaluations: list[TrendForecast], *, rhythmic: Floats | None = None) -> list[int]:
+    """The seconds at which something is told."""
+    news, seconds = TrendNews(1), []
+    for turn, one in enumerate(evaluations):
+        rhythm = np.array([rhythmic is not None and rhythmic[turn] > 0])
+        if news.news(1000 * EVERY_S * turn, one, rhythm).size:
+            seconds.append(EVERY_S * turn)
+    return seconds
+
+
+STILL = forecast()
+MOVING = [forecast(50 + 0.1 * turn) for turn in range(30)]
+RUNNING_OUT = [forecast(exhausts_in_s=1000 - 10.0 * turn) for turn in range(12)]
+CASES: list[tuple[str, list[TrendForecast], list[int]]] = [
+    ("what stays is told once", [STILL] * 60, [30]),
+    ("what moves within its interval, once a minute", MOVING, [30, 90, 150, 210, 270]),
+    ("what is not known yet, later", [forecast(np.nan)] * 10 + [STILL] * 10, [130]),
+    (
+        "what has left its interval, at once",
+        [STILL] * 4 + [forecast(60.0)] * 6,
+        [30, 60],
+    ),
+    ("one look outside is not a change", [STILL, STILL, STILL, STILL, forecast(60.0), STILL, STILL], [30]),
+    ("memory that begins to run out", [STILL] * 8 + RUNNING_OUT, [30, 80, 140]),
+    ("and that ceases to", [STILL] * 4 + RUNNING_OUT[:3] + [STILL] * 2, [30, 40, 70]),
+    ("and that does so sooner", RUNNING_OUT[:6] + [forecast(exhausts_in_s=400.0)] * 2, [30, 60]),
+]
+
+
+@pytest.mark.parametrize(("what", "evaluations", "seconds"), CASES, ids=[case[0] for case in CASES])
+def test_when_a_trend_is_told(what: str, evaluations: list[TrendForecast], seconds: list[int]) -> None:
+    assert told(evaluations) == seconds, what
+
+
+def test_a_rhythm_that_is_found_or_lost_is_told_at_once() -> None:
+    rhythmic = np.repeat([0.0, 1.0, 0.0], [6, 3, 3])
+    assert told([STILL] * 12, rhythmic=rhythmic) == [30, 60, 90]
+
+
+def test_a_rhythm_swings_and_is_no_change() -> None:
+    swings = [forecast(50 + 40 * (-1) ** turn, ahead=50) for turn in range(13)]
+    assert told(swings, rhythmic=np.ones(13)) == [30, 100]
+
+
+def test_a_restart_and_a_move_leave_no_trace() -> None:
+    news = TrendNews(1)
+    for turn in range(4):
+        news.news(10_000 * turn, STILL, np.array([False]))
+    news = TrendNews.restore(json.loads(json.dumps(news.snapshot())))
+    news.resize(np.array([-1, 0]))
+    both = STILL.pick(np.array([0, 0]))
+    found = [news.news(10_000 * turn, both, np.array([False, False])).tolist() for turn in range(4, 9)]
+    assert found == [[], [], [], [0], []]
+
+
+def test_a_bank_tells_of_noise_once_a_minute_and_of_stillness_once() -> None:
+    series = [Series("gpu", "a", "power_w"), Series("gpu", "b", "power_w")]
+    bank, found = InsightBank(), []
+    bank.select(series)
+    noise = 300 + 5 * np.random.default_rng(0).normal(size=600)
+    for second, value in enumerate(noise.tolist()):
+        bank.update(1000 * second, 1000, np.arange(2), np.array([value, 300.0]), 2)
+        if second % EVERY_S == EVERY_S - 1:
+            told_now = bank.evaluate(1000 * second)
+            assert told_now.forecast is not None
+            assert told_now.forecast.level.size == len(told_now.trend_series)
+            found += told_now.trend_series
+    assert found.count(series[1]) == 1
+    assert 8 <= found.count(series[0]) <= 10

@@ -1,0 +1,123 @@
+"""Forecasts of what repeats: as good as the rhythm, at once, and gone with it."""
+
+import json
+
+import numpy as np
+import pytest
+
+from streams.operators.columns.arrays import Floats
+from streams.operators.columns.series import Series
+from streams.operators.node.analysis import InsightBank
+from streams.operators.trends.forecast import TrendForecast
+from streams.operators.trends.season import Season
+
+START_MS = 1_700_000_000_000
+SECOND = np.arange(1500.0)
+SERIES = [Series("gpu", "a", "mem_used_bytes"), Series("gpu", "a", "power_w"), Series("gpu", "b", "power_w")]
+MEMORY, RHYTHMIC, PLAIN = range(3)
+
+
+def noise(size: float, seed: int = 1) -> Floats:
+    return np.asarray(size * np.random.default_rng(seed).normal(size=SECOND.size))
+
+
+def square(period: float, size: int = SECOND.size) -> Floats:
+    return np.asarray(300 + 100.0 * (np.arange(size) / period % 1 < 0.4))
+
+
+def rows(rhythmic: Floats) -> Floats:
+    return np.stack((np.full(rhythmic.size, 1e9), rhythmic, 300 + noise(10, 2)[: rhythmic.size]), axis=1)
+
+
+def fed(values: Floats, bank: InsightBank | None = None, first: int = 0) -> InsightBank:
+    """A bank that took the rows, one a second, and was asked every ten."""
+    if bank is None:
+        bank = InsightBank()
+        bank.select(SERIES)
+    for tick, row in enumerate(values, first):
+        bank.update(START_MS + 1000 * tick, 1000, np.arange(3), row, 3)
+        if tick % 10 == 9:
+            bank.evaluate(START_MS + 1000 * tick)
+    return bank
+
+
+def asked(bank: InsightBank, tick: int) -> TrendForecast:
+    """What is expected after ``tick``, told or not."""
+    bank.evaluate(START_MS + 1000 * tick)
+    return bank._trends.forecast(season=bank._season())
+
+
+def season(window: Floats, period: float) -> Season:
+    return Season(np.array([0]), np.array([period]), [window], 1000)
+
+
+@pytest.mark.parametrize("period", [4.0, 7.3, 20.0, 33.35, 100.0])
+@pytest.mark.parametrize("horizon_s", [1.0, 10.0, 30.0, 300.0])
+def test_a_clean_rhythm_on_a_slope_goes_on(period: float, horizon_s: float) -> None:
+    moments = np.arange(600.0)
+    window = 50 + 0.02 * moments + np.sin(2 * np.pi * moments / period)
+    then = 599 + horizon_s
+    truth = 50 + 0.02 * then + np.sin(2 * np.pi * then / period)
+    found = season(window, period).ahead(np.array([horizon_s]))[0]
+    assert found.shape == (2, 1)
+    assert found[0, 0] == pytest.approx(truth, abs=0.2)
+
+
+def test_many_periods_take_the_noise_away() -> None:
+    moments = np.arange(600.0)
+    errors = []
+    for seed in range(40):
+        window = np.sin(2 * np.pi * moments / 20) + np.random.default_rng(seed).normal(size=600)
+        errors.append(season(window, 20.0).ahead(np.array([10.0]))[0, :, 0] - np.sin(2 * np.pi * 609 / 20))
+    long, short = np.sqrt(np.mean(np.square(errors), axis=0))
+    assert long < 0.4
+    assert short > long
+
+
+def test_a_window_shorter_than_its_period_says_nothing() -> None:
+    assert np.isnan(season(np.arange(8.0), 20.0).ahead(np.array([3.0]))).all()
+
+
+def test_the_error_in_retrospect_is_about_the_noise() -> None:
+    moments = np.arange(600.0)
+    window = np.sin(2 * np.pi * moments / 20) + 0.1 * np.random.default_rng(0).normal(size=600)
+    both = Season(np.array([0, 1]), np.array([20.0, 20.0]), [window, 10 * window], 1000)
+    tried = both.errors(np.array([0, 1]))
+    assert tried[0, 0] == pytest.approx(0.08, rel=0.3)
+    assert tried[:, 1] == pytest.approx(10 * tried[:, 0])
+
+
+def test_a_known_rhythm_is_forecast() -> None:
+    curve = square(33.3)
+    bank = fed(rows((curve + noise(3))[:600]))
+    said, truth = asked(bank, 599), curve[[609, 629, 899]]
+    assert said.value[:, RHYTHMIC] == pytest.approx(truth, abs=15)
+    width = said.p95 - said.p05
+    assert width[:2, RHYTHMIC].min() < 20
+    assert width[:2, RHYTHMIC].max() < 120  # one edge that came a second late is remembered for long
+    assert width[:2, PLAIN].min() > 15
+
+
+def test_the_interval_is_narrow_soon_after_the_lock_and_wide_soon_after_its_end() -> None:
+    ended = np.concatenate((square(20.0, 600), 300 + 100 * np.random.default_rng(5).uniform(size=400)))
+    ended += noise(3)[: ended.size]
+    bank, width = InsightBank(), []
+    bank.select(SERIES)
+    for tick, row in enumerate(rows(ended)):
+        bank.update(START_MS + 1000 * tick, 1000, np.arange(3), row, 3)
+        if tick % 10 == 9:
+            said = asked(bank, tick)
+            width.append((said.p95 - said.p05)[0, RHYTHMIC])
+    assert max(width[15:59]) < 60  # from 150 s: the lock needs three periods, and looks every 10 s
+    assert min(width[66:]) > 60  # from 60 s after the end
+
+
+def test_a_restart_leaves_no_trace() -> None:
+    values = rows(square(17.7) + noise(5))[:700]
+    straight = fed(values)
+    for stop in (55, 300, 433):
+        stopped = json.loads(json.dumps(fed(values[:stop]).snapshot()))
+        resumed = InsightBank()
+        resumed.restore(stopped, SERIES)
+        fed(values[stop:], resumed, stop)
+        assert json.dumps(resumed.snapshot()) == json.dumps(straight.snapshot())

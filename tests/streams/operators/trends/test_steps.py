@@ -1,0 +1,43 @@
+"""Memory that climbs in exact steps: a rhythm that foretells to the byte, until it ends."""
+
+import numpy as np
+import orjson
+import pytest
+
+from streams.operators.base import Out
+from streams.operators.columns.nvml import NvmlReader
+from streams.operators.node.operator import NodeConfig, NodeOperator
+from streams.operators.rounding import tidied, tidy
+from tests.support.data.samples_of import gpu, nvml, record
+
+GIB = 1 << 30
+TOTAL = 141 * GIB
+
+
+@pytest.mark.parametrize(("every_s", "step", "ends_s", "noise"), [
+    (30, GIB, 1500, 0), (150, 3 * GIB // 8, 2400, 0), (60, GIB, 900, 0), (90, GIB // 2, 1200, 1e6),
+])  # fmt: skip
+def test_no_tick_is_refused_and_no_interval_is_absurd(
+    every_s: int, step: int, ends_s: int, noise: float
+) -> None:
+    node = NodeOperator(NodeConfig(topic="nvml-samples", source="nvml"), "a", NvmlReader("a"))
+    rng, widest = np.random.default_rng(5), 0.0
+    for second in range(2000):
+        memory = 8 * GIB + min(second, ends_s) // every_s * step + round(noise * rng.normal())
+        one = gpu(0, gpu_util_pct=95, mem_used_bytes=memory, mem_total_bytes=TOTAL)
+        for out in node.update(record("nvml-samples", "a", nvml(second, [one]), second)):
+            if isinstance(out, Out) and out.topic == "trends":
+                told = orjson.loads(out.value or b"")
+                if told["metric"] == "mem_used_bytes":
+                    assert all(0 <= ahead["p95"] <= TOTAL for ahead in told["forecast"])
+                    widest = max([widest, *(one["p95"] - one["p05"] for one in told["forecast"])])
+    assert 0 < widest < TOTAL / 2
+
+
+@pytest.mark.parametrize(("value", "kind"), [
+    (97.0, int), (-3.0, int), (0.5, float), (2.0**53 - 1, int), (2.0**53, float), (-(2.0**70), float),
+])  # fmt: skip
+def test_a_number_of_any_size_can_be_written(value: float, kind: type) -> None:
+    for one in (tidy(value), *tidied(np.array([value]))):
+        assert type(one) is kind
+        assert orjson.loads(orjson.dumps(one)) == value

@@ -1,0 +1,132 @@
+"""Bottlenecks: a table of figures, and whole pods of seeds that no limit was set on."""
+
+import re
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from bench.bench_kind import watched
+from bench.generators_jobs import LIMITED, pod
+from streams.operators.columns.arrays import Floats
+from streams.operators.workload.codes import CHANNELS, ROWS
+from streams.operators.workload.rules.advice import advice
+from streams.operators.workload.rules.bottleneck import find
+from streams.operators.workload.rules.figures import evidence, figures, short
+
+BUSY = {"gpu_util_pct": 97, "mem_copy_util_pct": 30, "gpu_mem_pct": 80, "power_pct": 80, "cpu_pct": 300}
+SPINS = BUSY | {"power_pct": 30, "mem_copy_util_pct": 8}
+WAITS = BUSY | {"gpu_util_pct": (95, 10)}
+"""A pair: in turns, six seconds the one, six the other."""
+
+
+def window(of: Mapping[str, float | tuple[float, float]], seconds: int = 180) -> Floats:
+    values = np.full((len(CHANNELS), seconds), np.nan)
+    second = np.arange(seconds)
+    for name, value in of.items():
+        high, low = value if isinstance(value, tuple) else (value, value)
+        values[ROWS[name]] = np.where(second % 12 < 6, high, low)
+    return values
+
+
+@pytest.mark.parametrize(
+    ("of", "kind", "gpus", "expected"),
+    [
+        (BUSY, "training", 1, "gpu"),
+        (BUSY | {"mem_copy_util_pct": 80}, "inference", 1, "memory_bandwidth"),
+        (BUSY | {"throttled_power_pct": 90, "power_pct": 99}, "training", 1, "power"),
+        (BUSY | {"throttled_power_pct": 20, "power_pct": 99}, "training", 1, "gpu"),
+        (BUSY | {"throttled_heat_pct": 60}, "training", 1, "heat"),
+        (WAITS | {"cpu_throttled_pct": 40}, "training", 1, "input"),
+        (WAITS | {"read_kb_per_s": (100, 200_000)}, "training", 1, "input"),
+        (WAITS | {"rx_kb_per_s": (100, 200_000)}, "training", 1, "input"),
+        (WAITS | {"host_cpu_pct": 99}, "training", 1, "input"),
+        (WAITS | {"cpu_pct": 100}, "training", 1, "input"),
+        (WAITS | {"read_kb_per_s": (200_000, 200_000)}, "training", 1, "unknown"),
+        (WAITS | {"rx_kb_per_s": 1, "tx_kb_per_s": (100, 300_000)}, "training", 4, "communication"),
+        (WAITS | {"cpu_throttled_pct": 0}, "inference", 1, "none"),
+        (SPINS | {"tx_kb_per_s": 900_000}, "training", 8, "communication"),
+        (SPINS | {"tx_kb_per_s": 10}, "training", 8, "gpu"),
+        (SPINS | {"tx_kb_per_s": 10, "pcie_kb_per_s": 400_000}, "training", 8, "communication"),
+        (SPINS | {"tx_kb_per_s": 10, "pcie_kb_per_s": 400_000}, "training", 1, "gpu"),
+        (SPINS | {"pcie_kb_per_s": 400_000}, "training", 1, "communication"),
+        (SPINS | {"pcie_kb_per_s": 30_000}, "training", 8, "unknown"),
+        (SPINS | {"pcie_kb_per_s": 400_000, "idle_gpus": 7}, "training", 8, "over_provisioned"),
+        (SPINS | {"tx_kb_per_s": 900_000, "idle_gpus": 7}, "training", 8, "over_provisioned"),
+        (SPINS | {"pcie_kb_per_s": 400_000, "least_gpu_util_pct": 40}, "training", 8, "imbalance"),
+        (BUSY | {"power_pct": 59, "mem_copy_util_pct": 44}, "training", 8, "gpu"),
+        (SPINS, "training", 8, "unknown"),
+        (SPINS, "inference", 8, "gpu"),
+        (WAITS | {"cpu_pct": 100, "tx_kb_per_s": (100, 300_000)}, "training", 4, "communication"),
+        (BUSY | {"idle_gpus": 3, "least_gpu_util_pct": 0}, "training", 4, "over_provisioned"),
+        (BUSY | {"idle_gpus": 0, "least_gpu_util_pct": 50}, "training", 4, "imbalance"),
+        ({"gpu_util_pct": 12, "gpu_mem_pct": 10}, "inference", 1, "over_provisioned"),
+        ({"gpu_util_pct": 12, "gpu_mem_pct": 70}, "inference", 1, "none"),
+        ({"gpu_util_pct": 12}, "inference", 1, "none"),
+        ({"gpu_util_pct": 0, "gpu_mem_pct": 70}, "idle", 1, "idle"),
+        ({"gpu_util_pct": 0, "read_kb_per_s": 500_000}, "loading", 1, "input"),
+    ],
+)
+def test_the_rules(of: dict[str, float | tuple[float, float]], kind: str, gpus: int, expected: str) -> None:
+    found = find(figures(window(of)), kind, gpus)
+    assert found.bottleneck == expected
+    assert 0.5 <= found.confidence <= 1
+
+
+def test_too_short_a_time_says_nothing() -> None:
+    assert figures(window(BUSY, 40)) is None
+    assert find(None, "training", 1).bottleneck == "unknown"
+
+
+def test_absent_is_not_in_the_evidence() -> None:
+    found = figures(window({"gpu_util_pct": 50, "cpu_pct": 200}))
+    assert found is not None
+    assert evidence(found) == {"gpu_util_pct": 50, "cpu_util_pct": 200, "waiting_pct": 0}
+
+
+def test_means_are_those_of_numpy() -> None:
+    rng = np.random.default_rng(4)
+    values = rng.uniform(0, 100, (len(CHANNELS), 180))
+    values[rng.uniform(size=values.shape) < 0.2] = np.nan
+    found = figures(values)
+    assert found is not None
+    used = values[:, ~np.isnan(values[ROWS["gpu_util_pct"]])]
+    low = used[0] < 0.6 * found.level_pct
+    for name, row in ROWS.items():
+        assert found.means[name] == pytest.approx(np.nanmean(used[row]))
+        assert found.most[name] == np.nanmax(used[row])
+        assert found.loads[name] == pytest.approx((np.nanmean(used[row][low]), np.nanmean(used[row][~low])))
+    assert found.waits == pytest.approx(low.mean())
+
+
+@pytest.mark.parametrize("shape", sorted(set(LIMITED) - {"ends"}))
+def test_whole_pods_of_other_seeds(shape: str) -> None:
+    said = [one for seed in (3000, 3001, 3002) for one in watched(pod(shape, seed))[0] if one.after_s >= 180]
+    right = [one.bottleneck == one.pod.bottleneck for one in said]
+    assert np.mean(right) > 0.6, [one.bottleneck for one in said]
+
+
+@pytest.mark.parametrize(
+    ("bottleneck", "kind", "of", "expected"),
+    [
+        ("idle", "idle", {"gpus": 2, "idle_s": 7200, "idle_cost": 12.5}, r"2 GPU\(s\) .* 2 h, 12\.5 of"),
+        ("input", "training", {"cpu_throttled_pct": 40}, "throttles 40 %"),
+        ("input", "loading", {"input_bytes_per_s": 5e8}, "loads at 500 MB/s"),
+        ("communication", "training", {"net_bytes_per_s": 9e8}, "one another at 900 MB/s"),
+        ("communication", "training", {"pcie_bytes_per_s": 3e9}, "one another at 3 GB/s over PCIe"),
+        ("over_provisioned", "training", {"idle_gpus": 6, "gpus": 8}, "6 of 8 GPUs"),
+        ("over_provisioned", "inference", {"gpu_mem_most_pct": 9}, "9 % of GPU memory"),
+        ("gpu", "training", {"mem_limit_bytes": 1e11, "mem_limit_used_pct": 5}, "5 GB of 100 GB"),
+    ],
+)
+def test_advice_has_the_numbers(bottleneck: str, kind: str, of: dict[str, float], expected: str) -> None:
+    assert re.search(expected, advice(bottleneck, kind, of) or "")
+
+
+def test_nothing_to_say() -> None:
+    assert advice("none", "inference", {}) is None
+
+
+@pytest.mark.parametrize(("value", "expected"), [(123456.0, 123000), (0.123456, 0.123), (42.0, 42), (0.0, 0)])
+def test_three_digits(value: float, expected: float) -> None:
+    assert short(value) == expected

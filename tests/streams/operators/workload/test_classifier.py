@@ -1,0 +1,135 @@
+"""Kinds: what the model answers, on seeds that nothing was fitted to; what cannot be known is not guessed."""
+
+import numpy as np
+import pytest
+
+from bench.bench_kind import f1_by_kind, watched
+from bench.generators_jobs import KINDS, TUNED, UNSEEN, blind, pod
+from streams.operators.columns.arrays import Floats
+from streams.operators.workload import classifier
+from streams.operators.workload.classifier import Kind, answer, basis, borne_out, chances
+from streams.operators.workload.classifier_weights import KNOTS, TEMPERATURE, WEIGHTS
+from streams.operators.workload.codes import ABSENT, CHANNELS, NVML, ROWS, decode, encode, from_text, to_text
+from streams.operators.workload.features import NAMES, features
+
+
+@pytest.mark.parametrize("title", ["fitted", "unseen"])
+def test_kinds_of_other_seeds(title: str) -> None:
+    shapes = TUNED if title == "fitted" else UNSEEN
+    said = [one for shape in shapes for seed in (3000, 3001) for one in watched(pod(shape, seed))[0]]
+    scores = f1_by_kind(said)
+    assert set(scores) == set(KINDS)
+    assert np.mean(list(scores.values())) > 0.93, scores
+    wrong = [one for one in said if one.kind not in (one.truth, "unknown")]
+    assert len(wrong) < 0.05 * len(said)
+
+
+@pytest.mark.parametrize("shape", [*TUNED, *UNSEEN])
+def test_where_the_cpu_is_not_seen_no_pod_is_idle_but_one_that_is(shape: str) -> None:
+    said = [one for seed in (3000, 3001) for one in watched(blind(pod(shape, seed)))[0]]
+    assert {one.kind for one in said} <= {"idle", "unknown"}
+    # What downloads for more than four minutes has not touched its GPU for as long.
+    quiet = {"idle", "loading"} if shape == "download" else {"idle"}
+    assert {one.truth for one in said if one.kind == "idle"} <= quiet
+    if shape in ("asleep", "probed"):
+        assert {one.kind for one in said if one.after_s >= 300} == {"idle"}
+
+
+@pytest.mark.parametrize(
+    ("said", "of", "expected"),
+    [
+        ("idle", {"util_recent": 0.04}, "idle"),
+        ("idle", {"util_recent": 0.05}, "unknown"),
+        ("idle", {"util_recent": 0.4, "rest_now": np.log2(1 + 29) / 8}, "unknown"),
+        ("idle", {"util_recent": 0.4, "rest_now": np.log2(1 + 31) / 8}, "idle"),
+        ("training", {"util_recent": 0.9, "busy_share": 1}, "training"),
+        ("training", {"util_recent": 0.9, "busy_share": 1, "no_cgroup": 0.5}, "training"),
+        ("training", {"util_recent": 0.9, "busy_share": 1, "no_cgroup": 0.6}, "unknown"),
+        ("idle", {"no_cgroup": 1, "minutes": 1}, "idle"),
+        ("idle", {"no_cgroup": 1, "minutes": 0.8}, "unknown"),
+        ("idle", {"no_cgroup": 1, "minutes": 1, "busy_share": 0.01}, "unknown"),
+        ("idle", {"no_cgroup": 1, "minutes": 1, "mem_moves": 0.1}, "unknown"),
+        ("loading", {"no_cgroup": 1, "minutes": 1}, "unknown"),
+    ],
+)
+def test_what_features_do_not_bear_out_is_unknown(said: str, of: dict[str, float], expected: str) -> None:
+    found = borne_out(Kind(said, 0.9), np.array([of.get(name, 0.0) for name in NAMES]))
+    assert found == Kind(expected, 0.9 if said == expected else 1.0)
+
+
+def test_the_weights_fit_the_features() -> None:
+    assert len(KNOTS) == len(NAMES)
+    assert len(WEIGHTS) == 1 + sum(1 + len(bends) for bends in KNOTS)
+    assert {len(row) for row in WEIGHTS} == {len(KINDS)}
+    assert classifier.KINDS == KINDS
+
+
+def test_chances_are_those_of_the_formula() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        of = rng.uniform(0, 1, len(NAMES))
+        scores = basis(of) @ np.array(WEIGHTS) / TEMPERATURE
+        expected = np.exp(scores - scores.max())
+        assert chances(of) == pytest.approx(expected / expected.sum())
+
+
+@pytest.mark.parametrize(
+    ("of", "kind", "confidence"),
+    [
+        ([0.7, 0.1, 0.05, 0.05, 0.05, 0.05], "training", 0.7),
+        ([0.5, 0.4, 0.05, 0.05, 0.0, 0.0], "unknown", 0.5),
+        ([0.2, 0.1, 0.1, 0.1, 0.1, 0.4], "unknown", 0.4),
+        ([0.0, 0.0, 0.0, 0.0, 0.9, 0.1], "interactive", 0.9),
+    ],
+)
+def test_what_is_not_likely_enough_is_unknown(of: list[float], kind: str, confidence: float) -> None:
+    found = answer(np.array(of))
+    assert found.kind == kind
+    assert found.confidence == pytest.approx(confidence)
+
+
+def test_doubt_does_not_take_back_what_is_still_likely() -> None:
+    doubt = np.array([0.25, 0.05, 0.0, 0.0, 0.0, 0.7])
+    assert answer(doubt).kind == "unknown"
+    assert answer(doubt, "training").kind == "training"
+    assert answer(doubt, "inference").kind == "unknown"
+    assert answer(np.array([0.3, 0.65, 0.0, 0.0, 0.0, 0.05]), "training").kind == "inference"
+
+
+def silent(seconds: int) -> Floats:
+    return np.full((len(CHANNELS), seconds), np.nan)
+
+
+def test_too_few_seconds_are_no_features() -> None:
+    values = silent(240)
+    values[ROWS["gpu_util_pct"], -14:] = 50
+    assert features(values, 0.0) is None
+    values[ROWS["gpu_util_pct"], -15:] = 50
+    assert features(values, 0.0) is not None
+
+
+def test_features_are_finite_whatever_is_absent() -> None:
+    rng = np.random.default_rng(2)
+    for _ in range(200):
+        values = rng.uniform(0, 100, (len(CHANNELS), 240))
+        values[rng.uniform(size=values.shape) < rng.uniform()] = np.nan
+        values[rng.uniform(size=len(CHANNELS)) < 0.3] = np.nan
+        values[ROWS["gpu_util_pct"], -20:] = rng.choice([0.0, 50.0, 100.0], 20)
+        found = features(values, 0.5)
+        assert found is not None
+        assert np.isfinite(found).all()
+        assert chances(found).sum() == pytest.approx(1)
+
+
+def test_codes_keep_what_they_promise() -> None:
+    rng = np.random.default_rng(3)
+    values = np.exp(rng.uniform(np.log(5), np.log(90), (len(NVML), 50)))
+    codes = encode("nvml", values.T).T
+    everything = np.full((len(CHANNELS), 50), ABSENT, np.uint8)
+    everything[: len(NVML)] = from_text(to_text(codes), len(NVML))
+    found = decode(everything)
+    assert np.isnan(found[len(NVML) :]).all()
+    for name, unit in NVML.items():
+        row = ROWS[name]
+        allowed = 0.036 * (values[row] + 1) if unit == "logarithm" else 0.5
+        assert (abs(found[row] - values[row]) <= allowed).all(), name

@@ -1,0 +1,243 @@
+"""What a job is said to be: a function of the set of its pods' parts, of those that are there."""
+
+import random
+from collections.abc import Iterable
+from itertools import permutations
+from typing import Any
+
+import orjson
+import pytest
+
+from contract.codec import decode
+from contract.records.insight_parts import JobInsightPart
+from contract.records.insights import Insight
+from contract.settings.settings import load
+from streams.local import LocalPipeline
+from streams.operators.base import Input, Operator, Out
+from streams.operators.workload.job import STALE_MS
+from streams.operators.workload.rank_samples import BEAT_MS, Beats
+from streams.topology import stages
+
+STAGES = {stage.name: stage for stage in stages(load({}))}
+START_MS = 1_700_000_100_000
+"""A beat."""
+JOB = {"api_version": "v1", "kind": "Job", "name": "j", "uid": "j"}
+RANK = {
+    "v": 1, "job": JOB, "node": "a", "ts_ms": START_MS, "told_ms": START_MS, "since_ms": START_MS,
+    "kind": "training", "confidence": 0.9, "bottleneck": "gpu", "bottleneck_confidence": 0.9, "gpus": 1,
+    "evidence": {"gpus": 1, "power_w": 500},
+}  # fmt: skip
+
+
+def part(uid: str, power_pct: float = 80.0, at_s: float = 0, **more: Any) -> bytes:
+    """Of the pod ``uid``, seen until ``at_s`` after the start."""
+    plain = {"pod_uid": uid, "pod_name": f"name-{uid}", "ts_ms": START_MS + int(at_s * 1000),
+             "figures": {"power_pct": power_pct}}  # fmt: skip
+    return orjson.dumps(RANK | plain | more)
+
+
+def settled(operator: Operator, values: Iterable[bytes]) -> list[Insight]:
+    """What is told once all of ``values`` are there."""
+    for value in values:
+        operator.update(Input("job-insight-parts", 0, 0, "j", value, 0))
+    outs = [one for one in operator.settle() if isinstance(one, Out) and one.topic == "insights"]
+    found = [decode(Insight, one.value or b"", "insights") for one in outs]
+    assert [one.ts_ms for one in outs] == [one.ts_ms for one in found]
+    return found
+
+
+def job() -> Operator:
+    return STAGES["job-insights"].build("j", None)
+
+
+def in_any_order(values: list[bytes]) -> Insight:
+    """What is told last; asserts that neither order, nor settling, nor restarts matter."""
+    results = []
+    for order in permutations(values):
+        (at_once,) = settled(job(), order)
+        operator, told = job(), []
+        for value in order:
+            told += settled(operator, [value])
+            operator = STAGES["job-insights"].build("j", orjson.loads(orjson.dumps(operator.snapshot())))
+        results += [at_once, told[-1]]
+    assert all(one == results[0] for one in results)
+    return results[0]
+
+
+def test_a_pod_that_has_ended_counts_no_more() -> None:
+    ended_ms = START_MS + 60_000
+    told = in_any_order(
+        [part("0"), part("1", 80, 50), part("2", 10, 50), part("2", 10, 50, gone_ms=ended_ms)],
+    )
+    assert told.evidence == {"pods": 2, "gpus": 2, "power_w": 1000}
+    assert (told.bottleneck, told.ts_ms) == ("gpu", ended_ms)
+
+
+def test_of_pods_of_one_name_the_newest_counts() -> None:
+    """The first hung, and did not say that it ended."""
+    lives = [
+        part("1", 10, 400, pod_name="rank", created_ms=START_MS),
+        part("2", 80, 390, pod_name="rank", created_ms=START_MS + 200_000),
+    ]
+    told = in_any_order([part("0", 80, 300), *lives])
+    assert (told.evidence["pods"], told.evidence["gpus"], told.bottleneck) == (2, 2, "gpu")
+
+
+def test_of_a_job_that_has_ended_those_count_that_ended_last() -> None:
+    told = in_any_order([
+        part("0", 80, 300, gone_ms=START_MS + 310_000), part("1", 80, 300, gone_ms=START_MS + 312_000),
+        part("2", 10, 100, gone_ms=START_MS + 110_000),
+    ])  # fmt: skip
+    assert (told.evidence["pods"], told.bottleneck, told.ts_ms) == (2, "gpu", START_MS + 312_000)
+
+
+def test_the_time_of_a_record_is_that_of_the_newest_news_and_never_goes_back() -> None:
+    operator, told = job(), []
+    beat_ms = START_MS + BEAT_MS
+    moved = {"figures_ms": beat_ms, "beat_ms": beat_ms, "figures_before": {"power_pct": 80.0}}
+    at_beat = {"figures_before": {"power_pct": 80.0}, "beat_ms": beat_ms}
+    last = START_MS + 600_000
+    for values in (
+        [part("0"), part("1")],
+        [part("0", 80, 190, **at_beat), part("1", 40, 190, **moved)],
+        [part("1", 40, 590, gone_ms=last, **moved)],
+        [part("0", 80, 1600)],  # the other has been silent for long
+    ):
+        told += settled(operator, values)
+    assert [(one.ts_ms, one.bottleneck) for one in told] == [
+        (START_MS, "gpu"), (beat_ms, "imbalance"), (last, "gpu"),
+    ]  # fmt: skip
+
+
+def test_ranks_are_compared_at_one_time() -> None:
+    """All ranks write a checkpoint at once: those that told of it already are taken as they were before."""
+    beat_ms = START_MS + BEAT_MS
+    first = [part(uid, 80, 10, beat_ms=START_MS, figures_ms=START_MS) for uid in "01"]
+    operator = job()
+    assert [one.bottleneck for one in settled(operator, first)] == ["gpu"]
+    for uid in "01":
+        then = {"figures_before": {"power_pct": 80.0}, "figures_ms": beat_ms, "beat_ms": beat_ms}
+        assert {one.bottleneck for one in settled(operator, [part(uid, 30, 190, **then)])} <= {"gpu"}
+
+
+def test_nothing_is_told_while_ranks_stay_about_as_they_were() -> None:
+    """Half an hour of 16 ranks, of which one waits; the others wander by some percent."""
+    chance = random.Random(5)  # noqa: S311 - a simulation
+    operator, told = job(), []
+    ranks = {str(rank): Beats() for rank in range(16)}
+    for second in range(10, 1800, 10):
+        ts_ms = START_MS + second * 1000
+        for uid, beats in ranks.items():
+            if beats.is_due(ts_ms):
+                beats.take(ts_ms, {"power_pct": (45 if uid == "7" else 80) + chance.uniform(-1.2, 1.2)})
+            elif second > 10:
+                continue
+            more: dict[str, Any] = {
+                "figures_before": beats.before,
+                "figures_ms": beats.moved_ms,
+                "beat_ms": beats.beat_ms,
+            }
+            told += settled(operator, [part(uid, at_s=second, figures=beats.figures, **more)])
+    assert [(one.bottleneck, one.ts_ms) for one in told if one.evidence["pods"] == 16] == [
+        ("gpu", START_MS), ("gpu", START_MS + BEAT_MS), ("imbalance", START_MS + BEAT_MS),
+    ]  # fmt: skip
+    assert told[-1].evidence["rank_gap_pct"] == 40
+
+
+@pytest.mark.parametrize(("gap", "told", "sure"), [(24, 20, 0.5), (33, 30, 0.74), (60, 60, 0.98)])
+def test_a_gap_is_told_as_round_as_it_is_known(gap: float, told: float, sure: float) -> None:
+    (found,) = settled(job(), [part("0", 90), part("1", 90 - gap)])
+    assert (found.evidence["rank_gap_pct"], found.bottleneck_confidence) == (told, sure)
+
+
+def test_pods_one_after_the_other_leave_the_state_again() -> None:
+    never, always = job(), job()
+    for number in range(200):
+        value = part(f"{number}", at_s=number * STALE_MS / 4000)
+        settled(always, [value])
+        never.update(Input("job-insight-parts", 0, 0, "j", value, 0))
+    assert always.snapshot()["parts"].keys() == {"195", "196", "197", "198", "199"}
+    assert list(always.snapshot()["parts"].items()) == list(never.snapshot()["parts"].items())
+    again = part("3", at_s=3 * STALE_MS / 4000)  # a repeat
+    assert settled(always, [again]) == []
+
+
+def test_a_state_without_the_time_of_the_newest_news_goes_on() -> None:
+    operator = job()
+    (first,) = settled(operator, [part("0"), part("1")])
+    old = orjson.loads(orjson.dumps(operator.snapshot()))
+    assert old.pop("v") == 3
+    del old["news"]
+    again = STAGES["job-insights"].build("j", old | {"v": 2})
+    assert settled(again, [part("0"), part("1")]) == []
+    (last,) = settled(again, [part("1", 30, 200, figures_ms=START_MS + BEAT_MS)])
+    assert (first.ts_ms, last.ts_ms, last.bottleneck) == (START_MS, START_MS + BEAT_MS, "imbalance")
+
+
+def test_figures_stay_as_they_were_until_they_moved() -> None:
+    """By ten percent, or, each quarter of an hour, by what can be seen."""
+    beats, found = Beats(), []
+    assert not beats.is_due(START_MS + 40_000), "the first beat is to come"
+    for beat, now in enumerate((80.0, 85.0, 91.0, 83.0, 83.0, 83.0, 72.0), 1):
+        assert not beats.is_due(START_MS + beat * BEAT_MS - 10_000)
+        assert beats.is_due(START_MS + beat * BEAT_MS)
+        beats.take(START_MS + beat * BEAT_MS, {"power_pct": now, "mem_copy_util_pct": 10.0 * beat})
+        found.append(beats.figures["power_pct"])
+    assert found == [80, 80, 91, 91, 83, 83, 72]
+    assert (beats.before, beats.moved_ms) == ({"power_pct": 83.0}, beats.beat_ms)
+    again = Beats()
+    again.restore(orjson.loads(orjson.dumps(beats.snapshot())))
+    assert again.snapshot() == beats.snapshot()
+
+
+def _life(uid: str, since_s: int, until_s: int, end: dict[str, Any] | None) -> list[Input]:
+    """A pod that trains on a node of its own."""
+    head = {"v": 1, "node": f"n-{uid}", "collector": "c", "interval_ms": 1000}
+    who = {"v": 1, "uid": uid, "name": f"name-{uid}", "node": f"n-{uid}", "phase": "Running", "job": JOB}
+    found = [_at("pods", uid, since_s, who)]
+    for second in range(since_s, until_s):
+        util = 4 if second % 20 > 17 else 94 + second % 5
+        process = {"pid": 7, "pod_uid": uid, "gpu_util_pct": util, "mem_used_bytes": 60 * 10**9}
+        gpu = {"uuid": f"GPU-{uid}", "index": 0, "gpu_util_pct": util, "mem_copy_util_pct": util // 3,
+               "mem_total_bytes": 80 * 10**9, "power_w": 70 + 5 * util, "power_limit_w": 700,
+               "processes": [process]}  # fmt: skip
+        container = {"id": uid, "cpu_util_pct": 130, "mem_used_bytes": 10**9}
+        host = {"cpu_util_pct": 500, "cpu_count": 64}
+        tick = head | {"seq": second, "ts_ms": START_MS + second * 1000}
+        found.append(_at("nvml-samples", f"n-{uid}", second, tick | {"gpus": [gpu]}))
+        pods = [{"uid": uid, "containers": [container]}]
+        found.append(_at("cgroup-samples", f"n-{uid}", second, tick | {"host": host, "pods": pods}))
+    if end is None:
+        return [*found, Input("pods", 0, 0, uid, None, START_MS + until_s * 1000)]
+    return [*found, _at("pods", uid, until_s, who | end)]
+
+
+def _at(topic: str, key: str, second: int, plain: dict[str, Any]) -> Input:
+    return Input(topic, 0, 0, key, orjson.dumps(plain), START_MS + second * 1000)
+
+
+@pytest.mark.parametrize(
+    "end", [{"phase": "Failed"}, {"phase": "Failed", "finished_ms": START_MS + 99_500}, None]
+)
+def test_a_pod_says_that_it_ended(end: dict[str, Any] | None) -> None:
+    """Its identity and its last samples come in any order."""
+    *samples, identity = _life("p", 0, 100, end)
+    told = []
+    for records in ([*samples, identity], [samples[0], identity, *samples[1:]]):
+        local = LocalPipeline(STAGES.values())
+        outs = [out for one in records for out in local.feed(one)] + local.settle()
+        parts = [out for out in outs if out.topic == "job-insight-parts"]
+        told.append(decode(JobInsightPart, parts[-1].value or b"", "job-insight-parts"))
+    gone_ms = START_MS + 100_000 if not end or "finished_ms" not in end else end["finished_ms"]
+    assert told[0].gone_ms == gone_ms
+    assert told[0] == told[1]
+
+
+def test_a_job_is_without_a_pod_that_ended() -> None:
+    lives = _life("p", 0, 200, None) + _life("q", 0, 120, {"phase": "Failed"})
+    local = LocalPipeline(STAGES.values())
+    outs = [out for one in sorted(lives, key=lambda one: one.ts_ms) for out in local.feed(one)]
+    jobs = [orjson.loads(out.value or b"") for out in outs if (out.topic, out.key) == ("insights", "job/j")]
+    assert {one["evidence"]["pods"] for one in jobs[:-1]} == {2}
+    assert jobs[-1]["evidence"]["pods"] == 1
+    assert jobs[-1]["ts_ms"] == START_MS + 120_000

@@ -1,0 +1,289 @@
+"""The order of sending, waiting and acknowledging, and what a death at any step does to the result."""
+
+import asyncio
+import itertools
+from collections.abc import Awaitable
+
+import orjson
+import pytest
+
+from streams.operators.base import Out
+from streams.runtime import checkpoint
+from streams.state.codec import PIECE_BYTES
+from telemetry.events import SOURCE_GAP
+from tests.support.streams.port import Broker, Died, Moment, Worker, record
+from tests.support.streams.toy import RESULT, TRAIL
+
+KEYS = ("a", "b", "c")
+LOG = [record(offset, offset * 7 % 101, KEYS[offset * offset % 3]) for offset in range(200)]
+LOG[37] = record(37, b"rubbish", "b")
+LOG[50] = record(50, b'{"n":1,"boom":1}', "a")
+LOG[51] = record(51, b'{"n":5,"pad":200000}', "c")
+
+
+def newest(outputs: list[Out], topic: str) -> dict[str, list[int]]:
+    """The last output of each key."""
+    return {out.key: orjson.loads(out.value or b"") for out in outputs if out.topic == topic}
+
+
+def trail(outputs: list[Out]) -> list[tuple[str, bytes]]:
+    """Different outputs of the trail, in the order of their first coming."""
+    return list(dict.fromkeys((out.key, out.value or b"") for out in outputs if out.topic == TRAIL))
+
+
+def at(step: str, number: int) -> Moment:
+    """The moment of the step that so many of its kind came before."""
+    return lambda kind, before: kind == step and before == number
+
+
+async def undisturbed() -> Broker:
+    broker = Broker()
+    worker = Worker(broker)
+    await worker.take(*LOG)
+    await worker.flow.commit()
+    assert worker.port.failures == []
+    return broker
+
+
+async def one_life(broker: Broker, commit_every: int, dies: Moment | None) -> bool:
+    """Work from the committed offset; whether the end of the log was reached and committed."""
+    worker = Worker(broker, dies=dies)
+    try:
+        for one in LOG[broker.committed.get(0, 0) :]:
+            await worker.take(one)
+            if worker.port.failures:
+                return False
+            if one.offset % commit_every == 0:
+                await worker.flow.commit()
+        await worker.flow.commit()
+    except Died:
+        return False
+    return not worker.port.failures
+
+
+async def test_a_commit_does_one_thing_after_the_other() -> None:
+    worker = Worker(Broker())
+    await worker.take(record(0, 1), record(1, 2))
+    await worker.flow.commit()
+    assert worker.port.steps == [
+        f"post {RESULT}", "arrived-output", "save-head", "arrived-head", "mirror", "acknowledge 1",
+    ]  # fmt: skip
+
+
+async def test_pieces_arrive_before_their_head_is_sent() -> None:
+    worker = Worker(Broker())
+    await worker.take(record(0, b'{"n":1,"pad":1000000}'))
+    await worker.flow.commit()
+    kinds = [step.split(" ")[0] for step in worker.port.steps]
+    assert kinds.count("save-piece") > 1
+    assert kinds.index("save-head") > max(i for i, kind in enumerate(kinds) if kind == "arrived-piece")
+    assert all(len(value) <= PIECE_BYTES + 18 for value in worker.port.broker.changelog.values())
+
+
+async def test_nothing_new_costs_nothing() -> None:
+    worker = Worker(Broker())
+    await worker.take(record(0, 1))
+    await worker.flow.commit()
+    before = len(worker.port.steps)
+    await worker.flow.commit()
+    assert len(worker.port.steps) == before
+
+
+async def turns() -> None:
+    """As many turns for the other tasks as they can use."""
+    for _ in range(1000):
+        await asyncio.sleep(0)
+
+
+async def test_while_no_state_arrives_no_more_is_taken_than_memory_should_hold(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(checkpoint, "EARLY", 3)
+    monkeypatch.setattr(checkpoint, "MOST", 6)
+    worker, arrives = Worker(Broker()), asyncio.Event()
+    save = worker.port.save
+
+    async def saved_late(stage: str, partition: int, key: bytes, value: bytes) -> Awaitable[object]:
+        await arrives.wait()
+        return await save(stage, partition, key, value)
+
+    monkeypatch.setattr(worker.port, "save", saved_late)
+    taking = asyncio.create_task(worker.take(*LOG[:30]))
+    await turns()
+    assert (worker.flow.early.is_set(), worker.flow._taken) == (True, 6)
+    committing = asyncio.create_task(worker.flow.commit())  # its cut makes room once, and no more
+    await turns()
+    assert (taking.done(), committing.done(), worker.flow._taken) == (False, False, 6)
+    arrives.set()
+    while not taking.done():
+        await worker.flow.commit()
+        await asyncio.sleep(0)
+    await committing
+    await worker.flow.commit()
+    assert worker.port.broker.committed == {0: 30}
+    assert worker.port.failures == []
+
+
+async def test_what_is_forgotten_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint, "MOST", 2)
+    worker = Worker(Broker())
+    await worker.take(*LOG[:2])
+    waiting = asyncio.create_task(worker.take(LOG[2]))
+    await turns()
+    assert not waiting.done()
+    worker.flow.forget()
+    await waiting
+    assert worker.shell.taken(0) is None, "what waited is read again by whom the partition belongs to now"
+    await asyncio.wait_for(worker.take(LOG[0]), 30)
+    assert worker.shell.taken(0) == 1
+
+
+STEPS = ("post", "arrived-output", "save-piece", "arrived-piece", "save-head", "arrived-head", "mirror",
+         "acknowledge")  # fmt: skip
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("commit_every", [1, 17, 1000])
+async def test_death_at_any_step_changes_nothing(step: str, commit_every: int) -> None:
+    """Every life dies at that step, each time one later, until one reaches the end."""
+    broker, expected = Broker(), await undisturbed()
+    for life in itertools.count():
+        if await one_life(broker, commit_every, at(step, life)):
+            break
+        assert life < 1000
+    assert newest(broker.outputs, RESULT) == newest(expected.outputs, RESULT)
+    assert trail(broker.outputs) == trail(expected.outputs)
+    assert broker.committed == expected.committed == {0: len(LOG)}
+
+
+async def test_what_did_not_arrive_is_not_acknowledged_and_ends_the_worker() -> None:
+    for step in ("arrived-output", "save-head", "arrived-head"):
+        worker = Worker(Broker(), dies=at(step, 0), errs=True)
+        await worker.take(record(0, 1))
+        await worker.flow.commit()
+        assert worker.port.failures
+        assert worker.port.broker.committed == {}
+        with pytest.raises(TimeoutError):  # a failed worker takes no more
+            await asyncio.wait_for(worker.take(record(1, 1)), 0.05)
+
+
+async def test_outputs_keep_their_order_while_a_commit_is_under_way() -> None:
+    worker = Worker(Broker())
+    posts: list[bytes] = []
+    pauses = itertools.cycle([0.01, 0.001, 0.005, 0.0])
+    post = worker.port.post
+
+    async def slow(out: Out) -> object:
+        await asyncio.sleep(next(pauses))  # waits for room, now long, now short
+        posts.append(out.value or b"")
+        return await post(out)
+
+    worker.port.post = slow  # type: ignore[method-assign,assignment] # a line that is full
+    await worker.take(*(record(n, 1) for n in range(9)))
+    await asyncio.gather(worker.flow.commit(), worker.take(*(record(n, 1) for n in range(9, 200))))
+    await worker.flow.commit()
+    counts = [orjson.loads(value)[0] for value in posts]
+    assert counts == sorted(counts)
+    assert counts[-1] == 200
+
+
+async def test_what_came_during_a_commit_belongs_to_the_next() -> None:
+    worker = Worker(Broker())
+    await worker.take(record(0, 1))
+    commit = asyncio.create_task(worker.flow.commit())
+    await asyncio.sleep(0)
+    await worker.take(record(1, 1))
+    await commit
+    assert worker.port.broker.committed == {0: 1}
+    await worker.flow.commit()
+    assert worker.port.broker.committed == {0: 2}
+    again = Worker(worker.port.broker)
+    await again.take(record(1, 1), record(2, 1))  # 1 is read again: its state has it
+    await again.flow.commit()
+    assert newest(again.port.broker.outputs, RESULT) == {"a": [3, 3]}
+
+
+async def test_a_worker_that_is_no_member_writes_nothing() -> None:
+    worker = Worker(Broker())
+    await worker.take(record(0, 1))
+    worker.port.member = False
+    await worker.flow.commit()
+    assert worker.port.steps == []
+
+
+async def test_membership_lost_during_a_commit_leaves_the_cut_to_the_next_owner() -> None:
+    """The state is not written, and nothing after it is acknowledged before all was forgotten."""
+
+    def lose(kind: str, before: int) -> bool:
+        if kind == "arrived-output" and before == 0:
+            worker.port.member = False
+        return False
+
+    worker = Worker(Broker(), dies=lose)
+    await worker.take(record(0, 1))
+    await worker.flow.commit()
+    worker.port.member = True
+    await worker.take(record(1, 1))
+    await worker.flow.commit()
+    assert (worker.port.broker.committed, worker.port.broker.changelog) == ({}, {})
+    worker.flow.forget()
+    await worker.take(record(0, 1), record(1, 1))
+    await worker.flow.commit()
+    assert newest(worker.port.broker.outputs, RESULT) == {"a": [2, 2]}
+    assert worker.port.broker.committed == {0: 2}
+
+
+async def test_a_record_delivered_twice_counts_once() -> None:
+    worker = Worker(Broker())
+    await worker.take(record(0, 1), record(1, 2), record(1, 2), record(0, 1), record(2, 4))
+    await worker.flow.commit()
+    assert newest(worker.port.broker.outputs, RESULT) == {"a": [3, 7]}
+    assert worker.port.broker.committed == {0: 3}
+
+
+@pytest.mark.parametrize(
+    ("committed", "offsets", "missing", "fails", "gaps"),
+    [
+        pytest.param(None, [0, 1, 3], {2}, False, 0, id="hole on the broker, nothing committed: no alarm"),
+        pytest.param(None, [5, 6], set(range(5)), False, 0, id="a log whose beginning has expired"),
+        pytest.param(4, [4, 5, 7], {6}, False, 1, id="records that are gone: alarm, and on"),
+        pytest.param(4, [6, 7], {4, 5}, False, 1, id="gone while nobody read: alarm, and on"),
+        pytest.param(4, [6, 7], set(), True, 0, id="there, but not delivered: end"),
+        pytest.param(None, [0, 2], set(), True, 0, id="one there, but not delivered: end"),
+        pytest.param(4, [4, 8], {5, 6}, True, 0, id="partly there: end"),
+    ],
+)  # fmt: skip
+async def test_a_hole_is_loss_only_if_the_broker_has_the_records(
+    committed: int | None, offsets: list[int], missing: set[int], fails: bool, gaps: int
+) -> None:
+    broker = Broker()
+    broker.missing = missing
+    if committed is not None:
+        broker.committed[0] = committed
+    worker = Worker(broker)
+    work = asyncio.gather(*[worker.take(record(offset, 1)) for offset in offsets], return_exceptions=True)
+    await asyncio.wait([work], timeout=0.1)
+    await worker.flow.commit()
+    assert bool(worker.port.failures) is fails
+    assert worker.telemetry.count(SOURCE_GAP) == gaps
+    assert (broker.committed.get(0) == offsets[-1] + 1) is not fails
+    work.cancel()
+
+
+async def test_a_hand_over_while_a_hole_is_looked_into_drops_the_record() -> None:
+    worker = Worker(Broker())
+    gate = asyncio.Event()
+
+    async def first_offset(source: str, partition: int, offset: int) -> int:
+        await gate.wait()
+        return offset + 100
+
+    worker.port.first_offset = first_offset  # type: ignore[method-assign] # an answer that waits for its moment
+    taking = asyncio.create_task(worker.take(record(100, 1)))
+    await asyncio.sleep(0)
+    worker.flow.forget()
+    gate.set()
+    await taking
+    await worker.flow.commit()
+    assert worker.port.broker.committed == {}
+    assert worker.port.failures == []

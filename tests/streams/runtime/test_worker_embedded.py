@@ -1,0 +1,93 @@
+"""A worker on the embedded broker: killed, stopped, cut off; what comes out is what goes in."""
+
+import asyncio
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bus.kafka.embedded import EmbeddedBroker
+from contract.topics import TOPICS
+from tests.support.streams.field import PARTITIONS, Field
+
+PREFIX = "toy."
+
+
+@pytest.fixture
+def broker() -> Iterator[EmbeddedBroker]:
+    names = [PREFIX + name for name in TOPICS] + [PREFIX + "state-toy"]
+    with EmbeddedBroker(dict.fromkeys(names, PARTITIONS)) as running:
+        yield running
+
+
+@pytest.mark.parametrize("seed", [1])
+async def test_kills_and_an_outage_change_nothing(broker: EmbeddedBroker, tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)  # noqa: S311 - moments, no secrets
+    async with Field(broker.url, PREFIX, tmp_path) as field:
+        feeding = asyncio.create_task(field.feed(3000, per_s=150))
+        for _ in range(2):
+            worker = field.start_worker()
+            await field.progress()
+            await asyncio.sleep(chance.uniform(0, 1.5))  # any moment of work
+            worker.kill()
+        field.start_worker()
+        await asyncio.sleep(chance.uniform(0, 10))  # any moment of joining, recovery or work
+        broker.set_down()
+        await asyncio.sleep(2)
+        broker.set_up()
+        await feeding
+        await field.judge()
+        status, took = await asyncio.to_thread(field.workers[-1].terminate)
+        assert status == 0, field.logs()
+        assert took < 20
+
+
+@pytest.mark.parametrize("moment", [0.0, 1.3, 3.0])
+async def test_sigterm_at_any_moment(broker: EmbeddedBroker, tmp_path: Path, moment: float) -> None:
+    async with Field(broker.url, PREFIX, tmp_path) as field:
+        await field.feed(200, per_s=10_000)
+        worker = field.start_worker()
+        await worker.hears()
+        await asyncio.sleep(moment)
+        status, took = await asyncio.to_thread(worker.terminate)
+        assert status == 0, field.logs()
+        assert took < 20
+
+
+async def test_sigterm_while_the_broker_is_away(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    broker.set_down()
+    async with Field(broker.url, PREFIX, tmp_path, connected=False) as field:
+        worker = field.start_worker()
+        await worker.hears()
+        await asyncio.sleep(0.5)
+        status, took = await asyncio.to_thread(worker.terminate)
+        assert status == 0, field.logs()
+        assert took < 5
+        assert "broker_away" in field.logs()
+
+
+async def test_sigterm_in_an_outage(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    """What could not be handed in is done by the next worker."""
+    async with Field(broker.url, PREFIX, tmp_path) as field:
+        worker = field.start_worker()
+        await field.feed(500, per_s=250)
+        await field.progress()
+        broker.set_down()
+        status, took = await asyncio.to_thread(worker.terminate)
+        broker.set_up()
+        assert status == 0, field.logs()
+        assert took < 12
+        field.start_worker()
+        await field.judge()
+
+
+async def test_records_that_no_operator_sees(broker: EmbeddedBroker, tmp_path: Path) -> None:
+    async with Field(broker.url, PREFIX, tmp_path) as field:
+        field.start_worker()
+        await field.feed(100, per_s=10_000)
+        await field.send_raw(b"k1", b"x" * 3_500_000)  # the broker holds 5 MB a partition
+        await field.send_raw(b"k1", b"x" * 1_000_001)
+        await field.send_raw(b"\xff", b"{}")
+        await field.feed(100, per_s=10_000)
+        await field.judge(dead_letters=["key", "size", "size"])

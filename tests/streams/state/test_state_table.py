@@ -1,0 +1,134 @@
+"""Which records of a changelog a worker's table takes over: the rule against workers that come too late."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from streams.state import codec
+from streams.state.codec import Packed, pack, unpack
+from streams.state.record import state_key, tombstone_headers
+from tests.support.simulation.kafka import Changelog, Stored, Table
+
+KEY = state_key(0, "a")
+
+
+@pytest.fixture(autouse=True)
+def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(codec, "PIECE_BYTES", 20)
+    monkeypatch.setattr(codec, "_PLAIN_BYTES", 10)
+
+
+def at(offset: int, previous: bytes | None = None) -> Packed:
+    """A state of two pieces or more."""
+    return pack(KEY, offset, {"v": 1, "text": f"{offset} 0123456789abcdefghijklmnop"}, previous)
+
+
+def recovered(*records: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    log = Changelog()
+    for batch in records:
+        for key, value in batch:
+            log.append(Stored(key, value, []))
+    return read(log).data
+
+
+def read(log: Changelog) -> Table:
+    """What a worker that begins knows of it."""
+    table = Table()
+    log.recover(0, table)
+    return table
+
+
+def offset_in(table: dict[bytes, bytes]) -> int | None:
+    found = unpack(KEY, table.get)
+    return None if found is None else found.offset
+
+
+def test_an_older_state_that_is_written_later_does_not_count() -> None:
+    assert offset_in(recovered([at(7).head], at(7).pieces, [at(5).head])) == 7
+
+
+def test_pieces_of_a_worker_that_was_killed_before_their_head_do_not_keep_out_those_of_the_next() -> None:
+    """It was ahead: what it had taken is taken again, but the first commit of the next one comes sooner."""
+    first = at(40)
+    ahead, after = at(54, first.head[1]), at(44, first.head[1])
+    assert {key for key, _ in ahead.pieces} & {key for key, _ in after.pieces}, (
+        "both write into the free slot"
+    )
+    table = recovered(first.pieces, [first.head], ahead.pieces, after.pieces, [after.head])
+    assert offset_in(table) == 44
+
+
+def test_older_pieces_that_come_after_a_head_do_not_spoil_it() -> None:
+    first = at(40)
+    newest, late = at(60, first.head[1]), at(48, first.head[1])
+    table = recovered(first.pieces, [first.head], newest.pieces, [newest.head], late.pieces)
+    assert offset_in(table) == 60
+
+
+def test_a_tombstone_removes_what_is_not_newer() -> None:
+    log = Changelog()
+    small = pack(KEY, 7, {}, None).head
+    for offset, there in ((6, True), (7, False)):
+        log.append(Stored(*small, []))
+        log.append(Stored(KEY, None, tombstone_headers(offset)))
+        assert (KEY in read(log).data) is there
+
+
+def test_what_was_preferred_over_a_later_record_is_outdated_until_it_is_written_anew() -> None:
+    log = Changelog()
+    newest = at(7).head
+    for record in (*at(7).pieces, newest, at(5).head):
+        log.append(Stored(*record, []))
+    table = read(log)
+    assert [(one.key, one.value) for one in table.newest.outdated({0})] == [newest]
+    assert table.newest.outdated({1}) == [], "somebody else's partition"
+    log.append(Stored(*newest, []))
+    assert read(log).newest.outdated({0}) == []
+
+
+def test_what_has_left_does_not_come_back_by_a_late_state() -> None:
+    log, small = Changelog(), pack(KEY, 7, {}, None).head
+    log.append(Stored(*small, []))
+    log.append(Stored(KEY, None, tombstone_headers(7)))
+    log.append(Stored(*small, []))
+    table = read(log)
+    assert KEY not in table.data
+    (again,) = table.newest.outdated({0})
+    assert (again.value, again.offset) == (None, 7)
+    log.append(Stored(KEY, None, tombstone_headers(again.offset)))
+    log.append(Stored(*pack(KEY, 8, {}, None).head, []))
+    assert KEY in read(log).data, "it is seen again"
+
+
+def test_a_worker_that_is_ahead_and_ends_before_its_head_does_not_tear_the_state_of_the_next() -> None:
+    """Both write into the free slot; the pieces of the one that was replaced come last."""
+    first = at(40)
+    ahead, after = at(54, first.head[1]), at(44, first.head[1])
+    log = Changelog()
+    for record in (*first.pieces, first.head, *after.pieces, after.head, *ahead.pieces):
+        log.append(Stored(*record, []))
+    table = read(log)
+    assert offset_in(table.data) == 44
+    renewed = table.newest.outdated({0})
+    assert [(one.key, one.value) for one in renewed] == after.pieces
+    log.append(Stored(*ahead.head, []))  # it did not end after all
+    assert offset_in(read(log).data) == 54
+
+
+def test_a_head_whose_pieces_are_gone_does_not_count_over_a_state_that_is_whole() -> None:
+    first = at(40)
+    ahead = at(54, first.head[1])
+    table = recovered(first.pieces, [first.head], ahead.pieces[:1], [ahead.head])
+    assert offset_in(table) == 40
+
+
+STRAY = [b"", b"\0", b"\0\0", b"\0\0\0", b"garbage", b"\0\0\0\xff", b"\0\0\1", b"\0\0\1\0\0\0", b"\0\0\2x",
+         b"\0\0\1\0\0\0\xff"]  # fmt: skip
+
+
+@pytest.mark.parametrize("key", STRAY)
+@pytest.mark.parametrize("value", [b"", b"garbage", b"\2\2" + bytes(16) + b"x"])
+def test_records_under_keys_that_are_none_of_ours_are_left_out(key: bytes, value: bytes) -> None:
+    table = recovered([at(7).head], at(7).pieces, [(key, value)])
+    assert key not in table
+    assert offset_in(table) == 7

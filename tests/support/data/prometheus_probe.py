@@ -1,0 +1,59 @@
+"""A Prometheus collector under test, and what it gave out."""
+
+import time
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+from collectors.base import Tick
+from collectors.prometheus.collector import PrometheusCollector, prometheus_collector
+from contract.codec import decode
+from contract.records.pods import Pod
+from contract.records.samples import CgroupSample, NvmlSample
+from contract.settings.settings import load
+from telemetry.events import Telemetry
+from tests.support.servers.prometheus import Prometheus
+
+SCRAPE_S = 0.25
+PATIENCE_S = 60
+GB = 10**9
+Start = Callable[[dict[str, Any]], Prometheus]
+
+
+class Records:
+    """Ticks a collector, and keeps what it gives out."""
+
+    def __init__(self, url: str, *, name_pods: bool = False) -> None:
+        self.telemetry = Telemetry("test")
+        settings = load({"DUTYCYCLE_PROMETHEUS": url})
+        found = prometheus_collector(settings, self.telemetry, name_pods=name_pods)
+        assert found is not None
+        self.collector: PrometheusCollector = found
+        self.gpus: list[NvmlSample] = []
+        self.use: list[CgroupSample] = []
+        self.pods: list[Pod] = []
+        self._seq = count()
+
+    def tick(self) -> None:
+        tick = Tick(
+            node="me", collector="c", seq=next(self._seq), ts_ms=round(time.time() * 1000), interval_ms=1000,
+            monotonic_s=time.monotonic(),
+        )  # fmt: skip
+        for one in self.collector.collect(tick):
+            assert one.payload is not None
+            if one.topic == "nvml-samples":
+                self.gpus.append(decode(NvmlSample, one.payload, one.topic))
+                assert (one.key, one.ts_ms) == (self.gpus[-1].node, self.gpus[-1].ts_ms)
+            elif one.topic == "cgroup-samples":
+                self.use.append(decode(CgroupSample, one.payload, one.topic))
+                assert (one.key, one.ts_ms) == (self.use[-1].node, self.use[-1].ts_ms)
+            else:
+                self.pods.append(decode(Pod, one.payload, one.topic))
+                assert one.key == self.pods[-1].uid
+
+    def until(self, reached: Callable[[], object]) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not reached():
+            assert time.monotonic() < deadline, "not reached"
+            time.sleep(0.05)
+            self.tick()

@@ -1,0 +1,126 @@
+"""The chart and the kustomize base as objects, rendered by the real Helm and the real kubectl."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.support.servers.helm.build import find_helm
+from tests.support.servers.kube.build import find_programs
+from tests.support.servers.missing import ServerMissingError, skip_or_fail
+
+ROOT = Path(__file__).parents[3]
+CHART = ROOT / "deploy/helm/dutycycle"
+KUSTOMIZE = ROOT / "deploy/kustomize"
+NAMESPACE = "dutycycle"
+
+Object = dict[str, Any]
+Key = tuple[str, str, str]
+
+# Everything that can be switched on at once, as a cluster with its own Kafka and PostgreSQL would have it.
+FULL: Object = {
+    "image": {"pullSecrets": [{"name": "registry"}]},
+    "kafka": {
+        "broker": "kafka+ssl://kafka.example:9093",
+        "sasl": {"mechanism": "SCRAM-SHA-512", "username": "dutycycle", "existingSecret": "kafka-user"},
+        "tls": {"caSecret": "kafka-ca", "clientSecret": "kafka-client"},
+    },
+    "collector": {
+        "runtimeClassName": "nvidia", "podResources": {"enabled": True},
+        "priorityClassName": "system-node-critical",
+        "extraEnv": [{"name": "TZ", "value": "UTC"}], "podAnnotations": {"a.io/b": "c"},
+    },
+    "streams": {"autoscaling": {"enabled": True}, "replicas": 3},
+    "sinks": {"autoscaling": {"enabled": True}, "replicas": 2, "records": {"existingSecret": "records"}},
+    "podMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+}  # fmt: skip
+TRIAL: Object = {
+    "kafka": {"trial": {"enabled": True}},
+    "collector": {"spool": {"hostPath": ""}},
+    "sinks": {"records": {"persistence": {"enabled": False}}},
+}
+SHAPES: dict[str, Object] = {"default": {}, "full": FULL, "trial": TRIAL}
+
+
+def helm(*arguments: str, values: Object | None = None) -> "subprocess.CompletedProcess[str]":
+    """Run Helm on the chart; skips where there is none."""
+    try:
+        program = find_helm()
+    except ServerMissingError as reason:
+        skip_or_fail(reason)
+    command = [str(program), *arguments, *(["--values=-"] if values is not None else [])]
+    text = None if values is None else json.dumps(values)
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=120)
+
+
+def render(values: Object | None = None, release: str = "dutycycle") -> list[Object]:
+    """What ``helm install`` would send."""
+    return objects(_rendered(release, json.dumps(values or {})))
+
+
+@cache
+def _rendered(release: str, values: str) -> str:
+    done = helm("template", release, str(CHART), f"--namespace={NAMESPACE}", values=json.loads(values))
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def kustomize(folder: Path) -> list[Object]:
+    """What ``kubectl apply -k`` would send; skips where there is no kubectl."""
+    try:
+        kubectl = shutil.which("kubectl") or str(find_programs().kubectl)
+    except ServerMissingError as reason:
+        skip_or_fail(reason)
+    done = subprocess.run(
+        [kubectl, "kustomize", str(folder)], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return objects(done.stdout)
+
+
+def objects(text: str) -> list[Object]:
+    """The documents of a YAML stream."""
+    return [one for one in yaml.safe_load_all(text) if one]
+
+
+def key(thing: Object) -> Key:
+    """What names an object within the cluster."""
+    return thing["kind"], thing["metadata"].get("namespace", ""), thing["metadata"]["name"]
+
+
+def by_key(things: Iterable[Object]) -> dict[Key, Object]:
+    """Each once, or the test fails."""
+    every = list(things)
+    found = {key(one): one for one in every}
+    assert len(found) == len(every), "an object is there twice"
+    return found
+
+
+def of_kind(things: Iterable[Object], kind: str, ending: str = "") -> Object:
+    """The only object of a kind whose name ends so."""
+    (found,) = (one for one in things if one["kind"] == kind and one["metadata"]["name"].endswith(ending))
+    return found
+
+
+def pod_specs(things: Iterable[Object]) -> dict[str, Object]:
+    """The pod templates' specs, by the component that they are."""
+    return {
+        one["metadata"]["labels"]["app.kubernetes.io/component"]: one["spec"]["template"]["spec"]
+        for one in things
+        if "template" in one.get("spec", {})
+    }
+
+
+def containers(spec: Object) -> list[Object]:
+    """All containers of a pod, those that run first too."""
+    return [*spec.get("initContainers", ()), *spec["containers"]]
+
+
+def environment(container: Object) -> dict[str, str]:
+    """Variables that are given as they are."""
+    return {one["name"]: one["value"] for one in container["env"] if "value" in one}

@@ -1,0 +1,66 @@
+"""Compiles the fake NVML, once for each version of its source, and says how a process comes to see it."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+NAME = "libnvidia-ml.so.1"
+_SOURCE = Path(__file__).parent / "src"
+_CACHE = Path(__file__).resolve().parents[4] / ".cache" / "fake-nvml"
+_FLAGS = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-fPIC", "-shared", "-fvisibility=hidden"]
+
+
+def build(*, without: Sequence[str] = ()) -> Path:
+    """The folder that holds the library, compiled if it is not yet.
+
+    ``without`` names NVML functions that this variant does not export, as an older driver's would not.
+    Without a C compiler the test is skipped; under ``CI=true`` it fails.
+    """
+    folder = _CACHE / _digest(without)
+    if not (folder / NAME).exists():
+        _compile(_compiler(), folder, without)
+    return folder
+
+
+def env(library: Path, scenario: Path) -> dict[str, str]:
+    """This process's environment, with the library in ``library`` in front and the scenario named."""
+    paths = [str(library), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
+    return {**os.environ, "LD_LIBRARY_PATH": os.pathsep.join(paths), "FAKE_NVML_SCENARIO": str(scenario)}
+
+
+def _compiler() -> str:
+    found = shutil.which("cc") or shutil.which("gcc")
+    if found is None and os.environ.get("CI") == "true":
+        pytest.fail("no C compiler (cc or gcc) for the fake libnvidia-ml.so.1; Debian: apt install gcc")
+    if found is None:
+        pytest.skip("no C compiler (cc or gcc) for the fake libnvidia-ml.so.1; Debian: apt install gcc")
+    return found
+
+
+def _digest(without: Sequence[str]) -> str:
+    digest = hashlib.sha256(" ".join([*_FLAGS, *sorted(without)]).encode())
+    for source in sorted(_SOURCE.iterdir()):
+        digest.update(source.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _compile(compiler: str, folder: Path, without: Sequence[str]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    # Test processes may build at the same moment: each builds for itself, the last rename wins.
+    with TemporaryDirectory(dir=folder) as scratch:
+        versions = Path(scratch) / "hidden.map"
+        hidden = " ".join(f"{name};" for name in ("no_function", *without))
+        versions.write_text(f"{{ local: {hidden} }};\n")
+        built = Path(scratch) / NAME
+        command = [compiler, *_FLAGS, "-o", str(built), *map(str, sorted(_SOURCE.glob("*.c")))]
+        command += [f"-Wl,-soname,{NAME}", f"-Wl,--version-script,{versions}", "-lm", "-lpthread"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            pytest.fail(f"the fake {NAME} does not compile:\n{done.stderr}")
+        built.rename(folder / NAME)

@@ -1,0 +1,119 @@
+"""Ticks an ``NvmlCollector`` in a process of its own, before a world that the test changes between ticks."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from contract.codec import decode
+from contract.records.samples import Gpu, NvmlSample
+from tests.support.fakes.nvml.library import build, env
+from tests.support.fakes.nvml.scenario import Scenario
+
+_ROOT = Path(__file__).resolve().parents[4]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One tick: the sample or None, conditions that hold, counters so far, what was logged, NVML's calls."""
+
+    sample: NvmlSample | None
+    conditions: set[tuple[str, str]]
+    counts: dict[tuple[str, tuple[str, ...]], int]
+    said: list[str]
+    calls: dict[str, int]
+
+    @property
+    def gpus(self) -> dict[str, Gpu]:
+        """The GPUs by UUID; none without a sample."""
+        return {gpu.uuid: gpu for gpu in (self.sample.gpus if self.sample else ())}
+
+    @property
+    def gpu(self) -> Gpu:
+        """The only GPU."""
+        (gpu,) = self.gpus.values()
+        return gpu
+
+
+class Probe:
+    """A context: the process lives in it. ``monotonic_s``, which retries go by, is the test's to move."""
+
+    def __init__(
+        self,
+        folder: Path,
+        scenario: Scenario,
+        *,
+        without: Sequence[str] = (),
+        library: Path | None = None,
+        pods: Mapping[int, tuple[str, str]] | None = None,
+        host_root: Path | None = None,
+        retry_s: float = 30.0,
+    ) -> None:
+        self._path = scenario.write(folder / "world")
+        self._library = library or build(without=without)
+        self._setup = {"pods": pods or {}, "host_root": str(host_root or folder), "retry_s": retry_s}
+        self._seq = -1
+        self.monotonic_s = 1000.0
+
+    def __enter__(self) -> "Probe":
+        environment = {**env(self._library, self._path), "PYTHONPATH": str(_ROOT)}
+        command = [
+            sys.executable,
+            "-m",
+            "tests.support.fakes.nvml.collector_process",
+            json.dumps(self._setup),
+        ]
+        self._process = subprocess.Popen(
+            command, env=environment, cwd=_ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.close()
+        try:
+            code = self._process.wait(30)
+        finally:
+            self._process.kill()
+            self._process.wait()
+            self._process.stdout.close()
+        assert kind or code == 0, f"the collector's process ended with {code}"
+
+    def world(self, scenario: Scenario) -> None:
+        """Change the world."""
+        scenario.write(self._path)
+
+    def tick(self, after_s: float = 1.0, *, interval_ms: int = 1000, calls: Sequence[str] = ()) -> Answer:
+        """One tick, ``after_s`` of monotonic time after the last; ``calls``: functions to count."""
+        self._seq += 1
+        self.monotonic_s += after_s
+        tick = {"seq": self._seq, "interval_ms": interval_ms, "monotonic_s": self.monotonic_s}
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.write(json.dumps({"tick": tick, "calls": list(calls)}) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        assert line, "the collector's process has ended"
+        return self._answer(json.loads(line))
+
+    def _answer(self, plain: dict[str, Any]) -> Answer:
+        samples = []
+        for topic, key, ts_ms, payload in plain["records"]:
+            samples.append(decode(NvmlSample, payload.encode(), topic))
+            assert (topic, key, ts_ms) == ("nvml-samples", "node-a", plain["ts_ms"])
+            assert (samples[-1].ts_ms, samples[-1].seq) == (ts_ms, self._seq)
+        assert len(samples) <= 1
+        return Answer(
+            sample=samples[0] if samples else None,
+            conditions={(event, name) for event, name in plain["conditions"]},
+            counts={(name, tuple(labels)): n for name, labels, n in plain["counts"]},
+            said=plain["said"],
+            calls=plain["calls"],
+        )

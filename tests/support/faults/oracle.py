@@ -1,0 +1,72 @@
+"""The oracle of every fault: an undisturbed replay of the same samples, and the comparison with it."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+import orjson
+
+from contract.topics import DEFAULT_PREFIX, short_name
+from contract.trace import TraceRecord, TraceWriter, read_trace
+from tests.support.processes.commands import Derived, dutycycle, environ
+
+IN_ORDER = ("window-aggregates", "trends", "cycles")
+"""Of these every record counts, and their order within a series."""
+MERGED = ("pod-peaks", "job-peaks", "insights")
+"""Of these the last one of a key counts: several partitions meet in them, and those have no order."""
+DERIVED = (*IN_ORDER, *MERGED)
+
+Series = tuple[str, str, str]
+"""Topic without prefix, key, and metric, which is empty for peaks and insights."""
+Results = dict[Series, list[bytes]]
+"""What counts of each series, repeats removed."""
+
+
+def results(found: Derived) -> Results:
+    """What counts of ``found``. A repeat that differs in one bit is no repeat, and stays."""
+    by_series: Results = defaultdict(list)
+    for (topic, key), payloads in found.items():
+        if topic in DERIVED:
+            for payload in payloads[-1:] if topic in MERGED else dict.fromkeys(payloads):
+                by_series[topic, key, orjson.loads(payload).get("metric", "")].append(payload)
+    return dict(by_series)
+
+
+def write_trace(path: Path, records: Iterable[TraceRecord]) -> Path:
+    """A trace file of ``records``."""
+    with TraceWriter(str(path)) as writer:
+        for one in records:
+            writer.write(one)
+    return path
+
+
+def replayed(trace: Path, folder: Path, prefix: str = DEFAULT_PREFIX, **settings: str) -> Results:
+    """What an undisturbed replay in process makes of ``trace``; the end of it closes nothing."""
+    out = folder / f"{trace.name}.replayed.jsonl"
+    env = environ(topic_prefix=prefix, **settings)
+    dutycycle("replay", trace, "--keep-open", "--out", out, env=env)
+    found: Derived = defaultdict(list)
+    for one in read_trace(str(out)):
+        found[short_name(prefix, one.topic) or "", one.key or ""].append(one.payload or b"")
+    return results(found)
+
+
+def difference(expected: Results, got: Results) -> str:
+    """In words: which series differ, and how."""
+    wrong = [name for name in expected if got.get(name) != expected[name]]
+    few = [f"{name}: {_how(expected[name], got.get(name, []))}" for name in wrong[:5]]
+    strange = sorted(got.keys() - expected.keys())
+    return f"{len(wrong)} of {len(expected)} series differ: {few}; {len(strange)} unexpected: {strange[:5]}"
+
+
+def _how(expected: list[bytes], got: list[bytes]) -> str:
+    same = next((n for n, pair in enumerate(zip(expected, got, strict=False)) if pair[0] != pair[1]), None)
+    if same is None:
+        return f"{len(got)} records, expected {len(expected)}"
+    return f"record {same} of {len(expected)} is {got[same]!r:.400}, expected {expected[same]!r:.400}"
+
+
+def counted(got: Results) -> str:
+    """How much was compared, in words."""
+    by_topic = {topic: sum(len(of) for name, of in got.items() if name[0] == topic) for topic in DERIVED}
+    return ", ".join(f"{count} {topic}" for topic, count in by_topic.items())

@@ -1,0 +1,25 @@
+"""``dutycycle collect`` with a wall clock that a file moves: its number of milliseconds is added to the time.
+
+As after ``date --set``: the monotonic clock goes on as it was. A program, with the file as its argument.
+"""
+
+import sys
+import time
+from pathlib import Path
+
+from collectors.clock import RealClock
+from dutycycle.cli.main import main
+
+
+def shift_clock(file: Path) -> None:
+    """Let the collector's wall clock be off by what ``file`` says."""
+
+    def wall_ms(self: RealClock) -> int:
+        return time.time_ns() // 1_000_000 + int(file.read_text() or 0)
+
+    RealClock.wall_ms = wall_ms  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    shift_clock(Path(sys.argv[1]))
+    sys.exit(main(["collect"]))

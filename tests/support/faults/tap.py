@@ -1,0 +1,88 @@
+"""Reads what the workers put out while they are at it, as any consumer of the topics would."""
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Self
+
+from bus.kafka.consumer import Consumer
+from bus.kafka.errors import BrokerError
+from contract.settings.settings import Settings
+from contract.topics import full_name, short_name
+from tests.support.faults.oracle import DERIVED
+from tests.support.processes.commands import Derived
+
+DEADLINE_S = 180.0
+
+
+async def until(condition: Callable[[], bool], what: Callable[[], str], seconds: float = DEADLINE_S) -> None:
+    """Return once ``condition`` holds; fail with ``what`` was waited for if it never does.
+
+    As in ``wait_until``, looking takes a quarter of the time at most.
+    """
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                began = time.monotonic()
+                if condition():
+                    return
+                await asyncio.sleep(max(0.1, 3 * (time.monotonic() - began)))
+    except TimeoutError:
+        raise AssertionError(f"waited {seconds:g} s for {what()}") from None
+
+
+class Tap:
+    """An async context: ``found`` grows by what lies on the topics, from their beginning."""
+
+    def __init__(self, settings: Settings, topics: Sequence[str] = DERIVED) -> None:
+        self._settings = settings
+        self._topics = topics
+        self._reading: asyncio.Task[None] | None = None
+        self.found: Derived = defaultdict(list)
+        self.count = 0
+
+    async def __aenter__(self) -> Self:
+        self._reading = asyncio.create_task(self._read())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._reading
+        self._reading.cancel()
+        await asyncio.wait([self._reading])
+
+    async def _read(self) -> None:
+        consumer = await self._connected()
+        try:
+            while True:
+                try:
+                    await self._take(consumer)
+                except BrokerError:  # away for a while: it reconnects by itself, and goes on where it was
+                    await asyncio.sleep(0.2)
+        finally:
+            await consumer.stop()
+
+    async def _connected(self) -> Consumer:
+        names = [full_name(self._settings.topic_prefix, topic) for topic in self._topics]
+        while True:
+            consumer = Consumer(self._settings, "tap", names, "beginning")
+            try:
+                await consumer.start()
+            except BrokerError:  # no broker yet, or no topics
+                await asyncio.sleep(0.2)
+            else:
+                return consumer
+
+    async def _take(self, consumer: Consumer) -> None:
+        for message in await consumer.take(0.3):
+            topic = short_name(self._settings.topic_prefix, message.topic) or ""
+            self.found[topic, (message.key or b"").decode()].append(message.payload or b"")
+            self.count += 1
+
+    async def more(self, what: Callable[[], str]) -> None:
+        """Wait until something new comes out."""
+        before = self.count
+        await until(lambda: self.count > before, what)

@@ -1,0 +1,99 @@
+"""Runs the real commands as processes, and reads what they wrote as any Kafka client would."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from bus.kafka.consumer import Consumer
+from contract.settings.settings import PREFIX, Settings
+from contract.topics import full_name, short_name
+
+DEADLINE_S = 120.0
+STOP_S = 25.0
+Derived = dict[tuple[str, str], list[bytes]]
+"""Payloads in order, by (topic without prefix, key)."""
+
+
+def environ(**settings: str) -> dict[str, str]:
+    """The environment of a command: nothing of the outside's settings, then ``settings`` by field name.
+
+    Its ``/metrics`` are on a free port, unless ``listen`` says otherwise.
+    """
+    outside = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+    given = {"listen": "127.0.0.1:0"} | settings
+    return outside | {PREFIX + name.upper(): value for name, value in given.items()}
+
+
+def dutycycle(*arguments: str | Path, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end, which has to be success."""
+    command = [sys.executable, "-m", "dutycycle", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=DEADLINE_S, check=False)
+    assert done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
+    return done
+
+
+@contextmanager
+def running(*arguments: str, env: Mapping[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A long-lived command. At the end it gets SIGTERM, and has to end with 0 in seconds."""
+    with log.open("wb") as out:
+        command = [sys.executable, "-m", "dutycycle", *arguments]
+        process = subprocess.Popen(command, env=env, stdout=out, stderr=subprocess.STDOUT)
+        try:
+            yield process
+            wait_until(lambda: process.poll() is not None or _catches_sigterm(process.pid), log.read_text, 30)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(STOP_S) == 0, f"{arguments}: {log.read_text()}"
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+
+def _catches_sigterm(pid: int) -> bool:
+    """Whether the interpreter has come as far as our first line; nobody can catch a signal before."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    caught = next(line for line in status.splitlines() if line.startswith("SigCgt:"))
+    return bool(int(caught.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
+
+
+async def derived(settings: Settings, topics: Iterable[str]) -> Derived:
+    """What lies on ``topics`` (without prefix) now."""
+    found: Derived = defaultdict(list)
+    names = [full_name(settings.topic_prefix, topic) for topic in topics]
+    consumer = Consumer(settings, "test", names, "beginning")
+    await consumer.start()
+    try:
+        ends = await consumer.ends()
+        while not await consumer.reached(ends):
+            for message in await consumer.take(0.5):
+                topic = short_name(settings.topic_prefix, message.topic) or ""
+                found[topic, (message.key or b"").decode()].append(message.payload or b"")
+    finally:
+        await consumer.stop()
+    return found
+
+
+def wait_until(is_so: Callable[[], bool], what: Callable[[], str], seconds: float = DEADLINE_S) -> None:
+    """Return once ``is_so``; when it does not come to be, fail and say ``what`` was waited for.
+
+    Looking takes a quarter of the time at most: who looks all the time slows what they wait for.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        began = time.monotonic()
+        if is_so():
+            return
+        assert began < deadline, f"waited {seconds:g} s for {what()}"
+        time.sleep(max(0.2, 3 * (time.monotonic() - began)))
+
+
+def read_now(settings: Settings, topics: Iterable[str]) -> Derived:
+    """``derived`` for tests that are not asynchronous."""
+    return asyncio.run(derived(settings, topics))

@@ -1,0 +1,56 @@
+"""What a running command says of itself."""
+
+import re
+from pathlib import Path
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from telemetry.address import Address, parse
+from telemetry.client import AskError, ask
+from telemetry.serving import SERVING
+from tests.support.processes.commands import wait_until
+
+Figures = dict[str, float]
+"""By name and labels, such as ``records_taken_total{topic="pods"}``, without ``dutycycle_``."""
+
+
+class Process:
+    """A command, by its log: where it answers stands there, and after a restart once more."""
+
+    def __init__(self, log: Path) -> None:
+        self.log = log
+        wait_until(lambda: SERVING in log.read_text(), log.read_text, 60)
+        found = re.findall(re.escape(SERVING) + r"(\S+)", log.read_text())
+        self.address: Address = parse(found[-1])
+
+    def healthz(self) -> tuple[int, str]:
+        return ask(self.address, "/healthz")
+
+    def readyz(self) -> tuple[int, str]:
+        return ask(self.address, "/readyz")
+
+    def is_ready(self) -> bool:
+        try:
+            return self.readyz()[0] == 200
+        except AskError:
+            return False
+
+    def wait_ready(self, seconds: float = 120) -> None:
+        wait_until(self.is_ready, lambda: f"ready: {self.readyz()} {self.log.read_text()}", seconds)
+
+    def page(self) -> str:
+        status, text = ask(self.address, "/metrics")
+        assert status == 200, text
+        return text
+
+    def figures(self) -> Figures:
+        return {
+            _name(sample.name, sample.labels): sample.value
+            for family in text_string_to_metric_families(self.page())
+            for sample in family.samples
+        }
+
+
+def _name(name: str, labels: dict[str, str]) -> str:
+    inside = ",".join(f'{label}="{value}"' for label, value in sorted(labels.items()))
+    return name.removeprefix("dutycycle_") + (f"{{{inside}}}" if inside else "")

@@ -1,0 +1,182 @@
+"""``dutycycle sink`` as a process that annotates through the fake API server, and what it is fed with."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from contract.records.derived import PodPeaks, gpu_subject
+from sinks.records.query import pod_peaks
+from sinks.records.store import RecordsRefusedError
+from tests.e2e.test_sink import Published, _publish, settings_of
+from tests.support.fakes.api_server import FakeApi, written
+from tests.support.processes.commands import environ
+from tests.support.servers.kafka.broker import RunningBroker
+from tests.support.sinks import made
+from tests.support.sinks.made import K80, cycle, sample, trend, window
+
+DEADLINE_S = 120.0
+START_MS = 1_700_000_000_000
+_KUBECONFIG = """
+apiVersion: v1
+kind: Config
+clusters: [{{name: c, cluster: {{server: "{url}"{authority}}}}}]
+users: [{{name: u, user: {{tokenFile: "{token}"}}}}]
+contexts: [{{name: x, context: {{cluster: c, user: u}}}}]
+current-context: x
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """One sink: its environment, its log, and the file that its token lies in."""
+
+    env: dict[str, str]
+    log: Path
+    token: Path
+
+    @property
+    def said(self) -> str:
+        """Its log so far."""
+        return self.log.read_text() if self.log.exists() else ""
+
+
+def worker(
+    kafka: RunningBroker,
+    prefix: str,
+    api: FakeApi,
+    folder: Path,
+    name: str = "sink",
+    *,
+    authority: Path | None = None,
+    **settings: str,
+) -> Worker:
+    """A sink that finds the fake by a kubeconfig, under a token that is its name."""
+    token, config = folder / f"{name}.token", folder / f"{name}.kubeconfig"
+    token.write_text(name)
+    trusted = "" if authority is None else f', certificate-authority: "{authority}"'
+    config.write_text(_KUBECONFIG.format(url=api.url, authority=trusted, token=token))
+    fields = {
+        "broker": kafka.url, "topic_prefix": prefix, "partitions": "3",
+        "records": f"sqlite:///{folder}/records.db", "annotation_interval": "1s",
+    }  # fmt: skip
+    env = {
+        key: value for key, value in environ(**fields | settings).items() if key != "KUBERNETES_SERVICE_HOST"
+    }
+    return Worker(env | {"KUBECONFIG": str(config)}, folder / f"{name}.log", token)
+
+
+async def started(one: Worker) -> asyncio.subprocess.Process:
+    """The process, just begun."""
+    with one.log.open("ab") as out:
+        return await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "dutycycle", "sink", env=one.env, stdout=out, stderr=out
+        )
+
+
+@asynccontextmanager
+async def sinking(one: Worker) -> AsyncIterator[asyncio.subprocess.Process]:
+    """``dutycycle sink``, ended by SIGTERM, which has to be in good order."""
+    process = await started(one)
+    try:
+        yield process
+        if process.returncode is None:
+            process.terminate()
+            assert await asyncio.wait_for(process.wait(), 25) == 0, one.said
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def publish(one: Worker, records: Iterable[Published]) -> None:
+    """Put records on their topics."""
+    await _publish(settings_of(one.env), records)
+
+
+def pods(count: int, cpu: float, *, final: bool = False, last_ms: int = 10_000) -> list[Published]:
+    """Peaks of so many pods, each with a figure that names it."""
+    return [
+        (
+            "pod-peaks",
+            f"uid-{i}",
+            made.pod_peaks(
+                f"uid-{i}",
+                metrics={"cpu_util_pct": made.peak(cpu + i)},
+                gpus={},
+                processes=None,
+                final=final,
+                last_ms=last_ms,
+                samples=last_ms // 1000,
+            ),
+        )
+        for i in range(count)
+    ]
+
+
+def add_pods(api: FakeApi, count: int) -> None:
+    """The objects of ``pods``, with an annotation of somebody else."""
+    for i in range(count):
+        api.add(pod_path(i), f"uid-{i}", example__mine="kept")
+
+
+def pod_path(i: int) -> str:
+    """Where the API server has a pod of ``pods``."""
+    return f"/api/v1/namespaces/default/pods/pod-of-uid-{i}"
+
+
+def pods_carry(api: FakeApi, count: int, cpu: float, last: str) -> bool:
+    """Whether every pod carries exactly what ``pods`` says of it, and what was there before."""
+    return all(
+        written(api, pod_path(i)) == {"max_cpu_util": cpu + i, "updated": last}
+        and api.objects[pod_path(i)]["annotations"]["example/mine"] == "kept"
+        for i in range(count)
+    )
+
+
+def kept(one: Worker) -> list[PodPeaks]:
+    """What the sink has written into its records."""
+    try:
+        return pod_peaks(one.env["DUTYCYCLE_RECORDS"])
+    except RecordsRefusedError:
+        return []
+
+
+def node_path(node: str) -> str:
+    """Where the API server has a node."""
+    return f"/api/v1/nodes/{node}"
+
+
+def of_gpu(topic: str, record: Any) -> Published:
+    """A record under the key of its GPU."""
+    return topic, record.subject.key, record
+
+
+def tick(node: str, ts_ms: int) -> Published:
+    """A tick of a node with one GPU."""
+    return "nvml-samples", node, replace(sample(replace(K80, uuid=f"GPU-of-{node}"), ts_ms=ts_ms), node=node)
+
+
+def found_about(node: str, step: int) -> list[Published]:
+    """What the streams found about the GPU of a node, each under the GPU's key; far from the step before."""
+    gpu = gpu_subject(node, f"GPU-of-{node}")
+    figure, ts_ms = _figure(step), START_MS + 1000 * step
+    return [
+        of_gpu("cycles", replace(cycle(True, figure), subject=gpu, ts_ms=ts_ms)),
+        of_gpu("trends", replace(trend(figure / 3600), subject=gpu, ts_ms=ts_ms)),
+        of_gpu("window-aggregates", replace(window("gpu_util_pct", 2.0**step, ts_ms), subject=gpu)),
+    ]
+
+
+def carries(api: FakeApi, node: str, step: int) -> bool:
+    """Whether a node says what was found in ``step``, whatever source it came from."""
+    gpu = written(api, node_path(node)).get("gpu-1", {})
+    found = gpu.get("period_s"), gpu.get("trend_pct_per_h"), gpu.get("max_gpu_util"), gpu.get("mem_used")
+    return found == (_figure(step), _figure(step), 2**step, "11GB")
+
+
+def _figure(step: int) -> int:
+    return 100 if step % 2 else 1000

@@ -1,0 +1,46 @@
+"""A certificate authority and a server certificate for 127.0.0.1, made by openssl for one test run."""
+
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.servers.missing import ServerMissingError
+
+_NEW_KEY = ["-newkey", "rsa:2048", "-noenc", "-days", "2"]
+_EXTENSIONS = ["-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost", "-addext", "basicConstraints=CA:FALSE"]
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """PEM files: the authority that clients trust, and the server's key with its chain."""
+
+    authority: Path
+    server: Path
+
+
+def make_certificates(folder: Path) -> Certificates:
+    """Write the files into ``folder``. Raises ``ServerMissingError`` without openssl."""
+    if not shutil.which("openssl"):
+        raise ServerMissingError("TLS certificates need openssl (Debian: apt-get install openssl)")
+    _openssl(folder, "ca", ["-subj", "/CN=Dutycycle test authority"])
+    _openssl(folder, "server", ["-subj", "/CN=127.0.0.1", *_EXTENSIONS, "-CA", "ca.crt", "-CAkey", "ca.key"])
+    server = folder / "server.pem"
+    server.write_text("".join((folder / name).read_text() for name in ("server.key", "server.crt", "ca.crt")))
+    server.chmod(0o600)
+    return Certificates(authority=folder / "ca.crt", server=server)
+
+
+def _openssl(folder: Path, name: str, arguments: list[str]) -> None:
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        *_NEW_KEY,
+        "-keyout",
+        f"{name}.key",
+        "-out",
+        f"{name}.crt",
+        *arguments,
+    ]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)

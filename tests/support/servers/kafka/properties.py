@@ -1,0 +1,81 @@
+"""The server.properties of the test broker."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.servers.kafka.certificates import Certificates
+
+USERNAME = "dutycycle"
+PASSWORD = "only-for-tests"
+MECHANISM = "SCRAM-SHA-256"
+
+_HOUR_MS = 3_600_000
+
+_SINGLE_NODE: dict[str, object] = {
+    "process.roles": "broker,controller",
+    "node.id": 1,
+    "controller.listener.names": "CONTROLLER",
+    "auto.create.topics.enable": "false",
+    "offsets.topic.num.partitions": 1,
+    "offsets.topic.replication.factor": 1,
+    "transaction.state.log.num.partitions": 1,
+    "transaction.state.log.replication.factor": 1,
+    "transaction.state.log.min.isr": 1,
+    "share.coordinator.state.topic.num.partitions": 1,
+    "share.coordinator.state.topic.replication.factor": 1,
+    "share.coordinator.state.topic.min.isr": 1,
+    "group.initial.rebalance.delay.ms": 0,
+    # After a SIGKILL the broker is let in again when its former session has expired: 9 s by default.
+    "broker.session.timeout.ms": 2_000,
+    "broker.heartbeat.interval.ms": 300,
+    # A killed worker's partitions go to another in 4 s: see ``session_timeout``.
+    "group.min.session.timeout.ms": 2_000,
+    # Records of tests carry event times of years ago; a retention check would delete them mid-test.
+    "log.initial.task.delay.ms": _HOUR_MS,
+    "log.retention.check.interval.ms": _HOUR_MS,
+    # Compacted topics are looked at every 15 s by default: the test of compaction waits for it.
+    "log.cleaner.backoff.ms": 500,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Loopback ports of one broker. ``local`` is plain and for the broker itself when clients come by TLS."""
+
+    clients: int
+    controller: int
+    local: int
+
+
+def render(folder: Path, ports: Ports, certificates: Certificates | None) -> str:
+    """The file's text. With certificates, clients need TLS and SCRAM."""
+    values = {
+        **_SINGLE_NODE,
+        "log.dirs": folder / "data",
+        "controller.quorum.voters": f"1@127.0.0.1:{ports.controller}",
+        "inter.broker.listener.name": "LOCAL",
+        "listeners": _listeners(ports) + f",CONTROLLER://127.0.0.1:{ports.controller}",
+        "advertised.listeners": _listeners(ports),
+        "listener.security.protocol.map": "CLIENTS:{},LOCAL:PLAINTEXT,CONTROLLER:PLAINTEXT".format(
+            "SASL_SSL" if certificates else "PLAINTEXT"
+        ),
+        **(_security(certificates) if certificates else {}),
+    }
+    return "".join(f"{key}={value}\n" for key, value in values.items())
+
+
+def _listeners(ports: Ports) -> str:
+    return f"CLIENTS://127.0.0.1:{ports.clients},LOCAL://127.0.0.1:{ports.local}"
+
+
+def _security(certificates: Certificates) -> Mapping[str, object]:
+    login = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+    return {
+        "sasl.enabled.mechanisms": MECHANISM,
+        f"listener.name.clients.{MECHANISM.lower()}.sasl.jaas.config": login,
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": certificates.server,
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": certificates.authority,
+    }

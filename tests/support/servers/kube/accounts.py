@@ -1,0 +1,79 @@
+"""ServiceAccounts and what they may: everything that RBAC denies unless a role of the test's allows it."""
+
+import time
+from collections.abc import Iterable
+
+from tests.support.servers.kube.client import Client, Object, Refused
+from tests.support.servers.kube.server import Kube
+
+Permission = tuple[str, str, str]
+"""Verb, API group, resource."""
+
+_TOKEN_S = 3600
+_EFFECT_S = 30
+_RBAC = "rbac.authorization.k8s.io"
+_EVERYBODYS = {"authorization.k8s.io", "authentication.k8s.io"}
+"""Groups by which every account may ask who it is and what it may."""
+
+
+def service_account(kube: Kube, namespace: str, name: str) -> Client:
+    """Who has the account's token; the account is made where it is missing. It may nothing by itself."""
+    account: Object = {"apiVersion": "v1", "kind": "ServiceAccount"}
+    try:
+        kube.admin.create(account | {"metadata": {"namespace": namespace, "name": name}})
+    except Refused as answer:
+        if answer.status != 409:
+            raise
+    return kube.client(new_token(kube, namespace, name))
+
+
+def new_token(kube: Kube, namespace: str, name: str, seconds: int = _TOKEN_S) -> str:
+    """A token of a ServiceAccount, by the TokenRequest API; it ends after ``seconds``, at least 600."""
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
+    answer = kube.admin.request("POST", path, {"spec": {"expirationSeconds": seconds}})
+    return str(answer["status"]["token"])
+
+
+def grant(kube: Kube, client: Client, namespace: str, account: str, rules: Iterable[Object]) -> None:
+    """Let the account, which is ``client``, do what ``rules`` say and no more; returns once it is so."""
+    name, given = f"{namespace}-{account}", list(rules)
+    role: Object = {"apiVersion": f"{_RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": name}}
+    binding = role | {
+        "kind": "ClusterRoleBinding",
+        "subjects": [{"kind": "ServiceAccount", "namespace": namespace, "name": account}],
+        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": name},
+    }
+    for thing in (role | {"rules": given}, binding):
+        try:
+            kube.admin.delete(thing)
+        except Refused as answer:
+            if answer.status != 404:
+                raise
+        kube.admin.create(thing)
+    _wait_for(client, expand(given))
+
+
+def expand(rules: Iterable[Object]) -> set[Permission]:
+    """Each single permission of some rules."""
+    return {
+        (verb, group, resource)
+        for rule in rules
+        for verb in rule["verbs"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+
+
+def permissions(client: Client) -> set[Permission]:
+    """What the account may, by its own ``kubectl auth can-i --list``, beside asking that."""
+    path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
+    answer = client.request("POST", path, {"spec": {"namespace": "default"}})
+    return {one for one in expand(answer["status"]["resourceRules"]) if one[1] not in _EVERYBODYS}
+
+
+def _wait_for(client: Client, wanted: set[Permission]) -> None:
+    """The API server learns of a role by a watch of its own, a moment after it was made."""
+    end = time.monotonic() + _EFFECT_S
+    while (found := permissions(client)) != wanted:
+        assert time.monotonic() < end, f"after {_EFFECT_S} s it may {found} instead of {wanted}"
+        time.sleep(0.02)

@@ -1,0 +1,125 @@
+"""The programs of the API server: those that a user brings, else built once from their pinned Go module.
+
+``KUBEBUILDER_ASSETS`` is the folder of etcd, kube-apiserver and kubectl that Kubernetes' own envtest takes.
+Without it etcd is as installed, kube-apiserver is built into the cache folder from go.mod beside this file,
+and kubectl is as installed or, where it is missing or too old, built too.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.servers.cache import cache_folder, locked
+from tests.support.servers.kube.go_build import built_folder, go_build
+from tests.support.servers.missing import ServerMissingError
+
+_HERE = Path(__file__).parent
+_MODULE = "k8s.io/kubernetes"
+_OLDEST_KUBECTL = (1, 26)
+"""From here on ``auth can-i --list`` and ``describe`` print what the tests read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """What is run."""
+
+    etcd: Path
+    kube_apiserver: Path
+    kubectl: Path
+
+
+def find_programs() -> Programs:
+    """The programs, without building any. ``ServerMissingError`` says how to get what is missing."""
+    if folder := os.environ.get("KUBEBUILDER_ASSETS"):
+        return Programs(*(_brought(Path(folder), name) for name in ("etcd", "kube-apiserver", "kubectl")))
+    return Programs(_etcd(), _built("kube-apiserver"), find_kubectl())
+
+
+def find_kubectl() -> Path:
+    """kubectl alone, which needs no server for much of what it does. As ``find_programs``."""
+    if folder := os.environ.get("KUBEBUILDER_ASSETS"):
+        return _brought(Path(folder), "kubectl")
+    return _installed_kubectl() or _built("kubectl")
+
+
+def build_programs() -> None:
+    """Build what is not in the cache yet. Raises ``ServerMissingError`` where that cannot be."""
+    if not os.environ.get("KUBEBUILDER_ASSETS"):
+        _etcd()
+        wanted = ["kube-apiserver", *([] if _installed_kubectl() else ["kubectl"])]
+        with locked("kube"):
+            if missing := [name for name in wanted if not (_cached() / name).exists()]:
+                _build(missing)
+    find_programs()
+
+
+def _brought(folder: Path, name: str) -> Path:
+    if not os.access(folder / name, os.X_OK):
+        raise ServerMissingError(f"KUBEBUILDER_ASSETS={folder} has no program {name}")
+    return folder / name
+
+
+def _etcd() -> Path:
+    if found := shutil.which("etcd"):
+        return Path(found)
+    raise ServerMissingError("etcd is not installed (Debian: apt-get install etcd-server)")
+
+
+def _built(name: str) -> Path:
+    program = _cached() / name
+    if not program.exists():
+        raise ServerMissingError(f"{name} is not built (make servers builds it; it needs Go)")
+    return program
+
+
+def _installed_kubectl() -> Path | None:
+    """The kubectl on PATH, if it is new enough."""
+    found = shutil.which("kubectl")
+    if not found:
+        return None
+    command = [found, "version", "--client", "--output=json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    try:
+        version = json.loads(done.stdout)["clientVersion"]["gitVersion"]
+    except (json.JSONDecodeError, KeyError):
+        return None
+    numbers = re.match(r"v(\d+)\.(\d+)\.", version)
+    return Path(found) if numbers and tuple(map(int, numbers.groups())) >= _OLDEST_KUBECTL else None
+
+
+def _cached() -> Path:
+    return built_folder(_HERE, "kube")
+
+
+def _build(names: Sequence[str]) -> None:
+    """Compile ``names``. What Go had compiled when it was interrupted is in its own cache."""
+    began = time.monotonic()
+    print(f"building {' and '.join(names)}, once: about ten minutes on two cores", flush=True)
+    with tempfile.TemporaryDirectory(dir=cache_folder()) as temporary:
+        packages = [f"{_MODULE}/cmd/{name}" for name in names]
+        go_build(_HERE, "kube-apiserver", packages, Path(temporary), _link_options())
+        _cached().mkdir(exist_ok=True)
+        for name in names:
+            (Path(temporary) / name).rename(_cached() / name)
+    print(f"built in {time.monotonic() - began:.0f} s", flush=True)
+
+
+def pinned_version() -> str:
+    """Kubernetes' version in go.mod, such as ``v1.36.3``."""
+    pinned = re.search(rf"^\s*(?:require )?{_MODULE} (v\S+)", (_HERE / "go.mod").read_text(), re.MULTILINE)
+    assert pinned, "go.mod pins Kubernetes"
+    return pinned[1]
+
+
+def _link_options() -> str:
+    """No symbols, a third less to write; and the version, which Kubernetes' programs take from the linker."""
+    major, minor, _ = pinned_version().split(".")
+    values = {"gitVersion": pinned_version(), "gitMajor": major.removeprefix("v"), "gitMinor": minor}
+    return "-s -w " + " ".join(f"-X k8s.io/component-base/version.{key}={one}" for key, one in values.items())

@@ -1,0 +1,119 @@
+"""The running API server with its etcd."""
+
+import itertools
+import secrets
+import shutil
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from tests.support.servers.kafka.certificates import make_certificates
+from tests.support.servers.kube.build import find_programs
+from tests.support.servers.kube.client import Access, Client
+from tests.support.servers.kube.crds import KINDS, manifests
+from tests.support.servers.ports import free_port
+from tests.support.servers.process import ServerProcess
+
+_START_S = 120
+
+# ServiceAccount: no controller makes the account "default", which this admission would ask of every pod.
+# A watch cache is what real servers have, so it stays.
+_OPTIONS = [
+    "--authorization-mode=RBAC",
+    "--disable-admission-plugins=ServiceAccount",
+    "--service-account-issuer=https://kubernetes.default.svc",
+    "--service-cluster-ip-range=10.0.0.0/24",
+    "--bind-address=127.0.0.1",
+    "--advertise-address=127.0.0.1",
+    "--endpoint-reconciler-type=none",
+    "--enable-priority-and-fairness=true",
+    "--profiling=false",
+]
+
+
+class Kube:
+    """One API server with all ``KINDS``; it may be stopped and started. ``admin`` may do everything."""
+
+    def __init__(self) -> None:
+        self.programs = find_programs()
+        self._folder = Path(tempfile.mkdtemp(prefix="dutycycle-kube-"))
+        self._names = itertools.count(1)
+        certificates = make_certificates(self._folder)
+        self.port = free_port()
+        self._access = Access(f"https://127.0.0.1:{self.port}", certificates.authority, secrets.token_hex(16))
+        self.admin = self.client(self._access.token)
+        self._etcd_port, self._peer_port = free_port(), free_port()
+        self._etcd: ServerProcess | None = None
+        self._server: ServerProcess | None = None
+        try:
+            self.start()
+            self._install_kinds()
+        except BaseException:
+            self.discard()
+            raise
+
+    def start(self) -> None:
+        """Start what does not run, on the ports and data of before."""
+        if self._etcd is None or not self._etcd.running():
+            self._etcd = self._start_etcd()
+        if self._server is None or not self._server.running():
+            self._server = self._start_server()
+
+    def stop(self) -> None:
+        """End the API server in order; etcd stays. ``start`` goes on with the same objects."""
+        if self._server is not None:
+            self._server.stop()
+
+    def discard(self) -> None:
+        """End both, and remove their data."""
+        self.stop()
+        if self._etcd is not None:
+            self._etcd.stop()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def new_namespace(self) -> str:
+        """A namespace of the test's own."""
+        name = f"test-{next(self._names)}"
+        self.admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        return name
+
+    def client(self, token: str) -> Client:
+        """Who has this token."""
+        access = replace(self._access, token=token)
+        return Client(access, self.programs.kubectl, Path(tempfile.mkdtemp(dir=self._folder)))
+
+    def _install_kinds(self) -> None:
+        for one in manifests():
+            self.admin.create(one)
+        paths = [f"/apis/{k.group}/{version}/{k.plural}" for k in KINDS for version in k.versions]
+        assert self._server is not None
+        self._server.wait_until(lambda: all(map(self.admin.answers, paths)), _START_S)
+
+    def _start_etcd(self) -> ServerProcess:
+        url, peer = f"http://127.0.0.1:{self._etcd_port}", f"http://127.0.0.1:{self._peer_port}"
+        where = [f"--data-dir={self._folder / 'etcd'}", "--log-level", "error"]
+        client = ["--listen-client-urls", url, "--advertise-client-urls", url]
+        cluster = ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]
+        member = ["--initial-cluster", f"default={peer}"]
+        return ServerProcess(
+            [self.programs.etcd, *where, *client, *cluster, *member], self._folder / "etcd.log",
+        )  # fmt: skip
+
+    def _start_server(self) -> ServerProcess:
+        tokens = self._folder / "tokens.csv"
+        tokens.write_text(f"{self._access.token},admin,admin,system:masters\n")
+        files = {
+            "tls-cert-file": "server.crt", "tls-private-key-file": "server.key",
+            "token-auth-file": "tokens.csv",
+            "service-account-key-file": "server.key", "service-account-signing-key-file": "server.key",
+        }  # fmt: skip
+        where = [f"--etcd-servers=http://127.0.0.1:{self._etcd_port}", f"--secure-port={self.port}"]
+        where += [f"--{option}={self._folder / name}" for option, name in files.items()]
+        command: list[str | Path] = [self.programs.kube_apiserver, *where, *_OPTIONS]
+        process = ServerProcess(command, self._folder / "kube-apiserver.log")
+        process.wait_until(self._ready, _START_S)
+        return process
+
+    def _ready(self) -> bool:
+        """Past its start-up hooks too, which make the namespaces and roles that every cluster has."""
+        return self.admin.answers("/readyz")

@@ -1,0 +1,150 @@
+"""The pytest plugin that brings the test servers as fixtures.
+
+=================  ===============================================================================
+``kafka``          Apache Kafka, running at the start of the test; may be stopped, killed, started
+``secure_kafka``   the same behind TLS and SCRAM-SHA-256; ``settings()`` says how to reach it
+``topic_prefix``   a topic prefix of the test's own, to share a broker without meeting
+``postgres``       a PostgreSQL cluster, running at the start of the test; may be stopped, started
+``postgres_url``   the SQLAlchemy URL of an empty database in it
+``prometheus``     a function that starts a real Prometheus on a configuration
+``kube``           a Kubernetes API server, running at the start of the test; may be stopped, started
+``namespace``      the name of an empty namespace in it
+=================  ===============================================================================
+
+A server starts when the first test asks for it, and serves all tests of that xdist worker: each has its own.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import pytest
+
+from tests.support.servers.kafka.broker import OwnBroker, RunningBroker
+from tests.support.servers.kube.server import Kube
+from tests.support.servers.missing import ServerMissingError, skip_or_fail
+from tests.support.servers.postgres import Postgres
+from tests.support.servers.prometheus import Prometheus
+
+_MARKS = {
+    "kafka_server": "kafka",
+    "secure_kafka_server": "kafka",
+    "postgres_server": "postgres",
+    "prometheus": "prometheus",
+    "kube_server": "kube",
+}
+
+
+class _Server(Protocol):
+    def discard(self) -> None: ...
+
+
+S = TypeVar("S", bound=_Server)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark a test by the servers that it uses, directly or through another fixture."""
+    for item in items:
+        used = set(getattr(item, "fixturenames", ()))
+        for fixture in sorted(used & _MARKS.keys()):
+            item.add_marker(_MARKS[fixture])
+
+
+@pytest.fixture(scope="session")
+def kafka_server() -> Iterator[RunningBroker]:
+    if url := os.environ.get("DUTYCYCLE_TEST_BROKER"):
+        yield RunningBroker(url)
+        return
+    yield from _served(partial(OwnBroker, secure=False))
+
+
+@pytest.fixture(scope="session")
+def secure_kafka_server() -> Iterator[RunningBroker]:
+    yield from _served(partial(OwnBroker, secure=True))
+
+
+@pytest.fixture
+def kafka(kafka_server: RunningBroker) -> RunningBroker:
+    """A real Kafka that answers now, whatever the test before did to it."""
+    kafka_server.ensure_running()
+    return kafka_server
+
+
+@pytest.fixture
+def secure_kafka(secure_kafka_server: RunningBroker) -> RunningBroker:
+    """A real Kafka that takes clients by TLS and SCRAM-SHA-256 only."""
+    secure_kafka_server.ensure_running()
+    return secure_kafka_server
+
+
+@pytest.fixture
+def topic_prefix(kafka_server: RunningBroker) -> str:
+    """What this test's topic names begin with, on whichever broker."""
+    return kafka_server.new_prefix()
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[Postgres]:
+    yield from _served(Postgres)
+
+
+@pytest.fixture
+def postgres(postgres_server: Postgres) -> Postgres:
+    """A PostgreSQL cluster that answers now, whatever the test before did to it."""
+    postgres_server.ensure_running()
+    return postgres_server
+
+
+@pytest.fixture
+def postgres_url(postgres: Postgres) -> str:
+    """The SQLAlchemy URL of an empty database."""
+    return postgres.new_database()
+
+
+@pytest.fixture
+def prometheus(tmp_path: Path) -> Iterator[Callable[[dict[str, Any]], Prometheus]]:
+    """Start Prometheus on a configuration: see ``servers.prometheus.scrape``. One for each call."""
+    started: list[Prometheus] = []
+
+    def start(config: dict[str, Any]) -> Prometheus:
+        folder = tmp_path / f"prometheus-{len(started)}"
+        folder.mkdir()
+        try:
+            started.append(Prometheus(folder, config))
+        except ServerMissingError as reason:
+            skip_or_fail(reason)
+        return started[-1]
+
+    yield start
+    for server in started:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def kube_server() -> Iterator[Kube]:
+    yield from _served(Kube)
+
+
+@pytest.fixture
+def kube(kube_server: Kube) -> Kube:
+    """A Kubernetes API server that answers now, whatever the test before did to it."""
+    kube_server.start()
+    return kube_server
+
+
+@pytest.fixture
+def namespace(kube: Kube) -> str:
+    """An empty namespace."""
+    return kube.new_namespace()
+
+
+def _served(start: Callable[[], S]) -> Iterator[S]:
+    """One server for all tests of a worker, as long as they run."""
+    try:
+        server = start()
+    except ServerMissingError as reason:
+        skip_or_fail(reason)
+    yield server
+    server.discard()

@@ -1,0 +1,185 @@
+"""What must hold: while a run goes on, and at its end."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+
+from streams.operators.base import Input, Out
+from streams.runtime.stage_task import Shell
+from streams.state.codec import unpack
+from streams.state.record import name_of, offset_of, state_key
+from tests.support.simulation.feed import Sent
+from tests.support.simulation.kafka import Kafka, Place
+from tests.support.simulation.profile import Name, Profile
+from tests.support.simulation.shadow import Shadow
+from tests.support.simulation.worker import Worker
+
+Slot = tuple[str, str]
+"""An output topic and a key."""
+Subject = tuple[str, str, Name]
+"""An output topic, a key, and of which of its subjects a record tells."""
+
+
+class Judge:
+    """Watches the broker, and every record that a worker takes. Objects by ``AssertionError``."""
+
+    def __init__(self, kafka: Kafka, profile: Profile) -> None:
+        self._kafka = kafka
+        self._profile = profile
+        self.shadow = Shadow(kafka.sources, profile.digests)
+        self._expected: dict[tuple[Place, Slot], list[bytes | None]] = defaultdict(list)
+        self._explained: dict[Slot, set[bytes | None]] = defaultdict(set)
+        self._landed: dict[Slot, dict[bytes | None, int]] = defaultdict(dict)
+        self._contents: dict[tuple[str, str, Name], bytes | None] = {}
+        self._last: dict[Subject, Out] = {}
+        self._newest: dict[Subject, tuple[Name, Out]] = {}
+        self.checked: Counter[str] = Counter()
+        """How often each thing was looked at: a check that never ran proves nothing."""
+        kafka.watchers.append(self)
+
+    def appended(self, record: Input) -> None:
+        """A record lies in a source: now it is known what follows from it."""
+        applied, leaving = self.shadow.take(record)
+        for out in leaving:
+            self._explained[out.topic, out.key].add(out.value)
+        for out in applied.outs:
+            slot = out.topic, out.key
+            self._expected[(record.topic, record.partition), slot].append(out.value)
+            self._explained[slot].add(out.value)
+
+    def landed(self, out: Out) -> None:
+        """Nothing arrives that no record explains, and nothing twice with different content."""
+        slot = out.topic, out.key
+        plain = orjson.loads(out.value or b"null")
+        at_once = out.value in self._explained[slot]
+        coalesced = self._profile.versions.get(out.topic)
+        assert at_once or coalesced, f"{slot}: never was {out.value!r:.300}"
+        if (name := self._profile.names.get(out.topic)) is not None:
+            known = self._contents.setdefault((*slot, name(plain)), out.value)
+            assert known == out.value, f"{slot} {name(plain)}: first {known!r:.300}, then {out.value!r:.300}"
+            self.checked["content"] += 1
+        self._landed[slot].setdefault(out.value, len(self._landed[slot]))
+        subject = self._subject(out, plain)
+        if coalesced is not None and subject is not None:
+            version = coalesced(plain)
+            self._last[subject] = out
+            if subject not in self._newest or version >= self._newest[subject][0]:
+                self._newest[subject] = version, out
+
+    def _subject(self, out: Out, plain: Any) -> Subject | None:
+        tells_of = self._profile.subjects.get(out.topic, lambda _: ())
+        name = tells_of(plain)
+        return None if name is None else (out.topic, out.key, name)
+
+    def committing(self, place: Place, before: int, offset: int) -> None:
+        """What is acknowledged is on the broker: its outputs, and a state that holds it."""
+        assert offset >= before, f"{place}: committed {before}, then {offset}"
+        stage = self._kafka.sources[place[0]].name
+        stored = self._kafka.changelogs[stage, place[1]].found
+        for at in range(before, offset):
+            applied = self.shadow.applied[place].get(at)
+            if applied is None:
+                continue
+            for out in applied.outs:
+                landed = self._landed[out.topic, out.key]
+                assert out.value in landed, (
+                    f"{place} is committed to {offset}, the output of {at} is not there: {out}"
+                )
+            if applied.good:
+                has = offset_of(stored.get(state_key(place[1], applied.key), b""))
+                assert has >= at, (
+                    f"{place} is committed to {offset}, but the state of {applied.key} holds {has} only"
+                )
+            self.checked["committed"] += 1
+
+    def seen(self, _worker: Worker, shell: Shell, record: Input) -> None:
+        """A restart changes nothing: after the same record the same state, in every life."""
+        live = shell._lives.get((record.partition, record.key or ""))
+        applied = self.shadow.applied[record.topic, record.partition][record.offset]
+        if live is None or live.offset != record.offset or not applied.good:
+            return
+        has = self._profile.digests[shell.stage.name](live._operator)
+        place = f"{record.topic}-{record.partition}: {record.key} at {record.offset}"
+        assert has == applied.digest, f"{place} is {has}, not {applied.digest}"
+        self.checked["state"] += 1
+
+    def final(self, workers: Iterable[Worker], sent: list[Sent], *, zombies: bool) -> None:
+        """The end of a run: everything is there, nothing else is, and what is stored is bounded."""
+        self._all_outputs()
+        self._newest_outputs(zombies=zombies)
+        self._states()
+        self._telemetry(list(workers))
+        self._profile.account(self.shadow, sent)
+        self._profile.whole(
+            self.shadow, sent, {subject[:2]: out for subject, (_, out) in self._newest.items()}
+        )
+
+    def _all_outputs(self) -> None:
+        for (_, slot), expected in self._expected.items():
+            landed = self._landed[slot]
+            missing = [value for value in expected if value not in landed]
+            assert not missing, f"{slot}: missing {missing[:2]!r:.300}"
+            order = [landed[value] for value in dict.fromkeys(expected)]
+            assert order == sorted(order), f"{slot}: not in the order of the log"
+            self.checked["slots"] += 1
+
+    def _newest_outputs(self, *, zombies: bool) -> None:
+        """The newest of each subject is exact; so is the last, unless somebody may have written late."""
+        wanted: dict[Subject, list[bytes | None]] = defaultdict(list)
+        for out in self.shadow.settled():
+            subject = self._subject(out, orjson.loads(out.value or b"null"))
+            if out.topic in self._profile.versions and subject is not None:
+                wanted[subject].append(out.value)
+        _compare({subject: out.value for subject, (_, out) in self._newest.items()}, wanted)
+        if not zombies:
+            _compare({subject: out.value for subject, out in self._last.items()}, wanted)
+
+    def _states(self) -> None:
+        """What is stored is what should be, bit for bit, and nothing beside it."""
+        for (stage, partition, name), key in self.shadow.keys.items():
+            table = self._kafka.changelogs[stage, partition].found
+            found = unpack(state_key(partition, name), table.get)
+            if found is None:
+                assert key.left is not None, f"{stage}-{partition}: no state of {name}"
+                continue
+            assert found.offset >= key.offset, f"{stage} {name}: state at {found.offset}, not {key.offset}"
+            lasting = self._profile.lasting
+            has, wanted = (
+                orjson.dumps(lasting(one)) for one in (found.snapshot, orjson.loads(key.snapshot()))
+            )
+            assert has == wanted, f"{stage} {name}: state {_around(has, wanted)}"
+            self.checked["states"] += 1
+        for (stage, partition), changelog in self._kafka.changelogs.items():
+            for record in changelog.found:
+                named = name_of(record)
+                known = named is None or (stage, partition, named) in self.shadow.keys
+                assert known, f"{stage}-{partition}: a state of {named}, which never was"
+
+    def _telemetry(self, workers: list[Worker]) -> None:
+        told = Counter[str]()
+        for worker in workers:
+            for (name, _), count in worker.telemetry.counts.items():
+                told[name] += count
+        assert not told["state_reset"], "a state was begun anew"
+        self.checked["evicted"] += told["state_evicted"]
+        self.checked["renewed"] += told["state_renewed"]
+        self.checked["others noticed"] += sum("somebody else" in worker.port.reason for worker in workers)
+        if len(workers) == 1:
+            for (_, event), count in self.shadow.happened.items():
+                assert told[event] >= count, f"{event}: told {told[event]} times, happened {count} times"
+
+
+def _compare(found: dict[Subject, Any], wanted: dict[Subject, list[Any]]) -> None:
+    """One of those wanted is there for each: a key that left and came back has told of itself twice."""
+    for subject in found | wanted:
+        has, should = found.get(subject), wanted.get(subject, [])
+        assert has in should, f"{subject}: the newest is {has!r:.400}, not {should!r:.400}"
+
+
+def _around(has: bytes, wanted: bytes) -> str:
+    """Where two long texts begin to differ."""
+    at = next((n for n, pair in enumerate(zip(has, wanted, strict=False)) if pair[0] != pair[1]), 0)
+    since = max(0, at - 100)
+    return f"{has[since : at + 150]!r}, not {wanted[since : at + 150]!r}"

@@ -1,0 +1,303 @@
+"""Ways to break the code on purpose, each of which the simulation has to find.
+
+``python -m tests.support.simulation.mutants`` says in how many runs each is found.
+"""
+
+import argparse
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pytest
+
+from bus.faust.offset_tracker import Intake, Seen
+from streams.operators.base import Input
+from streams.operators.node.watermark import Timeline
+from streams.operators.node.window import WindowBank
+from streams.runtime.checkpoint import Flow
+from streams.runtime.eviction import IdleKeys
+from streams.runtime.keyed_operator import Live
+from streams.runtime.stage_task import Cut, Shell
+from streams.state.codec import Resumed
+from streams.state.fencing import SoleWriter
+from streams.state.partition_clock import PartitionClock
+from streams.state.record import Piece, offset_of
+from streams.state.recovery import Change, Newest
+from tests.support.simulation.plan import planned
+from tests.support.simulation.port import SimulatedPort
+from tests.support.simulation.run import Outcome, simulate
+
+Patch = pytest.MonkeyPatch
+Mutant = Callable[[Patch], None]
+
+
+def fence_forgotten(patch: Patch) -> None:
+    """A worker that begins does not know up to where a stored state reaches."""
+    real = Live._continued
+
+    def continued(self: Live, found: Resumed) -> Any:
+        operator = real(self, found)
+        self.offset = -1
+        return operator
+
+    patch.setattr(Live, "_continued", continued)
+
+
+def acknowledged_too_early(patch: Patch) -> None:
+    """Offsets are acknowledged before outputs and states have arrived."""
+    real = Flow._arrived
+
+    async def arrived(self: Flow, cuts: list[tuple[Shell, Cut]]) -> bool:
+        for shell, cut in cuts:
+            for partition, offset in cut.done.items():
+                self._port.acknowledge(shell.stage.source, partition, offset)
+        return await real(self, cuts)
+
+    patch.setattr(Flow, "_arrived", arrived)
+
+
+def states_before_outputs(patch: Patch) -> None:
+    """States are sent while outputs are still on their way."""
+    real = Flow._arrived
+
+    async def arrived(self: Flow, cuts: list[tuple[Shell, Cut]]) -> bool:
+        heads = [
+            (shell.stage.name, save.live.partition, save.packed.head)
+            for shell, cut in cuts
+            for save in cut.saves
+        ]
+        try:
+            await self._saved(heads)
+        except OSError as error:
+            self._fail(str(error))
+            return False
+        return await real(self, cuts)
+
+    patch.setattr(Flow, "_arrived", arrived)
+
+
+def failed_output_dropped(patch: Patch) -> None:
+    """An output that could not be sent is left out, and work goes on."""
+
+    async def send_outbox(self: Flow) -> None:
+        async with self._sending:
+            while self._outbox:
+                out = self._outbox.popleft()
+                try:
+                    self._under_way.append(await self._port.post(out))
+                except OSError:
+                    continue
+
+    patch.setattr(Flow, "_send_outbox", send_outbox)
+
+
+def unanswered_output_counts(patch: Patch) -> None:
+    """A commit does not wait for the outputs sent before."""
+    real = Flow._arrived
+
+    async def arrived(self: Flow, cuts: list[tuple[Shell, Cut]]) -> bool:
+        await self._send_outbox()
+        self._under_way.clear()
+        return await real(self, cuts)
+
+    patch.setattr(Flow, "_arrived", arrived)
+
+
+def heads_before_pieces(patch: Patch) -> None:
+    """The head of a large state is sent before its pieces."""
+    real = Flow._saved
+
+    async def saved(self: Flow, records: Iterable[tuple[str, int, Any]]) -> None:
+        every = list(records)
+        held: list[Any] = getattr(self, "_held_back", [])
+        pieces = [one for one in every if one[2][0][2]]
+        if pieces:
+            self._held_back = pieces  # type: ignore[attr-defined] # sent after the heads
+            return
+        self._held_back = []  # type: ignore[attr-defined] # as above
+        await real(self, every)
+        await real(self, held)
+
+    patch.setattr(Flow, "_saved", saved)
+
+
+def older_state_wins(patch: Patch) -> None:
+    """Of two states of a key the one written last counts."""
+    patch.setattr(Newest, "read", lambda self, key, value, headers: [(key, value)])
+
+
+def renewal_forgotten(patch: Patch) -> None:
+    """What had to be preferred at recovery is not written anew: compaction keeps what is old."""
+
+    async def renewed(self: Flow, renewals: Iterable[Any]) -> None:
+        return None
+
+    patch.setattr(Flow, "_renewed", renewed)
+
+
+def others_not_noticed(patch: Patch) -> None:
+    """A worker does not mind that others write into its changelogs."""
+    patch.setattr(SoleWriter, "wrote", lambda self, partition, offset: True)
+    patch.setattr(SoleWriter, "ends", lambda self, partition, end: True)
+
+
+def pieces_torn(patch: Patch) -> None:
+    """A piece that comes after a head which it does not belong to takes the place of the one that does."""
+
+    def piece(self: Newest, key: bytes, value: bytes, piece: Piece) -> list[Change]:
+        return [] if offset_of(value) < offset_of(self._stored(piece.head)) else [(key, value)]
+
+    patch.setattr(Newest, "_piece", piece)
+
+
+def removed_too_early(patch: Patch) -> None:
+    """A key that is idle leaves before all its records are committed."""
+    real = IdleKeys._idle
+
+    def idle(self: IdleKeys, *args: Any) -> Iterator[Any]:
+        with pytest.MonkeyPatch.context() as inner:
+            inner.setattr(SimulatedPort, "committed", lambda *_: 1 << 60)
+            yield from real(self, *args)
+
+    patch.setattr(IdleKeys, "_idle", idle)
+
+
+def loss_not_noticed(patch: Patch) -> None:
+    """A hole in the offsets is always taken for the broker's own."""
+
+    async def bridged(self: Flow, shell: Shell, record: Input) -> bool:
+        return True
+
+    patch.setattr(Flow, "_bridged", bridged)
+
+
+def repeats_taken(patch: Patch) -> None:
+    """A record that is delivered twice is taken twice."""
+    real = Intake.judge
+
+    def judge(self: Intake, offset: int) -> Seen:
+        found = real(self, offset)
+        return Seen.NEXT if found is Seen.REPEAT else found
+
+    patch.setattr(Intake, "judge", judge)
+
+
+def nothing_forgotten(patch: Patch) -> None:
+    """A worker keeps its operators when its partitions are dealt anew."""
+    real = Shell.forget
+
+    def forget(self: Shell) -> None:
+        kept = dict(self._lives)
+        real(self)
+        self._lives.update(kept)
+
+    patch.setattr(Shell, "forget", forget)
+
+
+def cut_torn(patch: Patch) -> None:
+    """What is taken while a commit is under way is acknowledged with it."""
+    real = Shell.stored
+
+    def stored(self: Shell, cut: Cut) -> None:
+        cut.done.update(self._done)
+        real(self, cut)
+
+    patch.setattr(Shell, "stored", stored)
+
+
+def rebuilt_without_the_recent(patch: Patch) -> None:
+    """After a failure of an operator, what was not stored yet is lost."""
+
+    def rebuild(self: Live) -> None:
+        self._operator = self._resume()
+
+    patch.setattr(Live, "_rebuild", rebuild)
+
+
+def outputs_out_of_order(patch: Patch) -> None:
+    """Outputs leave newest first."""
+    real = Flow._send_outbox
+
+    async def send_outbox(self: Flow) -> None:
+        self._outbox.reverse()
+        await real(self)
+
+    patch.setattr(Flow, "_send_outbox", send_outbox)
+
+
+def idle_key_goes_on(patch: Patch) -> None:
+    """A key that comes back after it was idle goes on where it was, if it has not left yet."""
+
+    def applied(self: Live, record: Input, now_ms: int) -> Any:
+        self.seen_ms = now_ms
+        return self._operator.update(record)
+
+    patch.setattr(Live, "_applied", applied)
+
+
+def clock_forgotten(patch: Patch) -> None:
+    """A worker that begins does not know what time it is in a partition."""
+    patch.setattr(PartitionClock, "restored", lambda _stride_ms, _value: None)
+
+
+def seen_ticks_forgotten(patch: Patch) -> None:
+    """A snapshot forgets which ticks were seen."""
+    real = Timeline.snapshot
+    patch.setattr(Timeline, "snapshot", lambda self: real(self) | {"seen": []})
+
+
+def open_windows_lost(patch: Patch) -> None:
+    """A snapshot forgets the open windows."""
+    real = WindowBank.snapshot
+    patch.setattr(WindowBank, "snapshot", lambda self: real(self) | {"open": []})
+
+
+def held_ticks_lost(patch: Patch) -> None:
+    """A snapshot forgets the ticks that wait until others agree that time moved on."""
+    real = Timeline.snapshot
+    patch.setattr(Timeline, "snapshot", lambda self: real(self) | {"held": []})
+
+
+def watermark_forgotten(patch: Patch) -> None:
+    """A snapshot forgets how far a node's time had come."""
+    real = Timeline.snapshot
+    patch.setattr(Timeline, "snapshot", lambda self: real(self) | {"watermark_ms": None})
+
+
+MUTANTS: dict[str, list[Mutant]] = {
+    "toy": [
+        fence_forgotten, acknowledged_too_early, states_before_outputs, failed_output_dropped,
+        unanswered_output_counts, heads_before_pieces, older_state_wins, loss_not_noticed, repeats_taken,
+        nothing_forgotten, cut_torn, rebuilt_without_the_recent, idle_key_goes_on,
+        clock_forgotten, renewal_forgotten, others_not_noticed, pieces_torn, removed_too_early,
+    ],
+    "real": [
+        outputs_out_of_order, seen_ticks_forgotten, open_windows_lost, watermark_forgotten, held_ticks_lost,
+    ],
+}  # fmt: skip
+"""By the kind of run that has to find them."""
+
+
+def broken(mutant: Mutant, seed: int, kind: str) -> Outcome:
+    """The run of a seed with the code broken."""
+    with pytest.MonkeyPatch.context() as patch:
+        mutant(patch)
+        return simulate(planned(seed, kind))
+
+
+def main() -> None:
+    """In how many runs each mutant is found, and what finds it first."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--toy", type=int, default=200, help="runs of the toy stage for each")
+    parser.add_argument("--real", type=int, default=40, help="runs of the real stages for each")
+    args = parser.parse_args()
+    for kind, mutants in MUTANTS.items():
+        runs: int = getattr(args, kind)
+        for mutant in mutants:
+            outcomes = [broken(mutant, seed, kind) for seed in range(runs)]
+            failures = [one for one in outcomes if one.failure is not None]
+            first = f"seed {failures[0].plan.seed}: {failures[0].failure:.150}" if failures else "NOT FOUND"
+            print(f"{mutant.__name__:28} {len(failures):4} of {runs} {kind} runs; {first}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""The shell's port on the Kafka in memory."""
+
+import asyncio
+from binascii import crc32
+from collections.abc import Awaitable, Iterable
+
+from streams.operators.base import Out
+from streams.state.record import tombstone_headers
+from streams.state.recovery import Renewal
+from tests.support.simulation.kafka import Kafka, Place, Stored, Table
+from tests.support.simulation.process import Process, SendFailedError, Wire, delay_s
+
+
+class SimulatedPort:
+    """Implements ``streams.runtime.port.Port`` for one process."""
+
+    def __init__(self, kafka: Kafka, process: Process) -> None:
+        self._kafka = kafka
+        self._process = process
+        self._wires: dict[Place, Wire] = {}
+        self._tables: dict[str, Table] = {}
+        self.places: list[Place] = []
+        """Stage and partition of what it was assigned."""
+        self.begins: dict[Place, int | None] = {}
+        self.done: dict[Place, int] = {}
+        """What may be committed, and is not yet."""
+        self.mine: dict[Place, int] = {}
+        """What it has committed in this assignment."""
+        self.member = True
+        self.failure = asyncio.Event()
+        self.reason = ""
+
+    async def post(self, out: Out) -> Awaitable[object]:
+        """See ``Port``."""
+        await self._room()
+        number = crc32(out.key.encode()) % self._kafka.partitions
+        return self._wire(out.topic, number).send(lambda: self._kafka.land(out))
+
+    async def save(self, stage: str, partition: int, key: bytes, value: bytes) -> Awaitable[object]:
+        """See ``Port``."""
+        await self._room()
+        return self._store(stage, partition, Stored(key, value, []))
+
+    async def drop(self, stage: str, partition: int, key: bytes, offset: int) -> Awaitable[object]:
+        """See ``Port``."""
+        await self._room()
+        return self._store(stage, partition, Stored(key, None, tombstone_headers(offset)))
+
+    def _store(self, stage: str, partition: int, record: Stored) -> Awaitable[object]:
+        self._process.storing.set()
+        changelog, now = self._kafka.changelogs[stage, partition], self._process.now
+        return self._wire(f"state-{stage}", partition).send(lambda: changelog.append(record, now()))
+
+    def wrote(self, stage: str, partition: int, answer: object) -> bool:
+        """See ``Port``."""
+        assert isinstance(answer, int)
+        return self.table(stage).writer.wrote(partition, answer)
+
+    async def is_alone(self, stage: str) -> bool:
+        """See ``Port``."""
+        await self._process.pause(delay_s(self._process.dice))
+        writer, logs = self.table(stage).writer, self._kafka.changelogs
+        mine = [number for name, number in self.places if name == stage]
+        return all(writer.ends(number, logs[stage, number].end) for number in mine)
+
+    def outdated(self, stage: str) -> list[Renewal]:
+        """See ``Port``."""
+        mine = {number for name, number in self.places if name == stage}
+        return self.table(stage).newest.outdated(mine)
+
+    def renewed(self, stage: str) -> None:
+        """See ``Port``."""
+        self.table(stage).newest.renewed()
+
+    async def _room(self) -> None:
+        """Now and then the line is full; now and then nothing leaves at all."""
+        dice = self._process.dice
+        if dice.random() < 0.05:
+            await self._process.pause(delay_s(dice))
+        await self._process.awake()
+        if self._process.sends_fail and dice.random() < 0.3:
+            self._process.sends_fail -= 1
+            raise SendFailedError("did not leave")
+
+    def _wire(self, topic: str, partition: int) -> Wire:
+        found = self._wires.get((topic, partition))
+        if found is None:
+            found = self._wires[topic, partition] = Wire(self._process)
+        return found
+
+    def mirror(self, stage: str, partition: int, key: bytes, value: bytes | None) -> None:
+        """See ``Port``."""
+        self.table(stage).mirror(key, value)
+
+    def table(self, stage: str) -> Table:
+        """What the process knows of a stage's changelog."""
+        return self._tables.setdefault(stage, Table())
+
+    def states(self, stage: str) -> Iterable[tuple[bytes, bytes]]:
+        """See ``Port``."""
+        return self.table(stage).data.items()
+
+    def load(self, stage: str, key: bytes) -> bytes | None:
+        """See ``Port``."""
+        return self.table(stage).data.get(key)
+
+    def begins_at(self, source: str, partition: int) -> int | None:
+        """See ``Port``."""
+        return self.begins.get((source, partition))
+
+    def committed(self, source: str, partition: int) -> int:
+        """See ``Port``: what this process has committed itself counts at once."""
+        return max(self.begins.get((source, partition)) or 0, self.mine.get((source, partition), 0))
+
+    async def first_offset(self, source: str, partition: int, offset: int) -> int | None:
+        """See ``Port``."""
+        await self._process.pause(delay_s(self._process.dice))
+        found = self._kafka.logs[source, partition].next_from(offset)
+        return None if found is None else found.offset
+
+    def acknowledge(self, source: str, partition: int, offset: int) -> None:
+        """See ``Port``."""
+        self.done[source, partition] = offset + 1
+
+    def may_write(self) -> bool:
+        """See ``Port``."""
+        return not self._process.stalled and self.member
+
+    def fail(self, reason: str) -> None:
+        """See ``Port``."""
+        self.reason = self.reason or reason
+        self.failure.set()

@@ -1,0 +1,143 @@
+"""What should come out: every record applied once, in the order of its log, by plain operators."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from contract.codec import DecodeError
+from contract.records.deadletter import Reason
+from streams.deadletters import dead_letter
+from streams.operators.base import Emission, Happened, Input, Operator, Out, Stage
+from streams.runtime.checks import unfit
+from streams.state import partition_clock
+from streams.state.partition_clock import PartitionClock
+from tests.support.simulation.kafka import Place
+from tests.support.streams.toy import Counter as Toy
+
+Digest = Callable[[Operator], Any]
+"""A few numbers that tell one state of an operator from another; cheap."""
+
+
+@dataclass(slots=True)
+class Applied:
+    """What one record should do: ``outs`` in order, and to its key's state; ``good`` if it changed that."""
+
+    key: str
+    outs: list[Out]
+    good: bool
+    digest: Any = None
+
+
+@dataclass(slots=True)
+class Key:
+    """A key of a partition. ``left`` is its last snapshot once it is idle, ``leaving`` what closes it."""
+
+    stage: Stage
+    operator: Operator
+    offset: int = -1
+    seen_ms: int = 0
+    left: bytes | None = None
+    leaving: list[Out] = field(default_factory=list)
+
+    def snapshot(self) -> bytes:
+        """What should be stored of it, if anything still is."""
+        return orjson.dumps(self.operator.snapshot()) if self.left is None else self.left
+
+
+class Shadow:
+    """The stages without a shell. ``digests`` are by stage."""
+
+    def __init__(self, stages: dict[str, Stage], digests: dict[str, Digest]) -> None:
+        self._stages = stages
+        self._digests = digests
+        self._clocks: dict[Place, PartitionClock] = {}
+        self.applied: dict[Place, dict[int, Applied]] = {}
+        """By source and partition, then offset."""
+        self.keys: dict[tuple[str, int, str], Key] = {}
+        """By stage, partition and key."""
+        self.gone: list[Key] = []
+        """Those that were idle, and came back as new ones."""
+        self.happened: Counter[tuple[str, str]] = Counter()
+        """By stage and event."""
+
+    def take(self, record: Input) -> tuple[Applied, list[Out]]:
+        """Apply the next record of a source; also what may now be sent for keys that have become idle."""
+        stage = self._stages[record.topic]
+        now_ms = self._heard(stage, record)
+        leaving = list(self._leave(stage, record.partition, now_ms))
+        applied = self._applied(stage, record, now_ms)
+        self.applied.setdefault((record.topic, record.partition), {})[record.offset] = applied
+        return applied, leaving
+
+    def _heard(self, stage: Stage, record: Input) -> int:
+        if stage.evict_ms is None:
+            return 0
+        fresh = PartitionClock(stage.evict_ms // partition_clock.STRIDES)
+        clock = self._clocks.setdefault((stage.name, record.partition), fresh)
+        clock.hear(record.offset, record.ts_ms)
+        return clock.now_ms
+
+    def _leave(self, stage: Stage, partition: int, now_ms: int) -> Iterator[Out]:
+        if stage.evict_ms is None:
+            return
+        for place, key in self.keys.items():
+            mine = place[:2] == (stage.name, partition)
+            if mine and key.left is None and stage.is_idle(key.seen_ms, now_ms):
+                told = key.operator.settle()  # as with each commit, before what is stored
+                key.left = key.snapshot()
+                key.leaving = self._sorted(stage, told + key.operator.close())
+                yield from key.leaving
+
+    def _applied(self, stage: Stage, record: Input, now_ms: int) -> Applied:
+        if (bad := unfit(record)) is not None:
+            return self._refused(stage, record, *bad)
+        place = stage.name, record.partition, record.key or ""
+        known = self.keys.get(place)
+        begins = known is None or known.left is not None
+        key = Key(stage, stage.build(place[2], None)) if known is None or begins else known
+        before = _copy(key.operator) if isinstance(key.operator, Toy) else None
+        try:
+            outs = self._sorted(stage, key.operator.update(record))
+        except DecodeError as error:
+            return self._refused(stage, record, error.reason, error.brief)
+        except Exception as error:
+            if before is None:
+                raise
+            key.operator = before
+            return self._refused(stage, record, Reason.OPERATOR, f"{type(error).__name__}: {error}")
+        if known is not None and begins:
+            outs = known.leaving + outs
+            self.gone.append(known)
+        key.offset, key.seen_ms = record.offset, now_ms
+        if not stage.stateless:
+            self.keys[place] = key
+        return Applied(
+            place[2], outs, good=not stage.stateless, digest=self._digests[stage.name](key.operator)
+        )
+
+    def _refused(self, stage: Stage, record: Input, reason: Reason, error: str) -> Applied:
+        self.happened[stage.name, "dead_letter"] += 1
+        return Applied(record.key or "", [dead_letter(record, reason, error)], good=False)
+
+    def _sorted(self, stage: Stage, emissions: list[Emission]) -> list[Out]:
+        for one in emissions:
+            if isinstance(one, Happened):
+                self.happened[stage.name, one.event] += one.count
+        return [one for one in emissions if isinstance(one, Out)]
+
+    def settled(self) -> Iterator[Out]:
+        """The newest of all that is sent coalesced, of every key that ever was. Call once, at the end."""
+        for key in (*self.gone, *self.keys.values()):
+            yield from key.leaving
+            if key.left is None:
+                yield from (one for one in key.operator.settle() if isinstance(one, Out))
+
+
+def _copy(toy: Toy) -> Toy:
+    """A toy as it is now: it fails on purpose, and then has to be as before."""
+    twin = type(toy)(toy._key, toy.snapshot())
+    twin._changed = toy._changed
+    return twin

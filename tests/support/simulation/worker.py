@@ -1,0 +1,220 @@
+"""A worker: the real flow and the real hand-over, in a process that the simulation owns."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from random import Random
+from types import SimpleNamespace
+from typing import Any, Protocol
+
+from contract.topics import DEFAULT_PREFIX
+from streams.app import StreamsApp
+from streams.operators.base import Input, Stage
+from streams.runtime.checkpoint import Flow
+from streams.runtime.stage_task import Shell
+from telemetry.events import Telemetry
+from tests.support.simulation.kafka import Kafka, Place
+from tests.support.simulation.port import SimulatedPort
+from tests.support.simulation.process import Process, delay_s
+from tests.support.simulation.trace import Trace
+from tests.support.simulation.virtual import Nursery
+
+OFFSETS_EVERY_S = 1.0
+LOOK_S = 5.0
+Seen = Callable[["Worker", Shell, Input], None]
+"""Called after each record that a shell was given."""
+
+
+class Group(Protocol):
+    """What a worker needs of its consumer group."""
+
+    def fenced(self, worker: "Worker", generation: int) -> bool:
+        """Whether the group takes nothing from it: that is not the present generation, or it is no member."""
+        ...
+
+    def joins(self, worker: "Worker") -> None:
+        """It is a member from now on."""
+        ...
+
+    def leaves(self, worker: "Worker") -> None:
+        """It says that it goes."""
+        ...
+
+
+class Worker:
+    """From its start to its end. ``interval_s`` is the time between two commits."""
+
+    def __init__(
+        self, name: str, kafka: Kafka, stages: Iterable[Stage], group: Group, nursery: Nursery, dice: Random,
+        *, interval_s: float, seen: Seen, trace: Trace,
+    ) -> None:  # fmt: skip
+        self.process = Process(name, nursery, dice)
+        self.port = SimulatedPort(kafka, self.process)
+        self.telemetry = Telemetry("simulation", quiet_s=float("inf"), clock=nursery.loop.time)
+        self.shells = [Shell(stage, self.port, self.telemetry, DEFAULT_PREFIX) for stage in stages]
+        self.flow = Flow(self.port, self.shells, self.telemetry)
+        self.generation = -1
+        self.repeats = self.skips = 0
+        self.ended = False
+        self._kafka, self._group, self._seen = kafka, group, seen
+        self._interval_s = interval_s
+        self._trace = trace
+        self._positions: dict[Place, int] = {}
+        self._reading = False
+        self._committing = asyncio.Lock()
+        self._news = {shell.stage.source: asyncio.Event() for shell in self.shells}
+        self._recovering: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self.streams = StreamsApp(self._app(), self.flow, {})
+        kafka.listeners.append(self._hears)
+
+    def _app(self) -> Any:
+        """As much of a Faust app as the hand-over uses."""
+        return SimpleNamespace(
+            exact_consumer=SimpleNamespace(commit_all=self.commit_offsets),
+            consumer=SimpleNamespace(assignment=set),
+            flow_control=SimpleNamespace(suspend=lambda: None),
+            fail=self.port.fail,
+        )
+
+    @property
+    def name(self) -> str:
+        """For the trace."""
+        return self.process.name
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process is there, standing still or not."""
+        return not self.process.dead
+
+    def start(self) -> None:
+        """Begin to work: join, read what is assigned, commit every so often."""
+        works = [self._read(shell) for shell in self.shells]
+        works += [self._every(self._interval_s, self.flow.commit)]
+        works += [self._every(LOOK_S, self.flow.look)]
+        works += [self._every(OFFSETS_EVERY_S, self.commit_offsets), self._ends_when_failed()]
+        self._tasks = [self.process.nursery.spawn(work) for work in works]
+        self._group.joins(self)
+
+    def _hears(self, source: str) -> None:
+        if (news := self._news.get(source)) is not None:
+            news.set()
+
+    async def _read(self, shell: Shell) -> None:
+        """What Faust's agent does: one record after the other, of all partitions."""
+        news = self._news[shell.stage.source]
+        while True:
+            await self.process.awake()
+            record, generation = self._fetched(shell.stage.source), self.generation
+            if record is None:
+                news.clear()
+                await news.wait()
+                continue
+            if self.process.dice.random() < (0.5 if self.repeats else 0.1):
+                await self.process.pause(delay_s(self.process.dice))
+                if not self._reading or self.generation != generation:
+                    continue  # the queues are emptied at a revocation
+            self._trace.say(
+                self.name, f"takes {record.topic}-{record.partition} {record.offset} ({record.key})"
+            )
+            await self.flow.handle(shell, record)
+            self._seen(self, shell, record)
+
+    def _fetched(self, source: str) -> Input | None:
+        if not self._reading:
+            return None
+        mine = [place for place in self._positions if place[0] == source]
+        self.process.dice.shuffle(mine)
+        for place in mine:
+            found = self._kafka.logs[place].next_from(self._positions[place])
+            if found is not None:
+                return self._delivered(place, found)
+        return None
+
+    def _delivered(self, place: Place, found: Input) -> Input:
+        """``found``, or what Faust would deliver on a bad day."""
+        self._positions[place] = found.offset + 1
+        if self.repeats:
+            self.repeats -= 1
+            self._positions[place] = max(0, found.offset - self.process.dice.randint(0, 5))
+        if self.skips:
+            self.skips -= 1
+            return self._kafka.logs[place].next_from(found.offset + 1) or found
+        return found
+
+    async def _every(self, seconds: float, act: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        while True:
+            await self.process.pause(seconds)
+            await act()
+
+    async def _ends_when_failed(self) -> None:
+        await self.port.failure.wait()
+        self._trace.say(self.name, f"ends: {self.port.reason}")
+        self._group.leaves(self)
+        self.end()
+
+    async def commit_offsets(self) -> None:
+        """Tell the group what is done, as far as it listens; one request at a time."""
+        async with self._committing:
+            await self._commit_offsets()
+
+    async def _commit_offsets(self) -> None:
+        done, generation = dict(self.port.done), self.generation
+        await self.process.pause(delay_s(self.process.dice))
+        if done and not self._group.fenced(self, generation):
+            for place, offset in done.items():
+                if self._kafka.committed.get(place) != offset:
+                    self._trace.say(self.name, f"commits {place[0]}-{place[1]} to {offset}")
+                self._kafka.commit(place, offset)
+                self.port.mine[place] = offset
+
+    async def revoke(self) -> None:
+        """Hand in what was assigned."""
+        await self.process.awake()
+        self._reading = False
+        if self._recovering is not None:
+            self._recovering.cancel()
+        await self.streams.hand_over()
+
+    def assign(self, places: list[Place], generation: int) -> None:
+        """The group's decision: recover the states, then read."""
+        self.port.places, self.generation = places, generation
+        self.port.done.clear()
+        self.port.member = True
+        self._recovering = self.process.nursery.spawn(self._recover())
+
+    async def _recover(self) -> None:
+        places = self.port.places
+        for stage, partition in places:
+            await self.process.pause(delay_s(self.process.dice))
+            self._kafka.changelogs[stage, partition].recover(partition, self.port.table(stage))
+        await self.process.awake()
+        await self.streams.begin_again()
+        sources = {shell.stage.name: shell.stage.source for shell in self.shells}
+        mine = [(sources[stage], partition) for stage, partition in places]
+        self.port.mine.clear()
+        self.port.begins = {place: self._kafka.committed.get(place) for place in mine}
+        self._positions = {place: self.port.begins[place] or 0 for place in mine}
+        self._reading = True
+        for news in self._news.values():
+            news.set()
+
+    async def stop(self) -> None:
+        """SIGTERM: hand in, leave, end."""
+        await self.process.awake()
+        self._reading = False
+        await self.flow.commit()
+        await self.commit_offsets()
+        self._group.leaves(self)
+        self.end()
+
+    def end(self) -> None:
+        """The process is gone."""
+        if self.ended:
+            return
+        self.ended = True
+        if not self.process.dead:
+            self.process.die()
+        self._kafka.listeners.remove(self._hears)
+        for task in (*self._tasks, self._recovering):
+            if task is not None:
+                task.cancel()

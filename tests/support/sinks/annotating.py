@@ -1,0 +1,27 @@
+"""The annotation sink at work on the fake API server, behind a desk."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from sinks.annotations.core.policy import Policy
+from sinks.annotations.sink import AnnotationSink
+from sinks.dispatcher import Desk
+from tests.support.fakes.api_server import FakeApi
+from tests.support.sinks.rig import Rig, at_work
+
+POLICY = Policy(interval_s=1)
+
+
+@asynccontextmanager
+async def annotating(
+    api: FakeApi,
+    rig: Rig,
+    *,
+    policy: Policy = POLICY,
+    timeout_s: float = 5.0,
+    may_write: Callable[[], bool] = lambda: True,
+) -> AsyncIterator[tuple[Desk, AnnotationSink]]:
+    """A sink that writes to the fake, behind a desk."""
+    sink = AnnotationSink(api.client(timeout_s), policy, rig.letters, rig.telemetry, may_write=may_write)
+    async with at_work(rig, sink) as desk:
+        yield desk, sink

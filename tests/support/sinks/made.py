@@ -1,0 +1,122 @@
+"""Derived records for the tests of the sinks, each with defaults that a test changes where it matters."""
+
+from typing import Any
+
+from contract.records.derived import (
+    Cycle,
+    JobPeaks,
+    Peak,
+    PodOfJob,
+    PodPeaks,
+    Trend,
+    WindowAggregate,
+    gpu_subject,
+    job_subject,
+    pod_subject,
+)
+from contract.records.insight_parts import JobInsight, PodInsight
+from contract.records.insights import Insight
+from contract.records.pods import JobRef, Pod
+from contract.records.samples import Gpu, GpuProcess, NvmlSample
+
+JOB = JobRef(api_version="kubeflow.org/v2beta1", kind="MPIJob", name="bert", uid="job-1", role="worker")
+K80_BYTES = 11_441 * 2**20
+K80 = Gpu(
+    uuid="GPU-1", index=1, model="Tesla K80", mem_used_bytes=11_157e6, mem_total_bytes=K80_BYTES,
+    pcie_gen=3, pcie_width=16, processes=(GpuProcess(pid=18_477, mem_used_bytes=11_094e6),),
+)  # fmt: skip
+
+
+def peak(largest: float, mean: float | None = None, at_ms: int = 5) -> Peak:
+    """A peak; its mean is the half unless given."""
+    return Peak(max=largest, mean=largest / 2 if mean is None else mean, at_ms=at_ms)
+
+
+def pod(uid: str = "uid-1", **changed: Any) -> Pod:
+    """A running worker of ``JOB``."""
+    fields: dict[str, Any] = {
+        "uid": uid,
+        "namespace": "default",
+        "name": f"pod-of-{uid}",
+        "node": "gpu-a",
+        "phase": "Running",
+        "job": JOB,
+    }
+    return Pod(**(fields | changed))
+
+
+def pod_peaks(uid: str = "uid-1", pod_fields: dict[str, Any] | None = None, **changed: Any) -> PodPeaks:
+    """Ten samples of a pod on one GPU."""
+    fields: dict[str, Any] = {
+        "pod": pod(uid, **(pod_fields or {})),
+        "first_ms": 1_000,
+        "last_ms": 10_000,
+        "samples": 10,
+        "final": False,
+        "metrics": {"gpu_util_pct": peak(97), "cpu_util_pct": peak(151.8), "temp_c": peak(61)},
+        "gpus": {"gpu-a/0": {"gpu_util_pct": peak(97), "mem_used_bytes": peak(2**30)}},
+        "processes": {"gpu-a/0/4711": {"gpu_util_pct": peak(95)}},
+    }
+    return PodPeaks(**(fields | changed))
+
+
+def insight(kind: str, bottleneck: str, advice: str | None) -> PodInsight:
+    """What is said of the pod ``uid-1``."""
+    found = Insight(
+        subject=pod_subject("gpu-a", "uid-1"), ts_ms=1, since_ms=1, kind=kind, confidence=0.9,
+        bottleneck=bottleneck, bottleneck_confidence=0.8, advice=advice,
+    )  # fmt: skip
+    return PodInsight(pod=pod("uid-1"), insight=found)
+
+
+def job_insight(kind: str, bottleneck: str, advice: str | None) -> JobInsight:
+    """What is said of the job ``job-1``."""
+    found = Insight(
+        subject=job_subject("job-1"), ts_ms=1, since_ms=1, kind=kind, confidence=0.9,
+        bottleneck=bottleneck, bottleneck_confidence=0.8, advice=advice,
+    )  # fmt: skip
+    return JobInsight(job=job_peaks().job, namespace="default", insight=found)
+
+
+def job_peaks(uid: str = "job-1", **changed: Any) -> JobPeaks:
+    """A job of one pod."""
+    of_pod = PodOfJob(node="gpu-a", metrics={"cpu_util_pct": peak(151.8)})
+    fields: dict[str, Any] = {
+        "job": JobRef(api_version="batch/v1", kind="Job", name=f"name-of-{uid}", uid=uid),
+        "namespace": "default",
+        "first_ms": 1_000,
+        "last_ms": 10_000,
+        "final": False,
+        "metrics": {"cpu_util_pct": peak(151.8)},
+        "pods": {"bert-worker-0": of_pod},
+    }
+    return JobPeaks(**(fields | changed))
+
+
+def sample(*gpus: Gpu, ts_ms: int = 1_700_000_000_000) -> NvmlSample:
+    """One tick of the node gpu-a."""
+    return NvmlSample(node="gpu-a", collector="c", seq=1, ts_ms=ts_ms, interval_ms=1000, gpus=gpus)
+
+
+def window(metric: str, largest: float, end_ms: int = 1_700_000_060_000) -> WindowAggregate:
+    """A window of GPU-1 whose maximum is ``largest``."""
+    return WindowAggregate(
+        subject=gpu_subject("gpu-a", "GPU-1"), metric=metric, size_ms=60_000, start_ms=end_ms - 60_000,
+        end_ms=end_ms, count=60, std=0, max=largest, mean=largest,
+        min=largest, p50=largest, p95=largest, p99=largest,
+    )  # fmt: skip
+
+
+def cycle(cyclic: bool, period_s: float | None = None, metric: str = "gpu_util_pct") -> Cycle:
+    """The rhythm of GPU-1."""
+    return Cycle(
+        subject=gpu_subject("gpu-a", "GPU-1"), metric=metric, ts_ms=1, cyclic=cyclic, period_s=period_s
+    )
+
+
+def trend(slope_per_s: float, metric: str = "gpu_util_pct") -> Trend:
+    """Where GPU-1 is heading."""
+    return Trend(
+        subject=gpu_subject("gpu-a", "GPU-1"), metric=metric, ts_ms=1, level=50, slope_per_s=slope_per_s,
+        forecast=(),
+    )  # fmt: skip

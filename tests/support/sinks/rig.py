@@ -1,0 +1,111 @@
+"""A desk with a Kafka of the tests' own, which only remembers what it was told."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import orjson
+
+from contract.codec import encode
+from sinks.annotations.sink import AnnotationSink
+from sinks.base import Origin, Sink
+from sinks.deadletters import DeadLetters
+from sinks.dispatcher import Desk
+from sinks.offsets import Place
+from sinks.records.sink import RecordsSink
+from telemetry.events import Telemetry
+
+
+class MemoryPort:
+    """Implements ``sinks.port.Port``."""
+
+    def __init__(self) -> None:
+        self.committed: dict[Place, int] = {}
+        self.acknowledged: dict[Place, int] = {}
+        self.on_broker: dict[Place, int] = {}
+        self.buried: list[dict[str, Any]] = []
+        self.failures: list[str] = []
+        self.sent: list[tuple[str, str, bytes, int]] = []
+        self.burying_fails = False
+
+    def begins_at(self, place: Place) -> int | None:
+        return self.committed.get(place)
+
+    async def first_offset(self, place: Place, offset: int) -> int | None:
+        await asyncio.sleep(0)
+        return self.on_broker.get(place)
+
+    def acknowledge(self, place: Place, offset: int) -> None:
+        assert offset > self.acknowledged.get(place, -1)
+        self.acknowledged[place] = offset
+
+    async def bury(self, key: bytes | None, payload: bytes, ts_ms: int) -> None:
+        await asyncio.sleep(0)
+        if self.burying_fails:
+            raise ConnectionError("the broker is gone")
+        self.buried.append(orjson.loads(payload))
+
+    async def send(self, topic: str, key: str, payload: bytes, ts_ms: int) -> None:
+        await asyncio.sleep(0)
+        self.sent.append((topic, key, payload, ts_ms))
+
+    def may_write(self) -> bool:
+        return True
+
+    def fail(self, reason: str) -> None:
+        self.failures.append(reason)
+
+
+class Rig:
+    """A desk, its port and telemetry; give it sinks made with ``letters``."""
+
+    def __init__(self) -> None:
+        self.port = MemoryPort()
+        self.telemetry = Telemetry("test")
+        self.letters = DeadLetters("dutycycle.", self.telemetry, self.port.bury, self.port.fail)
+        self._offsets: dict[Place, int] = {}
+
+    def desk(self, *sinks: Sink) -> Desk:
+        """A desk that gives to these sinks."""
+        return Desk(self.port, sinks, self.letters, self.telemetry)
+
+    def origin(
+        self, topic: str, record: Any, *, key: str = "k", partition: int = 0, offset: int | None = None
+    ) -> Origin:
+        """The next record of a partition: a record, bytes, or None for a tombstone."""
+        place = topic, partition
+        number = self._offsets.get(place, 0) if offset is None else offset
+        self._offsets[place] = number + 1
+        value = record if record is None or isinstance(record, bytes) else encode(record)
+        return Origin(topic, partition, number, key.encode(), value, getattr(record, "ts_ms", 1_000))
+
+    def count(self, name: str) -> int:
+        """How often an event happened, over all its labels."""
+        return sum(number for (event, _), number in self.telemetry.counts.items() if event == name)
+
+
+@asynccontextmanager
+async def at_work(rig: Rig, sink: AnnotationSink | RecordsSink) -> AsyncIterator[Desk]:
+    """The desk of a sink that writes until this is left, which closes it."""
+    task = asyncio.create_task(sink.run())
+    try:
+        yield rig.desk(sink)
+    finally:
+        task.cancel()
+        await sink.close()
+
+
+async def until(condition: Callable[[], object], deadline_s: float = 30.0) -> None:
+    """Return as soon as ``condition()`` holds; fail past the deadline."""
+    end = time.monotonic() + deadline_s
+    while not condition():
+        assert time.monotonic() < end, "it did not come true"
+        await asyncio.sleep(0.01)
+
+
+async def handle(desk: Desk, origins: Sequence[Origin]) -> None:
+    """Give records to a desk, in order."""
+    for origin in origins:
+        await desk.handle(origin)

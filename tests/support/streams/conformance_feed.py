@@ -1,0 +1,112 @@
+"""What every stage is fed: the trace of a small cluster with a few troubles, passed on from stage to stage.
+
+Made once for each shape, and shared by all checks of a process.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+
+import orjson
+import pytest
+
+from bench.cluster_trace import START_MS, Shape, records
+from contract.settings.settings import Settings
+from streams.local import LocalPipeline
+from streams.operators.base import Emission, Input, Operator, Out, Stage
+from streams.topology import stages
+
+STAGES = stages(Settings())
+SMALL = Shape(nodes=5, gpus=2, seconds=200)
+"""Two jobs: the first has four pods, the second one."""
+LONG = Shape(nodes=1, gpus=1, seconds=900)
+_LATE_S, _LATE_BY_S, _AHEAD_S = 40, 30, 97
+"""Of each node one tick comes late, and one is an hour ahead."""
+_SETTLE_EVERY = 4
+"""Records of a key."""
+
+
+def _name(stage: Stage) -> str:
+    return stage.name
+
+
+every_stage = pytest.mark.parametrize("stage", STAGES, ids=_name)
+every_stage_with_state = pytest.mark.parametrize("stage", [s for s in STAGES if not s.stateless], ids=_name)
+every_stage_without_state = pytest.mark.parametrize("stage", [s for s in STAGES if s.stateless], ids=_name)
+
+
+@cache
+def feed(shape: Shape) -> dict[str, list[Input]]:
+    """By topic without prefix: every record that was read or sent, in order."""
+    pipeline, found = LocalPipeline(STAGES), defaultdict[str, list[Input]](list)
+
+    def note(sent: list[Out]) -> None:
+        for out in sent:
+            log = found[out.topic]
+            log.append(Input(out.topic, 0, len(log), out.key, out.value, out.ts_ms))
+
+    for record in _troubled(shape):
+        found[record.topic].append(record)
+        note(pipeline.feed(record))
+    note(pipeline.settle())
+    return dict(found)
+
+
+def _troubled(shape: Shape) -> Iterator[Input]:
+    """The trace with a late tick and one ahead of its node; at the end the first pod is removed."""
+    late: list[Input] = []
+    ts_ms = 0
+    for offset, one in enumerate(records(shape)):
+        topic, ts_ms = one.topic.removeprefix("dutycycle."), one.ts_ms or 0
+        record = Input(topic, 0, offset, one.key, one.payload, ts_ms)
+        second = (ts_ms - START_MS) // 1000
+        if second == _LATE_S + _LATE_BY_S:
+            yield from late
+            late.clear()
+        if topic != "pods" and second == _LATE_S:
+            late.append(record)
+        elif second == _AHEAD_S:
+            ahead = orjson.loads(one.payload or b"") | {"ts_ms": ts_ms + 3_600_000}
+            yield Input(topic, 0, offset, one.key, orjson.dumps(ahead), ts_ms)
+        else:
+            yield record
+    yield Input("pods", 0, 10**9, next(records(shape)).key, None, ts_ms)
+
+
+def keys_of(stage: Stage, shape: Shape = SMALL) -> list[str]:
+    """The keys of a stage, in the order in which they appear."""
+    return list(dict.fromkeys(one.key or "" for one in feed(shape)[stage.source]))
+
+
+def inputs(stage: Stage, key: str, shape: Shape = SMALL) -> list[Input]:
+    """What a stage reads of ``key``."""
+    return [one for one in feed(shape)[stage.source] if one.key == key]
+
+
+def run(operator: Operator, records: list[Input]) -> list[Emission]:
+    """Everything that ``operator`` tells of ``records``, settled every now and then."""
+    told: list[Emission] = []
+    for count, one in enumerate(records, 1):
+        told += operator.update(one)
+        if count % _SETTLE_EVERY == 0:
+            told += operator.settle()
+    return told
+
+
+def outs(emissions: list[Emission]) -> list[Out]:
+    """The records among ``emissions``."""
+    return [one for one in emissions if isinstance(one, Out)]
+
+
+def stored(operator: Operator) -> bytes:
+    """The state as it is stored."""
+    return orjson.dumps(operator.snapshot())
+
+
+def resumed(stage: Stage, key: str, state: bytes) -> Operator:
+    """An operator that goes on from a stored state."""
+    return stage.build(key, orjson.loads(state))
+
+
+EMPTY = {stage.name: stored(stage.build("new", None)) for stage in STAGES}
+"""The state of a key of each stage that nothing came of, before anything came of any other."""

@@ -1,0 +1,261 @@
+"""Workers in processes of their own, a feed whose result is known, and the judge of what came out."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import orjson
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.errors import KafkaError
+from confluent_kafka.admin import AdminClient
+
+from tests.support.servers.kafka.groups import workers_of
+from tests.support.streams.toy import RESULT, SOURCE, TRAIL
+
+KEYS = 20
+PARTITIONS = 4
+DEADLINE_S = 180.0
+
+
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    """Wait for what another process does; ``TimeoutError`` if it does not."""
+    async with asyncio.timeout(DEADLINE_S):
+        while not await condition():  # noqa: ASYNC110 - no event crosses from there
+            await asyncio.sleep(0.05)
+
+
+def worker_settings(broker_url: str, prefix: str) -> dict[str, str]:
+    """The environment of a toy worker."""
+    return {
+        "DUTYCYCLE_BROKER": broker_url,
+        "DUTYCYCLE_TOPIC_PREFIX": prefix,
+        "DUTYCYCLE_SNAPSHOT_INTERVAL": "400ms",
+        "DUTYCYCLE_SESSION_TIMEOUT": "6s",
+        "DUTYCYCLE_PARTITIONS": str(PARTITIONS),
+    }
+
+
+class Worker:
+    """One worker process. Its log is the file ``path``."""
+
+    def __init__(self, settings: dict[str, str], path: Path) -> None:
+        self.path = path
+        self.log = path.open("w")
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("DUTYCYCLE_")}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.streams.toy"],
+            env=environ | settings,
+            stdout=self.log,
+            stderr=subprocess.STDOUT,
+        )
+
+    async def hears(self) -> None:
+        """Wait until it has installed its signal handlers."""
+
+        async def hears() -> bool:
+            return "hears SIGTERM" in self.path.read_text()
+
+        await until(hears)
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def terminate(self) -> tuple[int, float]:
+        """SIGTERM; its exit status and the seconds it took."""
+        began = time.monotonic()
+        self.process.terminate()
+        return self.process.wait(60), time.monotonic() - began
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+class Field:
+    """A prefix on a broker, with workers, a feed and a judge. Ends every worker when it is left."""
+
+    def __init__(self, broker_url: str, prefix: str, folder: Path, *, connected: bool = True) -> None:
+        """``connected`` False: there is no broker to feed and judge by."""
+        self._url = broker_url
+        self._prefix = prefix
+        self._folder = folder
+        self._bootstrap = broker_url.removeprefix("kafka://")
+        self._paths: dict[str, list[list[int]]] = defaultdict(lambda: [[0, 0]])
+        self._made = 0
+        self.workers: list[Worker] = []
+        self._connected = connected
+        self._results = 0
+        self._reader = AIOKafkaConsumer(bootstrap_servers=self._bootstrap)
+        self._producer = AIOKafkaProducer(
+            bootstrap_servers=self._bootstrap,
+            enable_idempotence=True,
+            linger_ms=5,
+            max_request_size=8_000_000,
+        )
+
+    async def __aenter__(self) -> Self:
+        if self._connected:
+            await self._producer.start()
+            await self._reader.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for worker in self.workers:
+            if worker.process.poll() is None:
+                worker.signal(signal.SIGCONT)
+                worker.kill()
+            worker.log.close()
+        if self._connected:
+            await self._reader.stop()
+            await self._producer.stop()
+
+    def start_worker(self) -> Worker:
+        path = self._folder / f"worker-{len(self.workers)}.log"
+        self.workers.append(Worker(worker_settings(self._url, self._prefix), path))
+        return self.workers[-1]
+
+    def logs(self) -> str:
+        """What the workers said and where those that live wait now, to go with a failure."""
+        for worker in self.workers:
+            if worker.process.poll() is None:
+                worker.signal(signal.SIGUSR1)
+        time.sleep(1)
+        return "\n".join(path.read_text() for path in sorted(self._folder.glob("worker-*.log")))
+
+    async def _until(self, condition: Callable[[], Awaitable[bool]]) -> None:
+        try:
+            await until(condition)
+        except TimeoutError:
+            pytest.fail(f"{condition.__name__}: not within {DEADLINE_S:g} s\n{self.logs()}")
+
+    async def topics(self) -> None:
+        """Wait until a worker has created the topics."""
+
+        async def there() -> bool:
+            return self._prefix + SOURCE in await self._reader.topics()
+
+        await self._until(there)
+
+    async def shared_by(self, count: int) -> None:
+        """Wait until the partitions are dealt out among so many workers."""
+        admin = AdminClient({"bootstrap.servers": self._bootstrap})
+
+        async def so_many() -> bool:
+            return await asyncio.to_thread(workers_of, admin, f"{self._prefix}streams") == count
+
+        await self._until(so_many)
+
+    async def progress(self) -> None:
+        """Wait until the workers have begun a commit since the last call: results are sent first."""
+
+        async def more() -> bool:
+            return await self._count() > self._results
+
+        await self._until(more)
+        self._results = await self._count()
+
+    async def _count(self) -> int:
+        places = [TopicPartition(self._prefix + RESULT, number) for number in range(PARTITIONS)]
+        try:
+            return sum((await self._reader.end_offsets(places)).values())
+        except KafkaError:  # not created yet, or the broker is away
+            return 0
+
+    async def ended(self, worker: Worker, deadline_s: float = DEADLINE_S) -> int:
+        """The exit status of a worker that has to end by itself."""
+        return await asyncio.to_thread(worker.process.wait, deadline_s)
+
+    async def feed(self, records: int, per_s: float) -> None:
+        """Send numbers to the source topic at a pace."""
+        for _ in range(records):
+            number, key = self._made, f"k{self._made % KEYS}"
+            self._made += 1
+            count, total = self._paths[key][-1]
+            self._paths[key].append([count + 1, total + number])
+            value = orjson.dumps({"n": number})
+            await self._producer.send(self._prefix + SOURCE, value, key=key.encode())
+            await asyncio.sleep(1 / per_s)
+        await self._producer.flush()
+
+    async def send_raw(self, key: bytes, value: bytes) -> None:
+        """A record that is no part of the sums."""
+        await self._producer.send_and_wait(self._prefix + SOURCE, value, key=key)
+
+    async def judge(self, dead_letters: Sequence[str] = ()) -> None:
+        """Wait until every key's newest result is the whole sum, and nothing ever left its path.
+
+        ``dead_letters`` are the reasons of those that have to be there, in alphabetic order.
+        """
+        reader = AIOKafkaConsumer(
+            self._prefix + RESULT, self._prefix + TRAIL, self._prefix + "dead-letters",
+            bootstrap_servers=self._bootstrap, auto_offset_reset="earliest",
+        )  # fmt: skip
+        found = _Found()
+        async with reader:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(DEADLINE_S):
+                    while not (
+                        (found.newest, found.trail) == (self._newest(), self._trail())
+                        and len(found.dead_letters) >= len(dead_letters)
+                    ):
+                        found.add(await reader.getmany(timeout_ms=300))
+        assert found.newest == self._newest(), f"not the sums: {self._astray(found)}\n{self.logs()}"
+        assert found.trail == self._trail(), f"outputs are missing:\n{self.logs()}"
+        assert sorted(found.dead_letters) == list(dead_letters)
+        for key, outputs in found.everything.items():
+            strange = [output for output in outputs if output not in self._paths[key]]
+            assert not strange, f"{key}: never was {strange}:\n{self.logs()}"
+
+    def _astray(self, found: "_Found") -> dict[str, Any]:
+        """Per key that is wrong: the sum wanted, the last outputs in the log's order, and their places."""
+        wanted = self._newest()
+        return {
+            key: {"wanted": wanted[key], "found": found.everything[key][-5:], "at": found.places[key][-5:]}
+            for key in sorted(wanted)
+            if found.newest.get(key) != wanted[key]
+        }
+
+    def _newest(self) -> dict[str, list[int]]:
+        return {key: path[-1] for key, path in self._paths.items()}
+
+    def _trail(self) -> dict[str, list[list[int]]]:
+        return {key: path[10::10] for key, path in self._paths.items()}
+
+
+class _Found:
+    def __init__(self) -> None:
+        self.newest: dict[str, list[int]] = {}
+        self.trail: dict[str, list[list[int]]] = defaultdict(list)
+        self.everything: dict[str, list[list[int]]] = defaultdict(list)
+        self.places: dict[str, list[str]] = defaultdict(list)
+        self.dead_letters: list[str] = []
+
+    def add(self, batches: dict[Any, list[Any]]) -> None:
+        for place, batch in batches.items():
+            for message in batch:
+                if place.topic.endswith("dead-letters"):
+                    self.dead_letters.append(orjson.loads(message.value)["reason"])
+                else:
+                    key = message.key.decode()
+                    self.places[key].append(f"{place.topic}-{place.partition}@{message.offset}")
+                    self._add(place.topic, key, orjson.loads(message.value))
+
+    def _add(self, topic: str, key: str, output: list[int]) -> None:
+        self.everything[key].append(output)
+        if topic.endswith(TRAIL):
+            if output not in self.trail[key]:
+                self.trail[key].append(output)
+        else:
+            self.newest[key] = output

@@ -1,0 +1,43 @@
+"""Goal: a process that stands still says so, and ends by itself with a status that has it started anew."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support.processes.commands import environ, wait_until
+from tests.support.processes.figures import Process
+
+PROGRAM = """
+import asyncio, time
+from dutycycle.cli import logs, service
+from telemetry import beat
+from contract.settings.settings import load
+import os
+
+async def run(settings, telemetry, stop):
+    telemetry.status.waiting = None
+    await asyncio.sleep(3)
+    time.sleep(600)
+
+logs.set_up(verbose=False)
+service.STUCK_S = 8
+beat.Beat.__init__.__defaults__ = (2.0, time.monotonic)
+service.run_service(run, "collect", load(os.environ))
+"""
+
+
+def test_an_event_loop_that_is_blocked_for_good(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with log.open("wb") as out:
+        command = [sys.executable, "-c", PROGRAM]
+        env = environ(broker="kafka://127.0.0.1:9")
+        with subprocess.Popen(command, env=env, stdout=out, stderr=subprocess.STDOUT) as process:
+            try:
+                found = Process(log)
+                wait_until(lambda: found.readyz()[0] == 200, log.read_text, 30)
+                wait_until(lambda: found.healthz()[0] == 503, log.read_text, 30)
+                assert found.healthz()[1].startswith("event loop: has been standing still for ")
+                assert process.wait(60) == 1
+            finally:
+                process.kill()
+    assert "the event loop has been standing still for" in log.read_text()

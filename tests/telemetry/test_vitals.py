@@ -1,0 +1,234 @@
+"""Goal: a worker of Kafka is ready while it reads; what goes on for long is said, what passes is not."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from bus.faust.vitals import REBALANCE_MOST_S, STILL_MOST_S, Vitals
+from bus.kafka.reachability import Reach
+from contract.settings.settings import load
+from telemetry.events import BROKER_AWAY, Telemetry
+from telemetry.metrics import REBALANCES
+
+SESSION_S = 10.0
+SETTINGS = load({"DUTYCYCLE_BROKER": "kafka://k:9092", "DUTYCYCLE_NODE": "a"})
+
+
+class Coordinator:
+    """As much of aiokafka's as is looked at."""
+
+    def __init__(self) -> None:
+        self.answers = True
+
+    async def _do_heartbeat(self) -> bool:
+        return self.answers
+
+
+def made(**attributes: Any) -> Any:
+    """Something with these attributes, which mypy takes for whatever is asked for."""
+    return SimpleNamespace(**attributes)
+
+
+class World:
+    """An app in a state that the test sets, and a clock that it moves."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.member = True
+        self.stuck: str | None = None
+        self.behind: str | None = None
+        self.coordinator = Coordinator()
+        self.state: dict[tuple[str, int], tuple[int | None, int | None]] = {}
+        subscription = SimpleNamespace(assignment=SimpleNamespace(tps=[], state_value=self._place))
+        self.client = SimpleNamespace(
+            _coordinator=self.coordinator, _subscription=SimpleNamespace(subscription=subscription)
+        )
+        self.consumer = SimpleNamespace(
+            _thread=SimpleNamespace(_consumer=self.client),
+            is_member=lambda: self.member,
+            trouble=lambda: self.stuck,
+            behind=lambda: self.behind,
+            _is_changelog_tp=lambda tp: tp.topic.startswith("t.state-"),
+        )
+        recovery = SimpleNamespace(_recovery_started_at=None, _recovery_ended_at=None)
+        telemetry = Telemetry("stream")
+        self.app = made(
+            conf=SimpleNamespace(broker_session_timeout=SESSION_S), failure=None, crashed=False, ready=False,
+            should_stop=False, rebalancing=False, rebalancing_count=1, topic_prefix="t.",
+            taken=lambda *_: None, tables=SimpleNamespace(recovery=recovery), _consumer=self.consumer,
+            telemetry=telemetry, reach=Reach(SETTINGS, telemetry),
+        )  # fmt: skip
+        self.vitals = Vitals(self.app, lambda: self.now)
+
+    def assign(self, places: dict[tuple[str, int], tuple[int | None, int | None]]) -> None:
+        self.state = places
+        assignment = self.client._subscription.subscription.assignment
+        assignment.tps = [SimpleNamespace(topic=topic, partition=number) for topic, number in places]
+
+    def _place(self, tp: Any) -> Any:
+        highwater, position = self.state[tp.topic, tp.partition]
+        return SimpleNamespace(highwater=highwater, _position=position)
+
+    def passes(self, seconds: float, *, beats: bool = True) -> None:
+        """So much time, second by second."""
+        for _ in range(int(seconds)):
+            self.now += 1
+            self.vitals.look()
+            if beats:
+                asyncio.run(self.coordinator._do_heartbeat())
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def ready(world: World) -> None:
+    world.app.ready = True
+    world.passes(2)
+    assert world.vitals.unready() is None
+
+
+def test_what_it_waits_for_at_the_start(world: World) -> None:
+    world.member = False
+    world.consumer._thread._consumer = None
+    world.passes(3, beats=False)
+    assert world.vitals.unready() == "connecting for 3 s"
+    world.consumer._thread._consumer = world.client
+    assert world.vitals.unready() == "joining the group for 3 s"
+    world.member, world.app.rebalancing = True, True
+    assert world.vitals.unready() == "in rebalance 1 for 3 s"
+    world.app.rebalancing = False
+    assert world.vitals.unready() == "recovering state for 3 s"
+    ready(world)
+
+
+def test_it_is_never_ready_by_accident_while_it_starts(world: World) -> None:
+    telemetry = world.app.telemetry
+    assert telemetry.status.unready() == "starting"
+    world.vitals.tell()
+    assert str(telemetry.status.unready()).startswith("group: ")
+    assert telemetry.meter.now()[REBALANCES] == {(): 1}
+    ready(world)
+    assert telemetry.status.unready() is None
+    world.app.failure = "commit: x"
+    assert telemetry.status.sick() == telemetry.status.unready() == "worker: commit: x"
+
+
+def test_a_rebalance_that_ends_is_part_of_life(world: World) -> None:
+    ready(world)
+    world.app.ready, world.app.rebalancing = False, True
+    world.passes(REBALANCE_MOST_S)
+    assert world.vitals.unready() is None
+    ready(world)
+
+
+def test_a_rebalance_that_does_not_end_is_told(world: World) -> None:
+    ready(world)
+    world.app.ready, world.app.rebalancing, world.app.rebalancing_count = False, True, 7
+    world.passes(REBALANCE_MOST_S + 2)
+    assert world.vitals.unready() == "in rebalance 7 for 31 s"
+    assert world.vitals.wrong() is None, "it may still end"
+    ready(world)
+
+
+def test_a_broker_that_does_not_answer_is_told(world: World) -> None:
+    ready(world)
+    world.coordinator.answers = False
+    world.passes(SESSION_S)
+    assert world.vitals.unready() is None
+    world.passes(2)
+    assert world.vitals.unready() == "the broker has not answered for 12 s"
+    telemetry = world.app.telemetry
+    assert telemetry.conditions == {
+        ("broker_away", "timeout"): "no answer for 10 s (DUTYCYCLE_BROKER=kafka://k:9092); trying again"
+    }
+    world.passes(30)
+    world.coordinator.answers = True
+    ready(world)
+    assert telemetry.conditions == {}
+    assert telemetry.count(BROKER_AWAY) == 1
+
+
+def test_reading_that_does_not_move_is_told(world: World) -> None:
+    ready(world)
+    world.behind = "read to 7"
+    world.passes(STILL_MOST_S)
+    assert world.vitals.unready() is None
+    world.passes(2)
+    assert world.vitals.unready() == "read to 7, and no further for 61 s"
+    world.behind = "read to 8"
+    world.passes(1)
+    assert world.vitals.unready() is None
+    world.behind = None
+    world.passes(2 * STILL_MOST_S)
+    assert world.vitals.unready() is None, "there is nothing more to read"
+
+
+def test_a_worker_without_partitions_stands_by(world: World) -> None:
+    world.assign({})
+    ready(world)
+    assert world.vitals.lags() == {}
+    assert world.vitals.assigned() == {}
+
+
+def test_lag_is_what_was_not_taken_yet(world: World) -> None:
+    world.assign({
+        ("t.pods", 0): (100, 90), ("t.pods", 1): (50, 50), ("t.pods", 2): (None, None),
+        ("t.nvml-samples", 0): (10, 10), ("t.state-pods", 0): (1000, 0),
+    })  # fmt: skip
+    world.app.taken = lambda topic, partition: 70 if (topic, partition) == ("pods", 0) else None
+    assert world.vitals.lags() == {("pods",): [30, 0], ("nvml-samples",): [0]}
+    assert world.vitals.assigned() == {("pods",): 3, ("nvml-samples",): 1}
+
+
+@pytest.mark.parametrize(
+    ("failure", "crashed", "stuck", "said"),
+    [
+        (None, False, None, None),
+        ("commit: x", False, None, "commit: x"),
+        (None, True, None, "crashed: 'why'"),
+        (None, False, "the group coordinator waits since Y", "the group coordinator waits since Y"),
+    ],
+)
+def test_what_does_not_come_back(
+    world: World, failure: str | None, crashed: bool, stuck: str | None, said: str | None
+) -> None:
+    world.app.failure, world.app.crashed, world.app.crash_reason = failure, crashed, "why"
+    world.stuck = stuck
+    assert world.vitals.wrong() == said
+
+
+def test_how_long_the_last_recovery_took(world: World) -> None:
+    assert world.vitals.recovery_s() is None
+    recovery = world.app.tables.recovery
+    recovery._recovery_started_at = 10.0
+    assert world.vitals.recovery_s() is None
+    recovery._recovery_ended_at = 12.5
+    assert world.vitals.recovery_s() == 2.5
+    recovery._recovery_started_at = 20.0
+    assert world.vitals.recovery_s() is None, "the next one is under way"
+
+
+@pytest.mark.parametrize(
+    ("end", "taken", "wanted"),
+    [(5, 9, "t-0 ends at offset 5, but was read to 9"), (9, 9, None), (10, 9, None), (None, 9, None),
+     (5, None, None)],
+    ids=["shorter", "all read", "more to read", "not known yet", "nothing taken"],
+)  # fmt: skip
+def test_a_log_that_is_shorter_than_what_was_taken_is_wrong_after_some_looks(
+    world: World, end: int | None, taken: int | None, wanted: str | None
+) -> None:
+    world.app.ready = True
+    world.app.taken = lambda *_: taken
+    world.assign({("t.t", 0): (end, 0)})
+    world.passes(2)
+    assert world.vitals.shorter() is None
+    world.passes(1)
+    assert (world.vitals.shorter() or "").startswith(wanted or "")
+    assert (world.vitals.shorter() is None) is (wanted is None)
+    world.assign({("t.t", 0): (9, 0)})
+    world.passes(1)
+    assert world.vitals.shorter() is None

@@ -22,7 +22,7 @@ from kube.objects import connect
 from sinks.annotations.core.desired import Annotations
 from sinks.annotations.core.diff import Patch, apply
 from sinks.annotations.core.policy import Policy
-from sinks.annotations.core.schedule import Plan
+from sinks.annotations.core.schedule import WritePlan
 from sinks.annotations.core.targets import Target
 from sinks.annotations.sink import AnnotationSink
 from sinks.annotations.writer import AnnotationWriter
@@ -127,7 +127,7 @@ class Decider:
     def __init__(self, server: Memory, most: int) -> None:
         policy = Policy(most=most)
         self._annotations = Annotations(policy.prefix)
-        self._plan = Plan(policy.interval_s, policy.most)
+        self._plan = WritePlan(policy.interval_s, policy.most)
         self._writer = AnnotationWriter(server, policy.prefix, self._annotations, Telemetry("bench"))
 
     def take(self, record: PodPeaks, second: int) -> None:
@@ -139,7 +139,7 @@ class Decider:
     async def write(self, second: int) -> None:
         """Write all that is due."""
         while (due := self._plan.next_due(second)) is not None:
-            if await self._writer.write(due, self._plan.worth(due, second)):
+            if await self._writer.write(due, self._plan.threshold(due, second)):
                 self._plan.written(due, second)
             else:
                 self._plan.skipped(due, second)
@@ -194,7 +194,7 @@ async def _write_all(uids: list[str], rounds: int, pids: list[int]) -> None:
         began, ours, theirs = time.perf_counter(), time.process_time(), _cpu_s(pids)
         for i, uid in enumerate(uids):
             sink.take(Origin("pod-peaks", 0, i, b"", b"", 0), _peaks(f"pod-{i}", uid, 100.0 * 2**round_))
-        while not sink.held().empty:  # noqa: ASYNC110 - nobody tells
+        while not sink.pending_offsets().empty:  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.01)
         took = time.perf_counter() - began
         what = "GET and PATCH" if round_ == 0 else "PATCH"

@@ -1,19 +1,19 @@
-"""The agents: one per topic, each hands what it reads to the desk."""
+"""The agents: one per topic, each hands what it reads to the dispatcher."""
 
 from typing import Any
 
 from bus.faust.app import ExactApp, raw_topic
 from contract.topics import full_name
 from sinks.base import Origin
-from sinks.dispatcher import Desk
+from sinks.dispatcher import Dispatcher
 
 
-def add_agent(app: ExactApp, prefix: str, topic: str, desk: Desk) -> None:
-    """Read ``topic`` (without prefix) into ``desk``, one record after the other, in order."""
+def add_agent(app: ExactApp, prefix: str, topic: str, dispatcher: Dispatcher) -> None:
+    """Read ``topic`` (without prefix) into ``dispatcher``, one record after the other, in order."""
 
     async def read(stream: Any) -> None:
         async for event in stream.noack().events():
-            await desk.handle(as_origin(topic, event.message))
+            await dispatcher.handle(as_origin(topic, event.message))
 
     app.agent(raw_topic(app, full_name(prefix, topic)), name=f"sink-{topic}", concurrency=1)(read)
 

@@ -1,4 +1,4 @@
-"""The Faust app of the sinks: an agent for each topic, a task for each sink, one desk that acknowledges."""
+"""The Faust app of the sinks: an agent for each topic, a task for each sink, and the dispatcher."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from contract.topics import full_name
 from sinks.agents import add_agent
 from sinks.base import Sink
 from sinks.deadletters import DeadLetters
-from sinks.dispatcher import Desk
+from sinks.dispatcher import Dispatcher
 from sinks.events import LOG_SHORTER, SHARED_NODES
 from sinks.metrics import tell
 from sinks.port import FaustPort, Port
@@ -32,21 +32,21 @@ def app_id(settings: Settings) -> str:
 
 
 class SinksApp:
-    """The app with its desk, not started."""
+    """The app with its dispatcher, not started."""
 
     def __init__(self, settings: Settings, make: MakeSinks, telemetry: Telemetry) -> None:
         self.app: ExactApp = create_app(settings, app_id(settings), telemetry)
         self._telemetry = telemetry
         self._prefix = settings.topic_prefix
         port = FaustPort(self.app, settings)
-        letters = DeadLetters(settings.topic_prefix, telemetry, port.bury, port.fail)
-        self.desk = Desk(port, make(letters, port), letters, telemetry)
-        self.app.taken = self.desk.taken
-        self.app.held_up = self.desk.held_up
+        letters = DeadLetters(settings.topic_prefix, telemetry, port.send_dead_letter, port.fail)
+        self.dispatcher = Dispatcher(port, make(letters, port), letters, telemetry)
+        self.app.taken = self.dispatcher.taken
+        self.app.held_up = self.dispatcher.held_up
         self.app.on_shorter_log = self._begins_anew
-        tell(telemetry, self.desk)
-        for topic in self.desk.topics:
-            add_agent(self.app, settings.topic_prefix, topic, self.desk)
+        tell(telemetry, self.dispatcher)
+        for topic in self.dispatcher.topics:
+            add_agent(self.app, settings.topic_prefix, topic, self.dispatcher)
         self.app.on_partitions_revoked.connect(self._hand_over)
         self.app.on_partitions_assigned.connect(self._assigned)
 
@@ -55,7 +55,7 @@ class SinksApp:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._acknowledge())
-                for sink in self.desk.sinks:
+                for sink in self.dispatcher.sinks:
                     group.create_task(sink.run())
         except* Exception as errors:  # noqa: BLE001 - a sink that ended would let its records pile up for ever
             self.app.fail(f"a sink ended: {errors.exceptions[0]!r}")
@@ -63,19 +63,19 @@ class SinksApp:
     async def _acknowledge(self) -> None:
         while True:
             await asyncio.sleep(ACKNOWLEDGE_S)
-            self.desk.acknowledge()
+            self.dispatcher.acknowledge()
 
     async def _hand_over(self, *_: Any, **__: Any) -> None:
         """The partitions are revoked: write what can be written soon, and keep nothing."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_HAND_OVER_S):
-                await self.desk.drain()
+                await self.dispatcher.drain()
                 await self.app.exact_consumer.commit_all()
-        self.desk.forget()
+        self.dispatcher.forget()
 
     async def _assigned(self, *_: Any, **__: Any) -> None:
-        self.desk.forget()
-        if _PARTS not in self.desk.topics or self._mine(_PARTS) == self._mine(_SAMPLES):
+        self.dispatcher.forget()
+        if _PARTS not in self.dispatcher.topics or self._mine(_PARTS) == self._mine(_SAMPLES):
             self._telemetry.clear_condition(SHARED_NODES, _PARTS)
         else:
             detail = "rhythms and trends on Node objects may be missing, until all workers are of one version"

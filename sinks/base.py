@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from sinks.offsets import Held, Place
+from sinks.offsets import PendingOffsets, Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Sink(Protocol):
         """Return when it can hold more."""
         ...
 
-    def held(self) -> Held:
+    def pending_offsets(self) -> PendingOffsets:
         """The records that are not written yet."""
         ...
 

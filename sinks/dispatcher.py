@@ -16,20 +16,20 @@ from contract.topics import TOPICS
 from sinks.base import Origin, Sink
 from sinks.deadletters import DeadLetters
 from sinks.events import SINK_AWAY
-from sinks.offsets import Held, Place, Progress
+from sinks.offsets import OffsetProgress, PendingOffsets, Place
 from sinks.port import Port
 from telemetry.events import SOURCE_GAP, Telemetry
 from telemetry.metrics import RECORDS_TAKEN, RECORDS_USED
 
 
-class Desk:
+class Dispatcher:
     """Takes records for all sinks of one worker."""
 
     def __init__(self, port: Port, sinks: Sequence[Sink], letters: DeadLetters, telemetry: Telemetry) -> None:
         self._port = port
         self._letters = letters
         self._telemetry = telemetry
-        self._progress = Progress()
+        self._progress = OffsetProgress()
         self._intakes: dict[Place, Intake] = {}
         self._assignment = 0
         self._waits: Counter[str] = Counter()
@@ -88,9 +88,9 @@ class Desk:
 
     def acknowledge(self) -> None:
         """Tell Kafka how far every partition is done."""
-        held = Held()
+        held = PendingOffsets()
         for sink in self.sinks:
-            held.merge(sink.held())
+            held.merge(sink.pending_offsets())
         for place, offset in self._progress.done(held):
             self._port.acknowledge(place, offset)
 

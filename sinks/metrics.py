@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 from bus.faust.logs import LIBRARIES, LIBRARY_SAID
 from contract.records.deadletter import Reason
 from sinks import events
-from sinks.dispatcher import Desk
+from sinks.dispatcher import Dispatcher
 from sinks.events import SINK_AWAY
 from telemetry.events import (
     BROKER_AWAY,
@@ -40,15 +40,15 @@ class Waiting(Protocol):
     def pending(self) -> int: ...
 
 
-def tell(telemetry: Telemetry, desk: Desk, wall: Callable[[], float] = time.time) -> None:
-    """Declare what may be counted, and serve what can be read of ``desk``."""
-    names = [sink.name for sink in desk.sinks]
-    _expect(telemetry, desk.topics, names)
+def tell(telemetry: Telemetry, dispatcher: Dispatcher, wall: Callable[[], float] = time.time) -> None:
+    """Declare what may be counted, and serve what can be read of ``dispatcher``."""
+    names = [sink.name for sink in dispatcher.sinks]
+    _expect(telemetry, dispatcher.topics, names)
     meter = telemetry.meter
-    waiting = [sink for sink in desk.sinks if isinstance(sink, Waiting)]
+    waiting = [sink for sink in dispatcher.sinks if isinstance(sink, Waiting)]
     meter.read(PENDING, lambda: {(sink.name,): float(sink.pending) for sink in waiting})
     meter.read(SINK_UP, lambda: _up(telemetry, names))
-    meter.read(WATERMARK_DELAY, lambda: _delays_s(desk, wall()))
+    meter.read(WATERMARK_DELAY, lambda: _delays_s(dispatcher, wall()))
     telemetry.status.ready["sinks"] = lambda: _away(telemetry)
 
 
@@ -83,5 +83,5 @@ def _away(telemetry: Telemetry) -> str | None:
     return away[0] if away else None
 
 
-def _delays_s(desk: Desk, now_s: float) -> dict[Labels, float]:
-    return {(topic,): now_s - ms / 1000 for topic, ms in list(desk.newest_ms.items())}
+def _delays_s(dispatcher: Dispatcher, now_s: float) -> dict[Labels, float]:
+    return {(topic,): now_s - ms / 1000 for topic, ms in list(dispatcher.newest_ms.items())}

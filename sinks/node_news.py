@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from contract.records.derived import Cycle, Trend, WindowAggregate
 from contract.records.parts import NodePart
-from sinks.offsets import Held, Place
+from sinks.offsets import PendingOffsets, Place
 
 TOPICS = ("window-aggregates", "trends", "cycles")
 """Without prefix."""
@@ -23,7 +23,7 @@ class NodeNews:
 
     def __init__(self) -> None:
         self._parts: dict[tuple[str, str], NodePart] = {}
-        self._held = Held()
+        self._held = PendingOffsets()
 
     def take(self, record: WindowAggregate | Cycle | Trend, place: Place, offset: int) -> None:
         """Note what a record says; those of other metrics and subjects are passed over."""
@@ -37,14 +37,14 @@ class NodeNews:
             self._parts[node, gpu] = replace(after, ts_ms=max(before.ts_ms, at_ms))
             self._held.add(place, offset)
 
-    def cut(self) -> tuple[list[NodePart], Held]:
+    def cut(self) -> tuple[list[NodePart], PendingOffsets]:
         """All there is, in a fixed order; from now on the caller answers for these records."""
         parts = [self._parts[who] for who in sorted(self._parts)]
-        held, self._held, self._parts = self._held, Held(), {}
+        held, self._held, self._parts = self._held, PendingOffsets(), {}
         return parts, held
 
     @property
-    def held(self) -> Held:
+    def held(self) -> PendingOffsets:
         """The records that are not handed out yet."""
         return self._held
 

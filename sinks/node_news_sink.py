@@ -8,7 +8,7 @@ from contract.codec import encode
 from contract.records.parts import NodePart
 from sinks.base import Origin
 from sinks.node_news import TOPICS, NodeNews
-from sinks.offsets import Held
+from sinks.offsets import PendingOffsets
 
 Send = Callable[[str, bytes, int], Awaitable[object]]
 """Send a part (key, payload, timestamp), and return when the broker has it."""
@@ -29,7 +29,7 @@ class NodeNewsSink:
         self._pause_s = interval_s / SHARE
         self._fail = fail
         self._news = NodeNews()
-        self._flying = Held()
+        self._flying = PendingOffsets()
         self._generation = 0
         self._sending = asyncio.Lock()
 
@@ -44,9 +44,9 @@ class NodeNewsSink:
     async def room(self) -> None:
         """There always is: one small part for each GPU, however long the broker is away."""
 
-    def held(self) -> Held:
+    def pending_offsets(self) -> PendingOffsets:
         """The records whose parts the broker has not acknowledged."""
-        every = Held()
+        every = PendingOffsets()
         every.merge(self._news.held)
         every.merge(self._flying)
         return every
@@ -55,7 +55,7 @@ class NodeNewsSink:
         """Hold nothing any more."""
         self._generation += 1
         self._news.clear()
-        self._flying = Held()
+        self._flying = PendingOffsets()
 
     async def run(self) -> None:
         """Send what there is, three times an interval, until cancelled."""
@@ -85,7 +85,7 @@ class NodeNewsSink:
                 self._fail(f"sending to node-parts: {error!r}")
                 await asyncio.Event().wait()  # the worker ends, and the records stay unacknowledged
             if generation == self._generation:
-                self._flying = Held()
+                self._flying = PendingOffsets()
 
     async def _post(self, part: NodePart) -> None:
         await self._send(part.node, encode(part), part.ts_ms)

@@ -4,7 +4,7 @@ Place = tuple[str, int]
 """A topic (without prefix) and a partition."""
 
 
-class Held:
+class PendingOffsets:
     """The lowest offset of each partition among the records that something stands for."""
 
     __slots__ = ("_lowest",)
@@ -17,7 +17,7 @@ class Held:
         if offset < self._lowest.get(place, offset + 1):
             self._lowest[place] = offset
 
-    def merge(self, other: "Held") -> None:
+    def merge(self, other: "PendingOffsets") -> None:
         """All the records of another."""
         for place, offset in other._lowest.items():
             self.add(place, offset)
@@ -35,7 +35,7 @@ class Held:
         return not self.empty
 
 
-class Progress:
+class OffsetProgress:
     """What was taken of each partition, and what of it is done."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Progress:
         """The record was given to every sink, or to the dead letters."""
         self._taken[place] = offset
 
-    def done(self, held: Held) -> list[tuple[Place, int]]:
+    def done(self, held: PendingOffsets) -> list[tuple[Place, int]]:
         """For each partition that got further since the last call, the offset up to which all is done.
 
         ``held`` stands for the records that some sink still has to see to.

@@ -1,4 +1,4 @@
-"""What the desk needs of Kafka, narrow enough that its order of doing things is tested without it."""
+"""What the dispatcher needs of Kafka, narrow enough that its order of doing things is tested without it."""
 
 from typing import Any, Protocol
 
@@ -10,7 +10,7 @@ from sinks.offsets import Place
 
 
 class Port(Protocol):
-    """Kafka, as the desk sees it. Topics are without prefix."""
+    """Kafka, as the dispatcher sees it. Topics are without prefix."""
 
     def begins_at(self, place: Place) -> int | None:
         """The committed offset at which reading began; None if nothing was ever committed."""
@@ -28,7 +28,7 @@ class Port(Protocol):
         """Put a record on a topic; returns when the broker has it."""
         ...
 
-    async def bury(self, key: bytes | None, payload: bytes, ts_ms: int) -> None:
+    async def send_dead_letter(self, key: bytes | None, payload: bytes, ts_ms: int) -> None:
         """Put a record on the dead letters; returns when the broker has it."""
         ...
 
@@ -65,7 +65,7 @@ class FaustPort:
         sent: Any = await self._app.exact_producer.post(self._full(topic), key.encode(), payload, ts_ms=ts_ms)
         await sent
 
-    async def bury(self, key: bytes | None, payload: bytes, ts_ms: int) -> None:
+    async def send_dead_letter(self, key: bytes | None, payload: bytes, ts_ms: int) -> None:
         """See ``Port``."""
         sent: Any = await self._app.exact_producer.post(self._full("dead-letters"), key, payload, ts_ms=ts_ms)
         await sent

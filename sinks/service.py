@@ -79,12 +79,14 @@ async def _opened(store: RecordsStore, telemetry: Telemetry) -> None:
 async def _work(sinks: SinksApp, stop: asyncio.Event) -> None:
     writing = asyncio.create_task(sinks.write())
     try:
-        await run_app(sinks.app, stop, last_work=sinks.desk.drain)
+        await run_app(sinks.app, stop, last_work=sinks.dispatcher.drain)
     finally:
         writing.cancel()
         with suppress(TimeoutError):
             async with asyncio.timeout(_CLOSE_S):
-                await asyncio.gather(*(sink.close() for sink in sinks.desk.sinks), return_exceptions=True)
+                await asyncio.gather(
+                    *(sink.close() for sink in sinks.dispatcher.sinks), return_exceptions=True
+                )
 
 
 _BY_NODE = (*SAMPLE_TOPICS, "node-parts")

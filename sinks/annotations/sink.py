@@ -19,7 +19,7 @@ from kube.errors import (
 )
 from sinks.annotations.core.desired import TOPICS, Annotations
 from sinks.annotations.core.policy import Policy
-from sinks.annotations.core.schedule import Plan
+from sinks.annotations.core.schedule import WritePlan
 from sinks.annotations.core.targets import Target
 from sinks.annotations.forbidden import ForbiddenKinds
 from sinks.annotations.writer import AnnotationWriter, Server
@@ -27,7 +27,7 @@ from sinks.base import Origin
 from sinks.deadletters import DeadLetters
 from sinks.events import ANNOTATION_SHED, NO_KIND, OBJECT_GONE, SINK_AWAY
 from sinks.metrics import wrote
-from sinks.offsets import Held
+from sinks.offsets import PendingOffsets
 from telemetry.events import WRITE_REJECTED, WRITE_RETRIED, Telemetry
 
 WRITERS = 8
@@ -71,7 +71,7 @@ class AnnotationSink:
         self._annotations = Annotations(policy.prefix)
         self._writer = AnnotationWriter(server, policy.prefix, self._annotations, telemetry)
         self._forbidden = ForbiddenKinds(telemetry, clock)
-        self._plan = Plan(policy.interval_s, policy.most)
+        self._plan = WritePlan(policy.interval_s, policy.most)
         self._origins: dict[Target, Origin] = {}
         self._failures: dict[Target | None, int] = {}
         self._told: set[Target] = set()
@@ -110,9 +110,9 @@ class AnnotationSink:
     async def room(self) -> None:
         """There always is: past a bound, the object that was touched longest ago is given up."""
 
-    def held(self) -> Held:
+    def pending_offsets(self) -> PendingOffsets:
         """The records whose annotations are not written yet."""
-        return self._plan.held()
+        return self._plan.pending_offsets()
 
     @property
     def pending(self) -> int:
@@ -182,13 +182,13 @@ class AnnotationSink:
             return
         generation = self._generation
         try:
-            was_worth = await self._writer.write(target, self._plan.worth(target, self._clock()))
+            was_enough = await self._writer.write(target, self._plan.threshold(target, self._clock()))
         except KubeError as error:
             if generation == self._generation:  # else it is another worker's, or ours anew
                 await self._failed(target, error)
         else:
             if generation == self._generation:
-                self._succeeded(target, was_worth)
+                self._succeeded(target, was_enough)
 
     async def _failed(self, target: Target, error: KubeError) -> None:
         if error.reason != "timeout":
@@ -218,13 +218,13 @@ class AnnotationSink:
             self._telemetry.emit(OBJECT_GONE, str(target), kind=target.kind)
         self._forget(target)
 
-    def _succeeded(self, target: Target, was_worth: bool) -> None:
+    def _succeeded(self, target: Target, was_enough: bool) -> None:
         self._silent = 0
         for failed in (target, None):
             self._failures.pop(failed, None)
         self._told.discard(target)
         self._telemetry.clear_condition(SINK_AWAY, self.name, f"{self._server.address} answers")
-        if not was_worth:
+        if not was_enough:
             self._plan.skipped(target, self._clock())
             return
         self._plan.written(target, self._clock())

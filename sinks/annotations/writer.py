@@ -6,7 +6,7 @@ from kube.errors import BusyError, ForbiddenKindError, RefusedError
 from sinks.annotations.core.desired import Annotations
 from sinks.annotations.core.diff import Patch, Present, diff, goes_back, has_figures, is_enough, split
 from sinks.annotations.core.keys import PODS_OMITTED
-from sinks.annotations.core.schedule import Worth
+from sinks.annotations.core.schedule import ChangeThreshold
 from sinks.annotations.core.targets import Target
 from sinks.events import PODS_OMITTED as SOME_OMITTED
 from telemetry.events import Telemetry
@@ -49,8 +49,8 @@ class AnnotationWriter:
         self._present: dict[Target, Present] = {}
         self._generation = 0
 
-    async def write(self, target: Target, worth: Worth) -> bool:
-        """Write what differs if as much as ``worth`` says has changed. False: it was not that much.
+    async def write(self, target: Target, threshold: ChangeThreshold) -> bool:
+        """Write what differs if as much as ``threshold`` says has changed. False: it was not that much.
 
         Raises the errors of ``kube_errors``.
         """
@@ -60,8 +60,8 @@ class AnnotationWriter:
         patch = diff(target.kind, self._prefix, wanted, present.ours, surplus)
         if not patch:
             return True
-        older = worth is not Worth.TIME_STAMP and goes_back(self._prefix, wanted, present.ours)
-        if older or not _is_worth(patch, present, worth):
+        older = threshold is not ChangeThreshold.TIME_STAMP and goes_back(self._prefix, wanted, present.ours)
+        if older or not _is_enough_for(patch, present, threshold):
             return False
         if f"{self._prefix}/{PODS_OMITTED}" in patch:
             self._telemetry.emit(SOME_OMITTED, str(target))
@@ -110,7 +110,7 @@ class AnnotationWriter:
             raise
 
 
-def _is_worth(patch: Patch, present: Present, worth: Worth) -> bool:
-    if worth is Worth.MUCH:
+def _is_enough_for(patch: Patch, present: Present, threshold: ChangeThreshold) -> bool:
+    if threshold is ChangeThreshold.MUCH:
         return is_enough(patch, present.ours)
-    return worth is Worth.TIME_STAMP or has_figures(patch)
+    return threshold is ChangeThreshold.TIME_STAMP or has_figures(patch)

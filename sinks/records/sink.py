@@ -11,7 +11,7 @@ from sinks.base import Origin
 from sinks.deadletters import DeadLetters
 from sinks.events import SINK_AWAY
 from sinks.metrics import wrote
-from sinks.offsets import Held
+from sinks.offsets import PendingOffsets
 from sinks.records.merge import join
 from sinks.records.rows import Row, job_row, pod_row
 from sinks.records.store import RecordsAwayError, RecordsStore, RefusedRow
@@ -40,8 +40,8 @@ class RecordsSink:
         self._letters = letters
         self._telemetry = telemetry
         self._rows: dict[_Key, tuple[list[Row], Origin]] = {}
-        self._held = Held()
-        self._flying = Held()
+        self._held = PendingOffsets()
+        self._flying = PendingOffsets()
         self._generation = 0
         self._writing = asyncio.Lock()
         self._some = asyncio.Event()
@@ -68,9 +68,9 @@ class RecordsSink:
         """Return when fewer than 20,000 rows wait."""
         await self._room.wait()
 
-    def held(self) -> Held:
+    def pending_offsets(self) -> PendingOffsets:
         """The records whose rows wait or are being written."""
-        every = Held()
+        every = PendingOffsets()
         every.merge(self._held)
         every.merge(self._flying)
         return every
@@ -84,8 +84,8 @@ class RecordsSink:
         """Hold nothing any more."""
         self._generation += 1
         self._rows.clear()
-        self._held = Held()
-        self._flying = Held()
+        self._held = PendingOffsets()
+        self._flying = PendingOffsets()
         self._room.set()
 
     async def run(self) -> None:
@@ -138,7 +138,7 @@ class RecordsSink:
         wrote(self._telemetry, self.name, len(rows) - len(refused))
         await self._reject(refused, {(one[0].table, one[0].key): origin for one, origin in rows})
         if generation == self._generation:
-            self._flying = Held()
+            self._flying = PendingOffsets()
         return True
 
     async def _put(self, rows: list[Row]) -> list[RefusedRow]:
@@ -149,17 +149,21 @@ class RecordsSink:
             self._store.close()  # the connection stays with its thread; the next try makes a new one
             raise RecordsAwayError(f"{self._store.name}: no answer within {_HANGS_S:g} s") from error
 
-    def _cut(self) -> tuple[list[tuple[list[Row], Origin]], Held, int]:
+    def _cut(self) -> tuple[list[tuple[list[Row], Origin]], PendingOffsets, int]:
         """All that is held, sorted: two workers then lock rows in the same order."""
         rows = [self._rows[key] for key in sorted(self._rows)]
-        held, self._flying, self._held = self._held, self._held, Held()
+        held, self._flying, self._held = self._held, self._held, PendingOffsets()
         self._rows = {}
         self._full.clear()
         self._room.set()
         return rows, held, self._generation
 
     def _away(
-        self, error: RecordsAwayError, rows: list[tuple[list[Row], Origin]], held: Held, generation: int
+        self,
+        error: RecordsAwayError,
+        rows: list[tuple[list[Row], Origin]],
+        held: PendingOffsets,
+        generation: int,
     ) -> None:
         self._telemetry.emit(WRITE_RETRIED, str(error), sink=self.name, reason="away")
         self._telemetry.raise_condition(SINK_AWAY, self.name, f"{error} [DUTYCYCLE_RECORDS]; trying again")
@@ -167,7 +171,7 @@ class RecordsSink:
             return
         self._keep(rows)
         self._held.merge(held)
-        self._flying = Held()
+        self._flying = PendingOffsets()
         if len(self._rows) >= MOST_ROWS:
             self._room.clear()
 

@@ -57,12 +57,12 @@ async def test_all_three_kinds_are_annotated(api: FakeApi) -> None:
         api.add(path, uid)
     rig = Rig()
     ref = JobRef(api_version="kubeflow.org/v2beta1", kind="MPIJob", name="bert", uid="job-1")
-    async with annotating(api, rig) as (desk, sink):
-        await desk.handle(rig.origin("pod-peaks", made.pod_peaks(final=True)))
-        await desk.handle(rig.origin("nvml-samples", sample(K80), key="gpu-a"))
-        await desk.handle(rig.origin("job-peaks", made.job_peaks(job=ref, final=True)))
-        await until(lambda: sink.held().empty)
-        desk.acknowledge()
+    async with annotating(api, rig) as (dispatcher, sink):
+        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks(final=True)))
+        await dispatcher.handle(rig.origin("nvml-samples", sample(K80), key="gpu-a"))
+        await dispatcher.handle(rig.origin("job-peaks", made.job_peaks(job=ref, final=True)))
+        await until(lambda: sink.pending_offsets().empty)
+        dispatcher.acknowledge()
     assert written(api, POD)["gpu_util"] == {"gpu_0_4711": 95}
     assert written(api, NODE)["gpu-1"]["mem_used"] == "11GB"
     assert written(api, MPIJOB) == {"bert-worker-0": {"cpu_util": 151.8}}
@@ -72,15 +72,15 @@ async def test_all_three_kinds_are_annotated(api: FakeApi) -> None:
 async def test_many_changes_are_few_writes_and_the_last_is_exact(api: FakeApi) -> None:
     api.add(POD, "uid-1")
     rig = Rig()
-    async with annotating(api, rig, policy=Policy(interval_s=3600)) as (desk, sink):
+    async with annotating(api, rig, policy=Policy(interval_s=3600)) as (dispatcher, sink):
         for n in range(200):
             metrics = {"gpu_util_pct": made.peak(n / 2)}
             record = made.pod_peaks(samples=n, metrics=metrics, final=n == 199)
-            await desk.handle(rig.origin("pod-peaks", record))
+            await dispatcher.handle(rig.origin("pod-peaks", record))
             await asyncio.sleep(0)
             if n == 0:
-                await until(lambda: sink.held().empty)
-        await until(lambda: sink.held().empty)
+                await until(lambda: sink.pending_offsets().empty)
+        await until(lambda: sink.pending_offsets().empty)
         assert api.count("PATCH") <= 2
         assert api.count("GET") == 1
 
@@ -89,9 +89,9 @@ async def test_an_old_process_s_work_is_not_repeated(api: FakeApi) -> None:
     api.add(POD, "uid-1")
     for _ in range(2):
         rig = Rig()
-        async with annotating(api, rig) as (desk, sink):
-            await desk.handle(rig.origin("pod-peaks", made.pod_peaks()))
-            await until(lambda sink=sink: sink.held().empty)  # type: ignore[misc]  # bound for the loop
+        async with annotating(api, rig) as (dispatcher, sink):
+            await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks()))
+            await until(lambda sink=sink: sink.pending_offsets().empty)  # type: ignore[misc]  # bound for the loop
     assert api.count("PATCH") == 1
 
 
@@ -103,10 +103,10 @@ async def test_after_a_restart_an_older_record_does_not_go_back(api: FakeApi) ->
     )
     for records in ([new], [old, new]):
         rig = Rig()
-        async with annotating(api, rig) as (desk, sink):
+        async with annotating(api, rig) as (dispatcher, sink):
             for record in records:
-                await desk.handle(rig.origin("pod-peaks", record))
-                await until(lambda sink=sink: sink.held().empty)  # type: ignore[misc]  # bound for the loop
+                await dispatcher.handle(rig.origin("pod-peaks", record))
+                await until(lambda sink=sink: sink.pending_offsets().empty)  # type: ignore[misc]  # bound for the loop
                 assert written(api, POD)["max_cpu_util"] == 200
     assert api.count("PATCH") == 1
 
@@ -115,9 +115,9 @@ async def test_after_a_restart_what_was_known_of_a_gpu_stays(api: FakeApi) -> No
     value = {"mem_used": "3GB", "cyclic": True, "period_s": 13.2, "max_gpu_util": 88, "trend_pct_per_h": 2}
     api.add(NODE, "n")["annotations"] = {"dutycycle.io/gpu-1": json.dumps(value), "dutycycle.io/gpu-5": "{}"}
     rig = Rig()
-    async with annotating(api, rig) as (desk, sink):
-        await desk.handle(rig.origin("nvml-samples", sample(K80), key="gpu-a"))
-        await until(lambda: sink.held().empty)
+    async with annotating(api, rig) as (dispatcher, sink):
+        await dispatcher.handle(rig.origin("nvml-samples", sample(K80), key="gpu-a"))
+        await until(lambda: sink.pending_offsets().empty)
     found = written(api, NODE)
     assert found.keys() == {"gpu-static", "gpu-1"}
     assert found["gpu-1"] == value | {
@@ -128,12 +128,12 @@ async def test_after_a_restart_what_was_known_of_a_gpu_stays(api: FakeApi) -> No
 async def test_between_two_looks_samples_are_not_decoded(api: FakeApi) -> None:
     api.add(NODE, "n")
     rig = Rig()
-    async with annotating(api, rig, policy=Policy(interval_s=30)) as (desk, _):
+    async with annotating(api, rig, policy=Policy(interval_s=30)) as (dispatcher, _):
         first = sample(K80).ts_ms
         for ts_ms, looked_at in ((first, True), (first + 9_000, False), (first + 10_000, True), (5, True)):
             origin = rig.origin("nvml-samples", sample(K80, ts_ms=ts_ms), key="gpu-a")
-            assert desk.sinks[0].wants(origin) is looked_at
-            await desk.handle(origin)
+            assert dispatcher.sinks[0].wants(origin) is looked_at
+            await dispatcher.handle(origin)
 
 
 PASSING = {
@@ -156,18 +156,18 @@ async def test_passing_trouble_is_outlasted_and_the_newest_is_written(
     api.add(POD, "uid-1")
     api.trouble.extend(trouble)
     rig = Rig()
-    async with annotating(api, rig, timeout_s=0.4) as (desk, sink):
-        await desk.handle(rig.origin("pod-peaks", made.pod_peaks(samples=1)))
+    async with annotating(api, rig, timeout_s=0.4) as (dispatcher, sink):
+        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks(samples=1)))
         await until(lambda: rig.count("write_retried") >= 1)
-        desk.acknowledge()
+        dispatcher.acknowledge()
         assert rig.port.acknowledged == {}
         newest = made.pod_peaks(samples=2, metrics={"cpu_util_pct": made.peak(777)}, final=True)
-        await desk.handle(rig.origin("pod-peaks", newest))
-        await until(lambda: sink.held().empty)
-        desk.acknowledge()
+        await dispatcher.handle(rig.origin("pod-peaks", newest))
+        await until(lambda: sink.pending_offsets().empty)
+        dispatcher.acknowledge()
     assert written(api, POD)["max_cpu_util"] == 777
     assert rig.port.acknowledged == {PLACE: 1}
-    assert rig.port.buried == []
+    assert rig.port.dead_letters == []
     assert rig.telemetry.conditions == {}
 
 
@@ -176,13 +176,13 @@ async def test_retry_after_is_honoured_by_everything(api: FakeApi) -> None:
     api.add(NODE, "n")
     api.trouble.append(Trouble(429, {"Retry-After": "2"}))
     rig = Rig()
-    async with annotating(api, rig) as (desk, sink):
+    async with annotating(api, rig) as (dispatcher, sink):
         loop = asyncio.get_running_loop()
         began = loop.time()
-        await desk.handle(rig.origin("pod-peaks", made.pod_peaks(final=True)))
+        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks(final=True)))
         await until(lambda: rig.count("write_retried") == 1)
-        await desk.handle(rig.origin("nvml-samples", sample(K80), key="gpu-a"))
-        await until(lambda: sink.held().empty)
+        await dispatcher.handle(rig.origin("nvml-samples", sample(K80), key="gpu-a"))
+        await until(lambda: sink.pending_offsets().empty)
         assert loop.time() - began >= 2
     assert api.count("PATCH") == 3
 
@@ -195,13 +195,13 @@ async def test_what_is_refused_is_counted_and_told_once_and_the_rest_goes_on(
     api.add(NODE, "n")
     api.trouble.append(Trouble(status, body='{"message":"you may not, not even once"}'))
     rig = Rig()
-    async with annotating(api, rig) as (desk, sink):
-        await desk.handle(rig.origin("pod-peaks", made.pod_peaks()))
-        await until(lambda: sink.held().empty)
-        await desk.handle(rig.origin("nvml-samples", sample(K80), key="gpu-a"))
-        await until(lambda: sink.held().empty)
-        desk.acknowledge()
-    (letter,) = rig.port.buried
+    async with annotating(api, rig) as (dispatcher, sink):
+        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks()))
+        await until(lambda: sink.pending_offsets().empty)
+        await dispatcher.handle(rig.origin("nvml-samples", sample(K80), key="gpu-a"))
+        await until(lambda: sink.pending_offsets().empty)
+        dispatcher.acknowledge()
+    (letter,) = rig.port.dead_letters
     assert letter["reason"] == "rejected"
     assert letter["error"] == f"annotating Pod default/pod-of-uid-1: {status}: you may not, not even once"
     assert rig.telemetry.counts["write_rejected", ("annotations", str(status))] == 1
@@ -217,27 +217,27 @@ async def test_an_object_that_is_gone_is_dropped_and_never_made_again(api: FakeA
     if uid is not None:
         api.add(POD, uid)
     rig = Rig()
-    async with annotating(api, rig) as (desk, sink):
-        await desk.handle(rig.origin("pod-peaks", made.pod_peaks(final=True)))
-        await until(lambda: sink.held().empty)
-        desk.acknowledge()
+    async with annotating(api, rig) as (dispatcher, sink):
+        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks(final=True)))
+        await until(lambda: sink.pending_offsets().empty)
+        dispatcher.acknowledge()
     assert api.count("PATCH") == 0
     assert POD not in api.objects or written(api, POD) == {}
     assert rig.port.acknowledged == {PLACE: 0}
-    assert rig.port.buried == []
+    assert rig.port.dead_letters == []
     assert rig.telemetry.counts["object_gone", ("pod",)] == 1
 
 
 async def test_an_object_that_is_replaced_between_two_writes_is_not_touched(api: FakeApi) -> None:
     api.add(POD, "uid-1")
     rig = Rig()
-    async with annotating(api, rig) as (desk, sink):
-        await desk.handle(rig.origin("pod-peaks", made.pod_peaks()))
-        await until(lambda: sink.held().empty)
+    async with annotating(api, rig) as (dispatcher, sink):
+        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks()))
+        await until(lambda: sink.pending_offsets().empty)
         api.add(POD, "uid-of-another")
         newer = made.pod_peaks(final=True, metrics={"cpu_util_pct": made.peak(9999)})
-        await desk.handle(rig.origin("pod-peaks", newer))
-        await until(lambda: sink.held().empty)
+        await dispatcher.handle(rig.origin("pod-peaks", newer))
+        await until(lambda: sink.pending_offsets().empty)
     assert written(api, POD) == {}
     assert rig.telemetry.counts["object_gone", ("pod",)] == 1
 
@@ -245,14 +245,14 @@ async def test_an_object_that_is_replaced_between_two_writes_is_not_touched(api:
 async def test_a_server_that_goes_away_is_outlasted(api: FakeApi) -> None:
     api.add(POD, "uid-1")
     rig = Rig()
-    async with annotating(api, rig) as (desk, sink):
+    async with annotating(api, rig) as (dispatcher, sink):
         await api.stop()
-        await desk.handle(rig.origin("pod-peaks", made.pod_peaks()))
+        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks()))
         await until(lambda: rig.telemetry.conditions)
-        desk.acknowledge()
+        dispatcher.acknowledge()
         assert rig.port.acknowledged == {}
         await api.start()
-        await until(lambda: sink.held().empty)
+        await until(lambda: sink.pending_offsets().empty)
         assert rig.telemetry.conditions == {}
     assert written(api, POD)["max_cpu_util"] == 151.8
 
@@ -262,10 +262,10 @@ async def test_trouble_with_one_object_does_not_hold_the_others(api: FakeApi) ->
     api.add(NODE, "n")
     api.trouble.extend([Trouble(500)])
     rig = Rig()
-    async with annotating(api, rig) as (desk, _):
-        await desk.handle(rig.origin("pod-peaks", made.pod_peaks()))
+    async with annotating(api, rig) as (dispatcher, _):
+        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks()))
         await until(lambda: rig.count("write_retried") == 1)
-        await desk.handle(rig.origin("nvml-samples", sample(K80), key="gpu-a"))
+        await dispatcher.handle(rig.origin("nvml-samples", sample(K80), key="gpu-a"))
         await until(lambda: written(api, NODE))
 
 
@@ -273,10 +273,10 @@ async def test_many_objects_keep_to_few_connections(api: FakeApi) -> None:
     for i in range(40):
         api.add(f"/api/v1/namespaces/default/pods/pod-of-uid-{i}", f"uid-{i}")
     rig = Rig()
-    async with annotating(api, rig) as (desk, sink):
+    async with annotating(api, rig) as (dispatcher, sink):
         for i in range(40):
-            await desk.handle(rig.origin("pod-peaks", made.pod_peaks(f"uid-{i}", final=True)))
-        await until(lambda: sink.held().empty)
+            await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks(f"uid-{i}", final=True)))
+        await until(lambda: sink.pending_offsets().empty)
     assert api.count("PATCH") == 40
 
 

@@ -17,7 +17,7 @@ from kube.objects import connect
 from sinks.annotations.core.keys import PODS_OMITTED, PODS_SUMMARY
 from sinks.annotations.core.policy import Policy
 from sinks.annotations.sink import AnnotationSink
-from sinks.dispatcher import Desk
+from sinks.dispatcher import Dispatcher
 from tests.support.processes.commands import environ
 from tests.support.servers.kube.accounts import grant, service_account
 from tests.support.servers.kube.client import Client, Object
@@ -69,15 +69,15 @@ def ours(kube: Kube, thing: Object) -> dict[str, Any]:
 @asynccontextmanager
 async def annotating(
     client: Client, rig: Rig, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[tuple[Desk, AnnotationSink]]:
-    """A sink behind a desk, under the account."""
+) -> AsyncIterator[tuple[Dispatcher, AnnotationSink]]:
+    """A sink behind a dispatcher, under the account."""
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.setenv("KUBECONFIG", str(client.kubeconfig))
     server = await connect("auto")
     assert server is not None
     sink = AnnotationSink(server, Policy(interval_s=1), rig.letters, rig.telemetry)
-    async with at_work(rig, sink) as desk:
-        yield desk, sink
+    async with at_work(rig, sink) as dispatcher:
+        yield dispatcher, sink
 
 
 def of_job(version: str, kind: str, thing: Object, **changed: Any) -> Any:
@@ -101,15 +101,15 @@ async def test_every_kind_carries_its_annotations_and_keeps_those_of_others(
     pod = new(kube, "v1", "Pod", "train", namespace, spec=SPEC)
     jobs = {(v, k): new(kube, v, k, "bert", namespace, spec={}) for v, k in JOBS.items()}
     tick = replace(sample(K80), node=name)
-    async with annotating(client, rig, monkeypatch) as (desk, sink):
-        await desk.handle(rig.origin("nvml-samples", tick, key=name))
-        await desk.handle(rig.origin("pod-peaks", of_pod(pod, final=True)))
+    async with annotating(client, rig, monkeypatch) as (dispatcher, sink):
+        await dispatcher.handle(rig.origin("nvml-samples", tick, key=name))
+        await dispatcher.handle(rig.origin("pod-peaks", of_pod(pod, final=True)))
         for (version, kind), job in jobs.items():
-            await desk.handle(rig.origin("job-peaks", of_job(version, kind, job)))
+            await dispatcher.handle(rig.origin("job-peaks", of_job(version, kind, job)))
         # A version that is not served any more: the object is the same in the one that is.
         old = new(kube, "kubeflow.org/v2beta1", "MPIJob", "old", namespace, spec={})
-        await desk.handle(rig.origin("job-peaks", of_job("kubeflow.org/v1alpha1", "MPIJob", old)))
-        await until(lambda: sink.held().empty)
+        await dispatcher.handle(rig.origin("job-peaks", of_job("kubeflow.org/v1alpha1", "MPIJob", old)))
+        await until(lambda: sink.pending_offsets().empty)
     assert ours(kube, node)["gpu-1"]["mem_used"] == "11GB"
     assert ours(kube, pod)["gpu_util"] == {"gpu_0_4711": 95}
     for job in (old, *jobs.values()):
@@ -118,7 +118,7 @@ async def test_every_kind_carries_its_annotations_and_keeps_those_of_others(
         assert annotations(kube, thing)["example.org/mine"] == "kept"
         managers = kube.admin.get(thing)["metadata"]["managedFields"]
         assert "dutycycle" in {one["manager"] for one in managers}
-    assert rig.port.buried == []
+    assert rig.port.dead_letters == []
     described = client.kubectl("describe", "pod", "train", "-n", namespace, check=False)
     assert 'dutycycle.io/gpu_util: {"gpu_0_4711":95}' in described
     kube.admin.delete(node)
@@ -136,12 +136,12 @@ async def test_a_thousand_workers_a_deleted_and_a_replaced_object(
     another = new(kube, "v1", "Pod", "replaced", namespace, spec=SPEC)
     one: PodOfJob = made.job_peaks().pods["bert-worker-0"]
     workers = {f"{'w' * 100}-{i}": one for i in range(1000)}
-    async with annotating(client, rig, monkeypatch) as (desk, sink):
+    async with annotating(client, rig, monkeypatch) as (dispatcher, sink):
         record = of_job("kubeflow.org/v2beta1", "MPIJob", big, pods=workers)
-        await desk.handle(rig.origin("job-peaks", record))
-        await desk.handle(rig.origin("pod-peaks", of_pod(gone, final=True)))
-        await desk.handle(rig.origin("pod-peaks", of_pod(replaced, final=True)))
-        await until(lambda: sink.held().empty)
+        await dispatcher.handle(rig.origin("job-peaks", record))
+        await dispatcher.handle(rig.origin("pod-peaks", of_pod(gone, final=True)))
+        await dispatcher.handle(rig.origin("pod-peaks", of_pod(replaced, final=True)))
+        await until(lambda: sink.pending_offsets().empty)
     found = ours(kube, big)
     assert found[PODS_SUMMARY]["pods"] == 1000
     assert found[PODS_OMITTED] == 1000 - (len(found) - 2)
@@ -149,7 +149,7 @@ async def test_a_thousand_workers_a_deleted_and_a_replaced_object(
     assert not kube.admin.exists(gone)
     assert annotations(kube, another) == {"example.org/mine": "kept"}
     assert rig.count("object_gone") == 2
-    assert rig.port.buried == []
+    assert rig.port.dead_letters == []
 
 
 async def test_a_permission_too_few_is_told_and_costs_these_objects_alone(
@@ -161,13 +161,13 @@ async def test_a_permission_too_few_is_told_and_costs_these_objects_alone(
     grant(kube, client, namespace, "sink", [both, get])
     pod = new(kube, "v1", "Pod", "train", namespace, spec=SPEC)
     job = new(kube, "ray.io/v1", "RayJob", "ray", namespace, spec={})
-    async with annotating(client, rig, monkeypatch) as (desk, sink):
-        await desk.handle(rig.origin("job-peaks", of_job("ray.io/v1", "RayJob", job)))
-        await desk.handle(rig.origin("pod-peaks", of_pod(pod, final=True)))
-        await until(lambda: sink.held().empty)
+    async with annotating(client, rig, monkeypatch) as (dispatcher, sink):
+        await dispatcher.handle(rig.origin("job-peaks", of_job("ray.io/v1", "RayJob", job)))
+        await dispatcher.handle(rig.origin("pod-peaks", of_pod(pod, final=True)))
+        await until(lambda: sink.pending_offsets().empty)
     assert ours(kube, job) == {}
     assert ours(kube, pod)["max_cpu_util"] == 151.8
-    (letter,) = rig.port.buried
+    (letter,) = rig.port.dead_letters
     assert 'cannot patch resource "rayjobs" in API group "ray.io"' in letter["error"]
 
 
@@ -178,16 +178,16 @@ async def test_a_kind_that_no_role_names_is_told_once_and_is_no_error(
     pod = new(kube, "v1", "Pod", "train", namespace, spec=SPEC)
     jobs = [new(kube, "example.com/v1", "Experiment", f"e{i}", namespace, spec={}) for i in range(3)]
     with caplog.at_level("INFO"):
-        async with annotating(client, rig, monkeypatch) as (desk, sink):
+        async with annotating(client, rig, monkeypatch) as (dispatcher, sink):
             for job in jobs * 2:
-                await desk.handle(rig.origin("job-peaks", of_job("example.com/v1", "Experiment", job)))
-                await until(lambda: sink.held().empty)
-            await desk.handle(rig.origin("pod-peaks", of_pod(pod, final=True)))
-            await until(lambda: sink.held().empty)
-            desk.acknowledge()
+                await dispatcher.handle(rig.origin("job-peaks", of_job("example.com/v1", "Experiment", job)))
+                await until(lambda: sink.pending_offsets().empty)
+            await dispatcher.handle(rig.origin("pod-peaks", of_pod(pod, final=True)))
+            await until(lambda: sink.pending_offsets().empty)
+            dispatcher.acknowledge()
     assert ours(kube, pod)["max_cpu_util"] == 151.8
     assert rig.port.acknowledged == {("job-peaks", 0): 5, ("pod-peaks", 0): 0}
-    assert rig.port.buried == []
+    assert rig.port.dead_letters == []
     assert rig.count("write_rejected") == 0
     (said,) = [one for one in caplog.records if "experiments" in one.getMessage()]
     assert said.levelname == "INFO"

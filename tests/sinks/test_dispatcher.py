@@ -1,4 +1,4 @@
-"""The desk: what is given to whom, what goes to the dead letters, and how far it may be acknowledged."""
+"""The dispatcher: what is given to which sink, what becomes a dead letter, and what may be acknowledged."""
 
 import asyncio
 from base64 import b64decode
@@ -8,7 +8,7 @@ import pytest
 
 from contract.records.derived import PodPeaks
 from sinks.base import Origin
-from sinks.offsets import Held
+from sinks.offsets import PendingOffsets
 from tests.support.sinks import made
 from tests.support.sinks.rig import Rig, handle
 
@@ -23,7 +23,7 @@ class ListSink:
     def __init__(self, *topics: str) -> None:
         self.topics: tuple[str, ...] = topics or ("pod-peaks",)
         self.taken: list[Any] = []
-        self._held = Held()
+        self._held = PendingOffsets()
 
     def wants(self, origin: Origin) -> bool:
         return origin.value is not None and origin.key != b"unwanted"
@@ -37,11 +37,11 @@ class ListSink:
     async def room(self) -> None:
         pass
 
-    def held(self) -> Held:
+    def pending_offsets(self) -> PendingOffsets:
         return self._held
 
     def write(self) -> None:
-        self._held = Held()
+        self._held = PendingOffsets()
 
     def forget(self) -> None:
         self.taken.clear()
@@ -59,17 +59,17 @@ class ListSink:
 
 async def test_records_are_acknowledged_once_every_sink_has_written() -> None:
     rig, first, second = Rig(), ListSink(), ListSink()
-    desk = rig.desk(first, second)
+    dispatcher = rig.dispatcher(first, second)
     records = [made.pod_peaks(f"uid-{i}") for i in range(3)]
-    await handle(desk, [rig.origin("pod-peaks", record) for record in records])
-    desk.acknowledge()
+    await handle(dispatcher, [rig.origin("pod-peaks", record) for record in records])
+    dispatcher.acknowledge()
     assert first.taken == second.taken == records
     assert rig.port.acknowledged == {}
     first.write()
-    desk.acknowledge()
+    dispatcher.acknowledge()
     assert rig.port.acknowledged == {}
     second.write()
-    desk.acknowledge()
+    dispatcher.acknowledge()
     assert rig.port.acknowledged == {PLACE: 2}
 
 
@@ -87,15 +87,15 @@ async def test_poison_goes_to_the_dead_letters_and_the_rest_goes_on(
     record: Any, reason: str, words: str
 ) -> None:
     rig, sink = Rig(), ListSink()
-    desk = rig.desk(sink)
+    dispatcher = rig.dispatcher(sink)
     good = [made.pod_peaks("uid-1"), made.pod_peaks("uid-2")]
     origins = [rig.origin("pod-peaks", one) for one in (good[0], record, good[1])]
-    await handle(desk, origins)
+    await handle(dispatcher, origins)
     sink.write()
-    desk.acknowledge()
+    dispatcher.acknowledge()
     assert sink.taken == good
     assert rig.port.acknowledged == {PLACE: 2}
-    (letter,) = rig.port.buried
+    (letter,) = rig.port.dead_letters
     assert (letter["topic"], letter["partition"], letter["offset"]) == ("dutycycle.pod-peaks", 0, 1)
     assert letter["reason"] == reason
     assert letter["error"].startswith(words)
@@ -111,20 +111,22 @@ async def test_one_sink_that_cannot_does_not_keep_it_from_another() -> None:
             self.taken.append(record)
 
     other = Indifferent()
-    await rig.desk(sink, other).handle(rig.origin("pod-peaks", made.pod_peaks(pod_fields={"name": "cursed"})))
-    assert (len(sink.taken), len(other.taken), len(rig.port.buried)) == (0, 1, 1)
+    await rig.dispatcher(sink, other).handle(
+        rig.origin("pod-peaks", made.pod_peaks(pod_fields={"name": "cursed"}))
+    )
+    assert (len(sink.taken), len(other.taken), len(rig.port.dead_letters)) == (0, 1, 1)
 
 
 async def test_a_dead_letter_that_cannot_be_sent_ends_the_worker_and_nothing_is_acknowledged() -> None:
     rig, sink = Rig(), ListSink()
-    desk = rig.desk(sink)
-    rig.port.burying_fails = True
-    await desk.handle(rig.origin("pod-peaks", made.pod_peaks()))
+    dispatcher = rig.dispatcher(sink)
+    rig.port.dead_letters_fail = True
+    await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks()))
     sink.write()
-    stuck = asyncio.create_task(desk.handle(rig.origin("pod-peaks", b"{")))
+    stuck = asyncio.create_task(dispatcher.handle(rig.origin("pod-peaks", b"{")))
     done, _ = await asyncio.wait([stuck], timeout=0.2)
     assert not done
-    desk.acknowledge()
+    dispatcher.acknowledge()
     assert rig.port.acknowledged == {PLACE: 0}
     assert "the broker is gone" in rig.port.failures[0]
     stuck.cancel()
@@ -132,27 +134,27 @@ async def test_a_dead_letter_that_cannot_be_sent_ends_the_worker_and_nothing_is_
 
 async def test_tombstones_and_what_nobody_wants_count_as_done() -> None:
     rig, sink = Rig(), ListSink("pod-peaks", "trends")
-    desk = rig.desk(sink)
-    await desk.handle(rig.origin("pod-peaks", None))
-    await desk.handle(rig.origin("trends", b"never decoded", key="unwanted"))
-    desk.acknowledge()
+    dispatcher = rig.dispatcher(sink)
+    await dispatcher.handle(rig.origin("pod-peaks", None))
+    await dispatcher.handle(rig.origin("trends", b"never decoded", key="unwanted"))
+    dispatcher.acknowledge()
     assert rig.port.acknowledged == {PLACE: 0, ("trends", 0): 0}
-    assert sink.taken == rig.port.buried == []
+    assert sink.taken == rig.port.dead_letters == []
 
 
 async def test_a_record_read_twice_is_taken_once() -> None:
     rig, sink = Rig(), ListSink()
     rig.port.committed[PLACE] = 5
-    desk = rig.desk(sink)
+    dispatcher = rig.dispatcher(sink)
     offsets = (3, 5, 6, 5, 6, 7)
-    await handle(desk, [rig.origin("pod-peaks", made.pod_peaks(f"uid-{n}"), offset=n) for n in offsets])
+    await handle(dispatcher, [rig.origin("pod-peaks", made.pod_peaks(f"uid-{n}"), offset=n) for n in offsets])
     assert [record.pod.uid for record in sink.taken] == ["uid-5", "uid-6", "uid-7"]
 
 
 async def test_holes_of_a_compacted_topic_are_nothing_special() -> None:
     rig, sink = Rig(), ListSink()
     rig.port.on_broker[PLACE] = 0
-    await rig.desk(sink).handle(rig.origin("pod-peaks", made.pod_peaks(), offset=9))
+    await rig.dispatcher(sink).handle(rig.origin("pod-peaks", made.pod_peaks(), offset=9))
     assert (len(sink.taken), rig.port.failures) == (1, [])
 
 
@@ -173,39 +175,39 @@ async def test_a_hole_in_a_log_is_loss_if_the_broker_has_what_is_missing(
         rig.port.on_broker[place] = there
     if begun is not None:
         rig.port.committed[place] = begun - 7
-    desk = rig.desk(sink)
-    task = asyncio.create_task(desk.handle(rig.origin("window-aggregates", b"{", offset=9)))
+    dispatcher = rig.dispatcher(sink)
+    task = asyncio.create_task(dispatcher.handle(rig.origin("window-aggregates", b"{", offset=9)))
     await asyncio.wait([task], timeout=0.2)
     assert bool(rig.port.failures) is fails
     assert rig.count("source_gap") == gaps
-    assert len(rig.port.buried) == (0 if fails else 1)
+    assert len(rig.port.dead_letters) == (0 if fails else 1)
     task.cancel()
 
 
 async def test_what_was_taken_before_a_rebalance_is_nobody_s() -> None:
     rig, sink = Rig(), ListSink()
-    desk = rig.desk(sink)
-    await desk.handle(rig.origin("pod-peaks", made.pod_peaks()))
-    desk.forget()
-    desk.acknowledge()
+    dispatcher = rig.dispatcher(sink)
+    await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks()))
+    dispatcher.forget()
+    dispatcher.acknowledge()
     assert sink.taken == []
     assert rig.port.acknowledged == {}
 
 
 async def test_a_rebalance_during_a_dead_letter_leaves_it_to_the_next_owner() -> None:
     rig, sink = Rig(), ListSink()
-    desk = rig.desk(sink)
-    handling = asyncio.create_task(desk.handle(rig.origin("pod-peaks", b"{")))
+    dispatcher = rig.dispatcher(sink)
+    handling = asyncio.create_task(dispatcher.handle(rig.origin("pod-peaks", b"{")))
     await asyncio.sleep(0)
-    desk.forget()
+    dispatcher.forget()
     await handling
-    desk.acknowledge()
+    dispatcher.acknowledge()
     assert rig.port.acknowledged == {}
 
 
 async def test_draining_writes_and_acknowledges() -> None:
     rig, sink = Rig(), ListSink()
-    desk = rig.desk(sink)
-    await desk.handle(rig.origin("pod-peaks", made.pod_peaks()))
-    await desk.drain()
+    dispatcher = rig.dispatcher(sink)
+    await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks()))
+    await dispatcher.drain()
     assert rig.port.acknowledged == {PLACE: 0}

@@ -10,7 +10,7 @@ import pytest
 from contract.codec import decode
 from contract.records.derived import Cycle, Trend, WindowAggregate, gpu_subject, node_subject
 from contract.records.parts import NodePart
-from sinks.dispatcher import Desk
+from sinks.dispatcher import Dispatcher
 from sinks.node_news import NodeNews
 from sinks.node_news_sink import NodeNewsSink
 from tests.support.sinks.made import cycle, trend, window
@@ -66,25 +66,25 @@ def test_a_cut_hands_over_and_begins_anew() -> None:
 
 
 @asynccontextmanager
-async def sending(rig: Rig) -> AsyncIterator[tuple[Desk, NodeNewsSink]]:
-    """The sink behind a desk, sending ten times a second."""
+async def sending(rig: Rig) -> AsyncIterator[tuple[Dispatcher, NodeNewsSink]]:
+    """The sink behind a dispatcher, sending ten times a second."""
     sink = NodeNewsSink(partial(rig.port.send, "node-parts"), 0.3, rig.port.fail)
     task = asyncio.create_task(sink.run())
     try:
-        yield rig.desk(sink), sink
+        yield rig.dispatcher(sink), sink
     finally:
         task.cancel()
 
 
 async def test_records_are_acknowledged_once_the_broker_has_the_part() -> None:
     rig = Rig()
-    async with sending(rig) as (desk, sink):
-        await desk.handle(rig.origin("cycles", cycle(True, 7.0), key="gpu/gpu-a/GPU-1"))
-        await desk.handle(rig.origin("trends", trend(1.0), key="gpu/gpu-a/GPU-1"))
-        desk.acknowledge()
+    async with sending(rig) as (dispatcher, sink):
+        await dispatcher.handle(rig.origin("cycles", cycle(True, 7.0), key="gpu/gpu-a/GPU-1"))
+        await dispatcher.handle(rig.origin("trends", trend(1.0), key="gpu/gpu-a/GPU-1"))
+        dispatcher.acknowledge()
         assert rig.port.acknowledged == {}
-        await until(lambda: sink.held().empty)
-        desk.acknowledge()
+        await until(lambda: sink.pending_offsets().empty)
+        dispatcher.acknowledge()
     ((topic, key, payload, ts_ms),) = rig.port.sent
     assert (topic, key, ts_ms) == ("node-parts", "gpu-a", 1)
     assert decode(NodePart, payload, "node-parts").period_s == 7.0
@@ -93,24 +93,24 @@ async def test_records_are_acknowledged_once_the_broker_has_the_part() -> None:
 
 async def test_pods_and_nodes_are_not_even_decoded() -> None:
     rig = Rig()
-    async with sending(rig) as (desk, sink):
+    async with sending(rig) as (dispatcher, sink):
         for key in ("pod/x", "node/gpu-a", "job/y"):
             assert not sink.wants(rig.origin("trends", b"{", key=key))
         assert not sink.wants(rig.origin("trends", None, key="gpu/gpu-a/GPU-1"))
-        await desk.handle(rig.origin("trends", b"poison", key="gpu/gpu-a/GPU-1"))
-    assert rig.port.buried[0]["reason"] == "decode"
+        await dispatcher.handle(rig.origin("trends", b"poison", key="gpu/gpu-a/GPU-1"))
+    assert rig.port.dead_letters[0]["reason"] == "decode"
 
 
 async def test_what_is_handed_over_is_sent_first() -> None:
     rig = Rig()
     sink = NodeNewsSink(partial(rig.port.send, "node-parts"), 3600, rig.port.fail)
-    desk = rig.desk(sink)
-    await desk.handle(rig.origin("cycles", cycle(True, 7.0), key="gpu/gpu-a/GPU-1"))
-    await desk.drain()
+    dispatcher = rig.dispatcher(sink)
+    await dispatcher.handle(rig.origin("cycles", cycle(True, 7.0), key="gpu/gpu-a/GPU-1"))
+    await dispatcher.drain()
     assert len(rig.port.sent) == 1
     assert rig.port.acknowledged == {("cycles", 0): 0}
-    desk.forget()
-    assert sink.held().empty
+    dispatcher.forget()
+    assert sink.pending_offsets().empty
 
 
 @pytest.mark.parametrize("count", [1, 1200])
@@ -121,13 +121,13 @@ async def test_a_broker_that_refuses_ends_the_worker_and_nothing_counts_as_done(
         raise ConnectionError("the broker is gone")
 
     sink = NodeNewsSink(refuse, 0.3, rig.port.fail)
-    desk = rig.desk(sink)
+    dispatcher = rig.dispatcher(sink)
     task = asyncio.create_task(sink.run())
     for i in range(count):
         record = Cycle(subject=gpu_subject("gpu-a", f"GPU-{i}"), metric="gpu_util_pct", ts_ms=1, cyclic=False)
-        await desk.handle(rig.origin("cycles", record, key=f"gpu/gpu-a/GPU-{i}"))
+        await dispatcher.handle(rig.origin("cycles", record, key=f"gpu/gpu-a/GPU-{i}"))
     await until(lambda: rig.port.failures)
-    desk.acknowledge()
+    dispatcher.acknowledge()
     assert rig.port.acknowledged == {}
-    assert not sink.held().empty
+    assert not sink.pending_offsets().empty
     task.cancel()

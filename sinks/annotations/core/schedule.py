@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from sinks.annotations.core.targets import Target
-from sinks.offsets import Held, Place
+from sinks.offsets import PendingOffsets, Place
 
 EVALUATE_SHARE = 10
 """What changed was not worth a write: after a tenth of the interval the object is looked at again."""
@@ -23,7 +23,7 @@ STAMP = 120
 _NEVER = float("-inf")
 
 
-class Worth(IntEnum):
+class ChangeThreshold(IntEnum):
     """What has to have changed for a write: the less, the longer the last one is ago."""
 
     TIME_STAMP = 0
@@ -31,7 +31,7 @@ class Worth(IntEnum):
     MUCH = 2
 
 
-class _Shelf(IntEnum):
+class _LruList(IntEnum):
     """What is given up first when there are too many objects."""
 
     CLEAN = 0
@@ -50,27 +50,27 @@ class Shed:
 
 @dataclass(slots=True)
 class _Entry:
-    held: Held = field(default_factory=Held)
-    flying: Held | None = None
+    held: PendingOffsets = field(default_factory=PendingOffsets)
+    flying: PendingOffsets | None = None
     not_before: float = _NEVER
     written_at: float = _NEVER
     final: bool = False
     ticket: int = 0
-    shelf: _Shelf = _Shelf.CLEAN
+    lru: _LruList = _LruList.CLEAN
 
     @property
     def clean(self) -> bool:
         return self.held.empty and self.flying is None
 
 
-class Plan:
+class WritePlan:
     """The objects that await a write. Times are seconds of any one clock."""
 
     def __init__(self, interval_s: float, most: int = 20_000) -> None:
         self._interval_s = interval_s
         self._most = most
         self._entries: dict[Target, _Entry] = {}
-        self._shelves: dict[_Shelf, dict[Target, None]] = {shelf: {} for shelf in _Shelf}
+        self._lru: dict[_LruList, dict[Target, None]] = {lru: {} for lru in _LruList}
         self._queues: tuple[list[tuple[float, int, Target]], ...] = ([], [])  # finals, others
         self._tickets = 0
         self._held_until = _NEVER
@@ -90,7 +90,7 @@ class Plan:
             entry.not_before = min(entry.not_before, now)
             entry.ticket = 0
         entry.final = final
-        self._shelve(target, entry, anew=True)
+        self._move(target, entry, anew=True)
         if entry.ticket == 0 and entry.flying is None:
             self._queue(target, entry)
         return self._shed() if len(self._entries) > self._most else None
@@ -104,7 +104,7 @@ class Plan:
             if queue and queue[0][0] <= now:
                 target = heapq.heappop(queue)[2]
                 entry = self._entries[target]
-                entry.flying, entry.held, entry.ticket = entry.held, Held(), 0
+                entry.flying, entry.held, entry.ticket = entry.held, PendingOffsets(), 0
                 return target
         return None
 
@@ -115,43 +115,45 @@ class Plan:
         times = [queue[0][0] for queue in self._queues if queue]
         return max(0.0, min(times) - now, self._held_until - now) if times else None
 
-    def worth(self, target: Target, now: float) -> Worth:
+    def threshold(self, target: Target, now: float) -> ChangeThreshold:
         """What has to have changed for a write now: at the end, the slightest."""
         entry = self._entries.get(target)
         if entry is None:
-            return Worth.MUCH
+            return ChangeThreshold.MUCH
         if entry.final:
-            return Worth.TIME_STAMP
+            return ChangeThreshold.TIME_STAMP
         if entry.written_at == _NEVER:  # by us: it may carry all, from before a restart
-            return Worth.ANY_FIGURE
+            return ChangeThreshold.ANY_FIGURE
         intervals = (now - entry.written_at) / self._interval_s
         if intervals >= STAMP:
-            return Worth.TIME_STAMP
-        return Worth.ANY_FIGURE if intervals >= REFRESH else Worth.MUCH
+            return ChangeThreshold.TIME_STAMP
+        return ChangeThreshold.ANY_FIGURE if intervals >= REFRESH else ChangeThreshold.MUCH
 
     def written(self, target: Target, now: float) -> None:
         """It carries what it should."""
         if entry := self._entries.get(target):
             entry.written_at = now
-            self._land(target, entry, now if entry.final and not entry.held.empty else now + self._interval_s)
+            self._complete(
+                target, entry, now if entry.final and not entry.held.empty else now + self._interval_s
+            )
 
     def skipped(self, target: Target, now: float) -> None:
         """What changed was not worth a write: it counts as seen to."""
         if entry := self._entries.get(target):
             entry.written_at = now if entry.written_at == _NEVER else entry.written_at
-            self._land(target, entry, now + self._interval_s / EVALUATE_SHARE)
+            self._complete(target, entry, now + self._interval_s / EVALUATE_SHARE)
 
     def refused(self, target: Target, now: float) -> None:
         """It can not be written; a later change may, after a longer pause."""
         if entry := self._entries.get(target):
-            self._land(target, entry, now + REFUSED * self._interval_s)
+            self._complete(target, entry, now + REFUSED * self._interval_s)
 
     def failed(self, target: Target, not_before: float) -> None:
         """It could not be written now, and is tried again, with whatever is newest then."""
         if entry := self._entries.get(target):
             if entry.flying is not None:
                 entry.held.merge(entry.flying)
-            self._land(target, entry, not_before)
+            self._complete(target, entry, not_before)
 
     def hold(self, until: float) -> None:
         """Nothing at all is due before ``until``: the API server asked for it, or cannot be reached."""
@@ -161,7 +163,7 @@ class Plan:
         """Know nothing of the object any more."""
         entry = self._entries.pop(target, None)
         if entry is not None:
-            self._shelves[entry.shelf].pop(target, None)
+            self._lru[entry.lru].pop(target, None)
 
     @property
     def pending(self) -> int:
@@ -173,31 +175,31 @@ class Plan:
         self._entries.clear()
         for queue in self._queues:
             queue.clear()
-        for shelf in self._shelves.values():
-            shelf.clear()
+        for lru in self._lru.values():
+            lru.clear()
 
     def is_over(self, target: Target) -> bool:
         """Whether its last record is written."""
         entry = self._entries.get(target)
         return entry is not None and entry.final and entry.clean
 
-    def held(self) -> Held:
+    def pending_offsets(self) -> PendingOffsets:
         """All the records that are not seen to."""
-        every = Held()
-        for shelf in (_Shelf.WAITING, _Shelf.FINAL):
-            for target in self._shelves[shelf]:
+        every = PendingOffsets()
+        for lru in (_LruList.WAITING, _LruList.FINAL):
+            for target in self._lru[lru]:
                 entry = self._entries[target]
                 for one in (entry.held, entry.flying):
                     if one:
                         every.merge(one)
         return every
 
-    def _land(self, target: Target, entry: _Entry, not_before: float) -> None:
+    def _complete(self, target: Target, entry: _Entry, not_before: float) -> None:
         entry.flying = None
         entry.not_before = not_before
         if not entry.held.empty:
             self._queue(target, entry)
-        self._shelve(target, entry)
+        self._move(target, entry)
 
     def _queue(self, target: Target, entry: _Entry) -> None:
         self._tickets += 1
@@ -209,17 +211,17 @@ class Plan:
         while queue and ((entry := self._entries.get(queue[0][2])) is None or entry.ticket != queue[0][1]):
             heapq.heappop(queue)
 
-    def _shelve(self, target: Target, entry: _Entry, *, anew: bool = False) -> None:
-        """Each shelf is in the order in which its objects were touched last."""
-        shelf = _Shelf.CLEAN if entry.clean else _Shelf.FINAL if entry.final else _Shelf.WAITING
-        if anew or shelf is not entry.shelf:
-            self._shelves[entry.shelf].pop(target, None)
-            self._shelves[shelf][target] = None
-            entry.shelf = shelf
+    def _move(self, target: Target, entry: _Entry, *, anew: bool = False) -> None:
+        """Each lru is in the order in which its objects were touched last."""
+        lru = _LruList.CLEAN if entry.clean else _LruList.FINAL if entry.final else _LruList.WAITING
+        if anew or lru is not entry.lru:
+            self._lru[entry.lru].pop(target, None)
+            self._lru[lru][target] = None
+            entry.lru = lru
 
     def _shed(self) -> Shed:
         """Give up what was touched longest ago: of what waits for nothing, else of what is not final."""
-        shelf = next(shelf for shelf in _Shelf if self._shelves[shelf])
-        target = next(iter(self._shelves[shelf]))
+        lru = next(lru for lru in _LruList if self._lru[lru])
+        target = next(iter(self._lru[lru]))
         self.drop(target)
-        return Shed(target, lost=shelf is not _Shelf.CLEAN, final=shelf is _Shelf.FINAL)
+        return Shed(target, lost=lru is not _LruList.CLEAN, final=lru is _LruList.FINAL)

@@ -79,7 +79,7 @@ CHANGES: dict[str, tuple[dict[str, Any], bool]] = {
 
 
 @pytest.mark.parametrize(("changed", "worth"), CHANGES.values(), ids=CHANGES.keys())
-def test_what_is_worth_a_write(changed: dict[str, Any], worth: bool) -> None:
+def test_what_is_enough_for_a_write(changed: dict[str, Any], worth: bool) -> None:
     value = {name: one for name, one in (GPU | changed).items() if one is not None}
     wanted, present = {f"{P}/gpu-0": json.dumps(value)}, {f"{P}/gpu-0": json.dumps(GPU)}
     assert is_enough(diff("node", P, wanted, present), present) is worth
@@ -97,7 +97,9 @@ PLAIN: dict[str, tuple[dict[str, str], dict[str, str], bool]] = {
 
 
 @pytest.mark.parametrize(("wanted", "present", "worth"), PLAIN.values(), ids=PLAIN.keys())
-def test_what_is_worth_a_write_on_a_pod(wanted: dict[str, str], present: dict[str, str], worth: bool) -> None:
+def test_what_is_enough_for_a_write_on_a_pod(
+    wanted: dict[str, str], present: dict[str, str], worth: bool
+) -> None:
     assert is_enough(diff("pod", P, wanted, present), present) is worth
 
 

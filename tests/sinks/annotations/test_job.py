@@ -135,7 +135,7 @@ def test_fat_pods_never_grow_past_what_the_api_server_takes(others: int, final: 
     assert after(record, found) == found
 
 
-def test_one_pod_more_is_worth_a_write_and_a_little_more_memory_is_not() -> None:
+def test_one_pod_more_is_enough_for_a_write_and_a_little_more_memory_is_not() -> None:
     found = after(job(workers(300)), {})
     ours = split(P, found).ours
     assert is_enough(patch_of(job(workers(301)), split(P, found)), ours)

@@ -2,9 +2,16 @@
 
 import pytest
 
-from sinks.annotations.core.schedule import EVALUATE_SHARE, REFRESH, REFUSED, STAMP, Plan, Worth
+from sinks.annotations.core.schedule import (
+    EVALUATE_SHARE,
+    REFRESH,
+    REFUSED,
+    STAMP,
+    ChangeThreshold,
+    WritePlan,
+)
 from sinks.annotations.core.targets import Target
-from sinks.offsets import Held, Progress
+from sinks.offsets import OffsetProgress, PendingOffsets
 
 INTERVAL = 30.0
 PLACE = ("pod-peaks", 0)
@@ -19,16 +26,16 @@ A, B, C = pod("a"), pod("b"), pod("c")
 
 
 @pytest.fixture
-def plan() -> Plan:
-    return Plan(INTERVAL, most=3)
+def plan() -> WritePlan:
+    return WritePlan(INTERVAL, most=3)
 
 
-def touch(plan: Plan, target: Target, offset: int, now: float, *, final: bool | None = False) -> None:
+def touch(plan: WritePlan, target: Target, offset: int, now: float, *, final: bool | None = False) -> None:
     """One record."""
     assert plan.touch(target, PLACE, offset, final=final, now=now) is None
 
 
-def test_the_first_is_due_at_once_and_the_next_after_the_interval(plan: Plan) -> None:
+def test_the_first_is_due_at_once_and_the_next_after_the_interval(plan: WritePlan) -> None:
     touch(plan, A, 0, now=100)
     assert plan.next_due(100) == A
     assert plan.next_due(100) is None
@@ -39,43 +46,43 @@ def test_the_first_is_due_at_once_and_the_next_after_the_interval(plan: Plan) ->
     assert plan.next_due(131) == A
 
 
-def test_many_records_are_one_write(plan: Plan) -> None:
+def test_many_records_are_one_write(plan: WritePlan) -> None:
     for offset in range(10):
         touch(plan, A, offset, now=100)
     assert plan.next_due(100) == A
     assert plan.next_due(100) is None
     plan.written(A, 100)
-    assert plan.held().empty
+    assert plan.pending_offsets().empty
     assert plan.wait_s(100) is None
 
 
-def test_what_comes_during_a_write_is_not_lost(plan: Plan) -> None:
+def test_what_comes_during_a_write_is_not_lost(plan: WritePlan) -> None:
     touch(plan, A, 0, now=100)
     plan.next_due(100)
     touch(plan, A, 1, now=100)
     plan.written(A, 101)
-    assert plan.held().lowest(PLACE) == 1
+    assert plan.pending_offsets().lowest(PLACE) == 1
     assert plan.next_due(130) is None
     assert plan.next_due(131) == A
 
 
-def test_finals_go_first_and_do_not_wait(plan: Plan) -> None:
+def test_finals_go_first_and_do_not_wait(plan: WritePlan) -> None:
     touch(plan, A, 0, now=100)
     assert plan.next_due(100) == A
     plan.written(A, 100)
     touch(plan, B, 1, now=101)
     touch(plan, A, 2, now=102, final=True)
     assert [plan.next_due(102), plan.next_due(102), plan.next_due(102)] == [A, B, None]
-    assert plan.worth(A, 102) is Worth.TIME_STAMP
+    assert plan.threshold(A, 102) is ChangeThreshold.TIME_STAMP
     plan.written(A, 102)
     assert plan.is_over(A)
 
 
-def test_what_knows_nothing_of_the_end_changes_nothing_of_it(plan: Plan) -> None:
+def test_what_knows_nothing_of_the_end_changes_nothing_of_it(plan: WritePlan) -> None:
     touch(plan, A, 0, now=100, final=True)
     touch(plan, A, 1, now=100, final=None)
     assert plan.next_due(100) == A
-    assert plan.worth(A, 100) is Worth.TIME_STAMP
+    assert plan.threshold(A, 100) is ChangeThreshold.TIME_STAMP
     touch(plan, A, 2, now=100, final=None)
     plan.written(A, 101)
     assert plan.next_due(101) == A
@@ -87,7 +94,7 @@ def test_what_knows_nothing_of_the_end_changes_nothing_of_it(plan: Plan) -> None
     assert not plan.is_over(B)
 
 
-def test_a_final_that_comes_during_a_write_is_due_after_it(plan: Plan) -> None:
+def test_a_final_that_comes_during_a_write_is_due_after_it(plan: WritePlan) -> None:
     touch(plan, A, 0, now=100)
     plan.next_due(100)
     touch(plan, A, 1, now=100, final=True)
@@ -99,58 +106,58 @@ def test_a_final_that_comes_during_a_write_is_due_after_it(plan: Plan) -> None:
     assert plan.is_over(A)
 
 
-def test_a_failed_write_holds_its_records_until_it_succeeds(plan: Plan) -> None:
+def test_a_failed_write_holds_its_records_until_it_succeeds(plan: WritePlan) -> None:
     touch(plan, A, 7, now=100)
     plan.next_due(100)
-    assert plan.held().lowest(PLACE) == 7
+    assert plan.pending_offsets().lowest(PLACE) == 7
     touch(plan, A, 9, now=100)
     plan.failed(A, not_before=105)
-    assert plan.held().lowest(PLACE) == 7
+    assert plan.pending_offsets().lowest(PLACE) == 7
     assert plan.next_due(104) is None
     assert plan.next_due(105) == A
     plan.written(A, 105)
-    assert plan.held().empty
+    assert plan.pending_offsets().empty
 
 
-def test_skipped_counts_as_seen_to_and_is_looked_at_again_soon(plan: Plan) -> None:
+def test_skipped_counts_as_seen_to_and_is_looked_at_again_soon(plan: WritePlan) -> None:
     touch(plan, A, 0, now=100)
     plan.next_due(100)
     plan.skipped(A, 100)
-    assert plan.held().empty
+    assert plan.pending_offsets().empty
     touch(plan, A, 1, now=100)
     assert plan.wait_s(100) == INTERVAL / EVALUATE_SHARE
 
 
-def test_the_longer_ago_the_last_write_the_less_is_worth_one(plan: Plan) -> None:
+def test_the_longer_ago_the_last_write_the_less_is_enough_for_one(plan: WritePlan) -> None:
     touch(plan, A, 0, now=100)
-    assert plan.worth(A, 100) is Worth.ANY_FIGURE
+    assert plan.threshold(A, 100) is ChangeThreshold.ANY_FIGURE
     plan.next_due(100)
     plan.written(A, 100)
     for intervals, expected in (
-        (0, Worth.MUCH), (REFRESH - 1, Worth.MUCH), (REFRESH, Worth.ANY_FIGURE),
-        (STAMP - 1, Worth.ANY_FIGURE), (STAMP, Worth.TIME_STAMP),
+        (0, ChangeThreshold.MUCH), (REFRESH - 1, ChangeThreshold.MUCH), (REFRESH, ChangeThreshold.ANY_FIGURE),
+        (STAMP - 1, ChangeThreshold.ANY_FIGURE), (STAMP, ChangeThreshold.TIME_STAMP),
     ):  # fmt: skip
-        assert plan.worth(A, 100 + intervals * INTERVAL) is expected
+        assert plan.threshold(A, 100 + intervals * INTERVAL) is expected
 
 
-def test_what_was_worth_no_write_after_a_restart_counts_as_written(plan: Plan) -> None:
+def test_what_was_worth_no_write_after_a_restart_counts_as_written(plan: WritePlan) -> None:
     touch(plan, A, 0, now=100)
     plan.next_due(100)
     plan.skipped(A, 100)
-    assert plan.worth(A, 101) is Worth.MUCH
-    assert plan.worth(A, 100 + STAMP * INTERVAL) is Worth.TIME_STAMP
+    assert plan.threshold(A, 101) is ChangeThreshold.MUCH
+    assert plan.threshold(A, 100 + STAMP * INTERVAL) is ChangeThreshold.TIME_STAMP
 
 
-def test_a_refused_object_waits_longer(plan: Plan) -> None:
+def test_a_refused_object_waits_longer(plan: WritePlan) -> None:
     touch(plan, A, 0, now=100)
     plan.next_due(100)
     plan.refused(A, 100)
-    assert plan.held().empty
+    assert plan.pending_offsets().empty
     touch(plan, A, 1, now=101)
     assert plan.wait_s(100) == REFUSED * INTERVAL
 
 
-def test_a_hold_stops_everything(plan: Plan) -> None:
+def test_a_hold_stops_everything(plan: WritePlan) -> None:
     touch(plan, A, 0, now=100, final=True)
     plan.hold(110)
     plan.hold(105)
@@ -159,7 +166,7 @@ def test_a_hold_stops_everything(plan: Plan) -> None:
     assert plan.next_due(110) == A
 
 
-def test_past_the_bound_the_oldest_is_given_up(plan: Plan) -> None:
+def test_past_the_bound_the_oldest_is_given_up(plan: WritePlan) -> None:
     for offset, target in enumerate((A, B, C, A)):
         touch(plan, target, offset, now=100)
     shed = plan.touch(pod("d"), PLACE, 9, final=False, now=100)
@@ -169,7 +176,7 @@ def test_past_the_bound_the_oldest_is_given_up(plan: Plan) -> None:
     assert set(due) == {A, C, pod("d"), None}
 
 
-def test_past_the_bound_one_that_waits_for_nothing_goes_first(plan: Plan) -> None:
+def test_past_the_bound_one_that_waits_for_nothing_goes_first(plan: WritePlan) -> None:
     for offset, target in enumerate((A, B, C)):
         touch(plan, target, offset, now=100)
     assert plan.next_due(100) == A
@@ -180,7 +187,7 @@ def test_past_the_bound_one_that_waits_for_nothing_goes_first(plan: Plan) -> Non
     assert (shed.target, shed.lost) == (B, False)
 
 
-def test_past_the_bound_finals_go_last(plan: Plan) -> None:
+def test_past_the_bound_finals_go_last(plan: WritePlan) -> None:
     for offset, target in enumerate((A, B, C)):
         touch(plan, target, offset, now=100, final=target is not B)
     shed = [plan.touch(pod(name), PLACE, 9 + n, final=name != "e", now=100) for n, name in enumerate("def")]
@@ -190,7 +197,7 @@ def test_past_the_bound_finals_go_last(plan: Plan) -> None:
     assert {plan.next_due(100) for _ in range(4)} == {C, pod("d"), pod("f"), None}
 
 
-def test_what_failed_or_is_in_flight_is_not_taken_for_idle(plan: Plan) -> None:
+def test_what_failed_or_is_in_flight_is_not_taken_for_idle(plan: WritePlan) -> None:
     for offset, target in enumerate((A, B, C)):
         touch(plan, target, offset, now=100)
     assert [plan.next_due(100), plan.next_due(100), plan.next_due(100)] == [A, B, C]
@@ -199,32 +206,32 @@ def test_what_failed_or_is_in_flight_is_not_taken_for_idle(plan: Plan) -> None:
     shed = plan.touch(pod("d"), PLACE, 9, final=False, now=100)
     assert shed is not None
     assert (shed.target, shed.lost) == (C, False)
-    assert plan.held().lowest(PLACE) == 0
+    assert plan.pending_offsets().lowest(PLACE) == 0
 
 
-def test_what_was_dropped_in_flight_may_land(plan: Plan) -> None:
+def test_what_was_dropped_in_flight_may_land(plan: WritePlan) -> None:
     touch(plan, A, 0, now=100)
     plan.next_due(100)
     plan.drop(A)
     for land in (plan.written, plan.skipped, plan.refused):
         land(A, 101)
     plan.failed(A, 101)
-    assert plan.held().empty
+    assert plan.pending_offsets().empty
     touch(plan, A, 1, now=101)
     plan.clear()
     assert plan.next_due(200) is None
 
 
-def held(*pairs: tuple[tuple[str, int], int]) -> Held:
+def held(*pairs: tuple[tuple[str, int], int]) -> PendingOffsets:
     """Records that wait."""
-    found = Held()
+    found = PendingOffsets()
     for place, offset in pairs:
         found.add(place, offset)
     return found
 
 
 def test_progress_stops_below_what_is_held_and_says_news_once() -> None:
-    progress = Progress()
+    progress = OffsetProgress()
     other = ("job-peaks", 3)
     for offset in range(5, 9):
         progress.took(PLACE, offset)

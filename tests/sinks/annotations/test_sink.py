@@ -28,73 +28,73 @@ async def test_a_hand_over_waits_for_what_is_under_way_and_begins_nothing(api: F
     for i in range(20):
         api.add(path_of(i), f"uid-{i}")
     rig, gate = Rig(), asyncio.Event()
-    async with annotating(api, rig) as (desk, sink):
+    async with annotating(api, rig) as (dispatcher, sink):
         api.always = Trouble(gate=gate)
         for i in range(20):
-            await desk.handle(rig.origin("pod-peaks", made.pod_peaks(f"uid-{i}", final=True)))
+            await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks(f"uid-{i}", final=True)))
         await until(lambda: api.count("PATCH") > 0)
-        handing_over = asyncio.create_task(desk.drain())
+        handing_over = asyncio.create_task(dispatcher.drain())
         await asyncio.sleep(0)
         gate.set()
         await handing_over
         asked, taken = api.count("PATCH"), len(api.patches)
         assert asked == taken <= WRITERS
-        desk.acknowledge()
+        dispatcher.acknowledge()
         assert max(rig.port.acknowledged.values(), default=-1) < 19
         await asyncio.sleep(0.5)
         assert api.count("PATCH") == asked, "somebody else writes these objects now"
-        desk.forget()
+        dispatcher.forget()
         api.always = None
         again = rig.origin("pod-peaks", made.pod_peaks("uid-1", final=True), offset=1)
-        await desk.handle(again)
-        await until(lambda: sink.held().empty)
+        await dispatcher.handle(again)
+        await until(lambda: sink.pending_offsets().empty)
         assert written(api, path_of(1))
 
 
 async def test_what_ends_after_the_hand_over_counts_for_nothing(api: FakeApi) -> None:
     api.add(POD, "uid-1")
     rig, first, second = Rig(), asyncio.Event(), asyncio.Event()
-    async with annotating(api, rig) as (desk, sink):
+    async with annotating(api, rig) as (dispatcher, sink):
         api.always = Trouble(gate=first)
-        await desk.handle(rig.origin("pod-peaks", made.pod_peaks()))
+        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks()))
         await until(lambda: api.count("PATCH") == 1)
-        desk.forget()
+        dispatcher.forget()
         newer = made.pod_peaks(last_ms=99_000, metrics={"cpu_util_pct": made.peak(999)}, final=True)
-        await desk.handle(rig.origin("pod-peaks", newer))
-        assert not sink.held().empty
+        await dispatcher.handle(rig.origin("pod-peaks", newer))
+        assert not sink.pending_offsets().empty
         api.always = Trouble(gate=second)
         first.set()
         await until(lambda: api.count("PATCH") == 2)
-        assert not sink.held().empty, "the write before was of another record"
+        assert not sink.pending_offsets().empty, "the write before was of another record"
         second.set()
-        await until(lambda: sink.held().empty)
+        await until(lambda: sink.pending_offsets().empty)
     assert written(api, POD)["max_cpu_util"] == 999
 
 
 async def test_a_worker_that_others_have_replaced_writes_nothing(api: FakeApi) -> None:
     api.add(POD, "uid-1")
     rig, mine = Rig(), [False]
-    async with annotating(api, rig, may_write=lambda: mine[0]) as (desk, sink):
-        await desk.handle(rig.origin("pod-peaks", made.pod_peaks(final=True)))
+    async with annotating(api, rig, may_write=lambda: mine[0]) as (dispatcher, sink):
+        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks(final=True)))
         await asyncio.sleep(0.3)
         assert api.seen == []
         mine[0] = True
-        await until(lambda: sink.held().empty)
+        await until(lambda: sink.pending_offsets().empty)
 
 
 async def test_an_insight_after_the_last_peaks_takes_nothing_from_them(api: FakeApi) -> None:
     api.add(POD, "uid-1")
     rig, mine, policy = Rig(), [True], Policy(interval_s=1000)
     told = made.insight("training", "input", None)
-    async with annotating(api, rig, policy=policy, may_write=lambda: mine[0]) as (desk, sink):
-        await desk.handle(rig.origin("pod-insights", told))
-        await desk.handle(rig.origin("pod-peaks", made.pod_peaks()))
+    async with annotating(api, rig, policy=policy, may_write=lambda: mine[0]) as (dispatcher, sink):
+        await dispatcher.handle(rig.origin("pod-insights", told))
+        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks()))
         await until(lambda: "updated" in written(api, POD))
         mine[0] = False
-        await desk.handle(rig.origin("pod-peaks", made.pod_peaks(last_ms=99_000, final=True)))
-        await desk.handle(rig.origin("pod-insights", told))
+        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks(last_ms=99_000, final=True)))
+        await dispatcher.handle(rig.origin("pod-insights", told))
         mine[0] = True
-        await until(lambda: sink.held().empty)
+        await until(lambda: sink.pending_offsets().empty)
     assert written(api, POD)["updated"] == rfc3339(99_000)
 
 
@@ -103,12 +103,12 @@ async def test_a_server_that_hangs_is_asked_once_by_each_writer_and_then_left_al
         api.add(path_of(i), f"uid-{i}")
     api.always = Trouble(delay_s=3600, method="*")
     rig = Rig()
-    async with annotating(api, rig, timeout_s=0.2) as (desk, _):
+    async with annotating(api, rig, timeout_s=0.2) as (dispatcher, _):
         for i in range(40):
-            await desk.handle(rig.origin("pod-peaks", made.pod_peaks(f"uid-{i}", final=True)))
+            await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks(f"uid-{i}", final=True)))
         await until(lambda: rig.telemetry.conditions)
         assert len(api.seen) <= 2 * WRITERS
-        desk.acknowledge()
+        dispatcher.acknowledge()
         assert rig.port.acknowledged == {}
 
 
@@ -116,12 +116,12 @@ async def test_past_the_bound_finals_are_written_and_what_is_lost_is_counted(api
     for i in range(30):
         api.add(path_of(i), f"uid-{i}")
     rig = Rig()
-    async with annotating(api, rig, policy=Policy(interval_s=1, most=10)) as (desk, sink):
+    async with annotating(api, rig, policy=Policy(interval_s=1, most=10)) as (dispatcher, sink):
         await api.stop()
         for i in range(30):
-            await desk.handle(rig.origin("pod-peaks", made.pod_peaks(f"uid-{i}", final=i < 10)))
+            await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks(f"uid-{i}", final=i < 10)))
         await api.start()
-        await until(lambda: sink.held().empty)
+        await until(lambda: sink.pending_offsets().empty)
     assert all(written(api, path_of(i)) for i in range(10))
     assert rig.telemetry.counts["annotation_shed", ("false",)] == 20
     assert rig.telemetry.counts["annotation_shed", ("true",)] == 0
@@ -130,15 +130,15 @@ async def test_past_the_bound_finals_are_written_and_what_is_lost_is_counted(api
 async def test_what_is_found_before_the_first_sample_waits_for_it(api: FakeApi) -> None:
     api.add(NODE, "n")["annotations"] = {"dutycycle.io/gpu-1": '{"mem_used":"3GB"}'}
     rig = Rig()
-    async with annotating(api, rig) as (desk, sink):
+    async with annotating(api, rig) as (dispatcher, sink):
         part = NodePart(node="gpu-a", gpu="GPU-1", ts_ms=1, cyclic=True, period_s=7.0)
-        await desk.handle(rig.origin("node-parts", part, key="gpu-a"))
+        await dispatcher.handle(rig.origin("node-parts", part, key="gpu-a"))
         await asyncio.sleep(0.2)
-        desk.acknowledge()
+        dispatcher.acknowledge()
         assert rig.port.acknowledged == {}
         assert api.seen == []
-        await desk.handle(rig.origin("nvml-samples", sample(K80), key="gpu-a"))
-        await until(lambda: sink.held().empty)
+        await dispatcher.handle(rig.origin("nvml-samples", sample(K80), key="gpu-a"))
+        await until(lambda: sink.pending_offsets().empty)
     assert written(api, NODE)["gpu-1"]["period_s"] == 7
     assert written(api, NODE)["gpu-1"]["mem_used"] == "11GB"
 
@@ -148,16 +148,16 @@ async def test_a_kind_that_is_installed_later_and_a_version_that_is_gone(api: Fa
     api.add(MPIJOB, "job-1")
     ref = JobRef(api_version="kubeflow.org/v2beta1", kind="MPIJob", name="bert", uid="job-1")
     rig = Rig()
-    async with annotating(api, rig) as (desk, sink):
+    async with annotating(api, rig) as (dispatcher, sink):
         for _ in range(5):
-            await desk.handle(rig.origin("job-peaks", made.job_peaks(job=ref)))
-            await until(lambda: sink.held().empty)
+            await dispatcher.handle(rig.origin("job-peaks", made.job_peaks(job=ref)))
+            await until(lambda: sink.pending_offsets().empty)
         assert rig.count("no_kind") == 5
         assert len(api.seen) == 2, "the kind, its group, and then it is remembered"
         api.groups["/apis/kubeflow.org/v2beta1"] = GROUPS["/apis/kubeflow.org/v2beta1"]
         older = JobRef(api_version="kubeflow.org/v1alpha2", kind="MPIJob", name="bert", uid="job-1")
-        await desk.handle(rig.origin("job-peaks", made.job_peaks(job=older)))
-        await until(lambda: sink.held().empty)
+        await dispatcher.handle(rig.origin("job-peaks", made.job_peaks(job=older)))
+        await until(lambda: sink.pending_offsets().empty)
     assert written(api, MPIJOB)["bert-worker-0"] == {"cpu_util": 151.8}
 
 
@@ -179,15 +179,15 @@ async def test_a_job_that_may_not_be_read_is_asked_for_once_and_a_pod_is_an_erro
     api.always = Trouble(403, method="GET", path="/default/")
     ref = JobRef(api_version="kubeflow.org/v2beta1", kind="MPIJob", name="bert", uid="job-1")
     rig = Rig()
-    async with annotating(api, rig) as (desk, sink):
+    async with annotating(api, rig) as (dispatcher, sink):
         for _ in range(5):
-            await desk.handle(rig.origin("job-peaks", made.job_peaks(job=ref)))
-            await until(lambda: sink.held().empty)
-        assert rig.port.buried == []
+            await dispatcher.handle(rig.origin("job-peaks", made.job_peaks(job=ref)))
+            await until(lambda: sink.pending_offsets().empty)
+        assert rig.port.dead_letters == []
         assert api.seen.count(("GET", MPIJOB)) == 1
-        await desk.handle(rig.origin("pod-peaks", made.pod_peaks(final=True)))
-        await until(lambda: sink.held().empty)
-    assert len(rig.port.buried) == 1
+        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks(final=True)))
+        await until(lambda: sink.pending_offsets().empty)
+    assert len(rig.port.dead_letters) == 1
     assert rig.count("kind_forbidden") == rig.count("write_rejected") == 1
 
 
@@ -206,7 +206,7 @@ async def test_a_missing_kind_is_asked_for_again_after_a_while() -> None:
         assert len(asked) == expected
 
 
-def test_turns_are_given_in_order_and_a_pause_is_worth_two_seconds() -> None:
+def test_turns_are_given_in_order_and_a_pause_is_enough_for_two_seconds() -> None:
     bucket = TokenBucket(10)
     assert [bucket.turn(100.0) for _ in range(20)] == [0.0] * 20
     assert [round(bucket.turn(100.0), 3) for _ in range(3)] == [0.1, 0.2, 0.3]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sinks.dispatcher import Desk
+from sinks.dispatcher import Dispatcher
 from sinks.records import sink as records_sink
 from sinks.records.query import job_peaks, pod_peaks
 from sinks.records.sink import RecordsSink
@@ -23,23 +23,23 @@ PLACE = ("pod-peaks", 0)
 
 
 @asynccontextmanager
-async def running(rig: Rig, url: str) -> AsyncIterator[tuple[Desk, RecordsSink]]:
-    """A sink that writes, behind a desk."""
+async def running(rig: Rig, url: str) -> AsyncIterator[tuple[Dispatcher, RecordsSink]]:
+    """A sink that writes, behind a dispatcher."""
     store = RecordsStore(url)
     store.open()
     sink = RecordsSink(store, rig.letters, rig.telemetry)
-    async with at_work(rig, sink) as desk:
-        yield desk, sink
+    async with at_work(rig, sink) as dispatcher:
+        yield dispatcher, sink
 
 
 async def test_records_arrive_and_only_then_are_acknowledged(records_url: str) -> None:
     rig = Rig()
-    async with running(rig, records_url) as (desk, sink):
+    async with running(rig, records_url) as (dispatcher, sink):
         pods = [made.pod_peaks(f"uid-{i:04}") for i in range(1200)]
-        await handle(desk, [rig.origin("pod-peaks", record) for record in pods])
-        await desk.handle(rig.origin("job-peaks", made.job_peaks()))
-        await until(lambda: sink.held().empty)
-        desk.acknowledge()
+        await handle(dispatcher, [rig.origin("pod-peaks", record) for record in pods])
+        await dispatcher.handle(rig.origin("job-peaks", made.job_peaks()))
+        await until(lambda: sink.pending_offsets().empty)
+        dispatcher.acknowledge()
         assert rig.port.acknowledged == {PLACE: 1199, ("job-peaks", 0): 0}
         assert pod_peaks(records_url) == pods
         assert job_peaks(records_url) == [made.job_peaks()]
@@ -47,10 +47,10 @@ async def test_records_arrive_and_only_then_are_acknowledged(records_url: str) -
 
 async def test_a_pod_that_changes_often_is_written_with_its_newest(records_url: str) -> None:
     rig = Rig()
-    async with running(rig, records_url) as (desk, _):
+    async with running(rig, records_url) as (dispatcher, _):
         records = [made.pod_peaks(samples=n, last_ms=10_000 + n) for n in (1, 3, 2, 50, 49)]
-        await handle(desk, [rig.origin("pod-peaks", record) for record in records])
-        await desk.drain()
+        await handle(dispatcher, [rig.origin("pod-peaks", record) for record in records])
+        await dispatcher.drain()
         assert rig.port.acknowledged == {PLACE: 4}
         assert pod_peaks(records_url) == [records[3]]
 
@@ -58,20 +58,20 @@ async def test_a_pod_that_changes_often_is_written_with_its_newest(records_url: 
 async def test_nothing_is_lost_while_postgresql_is_away(postgres: Postgres) -> None:
     url = postgres.new_database()
     rig = Rig()
-    async with running(rig, url) as (desk, sink):
-        await desk.handle(rig.origin("pod-peaks", made.pod_peaks("uid-0")))
-        await until(lambda: sink.held().empty)
+    async with running(rig, url) as (dispatcher, sink):
+        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks("uid-0")))
+        await until(lambda: sink.pending_offsets().empty)
         await asyncio.to_thread(postgres.stop)
         for i in range(1, 30):
-            await desk.handle(rig.origin("pod-peaks", made.pod_peaks(f"uid-{i:02}")))
+            await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks(f"uid-{i:02}")))
         await until(lambda: rig.count("write_retried") >= 2)
-        desk.acknowledge()
+        dispatcher.acknowledge()
         assert rig.port.acknowledged == {PLACE: 0}
         assert ("sink_away", "records") in rig.telemetry.conditions
-        await desk.handle(rig.origin("pod-peaks", made.pod_peaks("uid-30")))
+        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks("uid-30")))
         await asyncio.to_thread(postgres.start)
-        await until(lambda: sink.held().empty)
-        desk.acknowledge()
+        await until(lambda: sink.pending_offsets().empty)
+        dispatcher.acknowledge()
         assert rig.port.acknowledged == {PLACE: 30}
         assert rig.telemetry.conditions == {}
         assert len(pod_peaks(url)) == 31
@@ -80,59 +80,59 @@ async def test_nothing_is_lost_while_postgresql_is_away(postgres: Postgres) -> N
 async def test_a_locked_file_is_waited_for(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/records.db"
     rig = Rig()
-    async with running(rig, url) as (desk, sink):
+    async with running(rig, url) as (dispatcher, sink):
         other = sqlite3.connect(tmp_path / "records.db", isolation_level=None)
         other.execute("BEGIN EXCLUSIVE")
-        await desk.handle(rig.origin("pod-peaks", made.pod_peaks()))
+        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks()))
         await until(lambda: rig.count("write_retried") >= 1)
-        desk.acknowledge()
+        dispatcher.acknowledge()
         assert rig.port.acknowledged == {}
         other.close()
-        await until(lambda: sink.held().empty)
+        await until(lambda: sink.pending_offsets().empty)
         assert pod_peaks(url) == [made.pod_peaks()]
 
 
 async def test_what_no_database_can_hold_goes_to_the_dead_letters(records_url: str) -> None:
     rig = Rig()
-    async with running(rig, records_url) as (desk, _):
-        await desk.handle(rig.origin("pod-peaks", made.pod_peaks("uid-1")))
-        await desk.handle(rig.origin("pod-peaks", made.pod_peaks("uid-2", {"images": ("\0",)})))
-        await desk.handle(rig.origin("pod-peaks", made.pod_peaks("uid-3")))
-        await desk.drain()
+    async with running(rig, records_url) as (dispatcher, _):
+        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks("uid-1")))
+        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks("uid-2", {"images": ("\0",)})))
+        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks("uid-3")))
+        await dispatcher.drain()
         assert rig.port.acknowledged == {PLACE: 2}
         assert [record.pod.uid for record in pod_peaks(records_url)] == ["uid-1", "uid-3"]
-        assert [letter["reason"] for letter in rig.port.buried] == ["rejected"]
+        assert [letter["reason"] for letter in rig.port.dead_letters] == ["rejected"]
 
 
 async def test_a_row_that_the_database_refuses_is_told_and_the_rest_is_written(postgres_url: str) -> None:
     rig = Rig()
-    async with running(rig, postgres_url) as (desk, _):
+    async with running(rig, postgres_url) as (dispatcher, _):
         store = RecordsStore(postgres_url)
         with store._engine.begin() as connection:
             connection.exec_driver_sql("ALTER TABLE pod_peaks ADD CHECK (node <> 'cursed')")
         store.close()
         for i in range(20):
             fields = {"node": "cursed"} if i == 13 else {}
-            await desk.handle(rig.origin("pod-peaks", made.pod_peaks(f"uid-{i:02}", fields)))
-        await desk.drain()
+            await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks(f"uid-{i:02}", fields)))
+        await dispatcher.drain()
         assert rig.port.acknowledged == {PLACE: 19}
         assert len(pod_peaks(postgres_url)) == 19
-        (letter,) = rig.port.buried
+        (letter,) = rig.port.dead_letters
         assert (letter["offset"], letter["reason"]) == (13, "rejected")
         assert rig.telemetry.counts["write_rejected", ("records", "value")] == 1
 
 
 async def test_a_refused_row_whose_dead_letter_fails_is_not_acknowledged(postgres_url: str) -> None:
     rig = Rig()
-    rig.port.burying_fails = True
-    async with running(rig, postgres_url) as (desk, _):
+    rig.port.dead_letters_fail = True
+    async with running(rig, postgres_url) as (dispatcher, _):
         store = RecordsStore(postgres_url)
         with store._engine.begin() as connection:
             connection.exec_driver_sql("ALTER TABLE pod_peaks ADD CHECK (node <> 'cursed')")
         store.close()
-        await desk.handle(rig.origin("pod-peaks", made.pod_peaks("uid-1")))
-        await desk.handle(rig.origin("pod-peaks", made.pod_peaks("uid-2", {"node": "cursed"})))
-        await desk.drain()
+        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks("uid-1")))
+        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks("uid-2", {"node": "cursed"})))
+        await dispatcher.drain()
         assert rig.port.acknowledged == {}
         assert rig.port.failures
 
@@ -145,10 +145,10 @@ async def test_reading_waits_when_very_much_is_held(tmp_path: Path, monkeypatch:
     store = RecordsStore(url)
     store.open()
     sink = RecordsSink(store, rig.letters, rig.telemetry)
-    desk = rig.desk(sink)
+    dispatcher = rig.dispatcher(sink)
     for i in range(most - 1):
         sink.take(rig.origin("pod-peaks", None), made.pod_peaks(f"uid-{i}"))
-    last = asyncio.create_task(desk.handle(rig.origin("job-peaks", made.job_peaks())))
+    last = asyncio.create_task(dispatcher.handle(rig.origin("job-peaks", made.job_peaks())))
     done, _ = await asyncio.wait([last], timeout=0.2)
     assert not done
     await sink.drain()
@@ -159,13 +159,13 @@ async def test_reading_waits_when_very_much_is_held(tmp_path: Path, monkeypatch:
 
 async def test_what_is_forgotten_while_it_is_written_is_not_acknowledged(records_url: str) -> None:
     rig = Rig()
-    async with running(rig, records_url) as (desk, sink):
-        await desk.handle(rig.origin("pod-peaks", made.pod_peaks()))
+    async with running(rig, records_url) as (dispatcher, sink):
+        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks()))
         await until(lambda: not sink._rows)
-        desk.forget()
-        await desk.handle(rig.origin("pod-peaks", made.pod_peaks("uid-2"), offset=0))
-        await until(lambda: sink.held().empty)
-        desk.acknowledge()
+        dispatcher.forget()
+        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks("uid-2"), offset=0))
+        await until(lambda: sink.pending_offsets().empty)
+        dispatcher.acknowledge()
         assert rig.port.acknowledged == {PLACE: 0}
 
 

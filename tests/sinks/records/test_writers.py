@@ -153,17 +153,17 @@ async def test_no_connection_left_is_waited_for(postgres: Postgres) -> None:
         owner.execute(f"CREATE ROLE limited LOGIN PASSWORD '{password}' CONNECTION LIMIT 1")
         owner.execute(f"ALTER DATABASE {admin.rsplit('/', 1)[1]} OWNER TO limited")
         rig = Rig()
-        async with running(rig, limited) as (desk, sink):
-            await desk.handle(rig.origin("pod-peaks", made.pod_peaks("uid-0")))
-            await until(lambda: sink.held().empty)
+        async with running(rig, limited) as (dispatcher, sink):
+            await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks("uid-0")))
+            await until(lambda: sink.pending_offsets().empty)
             with psycopg.connect(dsn(admin), autocommit=True) as thief:
                 sink._store.close()
                 await until(lambda: _taken(thief, limited))
                 with _slot(limited):
-                    await desk.handle(rig.origin("pod-peaks", made.pod_peaks("uid-1")))
+                    await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks("uid-1")))
                     await until(lambda: rig.count("write_retried") >= 2)
                     assert ("sink_away", "records") in rig.telemetry.conditions
-            await until(lambda: sink.held().empty)
+            await until(lambda: sink.pending_offsets().empty)
             assert rig.telemetry.conditions == {}
         assert [one.pod.uid for one in pod_peaks(admin)] == ["uid-0", "uid-1"]
         owner.execute("REASSIGN OWNED BY limited TO dutycycle")
@@ -185,18 +185,18 @@ async def test_one_row_that_is_refused_becomes_a_dead_letter_and_those_beside_it
     postgres_url: str,
 ) -> None:
     rig = Rig()
-    async with running(rig, postgres_url) as (desk, sink):
+    async with running(rig, postgres_url) as (dispatcher, sink):
         with psycopg.connect(dsn(postgres_url), autocommit=True) as owner:
             owner.execute("ALTER TABLE pod_peaks ADD CONSTRAINT short CHECK (length(name) < 20)")
         records = [made.pod_peaks(f"uid-{i}") for i in range(40)]
         records[17] = made.pod_peaks("uid-17", {"name": "a-name-that-is-too-long-for-this-database"})
         for one in records:
-            await desk.handle(rig.origin("pod-peaks", one))
-        await until(lambda: sink.held().empty)
-        desk.acknowledge()
+            await dispatcher.handle(rig.origin("pod-peaks", one))
+        await until(lambda: sink.pending_offsets().empty)
+        dispatcher.acknowledge()
         assert rig.port.acknowledged == {("pod-peaks", 0): 39}
-    assert [(one["offset"], one["reason"]) for one in rig.port.buried] == [(17, "rejected")]
-    assert "short" in rig.port.buried[0]["error"]
+    assert [(one["offset"], one["reason"]) for one in rig.port.dead_letters] == [(17, "rejected")]
+    assert "short" in rig.port.dead_letters[0]["error"]
     assert {one.pod.uid for one in pod_peaks(postgres_url)} == {f"uid-{i}" for i in range(40)} - {"uid-17"}
 
 
@@ -206,15 +206,15 @@ async def test_a_database_that_accepts_and_says_nothing_is_given_up_and_tried_an
     """A session holds the table; ours gets no answer. The one that was given up may still write later."""
     monkeypatch.setattr(records_sink, "_HANGS_S", 1.0)
     rig = Rig()
-    async with running(rig, postgres_url) as (desk, sink):
+    async with running(rig, postgres_url) as (dispatcher, sink):
         with psycopg.connect(dsn(postgres_url)) as other:
             other.execute("LOCK TABLE pod_peaks IN ACCESS EXCLUSIVE MODE")
-            await desk.handle(rig.origin("pod-peaks", made.pod_peaks()))
+            await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks()))
             await until(lambda: rig.count("write_retried") >= 2, 60)
-            desk.acknowledge()
+            dispatcher.acknowledge()
             assert rig.port.acknowledged == {}
-            await desk.handle(rig.origin("pod-peaks", made.pod_peaks(last_ms=20_000)))
-        await until(lambda: sink.held().empty, 60)
+            await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks(last_ms=20_000)))
+        await until(lambda: sink.pending_offsets().empty, 60)
         assert rig.telemetry.conditions == {}
     assert pod_peaks(postgres_url) == [made.pod_peaks(last_ms=20_000)]
     assert await asyncio.to_thread(_settled, postgres_url)

@@ -1,11 +1,11 @@
-"""The annotation sink at work on the fake API server, behind a desk."""
+"""The annotation sink at work on the fake API server, behind a dispatcher."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from sinks.annotations.core.policy import Policy
 from sinks.annotations.sink import AnnotationSink
-from sinks.dispatcher import Desk
+from sinks.dispatcher import Dispatcher
 from tests.support.fakes.api_server import FakeApi
 from tests.support.sinks.rig import Rig, at_work
 
@@ -20,8 +20,8 @@ async def annotating(
     policy: Policy = POLICY,
     timeout_s: float = 5.0,
     may_write: Callable[[], bool] = lambda: True,
-) -> AsyncIterator[tuple[Desk, AnnotationSink]]:
-    """A sink that writes to the fake, behind a desk."""
+) -> AsyncIterator[tuple[Dispatcher, AnnotationSink]]:
+    """A sink that writes to the fake, behind a dispatcher."""
     sink = AnnotationSink(api.client(timeout_s), policy, rig.letters, rig.telemetry, may_write=may_write)
-    async with at_work(rig, sink) as desk:
-        yield desk, sink
+    async with at_work(rig, sink) as dispatcher:
+        yield dispatcher, sink

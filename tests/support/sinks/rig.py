@@ -1,4 +1,4 @@
-"""A desk with a Kafka of the tests' own, which only remembers what it was told."""
+"""A dispatcher with a Kafka of the tests' own, which only remembers what it was told."""
 
 import asyncio
 import time
@@ -12,7 +12,7 @@ from contract.codec import encode
 from sinks.annotations.sink import AnnotationSink
 from sinks.base import Origin, Sink
 from sinks.deadletters import DeadLetters
-from sinks.dispatcher import Desk
+from sinks.dispatcher import Dispatcher
 from sinks.offsets import Place
 from sinks.records.sink import RecordsSink
 from telemetry.events import Telemetry
@@ -25,10 +25,10 @@ class MemoryPort:
         self.committed: dict[Place, int] = {}
         self.acknowledged: dict[Place, int] = {}
         self.on_broker: dict[Place, int] = {}
-        self.buried: list[dict[str, Any]] = []
+        self.dead_letters: list[dict[str, Any]] = []
         self.failures: list[str] = []
         self.sent: list[tuple[str, str, bytes, int]] = []
-        self.burying_fails = False
+        self.dead_letters_fail = False
 
     def begins_at(self, place: Place) -> int | None:
         return self.committed.get(place)
@@ -41,11 +41,11 @@ class MemoryPort:
         assert offset > self.acknowledged.get(place, -1)
         self.acknowledged[place] = offset
 
-    async def bury(self, key: bytes | None, payload: bytes, ts_ms: int) -> None:
+    async def send_dead_letter(self, key: bytes | None, payload: bytes, ts_ms: int) -> None:
         await asyncio.sleep(0)
-        if self.burying_fails:
+        if self.dead_letters_fail:
             raise ConnectionError("the broker is gone")
-        self.buried.append(orjson.loads(payload))
+        self.dead_letters.append(orjson.loads(payload))
 
     async def send(self, topic: str, key: str, payload: bytes, ts_ms: int) -> None:
         await asyncio.sleep(0)
@@ -59,17 +59,17 @@ class MemoryPort:
 
 
 class Rig:
-    """A desk, its port and telemetry; give it sinks made with ``letters``."""
+    """A dispatcher, its port and telemetry; give it sinks made with ``letters``."""
 
     def __init__(self) -> None:
         self.port = MemoryPort()
         self.telemetry = Telemetry("test")
-        self.letters = DeadLetters("dutycycle.", self.telemetry, self.port.bury, self.port.fail)
+        self.letters = DeadLetters("dutycycle.", self.telemetry, self.port.send_dead_letter, self.port.fail)
         self._offsets: dict[Place, int] = {}
 
-    def desk(self, *sinks: Sink) -> Desk:
-        """A desk that gives to these sinks."""
-        return Desk(self.port, sinks, self.letters, self.telemetry)
+    def dispatcher(self, *sinks: Sink) -> Dispatcher:
+        """A dispatcher that gives to these sinks."""
+        return Dispatcher(self.port, sinks, self.letters, self.telemetry)
 
     def origin(
         self, topic: str, record: Any, *, key: str = "k", partition: int = 0, offset: int | None = None
@@ -87,11 +87,11 @@ class Rig:
 
 
 @asynccontextmanager
-async def at_work(rig: Rig, sink: AnnotationSink | RecordsSink) -> AsyncIterator[Desk]:
-    """The desk of a sink that writes until this is left, which closes it."""
+async def at_work(rig: Rig, sink: AnnotationSink | RecordsSink) -> AsyncIterator[Dispatcher]:
+    """The dispatcher of a sink that writes until this is left, which closes it."""
     task = asyncio.create_task(sink.run())
     try:
-        yield rig.desk(sink)
+        yield rig.dispatcher(sink)
     finally:
         task.cancel()
         await sink.close()
@@ -105,7 +105,7 @@ async def until(condition: Callable[[], object], deadline_s: float = 30.0) -> No
         await asyncio.sleep(0.01)
 
 
-async def handle(desk: Desk, origins: Sequence[Origin]) -> None:
-    """Give records to a desk, in order."""
+async def handle(dispatcher: Dispatcher, origins: Sequence[Origin]) -> None:
+    """Give records to a dispatcher, in order."""
     for origin in origins:
-        await desk.handle(origin)
+        await dispatcher.handle(origin)

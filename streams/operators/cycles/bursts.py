@@ -1,8 +1,8 @@
 """Rhythms below a few seconds, from the driver's own samples between the ticks.
 
 A tick a second cannot see a training step of half a second, or sees a slow rhythm that is none. The
-driver's samples can; they are many, so they are listened to in turns: ``STINT_MS`` long, then there is
-rest, longer where a rhythm goes on or where there is none.
+driver's samples can. They are many, so each series has sampling slots: ``SLOT_MS`` of samples are kept, then
+none for a while, which is longer where a rhythm goes on.
 """
 
 from collections.abc import Sequence
@@ -17,64 +17,64 @@ from streams.operators.cycles.ring import bridged
 from streams.operators.cycles.tracker import CycleTracker, multiple, near
 from streams.operators.cycles.window import Seen, look
 
-STINT_MS = 19_000
-"""How long is listened to; looked at every ten seconds, that makes two of these."""
+SLOT_MS = 19_000
+"""Length of a sampling slot; evaluated every ten seconds, that makes two evaluations."""
 REST_MS, LONG_REST_MS = 40_000, 100_000
-"""How long is rested where there is no rhythm, and where one goes on."""
+"""Pause between two slots where there is no rhythm, and where one goes on."""
 FINEST_MS, COARSEST_MS = 25, 400
 """Bounds of the grid; samples that are further apart tell nothing that ticks do not."""
 MOST, MOST_TICKS = 200, 60
-"""Samples of a tick, and ticks of a stint, that are kept."""
+"""Samples of a tick, and ticks of a slot, that are kept."""
 LATEST_MS, LARGEST = 65_536, 1e30
 """Above this nothing is kept, neither moments nor values."""
 STILL = 1.0
-"""A series that spans no more waits for what will come, and is listened to on."""
+"""A series that spans no more begins its next slot at once."""
 SURE = 0.95
 LONGEST_S = 4.0
 """Slower rhythms are seen in the ticks, and better."""
 DROPPED = 2
-"""Stints in a row without the rhythm after which it is lost."""
+"""Slots in a row without the rhythm after which it is lost."""
 
 Burst = Sequence[Sequence[float]]
 """Pairs of (milliseconds from the tick's time, value)."""
 NO_RHYTHM = CycleResult(cyclic=False)
 
 
-class _Ear:
-    """What was heard of one series in this stint."""
+class _BurstWindow:
+    """The samples of one series in its sampling slot."""
 
     def __init__(self, from_ms: int) -> None:
         self.tracker = CycleTracker(misses=DROPPED)
         self.from_ms = from_ms
-        """From when on is listened."""
+        """Begin of the slot; in the future while it pauses."""
         self.answered = False
-        """Whether the last stint had something to tell from."""
-        self.heard: list[Floats] = []
+        """Whether the last slot had enough samples."""
+        self.pairs: list[Floats] = []
         """Of each tick, moments (ms since ``from_ms``) and values, shape (samples, 2)."""
 
     def rest(self, until_ms: int) -> None:
-        """Forget what was heard, and listen again from then on."""
-        self.from_ms, self.heard = until_ms, []
+        """Drop the samples; the next slot begins at ``until_ms``."""
+        self.from_ms, self.pairs = until_ms, []
 
-    def hear(self, ts_ms: int, burst: Burst) -> None:
-        """Keep the samples; what is no burst is not heard."""
+    def add(self, ts_ms: int, burst: Burst) -> None:
+        """Keep the samples of a tick; what is no burst is left out."""
         try:
             pairs = np.array(burst, np.float64)
         except (TypeError, ValueError):
             return
-        if pairs.ndim == 2 and pairs.shape[1] == 2 and len(self.heard) < MOST_TICKS:
+        if pairs.ndim == 2 and pairs.shape[1] == 2 and len(self.pairs) < MOST_TICKS:
             pairs[:, 0] += ts_ms - self.from_ms
-            self.heard.append(pairs[-MOST:])
+            self.pairs.append(pairs[-MOST:])
 
     def samples(self) -> tuple[Ints, Floats]:
         """Moments in milliseconds, in order, and values, as they are kept in a snapshot."""
-        pairs = np.concatenate(self.heard) if self.heard else np.zeros((0, 2))
+        pairs = np.concatenate(self.pairs) if self.pairs else np.zeros((0, 2))
         good = (pairs[:, 0] >= 0) & (pairs[:, 0] < LATEST_MS) & (np.abs(pairs[:, 1]) < LARGEST)
         pairs = pairs[good]
         pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
         return pairs[:, 0].astype(np.int64), pairs[:, 1].astype(np.float32).astype(np.float64)
 
-    def window(self) -> tuple[int, Floats]:
+    def grid(self) -> tuple[int, Floats]:
         """The grid's interval in milliseconds (0: too few samples), and the samples on it."""
         at, values = self.samples()
         apart = np.diff(at)
@@ -94,84 +94,86 @@ class BurstBank:
     """The driver's samples of n series, most of which have none, and their rhythms."""
 
     def __init__(self) -> None:
-        self._ears: dict[int, _Ear] = {}
+        self._burst_windows: dict[int, _BurstWindow] = {}
 
     def resize(self, keep: Ints) -> None:
         """Rearrange the columns; -1 is a new series."""
         places = enumerate(keep.tolist())
-        self._ears = {new: self._ears[old] for new, old in places if old in self._ears}
+        self._burst_windows = {
+            new: self._burst_windows[old] for new, old in places if old in self._burst_windows
+        }
 
     def update(self, ts_ms: int, bursts: Sequence[tuple[int, Burst]]) -> None:
         """Take the bursts of the tick at ``ts_ms``: columns, and what came of each."""
         for column, burst in bursts:
-            ear = self._ears.get(column)
-            if ear is None:
-                ear = self._ears[column] = _Ear(ts_ms)
-            if ts_ms >= ear.from_ms:
-                ear.hear(ts_ms, burst)
+            window = self._burst_windows.get(column)
+            if window is None:
+                window = self._burst_windows[column] = _BurstWindow(ts_ms)
+            if ts_ms >= window.from_ms:
+                window.add(ts_ms, burst)
 
     def wake(self, ts_ms: int, columns: Sequence[int]) -> None:
-        """Something changed in these: do not rest."""
+        """Something changed in these: end their pause."""
         for column in columns:
-            ear = self._ears.get(column)
-            if ear is not None and ear.from_ms > ts_ms:
-                ear.rest(ts_ms)
+            window = self._burst_windows.get(column)
+            if window is not None and window.from_ms > ts_ms:
+                window.rest(ts_ms)
 
     def result(self, column: int) -> CycleResult | None:
         """The rhythm that is there now; None if there is nothing to tell it from."""
-        ear = self._ears.get(column)
-        known = ear is not None and (ear.tracker.period_s is not None or ear.answered)
-        return ear.tracker.current if ear is not None and known else None
+        window = self._burst_windows.get(column)
+        known = window is not None and (window.tracker.period_s is not None or window.answered)
+        return window.tracker.current if window is not None and known else None
 
     def changes(self, ts_ms: int) -> list[int]:
-        """Look at what has been heard for long enough; the columns whose rhythm changed."""
-        ready = [c for c, ear in sorted(self._ears.items()) if ts_ms - ear.from_ms >= STINT_MS]
-        windows = [self._ears[column].window() for column in ready]
-        seen = look([samples for _, samples in windows])
+        """Evaluate the slots that are over; the columns whose rhythm changed."""
+        ready = [c for c, one in sorted(self._burst_windows.items()) if ts_ms - one.from_ms >= SLOT_MS]
+        grids = [self._burst_windows[column].grid() for column in ready]
+        seen = look([samples for _, samples in grids])
         news = []
-        for column, (grid, _), one in zip(ready, windows, seen, strict=True):
-            if self._take(self._ears[column], ts_ms, _result(one, grid, ts_ms), bool(grid)):
+        for column, (grid, _), one in zip(ready, grids, seen, strict=True):
+            if self._take(self._burst_windows[column], ts_ms, _result(one, grid, ts_ms), bool(grid)):
                 news.append(column)
         return news
 
-    def _take(self, ear: _Ear, ts_ms: int, result: CycleResult, heard: bool) -> bool:
-        """Whether what is known of a series changes by the answer of a stint."""
-        was_s, now_s = ear.tracker.period_s, result.period_s
+    def _take(self, window: _BurstWindow, ts_ms: int, result: CycleResult, sampled: bool) -> bool:
+        """Whether what is known of a series changes by the result of a slot."""
+        was_s, now_s = window.tracker.period_s, result.period_s
         doubted = was_s is not None and (now_s is None or not near(now_s, was_s))
-        told = ear.tracker.take(ts_ms, result)
-        news = told is not None or heard != ear.answered
-        ear.answered = heard
-        values = ear.samples()[1]
+        told = window.tracker.take(ts_ms, result)
+        news = told is not None or sampled != window.answered
+        window.answered = sampled
+        values = window.samples()[1]
         still = values.size and values.max() - values.min() <= STILL
         rest_ms = REST_MS if now_s is None else LONG_REST_MS
-        ear.rest(ts_ms if doubted or still else ts_ms + rest_ms)
+        window.rest(ts_ms if doubted or still else ts_ms + rest_ms)
         return bool(news)
 
     def snapshot(self) -> list[list[Any]]:
         """Plain data."""
         plain: list[list[Any]] = []
-        for column, one in sorted(self._ears.items()):
+        for column, one in sorted(self._burst_windows.items()):
             at, values = one.samples()
             packed = pack(at.astype(np.uint16)), pack(values.astype(np.float32))
             plain.append(
-                [column, one.tracker.snapshot(), one.from_ms, one.answered, len(one.heard), at.size, *packed]
+                [column, one.tracker.snapshot(), one.from_ms, one.answered, len(one.pairs), at.size, *packed]
             )
         return plain
 
     def restore(self, plain: list[list[Any]]) -> None:
         """Go on from a snapshot."""
         for column, tracker, from_ms, answered, ticks, size, at, values in plain:
-            ear = self._ears[column] = _Ear(from_ms)
-            ear.tracker = CycleTracker.restore(tracker, misses=DROPPED)
-            ear.answered = answered
+            window = self._burst_windows[column] = _BurstWindow(from_ms)
+            window.tracker = CycleTracker.restore(tracker, misses=DROPPED)
+            window.answered = answered
             pairs = np.stack(
                 (unpack(at, "u2", (size,)), unpack(values, "f4", (size,))), axis=1, dtype=np.float64
             )
-            ear.heard = [pairs, *(pairs[:0] for _ in range(ticks - 1))] if ticks else []
+            window.pairs = [pairs, *(pairs[:0] for _ in range(ticks - 1))] if ticks else []
 
 
 def _result(seen: Seen | None, grid_ms: int, ts_ms: int) -> CycleResult:
-    """What of a stint is a rhythm that goes on, and too quick for the ticks."""
+    """What of a slot is a rhythm that goes on, and too quick for the ticks."""
     if seen is None or not seen.goes_on:
         return NO_RHYTHM
     quick = [one for one in seen.rhythms if one.period * grid_ms / 1000 <= LONGEST_S]

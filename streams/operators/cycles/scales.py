@@ -12,7 +12,7 @@ import numpy as np
 
 from streams.operators.columns.arrays import Floats, Ints, remap
 from streams.operators.cycles.bank import CycleBank
-from streams.operators.cycles.bursts import STINT_MS, Burst, BurstBank
+from streams.operators.cycles.bursts import SLOT_MS, Burst, BurstBank
 from streams.operators.cycles.combine import Heard, combined
 from streams.operators.cycles.config import CycleConfig, CycleResult
 from streams.operators.cycles.means import Means
@@ -150,7 +150,7 @@ class CycleScales:
         return now
 
     def _heard(self, column: int) -> list[Heard]:
-        bursts = Heard(0.0, STINT_MS / 1000, self._bursts.result(column))
+        bursts = Heard(0.0, SLOT_MS / 1000, self._bursts.result(column))
         banks = [self._ticks, *(scale.bank for scale in self._scales)]
         return [bursts, *(Heard(bank.interval_s, bank.window_s, bank.current(column)) for bank in banks)]
 

@@ -1,4 +1,4 @@
-"""How well and how fast rhythms are found. Tuned on seeds 0-99; the published figures are of seeds from 1000.
+"""How well and how fast cycles are found. Tuned on seeds 0-99; the published figures are of seeds from 1000.
 
     python -m bench.bench_cycle [FIRST_SEED [SEEDS]]
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from bench.cycle_stream import CLOSE as CLOSE
 from bench.cycle_stream import print_costs, print_jobs, print_patience
-from bench.generators import CONTROLS, HARDER, NAMED_CONTROLS, SHAPES, SNRS, Case, controls, rhythms
+from bench.generators import CONTROLS, HARDER, NAMED_CONTROLS, SHAPES, SNRS, Case, controls, cyclic_cases
 from streams.operators.cycles.detect.detector import best
 from streams.operators.cycles.detect.spectrum import spectra
 from streams.operators.cycles.window import look
@@ -28,7 +28,7 @@ BATCH = 24
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the detector said of a case; ``period`` None for no rhythm, in samples."""
+    """What the detector said of a case; ``period`` None for no cycle, in samples."""
 
     case: Case
     period: float | None
@@ -58,7 +58,7 @@ def answers(cases: Sequence[Case]) -> tuple[list[Answer], float]:
         seen = look(windows)
         spent += time.process_time() - began
         for case, one in zip(batch, seen, strict=True):
-            main = one.rhythms[0] if one else None
+            main = one.cycles[0] if one else None
             said.append(Answer(case, main.period if main else None, main.confidence if main else 0.0))
     return said, spent / len(cases) * 1e6
 
@@ -140,14 +140,14 @@ def main(first: int = 1000, count: int = 100) -> None:
     named = [a for a in quiet if a.case.kind in NAMED_CONTROLS]
     said = list(quiet)
     for fractional in (False, True):
-        found, us_found = answers(list(rhythms(seeds, fractional=fractional)))
+        found, us_found = answers(list(cyclic_cases(seeds, fractional=fractional)))
         said += found
         errors = [a.error for a in found if a.right]
         few = [a for a in named if a.case.seed < first + count]
         print(f"\n{'fractional' if fractional else 'integer'} periods: F1 {f1(found, few):.4f}, median error "
               f"{100 * np.median(errors):.3f} %, {us_found:.0f} µs per evaluation")  # fmt: skip
         _recall(found, SHAPES)
-    harder, _ = answers(list(rhythms(range(first, first + count // 2), fractional=True, kinds=HARDER)))
+    harder, _ = answers(list(cyclic_cases(range(first, first + count // 2), fractional=True, kinds=HARDER)))
     _recall(harder, HARDER, "harder ones")
     wrong = np.mean([a.period is not None and not a.right for a in harder])
     print(f"wrong periods among these {wrong:.4f}")

@@ -1,4 +1,4 @@
-"""What insight is worth: rhythms, forecasts, kinds and bottlenecks, ours beside its peers, in one run.
+"""What insight is worth: cycles, forecasts, kinds and bottlenecks, ours beside its peers, in one run.
 
     make bench-insight [FIRST=2000] [SEEDS=6]
     python -m bench.bench_insight [--first 2000] [--seeds 6] [--out bench/out] [--only cycles]
@@ -29,7 +29,7 @@ Pairs = dict[str, list[tuple[float, bool]]]
 
 
 def cycles(report: Report, seeds: range, thin: int, out: Path, pairs: Pairs) -> None:
-    """Rhythms."""
+    """Cycles."""
     found = tables_cycle.comparison(report, seeds, thin)
     said = tables_cycle.ours_alone(report, seeds, thin)
     tables_cycle.delays(report, seeds)
@@ -38,7 +38,7 @@ def cycles(report: Report, seeds: range, thin: int, out: Path, pairs: Pairs) -> 
     pictures_cycle.hits(out / "cycles_hits.png", found[tables_cycle.OURS].fractional)
     wrong = pictures_cycle.failures(out / "cycles_failures.png", said)
     print(f"\n{wrong} of {len(said)} answers wrong: cycles_failures.png")
-    pairs["rhythms"] = [(one.confidence, one.right) for one in said if one.period is not None]
+    pairs["cycles"] = [(one.confidence, one.right) for one in said if one.period is not None]
 
 
 def forecasts(report: Report, seeds: range, thin: int, out: Path, pairs: Pairs) -> None:

@@ -38,7 +38,7 @@ WHO = ("ours", "oracle", "seasonal naive", "Holt")
 @dataclass(frozen=True, slots=True)
 class Judged:
     """Of n series: ``errors`` over persistence's, shape (who, horizons, n); the shares of truths in the
-    5-95 % interval and below its 95 % point, (horizons, n); of moments with a rhythm, (n,); records a
+    5-95 % interval and below its 95 % point, (horizons, n); of moments with a cycle, (n,); records a
     minute, (n,); and the microseconds of a tick and series, and of a forecast."""
 
     known: Sequence[Known]
@@ -83,16 +83,16 @@ class Run:
         self.spent_learning += time.process_time() - began
 
     def evaluate(self, ts_ms: int) -> tuple[Floats, Floats, Floats, Floats, Season | None, Ints]:
-        """Value, 5 % and 95 % point, Holt's line, rhythms, and the columns that are told."""
+        """Value, 5 % and 95 % point, Holt's line, cycles, and the columns that are told."""
         self.cycles.changes(ts_ms)
         began = time.process_time()
         season = self.season()
         self.trends.follow(season)
         said = self.trends.forecast(season=season)
         self.spent_forecasting += time.process_time() - began
-        rhythmic = np.isin(self._columns, season.columns if season else [])
+        cyclic = np.isin(self._columns, season.columns if season else [])
         line = said.level + np.outer(said.horizons_s, said.slope_per_s)
-        return said.value, said.p05, said.p95, line, season, self.news.news(ts_ms, said, rhythmic)
+        return said.value, said.p05, said.p95, line, season, self.news.news(ts_ms, said, cyclic)
 
 
 def judge(known: Sequence[Known], horizons_s: tuple[int, ...] = HORIZONS_S) -> Judged:
@@ -133,7 +133,7 @@ def judge(known: Sequence[Known], horizons_s: tuple[int, ...] = HORIZONS_S) -> J
 
 def _repeated(series: Floats, tick: int, ahead: Ints, season: Season | None) -> Floats:
     """Seasonal naive: the value whole periods before the moment, the newest that is known; without a
-    rhythm, what is now."""
+    cycle, what is now."""
     guess = np.tile(series[tick], (ahead.size, 1))
     if season is not None:
         back = np.ceil(ahead[:, np.newaxis] / season.period_s) * season.period_s

@@ -1,4 +1,4 @@
-"""How fast rhythms are found and let go of, how patient the detector is, and what it costs: the streams."""
+"""How fast cycles are found and let go of, how patient the detector is, and what it costs: the streams."""
 
 import time
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ def _stream(columns: list[Floats]) -> tuple[list[list[tuple[int, float | None]]]
 
 @dataclass(frozen=True, slots=True)
 class Delays:
-    """In periods, one of each job: until the first rhythm was locked, until it was dropped after its end
+    """In periods, one of each job: until the first cycle was locked, until it was dropped after its end
     (old periods), until the next was found, until the end of that was seen; infinite for never."""
 
     locked: list[float]
@@ -44,7 +44,7 @@ class Delays:
 
 
 def jobs(seeds: range, shapes: Sequence[str]) -> tuple[Delays, float]:
-    """A job starts, changes its rhythm and ends, between idleness: when is each of these known?
+    """A job starts, changes its cycle and ends, between idleness: when is each of these known?
 
     Second: microseconds per series and second, looked at every ten seconds.
     """
@@ -108,7 +108,7 @@ NODE = (
 
 def costs(seed: int, seconds: int = 2100, warm_s: int = 900) -> Costs:
     """What a node of eight GPUs costs on all time scales once it has run for ``warm_s``: a third of its 24
-    series are idle, a third busy without a rhythm, a third have one."""
+    series are idle, a third busy without a cycle, a third have one."""
     columns = [
         Case(
             kind, seed * 100 + place, None if kind in CONTROLS else 10.0 + 2 * place, length=seconds
@@ -142,7 +142,7 @@ def print_costs(seed: int) -> None:
 
 
 def print_patience(seeds: range, hours: float) -> None:
-    """How often a series without a rhythm is said to have one, when it is watched for long."""
+    """How often a series without a cycle is said to have one, when it is watched for long."""
     print(f"\nfalse locks per hour of watching, {len(seeds)} series of {hours:g} h")
     for kind in CONTROLS:
         columns = [Case(kind, seed, length=int(3600 * hours)).series() for seed in seeds]

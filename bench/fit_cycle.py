@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from bench.cycle_stream import CLOSE
-from bench.generators import CONTROLS, SHAPES, SNRS, Case, Floats, controls, rhythms
+from bench.generators import CONTROLS, SHAPES, SNRS, Case, Floats, controls, cyclic_cases
 from streams.operators.cycles.detect.active import active
 from streams.operators.cycles.detect.confidence import evidence
 from streams.operators.cycles.detect.detector import best
@@ -23,9 +23,9 @@ RIDGE = 0.1
 
 
 def cases() -> Iterator[Case]:
-    """Windows of all lengths; those with a rhythm hold at least three periods."""
+    """Windows of all lengths; those with a cycle hold at least three periods."""
     for fractional in (False, True):
-        for case in rhythms(SEEDS, fractional=fractional):
+        for case in cyclic_cases(SEEDS, fractional=fractional):
             length = LENGTHS[case.seed % len(LENGTHS)]
             if case.period is not None and length >= 3 * case.period:
                 yield replace(case, length=length)

@@ -1,4 +1,4 @@
-"""Seeded series with and without a rhythm, for measuring detectors and forecasts.
+"""Seeded series with and without a cycle, for measuring detectors and forecasts.
 
 Every series is a function of its ``Case`` alone. Shapes are averaged over each sample interval, as a
 utilization counter does, so fractional periods look as they would on a real device. The signal-to-noise
@@ -238,7 +238,7 @@ NAMED_CONTROLS = ("white", "random_walk", "ar1", "step", "constant")
 """The controls of the published comparison; the others are harder ones of our own."""
 
 
-def rhythms(seeds: range, *, fractional: bool, kinds: Iterable[str] = tuple(SHAPES)) -> Iterator[Case]:
+def cyclic_cases(seeds: range, *, fractional: bool, kinds: Iterable[str] = tuple(SHAPES)) -> Iterator[Case]:
     """One series per seed, shape, ratio and trend; the period is log-uniform over 4-120 samples."""
     for seed in seeds:
         for kind in kinds:

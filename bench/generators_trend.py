@@ -1,6 +1,6 @@
 """Seeded series for measuring forecasts, each with what one who knows how it is made would say.
 
-The rhythmic ones are those that detectors are measured on, only longer. No forecast can be better than the
+The cyclic ones are those that detectors are measured on, only longer. No forecast can be better than the
 oracle's on average: what is left is noise, of which nothing is known in advance.
 """
 
@@ -34,7 +34,7 @@ def _of_clean(clean: Floats, scatter: Floats, kind: str, what: str) -> Known:
     return Known(kind, what, clean[:length] + scatter, oracle)
 
 
-def rhythmic(kind: str, seed: int, snr: float, *, trend: bool) -> Known:
+def cyclic_series(kind: str, seed: int, snr: float, *, trend: bool) -> Known:
     """A shape of 4-120 samples' period, with noise and perhaps a slope."""
     rng = np.random.default_rng([seed, *kind.encode(), int(snr * 10), int(trend), 91])
     period = float(np.exp(rng.uniform(np.log(4), np.log(120))))
@@ -89,6 +89,6 @@ def mix(seeds: range) -> list[Known]:
     found: list[Known] = []
     for seed in seeds:
         snr, trend = SNRS[seed % 3], seed // 3 % 2 == 1
-        found += [rhythmic(kind, seed, snr, trend=trend) for kind in SHAPES]
+        found += [cyclic_series(kind, seed, snr, trend=trend) for kind in SHAPES]
         found += [make(np.random.default_rng([seed, *kind.encode(), 92])) for kind, make in OTHERS.items()]
     return found

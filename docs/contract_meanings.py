@@ -157,9 +157,9 @@ OWN = {
         "p95": "5 % are expected above",
     },
     "Cycle": {
-        "cyclic": "whether there is a rhythm",
+        "cyclic": "whether there is a cycle",
         "since_ms": "since when",
-        "others": "further rhythms of the same metric, such as a training step inside a checkpoint's",
+        "others": "further cycles of the same metric, such as a training step inside a checkpoint's",
     },
     "PodPeaks": {
         "pod": "the pod, as on `pods`",

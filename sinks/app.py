@@ -78,7 +78,7 @@ class SinksApp:
         if _PARTS not in self.dispatcher.topics or self._mine(_PARTS) == self._mine(_SAMPLES):
             self._telemetry.clear_condition(SHARED_NODES, _PARTS)
         else:
-            detail = "rhythms and trends on Node objects may be missing, until all workers are of one version"
+            detail = "cycles and trends on Node objects may be missing, until all workers are of one version"
             self._telemetry.raise_condition(SHARED_NODES, _PARTS, detail)
 
     def _begins_anew(self, place: Place, what: str) -> None:

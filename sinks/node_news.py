@@ -13,7 +13,7 @@ from sinks.offsets import PendingOffsets, Place
 TOPICS = ("window-aggregates", "trends", "cycles")
 """Without prefix."""
 METRIC = "gpu_util_pct"
-"""Rhythm and trend are those of the GPU's utilization."""
+"""Cycle and trend are those of the GPU's utilization."""
 MAXIMA = frozenset({"gpu_util_pct", "mem_copy_util_pct"})
 """The metrics whose maxima an annotation has."""
 

@@ -95,7 +95,7 @@ def _difference(series: Floats, period: float, reference: float) -> float:
     """Mean over neighbouring periods of how much their groups differ, in percent of the level.
 
     Of a period much shorter than ``reference`` the worst of as many as that holds: on a plateau of a
-    longer rhythm all short ones look alike.
+    longer cycle all short ones look alike.
     """
     size = int(period)
     if size < 2 or 2 * size > series.size:

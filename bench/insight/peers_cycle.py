@@ -1,4 +1,4 @@
-"""Detectors of rhythms that others use, on one footing: samples in, one period (samples) or None out.
+"""Detectors of cycles that others use, on one footing: samples in, one period (samples) or None out.
 
 Two are the package pyriodicity's. The others have no package and are written anew from what was published.
 Where a method gives several periods, the one that the series resembles most counts. None of them is asked
@@ -71,7 +71,7 @@ def ancestor(series: Floats) -> float | None:
     """The rule of the Alnair profiler (CentaurusInfra/alnair, ``cyclic_pattern_detection``).
 
     Correlations of the series with itself at all lags up to half its length count as normal: those above
-    their mean by 1.96 standard deviations stand out. More than two of them are a rhythm, and its period
+    their mean by 1.96 standard deviations stand out. More than two of them are a cycle, and its period
     is the median gap between their lags.
     """
     half = series.size // 2

@@ -1,4 +1,4 @@
-"""Pictures of rhythms: what was found, what was missed or made up, and how the peers compare."""
+"""Pictures of cycles: what was found, what was missed or made up, and how the peers compare."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +19,7 @@ MOST = 12
 
 def hits(path: Path, said: Sequence[Answer]) -> None:
     """Of each shape and ratio one answer, with and without a trend by turns."""
-    title = "Rhythms found: newest samples, and a mark at each period that was detected"
+    title = "Cycles found: newest samples, and a mark at each period that was detected"
     with picture(path, title, len(SHAPES), len(SNRS), (11, 8)) as axes:
         for place, kind in enumerate(SHAPES):
             for column, snr in enumerate(SNRS):
@@ -35,9 +35,7 @@ def failures(path: Path, said: Sequence[Answer]) -> int:
     wrong.sort(key=lambda one: (one.case.kind, one.case.seed, one.case.snr, one.case.trend))
     chosen = np.unique(np.linspace(0, max(len(wrong) - 1, 0), MOST).astype(np.int64))
     shown = [wrong[place] for place in chosen] if wrong else []
-    title = (
-        f"Rhythms missed, mistaken or made up: {len(shown)} of {len(wrong)} failures in {len(said)} series"
-    )
+    title = f"Cycles missed, mistaken or made up: {len(shown)} of {len(wrong)} failures in {len(said)} series"
     with picture(
         path, title, -(-max(len(shown), 1) // 3), 3, (11, 2 * -(-max(len(shown), 1) // 3) + 0.5)
     ) as axes:
@@ -63,7 +61,7 @@ def _draw(axis: Axes, one: Answer) -> None:
 def _what(one: Answer) -> str:
     case = one.case
     if case.period is None:
-        return f"{case.kind}, no rhythm (seed {case.seed})"
+        return f"{case.kind}, no cycle (seed {case.seed})"
     trend = ", trend" if case.trend else ""
     return f"{case.kind} of {case.period:.2f}, SNR {case.snr:g}{trend} (seed {case.seed})"
 
@@ -80,7 +78,7 @@ def peers(path: Path, found: dict[str, Judged], seeds: range) -> None:
     rows = np.arange(len(names))
     with picture(
         path,
-        f"Finding rhythms: seeds {seeds.start}-{seeds.stop - 1}, the same series for all",
+        f"Finding cycles: seeds {seeds.start}-{seeds.stop - 1}, the same series for all",
         1,
         2,
         (9, 3.2),
@@ -97,6 +95,6 @@ def peers(path: Path, found: dict[str, Judged], seeds: range) -> None:
         alarms.barh(rows, share, 0.6, color=[GREEN if name == OURS else GREY for name in names])
         for row, value in zip(rows.tolist(), share, strict=True):
             alarms.text(value + 0.5, row, f"{value:.1f}", va="center", fontsize=6.5)
-        alarms.set(title="false alarms, % of series without a rhythm", xlim=(0, max(share) * 1.15 + 1))
+        alarms.set(title="false alarms, % of series without a cycle", xlim=(0, max(share) * 1.15 + 1))
         score.set_yticks(rows, names)
         alarms.set_yticks(rows, [])

@@ -1,4 +1,4 @@
-"""How well rhythms are found: ours beside its peers on the same cases, and how fast ours is."""
+"""How well cycles are found: ours beside its peers on the same cases, and how fast ours is."""
 
 import itertools
 import time
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bench.bench_cycle import CLOSE, Answer, answers, f1
-from bench.generators import CONTROLS, NAMED_CONTROLS, Case, Floats, controls, rhythms
+from bench.generators import CONTROLS, NAMED_CONTROLS, Case, Floats, controls, cyclic_cases
 from bench.insight.peers_cycle import DETECTORS, Detector
 from bench.insight.report import Cell, Report
 from streams.operators.cycles.bank import CycleBank
@@ -22,7 +22,7 @@ EDGES = (0.8, 0.9, 0.95, 0.99, 1.0001)
 SHORT = (76, 152, 300)
 """Lengths of the windows that are not full yet, each on every third seed."""
 FAINT = 0.5
-"""Signal-to-noise ratio at which a rhythm is hard to tell."""
+"""Signal-to-noise ratio at which a cycle is hard to tell."""
 SLOW = 20.0
 """Periods (s) from which looking every ten seconds costs less than half of one."""
 WATCHED_S = 1800
@@ -33,7 +33,7 @@ NODE_SERIES = 48
 """Utilization, power and memory of 16 GPUs: what comes in one tick."""
 EVENTS = ("locked", "old dropped", "new found", "end seen")
 REST, BUSY = 200, 400
-"""Seconds of idleness before and after a job, and of each of its two rhythms."""
+"""Seconds of idleness before and after a job, and of each of its two cycles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Judged:
         return f1(positive, [one for one in self.quiet if one.case.seed in seeds])
 
     def alarms(self, kinds: Sequence[str]) -> float:
-        """Share of these controls that were said to have a rhythm."""
+        """Share of these controls that were said to have a cycle."""
         return float(np.mean([one.period is not None for one in self.quiet if one.case.kind in kinds]))
 
     def row(self, seeds: range) -> list[Cell]:
@@ -79,7 +79,8 @@ def asked(detector: Detector, cases: Sequence[Case]) -> tuple[list[Answer], floa
 def judged(name: str, seeds: range, thin: int = 1) -> Judged:
     """One detector on all cases, or only on each ``thin``-th."""
     parts = (
-        list(rhythms(seeds, fractional=False))[::thin], list(rhythms(seeds, fractional=True))[::thin],
+        list(cyclic_cases(seeds, fractional=False))[::thin],
+        list(cyclic_cases(seeds, fractional=True))[::thin],
         list(controls(_more(seeds, thin), NAMED_CONTROLS)),
     )  # fmt: skip
     runs = [answers(part) if name == OURS else asked(DETECTORS[name], part) for part in parts]
@@ -89,7 +90,7 @@ def judged(name: str, seeds: range, thin: int = 1) -> Judged:
 
 
 def _more(seeds: range, thin: int) -> range:
-    """The seeds of the controls: those of the rhythms, and more."""
+    """The seeds of the controls: those of the cycles, and more."""
     return range(seeds.start, seeds.start + max(CONTROLS_PER_SEED * len(seeds) // thin, 1))
 
 
@@ -97,7 +98,7 @@ def comparison(report: Report, seeds: range, thin: int = 1) -> dict[str, Judged]
     """The table of all detectors; what ours said goes on to other tables and the pictures."""
     found = {name: judged(name, seeds, thin) for name in (OURS, *DETECTORS)}
     count = len(_more(seeds, thin))
-    title = f"rhythms: {len(seeds)} seeds of {48 // thin}; false alarms in % of {count} of each control"
+    title = f"cycles: {len(seeds)} seeds of {48 // thin}; false alarms in % of {count} of each control"
     report.table("cycles", title, COLUMNS, [one.row(seeds) for one in found.values()])
     return found
 
@@ -107,13 +108,13 @@ def ours_alone(report: Report, seeds: range, thin: int = 1) -> list[Answer]:
     seeds = range(seeds.start, seeds.start + OURS_TIMES * len(seeds)) if thin == 1 else seeds
     ours = judged(OURS, seeds, thin)
     count = len(_more(seeds, thin))
-    title = f"rhythms, ours alone: {len(seeds)} seeds; false alarms in % of {count} of each control"
+    title = f"cycles, ours alone: {len(seeds)} seeds; false alarms in % of {count} of each control"
     report.table("cycles_ours", title, COLUMNS, [ours.row(seeds)])
     kinds = tuple(kind for kind in CONTROLS if kind not in NAMED_CONTROLS)
     harder, _ = answers(list(controls(_more(seeds, thin), kinds)))
     said = [*ours.whole, *ours.fractional, *ours.quiet, *harder]
     _reliability(report, [*said, *answers(list(doubtful(seeds)))[0]])
-    report.table("cycles_harder", "rhythms, false alarms of ours on controls that are harder still, %",
+    report.table("cycles_harder", "cycles, false alarms of ours on controls that are harder still, %",
                  ["control", "series", "alarms %"],
                  [[kind, sum(one.case.kind == kind for one in harder),
                    100 * float(np.mean([one.period is not None for one in harder if one.case.kind == kind]))]
@@ -122,8 +123,8 @@ def ours_alone(report: Report, seeds: range, thin: int = 1) -> list[Answer]:
 
 
 def doubtful(seeds: range) -> Iterator[Case]:
-    """Series of which it is hard to be sure: windows that are not full yet, and faint rhythms."""
-    for case in rhythms(seeds, fractional=True):
+    """Series of which it is hard to be sure: windows that are not full yet, and faint cycles."""
+    for case in cyclic_cases(seeds, fractional=True):
         length = SHORT[case.seed % len(SHORT)]
         if case.period is not None and length >= 3 * case.period:
             yield replace(case, length=length)
@@ -143,7 +144,7 @@ def _reliability(report: Report, said: Sequence[Answer]) -> None:
             float(np.mean([one.right for one in part])) if part else None,
         ])  # fmt: skip
     title = (
-        f"rhythms, reliability over {len(said)} series, short and faint ones too: "
+        f"cycles, reliability over {len(said)} series, short and faint ones too: "
         "of the answers with this confidence, so many were right"
     )
     report.table("cycles_reliability", title, ["confidence", "answers", "said", "right"], rows)
@@ -169,9 +170,9 @@ def told(columns: list[Floats]) -> list[News]:
 
 
 def cost(report: Report, seeds: range, thin: int = 1) -> None:
-    """What a stream pays for a node's series, some with a rhythm and some without, once windows are full."""
+    """What a stream pays for a node's series, some with a cycle and some without, once windows are full."""
     half = NODE_SERIES // 2 // thin
-    cases = [*itertools.islice(rhythms(seeds, fractional=True), half)]
+    cases = [*itertools.islice(cyclic_cases(seeds, fractional=True), half)]
     cases += itertools.islice(controls(range(seeds.start, seeds.start + NODE_SERIES)), half)
     series = np.array([replace(case, length=WARM_S + COST_S).series() for case in cases]).T
     bank, spent = CycleBank(None, len(cases)), 0.0
@@ -184,15 +185,13 @@ def cost(report: Report, seeds: range, thin: int = 1) -> None:
             spent += time.process_time() - began
     us = spent / COST_S / len(cases) * 1e6
     rows: list[list[Cell]] = [["µs per series and second", us], ["cores for 8,000 series", us * 8000 / 1e6]]
-    title = (
-        f"rhythms, cost in a stream of {len(cases)} series, half of them cyclic, looked at every {EVERY} s"
-    )
+    title = f"cycles, cost in a stream of {len(cases)} series, half of them cyclic, looked at every {EVERY} s"
     report.table("cycles_cost", title, ["what", "figure"], rows)
 
 
 def delays(report: Report, seeds: range) -> None:
-    """A job starts, changes its rhythm and ends, between idleness: after how many periods is it known?
-    Of ten times as many seeds; and how often a series without a rhythm is told to have one."""
+    """A job starts, changes its cycle and ends, between idleness: after how many periods is it known?
+    Of ten times as many seeds; and how often a series without a cycle is told to have one."""
     jobs = []
     more = range(seeds.start, seeds.start + OURS_TIMES * len(seeds))
     for seed, kind in itertools.product(more, ("sine", "square", "sawtooth", "bursts")):
@@ -216,7 +215,7 @@ def delays(report: Report, seeds: range) -> None:
         slow = [delay for period, delay in after if period >= SLOW] or [np.nan]
         rows.append([what, *_quantiles([delay for _, delay in after]), *_quantiles(slow)])
     title = (
-        f"rhythms, delay in periods, {len(jobs)} jobs whose rhythm changes, looked at every {EVERY} s; "
+        f"cycles, delay in periods, {len(jobs)} jobs whose cycle changes, looked at every {EVERY} s; "
         f"and of periods from {SLOW:.0f} s"
     )
     report.table("cycles_delay", title, ["event", "median", "9 of 10", "slow: median", "9 of 10 slow"], rows)
@@ -228,7 +227,7 @@ def _quantiles(delays: Sequence[float]) -> list[float]:
 
 
 def _watched(report: Report, seeds: range) -> None:
-    """Controls that begin after idleness, as a stream looks at them: how often is a rhythm told?"""
+    """Controls that begin after idleness, as a stream looks at them: how often is a cycle told?"""
     rows: list[list[Cell]] = []
     for kind in CONTROLS:
         columns = []
@@ -238,7 +237,7 @@ def _watched(report: Report, seeds: range) -> None:
             columns.append(np.concatenate((series.min() + 0.002 * np.ptp(series) * rest, series)))
         locks = sum(period is not None for news in told(columns) for _, period in news)
         rows.append([kind, locks / len(seeds) / WATCHED_S * 3600])
-    title = f"rhythms, told per hour of a series that has none, {len(seeds)} of each watched for half an hour"
+    title = f"cycles, told per hour of a series that has none, {len(seeds)} of each watched for half an hour"
     report.table("cycles_watched", title, ["control", "an hour"], rows)
 
 

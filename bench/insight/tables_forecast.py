@@ -46,24 +46,24 @@ class Made:
 
 
 def ours(known: list[Known]) -> Made:
-    """What a node does: all series at once, the rhythms of each known as far as they were found."""
+    """What a node does: all series at once, the cycles of each known as far as they were found."""
     series, n = np.array([one.series for one in known]).T, len(known)
     horizons_s = tuple(map(float, HORIZONS_S))
-    bank, rhythms = TrendBank(TrendConfig(horizons_s=horizons_s), n), CycleBank(None, n)
+    bank, cycles = TrendBank(TrendConfig(horizons_s=horizons_s), n), CycleBank(None, n)
     columns = np.arange(n)
     learning = telling = 0.0
     said = []
     for second, values in enumerate(series):
         ts_ms = START_MS + 1000 * second
-        rhythms.update(ts_ms, values)
+        cycles.update(ts_ms, values)
         began = time.process_time()
         bank.update(ts_ms, values)
         learning += time.process_time() - began
         if second % EVERY:
             continue
-        rhythms.changes(ts_ms)
+        cycles.changes(ts_ms)
         began = time.process_time()
-        season = season_of(rhythms, columns)
+        season = season_of(cycles, columns)
         bank.follow(season)
         forecast = bank.forecast(season=season)
         telling += time.process_time() - began
@@ -130,7 +130,7 @@ def comparison(report: Report, seeds: range, thin: int = 1) -> tuple[list[Known]
 
 
 def by_noise(report: Report, known: list[Known], errors: dict[str, Floats]) -> None:
-    """The same of the cyclic series alone, by how faint their rhythm is: ours,
+    """The same of the cyclic series alone, by how faint their cycle is: ours,
     the best peer, and the best there is."""
     parts = np.array([one.what for one in known])
     rows: list[list[Cell]] = [

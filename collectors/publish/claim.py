@@ -1,6 +1,6 @@
 """One collector a node: a second one on this machine is refused while the first one runs.
 
-Two would double every figure that is summed over time and fight for the node's rhythm. On another machine one
+Two would double every figure that is summed over time and fight for the node's cycle. On another machine one
 with the same node's name cannot be seen from here: the streams notice it (``rival_collectors``).
 """
 

@@ -99,7 +99,7 @@ class Trend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherCycle:
-    """A further rhythm of the same metric."""
+    """A further cycle of the same metric."""
 
     period_s: Amount
     confidence: Amount

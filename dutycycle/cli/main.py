@@ -103,7 +103,7 @@ def build_parser(given: Sequence[str]) -> argparse.ArgumentParser:
     """The parser of all sub-commands; only the one that ``given`` names is imported."""
     parser = argparse.ArgumentParser(
         prog="dutycycle",
-        description="How hard every GPU, pod and job works, in what rhythm, where it is heading, "
+        description="How hard every GPU, pod and job works, how it repeats, where it is heading, "
         "and what it ever needed at most.",
         epilog="Every setting is also an environment variable: --topic-prefix is DUTYCYCLE_TOPIC_PREFIX.",
     )

@@ -65,7 +65,7 @@ class GpuNow:
         return float(match[1]) * _MEGA[match[2]] if match else None
 
     @property
-    def rhythm(self) -> str | None:
+    def period(self) -> str | None:
         """``13.2s``; ``no`` for none; None while it is not known."""
         if self.value.get("cyclic") is True and self.number("period_s") is not None:
             return f"{self.number('period_s'):g}s"

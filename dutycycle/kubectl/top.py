@@ -92,7 +92,7 @@ def nodes(api: Api, args: argparse.Namespace) -> Answer:
     return _answer("node", _GPU_HEADERS if args.gpus else _NODE_HEADERS, rows, len(every), args)
 
 
-_NOW = ("MEM-USED>", "MEM-FREE>", "PROCS>", "MAX-GPU>", "MAX-MEM-BUS>", "RHYTHM>", "TREND(%/h)>")
+_NOW = ("MEM-USED>", "MEM-FREE>", "PROCS>", "MAX-GPU>", "MAX-MEM-BUS>", "PERIOD>", "TREND(%/h)>")
 _NODE_HEADERS = ("GPUS>", "MODEL", "GPU-MEM", *_NOW)
 _GPU_HEADERS = ("GPU>", *_NOW)
 
@@ -111,9 +111,9 @@ def _all_gpus(static: Json, gpus: Sequence[GpuNow]) -> list[str]:
 
 
 def _now(gpus: Sequence[GpuNow]) -> list[str]:
-    """Sums of memory and processes, the most of the rest; a rhythm and a trend only of one."""
+    """Sums of memory and processes, the most of the rest; a cycle and a trend only of one."""
     processes = _sum(gpu.number("process_cnt") for gpu in gpus)
-    rhythms = {gpu.rhythm for gpu in gpus} - {None}
+    periods = {gpu.period for gpu in gpus} - {None}
     trends = {gpu.number("trend_pct_per_h") for gpu in gpus} - {None}
     return [
         table.megabytes(_sum(gpu.megabytes("mem_used") for gpu in gpus)),
@@ -121,7 +121,7 @@ def _now(gpus: Sequence[GpuNow]) -> list[str]:
         table.plain(processes),
         table.percent(_most(gpu.number("max_gpu_util") for gpu in gpus)),
         table.percent(_most(gpu.number("max_mem_util") for gpu in gpus)),
-        _only(rhythms, str),
+        _only(periods, str),
         _only(trends, table.plain),
     ]
 

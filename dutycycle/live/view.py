@@ -78,7 +78,7 @@ def _figures(row: Row) -> tuple[str, str, str, str]:
 
 
 def _notes(state: LiveState, row: Row) -> list[str]:
-    """What it does, and below that its rhythm and trend; what is not known takes no line."""
+    """What it does, and below that its cycle and trend; what is not known takes no line."""
     return [line for line in (state.does(row), ", ".join(filter(None, (row.cycle, row.trend)))) if line]
 
 

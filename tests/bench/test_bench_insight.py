@@ -2,7 +2,7 @@
 
 ========== =========================================================
  tables     each is printed, and the JSON holds the same figures
- rhythms    a better F1 than any peer's, and no more false alarms
+ cycles    a better F1 than any peer's, and no more false alarms
  forecasts  smaller errors than any peer's at 10, 30 and 300 s
  memory     the leak is announced
  kinds      a better macro-F1 than any rule's
@@ -43,7 +43,7 @@ def test_the_whole_comparison(tmp_path: Path) -> None:
     run(SEEDS, tmp_path, thin=THIN)
     figures: Figures = json.loads((tmp_path / "insight.json").read_text())
     every_table_is_there(figures)
-    rhythms_are_found_better_than_by_any_peer(figures)
+    cycles_are_found_better_than_by_any_peer(figures)
     forecasts_are_nearer_than_any_peers(figures)
     assert {row["curve"]: row["Dutycycle"] for row in figures["memory"]}["leak"] == 100.0
     for shapes in ("tuned", "unseen"):
@@ -60,7 +60,7 @@ def every_table_is_there(figures: Figures) -> None:
     assert figures["run"]["first"] == SEEDS.start
 
 
-def rhythms_are_found_better_than_by_any_peer(figures: Figures) -> None:
+def cycles_are_found_better_than_by_any_peer(figures: Figures) -> None:
     ours, peers = split(figures["cycles"])
     assert {row["detector"] for row in peers} == set(DETECTORS)
     for peer in peers:

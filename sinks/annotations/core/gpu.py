@@ -53,7 +53,7 @@ class GpuView:
         self._now = gpu_now(gpu)
 
     def found(self, part: NodePart) -> None:
-        """What is new of the rhythm, of the trend (in percent points an hour), and of the maxima."""
+        """What is new of the cycle, of the trend (in percent points an hour), and of the maxima."""
         if part.cyclic is not None:
             self._cycle = {"cyclic": part.cyclic}
             if part.cyclic and part.period_s is not None:

@@ -1,6 +1,6 @@
-"""The rhythms of many series: samples in, and every few seconds of event time what has a period.
+"""The cycles of many series: samples in, and every few seconds of event time what has a period.
 
-``CycleBank`` keeps a window of each series. ``evaluate`` says what each one's rhythm is now; ``changes``
+``CycleBank`` keeps a window of each series. ``evaluate`` says what each one's cycle is now; ``changes``
 does so too, remembers what was said, and returns only what is news.
 """
 
@@ -26,7 +26,7 @@ NOTICED = 10
 """Newest samples that are compared with what is usual."""
 SURE, SURE_OF_PART, SURE_OF_BEGUN = 0.9, 0.97, 0.95
 """Confidence that a lock needs, in a whole window, in a part of one, and in what has only begun."""
-NO_RHYTHM = CycleResult(cyclic=False)
+NO_CYCLE = CycleResult(cyclic=False)
 
 
 class CycleBank:
@@ -70,15 +70,15 @@ class CycleBank:
         self._last_ms = ts_ms
 
     def evaluate(self, ts_ms: int, columns: Ints | None = None) -> list[tuple[int, CycleResult]]:
-        """Each of ``columns`` (all by default) with its rhythm as of ``ts_ms``, the last tick's time."""
+        """Each of ``columns`` (all by default) with its cycle as of ``ts_ms``, the last tick's time."""
         chosen = self._chosen(ts_ms, columns)
         seen = self._look(chosen)
         return list(zip(chosen.tolist(), self._results(seen), strict=True))
 
     def changes(self, ts_ms: int, columns: Ints | None = None) -> list[tuple[int, CycleResult]]:
-        """Those of ``columns`` whose rhythm was found, changed or lost since the last call.
+        """Those of ``columns`` whose cycle was found, changed or lost since the last call.
 
-        Not every call looks at all of every window: a rhythm that is locked on is followed, and looked
+        Not every call looks at all of every window: a cycle that is locked on is followed, and looked
         for again now and then; without one, what is older is looked at less often, and so is a series
         that goes on as it did.
         """
@@ -99,14 +99,14 @@ class CycleBank:
         undated: list[tuple[int, Seen]] = []
         for column, one in zip(turns, seen, strict=True):
             was_locked = self._trackers[column].period_s is not None
-            result = NO_RHYTHM if one is None or not one.goes_on else self._result(one)
+            result = NO_CYCLE if one is None or not one.goes_on else self._result(one)
             told = self._trackers[column].take(ts_ms, result)
             if told is not None and told.cyclic and told.since_ms is None and one is not None:
                 undated.append((column, one))
             elif told is not None:
                 news.append((column, told))
             if one is not None and not was_locked:
-                # What lies before the part in which the rhythm was found would hide it again.
+                # What lies before the part in which the cycle was found would hide it again.
                 self._since_ms[column] = self._ring.start_ms(one.samples.size + one.idle)
         # Only what is told has to be dated, which takes as long as to find it.
         begun = self._begun([one for _, one in undated])
@@ -115,7 +115,7 @@ class CycleBank:
         return sorted(news, key=itemgetter(0))
 
     def locked(self) -> list[tuple[int, float, Floats, int]]:
-        """The columns with a rhythm now: each one's period (s), the samples since it began, oldest first,
+        """The columns with a cycle now: each one's period (s), the samples since it began, oldest first,
         and the interval between those (ms)."""
         held = [(column, one.period_s) for column, one in enumerate(self._trackers) if one.period_s]
         columns = np.array([column for column, _ in held], np.int64)
@@ -133,7 +133,7 @@ class CycleBank:
         return [one and one.slower(self._config.least) for one in seen]
 
     def current(self, column: int) -> CycleResult:
-        """The rhythm that a column is locked on."""
+        """The cycle that a column is locked on."""
         return self._trackers[column].current
 
     def told(self, column: int) -> CycleResult | None:
@@ -159,7 +159,7 @@ class CycleBank:
         """Whether that is enough to begin with, or to go on: a series is looked at thousands of times."""
         if self._trackers[column].period_s is not None:
             return True
-        main = seen.rhythms[0]
+        main = seen.cycles[0]
         enough = SURE_OF_BEGUN if seen.begun else SURE if seen.whole else SURE_OF_PART
         # What rests already for longer than it did in between has most likely ended.
         return main.confidence >= enough and seen.idle <= main.period / 2
@@ -183,7 +183,7 @@ class CycleBank:
         return np.arange(self.n) if columns is None else np.asarray(columns, np.int64)
 
     def _release(self, columns: Ints) -> None:
-        """Let go of the rhythms that ended; what was before their end is not looked at again."""
+        """Let go of the cycles that ended; what was before their end is not looked at again."""
         locked = np.array([c for c in columns.tolist() if self._trackers[c].follows(self._last_ms)], np.int64)
         windows = self._ring.newest(locked, self._since_ms[locked])
         period_s = [self._trackers[column].period_s or 0.0 for column in locked.tolist()]
@@ -196,12 +196,12 @@ class CycleBank:
     def _results(self, seen: list[Seen | None]) -> list[CycleResult]:
         begun = iter(self._begun([one for one in seen if one is not None and one.goes_on]))
         return [
-            self._result(one, next(begun)) if one is not None and one.goes_on else NO_RHYTHM for one in seen
+            self._result(one, next(begun)) if one is not None and one.goes_on else NO_CYCLE for one in seen
         ]
 
     def _begun(self, going: list[Seen]) -> list[int]:
-        """When the unbroken run of each rhythm began."""
-        periods = [one.rhythms[0].period for one in going]
+        """When the unbroken run of each cycle began."""
+        periods = [one.cycles[0].period for one in going]
         followed = follow_each([one.samples for one in going], periods, runs=True)
         runs = [
             max(lately.run, round(period)) if lately else one.samples.size
@@ -213,7 +213,7 @@ class CycleBank:
         ]
 
     def _result(self, seen: Seen, since_ms: int | None = None) -> CycleResult:
-        main, *rest = seen.rhythms
+        main, *rest = seen.cycles
         interval_s = self._ring.interval_ms / 1000
         others = tuple(OtherCycle(period_s=o.period * interval_s, confidence=o.confidence) for o in rest)
         return CycleResult(

@@ -1,8 +1,8 @@
-"""Rhythms below a few seconds, from the driver's own samples between the ticks.
+"""Cycles below a few seconds, from the driver's own samples between the ticks.
 
-A tick a second cannot see a training step of half a second, or sees a slow rhythm that is none. The
+A tick a second cannot see a training step of half a second, or sees a slow cycle that is none. The
 driver's samples can. They are many, so each series has sampling slots: ``SLOT_MS`` of samples are kept, then
-none for a while, which is longer where a rhythm goes on.
+none for a while, which is longer where a cycle goes on.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from streams.operators.cycles.window import Seen, look
 SLOT_MS = 19_000
 """Length of a sampling slot; evaluated every ten seconds, that makes two evaluations."""
 REST_MS, LONG_REST_MS = 40_000, 100_000
-"""Pause between two slots where there is no rhythm, and where one goes on."""
+"""Pause between two slots where there is no cycle, and where one goes on."""
 FINEST_MS, COARSEST_MS = 25, 400
 """Bounds of the grid; samples that are further apart tell nothing that ticks do not."""
 MOST, MOST_TICKS = 200, 60
@@ -31,13 +31,13 @@ STILL = 1.0
 """A series that spans no more begins its next slot at once."""
 SURE = 0.95
 LONGEST_S = 4.0
-"""Slower rhythms are seen in the ticks, and better."""
+"""Slower cycles are seen in the ticks, and better."""
 DROPPED = 2
-"""Slots in a row without the rhythm after which it is lost."""
+"""Slots in a row without the cycle after which it is lost."""
 
 Burst = Sequence[Sequence[float]]
 """Pairs of (milliseconds from the tick's time, value)."""
-NO_RHYTHM = CycleResult(cyclic=False)
+NO_CYCLE = CycleResult(cyclic=False)
 
 
 class _BurstWindow:
@@ -91,7 +91,7 @@ class _BurstWindow:
 
 
 class BurstBank:
-    """The driver's samples of n series, most of which have none, and their rhythms."""
+    """The driver's samples of n series, most of which have none, and their cycles."""
 
     def __init__(self) -> None:
         self._burst_windows: dict[int, _BurstWindow] = {}
@@ -120,13 +120,13 @@ class BurstBank:
                 window.rest(ts_ms)
 
     def result(self, column: int) -> CycleResult | None:
-        """The rhythm that is there now; None if there is nothing to tell it from."""
+        """The cycle that is there now; None if there is nothing to tell it from."""
         window = self._burst_windows.get(column)
         known = window is not None and (window.tracker.period_s is not None or window.answered)
         return window.tracker.current if window is not None and known else None
 
     def changes(self, ts_ms: int) -> list[int]:
-        """Evaluate the slots that are over; the columns whose rhythm changed."""
+        """Evaluate the slots that are over; the columns whose cycle changed."""
         ready = [c for c, one in sorted(self._burst_windows.items()) if ts_ms - one.from_ms >= SLOT_MS]
         grids = [self._burst_windows[column].grid() for column in ready]
         seen = look([samples for _, samples in grids])
@@ -173,12 +173,12 @@ class BurstBank:
 
 
 def _result(seen: Seen | None, grid_ms: int, ts_ms: int) -> CycleResult:
-    """What of a slot is a rhythm that goes on, and too quick for the ticks."""
+    """What of a slot is a cycle that goes on, and too quick for the ticks."""
     if seen is None or not seen.goes_on:
-        return NO_RHYTHM
-    quick = [one for one in seen.rhythms if one.period * grid_ms / 1000 <= LONGEST_S]
+        return NO_CYCLE
+    quick = [one for one in seen.cycles if one.period * grid_ms / 1000 <= LONGEST_S]
     if not quick or quick[0].confidence < SURE:
-        return NO_RHYTHM
+        return NO_CYCLE
     main, *rest = quick
     rest = [one for one in rest if not multiple(one.period, main.period)]
     others = tuple(OtherCycle(period_s=o.period * grid_ms / 1000, confidence=o.confidence) for o in rest)

@@ -10,18 +10,18 @@ from streams.operators.cycles.tracker import multiple, near
 SAME = 0.03
 """Periods that differ by less than this share are one."""
 CONFUSED = 20
-"""Samples up to which a slower scale's period may come of any of a quick rhythm's many aliases."""
+"""Samples up to which a slower scale's period may come of any of a quick cycle's many aliases."""
 FEW_SAMPLES = 10
 HARMONICS, TIMES = 5, 3
-"""Above, it is none if it is no alias of these lines of the quick rhythm, nor so many times one."""
+"""Above, it is none if it is no alias of these lines of the quick cycle, nor so many times one."""
 AVERAGED = 3
-"""Periods in an interval from which on the mean over it hides a rhythm."""
+"""Periods in an interval from which on the mean over it hides a cycle."""
 UNSURE_BINS = 0.02
-"""Error of a rhythm's frequency, in units of one over its window."""
+"""Error of a cycle's frequency, in units of one over its window."""
 VERIFIED_S = 4.0
-"""Up to this period a rhythm in the ticks has to be in the bursts, where there are any."""
+"""Up to this period a cycle in the ticks has to be in the bursts, where there are any."""
 OTHERS = 3
-"""At most so many further rhythms are told."""
+"""At most so many further cycles are told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +42,16 @@ class _Known:
 
 
 def combined(scales: Sequence[Heard], before: CycleResult | None) -> CycleResult:
-    """The rhythms that any of ``scales`` sees, each once.
+    """The cycles that any of ``scales`` sees, each once.
 
-    The scales are the bursts, the ticks, and means over ever longer intervals. The main rhythm is what it
+    The scales are the bursts, the ticks, and means over ever longer intervals. The main cycle is what it
     was ``before``, as long as it goes on, else the most confident, of those the quickest.
     """
     known: list[_Known] = []
     bursts = scales[0]
     for place, scale in enumerate(scales):
         finer = list(known)
-        for one in _rhythms(scale):
+        for one in _cycles(scale):
             unseen = place > 0 and bursts.result is not None and one.period_s <= VERIFIED_S
             again = _repeats(one, known[len(finer) :], scale.interval_s)
             if (
@@ -71,7 +71,7 @@ def combined(scales: Sequence[Heard], before: CycleResult | None) -> CycleResult
     )  # fmt: skip
 
 
-def _rhythms(scale: Heard) -> list[_Known]:
+def _cycles(scale: Heard) -> list[_Known]:
     result = scale.result
     if result is None or result.period_s is None or result.confidence is None or result.since_ms is None:
         return []
@@ -102,7 +102,7 @@ def _echo(one: _Known, finer: _Known, scale: Heard, tick_s: float) -> bool:
     if near(one.period_s, finer.period_s, SAME) or multiple(one.period_s, finer.period_s):
         return True
     for interval_s in {tick_s, scale.interval_s}:
-        # Means over many of its periods leave nothing of a rhythm.
+        # Means over many of its periods leave nothing of a cycle.
         low_s = 0.0 if interval_s == tick_s else interval_s / AVERAGED
         if not low_s <= finer.period_s < 3 * interval_s:
             continue
@@ -112,7 +112,7 @@ def _echo(one: _Known, finer: _Known, scale: Heard, tick_s: float) -> bool:
 
 
 def _is_alias(one: _Known, quick: _Known, rate_hz: float) -> bool:
-    """Whether a rhythm is where a line of a quicker one comes to lie when it is sampled too slowly."""
+    """Whether a cycle is where a line of a quicker one comes to lie when it is sampled too slowly."""
     for harmonic in range(1, HARMONICS + 1):
         line_hz = harmonic / quick.period_s
         folded_hz = abs(line_hz - rate_hz * round(line_hz / rate_hz))

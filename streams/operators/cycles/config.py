@@ -27,10 +27,10 @@ class CycleConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CycleResult:
-    """Whether a series has a rhythm now. Without one, all but ``cyclic`` is None.
+    """Whether a series has a cycle now. Without one, all but ``cyclic`` is None.
 
     ``confidence`` is the chance that the period is right, 0-1; ``since_ms`` the start of the oldest cycle
-    of the unbroken run that reaches to now; ``others`` further rhythms, None if there is none.
+    of the unbroken run that reaches to now; ``others`` further cycles, None if there is none.
     """
 
     cyclic: bool

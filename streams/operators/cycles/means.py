@@ -1,4 +1,4 @@
-"""Means over intervals of event time, for looking at rhythms that are slower than the ticks."""
+"""Means over intervals of event time, for looking at cycles that are slower than the ticks."""
 
 from typing import Any
 

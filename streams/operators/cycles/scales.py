@@ -1,4 +1,4 @@
-"""The rhythms of many series on several time scales, from a tenth of a second to a day.
+"""The cycles of many series on several time scales, from a tenth of a second to a day.
 
 Beside the ticks themselves, means over 10 s, 1 min and 10 min are watched, each scale in a window of its
 own and the more rarely the slower it is, and the driver's samples between the ticks. What they say of a
@@ -58,7 +58,7 @@ class _Scale:
         return done
 
     def changes(self) -> list[int]:
-        """The columns whose rhythm changed, if it is time to look."""
+        """The columns whose cycle changed, if it is time to look."""
         if self.fresh < EVERY:
             return []
         self.fresh = 0
@@ -114,15 +114,15 @@ class CycleScales:
             done = means
 
     def current(self, column: int) -> CycleResult:
-        """What was told of a column last, or that it has no rhythm."""
+        """What was told of a column last, or that it has no cycle."""
         return self._told[column] or CycleResult(cyclic=False)
 
     def locked(self) -> list[tuple[int, float, Floats, int]]:
-        """What ``CycleBank.locked`` says of the rhythms that the ticks themselves have."""
+        """What ``CycleBank.locked`` says of the cycles that the ticks themselves have."""
         return self._ticks.locked()
 
     def changes(self, ts_ms: int) -> list[tuple[int, CycleResult]]:
-        """The columns whose rhythms changed since the last call, as of the last tick's time."""
+        """The columns whose cycles changed since the last call, as of the last tick's time."""
         changed = {column for column, _ in self._ticks.changes(ts_ms)}
         self._bursts.wake(ts_ms, sorted(changed))
         changed.update(self._bursts.changes(ts_ms))
@@ -196,7 +196,7 @@ class CycleScales:
 
 
 def _goes_on(now: CycleResult, before: CycleResult) -> bool:
-    """Whether the main rhythm is what it was."""
+    """Whether the main cycle is what it was."""
     if now.period_s is None or before.period_s is None:
         return False
     return near(now.period_s, before.period_s, DRIFT)

@@ -1,4 +1,4 @@
-"""Which series are worth a look: one that goes on as it did, and had no rhythm, can wait."""
+"""Which series are worth a look: one that goes on as it did, and had no cycle, can wait."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ SLOWLY = 0.1
 
 
 class Patience:
-    """What is usual in n series, and how often a rhythm was looked for in vain."""
+    """What is usual in n series, and how often a cycle was looked for in vain."""
 
     def __init__(self, n: int) -> None:
         self._vain: Ints = np.zeros(n, np.int64)
@@ -45,7 +45,7 @@ class Patience:
         self._vain[new] = 0
 
     def looked(self, columns: Ints, found: Bools) -> None:
-        """The whole windows of ``columns`` were looked at, and a rhythm was ``found`` in some."""
+        """The whole windows of ``columns`` were looked at, and a cycle was ``found`` in some."""
         self._vain[columns] = np.where(found, 0, self._vain[columns] + 1)
 
     def level(self, column: int) -> int:

@@ -1,4 +1,4 @@
-"""When a rhythm counts as begun, changed and lost: the state of one series between evaluations."""
+"""When a cycle counts as begun, changed and lost: the state of one series between evaluations."""
 
 from dataclasses import replace
 from typing import Any
@@ -13,21 +13,21 @@ CHANGED = 0.02
 SHARPER, MANY = 0.005, 6.0
 """The same for what was told from fewer than so many periods: these cannot tell it exactly."""
 DRIFT = 0.05
-"""Up to this share it is the same rhythm, a little faster or slower."""
+"""Up to this share it is the same cycle, a little faster or slower."""
 QUIET_MS = 60_000
-"""Changes of a rhythm that goes on are told no more often than this."""
+"""Changes of a cycle that goes on are told no more often than this."""
 AGREEING = 2
 """Evaluations in a row that have to say the same before a lock is changed."""
 AGREEING_MULTIPLE = 6
 """The same for a multiple or a fraction of the period: a likely mistake, and a rare change."""
 MISSES = 3
-"""Evaluations in a row without a rhythm after which it is lost."""
+"""Evaluations in a row without a cycle after which it is lost."""
 REMEMBERED = 30
 """Gains that the drift detector is rebuilt from."""
 HALF, SIGMAS = 0.5, 3.0
-"""A rhythm is gone if its gain is below half, and so far below 1 that its noise does not explain it."""
+"""A cycle is gone if its gain is below half, and so far below 1 that its noise does not explain it."""
 BACK = 0.75
-"""Gain at which a rhythm is no longer doubted."""
+"""Gain at which a cycle is no longer doubted."""
 SETTLING, SETTLED = 6, 24
 """A lock is young until its gain was taken so many times, and settled from so many on."""
 
@@ -35,7 +35,7 @@ SETTLING, SETTLED = 6, 24
 class CycleTracker:
     """Turns the answers of every evaluation into the few that are news.
 
-    The lock on a rhythm is released by River's Page-Hinkley test (E. S. Page 1954) on the gain of its
+    The lock on a cycle is released by River's Page-Hinkley test (E. S. Page 1954) on the gain of its
     newest periods. The test's state is kept as the gains that it was fed, and rebuilt from them.
     """
 
@@ -55,29 +55,29 @@ class CycleTracker:
         self._noise: float | None = None
 
     def follows(self, ts_ms: int) -> bool:
-        """Whether a locked rhythm's newest periods should be looked at now: four times in a period."""
+        """Whether a locked cycle's newest periods should be looked at now: four times in a period."""
         return self.period_s is not None and ts_ms - self._followed_ms >= self.period_s * 1000 / 4
 
     @property
     def curious(self) -> bool:
-        """Whether a locked rhythm should be looked for again: it is young, or was another the last time."""
+        """Whether a locked cycle should be looked for again: it is young, or was another the last time."""
         undecided = self._rival is not None and self._agreeing < AGREEING_MULTIPLE
         return self._age < SETTLING or self._misses > 0 or undecided
 
     @property
     def settled(self) -> bool:
-        """Whether a rhythm has been followed for long."""
+        """Whether a cycle has been followed for long."""
         return self._age >= SETTLED
 
     @property
     def current(self) -> CycleResult:
-        """The rhythm that is locked on, with its newest period."""
+        """The cycle that is locked on, with its newest period."""
         if self.period_s is None or self.told is None:
             return CycleResult(cyclic=False)
         return replace(self.told, period_s=self.period_s)
 
     def broken(self, ts_ms: int, gain: float, noise: float) -> bool:
-        """Take the gain (and its standard error) of the newest periods of the rhythm that is locked on.
+        """Take the gain (and its standard error) of the newest periods of the cycle that is locked on.
 
         True if it has ended: the lock is released then.
         """
@@ -89,9 +89,9 @@ class CycleTracker:
             self._drift = _detector(self._gains)
         else:
             self._drift.update(gain)
-        # The detector starts over once it has fired; the doubt stays until the rhythm is back.
+        # The detector starts over once it has fired; the doubt stays until the cycle is back.
         self._doubted = gain < BACK and (self._doubted or bool(self._drift.drift_detected))
-        # At an end the noise is that of the end, not of the rhythm: what it was before counts.
+        # At an end the noise is that of the end, not of the cycle: what it was before counts.
         if self._noise is None or gain >= BACK:
             self._noise = noise
         ended = self._doubted and gain < HALF and 1 - gain > SIGMAS * self._noise
@@ -140,7 +140,7 @@ class CycleTracker:
         if near(result.period_s, self.period_s, DRIFT):
             if ts_ms - self._told_ms < QUIET_MS:
                 return None
-            # The same rhythm, a little faster or slower: what is known of it stays.
+            # The same cycle, a little faster or slower: what is known of it stays.
             self.period_s, self._rival = result.period_s, None
             return self._tell(ts_ms, replace(result, since_ms=self.told.since_ms))
         return self._lock(ts_ms, result)

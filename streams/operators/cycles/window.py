@@ -8,7 +8,7 @@ import numpy as np
 
 from streams.operators.columns.arrays import Floats
 from streams.operators.cycles.detect.active import BLOCK, active
-from streams.operators.cycles.detect.detector import LIKELY, Rhythm, rhythms
+from streams.operators.cycles.detect.detector import LIKELY, FoundCycle, find_cycles
 from streams.operators.cycles.detect.early import LEAST as LEAST_BEGUN
 from streams.operators.cycles.detect.early import LONGEST as BEGUN
 from streams.operators.cycles.detect.early import beginning, repeats
@@ -22,19 +22,19 @@ STEPS = 32
 LONGEST = 600
 """Most samples that are looked at, without a limit."""
 FOLLOWED = (96, 240, 600)
-"""Lengths at which rhythms are followed."""
+"""Lengths at which cycles are followed."""
 ENDED = 1.5
-"""Periods of idleness after which a rhythm is over."""
+"""Periods of idleness after which a cycle is over."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The rhythms (the main one first) of ``samples``, which end ``idle`` samples before now.
+    """The cycles (the main one first) of ``samples``, which end ``idle`` samples before now.
 
     ``whole`` if these are all of the active part, ``begun`` if that is too short for the spectrum.
     """
 
-    rhythms: tuple[Rhythm, ...]
+    cycles: tuple[FoundCycle, ...]
     samples: Floats
     idle: int
     whole: bool
@@ -42,13 +42,13 @@ class Seen:
 
     def slower(self, least: int) -> "Seen | None":
         """What of it has a period of ``least`` samples; None if nothing has."""
-        rhythms = tuple(one for one in self.rhythms if one.period >= least)
-        return replace(self, rhythms=rhythms) if rhythms else None
+        cycles = tuple(one for one in self.cycles if one.period >= least)
+        return replace(self, cycles=cycles) if cycles else None
 
     @property
     def goes_on(self) -> bool:
-        """Whether the main rhythm is there now, and not only was."""
-        return self.idle <= ENDED * self.rhythms[0].period
+        """Whether the main cycle is there now, and not only was."""
+        return self.idle <= ENDED * self.cycles[0].period
 
 
 def look(
@@ -58,10 +58,10 @@ def look(
     *,
     early: bool = False,
 ) -> list[Seen | None]:
-    """What each window (oldest sample first, no NaN, any length) holds; None for no rhythm.
+    """What each window (oldest sample first, no NaN, any length) holds; None for no cycle.
 
     With ``limits``, of the newest so many samples of its active part. What spreads by less than the
-    share ``flat`` of its mean has none. ``early`` finds rhythms that have only begun, too.
+    share ``flat`` of its mean has none. ``early`` finds cycles that have only begun, too.
     """
     seen: list[Seen | None] = [None] * len(windows)
     groups: dict[int, list[int]] = defaultdict(list)
@@ -73,7 +73,7 @@ def look(
         if length < LEAST:
             continue
         samples = np.array([windows[place][ends[place] - length : ends[place]] for place in places])
-        for place, row, found in zip(places, samples, rhythms(samples, flat), strict=True):
+        for place, row, found in zip(places, samples, find_cycles(samples, flat), strict=True):
             if found:
                 whole = length >= _rounded(ends[place] - begins[place])
                 seen[place] = Seen(found, row, windows[place].size - ends[place], whole)
@@ -98,7 +98,7 @@ def _look_early(
         for row, period, chance in figures:
             if chance >= LIKELY:
                 place, part = group[row]
-                seen[place] = Seen((Rhythm(period, chance),), part, 0, True, begun=True)
+                seen[place] = Seen((FoundCycle(period, chance),), part, 0, True, begun=True)
 
 
 def _parts(windows: Sequence[Floats]) -> tuple[list[int], list[int]]:

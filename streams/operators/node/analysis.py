@@ -42,7 +42,7 @@ class InsightBank:
         self._trend_series: list[Series] = []
         self._cycle_series: list[Series] = []
         self._cycle_place: dict[Series, int] = {}
-        self._trend_columns = self._cycle_columns = self._capacity_columns = self._rhythm_columns = _NONE
+        self._trend_columns = self._cycle_columns = self._capacity_columns = self._season_columns = _NONE
         self._row: Floats = np.zeros(0)
 
     def select(self, series: list[Series]) -> None:
@@ -62,7 +62,7 @@ class InsightBank:
         self._trend_columns = remapped(series, trends)
         self._cycle_columns = remapped(series, cycles)
         self._capacity_columns = remapped(series, [_capacity(one) for one in trends])
-        self._rhythm_columns = remapped(trends, cycles)
+        self._season_columns = remapped(trends, cycles)
 
     def update(
         self,
@@ -98,14 +98,14 @@ class InsightBank:
                 lower=np.zeros(len(self._trend_series)), upper=self._upper(capacity), capacity=capacity,
                 season=season,
             )  # fmt: skip
-            rhythmic = np.isin(np.arange(len(self._trend_series)), season.columns if season else _NONE)
-            news = self._news.news(ts_ms, forecast, rhythmic)
+            cyclic = np.isin(np.arange(len(self._trend_series)), season.columns if season else _NONE)
+            news = self._news.news(ts_ms, forecast, cyclic)
             found.trend_series = [self._trend_series[column] for column in news]
             found.forecast = forecast.pick(news)
         return found
 
     def _season(self) -> Season | None:
-        return season_of(self._cycles, self._rhythm_columns)
+        return season_of(self._cycles, self._season_columns)
 
     def _capacity(self) -> Floats:
         known = self._capacity_columns >= 0

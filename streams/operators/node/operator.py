@@ -37,7 +37,7 @@ def _with_origins(plain: Snapshot) -> Snapshot:
 
 def _with_spans(plain: Snapshot) -> Snapshot:
     """Version 3 gathers spans for insights; the open one begins with the next tick."""
-    return {**plain, "spans": {"start_ms": 0, "runs": [], "rhythms": {}}}
+    return {**plain, "spans": {"start_ms": 0, "runs": [], "periods": {}}}
 
 
 _STEPS = {1: _with_origins, 2: _with_spans}
@@ -141,9 +141,9 @@ class NodeOperator:
 
     def _evaluate(self) -> list[Emission]:
         found = self._insight.evaluate(self._last_ms)
-        for one, rhythm in found.cycles:
+        for one, cycle in found.cycles:
             if one.kind == "pod" and one.metric == "gpu_util_pct":
-                self._spans.heard(one.member, rhythm)
+                self._spans.heard(one.member, cycle)
         emissions = records.insights(self._node, found)
         self._retire(self._last_ms - self._config.retire_ms)
         return emissions

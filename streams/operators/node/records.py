@@ -57,7 +57,7 @@ def _window(node: str, series: Sequence[Series], window: ClosedWindow) -> list[E
 
 
 def insights(node: str, found: Insights) -> list[Emission]:
-    """A ``Trend`` of each series that has one, a ``Cycle`` of each whose rhythm changed."""
+    """A ``Trend`` of each series that has one, a ``Cycle`` of each whose cycle changed."""
     outs = [] if found.forecast is None else _trends(node, found, found.forecast)
     for one, result in found.cycles:
         subject = subject_of(node, one.kind, one.member)

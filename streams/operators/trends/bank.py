@@ -22,8 +22,8 @@ TOO_LARGE = 1e30
 """No real measurement is this large, and its square still fits: larger values count as absent."""
 
 
-def _with_rhythms(plain: dict[str, Any]) -> dict[str, Any]:
-    """Version 2 knows rhythms and floors; the forecasts that waited for their moment are forgotten."""
+def _with_cycles(plain: dict[str, Any]) -> dict[str, Any]:
+    """Version 2 knows cycles and floors; the forecasts that waited for their moment are forgotten."""
     horizons = [migrated_horizon(horizon, plain["n"]) for horizon in plain["horizons"]]
     climb = migrated_climb(plain["climb"], plain["n"])
     return {**plain, "horizons": horizons, "climb": climb}
@@ -41,12 +41,12 @@ def _with_moments(plain: dict[str, Any]) -> dict[str, Any]:
     return {**plain, "climb": climb_with_moments(plain["climb"], plain["n"])}
 
 
-_STEPS = {1: _with_rhythms, 2: _with_said, 3: _with_moments}
+_STEPS = {1: _with_cycles, 2: _with_said, 3: _with_moments}
 
 
 class TrendBank:
     """The trends of n series. Feed it every tick with ``update``, tell it every ten seconds or so which
-    rhythms are known with ``follow``, ask it with ``forecast``."""
+    cycles are known with ``follow``, ask it with ``forecast``."""
 
     def __init__(self, config: TrendConfig | None = None, n: int = 0) -> None:
         self._config = config or TrendConfig()
@@ -90,7 +90,7 @@ class TrendBank:
         self._climb.take(ts_ms, values)
 
     def follow(self, season: Season | None) -> None:
-        """The rhythms that are known are those of ``season`` now, the last tick included.
+        """The cycles that are known are those of ``season`` now, the last tick included.
 
         What is forecast with them is kept, and held against what comes.
         """

@@ -1,7 +1,7 @@
 """Which trends are worth telling: at once if something changed, else no more often than once a minute.
 
 Something changed when memory begins or ceases to run out, or much sooner or later than was said; when a
-rhythm is found or lost; and when a series without one has left all that was expected of it. A trend that is
+cycle is found or lost; and when a series without one has left all that was expected of it. A trend that is
 what was told is not told again.
 """
 
@@ -26,7 +26,7 @@ SAME = 1e-3
 """Share of the forecast's interval that figures may move and count as the same."""
 
 ROWS = 10
-SINCE_MS, TOLD_MS, LEVEL, VALUE, LOW, HIGH, EXHAUSTS, RHYTHM, OUTSIDE, WIDTH = range(ROWS)
+SINCE_MS, TOLD_MS, LEVEL, VALUE, LOW, HIGH, EXHAUSTS, CYCLIC, OUTSIDE, WIDTH = range(ROWS)
 NEVER = -1.0
 
 
@@ -41,18 +41,18 @@ class TrendNews:
         fresh = _nothing(keep.size)
         self._told = np.where(keep >= 0, remap(self._told, keep, 0.0), fresh)
 
-    def news(self, ts_ms: int, forecast: TrendForecast, rhythmic: Bools) -> Ints:
+    def news(self, ts_ms: int, forecast: TrendForecast, cyclic: Bools) -> Ints:
         """The columns to tell now, of all, and from now on they count as told."""
         told, known = self._told, np.isfinite(forecast.level)
         begun = np.where(told[SINCE_MS] >= 0, told[SINCE_MS], ts_ms)
         told[SINCE_MS] = np.where(known, begun, NEVER)
         told[TOLD_MS, ~known] = NEVER
-        now = _figures(forecast, rhythmic)
+        now = _figures(forecast, cyclic)
         outside = (forecast.level < told[LOW]) | (forecast.level > told[HIGH])
-        told[OUTSIDE] = np.where(outside & ~rhythmic, told[OUTSIDE] + 1, 0)
+        told[OUTSIDE] = np.where(outside & ~cyclic, told[OUTSIDE] + 1, 0)
         again = (ts_ms - told[TOLD_MS] >= QUIET_MS) & self._moved(now)
         elsewhere = self._ends_elsewhere(ts_ms, now)
-        changed = (told[RHYTHM] != now[RHYTHM]) | (told[OUTSIDE] >= LEFT) | elsewhere
+        changed = (told[CYCLIC] != now[CYCLIC]) | (told[OUTSIDE] >= LEFT) | elsewhere
         settled = ts_ms - told[SINCE_MS] >= SETTLING_MS
         columns = np.flatnonzero(known & np.where(told[TOLD_MS] >= 0, changed | again, settled))
         told[LEVEL:, columns] = now[LEVEL:, columns]
@@ -92,12 +92,12 @@ def _nothing(n: int) -> Floats:
     return told
 
 
-def _figures(forecast: TrendForecast, rhythmic: Bools) -> Floats:
+def _figures(forecast: TrendForecast, cyclic: Bools) -> Floats:
     """The rows of what is to be told; the bounds are the widest of all horizons."""
     now = np.zeros((ROWS, forecast.level.size))
     now[LEVEL], now[VALUE] = forecast.level, forecast.value[-1]
     now[LOW], now[HIGH] = forecast.p05.min(axis=0), forecast.p95.max(axis=0)
     now[WIDTH] = now[HIGH] - now[LOW]
     now[EXHAUSTS] = np.where(np.isnan(forecast.exhausts_in_s), NEVER, forecast.exhausts_in_s)
-    now[RHYTHM] = rhythmic
+    now[CYCLIC] = cyclic
     return now

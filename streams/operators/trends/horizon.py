@@ -3,7 +3,7 @@
 A forecast that was told is kept until its moment comes and is then held against what was measured. So the
 interval is that of errors really made at this horizon, and needs no model of how errors grow. The weights
 are those of J. M. Bates and C. W. J. Granger 1969 with a higher power; the 5 % and 95 % points follow the
-share of misses (adaptive conformal inference, I. Gibbs and E. Candès 2021). While a series has a rhythm,
+share of misses (adaptive conformal inference, I. Gibbs and E. Candès 2021). While a series has a cycle,
 forecasters that know it are blended in, with the error that they would have had lately to begin with.
 """
 
@@ -24,7 +24,7 @@ SQUARED, COUNT, BELOW, ABOVE, PERIOD = range(MODELS, ROWS)
 """Rows after the forecasters' mean absolute errors: the mean squared error of their blend, the number of
 errors seen, how many standard errors the 5 % and 95 % points lie away, and the period that is known (s)."""
 POINTS = slice(BELOW, PERIOD)
-RHYTHM = slice(FORECASTERS, MODELS)
+SEASONAL = slice(FORECASTERS, MODELS)
 KEPT = MODELS + 2
 """Rows of a kept forecast: each forecaster's, the blend, and its standard error."""
 MISS, STEP = 0.05, 0.12
@@ -34,10 +34,10 @@ NORMAL = 1.645
 """Standard errors to the 95 % point of a normal distribution: where the points begin."""
 FADING = 0.03
 PRIOR = 1.0
-RHYTHM_FADING = 0.04
-"""The same as ``FADING`` for forecasters that know the rhythm, whose first error is one in retrospect."""
+SEASONAL_FADING = 0.04
+"""The same as ``FADING`` for forecasters that know the cycle, whose first error is one in retrospect."""
 ANOTHER = 0.05
-"""Share by which the period of another rhythm differs."""
+"""Share by which the period of another cycle differs."""
 JITTER = 10
 """A tick that is too soon by up to this part of an interval is the one that was meant."""
 LEAST = 1e-6
@@ -98,9 +98,9 @@ class Horizons:
         error -= state[:COUNT]
         error *= weight
         absent = np.isnan(kept[FORECASTERS])
-        error[RHYTHM] *= RHYTHM_FADING / weight
-        error[RHYTHM, absent] = 0.0
-        # A forecast from before the rhythm was found, or its end, says nothing of how wrong they are now.
+        error[SEASONAL] *= SEASONAL_FADING / weight
+        error[SEASONAL, absent] = 0.0
+        # A forecast from before the cycle was found, or its end, says nothing of how wrong they are now.
         other = absent == (state[PERIOD] > 0)
         error[-1, other] = 0.0
         state[:COUNT] += error
@@ -110,7 +110,7 @@ class Horizons:
         np.maximum(state[POINTS], 0.0, out=state[POINTS])
 
     def follow(self, season: Season | None) -> None:
-        """Take up the rhythms of ``season``, and let go of all others; the interval changes at once, by
+        """Take up the cycles of ``season``, and let go of all others; the interval changes at once, by
         how much less or more is expected to be wrong."""
         period_s = np.zeros(self._state.shape[2])
         if season is not None:
@@ -122,17 +122,17 @@ class Horizons:
             self._begin(changed, before, season)
 
     def _begin(self, changed: Ints, before: Floats, season: Season | None) -> None:
-        """The columns whose rhythms ``changed``, of which so much error was expected ``before``."""
+        """The columns whose cycles ``changed``, of which so much error was expected ``before``."""
         state = self._state
-        state[:, RHYTHM, changed] = 0.0
+        state[:, SEASONAL, changed] = 0.0
         if season is not None:
             begun = np.flatnonzero(np.isin(season.columns, changed))
             if begun.size:
-                state[:, RHYTHM, season.columns[begun]] = season.errors(begun)
+                state[:, SEASONAL, season.columns[begun]] = season.errors(begun)
         after = self._expected(changed)
         ratio = np.where(before > 0, after, 1.0) / np.where(before > 0, before, 1.0)
         normal, known = (NORMAL_ERROR * after) ** 2, state[:, SQUARED, changed]
-        # What a rhythm foretold to the byte had next to no error: its ratio to the others' says nothing.
+        # What a cycle foretold to the byte had next to no error: its ratio to the others' says nothing.
         others = np.minimum(known * ratio**2, np.maximum(known, normal))
         state[:, SQUARED, changed] = np.where(state[:, PERIOD, changed] > 0, normal, others)
 
@@ -140,7 +140,7 @@ class Horizons:
         """The forecasters' weighted mean error, shape (horizons, columns)."""
         errors = self._state[:, :MODELS, columns]
         usable = np.ones(errors.shape, np.bool_)
-        usable[:, RHYTHM] = self._state[:, PERIOD : PERIOD + 1, columns] > 0
+        usable[:, SEASONAL] = self._state[:, PERIOD : PERIOD + 1, columns] > 0
         weights = _weights(errors, usable)
         return np.asarray((weights * errors).sum(axis=1) / weights.sum(axis=1))
 
@@ -151,7 +151,7 @@ class Horizons:
         forecasts = np.full((len(self._kept), MODELS, simple.shape[2]), np.nan)
         forecasts[:, :FORECASTERS] = simple
         if season is not None:
-            forecasts[:, RHYTHM, season.columns] = season.ahead(self._ahead_s)
+            forecasts[:, SEASONAL, season.columns] = season.ahead(self._ahead_s)
         value, error = self._blend(forecasts), self._error(expected)
         unknown = ~holt.known(ts_ms)
         value[:, unknown] = np.nan
@@ -178,12 +178,12 @@ class Horizons:
 
     def _error(self, expected: Floats) -> Floats:
         """Standard error: ``expected`` counts as ``PRIOR`` errors beside those that were measured, of which
-        those that overlap in time count as one. Of a rhythm, the forecasters' errors are expected."""
+        those that overlap in time count as one. Of a cycle, the forecasters' errors are expected."""
         state = self._state
         count = state[:, COUNT] / self._overlap
-        rhythmic = np.flatnonzero(state[:1, PERIOD] > 0)
-        if rhythmic.size:
-            expected[:, rhythmic] = NORMAL_ERROR * self._expected(rhythmic)
+        cyclic = np.flatnonzero(state[:1, PERIOD] > 0)
+        if cyclic.size:
+            expected[:, cyclic] = NORMAL_ERROR * self._expected(cyclic)
         squared = (PRIOR * expected**2 + count * state[:, SQUARED]) / (PRIOR + count)
         return np.asarray(np.sqrt(squared))
 
@@ -203,7 +203,7 @@ class Horizons:
 
 
 def migrated_horizon(plain: dict[str, Any], n: int) -> dict[str, Any]:
-    """A snapshot from before rhythms were known: what was learned of errors stays."""
+    """A snapshot from before cycles were known: what was learned of errors stays."""
     old = unpack(plain["state"], "f8", (FORECASTERS + 4, n))
     state = np.zeros((ROWS, n))
     state[:FORECASTERS], state[SQUARED:PERIOD] = old[:FORECASTERS], old[FORECASTERS:]

@@ -43,7 +43,7 @@ class Kept:
         """Keep what was forecast at ``ts_ms``, shape (rows, n).
 
         If not all can be, the next is after a time that looks random: what is met at the same phase of its
-        rhythm again and again seems to be easy.
+        cycle again and again seems to be easy.
         """
         self._kept[self._turn] = figures
         self._due[self._turn] = ts_ms + self._ahead_ms

@@ -1,9 +1,9 @@
-"""What a known rhythm says about the future: the values one, two, … periods before the moment asked for.
+"""What a known cycle says about the future: the values one, two, … periods before the moment asked for.
 
 Seasonal averaging over the newest periods, about a level that follows slow drift: the average of n periods
 has an n-th of the noise's variance. Periods need not be whole: of each, the sample nearest in phase counts,
 the more the nearer it is (kernel regression on the phase, E. A. Nadaraya and G. S. Watson 1964).
-Nothing is kept here; it is read from the windows in which the rhythm was found.
+Nothing is kept here; it is read from the windows in which the cycle was found.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ import numpy as np
 from streams.operators.columns.arrays import Floats, Ints
 
 SEASONS = 2
-"""Forecasters that know the rhythm: all of the newest periods and their slope; the newest few, level."""
+"""Forecasters that know the cycle: all of the newest periods and their slope; the newest few, level."""
 PERIODS = 32
 """Most periods that are looked back on."""
 FADING: tuple[float, ...] = (0.97, 0.5)
@@ -28,16 +28,16 @@ TRIED = 24
 """How many of the newest samples forecasts are tried on, to know their error from the first moment."""
 
 
-class Rhythms(Protocol):
-    """Knows the rhythms of series."""
+class CycleSource(Protocol):
+    """Knows the cycles of series."""
 
     def locked(self) -> list[tuple[int, float, Floats, int]]:
         """See ``CycleBank.locked``."""
         ...
 
 
-def season_of(cycles: Rhythms, columns: Ints) -> "Season | None":
-    """What the rhythms that ``cycles`` holds say; its column j is column ``columns[j]`` of the trends."""
+def season_of(cycles: CycleSource, columns: Ints) -> "Season | None":
+    """What the cycles that ``cycles`` holds say; its column j is column ``columns[j]`` of the trends."""
     held = [one for one in cycles.locked() if columns[one[0]] >= 0 and _enough(one[2].size, one[1], one[3])]
     if not held:
         return None
@@ -58,10 +58,10 @@ def _enough(samples: int, period_s: float, interval_ms: int) -> bool:
 
 
 class Season:
-    """Forecasts of k series from their rhythms.
+    """Forecasts of k series from their cycles.
 
     ``columns`` (k,) are those of the trends, ``periods`` (k,) in samples, and ``windows`` the samples of
-    each since its rhythm began, oldest first and none missing.
+    each since its cycle began, oldest first and none missing.
     """
 
     def __init__(self, columns: Ints, periods: Floats, windows: Sequence[Floats], interval_ms: int) -> None:

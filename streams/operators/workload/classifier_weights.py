@@ -17,7 +17,7 @@ KNOTS = (
     (0.0, 0.12, 0.49, 0.86),  # rest_longest
     (0.0, 0.81),  # rest_now
     (0.0, 0.37, 0.59, 0.76, 0.92),  # smoothness
-    (0.0, 0.01, 0.2, 0.36, 0.77),  # rhythm
+    (0.0, 0.01, 0.2, 0.36, 0.77),  # periodicity
     (0.0,),  # period_found
     (0.14, 0.36, 0.56, 0.72, 0.88),  # mem_level
     (0.0, 0.26),  # mem_rise_recent

@@ -21,7 +21,7 @@ LEAST_S = 15
 NAMES = (
     "util_recent", "util_all", "util_std", "busy_share", "full_share", "busy_level", "busy_noise",
     "copy_ratio", "ups_per_min", "dips_per_min", "run_spread", "rest_longest", "rest_now", "smoothness",
-    "rhythm", "period_found",
+    "periodicity", "period_found",
     "mem_level", "mem_rise_recent", "mem_rise_all", "mem_moves", "host_mem_rise",
     "cpu_recent", "cpu_busy_share", "cpu_spread", "cpu_follows", "cpu_rest_level",
     "rx_follows", "tx_follows", "rx_recent", "tx_recent", "rx_spread", "read_recent", "read_all",
@@ -33,7 +33,7 @@ NAMES = (
 def features(values: Floats, period_confidence: float) -> Floats | None:
     """The vector, shape (len(NAMES),); None with less than ``LEAST_S`` seconds of utilization.
 
-    ``values``: shape (channels, seconds). ``period_confidence``: of the rhythm that the node found, 0 for
+    ``values``: shape (channels, seconds). ``period_confidence``: of the cycle that the node found, 0 for
     none.
     """
     known = ~np.isnan(values[ROWS["gpu_util_pct"]])
@@ -76,7 +76,7 @@ def _utilization(util: Floats, copy: Floats, period_confidence: float) -> dict[s
         "rest_longest": log2(1 + max(rests, default=0)) / 8,
         "rest_now": log2(1 + (rests[-1] if not busy[-1] and rests else 0)) / 8,
         "smoothness": _follows(util[1:], util[:-1]),
-        "rhythm": _rhythm(util),
+        "periodicity": _periodicity(util),
         "period_found": period_confidence,
     }
 
@@ -176,7 +176,7 @@ def _follows(one: Floats, other: Floats) -> float:
     return float(a @ b) / size if size > 1e-6 * one.size else 0.0
 
 
-def _rhythm(util: Floats) -> float:
+def _periodicity(util: Floats) -> float:
     """The largest autocorrelation at a lag from three seconds to a third, after the first that is below 0."""
     n = util.size
     x = util - _avg(util)

@@ -44,7 +44,7 @@ class SpanBank:
         self._picker: GpuPicker | CgroupPicker = GpuPicker() if source == "nvml" else CgroupPicker()
         self._start_ms = 0
         self._runs: list[_Run] = []
-        self._rhythms: dict[str, tuple[float, float]] = {}
+        self._periods: dict[str, tuple[float, float]] = {}
 
     def add(self, tick: Tick) -> list[Emission]:
         """Take a tick that is newer than the last; parts of the span that it ends."""
@@ -63,16 +63,16 @@ class SpanBank:
         run.rows.append(self._picker.row(tick))
         return outs
 
-    def heard(self, uid: str, rhythm: CycleResult) -> None:
-        """The rhythm of a pod's utilization was found, changed or lost."""
-        if rhythm.cyclic and rhythm.period_s is not None:
-            self._rhythms[uid] = (rhythm.period_s, rhythm.confidence or 0.0)
+    def heard(self, uid: str, cycle: CycleResult) -> None:
+        """The cycle of a pod's utilization was found, changed or lost."""
+        if cycle.cyclic and cycle.period_s is not None:
+            self._periods[uid] = (cycle.period_s, cycle.confidence or 0.0)
         else:
-            self._rhythms.pop(uid, None)
+            self._periods.pop(uid, None)
 
     def retain(self, uids: Collection[str]) -> None:
-        """Of other pods no rhythm is known any more."""
-        self._rhythms = {uid: rhythm for uid, rhythm in self._rhythms.items() if uid in uids}
+        """Of other pods no cycle is known any more."""
+        self._periods = {uid: period for uid, period in self._periods.items() if uid in uids}
 
     def close(self) -> list[Emission]:
         """End the open span."""
@@ -105,8 +105,8 @@ class SpanBank:
     def _head(self, uid: str) -> dict[str, Any]:
         # Written by hand in the form of contract.records.insight_parts.InsightPart.
         head = {"v": 1, "uid": uid, "source": self._source, "node": self._node, "start_ms": self._start_ms}
-        if (rhythm := self._rhythms.get(uid)) is not None:
-            head |= {"period_s": rhythm[0], "period_confidence": rhythm[1]}
+        if (period := self._periods.get(uid)) is not None:
+            head |= {"period_s": period[0], "period_confidence": period[1]}
         return head
 
     def snapshot(self) -> dict[str, Any]:
@@ -119,13 +119,13 @@ class SpanBank:
             }
             for run in self._runs
         ]
-        rhythms = {uid: list(one) for uid, one in self._rhythms.items()}
-        return {"start_ms": self._start_ms, "runs": runs, "rhythms": rhythms}
+        periods = {uid: list(one) for uid, one in self._periods.items()}
+        return {"start_ms": self._start_ms, "runs": runs, "periods": periods}
 
     def restore(self, plain: dict[str, Any]) -> None:
         """Take over a snapshot."""
         self._start_ms = plain["start_ms"]
-        self._rhythms = {uid: (period, chance) for uid, (period, chance) in plain["rhythms"].items()}
+        self._periods = {uid: (period, chance) for uid, (period, chance) in plain["periods"].items()}
         self._runs = []
         for one in plain["runs"]:
             rows = unpack(one["rows"], "f8", (-1,)).reshape(len(one["slots"]), -1)

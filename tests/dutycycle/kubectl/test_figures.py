@@ -181,7 +181,7 @@ def test_what_somebody_has_spoilt_is_as_if_it_were_not_there(spoilt: str) -> Non
     assert of_pod(found).cpu_pct is None
     assert (of_job(found), omitted(found), of_whole_job(found)) == ([], 0, Usage())
     static, gpus = of_node(found)
-    assert all(gpu.number("max_gpu_util") is None and gpu.rhythm is None for gpu in gpus)
+    assert all(gpu.number("max_gpu_util") is None and gpu.period is None for gpu in gpus)
     assert static.get("count") is None
 
 
@@ -215,11 +215,11 @@ def test_columns_are_aligned() -> None:
 
 
 @pytest.mark.parametrize(
-    "rhythm", [({"cyclic": True, "period_s": 13.2}, "13.2s"), ({"cyclic": False}, "no"), ({}, None)]
+    "cycle", [({"cyclic": True, "period_s": 13.2}, "13.2s"), ({"cyclic": False}, "no"), ({}, None)]
 )
-def test_a_rhythm_is_a_period_or_none_or_not_known(rhythm: tuple[dict[str, Any], str | None]) -> None:
-    _, (gpu,) = of_node({"gpu-0": rhythm[0]})
-    assert gpu.rhythm == rhythm[1]
+def test_a_cycle_is_a_period_or_none_or_not_known(cycle: tuple[dict[str, Any], str | None]) -> None:
+    _, (gpu,) = of_node({"gpu-0": cycle[0]})
+    assert gpu.period == cycle[1]
 
 
 def test_insights_appear_once_somebody_writes_them() -> None:

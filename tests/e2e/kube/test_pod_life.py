@@ -133,7 +133,7 @@ def assert_node_is_described(pipeline: Pipeline, cluster: Cluster, kube: Kube, c
     pipeline.wait_until(lambda: gpu().get("max_gpu_util") == 90, lambda: f"the maximum of GPU 0: {gpu()}")
     pipeline.wait_until(
         lambda: gpu().get("cyclic") is True and abs(gpu()["period_s"] - 4) < 0.2,
-        lambda: f"the rhythm of GPU 0: {gpu()}",
+        lambda: f"the cycle of GPU 0: {gpu()}",
     )
     found = gpu()
     assert found["mem_used"] == "20GB"

@@ -70,9 +70,9 @@ CHANGES: dict[str, tuple[dict[str, Any], bool]] = {
     "a process with much more": ({"pid_mem": [[18477, "12094MB"]]}, True),
     "one gigabyte more": ({"mem_used": "12GB"}, True),
     "memory not known any more": ({"mem_used": None}, True),
-    "no rhythm any more": ({"cyclic": False}, True),
-    "the same rhythm, nearly": ({"period_s": 13.3}, False),
-    "another rhythm": ({"period_s": 14.2}, True),
+    "no cycle any more": ({"cyclic": False}, True),
+    "the same cycle, nearly": ({"period_s": 13.3}, False),
+    "another cycle": ({"period_s": 14.2}, True),
     "a steadier trend": ({"trend_pct_per_h": 1.2}, False),
     "a trend": ({"trend_pct_per_h": 12}, True),
 }

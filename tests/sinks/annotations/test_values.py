@@ -210,7 +210,7 @@ def test_many_processes_leave_the_largest() -> None:
     assert min(found.values()) == 93
 
 
-def test_rhythms_that_end_take_their_period_along() -> None:
+def test_cycles_that_end_take_their_period_along() -> None:
     assert wanted(sample(K80), cycle(True, 13.24), cycle(False))["gpu-1"]["cyclic"] is False
     assert "period_s" not in wanted(sample(K80), cycle(True, 13.24), cycle(False))["gpu-1"]
 

@@ -108,7 +108,7 @@ def window(metric: str, largest: float, end_ms: int = 1_700_000_060_000) -> Wind
 
 
 def cycle(cyclic: bool, period_s: float | None = None, metric: str = "gpu_util_pct") -> Cycle:
-    """The rhythm of GPU-1."""
+    """The cycle of GPU-1."""
     return Cycle(
         subject=gpu_subject("gpu-a", "GPU-1"), metric=metric, ts_ms=1, cyclic=cyclic, period_s=period_s
     )

@@ -1,4 +1,4 @@
-"""The part of a series in which something goes on: idle before and after a job does not hide its rhythm."""
+"""The part of a series in which something goes on: idle before and after a job does not hide its cycle."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ BLOCK = 8
 STILL = 0.1
 """A block that spans less than this share of what the series spans is still."""
 LONGER = 1.5
-"""An end is idle if it is still for so many times the longest still stretch between: rhythms rest, too."""
+"""An end is idle if it is still for so many times the longest still stretch between: cycles rest, too."""
 
 
 def active(samples: Floats) -> tuple[Ints, Ints]:

@@ -1,7 +1,7 @@
-"""How likely a rhythm is real: what the spectrum and the fold say, weighed by a logistic regression.
+"""How likely a cycle is real: what the spectrum and the fold say, weighed by a logistic regression.
 
 The weights are fitted by ``bench/fit_cycle.py`` to windows of 76 to 600 samples; of the periods that are
-judged there nine in ten are right. Where rhythms are rarer, so is being right with a low confidence.
+judged there nine in ten are right. Where cycles are rarer, so is being right with a low confidence.
 """
 
 import numpy as np
@@ -18,10 +18,10 @@ LITTLE = 0.05
 
 
 def evidence(score: Floats, noise: Floats, folds: Folds) -> Floats:
-    """What speaks for rhythms, shape (rhythms, 6): one, and figures of about -3 to 5.
+    """What speaks for cycles, shape (cycles, 6): one, and figures of about -3 to 5.
 
     ``noise`` is the variance of each series' noise. What is neither that nor explained speaks against a
-    rhythm: bursts at odd distances have lines and hardly any noise, but no shape that they share.
+    cycle: bursts at odd distances have lines and hardly any noise, but no shape that they share.
     """
     other = 1 - folds.explained - noise / np.maximum(folds.varied, LITTLE)
     parts = (
@@ -36,5 +36,5 @@ def evidence(score: Floats, noise: Floats, folds: Folds) -> Floats:
 
 
 def confidence(score: Floats, noise: Floats, folds: Folds) -> Floats:
-    """The chance (0-1) that peaks with these scores, folded so, are the periods of real rhythms."""
+    """The chance (0-1) that peaks with these scores, folded so, are the periods of real cycles."""
     return np.asarray(1 / (1 + np.exp(-(evidence(score, noise, folds) * WEIGHTS).sum(axis=1))))

@@ -1,4 +1,4 @@
-"""Whether windows of samples hold a rhythm: the spectrum proposes, the fold of the periods decides."""
+"""Whether windows of samples hold a cycle: the spectrum proposes, the fold of the periods decides."""
 
 from dataclasses import dataclass, replace
 
@@ -28,7 +28,7 @@ MULTIPLES = np.array([2, 3, 4, 5, 6])
 FEW_PERIODS = 8
 """A multiple of which the window holds more is a peak of its own if it is the true period."""
 PLENTY = 0.85
-"""A rhythm that explains so much needs no rivals."""
+"""A cycle that explains so much needs no rivals."""
 ALIKE = 0.8
 """Share of the most explained from which a period explains about as much."""
 DOUBTED = 0.75
@@ -36,19 +36,19 @@ DOUBTED = 0.75
 SAME = 0.03
 """Periods that differ by less than this share are one."""
 LIKELY = 0.8
-"""Confidence from which a rhythm counts as one."""
+"""Confidence from which a cycle counts as one."""
 EXPLAINED = 0.8
-"""Periods that a rhythm explains at least (their number times its share of the variance): two bursts far
+"""Periods that a cycle explains at least (their number times its share of the variance): two bursts far
 apart have lines, too."""
 OTHERS = 2
-"""At most so many further rhythms, and what they need: the main one leaves debris behind."""
+"""At most so many further cycles, and what they need: the main one leaves debris behind."""
 OTHER_SCORE = 8.0
 OTHER_EXPLAINED = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Rhythm:
-    """A rhythm of ``period`` samples, and the chance (0-1) that it is one."""
+class FoundCycle:
+    """A cycle of ``period`` samples, and the chance (0-1) that it is one."""
 
     period: float
     confidence: float
@@ -66,7 +66,7 @@ class Judged:
 
     @property
     def confidence(self) -> Floats:
-        """The chance that each is the period of a real rhythm."""
+        """The chance that each is the period of a real cycle."""
         return confidence(self.score, self.noise, self.folds)
 
     def part(self, chosen: Ints) -> "Judged":
@@ -76,8 +76,8 @@ class Judged:
         return Judged(self.rows[chosen], self.period[chosen], self.score[chosen], self.noise[chosen], folds)
 
 
-def rhythms(samples: Floats, flat: float = FLAT) -> list[tuple[Rhythm, ...]]:
-    """The rhythms of each row of ``samples`` (series, length), the main one first; none if it has none.
+def find_cycles(samples: Floats, flat: float = FLAT) -> list[tuple[FoundCycle, ...]]:
+    """The cycles of each row of ``samples`` (series, length), the main one first; none if it has none.
 
     The length is a multiple of 4. Nothing in a row may be NaN. ``flat`` is that of ``spectra``.
     """
@@ -86,34 +86,34 @@ def rhythms(samples: Floats, flat: float = FLAT) -> list[tuple[Rhythm, ...]]:
     main = main.part(
         np.flatnonzero((main.confidence >= LIKELY) & (main.folds.explained * main.folds.periods >= EXPLAINED))
     )
-    all_: list[tuple[Rhythm, ...]] = [()] * len(samples)
+    all_: list[tuple[FoundCycle, ...]] = [()] * len(samples)
     if not main.rows.size:
         return all_
-    for row, rhythm in _named(main):
-        all_[row] = (rhythm,)
-    for row, rhythm in _others(found, main):
-        all_[row] += (rhythm,)
+    for row, cycle in _named(main):
+        all_[row] = (cycle,)
+    for row, cycle in _others(found, main):
+        all_[row] += (cycle,)
     return [_without_fractions(one) for one in all_]
 
 
-def _without_fractions(found: tuple[Rhythm, ...]) -> tuple[Rhythm, ...]:
-    """A further rhythm that is half, a third … of another further one is a harmonic of that."""
+def _without_fractions(found: tuple[FoundCycle, ...]) -> tuple[FoundCycle, ...]:
+    """A further cycle that is half, a third … of another further one is a harmonic of that."""
     main, others = found[:1], found[1:]
     return main + tuple(one for one in others if not any(_is_multiple(other, one) for other in others))
 
 
-def _is_multiple(one: Rhythm, other: Rhythm) -> bool:
+def _is_multiple(one: FoundCycle, other: FoundCycle) -> bool:
     times = one.period / other.period
     return round(times) >= 2 and abs(times / round(times) - 1) < SAME
 
 
-def _named(judged: Judged) -> list[tuple[int, Rhythm]]:
+def _named(judged: Judged) -> list[tuple[int, FoundCycle]]:
     pairs = zip(judged.period.tolist(), judged.confidence.tolist(), strict=True)
-    return list(zip(judged.rows.tolist(), (Rhythm(*pair) for pair in pairs), strict=True))
+    return list(zip(judged.rows.tolist(), (FoundCycle(*pair) for pair in pairs), strict=True))
 
 
 def best(found: Spectra) -> Judged:
-    """The likeliest rhythm of each series that has a peak worth a look, whatever its confidence.
+    """The likeliest cycle of each series that has a peak worth a look, whatever its confidence.
 
     Of the highest peaks it is the shortest period that explains about as much as any: a multiple of the
     true period explains as much as it does, a fraction of it less. If that period is too long to be sure
@@ -151,7 +151,7 @@ def _per_row(judged: Judged, least: Floats) -> Ints:
 
 
 def _judged(found: Spectra, series: Floats, rows: Ints, points: Ints, score: Floats) -> Judged:
-    """The rhythms at ``points`` of the spectra (highest first), folded in ``series``."""
+    """The cycles at ``points`` of the spectra (highest first), folded in ``series``."""
     length = series.shape[1]
     period = FINE * length / fundamentals(found, rows, points.astype(np.float64))
     period = np.minimum(period, length / 2)
@@ -205,11 +205,11 @@ def _joined(one: Judged, other: Judged) -> Judged:
     )
 
 
-def _others(found: Spectra, known: Judged) -> list[tuple[int, Rhythm]]:
-    """Rhythms beside the known ones, in what those leave of the series and of the spectra, whose evidence
+def _others(found: Spectra, known: Judged) -> list[tuple[int, FoundCycle]]:
+    """Cycles beside the known ones, in what those leave of the series and of the spectra, whose evidence
     is used up."""
     evidence, rest = found.evidence, found.series.copy()
-    accepted: list[tuple[int, Rhythm]] = []
+    accepted: list[tuple[int, FoundCycle]] = []
     for _ in range(OTHERS):
         rest[known.rows] = without_shape(rest[known.rows], known.period)
         _silence(evidence, known.rows, FINE * rest.shape[1] / known.period)

@@ -1,4 +1,4 @@
-"""A rhythm that has only begun: two and a half periods, told from how well they repeat.
+"""A cycle that has only begun: two and a half periods, told from how well they repeat.
 
 The spectrum needs three periods, as a line has to stand out from its surroundings. What began a moment ago
 can be told sooner, from the samples themselves: the squared difference of a series to itself a lag ago has a
@@ -45,7 +45,7 @@ class Repeats:
 
     @property
     def confidence(self) -> Floats:
-        """The chance (0-1) that each is the period of a rhythm."""
+        """The chance (0-1) that each is the period of a cycle."""
         return np.asarray(1 / (1 + np.exp(-(self.evidence * WEIGHTS).sum(axis=1))))
 
 

@@ -1,4 +1,4 @@
-"""How known rhythms go on: whether their newest periods still look like those before."""
+"""How known cycles go on: whether their newest periods still look like those before."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ FOLLOWS = 0.4
 class Followed:
     """How each series goes on; each of shape (series,).
 
-    ``gain`` is the size of the rhythm's shape in the newest periods, 1 as before and 0 no longer there;
+    ``gain`` is the size of the cycle's shape in the newest periods, 1 as before and 0 no longer there;
     ``noise`` is its standard error; ``run`` is how many samples up to now follow the shape unbroken, and
     ``strange`` how many up to now do not follow it any more, if it has ended.
     """
@@ -55,7 +55,7 @@ def follow(series: Floats, period: Floats, length: Ints | None = None) -> Follow
     shape = np.take_along_axis(mean, phase, axis=1)
     error = (((quick - shape) * taught) ** 2).sum(axis=1) / np.maximum(taught.sum(axis=1), 1)
     tail = age < late
-    # About its mean, and without a moving average: where a rhythm ends, both would go on for a while.
+    # About its mean, and without a moving average: where a cycle ends, both would go on for a while.
     centred = (shape - _mean(shape, tail)) * tail
     power = (centred**2).sum(axis=1) + TINY
     level = series - _slope(series, age, taught) * age

@@ -1,6 +1,6 @@
-"""Where a rhythm could be: lines in the spectrum that stand out from their surroundings, at multiples.
+"""Where a cycle could be: lines in the spectrum that stand out from their surroundings, at multiples.
 
-A rhythm of period P over n samples is a comb of lines at k n / P; noise, drift and random walks have
+A cycle of period P over n samples is a comb of lines at k n / P; noise, drift and random walks have
 spectra that are smooth over a few bins. So each frequency is held against its own neighbours at whole
 bins, where a steady line of the frequency itself leaves nothing (D. J. Thomson 1982, local F-test; here
 with a geometric mean, which neighbouring lines cannot blow up). The evidence of the first harmonics adds

@@ -1,4 +1,4 @@
-"""The bank of rhythms: from ticks to news."""
+"""The bank of cycles: from ticks to news."""
 
 import json
 from collections.abc import Callable
@@ -43,7 +43,7 @@ def busy(period: float, length: int, kind: str = "square") -> Floats:
 
 @pytest.mark.parametrize("kind", ["sine", "square", "sawtooth"])
 @pytest.mark.parametrize("true", [8.0, 13.2, 25.0, 40.0, 90.0])
-def test_a_rhythm_is_locked_on_in_time_and_released_in_time(kind: str, true: float) -> None:
+def test_a_cycle_is_locked_on_in_time_and_released_in_time(kind: str, true: float) -> None:
     _, news = fed(column(idle(200), busy(true, 500, kind), idle(200)))
     begun, ended = news[0], news[-1]
     assert begun[2].period_s == pytest.approx(true, rel=0.05)
@@ -60,14 +60,14 @@ def test_what_has_only_begun_is_told_before_its_third_period_ends() -> None:
     assert news[-1][2].period_s == pytest.approx(41.0, rel=0.005)
 
 
-def test_a_change_of_rhythm_is_told() -> None:
+def test_a_change_of_cycle_is_told() -> None:
     _, news = fed(column(busy(25.0, 400), busy(14.0, 300)))
     told = [round(one.period_s or 0) for _, _, one in news if one.cyclic]
     assert sorted(set(told), key=told.index) == [25, 14]
     assert news[-1][0] < 400 + 1.5 * 25 + 3 * 14 + 2 * EVERY
 
 
-def test_a_rhythm_begins_when_it_began() -> None:
+def test_a_cycle_begins_when_it_began() -> None:
     _, news = fed(column(idle(200), busy(20.0, 300)))
     (_, _, found) = news[0]
     assert found.since_ms is not None
@@ -79,14 +79,14 @@ def test_nothing_is_told_twice() -> None:
     assert [(where, one.cyclic) for _, where, one in news] == [(0, True)]
 
 
-def test_a_series_that_goes_away_loses_its_rhythm() -> None:
+def test_a_series_that_goes_away_loses_its_cycle() -> None:
     _, news = fed(column(busy(20.0, 300), np.full(100, np.nan)))
     assert (news[0][2].cyclic, news[-1][2].cyclic) == (True, False)
     assert news[-1][0] > 300
 
 
 @pytest.mark.parametrize("lost", [0.05, 0.15])
-def test_lost_and_jittering_ticks_do_not_hide_a_rhythm(lost: float) -> None:
+def test_lost_and_jittering_ticks_do_not_hide_a_cycle(lost: float) -> None:
     rng, bank = np.random.default_rng(2), CycleBank(n=1)
     for second, value in enumerate(busy(22.0, 400)):
         if rng.uniform() >= lost:

@@ -11,7 +11,7 @@ WINDOWS = ((0.0, 19.0), (1.0, 600.0), (10.0, 4000.0), (60.0, 24_000.0))
 NONE = CycleResult(cyclic=False)
 
 
-def rhythm(period_s: float, *others_s: float, confidence: float = 0.99) -> CycleResult:
+def cycle(period_s: float, *others_s: float, confidence: float = 0.99) -> CycleResult:
     others = tuple(OtherCycle(period_s=one, confidence=0.9) for one in others_s) or None
     return CycleResult(cyclic=True, period_s=period_s, confidence=confidence, since_ms=7, others=others)
 
@@ -26,29 +26,27 @@ def periods(results: list[CycleResult | None], before: CycleResult | None = None
 
 CASES = [
     ("nothing", [None, NONE], []),
-    ("one scale", [None, rhythm(20)], [20]),
-    ("two that have nothing to do with one another", [None, rhythm(20.3), rhythm(610)], [20.3, 610]),
-    ("the same in two scales", [None, rhythm(190), rhythm(191)], [190]),
-    ("a multiple in the slower", [None, rhythm(100), rhythm(300)], [100]),
-    ("a high multiple is a rhythm of its own", [None, rhythm(30.1), rhythm(301)], [30.1, 301]),
-    ("an alias: seven of ten", [rhythm(0.7), rhythm(7)], [0.7]),
-    ("a slow alias", [rhythm(0.97), rhythm(32.36)], [0.97]),
-    ("a slow one that is no alias", [rhythm(0.7), rhythm(37)], [0.7, 37]),
-    ("twice an alias", [rhythm(0.97), rhythm(64.7)], [0.97]),
-    ("quick ones among the ticks that no burst shows", [NONE, rhythm(3.5)], []),
-    ("the same without bursts", [None, rhythm(3.5)], [3.5]),
-    ("slower ones need no burst", [NONE, rhythm(8)], [8]),
-    ("the more confident is the main one", [None, rhythm(20, confidence=0.9), rhythm(610)], [610, 20]),
-    ("others of one scale stay", [None, rhythm(12, 36)], [12, 36]),
+    ("one scale", [None, cycle(20)], [20]),
+    ("two that have nothing to do with one another", [None, cycle(20.3), cycle(610)], [20.3, 610]),
+    ("the same in two scales", [None, cycle(190), cycle(191)], [190]),
+    ("a multiple in the slower", [None, cycle(100), cycle(300)], [100]),
+    ("a high multiple is a cycle of its own", [None, cycle(30.1), cycle(301)], [30.1, 301]),
+    ("an alias: seven of ten", [cycle(0.7), cycle(7)], [0.7]),
+    ("a slow alias", [cycle(0.97), cycle(32.36)], [0.97]),
+    ("a slow one that is no alias", [cycle(0.7), cycle(37)], [0.7, 37]),
+    ("twice an alias", [cycle(0.97), cycle(64.7)], [0.97]),
+    ("quick ones among the ticks that no burst shows", [NONE, cycle(3.5)], []),
+    ("the same without bursts", [None, cycle(3.5)], [3.5]),
+    ("slower ones need no burst", [NONE, cycle(8)], [8]),
+    ("the more confident is the main one", [None, cycle(20, confidence=0.9), cycle(610)], [610, 20]),
+    ("others of one scale stay", [None, cycle(12, 36)], [12, 36]),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("what", "results", "expected"), CASES, ids=[case[0] for case in CASES])
-def test_each_rhythm_is_told_once(
-    what: str, results: list[CycleResult | None], expected: list[float]
-) -> None:
+def test_each_cycle_is_told_once(what: str, results: list[CycleResult | None], expected: list[float]) -> None:
     assert periods(results) == expected
 
 
 def test_the_main_one_stays_the_main_one() -> None:
-    assert periods([rhythm(0.7), rhythm(37.0)], rhythm(37.2)) == [37, 0.7]
+    assert periods([cycle(0.7), cycle(37.0)], cycle(37.2)) == [37, 0.7]

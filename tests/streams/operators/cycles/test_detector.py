@@ -1,4 +1,4 @@
-"""Which windows hold a rhythm, of which period; and which hold none."""
+"""Which windows hold a cycle, of which period; and which hold none."""
 
 import numpy as np
 import pytest
@@ -16,20 +16,20 @@ def seen(series: Floats) -> Seen | None:
 
 def period(series: Floats) -> float | None:
     found = seen(series)
-    return found.rhythms[0].period if found else None
+    return found.cycles[0].period if found else None
 
 
 @pytest.mark.parametrize("kind", ["sine", "square", "sawtooth", "bursts"])
 @pytest.mark.parametrize("snr", [10.0, 3.0, 1.0])
 @pytest.mark.parametrize("trend", [False, True])
 @pytest.mark.parametrize("true", [5.0, 13.24, 40.0, 73.5])
-def test_a_rhythm_is_found(kind: str, snr: float, trend: bool, true: float) -> None:
+def test_a_cycle_is_found(kind: str, snr: float, trend: bool, true: float) -> None:
     exact = 0.04 if kind == "bursts" else 0.02 if snr == 1 else 0.01
     assert period(Case(kind, 3, true, snr, trend).series()) == pytest.approx(true, rel=exact)
 
 
 @pytest.mark.parametrize("kind", CONTROLS)
-def test_what_has_no_rhythm_has_none(kind: str) -> None:
+def test_what_has_no_cycle_has_none(kind: str) -> None:
     fired = [case.seed for case in (Case(kind, seed) for seed in range(20)) if seen(case.series())]
     assert fired == []
 
@@ -71,31 +71,31 @@ def test_shapes(what: str, series: Floats, true: float) -> None:
         ("a step up and down", 90.0 * ((PLACE > 200) & (PLACE < 400)) + NOISE),
     ],
 )
-def test_what_is_no_rhythm(what: str, series: Floats) -> None:
+def test_what_is_no_cycle(what: str, series: Floats) -> None:
     assert seen(series) is None, what
 
 
-def test_a_second_rhythm_is_named_and_the_first_not_twice() -> None:
+def test_a_second_cycle_is_named_and_the_first_not_twice() -> None:
     both = seen(40 * (PLACE % 10 < 4) + 30 * np.sin(PLACE * 2 * np.pi / 73.0) + NOISE)
     assert both is not None
-    assert sorted(r.period for r in both.rhythms) == pytest.approx([10, 73], rel=0.02)
+    assert sorted(r.period for r in both.cycles) == pytest.approx([10, 73], rel=0.02)
     alone = seen(40 * (PLACE % 10 < 4) + NOISE)
     assert alone is not None
-    assert len(alone.rhythms) == 1
+    assert len(alone.cycles) == 1
 
 
-def test_a_rhythm_within_a_rhythm() -> None:
+def test_a_cycle_within_a_cycle() -> None:
     found = seen(60.0 * (PLACE % 12 < 5) + 60.0 * (PLACE % 36 < 8) + NOISE)
     assert found is not None
-    assert {round(rhythm.period) for rhythm in found.rhythms} == {12, 36}
+    assert {round(cycle.period) for cycle in found.cycles} == {12, 36}
 
 
 @pytest.mark.parametrize(("before", "after"), [(0, 0), (300, 0), (0, 200), (250, 150)])
-def test_idle_ends_do_not_hide_a_rhythm(before: int, after: int) -> None:
+def test_idle_ends_do_not_hide_a_cycle(before: int, after: int) -> None:
     busy = Case("square", 4, 17.5, 10.0).series()[: 600 - before - after]
     found = seen(np.concatenate((np.full(before, 1.0), busy, np.full(after, 1.0))))
     assert found is not None
-    assert found.rhythms[0].period == pytest.approx(17.5, rel=0.01)
+    assert found.cycles[0].period == pytest.approx(17.5, rel=0.01)
     assert found.goes_on == (after == 0)
 
 
@@ -107,10 +107,10 @@ def test_windows_know_nothing_of_one_another() -> None:
     windows += [Case(kind, 0).series() for kind in CONTROLS]
     together = look(windows)
     alone = [look([window])[0] for window in windows]
-    assert [one and one.rhythms for one in together] == [one and one.rhythms for one in alone]
+    assert [one and one.cycles for one in together] == [one and one.cycles for one in alone]
 
 
 def test_bursts_at_odd_distances_are_not_told_with_confidence() -> None:
     said = look([Case("blips", seed).series() for seed in range(160)])
     assert sum(one is not None for one in said) <= 3
-    assert all(one.rhythms[0].confidence < 0.99 for one in said if one is not None)
+    assert all(one.cycles[0].confidence < 0.99 for one in said if one is not None)

@@ -1,4 +1,4 @@
-"""Rhythms that have only begun: two and a half periods are enough if they repeat, and only then."""
+"""Cycles that have only begun: two and a half periods are enough if they repeat, and only then."""
 
 import numpy as np
 import pytest
@@ -50,7 +50,7 @@ def test_only_who_asks_is_told_early(early: bool, found: bool) -> None:
     (seen,) = look([window], early=early)
     assert (seen is not None) == found
     if seen is not None:
-        assert seen.rhythms[0].period == pytest.approx(40.0, rel=0.05)
+        assert seen.cycles[0].period == pytest.approx(40.0, rel=0.05)
         assert (seen.idle, seen.whole) == (0, True)
 
 

@@ -1,4 +1,4 @@
-"""Rhythms on all time scales: from the driver's samples to hours."""
+"""Cycles on all time scales: from the driver's samples to hours."""
 
 import json
 from collections.abc import Callable
@@ -59,12 +59,12 @@ def test_the_drivers_samples_show_a_training_step_once(true: float) -> None:
 
 
 @pytest.mark.parametrize("true", [0.7, 0.97])
-def test_without_them_it_would_be_taken_for_a_slow_rhythm(true: float) -> None:
+def test_without_them_it_would_be_taken_for_a_slow_cycle(true: float) -> None:
     _, news = fed(square(true), range(240))
     assert any(one.period_s and one.period_s > 5 for _, one in news)
 
 
-def test_a_rhythm_that_both_see_is_told_once() -> None:
+def test_a_cycle_that_both_see_is_told_once() -> None:
     _, news = fed(square(5.2), range(300), bursts=True)
     assert periods(news[-1][1]) == [pytest.approx(5.2, rel=0.005)]
     assert len(news) <= 3

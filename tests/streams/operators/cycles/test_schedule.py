@@ -42,7 +42,7 @@ def test_patience_grows() -> None:
     assert [after(STEADY[:1] * n).level(0) for n in (PATIENT - 1, PATIENT, 2 * PATIENT)] == [0, 1, 2]
 
 
-def test_a_rhythm_that_was_found_may_be_found_again() -> None:
+def test_a_cycle_that_was_found_may_be_found_again() -> None:
     patience = after(STEADY)
     patience.looked(ONE, ~NOTHING)
     assert patience.level(0) == 0

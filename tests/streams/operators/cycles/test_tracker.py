@@ -14,7 +14,7 @@ NONE = CycleResult(cyclic=False)
 LONG_AGO_MS = -1_000_000
 
 
-def rhythm(period_s: float, *others_s: float, since_ms: int = LONG_AGO_MS) -> CycleResult:
+def cycle(period_s: float, *others_s: float, since_ms: int = LONG_AGO_MS) -> CycleResult:
     others = tuple(OtherCycle(period_s=one, confidence=0.9) for one in others_s) or None
     return CycleResult(cyclic=True, period_s=period_s, confidence=0.9, since_ms=since_ms, others=others)
 
@@ -29,19 +29,19 @@ def told(
 
 
 CASES = [
-    ("no rhythm, no word", [NONE] * 5, []),
-    ("a rhythm, once", [NONE, rhythm(13.0), rhythm(13.1), rhythm(12.9)], [(1, 13.0)]),
-    ("a miss or two is nothing", [rhythm(13), NONE, NONE, rhythm(13), NONE], [(0, 13)]),
-    ("three misses in a row are the end", [rhythm(13), NONE, NONE, NONE, NONE], [(0, 13), (3, None)]),
-    ("found again", [rhythm(13), NONE, NONE, NONE, rhythm(13)], [(0, 13), (3, None), (4, 13)]),
-    ("another period is confirmed first", [rhythm(13), rhythm(21), rhythm(21)], [(0, 13), (2, 21)]),
-    ("one that is not confirmed is nothing", [rhythm(13), rhythm(21), rhythm(13), rhythm(21)], [(0, 13)]),
-    ("a multiple is confirmed for longer", [rhythm(13)] + [rhythm(26)] * 7, [(0, 13), (6, 26)]),
-    ("a fraction too", [rhythm(60)] + [rhythm(20)] * 5 + [rhythm(60)], [(0, 60)]),
-    ("less than 2 % is the same", [rhythm(100), *[rhythm(101.9)] * 20], [(0, 100)]),
-    ("a little more is told after a minute", [rhythm(100), *[rhythm(103)] * 8], [(0, 100), (6, 103)]),
-    ("drift adds up", [rhythm(100 + k / 4) for k in range(12)], [(0, 100), (10, 102.5)]),
-    ("a further rhythm is news", [rhythm(13)] + [rhythm(13, 70)] * 8, [(0, 13), (6, 13)]),
+    ("no cycle, no word", [NONE] * 5, []),
+    ("a cycle, once", [NONE, cycle(13.0), cycle(13.1), cycle(12.9)], [(1, 13.0)]),
+    ("a miss or two is nothing", [cycle(13), NONE, NONE, cycle(13), NONE], [(0, 13)]),
+    ("three misses in a row are the end", [cycle(13), NONE, NONE, NONE, NONE], [(0, 13), (3, None)]),
+    ("found again", [cycle(13), NONE, NONE, NONE, cycle(13)], [(0, 13), (3, None), (4, 13)]),
+    ("another period is confirmed first", [cycle(13), cycle(21), cycle(21)], [(0, 13), (2, 21)]),
+    ("one that is not confirmed is nothing", [cycle(13), cycle(21), cycle(13), cycle(21)], [(0, 13)]),
+    ("a multiple is confirmed for longer", [cycle(13)] + [cycle(26)] * 7, [(0, 13), (6, 26)]),
+    ("a fraction too", [cycle(60)] + [cycle(20)] * 5 + [cycle(60)], [(0, 60)]),
+    ("less than 2 % is the same", [cycle(100), *[cycle(101.9)] * 20], [(0, 100)]),
+    ("a little more is told after a minute", [cycle(100), *[cycle(103)] * 8], [(0, 100), (6, 103)]),
+    ("drift adds up", [cycle(100 + k / 4) for k in range(12)], [(0, 100), (10, 102.5)]),
+    ("a further cycle is news", [cycle(13)] + [cycle(13, 70)] * 8, [(0, 13), (6, 13)]),
 ]  # fmt: skip
 
 
@@ -59,14 +59,14 @@ def test_what_is_told(
 def test_what_few_periods_told_is_told_exactly_once_it_is_known(
     periods: float, later_s: float, news: list[tuple[int, float]]
 ) -> None:
-    first, later = (rhythm(one, since_ms=round(-100_000 * periods)) for one in (100, later_s))
+    first, later = (cycle(one, since_ms=round(-100_000 * periods)) for one in (100, later_s))
     assert told([first, *[later] * 20]) == news
 
 
-def test_a_rhythm_keeps_its_beginning_while_it_drifts() -> None:
+def test_a_cycle_keeps_its_beginning_while_it_drifts() -> None:
     tracker = CycleTracker()
-    tracker.take(0, rhythm(100, since_ms=-400_000))
-    news = [tracker.take(s * 10_000, rhythm(104, since_ms=-100_000)) for s in range(1, 9)]
+    tracker.take(0, cycle(100, since_ms=-400_000))
+    news = [tracker.take(s * 10_000, cycle(104, since_ms=-100_000)) for s in range(1, 9)]
     (one,) = [answer for answer in news if answer is not None]
     assert (one.period_s, one.since_ms) == (104, -400_000)
 
@@ -85,7 +85,7 @@ def test_a_lock_is_released_when_the_newest_periods_no_longer_follow(
     what: str, gains: list[float], end: int | None
 ) -> None:
     tracker = CycleTracker()
-    tracker.take(0, rhythm(13))
+    tracker.take(0, cycle(13))
     released = next(
         (place for place, gain in enumerate(gains) if tracker.broken(place * 10_000, gain, 0.1)), None
     )
@@ -97,13 +97,13 @@ def test_a_lock_is_released_when_the_newest_periods_no_longer_follow(
 
 def test_what_its_noise_explains_is_no_end() -> None:
     tracker = CycleTracker()
-    tracker.take(0, rhythm(13))
+    tracker.take(0, cycle(13))
     assert not any(tracker.broken(10_000, gain, 0.5) for gain in [1.0] * 10 + [0.0])
 
 
 @pytest.mark.parametrize("stop", range(0, 60, 7))
 def test_a_restart_leaves_no_trace(stop: int) -> None:
-    answers = [rhythm(13, 70), NONE, rhythm(26), rhythm(13.4)] * 15
+    answers = [cycle(13, 70), NONE, cycle(26), cycle(13.4)] * 15
     one, other = CycleTracker(), CycleTracker()
     for place, answer in enumerate(answers):
         if place == stop:

@@ -23,7 +23,7 @@ VALUES = st.floats(-1e6, 1e6).map(lambda value: round(value, 3))
 
 
 def fed(rows: Floats, *, step_ms: int = 1000, bank: TrendBank | None = None, first: int = 0) -> TrendBank:
-    """A bank that took the rows, one per ``step_ms``, and knows of no rhythm every ten."""
+    """A bank that took the rows, one per ``step_ms``, and knows of no cycle every ten."""
     bank = bank or TrendBank(CONFIG, rows.shape[1])
     for tick, row in enumerate(rows, first):
         bank.update(START_MS + step_ms * tick, row)
@@ -117,7 +117,7 @@ def test_a_restart_leaves_no_trace(seed: int, before: int, after: int, missing: 
     assert np.array_equal(ours.p95, theirs.p95, equal_nan=True)
 
 
-def test_a_state_from_before_rhythms_goes_on_with_what_it_learned() -> None:
+def test_a_state_from_before_cycles_goes_on_with_what_it_learned() -> None:
     bank = fed(noise(400, 2))
     today = bank.snapshot()
     old = json.loads(json.dumps(today))

@@ -25,12 +25,12 @@ def forecast(
     )  # fmt: skip
 
 
-def told(evaluations: list[TrendForecast], *, rhythmic: Floats | None = None) -> list[int]:
+def told(evaluations: list[TrendForecast], *, cyclic: Floats | None = None) -> list[int]:
     """The seconds at which something is told."""
     news, seconds = TrendNews(1), []
     for turn, one in enumerate(evaluations):
-        rhythm = np.array([rhythmic is not None and rhythmic[turn] > 0])
-        if news.news(1000 * EVERY_S * turn, one, rhythm).size:
+        is_cyclic = np.array([cyclic is not None and cyclic[turn] > 0])
+        if news.news(1000 * EVERY_S * turn, one, is_cyclic).size:
             seconds.append(EVERY_S * turn)
     return seconds
 
@@ -59,14 +59,14 @@ def test_when_a_trend_is_told(what: str, evaluations: list[TrendForecast], secon
     assert told(evaluations) == seconds, what
 
 
-def test_a_rhythm_that_is_found_or_lost_is_told_at_once() -> None:
-    rhythmic = np.repeat([0.0, 1.0, 0.0], [6, 3, 3])
-    assert told([STILL] * 12, rhythmic=rhythmic) == [30, 60, 90]
+def test_a_cycle_that_is_found_or_lost_is_told_at_once() -> None:
+    cyclic = np.repeat([0.0, 1.0, 0.0], [6, 3, 3])
+    assert told([STILL] * 12, cyclic=cyclic) == [30, 60, 90]
 
 
-def test_a_rhythm_swings_and_is_no_change() -> None:
+def test_a_cycle_swings_and_is_no_change() -> None:
     swings = [forecast(50 + 40 * (-1) ** turn, ahead=50) for turn in range(13)]
-    assert told(swings, rhythmic=np.ones(13)) == [30, 100]
+    assert told(swings, cyclic=np.ones(13)) == [30, 100]
 
 
 def test_a_restart_and_a_move_leave_no_trace() -> None:

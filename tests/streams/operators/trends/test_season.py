@@ -1,4 +1,4 @@
-"""Forecasts of what repeats: as good as the rhythm, at once, and gone with it."""
+"""Forecasts of what repeats: as good as the cycle, at once, and gone with it."""
 
 import json
 
@@ -14,7 +14,7 @@ from streams.operators.trends.season import Season
 START_MS = 1_700_000_000_000
 SECOND = np.arange(1500.0)
 SERIES = [Series("gpu", "a", "mem_used_bytes"), Series("gpu", "a", "power_w"), Series("gpu", "b", "power_w")]
-MEMORY, RHYTHMIC, PLAIN = range(3)
+MEMORY, CYCLIC, PLAIN = range(3)
 
 
 def noise(size: float, seed: int = 1) -> Floats:
@@ -25,8 +25,8 @@ def square(period: float, size: int = SECOND.size) -> Floats:
     return np.asarray(300 + 100.0 * (np.arange(size) / period % 1 < 0.4))
 
 
-def rows(rhythmic: Floats) -> Floats:
-    return np.stack((np.full(rhythmic.size, 1e9), rhythmic, 300 + noise(10, 2)[: rhythmic.size]), axis=1)
+def rows(cyclic: Floats) -> Floats:
+    return np.stack((np.full(cyclic.size, 1e9), cyclic, 300 + noise(10, 2)[: cyclic.size]), axis=1)
 
 
 def fed(values: Floats, bank: InsightBank | None = None, first: int = 0) -> InsightBank:
@@ -53,7 +53,7 @@ def season(window: Floats, period: float) -> Season:
 
 @pytest.mark.parametrize("period", [4.0, 7.3, 20.0, 33.35, 100.0])
 @pytest.mark.parametrize("horizon_s", [1.0, 10.0, 30.0, 300.0])
-def test_a_clean_rhythm_on_a_slope_goes_on(period: float, horizon_s: float) -> None:
+def test_a_clean_cycle_on_a_slope_goes_on(period: float, horizon_s: float) -> None:
     moments = np.arange(600.0)
     window = 50 + 0.02 * moments + np.sin(2 * np.pi * moments / period)
     then = 599 + horizon_s
@@ -87,14 +87,14 @@ def test_the_error_in_retrospect_is_about_the_noise() -> None:
     assert tried[:, 1] == pytest.approx(10 * tried[:, 0])
 
 
-def test_a_known_rhythm_is_forecast() -> None:
+def test_a_known_cycle_is_forecast() -> None:
     curve = square(33.3)
     bank = fed(rows((curve + noise(3))[:600]))
     said, truth = asked(bank, 599), curve[[609, 629, 899]]
-    assert said.value[:, RHYTHMIC] == pytest.approx(truth, abs=15)
+    assert said.value[:, CYCLIC] == pytest.approx(truth, abs=15)
     width = said.p95 - said.p05
-    assert width[:2, RHYTHMIC].min() < 20
-    assert width[:2, RHYTHMIC].max() < 120  # one edge that came a second late is remembered for long
+    assert width[:2, CYCLIC].min() < 20
+    assert width[:2, CYCLIC].max() < 120  # one edge that came a second late is remembered for long
     assert width[:2, PLAIN].min() > 15
 
 
@@ -107,7 +107,7 @@ def test_the_interval_is_narrow_soon_after_the_lock_and_wide_soon_after_its_end(
         bank.update(START_MS + 1000 * tick, 1000, np.arange(3), row, 3)
         if tick % 10 == 9:
             said = asked(bank, tick)
-            width.append((said.p95 - said.p05)[0, RHYTHMIC])
+            width.append((said.p95 - said.p05)[0, CYCLIC])
     assert max(width[15:59]) < 60  # from 150 s: the lock needs three periods, and looks every 10 s
     assert min(width[66:]) > 60  # from 60 s after the end
 

@@ -1,4 +1,4 @@
-"""Memory that climbs in exact steps: a rhythm that foretells to the byte, until it ends."""
+"""Memory that climbs in exact steps: a cycle that foretells to the byte, until it ends."""
 
 import numpy as np
 import orjson

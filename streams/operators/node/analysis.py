@@ -17,8 +17,6 @@ from streams.operators.trends.forecast import TrendForecast
 from streams.operators.trends.season import Season, season_of
 
 _NONE: Ints = np.zeros(0, np.int64)
-WATCHED_BEFORE = ("gpu_util_pct", "power_w", "cpu_util_pct")
-"""The metrics whose cycles were watched when snapshots did not say so."""
 
 
 @dataclass(slots=True)
@@ -118,21 +116,15 @@ class InsightBank:
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
         trends, cycles = self._trends.snapshot(), self._cycles.snapshot()
-        watched = sorted(CYCLE_METRICS)
-        news = self._news.snapshot()
-        return {"trends": trends, "news": news, "cycles": cycles, "watched": watched, "row": pack(self._row)}
+        return {"trends": trends, "news": self._news.snapshot(), "cycles": cycles, "row": pack(self._row)}
 
     def restore(self, plain: dict[str, Any], series: list[Series]) -> None:
         """Take over a snapshot of a node with the columns ``series``."""
         trends = [one for one in series if one.metric in TREND_METRICS]
         cycles = [one for one in series if one.metric in CYCLE_METRICS]
         self._trends = TrendBank.restore(None, plain["trends"])
-        # A state from before all trends were told every time: they are told once more.
-        self._news = TrendNews.restore(plain["news"]) if "news" in plain else TrendNews(len(trends))
+        self._news = TrendNews.restore(plain["news"])
         self._cycles = CycleScales.restore(plain["cycles"])
-        watched = [one for one in series if one.metric in plain.get("watched", WATCHED_BEFORE)]
-        if watched != cycles:
-            self._cycles.resize(remapped(watched, cycles), len(cycles))
         self._row = unpack(plain["row"], "f8", (len(series),))
         self._aim(series, trends, cycles)
 

@@ -13,10 +13,9 @@ import numpy as np
 from contract.codec import DecodeError, parse
 from contract.records.deadletter import Reason
 from streams.operators.base import Emission, Happened, Input, Out, Snapshot
-from streams.operators.columns.arrays import Ints
+from streams.operators.columns.arrays import Ints, check_version
 from streams.operators.columns.series import ColumnIndex, Series
 from streams.operators.columns.tick import Tick
-from streams.operators.migration import migrated
 from streams.operators.node import records
 from streams.operators.node.analysis import InsightBank
 from streams.operators.node.watermark import Held, Timeline
@@ -28,19 +27,6 @@ from telemetry.events import SAMPLE_LATE
 SNAPSHOT_VERSION = 3
 EVALUATE_MS = 10_000
 """How often, in event time, trends and cycles are evaluated."""
-
-
-def _with_origins(plain: Snapshot) -> Snapshot:
-    """Version 2 says where a pod's figures come from; of those that were taken before, nobody knows."""
-    return {**plain, "peaks": {**plain["peaks"], "origins": {}}}
-
-
-def _with_spans(plain: Snapshot) -> Snapshot:
-    """Version 3 gathers spans for insights; the open one begins with the next tick."""
-    return {**plain, "spans": {"start_ms": 0, "runs": [], "periods": {}}}
-
-
-_STEPS = {1: _with_origins, 2: _with_spans}
 
 
 class Reader(Protocol):
@@ -182,8 +168,8 @@ class NodeOperator:
         }
 
     def restore(self, plain: Snapshot) -> None:
-        """Go on from a snapshot, of this version or an older; raises ``ValueError`` for any other."""
-        plain = migrated(plain, SNAPSHOT_VERSION, "a node", _STEPS)
+        """Go on from a snapshot, raises ``ValueError`` for one of another version."""
+        check_version(plain, SNAPSHOT_VERSION, "a node")
         self._index = ColumnIndex([Series(*one) for one in plain["series"]])
         self._last_seen = np.array(plain["last_seen"], np.int64)
         self._last_ms = plain["last_ms"]

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from heapq import heapify, heappop, heappush
-from typing import Any
 
 from contract.codec import from_plain, to_plain
 from contract.records.derived import JobPeaks, PodOfJob
@@ -10,8 +9,8 @@ from contract.records.parts import JobPart
 from contract.records.pods import JobRef
 from contract.topics import TOPICS
 from streams.operators.base import Emission, Input, Out, Snapshot
+from streams.operators.columns.arrays import check_version
 from streams.operators.keyed import decode_under_key
-from streams.operators.migration import migrated
 from streams.operators.peaks.departed import GONE_AFTER_MS, MOST_PODS, GonePods
 from streams.operators.peaks.merge import merge_tallies, peaks_of
 from streams.operators.peaks.size_limit import encode_within
@@ -109,21 +108,12 @@ class JobOperator:
 
     def restore(self, plain: Snapshot) -> None:
         """Go on from a snapshot; raises ``ValueError`` for a version that is not ours."""
-        plain = migrated(plain, SNAPSHOT_VERSION, "a job", _STEPS)
+        check_version(plain, SNAPSHOT_VERSION, "a job")
         self._parts = {uid: from_plain(JobPart, part, TOPIC) for uid, part in plain["parts"].items()}
         self._gone.restore(plain["gone"])
         self._newest_ms = plain["newest_ms"]
         self._ended = self._ends()
         self._changed = plain["changed"]
-
-
-def _all_kept(plain: dict[str, Any]) -> dict[str, Any]:
-    """Version 1 kept every pod: those that are too many leave with the next part."""
-    newest_ms = max((part["last_ms"] for part in plain["parts"].values()), default=0)
-    return plain | {"gone": GonePods().snapshot(), "newest_ms": newest_ms}
-
-
-_STEPS = {1: _all_kept}
 
 
 def _of_the_whole(part: JobPart) -> JobRef:

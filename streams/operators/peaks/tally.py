@@ -161,4 +161,4 @@ class PeakTally:
         self._pods = {uid: list(span) for uid, span in plain["pods"].items()}
         self._changed = set(plain["changed"])
         self._origins = {uid: dict(scopes) for uid, scopes in plain["origins"].items()}
-        self._omitted = dict(plain.get("omitted", {}))  # states of before have left out none
+        self._omitted = dict(plain["omitted"])

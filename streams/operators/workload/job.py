@@ -7,15 +7,14 @@ words come does not matter. A pod that has ended counts no more; of a job that h
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 from contract.codec import encode, from_plain, to_plain
 from contract.records.derived import job_subject
 from contract.records.insight_parts import JobInsight, JobInsightPart
 from contract.records.insights import Insight
 from streams.operators.base import Emission, Input, Out, Snapshot
+from streams.operators.columns.arrays import check_version
 from streams.operators.keyed import decode_under_key
-from streams.operators.migration import migrated
 from streams.operators.workload.ranks import News, imbalance
 from streams.operators.workload.rules import advice as bottleneck_advice
 from streams.operators.workload.rules.figures import short
@@ -102,26 +101,11 @@ class JobInsightOperator:
 
     def restore(self, plain: Snapshot) -> None:
         """Go on from a snapshot; raises ``ValueError`` for a version that is not ours."""
-        plain = migrated(plain, SNAPSHOT_VERSION, "a job's insight", _STEPS)
+        check_version(plain, SNAPSHOT_VERSION, "a job's insight")
         self._parts = {uid: from_plain(JobInsightPart, part, TOPIC) for uid, part in plain["parts"].items()}
         self._news.restore(plain["news"])
         self._told = None if plain["told"] is None else from_plain(JobInsight, plain["told"], "job-insights")
         self._changed = plain["changed"]
-
-
-def _told_anew(plain: dict[str, Any]) -> dict[str, Any]:
-    """Version 1 kept what was told without the job: all is told once more."""
-    return plain | {"told": None}
-
-
-def _with_news(plain: dict[str, Any]) -> dict[str, Any]:
-    """Version 2 knew the time of the newest insight of a pod only from the parts."""
-    parts = plain["parts"].values()
-    told_ms = max((part["told_ms"] for part in parts), default=0)
-    return plain | {"news": {"told_ms": told_ms, "moved_ms": 0, "several": len(parts) > 1}}
-
-
-_STEPS = {1: _told_anew, 2: _with_news}
 
 
 def _fresh(parts: Iterable[JobInsightPart]) -> list[JobInsightPart]:

@@ -11,14 +11,13 @@ from contract.records.insight_parts import InsightPart, JobInsightPart, PodInsig
 from contract.records.insights import Insight
 from contract.records.pods import Pod
 from streams.operators.base import Emission, Input, Out, Snapshot
+from streams.operators.columns.arrays import check_version
 from streams.operators.keyed import decode_under_key
-from streams.operators.migration import migrated
 from streams.operators.workload.codes import SLOTS, SOURCES, SPAN_MS, from_text
 from streams.operators.workload.join import TOPIC, Join, Joint
 from streams.operators.workload.rank_samples import Beats
-from streams.operators.workload.rules.hour import Hour
 from streams.operators.workload.rules.judgement import Judgement
-from streams.operators.workload.rules.rightsizing import Size, Sizer, sized
+from streams.operators.workload.rules.rightsizing import Size, sized
 from streams.operators.workload.track import Prices, Track
 
 SNAPSHOT_VERSION = 4
@@ -180,7 +179,7 @@ class PodInsightOperator:
 
     def restore(self, plain: Snapshot) -> None:
         """Go on from a snapshot; raises ``ValueError`` for a version that is not ours."""
-        plain = migrated(plain, SNAPSHOT_VERSION, "a pod's insight", _STEPS)
+        check_version(plain, SNAPSHOT_VERSION, "a pod's insight")
         self._pod = None if plain["pod"] is None else from_plain(Pod, plain["pod"], TOPIC)
         self._node, self._gpus = plain["node"], plain["gpus"]
         self._join.restore(plain["join"])
@@ -204,29 +203,6 @@ def _gone_ms(part: InsightPart, ts_ms: int, before_ms: int | None) -> int | None
     if not ended:
         return None
     return ts_ms if before_ms is None else before_ms
-
-
-def _with_sizers(plain: dict[str, Any]) -> dict[str, Any]:
-    """Version 1 knew nothing of sizes: they are found within minutes."""
-    return _with_tracks(plain, {"sizer": Sizer().snapshot()})
-
-
-def _with_beats(plain: dict[str, Any]) -> dict[str, Any]:
-    """Version 2 told its job of figures whenever they had moved: they are looked at at the next beat."""
-    of_job = {"beats": Beats().snapshot(), "spoke_ms": plain.get("figures_ms", 0), "gone_ms": None}
-    return {name: value for name, value in plain.items() if name not in ("figures", "figures_ms")} | of_job
-
-
-def _with_hours(plain: dict[str, Any]) -> dict[str, Any]:
-    """Version 3 knew nothing of the hour's highs: an hour begins."""
-    return _with_tracks(plain, {"hour": Hour().snapshot()})
-
-
-def _with_tracks(plain: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
-    return plain | {name: plain[name] and plain[name] | more for name in ("track", "alone")}
-
-
-_STEPS = {1: _with_sizers, 2: _with_beats, 3: _with_hours}
 
 
 def _check(part: InsightPart) -> None:

@@ -7,7 +7,6 @@ import pytest
 
 from streams.operators.base import Out
 from streams.operators.columns.nvml import NvmlReader
-from streams.operators.cycles.bank import CycleBank
 from streams.operators.node.operator import NodeConfig, NodeOperator
 from tests.support.data.samples_of import gpu, nvml, record
 
@@ -50,25 +49,3 @@ def test_steps_and_memory_of_a_gpu_and_the_steps_of_its_pod() -> None:
 @pytest.mark.parametrize("restart_at", [7, 33, 95])
 def test_a_restart_leaves_no_trace(restart_at: int) -> None:
     assert cycles(130, restart_at) == cycles(130)
-
-
-def test_an_older_snapshot_goes_on_with_the_metrics_that_are_new() -> None:
-    config = NodeConfig(topic="nvml-samples", source="nvml")
-    node = NodeOperator(config, "a", NvmlReader("a"))
-    for second in range(60):
-        node.update(record("nvml-samples", "a", sample(second), second))
-    plain = orjson.loads(orjson.dumps(node.snapshot()))
-    insight = plain["insight"]
-    del insight["watched"]
-    # As it was before: the ticks alone, of the GPU's and the pod's utilization, and no memory.
-    metrics = [one[2] for one in plain["series"] if one[2] in ("gpu_util_pct", "power_w")]
-    insight["cycles"] = CycleBank(n=len(metrics)).snapshot()
-    again = NodeOperator(config, "a", NvmlReader("a"))
-    again.restore(plain)
-    found = [
-        one
-        for second in range(60, 240)
-        for one in again.update(record("nvml-samples", "a", sample(second), second))
-        if isinstance(one, Out) and one.topic == "cycles"
-    ]
-    assert "mem_used_bytes" in {orjson.loads(one.value or b"")["metric"] for one in found}

@@ -162,27 +162,6 @@ def test_what_is_gone_is_forgotten() -> None:
     assert plain["peaks"]["pods"] == {}
 
 
-def test_a_snapshot_of_version_1_goes_on() -> None:
-    """Written before pods' figures said where they come from."""
-    whole, node = operator(), operator()
-    samples = [sample(second) for second in range(60)]
-    run(node, samples[:10])
-    old = orjson.loads(orjson.dumps(node.snapshot()))
-    del old["peaks"]["origins"]
-    del old["spans"]
-    again = operator()
-    again.restore(old | {"v": 1})
-    run(whole, samples[:10])
-    found, wanted = run(again, samples[10:]), run(whole, samples[10:])
-    assert [one for one in found if not _is_span(one)] == [one for one in wanted if not _is_span(one)]
-    assert list(filter(_is_span, found)) == list(filter(_is_span, wanted))[1:], "the open span began before"
-    assert again.snapshot()["v"] == 3
-
-
-def _is_span(one: Emission) -> bool:
-    return isinstance(one, Out) and one.topic == "insight-parts"
-
-
 def test_a_node_that_was_silent_for_very_long_begins_anew() -> None:
     """As if it had left: what was open is closed, and nothing of before is in what comes after."""
     day = 90_000

@@ -191,17 +191,6 @@ def test_gpus_of_pods_that_left_are_counted() -> None:
     assert sum(bool(pod.gpus) for pod in found.pods.values()) == MOST_PODS // 4
 
 
-def test_a_large_state_of_version_1_becomes_small() -> None:
-    parts = [part(number) for number in range(MOST_PODS + 1_000)]
-    old = {"v": 1, "parts": {one.pod_uid: to_plain(one) for one in parts[:-1]}, "changed": False}
-    operator = JobOperator("j")
-    operator.restore(orjson.loads(orjson.dumps(old)))
-    assert operator.settle() == []
-    feed(operator, parts[-1:])
-    assert operator.snapshot()["gone"]["pods"] == 1_000
-    assert told(operator) == told(after(parts))
-
-
 AMOUNT = st.floats(-1e36, 1e36) | st.integers(-(2**63), 2**64 - 1) | st.sampled_from([0.1, 1e16, 5e-324])
 TALLY = st.builds(Tally, max=AMOUNT, at_ms=st.integers(0, 9), sum=AMOUNT, count=st.integers(0, 10**6))
 

@@ -163,19 +163,6 @@ def test_a_job_asks_for_too_much_if_each_of_its_pods_does() -> None:
     assert (job.evidence, job.advice) == ({"pods": 3}, None)
 
 
-@pytest.mark.parametrize(("version", "parts_of_then"), [(1, {"sizer", "hour"}), (2, {"hour"}), (3, {"hour"})])
-def test_a_state_from_before_goes_on(version: int, parts_of_then: set[str]) -> None:
-    records = in_turn(parts(pod("requests", 2000), asks=MUCH))
-    operator = STAGES["insights"].build("p", None)
-    run(operator, records[:90])
-    old = orjson.loads(orjson.dumps(operator.snapshot()))
-    for name in parts_of_then:
-        del old["track"][name]
-    again = STAGES["insights"].build("p", old | {"v": version})
-    (*_, last) = told(run(again, records[90:]))
-    assert last.evidence["cpu_request_cores"] == 64
-
-
 @pytest.mark.parametrize("asks", [NOTHING, MUCH])
 @pytest.mark.parametrize("shape", ["cyclic", "language", "shards", "ends", "tiny"])
 def test_restart_equals_no_restart(shape: str, asks: Identity) -> None:
@@ -353,22 +340,17 @@ def test_a_job_is_told_with_its_name_for_whoever_writes_on_it() -> None:
     assert outs["job-insights"].ts_ms == outs["insights"].ts_ms == both.insight.ts_ms
 
 
-def test_a_job_that_was_told_without_its_name_is_told_once_more() -> None:
+def test_a_job_that_is_told_under_another_namespace_is_the_same_insight() -> None:
     found = newest(run(STAGES["insights"].build("p", None), in_turn(parts(pod("saturated", 2000)))))
     part = found["job-insight-parts"]
     operator = STAGES["job-insights"].build("j", None)
     operator.update(Input("job-insight-parts", 0, 0, "j", part.value, part.ts_ms))
-    first = newest(operator.settle())
-    old = orjson.loads(orjson.dumps(operator.snapshot()))
-    assert old["v"] == 3
-    old |= {"v": 1, "told": orjson.loads(first["insights"].value or b"")}
-    again = STAGES["job-insights"].build("j", old)
-    assert again.settle() == [], "nothing is new"
-    again.update(Input("job-insight-parts", 0, 0, "j", part.value, part.ts_ms))
-    assert newest(again.settle()) == first
-    named = orjson.dumps(orjson.loads(part.value or b"") | {"namespace": "team"})
-    again.update(Input("job-insight-parts", 0, 0, "j", named, part.ts_ms))
-    assert newest(again.settle()).keys() == {"job-insights"}
+    assert newest(operator.settle()).keys() == {"job-insights", "insights"}
+    operator.update(Input("job-insight-parts", 0, 0, "j", part.value, part.ts_ms))
+    assert operator.settle() == [], "nothing is new"
+    named = orjson.dumps(orjson.loads(part.value or b"") | {"namespace": "other"})
+    operator.update(Input("job-insight-parts", 0, 0, "j", named, part.ts_ms))
+    assert newest(operator.settle()).keys() == {"job-insights"}
 
 
 def test_ranks_that_wait_are_an_imbalance_of_the_job() -> None:

@@ -162,18 +162,6 @@ def test_pods_one_after_the_other_leave_the_state_again() -> None:
     assert settled(always, [again]) == []
 
 
-def test_a_state_without_the_time_of_the_newest_news_goes_on() -> None:
-    operator = job()
-    (first,) = settled(operator, [part("0"), part("1")])
-    old = orjson.loads(orjson.dumps(operator.snapshot()))
-    assert old.pop("v") == 3
-    del old["news"]
-    again = STAGES["job-insights"].build("j", old | {"v": 2})
-    assert settled(again, [part("0"), part("1")]) == []
-    (last,) = settled(again, [part("1", 30, 200, figures_ms=START_MS + BEAT_MS)])
-    assert (first.ts_ms, last.ts_ms, last.bottleneck) == (START_MS, START_MS + BEAT_MS, "imbalance")
-
-
 def test_figures_stay_as_they_were_until_they_moved() -> None:
     """By ten percent, or, each quarter of an hour, by what can be seen."""
     beats, found = Beats(), []

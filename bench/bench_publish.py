@@ -20,7 +20,7 @@ from pathlib import Path
 
 from bus.kafka.embedded import EmbeddedBroker
 from bus.kafka.producer import Producer
-from bus.kafka.reachability import Reach
+from bus.kafka.reachability import Reachability
 from bus.kafka.topics import ensure_topics
 from collectors.base import Outgoing
 from collectors.publish.link import KafkaLink
@@ -112,7 +112,9 @@ async def _drain(
 ) -> None:
     telemetry = Telemetry("bench")
     outbox = Outbox(Spool(folder, 1024 * MIB), telemetry, 1024 * MIB)
-    publisher = Publisher(outbox, telemetry, Reach(settings, telemetry), lambda: KafkaLink.open(settings))
+    publisher = Publisher(
+        outbox, telemetry, Reachability(settings, telemetry), lambda: KafkaLink.open(settings)
+    )
     meter = Meter(what, len(records))
     publisher.publish(given)
     publisher.start()

@@ -6,7 +6,7 @@ from collectors.publish.publisher import RECORD_REFUSED
 from contract.topics import SAMPLE_TOPICS
 from telemetry.events import (
     ATTRIBUTION_FAILED,
-    BROKER_AWAY,
+    BROKER_UNREACHABLE,
     COLLECTOR_FAILED,
     DEVICE_LOST,
     KUBERNETES_AWAY,
@@ -25,7 +25,7 @@ from telemetry.metrics import RECORDS_SENT, TICKS
 def expect(telemetry: Telemetry) -> None:
     """Declare what may be counted."""
     for event in (
-        ATTRIBUTION_FAILED, BROKER_AWAY, COLLECTOR_FAILED, DEVICE_LOST, GPUS_AWAY, NOT_MEASURED,
+        ATTRIBUTION_FAILED, BROKER_UNREACHABLE, COLLECTOR_FAILED, DEVICE_LOST, GPUS_AWAY, NOT_MEASURED,
         RECORD_REFUSED, SPOOLED, SPOOL_DROPPED, TICK_LATE,
     ):  # fmt: skip
         telemetry.expect(event)

@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import Iterator
 
-from bus.kafka.reachability import Reach
+from bus.kafka.reachability import Reachability
 from bus.kafka.security import security_kwargs
 from collectors.attribution.allocations import allocations
 from collectors.attribution.processes import Attribution
@@ -39,7 +39,9 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
     measuring = list(collectors(settings, telemetry))
     outbox = Outbox(open_spool(settings, telemetry, os.environ), telemetry, _MEMORY_BYTES)
     claim = claim_node(settings, os.environ)
-    publisher = Publisher(outbox, telemetry, Reach(settings, telemetry), lambda: KafkaLink.open(settings))
+    publisher = Publisher(
+        outbox, telemetry, Reachability(settings, telemetry), lambda: KafkaLink.open(settings)
+    )
     _tell(telemetry, outbox, publisher)
     sending = publisher.start()
     try:

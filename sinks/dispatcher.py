@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from bus.faust.offset_tracker import Intake, Seen
+from bus.faust.offset_tracker import OffsetKind, OffsetTracker
 from contract.codec import DecodeError, decode
 from contract.records.deadletter import Reason
 from contract.topics import TOPICS
@@ -30,7 +30,7 @@ class Dispatcher:
         self._letters = letters
         self._telemetry = telemetry
         self._progress = OffsetProgress()
-        self._intakes: dict[Place, Intake] = {}
+        self._trackers: dict[Place, OffsetTracker] = {}
         self._assignment = 0
         self._waits: Counter[str] = Counter()
         self.newest_ms: dict[str, int] = {}
@@ -45,19 +45,19 @@ class Dispatcher:
     async def handle(self, origin: Origin) -> None:
         """Take one record. Does not return when the worker has to end."""
         assignment = self._assignment
-        intake = self._intake(origin.place)
-        seen = intake.judge(origin.offset)
-        if seen is Seen.REPEAT:
+        tracker = self._tracker(origin.place)
+        seen = tracker.classify(origin.offset)
+        if seen is OffsetKind.REPEAT:
             return
-        if seen is Seen.AFTER_HOLE:
-            await self._explain_hole(origin, intake.expected)
+        if seen is OffsetKind.AFTER_GAP:
+            await self._explain_hole(origin, tracker.expected)
         wanting = [one for one in self.sinks if origin.topic in one.topics and one.wants(origin)]
         bad = self._give(origin, wanting) if assignment == self._assignment else None
         if bad is not None and not await self._letters.send(origin, *bad):
             await asyncio.Event().wait()
         if assignment != self._assignment:
             return  # handed over while we waited: somebody else reads it again
-        intake.took(origin.offset)
+        tracker.took(origin.offset)
         self._progress.took(origin.place, origin.offset)
         self._count(origin, used=bad is None and bool(wanting))
         for sink in wanting:
@@ -69,7 +69,7 @@ class Dispatcher:
 
     def taken(self, topic: str, partition: int) -> int | None:
         """The offset to be taken next; None if nothing was taken since the assignment. For any thread."""
-        found = self._intakes.get((topic, partition))
+        found = self._trackers.get((topic, partition))
         return None if found is None else found.expected
 
     def held_up(self) -> bool:
@@ -102,15 +102,15 @@ class Dispatcher:
     def forget(self) -> None:
         """The partitions were handed over, or assigned anew: what is not acknowledged is read again."""
         self._assignment += 1
-        self._intakes.clear()
+        self._trackers.clear()
         self._progress.forget()
         for sink in self.sinks:
             sink.forget()
 
-    def _intake(self, place: Place) -> Intake:
-        if place not in self._intakes:
-            self._intakes[place] = Intake(self._port.begins_at(place) or 0)
-        return self._intakes[place]
+    def _tracker(self, place: Place) -> OffsetTracker:
+        if place not in self._trackers:
+            self._trackers[place] = OffsetTracker(self._port.begins_at(place) or 0)
+        return self._trackers[place]
 
     def _give(self, origin: Origin, sinks: Sequence[Sink]) -> tuple[Reason, str] | None:
         """What is wrong with the record, if something is; the sinks that can use it have it all the same."""

@@ -10,7 +10,7 @@ from sinks import events
 from sinks.dispatcher import Dispatcher
 from sinks.events import SINK_AWAY
 from telemetry.events import (
-    BROKER_AWAY,
+    BROKER_UNREACHABLE,
     DEAD_LETTER,
     SOURCE_GAP,
     WRITE_REJECTED,
@@ -58,7 +58,7 @@ def _expect(telemetry: Telemetry, topics: Iterable[str], names: Iterable[str]) -
     telemetry.expect(SOURCE_GAP, product(topics))
     telemetry.expect(LIBRARY_SAID, product(LIBRARIES))
     telemetry.expect(SINK_AWAY, product(names))
-    for event in (BROKER_AWAY, WRITE_REJECTED, WRITE_RETRIED):
+    for event in (BROKER_UNREACHABLE, WRITE_REJECTED, WRITE_RETRIED):
         telemetry.expect(event)
     for event in vars(events).values():
         if isinstance(event, Event) and event is not SINK_AWAY:

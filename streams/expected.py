@@ -8,7 +8,7 @@ from contract.topics import SAMPLE_TOPICS, TOPICS
 from streams.operators.base import Stage
 from streams.runtime import events
 from telemetry.events import (
-    BROKER_AWAY,
+    BROKER_UNREACHABLE,
     CLOCK_JUMP,
     DEAD_LETTER,
     RECORD_TOO_LARGE,
@@ -35,7 +35,7 @@ _SAMPLES = [topic for topic in SAMPLE_TOPICS if topic.endswith("-samples")]
 def expect(telemetry: Telemetry, stages: Sequence[Stage]) -> None:
     """Declare what may be counted."""
     sources, names = [stage.source for stage in stages], [stage.name for stage in stages]
-    telemetry.expect(BROKER_AWAY)
+    telemetry.expect(BROKER_UNREACHABLE)
     telemetry.expect(DEAD_LETTER, product(sources, Reason))
     for event in (SAMPLE_LATE, SAMPLE_DUPLICATE, CLOCK_JUMP, RIVAL_COLLECTORS):
         telemetry.expect(event, product(source for source in sources if source in _SAMPLES))

@@ -37,7 +37,7 @@ NOT_MEASURED = Event(
 ATTRIBUTION_FAILED = Event(
     "attribution_failed", logging.INFO, "A process whose pod could not be found", ("reason",)
 )
-BROKER_AWAY = Event("broker_away", logging.WARNING, "The broker cannot be reached", ("reason",))
+BROKER_UNREACHABLE = Event("broker_unreachable", logging.WARNING, "The broker cannot be reached", ("reason",))
 KUBERNETES_AWAY = Event(
     "kubernetes_away", logging.WARNING, "The Kubernetes API server cannot be read", ("what",)
 )

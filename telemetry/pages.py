@@ -26,8 +26,8 @@ class Pages:
         self._exposition = Exposition(telemetry)
         status = telemetry.status
         self._pages: dict[str, Callable[[], Page]] = {
-            "/healthz": lambda: _verdict("healthy", status.sick()),
-            "/readyz": lambda: _verdict(_ready(status), status.unready()),
+            "/healthz": lambda: _verdict("healthy", status.liveness_error()),
+            "/readyz": lambda: _verdict(_ready(status), status.readiness_error()),
             "/metrics": lambda: Page(200, CONTENT_TYPE, self._exposition.page()),
         }
 

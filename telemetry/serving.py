@@ -76,5 +76,5 @@ def _vital(telemetry: Telemetry) -> None:
     except PackageNotFoundError:  # run from a folder of sources
         ours = "unknown"
     telemetry.meter.set(BUILD_INFO, 1, version=ours)
-    telemetry.meter.read(HEALTHY, lambda: float(telemetry.status.sick() is None))
-    telemetry.meter.read(READY, lambda: float(telemetry.status.unready() is None))
+    telemetry.meter.read(HEALTHY, lambda: float(telemetry.status.liveness_error() is None))
+    telemetry.meter.read(READY, lambda: float(telemetry.status.readiness_error() is None))

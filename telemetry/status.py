@@ -23,13 +23,13 @@ class Status:
         self.alive: dict[str, Probe] = {}
         self.ready: dict[str, Probe] = {}
 
-    def sick(self) -> str | None:
+    def liveness_error(self) -> str | None:
         """Why the process has to be started anew; None while it is alive."""
         return _first(self.alive)
 
-    def unready(self) -> str | None:
+    def readiness_error(self) -> str | None:
         """Why it does not do its work now; None when it does."""
-        return self.sick() or self.waiting or _first(self.ready)
+        return self.liveness_error() or self.waiting or _first(self.ready)
 
 
 def _first(probes: dict[str, Probe]) -> str | None:

@@ -14,7 +14,7 @@ from faust.types import settings as faust_settings
 from bus.faust.driver import ExactAssignor, ExactConsumer, ExactProducer, ExactTransport, NoMonitor
 from bus.faust.logs import hush
 from bus.faust.truncation import Place
-from bus.kafka.reachability import Reach
+from bus.kafka.reachability import Reachability
 from bus.kafka.security import bootstrap_servers, ssl_context
 from contract.settings.settings import Settings
 from telemetry.events import Telemetry
@@ -57,7 +57,7 @@ class ExactApp(faust.App):
     failure: str | None = None
     """Why it cannot go on, once it cannot."""
     topic_prefix: str = ""
-    reach: Reach
+    reachability: Reachability
     """Says when the broker goes silent, and when it answers again."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -120,7 +120,7 @@ def create_app(settings: Settings, app_id: str, telemetry: Telemetry) -> ExactAp
     )
     app.telemetry = telemetry
     app.topic_prefix = settings.topic_prefix
-    app.reach = Reach(settings, telemetry)
+    app.reachability = Reachability(settings, telemetry)
     app.pulse = Pulse(_STALL_SHARE * settings.session_timeout)
     app.finalize()
     _ = app.ready  # makes the tables' manager here, in the loop's own thread

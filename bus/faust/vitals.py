@@ -12,7 +12,7 @@ from typing import Any
 
 from bus.faust.app import ExactApp
 from bus.faust.truncation import shorter
-from bus.kafka.errors import BrokerAwayError
+from bus.kafka.errors import BrokerUnreachableError
 from telemetry.meter import Labels
 from telemetry.metrics import ASSIGNED, LAG, LAG_MAX, REBALANCES, RECOVERY
 
@@ -89,9 +89,11 @@ class Vitals:
 
     def _tell_silence(self) -> None:
         if self._silent_s() > self._silence_s:
-            self._app.reach.lost(BrokerAwayError("timeout", f"no answer for {self._silence_s:g} s"))
+            self._app.reachability.mark_down(
+                BrokerUnreachableError("timeout", f"no answer for {self._silence_s:g} s")
+            )
         else:
-            self._app.reach.found()
+            self._app.reachability.mark_up()
 
     @property
     def _consumer(self) -> Any:

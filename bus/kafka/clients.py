@@ -16,7 +16,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition, errors
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.conn import create_conn
 
-from bus.kafka.errors import BrokerAwayError, BrokerError, BrokerRefusedError, RecordRefusedError
+from bus.kafka.errors import BrokerError, BrokerRefusedError, BrokerUnreachableError, RecordRefusedError
 from bus.kafka.pacing import pace
 from bus.kafka.security import bootstrap_servers, security_kwargs
 from contract.settings.settings import Settings
@@ -79,25 +79,28 @@ _RULES = (
         (errors.InvalidTimestampError, errors.CorruptRecordException, errors.InvalidTopicError),
         RecordRefusedError, "invalid", "the record is invalid for its topic",
     ),
-    _Rule((errors.UnknownTopicOrPartitionError,), BrokerAwayError, "topic", "the topic does not exist (yet)"),
+    _Rule(
+        (errors.UnknownTopicOrPartitionError,),
+        BrokerUnreachableError, "topic", "the topic does not exist (yet)",
+    ),
     _Rule((ssl.SSLCertVerificationError,), BrokerRefusedError, "tls", "its certificate is not trusted"),
-    _Rule((ssl.SSLError,), BrokerAwayError, "tls", "the TLS handshake failed (is it a port without TLS?)"),
-    _Rule((socket.gaierror,), BrokerAwayError, "name", "the host name cannot be resolved"),
-    _Rule((ConnectionRefusedError,), BrokerAwayError, "refused", "nothing listens there"),
+    _Rule((ssl.SSLError,), BrokerUnreachableError, "tls", "the TLS handshake failed (a port without TLS?)"),
+    _Rule((socket.gaierror,), BrokerUnreachableError, "name", "the host name cannot be resolved"),
+    _Rule((ConnectionRefusedError,), BrokerUnreachableError, "refused", "nothing listens there"),
     _Rule(
         (errors.KafkaTimeoutError, errors.RequestTimedOutError, TimeoutError),
-        BrokerAwayError, "timeout", "no answer in time",
+        BrokerUnreachableError, "timeout", "no answer in time",
     ),
     _Rule(
         (errors.KafkaConnectionError, OSError, EOFError),
-        BrokerAwayError, "connection", "the connection broke",
+        BrokerUnreachableError, "connection", "the connection broke",
     ),
 )  # fmt: skip
 
 
 def translate(error: BaseException, where: str = "Kafka") -> BrokerError:
     """The ``BrokerError`` for what the driver raised, with its cause; the unlisted is passing trouble."""
-    unknown = _Rule((), BrokerAwayError, "error", type(error).__name__)
+    unknown = _Rule((), BrokerUnreachableError, "error", type(error).__name__)
     rule = next((one for one in _RULES if isinstance(error, one.errors)), unknown)
     translated = rule.becomes(rule.reason, f"{where}: {rule.says}{_detail(error)}")
     translated.__cause__ = error

@@ -11,7 +11,7 @@ class BrokerError(DutycycleError):
         self.reason = reason
 
 
-class BrokerAwayError(BrokerError):
+class BrokerUnreachableError(BrokerError):
     """Kafka cannot be reached or is not ready now: trying again later is right."""
 
 

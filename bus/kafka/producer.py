@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from bus.kafka.clients import new_producer, translate, translated
-from bus.kafka.errors import BrokerAwayError, BrokerError
+from bus.kafka.errors import BrokerError, BrokerUnreachableError
 from contract.settings.settings import Settings
 
 Delivery = asyncio.Future[Any]
@@ -39,8 +39,8 @@ class Producer:
     async def send(self, topic: str, key: str | None, payload: bytes | None, ts_ms: int | None) -> Delivery:
         """Queue one record (``payload`` None is a tombstone); full topic name, Unix milliseconds.
 
-        Raises ``RecordRefusedError`` for a record that is too large, ``BrokerAwayError`` when there was no
-        room in time.
+        Raises ``RecordRefusedError`` for a record that is too large, ``BrokerUnreachableError`` when there
+        was no room in time.
         """
         raw_key = None if key is None else key.encode()
         with translated(topic):
@@ -61,13 +61,15 @@ class Producer:
         return [translate(one) if isinstance(one, BaseException) else None for one in results]
 
     async def stop(self, most_s: float = 10.0) -> None:
-        """Send what is queued and disconnect; ``BrokerAwayError`` if that took longer than ``most_s``."""
+        """Send what is queued and disconnect; ``BrokerUnreachableError`` if it took over ``most_s``."""
         try:
             async with asyncio.timeout(most_s):
                 await self._driver.flush()
         except TimeoutError as error:
             await self.abort()
-            raise BrokerAwayError("timeout", f"not all was acknowledged within {most_s:g} s") from error
+            raise BrokerUnreachableError(
+                "timeout", f"not all was acknowledged within {most_s:g} s"
+            ) from error
         await self.abort()
 
     async def abort(self) -> None:

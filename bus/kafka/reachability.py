@@ -5,14 +5,14 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from bus.kafka.backoff import pauses
 from bus.kafka.clients import probe
-from bus.kafka.errors import BrokerAwayError, BrokerError
+from bus.kafka.errors import BrokerError, BrokerUnreachableError
 from bus.kafka.security import bootstrap_servers
 from contract.settings.settings import Settings
-from telemetry.events import BROKER_AWAY, Telemetry
+from telemetry.events import BROKER_UNREACHABLE, Telemetry
 
 
-class Reach:
-    """Keeps the condition ``BROKER_AWAY``, one for each reason, for one client."""
+class Reachability:
+    """Keeps the condition ``BROKER_UNREACHABLE``, one for each reason, for one client."""
 
     def __init__(self, settings: Settings, telemetry: Telemetry) -> None:
         self._telemetry = telemetry
@@ -20,16 +20,16 @@ class Reach:
         self._setting = f"DUTYCYCLE_BROKER={settings.broker}"
         self._said: set[str] = set()
 
-    def lost(self, error: BrokerError) -> None:
+    def mark_down(self, error: BrokerError) -> None:
         """It cannot be used, for this reason; tried again from now on."""
         self._said.add(error.reason)
         detail = f"{error} ({self._setting}); trying again"
-        self._telemetry.raise_condition(BROKER_AWAY, error.reason, detail)
+        self._telemetry.raise_condition(BROKER_UNREACHABLE, error.reason, detail)
 
-    def found(self) -> None:
+    def mark_up(self) -> None:
         """It answered."""
         for reason in self._said:
-            self._telemetry.clear_condition(BROKER_AWAY, reason, f"{self._where} answers")
+            self._telemetry.clear_condition(BROKER_UNREACHABLE, reason, f"{self._where} answers")
         self._said.clear()
 
 
@@ -47,7 +47,7 @@ async def wait_for_broker(
     Raises ``BrokerRefusedError`` for what waiting does not mend: wrong credentials, an untrusted certificate.
     """
     waiting = asyncio.create_task(
-        _until_it_answers(Reach(settings, telemetry), settings, attempt, sleep, back_off or pauses())
+        _until_it_answers(Reachability(settings, telemetry), settings, attempt, sleep, back_off or pauses())
     )
     stopped = asyncio.create_task((stop or asyncio.Event()).wait())
     try:
@@ -62,7 +62,7 @@ async def wait_for_broker(
 
 
 async def _until_it_answers(
-    reach: Reach,
+    reachability: Reachability,
     settings: Settings,
     attempt: Callable[[Settings], Awaitable[None]],
     sleep: Callable[[float], Awaitable[None]],
@@ -71,9 +71,9 @@ async def _until_it_answers(
     for pause in back_off:
         try:
             await attempt(settings)
-        except BrokerAwayError as error:
-            reach.lost(error)
+        except BrokerUnreachableError as error:
+            reachability.mark_down(error)
             await sleep(pause)
         else:
-            reach.found()
+            reachability.mark_up()
             return

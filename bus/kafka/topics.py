@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bus.kafka.clients import check_code, is_code, new_admin, new_topic, translated
-from bus.kafka.errors import BrokerAwayError, BrokerRefusedError
+from bus.kafka.errors import BrokerRefusedError, BrokerUnreachableError
 from contract.errors import DutycycleError
 from contract.settings.settings import Settings
 from contract.topics import TOPICS, full_name
@@ -107,7 +107,7 @@ async def _create(
     try:
         with translated(f"creating {', '.join(missing)}"):
             if (await admin.describe_cluster())["controller_id"] < 0:
-                raise BrokerAwayError("controller", f"{settings.broker} has no controller yet")
+                raise BrokerUnreachableError("controller", f"{settings.broker} has no controller yet")
             answer = await admin.create_topics(topics)
     except BrokerRefusedError as error:
         if error.reason != "version":
@@ -132,4 +132,4 @@ async def _seen(admin: Any, names: list[str]) -> dict[str, int]:
                     return there
                 await asyncio.sleep(0.05)
     except TimeoutError as error:
-        raise BrokerAwayError("topic", f"{', '.join(names)}: created, but not seen") from error
+        raise BrokerUnreachableError("topic", f"{', '.join(names)}: created, but not seen") from error

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Iterable, Mapping
 
 from bus.kafka.backoff import pauses
-from bus.kafka.errors import BrokerAwayError
-from bus.kafka.reachability import Reach, wait_for_broker
+from bus.kafka.errors import BrokerUnreachableError
+from bus.kafka.reachability import Reachability, wait_for_broker
 from bus.kafka.topics import ensure_topics
 from contract.settings.settings import Settings
 from telemetry.events import Telemetry
@@ -23,15 +23,15 @@ async def wait_for_topics(
 
     Raises what waiting does not mend: ``PartitionsDifferError``, ``BrokerRefusedError``.
     """
-    reach = Reach(settings, telemetry)
+    reachability = Reachability(settings, telemetry)
     for pause in pauses():
         await wait_for_broker(settings, telemetry)
         try:
             found = await ensure_topics(settings, names, outputs=outputs, changelogs=changelogs)
-        except BrokerAwayError as error:
-            reach.lost(error)
+        except BrokerUnreachableError as error:
+            reachability.mark_down(error)
             await asyncio.sleep(pause)
         else:
-            reach.found()
+            reachability.mark_up()
             return found
     raise AssertionError("pauses do not end")

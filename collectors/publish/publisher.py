@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from bus.kafka.backoff import pauses
-from bus.kafka.errors import BrokerAwayError, BrokerError, BrokerRefusedError
-from bus.kafka.reachability import Reach
+from bus.kafka.errors import BrokerError, BrokerRefusedError, BrokerUnreachableError
+from bus.kafka.reachability import Reachability
 from collectors.base import Outgoing
 from collectors.publish.link import Link, Refused
 from collectors.publish.outbox import Batch, Outbox
@@ -47,7 +47,7 @@ class Publisher:
         self,
         outbox: Outbox,
         telemetry: Telemetry,
-        reach: Reach,
+        reachability: Reachability,
         connect: Callable[[], Awaitable[Link]],
         *,
         patience: Patience | None = None,
@@ -55,7 +55,7 @@ class Publisher:
     ) -> None:
         self._outbox = outbox
         self._telemetry = telemetry
-        self._reach = reach
+        self._reachability = reachability
         self._connect = connect
         self._patience = patience or Patience()
         self._back_off = back_off
@@ -128,7 +128,7 @@ class Publisher:
             if isinstance(error, BrokerRefusedError) and not self._ever:
                 raise
             self._away = True
-            self._reach.lost(error)
+            self._reachability.mark_down(error)
             await self._unlink()
             await self._outbox.back()
             await self._meanwhile(asyncio.sleep(next(self._pauses)))
@@ -153,7 +153,7 @@ class Publisher:
             async with asyncio.timeout(self._patience.renew_s):
                 refused = await self._meanwhile(link.deliver(records))
         except TimeoutError as error:
-            raise BrokerAwayError("timeout", f"no answer for {self._patience.renew_s:g} s") from error
+            raise BrokerUnreachableError("timeout", f"no answer for {self._patience.renew_s:g} s") from error
         self._answered()
         self._count(records, refused)
         if refused:
@@ -171,7 +171,9 @@ class Publisher:
             await asyncio.wait({task}, timeout=0 if self._away else self._patience.spool_s)
             if not task.done() and not self._away:
                 self._away = True
-                self._reach.lost(BrokerAwayError("timeout", f"no answer for {self._patience.spool_s:g} s"))
+                self._reachability.mark_down(
+                    BrokerUnreachableError("timeout", f"no answer for {self._patience.spool_s:g} s")
+                )
             while not task.done():
                 await self._outbox.keep()
                 await _done_or_set(task, self._outbox.new)
@@ -189,7 +191,7 @@ class Publisher:
     def _answered(self) -> None:
         self._away, self._ever = False, True
         self._pauses = self._back_off()
-        self._reach.found()
+        self._reachability.mark_up()
 
     def _too_large(self, record: Outgoing) -> None:
         size = len(record.payload or b"")

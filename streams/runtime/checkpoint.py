@@ -16,7 +16,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Iterable, Sequence
 
-from bus.faust.offset_tracker import Seen
+from bus.faust.offset_tracker import OffsetKind
 from contract.topics import TOPICS
 from streams.operators.base import Input, Out
 from streams.runtime.eviction import Removal
@@ -66,10 +66,10 @@ class Flow:
             return  # while it waited, the partition was handed over
         if self._failed:
             await asyncio.Event().wait()
-        match shell.intake(record.partition).judge(record.offset):
-            case Seen.REPEAT:
+        match shell.tracker(record.partition).classify(record.offset):
+            case OffsetKind.REPEAT:
                 return
-            case Seen.AFTER_HOLE if not await self._bridged(shell, record):
+            case OffsetKind.AFTER_GAP if not await self._bridged(shell, record):
                 return
         self._outbox += shell.take(record)
         self.figures.took(record.topic, record.ts_ms)
@@ -90,7 +90,7 @@ class Flow:
         compacted = TOPICS[shell.stage.source].cleanup == "compact"
         if compacted and not shell.at_beginning(record.partition):
             return True
-        assignment, expected = shell.assignment, shell.intake(record.partition).expected
+        assignment, expected = shell.assignment, shell.tracker(record.partition).expected
         first = await self._port.first_offset(shell.stage.source, record.partition, expected)
         if shell.assignment != assignment:
             return False  # meanwhile the partition was handed over

@@ -8,7 +8,7 @@ waiting and acknowledging is ``shell_flow``'s.
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from bus.faust.offset_tracker import Intake
+from bus.faust.offset_tracker import OffsetTracker
 from contract.codec import DecodeError
 from contract.records.deadletter import Reason
 from streams.deadletters import dead_letter
@@ -68,7 +68,7 @@ class Shell:
         self._prefix = prefix
         self._lives: dict[Place, Live] = {}
         self._changed: dict[Place, Live] = {}
-        self._intakes: dict[int, Intake] = {}
+        self._trackers: dict[int, OffsetTracker] = {}
         self._done: dict[int, int] = {}
         self._idle = IdleKeys(stage, port)
         self._renewals: list[Renewal] = []
@@ -77,17 +77,17 @@ class Shell:
         self.used = 0
         """Counts the records that count in the results. For any thread."""
 
-    def intake(self, partition: int) -> Intake:
+    def tracker(self, partition: int) -> OffsetTracker:
         """The place in ``partition``."""
-        found = self._intakes.get(partition)
+        found = self._trackers.get(partition)
         if found is None:
             begins_at = self._port.begins_at(self.stage.source, partition)
-            found = self._intakes[partition] = Intake(begins_at or 0)
+            found = self._trackers[partition] = OffsetTracker(begins_at or 0)
         return found
 
     def taken(self, partition: int) -> int | None:
         """The offset to be taken next; None if nothing was asked of ``partition`` yet. For any thread."""
-        found = self._intakes.get(partition)
+        found = self._trackers.get(partition)
         return None if found is None else found.expected
 
     @property
@@ -97,11 +97,11 @@ class Shell:
 
     def at_beginning(self, partition: int) -> bool:
         """Whether nothing of ``partition`` was taken since it was assigned."""
-        return self.intake(partition).expected == (self._port.begins_at(self.stage.source, partition) or 0)
+        return self.tracker(partition).expected == (self._port.begins_at(self.stage.source, partition) or 0)
 
     def take(self, record: Input) -> list[Out]:
         """Apply a record; what has to be sent for it, in order. Never raises for a bad record."""
-        self.intake(record.partition).took(record.offset)
+        self.tracker(record.partition).took(record.offset)
         self._done[record.partition] = record.offset
         now_ms = self._idle.hear(record)
         bad = unfit(record)
@@ -232,7 +232,7 @@ class Shell:
         self.assignment += 1
         self._lives.clear()
         self._changed.clear()
-        self._intakes.clear()
+        self._trackers.clear()
         self._done.clear()
         self._idle.forget()
         self._renewals = []

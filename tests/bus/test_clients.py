@@ -6,7 +6,7 @@ import pytest
 
 from bus.kafka.consumer import Consumer, Message, Start
 from bus.kafka.embedded import EmbeddedBroker
-from bus.kafka.errors import BrokerAwayError, RecordRefusedError
+from bus.kafka.errors import BrokerUnreachableError, RecordRefusedError
 from bus.kafka.producer import Producer
 from contract.errors import DutycycleError
 from contract.settings.settings import Settings
@@ -82,7 +82,7 @@ async def test_a_record_over_every_limit_is_refused_alone(settings: Settings) ->
 
 async def test_starting_without_a_broker_fails_at_once(settings: Settings, broker: EmbeddedBroker) -> None:
     broker.stop()
-    with pytest.raises(BrokerAwayError):
+    with pytest.raises(BrokerUnreachableError):
         await Producer(settings, "test").start()
 
 
@@ -95,10 +95,10 @@ async def test_stop_and_abort_are_bounded_while_the_broker_is_away(
     broker.set_down()
     pending = await producer.send(TOPIC, "k", b"2", 2)
     began = time.monotonic()
-    with pytest.raises(BrokerAwayError, match="not all was acknowledged"):
+    with pytest.raises(BrokerUnreachableError, match="not all was acknowledged"):
         await producer.stop(0.5)
     assert time.monotonic() - began < 10
-    with pytest.raises(BrokerAwayError):
+    with pytest.raises(BrokerUnreachableError):
         await producer.settle([pending])
 
 

@@ -13,7 +13,7 @@ import pytest
 from bus.kafka.clients import probe
 from bus.kafka.consumer import Consumer
 from bus.kafka.embedded import EmbeddedBroker
-from bus.kafka.errors import BrokerAwayError
+from bus.kafka.errors import BrokerUnreachableError
 from bus.kafka.producer import Producer
 from contract.errors import DutycycleError
 from contract.settings.settings import Settings
@@ -75,7 +75,7 @@ async def test_reads_what_kcat_writes(broker: EmbeddedBroker, settings: Settings
 async def test_an_outage_keeps_what_is_stored(broker: EmbeddedBroker, settings: Settings) -> None:
     await asyncio.to_thread(kcat, broker, "-P", "-t", TOPIC, "-p", "0", given="before\n")
     broker.set_down()
-    with pytest.raises(BrokerAwayError):
+    with pytest.raises(BrokerUnreachableError):
         await probe(settings)
     broker.set_up()
     assert await asyncio.to_thread(kcat, broker, "-C", "-t", TOPIC, "-e", "-q") == "before\n"

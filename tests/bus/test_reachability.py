@@ -10,11 +10,11 @@ import pytest
 from bus.kafka.backoff import pauses
 from bus.kafka.clients import probe
 from bus.kafka.embedded import EmbeddedBroker
-from bus.kafka.errors import BrokerAwayError, BrokerRefusedError
+from bus.kafka.errors import BrokerRefusedError, BrokerUnreachableError
 from bus.kafka.reachability import wait_for_broker
 from contract.settings import settings as settings_module
 from contract.settings.settings import Settings
-from telemetry.events import BROKER_AWAY, Telemetry
+from telemetry.events import BROKER_UNREACHABLE, Telemetry
 
 SETTINGS = settings_module.load({"DUTYCYCLE_BROKER": "kafka://k:9092", "DUTYCYCLE_NODE": "a"})
 
@@ -44,7 +44,7 @@ async def test_says_it_once_and_tries_again_until_it_answers(caplog: pytest.LogC
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    away = BrokerAwayError("refused", "k:9092: nothing listens there")
+    away = BrokerUnreachableError("refused", "k:9092: nothing listens there")
     telemetry = Telemetry("test")
     await wait_for_broker(
         SETTINGS, telemetry, attempt=failing(away, away, away), sleep=sleep, back_off=[1, 2, 4, 8]
@@ -54,7 +54,7 @@ async def test_says_it_once_and_tries_again_until_it_answers(caplog: pytest.LogC
     assert len(said) == 2
     assert "k:9092: nothing listens there (DUTYCYCLE_BROKER=kafka://k:9092); trying again" in said[0]
     assert "k:9092 answers" in said[1]
-    assert telemetry.count(BROKER_AWAY) == 1
+    assert telemetry.count(BROKER_UNREACHABLE) == 1
 
 
 async def test_a_refusal_is_not_tried_again() -> None:
@@ -70,13 +70,13 @@ async def test_probe_reaches_the_second_address(settings: Settings, broker: Embe
 
 @pytest.mark.parametrize(("host", "reason"), [("127.0.0.1", "refused"), ("no-such-host.invalid", "name")])
 async def test_probe_says_why(host: str, reason: str) -> None:
-    with pytest.raises(BrokerAwayError, match=host) as caught:
+    with pytest.raises(BrokerUnreachableError, match=host) as caught:
         await probe(settings_module.load({"DUTYCYCLE_BROKER": f"{host}:{_closed_port()}"}))
     assert caught.value.reason == reason
 
 
 async def test_probe_with_tls_to_a_port_without(broker: EmbeddedBroker) -> None:
-    with pytest.raises(BrokerAwayError, match=broker.bootstrap) as caught:
+    with pytest.raises(BrokerUnreachableError, match=broker.bootstrap) as caught:
         await probe(settings_module.load({"DUTYCYCLE_BROKER": f"kafka+ssl://{broker.bootstrap}"}))
     assert caught.value.reason in ("tls", "timeout", "connection")
 

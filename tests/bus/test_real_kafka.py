@@ -6,7 +6,7 @@ import pytest
 
 from bus.kafka.clients import probe
 from bus.kafka.consumer import Consumer
-from bus.kafka.errors import BrokerAwayError, BrokerRefusedError
+from bus.kafka.errors import BrokerRefusedError, BrokerUnreachableError
 from bus.kafka.producer import Producer
 from bus.kafka.topics import ensure_topics
 from contract.settings import settings as settings_module
@@ -67,5 +67,5 @@ async def test_an_untrusted_certificate_is_refused(secure_kafka: RunningBroker) 
 
 
 async def test_no_tls_to_a_tls_port_is_trouble_that_is_said(secure_kafka: RunningBroker) -> None:
-    with pytest.raises(BrokerAwayError, match=secure_kafka.bootstrap):
+    with pytest.raises(BrokerUnreachableError, match=secure_kafka.bootstrap):
         await probe(settings_module.load({"DUTYCYCLE_BROKER": f"kafka://{secure_kafka.bootstrap}"}))

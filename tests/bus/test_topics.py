@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from bus.kafka.embedded import EmbeddedBroker
-from bus.kafka.errors import BrokerAwayError, BrokerRefusedError
+from bus.kafka.errors import BrokerRefusedError, BrokerUnreachableError
 from bus.kafka.topics import PartitionsDifferError, common_partitions, ensure_topics
 from bus.kafka.topics_wait import wait_for_topics
 from contract.settings import settings as settings_module
@@ -134,7 +134,7 @@ async def test_settings_of_a_topic_arrive(real: Callable[..., Settings], kafka: 
 async def test_why_it_waits_is_said_once_and_its_end(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    asked = iter([BrokerAwayError("controller", "there is no controller yet")] * 2 + [None])
+    asked = iter([BrokerUnreachableError("controller", "there is no controller yet")] * 2 + [None])
 
     async def ensure(*_: object, **__: object) -> dict[str, int]:
         if error := next(asked):

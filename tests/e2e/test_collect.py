@@ -78,7 +78,7 @@ def test_no_broker_is_said_once_and_waited_for(broker: EmbeddedBroker, tmp_path:
     broker.set_down()
     with running("collect", env=env, log=log):
         wait_until(lambda: "spooled" in log.read_text(), log.read_text)
-        assert log.read_text().count("broker_away") == 1
+        assert log.read_text().count("broker_unreachable") == 1
         assert f"DUTYCYCLE_BROKER={broker.url}" in log.read_text()
         broker.set_up()
         wait_until(lambda: len(ticks(env)) >= 10, log.read_text)
@@ -167,7 +167,7 @@ def test_real_kafka_comes_later_and_goes_meanwhile(
         kafka.start()
         wait_until(lambda: "answers" in log.read_text(), log.read_text)
         kafka.kill()
-        wait_until(lambda: log.read_text().count("broker_away") >= 2, log.read_text)
+        wait_until(lambda: log.read_text().count("broker_unreachable") >= 2, log.read_text)
         kafka.start()
         before = len(ticks(env))
         wait_until(lambda: len(ticks(env)) > before + 10, log.read_text)

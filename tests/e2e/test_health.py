@@ -193,7 +193,7 @@ def test_a_collector_says_where_its_records_are(
             figures = collector.figures()
             assert figures["spool_bytes"] > 0
             assert figures['records_sent_total{topic="cgroup-samples"}'] == 0
-            assert figures['conditions{event="broker_away"}'] >= 1
+            assert figures['conditions{event="broker_unreachable"}'] >= 1
             status, text = collector.readyz()
             assert (status, text.split(",")[0]) == (200, "ready: the broker is away")
             broker.set_up()
@@ -208,7 +208,7 @@ def test_a_collector_says_where_its_records_are(
             assert figures['source_up{collector="cgroup"}'] == 1
             assert figures["ticks_total"] >= figures['measures_total{collector="cgroup"}'] > 20
             assert figures['measure_seconds_total{collector="cgroup"}'] > 0
-            assert 'conditions{event="broker_away"}' not in figures
+            assert 'conditions{event="broker_unreachable"}' not in figures
             checks(collector, tmp_path)
             scraping = prometheus(scrape([str(collector.address)]))
             scraping.wait_for("dutycycle_ticks_total > 20 and on() dutycycle_ready == 1")

@@ -98,7 +98,7 @@ def test_sigterm_while_the_broker_is_nowhere(command: str, tmp_path: Path) -> No
     )  # fmt: skip
     log = tmp_path / "log"
     with running(command, env=env, log=log) as process:
-        wait_until(lambda: "broker_away" in log.read_text(), log.read_text)
+        wait_until(lambda: "broker_unreachable" in log.read_text(), log.read_text)
         assert "127.0.0.1:9" in log.read_text(), "the address is named"
         assert "DUTYCYCLE_BROKER" in log.read_text(), "and the setting"
         assert process.poll() is None, "it keeps trying"

@@ -241,7 +241,7 @@ def test_started_before_the_broker_it_waits_and_ends_at_once(
     env, log = environment(kafka.url, postgres_url, topic_prefix), tmp_path / "log"
     kafka.stop()
     with running("sink", env=env, log=log):
-        wait_until(lambda: "broker_away" in log.read_text(), log.read_text)
+        wait_until(lambda: "broker_unreachable" in log.read_text(), log.read_text)
     with running("sink", env=env, log=tmp_path / "second.log"):
         kafka.start()
         create_topics(env)

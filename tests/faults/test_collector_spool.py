@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from bus.kafka.consumer import Consumer
-from bus.kafka.reachability import Reach
+from bus.kafka.reachability import Reachability
 from collectors.base import Outgoing
 from collectors.publish.link import KafkaLink
 from collectors.publish.outbox import SPOOL_FAILED, Outbox
@@ -43,7 +43,8 @@ class Sender:
         self.spool = Spool(folder, spool_bytes)
         self.outbox = Outbox(self.spool, self.telemetry, MEMORY_BYTES)
         self.publisher = Publisher(
-            self.outbox, self.telemetry, Reach(settings, self.telemetry), lambda: KafkaLink.open(settings),
+            self.outbox, self.telemetry, Reachability(settings, self.telemetry),
+            lambda: KafkaLink.open(settings),
             patience=Patience(spool_s=0.3, renew_s=120.0),
         )  # fmt: skip
         self.publisher.start()

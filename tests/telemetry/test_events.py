@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from telemetry.events import BROKER_AWAY, COLLECTOR_FAILED, TICK_LATE, Event, Telemetry
+from telemetry.events import BROKER_UNREACHABLE, COLLECTOR_FAILED, TICK_LATE, Event, Telemetry
 
 
 class Clock:
@@ -89,31 +89,34 @@ def test_a_label_that_the_event_has_must_be_given() -> None:
 
 def test_a_condition_is_said_when_it_begins_and_when_it_ends(caplog: pytest.LogCaptureFixture) -> None:
     telemetry = Telemetry("collect")
-    telemetry.raise_condition(BROKER_AWAY, "kafka", "connection refused")
-    telemetry.raise_condition(BROKER_AWAY, "kafka", "timed out")
-    assert telemetry.conditions == {("broker_away", "kafka"): "timed out"}
-    telemetry.clear_condition(BROKER_AWAY, "kafka", "back")
-    telemetry.clear_condition(BROKER_AWAY, "kafka", "back")
-    assert caplog.messages == ["broker_away kafka: connection refused", "broker_away kafka: back"]
+    telemetry.raise_condition(BROKER_UNREACHABLE, "kafka", "connection refused")
+    telemetry.raise_condition(BROKER_UNREACHABLE, "kafka", "timed out")
+    assert telemetry.conditions == {("broker_unreachable", "kafka"): "timed out"}
+    telemetry.clear_condition(BROKER_UNREACHABLE, "kafka", "back")
+    telemetry.clear_condition(BROKER_UNREACHABLE, "kafka", "back")
+    assert caplog.messages == [
+        "broker_unreachable kafka: connection refused",
+        "broker_unreachable kafka: back",
+    ]
     assert telemetry.conditions == {}
-    assert telemetry.count(BROKER_AWAY) == 1
+    assert telemetry.count(BROKER_UNREACHABLE) == 1
 
 
 def test_a_condition_that_comes_back_is_said_and_counted_again(caplog: pytest.LogCaptureFixture) -> None:
     telemetry = Telemetry("collect")
     for _ in range(2):
-        telemetry.raise_condition(BROKER_AWAY, "kafka", "refused")
-        telemetry.clear_condition(BROKER_AWAY, "kafka")
+        telemetry.raise_condition(BROKER_UNREACHABLE, "kafka", "refused")
+        telemetry.clear_condition(BROKER_UNREACHABLE, "kafka")
     assert len(caplog.messages) == 4
-    assert telemetry.count(BROKER_AWAY) == 2
+    assert telemetry.count(BROKER_UNREACHABLE) == 2
 
 
 def test_conditions_of_other_names_are_apart() -> None:
     telemetry = Telemetry("collect")
-    telemetry.raise_condition(BROKER_AWAY, "one", "x")
-    telemetry.raise_condition(BROKER_AWAY, "two", "y")
-    telemetry.clear_condition(BROKER_AWAY, "one")
-    assert telemetry.conditions == {("broker_away", "two"): "y"}
+    telemetry.raise_condition(BROKER_UNREACHABLE, "one", "x")
+    telemetry.raise_condition(BROKER_UNREACHABLE, "two", "y")
+    telemetry.clear_condition(BROKER_UNREACHABLE, "one")
+    assert telemetry.conditions == {("broker_unreachable", "two"): "y"}
 
 
 def test_no_count_is_lost_between_threads() -> None:
@@ -143,10 +146,10 @@ def test_no_count_is_lost_between_threads() -> None:
 def test_a_condition_is_counted_under_the_labels_of_its_event() -> None:
     telemetry = Telemetry("collect")
     telemetry.raise_condition(COLLECTOR_FAILED, "nvml", "gone", collector="nvml", reason="error")
-    telemetry.raise_condition(BROKER_AWAY, "refused", "x")
+    telemetry.raise_condition(BROKER_UNREACHABLE, "refused", "x")
     tally = telemetry.tally()
     assert tally[COLLECTOR_FAILED] == {("nvml", "error"): 1}
-    assert tally[BROKER_AWAY] == {("refused",): 1}, "a single label has the condition's name"
+    assert tally[BROKER_UNREACHABLE] == {("refused",): 1}, "a single label has the condition's name"
     with pytest.raises(KeyError, match="collector"):
         telemetry.raise_condition(COLLECTOR_FAILED, "cgroup", "gone", reason="error")
 
@@ -155,11 +158,11 @@ def test_what_is_expected_is_counted_from_zero() -> None:
     telemetry = Telemetry("collect")
     telemetry.expect(TICK_LATE)
     telemetry.expect(COLLECTOR_FAILED, [("nvml", "error")])
-    telemetry.expect(BROKER_AWAY)
+    telemetry.expect(BROKER_UNREACHABLE)
     assert telemetry.tally() == {
         TICK_LATE: {(): 0},
         COLLECTOR_FAILED: {("nvml", "error"): 0},
-        BROKER_AWAY: {},
+        BROKER_UNREACHABLE: {},
     }
     telemetry.emit(TICK_LATE)
     telemetry.expect(TICK_LATE)

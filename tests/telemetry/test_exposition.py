@@ -9,7 +9,7 @@ from contract.settings.settings import load
 from streams.expected import expect as expect_of_stream
 from streams.topology import stages
 from telemetry import events, metrics
-from telemetry.events import BROKER_AWAY, DEAD_LETTER, SAMPLE_LATE, TICK_LATE, Event, Telemetry
+from telemetry.events import BROKER_UNREACHABLE, DEAD_LETTER, SAMPLE_LATE, TICK_LATE, Event, Telemetry
 from telemetry.exposition import Exposition
 from telemetry.meter import Metric
 from telemetry.metrics import LAG, RECORDS_TAKEN, SNAPSHOT_AGE
@@ -33,8 +33,8 @@ def test_every_kind_of_figure() -> None:
     telemetry.emit(DEAD_LETTER, topic="pods", reason="decode")
     telemetry.emit(DEAD_LETTER, count=2, topic="pods", reason="decode")
     telemetry.expect(TICK_LATE)
-    telemetry.raise_condition(BROKER_AWAY, "refused", "x")
-    telemetry.raise_condition(BROKER_AWAY, "timeout", "x")
+    telemetry.raise_condition(BROKER_UNREACHABLE, "refused", "x")
+    telemetry.raise_condition(BROKER_UNREACHABLE, "timeout", "x")
     telemetry.meter.add(RECORDS_TAKEN, 7, topic="pods")
     telemetry.meter.read(LAG, lambda: {("pods",): 3.0})
     telemetry.meter.read(SNAPSHOT_AGE, lambda: None)
@@ -43,9 +43,9 @@ def test_every_kind_of_figure() -> None:
     assert found == {
         ("dutycycle_dead_letter_total", (("reason", "decode"), ("topic", "pods"))): 3,
         ("dutycycle_tick_late_total", ()): 0,
-        ("dutycycle_broker_away_total", (("reason", "refused"),)): 1,
-        ("dutycycle_broker_away_total", (("reason", "timeout"),)): 1,
-        ("dutycycle_conditions", (("event", "broker_away"),)): 2,
+        ("dutycycle_broker_unreachable_total", (("reason", "refused"),)): 1,
+        ("dutycycle_broker_unreachable_total", (("reason", "timeout"),)): 1,
+        ("dutycycle_conditions", (("event", "broker_unreachable"),)): 2,
         ("dutycycle_records_taken_total", (("topic", "pods"),)): 7,
         ("dutycycle_consumer_lag_records", (("topic", "pods"),)): 3,
     }
@@ -55,11 +55,11 @@ def test_every_kind_of_figure() -> None:
 
 def test_a_condition_that_is_over_is_no_longer_shown() -> None:
     telemetry = Telemetry("test")
-    telemetry.raise_condition(BROKER_AWAY, "refused", "x")
-    telemetry.clear_condition(BROKER_AWAY, "refused")
+    telemetry.raise_condition(BROKER_UNREACHABLE, "refused", "x")
+    telemetry.clear_condition(BROKER_UNREACHABLE, "refused")
     page = samples(Exposition(telemetry).page())
-    assert ("dutycycle_conditions", (("event", "broker_away"),)) not in page
-    assert page["dutycycle_broker_away_total", (("reason", "refused"),)] == 1
+    assert ("dutycycle_conditions", (("event", "broker_unreachable"),)) not in page
+    assert page["dutycycle_broker_unreachable_total", (("reason", "refused"),)] == 1
 
 
 def test_what_may_be_counted_is_there_from_the_start() -> None:

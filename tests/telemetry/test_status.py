@@ -20,11 +20,11 @@ def test_what_is_said(
     waiting: str | None, alive: str | None, ready: str | None, sick: str | None, unready: str | None
 ) -> None:
     status = Status()
-    assert (status.sick(), status.unready()) == (None, "starting")
+    assert (status.liveness_error(), status.readiness_error()) == (None, "starting")
     status.waiting = waiting
     status.alive["loop"] = lambda: alive
     status.ready["group"] = lambda: ready
-    assert (status.sick(), status.unready()) == (sick, unready)
+    assert (status.liveness_error(), status.readiness_error()) == (sick, unready)
 
 
 def test_a_probe_that_fails_is_what_is_wrong() -> None:
@@ -32,4 +32,4 @@ def test_a_probe_that_fails_is_what_is_wrong() -> None:
     status.waiting = None
     nothing: dict[str, str] = {}
     status.ready["group"] = lambda: nothing["x"]
-    assert status.unready() == "group: cannot be told: KeyError: 'x'"
+    assert status.readiness_error() == "group: cannot be told: KeyError: 'x'"

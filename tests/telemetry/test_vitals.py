@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from bus.faust.vitals import REBALANCE_MOST_S, STILL_MOST_S, Vitals
-from bus.kafka.reachability import Reach
+from bus.kafka.reachability import Reachability
 from contract.settings.settings import load
-from telemetry.events import BROKER_AWAY, Telemetry
+from telemetry.events import BROKER_UNREACHABLE, Telemetry
 from telemetry.metrics import REBALANCES
 
 SESSION_S = 10.0
@@ -58,7 +58,7 @@ class World:
             conf=SimpleNamespace(broker_session_timeout=SESSION_S), failure=None, crashed=False, ready=False,
             should_stop=False, rebalancing=False, rebalancing_count=1, topic_prefix="t.",
             taken=lambda *_: None, tables=SimpleNamespace(recovery=recovery), _consumer=self.consumer,
-            telemetry=telemetry, reach=Reach(SETTINGS, telemetry),
+            telemetry=telemetry, reachability=Reachability(SETTINGS, telemetry),
         )  # fmt: skip
         self.vitals = Vitals(self.app, lambda: self.now)
 
@@ -107,14 +107,14 @@ def test_what_it_waits_for_at_the_start(world: World) -> None:
 
 def test_it_is_never_ready_by_accident_while_it_starts(world: World) -> None:
     telemetry = world.app.telemetry
-    assert telemetry.status.unready() == "starting"
+    assert telemetry.status.readiness_error() == "starting"
     world.vitals.tell()
-    assert str(telemetry.status.unready()).startswith("group: ")
+    assert str(telemetry.status.readiness_error()).startswith("group: ")
     assert telemetry.meter.now()[REBALANCES] == {(): 1}
     ready(world)
-    assert telemetry.status.unready() is None
+    assert telemetry.status.readiness_error() is None
     world.app.failure = "commit: x"
-    assert telemetry.status.sick() == telemetry.status.unready() == "worker: commit: x"
+    assert telemetry.status.liveness_error() == telemetry.status.readiness_error() == "worker: commit: x"
 
 
 def test_a_rebalance_that_ends_is_part_of_life(world: World) -> None:
@@ -143,13 +143,16 @@ def test_a_broker_that_does_not_answer_is_told(world: World) -> None:
     assert world.vitals.unready() == "the broker has not answered for 12 s"
     telemetry = world.app.telemetry
     assert telemetry.conditions == {
-        ("broker_away", "timeout"): "no answer for 10 s (DUTYCYCLE_BROKER=kafka://k:9092); trying again"
+        (
+            "broker_unreachable",
+            "timeout",
+        ): "no answer for 10 s (DUTYCYCLE_BROKER=kafka://k:9092); trying again"
     }
     world.passes(30)
     world.coordinator.answers = True
     ready(world)
     assert telemetry.conditions == {}
-    assert telemetry.count(BROKER_AWAY) == 1
+    assert telemetry.count(BROKER_UNREACHABLE) == 1
 
 
 def test_reading_that_does_not_move_is_told(world: World) -> None:

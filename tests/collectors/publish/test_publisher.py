@@ -15,13 +15,13 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from bus.kafka.errors import BrokerRefusedError
-from bus.kafka.reachability import Reach
+from bus.kafka.reachability import Reachability
 from collectors.base import Outgoing
 from collectors.publish.outbox import SPOOL_FAILED, Outbox
 from collectors.publish.publisher import RECORD_REFUSED, Patience, Publisher
 from collectors.publish.spool import Appended, Spool
 from contract.settings import settings as settings_module
-from telemetry.events import BROKER_AWAY, RECORD_TOO_LARGE, SPOOL_DROPPED, SPOOLED, Telemetry
+from telemetry.events import BROKER_UNREACHABLE, RECORD_TOO_LARGE, SPOOL_DROPPED, SPOOLED, Telemetry
 from tests.support.fakes.broker import FakeBroker, Mood, noise, record, records
 
 MIB = 1024**2
@@ -45,7 +45,7 @@ class Running:
         self.publisher = Publisher(
             self.outbox,
             self.telemetry,
-            Reach(SETTINGS, self.telemetry),
+            Reachability(SETTINGS, self.telemetry),
             broker.connect,
             patience=Patience(spool_s=0.05, renew_s=1.0),
             back_off=lambda: itertools.repeat(0.002),
@@ -98,7 +98,7 @@ async def test_an_outage_goes_to_disk_and_comes_back_in_order(tmp_path: Path, mo
             one.publisher.publish(records([n]))
             await asyncio.sleep(0.005)
         await until(lambda: len(one.spool) == 20)
-        assert one.telemetry.count(BROKER_AWAY) == 1
+        assert one.telemetry.count(BROKER_UNREACHABLE) == 1
         broker.mood = Mood.GOOD
         one.publisher.publish(records([30]))
         await until(lambda: len(broker.log) >= 31)
@@ -173,7 +173,7 @@ async def test_wrong_credentials_later_are_an_outage(tmp_path: Path) -> None:
         await until(lambda: len(broker.log) == 1)
         broker.forbids, broker.moods = True, [Mood.AWAY]
         one.publisher.publish(records([2]))
-        await until(lambda: ("broker_away", "authentication") in one.telemetry.conditions)
+        await until(lambda: ("broker_unreachable", "authentication") in one.telemetry.conditions)
         broker.forbids = False
         await until(lambda: len(broker.log) == 2)
     assert broker.numbers() == [1, 2]

@@ -12,7 +12,7 @@ import pytest
 
 from bus.kafka.consumer import Consumer
 from bus.kafka.embedded import EmbeddedBroker
-from bus.kafka.reachability import Reach
+from bus.kafka.reachability import Reachability
 from collectors.base import Outgoing
 from collectors.publish.link import KafkaLink
 from collectors.publish.outbox import Outbox
@@ -21,7 +21,7 @@ from collectors.publish.spool import Spool
 from contract.settings import settings as settings_module
 from contract.settings.settings import Settings
 from contract.topics import SAMPLE_TOPICS, full_name
-from telemetry.events import BROKER_AWAY, SPOOL_DROPPED, SPOOLED, Telemetry
+from telemetry.events import BROKER_UNREACHABLE, SPOOL_DROPPED, SPOOLED, Telemetry
 from tests.support.servers.kafka.broker import RunningBroker
 
 MIB = 1024**2
@@ -39,7 +39,7 @@ class Load:
         self.publisher = Publisher(
             self.outbox,
             self.telemetry,
-            Reach(settings, self.telemetry),
+            Reachability(settings, self.telemetry),
             lambda: KafkaLink.open(settings),
             patience=Patience(spool_s=0.3, renew_s=120.0),
         )
@@ -138,7 +138,7 @@ async def test_embedded_outages_under_load(embedded: EmbeddedBroker, tmp_path: P
             await until(lambda: len(one.spool) > 60)
             embedded.set_up()
             await until(lambda: len(one.spool) == 0)
-        assert one.telemetry.count(BROKER_AWAY) >= 2
+        assert one.telemetry.count(BROKER_UNREACHABLE) >= 2
         await one.delivered()
         assert not one.telemetry.conditions
     assert one.telemetry.count(SPOOLED) > 100

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from bus.faust.logs import hush
-from bus.faust.offset_tracker import Intake, Seen
+from bus.faust.offset_tracker import OffsetKind, OffsetTracker
 from telemetry.events import Telemetry
 from telemetry.liveness import Liveness, Patience, Pulse
 
@@ -101,12 +101,12 @@ def test_patience_has_no_limit_while_all_is_well() -> None:
 
 
 def test_offsets_are_judged() -> None:
-    intake = Intake(5)
-    cases = [(4, Seen.REPEAT), (6, Seen.AFTER_HOLE), (5, Seen.NEXT)]
-    assert [intake.judge(offset) for offset, _ in cases] == [seen for _, seen in cases]
-    intake.took(8)
-    assert intake.judge(8) is Seen.REPEAT
-    assert intake.judge(9) is Seen.NEXT
+    tracker = OffsetTracker(5)
+    cases = [(4, OffsetKind.REPEAT), (6, OffsetKind.AFTER_GAP), (5, OffsetKind.NEXT)]
+    assert [tracker.classify(offset) for offset, _ in cases] == [seen for _, seen in cases]
+    tracker.took(8)
+    assert tracker.classify(8) is OffsetKind.REPEAT
+    assert tracker.classify(9) is OffsetKind.NEXT
 
 
 @pytest.fixture

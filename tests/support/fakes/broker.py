@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from bus.kafka.errors import BrokerAwayError, BrokerRefusedError, RecordRefusedError
+from bus.kafka.errors import BrokerRefusedError, BrokerUnreachableError, RecordRefusedError
 from collectors.base import Outgoing
 from collectors.publish.link import Refused
 
@@ -43,7 +43,7 @@ class FakeBroker:
         if self.forbids:
             raise BrokerRefusedError("authentication", "password is wrong")
         if self.closed:
-            raise BrokerAwayError("refused", "nothing listens there")
+            raise BrokerUnreachableError("refused", "nothing listens there")
         self.links += 1
         return FakeLink(self)
 
@@ -57,7 +57,7 @@ class FakeBroker:
             await asyncio.sleep(0.001)
             mood = self.mood
         if mood is Mood.AWAY:
-            raise BrokerAwayError("connection", "the connection broke")
+            raise BrokerUnreachableError("connection", "the connection broke")
         if self.refuses & {one.ts_ms for one in records}:
             # Of two partitions, the one without a bad record is stored.
             together = {one.key for one in records if one.ts_ms in self.refuses}
@@ -66,7 +66,7 @@ class FakeBroker:
             return [Refused(one, error) for one in records if one.key in together]
         self.log += records
         if mood is Mood.ACK_LOST:
-            raise BrokerAwayError("connection", "the connection broke")
+            raise BrokerUnreachableError("connection", "the connection broke")
         return []
 
 

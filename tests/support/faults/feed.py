@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Self
 
-from bus.kafka.errors import BrokerAwayError
+from bus.kafka.errors import BrokerUnreachableError
 from bus.kafka.producer import Delivery, Producer
 from bus.kafka.topics import ensure_topics
 from contract.settings.settings import Settings
@@ -84,5 +84,5 @@ async def _post(producer: Producer, prefix: str, one: TraceRecord) -> Delivery:
     while True:
         try:
             return await producer.send(topic, one.key, one.payload, one.ts_ms)
-        except BrokerAwayError:  # no room in time, and not taken: the broker has been away for long
+        except BrokerUnreachableError:  # no room in time, and not taken: the broker has been away for long
             continue

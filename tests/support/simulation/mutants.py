@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bus.faust.offset_tracker import Intake, Seen
+from bus.faust.offset_tracker import OffsetKind, OffsetTracker
 from streams.operators.base import Input
 from streams.operators.node.watermark import Timeline
 from streams.operators.node.window import WindowBank
@@ -172,13 +172,13 @@ def loss_not_noticed(patch: Patch) -> None:
 
 def repeats_taken(patch: Patch) -> None:
     """A record that is delivered twice is taken twice."""
-    real = Intake.judge
+    real = OffsetTracker.classify
 
-    def judge(self: Intake, offset: int) -> Seen:
+    def classify(self: OffsetTracker, offset: int) -> OffsetKind:
         found = real(self, offset)
-        return Seen.NEXT if found is Seen.REPEAT else found
+        return OffsetKind.NEXT if found is OffsetKind.REPEAT else found
 
-    patch.setattr(Intake, "judge", judge)
+    patch.setattr(OffsetTracker, "classify", classify)
 
 
 def nothing_forgotten(patch: Patch) -> None:

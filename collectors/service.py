@@ -14,7 +14,6 @@ from collectors.expected import expect
 from collectors.nvml.collector import NvmlCollector
 from collectors.pods.collector import PodsCollector, pods_collector
 from collectors.prometheus.collector import prometheus_collector
-from collectors.publish.claim import claim_node
 from collectors.publish.link import KafkaLink
 from collectors.publish.outbox import Outbox
 from collectors.publish.publisher import Publisher
@@ -38,7 +37,6 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
     security_kwargs(settings)  # refuses wrong files now, and not when the broker is first reached
     measuring = list(collectors(settings, telemetry))
     outbox = Outbox(open_spool(settings, telemetry, os.environ), telemetry, _MEMORY_BYTES)
-    claim = claim_node(settings, os.environ)
     publisher = Publisher(
         outbox, telemetry, Reachability(settings, telemetry), lambda: KafkaLink.open(settings)
     )
@@ -48,7 +46,6 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
         await _tick(settings, telemetry, measuring, publisher, sending, stop)
     finally:
         await publisher.close(_FLUSH_S)
-        claim.release()
     if not sending.cancelled() and (error := sending.exception()) is not None:
         raise error
 

@@ -11,8 +11,8 @@ from telemetry.events import (
     BROKER_UNREACHABLE,
     CLOCK_JUMP,
     DEAD_LETTER,
+    DUPLICATE_PRODUCER,
     RECORD_TOO_LARGE,
-    RIVAL_COLLECTORS,
     SAMPLE_DUPLICATE,
     SAMPLE_LATE,
     SOURCE_GAP,
@@ -37,7 +37,7 @@ def expect(telemetry: Telemetry, stages: Sequence[Stage]) -> None:
     sources, names = [stage.source for stage in stages], [stage.name for stage in stages]
     telemetry.expect(BROKER_UNREACHABLE)
     telemetry.expect(DEAD_LETTER, product(sources, Reason))
-    for event in (SAMPLE_LATE, SAMPLE_DUPLICATE, CLOCK_JUMP, RIVAL_COLLECTORS):
+    for event in (SAMPLE_LATE, SAMPLE_DUPLICATE, CLOCK_JUMP, DUPLICATE_PRODUCER):
         telemetry.expect(event, product(source for source in sources if source in _SAMPLES))
     telemetry.expect(SOURCE_GAP, product(sources))
     outputs = [name for name, topic in TOPICS.items() if topic.writer != "collector"]

@@ -63,8 +63,8 @@ SAMPLE_DUPLICATE = Event("sample_duplicate", logging.INFO, "Ticks that had been 
 CLOCK_JUMP = Event(
     "clock_jump", logging.WARNING, "Ticks far ahead of their node's clock, left out", ("topic",)
 )
-RIVAL_COLLECTORS = Event(
-    "rival_collectors", logging.WARNING, "Ticks of two collectors in turn: both report one node", ("topic",)
+DUPLICATE_PRODUCER = Event(
+    "duplicate_producer", logging.WARNING, "Ticks of two collectors in turn: both report one node", ("topic",)
 )
 SOURCE_GAP = Event("source_gap", logging.ERROR, "Offsets missing in a source topic", ("topic",))
 WRITE_RETRIED = Event(

@@ -188,7 +188,8 @@ class Spool:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise SpoolBusyError(
-                f"the spool {self.folder} is in use by another collector: stop it, or give DUTYCYCLE_SPOOL"
+                f"the spool {self.folder} is in use by another collector: stop that one, or give this one "
+                "a DUTYCYCLE_SPOOL of its own, if it reports another node or reports to another broker"
             ) from error
 
     def _open(self) -> SpoolFile:

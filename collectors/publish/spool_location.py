@@ -3,28 +3,22 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from collectors.publish.spool import Spool, SpoolBusyError
+from collectors.publish.spool import Spool
 from contract.settings.settings import Settings
 from contract.topics import DEFAULT_PREFIX
 from telemetry.events import SPOOL_DROPPED, Telemetry
 
-EMBEDDED = "DUTYCYCLE_UP_EMBEDDED"
-"""Set for a collector whose broker came with it, in memory, and is gone when it ends."""
-_MOST_COLLECTORS = 9
-
 
 def open_spool(settings: Settings, telemetry: Telemetry, environ: Mapping[str, str]) -> Spool:
-    """The spool in ``DUTYCYCLE_SPOOL``, or in a folder of this user's state that no other collector uses.
+    """The spool in ``DUTYCYCLE_SPOOL``, or in a folder of this user's state, one for each node and prefix.
 
-    It is one of the node and the topics' prefix: what waits for one prefix never goes to another. A broker
-    that has moved gets what waits for it.
+    Its lock refuses a second collector on this machine. Records that wait for one topic prefix never go to
+    another; a broker that moved to another address gets what waits for it.
 
-    Raises ``SpoolError`` naming the folder and what to do.
+    Raises ``SpoolBusyError`` while another collector runs, ``SpoolError`` for a folder that cannot be used.
     """
-    if settings.spool is not None:
-        spool = Spool(Path(settings.spool), settings.spool_bytes)
-    else:
-        spool = _first_free(default_folder(environ) / _name(settings, environ), settings.spool_bytes)
+    folder = Path(settings.spool) if settings.spool is not None else default_folder(environ) / _name(settings)
+    spool = Spool(folder, settings.spool_bytes)
     if spool.was_damaged:
         telemetry.emit(SPOOL_DROPPED, f"{spool.folder} was damaged, and is put aside as spool.damaged")
     return spool
@@ -39,17 +33,6 @@ def default_folder(environ: Mapping[str, str]) -> Path:
     return state / "dutycycle" / "spool"
 
 
-def _name(settings: Settings, environ: Mapping[str, str]) -> str:
+def _name(settings: Settings) -> str:
     # Neither a node nor a prefix may have an "@" in its name.
-    prefix = "" if settings.topic_prefix == DEFAULT_PREFIX else f"@{settings.topic_prefix}"
-    return f"{settings.node}{prefix}{'@@embedded' if EMBEDDED in environ else ''}"
-
-
-def _first_free(folder: Path, most_bytes: int) -> Spool:
-    # Several may run on one machine, each with a broker of its own (`dutycycle up` in two terminals).
-    for number in range(2, _MOST_COLLECTORS + 1):
-        try:
-            return Spool(folder, most_bytes)
-        except SpoolBusyError:
-            folder = folder.with_name(f"{folder.name.partition('~')[0]}~{number}")
-    return Spool(folder, most_bytes)
+    return settings.node + ("" if settings.topic_prefix == DEFAULT_PREFIX else f"@{settings.topic_prefix}")

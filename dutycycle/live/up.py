@@ -4,13 +4,13 @@ import asyncio
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from bus.kafka.embedded import EmbeddedBroker
-from collectors.publish.spool_location import EMBEDDED
 from contract.settings.settings import PREFIX, Settings
 from contract.topics import TOPICS, full_name
 from dutycycle.live.children import Child
@@ -35,7 +35,10 @@ async def up(settings: Settings, given: Mapping[str, str], duration_s: float | N
         settings = replace(settings, broker=url, partitions=ours or settings.partitions)
         environ = child_environ(os.environ, settings, given)
         if ours is not None:
-            environ[EMBEDDED] = "1"
+            # The broker is in memory and ends with us, so what waits for it is of no use to a later one.
+            environ.setdefault(
+                PREFIX + "SPOOL", stack.enter_context(tempfile.TemporaryDirectory(prefix="dutycycle-spool-"))
+            )
         children = [Child(name, environ, logs / f"{name}.log") for name in _COMMANDS]
         live = Live(settings, children, _header(settings, embedded=ours is not None), logs)
         await _run(children, live, stop, duration_s)

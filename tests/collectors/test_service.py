@@ -6,7 +6,7 @@ import pytest
 
 from collectors.base import Outgoing
 from collectors.publish.spool import SpoolBusyError
-from collectors.publish.spool_location import EMBEDDED, default_folder, open_spool
+from collectors.publish.spool_location import default_folder, open_spool
 from collectors.service import collectors
 from contract.settings import settings as settings_module
 from contract.settings.settings import Settings
@@ -43,29 +43,31 @@ def test_default_folder(environ: dict[str, str], folder: str) -> None:
     assert default_folder(environ) == Path(folder)
 
 
-def test_collectors_of_one_machine_do_not_meet_by_default(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "broker", ["kafka://localhost:9092", "kafka://127.0.0.1:9092", "kafka://another:9092"]
+)
+def test_a_second_collector_of_a_node_is_refused_until_the_first_is_gone(tmp_path: Path, broker: str) -> None:
     environ = {"XDG_STATE_HOME": str(tmp_path)}
-    with open_spool(load(node="n"), Telemetry("test"), environ) as one:
+    with open_spool(load(node="n", broker="kafka://localhost:9092"), Telemetry("test"), environ) as one:
         one.append([Outgoing(topic="pods", key="a", payload=b"left", ts_ms=1)])
-        with open_spool(load(node="n"), Telemetry("test"), environ) as other:
-            assert one.folder == tmp_path / "dutycycle" / "spool" / "n"
-            assert other.folder == tmp_path / "dutycycle" / "spool" / "n~2"
-            assert len(other) == 0
-    with open_spool(load(node="n"), Telemetry("test"), environ) as again:
+        with pytest.raises(
+            SpoolBusyError, match=rf"{tmp_path}/dutycycle/spool/n is in use .*DUTYCYCLE_SPOOL"
+        ):
+            open_spool(load(node="n", broker=broker), Telemetry("test"), environ)
+        for other in (load(node="b"), load(node="n", topic_prefix="b."), load(spool=str(tmp_path / "own"))):
+            with open_spool(other, Telemetry("test"), environ) as free:
+                assert len(free) == 0
+    with open_spool(load(node="n", broker=broker), Telemetry("test"), environ) as again:
         assert len(again) == 1
 
 
-def test_ticks_for_topics_of_another_prefix_or_for_an_embedded_broker_are_left_alone(tmp_path: Path) -> None:
+def test_records_for_topics_of_another_prefix_are_left_alone(tmp_path: Path) -> None:
     environ = {"XDG_STATE_HOME": str(tmp_path)}
     staging = load(node="n", topic_prefix="staging.", broker="kafka://k:9092")
     with open_spool(staging, Telemetry("test"), environ) as one:
         one.append([Outgoing(topic="pods", key="a", payload=b"left", ts_ms=1)])
-    for other, where in [
-        (load(node="n", topic_prefix="prod."), environ),
-        (load(node="n"), environ),
-        (load(node="n", topic_prefix="staging."), environ | {EMBEDDED: "1"}),
-    ]:
-        with open_spool(other, Telemetry("test"), where) as one:
+    for other in (load(node="n", topic_prefix="prod."), load(node="n")):
+        with open_spool(other, Telemetry("test"), environ) as one:
             assert len(one) == 0
     moved = load(node="n", topic_prefix="staging.", broker="kafka://another:9092")
     with open_spool(moved, Telemetry("test"), environ) as one:

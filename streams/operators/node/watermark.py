@@ -12,7 +12,7 @@ from typing import Any
 
 from streams.operators.base import Happened
 from streams.operators.columns.tick import Tick
-from telemetry.events import CLOCK_JUMP, RIVAL_COLLECTORS, SAMPLE_DUPLICATE
+from telemetry.events import CLOCK_JUMP, DUPLICATE_PRODUCER, SAMPLE_DUPLICATE
 
 MAX_AHEAD_MS = 300_000
 CONFIRM = 10
@@ -39,15 +39,15 @@ class Timeline:
 
     def admit(self, tick: Tick, payload: dict[str, Any]) -> tuple[list[Tick], list[Happened]]:
         """The ticks that count now (none, this one, or this and the held ones), and what was noticed."""
-        rivals = self._rivals(tick.collector)
+        duplicates = self._duplicate_producer(tick.collector)
         if self._repeated(tick.collector, tick.seq):
             return [], [Happened(SAMPLE_DUPLICATE.name)]
         if not self.far_ahead(tick.ts_ms):
-            noticed = self._dropped() + rivals
+            noticed = self._dropped() + duplicates
             self.watermark_ms = max(tick.ts_ms, self.watermark_ms or 0)
             return [tick], noticed
         ticks, noticed = self._ahead(tick, payload)
-        return ticks, noticed + rivals
+        return ticks, noticed + duplicates
 
     def _ahead(self, tick: Tick, payload: dict[str, Any]) -> tuple[list[Tick], list[Happened]]:
         noticed: list[Happened] = []
@@ -69,13 +69,13 @@ class Timeline:
         """Whether a tick of this time would have to be confirmed by others."""
         return self.watermark_ms is not None and ts_ms > self.watermark_ms + MAX_AHEAD_MS
 
-    def _rivals(self, collector: str) -> list[Happened]:
+    def _duplicate_producer(self, collector: str) -> list[Happened]:
         """A collector that comes back after another: two report this node, and neither has ended."""
         newest = next(reversed(self._seen), None)
         back = (
             newest is not None and newest[0] != collector and any(name == collector for name, _ in self._seen)
         )
-        return [Happened(RIVAL_COLLECTORS.name)] if back else []
+        return [Happened(DUPLICATE_PRODUCER.name)] if back else []
 
     def _repeated(self, collector: str, seq: int) -> bool:
         """Whether the tick was seen: a bit each in the ``BLOCKS`` blocks that something came from lately."""

@@ -62,7 +62,7 @@ def test_a_restarted_collector_counts_from_zero_again() -> None:
     assert run(Timeline(), [tick(1, 7, "old"), tick(2, 0, "new"), tick(3, 1, "new")])[0] == [1, 2, 3]
 
 
-RIVALS: list[tuple[str, list[tuple[int, str, int]], int]] = [
+PRODUCERS: list[tuple[str, list[tuple[int, str, int]], int]] = [
     ("a restart, and the spool of before it first", [(1, "a", 7), (2, "b", 0), (3, "b", 1)], 0),
     ("in turn", [(1, "a", 0), (1, "b", 0), (2, "a", 1), (2, "b", 1), (3, "b", 2)], 2),
     ("three starts", [(1, "a", 0), (2, "b", 0), (3, "c", 0), (4, "c", 1)], 0),
@@ -70,16 +70,16 @@ RIVALS: list[tuple[str, list[tuple[int, str, int]], int]] = [
 ]
 
 
-@pytest.mark.parametrize(("goal", "ticks", "count"), RIVALS, ids=[row[0] for row in RIVALS])
+@pytest.mark.parametrize(("goal", "ticks", "count"), PRODUCERS, ids=[row[0] for row in PRODUCERS])
 def test_two_collectors_of_one_node_are_noticed_and_all_their_ticks_count(
     goal: str, ticks: list[tuple[int, str, int]], count: int
 ) -> None:
     counted, noticed = run(Timeline(), [tick(second, seq, collector) for second, collector, seq in ticks])
     assert counted == [second for second, _, _ in ticks], goal
-    assert noticed == ({"rival_collectors": count} if count else {})
+    assert noticed == ({"duplicate_producer": count} if count else {})
 
 
-def test_repeats_of_a_spool_are_no_rival() -> None:
+def test_repeats_of_a_spool_are_no_duplicate_producer() -> None:
     """What two starts sent, once more after a broker was killed: told as repeats alone."""
     ticks = [tick(1, 0, "a"), tick(2, 0, "b"), tick(1, 0, "a"), tick(2, 0, "b"), tick(3, 1, "b")]
     assert run(Timeline(), ticks)[1] == {"sample_duplicate": 2}

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import NormalDist
 
+from contract.log import ConsumerRecord, TopicPartition
 from contract.records.derived import Peak, PodPeaks
 from contract.records.pods import Pod
 from kube.objects import connect
@@ -26,7 +27,6 @@ from sinks.annotations.core.schedule import WritePlan
 from sinks.annotations.core.targets import Target
 from sinks.annotations.sink import AnnotationSink
 from sinks.annotations.writer import AnnotationWriter
-from sinks.base import Origin
 from sinks.deadletters import DeadLetters
 from telemetry.events import Telemetry
 from tests.support.servers.kube.client import Client
@@ -134,7 +134,7 @@ class Decider:
         """Take a record."""
         target = self._annotations.take(record)
         assert target is not None
-        self._plan.touch(target, ("pod-peaks", 0), second, final=record.final, now=second)
+        self._plan.touch(target, TopicPartition("pod-peaks", 0), second, final=record.final, now=second)
 
     async def write(self, second: int) -> None:
         """Write all that is due."""
@@ -193,7 +193,9 @@ async def _write_all(uids: list[str], rounds: int, pids: list[int]) -> None:
     for round_ in range(rounds + 1):
         began, ours, theirs = time.perf_counter(), time.process_time(), _cpu_s(pids)
         for i, uid in enumerate(uids):
-            sink.take(Origin("pod-peaks", 0, i, b"", b"", 0), _peaks(f"pod-{i}", uid, 100.0 * 2**round_))
+            sink.take(
+                ConsumerRecord("pod-peaks", 0, i, "", b"", 0), _peaks(f"pod-{i}", uid, 100.0 * 2**round_)
+            )
         while not sink.pending_offsets().empty:  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.01)
         took = time.perf_counter() - began

@@ -27,9 +27,9 @@ from statistics import mean
 from bench.cluster_trace import START_MS, Node, Shape
 from bus.kafka.producer import Producer
 from bus.kafka.topics import ensure_topics
+from contract.log import ConsumerRecord
 from contract.settings.settings import Settings
 from contract.topics import full_name
-from streams.operators.base import Input
 from streams.topology import stages
 from tests.support.processes.commands import environ
 from tests.support.processes.figures import Figures, Process
@@ -80,7 +80,7 @@ class Cluster:
         for topic, make in SOURCES.items():
             node = Node(0, Shape(nodes=1))
             operator = built[topic](node.name, None)
-            operator.update(Input(topic, 0, 0, node.name, make(node, 0), START_MS))
+            operator.update(ConsumerRecord(topic, 0, 0, node.name, make(node, 0), START_MS))
             count += len(operator.snapshot()["series"])
         return count * len(self.nodes)
 

@@ -22,9 +22,10 @@ from bus.faust.app import create_app, raw_topic
 from bus.faust.runner import run_app
 from bus.kafka.embedded import EmbeddedBroker
 from bus.kafka.producer import Producer
+from contract.log import ConsumerRecord
 from contract.settings.settings import Settings
 from contract.topics import TOPICS
-from streams.operators.base import Emission, Input, Snapshot, Stage
+from streams.operators.base import Emission, Snapshot, Stage
 from streams.service import run_stages
 from telemetry.events import Telemetry
 
@@ -65,7 +66,7 @@ class Holder:
         self._meter = meter
         self._state = snapshot or {"v": 1, "count": 0, "columns": [index * 1.5 for index in range(400)]}
 
-    def update(self, record: Input) -> list[Emission]:
+    def update(self, record: ConsumerRecord) -> list[Emission]:
         self._state["count"] += 1
         self._meter.tick()
         return []

@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
+from bus.faust.agent import add_agent
 from bus.faust.app import ExactApp, create_app
-from bus.faust.truncation import Place
+from contract.log import TopicPartition
 from contract.settings.settings import Settings
 from contract.topics import full_name
-from sinks.agents import add_agent
 from sinks.base import Sink
 from sinks.deadletters import DeadLetters
 from sinks.dispatcher import Dispatcher
@@ -46,7 +46,7 @@ class SinksApp:
         self.app.on_shorter_log = self._begins_anew
         tell(telemetry, self.dispatcher)
         for topic in self.dispatcher.topics:
-            add_agent(self.app, settings.topic_prefix, topic, self.dispatcher)
+            add_agent(self.app, topic, self.dispatcher.handle, name=f"sink-{topic}")
         self.app.on_partitions_revoked.connect(self._hand_over)
         self.app.on_partitions_assigned.connect(self._assigned)
 
@@ -81,7 +81,7 @@ class SinksApp:
             detail = "cycles and trends on Node objects may be missing, until all workers are of one version"
             self._telemetry.raise_condition(SHARED_NODES, _PARTS, detail)
 
-    def _begins_anew(self, place: Place, what: str) -> None:
+    def _begins_anew(self, place: TopicPartition, what: str) -> None:
         """Everything of that log is read: what is written already is written once more, or known as older."""
         self._telemetry.emit(
             LOG_SHORTER,

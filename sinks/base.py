@@ -1,26 +1,9 @@
-"""A record as it lies in Kafka, and what a sink is to the agents that read."""
+"""What a sink is to the dispatcher that gives it records."""
 
-from dataclasses import dataclass
 from typing import Any, Protocol
 
-from sinks.offsets import PendingOffsets, Place
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """One record. ``topic`` is without prefix; ``value`` None is a tombstone."""
-
-    topic: str
-    partition: int
-    offset: int
-    key: bytes | None
-    value: bytes | None
-    ts_ms: int
-
-    @property
-    def place(self) -> Place:
-        """Its topic and partition."""
-        return self.topic, self.partition
+from contract.log import ConsumerRecord
+from sinks.offsets import PendingOffsets
 
 
 class Sink(Protocol):
@@ -30,11 +13,11 @@ class Sink(Protocol):
     topics: tuple[str, ...]
     """What it is made of, without prefix."""
 
-    def wants(self, origin: Origin) -> bool:
+    def wants(self, origin: ConsumerRecord) -> bool:
         """Whether the record concerns it, as far as can be told without decoding."""
         ...
 
-    def take(self, origin: Origin, record: Any) -> None:
+    def take(self, origin: ConsumerRecord, record: Any) -> None:
         """Take a decoded record of its topics. Raises ``ValueError`` for one that it never can write."""
         ...
 

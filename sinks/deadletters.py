@@ -3,15 +3,15 @@
 from collections.abc import Awaitable, Callable
 
 from contract.codec import encode
+from contract.log import ConsumerRecord, key_bytes
 from contract.records.deadletter import DeadLetter, Reason, dead_letter
-from sinks.base import Origin
 from telemetry.events import DEAD_LETTER, Telemetry
 
 Post = Callable[[bytes | None, bytes, int], Awaitable[object]]
 """Send a dead letter (key, payload, timestamp), and return when the broker has it."""
 
 
-def letter_of(origin: Origin, prefix: str, reason: Reason, error: str) -> DeadLetter:
+def letter_of(origin: ConsumerRecord, prefix: str, reason: Reason, error: str) -> DeadLetter:
     """The dead letter of a record that a sink read."""
     topic = prefix + origin.topic
     return dead_letter(topic, origin.partition, origin.offset, origin.ts_ms, origin.value, reason, error)
@@ -26,13 +26,13 @@ class DeadLetters:
         self._post = post
         self._fail = fail
 
-    async def send(self, origin: Origin, reason: Reason, error: str) -> bool:
+    async def send(self, origin: ConsumerRecord, reason: Reason, error: str) -> bool:
         """Whether the broker has the dead letter; if not, the worker ends, and the record is read again."""
         letter = letter_of(origin, self._prefix, reason, error)
         where = f"{origin.topic}-{origin.partition}@{origin.offset}: {letter.error}"
         self._telemetry.emit(DEAD_LETTER, where, topic=origin.topic, reason=reason.value)
         try:
-            await self._post(origin.key, encode(letter), letter.ts_ms)
+            await self._post(key_bytes(origin.key), encode(letter), letter.ts_ms)
         except Exception as failure:  # noqa: BLE001 - whatever it was, the letter did not arrive
             self._fail(f"sending a dead letter: {failure!r}")
             return False

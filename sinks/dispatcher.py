@@ -11,12 +11,13 @@ from typing import Any
 
 from bus.faust.offset_tracker import OffsetKind, OffsetTracker
 from contract.codec import DecodeError, decode
+from contract.log import ConsumerRecord, TopicPartition
 from contract.records.deadletter import Reason
 from contract.topics import TOPICS
-from sinks.base import Origin, Sink
+from sinks.base import Sink
 from sinks.deadletters import DeadLetters
 from sinks.events import SINK_AWAY
-from sinks.offsets import OffsetProgress, PendingOffsets, Place
+from sinks.offsets import OffsetProgress, PendingOffsets
 from sinks.port import Port
 from telemetry.events import SOURCE_GAP, Telemetry
 from telemetry.metrics import RECORDS_TAKEN, RECORDS_USED
@@ -30,7 +31,7 @@ class Dispatcher:
         self._letters = letters
         self._telemetry = telemetry
         self._progress = OffsetProgress()
-        self._trackers: dict[Place, OffsetTracker] = {}
+        self._trackers: dict[TopicPartition, OffsetTracker] = {}
         self._assignment = 0
         self._waits: Counter[str] = Counter()
         self.newest_ms: dict[str, int] = {}
@@ -42,10 +43,10 @@ class Dispatcher:
         """What has to be read, without prefix, each once."""
         return list(dict.fromkeys(topic for sink in self.sinks for topic in sink.topics))
 
-    async def handle(self, origin: Origin) -> None:
+    async def handle(self, origin: ConsumerRecord) -> None:
         """Take one record. Does not return when the worker has to end."""
         assignment = self._assignment
-        tracker = self._tracker(origin.place)
+        tracker = self._tracker(origin.topic_partition)
         seen = tracker.classify(origin.offset)
         if seen is OffsetKind.REPEAT:
             return
@@ -58,7 +59,7 @@ class Dispatcher:
         if assignment != self._assignment:
             return  # handed over while we waited: somebody else reads it again
         tracker.took(origin.offset)
-        self._progress.took(origin.place, origin.offset)
+        self._progress.took(origin.topic_partition, origin.offset)
         self._count(origin, used=bad is None and bool(wanting))
         for sink in wanting:
             self._waits[sink.name] += 1
@@ -69,7 +70,7 @@ class Dispatcher:
 
     def taken(self, topic: str, partition: int) -> int | None:
         """The offset to be taken next; None if nothing was taken since the assignment. For any thread."""
-        found = self._trackers.get((topic, partition))
+        found = self._trackers.get(TopicPartition(topic, partition))
         return None if found is None else found.expected
 
     def held_up(self) -> bool:
@@ -80,7 +81,7 @@ class Dispatcher:
         waits = [name for name, count in list(self._waits.items()) if count]
         return any((SINK_AWAY.name, name) in self._telemetry.conditions for name in waits)
 
-    def _count(self, origin: Origin, *, used: bool) -> None:
+    def _count(self, origin: ConsumerRecord, *, used: bool) -> None:
         self.newest_ms[origin.topic] = max(origin.ts_ms, self.newest_ms.get(origin.topic, 0))
         self._telemetry.meter.add(RECORDS_TAKEN, topic=origin.topic)
         if used:
@@ -107,12 +108,12 @@ class Dispatcher:
         for sink in self.sinks:
             sink.forget()
 
-    def _tracker(self, place: Place) -> OffsetTracker:
+    def _tracker(self, place: TopicPartition) -> OffsetTracker:
         if place not in self._trackers:
             self._trackers[place] = OffsetTracker(self._port.begins_at(place) or 0)
         return self._trackers[place]
 
-    def _give(self, origin: Origin, sinks: Sequence[Sink]) -> tuple[Reason, str] | None:
+    def _give(self, origin: ConsumerRecord, sinks: Sequence[Sink]) -> tuple[Reason, str] | None:
         """What is wrong with the record, if something is; the sinks that can use it have it all the same."""
         if not sinks or origin.value is None:
             return None
@@ -128,7 +129,7 @@ class Dispatcher:
                 bad = Reason.REJECTED, f"{sink.name}: {error}"
         return bad
 
-    async def _explain_hole(self, origin: Origin, expected: int) -> None:
+    async def _explain_hole(self, origin: ConsumerRecord, expected: int) -> None:
         """Records that were not delivered must be gone from the broker, too; if not, the worker ends.
 
         A compacted topic is nothing but holes, and its newest records are what counts: there it is not asked.
@@ -136,9 +137,9 @@ class Dispatcher:
         if TOPICS[origin.topic].cleanup == "compact":
             return
         hole = f"{origin.topic}-{origin.partition}: {expected}-{origin.offset - 1}"
-        first = await self._port.first_offset(origin.place, expected)
+        first = await self._port.first_offset(origin.topic_partition, expected)
         if first is not None and first < origin.offset:
             self._port.fail(f"{hole} were not delivered, but are on the broker from {first} on")
             await asyncio.Event().wait()
-        if self._port.begins_at(origin.place) is not None:
+        if self._port.begins_at(origin.topic_partition) is not None:
             self._telemetry.emit(SOURCE_GAP, f"{hole} are gone from the broker", topic=origin.topic)

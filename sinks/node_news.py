@@ -6,9 +6,10 @@ of them is small, and is sent on, keyed by node: one worker then puts a node's a
 
 from dataclasses import replace
 
+from contract.log import TopicPartition
 from contract.records.derived import Cycle, Trend, WindowAggregate
 from contract.records.parts import NodePart
-from sinks.offsets import PendingOffsets, Place
+from sinks.offsets import PendingOffsets
 
 TOPICS = ("window-aggregates", "trends", "cycles")
 """Without prefix."""
@@ -25,7 +26,7 @@ class NodeNews:
         self._parts: dict[tuple[str, str], NodePart] = {}
         self._held = PendingOffsets()
 
-    def take(self, record: WindowAggregate | Cycle | Trend, place: Place, offset: int) -> None:
+    def take(self, record: WindowAggregate | Cycle | Trend, place: TopicPartition, offset: int) -> None:
         """Note what a record says; those of other metrics and subjects are passed over."""
         node, gpu = record.subject.node, record.subject.gpu
         if record.subject.kind != "gpu" or node is None or gpu is None:

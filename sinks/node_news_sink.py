@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from contract.codec import encode
+from contract.log import ConsumerRecord
 from contract.records.parts import NodePart
-from sinks.base import Origin
 from sinks.node_news import TOPICS, NodeNews
 from sinks.offsets import PendingOffsets
 
@@ -33,13 +33,13 @@ class NodeNewsSink:
         self._generation = 0
         self._sending = asyncio.Lock()
 
-    def wants(self, origin: Origin) -> bool:
+    def wants(self, origin: ConsumerRecord) -> bool:
         """What is about a GPU."""
-        return origin.value is not None and (origin.key or b"").startswith(b"gpu/")
+        return origin.value is not None and (origin.key or "").startswith("gpu/")
 
-    def take(self, origin: Origin, record: Any) -> None:
+    def take(self, origin: ConsumerRecord, record: Any) -> None:
         """Note what the record says."""
-        self._news.take(record, origin.place, origin.offset)
+        self._news.take(record, origin.topic_partition, origin.offset)
 
     async def room(self) -> None:
         """There always is: one small part for each GPU, however long the broker is away."""

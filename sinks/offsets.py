@@ -1,7 +1,6 @@
 """How far each partition is done: offsets may be acknowledged only below what a sink still holds. Pure."""
 
-Place = tuple[str, int]
-"""A topic (without prefix) and a partition."""
+from contract.log import TopicPartition
 
 
 class PendingOffsets:
@@ -10,9 +9,9 @@ class PendingOffsets:
     __slots__ = ("_lowest",)
 
     def __init__(self) -> None:
-        self._lowest: dict[Place, int] = {}
+        self._lowest: dict[TopicPartition, int] = {}
 
-    def add(self, place: Place, offset: int) -> None:
+    def add(self, place: TopicPartition, offset: int) -> None:
         """One more record."""
         if offset < self._lowest.get(place, offset + 1):
             self._lowest[place] = offset
@@ -22,7 +21,7 @@ class PendingOffsets:
         for place, offset in other._lowest.items():
             self.add(place, offset)
 
-    def lowest(self, place: Place) -> int | None:
+    def lowest(self, place: TopicPartition) -> int | None:
         """The lowest offset; None without a record of that partition."""
         return self._lowest.get(place)
 
@@ -39,14 +38,14 @@ class OffsetProgress:
     """What was taken of each partition, and what of it is done."""
 
     def __init__(self) -> None:
-        self._taken: dict[Place, int] = {}
-        self._told: dict[Place, int] = {}
+        self._taken: dict[TopicPartition, int] = {}
+        self._told: dict[TopicPartition, int] = {}
 
-    def took(self, place: Place, offset: int) -> None:
+    def took(self, place: TopicPartition, offset: int) -> None:
         """The record was given to every sink, or to the dead letters."""
         self._taken[place] = offset
 
-    def done(self, held: PendingOffsets) -> list[tuple[Place, int]]:
+    def done(self, held: PendingOffsets) -> list[tuple[TopicPartition, int]]:
         """For each partition that got further since the last call, the offset up to which all is done.
 
         ``held`` stands for the records that some sink still has to see to.

@@ -4,23 +4,23 @@ from typing import Any, Protocol
 
 from bus.faust.app import ExactApp
 from bus.faust.offsets import first_offset
+from contract.log import TopicPartition
 from contract.settings.settings import Settings
 from contract.topics import full_name
-from sinks.offsets import Place
 
 
 class Port(Protocol):
     """Kafka, as the dispatcher sees it. Topics are without prefix."""
 
-    def begins_at(self, place: Place) -> int | None:
+    def begins_at(self, place: TopicPartition) -> int | None:
         """The committed offset at which reading began; None if nothing was ever committed."""
         ...
 
-    async def first_offset(self, place: Place, offset: int) -> int | None:
+    async def first_offset(self, place: TopicPartition, offset: int) -> int | None:
         """The first offset at or after ``offset`` that the broker has a record for; None if it has none."""
         ...
 
-    def acknowledge(self, place: Place, offset: int) -> None:
+    def acknowledge(self, place: TopicPartition, offset: int) -> None:
         """Everything up to and including ``offset`` is done: it may be committed."""
         ...
 
@@ -48,15 +48,15 @@ class FaustPort:
         self._app = app
         self._settings = settings
 
-    def begins_at(self, place: Place) -> int | None:
+    def begins_at(self, place: TopicPartition) -> int | None:
         """See ``Port``."""
         return self._app.exact_consumer.begins_at(self._full(place[0]), place[1])
 
-    async def first_offset(self, place: Place, offset: int) -> int | None:
+    async def first_offset(self, place: TopicPartition, offset: int) -> int | None:
         """See ``Port``."""
         return await first_offset(self._settings, self._full(place[0]), place[1], offset)
 
-    def acknowledge(self, place: Place, offset: int) -> None:
+    def acknowledge(self, place: TopicPartition, offset: int) -> None:
         """See ``Port``."""
         self._app.exact_consumer.acknowledge(self._full(place[0]), place[1], offset)
 

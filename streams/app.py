@@ -5,13 +5,15 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+from bus.faust.agent import add_agent
 from bus.faust.app import ExactApp, create_app
-from bus.faust.truncation import Place, shorter
+from bus.faust.truncation import shorter
+from contract.log import TopicPartition
 from contract.settings.settings import Settings
 from contract.topics import full_name
-from streams.agents import add_agent
 from streams.operators.base import Stage
 from streams.runtime.checkpoint import Flow
 from streams.runtime.faust_port import FaustPort, StateTable, add_table
@@ -94,7 +96,7 @@ class StreamsApp:
     async def refuse_other_log(self) -> None:
         """End if a source ends before the last record that its states have seen; once after a recovery."""
         known = {
-            (self.changelogs[changelog], partition): read
+            TopicPartition(self.changelogs[changelog], partition): read
             for changelog, table in self.tables.items()
             for partition, read in read_to(table.everything()).items()
         }
@@ -103,11 +105,11 @@ class StreamsApp:
         except Exception as error:  # noqa: BLE001 - whatever it was: what is not known is not passed over
             self.flow.refuse(f"asking how far the sources go: {error!r}")
             return
-        for place in sorted(ends):
-            if known[place] > ends[place]:
-                self.refuse(place, shorter(*place, known[place], ends[place]))
+        for place, end in sorted((TopicPartition(*place), end) for place, end in ends.items()):
+            if known[place] > end:
+                self.refuse(place, shorter(*place, known[place], end))
 
-    def refuse(self, place: Place, what: str) -> None:
+    def refuse(self, place: TopicPartition, what: str) -> None:
         """End with words on how to go on: a log is shorter than what was read of it."""
         states = [changelog for changelog, source in self.changelogs.items() if source == place[0]]
         self.flow.refuse(f"{what}; {how_to_begin_anew(place[0], states, self.app.conf.id)}")
@@ -137,7 +139,7 @@ def create_streams_app(
     flow = Flow(port, shells, telemetry)
     app.taken = flow.figures.taken
     for shell in shells:
-        add_agent(app, full_name(settings.topic_prefix, shell.stage.source), shell, flow)
+        add_agent(app, shell.stage.source, partial(flow.handle, shell), name=shell.stage.name)
     sources = {
         changelog: full_name(settings.topic_prefix, source)
         for changelog, source in changelog_topics(settings, stages).items()

@@ -4,11 +4,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from contract.codec import DecodeError
+from contract.log import ConsumerRecord, ProducerRecord
 from contract.records.deadletter import Reason
 from contract.topics import DEFAULT_PREFIX
 from streams.deadletters import dead_letter
 from streams.local_keys import LocalKeys
-from streams.operators.base import Emission, Happened, Input, Out, Stage
+from streams.operators.base import CountedEvent, Emission, Stage
 from streams.runtime.checks import unfit
 from streams.runtime.keyed_operator import OperatorFailedError
 
@@ -35,12 +36,12 @@ class LocalPipeline:
         """Topics that a stage reads."""
         return frozenset(self._stages)
 
-    def feed(self, record: Input) -> list[Out]:
+    def feed(self, record: ConsumerRecord) -> list[ProducerRecord]:
         """Give a record to its stage; all outputs that follow from it, in order."""
         outs = self._settle_if_due(record.ts_ms)
         return outs + self._run(record)
 
-    def _settle_if_due(self, ts_ms: int) -> list[Out]:
+    def _settle_if_due(self, ts_ms: int) -> list[ProducerRecord]:
         beat = ts_ms // SETTLE_MS
         if self._settle_due is None:
             self._settle_due = beat + 1
@@ -49,7 +50,7 @@ class LocalPipeline:
         self._settle_due = beat + 1
         return self.settle()
 
-    def _run(self, record: Input) -> list[Out]:
+    def _run(self, record: ConsumerRecord) -> list[ProducerRecord]:
         keys = self._stages[record.topic]
         keys.hear(record.ts_ms)
         if (bad := unfit(record)) is not None:
@@ -62,14 +63,14 @@ class LocalPipeline:
             return [self._refused(record, Reason.OPERATOR, str(error))]
         return outs + self._passed_on(keys.leave())
 
-    def _refused(self, record: Input, reason: Reason, error: str) -> Out:
+    def _refused(self, record: ConsumerRecord, reason: Reason, error: str) -> ProducerRecord:
         self.happened[f"dead_letter {record.topic} {reason}"] += 1
         return dead_letter(record, reason, error, prefix=self._prefix)
 
-    def _passed_on(self, emissions: Iterable[Emission]) -> list[Out]:
-        outs: list[Out] = []
+    def _passed_on(self, emissions: Iterable[Emission]) -> list[ProducerRecord]:
+        outs: list[ProducerRecord] = []
         for emission in emissions:
-            if isinstance(emission, Happened):
+            if isinstance(emission, CountedEvent):
                 self.happened[emission.event] += emission.count
                 continue
             outs.append(emission)
@@ -77,21 +78,21 @@ class LocalPipeline:
                 outs += self._run(self._as_input(emission))
         return outs
 
-    def _as_input(self, out: Out) -> Input:
+    def _as_input(self, out: ProducerRecord) -> ConsumerRecord:
         offset = self._offsets[out.topic]
         self._offsets[out.topic] += 1
-        return Input(out.topic, 0, offset, out.key, out.value, out.ts_ms)
+        return ConsumerRecord(out.topic, 0, offset, out.key, out.value, out.ts_ms)
 
-    def settle(self) -> list[Out]:
+    def settle(self) -> list[ProducerRecord]:
         """Send what is coalesced, stage by stage, so that what one settles reaches the next."""
         return self._each(LocalKeys.settle)
 
-    def close(self) -> list[Out]:
+    def close(self) -> list[ProducerRecord]:
         """The input has ended: close what is open, stage by stage."""
         return self._each(LocalKeys.close)
 
-    def _each(self, act: Callable[[LocalKeys, str], list[Emission]]) -> list[Out]:
-        outs: list[Out] = []
+    def _each(self, act: Callable[[LocalKeys, str], list[Emission]]) -> list[ProducerRecord]:
+        outs: list[ProducerRecord] = []
         for keys in self._stages.values():
             for key in keys.sorted():
                 outs += self._passed_on(act(keys, key))

@@ -2,7 +2,8 @@
 
 from collections import Counter
 
-from streams.operators.base import Emission, Input, Stage
+from contract.log import ConsumerRecord
+from streams.operators.base import Emission, Stage
 from streams.runtime.events import STATE_EVICTED, STATE_RESET
 from streams.runtime.keyed_operator import Live, OperatorFailedError
 from streams.state import partition_clock
@@ -32,10 +33,12 @@ class LocalKeys:
         """A record of this time comes, of whatever use."""
         self._clock.hear(self._clock.offset + 1, ts_ms)
 
-    def update(self, record: Input) -> list[Emission]:
+    def update(self, record: ConsumerRecord) -> list[Emission]:
         """Apply a record. Raises ``DecodeError`` or ``OperatorFailedError``: then it counts as never come."""
         key = record.key or ""
-        numbered = Input(record.topic, _PARTITION, self._clock.offset, key, record.value, record.ts_ms)
+        numbered = ConsumerRecord(
+            record.topic, _PARTITION, self._clock.offset, key, record.value, record.ts_ms
+        )
         if self._stage.stateless:
             return self._stateless(numbered)
         live = self._lives.get(key) or self._begun(key)
@@ -45,7 +48,7 @@ class LocalKeys:
             self._store(key, live)
         return emissions
 
-    def _stateless(self, record: Input) -> list[Emission]:
+    def _stateless(self, record: ConsumerRecord) -> list[Emission]:
         return self._begun(record.key or "").update(record)
 
     def _begun(self, key: str) -> Live:

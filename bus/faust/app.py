@@ -13,9 +13,9 @@ from faust.types import settings as faust_settings
 
 from bus.faust.driver import ExactAssignor, ExactConsumer, ExactProducer, ExactTransport, NoMonitor
 from bus.faust.logs import hush
-from bus.faust.truncation import Place
 from bus.kafka.reachability import Reachability
 from bus.kafka.security import bootstrap_servers, ssl_context
+from contract.log import TopicPartition
 from contract.settings.settings import Settings
 from telemetry.events import Telemetry
 from telemetry.liveness import Pulse
@@ -29,7 +29,7 @@ Taken = Callable[[str, int], int | None]
 """The offset to be taken next of a topic (without prefix) and partition; None where that is not known."""
 
 
-OnShorterLog = Callable[[Place, str], None]
+OnShorterLog = Callable[[TopicPartition, str], None]
 """Gets a partition and what happened to it. If it does not end the app, it is read from its beginning."""
 
 

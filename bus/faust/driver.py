@@ -19,7 +19,7 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from faust.types.tuples import Message
 
-from bus.faust.truncation import Place, shorter
+from bus.faust.truncation import shorter
 from bus.kafka.pacing import pace
 
 # Faust gives an app without tables round robin, whatever assignor it asks for. By ranges, partition i of all
@@ -220,7 +220,7 @@ class ExactConsumer(driver.Consumer):
                 self._committed_offset[tp] = self._read_offset[tp] = None
                 app.on_shorter_log(tp, shorter(tp.topic, tp.partition, committed[tp], end))
 
-    async def ends(self, places: Iterable[Place]) -> dict[TP, int]:
+    async def ends(self, places: Iterable[tuple[str, int]]) -> dict[TP, int]:
         """The offset after the newest record of each of these partitions, now. Asks the broker."""
         wanted = [driver.ensure_aiokafka_TP(TP(*place)) for place in places]
         found = await self.highwaters(*wanted) if wanted else {}

@@ -4,9 +4,6 @@ Its records count from lower offsets than what is known of it: they would all be
 without a word.
 """
 
-Place = tuple[str, int]
-"""A topic and a partition."""
-
 
 def shorter(topic: str, partition: int, read: int, end: int) -> str:
     """What happened, in words: it was read up to ``read``, and the next record will be at ``end``."""

@@ -6,12 +6,12 @@ from typing import Any, Literal
 
 from bus.kafka.clients import new_consumer, partition, translated
 from bus.kafka.errors import MissingTopicError
+from contract.log import TopicPartition
 from contract.settings.settings import Settings
 
 Start = Literal["beginning", "end"] | int
 """Where to begin: at the oldest record, after the newest, or with those of a Unix millisecond or later."""
-Place = tuple[str, int]
-"""A topic's full name and the number of a partition."""
+
 _READ_THROUGH = 100_000
 
 
@@ -62,13 +62,13 @@ class Consumer:
             if one.timestamp >= self._least_ms
         ]
 
-    async def ends(self) -> dict[Place, int]:
+    async def ends(self) -> dict[TopicPartition, int]:
         """The offset after the newest record of each partition, now."""
         with translated():
             found = await self._driver.end_offsets(list(self._driver.assignment()))
-        return {(place.topic, place.partition): offset for place, offset in found.items()}
+        return {TopicPartition(place.topic, place.partition): offset for place, offset in found.items()}
 
-    async def reached(self, ends: dict[Place, int]) -> bool:
+    async def reached(self, ends: dict[TopicPartition, int]) -> bool:
         """Whether all records before ``ends`` have been given out."""
         with translated():
             for place, offset in ends.items():

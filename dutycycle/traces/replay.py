@@ -9,15 +9,15 @@ from pathlib import Path
 import orjson
 
 from contract.errors import SettingError
+from contract.log import ConsumerRecord, ProducerRecord
 from contract.settings.settings import Settings
 from contract.topics import DEFAULT_PREFIX, SAMPLE_TOPICS, TOPICS, short_name
 from contract.trace import TraceError, TraceRecord, TraceWriter, read_lines
 from sinks.records.writer import RecordsWriter
 from streams.local import LocalPipeline
-from streams.operators.base import Input, Out
 from streams.topology import stages
 
-Write = Callable[[Out], None]
+Write = Callable[[ProducerRecord], None]
 _LATEST_MS = 2**63 - 1
 
 
@@ -67,7 +67,7 @@ def _writers(stack: ExitStack, settings: Settings, out: str | None, records: str
 def _to_trace(trace: TraceWriter, prefix: str) -> Write:
     offsets: Counter[str] = Counter()
 
-    def write(one: Out) -> None:
+    def write(one: ProducerRecord) -> None:
         if TOPICS[one.topic].internal:
             return
         trace.write(
@@ -84,14 +84,14 @@ def _to_trace(trace: TraceWriter, prefix: str) -> Write:
     return write
 
 
-def _write(outs: Iterable[Out], writers: list[Write], tally: Counter[str]) -> None:
+def _write(outs: Iterable[ProducerRecord], writers: list[Write], tally: Counter[str]) -> None:
     for one in outs:
         tally[f"out {one.topic}"] += 1
         for write in writers:
             write(one)
 
 
-def samples(traces: Iterable[str], prefix: str, tally: Counter[str]) -> Iterator[Input]:
+def samples(traces: Iterable[str], prefix: str, tally: Counter[str]) -> Iterator[ConsumerRecord]:
     """The samples of several traces. Derived records in a trace are passed over: a replay makes them anew.
 
     A record without a timestamp takes its payload's ``ts_ms``; without that (a pod) the time of the record
@@ -110,7 +110,7 @@ def samples(traces: Iterable[str], prefix: str, tally: Counter[str]) -> Iterator
             tally[f"in {topic}"] += 1
             if topic in SAMPLE_TOPICS:
                 offset = number - 1 if record.offset is None else record.offset
-                yield Input(topic, record.partition, offset, record.key, record.payload, last_ms)
+                yield ConsumerRecord(topic, record.partition, offset, record.key, record.payload, last_ms)
 
 
 def _measured_ms(payload: bytes | None) -> int | None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from contract.log import ConsumerRecord
 from contract.records.deadletter import Reason
 from contract.records.derived import JobPeaks, PodPeaks
 from contract.records.samples import NvmlSample
@@ -23,7 +24,6 @@ from sinks.annotations.core.schedule import WritePlan
 from sinks.annotations.core.targets import Target
 from sinks.annotations.forbidden import ForbiddenKinds
 from sinks.annotations.writer import AnnotationWriter, Server
-from sinks.base import Origin
 from sinks.deadletters import DeadLetters
 from sinks.events import ANNOTATION_SHED, NO_KIND, OBJECT_GONE, SINK_AWAY
 from sinks.metrics import wrote
@@ -72,7 +72,7 @@ class AnnotationSink:
         self._writer = AnnotationWriter(server, policy.prefix, self._annotations, telemetry)
         self._forbidden = ForbiddenKinds(telemetry, clock)
         self._plan = WritePlan(policy.interval_s, policy.most)
-        self._origins: dict[Target, Origin] = {}
+        self._origins: dict[Target, ConsumerRecord] = {}
         self._failures: dict[Target | None, int] = {}
         self._told: set[Target] = set()
         self._sampled: dict[str, int] = {}
@@ -82,16 +82,16 @@ class AnnotationSink:
         self._generation = 0
         self._silent = 0
 
-    def wants(self, origin: Origin) -> bool:
+    def wants(self, origin: ConsumerRecord) -> bool:
         """Peaks, what was found about a node's GPUs, and now and then its sample."""
         if origin.value is None:
             return False
         if origin.topic == _SAMPLES:
-            node = (origin.key or b"").decode("utf-8", "replace")
+            node = origin.key or ""
             return not 0 <= origin.ts_ms - self._sampled.get(node, origin.ts_ms + 1) < self._sample_gap_ms
         return True
 
-    def take(self, origin: Origin, record: Any) -> None:
+    def take(self, origin: ConsumerRecord, record: Any) -> None:
         """Note what the record changes."""
         target = self._annotations.take(record)
         if isinstance(record, NvmlSample):
@@ -100,7 +100,7 @@ class AnnotationSink:
             return
         final = record.final if isinstance(record, PodPeaks | JobPeaks) else None
         self._origins[target] = origin
-        shed = self._plan.touch(target, origin.place, origin.offset, final=final, now=self._clock())
+        shed = self._plan.touch(target, origin.topic_partition, origin.offset, final=final, now=self._clock())
         if shed is not None:
             self._forget(shed.target)
             if shed.lost:

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from bus.kafka.backoff import pauses
+from contract.log import ConsumerRecord
 from contract.records.deadletter import Reason
 from contract.records.derived import PodPeaks
-from sinks.base import Origin
 from sinks.deadletters import DeadLetters
 from sinks.events import SINK_AWAY
 from sinks.metrics import wrote
@@ -39,7 +39,7 @@ class RecordsSink:
         self._store = store
         self._letters = letters
         self._telemetry = telemetry
-        self._rows: dict[_Key, tuple[list[Row], Origin]] = {}
+        self._rows: dict[_Key, tuple[list[Row], ConsumerRecord]] = {}
         self._held = PendingOffsets()
         self._flying = PendingOffsets()
         self._generation = 0
@@ -49,14 +49,14 @@ class RecordsSink:
         self._room = asyncio.Event()
         self._room.set()
 
-    def wants(self, origin: Origin) -> bool:
+    def wants(self, origin: ConsumerRecord) -> bool:
         """Every peak record; a tombstone takes nothing away from SQL."""
         return origin.value is not None
 
-    def take(self, origin: Origin, record: Any) -> None:
+    def take(self, origin: ConsumerRecord, record: Any) -> None:
         """Hold a record unless one that says all of it is held."""
         row = pod_row(record) if isinstance(record, PodPeaks) else job_row(record)
-        self._held.add(origin.place, origin.offset)
+        self._held.add(origin.topic_partition, origin.offset)
         self._keep([([row], origin)])
         self._some.set()
         if len(self._rows) >= BATCH:
@@ -149,7 +149,7 @@ class RecordsSink:
             self._store.close()  # the connection stays with its thread; the next try makes a new one
             raise RecordsAwayError(f"{self._store.name}: no answer within {_HANGS_S:g} s") from error
 
-    def _cut(self) -> tuple[list[tuple[list[Row], Origin]], PendingOffsets, int]:
+    def _cut(self) -> tuple[list[tuple[list[Row], ConsumerRecord]], PendingOffsets, int]:
         """All that is held, sorted: two workers then lock rows in the same order."""
         rows = [self._rows[key] for key in sorted(self._rows)]
         held, self._flying, self._held = self._held, self._held, PendingOffsets()
@@ -161,7 +161,7 @@ class RecordsSink:
     def _away(
         self,
         error: RecordsAwayError,
-        rows: list[tuple[list[Row], Origin]],
+        rows: list[tuple[list[Row], ConsumerRecord]],
         held: PendingOffsets,
         generation: int,
     ) -> None:
@@ -175,13 +175,13 @@ class RecordsSink:
         if len(self._rows) >= MOST_ROWS:
             self._room.clear()
 
-    def _keep(self, rows: Iterable[tuple[list[Row], Origin]]) -> None:
+    def _keep(self, rows: Iterable[tuple[list[Row], ConsumerRecord]]) -> None:
         for some, origin in rows:
             for row in some:
                 known, _ = self._rows.get((row.table, row.key), ((), origin))
                 self._rows[row.table, row.key] = join(known, row), origin
 
-    async def _reject(self, refused: list[RefusedRow], origins: dict[_Key, Origin]) -> None:
+    async def _reject(self, refused: list[RefusedRow], origins: dict[_Key, ConsumerRecord]) -> None:
         """Does not return when a dead letter cannot be sent: the worker ends, and nothing of this is done."""
         for one in refused:
             self._telemetry.emit(WRITE_REJECTED, one.reason, sink=self.name, reason="value")

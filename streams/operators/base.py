@@ -9,38 +9,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-
-@dataclass(frozen=True, slots=True)
-class Input:
-    """One record as it lies in the log. ``value`` None is a tombstone; ``key`` None if it has none."""
-
-    topic: str
-    partition: int
-    offset: int
-    key: str | None
-    value: bytes | None
-    ts_ms: int
+from contract.log import ConsumerRecord, ProducerRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Out:
-    """A record to send. ``topic`` is without prefix; ``ts_ms`` is its Kafka timestamp."""
-
-    topic: str
-    key: str
-    value: bytes | None
-    ts_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class Happened:
+class CountedEvent:
     """A named event (``telemetry.events``) to count: a late tick, a duplicate."""
 
     event: str
     count: int = 1
 
 
-Emission = Out | Happened
+Emission = ProducerRecord | CountedEvent
 Snapshot = dict[str, Any]
 """Plain data that orjson can carry: dicts, lists, str, int, float, bool, None. Holds ``"v"``."""
 
@@ -48,7 +28,7 @@ Snapshot = dict[str, Any]
 class Operator(Protocol):
     """The living state of one key."""
 
-    def update(self, record: Input) -> list[Emission]:
+    def update(self, record: ConsumerRecord) -> list[Emission]:
         """Take the next record of the key. Raises ``contract.codec.DecodeError`` for one it cannot use,
         and is then as if the record had never come."""
         ...

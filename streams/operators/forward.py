@@ -1,10 +1,11 @@
 """Turns identities of pods into parts, so that a pod's operator has a single source topic."""
 
 from contract.codec import encode
+from contract.log import ConsumerRecord, ProducerRecord
 from contract.records.insight_parts import InsightPart
 from contract.records.parts import PodPart
 from contract.records.pods import Pod
-from streams.operators.base import Emission, Input, Out, Snapshot
+from streams.operators.base import Emission, Snapshot
 from streams.operators.keyed import decode_under_key
 
 TOPIC = "pods"
@@ -17,7 +18,7 @@ class PodForwarder:
     def __init__(self, uid: str) -> None:
         self._uid = uid
 
-    def update(self, record: Input) -> list[Emission]:
+    def update(self, record: ConsumerRecord) -> list[Emission]:
         """Forward one identity; raises ``DecodeError``."""
         if record.value is None:
             part = PodPart(uid=self._uid, source="pods", gone=True)
@@ -26,8 +27,8 @@ class PodForwarder:
             part = PodPart(uid=self._uid, source="pods", pod=pod)
         told = InsightPart(uid=self._uid, source="pods", pod=part.pod, gone=part.gone)
         return [
-            Out("pod-parts", self._uid, encode(part), record.ts_ms),
-            Out("insight-parts", self._uid, encode(told), record.ts_ms),
+            ProducerRecord("pod-parts", self._uid, encode(part), record.ts_ms),
+            ProducerRecord("insight-parts", self._uid, encode(told), record.ts_ms),
         ]
 
     def settle(self) -> list[Emission]:

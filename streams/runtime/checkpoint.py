@@ -17,8 +17,8 @@ from collections import deque
 from collections.abc import Awaitable, Iterable, Sequence
 
 from bus.faust.offset_tracker import OffsetKind
+from contract.log import ConsumerRecord, ProducerRecord
 from contract.topics import TOPICS
-from streams.operators.base import Input, Out
 from streams.runtime.eviction import Removal
 from streams.runtime.metrics import Figures
 from streams.runtime.port import Port
@@ -42,7 +42,7 @@ class Flow:
         self._shells = list(shells)
         self._telemetry = telemetry
         self.figures = Figures(telemetry, self._shells)
-        self._outbox: deque[Out] = deque()
+        self._outbox: deque[ProducerRecord] = deque()
         self._under_way: list[Awaitable[object]] = []
         self._sending = asyncio.Lock()
         self._committing = asyncio.Lock()
@@ -55,7 +55,7 @@ class Flow:
         self._room = asyncio.Event()
         self._room.set()
 
-    async def handle(self, shell: Shell, record: Input) -> None:
+    async def handle(self, shell: Shell, record: ConsumerRecord) -> None:
         """Take one record, and send what follows from it: as soon as there is room for what it changes.
 
         Does not return once the worker has failed.
@@ -81,7 +81,7 @@ class Flow:
         if self._outbox:
             await self._send_outbox()
 
-    async def _bridged(self, shell: Shell, record: Input) -> bool:
+    async def _bridged(self, shell: Shell, record: ConsumerRecord) -> bool:
         """Whether the records missing before ``record`` are missing on the broker, too.
 
         A compacted topic is full of holes: there it is asked only at the first record of an assignment,

@@ -8,7 +8,8 @@ ever be read again, into an operator that begins with nothing.
 from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
-from streams.operators.base import Input, Stage
+from contract.log import ConsumerRecord
+from streams.operators.base import Stage
 from streams.runtime.port import Port
 from streams.state import partition_clock
 from streams.state.codec import is_needed, pieces_of
@@ -55,7 +56,7 @@ class IdleKeys:
         self._clocks: dict[int, PartitionClock] = {}
         self._next_ms: dict[int, int] = {}
 
-    def hear(self, record: Input) -> int:
+    def hear(self, record: ConsumerRecord) -> int:
         """What the clock of the record's partition says at it."""
         if self._stage.evict_ms is None:
             return 0

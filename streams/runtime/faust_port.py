@@ -7,9 +7,9 @@ import faust
 
 from bus.faust.app import ExactApp, raw_topic
 from bus.faust.offsets import ends, first_offset
+from contract.log import ProducerRecord, key_bytes
 from contract.settings.settings import Settings
 from contract.topics import full_name
-from streams.operators.base import Out
 from streams.state.fencing import SoleWriter
 from streams.state.record import tombstone_headers
 from streams.state.recovery import Newest, Renewal
@@ -86,10 +86,10 @@ class FaustPort:
     def _full(self, name: str) -> str:
         return full_name(self._settings.topic_prefix, name)
 
-    async def post(self, out: Out) -> Awaitable[object]:
+    async def post(self, out: ProducerRecord) -> Awaitable[object]:
         """See ``Port``."""
         return await self._app.exact_producer.post(
-            self._full(out.topic), out.key.encode(), out.value, ts_ms=out.ts_ms
+            self._full(out.topic), key_bytes(out.key), out.value, ts_ms=out.ts_ms
         )
 
     async def save(self, stage: str, partition: int, key: bytes, value: bytes) -> Awaitable[object]:

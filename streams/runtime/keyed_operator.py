@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from contract.codec import DecodeError
-from streams.operators.base import Emission, Input, Operator, Stage
+from contract.log import ConsumerRecord
+from streams.operators.base import Emission, Operator, Stage
 from streams.state.codec import Lookup, Packed, Resumed, StateError, pack, unpack
 from streams.state.record import state_key
 
@@ -27,13 +28,13 @@ class Live:
         self._state_key = state_key(partition, key)
         self._lookup = lookup
         self._reset = reset
-        self._recent: list[tuple[Input, int]] = []
+        self._recent: list[tuple[ConsumerRecord, int]] = []
         self.partition = partition
         self.offset = -1
         self.seen_ms: int | None = None
         self._operator = self._resume()
 
-    def update(self, record: Input, now_ms: int = 0) -> list[Emission]:
+    def update(self, record: ConsumerRecord, now_ms: int = 0) -> list[Emission]:
         """Apply ``record``, whose offset is past ``offset``, at ``now_ms`` of the partition's clock.
 
         Raises ``DecodeError`` for one that the operator refuses, ``OperatorFailedError`` for one that it
@@ -52,7 +53,7 @@ class Live:
         self._recent.append((record, now_ms))
         return emissions
 
-    def _applied(self, record: Input, now_ms: int) -> list[Emission]:
+    def _applied(self, record: ConsumerRecord, now_ms: int) -> list[Emission]:
         if self.seen_ms is None or not self._stage.is_idle(self.seen_ms, now_ms):
             emissions = self._operator.update(record)
         else:

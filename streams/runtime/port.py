@@ -3,14 +3,14 @@
 from collections.abc import Awaitable, Iterable
 from typing import Protocol
 
-from streams.operators.base import Out
+from contract.log import ProducerRecord
 from streams.state.recovery import Renewal
 
 
 class Port(Protocol):
     """Kafka, as the shell sees it. ``source`` and ``stage`` are names without prefix."""
 
-    async def post(self, out: Out) -> Awaitable[object]:
+    async def post(self, out: ProducerRecord) -> Awaitable[object]:
         """Put an output in line, in the order of the calls; the answer is awaited for its arrival."""
         ...
 

@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 from bus.faust.offset_tracker import OffsetTracker
 from contract.codec import DecodeError
+from contract.log import ConsumerRecord, ProducerRecord
 from contract.records.deadletter import Reason
 from streams.deadletters import dead_letter
-from streams.operators.base import Emission, Happened, Input, Out, Stage
+from streams.operators.base import CountedEvent, Emission, Stage
 from streams.runtime.checks import unfit
 from streams.runtime.events import STATE_EVICTED, STATE_LARGE, STATE_RENEWED, STATE_RESET, named
 from streams.runtime.eviction import Idle, IdleKeys, Removal
@@ -47,7 +48,7 @@ class Cut:
     ``evicted`` counts the keys among that.
     """
 
-    outs: list[Out] = field(default_factory=list)
+    outs: list[ProducerRecord] = field(default_factory=list)
     renewals: list[Renewal] = field(default_factory=list)
     """What a worker that was replaced without noticing has written something older after."""
     saves: list[Save] = field(default_factory=list)
@@ -99,7 +100,7 @@ class Shell:
         """Whether nothing of ``partition`` was taken since it was assigned."""
         return self.tracker(partition).expected == (self._port.begins_at(self.stage.source, partition) or 0)
 
-    def take(self, record: Input) -> list[Out]:
+    def take(self, record: ConsumerRecord) -> list[ProducerRecord]:
         """Apply a record; what has to be sent for it, in order. Never raises for a bad record."""
         self.tracker(record.partition).took(record.offset)
         self._done[record.partition] = record.offset
@@ -107,7 +108,7 @@ class Shell:
         bad = unfit(record)
         return self._applied(record, now_ms) if bad is None else self._refused(record, *bad)
 
-    def _applied(self, record: Input, now_ms: int) -> list[Out]:
+    def _applied(self, record: ConsumerRecord, now_ms: int) -> list[ProducerRecord]:
         place = (record.partition, record.key or "")
         try:
             if self.stage.stateless:
@@ -142,14 +143,14 @@ class Shell:
     def _reset(self, detail: str) -> None:
         self._telemetry.emit(STATE_RESET, detail, stage=self.stage.name)
 
-    def _refused(self, record: Input, reason: Reason, error: str) -> list[Out]:
+    def _refused(self, record: ConsumerRecord, reason: Reason, error: str) -> list[ProducerRecord]:
         self._telemetry.emit(DEAD_LETTER, error, topic=record.topic, reason=reason.value)
         return [dead_letter(record, reason, error, prefix=self._prefix)]
 
-    def _sorted(self, emissions: list[Emission], topic: str) -> list[Out]:
-        outs: list[Out] = []
+    def _sorted(self, emissions: list[Emission], topic: str) -> list[ProducerRecord]:
+        outs: list[ProducerRecord] = []
         for emission in emissions:
-            if isinstance(emission, Happened):
+            if isinstance(emission, CountedEvent):
                 event = named(emission.event)
                 labels = dict.fromkeys(event.labels, topic)
                 self._telemetry.emit(event, count=emission.count, **labels)
@@ -181,11 +182,11 @@ class Shell:
             cut.gone.append(one.removal)
         cut.evicted = len(idle)
 
-    def _owed(self, live: Live) -> tuple[list[Out], Save]:
+    def _owed(self, live: Live) -> tuple[list[ProducerRecord], Save]:
         outs = self._sorted(live.settle(), self.stage.source)
         return outs, Save(live, live.recent(), live.packed())
 
-    def _closed(self, idle: Idle) -> list[Out]:
+    def _closed(self, idle: Idle) -> list[ProducerRecord]:
         """The last outputs of a key that leaves. A record that comes before it has left begins it anew."""
         place = (idle.removal.partition, idle.key)
         try:
@@ -246,4 +247,4 @@ class Shell:
 
 
 def _repeated(emissions: list[Emission]) -> bool:
-    return any(isinstance(one, Happened) and one.event == SAMPLE_DUPLICATE.name for one in emissions)
+    return any(isinstance(one, CountedEvent) and one.event == SAMPLE_DUPLICATE.name for one in emissions)

@@ -10,9 +10,10 @@ import orjson
 import pytest
 
 from contract.codec import DecodeError, decode
+from contract.log import ConsumerRecord, ProducerRecord
 from contract.records.deadletter import Reason
 from contract.topics import TOPICS
-from streams.operators.base import Happened, Input, Operator, Out, Stage
+from streams.operators.base import CountedEvent, Operator, Stage
 from telemetry.events import CLOCK_JUMP, SAMPLE_LATE
 from tests.support.streams.conformance_feed import (
     SMALL,
@@ -60,7 +61,7 @@ def test_what_is_sent_is_a_record_of_its_topic_under_its_key(stage: Stage) -> No
         assert len(out.value or b"") <= topic.max_bytes
         assert out.ts_ms >= 0
     assert {out.topic for out in outs(told)} >= SAYS[stage.name]
-    assert {one.event for one in told if isinstance(one, Happened)} == HAPPENED.get(stage.name, set())
+    assert {one.event for one in told if isinstance(one, CountedEvent)} == HAPPENED.get(stage.name, set())
 
 
 def test_each_stage_takes_what_the_others_send() -> None:
@@ -110,7 +111,7 @@ def test_what_comes_again_tells_nothing_new(stage: Stage, last: int) -> None:
     assert stored(twice) == stored(once)
 
 
-def _updated(operator: Operator, records: list[Input]) -> list[Out]:
+def _updated(operator: Operator, records: list[ConsumerRecord]) -> list[ProducerRecord]:
     return [out for one in records for out in outs(operator.update(one))]
 
 
@@ -138,7 +139,7 @@ def test_a_bad_record_is_refused_and_changes_nothing(stage: Stage) -> None:
         if value is None and TOPICS[stage.source].cleanup == "compact":
             continue  # there it says that the key is gone
         with pytest.raises(DecodeError) as caught:
-            operator.update(Input(stage.source, 0, 0, key, value, 0))
+            operator.update(ConsumerRecord(stage.source, 0, 0, key, value, 0))
         assert caught.value.reason is reason, goal
         assert stored(operator) == before, goal
     assert run(operator, records[half:]) == run(whole, records[half:])
@@ -154,7 +155,7 @@ def test_a_damaged_field_is_refused_or_does_no_harm(stage: Stage) -> None:
     before, refused = stored(operator), 0
     for value in _damaged(orjson.loads(records[-1].value or b"")):
         try:
-            operator.update(Input(stage.source, 0, 0, key, orjson.dumps(value), 0))
+            operator.update(ConsumerRecord(stage.source, 0, 0, key, orjson.dumps(value), 0))
         except DecodeError:
             refused += 1
             assert stored(operator) == before, value

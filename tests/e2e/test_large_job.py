@@ -16,6 +16,7 @@ from sqlalchemy import Engine, create_engine, exc, text
 from bus.kafka.producer import Producer
 from bus.kafka.topics import ensure_topics
 from contract.codec import decode, encode
+from contract.log import ConsumerRecord
 from contract.records.derived import JobPeaks
 from contract.records.parts import PodPart, Tally
 from contract.records.pods import JobRef, Pod
@@ -23,7 +24,6 @@ from contract.settings.settings import PREFIX, Settings, load
 from contract.topics import SAMPLE_TOPICS, TOPICS, full_name
 from sinks.records.query import job_peaks
 from streams.local import LocalPipeline
-from streams.operators.base import Input
 from streams.topology import stages
 from tests.support.processes.commands import dutycycle, environ, running, wait_until
 from tests.support.servers.kafka.broker import RunningBroker
@@ -63,7 +63,7 @@ def undisturbed(sent: list[Sent]) -> JobPeaks:
     """The job's record as the same operators make it in process."""
     pipeline = LocalPipeline(stages(load({})))
     for offset, (topic, key, payload) in enumerate(sent):
-        pipeline.feed(Input(topic, 0, offset, key, payload, START_MS))
+        pipeline.feed(ConsumerRecord(topic, 0, offset, key, payload, START_MS))
     last = [out for out in pipeline.close() if out.topic == "job-peaks"][-1]
     return decode(JobPeaks, last.value or b"", "job-peaks")
 

@@ -14,11 +14,11 @@ import orjson
 import pytest
 
 from bench.cluster_trace import GIB, START_MS
+from contract.log import ConsumerRecord
 from contract.settings.settings import load
 from contract.topics import DEFAULT_PREFIX
 from contract.trace import TraceRecord
 from streams.local import LocalPipeline
-from streams.operators.base import Input
 from streams.topology import stages
 from tests.support.faults import dirt
 from tests.support.faults.field import Field
@@ -80,7 +80,7 @@ def counted(some: dirt.Records) -> Counter[str]:
     pipeline = LocalPipeline(stages(load({})))
     for offset, one in enumerate(some):
         topic = one.topic.removeprefix(DEFAULT_PREFIX)
-        pipeline.feed(Input(topic, 0, offset, one.key, one.payload, one.ts_ms or 0))
+        pipeline.feed(ConsumerRecord(topic, 0, offset, one.key, one.payload, one.ts_ms or 0))
     return pipeline.happened
 
 

@@ -34,5 +34,5 @@ def test_a_failure_names_a_run_that_fails_again_and_a_smaller_one(monkeypatch: p
     assert simulate(smaller.plan).failure == smaller.failure
     assert smaller.plan.ticks < outcome.plan.ticks
     assert re.fullmatch(
-        r"\.venv/bin/python -m tests\.simulation --kind toy --seed \d+ .*", smaller.plan.command()
+        r"\.venv/bin/python -m tests\.support\.simulation --kind toy --seed \d+ .*", smaller.plan.command()
     )

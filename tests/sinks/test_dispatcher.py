@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from contract.log import ConsumerRecord, TopicPartition
 from contract.records.derived import PodPeaks
-from sinks.base import Origin
 from sinks.offsets import PendingOffsets
 from tests.support.sinks import made
 from tests.support.sinks.rig import Rig, handle
 
-PLACE = ("pod-peaks", 0)
+PLACE = TopicPartition("pod-peaks", 0)
 
 
 class ListSink:
@@ -25,14 +25,14 @@ class ListSink:
         self.taken: list[Any] = []
         self._held = PendingOffsets()
 
-    def wants(self, origin: Origin) -> bool:
-        return origin.value is not None and origin.key != b"unwanted"
+    def wants(self, origin: ConsumerRecord) -> bool:
+        return origin.value is not None and origin.key != "unwanted"
 
-    def take(self, origin: Origin, record: Any) -> None:
+    def take(self, origin: ConsumerRecord, record: Any) -> None:
         if isinstance(record, PodPeaks) and record.pod.name == "cursed":
             raise ValueError("it is cursed")
         self.taken.append(record)
-        self._held.add(origin.place, origin.offset)
+        self._held.add(origin.topic_partition, origin.offset)
 
     async def room(self) -> None:
         pass
@@ -107,7 +107,7 @@ async def test_one_sink_that_cannot_does_not_keep_it_from_another() -> None:
     rig, sink = Rig(), ListSink()
 
     class Indifferent(ListSink):
-        def take(self, origin: Origin, record: Any) -> None:
+        def take(self, origin: ConsumerRecord, record: Any) -> None:
             self.taken.append(record)
 
     other = Indifferent()
@@ -138,7 +138,7 @@ async def test_tombstones_and_what_nobody_wants_count_as_done() -> None:
     await dispatcher.handle(rig.origin("pod-peaks", None))
     await dispatcher.handle(rig.origin("trends", b"never decoded", key="unwanted"))
     dispatcher.acknowledge()
-    assert rig.port.acknowledged == {PLACE: 0, ("trends", 0): 0}
+    assert rig.port.acknowledged == {PLACE: 0, TopicPartition("trends", 0): 0}
     assert sink.taken == rig.port.dead_letters == []
 
 
@@ -170,7 +170,7 @@ async def test_a_hole_in_a_log_is_loss_if_the_broker_has_what_is_missing(
     there: int | None, begun: int | None, fails: bool, gaps: int
 ) -> None:
     rig, sink = Rig(), ListSink("window-aggregates")
-    place = ("window-aggregates", 0)
+    place = TopicPartition("window-aggregates", 0)
     if there is not None:
         rig.port.on_broker[place] = there
     if begun is not None:

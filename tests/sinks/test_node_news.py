@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 
 from contract.codec import decode
+from contract.log import TopicPartition
 from contract.records.derived import Cycle, Trend, WindowAggregate, gpu_subject, node_subject
 from contract.records.parts import NodePart
 from sinks.dispatcher import Dispatcher
@@ -16,7 +17,7 @@ from sinks.node_news_sink import NodeNewsSink
 from tests.support.sinks.made import cycle, trend, window
 from tests.support.sinks.rig import Rig, until
 
-PLACE = ("cycles", 0)
+PLACE = TopicPartition("cycles", 0)
 
 
 def news(*records: Cycle | Trend | WindowAggregate) -> list[NodePart]:
@@ -56,12 +57,12 @@ def test_what_is_no_business_of_an_annotation_is_passed_over() -> None:
 def test_a_cut_hands_over_and_begins_anew() -> None:
     found = NodeNews()
     found.take(cycle(True, 7.0), PLACE, 4)
-    found.take(trend(1.0), ("trends", 1), 9)
+    found.take(trend(1.0), TopicPartition("trends", 1), 9)
     parts, held = found.cut()
     assert len(parts) == 1
-    assert (held.lowest(PLACE), held.lowest(("trends", 1))) == (4, 9)
+    assert (held.lowest(PLACE), held.lowest(TopicPartition("trends", 1))) == (4, 9)
     assert found.held.empty
-    found.take(trend(2.0), ("trends", 1), 10)
+    found.take(trend(2.0), TopicPartition("trends", 1), 10)
     assert found.cut()[0] == [NodePart(node="gpu-a", gpu="GPU-1", ts_ms=1, slope_per_s=2.0)]
 
 
@@ -88,7 +89,7 @@ async def test_records_are_acknowledged_once_the_broker_has_the_part() -> None:
     ((topic, key, payload, ts_ms),) = rig.port.sent
     assert (topic, key, ts_ms) == ("node-parts", "gpu-a", 1)
     assert decode(NodePart, payload, "node-parts").period_s == 7.0
-    assert rig.port.acknowledged == {("cycles", 0): 0, ("trends", 0): 0}
+    assert rig.port.acknowledged == {("cycles", 0): 0, TopicPartition("trends", 0): 0}
 
 
 async def test_pods_and_nodes_are_not_even_decoded() -> None:

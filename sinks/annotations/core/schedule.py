@@ -9,8 +9,9 @@ import heapq
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from contract.log import TopicPartition
 from sinks.annotations.core.targets import Target
-from sinks.offsets import PendingOffsets, Place
+from sinks.offsets import PendingOffsets
 
 EVALUATE_SHARE = 10
 """What changed was not worth a write: after a tenth of the interval the object is looked at again."""
@@ -76,7 +77,7 @@ class WritePlan:
         self._held_until = _NEVER
 
     def touch(
-        self, target: Target, place: Place, offset: int, *, final: bool | None, now: float
+        self, target: Target, place: TopicPartition, offset: int, *, final: bool | None, now: float
     ) -> Shed | None:
         """A record changed what the object should carry. Says which object was given up for room.
 

@@ -11,8 +11,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from contract.codec import DecodeError, parse
+from contract.log import ConsumerRecord, ProducerRecord
 from contract.records.deadletter import Reason
-from streams.operators.base import Emission, Happened, Input, Out, Snapshot
+from streams.operators.base import CountedEvent, Emission, Snapshot
 from streams.operators.columns.arrays import Ints, check_version
 from streams.operators.columns.series import ColumnIndex, Series
 from streams.operators.columns.tick import Tick
@@ -69,7 +70,7 @@ class NodeOperator:
         self._spans = SpanBank(self._node, self._config.source)
         self._last_ms = -1
 
-    def update(self, record: Input) -> list[Emission]:
+    def update(self, record: ConsumerRecord) -> list[Emission]:
         """Take one sample; raises ``DecodeError`` and changes nothing if it cannot be used."""
         payload = parse(record.value or b"", self._config.topic)
         if payload.get("node") != self._node:
@@ -104,7 +105,7 @@ class NodeOperator:
             emissions += self._spans.add(tick)
         in_time = self._windows.add(tick.ts_ms, columns, tick.values, watermark_ms)
         if not in_time:
-            emissions.append(Happened(SAMPLE_LATE.name))
+            emissions.append(CountedEvent(SAMPLE_LATE.name))
         self._peaks.add(tick)
         closed = self._windows.advance(max(watermark_ms, tick.ts_ms))
         if closed:
@@ -144,7 +145,7 @@ class NodeOperator:
 
     def settle(self) -> list[Emission]:
         """The peaks of the pods that changed."""
-        return [Out("pod-parts", uid, value, ts) for uid, value, ts in self._peaks.parts()]
+        return [ProducerRecord("pod-parts", uid, value, ts) for uid, value, ts in self._peaks.parts()]
 
     def close(self) -> list[Emission]:
         """Close the open windows, evaluate a last time, and settle. Unconfirmed ticks stay out."""

@@ -9,8 +9,9 @@ import numpy as np
 import orjson
 
 from contract.codec import encode, to_plain
+from contract.log import ProducerRecord
 from contract.records.derived import Cycle, Subject, gpu_subject, node_subject, pod_subject
-from streams.operators.base import Emission, Out
+from streams.operators.base import Emission
 from streams.operators.columns.series import CAPACITIES, Series
 from streams.operators.node.analysis import Insights
 from streams.operators.node.window import ClosedWindow
@@ -52,7 +53,7 @@ def _window(node: str, series: Sequence[Series], window: ClosedWindow) -> list[E
             "start_ms": window.start_ms, "end_ms": end_ms, "count": count, "mean": mean, "std": std,
             "min": low, "max": high, "p50": p50, "p95": p95, "p99": p99,
         }  # fmt: skip
-        outs.append(Out("window-aggregates", key, orjson.dumps(plain), end_ms))
+        outs.append(ProducerRecord("window-aggregates", key, orjson.dumps(plain), end_ms))
     return outs
 
 
@@ -66,7 +67,7 @@ def insights(node: str, found: Insights) -> list[Emission]:
             period_s=result.period_s, confidence=result.confidence, since_ms=result.since_ms,
             others=result.others,
         )  # fmt: skip
-        outs.append(Out("cycles", subject.key, encode(cycle), found.ts_ms))
+        outs.append(ProducerRecord("cycles", subject.key, encode(cycle), found.ts_ms))
     return outs
 
 
@@ -97,5 +98,5 @@ def _trends(node: str, found: Insights, forecast: TrendForecast) -> list[Emissio
         }  # fmt: skip
         if not isnan(exhausts_in_s):
             plain["exhausts_in_s"] = exhausts_in_s
-        outs.append(Out("trends", key, orjson.dumps(plain), found.ts_ms))
+        outs.append(ProducerRecord("trends", key, orjson.dumps(plain), found.ts_ms))
     return outs

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
-from streams.operators.base import Happened
+from streams.operators.base import CountedEvent
 from streams.operators.columns.tick import Tick
 from telemetry.events import CLOCK_JUMP, DUPLICATE_PRODUCER, SAMPLE_DUPLICATE
 
@@ -37,11 +37,11 @@ class Timeline:
         self.held: list[Held] = []
         self._seen: OrderedDict[tuple[str, int], int] = OrderedDict()
 
-    def admit(self, tick: Tick, payload: dict[str, Any]) -> tuple[list[Tick], list[Happened]]:
+    def admit(self, tick: Tick, payload: dict[str, Any]) -> tuple[list[Tick], list[CountedEvent]]:
         """The ticks that count now (none, this one, or this and the held ones), and what was noticed."""
         duplicates = self._duplicate_producer(tick.collector)
         if self._repeated(tick.collector, tick.seq):
-            return [], [Happened(SAMPLE_DUPLICATE.name)]
+            return [], [CountedEvent(SAMPLE_DUPLICATE.name)]
         if not self.far_ahead(tick.ts_ms):
             noticed = self._dropped() + duplicates
             self.watermark_ms = max(tick.ts_ms, self.watermark_ms or 0)
@@ -49,8 +49,8 @@ class Timeline:
         ticks, noticed = self._ahead(tick, payload)
         return ticks, noticed + duplicates
 
-    def _ahead(self, tick: Tick, payload: dict[str, Any]) -> tuple[list[Tick], list[Happened]]:
-        noticed: list[Happened] = []
+    def _ahead(self, tick: Tick, payload: dict[str, Any]) -> tuple[list[Tick], list[CountedEvent]]:
+        noticed: list[CountedEvent] = []
         if self.held and not 0 < tick.ts_ms - self.held[-1].tick.ts_ms <= MAX_AHEAD_MS:
             noticed = self._dropped()
         self.held.append(Held(tick, payload))
@@ -61,21 +61,21 @@ class Timeline:
         self.watermark_ms = ticks[-1].ts_ms
         return ticks, noticed
 
-    def _dropped(self) -> list[Happened]:
+    def _dropped(self) -> list[CountedEvent]:
         count, self.held = len(self.held), []
-        return [Happened(CLOCK_JUMP.name, count)] if count else []
+        return [CountedEvent(CLOCK_JUMP.name, count)] if count else []
 
     def far_ahead(self, ts_ms: int) -> bool:
         """Whether a tick of this time would have to be confirmed by others."""
         return self.watermark_ms is not None and ts_ms > self.watermark_ms + MAX_AHEAD_MS
 
-    def _duplicate_producer(self, collector: str) -> list[Happened]:
+    def _duplicate_producer(self, collector: str) -> list[CountedEvent]:
         """A collector that comes back after another: two report this node, and neither has ended."""
         newest = next(reversed(self._seen), None)
         back = (
             newest is not None and newest[0] != collector and any(name == collector for name, _ in self._seen)
         )
-        return [Happened(DUPLICATE_PRODUCER.name)] if back else []
+        return [CountedEvent(DUPLICATE_PRODUCER.name)] if back else []
 
     def _repeated(self, collector: str, seq: int) -> bool:
         """Whether the tick was seen: a bit each in the ``BLOCKS`` blocks that something came from lately."""

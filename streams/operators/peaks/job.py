@@ -4,11 +4,12 @@ from dataclasses import replace
 from heapq import heapify, heappop, heappush
 
 from contract.codec import from_plain, to_plain
+from contract.log import ConsumerRecord, ProducerRecord
 from contract.records.derived import JobPeaks, PodOfJob
 from contract.records.parts import JobPart
 from contract.records.pods import JobRef
 from contract.topics import TOPICS
-from streams.operators.base import Emission, Input, Out, Snapshot
+from streams.operators.base import Emission, Snapshot
 from streams.operators.columns.arrays import check_version
 from streams.operators.keyed import decode_under_key
 from streams.operators.peaks.departed import GONE_AFTER_MS, MOST_PODS, GonePods
@@ -34,7 +35,7 @@ class JobOperator:
         self._ended: list[tuple[int, str]] = []  # a heap: last moment and uid of final parts, some outdated
         self._changed = False
 
-    def update(self, record: Input) -> list[Emission]:
+    def update(self, record: ConsumerRecord) -> list[Emission]:
         """Take a part; nothing is sent before ``settle``. Raises ``DecodeError``."""
         part = decode_under_key(JobPart, record.value, TOPIC, key=self._uid, field="job.uid", whose="job")
         if part.pod_uid in self._gone:
@@ -75,7 +76,7 @@ class JobOperator:
         self._changed = False
         peaks = self._merged()
         text = encode_within(peaks, TOPICS["job-peaks"].max_bytes)
-        return [Out("job-peaks", self._uid, text, peaks.last_ms)]
+        return [ProducerRecord("job-peaks", self._uid, text, peaks.last_ms)]
 
     def close(self) -> list[Emission]:
         """The input has ended."""

@@ -5,11 +5,12 @@ the result is the same whichever source came first.
 """
 
 from contract.codec import encode, from_plain, to_plain
+from contract.log import ConsumerRecord, ProducerRecord
 from contract.records.attribution import merged
 from contract.records.derived import PodPeaks
 from contract.records.parts import JobPart, PodPart
 from contract.records.pods import Pod
-from streams.operators.base import Emission, Input, Out, Snapshot
+from streams.operators.base import Emission, Snapshot
 from streams.operators.columns.arrays import check_version
 from streams.operators.keyed import decode_under_key
 from streams.operators.peaks.merge import merge_scopes, merge_tallies, peaks_of
@@ -29,7 +30,7 @@ class PodOperator:
         self._parts: dict[str, PodPart] = {}
         self._changed = False
 
-    def update(self, record: Input) -> list[Emission]:
+    def update(self, record: ConsumerRecord) -> list[Emission]:
         """Take a part; nothing is sent before ``settle``. Raises ``DecodeError``."""
         part = decode_under_key(PodPart, record.value, TOPIC, key=self._uid)
         if part.source == "pods":
@@ -49,9 +50,9 @@ class PodOperator:
             return []
         self._changed = False
         peaks, part = self._merged()
-        outs: list[Emission] = [Out("pod-peaks", self._uid, encode(peaks), peaks.last_ms)]
+        outs: list[Emission] = [ProducerRecord("pod-peaks", self._uid, encode(peaks), peaks.last_ms)]
         if part is not None:
-            outs.append(Out("job-parts", part.job.uid, encode(part), peaks.last_ms))
+            outs.append(ProducerRecord("job-parts", part.job.uid, encode(part), peaks.last_ms))
         return outs
 
     def close(self) -> list[Emission]:

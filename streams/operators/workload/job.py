@@ -9,10 +9,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from contract.codec import encode, from_plain, to_plain
+from contract.log import ConsumerRecord, ProducerRecord
 from contract.records.derived import job_subject
 from contract.records.insight_parts import JobInsight, JobInsightPart
 from contract.records.insights import Insight
-from streams.operators.base import Emission, Input, Out, Snapshot
+from streams.operators.base import Emission, Snapshot
 from streams.operators.columns.arrays import check_version
 from streams.operators.keyed import decode_under_key
 from streams.operators.workload.ranks import News, imbalance
@@ -51,7 +52,7 @@ class JobInsightOperator:
         self._told: JobInsight | None = None
         self._changed = False
 
-    def update(self, record: Input) -> list[Emission]:
+    def update(self, record: ConsumerRecord) -> list[Emission]:
         """Take a part; nothing is sent before ``settle``. Raises ``DecodeError``."""
         part = decode_under_key(
             JobInsightPart, record.value, TOPIC, key=self._uid, field="job.uid", whose="job"
@@ -74,9 +75,11 @@ class JobInsightOperator:
         if now == told:
             return []
         self._told = now
-        outs: list[Emission] = [Out("job-insights", self._uid, encode(now), now.insight.ts_ms)]
+        outs: list[Emission] = [ProducerRecord("job-insights", self._uid, encode(now), now.insight.ts_ms)]
         if told is None or told.insight != now.insight:
-            outs.append(Out("insights", now.insight.subject.key, encode(now.insight), now.insight.ts_ms))
+            outs.append(
+                ProducerRecord("insights", now.insight.subject.key, encode(now.insight), now.insight.ts_ms)
+            )
         return outs
 
     def _now(self) -> JobInsight:

@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from contract.codec import DecodeError, encode, from_plain, to_plain
+from contract.log import ConsumerRecord, ProducerRecord
 from contract.records.deadletter import Reason
 from contract.records.derived import pod_subject
 from contract.records.insight_parts import InsightPart, JobInsightPart, PodInsight
 from contract.records.insights import Insight
 from contract.records.pods import Pod
-from streams.operators.base import Emission, Input, Out, Snapshot
+from streams.operators.base import Emission, Snapshot
 from streams.operators.columns.arrays import check_version
 from streams.operators.keyed import decode_under_key
 from streams.operators.workload.codes import SLOTS, SOURCES, SPAN_MS, from_text
@@ -43,7 +44,7 @@ class PodInsightOperator:
         self._spoke_ms = 0
         self._gone_ms: int | None = None
 
-    def update(self, record: Input) -> list[Emission]:
+    def update(self, record: ConsumerRecord) -> list[Emission]:
         """Take a part. Raises ``DecodeError``."""
         part = decode_under_key(InsightPart, record.value, TOPIC, key=self._uid)
         if part.source == "pods":
@@ -104,14 +105,14 @@ class PodInsightOperator:
 
     def _say(self, told: Judgement) -> list[Emission]:
         insight = self._insight(told)
-        out = Out("insights", insight.subject.key, encode(insight), insight.ts_ms)
+        out = ProducerRecord("insights", insight.subject.key, encode(insight), insight.ts_ms)
         return [out, *self._to_annotate(told)]
 
     def _to_annotate(self, told: Judgement) -> list[Emission]:
         if self._pod is None:
             return []
         both = PodInsight(pod=self._pod, insight=self._insight(told))
-        return [Out("pod-insights", self._uid, encode(both), both.insight.ts_ms)]
+        return [ProducerRecord("pod-insights", self._uid, encode(both), both.insight.ts_ms)]
 
     def _insight(self, told: Judgement) -> Insight:
         told = sized(told, self._track.sizer.sizes, self._pod)
@@ -151,7 +152,7 @@ class PodInsightOperator:
             created_ms=self._pod.created_ms, gone_ms=self._gone_ms,
             evidence=told.evidence, advice=told.advice,
         )  # fmt: skip
-        return [Out("job-insight-parts", part.job.uid, encode(part), self._spoke_ms)]
+        return [ProducerRecord("job-insight-parts", part.job.uid, encode(part), self._spoke_ms)]
 
     def settle(self) -> list[Emission]:
         """Nothing is held back."""

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import orjson
 
-from streams.operators.base import Emission, Out
+from contract.log import ProducerRecord
+from streams.operators.base import Emission
 from streams.operators.columns.arrays import Floats, pack, unpack
 from streams.operators.columns.series import POD_CGROUP_METRICS
 from streams.operators.columns.tick import Tick
@@ -99,7 +100,9 @@ class SpanBank:
                     plain["gpu_mem_total_bytes"] = tidy(total)
             if limits is not None and not isnan(limits[pod]):
                 plain["mem_limit_bytes"] = tidy(limits[pod])
-            outs.append(Out(TOPIC, run.plan.uids[pod], orjson.dumps(plain), self._start_ms + SPAN_MS))
+            outs.append(
+                ProducerRecord(TOPIC, run.plan.uids[pod], orjson.dumps(plain), self._start_ms + SPAN_MS)
+            )
         return outs
 
     def _head(self, uid: str) -> dict[str, Any]:

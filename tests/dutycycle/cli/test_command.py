@@ -16,6 +16,7 @@ from rich.console import Console
 from bench.cluster_trace import START_MS, Shape, records
 from bus.kafka.embedded import EmbeddedBroker
 from bus.kafka.producer import Producer
+from contract.log import ConsumerRecord
 from contract.settings.settings import load
 from contract.topics import SAMPLE_TOPICS
 from contract.trace import TraceRecord, TraceWriter, read_trace
@@ -24,7 +25,6 @@ from dutycycle.live.state import LiveState
 from dutycycle.live.view import render
 from dutycycle.moments import moment_ms
 from streams.local import LocalPipeline
-from streams.operators.base import Input
 from streams.topology import stages
 from tests.support.processes.commands import wait_until
 
@@ -192,7 +192,7 @@ async def test_the_end_does_not_wait_for_a_back_off(tmp_path: Path) -> None:
 def test_a_replay_refuses_what_a_worker_refuses() -> None:
     pipeline = LocalPipeline(stages(load({})), "other.")
     payload = orjson.dumps({**orjson.loads(GOOD[0].payload or b""), "x": "x" * 1_000_000})
-    (out,) = pipeline.feed(Input("pods", 0, 3, GOOD[0].key, payload, START_MS))
+    (out,) = pipeline.feed(ConsumerRecord("pods", 0, 3, GOOD[0].key, payload, START_MS))
     letter = orjson.loads(out.value or b"")
     assert (letter["reason"], letter["topic"], letter["offset"]) == ("size", "other.pods", 3)
 
@@ -205,6 +205,6 @@ def test_one_wrong_clock_does_not_end_the_settling_of_peaks() -> None:
     for one in [*lines[:3], wrong, *lines[3:]]:
         ts_ms = START_MS + 86_400_000 if one is wrong else one.ts_ms or 0
         name = one.topic.removeprefix("dutycycle.")
-        outs = pipeline.feed(Input(name, 0, 0, one.key, one.payload, ts_ms))
+        outs = pipeline.feed(ConsumerRecord(name, 0, 0, one.key, one.payload, ts_ms))
         peaks += sum(out.topic == "pod-peaks" for out in outs)
     assert peaks >= 3

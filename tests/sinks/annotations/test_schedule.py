@@ -2,6 +2,7 @@
 
 import pytest
 
+from contract.log import TopicPartition
 from sinks.annotations.core.schedule import (
     EVALUATE_SHARE,
     REFRESH,
@@ -14,7 +15,7 @@ from sinks.annotations.core.targets import Target
 from sinks.offsets import OffsetProgress, PendingOffsets
 
 INTERVAL = 30.0
-PLACE = ("pod-peaks", 0)
+PLACE = TopicPartition("pod-peaks", 0)
 
 
 def pod(name: str) -> Target:
@@ -222,7 +223,7 @@ def test_what_was_dropped_in_flight_may_land(plan: WritePlan) -> None:
     assert plan.next_due(200) is None
 
 
-def held(*pairs: tuple[tuple[str, int], int]) -> PendingOffsets:
+def held(*pairs: tuple[TopicPartition, int]) -> PendingOffsets:
     """Records that wait."""
     found = PendingOffsets()
     for place, offset in pairs:
@@ -232,7 +233,7 @@ def held(*pairs: tuple[tuple[str, int], int]) -> PendingOffsets:
 
 def test_progress_stops_below_what_is_held_and_says_news_once() -> None:
     progress = OffsetProgress()
-    other = ("job-peaks", 3)
+    other = TopicPartition("job-peaks", 3)
     for offset in range(5, 9):
         progress.took(PLACE, offset)
     progress.took(other, 0)

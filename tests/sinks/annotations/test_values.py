@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from contract.log import TopicPartition
 from contract.records.derived import Cycle, PodOfJob, Trend, WindowAggregate
 from contract.records.samples import Gpu, GpuProcess
 from sinks.annotations.core.desired import Annotations
@@ -23,7 +24,7 @@ def taken(state: Annotations, record: Any) -> Target | None:
     if not isinstance(record, WindowAggregate | Cycle | Trend):
         return state.take(record)
     news = NodeNews()
-    news.take(record, ("trends", 0), 0)
+    news.take(record, TopicPartition("trends", 0), 0)
     found = [state.take(part) for part in news.cut()[0]]
     return found[0] if found else None
 

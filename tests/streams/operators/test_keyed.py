@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from contract.codec import DecodeError, encode
+from contract.log import ConsumerRecord
 from contract.records.deadletter import Reason
 from contract.records.insight_parts import InsightPart, JobInsightPart
 from contract.records.parts import JobPart, PodPart
 from contract.records.pods import JobRef, Pod
 from contract.settings.settings import load
-from streams.operators.base import Input
 from streams.operators.keyed import decode_under_key
 from streams.topology import stages
 
@@ -48,10 +48,10 @@ def test_a_tombstone_is_no_record() -> None:
 )
 def test_what_is_of_another_key_is_refused(stage: str, record: Any, field: str, whose: str) -> None:
     payload = encode(record)
-    STAGES[stage].build("u", None).update(Input("t", 0, 0, "u", payload, 1))
+    STAGES[stage].build("u", None).update(ConsumerRecord("t", 0, 0, "u", payload, 1))
     other = STAGES[stage].build("other", None)
     before = other.snapshot()
     with pytest.raises(DecodeError, match=f"'u' under the key 'other': the key is the {whose}'s") as found:
-        other.update(Input("t", 0, 0, "other", payload, 1))
+        other.update(ConsumerRecord("t", 0, 0, "other", payload, 1))
     assert (found.value.reason, found.value.field) == (Reason.KEY, field)
     assert other.snapshot() == before

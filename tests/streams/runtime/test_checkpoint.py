@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 import orjson
 import pytest
 
-from streams.operators.base import Out
+from contract.log import ProducerRecord
 from streams.runtime import checkpoint
 from streams.state.codec import PIECE_BYTES
 from telemetry.events import SOURCE_GAP
@@ -21,12 +21,12 @@ LOG[50] = record(50, b'{"n":1,"boom":1}', "a")
 LOG[51] = record(51, b'{"n":5,"pad":200000}', "c")
 
 
-def newest(outputs: list[Out], topic: str) -> dict[str, list[int]]:
+def newest(outputs: list[ProducerRecord], topic: str) -> dict[str, list[int]]:
     """The last output of each key."""
     return {out.key: orjson.loads(out.value or b"") for out in outputs if out.topic == topic}
 
 
-def trail(outputs: list[Out]) -> list[tuple[str, bytes]]:
+def trail(outputs: list[ProducerRecord]) -> list[tuple[str, bytes]]:
     """Different outputs of the trail, in the order of their first coming."""
     return list(dict.fromkeys((out.key, out.value or b"") for out in outputs if out.topic == TRAIL))
 
@@ -173,7 +173,7 @@ async def test_outputs_keep_their_order_while_a_commit_is_under_way() -> None:
     pauses = itertools.cycle([0.01, 0.001, 0.005, 0.0])
     post = worker.port.post
 
-    async def slow(out: Out) -> object:
+    async def slow(out: ProducerRecord) -> object:
         await asyncio.sleep(next(pauses))  # waits for room, now long, now short
         posts.append(out.value or b"")
         return await post(out)

@@ -7,8 +7,8 @@ import random
 import orjson
 import pytest
 
+from contract.log import ConsumerRecord, ProducerRecord
 from streams.local import LocalPipeline
-from streams.operators.base import Input, Out
 from streams.runtime.events import STATE_EVICTED
 from streams.runtime.keyed_operator import Live
 from streams.state import partition_clock
@@ -25,11 +25,11 @@ def keys_of(broker: Broker) -> set[str]:
     return {name for key in broker.changelog if (name := name_of(key)) is not None}
 
 
-def spans(outputs: list[Out], topic: str = CLOSED) -> set[tuple[str, int, int]]:
+def spans(outputs: list[ProducerRecord], topic: str = CLOSED) -> set[tuple[str, int, int]]:
     return {(out.key, *orjson.loads(out.value or b"")) for out in outputs if out.topic == topic}
 
 
-async def worked(log: list[Input], *, every: int = 1, broker: Broker | None = None) -> Worker:
+async def worked(log: list[ConsumerRecord], *, every: int = 1, broker: Broker | None = None) -> Worker:
     """A worker that has taken and committed ``log``."""
     worker = Worker(broker or Broker(), stage=SPANS)
     for one in log:
@@ -128,7 +128,7 @@ async def test_a_key_that_comes_back(silence_ms: int, anew: bool, every: int) ->
 async def test_a_refused_record_ends_no_silence() -> None:
     """Neither does it begin a key anew: it is as if it had never come."""
     log = log_of(("back", 0), *ticking("here", 0, FULL))
-    bad = Input(log[0].topic, 0, len(log), "back", b"rubbish", FULL)
+    bad = ConsumerRecord(log[0].topic, 0, len(log), "back", b"rubbish", FULL)
     boom = at(len(log) + 1, FULL, "back", boom=1)
     worker = Worker(Broker(), stage=SPANS)
     await worker.take(*log, bad, boom)
@@ -175,7 +175,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partition_clock, "CONFIRM", 15)
 
 
-def coming_and_going(seed: int, length: int = 300) -> list[Input]:
+def coming_and_going(seed: int, length: int = 300) -> list[ConsumerRecord]:
     """Two keys that are mostly there, others now and then, pauses, late records, wrong clocks."""
     chance = random.Random(seed)  # noqa: S311 - a simulation
     now_ms, log = 0, []
@@ -186,11 +186,13 @@ def coming_and_going(seed: int, length: int = 300) -> list[Input]:
         fields = {"pad": chance.choice([10, 250_000])} if chance.random() < 0.02 else {}
         log.append(at(offset, max(now_ms + wrong, 0), key, **fields))
         if chance.random() < 0.02:
-            log[-1] = Input(log[-1].topic, 0, offset, key, chance.choice([b"no", b'{"boom":1}']), now_ms)
+            log[-1] = ConsumerRecord(
+                log[-1].topic, 0, offset, key, chance.choice([b"no", b'{"boom":1}']), now_ms
+            )
     return log
 
 
-async def one_life(broker: Broker, log: list[Input], every: int, dies: Moment | None) -> bool:
+async def one_life(broker: Broker, log: list[ConsumerRecord], every: int, dies: Moment | None) -> bool:
     """Work from the committed offset; whether the end of the log was reached and committed."""
     worker = Worker(broker, dies=dies, stage=SPANS)
     try:
@@ -212,12 +214,12 @@ def in_the_end(broker: Broker) -> tuple[set[tuple[str, int, int]], set[tuple[str
         one
         for key in keys_of(broker)
         for one in Live(SPANS, 0, key, broker.changelog.get, lambda _: None).close()
-        if isinstance(one, Out)
+        if isinstance(one, ProducerRecord)
     ]
     return spans(broker.outputs, AT_ONCE), spans(broker.outputs) | spans(open_)
 
 
-def in_process(log: list[Input]) -> tuple[set[tuple[str, int, int]], set[tuple[str, int, int]]]:
+def in_process(log: list[ConsumerRecord]) -> tuple[set[tuple[str, int, int]], set[tuple[str, int, int]]]:
     pipeline = LocalPipeline([SPANS], "t.")
     outs = [out for one in log for out in pipeline.feed(one)] + pipeline.close()
     return spans(outs, AT_ONCE), spans(outs)
@@ -298,13 +300,13 @@ async def test_pieces_that_a_smaller_state_leaves_behind_are_removed() -> None:
 
 async def test_pieces_leave_with_their_key() -> None:
     log = [at(0, 0, "gone", pad=250_000), at(1, 0, "gone"), *log_of(*ticking("here", 0, FULL))]
-    log = [Input(one.topic, 0, n, one.key, one.value, one.ts_ms) for n, one in enumerate(log)]
+    log = [ConsumerRecord(one.topic, 0, n, one.key, one.value, one.ts_ms) for n, one in enumerate(log)]
     worker = await worked(log)
     assert set(worker.port.broker.changelog) == {state_key(0, "here"), clock_key(0)}
 
 
 async def test_partitions_have_clocks_of_their_own() -> None:
-    quick = [Input(one.topic, 1, *one_of(one)) for one in log_of(*ticking("here", 0, 3 * FULL))]
+    quick = [ConsumerRecord(one.topic, 1, *one_of(one)) for one in log_of(*ticking("here", 0, 3 * FULL))]
     worker = Worker(Broker(), stage=SPANS)
     for one in [at(0, 0, "slow"), *quick, at(1, STRIDE_MS, "slow")]:
         await worker.take(one)
@@ -312,7 +314,7 @@ async def test_partitions_have_clocks_of_their_own() -> None:
     assert ("slow", 0, 2) in spans(worker.port.broker.outputs, AT_ONCE)
 
 
-def one_of(one: Input) -> tuple[int, str | None, bytes | None, int]:
+def one_of(one: ConsumerRecord) -> tuple[int, str | None, bytes | None, int]:
     return one.offset, one.key, one.value, one.ts_ms
 
 

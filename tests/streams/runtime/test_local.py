@@ -3,10 +3,11 @@
 import orjson
 
 from contract.codec import encode
+from contract.log import ConsumerRecord, ProducerRecord
 from contract.records.pods import Pod
 from streams.local import LocalPipeline
 from streams.local_keys import STORED_EVERY
-from streams.operators.base import Emission, Input, Out, Snapshot, Stage
+from streams.operators.base import Emission, Snapshot, Stage
 from streams.operators.forward import PodForwarder
 from tests.streams.runtime.test_eviction import spans
 from tests.support.streams.port import Broker, Worker, record
@@ -14,11 +15,11 @@ from tests.support.streams.spans import AT_ONCE, SPANS, at
 from tests.support.streams.toy import RESULT, SOURCE, STAGE, Counter
 
 
-def fed(pipeline: LocalPipeline, records: list[Input]) -> list[Out]:
+def fed(pipeline: LocalPipeline, records: list[ConsumerRecord]) -> list[ProducerRecord]:
     return [out for one in records for out in pipeline.feed(one)] + pipeline.settle()
 
 
-def results(outs: list[Out]) -> dict[str, list[int]]:
+def results(outs: list[ProducerRecord]) -> dict[str, list[int]]:
     return {out.key: orjson.loads(out.value or b"") for out in outs if out.topic == RESULT}
 
 
@@ -82,10 +83,12 @@ FORWARD = Stage(name="pods", source="pods", build=lambda uid, _: PodForwarder(ui
 async def test_a_stateless_stage_keeps_nothing() -> None:
     """And answers again to what is read again, as it did before."""
     pods = [
-        Input("pods", 0, n, f"p{n}", encode(Pod(uid=f"p{n}", name="x", node="a", phase="Running")), n)
+        ConsumerRecord(
+            "pods", 0, n, f"p{n}", encode(Pod(uid=f"p{n}", name="x", node="a", phase="Running")), n
+        )
         for n in range(5)
     ]
-    bad = Input("pods", 0, 5, "p5", b"rubbish", 5)
+    bad = ConsumerRecord("pods", 0, 5, "p5", b"rubbish", 5)
     worker = Worker(Broker(), stage=FORWARD)
     await worker.take(*pods, bad)
     await worker.flow.commit()

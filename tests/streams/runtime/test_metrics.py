@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from contract.log import ConsumerRecord
 from streams.app import pause_s
-from streams.operators.base import Emission, Happened, Input, Operator, Snapshot
+from streams.operators.base import CountedEvent, Emission, Operator, Snapshot
 from telemetry.events import SAMPLE_DUPLICATE, SAMPLE_LATE
 from telemetry.metrics import RECORDS_TAKEN, RECORDS_USED
 from tests.support.streams.port import Broker, Worker, record
@@ -15,11 +16,11 @@ from tests.support.streams.toy import SOURCE, STAGE, Counter
 class Noticing(Counter):
     """Says of a record what its number stands for."""
 
-    def update(self, record: Input) -> list[Emission]:
+    def update(self, record: ConsumerRecord) -> list[Emission]:
         told = super().update(record)
         number = int((record.value or b"")[5:-1])
         names = {7: SAMPLE_LATE.name, 8: SAMPLE_DUPLICATE.name}
-        return [*told, Happened(names[number])] if number in names else told
+        return [*told, CountedEvent(names[number])] if number in names else told
 
 
 def build(key: str, snapshot: Snapshot | None) -> Operator:
@@ -37,7 +38,7 @@ def build(key: str, snapshot: Snapshot | None) -> Operator:
         pytest.param([record(0, b"rubbish"), record(1, 1, key=None)], 2, 0, id="dead letters"),
     ],
 )
-async def test_what_was_taken_and_what_counts(records: list[Input], taken: int, used: int) -> None:
+async def test_what_was_taken_and_what_counts(records: list[ConsumerRecord], taken: int, used: int) -> None:
     worker = Worker(Broker(), stage=replace(STAGE, build=build))
     for commits in range(2):
         now = worker.telemetry.meter.now()

@@ -5,7 +5,8 @@ from base64 import b64decode
 import orjson
 import pytest
 
-from streams.operators.base import Emission, Input, Out, Snapshot, Stage
+from contract.log import ConsumerRecord, ProducerRecord
+from streams.operators.base import Emission, Snapshot, Stage
 from streams.state.codec import pack
 from streams.state.record import state_key
 from telemetry.events import DEAD_LETTER, SAMPLE_LATE
@@ -39,7 +40,7 @@ def dead_letters(worker: Worker) -> list[tuple[str, int, str]]:
         pytest.param(record(1, 1, key=""), "key", id="an empty key"),
     ],
 )
-async def test_a_bad_record_is_a_dead_letter_and_nothing_else(bad: Input, reason: str) -> None:
+async def test_a_bad_record_is_a_dead_letter_and_nothing_else(bad: ConsumerRecord, reason: str) -> None:
     """The good ones beside it count, before and after a restart, as if it had never come."""
     worker = Worker(Broker())
     await worker.take(record(0, 1), bad, record(2, 2))
@@ -171,7 +172,7 @@ async def test_idle_operators_leave_memory_and_come_back(monkeypatch: pytest.Mon
 async def test_an_output_that_is_too_large_is_left_out_and_told() -> None:
     class Large(Counter):
         def settle(self) -> list[Emission]:
-            return [Out(RESULT, self._key, BIG, 0)]
+            return [ProducerRecord(RESULT, self._key, BIG, 0)]
 
     worker = Worker(Broker(), stage=Stage(name="toy", source=SOURCE, build=Large))
     await worker.take(record(0, 1))

@@ -2,7 +2,8 @@
 
 import pytest
 
-from streams.operators.base import Input, Stage
+from contract.log import ConsumerRecord
+from streams.operators.base import Stage
 from tests.streams.runtime.test_checkpoint import at, newest
 from tests.support.streams.port import Broker, Died, Worker, record
 from tests.support.streams.toy import RESULT, SOURCE, Counter
@@ -10,10 +11,10 @@ from tests.support.streams.toy import RESULT, SOURCE, Counter
 STAGE = Stage(name="toy", source=SOURCE, build=Counter, evict_ms=24_000)
 
 
-def second(offset: int) -> Input:
+def second(offset: int) -> ConsumerRecord:
     """One record a second, of a single key."""
     one = record(offset, 1)
-    return Input(one.topic, one.partition, one.offset, one.key, one.value, 1_000 * offset)
+    return ConsumerRecord(one.topic, one.partition, one.offset, one.key, one.value, 1_000 * offset)
 
 
 async def test_time_that_is_read_again_does_not_count_twice() -> None:

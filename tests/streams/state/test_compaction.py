@@ -14,8 +14,8 @@ import pytest
 
 from bus.kafka.consumer import Consumer, Message
 from bus.kafka.producer import Producer
+from contract.log import ConsumerRecord, ProducerRecord
 from contract.settings.settings import Settings, load
-from streams.operators.base import Input, Out
 from streams.state.record import clock_key, name_of
 from tests.streams.runtime.test_eviction import in_process, spans
 from tests.support.processes.commands import wait_until
@@ -66,8 +66,8 @@ class Feed:
             settings, "test", [self._prefix + AT_ONCE, self._prefix + CLOSED], "beginning"
         )
         self._log = log
-        self.sent: list[Input] = []
-        self.came: list[Out] = []
+        self.sent: list[ConsumerRecord] = []
+        self.came: list[ProducerRecord] = []
 
     async def __aenter__(self) -> Self:
         await self._producer.start()
@@ -91,7 +91,7 @@ class Feed:
             assert time.monotonic() < deadline, self._log.read_text()
             for one in await self._reader.take(0.5):
                 topic = one.topic.removeprefix(self._prefix)
-                self.came.append(Out(topic, (one.key or b"").decode(), one.payload, one.ts_ms))
+                self.came.append(ProducerRecord(topic, (one.key or b"").decode(), one.payload, one.ts_ms))
 
 
 def generation(number: int) -> list[tuple[str, int]]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import orjson
 
-from streams.operators.base import Input
+from contract.log import ConsumerRecord
 
 
 def gpu(index: int = 0, **fields: Any) -> dict[str, Any]:
@@ -28,8 +28,8 @@ def _sample(seq: int, ts_ms: int | None, fields: dict[str, Any]) -> dict[str, An
     return base | ({} if ts_ms is None else {"ts_ms": ts_ms}) | fields
 
 
-def record(topic: str, key: str | None, plain: Any, offset: int = 0) -> Input:
+def record(topic: str, key: str | None, plain: Any, offset: int = 0) -> ConsumerRecord:
     """``plain`` (or bytes, or None) as a record of ``topic``."""
     value = plain if plain is None or isinstance(plain, bytes) else orjson.dumps(plain)
     ts_ms = plain.get("ts_ms", 0) if isinstance(plain, dict) else 0
-    return Input(topic, 0, offset, key, value, ts_ms if isinstance(ts_ms, int) else 0)
+    return ConsumerRecord(topic, 0, offset, key, value, ts_ms if isinstance(ts_ms, int) else 0)

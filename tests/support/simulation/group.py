@@ -3,7 +3,8 @@
 import asyncio
 from random import Random
 
-from tests.support.simulation.kafka import Kafka, Place
+from contract.log import TopicPartition
+from tests.support.simulation.kafka import Kafka
 from tests.support.simulation.process import SESSION_S, Process
 from tests.support.simulation.trace import Trace
 from tests.support.simulation.virtual import Nursery
@@ -82,7 +83,7 @@ class Coordinator:
             if self._changed.is_set():
                 continue  # it goes on with whoever came or went meanwhile
             self._generation += 1
-            hands: dict[Worker, list[Place]] = {worker: [] for worker in self.members}
+            hands: dict[Worker, list[TopicPartition]] = {worker: [] for worker in self.members}
             for place in self._places():
                 if self.members:
                     hands[self._dice.choice(self.members)].append(place)
@@ -93,9 +94,9 @@ class Coordinator:
                 )
                 worker.assign(places, self._generation)
 
-    def _places(self) -> list[Place]:
+    def _places(self) -> list[TopicPartition]:
         names = [stage.name for stage in self._kafka.sources.values()]
-        return [(name, number) for name in names for number in range(self._kafka.partitions)]
+        return [TopicPartition(name, number) for name in names for number in range(self._kafka.partitions)]
 
     async def _hands_in(self, worker: Worker) -> None:
         while worker in self.members and not self._reachable(worker.process):  # noqa: ASYNC110 - virtual time

@@ -6,12 +6,12 @@ from typing import Any
 
 import orjson
 
-from streams.operators.base import Input, Out
+from contract.log import ConsumerRecord, ProducerRecord, TopicPartition
 from streams.runtime.stage_task import Shell
 from streams.state.codec import unpack
 from streams.state.record import name_of, offset_of, state_key
 from tests.support.simulation.feed import Sent
-from tests.support.simulation.kafka import Kafka, Place
+from tests.support.simulation.kafka import Kafka
 from tests.support.simulation.profile import Name, Profile
 from tests.support.simulation.shadow import Shadow
 from tests.support.simulation.worker import Worker
@@ -29,27 +29,27 @@ class Judge:
         self._kafka = kafka
         self._profile = profile
         self.shadow = Shadow(kafka.sources, profile.digests)
-        self._expected: dict[tuple[Place, Slot], list[bytes | None]] = defaultdict(list)
+        self._expected: dict[tuple[TopicPartition, Slot], list[bytes | None]] = defaultdict(list)
         self._explained: dict[Slot, set[bytes | None]] = defaultdict(set)
         self._landed: dict[Slot, dict[bytes | None, int]] = defaultdict(dict)
         self._contents: dict[tuple[str, str, Name], bytes | None] = {}
-        self._last: dict[Subject, Out] = {}
-        self._newest: dict[Subject, tuple[Name, Out]] = {}
+        self._last: dict[Subject, ProducerRecord] = {}
+        self._newest: dict[Subject, tuple[Name, ProducerRecord]] = {}
         self.checked: Counter[str] = Counter()
         """How often each thing was looked at: a check that never ran proves nothing."""
         kafka.watchers.append(self)
 
-    def appended(self, record: Input) -> None:
+    def appended(self, record: ConsumerRecord) -> None:
         """A record lies in a source: now it is known what follows from it."""
         applied, leaving = self.shadow.take(record)
         for out in leaving:
             self._explained[out.topic, out.key].add(out.value)
         for out in applied.outs:
             slot = out.topic, out.key
-            self._expected[(record.topic, record.partition), slot].append(out.value)
+            self._expected[record.topic_partition, slot].append(out.value)
             self._explained[slot].add(out.value)
 
-    def landed(self, out: Out) -> None:
+    def landed(self, out: ProducerRecord) -> None:
         """Nothing arrives that no record explains, and nothing twice with different content."""
         slot = out.topic, out.key
         plain = orjson.loads(out.value or b"null")
@@ -68,16 +68,16 @@ class Judge:
             if subject not in self._newest or version >= self._newest[subject][0]:
                 self._newest[subject] = version, out
 
-    def _subject(self, out: Out, plain: Any) -> Subject | None:
+    def _subject(self, out: ProducerRecord, plain: Any) -> Subject | None:
         tells_of = self._profile.subjects.get(out.topic, lambda _: ())
         name = tells_of(plain)
         return None if name is None else (out.topic, out.key, name)
 
-    def committing(self, place: Place, before: int, offset: int) -> None:
+    def committing(self, place: TopicPartition, before: int, offset: int) -> None:
         """What is acknowledged is on the broker: its outputs, and a state that holds it."""
         assert offset >= before, f"{place}: committed {before}, then {offset}"
         stage = self._kafka.sources[place[0]].name
-        stored = self._kafka.changelogs[stage, place[1]].found
+        stored = self._kafka.changelogs[TopicPartition(stage, place[1])].found
         for at in range(before, offset):
             applied = self.shadow.applied[place].get(at)
             if applied is None:
@@ -94,10 +94,10 @@ class Judge:
                 )
             self.checked["committed"] += 1
 
-    def seen(self, _worker: Worker, shell: Shell, record: Input) -> None:
+    def seen(self, _worker: Worker, shell: Shell, record: ConsumerRecord) -> None:
         """A restart changes nothing: after the same record the same state, in every life."""
         live = shell._lives.get((record.partition, record.key or ""))
-        applied = self.shadow.applied[record.topic, record.partition][record.offset]
+        applied = self.shadow.applied[record.topic_partition][record.offset]
         if live is None or live.offset != record.offset or not applied.good:
             return
         has = self._profile.digests[shell.stage.name](live._operator)
@@ -139,7 +139,7 @@ class Judge:
     def _states(self) -> None:
         """What is stored is what should be, bit for bit, and nothing beside it."""
         for (stage, partition, name), key in self.shadow.keys.items():
-            table = self._kafka.changelogs[stage, partition].found
+            table = self._kafka.changelogs[TopicPartition(stage, partition)].found
             found = unpack(state_key(partition, name), table.get)
             if found is None:
                 assert key.left is not None, f"{stage}-{partition}: no state of {name}"

@@ -7,25 +7,23 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from streams.operators.base import Input, Out, Stage
+from contract.log import ConsumerRecord, ProducerRecord, TopicPartition
+from streams.operators.base import Stage
 from streams.state.fencing import SoleWriter
 from streams.state.record import Headers
 from streams.state.recovery import Newest
-
-Place = tuple[str, int]
-"""A topic (or a stage, for its changelog) and a partition."""
 
 
 class Watcher(Protocol):
     """Sees everything that changes on the broker, and objects by ``AssertionError``."""
 
-    def appended(self, record: Input) -> None:
+    def appended(self, record: ConsumerRecord) -> None:
         """A record lies in a source."""
 
-    def landed(self, out: Out) -> None:
+    def landed(self, out: ProducerRecord) -> None:
         """An output lies in its topic."""
 
-    def committing(self, place: Place, before: int, offset: int) -> None:
+    def committing(self, place: TopicPartition, before: int, offset: int) -> None:
         """A group's offset is about to move."""
 
 
@@ -34,10 +32,10 @@ class Log:
     """One partition of a source. Offsets rise, with holes."""
 
     offsets: list[int] = field(default_factory=list)
-    records: list[Input] = field(default_factory=list)
+    records: list[ConsumerRecord] = field(default_factory=list)
     end: int = 0
 
-    def next_from(self, offset: int) -> Input | None:
+    def next_from(self, offset: int) -> ConsumerRecord | None:
         """The first record at or after ``offset``."""
         at = bisect_left(self.offsets, offset)
         return self.records[at] if at < len(self.offsets) else None
@@ -129,11 +127,11 @@ class Kafka:
     def __init__(self, stages: Iterable[Stage], partitions: int) -> None:
         self.partitions = partitions
         self.sources = {stage.source: stage for stage in stages}
-        places = [(source, number) for source in self.sources for number in range(partitions)]
-        self.logs: dict[Place, Log] = {place: Log() for place in places}
-        self.changelogs: dict[Place, Changelog] = defaultdict(Changelog)
-        self.committed: dict[Place, int] = {}
-        self.outputs: list[Out] = []
+        places = [TopicPartition(source, number) for source in self.sources for number in range(partitions)]
+        self.logs: dict[TopicPartition, Log] = {place: Log() for place in places}
+        self.changelogs: dict[TopicPartition, Changelog] = defaultdict(Changelog)
+        self.committed: dict[TopicPartition, int] = {}
+        self.outputs: list[ProducerRecord] = []
         self.watchers: list[Watcher] = []
         self.listeners: list[Callable[[str], None]] = []
         """Called with the source that has news."""
@@ -145,8 +143,8 @@ class Kafka:
     def append(self, topic: str, key: str | None, value: bytes | None, ts_ms: int) -> None:
         """A record for a source, at its end."""
         number = self.partition_of(key)
-        log = self.logs[topic, number]
-        record = Input(topic, number, log.end, key, value, ts_ms)
+        log = self.logs[TopicPartition(topic, number)]
+        record = ConsumerRecord(topic, number, log.end, key, value, ts_ms)
         log.offsets.append(log.end)
         log.records.append(record)
         log.end += 1
@@ -157,9 +155,9 @@ class Kafka:
 
     def leave_hole(self, topic: str, key: str | None, many: int) -> None:
         """The next ``many`` offsets of the key's partition have no record: a transaction's marks."""
-        self.logs[topic, self.partition_of(key)].end += many
+        self.logs[TopicPartition(topic, self.partition_of(key))].end += many
 
-    def land(self, out: Out) -> None:
+    def land(self, out: ProducerRecord) -> None:
         """An output has arrived."""
         self.outputs.append(out)
         for watcher in self.watchers:
@@ -167,7 +165,7 @@ class Kafka:
         if out.topic in self.sources:
             self.append(out.topic, out.key, out.value, out.ts_ms)
 
-    def commit(self, place: Place, offset: int) -> None:
+    def commit(self, place: TopicPartition, offset: int) -> None:
         """The group's offset, as its present owner says."""
         for watcher in self.watchers:
             watcher.committing(place, self.committed.get(place, 0), offset)

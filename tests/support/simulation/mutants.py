@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bus.faust.offset_tracker import OffsetKind, OffsetTracker
-from streams.operators.base import Input
+from contract.log import ConsumerRecord
 from streams.operators.node.watermark import Timeline
 from streams.operators.node.window import WindowBank
 from streams.runtime.checkpoint import Flow
@@ -164,7 +164,7 @@ def removed_too_early(patch: Patch) -> None:
 def loss_not_noticed(patch: Patch) -> None:
     """A hole in the offsets is always taken for the broker's own."""
 
-    async def bridged(self: Flow, shell: Shell, record: Input) -> bool:
+    async def bridged(self: Flow, shell: Shell, record: ConsumerRecord) -> bool:
         return True
 
     patch.setattr(Flow, "_bridged", bridged)
@@ -227,7 +227,7 @@ def outputs_out_of_order(patch: Patch) -> None:
 def idle_key_goes_on(patch: Patch) -> None:
     """A key that comes back after it was idle goes on where it was, if it has not left yet."""
 
-    def applied(self: Live, record: Input, now_ms: int) -> Any:
+    def applied(self: Live, record: ConsumerRecord, now_ms: int) -> Any:
         self.seen_ms = now_ms
         return self._operator.update(record)
 

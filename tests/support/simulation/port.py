@@ -4,10 +4,10 @@ import asyncio
 from binascii import crc32
 from collections.abc import Awaitable, Iterable
 
-from streams.operators.base import Out
+from contract.log import ProducerRecord, TopicPartition
 from streams.state.record import tombstone_headers
 from streams.state.recovery import Renewal
-from tests.support.simulation.kafka import Kafka, Place, Stored, Table
+from tests.support.simulation.kafka import Kafka, Stored, Table
 from tests.support.simulation.process import Process, SendFailedError, Wire, delay_s
 
 
@@ -17,20 +17,20 @@ class SimulatedPort:
     def __init__(self, kafka: Kafka, process: Process) -> None:
         self._kafka = kafka
         self._process = process
-        self._wires: dict[Place, Wire] = {}
+        self._wires: dict[TopicPartition, Wire] = {}
         self._tables: dict[str, Table] = {}
-        self.places: list[Place] = []
+        self.places: list[TopicPartition] = []
         """Stage and partition of what it was assigned."""
-        self.begins: dict[Place, int | None] = {}
-        self.done: dict[Place, int] = {}
+        self.begins: dict[TopicPartition, int | None] = {}
+        self.done: dict[TopicPartition, int] = {}
         """What may be committed, and is not yet."""
-        self.mine: dict[Place, int] = {}
+        self.mine: dict[TopicPartition, int] = {}
         """What it has committed in this assignment."""
         self.member = True
         self.failure = asyncio.Event()
         self.reason = ""
 
-    async def post(self, out: Out) -> Awaitable[object]:
+    async def post(self, out: ProducerRecord) -> Awaitable[object]:
         """See ``Port``."""
         await self._room()
         number = crc32(out.key.encode()) % self._kafka.partitions
@@ -48,7 +48,7 @@ class SimulatedPort:
 
     def _store(self, stage: str, partition: int, record: Stored) -> Awaitable[object]:
         self._process.storing.set()
-        changelog, now = self._kafka.changelogs[stage, partition], self._process.now
+        changelog, now = self._kafka.changelogs[TopicPartition(stage, partition)], self._process.now
         return self._wire(f"state-{stage}", partition).send(lambda: changelog.append(record, now()))
 
     def wrote(self, stage: str, partition: int, answer: object) -> bool:
@@ -61,7 +61,7 @@ class SimulatedPort:
         await self._process.pause(delay_s(self._process.dice))
         writer, logs = self.table(stage).writer, self._kafka.changelogs
         mine = [number for name, number in self.places if name == stage]
-        return all(writer.ends(number, logs[stage, number].end) for number in mine)
+        return all(writer.ends(number, logs[TopicPartition(stage, number)].end) for number in mine)
 
     def outdated(self, stage: str) -> list[Renewal]:
         """See ``Port``."""
@@ -83,9 +83,9 @@ class SimulatedPort:
             raise SendFailedError("did not leave")
 
     def _wire(self, topic: str, partition: int) -> Wire:
-        found = self._wires.get((topic, partition))
+        found = self._wires.get(TopicPartition(topic, partition))
         if found is None:
-            found = self._wires[topic, partition] = Wire(self._process)
+            found = self._wires[TopicPartition(topic, partition)] = Wire(self._process)
         return found
 
     def mirror(self, stage: str, partition: int, key: bytes, value: bytes | None) -> None:
@@ -106,21 +106,24 @@ class SimulatedPort:
 
     def begins_at(self, source: str, partition: int) -> int | None:
         """See ``Port``."""
-        return self.begins.get((source, partition))
+        return self.begins.get(TopicPartition(source, partition))
 
     def committed(self, source: str, partition: int) -> int:
         """See ``Port``: what this process has committed itself counts at once."""
-        return max(self.begins.get((source, partition)) or 0, self.mine.get((source, partition), 0))
+        return max(
+            self.begins.get(TopicPartition(source, partition)) or 0,
+            self.mine.get(TopicPartition(source, partition), 0),
+        )
 
     async def first_offset(self, source: str, partition: int, offset: int) -> int | None:
         """See ``Port``."""
         await self._process.pause(delay_s(self._process.dice))
-        found = self._kafka.logs[source, partition].next_from(offset)
+        found = self._kafka.logs[TopicPartition(source, partition)].next_from(offset)
         return None if found is None else found.offset
 
     def acknowledge(self, source: str, partition: int, offset: int) -> None:
         """See ``Port``."""
-        self.done[source, partition] = offset + 1
+        self.done[TopicPartition(source, partition)] = offset + 1
 
     def may_write(self) -> bool:
         """See ``Port``."""

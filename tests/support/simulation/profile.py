@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from streams.operators.base import Out, Stage
+from contract.log import ProducerRecord
+from streams.operators.base import Stage
 from tests.support.simulation.feed import Sent
 from tests.support.simulation.plan import Plan
 from tests.support.simulation.shadow import Digest, Shadow
@@ -31,7 +32,7 @@ class Profile:
     """The part of a stored state that does not depend on when it was stored."""
     account: Callable[[Shadow, list[Sent]], None] = lambda shadow, sent: None
     """Asserts that every input is accounted for. May use the shadow up."""
-    whole: Callable[[Shadow, list[Sent], dict[tuple[str, str], Out]], None] = lambda shadow, sent, newest: (
-        None
+    whole: Callable[[Shadow, list[Sent], dict[tuple[str, str], ProducerRecord]], None] = (
+        lambda shadow, sent, newest: None
     )
     """Asserts that the newest outputs by topic and key are those of a replay in process."""

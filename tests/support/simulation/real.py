@@ -7,9 +7,10 @@ from typing import Any
 
 import orjson
 
+from contract.log import ConsumerRecord, ProducerRecord
 from contract.settings.settings import load
 from streams.local import LocalPipeline
-from streams.operators.base import Input, Operator, Out, Stage
+from streams.operators.base import Operator, Stage
 from streams.operators.node.operator import NodeOperator
 from streams.operators.node.watermark import BLOCKS, CONFIRM
 from streams.topology import stages
@@ -136,13 +137,15 @@ def account(shadow: Shadow, sent: list[Sent]) -> None:
                 fates["held"] += len(key.operator._timeline.held)
         for key in shadow.keys.values():
             if key.stage.name == stage:
-                outs += key.leaving or [one for one in key.operator.close() if isinstance(one, Out)]
+                outs += key.leaving or [
+                    one for one in key.operator.close() if isinstance(one, ProducerRecord)
+                ]
         fates["windowed"] = sum(_ticks(out, metric) for out in outs if out.topic == "window-aggregates")
         total = sum(one.topic == topic for one in sent)
         assert sum(fates.values()) == total, f"{topic}: {total} records, but {dict(fates)}"
 
 
-def _ticks(out: Out, metric: str) -> int:
+def _ticks(out: ProducerRecord, metric: str) -> int:
     """The ticks in a shortest window of the series that every tick has: the host's, or the first GPU's."""
     of = orjson.loads(out.value or b"")
     subject = of["subject"]
@@ -150,7 +153,7 @@ def _ticks(out: Out, metric: str) -> int:
     return int(of["count"]) if always and of["metric"] == metric and of["size_ms"] == _SIZE_MS else 0
 
 
-def whole(shadow: Shadow, sent: list[Sent], newest: dict[tuple[str, str], Out]) -> None:
+def whole(shadow: Shadow, sent: list[Sent], newest: dict[tuple[str, str], ProducerRecord]) -> None:
     """The peaks of pods and jobs are those of a replay in process, as long as no key has left.
 
     A replay has one clock for all partitions: a key may leave there, and stay here.
@@ -158,9 +161,9 @@ def whole(shadow: Shadow, sent: list[Sent], newest: dict[tuple[str, str], Out]) 
     if any(key.left is not None for key in (*shadow.gone, *shadow.keys.values())):
         return
     local = LocalPipeline(_stages(evict=False))
-    outs: list[Out] = []
+    outs: list[ProducerRecord] = []
     for offset, one in enumerate(sent):
-        outs += local.feed(Input(one.topic, 0, offset, one.key, one.value, one.ts_ms))
+        outs += local.feed(ConsumerRecord(one.topic, 0, offset, one.key, one.value, one.ts_ms))
     outs += local.settle()
     wanted = {(out.topic, out.key): out.value for out in outs if out.topic in _MERGED}
     found = {slot: out.value for slot, out in newest.items() if slot[0] in _MERGED}

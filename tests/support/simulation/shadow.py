@@ -8,13 +8,13 @@ from typing import Any
 import orjson
 
 from contract.codec import DecodeError
+from contract.log import ConsumerRecord, ProducerRecord, TopicPartition
 from contract.records.deadletter import Reason
 from streams.deadletters import dead_letter
-from streams.operators.base import Emission, Happened, Input, Operator, Out, Stage
+from streams.operators.base import CountedEvent, Emission, Operator, Stage
 from streams.runtime.checks import unfit
 from streams.state import partition_clock
 from streams.state.partition_clock import PartitionClock
-from tests.support.simulation.kafka import Place
 from tests.support.streams.toy import Counter as Toy
 
 Digest = Callable[[Operator], Any]
@@ -26,7 +26,7 @@ class Applied:
     """What one record should do: ``outs`` in order, and to its key's state; ``good`` if it changed that."""
 
     key: str
-    outs: list[Out]
+    outs: list[ProducerRecord]
     good: bool
     digest: Any = None
 
@@ -40,7 +40,7 @@ class Key:
     offset: int = -1
     seen_ms: int = 0
     left: bytes | None = None
-    leaving: list[Out] = field(default_factory=list)
+    leaving: list[ProducerRecord] = field(default_factory=list)
 
     def snapshot(self) -> bytes:
         """What should be stored of it, if anything still is."""
@@ -53,8 +53,8 @@ class Shadow:
     def __init__(self, stages: dict[str, Stage], digests: dict[str, Digest]) -> None:
         self._stages = stages
         self._digests = digests
-        self._clocks: dict[Place, PartitionClock] = {}
-        self.applied: dict[Place, dict[int, Applied]] = {}
+        self._clocks: dict[TopicPartition, PartitionClock] = {}
+        self.applied: dict[TopicPartition, dict[int, Applied]] = {}
         """By source and partition, then offset."""
         self.keys: dict[tuple[str, int, str], Key] = {}
         """By stage, partition and key."""
@@ -63,24 +63,24 @@ class Shadow:
         self.happened: Counter[tuple[str, str]] = Counter()
         """By stage and event."""
 
-    def take(self, record: Input) -> tuple[Applied, list[Out]]:
+    def take(self, record: ConsumerRecord) -> tuple[Applied, list[ProducerRecord]]:
         """Apply the next record of a source; also what may now be sent for keys that have become idle."""
         stage = self._stages[record.topic]
         now_ms = self._heard(stage, record)
         leaving = list(self._leave(stage, record.partition, now_ms))
         applied = self._applied(stage, record, now_ms)
-        self.applied.setdefault((record.topic, record.partition), {})[record.offset] = applied
+        self.applied.setdefault(record.topic_partition, {})[record.offset] = applied
         return applied, leaving
 
-    def _heard(self, stage: Stage, record: Input) -> int:
+    def _heard(self, stage: Stage, record: ConsumerRecord) -> int:
         if stage.evict_ms is None:
             return 0
         fresh = PartitionClock(stage.evict_ms // partition_clock.STRIDES)
-        clock = self._clocks.setdefault((stage.name, record.partition), fresh)
+        clock = self._clocks.setdefault(TopicPartition(stage.name, record.partition), fresh)
         clock.hear(record.offset, record.ts_ms)
         return clock.now_ms
 
-    def _leave(self, stage: Stage, partition: int, now_ms: int) -> Iterator[Out]:
+    def _leave(self, stage: Stage, partition: int, now_ms: int) -> Iterator[ProducerRecord]:
         if stage.evict_ms is None:
             return
         for place, key in self.keys.items():
@@ -91,7 +91,7 @@ class Shadow:
                 key.leaving = self._sorted(stage, told + key.operator.close())
                 yield from key.leaving
 
-    def _applied(self, stage: Stage, record: Input, now_ms: int) -> Applied:
+    def _applied(self, stage: Stage, record: ConsumerRecord, now_ms: int) -> Applied:
         if (bad := unfit(record)) is not None:
             return self._refused(stage, record, *bad)
         place = stage.name, record.partition, record.key or ""
@@ -118,22 +118,22 @@ class Shadow:
             place[2], outs, good=not stage.stateless, digest=self._digests[stage.name](key.operator)
         )
 
-    def _refused(self, stage: Stage, record: Input, reason: Reason, error: str) -> Applied:
+    def _refused(self, stage: Stage, record: ConsumerRecord, reason: Reason, error: str) -> Applied:
         self.happened[stage.name, "dead_letter"] += 1
         return Applied(record.key or "", [dead_letter(record, reason, error)], good=False)
 
-    def _sorted(self, stage: Stage, emissions: list[Emission]) -> list[Out]:
+    def _sorted(self, stage: Stage, emissions: list[Emission]) -> list[ProducerRecord]:
         for one in emissions:
-            if isinstance(one, Happened):
+            if isinstance(one, CountedEvent):
                 self.happened[stage.name, one.event] += one.count
-        return [one for one in emissions if isinstance(one, Out)]
+        return [one for one in emissions if isinstance(one, ProducerRecord)]
 
-    def settled(self) -> Iterator[Out]:
+    def settled(self) -> Iterator[ProducerRecord]:
         """The newest of all that is sent coalesced, of every key that ever was. Call once, at the end."""
         for key in (*self.gone, *self.keys.values()):
             yield from key.leaving
             if key.left is None:
-                yield from (one for one in key.operator.settle() if isinstance(one, Out))
+                yield from (one for one in key.operator.settle() if isinstance(one, ProducerRecord))
 
 
 def _copy(toy: Toy) -> Toy:

@@ -5,7 +5,8 @@ from random import Random
 
 import orjson
 
-from streams.operators.base import Emission, Input, Operator, Out, Stage
+from contract.log import ConsumerRecord, ProducerRecord
+from streams.operators.base import Emission, Operator, Stage
 from tests.support.simulation.feed import Sent, disturbed
 from tests.support.simulation.plan import Plan
 from tests.support.simulation.profile import Profile
@@ -20,7 +21,7 @@ _BAD = (b"rubbish", None, b'{"n":1,"boom":1}', b'{"m":1}', b"{}", b"[]")
 class Born(Counter):
     """Tells with its count and sum at which offset it began: a key that left begins again."""
 
-    def update(self, record: Input) -> list[Emission]:
+    def update(self, record: ConsumerRecord) -> list[Emission]:
         """See ``Operator``."""
         born = self._state.setdefault("born", record.offset)
         try:
@@ -30,9 +31,9 @@ class Born(Counter):
                 del self._state["born"]
             raise
 
-    def _out(self, topic: str, ts_ms: int) -> Out:
+    def _out(self, topic: str, ts_ms: int) -> ProducerRecord:
         told = [self._state["count"], self._state["sum"], self._state["born"]]
-        return Out(topic, self._key, orjson.dumps(told), ts_ms)
+        return ProducerRecord(topic, self._key, orjson.dumps(told), ts_ms)
 
 
 def profile(plan: Plan) -> Profile:

@@ -6,13 +6,14 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any, Protocol
 
+from contract.log import ConsumerRecord, TopicPartition
 from contract.topics import DEFAULT_PREFIX
 from streams.app import StreamsApp
-from streams.operators.base import Input, Stage
+from streams.operators.base import Stage
 from streams.runtime.checkpoint import Flow
 from streams.runtime.stage_task import Shell
 from telemetry.events import Telemetry
-from tests.support.simulation.kafka import Kafka, Place
+from tests.support.simulation.kafka import Kafka
 from tests.support.simulation.port import SimulatedPort
 from tests.support.simulation.process import Process, delay_s
 from tests.support.simulation.trace import Trace
@@ -20,7 +21,7 @@ from tests.support.simulation.virtual import Nursery
 
 OFFSETS_EVERY_S = 1.0
 LOOK_S = 5.0
-Seen = Callable[["Worker", Shell, Input], None]
+Seen = Callable[["Worker", Shell, ConsumerRecord], None]
 """Called after each record that a shell was given."""
 
 
@@ -58,7 +59,7 @@ class Worker:
         self._kafka, self._group, self._seen = kafka, group, seen
         self._interval_s = interval_s
         self._trace = trace
-        self._positions: dict[Place, int] = {}
+        self._positions: dict[TopicPartition, int] = {}
         self._reading = False
         self._committing = asyncio.Lock()
         self._news = {shell.stage.source: asyncio.Event() for shell in self.shells}
@@ -119,7 +120,7 @@ class Worker:
             await self.flow.handle(shell, record)
             self._seen(self, shell, record)
 
-    def _fetched(self, source: str) -> Input | None:
+    def _fetched(self, source: str) -> ConsumerRecord | None:
         if not self._reading:
             return None
         mine = [place for place in self._positions if place[0] == source]
@@ -130,7 +131,7 @@ class Worker:
                 return self._delivered(place, found)
         return None
 
-    def _delivered(self, place: Place, found: Input) -> Input:
+    def _delivered(self, place: TopicPartition, found: ConsumerRecord) -> ConsumerRecord:
         """``found``, or what Faust would deliver on a bad day."""
         self._positions[place] = found.offset + 1
         if self.repeats:
@@ -175,7 +176,7 @@ class Worker:
             self._recovering.cancel()
         await self.streams.hand_over()
 
-    def assign(self, places: list[Place], generation: int) -> None:
+    def assign(self, places: list[TopicPartition], generation: int) -> None:
         """The group's decision: recover the states, then read."""
         self.port.places, self.generation = places, generation
         self.port.done.clear()
@@ -184,13 +185,13 @@ class Worker:
 
     async def _recover(self) -> None:
         places = self.port.places
-        for stage, partition in places:
+        for place in places:
             await self.process.pause(delay_s(self.process.dice))
-            self._kafka.changelogs[stage, partition].recover(partition, self.port.table(stage))
+            self._kafka.changelogs[place].recover(place.partition, self.port.table(place.topic))
         await self.process.awake()
         await self.streams.begin_again()
         sources = {shell.stage.name: shell.stage.source for shell in self.shells}
-        mine = [(sources[stage], partition) for stage, partition in places]
+        mine = [TopicPartition(sources[stage], partition) for stage, partition in places]
         self.port.mine.clear()
         self.port.begins = {place: self._kafka.committed.get(place) for place in mine}
         self._positions = {place: self.port.begins[place] or 0 for place in mine}

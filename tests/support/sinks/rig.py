@@ -9,11 +9,11 @@ from typing import Any
 import orjson
 
 from contract.codec import encode
+from contract.log import ConsumerRecord, TopicPartition
 from sinks.annotations.sink import AnnotationSink
-from sinks.base import Origin, Sink
+from sinks.base import Sink
 from sinks.deadletters import DeadLetters
 from sinks.dispatcher import Dispatcher
-from sinks.offsets import Place
 from sinks.records.sink import RecordsSink
 from telemetry.events import Telemetry
 
@@ -22,22 +22,22 @@ class MemoryPort:
     """Implements ``sinks.port.Port``."""
 
     def __init__(self) -> None:
-        self.committed: dict[Place, int] = {}
-        self.acknowledged: dict[Place, int] = {}
-        self.on_broker: dict[Place, int] = {}
+        self.committed: dict[TopicPartition, int] = {}
+        self.acknowledged: dict[TopicPartition, int] = {}
+        self.on_broker: dict[TopicPartition, int] = {}
         self.dead_letters: list[dict[str, Any]] = []
         self.failures: list[str] = []
         self.sent: list[tuple[str, str, bytes, int]] = []
         self.dead_letters_fail = False
 
-    def begins_at(self, place: Place) -> int | None:
+    def begins_at(self, place: TopicPartition) -> int | None:
         return self.committed.get(place)
 
-    async def first_offset(self, place: Place, offset: int) -> int | None:
+    async def first_offset(self, place: TopicPartition, offset: int) -> int | None:
         await asyncio.sleep(0)
         return self.on_broker.get(place)
 
-    def acknowledge(self, place: Place, offset: int) -> None:
+    def acknowledge(self, place: TopicPartition, offset: int) -> None:
         assert offset > self.acknowledged.get(place, -1)
         self.acknowledged[place] = offset
 
@@ -65,7 +65,7 @@ class Rig:
         self.port = MemoryPort()
         self.telemetry = Telemetry("test")
         self.letters = DeadLetters("dutycycle.", self.telemetry, self.port.send_dead_letter, self.port.fail)
-        self._offsets: dict[Place, int] = {}
+        self._offsets: dict[TopicPartition, int] = {}
 
     def dispatcher(self, *sinks: Sink) -> Dispatcher:
         """A dispatcher that gives to these sinks."""
@@ -73,13 +73,13 @@ class Rig:
 
     def origin(
         self, topic: str, record: Any, *, key: str = "k", partition: int = 0, offset: int | None = None
-    ) -> Origin:
+    ) -> ConsumerRecord:
         """The next record of a partition: a record, bytes, or None for a tombstone."""
-        place = topic, partition
+        place = TopicPartition(topic, partition)
         number = self._offsets.get(place, 0) if offset is None else offset
         self._offsets[place] = number + 1
         value = record if record is None or isinstance(record, bytes) else encode(record)
-        return Origin(topic, partition, number, key.encode(), value, getattr(record, "ts_ms", 1_000))
+        return ConsumerRecord(topic, partition, number, key, value, getattr(record, "ts_ms", 1_000))
 
     def count(self, name: str) -> int:
         """How often an event happened, over all its labels."""
@@ -105,7 +105,7 @@ async def until(condition: Callable[[], object], deadline_s: float = 30.0) -> No
         await asyncio.sleep(0.01)
 
 
-async def handle(dispatcher: Dispatcher, origins: Sequence[Origin]) -> None:
+async def handle(dispatcher: Dispatcher, origins: Sequence[ConsumerRecord]) -> None:
     """Give records to a dispatcher, in order."""
     for origin in origins:
         await dispatcher.handle(origin)

@@ -11,9 +11,10 @@ import orjson
 import pytest
 
 from bench.cluster_trace import START_MS, Shape, records
+from contract.log import ConsumerRecord, ProducerRecord
 from contract.settings.settings import Settings
 from streams.local import LocalPipeline
-from streams.operators.base import Emission, Input, Operator, Out, Stage
+from streams.operators.base import Emission, Operator, Stage
 from streams.topology import stages
 
 STAGES = stages(Settings())
@@ -36,14 +37,14 @@ every_stage_without_state = pytest.mark.parametrize("stage", [s for s in STAGES 
 
 
 @cache
-def feed(shape: Shape) -> dict[str, list[Input]]:
+def feed(shape: Shape) -> dict[str, list[ConsumerRecord]]:
     """By topic without prefix: every record that was read or sent, in order."""
-    pipeline, found = LocalPipeline(STAGES), defaultdict[str, list[Input]](list)
+    pipeline, found = LocalPipeline(STAGES), defaultdict[str, list[ConsumerRecord]](list)
 
-    def note(sent: list[Out]) -> None:
+    def note(sent: list[ProducerRecord]) -> None:
         for out in sent:
             log = found[out.topic]
-            log.append(Input(out.topic, 0, len(log), out.key, out.value, out.ts_ms))
+            log.append(ConsumerRecord(out.topic, 0, len(log), out.key, out.value, out.ts_ms))
 
     for record in _troubled(shape):
         found[record.topic].append(record)
@@ -52,13 +53,13 @@ def feed(shape: Shape) -> dict[str, list[Input]]:
     return dict(found)
 
 
-def _troubled(shape: Shape) -> Iterator[Input]:
+def _troubled(shape: Shape) -> Iterator[ConsumerRecord]:
     """The trace with a late tick and one ahead of its node; at the end the first pod is removed."""
-    late: list[Input] = []
+    late: list[ConsumerRecord] = []
     ts_ms = 0
     for offset, one in enumerate(records(shape)):
         topic, ts_ms = one.topic.removeprefix("dutycycle."), one.ts_ms or 0
-        record = Input(topic, 0, offset, one.key, one.payload, ts_ms)
+        record = ConsumerRecord(topic, 0, offset, one.key, one.payload, ts_ms)
         second = (ts_ms - START_MS) // 1000
         if second == _LATE_S + _LATE_BY_S:
             yield from late
@@ -67,10 +68,10 @@ def _troubled(shape: Shape) -> Iterator[Input]:
             late.append(record)
         elif second == _AHEAD_S:
             ahead = orjson.loads(one.payload or b"") | {"ts_ms": ts_ms + 3_600_000}
-            yield Input(topic, 0, offset, one.key, orjson.dumps(ahead), ts_ms)
+            yield ConsumerRecord(topic, 0, offset, one.key, orjson.dumps(ahead), ts_ms)
         else:
             yield record
-    yield Input("pods", 0, 10**9, next(records(shape)).key, None, ts_ms)
+    yield ConsumerRecord("pods", 0, 10**9, next(records(shape)).key, None, ts_ms)
 
 
 def keys_of(stage: Stage, shape: Shape = SMALL) -> list[str]:
@@ -78,12 +79,12 @@ def keys_of(stage: Stage, shape: Shape = SMALL) -> list[str]:
     return list(dict.fromkeys(one.key or "" for one in feed(shape)[stage.source]))
 
 
-def inputs(stage: Stage, key: str, shape: Shape = SMALL) -> list[Input]:
+def inputs(stage: Stage, key: str, shape: Shape = SMALL) -> list[ConsumerRecord]:
     """What a stage reads of ``key``."""
     return [one for one in feed(shape)[stage.source] if one.key == key]
 
 
-def run(operator: Operator, records: list[Input]) -> list[Emission]:
+def run(operator: Operator, records: list[ConsumerRecord]) -> list[Emission]:
     """Everything that ``operator`` tells of ``records``, settled every now and then."""
     told: list[Emission] = []
     for count, one in enumerate(records, 1):
@@ -93,9 +94,9 @@ def run(operator: Operator, records: list[Input]) -> list[Emission]:
     return told
 
 
-def outs(emissions: list[Emission]) -> list[Out]:
+def outs(emissions: list[Emission]) -> list[ProducerRecord]:
     """The records among ``emissions``."""
-    return [one for one in emissions if isinstance(one, Out)]
+    return [one for one in emissions if isinstance(one, ProducerRecord)]
 
 
 def stored(operator: Operator) -> bytes:

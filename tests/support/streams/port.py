@@ -4,7 +4,8 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 
-from streams.operators.base import Input, Out, Stage
+from contract.log import ConsumerRecord, ProducerRecord
+from streams.operators.base import Stage
 from streams.runtime.checkpoint import Flow
 from streams.runtime.stage_task import Shell
 from streams.state.record import offset_of
@@ -24,7 +25,7 @@ class Broker:
     """What outlives a worker: outputs, changelog, committed offsets."""
 
     def __init__(self) -> None:
-        self.outputs: list[Out] = []
+        self.outputs: list[ProducerRecord] = []
         self.changelog: dict[bytes, bytes] = {}
         self.committed: dict[int, int] = {}
         self.missing: set[int] = set()
@@ -67,7 +68,7 @@ class MemoryPort:
             self._dead = not self._errs
             raise (OSError if self._errs else Died)(f"{kind} {before}")
 
-    async def post(self, out: Out) -> Awaitable[object]:
+    async def post(self, out: ProducerRecord) -> Awaitable[object]:
         self._step("post", out.topic)
         return self._later("output", lambda: self.broker.outputs.append(out))
 
@@ -148,12 +149,14 @@ class Worker:
         self.shell = Shell(stage, self.port, self.telemetry, "t.")
         self.flow = Flow(self.port, [self.shell], self.telemetry)
 
-    async def take(self, *records: Input) -> None:
+    async def take(self, *records: ConsumerRecord) -> None:
         for one in records:
             await self.flow.handle(self.shell, one)
 
 
-def record(offset: int, value: int | bytes | None, key: str | None = "a", partition: int = 0) -> Input:
+def record(
+    offset: int, value: int | bytes | None, key: str | None = "a", partition: int = 0
+) -> ConsumerRecord:
     """A source record; ``value`` may be bytes, None, or a number for the toy to add."""
     given = b'{"n":%d}' % value if isinstance(value, int) else value
-    return Input(SOURCE, partition, offset, key, given, 1_000 + offset)
+    return ConsumerRecord(SOURCE, partition, offset, key, given, 1_000 + offset)

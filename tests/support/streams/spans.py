@@ -7,9 +7,10 @@ from typing import Any
 import orjson
 
 from contract.codec import DecodeError
+from contract.log import ConsumerRecord, ProducerRecord
 from contract.records.deadletter import Reason
 from contract.settings.settings import load
-from streams.operators.base import Emission, Input, Out, Snapshot, Stage
+from streams.operators.base import Emission, Snapshot, Stage
 from streams.service import run_stages
 from telemetry.events import Telemetry
 from tests.support.streams.toy import SOURCE
@@ -29,7 +30,7 @@ class Span:
         self._key = key
         self._state: dict[str, Any] = dict(snapshot or {"v": 1, "name": None, "count": 0, "pad": ""})
 
-    def update(self, record: Input) -> list[Emission]:
+    def update(self, record: ConsumerRecord) -> list[Emission]:
         if record.value is None or not record.value.startswith(b"{"):
             raise DecodeError(record.topic, "payload", Reason.DECODE, "no object")
         given = orjson.loads(record.value)
@@ -51,19 +52,21 @@ class Span:
     def snapshot(self) -> Snapshot:
         return dict(self._state)
 
-    def _out(self, topic: str, ts_ms: int) -> Out:
-        return Out(topic, self._key, orjson.dumps([self._state["name"], self._state["count"]]), ts_ms)
+    def _out(self, topic: str, ts_ms: int) -> ProducerRecord:
+        return ProducerRecord(
+            topic, self._key, orjson.dumps([self._state["name"], self._state["count"]]), ts_ms
+        )
 
 
 SPANS = Stage(name="spans", source=SOURCE, build=Span, evict_ms=EVICT_MS)
 
 
-def at(offset: int, ts_ms: int, key: str = "a", **fields: Any) -> Input:
+def at(offset: int, ts_ms: int, key: str = "a", **fields: Any) -> ConsumerRecord:
     """A record at a time; ``n`` is its offset."""
-    return Input(SOURCE, 0, offset, key, orjson.dumps({"n": offset, **fields}), ts_ms)
+    return ConsumerRecord(SOURCE, 0, offset, key, orjson.dumps({"n": offset, **fields}), ts_ms)
 
 
-def log_of(*times: tuple[str, int]) -> list[Input]:
+def log_of(*times: tuple[str, int]) -> list[ConsumerRecord]:
     """Records of keys at times, in this order."""
     return [at(offset, ts_ms, key) for offset, (key, ts_ms) in enumerate(times)]
 

@@ -14,9 +14,10 @@ import orjson
 
 from contract.codec import DecodeError
 from contract.errors import DutycycleError
+from contract.log import ConsumerRecord, ProducerRecord
 from contract.records.deadletter import Reason
 from contract.settings.settings import Settings, load
-from streams.operators.base import Emission, Happened, Input, Out, Snapshot, Stage
+from streams.operators.base import CountedEvent, Emission, Snapshot, Stage
 from streams.service import run_stages
 from telemetry.events import Telemetry
 
@@ -39,7 +40,7 @@ class Counter:
         )
         self._changed = False
 
-    def update(self, record: Input) -> list[Emission]:
+    def update(self, record: ConsumerRecord) -> list[Emission]:
         if record.value is None or not record.value.startswith(b"{"):
             raise DecodeError(record.topic, "payload", Reason.DECODE, "no object")
         given = orjson.loads(record.value)
@@ -49,7 +50,7 @@ class Counter:
         self._state["sum"] += given["n"]
         self._state["pad"] = "".join(map(str, range(given.get("pad", 0)))) or self._state["pad"]
         self._changed = True
-        told: list[Emission] = [Happened("sample_late")] if given["n"] < self._state["last"] else []
+        told: list[Emission] = [CountedEvent("sample_late")] if given["n"] < self._state["last"] else []
         self._state["last"] = given["n"]
         if self._state["count"] % 10 == 0:
             told.append(self._out(TRAIL, record.ts_ms))
@@ -65,8 +66,10 @@ class Counter:
     def snapshot(self) -> Snapshot:
         return dict(self._state)
 
-    def _out(self, topic: str, ts_ms: int) -> Out:
-        return Out(topic, self._key, orjson.dumps([self._state["count"], self._state["sum"]]), ts_ms)
+    def _out(self, topic: str, ts_ms: int) -> ProducerRecord:
+        return ProducerRecord(
+            topic, self._key, orjson.dumps([self._state["count"], self._state["sum"]]), ts_ms
+        )
 
 
 STAGE = Stage(name="toy", source=SOURCE, build=Counter)

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from streams.operators.base import Out
+from contract.log import ProducerRecord
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.node.operator import NodeConfig, NodeOperator
 from tests.support.data.samples_of import gpu, nvml, record
@@ -34,7 +34,7 @@ def cycles(seconds: int, restart_at: int = -1) -> list[dict[str, Any]]:
             node = NodeOperator(config, "a", NvmlReader("a"))
             node.restore(plain)
         emissions = node.update(record("nvml-samples", "a", sample(second), second))
-        found += [one for one in emissions if isinstance(one, Out) and one.topic == "cycles"]
+        found += [one for one in emissions if isinstance(one, ProducerRecord) and one.topic == "cycles"]
     return [orjson.loads(one.value or b"") for one in found]
 
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streams.operators.base import Emission, Happened, Out
+from contract.log import ProducerRecord
+from streams.operators.base import CountedEvent, Emission
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.node.operator import NodeConfig, NodeOperator
 from tests.support.data.samples_of import gpu, nvml, record
@@ -36,14 +37,16 @@ def run(node: NodeOperator, samples: list[dict[str, Any]]) -> list[Emission]:
 
 def of(emissions: list[Emission], topic: str) -> list[dict[str, Any]]:
     return [
-        orjson.loads(one.value or b"") for one in emissions if isinstance(one, Out) and one.topic == topic
+        orjson.loads(one.value or b"")
+        for one in emissions
+        if isinstance(one, ProducerRecord) and one.topic == topic
     ]
 
 
 def happened(emissions: list[Emission]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for one in emissions:
-        if isinstance(one, Happened):
+        if isinstance(one, CountedEvent):
             counts[one.event] = counts.get(one.event, 0) + one.count
     return counts
 
@@ -180,5 +183,5 @@ def test_one_tick_a_year_ahead_does_not_end_a_node() -> None:
     good = [sample(second) for second in range(60)]
     wrong = sample(31_536_000) | {"seq": 5000}
     emissions = run(node, [*good[:30], wrong, *good[30:]])
-    assert [one for one in emissions if isinstance(one, Out)] == run(untouched, good)
+    assert [one for one in emissions if isinstance(one, ProducerRecord)] == run(untouched, good)
     assert happened(emissions) == {"clock_jump": 1}

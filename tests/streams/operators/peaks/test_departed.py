@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contract.codec import decode, encode, to_plain
+from contract.log import ConsumerRecord
 from contract.records.derived import JobPeaks, Peak
 from contract.records.parts import JobPart, Tally
 from contract.records.pods import JobRef
-from streams.operators.base import Input
 from streams.operators.peaks.departed import GONE_AFTER_MS, MOST_PODS, MOST_REMEMBERED, GonePods
 from streams.operators.peaks.job import JobOperator
 from streams.operators.peaks.merge import merge_tallies, peaks_of
@@ -43,7 +43,7 @@ def part(number: int, **fields: Any) -> JobPart:
 
 def feed(operator: JobOperator, parts: list[JobPart]) -> None:
     for offset, one in enumerate(parts):
-        assert operator.update(Input("job-parts", 0, offset, "j", encode(one), one.last_ms)) == []
+        assert operator.update(ConsumerRecord("job-parts", 0, offset, "j", encode(one), one.last_ms)) == []
 
 
 def after(parts: list[JobPart]) -> JobOperator:

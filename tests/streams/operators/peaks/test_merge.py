@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contract.codec import DecodeError, encode
+from contract.log import ConsumerRecord, ProducerRecord
 from contract.records.parts import PodPart, Tally
 from contract.records.pods import JobRef, Pod
-from streams.operators.base import Input, Out
 from streams.operators.peaks.job import JobOperator
 from streams.operators.peaks.pod import PodOperator
 
@@ -28,16 +28,16 @@ def identity(phase: str = "Running", job: JobRef | None = JOB, name: str = "w-0"
     return PodPart(uid="p", source="pods", pod=Pod(uid="p", name=name, node="a", phase=phase, job=job))
 
 
-def record(one: Any, offset: int = 0, key: str = "p", topic: str = "pod-parts") -> Input:
-    return Input(topic, 0, offset, key, encode(one), 0)
+def record(one: Any, offset: int = 0, key: str = "p", topic: str = "pod-parts") -> ConsumerRecord:
+    return ConsumerRecord(topic, 0, offset, key, encode(one), 0)
 
 
-def settled(parts: list[PodPart]) -> tuple[dict[str, Any], list[Out]]:
+def settled(parts: list[PodPart]) -> tuple[dict[str, Any], list[ProducerRecord]]:
     """The pod's peaks after ``parts``, and everything that was sent."""
     pod = PodOperator("p")
     for offset, one in enumerate(parts):
         assert pod.update(record(one, offset)) == []
-    outs = [out for out in pod.settle() if isinstance(out, Out)]
+    outs = [out for out in pod.settle() if isinstance(out, ProducerRecord)]
     return orjson.loads(outs[0].value or b""), outs
 
 
@@ -95,25 +95,25 @@ def test_nothing_new_says_nothing() -> None:
     assert pod.settle() == []
 
 
-def job_parts(uid: str, name: str, most: float, phase: str = "Running", first_ms: int = 5) -> Out:
+def job_parts(uid: str, name: str, most: float, phase: str = "Running", first_ms: int = 5) -> ProducerRecord:
     pod = PodOperator(uid)
     fields = {"uid": uid, "opened_ms": first_ms, "first_ms": first_ms}
     pod.update(record(PodPart(**{**_plain(part("cgroup", 10, most)), **fields})))
     named = Pod(uid=uid, name=name, node=f"node-of-{uid}", phase=phase, job=JOB, namespace="ns")
     pod.update(record(PodPart(uid=uid, source="pods", pod=named)))
-    return next(out for out in pod.settle() if isinstance(out, Out) and out.topic == "job-parts")
+    return next(out for out in pod.settle() if isinstance(out, ProducerRecord) and out.topic == "job-parts")
 
 
 def _plain(one: PodPart) -> dict[str, Any]:
     return {name: getattr(one, name) for name in one.__slots__}
 
 
-def job_after(outs: list[Out]) -> dict[str, Any]:
+def job_after(outs: list[ProducerRecord]) -> dict[str, Any]:
     job = JobOperator("j")
     for offset, out in enumerate(outs):
-        job.update(Input("job-parts", 0, offset, "j", out.value, out.ts_ms))
+        job.update(ConsumerRecord("job-parts", 0, offset, "j", out.value, out.ts_ms))
     (settled_out,) = job.settle()
-    assert isinstance(settled_out, Out)
+    assert isinstance(settled_out, ProducerRecord)
     plain: dict[str, Any] = orjson.loads(settled_out.value or b"")
     return plain
 
@@ -122,7 +122,7 @@ WORKERS = [job_parts("u0", "w-0", 100.0), job_parts("u1", "w-1", 300.0), job_par
 
 
 @given(st.permutations(WORKERS))
-def test_a_job_is_its_pods_whatever_came_first(outs: list[Out]) -> None:
+def test_a_job_is_its_pods_whatever_came_first(outs: list[ProducerRecord]) -> None:
     peaks = job_after(outs)
     assert peaks == job_after(WORKERS)
     assert list(peaks["pods"]) == ["w-0", "w-1", "w-2"]
@@ -162,5 +162,5 @@ def test_restart_equals_no_restart(parts: list[PodPart], cut: int) -> None:
 @pytest.mark.parametrize("value", [b"", b"garbage", b"[]", b'{"v":1}', b'{"v":9}'])
 def test_a_bad_part_changes_nothing(operator: PodOperator | JobOperator, value: bytes) -> None:
     with pytest.raises(DecodeError):
-        operator.update(Input("x", 0, 0, "p", value, 0))
+        operator.update(ConsumerRecord("x", 0, 0, "p", value, 0))
     assert operator.settle() == []

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contract.codec import encode
+from contract.log import ProducerRecord
 from contract.records.parts import PodPart, Tally
-from streams.operators.base import Out
 from streams.operators.node.operator import NodeOperator
 from streams.operators.peaks.pod import PodOperator
 from streams.operators.peaks.processes import MOST_PROCESSES, bounded
@@ -36,7 +36,7 @@ def churn(ticks: int, seed: int = 0) -> tuple[list[dict[str, Any]], dict[int, in
 
 
 def parts_of(node: NodeOperator) -> list[Any]:
-    found = [one for one in node.settle() if isinstance(one, Out) and one.topic == "pod-parts"]
+    found = [one for one in node.settle() if isinstance(one, ProducerRecord) and one.topic == "pod-parts"]
     return [orjson.loads(one.value or b"") for one in found]
 
 
@@ -111,7 +111,7 @@ def test_the_order_of_parts_does_not_matter(order: list[int]) -> None:
         other.update(record("pod-parts", "p", encode(parts[number]), at))
     (one,), (two,) = first.settle(), other.settle()
     assert one == two
-    assert isinstance(one, Out)
+    assert isinstance(one, ProducerRecord)
     peaks = orjson.loads(one.value or b"")
     assert len(peaks["processes"]) == MOST_PROCESSES
     assert peaks["processes_omitted"] == 0 + 1 + 2 + 3 + (150 + 60) - MOST_PROCESSES
@@ -121,7 +121,7 @@ def test_a_record_of_a_pod_with_few_says_nothing_of_it() -> None:
     pod = PodOperator("p")
     pod.update(record("pod-parts", "p", encode(part_of(0, range(5), 0)), 0))
     (one,) = pod.settle()
-    assert isinstance(one, Out)
+    assert isinstance(one, ProducerRecord)
     assert b"processes_omitted" not in (one.value or b"")
 
 

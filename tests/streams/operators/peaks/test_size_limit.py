@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from contract.codec import decode, encode
+from contract.log import ConsumerRecord, ProducerRecord
 from contract.records.derived import JobPeaks, Peak, PodOfJob
 from contract.records.parts import JobPart, Tally
 from contract.records.pods import JobRef
 from contract.topics import TOPICS
-from streams.operators.base import Input, Out
 from streams.operators.peaks.job import JobOperator
 from streams.operators.peaks.size_limit import encode_within
 
@@ -83,9 +83,9 @@ def test_the_operator_of_a_large_job_always_says_something() -> None:
             job=JOB, pod_uid=f"u{i}", pod_name=f"worker-{i:05d}", node="n", first_ms=1, last_ms=2 + i,
             samples=3, final=True, metrics=tallies, gpus={f"n/{g}": figures(g) for g in range(8)},
         )  # fmt: skip
-        operator.update(Input("job-parts", 0, i, "j", encode(part), 1))
+        operator.update(ConsumerRecord("job-parts", 0, i, "j", encode(part), 1))
     (out,) = operator.settle()
-    assert isinstance(out, Out)
+    assert isinstance(out, ProducerRecord)
     found = decode(JobPeaks, out.value or b"", "job-peaks")
     assert (len(found.pods), found.gpus_omitted, found.final) == (1_000, 1_000, True)
     assert found.metrics["metric_0_pct"] == Peak(max=50.5, mean=1234.5 / 77, at_ms=1_700_000_000_000)

@@ -4,7 +4,7 @@ import numpy as np
 import orjson
 import pytest
 
-from streams.operators.base import Out
+from contract.log import ProducerRecord
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.node.operator import NodeConfig, NodeOperator
 from streams.operators.rounding import tidied, tidy
@@ -26,7 +26,7 @@ def test_no_tick_is_refused_and_no_interval_is_absurd(
         memory = 8 * GIB + min(second, ends_s) // every_s * step + round(noise * rng.normal())
         one = gpu(0, gpu_util_pct=95, mem_used_bytes=memory, mem_total_bytes=TOTAL)
         for out in node.update(record("nvml-samples", "a", nvml(second, [one]), second)):
-            if isinstance(out, Out) and out.topic == "trends":
+            if isinstance(out, ProducerRecord) and out.topic == "trends":
                 told = orjson.loads(out.value or b"")
                 if told["metric"] == "mem_used_bytes":
                     assert all(0 <= ahead["p95"] <= TOTAL for ahead in told["forecast"])

@@ -15,13 +15,14 @@ import pytest
 from bench.generators_jobs import Pod, pod
 from contract.codec import DecodeError, decode
 from contract.codec import encode as to_json
+from contract.log import ConsumerRecord, ProducerRecord
 from contract.records.insight_parts import InsightPart, JobInsight
 from contract.records.insights import Insight
 from contract.records.pods import JobRef
 from contract.records.pods import Pod as Identity
 from contract.settings.settings import load
 from streams.local import LocalPipeline
-from streams.operators.base import Emission, Input, Operator, Out
+from streams.operators.base import Emission, Operator
 from streams.operators.workload.codes import CGROUP, NVML, SLOTS, SPAN_MS, encode, to_text
 from streams.topology import stages
 
@@ -53,8 +54,8 @@ def parts(one: Pod, uid: str = "p", asks: Identity | None = None) -> dict[str, l
     return found
 
 
-def record(part: InsightPart) -> Input:
-    return Input("insight-parts", 0, 0, part.uid, to_json(part), part.start_ms)
+def record(part: InsightPart) -> ConsumerRecord:
+    return ConsumerRecord("insight-parts", 0, 0, part.uid, to_json(part), part.start_ms)
 
 
 def in_turn(of: dict[str, list[InsightPart]]) -> list[InsightPart]:
@@ -79,7 +80,7 @@ def told(emissions: Iterable[Emission], topic: str = "insights") -> list[Insight
     return [
         decode(Insight, one.value or b"", topic)
         for one in emissions
-        if isinstance(one, Out) and one.topic == topic
+        if isinstance(one, ProducerRecord) and one.topic == topic
     ]
 
 
@@ -91,22 +92,24 @@ def run(operator: Operator, records: Iterable[InsightPart]) -> list[Emission]:
 def test_interleaving_and_repeats_do_not_matter(shape: str) -> None:
     of = parts(pod(shape, 2000))
     plain = run(STAGES["insights"].build("p", None), in_turn(of))
-    expected = [one for one in plain if isinstance(one, Out) and one.topic == "insights"]
+    expected = [one for one in plain if isinstance(one, ProducerRecord) and one.topic == "insights"]
     assert expected
     for seed in range(6):
         outs = run(STAGES["insights"].build("p", None), shuffled(of, seed))
-        found = [one for one in outs if isinstance(one, Out) and one.topic == "insights"]
+        found = [one for one in outs if isinstance(one, ProducerRecord) and one.topic == "insights"]
         # Where the GPU's side is far ahead of the other, it is judged alone until that one comes.
         assert found[-1] == expected[-1]
         assert [one for one in found if one in expected] == expected
-        newest = [one for one in outs if isinstance(one, Out) and one.topic == "job-insight-parts"]
-        wanted = [one for one in plain if isinstance(one, Out) and one.topic == "job-insight-parts"]
+        newest = [one for one in outs if isinstance(one, ProducerRecord) and one.topic == "job-insight-parts"]
+        wanted = [
+            one for one in plain if isinstance(one, ProducerRecord) and one.topic == "job-insight-parts"
+        ]
         assert newest[-1] == wanted[-1]
 
 
-def newest(emissions: Iterable[Emission]) -> dict[str, Out]:
+def newest(emissions: Iterable[Emission]) -> dict[str, ProducerRecord]:
     """What is there in the end."""
-    return {one.topic: one for one in emissions if isinstance(one, Out)}
+    return {one.topic: one for one in emissions if isinstance(one, ProducerRecord)}
 
 
 @pytest.mark.parametrize("shape", ["steady", "saturated", "requests", "language", "notebook", "ends"])
@@ -153,12 +156,12 @@ def test_a_job_asks_for_too_much_if_each_of_its_pods_does() -> None:
     }  # fmt: skip
     for uid, evidence in (("0", sizes), ("1", others)):
         plain = head | {"pod_uid": uid, "pod_name": uid, "evidence": evidence}
-        operator.update(Input("job-insight-parts", 0, 0, "j", orjson.dumps(plain), 5))
+        operator.update(ConsumerRecord("job-insight-parts", 0, 0, "j", orjson.dumps(plain), 5))
     (job,) = told(operator.settle())
     assert job.bottleneck == "over_provisioned"
     assert job.advice == "each pod asks for 12 CPUs and used at most 3.1: ask for 4"
     plain = head | {"pod_uid": "2", "pod_name": "2", "bottleneck": "none"}
-    operator.update(Input("job-insight-parts", 0, 0, "j", orjson.dumps(plain), 5))
+    operator.update(ConsumerRecord("job-insight-parts", 0, 0, "j", orjson.dumps(plain), 5))
     (job,) = told(operator.settle())
     assert (job.evidence, job.advice) == ({"pods": 3}, None)
 
@@ -280,7 +283,7 @@ def test_a_smaller_gpu_is_not_advised_and_taken_back_with_the_load_of_a_server()
 def test_the_limit_of_memory_is_told_as_it_is() -> None:
     """Two gigabytes of 256 GiB: too small a share to find the limit from."""
     local = LocalPipeline(STAGES.values())
-    outs: list[Out] = []
+    outs: list[ProducerRecord] = []
     for second in range(320):
         ts_ms = START_MS + 1000 * second
         head = {"v": 1, "node": "a", "collector": "c", "seq": second, "ts_ms": ts_ms, "interval_ms": 1000}
@@ -292,7 +295,7 @@ def test_the_limit_of_memory_is_told_as_it_is() -> None:
                "mem_limit_bytes": 2**38}  # fmt: skip
         cgroup = {"host": {}, "pods": [{"uid": "p", "containers": [box]}]}
         for topic, payload in (("nvml-samples", {"gpus": [one]}), ("cgroup-samples", cgroup)):
-            outs += local.feed(Input(topic, 0, second, "a", orjson.dumps(head | payload), ts_ms))
+            outs += local.feed(ConsumerRecord(topic, 0, second, "a", orjson.dumps(head | payload), ts_ms))
     limits = [one.evidence for one in told(outs) if "mem_limit_bytes" in one.evidence]
     assert limits
     for evidence in limits:
@@ -301,13 +304,15 @@ def test_the_limit_of_memory_is_told_as_it_is() -> None:
 
 
 def test_a_job_is_what_its_pods_are_in_any_order() -> None:
-    outs: list[Out] = []
+    outs: list[ProducerRecord] = []
     for number in range(3):
         uid = f"p{number}"
         emissions = run(
             STAGES["insights"].build(uid, None), in_turn(parts(pod("saturated", 2000 + number), uid))
         )
-        outs += [one for one in emissions if isinstance(one, Out) and one.topic == "job-insight-parts"]
+        outs += [
+            one for one in emissions if isinstance(one, ProducerRecord) and one.topic == "job-insight-parts"
+        ]
     results = set()
     for seed in range(5):
         order = list(outs)
@@ -315,13 +320,13 @@ def test_a_job_is_what_its_pods_are_in_any_order() -> None:
         operator = STAGES["job-insights"].build("j", None)
         last: list[Emission] = []
         for out in order:
-            operator.update(Input("job-insight-parts", 0, 0, "j", out.value, out.ts_ms))
+            operator.update(ConsumerRecord("job-insight-parts", 0, 0, "j", out.value, out.ts_ms))
             operator = STAGES["job-insights"].build("j", orjson.loads(orjson.dumps(operator.snapshot())))
             last = operator.settle() or last
         assert operator.settle() == []
         results.add(last[-1])
     (one,) = results
-    assert isinstance(one, Out)
+    assert isinstance(one, ProducerRecord)
     job = decode(Insight, one.value or b"", "insights")
     assert (one.key, job.kind, job.bottleneck) == ("job/j", "inference", "memory_bandwidth")
     assert job.evidence["pods"] == 3
@@ -332,7 +337,7 @@ def test_a_job_is_told_with_its_name_for_whoever_writes_on_it() -> None:
     found = newest(run(STAGES["insights"].build("p", None), in_turn(parts(pod("saturated", 2000), asks=who))))
     part = found["job-insight-parts"]
     operator = STAGES["job-insights"].build("j", None)
-    operator.update(Input("job-insight-parts", 0, 0, "j", part.value, part.ts_ms))
+    operator.update(ConsumerRecord("job-insight-parts", 0, 0, "j", part.value, part.ts_ms))
     outs = newest(operator.settle())
     both = decode(JobInsight, outs["job-insights"].value or b"", "job-insights")
     assert (both.job, both.namespace) == (JOB, "team")
@@ -344,12 +349,12 @@ def test_a_job_that_is_told_under_another_namespace_is_the_same_insight() -> Non
     found = newest(run(STAGES["insights"].build("p", None), in_turn(parts(pod("saturated", 2000)))))
     part = found["job-insight-parts"]
     operator = STAGES["job-insights"].build("j", None)
-    operator.update(Input("job-insight-parts", 0, 0, "j", part.value, part.ts_ms))
+    operator.update(ConsumerRecord("job-insight-parts", 0, 0, "j", part.value, part.ts_ms))
     assert newest(operator.settle()).keys() == {"job-insights", "insights"}
-    operator.update(Input("job-insight-parts", 0, 0, "j", part.value, part.ts_ms))
+    operator.update(ConsumerRecord("job-insight-parts", 0, 0, "j", part.value, part.ts_ms))
     assert operator.settle() == [], "nothing is new"
     named = orjson.dumps(orjson.loads(part.value or b"") | {"namespace": "other"})
-    operator.update(Input("job-insight-parts", 0, 0, "j", named, part.ts_ms))
+    operator.update(ConsumerRecord("job-insight-parts", 0, 0, "j", named, part.ts_ms))
     assert newest(operator.settle()).keys() == {"job-insights"}
 
 
@@ -363,7 +368,7 @@ def test_ranks_that_wait_are_an_imbalance_of_the_job() -> None:
             "confidence": 0.9, "bottleneck": "gpu", "bottleneck_confidence": 0.9, "gpus": 8,
             "figures": {"gpu_util_pct": 99.0, "power_pct": power},
         }  # fmt: skip
-        operator.update(Input("job-insight-parts", 0, 0, "j", orjson.dumps(plain), 5))
+        operator.update(ConsumerRecord("job-insight-parts", 0, 0, "j", orjson.dumps(plain), 5))
     (job,) = told(operator.settle())
     assert (job.kind, job.bottleneck, job.evidence["rank_gap_pct"]) == ("training", "imbalance", 40)
     assert job.advice is not None
@@ -385,18 +390,18 @@ def test_a_part_that_no_node_wrote_is_refused_and_changes_nothing(field: str, va
     before = operator.snapshot()
     bad = orjson.loads(to_json(parts(pod("asleep", 2000))["nvml"][0])) | {field: value}
     with pytest.raises(DecodeError):
-        operator.update(Input("insight-parts", 0, 0, "p", orjson.dumps(bad), 0))
+        operator.update(ConsumerRecord("insight-parts", 0, 0, "p", orjson.dumps(bad), 0))
     assert operator.snapshot() == before
 
 
 def test_samples_become_an_insight() -> None:
     """A node's records, with a GPU that is busy in turns, an idle one, and MPS without attribution."""
     local = LocalPipeline(STAGES.values())
-    outs: list[Out] = []
+    outs: list[ProducerRecord] = []
     for second in range(120):
         for topic, payload in _sampled(second):
             ts_ms = START_MS + 1000 * second
-            outs += local.feed(Input(topic, 0, second, "a", orjson.dumps(payload), ts_ms))
+            outs += local.feed(ConsumerRecord(topic, 0, second, "a", orjson.dumps(payload), ts_ms))
     found = {one.subject.pod_uid: one for one in told(outs)}
     assert {uid: one.kind for uid, one in found.items()} == {"busy": "training", "lazy": "idle"}
     lazy = found["lazy"].evidence

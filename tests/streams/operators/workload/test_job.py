@@ -9,11 +9,12 @@ import orjson
 import pytest
 
 from contract.codec import decode
+from contract.log import ConsumerRecord, ProducerRecord
 from contract.records.insight_parts import JobInsightPart
 from contract.records.insights import Insight
 from contract.settings.settings import load
 from streams.local import LocalPipeline
-from streams.operators.base import Input, Operator, Out
+from streams.operators.base import Operator
 from streams.operators.workload.job import STALE_MS
 from streams.operators.workload.rank_samples import BEAT_MS, Beats
 from streams.topology import stages
@@ -39,8 +40,8 @@ def part(uid: str, power_pct: float = 80.0, at_s: float = 0, **more: Any) -> byt
 def settled(operator: Operator, values: Iterable[bytes]) -> list[Insight]:
     """What is told once all of ``values`` are there."""
     for value in values:
-        operator.update(Input("job-insight-parts", 0, 0, "j", value, 0))
-    outs = [one for one in operator.settle() if isinstance(one, Out) and one.topic == "insights"]
+        operator.update(ConsumerRecord("job-insight-parts", 0, 0, "j", value, 0))
+    outs = [one for one in operator.settle() if isinstance(one, ProducerRecord) and one.topic == "insights"]
     found = [decode(Insight, one.value or b"", "insights") for one in outs]
     assert [one.ts_ms for one in outs] == [one.ts_ms for one in found]
     return found
@@ -155,7 +156,7 @@ def test_pods_one_after_the_other_leave_the_state_again() -> None:
     for number in range(200):
         value = part(f"{number}", at_s=number * STALE_MS / 4000)
         settled(always, [value])
-        never.update(Input("job-insight-parts", 0, 0, "j", value, 0))
+        never.update(ConsumerRecord("job-insight-parts", 0, 0, "j", value, 0))
     assert always.snapshot()["parts"].keys() == {"195", "196", "197", "198", "199"}
     assert list(always.snapshot()["parts"].items()) == list(never.snapshot()["parts"].items())
     again = part("3", at_s=3 * STALE_MS / 4000)  # a repeat
@@ -178,7 +179,7 @@ def test_figures_stay_as_they_were_until_they_moved() -> None:
     assert again.snapshot() == beats.snapshot()
 
 
-def _life(uid: str, since_s: int, until_s: int, end: dict[str, Any] | None) -> list[Input]:
+def _life(uid: str, since_s: int, until_s: int, end: dict[str, Any] | None) -> list[ConsumerRecord]:
     """A pod that trains on a node of its own."""
     head = {"v": 1, "node": f"n-{uid}", "collector": "c", "interval_ms": 1000}
     who = {"v": 1, "uid": uid, "name": f"name-{uid}", "node": f"n-{uid}", "phase": "Running", "job": JOB}
@@ -196,12 +197,12 @@ def _life(uid: str, since_s: int, until_s: int, end: dict[str, Any] | None) -> l
         pods = [{"uid": uid, "containers": [container]}]
         found.append(_at("cgroup-samples", f"n-{uid}", second, tick | {"host": host, "pods": pods}))
     if end is None:
-        return [*found, Input("pods", 0, 0, uid, None, START_MS + until_s * 1000)]
+        return [*found, ConsumerRecord("pods", 0, 0, uid, None, START_MS + until_s * 1000)]
     return [*found, _at("pods", uid, until_s, who | end)]
 
 
-def _at(topic: str, key: str, second: int, plain: dict[str, Any]) -> Input:
-    return Input(topic, 0, 0, key, orjson.dumps(plain), START_MS + second * 1000)
+def _at(topic: str, key: str, second: int, plain: dict[str, Any]) -> ConsumerRecord:
+    return ConsumerRecord(topic, 0, 0, key, orjson.dumps(plain), START_MS + second * 1000)
 
 
 @pytest.mark.parametrize(

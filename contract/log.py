@@ -1,0 +1,60 @@
+"""A record of a Kafka log: as it was read, and as it is to be sent. Says where it lies, not what it means."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class TopicPartition(NamedTuple):
+    """A topic and the number of one of its partitions. Who gives it says whether the topic has its prefix."""
+
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerRecord:
+    """One record as it lies in the log. ``topic`` is without prefix; ``value`` None is a tombstone.
+
+    ``key`` is text, because every key of ours is; None if the record has none. Bytes that are no UTF-8 are
+    kept as surrogates (``key_text``), so that a dead letter can be sent under the very same key.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    key: str | None
+    value: bytes | None
+    ts_ms: int
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Where it lies."""
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def has_text_key(self) -> bool:
+        """Whether the key is there, is not empty, and is UTF-8."""
+        key = self.key
+        if not key:
+            return False
+        return key.isascii() or not any("\ud800" <= character <= "\udfff" for character in key)
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerRecord:
+    """A record to send. ``topic`` is without prefix; ``ts_ms`` is its Kafka timestamp."""
+
+    topic: str
+    key: str
+    value: bytes | None
+    ts_ms: int
+
+
+def key_text(raw: bytes | None) -> str | None:
+    """A key as text; each byte that is no UTF-8 becomes a surrogate, which ``key_bytes`` turns back."""
+    return None if raw is None else raw.decode("utf-8", "surrogateescape")
+
+
+def key_bytes(text: str | None) -> bytes | None:
+    """The bytes that ``key_text`` read."""
+    return None if text is None else text.encode("utf-8", "surrogateescape")

@@ -22,8 +22,7 @@ from bench.generators_trend import HORIZONS_S, LENGTH, Known, mix
 from streams.operators.columns.arrays import Ints
 from streams.operators.cycles.bank import CycleBank
 from streams.operators.trends.bank import TrendBank
-from streams.operators.trends.changes import TrendNews
-from streams.operators.trends.config import TrendConfig
+from streams.operators.trends.changes import TrendDebouncer
 from streams.operators.trends.season import Season, season_of
 
 LEARN = 600
@@ -67,9 +66,9 @@ class Run:
     """Series tick by tick through the banks, as a node's operator feeds them."""
 
     def __init__(self, n: int, horizons_s: tuple[float, ...]) -> None:
-        self.trends = TrendBank(TrendConfig(horizons_s=horizons_s), n)
+        self.trends = TrendBank(n, horizons_s)
         self.cycles = CycleBank(None, n)
-        self.news = TrendNews(n)
+        self.debouncer = TrendDebouncer(n)
         self.spent_learning = self.spent_forecasting = 0.0
         self._columns: Ints = np.arange(n)
 
@@ -88,11 +87,11 @@ class Run:
         began = time.process_time()
         season = self.season()
         self.trends.follow(season)
-        said = self.trends.forecast(season=season)
+        said = self.trends.forecast()
         self.spent_forecasting += time.process_time() - began
         cyclic = np.isin(self._columns, season.columns if season else [])
         line = said.level + np.outer(said.horizons_s, said.slope_per_s)
-        return said.value, said.p05, said.p95, line, season, self.news.news(ts_ms, said, cyclic)
+        return said.value, said.p05, said.p95, line, season, self.debouncer.changes(ts_ms, said, cyclic)
 
 
 def judge(known: Sequence[Known], horizons_s: tuple[int, ...] = HORIZONS_S) -> Judged:
@@ -181,7 +180,7 @@ def exhaustion(curves: dict[str, Curve], seeds: range) -> dict[str, dict[str, fl
 
 def _time_left(series: Floats) -> Floats:
     """What is said every ``EVERY`` ticks, NaN for nothing; shape (moments, n)."""
-    bank, capacity = TrendBank(None, series.shape[1]), np.full(series.shape[1], CAPACITY)
+    bank, capacity = TrendBank(series.shape[1]), np.full(series.shape[1], CAPACITY)
     left = []
     for tick, values in enumerate(series):
         bank.update(START_MS + 1000 * tick, values / 100 * CAPACITY)

@@ -14,7 +14,6 @@ from bench.insight.peers_forecast import FORECASTERS, Forecaster
 from bench.insight.report import Cell, Report
 from streams.operators.cycles.bank import CycleBank
 from streams.operators.trends.bank import TrendBank
-from streams.operators.trends.config import TrendConfig
 from streams.operators.trends.season import season_of
 
 OURS = "Dutycycle"
@@ -49,7 +48,7 @@ def ours(known: list[Known]) -> Made:
     """What a node does: all series at once, the cycles of each known as far as they were found."""
     series, n = np.array([one.series for one in known]).T, len(known)
     horizons_s = tuple(map(float, HORIZONS_S))
-    bank, cycles = TrendBank(TrendConfig(horizons_s=horizons_s), n), CycleBank(None, n)
+    bank, cycles = TrendBank(n, horizons_s), CycleBank(None, n)
     columns = np.arange(n)
     learning = telling = 0.0
     said = []
@@ -65,7 +64,7 @@ def ours(known: list[Known]) -> Made:
         began = time.process_time()
         season = season_of(cycles, columns)
         bank.follow(season)
-        forecast = bank.forecast(season=season)
+        forecast = bank.forecast()
         telling += time.process_time() - began
         if second in MOMENTS:
             said.append((forecast.value, forecast.p05, forecast.p95))
@@ -165,7 +164,7 @@ def leaking(series: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
     nothing; and whether the rule of Prometheus would fire, once it has its ten minutes:
     ``predict_linear(memory[10m], 3600) > capacity``."""
     n = series.shape[1]
-    bank, capacity = TrendBank(None, n), np.full(n, 100e9)
+    bank, capacity = TrendBank(n), np.full(n, 100e9)
     left: list[Floats] = []
     fires: list[npt.NDArray[np.bool_]] = []
     since = np.arange(LOOK_BACK) - (LOOK_BACK - 1.0)

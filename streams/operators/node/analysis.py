@@ -11,9 +11,8 @@ from streams.operators.columns.series import CYCLE_METRICS, TREND_METRICS, Serie
 from streams.operators.cycles.bursts import Burst
 from streams.operators.cycles.config import CycleResult
 from streams.operators.cycles.scales import CycleScales
-from streams.operators.trends.bank import TrendBank
-from streams.operators.trends.changes import TrendNews
-from streams.operators.trends.forecast import TrendForecast
+from streams.operators.trends.bank import TrendBank, TrendForecast
+from streams.operators.trends.changes import TrendDebouncer
 from streams.operators.trends.season import Season, season_of
 
 _NONE: Ints = np.zeros(0, np.int64)
@@ -35,7 +34,7 @@ class InsightBank:
 
     def __init__(self) -> None:
         self._trends = TrendBank()
-        self._news = TrendNews()
+        self._debouncer = TrendDebouncer()
         self._cycles = CycleScales()
         self._trend_series: list[Series] = []
         self._cycle_series: list[Series] = []
@@ -48,8 +47,8 @@ class InsightBank:
         trends = [one for one in series if one.metric in TREND_METRICS]
         cycles = [one for one in series if one.metric in CYCLE_METRICS]
         kept = remapped(self._trend_series, trends)
-        self._trends.resize(kept, len(trends))
-        self._news.resize(kept)
+        self._trends.resize(kept)
+        self._debouncer.resize(kept)
         self._cycles.resize(remapped(self._cycle_series, cycles), len(cycles))
         self._row = np.full(len(series), np.nan)
         self._aim(series, trends, cycles)
@@ -93,13 +92,12 @@ class InsightBank:
             self._trends.follow(season)
             capacity = self._capacity()
             forecast = self._trends.forecast(
-                lower=np.zeros(len(self._trend_series)), upper=self._upper(capacity), capacity=capacity,
-                season=season,
-            )  # fmt: skip
+                lower=np.zeros(len(self._trend_series)), upper=self._upper(capacity), capacity=capacity
+            )
             cyclic = np.isin(np.arange(len(self._trend_series)), season.columns if season else _NONE)
-            news = self._news.news(ts_ms, forecast, cyclic)
-            found.trend_series = [self._trend_series[column] for column in news]
-            found.forecast = forecast.pick(news)
+            changed = self._debouncer.changes(ts_ms, forecast, cyclic)
+            found.trend_series = [self._trend_series[column] for column in changed]
+            found.forecast = forecast.pick(changed)
         return found
 
     def _season(self) -> Season | None:
@@ -116,14 +114,19 @@ class InsightBank:
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
         trends, cycles = self._trends.snapshot(), self._cycles.snapshot()
-        return {"trends": trends, "news": self._news.snapshot(), "cycles": cycles, "row": pack(self._row)}
+        return {
+            "trends": trends,
+            "debouncer": self._debouncer.snapshot(),
+            "cycles": cycles,
+            "row": pack(self._row),
+        }
 
     def restore(self, plain: dict[str, Any], series: list[Series]) -> None:
         """Take over a snapshot of a node with the columns ``series``."""
         trends = [one for one in series if one.metric in TREND_METRICS]
         cycles = [one for one in series if one.metric in CYCLE_METRICS]
-        self._trends = TrendBank.restore(None, plain["trends"])
-        self._news = TrendNews.restore(plain["news"])
+        self._trends = TrendBank.restore(plain["trends"])
+        self._debouncer = TrendDebouncer.restore(plain["debouncer"])
         self._cycles = CycleScales.restore(plain["cycles"])
         self._row = unpack(plain["row"], "f8", (len(series),))
         self._aim(series, trends, cycles)

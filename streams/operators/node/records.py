@@ -16,7 +16,7 @@ from streams.operators.columns.series import CAPACITIES, Series
 from streams.operators.node.analysis import Insights
 from streams.operators.node.window import ClosedWindow
 from streams.operators.rounding import tidied, tidy
-from streams.operators.trends.forecast import TrendForecast
+from streams.operators.trends.bank import TrendForecast
 
 
 @cache

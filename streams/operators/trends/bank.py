@@ -1,77 +1,89 @@
 """Level, slope and forecast of many series at once, learned tick by tick.
 
 ``TrendBank`` holds one column per series and does for all of them together what
-``river.time_series.HoltWinters(alpha, beta)`` does for one; on regular ticks the numbers are the same.
+``river.time_series.HoltWinters(alpha, beta)`` does for one: on regular ticks level and slope are the same.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from streams.operators.columns.arrays import Bools, Floats, Ints, pack, unpack
-from streams.operators.migration import migrated
-from streams.operators.trends.config import TrendConfig
-from streams.operators.trends.exhaustion import Climb, climb_with_moments, climb_with_said, migrated_climb
-from streams.operators.trends.forecast import TrendForecast
+from streams.operators.columns.arrays import Bools, Floats, Ints, check_version, pack, unpack
+from streams.operators.trends.exhaustion import ExhaustionDetector
 from streams.operators.trends.holt import LEVEL, SLOPE, Holt
-from streams.operators.trends.horizon import JITTER, Horizons, migrated_horizon
+from streams.operators.trends.horizon import Horizons
 from streams.operators.trends.season import Season
 
-SNAPSHOT_VERSION = 4
+SNAPSHOT_VERSION = 1
+HORIZONS_S = (10.0, 30.0, 300.0)
+"""How far ahead forecasts reach, ascending."""
 TOO_LARGE = 1e30
 """No real measurement is this large, and its square still fits: larger values count as absent."""
 
 
-def _with_cycles(plain: dict[str, Any]) -> dict[str, Any]:
-    """Version 2 knows cycles and floors; the forecasts that waited for their moment are forgotten."""
-    horizons = [migrated_horizon(horizon, plain["n"]) for horizon in plain["horizons"]]
-    climb = migrated_climb(plain["climb"], plain["n"])
-    return {**plain, "horizons": horizons, "climb": climb}
+@dataclass(frozen=True, slots=True)
+class TrendForecast:
+    """The trends of k series at one moment. NaN is absent.
 
+    ``level`` (unit of the metric), ``slope_per_s`` (that per second) and ``exhausts_in_s`` have shape (k,);
+    ``value`` and the 5 % and 95 % points ``p05`` and ``p95`` have shape (horizons, k), in the order of
+    ``horizons_s``. ``exhausts_in_s`` is NaN for a series that is not running into its capacity.
+    """
 
-def _with_said(plain: dict[str, Any]) -> dict[str, Any]:
-    """Version 3 knows of which memory was said that it runs out, and keeps what is told; the forecasts that
-    waited for their moment are forgotten."""
-    horizons = [{"state": one["state"], "kept": None} for one in plain["horizons"]]
-    return {**plain, "horizons": horizons, "climb": climb_with_said(plain["climb"], plain["n"])}
+    horizons_s: tuple[float, ...]
+    level: Floats
+    slope_per_s: Floats
+    value: Floats
+    p05: Floats
+    p95: Floats
+    exhausts_in_s: Floats
 
-
-def _with_moments(plain: dict[str, Any]) -> dict[str, Any]:
-    """Version 4 knows when memory was said to be full."""
-    return {**plain, "climb": climb_with_moments(plain["climb"], plain["n"])}
-
-
-_STEPS = {1: _with_cycles, 2: _with_said, 3: _with_moments}
+    def pick(self, rows: Ints) -> "TrendForecast":
+        """The same of some of the series."""
+        return TrendForecast(
+            horizons_s=self.horizons_s,
+            level=self.level[rows],
+            slope_per_s=self.slope_per_s[rows],
+            value=self.value[:, rows],
+            p05=self.p05[:, rows],
+            p95=self.p95[:, rows],
+            exhausts_in_s=self.exhausts_in_s[rows],
+        )
 
 
 class TrendBank:
-    """The trends of n series. Feed it every tick with ``update``, tell it every ten seconds or so which
-    cycles are known with ``follow``, ask it with ``forecast``."""
+    """The trends of n series.
 
-    def __init__(self, config: TrendConfig | None = None, n: int = 0) -> None:
-        self._config = config or TrendConfig()
+    ``update`` takes every tick. ``follow`` takes the cycles that are known, every ten seconds or so.
+    ``forecast`` answers at any time.
+    """
+
+    def __init__(self, n: int = 0, horizons_s: tuple[float, ...] = HORIZONS_S) -> None:
+        self._horizons_s = horizons_s
         self._last_ms = -1
-        self._holt = Holt(self._config, n)
-        self._climb = Climb(n)
-        self._horizons = Horizons(self._config.horizons_s, n)
-        self._said: tuple[Floats, Floats] | None = None
+        self._holt = Holt(n)
+        self._exhaustion = ExhaustionDetector(n)
+        self._horizons = Horizons(horizons_s, n)
+        self._blended: tuple[Floats, Floats] | None = None
 
     @property
     def n(self) -> int:
         """How many columns there are."""
         return self._holt.n
 
-    def resize(self, keep: Ints, n: int) -> None:
-        """From now on there are ``n`` columns: column j goes on from old column ``keep[j]``, -1 is new."""
-        if keep.shape != (n,):
-            raise ValueError(f"keep has shape {keep.shape}, expected ({n},)")
+    def resize(self, keep: Ints) -> None:
+        """Rearrange the columns: column j goes on from old column ``keep[j]``, -1 is a new series."""
         self._holt.resize(keep, self._last_ms)
-        self._climb.resize(keep)
+        self._exhaustion.resize(keep)
         self._horizons.resize(keep)
-        self._said = None
+        self._blended = None
 
     def update(self, ts_ms: int, values: Floats) -> None:
-        """Take the tick at ``ts_ms`` (later than the last). ``values`` has shape (n,); NaN is absent."""
+        """Take the tick at ``ts_ms``; ``values`` has shape (n,), NaN is absent.
+
+        Raises ``ValueError`` for another shape, and for a tick that is not later than the last.
+        """
         if values.shape != (self.n,):
             raise ValueError(f"values have shape {values.shape}, the bank has {self.n} columns: resize first")
         if ts_ms <= self._last_ms:
@@ -83,54 +95,45 @@ class TrendBank:
         if not whole:
             present = np.abs(values) < TOO_LARGE
             values = np.where(present, values, np.nan)
-        if ts_ms + self._config.interval_ms // JITTER >= self._horizons.next_ms:
-            self._horizons.check(ts_ms, self._config.interval_ms, values, present)
+        if self._horizons.is_due(ts_ms):
+            self._horizons.check(ts_ms, values, present)
         self._holt.update(ts_ms, self._last_ms, values, present)
-        self._last_ms, self._said = ts_ms, None
-        self._climb.take(ts_ms, values)
+        self._last_ms, self._blended = ts_ms, None
+        self._exhaustion.update(ts_ms, values)
 
     def follow(self, season: Season | None) -> None:
-        """The cycles that are known are those of ``season`` now, the last tick included.
+        """Forecast with the cycles of ``season`` (None: there are none), which include the last tick.
 
-        What is forecast with them is kept, and held against what comes.
+        The forecasts are kept until their moments come, and their errors then measured.
         """
         self._horizons.follow(season)
-        self._said = self._horizons.forecast(self._last_ms, self._holt, season, keep=True)
+        self._blended = self._horizons.forecast(self._last_ms, self._holt, season, keep=True)
 
     def forecast(
-        self,
-        columns: Ints | None = None,
-        *,
-        lower: Floats | None = None,
-        upper: Floats | None = None,
-        capacity: Floats | None = None,
-        season: Season | None = None,
+        self, *, lower: Floats | None = None, upper: Floats | None = None, capacity: Floats | None = None
     ) -> TrendForecast:
-        """The trends of ``columns`` (all by default) as of the last tick.
+        """The trends of all columns as of the last tick, with the cycles if ``follow`` came after it.
 
-        ``lower``, ``upper`` and ``capacity`` align with ``columns``; NaN is no bound. Forecasts are kept
-        within the bounds; ``capacity`` says where a climbing series runs out. A series seen fewer than
-        two times, or not for ``reset_ms``, has NaN everywhere. ``season`` is what was handed to ``follow``.
+        ``lower``, ``upper`` and ``capacity`` have shape (n,) and the metric's unit; NaN is no bound. Level
+        and forecasts are clipped to the bounds; without ``capacity`` nothing is said to run out. A series
+        that was seen fewer than two times, or not for two minutes, has NaN everywhere.
         """
-        chosen = np.arange(self.n) if columns is None else np.asarray(columns, np.int64)
-        if self._said is None:
-            self._said = self._horizons.forecast(self._last_ms, self._holt, season, keep=False)
-        value = self._said[0][:, chosen]
-        p05, p95 = (point[:, chosen] for point in self._horizons.interval(*self._said))
-        known = self._holt.known(self._last_ms)[chosen]
-        nothing = np.full(chosen.size, np.nan)
+        if self._blended is None:
+            self._blended = self._horizons.forecast(self._last_ms, self._holt, None, keep=False)
+        value, error = self._blended
+        p05, p95 = self._horizons.interval(value, error)
+        known, nothing = self._holt.known(self._last_ms), np.full(self.n, np.nan)
         bounds = (nothing if lower is None else lower, nothing if upper is None else upper)
-        exhausts_in_s = nothing
-        if capacity is not None:
-            exhausts_in_s = self._climb.exhausts_in_s(chosen, capacity, self._last_ms)
         return TrendForecast(
-            horizons_s=self._config.horizons_s,
-            level=np.where(known, _within(self._holt.state[LEVEL, chosen], *bounds), np.nan),
-            slope_per_s=np.where(known, self._holt.state[SLOPE, chosen], np.nan),
+            horizons_s=self._horizons_s,
+            level=np.where(known, _within(self._holt.state[LEVEL], *bounds), np.nan),
+            slope_per_s=np.where(known, self._holt.state[SLOPE], np.nan),
             value=_within(value, *bounds),
             p05=_within(p05, *bounds),
             p95=_within(p95, *bounds),
-            exhausts_in_s=exhausts_in_s,
+            exhausts_in_s=nothing
+            if capacity is None
+            else self._exhaustion.exhausts_in_s(capacity, self._last_ms),
         )
 
     def snapshot(self) -> dict[str, Any]:
@@ -140,19 +143,19 @@ class TrendBank:
             "n": self.n,
             "last_ms": self._last_ms,
             "holt": pack(self._holt.state),
-            "climb": self._climb.snapshot(),
+            "exhaustion": self._exhaustion.snapshot(),
             "horizons": self._horizons.snapshot(),
         }
 
     @classmethod
-    def restore(cls, config: TrendConfig | None, snapshot: dict[str, Any]) -> "TrendBank":
-        """The bank that wrote ``snapshot``. Raises ``ValueError`` for one of another version or shape."""
-        snapshot = migrated(snapshot, SNAPSHOT_VERSION, "trends", _STEPS)
-        bank = cls(config, snapshot["n"])
-        bank._last_ms = snapshot["last_ms"]
-        bank._holt.restore(unpack(snapshot["holt"], "f8", bank._holt.state.shape), bank._last_ms)
-        bank._climb.restore(snapshot["climb"])
-        bank._horizons.restore(snapshot["horizons"])
+    def restore(cls, plain: dict[str, Any]) -> "TrendBank":
+        """The bank that wrote ``plain``. Raises ``ValueError`` for one of another version or shape."""
+        check_version(plain, SNAPSHOT_VERSION, "trends")
+        bank = cls(plain["n"])
+        bank._last_ms = plain["last_ms"]
+        bank._holt.restore(unpack(plain["holt"], "f8", bank._holt.state.shape), bank._last_ms)
+        bank._exhaustion.restore(plain["exhaustion"])
+        bank._horizons.restore(plain["horizons"])
         return bank
 
 

@@ -55,7 +55,7 @@ SURELY = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ClimbRule:
     """A climb of ``parts`` parts of so many ``blocks`` each, every one of which climbs ``least`` of what a
     steady climb would, and the last ``lately`` of it: it may have ended just now."""
 
@@ -70,17 +70,17 @@ class Rule:
         return self.parts * self.blocks + 1
 
 
-STRAIGHT = Rule(parts=11, blocks=3, least=0.4, lately=0.5)
+STRAIGHT = ClimbRule(parts=11, blocks=3, least=0.4, lately=0.5)
 """11 minutes: with less, nothing is said, as loading a model climbs as straight as a leak."""
-RISING_FLOOR = Rule(parts=7, blocks=6, least=0.5, lately=0.5)
+RISING_FLOOR = ClimbRule(parts=7, blocks=6, least=0.5, lately=0.5)
 
 
-class Climb:
+class ExhaustionDetector:
     """What n series were lately; NaN where one was not seen.
 
     ``_low`` holds each block's least value, oldest first, shape (BLOCKS, n), and ``_now`` that of the block
     that is open; ``_high`` the most since the last but one and the last two minutes began; ``_began`` the
-    level and the block that the present climb began with; ``_said`` when it was said to be full (ms),
+    level and the block that the present climb began with; ``_announced`` when it was said to be full (ms),
     NaN for never, and when that was said.
     """
 
@@ -89,16 +89,16 @@ class Climb:
         self._now = np.full(n, np.nan)
         self._high = np.full((2, n), np.nan)
         self._began = np.full((2, n), np.nan)
-        self._said = np.full((2, n), np.nan)
+        self._announced = np.full((2, n), np.nan)
         self._block = -1
 
     def resize(self, keep: Ints) -> None:
         """Rearrange the columns; -1 is a new series."""
         self._low, self._now = remap(self._low, keep, np.nan), remap(self._now, keep, np.nan)
         self._high, self._began = remap(self._high, keep, np.nan), remap(self._began, keep, np.nan)
-        self._said = remap(self._said, keep, np.nan)
+        self._announced = remap(self._announced, keep, np.nan)
 
-    def take(self, ts_ms: int, values: Floats) -> None:
+    def update(self, ts_ms: int, values: Floats) -> None:
         """Take one tick; NaN is absent."""
         if ts_ms >= (self._block + 1) * BLOCK_MS:
             self._close(ts_ms // BLOCK_MS)
@@ -124,27 +124,27 @@ class Climb:
         fresh = np.isnan(self._began[0]) | (newest <= before)
         np.copyto(self._began, np.stack((newest, np.full(newest.size, float(self._block)))), where=fresh)
 
-    def exhausts_in_s(self, columns: Ints, capacity: Floats, now_ms: int) -> Floats:
+    def exhausts_in_s(self, capacity: Floats, now_ms: int) -> Floats:
         """Seconds until each column reaches ``capacity``, from ``now_ms``, the last tick; NaN for one that is
         not running out.
 
         What is said is remembered: a series that was announced stays so for longer, and while it is absent
         the time that was said counts down.
         """
-        result = np.full(columns.size, np.nan)
-        low = np.concatenate((self._low[:, columns], self._now[np.newaxis, columns]))
+        result = np.full(capacity.size, np.nan)
+        low = np.concatenate((self._low, self._now[np.newaxis]))
         # Nearly every series of nearly every evaluation is done with here.
         with np.errstate(invalid="ignore"):
             climbed = low[-1] - np.fmin.reduce(low, axis=0) >= RISE * capacity
-        for place in np.flatnonzero(climbed):
-            result[place] = self._judged(int(columns[place]), low[:, place], float(capacity[place]))
-        before = self._said[:, columns]
+        for column in np.flatnonzero(climbed).tolist():
+            result[column] = self._judged(column, low[:, column], float(capacity[column]))
+        before = self._announced
         absent = np.isnan(low[-1]) | np.isnan(capacity)
         kept = absent & (now_ms - before[1] <= KEPT_MS) & (before[0] > now_ms)
         result[kept] = (before[0, kept] - now_ms) / 1000
-        said = np.where(kept, before, [now_ms + 1000 * result, np.full(columns.size, float(now_ms))])
-        said[:, np.isnan(result)] = np.nan
-        self._said[:, columns] = said
+        announced = np.where(kept, before, [now_ms + 1000 * result, np.full(capacity.size, float(now_ms))])
+        announced[:, np.isnan(result)] = np.nan
+        self._announced = announced
         return result
 
     def _judged(self, column: int, low: Floats, capacity: float) -> float:
@@ -154,7 +154,7 @@ class Climb:
         left_s = float("nan")
         if not self._starts(column, capacity):
             left_s = _time_left(low, top, capacity)
-        if np.isnan(left_s) and not np.isnan(self._said[0, column]):
+        if np.isnan(left_s) and not np.isnan(self._announced[0, column]):
             left_s = _still_left(low[-1 - HELD :], top, capacity)
         return left_s
 
@@ -166,43 +166,18 @@ class Climb:
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
         return {
-            "block": self._block, "levels": pack(self._low), "now": pack(self._now),
-            "high": pack(self._high), "began": pack(self._began), "said": pack(self._said),
+            "block": self._block, "low": pack(self._low), "now": pack(self._now),
+            "high": pack(self._high), "began": pack(self._began), "announced": pack(self._announced),
         }  # fmt: skip
 
     def restore(self, plain: dict[str, Any]) -> None:
         """Go on from a snapshot of the same number of columns."""
         self._block = plain["block"]
-        self._low = unpack(plain["levels"], "f4", self._low.shape)
+        self._low = unpack(plain["low"], "f4", self._low.shape)
         self._now = unpack(plain["now"], "f8", self._now.shape)
         self._high = unpack(plain["high"], "f8", self._high.shape)
         self._began = unpack(plain["began"], "f8", self._began.shape)
-        self._said = unpack(plain["said"], "f8", self._said.shape)
-
-
-def migrated_climb(plain: dict[str, Any], n: int) -> dict[str, Any]:
-    """A snapshot from when ten minutes of levels were remembered, and nothing else."""
-    levels = np.full((47, n), np.nan, np.float32)
-    levels[-30:] = unpack(plain["levels"], "f4", (30, n))
-    unknown = np.full((2, n), np.nan)
-    return {
-        "block": plain["block"], "levels": pack(levels), "now": pack(unknown[0]), "high": pack(unknown),
-        "began": pack(unknown),
-    }  # fmt: skip
-
-
-def climb_with_said(plain: dict[str, Any], n: int) -> dict[str, Any]:
-    """A snapshot from when nobody knew what was announced."""
-    return {**plain, "said": pack(np.zeros(n, np.bool_))}
-
-
-def climb_with_moments(plain: dict[str, Any], n: int) -> dict[str, Any]:
-    """A snapshot from when 47 levels were remembered, and of what was announced not when it would be full."""
-    levels = np.full((BLOCKS, n), np.nan, np.float32)
-    levels[-47:] = unpack(plain["levels"], "f4", (47, n))
-    # What was said when is not known: it stays said, but does not outlast an absence.
-    said = np.where(unpack(plain["said"], "?", (n,)), np.array([[np.inf], [-np.inf]]), np.nan)
-    return {**plain, "levels": pack(levels), "said": pack(said)}
+        self._announced = unpack(plain["announced"], "f8", self._announced.shape)
 
 
 def _bridged(low: Floats) -> Floats:
@@ -230,7 +205,7 @@ def _time_left(low: Floats, top: float, capacity: float) -> float:
     return _left(floor, RISING_FLOOR, capacity, top)
 
 
-def _left(levels: Floats, rule: Rule, capacity: float, top: float) -> float:
+def _left(levels: Floats, rule: ClimbRule, capacity: float, top: float) -> float:
     """The same by one rule; NaN if it does not hold."""
     nothing = float("nan")
     room, climbed = capacity - top, levels[-1] - levels[0]

@@ -7,8 +7,16 @@ Practice", 8.1-8.2 (damped: E. S. Gardner and E. McKenzie 1985). Initial values 
 import numpy as np
 
 from streams.operators.columns.arrays import Bools, Floats, Ints, remap
-from streams.operators.trends.config import TrendConfig
 
+INTERVAL_MS = 1000
+ALPHA, BETA = 0.3, 0.05
+"""Holt's gains of level and slope for one ``INTERVAL_MS``; other gaps have gains of their own."""
+ERROR_FADING = 0.05
+"""Weight of the newest one-step error in the mean error and its mean square."""
+DAMP_S = 30.0
+"""Time constant of the damping: a slope is followed for about so long into the future."""
+RESET_MS = 120_000
+"""A series that was not seen for longer begins anew."""
 ROWS = 9
 LEVEL, SLOPE, NEWEST, MEAN, VARIANCE, ERROR, SQUARED, SEEN_MS, COUNT = range(ROWS)
 LEARNT = slice(LEVEL, SEEN_MS)
@@ -31,33 +39,32 @@ class Gains:
     ``spread`` is the variance of a forecast over the step in units of the one-interval error variance.
     """
 
-    def __init__(self, config: TrendConfig, dt_ms: float | Floats) -> None:
-        steps = dt_ms / config.interval_ms
+    def __init__(self, dt_ms: float | Floats) -> None:
+        steps = dt_ms / INTERVAL_MS
         self.dt_s = dt_ms / 1000
-        self.level = 1 - (1 - config.alpha) ** steps
-        self.slope = (1 - (1 - config.beta) ** steps) * self.level / self.dt_s
+        self.level = 1 - (1 - ALPHA) ** steps
+        self.slope = (1 - (1 - BETA) ** steps) * self.level / self.dt_s
         self.mean = 1 - np.exp(-self.dt_s / MEAN_S)
-        self.spread = spread(config, self.dt_s)
+        self.spread = spread(self.dt_s)
         self.root = np.sqrt(self.spread)
 
 
-def spread(config: TrendConfig, ahead_s: float | Floats) -> float | Floats:
+def spread(ahead_s: float | Floats) -> float | Floats:
     """Variance of Holt's forecast ``ahead_s`` ahead over that of one interval ahead; at least 1.
 
     Hyndman and Athanasopoulos, table 8.8 (A,Ad,N), with the damped sum of slopes taken at its end value.
     """
-    steps = np.maximum(ahead_s * 1000 / config.interval_ms, 1.0)
-    followed = np.minimum(steps, config.damp_s * 1000 / config.interval_ms)
-    return 1 + (steps - 1) * (config.alpha * (1 + config.beta * followed)) ** 2
+    steps = np.maximum(ahead_s * 1000 / INTERVAL_MS, 1.0)
+    followed = np.minimum(steps, DAMP_S * 1000 / INTERVAL_MS)
+    return 1 + (steps - 1) * (ALPHA * (1 + BETA * followed)) ** 2
 
 
 class Holt:
     """Level, slope and error of n series, in the rows of ``state``, shape (ROWS, n)."""
 
-    def __init__(self, config: TrendConfig, n: int) -> None:
-        self._config = config
-        self._gains = Gains(config, config.interval_ms)
-        self._fading = np.array([[0.0], [0.0], [config.fading], [config.fading]])
+    def __init__(self, n: int) -> None:
+        self._gains = Gains(INTERVAL_MS)
+        self._fading = np.array([[0.0], [0.0], [ERROR_FADING], [ERROR_FADING]])
         self._dt_ms = 0
         self._adopt(np.zeros((ROWS, n)), -1)
 
@@ -84,13 +91,13 @@ class Holt:
 
     def known(self, now_ms: int) -> Bools:
         """Which columns can be forecast: seen twice, and not too long ago. Shape (n,)."""
-        fresh = self.state[SEEN_MS] >= now_ms - self._config.reset_ms
+        fresh = self.state[SEEN_MS] >= now_ms - RESET_MS
         return np.asarray(fresh & (self.state[COUNT] >= BEGUN))
 
     def update(self, ts_ms: int, last_ms: int, values: Floats, present: Bools | None) -> None:
         """Take one tick; ``present`` None is all. Columns that were there at the last tick too are quick."""
         dt_ms = ts_ms - last_ms
-        soon = dt_ms <= self._config.reset_ms
+        soon = dt_ms <= RESET_MS
         if present is None and self._all_steady and soon:
             self._step(dt_ms, values)
             self.state, self._next = self._next, self.state
@@ -110,15 +117,10 @@ class Holt:
     def _step(self, dt_ms: int, values: Floats) -> None:
         """Work out the next rows of all columns, as if all were regular."""
         if dt_ms != self._dt_ms:
-            self._dt_ms, self._gains = dt_ms, Gains(self._config, dt_ms)
+            self._dt_ms, self._gains = dt_ms, Gains(dt_ms)
             self._fading[:2] = self._gains.mean
-        gains, old, new, target, predicted = (
-            self._gains,
-            self.state,
-            self._next,
-            self._target,
-            self._predicted,
-        )
+        gains, old, new = self._gains, self.state, self._next
+        target, predicted = self._target, self._predicted
         np.multiply(old[SLOPE], gains.dt_s, out=predicted)
         predicted += old[LEVEL]
         off, error = target[1], target[2]
@@ -141,7 +143,7 @@ class Holt:
         """Columns that begin, or come back after a gap."""
         state, value = self.state[:, columns], values[columns]
         age_ms = ts_ms - state[SEEN_MS]
-        begins = (state[COUNT] == 0) | (age_ms > self._config.reset_ms)
+        begins = (state[COUNT] == 0) | (age_ms > RESET_MS)
         second, goes_on = ~begins & (state[COUNT] == 1), ~begins & (state[COUNT] >= BEGUN)
         state[:, goes_on] = self._continued(state[:, goes_on], value[goes_on], age_ms[goes_on])
         first = state[LEVEL, second]
@@ -154,7 +156,7 @@ class Holt:
         self.state[:, columns] = state
 
     def _continued(self, old: Floats, value: Floats, age_ms: Floats) -> Floats:
-        gains = Gains(self._config, age_ms)
+        gains = Gains(age_ms)
         predicted = old[LEVEL] + old[SLOPE] * gains.dt_s
         error = value - predicted
         old[LEVEL] = predicted + gains.level * error
@@ -162,7 +164,7 @@ class Holt:
         old[VARIANCE] += gains.mean * ((value - old[MEAN]) ** 2 - old[VARIANCE])
         old[MEAN] += gains.mean * (value - old[MEAN])
         error = error / gains.root
-        weight = np.where(old[COUNT] < STEADY, 1.0, self._config.fading)
+        weight = np.where(old[COUNT] < STEADY, 1.0, ERROR_FADING)
         old[ERROR] += weight * (error - old[ERROR])
         old[SQUARED] += weight * (error * error - old[SQUARED])
         return old
@@ -176,9 +178,9 @@ class Holt:
         ahead_s = horizons_s[:, np.newaxis] + (now_ms - state[SEEN_MS]) / 1000
         expected = np.empty((horizons_s.size, FORECASTERS, self.n))
         expected[:, 0], expected[:, 2] = state[NEWEST], state[MEAN]
-        followed_s = self._config.damp_s * (1 - np.exp(-ahead_s / self._config.damp_s))
+        followed_s = DAMP_S * (1 - np.exp(-ahead_s / DAMP_S))
         np.multiply(state[SLOPE], followed_s, out=expected[:, 1])
         expected[:, 1] += state[LEVEL]
-        variance = state[SQUARED] * spread(self._config, ahead_s)
+        variance = state[SQUARED] * spread(ahead_s)
         wanders = np.maximum(state[VARIANCE] - state[SQUARED], 0.0)
         return expected, np.sqrt(np.minimum(variance, state[SQUARED] + FARTHEST * wanders))

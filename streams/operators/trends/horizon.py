@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from streams.operators.columns.arrays import Bools, Floats, Ints, pack, remap, unpack
-from streams.operators.trends.holt import FORECASTERS, Holt
-from streams.operators.trends.pending import NEVER_MS, Kept
+from streams.operators.trends.holt import FORECASTERS, INTERVAL_MS, Holt
+from streams.operators.trends.pending import NEVER_MS, PendingForecasts
 from streams.operators.trends.season import SEASONS, Season
 
 LINE = 1
@@ -38,8 +38,8 @@ SEASONAL_FADING = 0.04
 """The same as ``FADING`` for forecasters that know the cycle, whose first error is one in retrospect."""
 ANOTHER = 0.05
 """Share by which the period of another cycle differs."""
-JITTER = 10
-"""A tick that is too soon by up to this part of an interval is the one that was meant."""
+EARLY_MS = INTERVAL_MS // 10
+"""A tick that comes up to so much too soon, by jitter, is the one that was forecast."""
 LEAST = 1e-6
 """Share of the largest error below which an error makes no further difference."""
 
@@ -53,7 +53,7 @@ class Horizons:
 
     def __init__(self, horizons_s: tuple[float, ...], n: int) -> None:
         self._ahead_s = np.array(horizons_s)
-        self._kept = [Kept(horizon_s, KEPT, n) for horizon_s in horizons_s]
+        self._kept = [PendingForecasts(horizon_s, KEPT, n) for horizon_s in horizons_s]
         self._overlap = np.sqrt([[one.slots] for one in self._kept])
         self._state = np.zeros((len(horizons_s), ROWS, n))
         self._state[:, POINTS] = NORMAL
@@ -70,11 +70,14 @@ class Horizons:
         """Work out when the next forecast is to be checked."""
         self.next_ms = min((one.next_ms for one in self._kept), default=NEVER_MS)
 
-    def check(self, ts_ms: int, interval_ms: int, values: Floats, present: Bools | None) -> None:
+    def is_due(self, ts_ms: int) -> bool:
+        """Whether a forecast was made for ``ts_ms``, or for a moment before it."""
+        return ts_ms + EARLY_MS >= self.next_ms
+
+    def check(self, ts_ms: int, values: Floats, present: Bools | None) -> None:
         """Hold the forecasts that were made for now against ``values``."""
         for state, one in zip(self._state, self._kept, strict=True):
-            due = ts_ms + interval_ms // JITTER >= one.next_ms
-            kept = one.take(ts_ms, interval_ms) if due else None
+            kept = one.take(ts_ms) if ts_ms + EARLY_MS >= one.next_ms else None
             if kept is None:
                 continue
             usable = kept[0] == kept[0]
@@ -200,14 +203,6 @@ class Horizons:
             state[:] = unpack(of_it["state"], "f8", state.shape)
             one.restore(of_it)
         self._plan()
-
-
-def migrated_horizon(plain: dict[str, Any], n: int) -> dict[str, Any]:
-    """A snapshot from before cycles were known: what was learned of errors stays."""
-    old = unpack(plain["state"], "f8", (FORECASTERS + 4, n))
-    state = np.zeros((ROWS, n))
-    state[:FORECASTERS], state[SQUARED:PERIOD] = old[:FORECASTERS], old[FORECASTERS:]
-    return {"state": pack(state), "kept": None}
 
 
 def _weights(errors: Floats, usable: Bools) -> Floats:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from streams.operators.columns.arrays import Floats, Ints, pack, remap, unpack
+from streams.operators.trends.holt import INTERVAL_MS
 
 SLOTS = 6
 EVERY_MS = 10_000
@@ -15,7 +16,7 @@ HASHED = 2_654_435_761
 NEVER_MS = 1 << 62
 
 
-class Kept:
+class PendingForecasts:
     """Forecasts ``horizon_s`` ahead of n series, each of ``rows`` figures.
 
     From ``next_ms`` on one is to be taken out again.
@@ -52,13 +53,13 @@ class Kept:
         self._issue_ms = ts_ms + self._every_ms - SOONER_MS - self._scattered_ms + later_ms
         self._plan()
 
-    def take(self, ts_ms: int, interval_ms: int) -> Floats | None:
+    def take(self, ts_ms: int) -> Floats | None:
         """What was forecast for ``ts_ms``, the oldest first; None if its moment is long past."""
         slot = min(range(self.slots), key=lambda one: (self._due[one] < 0, self._due[one]))
         due_ms = self._due[slot]
         self._due[slot] = -1
         self._plan()
-        if ts_ms - due_ms > max(2 * interval_ms, self._every_ms // 4):
+        if ts_ms - due_ms > max(2 * INTERVAL_MS, self._every_ms // 4):
             return None
         return np.asarray(self._kept[slot], np.float64)
 
@@ -73,9 +74,7 @@ class Kept:
         }  # fmt: skip
 
     def restore(self, plain: dict[str, Any]) -> None:
-        """Go on from a snapshot of the same number of columns; one that kept nothing says None."""
-        if plain["kept"] is None:
-            return
+        """Go on from a snapshot of the same number of columns."""
         self._due, self._turn, self._issue_ms = list(plain["due"]), plain["turn"], plain["issue_ms"]
         self._kept = unpack(plain["kept"], "f4", self._kept.shape)
         self._plan()

@@ -8,8 +8,8 @@ import pytest
 from streams.operators.columns.arrays import Floats
 from streams.operators.columns.series import Series
 from streams.operators.node.analysis import InsightBank
-from streams.operators.trends.changes import TrendNews
-from streams.operators.trends.forecast import TrendForecast
+from streams.operators.trends.bank import TrendForecast
+from streams.operators.trends.changes import TrendDebouncer
 
 EVERY_S = 10
 
@@ -27,10 +27,10 @@ def forecast(
 
 def told(evaluations: list[TrendForecast], *, cyclic: Floats | None = None) -> list[int]:
     """The seconds at which something is told."""
-    news, seconds = TrendNews(1), []
+    debouncer, seconds = TrendDebouncer(1), []
     for turn, one in enumerate(evaluations):
         is_cyclic = np.array([cyclic is not None and cyclic[turn] > 0])
-        if news.news(1000 * EVERY_S * turn, one, is_cyclic).size:
+        if debouncer.changes(1000 * EVERY_S * turn, one, is_cyclic).size:
             seconds.append(EVERY_S * turn)
     return seconds
 
@@ -70,13 +70,15 @@ def test_a_cycle_swings_and_is_no_change() -> None:
 
 
 def test_a_restart_and_a_move_leave_no_trace() -> None:
-    news = TrendNews(1)
+    debouncer = TrendDebouncer(1)
     for turn in range(4):
-        news.news(10_000 * turn, STILL, np.array([False]))
-    news = TrendNews.restore(json.loads(json.dumps(news.snapshot())))
-    news.resize(np.array([-1, 0]))
+        debouncer.changes(10_000 * turn, STILL, np.array([False]))
+    debouncer = TrendDebouncer.restore(json.loads(json.dumps(debouncer.snapshot())))
+    debouncer.resize(np.array([-1, 0]))
     both = STILL.pick(np.array([0, 0]))
-    found = [news.news(10_000 * turn, both, np.array([False, False])).tolist() for turn in range(4, 9)]
+    found = [
+        debouncer.changes(10_000 * turn, both, np.array([False, False])).tolist() for turn in range(4, 9)
+    ]
     assert found == [[], [], [], [0], []]
 
 

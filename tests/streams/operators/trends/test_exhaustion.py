@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from streams.operators.columns.arrays import Floats, pack, unpack
+from streams.operators.columns.arrays import Floats
 from streams.operators.trends.bank import TrendBank
 
 START_MS = 1_700_000_000_000
@@ -17,7 +17,7 @@ NOISE = np.random.default_rng(0).normal(size=SECOND.size)
 
 def said(curve: Floats, capacity: float = 100 * GB, step_ms: int = 1000) -> float:
     """What is said after the curve (GB, one per step)."""
-    bank = TrendBank(None, 1)
+    bank = TrendBank(1)
     for tick, value in enumerate(curve):
         bank.update(START_MS + step_ms * tick, np.array([value * GB]))
     return float(bank.forecast(capacity=np.array([capacity])).exhausts_in_s[0])
@@ -111,7 +111,7 @@ def test_too_few_samples_say_nothing() -> None:
 def told(curve: Floats, restart: int | None = None, capacity: Floats | None = None) -> Floats:
     """What is said every ten seconds of ``curve`` (no tick at infinity, no value at NaN) and ``capacity``, in
     GB; before that of second ``restart`` the bank goes on from a snapshot."""
-    bank, left = TrendBank(None, 1), []
+    bank, left = TrendBank(1), []
     full = np.full(curve.size, 100.0) if capacity is None else capacity
     for second, value in enumerate(curve):
         if np.isinf(value):
@@ -119,7 +119,7 @@ def told(curve: Floats, restart: int | None = None, capacity: Floats | None = No
             continue
         bank.update(START_MS + 1000 * second, np.array([value * GB]))
         if second == restart:
-            bank = TrendBank.restore(None, json.loads(json.dumps(bank.snapshot())))
+            bank = TrendBank.restore(json.loads(json.dumps(bank.snapshot())))
         if second % 10 == 0:
             left.append(float(bank.forecast(capacity=full[[second]] * GB).exhausts_in_s[0]))
     return np.array(left)
@@ -190,25 +190,10 @@ def test_while_something_is_absent_the_time_left_counts_down_for_a_while(
 
 
 def test_it_is_taken_back_while_the_level_is_known_still() -> None:
-    bank, row = TrendBank(None, 1), np.array([np.nan])
+    bank, row = TrendBank(1), np.array([np.nan])
     for second in range(1117):
         bank.update(START_MS + 1000 * second, LONG[[second]] * GB if second <= 1000 else row)
         if second % 10 == 0:
             now = bank.forecast(capacity=np.array([100 * GB]))
     assert np.isfinite(now.level[0])
     assert np.isnan(now.exhausts_in_s[0])
-
-
-def test_a_state_of_version_3_knows_what_was_announced() -> None:
-    bank = TrendBank(None, 2)
-    for second, value in enumerate(IN_STEPS[:1251]):
-        bank.update(START_MS + 1000 * second, np.array([value * GB, np.nan]))
-        if second % 10 == 0:
-            now = bank.forecast(capacity=np.full(2, 100 * GB)).exhausts_in_s
-    old = json.loads(json.dumps(bank.snapshot())) | {"v": 3}
-    levels = unpack(old["climb"]["levels"], "f4", (50, 2))
-    old["climb"] |= {"levels": pack(levels[3:]), "said": pack(np.array([True, False]))}
-    resumed = TrendBank.restore(None, old)
-    again = resumed.forecast(capacity=np.full(2, 100 * GB)).exhausts_in_s
-    assert np.isfinite(now[0])
-    assert np.array_equal(again, now, equal_nan=True)

@@ -8,7 +8,7 @@ import pytest
 from streams.operators.columns.arrays import Floats
 from streams.operators.trends.bank import TrendBank
 from streams.operators.trends.horizon import COUNT
-from streams.operators.trends.pending import NEVER_MS, Kept
+from streams.operators.trends.pending import NEVER_MS, PendingForecasts
 
 START_MS = 1_700_000_000_000
 
@@ -17,13 +17,13 @@ def figures(value: float) -> Floats:
     return np.full((2, 1), value)
 
 
-def kept_at(horizon_s: float, moments_s: range) -> tuple[Kept, list[int]]:
+def kept_at(horizon_s: float, moments_s: range) -> tuple[PendingForecasts, list[int]]:
     """What waits after forecasts at these moments, each taken out when its own comes; and those kept."""
-    waiting, kept = Kept(horizon_s, 2, 1), []
+    waiting, kept = PendingForecasts(horizon_s, 2, 1), []
     for moment_s in moments_s:
         now_ms = START_MS + 1000 * moment_s
         while waiting.next_ms <= now_ms:
-            waiting.take(now_ms, 1000)
+            waiting.take(now_ms)
         if waiting.has_room(now_ms):
             waiting.put(now_ms, figures(moment_s))
             kept.append(moment_s)
@@ -44,27 +44,27 @@ def test_far_ahead_some_are_kept_at_moments_that_look_random() -> None:
 
 
 def test_the_oldest_comes_out_first_and_one_long_past_is_forgotten() -> None:
-    waiting = Kept(30.0, 2, 1)
+    waiting = PendingForecasts(30.0, 2, 1)
     for moment_s in (0, 10, 20):
         waiting.put(START_MS + 1000 * moment_s, figures(moment_s))
     assert not waiting.has_room(START_MS + 28_000)
     assert waiting.next_ms == START_MS + 30_000
-    assert np.array_equal(np.asarray(waiting.take(START_MS + 30_000, 1000)), figures(0))
-    assert waiting.take(START_MS + 50_000, 1000) is None
-    assert np.array_equal(np.asarray(waiting.take(START_MS + 50_000, 1000)), figures(20))
+    assert np.array_equal(np.asarray(waiting.take(START_MS + 30_000)), figures(0))
+    assert waiting.take(START_MS + 50_000) is None
+    assert np.array_equal(np.asarray(waiting.take(START_MS + 50_000)), figures(20))
     assert waiting.next_ms == NEVER_MS
 
 
 def test_a_restart_leaves_no_trace() -> None:
     waiting, _ = kept_at(300.0, range(0, 400, 10))
-    resumed = Kept(300.0, 2, 1)
+    resumed = PendingForecasts(300.0, 2, 1)
     resumed.restore(json.loads(json.dumps(waiting.snapshot())))
     assert resumed.snapshot() == waiting.snapshot()
     assert resumed.next_ms == waiting.next_ms
 
 
 def test_ticks_that_come_a_little_too_soon_are_those_that_were_meant() -> None:
-    bank, rng = TrendBank(None, 1), np.random.default_rng(0)
+    bank, rng = TrendBank(1), np.random.default_rng(0)
     for second in range(1, 601):
         bank.update(START_MS + 1000 * second + int(rng.integers(-45, 45)), rng.normal(size=1))
         if second % 10 == 0:

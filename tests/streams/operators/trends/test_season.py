@@ -8,7 +8,7 @@ import pytest
 from streams.operators.columns.arrays import Floats
 from streams.operators.columns.series import Series
 from streams.operators.node.analysis import InsightBank
-from streams.operators.trends.forecast import TrendForecast
+from streams.operators.trends.bank import TrendForecast
 from streams.operators.trends.season import Season
 
 START_MS = 1_700_000_000_000
@@ -44,7 +44,7 @@ def fed(values: Floats, bank: InsightBank | None = None, first: int = 0) -> Insi
 def asked(bank: InsightBank, tick: int) -> TrendForecast:
     """What is expected after ``tick``, told or not."""
     bank.evaluate(START_MS + 1000 * tick)
-    return bank._trends.forecast(season=bank._season())
+    return bank._trends.forecast()
 
 
 def season(window: Floats, period: float) -> Season:

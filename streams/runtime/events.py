@@ -4,20 +4,26 @@ import logging
 from functools import cache
 
 from telemetry import events
-from telemetry.events import Event
+from telemetry.events import STREAM, Event
 
+# fmt: off
 STATE_RESET = Event(
-    "state_reset", logging.ERROR, "States of a key begun anew, because the old one was of no use", ("stage",)
+    "state_reset", logging.ERROR, "States of a key begun anew, because the old one was of no use",
+    ("stage",), by=(STREAM,),
 )
-STATE_LARGE = Event("state_large", logging.WARNING, "States stored in pieces, over 400 kB each", ("stage",))
+STATE_LARGE = Event(
+    "state_large", logging.WARNING, "States stored in pieces, over 400 kB each", ("stage",), by=(STREAM,)
+)
 STATE_RENEWED = Event(
     "state_renewed", logging.WARNING,
     "Stored records written anew, because a worker that was replaced had written older ones after them",
-    ("stage",),
-)  # fmt: skip
-STATE_EVICTED = Event(
-    "state_evicted", logging.INFO, "States of a key that was idle for so long that it left", ("stage",)
+    ("stage",), by=(STREAM,),
 )
+STATE_EVICTED = Event(
+    "state_evicted", logging.INFO, "States of a key that was idle for so long that it left", ("stage",),
+    by=(STREAM,),
+)
+# fmt: on
 
 
 @cache

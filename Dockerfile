@@ -4,7 +4,7 @@ FROM python:3.11.13-slim-bookworm AS build
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /build
 
-# The lock is checked by hash here. It holds the developers' tools too; the next stage takes what it needs.
+# The lock of everything that runs is checked by hash here; the next stage takes what its parts need.
 COPY requirements.lock ./
 RUN pip wheel --require-hashes --only-binary=:all: --wheel-dir=/wheels --requirement=requirements.lock
 
@@ -21,8 +21,10 @@ RUN pip install --no-index --find-links=/wheels --upgrade setuptools \
     && pip wheel --no-deps --no-build-isolation --wheel-dir=/wheels .
 
 FROM build AS installed
+# `all` has every part of the pipeline; a node's collector alone is less than half of it: --build-arg EXTRAS=collector
+ARG EXTRAS=all
 RUN python -m venv /opt/dutycycle \
-    && /opt/dutycycle/bin/pip install --no-index --find-links=/wheels "dutycycle[postgres]"
+    && /opt/dutycycle/bin/pip install --no-index --find-links=/wheels "dutycycle[${EXTRAS}]"
 
 FROM python:3.11.13-slim-bookworm
 LABEL org.opencontainers.image.title="Dutycycle" \

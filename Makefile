@@ -6,6 +6,10 @@ SHELL := bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Python compiles what is used when it is used: doing it for all at once takes as long as the download.
+INSTALL = $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
+COMPILE = CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet $(ARGS) --generate-hashes --allow-unsafe \
+	--strip-extras --no-emit-index-url --no-emit-find-links $(foreach role,collector streams sinks kubectl local,--extra $(role))
 TESTS ?= tests
 JOBS ?= 3
 MINUTES ?= 10
@@ -20,26 +24,32 @@ help: ## show this list
 $(VENV)/.dependencies: requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Dutycycle needs Python 3.11 or newer; name one with PYTHON=python3.x")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
+	$(INSTALL) --require-hashes --requirement requirements.lock
 	@touch $@
 
-# Built without isolation: setuptools is in the lock, so nothing unpinned is fetched.
-$(VENV)/.ready: $(VENV)/.dependencies pyproject.toml
-	$(BIN)/pip install -qq --disable-pip-version-check --no-deps --no-build-isolation --editable .
+# What runs. Built without isolation: setuptools is in the lock, so nothing unpinned is fetched.
+$(VENV)/.installed: $(VENV)/.dependencies pyproject.toml
+	$(INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-setup: $(VENV)/.ready ## make .venv from requirements.lock
+# What checks and tests it, beside what runs.
+$(VENV)/.ready: requirements-dev.lock $(VENV)/.installed
+	$(INSTALL) --require-hashes --requirement requirements-dev.lock
+	@touch $@
 
-up: $(VENV)/.ready ## watch this machine live; options by ARGS="--duration 20s"
+setup: $(VENV)/.ready ## make .venv from requirements.lock and requirements-dev.lock
+
+up: $(VENV)/.installed ## watch this machine live; options by ARGS="--duration 20s"
 	@$(BIN)/dutycycle up $(ARGS)
 
-servers: $(VENV)/.ready ## fetch what the test servers need, and say which are missing
+servers: $(VENV)/.ready ## fetch and build the test servers (Go: a quarter of an hour, once), and say which are missing
 	@$(BIN)/python -m tests.support.servers.prepare
 
-test: servers ## run the tests; a part by TESTS=tests/contract, more by ARGS="-k name"
+# In CI no server may be missing; elsewhere the tests begin at once and leave out what is not there.
+test: $(VENV)/.ready $(if $(filter true,$(CI)),servers) ## run the tests; a part by TESTS=tests/contract, more by ARGS="-k name"
 	$(BIN)/pytest -n $(JOBS) --maxschedchunk 1 $(TESTS) $(ARGS)
 
-soak: servers ## what takes minutes: tests marked soak, and fresh seeds of the simulation; MINUTES=10
+soak: $(VENV)/.ready ## what takes minutes: tests marked soak, and fresh seeds of the simulation; MINUTES=10
 	SIMULATION_MINUTES=$(MINUTES) $(BIN)/pytest -n 0 -m soak $(TESTS) $(ARGS)
 
 bench-insight: $(VENV)/.ready ## what insight is worth beside its peers: tables and pictures; SEEDS=6 FIRST=2000
@@ -58,10 +68,10 @@ format: $(VENV)/.ready ## let ruff format and mend what it can
 proto: $(VENV)/.ready ## write the Python of the kubelet's interface from its .proto
 	$(BIN)/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. collectors/attribution/kubelet/api.proto
 
-lock: $(VENV)/.ready ## bring requirements.lock up to pyproject.toml; all anew by ARGS=--upgrade
-	CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet $(ARGS) --generate-hashes --all-extras \
-		--allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links \
-		--output-file requirements.lock pyproject.toml
+# The first lock is of what runs, the second of everything, at the same versions.
+lock: $(VENV)/.ready ## bring the requirements*.lock up to pyproject.toml; all anew by ARGS=--upgrade
+	$(COMPILE) --build-deps-for editable --output-file requirements.lock pyproject.toml
+	$(COMPILE) --extra bench --extra dev --all-build-deps --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
 
 clean: ## remove .venv and every cache of this clone
 	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from collectors.base import Tick
 from telemetry.events import COLLECTOR_FAILED, Telemetry
 from telemetry.metrics import (
-    LAST_MEASURE_SECONDS,
     MEASURE_SECONDS,
+    MEASURE_SECONDS_SUM,
     MEASURES,
     SOURCE_RESTARTS,
     SOURCE_UP,
@@ -22,36 +22,39 @@ class Figures:
 
     def __init__(self, telemetry: Telemetry, interval_s: float, clock: Callable[[], float] = time.monotonic):
         self._telemetry = telemetry
-        self._metrics = telemetry.metrics
-        self._ticks = telemetry.metrics.counter(TICKS)
+        self._meter = telemetry.meter
         self._bound_s = max(_LEAST_BOUND_S, 5 * interval_s)
         self._clock = clock
         self._ticked_s = clock()
 
     def expect(self, source: str) -> None:
         """There is such a source; it has not measured yet."""
-        self._metrics.gauge(SOURCE_UP, collector=source)
-        for metric in (SOURCE_RESTARTS, MEASURES, MEASURE_SECONDS):
-            self._metrics.counter(metric, collector=source)
+        self._meter.set(SOURCE_UP, 0, collector=source)
+        self._meter.expect(SOURCE_RESTARTS, (source,))
+        self._meter.expect(MEASURES, (source,))
+        self._meter.expect(MEASURE_SECONDS_SUM, (source,))
+        self._telemetry.expect(
+            COLLECTOR_FAILED, [(source, reason) for reason in ("error", "no_answer", "slow", "closing")]
+        )
 
     def ticked(self) -> None:
         """A tick begins."""
         self._ticked_s = self._clock()
-        self._ticks.inc()
+        self._meter.add(TICKS)
 
     def measured(self, source: str, tick: Tick) -> None:
         """It answered the tick in time. ``Telemetry`` still has the condition if it had failed."""
         took_s = max(self._clock() - tick.monotonic_s, 0.0)
-        self._metrics.gauge(SOURCE_UP, collector=source).set(1)
-        self._metrics.gauge(LAST_MEASURE_SECONDS, collector=source).set(took_s)
-        self._metrics.counter(MEASURES, collector=source).inc()
-        self._metrics.counter(MEASURE_SECONDS, collector=source).inc(took_s)
+        self._meter.set(SOURCE_UP, 1, collector=source)
+        self._meter.set(MEASURE_SECONDS, took_s, collector=source)
+        self._meter.add(MEASURES, collector=source)
+        self._meter.add(MEASURE_SECONDS_SUM, took_s, collector=source)
         if (COLLECTOR_FAILED.name, source) in self._telemetry.conditions:
-            self._metrics.counter(SOURCE_RESTARTS, collector=source).inc()
+            self._meter.add(SOURCE_RESTARTS, collector=source)
 
     def failed(self, source: str) -> None:
         """It did not."""
-        self._metrics.gauge(SOURCE_UP, collector=source).set(0)
+        self._meter.set(SOURCE_UP, 0, collector=source)
 
     def silent(self) -> str | None:
         """A probe: whether no tick has begun for too long."""

@@ -57,16 +57,10 @@ def _metrics() -> str:
 
 def _events() -> str:
     rows = (
-        (
-            f"`{one.name}_total`",
-            _labels(one.labels),
-            logging.getLevelName(one.level).lower(),
-            ", ".join(one.by),
-            one.help,
-        )
+        (f"`{one.name}_total`", _labels(one.labels), logging.getLevelName(one.level).lower(), one.help)
         for one in events()
     )
-    return table(("name", "labels", "logged as", "counted by", "meaning"), rows)
+    return table(("name", "labels", "logged as", "meaning"), rows)
 
 
 def _alerts() -> str:

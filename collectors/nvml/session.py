@@ -1,13 +1,16 @@
 """Which GPUs can be read now: opens the library, notices what is lost, tries again, says each change once."""
 
+import logging
 from contextlib import suppress
 
 from collectors.nvml import gate
 from collectors.nvml.backoff import Backoff
 from collectors.nvml.device import Device, Place
 from collectors.nvml.errors import Away, Hiccup, Lost, Refused
-from telemetry.events import DEVICE_LOST, GPUS_AWAY, Telemetry
+from telemetry.events import DEVICE_LOST, Event, Telemetry
 
+GPUS_AWAY = Event("gpus_away", logging.WARNING, "No GPU of this node can be measured", ("reason",))
+"""A condition, named by the reason of the moment."""
 _ADVICE = {
     "library_not_found": "libnvidia-ml.so.1 cannot be loaded: no NVIDIA driver here, or it is not mounted",
     "driver_not_loaded": "the NVIDIA kernel module is not loaded",

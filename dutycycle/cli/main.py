@@ -31,6 +31,9 @@ COMMANDS = {
 }
 """Sub-commands, each in ``dutycycle.cli.commands.<name>``."""
 
+_EXTRAS = {"collect": "collector", "stream": "streams", "sink": "sinks"}
+"""What to install for a command alone; the others want everything."""
+
 
 class Command(Protocol):
     """What a module of ``dutycycle.cli.commands`` provides."""
@@ -56,10 +59,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status."""
     given = list(sys.argv[1:] if argv is None else argv)
     end_on_signals(given)  # before the command's imports, which take a second
-    parser = build_parser(given)
-    args = parser.parse_args(_joined(given))
     try:
-        return _run(args)
+        parser = build_parser(given)
+        return _run(parser.parse_args(_joined(given)))
+    except ModuleNotFoundError as error:
+        return _say(_not_installed(error, given), 1)
     except SettingError as error:
         return _say(error, 2)
     except DutycycleError as error:
@@ -72,6 +76,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _say(f"{where}{error.strerror or error}", 1)
     except KeyboardInterrupt:
         return _say("interrupted", 1)
+
+
+def _not_installed(error: ModuleNotFoundError, given: Sequence[str]) -> str:
+    """What to install for a package that only some parts need. Raises an error of another cause."""
+    package = (error.name or "").partition(".")[0]
+    if not package or package in sys.modules:  # it is there, and a part of it is not
+        raise error
+    extra = next((_EXTRAS[word] for word in given if word in _EXTRAS), "all")
+    return f"the package {package} is not installed: pip install 'dutycycle[{extra}]'"
 
 
 def _joined(given: Sequence[str]) -> list[str]:

@@ -4,26 +4,20 @@ import logging
 from functools import cache
 
 from telemetry import events
-from telemetry.events import STREAM, Event
+from telemetry.events import Event
 
-# fmt: off
 STATE_RESET = Event(
-    "state_reset", logging.ERROR, "States of a key begun anew, because the old one was of no use",
-    ("stage",), by=(STREAM,),
+    "state_reset", logging.ERROR, "States of a key begun anew, because the old one was of no use", ("stage",)
 )
-STATE_LARGE = Event(
-    "state_large", logging.WARNING, "States stored in pieces, over 400 kB each", ("stage",), by=(STREAM,)
-)
+STATE_LARGE = Event("state_large", logging.WARNING, "States stored in pieces, over 400 kB each", ("stage",))
 STATE_RENEWED = Event(
     "state_renewed", logging.WARNING,
     "Stored records written anew, because a worker that was replaced had written older ones after them",
-    ("stage",), by=(STREAM,),
-)
+    ("stage",),
+)  # fmt: skip
 STATE_EVICTED = Event(
-    "state_evicted", logging.INFO, "States of a key that was idle for so long that it left", ("stage",),
-    by=(STREAM,),
+    "state_evicted", logging.INFO, "States of a key that was idle for so long that it left", ("stage",)
 )
-# fmt: on
 
 
 @cache

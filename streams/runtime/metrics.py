@@ -32,11 +32,7 @@ class Figures:
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._telemetry = telemetry
-        metrics = telemetry.metrics
-        self._commits, self._commit_s = metrics.counter(COMMITS), metrics.counter(COMMIT_SECONDS)
-        names = [shell.stage.name for shell in shells]
-        self._snapshots = {name: metrics.counter(SNAPSHOTS, stage=name) for name in names}
-        self._snapshot_bytes = {name: metrics.counter(SNAPSHOT_BYTES, stage=name) for name in names}
+        self._meter = telemetry.meter
         self._shells = {shell.stage.source: shell for shell in shells}
         self._clock = clock
         self._wall = wall
@@ -46,11 +42,11 @@ class Figures:
         self._stored_s = clock()
         self.state_bytes = 0
         """What was written of states since the start."""
-        metrics.read(SNAPSHOT_AGE, self.age_s)
-        metrics.read(WATERMARK_DELAY, self.delays_s)
-        metrics.read(LIVE_KEYS, self.live)
-        metrics.read(RECORDS_TAKEN, lambda: {(topic,): float(n) for topic, n in self._taken.items()})
-        metrics.read(RECORDS_USED, lambda: {(one.stage.source,): float(one.used) for one in shells})
+        self._meter.read(SNAPSHOT_AGE, self.age_s)
+        self._meter.read(WATERMARK_DELAY, self.delays_s)
+        self._meter.read(LIVE_KEYS, self.live)
+        self._meter.read(RECORDS_TAKEN, lambda: {(topic,): float(n) for topic, n in self._taken.items()})
+        self._meter.read(RECORDS_USED, lambda: {(one.stage.source,): float(one.used) for one in shells})
 
     def now_s(self) -> float:
         """When it is, for ``stored``."""
@@ -65,13 +61,13 @@ class Figures:
     def stored(self, cuts: Iterable[tuple[Shell, Cut]], began_s: float) -> None:
         """A commit that began at ``began_s`` has succeeded."""
         self._stored_s = self._clock()
-        self._commits.inc()
-        self._commit_s.inc(self._stored_s - began_s)
+        self._meter.add(COMMITS)
+        self._meter.add(COMMIT_SECONDS, self._stored_s - began_s)
         for shell, cut in cuts:
             stored = [one for save in cut.saves for one in (*save.packed.pieces, save.packed.head)]
-            self._snapshots[shell.stage.name].inc(len(cut.saves))
+            self._meter.add(SNAPSHOTS, len(cut.saves), stage=shell.stage.name)
             size = sum(len(key) + len(value) for key, value in stored)
-            self._snapshot_bytes[shell.stage.name].inc(size)
+            self._meter.add(SNAPSHOT_BYTES, size, stage=shell.stage.name)
             self.state_bytes += size
 
     def assigned(self) -> None:

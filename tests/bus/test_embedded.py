@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -17,15 +16,13 @@ from bus.kafka.errors import BrokerUnreachableError
 from bus.kafka.producer import Producer
 from contract.errors import DutycycleError
 from contract.settings.settings import Settings
-from tests.support.servers.missing import ServerMissingError, skip_or_fail
+from tests.support.servers.missing import program
 
 TOPIC = "dutycycle.pods"
 
 
 def kcat(broker: EmbeddedBroker, *arguments: str, given: str | None = None) -> str:
-    if shutil.which("kcat") is None:
-        skip_or_fail(ServerMissingError("kcat is not installed (Debian: kcat)"))
-    command = ["kcat", "-b", broker.bootstrap, *arguments]
+    command = [program("kcat"), "-b", broker.bootstrap, *arguments]
     return subprocess.run(command, input=given, capture_output=True, text=True, timeout=60, check=True).stdout
 
 

@@ -11,7 +11,6 @@ from confluent_kafka.admin import AdminClient
 
 from tests.support.deploy.compose_file import ROOT, services
 from tests.support.servers.kafka import jars
-from tests.support.servers.missing import ServerMissingError, skip_or_fail
 from tests.support.servers.ports import free_port
 from tests.support.servers.process import ServerProcess
 
@@ -27,10 +26,7 @@ def test_the_tests_have_the_same_version() -> None:
 
 @pytest.fixture
 def class_path() -> str:
-    try:
-        return jars.class_path()
-    except ServerMissingError as reason:
-        skip_or_fail(reason)
+    return jars.class_path()
 
 
 @pytest.fixture

@@ -57,13 +57,20 @@ def test_it_copies_what_the_wheel_is_described_by() -> None:
     assert {project["readme"], *project["license-files"]} <= set(copied_from_here())
 
 
-def test_it_has_the_drivers_of_the_records_that_compose_names() -> None:
-    extras = re.search(r'"dutycycle\[(.+)\]"', TEXT)
-    assert extras
-    assert "postgres" in extras[1].split(",")
+def test_it_has_every_part_of_the_pipeline_or_the_one_that_is_asked_for() -> None:
+    assert "dutycycle[${EXTRAS}]" in TEXT
+    assert arguments("ARG") == ["EXTRAS=all"]
+    assert services()["collector"]["build"]["args"]["EXTRAS"] in PROJECT["project"]["optional-dependencies"]
+
+
+def test_what_compose_names_is_among_what_is_installed() -> None:
     assert "psycopg" in services()["sinks"]["environment"]["DUTYCYCLE_RECORDS"]
+    assert any(one.startswith("psycopg") for one in PROJECT["project"]["optional-dependencies"]["sinks"])
 
 
-@pytest.mark.parametrize("service", ["collector", "streams", "sinks"])
-def test_the_image_has_the_projects_version(service: str) -> None:
-    assert services()[service]["image"] == f"dutycycle:{PROJECT['project']['version']}"
+@pytest.mark.parametrize(
+    ("service", "image"),
+    [("collector", "dutycycle-collector"), ("streams", "dutycycle"), ("sinks", "dutycycle")],
+)
+def test_the_image_has_the_projects_version(service: str, image: str) -> None:
+    assert services()[service]["image"] == f"{image}:{PROJECT['project']['version']}"

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from sinks.records.rows import job_row, pod_row
 from sinks.records.store import RecordsStore
 from tests.support.deploy.compose_file import ROOT, services
-from tests.support.servers.missing import ServerMissingError, skip_or_fail
+from tests.support.servers.missing import program
 from tests.support.servers.prometheus import Prometheus, scrape
 from tests.support.sinks.made import job_peaks, pod_peaks
 
@@ -41,8 +40,7 @@ def reader(postgres_url: str) -> Engine:
     assert store.put([pod_row(pod_peaks()), job_row(job_peaks())]) == []
     store.close()
     url = make_url(postgres_url)
-    if not shutil.which("psql"):
-        skip_or_fail(ServerMissingError("psql is not installed (Debian: apt-get install postgresql-client)"))
+    program("psql")
     _make_reader(url.username, str(url.password), url.host, url.port, url.database)
     return create_engine(url.set(username="grafana_reader", password=PASSWORD))
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.support.deploy.compose_file import ROOT
-from tests.support.servers.missing import ServerMissingError, skip_or_fail
+from tests.support.servers.missing import program
 from tests.support.servers.prometheus import check
 
 FOLDER = ROOT / "deploy/prometheus"
@@ -19,23 +19,16 @@ HELD = 'DCGM_FI_DEV_FB_USED{Hostname="a",gpu="0",UUID="GPU-1"}'
 pytestmark = pytest.mark.prometheus
 
 
-def checked(kind: str, file: Path) -> None:
-    try:
-        check(kind, file)
-    except ServerMissingError as reason:
-        skip_or_fail(reason)
-
-
 def test_the_configuration(tmp_path: Path) -> None:
     text = (FOLDER / "prometheus.yml").read_text().replace("/etc/prometheus/", f"{FOLDER}/")
     file = tmp_path / "prometheus.yml"
     file.write_text(text)
-    checked("config", file)
+    check("config", file)
 
 
 @pytest.mark.parametrize("file", sorted(FOLDER.glob("rules/*.yml")), ids=lambda file: file.stem)
 def test_the_rules(file: Path) -> None:
-    checked("rules", file)
+    check("rules", file)
 
 
 def series(name: str, **labels: str) -> str:
@@ -105,10 +98,6 @@ def judged(folder: Path, rules: Path, case: dict[str, Any]) -> None:
     file.write_text(
         yaml.safe_dump({"rule_files": [str(rules)], "evaluation_interval": "1m", "tests": [case]})
     )
-    try:
-        done = subprocess.run(
-            ["promtool", "test", "rules", file], capture_output=True, text=True, check=False
-        )
-    except FileNotFoundError:
-        skip_or_fail(ServerMissingError("promtool is not installed (Debian: apt-get install prometheus)"))
+    promtool = program("promtool")
+    done = subprocess.run([promtool, "test", "rules", file], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

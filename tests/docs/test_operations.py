@@ -5,7 +5,8 @@ import re
 from docs.generate_operations import PAGE, TEMPLATE, events, page
 from telemetry import metrics
 from telemetry.address import PORTS
-from telemetry.metrics import GROUPS, Metric
+from telemetry.meter import Metric
+from telemetry.metrics import GROUPS
 
 
 def test_it_is_current() -> None:

@@ -15,7 +15,6 @@ from itertools import combinations
 from pathlib import Path
 
 import orjson
-import pytest
 
 from contract.codec import decode
 from contract.records.samples import NvmlSample
@@ -25,6 +24,7 @@ from tests.support.data.real_cgroup import RealCgroup, real_cgroup
 from tests.support.fakes.nvml import library
 from tests.support.fakes.nvml.scenario import FakeGpu, FakeProcess, Scenario, Signal, ramp, sine, square
 from tests.support.processes.commands import STOP_S, dutycycle, environ, wait_until
+from tests.support.servers.missing import program
 
 __all__ = ["real_cgroup"]
 SHORTEST_S = 0.7
@@ -111,13 +111,10 @@ def world(first: int, second: int) -> Scenario:
 
 def kcat_reads(address: str) -> None:
     """The bytes that another client sees are the contract's."""
-    program = shutil.which("kcat")
-    if program is None and os.environ.get("CI") == "true":
-        pytest.fail("no kcat; Debian: apt install kcat")
-    if program is None:
-        return
+    if not shutil.which("kcat") and os.environ.get("CI") != "true":
+        return  # the rest of the test is worth its while without it
     command = [
-        program,
+        program("kcat"),
         "-b",
         address,
         "-C",

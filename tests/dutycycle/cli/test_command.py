@@ -54,6 +54,27 @@ def write(path: Path, lines: list[TraceRecord]) -> Path:
     return path
 
 
+@pytest.mark.parametrize(
+    ("command", "package", "extra"),
+    [("collect", "pynvml", "collector"), ("stream", "faust", "streams"), ("sink", "faust", "sinks")],
+)
+def test_a_part_that_is_not_installed_is_named(
+    command: str, package: str, extra: str, tmp_path: Path
+) -> None:
+    """A finder in front of all others hides the package, as an environment without the extra does."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys, importlib.abc\n"
+        "class Hidden(importlib.abc.MetaPathFinder):\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name.partition('.')[0] == {package!r}:\n"
+        "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n"
+        "sys.meta_path.insert(0, Hidden())\n"
+    )
+    status, said = ended(command, "--broker", "kafka://127.0.0.1:1", PYTHONPATH=str(tmp_path))
+    expected = f"dutycycle: the package {package} is not installed: pip install 'dutycycle[{extra}]'"
+    assert (status, said.splitlines()[-1]) == (1, expected)
+
+
 @pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
 def test_a_full_disk_is_named(suffix: str, tmp_path: Path) -> None:
     out = tmp_path / f"out{suffix}"

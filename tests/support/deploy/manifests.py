@@ -12,7 +12,6 @@ import yaml
 
 from tests.support.servers.helm.build import find_helm
 from tests.support.servers.kube.build import find_programs
-from tests.support.servers.missing import ServerMissingError, skip_or_fail
 
 ROOT = Path(__file__).parents[3]
 CHART = ROOT / "deploy/helm/dutycycle"
@@ -48,12 +47,8 @@ SHAPES: dict[str, Object] = {"default": {}, "full": FULL, "trial": TRIAL}
 
 
 def helm(*arguments: str, values: Object | None = None) -> "subprocess.CompletedProcess[str]":
-    """Run Helm on the chart; skips where there is none."""
-    try:
-        program = find_helm()
-    except ServerMissingError as reason:
-        skip_or_fail(reason)
-    command = [str(program), *arguments, *(["--values=-"] if values is not None else [])]
+    """Run Helm on the chart. Raises ``ServerMissingError``."""
+    command = [str(find_helm()), *arguments, *(["--values=-"] if values is not None else [])]
     text = None if values is None else json.dumps(values)
     return subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=120)
 
@@ -71,11 +66,8 @@ def _rendered(release: str, values: str) -> str:
 
 
 def kustomize(folder: Path) -> list[Object]:
-    """What ``kubectl apply -k`` would send; skips where there is no kubectl."""
-    try:
-        kubectl = shutil.which("kubectl") or str(find_programs().kubectl)
-    except ServerMissingError as reason:
-        skip_or_fail(reason)
+    """What ``kubectl apply -k`` would send. Raises ``ServerMissingError`` without kubectl."""
+    kubectl = shutil.which("kubectl") or str(find_programs().kubectl)
     done = subprocess.run(
         [kubectl, "kustomize", str(folder)], capture_output=True, text=True, check=False, timeout=60
     )

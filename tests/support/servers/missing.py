@@ -1,13 +1,37 @@
-"""What happens when a server's program is not on this machine."""
+"""What happens when a server or a tool is not on this machine."""
 
 import os
+import shutil
 from typing import NoReturn
 
 import pytest
 
+_PACKAGES = {
+    "cc": "gcc libc6-dev",
+    "etcd": "etcd-server",
+    "java": "default-jre-headless",
+    "kcat": "kcat",
+    "mvn": "maven",
+    "openssl": "openssl",
+    "prometheus": "prometheus",
+    "promtool": "prometheus",
+    "psql": "postgresql-client",
+}
+"""Programs that tests run, and the Debian package of each."""
+
 
 class ServerMissingError(Exception):
-    """A test server cannot be had here. The message says what is missing and how to get it."""
+    """A test server cannot be had here. The message says what is missing and how to get it.
+
+    Raise it from a test or a fixture: the plugin skips the test, or fails it in CI.
+    """
+
+
+def program(name: str) -> str:
+    """The path of a program that not every machine has. Raises ``ServerMissingError``."""
+    if found := shutil.which(name):
+        return found
+    raise ServerMissingError(f"{name} is not installed (Debian: apt-get install {_PACKAGES[name]})")
 
 
 def skip_or_fail(reason: ServerMissingError) -> NoReturn:

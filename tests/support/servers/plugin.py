@@ -15,6 +15,7 @@ A server starts when the first test asks for it, and serves all tests of that xd
 """
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -50,6 +51,35 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         used = set(getattr(item, "fixturenames", ()))
         for fixture in sorted(used & _MARKS.keys()):
             item.add_marker(_MARKS[fixture])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup() -> Iterator[None]:
+    """A fixture whose server is missing leaves out the test."""
+    yield from _left_out_if_missing()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Iterator[None]:
+    """A test that runs a program which is missing is left out."""
+    yield from _left_out_if_missing()
+
+
+def _left_out_if_missing() -> Iterator[None]:
+    try:
+        yield
+    except ServerMissingError as reason:
+        skip_or_fail(reason)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Why tests were left out, a line for each reason: most reasons stand for many tests."""
+    reasons = Counter(str(one.longrepr[2]) for one in terminalreporter.stats.get("skipped", []))
+    if reasons:
+        terminalreporter.section("left out on this machine")
+    for reason, count in reasons.most_common():
+        tests = "1 test" if count == 1 else f"{count} tests"
+        terminalreporter.write_line(f"{tests}: {reason.removeprefix('Skipped: ')}")
 
 
 @pytest.fixture(scope="session")
@@ -111,10 +141,7 @@ def prometheus(tmp_path: Path) -> Iterator[Callable[[dict[str, Any]], Prometheus
     def start(config: dict[str, Any]) -> Prometheus:
         folder = tmp_path / f"prometheus-{len(started)}"
         folder.mkdir()
-        try:
-            started.append(Prometheus(folder, config))
-        except ServerMissingError as reason:
-            skip_or_fail(reason)
+        started.append(Prometheus(folder, config))
         return started[-1]
 
     yield start
@@ -142,9 +169,6 @@ def namespace(kube: Kube) -> str:
 
 def _served(start: Callable[[], S]) -> Iterator[S]:
     """One server for all tests of a worker, as long as they run."""
-    try:
-        server = start()
-    except ServerMissingError as reason:
-        skip_or_fail(reason)
+    server = start()
     yield server
     server.discard()

@@ -3,14 +3,13 @@
 It never fails: what is missing here is skipped by the tests that need it (and fails them under ``CI=true``).
 """
 
-import shutil
 from collections.abc import Callable
 
 from tests.support.servers.compose import build_compose
 from tests.support.servers.helm.build import build_helm
 from tests.support.servers.kafka.jars import class_path
 from tests.support.servers.kube.build import build_programs
-from tests.support.servers.missing import ServerMissingError
+from tests.support.servers.missing import ServerMissingError, program
 from tests.support.servers.postgres import find_programs
 
 
@@ -22,23 +21,22 @@ def main() -> None:
             print(f"{name}: {reason}")
 
 
-def _programs(*names: str, package: str) -> Callable[[], None]:
+def _programs(*names: str) -> Callable[[], None]:
     def look() -> None:
         for name in names:
-            if not shutil.which(name):
-                raise ServerMissingError(f"{name} is not installed (Debian: apt-get install {package})")
+            program(name)
 
     return look
 
 
 _SERVERS: dict[str, Callable[[], object]] = {
     "kafka": class_path,
-    "kafka with TLS": _programs("openssl", package="openssl"),
+    "kafka with TLS": _programs("openssl"),
     "postgres": find_programs,
-    "prometheus": _programs("prometheus", "promtool", package="prometheus"),
+    "prometheus": _programs("prometheus", "promtool"),
     "docker compose": build_compose,
     "helm": build_helm,
-    "kcat": _programs("kcat", package="kcat"),
+    "kcat": _programs("kcat"),
     "kubernetes": build_programs,
 }
 

@@ -1,7 +1,6 @@
 """A real Prometheus that scrapes what a test tells it to."""
 
 import json
-import shutil
 import subprocess
 import urllib.error
 import urllib.parse
@@ -12,11 +11,10 @@ from typing import Any
 
 import yaml
 
-from tests.support.servers.missing import ServerMissingError
+from tests.support.servers.missing import program
 from tests.support.servers.ports import free_port
 from tests.support.servers.process import ServerProcess
 
-_HOW = "(Debian: apt-get install prometheus)"
 _START_S = 60
 
 # Debian's package moves the web pages to /usr/share, and its own defaults point there; none are needed here.
@@ -27,16 +25,14 @@ class Prometheus:
     """One running Prometheus with its data in ``folder``."""
 
     def __init__(self, folder: Path, config: dict[str, Any]) -> None:
-        program = shutil.which("prometheus")
-        if not program:
-            raise ServerMissingError(f"Prometheus is not installed {_HOW}")
+        server = program("prometheus")
         file = folder / "prometheus.yml"
         file.write_text(yaml.safe_dump(config))
         check("config", file)
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"
         where = [f"--config.file={file}", f"--storage.tsdb.path={folder / 'data'}"]
-        command = [program, *where, f"--web.listen-address=127.0.0.1:{port}", *_OPTIONS]
+        command = [server, *where, f"--web.listen-address=127.0.0.1:{port}", *_OPTIONS]
         self._process = ServerProcess(command, folder / "prometheus.log")
         self._process.wait_until(self._ready, _START_S)
 
@@ -76,12 +72,11 @@ def check(kind: str, file: Path, *more: Path) -> None:
 
     Raises ``AssertionError`` with what promtool says, ``ServerMissingError`` without promtool.
     """
-    if not shutil.which("promtool"):
-        raise ServerMissingError(f"promtool is not installed {_HOW}")
     arguments = [] if kind == "metrics" else [file, *more]
+    promtool = program("promtool")
     with file.open("rb") as text:
         done = subprocess.run(
-            ["promtool", "check", kind, *arguments], stdin=text, capture_output=True, text=True, check=False
+            [promtool, "check", kind, *arguments], stdin=text, capture_output=True, text=True, check=False
         )
     if done.returncode:
         raise AssertionError(f"promtool check {kind} {file.name}: {done.stdout}{done.stderr}")

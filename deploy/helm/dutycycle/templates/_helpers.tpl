@@ -21,6 +21,11 @@ app.kubernetes.io/version: {{ (index . 0).Chart.AppVersion | quote }}
 {{- .Values.image.repository }}{{ if $digest }}@{{ $digest }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
 {{- end }}
 
+{{/* The image of the nodes' collectors: one of their own where it is named, else everybody's. */}}
+{{- define "dutycycle.collectorImage" -}}
+{{- with .Values.collector.image }}{{ . }}{{ else }}{{ include "dutycycle.image" . }}{{ end }}
+{{- end }}
+
 {{- define "dutycycle.broker" -}}
 {{- if .Values.kafka.trial.enabled }}kafka://{{ include "dutycycle.name" . }}-kafka-bootstrap:9092{{ else }}{{ required "kafka.broker: give kafka://host:9092, or set kafka.trial.enabled" .Values.kafka.broker }}{{ end }}
 {{- end }}

@@ -10,6 +10,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from tests.support.servers.missing import program
+
 NAME = "libnvidia-ml.so.1"
 _SOURCE = Path(__file__).parent / "src"
 _CACHE = Path(__file__).resolve().parents[4] / ".cache" / "fake-nvml"
@@ -35,12 +37,7 @@ def env(library: Path, scenario: Path) -> dict[str, str]:
 
 
 def _compiler() -> str:
-    found = shutil.which("cc") or shutil.which("gcc")
-    if found is None and os.environ.get("CI") == "true":
-        pytest.fail("no C compiler (cc or gcc) for the fake libnvidia-ml.so.1; Debian: apt install gcc")
-    if found is None:
-        pytest.skip("no C compiler (cc or gcc) for the fake libnvidia-ml.so.1; Debian: apt install gcc")
-    return found
+    return shutil.which("gcc") or program("cc")
 
 
 def _digest(without: Sequence[str]) -> str:

@@ -1,11 +1,10 @@
 """A certificate authority and a server certificate for 127.0.0.1, made by openssl for one test run."""
 
-import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.servers.missing import ServerMissingError
+from tests.support.servers.missing import program
 
 _NEW_KEY = ["-newkey", "rsa:2048", "-noenc", "-days", "2"]
 _EXTENSIONS = ["-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost", "-addext", "basicConstraints=CA:FALSE"]
@@ -21,8 +20,7 @@ class Certificates:
 
 def make_certificates(folder: Path) -> Certificates:
     """Write the files into ``folder``. Raises ``ServerMissingError`` without openssl."""
-    if not shutil.which("openssl"):
-        raise ServerMissingError("TLS certificates need openssl (Debian: apt-get install openssl)")
+    program("openssl")
     _openssl(folder, "ca", ["-subj", "/CN=Dutycycle test authority"])
     _openssl(folder, "server", ["-subj", "/CN=127.0.0.1", *_EXTENSIONS, "-CA", "ca.crt", "-CAkey", "ca.key"])
     server = folder / "server.pem"

@@ -1,23 +1,20 @@
 """Kafka's jars: resolved once by Maven from pom.xml, kept in the cache folder."""
 
 import hashlib
-import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 
 from tests.support.servers.cache import cache_folder, locked
-from tests.support.servers.missing import ServerMissingError
+from tests.support.servers.missing import ServerMissingError, program
 
 _POM = Path(__file__).with_name("pom.xml")
-_HOW = "install Java 17 and Maven (Debian: apt-get install default-jre-headless maven)"
 _DOWNLOAD_S = 900
 
 
 def class_path() -> str:
     """What ``java -cp`` needs. Raises ``ServerMissingError`` without Java, and once without Maven."""
-    if not shutil.which("java"):
-        raise ServerMissingError(f"Apache Kafka needs java: {_HOW}")
+    program("java")
     name = "kafka-" + hashlib.sha256(_POM.read_bytes()).hexdigest()[:16]
     with locked(name):
         folder = cache_folder() / name
@@ -27,8 +24,7 @@ def class_path() -> str:
 
 
 def _download(folder: Path) -> None:
-    if not shutil.which("mvn"):
-        raise ServerMissingError(f"Apache Kafka's jars come by mvn: {_HOW}")
+    program("mvn")
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=folder.name) as temporary:
         arrived = Path(temporary) / "jars"
         _run_maven(arrived)

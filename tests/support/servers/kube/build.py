@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tests.support.servers.cache import cache_folder, locked
 from tests.support.servers.kube.go_build import built_folder, go_build
-from tests.support.servers.missing import ServerMissingError
+from tests.support.servers.missing import ServerMissingError, program
 
 _HERE = Path(__file__).parent
 _MODULE = "k8s.io/kubernetes"
@@ -67,16 +67,14 @@ def _brought(folder: Path, name: str) -> Path:
 
 
 def _etcd() -> Path:
-    if found := shutil.which("etcd"):
-        return Path(found)
-    raise ServerMissingError("etcd is not installed (Debian: apt-get install etcd-server)")
+    return Path(program("etcd"))
 
 
 def _built(name: str) -> Path:
-    program = _cached() / name
-    if not program.exists():
+    built = _cached() / name
+    if not built.exists():
         raise ServerMissingError(f"{name} is not built (make servers builds it; it needs Go)")
-    return program
+    return built
 
 
 def _installed_kubectl() -> Path | None:

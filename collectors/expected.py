@@ -1,6 +1,6 @@
 """What a collector counts, from 0 on: a rate needs a value before the first increment."""
 
-from collectors.nvml.session import GPUS_AWAY
+from collectors.nvml.session import GPUS_UNAVAILABLE
 from collectors.publish.outbox import SPOOL_FAILED
 from collectors.publish.publisher import RECORD_REFUSED
 from contract.topics import SAMPLE_TOPICS
@@ -25,7 +25,7 @@ from telemetry.metrics import RECORDS_SENT, TICKS
 def expect(telemetry: Telemetry) -> None:
     """Declare what may be counted."""
     for event in (
-        ATTRIBUTION_FAILED, BROKER_UNREACHABLE, COLLECTOR_FAILED, DEVICE_LOST, GPUS_AWAY, NOT_MEASURED,
+        ATTRIBUTION_FAILED, BROKER_UNREACHABLE, COLLECTOR_FAILED, DEVICE_LOST, GPUS_UNAVAILABLE, NOT_MEASURED,
         RECORD_REFUSED, SPOOLED, SPOOL_DROPPED, TICK_LATE,
     ):  # fmt: skip
         telemetry.expect(event)

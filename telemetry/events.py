@@ -44,8 +44,8 @@ KUBERNETES_AWAY = Event(
 OWNER_FORBIDDEN = Event(
     "owner_forbidden", logging.WARNING, "Owners of pods that no role lets us read", ("kind",)
 )
-KUBELET_AWAY = Event(
-    "kubelet_away", logging.WARNING, "The kubelet does not say which devices it gave", ("what",)
+KUBELET_UNREACHABLE = Event(
+    "kubelet_unreachable", logging.WARNING, "The kubelet does not say which devices it gave", ("what",)
 )
 PROMETHEUS_QUERY_FAILED = Event(
     "prometheus_query_failed", logging.WARNING, "One of the queries to Prometheus failed", ("what",)

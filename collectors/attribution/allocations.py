@@ -9,7 +9,7 @@ from collectors.attribution.device_id import DeviceId, parse_device_id
 from collectors.attribution.kubelet.given import Given, KubeletError
 from contract.records.samples import Allocation
 from contract.settings.settings import Settings
-from telemetry.events import KUBELET_AWAY, NOT_MEASURED, Telemetry
+from telemetry.events import KUBELET_UNREACHABLE, NOT_MEASURED, Telemetry
 
 _WHAT = "pod-resources"
 _EVERY_S = 10.0
@@ -87,10 +87,10 @@ class Allocations:
         except KubeletError as error:
             self._given = None
             self._telemetry.raise_condition(
-                KUBELET_AWAY, _WHAT, f"{error}; what a container was given is unknown"
+                KUBELET_UNREACHABLE, _WHAT, f"{error}; what a container was given is unknown"
             )
             return
-        self._telemetry.clear_condition(KUBELET_AWAY, _WHAT, "the kubelet answers")
+        self._telemetry.clear_condition(KUBELET_UNREACHABLE, _WHAT, "the kubelet answers")
         parsed = [(one, parse_device_id(one.device_id)) for one in given]
         self._given = [(one, device) for one, device in parsed if device is not None]
         self._tell_unknown(one.device_id for one, device in parsed if device is None and _is_gpu(one))

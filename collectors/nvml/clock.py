@@ -51,7 +51,7 @@ class Cursor:
     def after_us(self, now: Now) -> int:
         """What to give to the driver: samples newer than this are new."""
         if _is_ahead(self.last_us, now):
-            # The clock was set back: to the driver, all that is new looks older than this.
+            # The clock was set back: all that is new has older stamps than this.
             self.last_us = 0
         return self.last_us
 

@@ -1,4 +1,4 @@
-"""One GPU, read once a tick into its record."""
+"""One GPU, read once a tick into its record. Each quantity that cannot be had is an absent field."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,10 +9,14 @@ from collectors.nvml.bursts import BurstReader
 from collectors.nvml.clock import Now
 from collectors.nvml.mig import MigReader
 from collectors.nvml.pcie import PcieReader
-from collectors.nvml.processes import Identities, printable, read_processes
-from collectors.nvml.query import Asker
-from collectors.nvml.shares import ShareReader
-from collectors.nvml.types import Buffer, Field, Handle
+from collectors.nvml.processes import (
+    ProcessIdentities,
+    ProcessUtilizationReader,
+    printable,
+    read_processes,
+)
+from collectors.nvml.query import DeviceQuery
+from collectors.nvml.types import Handle, PcieField, SampleBuffer
 from collectors.throttle import throttle_names
 from contract.records.samples import Gpu
 from telemetry.events import Telemetry
@@ -21,8 +25,8 @@ _MILLI = 0.001
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where NVML has a GPU since the library was opened."""
+class DeviceRef:
+    """A GPU as NVML lists it since the library was opened: its index and handle, and its lasting uuid."""
 
     index: int
     handle: Handle
@@ -35,49 +39,52 @@ class Place:
 
 
 class Device:
-    """A GPU and what was read of it so far. It outlives the library's handles: see ``renew``."""
+    """A GPU, and what rates and cursors need from tick to tick. It outlives its handle: see ``renew``."""
 
-    def __init__(self, place: Place, telemetry: Telemetry) -> None:
-        self._asker = Asker(place.handle, place.label, telemetry)
-        self._util_burst = BurstReader(Buffer.GPU_UTIL, "util_burst", percent)
-        self._power_burst = BurstReader(Buffer.POWER_MW, "power_burst", _watts)
-        self._shares = ShareReader()
+    def __init__(self, ref: DeviceRef, telemetry: Telemetry) -> None:
+        self._query = DeviceQuery(ref.handle, ref.label, telemetry)
+        self._util_burst = BurstReader(SampleBuffer.GPU_UTIL, "util_burst", clamp_pct)
+        self._power_burst = BurstReader(SampleBuffer.POWER_MW, "power_burst", _watts)
+        self._utilizations = ProcessUtilizationReader()
         self._pcie = PcieReader()
         self._mig = MigReader()
         self._divided = False
         self._model: str | None = None
-        self.place = place
+        self.ref = ref
 
     @property
     def slices(self) -> Mapping[int, str]:
         """The uuids of its MIG slices by GPU instance; empty where it is not divided."""
         return self._mig.uuids if self._divided else {}
 
-    def renew(self, place: Place) -> None:
+    def renew(self, ref: DeviceRef) -> None:
         """Go on with a new handle of the same GPU."""
-        self.place = place
-        self._asker.handle, self._asker.label = place.handle, place.label
+        self.ref = ref
+        self._query.handle, self._query.label = ref.handle, ref.label
 
     def release(self) -> None:
-        """Give back what the driver holds for us, before the library is closed."""
+        """Free what the driver holds for us, before the library is closed."""
         self._mig.release()
 
-    def read(self, tick: Tick, identities: Identities) -> Gpu:
-        """What the GPU says now. Raises ``Lost`` or ``Away``; anything less is an absent field."""
-        ask, now = self._asker.ask, Now.read()
+    def read(self, tick: Tick, identities: ProcessIdentities) -> Gpu:
+        """The GPU now; what it cannot answer is an absent field.
+
+        Raises ``DeviceLostError`` and ``DriverUnavailableError``.
+        """
+        ask, now = self._query.ask, Now.read()
         self._note_mig_mode()
         self._model = self._model or printable(ask("model", gate.name) or "")
         util, mem_copy_util = ask("gpu_util", gate.utilization) or (None, None)
         used, total = ask("memory", gate.memory, gate.memory_with_reserved) or (None, None)
-        rates = self._pcie.read(self._asker)
+        rates = self._pcie.read(self._query)
         reasons = ask("throttle", gate.event_reasons, gate.throttle_reasons)
-        shares = self._shares.read(self._asker, now, tick.interval_ms)
+        utilizations = self._utilizations.read(self._query, now, tick.interval_ms)
         return Gpu(
-            uuid=self.place.uuid,
-            index=self.place.index,
+            uuid=self.ref.uuid,
+            index=self.ref.index,
             model=self._model,
-            gpu_util_pct=None if util is None else percent(util),
-            mem_copy_util_pct=None if mem_copy_util is None else percent(mem_copy_util),
+            gpu_util_pct=None if util is None else clamp_pct(util),
+            mem_copy_util_pct=None if mem_copy_util is None else clamp_pct(mem_copy_util),
             mem_used_bytes=used,
             mem_total_bytes=total,
             power_w=self._milli("power", gate.power_mw),
@@ -86,30 +93,30 @@ class Device:
             temp_c=ask("temperature", gate.temperature_c, gate.temperature_c_before_r570),
             sm_clock_mhz=ask("sm_clock", gate.sm_clock_mhz),
             mem_clock_mhz=ask("mem_clock", gate.mem_clock_mhz),
-            pcie_rx_bytes_per_s=rates.get(Field.PCIE_RX),
-            pcie_tx_bytes_per_s=rates.get(Field.PCIE_TX),
+            pcie_rx_bytes_per_s=rates.get(PcieField.PCIE_RX),
+            pcie_tx_bytes_per_s=rates.get(PcieField.PCIE_TX),
             pcie_gen=ask("pcie_gen", gate.pcie_generation),
             pcie_width=ask("pcie_width", gate.pcie_width),
             throttle=None if reasons is None else throttle_names(reasons),
-            util_burst=self._util_burst.read(self._asker, now, tick.ts_ms, tick.interval_ms),
-            power_burst=self._power_burst.read(self._asker, now, tick.ts_ms, tick.interval_ms),
-            mig=self._mig.read(self._asker, total) if self._divided else None,
-            processes=read_processes(self._asker, shares, identities),
+            util_burst=self._util_burst.read(self._query, now, tick.ts_ms, tick.interval_ms),
+            power_burst=self._power_burst.read(self._query, now, tick.ts_ms, tick.interval_ms),
+            mig=self._mig.read(self._query, total) if self._divided else None,
+            processes=read_processes(self._query, utilizations, identities),
         )
 
     def _note_mig_mode(self) -> None:
-        divided = bool(self._asker.ask("mig_mode", gate.mig_enabled))
+        divided = bool(self._query.ask("mig_mode", gate.mig_enabled))
         if divided != self._divided:
-            # Dividing a GPU takes its utilization away, and putting it together gives it back.
-            self._asker.forget()
+            # A GPU in MIG mode has no utilization of its own; out of it, it has.
+            self._query.forget()
         self._divided = divided
 
     def _milli(self, what: str, way: Callable[[Handle], int]) -> float | None:
-        value = self._asker.ask(what, way)
+        value = self._query.ask(what, way)
         return None if value is None else _watts(value)
 
 
-def percent(value: float) -> float:
+def clamp_pct(value: float) -> float:
     """Within 0-100: drivers have been seen to report more (NVIDIA/dcgm-exporter#418)."""
     return min(max(value, 0), 100)
 

@@ -1,7 +1,7 @@
-"""The only way to NVML: its calls with plain values, its errors translated. Nothing else imports ``pynvml``.
+"""The only importer of ``pynvml``: NVML's calls with plain values, and its errors translated.
 
-Every function may raise the exceptions of ``nvml_errors`` and nothing else of NVML's. Percent may be out of
-range here, as drivers report it. "nvidia-smi" in a docstring names the column of the same figure.
+Every function may raise the errors of ``nvml.types`` and nothing else of NVML's. Percentages may be out of
+range here, as drivers report them. A docstring names what ``nvidia-smi`` shows of the same.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,10 +10,24 @@ from typing import Any, TypeVar
 
 import pynvml
 
-from collectors.nvml.errors import Away, Hiccup, Lost, Nothing, Refused, Unsupported
-from collectors.nvml.types import Attributes, Buffer, Counter, Field, Handle, Running, Share, Stamped
+from collectors.nvml.types import (
+    BufferedSample,
+    CounterValue,
+    DeviceLostError,
+    DriverUnavailableError,
+    Handle,
+    MigSize,
+    NoDataError,
+    NvmlError,
+    PcieField,
+    ProcessUtilization,
+    RunningProcess,
+    SampleBuffer,
+    TransientError,
+    UnsupportedError,
+)
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 _UNKNOWN_32 = 0xFFFFFFFF
 """NVML's "not available" in an unsigned int."""
 _VALUE_OF_TYPE = {
@@ -27,52 +41,55 @@ _VALUE_OF_TYPE = {
 }
 """Where a value of each type lies in NVML's union, and the bits it counts with."""
 
-_KINDS: dict[int, tuple[type[Refused], str]] = {
+_ERRORS: dict[int, tuple[type[NvmlError], str]] = {
     # The binding raises "success" where a list of processes turns out to be empty.
-    pynvml.NVML_SUCCESS: (Nothing, "empty"),
-    pynvml.NVML_ERROR_UNINITIALIZED: (Away, "uninitialized"),
-    pynvml.NVML_ERROR_DRIVER_NOT_LOADED: (Away, "driver_not_loaded"),
-    pynvml.NVML_ERROR_LIBRARY_NOT_FOUND: (Away, "library_not_found"),
-    pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: (Away, "version_mismatch"),
-    pynvml.NVML_ERROR_NOT_SUPPORTED: (Unsupported, "not_supported"),
-    pynvml.NVML_ERROR_NO_PERMISSION: (Unsupported, "no_permission"),
-    pynvml.NVML_ERROR_FUNCTION_NOT_FOUND: (Unsupported, "driver_too_old"),
-    pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH: (Unsupported, "driver_too_old"),
-    pynvml.NVML_ERROR_DEPRECATED: (Unsupported, "withdrawn"),
-    pynvml.NVML_ERROR_NOT_FOUND: (Nothing, "not_found"),
-    pynvml.NVML_ERROR_NO_DATA: (Nothing, "no_data"),
-    pynvml.NVML_ERROR_GPU_IS_LOST: (Lost, "gpu_is_lost"),
-    pynvml.NVML_ERROR_RESET_REQUIRED: (Lost, "reset_required"),
-    pynvml.NVML_ERROR_GPU_NOT_FOUND: (Lost, "gpu_not_found"),
-    pynvml.NVML_ERROR_INVALID_ARGUMENT: (Hiccup, "invalid_argument"),
-    pynvml.NVML_ERROR_INSUFFICIENT_SIZE: (Hiccup, "insufficient_size"),
-    pynvml.NVML_ERROR_TIMEOUT: (Hiccup, "timeout"),
-    pynvml.NVML_ERROR_MEMORY: (Hiccup, "out_of_memory"),
-    pynvml.NVML_ERROR_UNKNOWN: (Hiccup, "unknown_error"),
+    pynvml.NVML_SUCCESS: (NoDataError, "empty"),
+    pynvml.NVML_ERROR_UNINITIALIZED: (DriverUnavailableError, "uninitialized"),
+    pynvml.NVML_ERROR_DRIVER_NOT_LOADED: (DriverUnavailableError, "driver_not_loaded"),
+    pynvml.NVML_ERROR_LIBRARY_NOT_FOUND: (DriverUnavailableError, "library_not_found"),
+    pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: (DriverUnavailableError, "version_mismatch"),
+    pynvml.NVML_ERROR_NOT_SUPPORTED: (UnsupportedError, "not_supported"),
+    pynvml.NVML_ERROR_NO_PERMISSION: (UnsupportedError, "no_permission"),
+    pynvml.NVML_ERROR_FUNCTION_NOT_FOUND: (UnsupportedError, "driver_too_old"),
+    pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH: (UnsupportedError, "driver_too_old"),
+    pynvml.NVML_ERROR_DEPRECATED: (UnsupportedError, "withdrawn"),
+    pynvml.NVML_ERROR_NOT_FOUND: (NoDataError, "not_found"),
+    pynvml.NVML_ERROR_NO_DATA: (NoDataError, "no_data"),
+    pynvml.NVML_ERROR_GPU_IS_LOST: (DeviceLostError, "gpu_is_lost"),
+    pynvml.NVML_ERROR_RESET_REQUIRED: (DeviceLostError, "reset_required"),
+    pynvml.NVML_ERROR_GPU_NOT_FOUND: (DeviceLostError, "gpu_not_found"),
+    pynvml.NVML_ERROR_INVALID_ARGUMENT: (TransientError, "invalid_argument"),
+    pynvml.NVML_ERROR_INSUFFICIENT_SIZE: (TransientError, "insufficient_size"),
+    pynvml.NVML_ERROR_TIMEOUT: (TransientError, "timeout"),
+    pynvml.NVML_ERROR_MEMORY: (TransientError, "out_of_memory"),
+    pynvml.NVML_ERROR_UNKNOWN: (TransientError, "unknown_error"),
 }
 
 
-def refusal_of(code: int) -> Refused:
+def error_of(code: int) -> NvmlError:
     """The exception for one of NVML's return codes."""
-    kind, reason = _KINDS.get(code, (Hiccup, "other_error"))
+    kind, reason = _ERRORS.get(code, (TransientError, "other_error"))
     return kind(reason)
 
 
-def call(function: Callable[..., T], *arguments: Any) -> T:
-    """Call a function of the binding; raises what its error stands for."""
+def call(function: Callable[..., _T], *arguments: Any) -> _T:
+    """Call a function of the binding; raises the ``NvmlError`` that its error stands for."""
     try:
         return function(*arguments)
     except pynvml.NVMLError as error:
-        raise refusal_of(error.value) from error
+        raise error_of(error.value) from error
 
 
 def open_library() -> None:
-    """Load and start NVML, once for many ticks. Raises ``Away``, or another refusal, if it does not start."""
+    """Load and initialise NVML, once for many ticks.
+
+    Where no process keeps the driver up, it starts each GPU, which takes a second or more.
+    """
     call(pynvml.nvmlInit)
 
 
 def driver_version() -> str:
-    """The kernel driver's, such as 570.86.15."""
+    """The kernel driver's, such as 570.86.15 (nvidia-smi: Driver Version)."""
     return str(call(pynvml.nvmlSystemGetDriverVersion))
 
 
@@ -82,33 +99,36 @@ def close_library() -> None:
 
 
 def device_count() -> int:
-    """How many GPUs NVML knows, lost ones too."""
+    """How many GPUs NVML knows, lost ones too (nvidia-smi -L)."""
     return int(call(pynvml.nvmlDeviceGetCount))
 
 
 def device(index: int) -> Handle:
-    """The GPU at ``index``, nvidia-smi's GPU number."""
+    """The GPU at ``index`` (nvidia-smi: GPU)."""
     return call(pynvml.nvmlDeviceGetHandleByIndex, index)
 
 
 def uuid(handle: Handle) -> str:
-    """``GPU-…`` or ``MIG-…``."""
+    """``GPU-…`` or ``MIG-…``, which unlike the index stays the same (nvidia-smi -L)."""
     return str(call(pynvml.nvmlDeviceGetUUID, handle))
 
 
 def name(handle: Handle) -> str:
-    """The model; of a MIG slice, with its profile at the end."""
+    """The model (nvidia-smi: name); of a MIG slice, with its profile at the end."""
     return str(call(pynvml.nvmlDeviceGetName, handle))
 
 
 def utilization(handle: Handle) -> tuple[int, int]:
-    """Percent of the driver's last 1/6-1 s with a kernel running, and with the memory controller busy."""
+    """Percent of the driver's last 1/6-1 s with a kernel running, and with the memory controller busy.
+
+    nvidia-smi: utilization.gpu and utilization.memory, which is not the memory in use. None with MIG.
+    """
     rates = call(pynvml.nvmlDeviceGetUtilizationRates, handle)
     return rates.gpu, rates.memory
 
 
 def memory(handle: Handle) -> tuple[int, int]:
-    """Bytes used, without what the driver reserves, and bytes in all (nvidia-smi: Memory-Usage)."""
+    """Bytes used, without what the driver reserves, and in total (nvidia-smi: memory.used, .total)."""
     info = call(pynvml.nvmlDeviceGetMemoryInfo, handle, pynvml.nvmlMemory_v2)
     return info.used, info.total
 
@@ -120,22 +140,22 @@ def memory_with_reserved(handle: Handle) -> tuple[int, int]:
 
 
 def power_mw(handle: Handle) -> int:
-    """Milliwatts of the whole board; on Ampere and later the mean of the last second."""
+    """Milliwatts of the board (nvidia-smi: power.draw); on Ampere and later the mean of a second."""
     return int(call(pynvml.nvmlDeviceGetPowerUsage, handle))
 
 
 def power_limit_mw(handle: Handle) -> int:
-    """Milliwatts: the lowest of all limits in force."""
+    """Milliwatts: the lowest of all limits in force (nvidia-smi: enforced.power.limit)."""
     return int(call(pynvml.nvmlDeviceGetEnforcedPowerLimit, handle))
 
 
 def energy_mj(handle: Handle) -> int:
-    """Millijoules since the driver was loaded (Volta and later)."""
+    """Millijoules since the driver was loaded; Volta and later. nvidia-smi does not show it."""
     return int(call(pynvml.nvmlDeviceGetTotalEnergyConsumption, handle))
 
 
 def temperature_c(handle: Handle) -> int:
-    """Celsius of the GPU's core."""
+    """Celsius of the GPU's core (nvidia-smi: temperature.gpu)."""
     return int(call(pynvml.nvmlDeviceGetTemperatureV, handle, pynvml.NVML_TEMPERATURE_GPU))
 
 
@@ -145,27 +165,27 @@ def temperature_c_before_r570(handle: Handle) -> int:
 
 
 def sm_clock_mhz(handle: Handle) -> int:
-    """Megahertz of the multiprocessors, now."""
+    """Megahertz of the multiprocessors, now (nvidia-smi: clocks.sm)."""
     return int(call(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM))
 
 
 def mem_clock_mhz(handle: Handle) -> int:
-    """Megahertz of the memory, now."""
+    """Megahertz of the memory, now (nvidia-smi: clocks.mem)."""
     return int(call(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_MEM))
 
 
 def pcie_generation(handle: Handle) -> int:
-    """Of the link as it runs now: it falls while the GPU idles."""
+    """Of the link as it runs now (nvidia-smi: pcie.link.gen.current): it falls while the GPU idles."""
     return int(call(pynvml.nvmlDeviceGetCurrPcieLinkGeneration, handle))
 
 
 def pcie_width(handle: Handle) -> int:
-    """Lanes of the link as it runs now."""
+    """Lanes of the link as it runs now (nvidia-smi: pcie.link.width.current)."""
     return int(call(pynvml.nvmlDeviceGetCurrPcieLinkWidth, handle))
 
 
 def event_reasons(handle: Handle) -> int:
-    """A bit for each thing that holds the clocks down (see ``nvml_throttle``)."""
+    """A bit for each reason that holds the clocks down (nvidia-smi: clocks_event_reasons.active)."""
     return int(call(pynvml.nvmlDeviceGetCurrentClocksEventReasons, handle))
 
 
@@ -174,81 +194,88 @@ def throttle_reasons(handle: Handle) -> int:
     return int(call(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle))
 
 
-def samples(handle: Handle, buffer: Buffer, after_us: int) -> list[Stamped]:
-    """Buffered samples newer than ``after_us`` (0: all), oldest first; raises ``Nothing`` for none."""
+def buffered_samples(handle: Handle, buffer: SampleBuffer, after_us: int) -> list[BufferedSample]:
+    """Samples of a ring buffer newer than ``after_us`` (0: all), oldest first.
+
+    Power in milliwatts, utilization in percent. Raises ``NoDataError`` for none: the buffers of an idle GPU
+    run dry. nvidia-smi does not show them.
+    """
     kind, found = call(pynvml.nvmlDeviceGetSamples, handle, int(buffer), after_us)
     where, _ = _VALUE_OF_TYPE[kind]
-    read = (Stamped(one.timeStamp, getattr(one.sampleValue, where)) for one in found)
+    read = (BufferedSample(one.timeStamp, getattr(one.sampleValue, where)) for one in found)
     return sorted(one for one in read if one.value != _UNKNOWN_32)
 
 
-def shares(handle: Handle, after_us: int) -> list[Share]:
-    """The newest share of each process that did anything after ``after_us`` (0: in the last seconds)."""
+def process_utilization(handle: Handle, after_us: int) -> list[ProcessUtilization]:
+    """The newest of each process that did anything after ``after_us`` (0: in up to nine seconds).
+
+    nvidia-smi pmon: sm, mem.
+    """
     try:
         found = call(pynvml.nvmlDeviceGetProcessUtilization, handle, after_us)
-    except Nothing:
+    except NoDataError:
         return []
     # Some drivers name pid 0 in unused places of the answer.
-    told = (one for one in found if one.pid and one.smUtil != _UNKNOWN_32)
-    return [Share(one.pid, one.timeStamp, one.smUtil, one.memUtil) for one in told]
+    used = (one for one in found if one.pid and one.smUtil != _UNKNOWN_32)
+    return [ProcessUtilization(one.pid, one.timeStamp, one.smUtil, one.memUtil) for one in used]
 
 
-def compute_processes(handle: Handle) -> list[Running]:
-    """Processes with a compute context; of a whole GPU, those of all its MIG slices."""
+def compute_processes(handle: Handle) -> list[RunningProcess]:
+    """Processes with a compute context (nvidia-smi: type C); of a whole GPU, those of all its MIG slices."""
     return [_running(one) for one in call(pynvml.nvmlDeviceGetComputeRunningProcesses_v3, handle)]
 
 
-def graphics_processes(handle: Handle) -> list[Running]:
-    """Processes with a graphics context; many have a compute context too, and are in both lists."""
+def graphics_processes(handle: Handle) -> list[RunningProcess]:
+    """Processes with a graphics context (nvidia-smi: type G); one with both is in both lists (C+G)."""
     return [_running(one) for one in call(pynvml.nvmlDeviceGetGraphicsRunningProcesses_v3, handle)]
 
 
-def _running(one: Any) -> Running:
-    return Running(one.pid, one.usedGpuMemory, (one.gpuInstanceId, one.computeInstanceId))
+def _running(one: Any) -> RunningProcess:
+    return RunningProcess(one.pid, one.usedGpuMemory, (one.gpuInstanceId, one.computeInstanceId))
 
 
-def counters(handle: Handle, fields: Sequence[Field]) -> list[Counter | Refused]:
-    """Several counters in one call; each has its own answer or refusal."""
+def counters(handle: Handle, fields: Sequence[PcieField]) -> list[CounterValue | NvmlError]:
+    """Several counters in one call; each has its own answer or error."""
     found = call(pynvml.nvmlDeviceGetFieldValues, handle, [int(field) for field in fields])
-    return [_counter(one) if one.nvmlReturn == 0 else refusal_of(one.nvmlReturn) for one in found]
+    return [_counter(one) if one.nvmlReturn == 0 else error_of(one.nvmlReturn) for one in found]
 
 
-def _counter(one: Any) -> Counter:
+def _counter(one: Any) -> CounterValue:
     where, bits = _VALUE_OF_TYPE[one.valueType]
-    return Counter(int(getattr(one.value, where)), bits)
+    return CounterValue(int(getattr(one.value, where)), bits)
 
 
 def mig_enabled(handle: Handle) -> bool:
-    """Whether the GPU is divided now (not: after its next reset)."""
+    """Whether the GPU is divided now, not after its next reset (nvidia-smi: mig.mode.current)."""
     current, _ = call(pynvml.nvmlDeviceGetMigMode, handle)
     return bool(current)
 
 
-def mig_places(handle: Handle) -> int:
+def max_mig_devices(handle: Handle) -> int:
     """How many MIG slices a GPU can have; their indexes lie below, with gaps."""
     return int(call(pynvml.nvmlDeviceGetMaxMigDeviceCount, handle))
 
 
 def mig_device(handle: Handle, index: int) -> Handle:
-    """The slice at ``index``; raises ``Nothing`` where there is none."""
+    """The slice at ``index`` (nvidia-smi: MIG Dev); raises ``NoDataError`` where there is none."""
     return call(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, index)
 
 
-def mig_attributes(handle: Handle) -> Attributes:
+def mig_size(handle: Handle) -> MigSize:
     """The size of a slice."""
     found = call(pynvml.nvmlDeviceGetAttributes_v2, handle)
-    return Attributes(found.gpuInstanceSliceCount, found.computeInstanceSliceCount, found.memorySizeMB)
+    return MigSize(found.gpuInstanceSliceCount, found.computeInstanceSliceCount, found.memorySizeMB)
 
 
 def gpu_instance(handle: Handle) -> int:
-    """The GPU instance that a slice is in; several compute instances can share one."""
+    """The GPU instance that a slice is in (nvidia-smi: GI ID); several compute instances can share one."""
     return int(call(pynvml.nvmlDeviceGetGpuInstanceId, handle))
 
 
 def gpm_supported(handle: Handle) -> bool:
-    """True on a GPU with GPM, counters without a profiler; raises ``Unsupported`` before Hopper."""
+    """True on a GPU with GPM, counters without a profiler; raises ``UnsupportedError`` before Hopper."""
     if not call(pynvml.nvmlGpmQueryDeviceSupport, handle).isSupportedDevice:
-        raise Unsupported("not_supported")
+        raise UnsupportedError("not_supported")
     return True
 
 
@@ -268,7 +295,7 @@ def gpm_sample(handle: Handle, instance: int, sample: Any) -> None:
 
 
 def gpm_busy_pct(first: Any, second: Any) -> float:
-    """Percent of the time between two samples with anything running; they must be 100 ms apart or more."""
+    """Percent of the time between two samples with any engine busy; they must be 100 ms apart or more."""
     question = pynvml.c_nvmlGpmMetricsGet_t()
     question.version = pynvml.NVML_GPM_METRICS_GET_VERSION
     question.numMetrics = 1
@@ -276,7 +303,7 @@ def gpm_busy_pct(first: Any, second: Any) -> float:
     question.metrics[0].metricId = pynvml.NVML_GPM_METRIC_GRAPHICS_UTIL
     answer = call(pynvml.nvmlGpmMetricsGet, question).metrics[0]
     if answer.nvmlReturn:
-        raise refusal_of(answer.nvmlReturn)
+        raise error_of(answer.nvmlReturn)
     if not isfinite(answer.value):
-        raise Nothing("no_data")
+        raise NoDataError("no_data")
     return float(answer.value)

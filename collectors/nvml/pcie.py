@@ -7,9 +7,15 @@ direction, and those 20 ms say little about a second. There, the rates are absen
 import time
 
 from collectors.nvml import gate
-from collectors.nvml.errors import Away, Lost, Refused, Unsupported
-from collectors.nvml.query import Asker
-from collectors.nvml.types import Counter, Field
+from collectors.nvml.query import DeviceQuery
+from collectors.nvml.types import (
+    CounterValue,
+    DeviceLostError,
+    DriverUnavailableError,
+    NvmlError,
+    PcieField,
+    UnsupportedError,
+)
 
 _LEAST_BITS = 63
 """A 32-bit counter of bytes wraps many times a second on a fast link: no rate can be told from it."""
@@ -19,40 +25,40 @@ class PcieReader:
     """Rates of one GPU, over the time that really passed between two reads."""
 
     def __init__(self) -> None:
-        self._fields = list(Field)
-        self._last: dict[Field, tuple[float, int]] = {}
+        self._fields = list(PcieField)
+        self._last: dict[PcieField, tuple[float, int]] = {}
 
-    def read(self, asker: Asker) -> dict[Field, float]:
+    def read(self, query: DeviceQuery) -> dict[PcieField, float]:
         """Bytes per second by direction: none at first, after a reset of the counter, or if unsupported."""
         if not self._fields:
             return {}
         at_s = time.monotonic()
         fields = tuple(self._fields)
-        found = asker.ask("pcie_bytes", lambda handle: gate.counters(handle, fields)) or []
+        found = query.ask("pcie_bytes", lambda handle: gate.counters(handle, fields)) or []
         rates = {}
         for field, answer in zip(fields, found, strict=False):
-            value = self._value(field, answer, asker)
+            value = self._value(field, answer, query)
             if value is not None and (rate := self._rate(field, at_s, value)) is not None:
                 rates[field] = rate
         return rates
 
-    def _value(self, field: Field, answer: Counter | Refused, asker: Asker) -> int | None:
-        if isinstance(answer, Counter) and answer.bits < _LEAST_BITS:
-            answer = Unsupported("counter_too_narrow")
-        if isinstance(answer, Counter):
+    def _value(self, field: PcieField, answer: CounterValue | NvmlError, query: DeviceQuery) -> int | None:
+        if isinstance(answer, CounterValue) and answer.bits < _LEAST_BITS:
+            answer = UnsupportedError("counter_too_narrow")
+        if isinstance(answer, CounterValue):
             return answer.value
-        if isinstance(answer, Lost | Away):
+        if isinstance(answer, DeviceLostError | DriverUnavailableError):
             raise answer
         what = field.name.lower() + "_bytes"
-        if isinstance(answer, Unsupported) or answer.reason == "invalid_argument":
+        if isinstance(answer, UnsupportedError) or answer.reason == "invalid_argument":
             # To a driver that does not know a field, its number is an invalid argument.
             self._fields.remove(field)
-            asker.say(what, answer)
+            query.count_once(what, answer)
         else:
-            asker.count(what, answer)
+            query.count(what, answer)
         return None
 
-    def _rate(self, field: Field, at_s: float, value: int) -> float | None:
+    def _rate(self, field: PcieField, at_s: float, value: int) -> float | None:
         last = self._last.get(field)
         self._last[field] = at_s, value
         if last is None or at_s <= last[0] or value < last[1]:

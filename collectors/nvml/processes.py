@@ -1,17 +1,20 @@
-"""The processes on a GPU: who they are, what they hold and what they use."""
+"""The processes on a GPU: who they are, the memory they hold, the part of the GPU they use."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from collectors.nvml import gate
-from collectors.nvml.query import Asker
-from collectors.nvml.shares import Shares
-from collectors.nvml.types import Running
+from collectors.nvml.clock import Cursor, Now, wall_shift_us
+from collectors.nvml.query import DeviceQuery
+from collectors.nvml.types import Handle, ProcessUtilization, RunningProcess
 from contract.records.samples import GpuProcess
 
+_PERIOD_US = 1_000_000
+"""The longest time between two of the driver's samples: it averages over 1/6 to 1 s."""
 
-class Owner(Protocol):
+
+class ProcessOwner(Protocol):
     """Whose a process is: ``collectors.attribution.cgroup_path.CgroupId`` is one."""
 
     @property
@@ -24,35 +27,35 @@ class Owner(Protocol):
 class Attributor(Protocol):
     """Finds a process's owner: ``collectors.attribution.processes.Attribution`` is one."""
 
-    def of_pid(self, pid: int) -> Owner | None: ...
+    def of_pid(self, pid: int) -> ProcessOwner | None: ...
 
 
-class Identity(NamedTuple):
-    """What is known of a process outside the GPU; absent is unknown."""
+class ProcessIdentity(NamedTuple):
+    """What is known of a process outside the GPU; None is unknown. ``name``: ``/proc/<pid>/comm``."""
 
     name: str | None
     pod_uid: str | None
     container_id: str | None
 
 
-class Identities:
-    """Looks each process up once a tick, on however many GPUs it is."""
+class ProcessIdentities:
+    """Identifies each process once a tick, on however many GPUs it is."""
 
     def __init__(self, attributor: Attributor | None, host_root: str = "/") -> None:
         self._attributor = attributor
         self._proc = Path(host_root) / "proc"
-        self._known: dict[int, Identity] = {}
+        self._known: dict[int, ProcessIdentity] = {}
 
     def begin_tick(self) -> None:
-        """Forget: a name may change, and a pid be given to another process."""
+        """Forget all: a name may change, and a pid be given to another process."""
         self._known.clear()
 
-    def of(self, pid: int) -> Identity:
+    def of(self, pid: int) -> ProcessIdentity:
         """Who process ``pid`` is."""
         if (known := self._known.get(pid)) is None:
             owner = self._attributor.of_pid(pid) if self._attributor else None
             pod_uid, container_id = (owner.pod_uid, owner.container_id) if owner else (None, None)
-            known = self._known[pid] = Identity(self._name(pid), pod_uid, container_id)
+            known = self._known[pid] = ProcessIdentity(self._name(pid), pod_uid, container_id)
         return known
 
     def _name(self, pid: int) -> str | None:
@@ -64,28 +67,96 @@ class Identities:
 
 
 def printable(text: str) -> str | None:
-    """``text`` with what cannot be printed as "?"; None if there is nothing left to read."""
+    """``text`` with "?" for what cannot be printed, 1024 characters at most; None for an empty one."""
     shown = "".join(letter if letter.isprintable() else "?" for letter in text).strip()
     return shown[:1024] or None
 
 
+class ProcessUtilizations:
+    """One answer of the driver: the newest utilization of each process that did something.
+
+    The driver leaves out a process that did nothing. So a missing process used 0 percent, but only if the
+    answer covers a whole sampling period of the driver (``covers_period``); else it is unknown.
+    """
+
+    def __init__(self, by_pid: Mapping[int, ProcessUtilization], *, covers_period: bool) -> None:
+        self.by_pid = by_pid
+        self.covers_period = covers_period
+
+    def of(self, pid: int) -> tuple[float | None, float | None]:
+        """``gpu_util_pct`` and ``mem_copy_util_pct`` (0-100; nvidia-smi pmon: sm, mem); None: unknown."""
+        found = self.by_pid.get(pid)
+        if found is not None:
+            return min(found.sm_pct, 100), min(found.mem_copy_pct, 100)
+        return (0, 0) if self.covers_period else (None, None)
+
+
+class ProcessUtilizationReader:
+    """Asks one GPU once a tick, always from the last stamp it returned.
+
+    The driver keeps up to nine seconds of the past (NVIDIA/go-nvml#51): without a stamp, old utilization
+    would be taken for new.
+    """
+
+    def __init__(self) -> None:
+        self._cursor = Cursor()
+        self._moved_at_us = 0
+
+    def read(self, query: DeviceQuery, now: Now, interval_ms: int) -> ProcessUtilizations | None:
+        """Utilization since the last read (at first: of one interval); None where there is none to have."""
+        after_us = self._cursor.after_us(now)
+        found = query.ask("process_util", lambda handle: self._new(handle, after_us, now))
+        if found is None:
+            return None
+        quiet_us = self._age_us(after_us, now) if after_us else _PERIOD_US
+        if found:
+            self._cursor.last_us = max(one.stamp_us for one in found)
+            self._moved_at_us = now.monotonic_us
+        if found and not after_us:
+            return self._first(found, interval_ms, now)
+        return ProcessUtilizations({one.pid: one for one in found}, covers_period=quiet_us >= _PERIOD_US)
+
+    def _first(self, found: list[ProcessUtilization], interval_ms: int, now: Now) -> ProcessUtilizations:
+        """Of the first answer, which holds seconds of the past, the utilization of one interval."""
+        shift_us = wall_shift_us(self._cursor.last_us, now)
+        if shift_us is None:
+            # The stamps are of an unknown clock: nothing says how old they are.
+            return ProcessUtilizations({}, covers_period=False)
+        oldest_us = now.wall_us - shift_us - max(interval_ms * 1000, _PERIOD_US)
+        recent = {one.pid: one for one in found if one.stamp_us >= oldest_us}
+        return ProcessUtilizations(recent, covers_period=True)
+
+    def _new(self, handle: Handle, after_us: int, now: Now) -> list[ProcessUtilization]:
+        found = gate.process_utilization(handle, after_us)
+        return [one for one in found if self._cursor.is_new(one.stamp_us, now)]
+
+    def _age_us(self, stamp_us: int, now: Now) -> int:
+        shift_us = wall_shift_us(stamp_us, now)
+        if shift_us is None:
+            return now.monotonic_us - self._moved_at_us
+        return now.wall_us - stamp_us - shift_us
+
+
 def read_processes(
-    asker: Asker, shares: Shares | None, identities: Identities
+    query: DeviceQuery, utilizations: ProcessUtilizations | None, identities: ProcessIdentities
 ) -> tuple[GpuProcess, ...] | None:
-    """Every process that a GPU's lists or its utilization name, by pid; None if none of them can be had."""
-    compute = asker.ask("compute_processes", gate.compute_processes)
-    graphics = asker.ask("graphics_processes", gate.graphics_processes)
-    if compute is None and graphics is None and shares is None:
+    """Every process in the GPU's lists or with utilization, by pid; None if none of the calls answers.
+
+    A process in the compute and in the graphics list is one process (nvidia-smi: type C+G).
+    """
+    compute = query.ask("compute_processes", gate.compute_processes)
+    graphics = query.ask("graphics_processes", gate.graphics_processes)
+    if compute is None and graphics is None and utilizations is None:
         return None
     held = memory_by_pid([*(compute or ()), *(graphics or ())])
-    pids = sorted({*held, *(shares.by_pid if shares else ())})
-    return tuple(_process(pid, held.get(pid), shares, identities.of(pid)) for pid in pids)
+    pids = sorted({*held, *(utilizations.by_pid if utilizations else ())})
+    return tuple(_process(pid, held.get(pid), utilizations, identities.of(pid)) for pid in pids)
 
 
-def memory_by_pid(listed: Iterable[Running]) -> dict[int, int | None]:
-    """Bytes held by each process, over all its MIG instances; None where any of them is unknown.
+def memory_by_pid(listed: Iterable[RunningProcess]) -> dict[int, int | None]:
+    """Bytes held by each process, summed over its MIG instances; None where one of them is unknown.
 
-    A process in both lists is one process: the driver gives the same figure twice.
+    For a process in both lists the driver gives the same bytes twice: they count once.
     """
     held: dict[int, dict[tuple[int, int], int | None]] = {}
     for one in listed:
@@ -100,8 +171,10 @@ def _sum(parts: Iterable[int | None]) -> int | None:
     return None if None in known else sum(part for part in known if part is not None)
 
 
-def _process(pid: int, used: int | None, shares: Shares | None, identity: Identity) -> GpuProcess:
-    gpu_util, mem_copy_util = shares.of(pid) if shares else (None, None)
+def _process(
+    pid: int, used: int | None, utilizations: ProcessUtilizations | None, identity: ProcessIdentity
+) -> GpuProcess:
+    gpu_util, mem_copy_util = utilizations.of(pid) if utilizations else (None, None)
     return GpuProcess(
         pid=pid,
         pod_uid=identity.pod_uid,

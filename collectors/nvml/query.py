@@ -1,57 +1,60 @@
-"""Asks one GPU, and remembers what it cannot answer: said once, never asked again."""
+"""Queries to one GPU. What it does not support is counted once and never asked again."""
 
 from collections.abc import Callable
 from typing import TypeVar
 
-from collectors.nvml.errors import Hiccup, Nothing, Refused, Unsupported
-from collectors.nvml.types import Handle
+from collectors.nvml.types import Handle, NoDataError, NvmlError, TransientError, UnsupportedError
 from telemetry.events import NOT_MEASURED, Telemetry
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
-class Asker:
-    """Asks the GPU behind ``handle``, which may be renewed. ``label`` names the GPU in what is logged.
+class DeviceQuery:
+    """Queries the GPU behind ``handle``, which changes when the library is opened again.
 
-    ``Lost`` and ``Away`` go through to the caller: they are about the whole device or driver. Every other
-    refusal is None, "absent". What a device can answer changes with its MIG mode: then ``forget``.
+    ``label`` names the GPU in log lines. ``DeviceLostError`` and ``DriverUnavailableError`` pass through,
+    because they are about more than one call. Every other error is None, "absent".
     """
 
     def __init__(self, handle: Handle, label: str, telemetry: Telemetry) -> None:
         self.handle = handle
         self.label = label
         self._telemetry = telemetry
-        self._refused: dict[str, int] = {}
-        self._said: set[tuple[str, str]] = set()
+        self._unsupported: dict[str, int] = {}
+        """How many of the calls for a quantity are not supported."""
+        self._reported: set[tuple[str, str]] = set()
 
-    def ask(self, what: str, *ways: Callable[[Handle], T], of: Handle | None = None) -> T | None:
-        """The first of ``ways`` that answers for this GPU, or for its MIG slice ``of``; None is "absent"."""
-        first = self._refused.get(what, 0)
-        for number, way in enumerate(ways[first:], start=first):
+    def ask(self, what: str, *calls: Callable[[Handle], _T], of: Handle | None = None) -> _T | None:
+        """The answer of the first supported call; None is "absent".
+
+        ``calls`` go from the newest API to the oldest. ``of``: a MIG slice of this GPU to ask instead.
+        """
+        first = self._unsupported.get(what, 0)
+        for number, call in enumerate(calls[first:], start=first):
             try:
-                return way(self.handle if of is None else of)
-            except Nothing:
+                return call(self.handle if of is None else of)
+            except NoDataError:
                 return None
-            except Hiccup as refusal:
-                self.count(what, refusal)
+            except TransientError as error:
+                self.count(what, error)
                 return None
-            except Unsupported as refusal:
-                self._refused[what] = number + 1
-                if number + 1 == len(ways):
-                    self.say(what, refusal)
+            except UnsupportedError as error:
+                self._unsupported[what] = number + 1
+                if number + 1 == len(calls):
+                    self.count_once(what, error)
         return None
 
-    def say(self, what: str, refusal: Refused) -> None:
-        """Say, once for this GPU, that ``what`` cannot be measured."""
-        if (what, refusal.reason) not in self._said:
-            self._said.add((what, refusal.reason))
-            self.count(what, refusal)
+    def count_once(self, what: str, error: NvmlError) -> None:
+        """Count, once for this GPU and reason, that ``what`` cannot be measured."""
+        if (what, error.reason) not in self._reported:
+            self._reported.add((what, error.reason))
+            self.count(what, error)
 
-    def count(self, what: str, refusal: Refused) -> None:
+    def count(self, what: str, error: NvmlError) -> None:
         """Count that ``what`` was not measured this time."""
         detail = f"{what} of {self.label} is left out"
-        self._telemetry.emit(NOT_MEASURED, detail, what=what, reason=refusal.reason)
+        self._telemetry.emit(NOT_MEASURED, detail, what=what, reason=error.reason)
 
     def forget(self) -> None:
-        """Ask everything again: the device was set up anew."""
-        self._refused.clear()
+        """Ask everything again: the GPU's MIG mode changed, and with it what the GPU supports."""
+        self._unsupported.clear()

@@ -1,16 +1,18 @@
-"""Which GPUs can be read now: opens the library, notices what is lost, tries again, says each change once."""
+"""Which GPUs can be read now. Opens the library, leaves lost GPUs out, tries again, logs each change once."""
 
 import logging
 from contextlib import suppress
 
 from collectors.nvml import gate
 from collectors.nvml.backoff import Backoff
-from collectors.nvml.device import Device, Place
-from collectors.nvml.errors import Away, Hiccup, Lost, Refused
+from collectors.nvml.device import Device, DeviceRef
+from collectors.nvml.types import DeviceLostError, DriverUnavailableError, NvmlError, TransientError
 from telemetry.events import DEVICE_LOST, Event, Telemetry
 
-GPUS_AWAY = Event("gpus_away", logging.WARNING, "No GPU of this node can be measured", ("reason",))
-"""A condition, named by the reason of the moment."""
+GPUS_UNAVAILABLE = Event(
+    "gpus_unavailable", logging.WARNING, "No GPU of this node can be measured", ("reason",)
+)
+"""A condition, named by its reason."""
 _ADVICE = {
     "library_not_found": "libnvidia-ml.so.1 cannot be loaded: no NVIDIA driver here, or it is not mounted",
     "driver_not_loaded": "the NVIDIA kernel module is not loaded",
@@ -26,7 +28,7 @@ class Session:
     """The library and its devices. Times are monotonic seconds, given by the caller.
 
     ``retry_s`` is the first wait after a failure. For the driver it grows to twice that; for a lost GPU to
-    twenty times, because looking for it closes and opens the library for all of them.
+    twenty times, because looking for it closes and opens the library for all GPUs.
     """
 
     def __init__(self, telemetry: Telemetry, retry_s: float = 30.0) -> None:
@@ -36,61 +38,62 @@ class Session:
         self._count = 0
         self._devices: dict[str, Device] = {}
         self._missing: set[str] = set()
-        self._silent: set[str] = set()  # the missing, and those listed again that have not answered yet
-        self._away: str | None = None
-        self._opening = Backoff(retry_s, 2 * retry_s)
-        self._looking = Backoff(retry_s, 20 * retry_s)
+        self._silent: set[str] = set()
+        """The missing, and those listed again that have not answered yet."""
+        self._unavailable: str | None = None
+        self._open_backoff = Backoff(retry_s, 2 * retry_s)
+        self._rescan_backoff = Backoff(retry_s, 20 * retry_s)
 
     def devices(self, now_s: float) -> list[Device]:
-        """The GPUs that can be read, by index. None is no error: why is said, and it is tried again later."""
+        """The GPUs that can be read, by index. None raises nothing: it is logged and tried again later."""
         try:
-            self._bring_up(now_s)
-        except Refused as refusal:
-            self.went_away(refusal, now_s)
+            self._ensure_open(now_s)
+        except NvmlError as error:
+            self.driver_failed(error, now_s)
         if not self._open:
             return []
         usable = [device for uuid, device in self._devices.items() if uuid not in self._missing]
-        return sorted(usable, key=lambda device: device.place.index)
+        return sorted(usable, key=lambda device: device.ref.index)
 
-    def answered(self, device: Device) -> None:
-        """A GPU was read to its end: if it had been lost, say that it is back."""
-        if device.place.uuid in self._silent:
-            self._is_back(device.place.uuid)
+    def mark_answered(self, device: Device) -> None:
+        """A GPU was read to its end: if it had been lost, log that it is back."""
+        if device.ref.uuid in self._silent:
+            self._mark_back(device.ref.uuid)
 
-    def lost(self, device: Device, refusal: Lost, now_s: float) -> None:
+    def mark_lost(self, device: Device, error: DeviceLostError, now_s: float) -> None:
         """A GPU stopped answering: leave it out, and look for it after a while."""
-        self._miss(device.place.uuid, device.place.label, refusal.reason, now_s)
+        self._mark_missing(device.ref.uuid, device.ref.label, error.reason, now_s)
 
-    def went_away(self, refusal: Refused, now_s: float) -> None:
-        """The driver does not answer: close, and open after a while."""
+    def driver_failed(self, error: NvmlError, now_s: float) -> None:
+        """The driver does not answer: close the library, and open it after a while."""
         self.close()
-        self._opening.wait_from(now_s)
-        if refusal.reason != self._away:
-            self._is_here_or_otherwise_away()
-            self._away = refusal.reason
-            advice = _ADVICE.get(refusal.reason, "NVML does not answer")
+        self._open_backoff.wait_from(now_s)
+        if error.reason != self._unavailable:
+            self._clear_unavailable()
+            self._unavailable = error.reason
+            advice = _ADVICE.get(error.reason, "NVML does not answer")
             self._telemetry.raise_condition(
-                GPUS_AWAY, refusal.reason, f"{advice}; tried again from time to time"
+                GPUS_UNAVAILABLE, error.reason, f"{advice}; tried again from time to time"
             )
 
     def close(self) -> None:
-        """Let go of the devices and the library."""
+        """Release the devices and close the library."""
         if not self._open:
             return
         self._open = False
         for device in self._devices.values():
             device.release()
-        with suppress(Refused):  # a driver that is gone cannot be told goodbye
+        with suppress(NvmlError):  # a driver that is gone cannot shut down
             gate.close_library()
 
-    def _bring_up(self, now_s: float) -> None:
-        if self._open and self._missing and self._looking.is_due(now_s):
+    def _ensure_open(self, now_s: float) -> None:
+        if self._open and self._missing and self._rescan_backoff.is_due(now_s):
             # A GPU that was reset or plugged in again is a new one to the driver: only a library that is
             # opened after that knows it.
-            self._looking.wait_from(now_s)
+            self._rescan_backoff.wait_from(now_s)
             self.close()
         if not self._open:
-            if self._opening.is_due(now_s):
+            if self._open_backoff.is_due(now_s):
                 self._start(now_s)
         elif self._count_changed():
             self._enumerate(now_s)
@@ -98,7 +101,7 @@ class Session:
     def _count_changed(self) -> bool:
         try:
             return gate.device_count() != self._count
-        except Hiccup:
+        except TransientError:
             return False
 
     def _start(self, now_s: float) -> None:
@@ -106,65 +109,66 @@ class Session:
         self._open = True
         driver = gate.driver_version()
         if driver != self._driver:
-            self._devices.clear()  # another driver can answer other questions
+            self._devices.clear()  # another driver supports other calls
         self._driver = driver
         self._enumerate(now_s)
-        self._opening.reset()
-        self._is_here_or_otherwise_away()
+        self._open_backoff.reset()
+        self._clear_unavailable()
 
-    def _is_here_or_otherwise_away(self) -> None:
-        if self._away is not None:
-            self._telemetry.clear_condition(GPUS_AWAY, self._away, "no longer so")
-        self._away = None
+    def _clear_unavailable(self) -> None:
+        if self._unavailable is not None:
+            self._telemetry.clear_condition(GPUS_UNAVAILABLE, self._unavailable, "no longer so")
+        self._unavailable = None
 
     def _enumerate(self, now_s: float) -> None:
         self._count = gate.device_count()
-        places, refused = _look_around(self._count)
-        if not places and not refused and not self._devices:
-            raise Away("no_devices")
-        for place in places:
-            if (known := self._devices.get(place.uuid)) is not None:
-                known.renew(place)
+        refs, failed = _list_devices(self._count)
+        if not refs and not failed and not self._devices:
+            raise DriverUnavailableError("no_devices")
+        for ref in refs:
+            if (known := self._devices.get(ref.uuid)) is not None:
+                known.renew(ref)
             else:
-                self._devices[place.uuid] = Device(place, self._telemetry)
-        self._note_missing(self._devices.keys() - {place.uuid for place in places}, refused, now_s)
+                self._devices[ref.uuid] = Device(ref, self._telemetry)
+        self._note_missing(self._devices.keys() - {ref.uuid for ref in refs}, failed, now_s)
 
-    def _note_missing(self, gone: set[str], refused: dict[str, str], now_s: float) -> None:
-        # Of the indexes that refuse, as many as GPUs are gone are those GPUs, said by their UUIDs. The
-        # others have refused since the start: there is no more than an index to name them by.
-        unnamed = dict(list(refused.items())[len(gone) :])
+    def _note_missing(self, gone: set[str], failed: dict[str, str], now_s: float) -> None:
+        # Of the indexes that fail, as many as GPUs are gone are those GPUs, named by their UUIDs. The
+        # others have failed since the start: there is no more than an index to name them by.
+        unnamed = dict(list(failed.items())[len(gone) :])
         for key in self._missing - gone - unnamed.keys() - self._devices.keys():
-            self._is_back(key)
+            self._mark_back(key)
         self._missing &= gone | unnamed.keys()
         for uuid in gone:
-            self._miss(uuid, self._devices[uuid].place.label, "not_listed", now_s)
+            self._mark_missing(uuid, self._devices[uuid].ref.label, "not_listed", now_s)
         for key, reason in unnamed.items():
-            self._miss(key, key, reason, now_s)
+            self._mark_missing(key, key, reason, now_s)
 
-    def _miss(self, key: str, label: str, reason: str, now_s: float) -> None:
+    def _mark_missing(self, key: str, label: str, reason: str, now_s: float) -> None:
         if not self._silent:
-            self._looking.wait_from(now_s)
+            self._rescan_backoff.wait_from(now_s)
         self._missing.add(key)
         self._silent.add(key)
         why = "not listed any more" if reason == "not_listed" else reason
         self._telemetry.raise_condition(DEVICE_LOST, key, f"{label} is left out: {why}", reason=reason)
 
-    def _is_back(self, key: str) -> None:
+    def _mark_back(self, key: str) -> None:
         self._silent.discard(key)
         self._telemetry.clear_condition(DEVICE_LOST, key, "answers again")
         if not self._silent:
-            self._looking.reset()
+            self._rescan_backoff.reset()
 
 
-def _look_around(count: int) -> tuple[list[Place], dict[str, str]]:
-    places: list[Place] = []
-    refused: dict[str, str] = {}
+def _list_devices(count: int) -> tuple[list[DeviceRef], dict[str, str]]:
+    """The GPUs that can be listed, and the reasons of those that cannot, by "GPU <index>"."""
+    refs: list[DeviceRef] = []
+    failed: dict[str, str] = {}
     for index in range(count):
         try:
             handle = gate.device(index)
-            places.append(Place(index, handle, gate.uuid(handle)))
-        except Away:
+            refs.append(DeviceRef(index, handle, gate.uuid(handle)))
+        except DriverUnavailableError:
             raise
-        except Refused as refusal:
-            refused[f"GPU {index}"] = refusal.reason
-    return places, refused
+        except NvmlError as error:
+            failed[f"GPU {index}"] = error.reason
+    return refs, failed

@@ -1,35 +1,39 @@
-"""What NVML answers when it is more than one number, as plain values."""
+"""NVML's answers as plain values, and its errors sorted by what follows from each."""
 
 from enum import IntEnum
 from typing import Any, NamedTuple
 
 Handle = Any
-"""A device or a MIG slice of one, as NVML hands it out; void once the library is closed."""
+"""A device or a MIG slice of one, as NVML returns it; void once the library is closed."""
 
 
-class Buffer(IntEnum):
+class SampleBuffer(IntEnum):
     """The driver's ring buffers that are read, by NVML's number (``nvmlSamplingType_t``)."""
 
     POWER_MW = 0
     GPU_UTIL = 1
 
 
-class Field(IntEnum):
-    """Counters by NVML's field id. Both since the driver was loaded, bytes, seen from the GPU."""
+class PcieField(IntEnum):
+    """Byte counters by NVML's field id, since the driver was loaded, seen from the GPU."""
 
     PCIE_TX = 197
     PCIE_RX = 198
 
 
-class Stamped(NamedTuple):
-    """One buffered sample. ``stamp_us`` is of a clock that NVML does not name (see ``nvml_clock``)."""
+class BufferedSample(NamedTuple):
+    """One sample of a ring buffer. NVML does not say which clock ``stamp_us`` is of: see ``nvml.clock``."""
 
     stamp_us: int
     value: float
 
 
-class Share(NamedTuple):
-    """One process's part of a device at ``stamp_us``, percent as the driver reports them."""
+class ProcessUtilization(NamedTuple):
+    """One process's part of a GPU in the driver's sampling period that ends at ``stamp_us``, percent.
+
+    ``sm_pct``: of time with a kernel of it running. ``mem_copy_pct``: of time with the memory controller
+    busy for it. Drivers report values over 100.
+    """
 
     pid: int
     stamp_us: int
@@ -37,24 +41,55 @@ class Share(NamedTuple):
     mem_copy_pct: int
 
 
-class Running(NamedTuple):
-    """A process that holds memory on a device; one for each MIG instance. ``used_bytes`` None: unknown."""
+class RunningProcess(NamedTuple):
+    """A process that holds memory on a GPU, once for each MIG instance (GPU and compute instance id).
+
+    ``used_bytes`` None: the driver does not know.
+    """
 
     pid: int
     used_bytes: int | None
     instance: tuple[int, int]
 
 
-class Counter(NamedTuple):
+class CounterValue(NamedTuple):
     """A counter's value and its width in bits."""
 
     value: int
     bits: int
 
 
-class Attributes(NamedTuple):
+class MigSize(NamedTuple):
     """The size of a MIG slice: parts of the GPU (of 7 or so), of them for compute, and memory."""
 
     gpu_slices: int
     compute_slices: int
     memory_mib: int
+
+
+class NvmlError(Exception):
+    """A call without an answer. ``reason`` is short and one of a few: a label of events."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class UnsupportedError(NvmlError):
+    """This device with this driver never answers this call: it is not asked again."""
+
+
+class NoDataError(NvmlError):
+    """Nothing to answer now: a buffer is empty, a MIG index is not used. No failure."""
+
+
+class TransientError(NvmlError):
+    """This call failed; the next one may not."""
+
+
+class DeviceLostError(NvmlError):
+    """The GPU fell off the bus or needs a reset. The other GPUs still answer."""
+
+
+class DriverUnavailableError(NvmlError):
+    """The library or the kernel module is not there: no GPU can be asked."""

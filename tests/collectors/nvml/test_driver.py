@@ -35,11 +35,11 @@ def test_a_driver_that_is_not_there_is_said_once_and_noticed_when_it_comes(tmp_p
         probe.world(WORKS)
         back = probe.tick(after_s=60)
     assert [one.sample for one in away] == [None] * 12
-    assert away[-1].conditions == {("gpus_away", reason)}
+    assert away[-1].conditions == {("gpus_unavailable", reason)}
     assert [reason in line for one in away for line in one.said] == [True]
     assert back.gpu.gpu_util_pct == 50
     assert back.conditions == set()
-    assert back.said == [f"gpus_away {reason}: no longer so"]
+    assert back.said == [f"gpus_unavailable {reason}: no longer so"]
 
 
 def test_it_is_tried_again_after_30_then_every_60_seconds(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_a_driver_that_goes_while_it_is_used(tmp_path: Path, case: str) -> None:
         probe.world(WORKS)
         back = probe.tick(after_s=30)
     assert [one.sample for one in away] == [None, None]
-    assert away[1].conditions == {("gpus_away", reason)}
+    assert away[1].conditions == {("gpus_unavailable", reason)}
     assert away[1].said == []
     assert back.gpu.gpu_util_pct == 50
     assert back.conditions == set()
@@ -75,7 +75,7 @@ def test_another_reason_takes_the_place_of_the_first(tmp_path: Path) -> None:
         probe.tick()
         probe.world(AT_START["other version"][0])
         answer = probe.tick(after_s=30)
-    assert answer.conditions == {("gpus_away", "version_mismatch")}
+    assert answer.conditions == {("gpus_unavailable", "version_mismatch")}
     assert [line.split()[1] for line in answer.said] == ["driver_not_loaded:", "version_mismatch:"]
 
 
@@ -100,7 +100,7 @@ def test_a_library_that_cannot_be_loaded_and_one_that_appears(tmp_path: Path) ->
         (folder / NAME).symlink_to(build() / NAME)
         back = probe.tick(after_s=30)
     assert [one.sample for one in away] == [None, None]
-    assert away[1].conditions == {("gpus_away", "library_not_found")}
+    assert away[1].conditions == {("gpus_unavailable", "library_not_found")}
     assert [len(one.said) for one in away] == [1, 0]
     assert back.gpu.gpu_util_pct == 50
     assert back.conditions == set()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.nvml.device import percent
+from collectors.nvml.device import clamp_pct
 from collectors.throttle import throttle_names
 from tests.support.fakes.nvml.probe import Probe
 from tests.support.fakes.nvml.scenario import FakeGpu, Scenario, Signal, ramp
@@ -152,5 +152,5 @@ def test_every_bit_but_idle_has_a_name_of_its_own(mask: int) -> None:
 
 @given(st.integers(-(2**31), 2**32))
 def test_percent_is_always_a_percentage(value: int) -> None:
-    assert 0 <= percent(value) <= 100
-    assert percent(value) == value or not 0 <= value <= 100
+    assert 0 <= clamp_pct(value) <= 100
+    assert clamp_pct(value) == value or not 0 <= value <= 100

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from collectors.nvml.mig import profile_of
-from collectors.nvml.types import Attributes
+from collectors.nvml.types import MigSize
 from contract.records.samples import MigDevice
 from tests.support.fakes.nvml.probe import Answer, Probe
 from tests.support.fakes.nvml.scenario import FakeGpu, FakeMig, FakeProcess, Scenario, Signal
@@ -135,13 +135,13 @@ def test_a_profile_by_size_where_the_name_has_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("size", "total_bytes", "profile"),
     [
-        (Attributes(1, 1, 4864), 40 * GIB - 2**27, "1g.5gb"),
-        (Attributes(1, 1, 9856), 40 * GIB - 2**27, "1g.10gb"),
-        (Attributes(2, 2, 9856), 40 * GIB - 2**27, "2g.10gb"),
-        (Attributes(3, 3, 19968), 40 * GIB - 2**27, "3g.20gb"),
-        (Attributes(3, 1, 19968), 40 * GIB - 2**27, "1c.3g.20gb"),
-        (Attributes(7, 7, 40192), 40 * GIB - 2**27, "7g.40gb"),
+        (MigSize(1, 1, 4864), 40 * GIB - 2**27, "1g.5gb"),
+        (MigSize(1, 1, 9856), 40 * GIB - 2**27, "1g.10gb"),
+        (MigSize(2, 2, 9856), 40 * GIB - 2**27, "2g.10gb"),
+        (MigSize(3, 3, 19968), 40 * GIB - 2**27, "3g.20gb"),
+        (MigSize(3, 1, 19968), 40 * GIB - 2**27, "1c.3g.20gb"),
+        (MigSize(7, 7, 40192), 40 * GIB - 2**27, "7g.40gb"),
     ],
 )
-def test_profiles_by_size(size: Attributes, total_bytes: int, profile: str) -> None:
+def test_profiles_by_size(size: MigSize, total_bytes: int, profile: str) -> None:
     assert profile_of(size, total_bytes) == profile

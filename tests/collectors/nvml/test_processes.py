@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from collectors.attribution.processes import Attribution
-from collectors.nvml.processes import Attributor, memory_by_pid, printable
-from collectors.nvml.shares import Shares
-from collectors.nvml.types import Running, Share
+from collectors.nvml.processes import Attributor, ProcessUtilizations, memory_by_pid, printable
+from collectors.nvml.types import ProcessUtilization, RunningProcess
 from contract.records.samples import GpuProcess
 from telemetry.events import Telemetry
 from tests.support.fakes.nvml.probe import Answer, Probe
@@ -193,18 +192,20 @@ def test_names_can_be_printed(text: str, shown: str | None) -> None:
     ("listed", "held"),
     [
         ([], {}),
-        ([Running(1, 5, WHOLE)], {1: 5}),
-        ([Running(1, 5, WHOLE), Running(1, 5, WHOLE)], {1: 5}),
-        ([Running(1, 5, WHOLE), Running(1, 7, WHOLE)], {1: 7}),
-        ([Running(1, None, WHOLE)], {1: None}),
-        ([Running(1, None, WHOLE), Running(1, 7, WHOLE)], {1: 7}),
-        ([Running(1, 7, WHOLE), Running(1, None, WHOLE)], {1: 7}),
-        ([Running(1, 5, (1, 0)), Running(1, 7, (2, 0)), Running(2, 1, (2, 0))], {1: 12, 2: 1}),
-        ([Running(1, 5, (1, 0)), Running(1, None, (2, 0))], {1: None}),
+        ([(1, 5, WHOLE)], {1: 5}),
+        ([(1, 5, WHOLE), (1, 5, WHOLE)], {1: 5}),
+        ([(1, 5, WHOLE), (1, 7, WHOLE)], {1: 7}),
+        ([(1, None, WHOLE)], {1: None}),
+        ([(1, None, WHOLE), (1, 7, WHOLE)], {1: 7}),
+        ([(1, 7, WHOLE), (1, None, WHOLE)], {1: 7}),
+        ([(1, 5, (1, 0)), (1, 7, (2, 0)), (2, 1, (2, 0))], {1: 12, 2: 1}),
+        ([(1, 5, (1, 0)), (1, None, (2, 0))], {1: None}),
     ],
 )
-def test_memory_of_a_process_in_several_lists(listed: list[Running], held: dict[int, int | None]) -> None:
-    assert memory_by_pid(listed) == held
+def test_memory_of_a_process_in_several_lists(
+    listed: list[tuple[int, int | None, tuple[int, int]]], held: dict[int, int | None]
+) -> None:
+    assert memory_by_pid([RunningProcess(*one) for one in listed]) == held
 
 
 @pytest.mark.parametrize(
@@ -220,8 +221,8 @@ def test_memory_of_a_process_in_several_lists(listed: list[Running], held: dict[
 def test_no_share_is_idle_only_over_a_whole_period(
     covers_period: bool, pid: int, share: tuple[float | None, float | None]
 ) -> None:
-    told = {1: Share(1, 0, 40, 5), 3: Share(3, 0, 180, 4000)}
-    assert Shares(told, covers_period=covers_period).of(pid) == share
+    found = {1: ProcessUtilization(1, 0, 40, 5), 3: ProcessUtilization(3, 0, 180, 4000)}
+    assert ProcessUtilizations(found, covers_period=covers_period).of(pid) == share
 
 
 def test_the_attribution_of_this_package_fits() -> None:

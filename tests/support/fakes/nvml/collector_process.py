@@ -11,7 +11,7 @@ from typing import Any
 
 from collectors.base import Tick
 from collectors.nvml.collector import NvmlCollector
-from collectors.nvml.processes import Owner
+from collectors.nvml.processes import ProcessOwner
 from telemetry.events import Telemetry
 
 
@@ -27,7 +27,7 @@ class _Table:
     def __init__(self, pods: dict[str, list[str]]) -> None:
         self._pods = {int(pid): _Pod(*row) for pid, row in pods.items()}
 
-    def of_pid(self, pid: int) -> Owner | None:
+    def of_pid(self, pid: int) -> ProcessOwner | None:
         """The pod in the table."""
         return self._pods.get(pid)
 

@@ -32,7 +32,13 @@ static double now(clockid_t clock) {
     return (double)at.tv_sec + (double)at.tv_nsec / 1e9;
 }
 
-__attribute__((constructor)) static void loaded(void) { g_loaded_at = now(CLOCK_REALTIME); }
+static double g_boot_shift;
+
+__attribute__((constructor)) static void loaded(void) {
+    g_loaded_at = now(CLOCK_REALTIME);
+    /* Once: read again at each call it would differ by the time between its two reads, and so would a stamp. */
+    g_boot_shift = now(CLOCK_BOOTTIME) - g_loaded_at;
+}
 
 unsigned copy_text(const char *text, char *out, unsigned size) {
     if (!text || strlen(text) + 1 > size) return INSUFFICIENT_SIZE;
@@ -47,8 +53,7 @@ const World *world(void) { return &g_world; }
 double signal_time(void) { return now(CLOCK_REALTIME) - (g_world.start > 0 ? g_world.start : g_loaded_at); }
 
 static double clock_shift(void) {
-    if (g_world.clock_boot) return now(CLOCK_BOOTTIME) - now(CLOCK_REALTIME);
-    return g_world.clock_offset;
+    return g_world.clock_boot ? g_boot_shift : g_world.clock_offset;
 }
 
 unsigned long long driver_us(double t) {

@@ -1,12 +1,19 @@
-"""What a driver refuses: absent, said once, never asked again; what merely failed is asked again."""
+"""What a driver does not support is absent, logged once and never asked again; what failed is asked again."""
 
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from collectors.nvml.errors import Away, Hiccup, Lost, Nothing, Refused, Unsupported
-from collectors.nvml.gate import refusal_of
+from collectors.nvml.gate import error_of
+from collectors.nvml.types import (
+    DeviceLostError,
+    DriverUnavailableError,
+    NoDataError,
+    NvmlError,
+    TransientError,
+    UnsupportedError,
+)
 from tests.support.fakes.nvml.probe import Answer, Probe
 from tests.support.fakes.nvml.scenario import FakeGpu, FakeProcess, Scenario
 
@@ -43,7 +50,7 @@ def world(**errors: str) -> Scenario:
     return Scenario(gpus=[FakeGpu(uuid="GPU-a", values={"util": 50}, processes=[process], errors=errors)])
 
 
-def refusal_name(code: str) -> str:
+def reason_of(code: str) -> str:
     return {**REMEMBERED, **ASKED_AGAIN}[code]
 
 
@@ -64,7 +71,7 @@ def test_what_a_device_does_not_support_is_absent_alone_and_asked_once(tmp_path:
 
 
 @pytest.mark.parametrize("code", REMEMBERED)
-def test_refusals_that_last(tmp_path: Path, code: str) -> None:
+def test_errors_that_last(tmp_path: Path, code: str) -> None:
     with Probe(tmp_path, world(nvmlDeviceGetPowerUsage=code)) as probe:
         probe.tick()
         probe.world(world())
@@ -74,7 +81,7 @@ def test_refusals_that_last(tmp_path: Path, code: str) -> None:
 
 
 @pytest.mark.parametrize("code", ASKED_AGAIN)
-def test_failures_that_pass(tmp_path: Path, code: str) -> None:
+def test_errors_that_pass(tmp_path: Path, code: str) -> None:
     with Probe(tmp_path, world(nvmlDeviceGetPowerUsage=code)) as probe:
         failed = [probe.tick(), probe.tick()]
         probe.world(world())
@@ -142,7 +149,7 @@ def test_a_counter_that_the_driver_does_not_know_is_not_asked_again(
     with Probe(tmp_path, world(**{"field:197": code, "field:198": code})) as probe:
         answers = [probe.tick(calls=["nvmlDeviceGetFieldValues"]) for _ in range(3)]
     assert answers[-1].calls["nvmlDeviceGetFieldValues"] == calls
-    assert answers[-1].counts["not_measured", ("pcie_rx_bytes", refusal_name(code))] == calls
+    assert answers[-1].counts["not_measured", ("pcie_rx_bytes", reason_of(code))] == calls
 
 
 def test_what_one_gpu_refuses_the_other_still_answers(tmp_path: Path) -> None:
@@ -155,22 +162,22 @@ def test_what_one_gpu_refuses_the_other_still_answers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "kind", "reason"),
     [
-        (0, Nothing, "empty"),
-        (1, Away, "uninitialized"),
-        (3, Unsupported, "not_supported"),
-        (4, Unsupported, "no_permission"),
-        (6, Nothing, "not_found"),
-        (9, Away, "driver_not_loaded"),
-        (12, Away, "library_not_found"),
-        (13, Unsupported, "driver_too_old"),
-        (15, Lost, "gpu_is_lost"),
-        (16, Lost, "reset_required"),
-        (18, Away, "version_mismatch"),
-        (27, Hiccup, "other_error"),
-        (999, Hiccup, "unknown_error"),
-        (123456, Hiccup, "other_error"),
+        (0, NoDataError, "empty"),
+        (1, DriverUnavailableError, "uninitialized"),
+        (3, UnsupportedError, "not_supported"),
+        (4, UnsupportedError, "no_permission"),
+        (6, NoDataError, "not_found"),
+        (9, DriverUnavailableError, "driver_not_loaded"),
+        (12, DriverUnavailableError, "library_not_found"),
+        (13, UnsupportedError, "driver_too_old"),
+        (15, DeviceLostError, "gpu_is_lost"),
+        (16, DeviceLostError, "reset_required"),
+        (18, DriverUnavailableError, "version_mismatch"),
+        (27, TransientError, "other_error"),
+        (999, TransientError, "unknown_error"),
+        (123456, TransientError, "other_error"),
     ],
 )
-def test_what_follows_from_a_return_code(code: int, kind: type[Refused], reason: str) -> None:
-    refusal = refusal_of(code)
-    assert (type(refusal), refusal.reason) == (kind, reason)
+def test_what_follows_from_a_return_code(code: int, kind: type[NvmlError], reason: str) -> None:
+    error = error_of(code)
+    assert (type(error), error.reason) == (kind, reason)

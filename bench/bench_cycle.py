@@ -19,7 +19,7 @@ from bench.cycle_stream import print_costs, print_jobs, print_patience
 from bench.generators import CONTROLS, HARDER, NAMED_CONTROLS, SHAPES, SNRS, Case, controls, cyclic_cases
 from streams.operators.cycles.detect.detector import best
 from streams.operators.cycles.detect.spectrum import spectra
-from streams.operators.cycles.window import look
+from streams.operators.cycles.detect.window import find_cycles
 
 EDGES = (0.0, 0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0001)
 BATCH = 24
@@ -55,9 +55,9 @@ def answers(cases: Sequence[Case]) -> tuple[list[Answer], float]:
         batch = cases[first : first + BATCH]
         windows = [case.series() for case in batch]
         began = time.process_time()
-        seen = look(windows)
+        found = find_cycles(windows)
         spent += time.process_time() - began
-        for case, one in zip(batch, seen, strict=True):
+        for case, one in zip(batch, found, strict=True):
             main = one.cycles[0] if one else None
             said.append(Answer(case, main.period if main else None, main.confidence if main else 0.0))
     return said, spent / len(cases) * 1e6

@@ -67,7 +67,7 @@ class Run:
 
     def __init__(self, n: int, horizons_s: tuple[float, ...]) -> None:
         self.trends = TrendBank(n, horizons_s)
-        self.cycles = CycleBank(None, n)
+        self.cycles = CycleBank(n)
         self.debouncer = TrendDebouncer(n)
         self.spent_learning = self.spent_forecasting = 0.0
         self._columns: Ints = np.arange(n)

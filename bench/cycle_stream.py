@@ -21,7 +21,7 @@ EVERY = 10
 
 def _stream(columns: list[Floats]) -> tuple[list[list[tuple[int, float | None]]], float]:
     """Of each column the news of a bank, (second, period or None); microseconds per series and second."""
-    bank, series = CycleBank(None, len(columns)), np.array(columns).T
+    bank, series = CycleBank(len(columns)), np.array(columns).T
     news: list[list[tuple[int, float | None]]] = [[] for _ in columns]
     began = time.process_time()
     for second, row in enumerate(series):

@@ -10,10 +10,10 @@ import numpy as np
 
 from bench.cycle_stream import CLOSE
 from bench.generators import CONTROLS, SHAPES, SNRS, Case, Floats, controls, cyclic_cases
-from streams.operators.cycles.detect.active import active
-from streams.operators.cycles.detect.confidence import evidence
+from streams.operators.cycles.detect.active import active, beginning
 from streams.operators.cycles.detect.detector import best
-from streams.operators.cycles.detect.early import LEAST, LONGEST, MOST, beginning, repeats
+from streams.operators.cycles.detect.early import LEAST, LONGEST, MOST, repeats
+from streams.operators.cycles.detect.fold import evidence
 from streams.operators.cycles.detect.spectrum import spectra
 
 SEEDS = range(160)
@@ -101,4 +101,4 @@ if __name__ == "__main__":
     print("WEIGHTS =", tuple(fit(known, right).round(3).tolist()))
     known, right = begun()
     print(f"{len(right)} beginnings, {right.mean():.3f} right")
-    print("WEIGHTS =", tuple(fit(known, right).round(3).tolist()), "of cycle_early")
+    print("WEIGHTS =", tuple(fit(known, right).round(3).tolist()), "of detect.early")

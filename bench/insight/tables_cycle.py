@@ -159,7 +159,7 @@ News = list[tuple[int, float | None]]
 
 def told(columns: list[Floats]) -> list[News]:
     """What is told of each column, (second, period in s)."""
-    bank, series = CycleBank(None, len(columns)), np.array(columns).T
+    bank, series = CycleBank(len(columns)), np.array(columns).T
     news: list[News] = [[] for _ in columns]
     for second, row in enumerate(series):
         bank.update(START_MS + 1000 * second, row)
@@ -175,7 +175,7 @@ def cost(report: Report, seeds: range, thin: int = 1) -> None:
     cases = [*itertools.islice(cyclic_cases(seeds, fractional=True), half)]
     cases += itertools.islice(controls(range(seeds.start, seeds.start + NODE_SERIES)), half)
     series = np.array([replace(case, length=WARM_S + COST_S).series() for case in cases]).T
-    bank, spent = CycleBank(None, len(cases)), 0.0
+    bank, spent = CycleBank(len(cases)), 0.0
     for second, row in enumerate(series):
         began = time.process_time()
         bank.update(START_MS + 1000 * second, row)

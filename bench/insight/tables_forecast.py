@@ -48,7 +48,7 @@ def ours(known: list[Known]) -> Made:
     """What a node does: all series at once, the cycles of each known as far as they were found."""
     series, n = np.array([one.series for one in known]).T, len(known)
     horizons_s = tuple(map(float, HORIZONS_S))
-    bank, cycles = TrendBank(n, horizons_s), CycleBank(None, n)
+    bank, cycles = TrendBank(n, horizons_s), CycleBank(n)
     columns = np.arange(n)
     learning = telling = 0.0
     said = []

@@ -12,10 +12,10 @@ import numpy as np
 
 from contract.records.derived import OtherCycle
 from streams.operators.columns.arrays import Floats, Ints, pack, unpack
-from streams.operators.cycles.config import CycleResult
+from streams.operators.cycles.detect.window import Detection, find_cycles
+from streams.operators.cycles.result import NO_CYCLE, CycleResult, multiple, near
 from streams.operators.cycles.ring import bridged
-from streams.operators.cycles.tracker import CycleTracker, multiple, near
-from streams.operators.cycles.window import Seen, look
+from streams.operators.cycles.tracker import CycleTracker
 
 SLOT_MS = 19_000
 """Length of a sampling slot; evaluated every ten seconds, that makes two evaluations."""
@@ -37,7 +37,6 @@ DROPPED = 2
 
 Burst = Sequence[Sequence[float]]
 """Pairs of (milliseconds from the tick's time, value)."""
-NO_CYCLE = CycleResult(cyclic=False)
 
 
 class _BurstWindow:
@@ -47,7 +46,7 @@ class _BurstWindow:
         self.tracker = CycleTracker(misses=DROPPED)
         self.from_ms = from_ms
         """Begin of the slot; in the future while it pauses."""
-        self.answered = False
+        self.sampled = False
         """Whether the last slot had enough samples."""
         self.pairs: list[Floats] = []
         """Of each tick, moments (ms since ``from_ms``) and values, shape (samples, 2)."""
@@ -89,94 +88,91 @@ class _BurstWindow:
         np.divide(np.bincount(slot, values), count, out=means, where=count > 0)
         return grid, bridged(means)
 
+    def close(self, ts_ms: int, result: CycleResult, sampled: bool) -> bool:
+        """End the slot with its ``result`` and pause; whether that changes what is known of the series."""
+        was_s, now_s = self.tracker.period_s, result.period_s
+        doubted = was_s is not None and (now_s is None or not near(now_s, was_s))
+        changed = self.tracker.update(ts_ms, result) is not None or sampled != self.sampled
+        self.sampled = sampled
+        values = self.samples()[1]
+        still = values.size > 0 and values.max() - values.min() <= STILL
+        pause_ms = REST_MS if now_s is None else LONG_REST_MS
+        self.rest(ts_ms if doubted or still else ts_ms + pause_ms)
+        return changed
+
 
 class BurstBank:
     """The driver's samples of n series, most of which have none, and their cycles."""
 
     def __init__(self) -> None:
-        self._burst_windows: dict[int, _BurstWindow] = {}
+        self._windows: dict[int, _BurstWindow] = {}
 
     def resize(self, keep: Ints) -> None:
         """Rearrange the columns; -1 is a new series."""
         places = enumerate(keep.tolist())
-        self._burst_windows = {
-            new: self._burst_windows[old] for new, old in places if old in self._burst_windows
-        }
+        self._windows = {new: self._windows[old] for new, old in places if old in self._windows}
 
     def update(self, ts_ms: int, bursts: Sequence[tuple[int, Burst]]) -> None:
         """Take the bursts of the tick at ``ts_ms``: columns, and what came of each."""
         for column, burst in bursts:
-            window = self._burst_windows.get(column)
+            window = self._windows.get(column)
             if window is None:
-                window = self._burst_windows[column] = _BurstWindow(ts_ms)
+                window = self._windows[column] = _BurstWindow(ts_ms)
             if ts_ms >= window.from_ms:
                 window.add(ts_ms, burst)
 
     def wake(self, ts_ms: int, columns: Sequence[int]) -> None:
         """Something changed in these: end their pause."""
         for column in columns:
-            window = self._burst_windows.get(column)
+            window = self._windows.get(column)
             if window is not None and window.from_ms > ts_ms:
                 window.rest(ts_ms)
 
     def result(self, column: int) -> CycleResult | None:
         """The cycle that is there now; None if there is nothing to tell it from."""
-        window = self._burst_windows.get(column)
-        known = window is not None and (window.tracker.period_s is not None or window.answered)
+        window = self._windows.get(column)
+        known = window is not None and (window.tracker.period_s is not None or window.sampled)
         return window.tracker.current if window is not None and known else None
 
     def changes(self, ts_ms: int) -> list[int]:
         """Evaluate the slots that are over; the columns whose cycle changed."""
-        ready = [c for c, one in sorted(self._burst_windows.items()) if ts_ms - one.from_ms >= SLOT_MS]
-        grids = [self._burst_windows[column].grid() for column in ready]
-        seen = look([samples for _, samples in grids])
-        news = []
-        for column, (grid, _), one in zip(ready, grids, seen, strict=True):
-            if self._take(self._burst_windows[column], ts_ms, _result(one, grid, ts_ms), bool(grid)):
-                news.append(column)
-        return news
-
-    def _take(self, window: _BurstWindow, ts_ms: int, result: CycleResult, sampled: bool) -> bool:
-        """Whether what is known of a series changes by the result of a slot."""
-        was_s, now_s = window.tracker.period_s, result.period_s
-        doubted = was_s is not None and (now_s is None or not near(now_s, was_s))
-        told = window.tracker.take(ts_ms, result)
-        news = told is not None or sampled != window.answered
-        window.answered = sampled
-        values = window.samples()[1]
-        still = values.size and values.max() - values.min() <= STILL
-        rest_ms = REST_MS if now_s is None else LONG_REST_MS
-        window.rest(ts_ms if doubted or still else ts_ms + rest_ms)
-        return bool(news)
+        ready = [c for c, one in sorted(self._windows.items()) if ts_ms - one.from_ms >= SLOT_MS]
+        grids = [self._windows[column].grid() for column in ready]
+        found = find_cycles([samples for _, samples in grids])
+        return [
+            column
+            for column, (grid, _), one in zip(ready, grids, found, strict=True)
+            if self._windows[column].close(ts_ms, _result(one, grid, ts_ms), bool(grid))
+        ]
 
     def snapshot(self) -> list[list[Any]]:
         """Plain data."""
         plain: list[list[Any]] = []
-        for column, one in sorted(self._burst_windows.items()):
+        for column, one in sorted(self._windows.items()):
             at, values = one.samples()
             packed = pack(at.astype(np.uint16)), pack(values.astype(np.float32))
             plain.append(
-                [column, one.tracker.snapshot(), one.from_ms, one.answered, len(one.pairs), at.size, *packed]
+                [column, one.tracker.snapshot(), one.from_ms, one.sampled, len(one.pairs), at.size, *packed]
             )
         return plain
 
     def restore(self, plain: list[list[Any]]) -> None:
         """Go on from a snapshot."""
-        for column, tracker, from_ms, answered, ticks, size, at, values in plain:
-            window = self._burst_windows[column] = _BurstWindow(from_ms)
+        for column, tracker, from_ms, sampled, ticks, size, at, values in plain:
+            window = self._windows[column] = _BurstWindow(from_ms)
             window.tracker = CycleTracker.restore(tracker, misses=DROPPED)
-            window.answered = answered
+            window.sampled = sampled
             pairs = np.stack(
                 (unpack(at, "u2", (size,)), unpack(values, "f4", (size,))), axis=1, dtype=np.float64
             )
             window.pairs = [pairs, *(pairs[:0] for _ in range(ticks - 1))] if ticks else []
 
 
-def _result(seen: Seen | None, grid_ms: int, ts_ms: int) -> CycleResult:
+def _result(found: Detection | None, grid_ms: int, ts_ms: int) -> CycleResult:
     """What of a slot is a cycle that goes on, and too quick for the ticks."""
-    if seen is None or not seen.goes_on:
+    if found is None or not found.goes_on:
         return NO_CYCLE
-    quick = [one for one in seen.cycles if one.period * grid_ms / 1000 <= LONGEST_S]
+    quick = [one for one in found.cycles if one.period * grid_ms / 1000 <= LONGEST_S]
     if not quick or quick[0].confidence < SURE:
         return NO_CYCLE
     main, *rest = quick
@@ -186,6 +182,6 @@ def _result(seen: Seen | None, grid_ms: int, ts_ms: int) -> CycleResult:
         cyclic=True,
         period_s=main.period * grid_ms / 1000,
         confidence=main.confidence,
-        since_ms=ts_ms - (seen.samples.size + seen.idle) * grid_ms,
+        since_ms=ts_ms - (found.samples.size + found.idle) * grid_ms,
         others=others or None,
     )

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from contract.records.derived import OtherCycle
-from streams.operators.cycles.config import CycleResult
-from streams.operators.cycles.tracker import multiple, near
+from streams.operators.cycles.result import NO_CYCLE, CycleResult, multiple, near
 
 SAME = 0.03
 """Periods that differ by less than this share are one."""
@@ -21,11 +20,11 @@ UNSURE_BINS = 0.02
 VERIFIED_S = 4.0
 """Up to this period a cycle in the ticks has to be in the bursts, where there are any."""
 OTHERS = 3
-"""At most so many further cycles are told."""
+"""At most so many further cycles are said."""
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class ScaleResult:
     """What one scale says: samples ``interval_s`` apart, over ``window_s``; None if it cannot tell."""
 
     interval_s: float
@@ -34,20 +33,20 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _KnownCycle:
     period_s: float
     confidence: float
     since_ms: int
     unsure_hz: float
 
 
-def combined(scales: Sequence[Heard], before: CycleResult | None) -> CycleResult:
+def combined(scales: Sequence[ScaleResult], before: CycleResult | None) -> CycleResult:
     """The cycles that any of ``scales`` sees, each once.
 
     The scales are the bursts, the ticks, and means over ever longer intervals. The main cycle is what it
     was ``before``, as long as it goes on, else the most confident, of those the quickest.
     """
-    known: list[_Known] = []
+    known: list[_KnownCycle] = []
     bursts = scales[0]
     for place, scale in enumerate(scales):
         finer = list(known)
@@ -57,11 +56,11 @@ def combined(scales: Sequence[Heard], before: CycleResult | None) -> CycleResult
             if (
                 not unseen
                 and not again
-                and not any(_echo(one, other, scale, scales[1].interval_s) for other in finer)
+                and not any(_is_echo(one, other, scale, scales[1].interval_s) for other in finer)
             ):
                 known.append(one)
     if not known:
-        return CycleResult(cyclic=False)
+        return NO_CYCLE
     main = _main(known, before)
     rest = sorted((one for one in known if one is not main), key=lambda one: -one.confidence)
     others = tuple(OtherCycle(period_s=o.period_s, confidence=o.confidence) for o in rest[:OTHERS])
@@ -71,16 +70,16 @@ def combined(scales: Sequence[Heard], before: CycleResult | None) -> CycleResult
     )  # fmt: skip
 
 
-def _cycles(scale: Heard) -> list[_Known]:
+def _cycles(scale: ScaleResult) -> list[_KnownCycle]:
     result = scale.result
     if result is None or result.period_s is None or result.confidence is None or result.since_ms is None:
         return []
     pairs = [(result.period_s, result.confidence)]
     pairs += [(other.period_s, other.confidence) for other in result.others or ()]
-    return [_Known(*pair, result.since_ms, UNSURE_BINS / scale.window_s) for pair in pairs]
+    return [_KnownCycle(*pair, result.since_ms, UNSURE_BINS / scale.window_s) for pair in pairs]
 
 
-def _main(known: list[_Known], before: CycleResult | None) -> _Known:
+def _main(known: list[_KnownCycle], before: CycleResult | None) -> _KnownCycle:
     if before is not None and before.period_s is not None:
         for one in known:
             if near(one.period_s, before.period_s, SAME):
@@ -89,7 +88,7 @@ def _main(known: list[_Known], before: CycleResult | None) -> _Known:
     return next(one for one in known if round(one.confidence, 2) == most)
 
 
-def _repeats(one: _Known, mine: Sequence[_Known], interval_s: float) -> bool:
+def _repeats(one: _KnownCycle, mine: Sequence[_KnownCycle], interval_s: float) -> bool:
     """Whether it is a multiple of what the same scale sees, of so few samples that those fall differently
     in each period."""
     return any(
@@ -97,7 +96,7 @@ def _repeats(one: _Known, mine: Sequence[_Known], interval_s: float) -> bool:
     )
 
 
-def _echo(one: _Known, finer: _Known, scale: Heard, tick_s: float) -> bool:
+def _is_echo(one: _KnownCycle, finer: _KnownCycle, scale: ScaleResult, tick_s: float) -> bool:
     """Whether a scale only sees what a finer one sees better: the same, a multiple of it, or an alias."""
     if near(one.period_s, finer.period_s, SAME) or multiple(one.period_s, finer.period_s):
         return True
@@ -111,7 +110,7 @@ def _echo(one: _Known, finer: _Known, scale: Heard, tick_s: float) -> bool:
     return False
 
 
-def _is_alias(one: _Known, quick: _Known, rate_hz: float) -> bool:
+def _is_alias(one: _KnownCycle, quick: _KnownCycle, rate_hz: float) -> bool:
     """Whether a cycle is where a line of a quicker one comes to lie when it is sampled too slowly."""
     for harmonic in range(1, HARMONICS + 1):
         line_hz = harmonic / quick.period_s

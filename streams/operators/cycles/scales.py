@@ -1,6 +1,6 @@
 """The cycles of many series on several time scales, from a tenth of a second to a day.
 
-Beside the ticks themselves, means over 10 s, 1 min and 10 min are watched, each scale in a window of its
+Beside the ticks themselves, means over 10 s, 1 min and 10 min are evaluated, each scale in a window of its
 own and the more rarely the slower it is, and the driver's samples between the ticks. What they say of a
 series is combined into one answer.
 """
@@ -10,24 +10,23 @@ from typing import Any
 
 import numpy as np
 
-from streams.operators.columns.arrays import Floats, Ints, remap
-from streams.operators.cycles.bank import CycleBank
+from streams.operators.columns.arrays import Floats, Ints, check_version, pack, remap, unpack
+from streams.operators.cycles.bank import CycleBank, CycleConfig
 from streams.operators.cycles.bursts import SLOT_MS, Burst, BurstBank
-from streams.operators.cycles.combine import Heard, combined
-from streams.operators.cycles.config import CycleConfig, CycleResult
-from streams.operators.cycles.means import Means
-from streams.operators.cycles.store import LOGARITHMS
-from streams.operators.cycles.tracker import (
-    DRIFT,
-    QUIET_MS,
+from streams.operators.cycles.combine import ScaleResult, combined
+from streams.operators.cycles.result import (
+    NO_CYCLE,
+    CycleResult,
     near,
     result_from_plain,
     result_to_plain,
     same,
     sharper,
 )
+from streams.operators.cycles.ring import LOGARITHMS
+from streams.operators.cycles.tracker import DRIFT, QUIET_MS
 
-SNAPSHOT_VERSION = 2
+SNAPSHOT_VERSION = 1
 SCALES = (
     CycleConfig(interval_ms=10_000, samples=400, least=18, early=False, store=LOGARITHMS),
     CycleConfig(interval_ms=60_000, samples=400, least=20, early=False, store=LOGARITHMS),
@@ -35,62 +34,116 @@ SCALES = (
 )
 """Means over these intervals. Each leaves to the finer ones what these can see."""
 EVERY = 10
-"""Samples of a scale after which it is looked at again."""
+"""Samples of a scale after which it is evaluated again."""
+
+
+class Means:
+    """The mean of each of n series over each interval that begins at a multiple of ``interval_ms``."""
+
+    def __init__(self, interval_ms: int, n: int) -> None:
+        self.interval_ms = interval_ms
+        self._slot = -1
+        self._sum, self._count = np.zeros(n), np.zeros(n)
+
+    def resize(self, keep: Ints) -> None:
+        """Rearrange the columns; -1 is a new series."""
+        self._sum, self._count = remap(self._sum, keep, 0.0), remap(self._count, keep, 0.0)
+
+    def add(self, ts_ms: int, values: Floats) -> tuple[int, Floats] | None:
+        """Take a tick, NaN is absent. When it is the first of an interval: when the last one began, and
+        its means, shape (n,), NaN where nothing was measured."""
+        slot, done = ts_ms // self.interval_ms, None
+        if slot != self._slot:
+            if self._slot >= 0:
+                means = np.full(self._sum.size, np.nan)
+                np.divide(self._sum, self._count, out=means, where=self._count > 0)
+                done = self._slot * self.interval_ms, means
+            self._slot = slot
+            self._sum[:] = self._count[:] = 0.0
+        present = ~np.isnan(values)
+        np.add(self._sum, values, out=self._sum, where=present)
+        self._count += present
+        return done
+
+    def snapshot(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"slot": self._slot, "sum": pack(self._sum), "count": pack(self._count)}
+
+    def restore(self, plain: dict[str, Any]) -> None:
+        """Go on from a snapshot of the same shape."""
+        self._slot = plain["slot"]
+        self._sum = unpack(plain["sum"], "f8", self._sum.shape)
+        self._count = unpack(plain["count"], "f8", self._count.shape)
 
 
 class _Scale:
     """One scale's window, and the means that it is fed."""
 
     def __init__(self, config: CycleConfig, n: int) -> None:
-        self.config = config
-        self.bank = CycleBank(config, n)
-        self.means = Means(config.interval_ms, n)
-        self.fresh = 0
-        self.last_ms = -1
+        self._config = config
+        self.bank = CycleBank(n, config)
+        self._means = Means(config.interval_ms, n)
+        self._fresh = 0
+        self._last_ms = -1
+
+    def resize(self, keep: Ints) -> None:
+        """Rearrange the columns; -1 is a new series."""
+        self.bank.resize(keep)
+        self._means.resize(keep)
 
     def add(self, ts_ms: int, values: Floats) -> tuple[int, Floats] | None:
         """Take a tick or a finer scale's means; the means of an interval, when it has ended."""
-        done = self.means.add(ts_ms, values)
+        done = self._means.add(ts_ms, values)
         if done is not None:
-            self.last_ms = done[0]
+            self._last_ms = done[0]
             self.bank.update(*done)
-            self.fresh += 1
+            self._fresh += 1
         return done
 
     def changes(self) -> list[int]:
-        """The columns whose cycle changed, if it is time to look."""
-        if self.fresh < EVERY:
+        """The columns whose cycle changed, if it is time to evaluate."""
+        if self._fresh < EVERY:
             return []
-        self.fresh = 0
-        return [column for column, _ in self.bank.changes(self.last_ms)]
+        self._fresh = 0
+        return [column for column, _ in self.bank.changes(self._last_ms)]
+
+    def snapshot(self) -> list[Any]:
+        """Plain data."""
+        return [self.bank.snapshot(), self._means.snapshot(), self._fresh, self._last_ms]
+
+    def restore(self, plain: list[Any]) -> None:
+        """Go on from a snapshot of the same shape."""
+        bank, means, self._fresh, self._last_ms = plain
+        self.bank = CycleBank.restore(bank, self._config)
+        self._means.restore(means)
 
 
 class CycleScales:
-    """The windows of n series on all scales, and what was told about them."""
+    """The windows of n series on all scales, and what was published of them."""
 
     def __init__(self, n: int = 0) -> None:
-        self._ticks = CycleBank(None, n)
+        self._ticks = CycleBank(n)
         self._bursts = BurstBank()
         self._scales = [_Scale(config, n) for config in SCALES]
-        self._told: list[CycleResult | None] = [None] * n
-        self._told_ms: Ints = np.zeros(n, np.int64)
-        self._waiting: set[int] = set()
+        self._published: list[CycleResult | None] = [None] * n
+        self._published_ms: Ints = np.zeros(n, np.int64)
+        self._delayed: set[int] = set()
+        """Columns with a small change that came too soon after the last."""
 
     @property
     def n(self) -> int:
         """How many columns there are."""
         return self._ticks.n
 
-    def resize(self, keep: Ints, n: int) -> None:
-        """From now on there are ``n`` columns: column j goes on from old column ``keep[j]``, -1 is new."""
-        self._ticks.resize(keep, n)
+    def resize(self, keep: Ints) -> None:
+        """Rearrange the columns: column j goes on from old column ``keep[j]``, -1 is a new series."""
+        self._ticks.resize(keep)
         self._bursts.resize(keep)
         for scale in self._scales:
-            scale.bank.resize(keep, n)
-            scale.means.resize(keep)
-        self._told = [self._told[old] if old >= 0 else None for old in keep.tolist()]
-        self._told_ms = remap(self._told_ms, keep, 0)
-        self._waiting = {new for new, old in enumerate(keep.tolist()) if old in self._waiting}
+            scale.resize(keep)
+        self._published = [self._published[old] if old >= 0 else None for old in keep.tolist()]
+        self._published_ms = remap(self._published_ms, keep, 0)
+        self._delayed = {new for new, old in enumerate(keep.tolist()) if old in self._delayed}
 
     def update(
         self,
@@ -114,8 +167,8 @@ class CycleScales:
             done = means
 
     def current(self, column: int) -> CycleResult:
-        """What was told of a column last, or that it has no cycle."""
-        return self._told[column] or CycleResult(cyclic=False)
+        """What was published of a column last, or that it has no cycle."""
+        return self._published[column] or NO_CYCLE
 
     def locked(self) -> list[tuple[int, float, Floats, int]]:
         """What ``CycleBank.locked`` says of the cycles that the ticks themselves have."""
@@ -127,32 +180,34 @@ class CycleScales:
         self._bursts.wake(ts_ms, sorted(changed))
         changed.update(self._bursts.changes(ts_ms))
         for scale in self._scales:
-            if scale.config.interval_ms > self._ticks.interval_ms:
+            if scale.bank.interval_ms > self._ticks.interval_ms:
                 changed.update(scale.changes())
-        changed |= self._waiting
-        self._waiting = set()
-        told = [(column, self._news(ts_ms, column)) for column in sorted(changed)]
-        return [(column, result) for column, result in told if result is not None]
+        changed |= self._delayed
+        self._delayed = set()
+        return [(column, found) for column in sorted(changed) if (found := self._change(ts_ms, column))]
 
-    def _news(self, ts_ms: int, column: int) -> CycleResult | None:
-        """What to tell of a column; None if it is what was told, or too soon for a trifle."""
-        before = self._told[column]
-        now = combined(self._heard(column), before)
+    def _change(self, ts_ms: int, column: int) -> CycleResult | None:
+        """What to publish of a column; None if it is what was published, or too soon for a small change."""
+        before, before_ms = self._published[column], self._published_ms[column]
+        now = combined(self._results(column), before)
         if before is None:
             if not now.cyclic:
                 return None
-        elif same(now, before) and not sharper(now, before, self._told_ms[column]):
+        elif same(now, before) and not sharper(now, before, before_ms):
             return None
-        if before is not None and _goes_on(now, before) and ts_ms - self._told_ms[column] < QUIET_MS:
-            self._waiting.add(column)
+        elif _goes_on(now, before) and ts_ms - before_ms < QUIET_MS:
+            self._delayed.add(column)
             return None
-        self._told[column], self._told_ms[column] = now, ts_ms
+        self._published[column], self._published_ms[column] = now, ts_ms
         return now
 
-    def _heard(self, column: int) -> list[Heard]:
-        bursts = Heard(0.0, SLOT_MS / 1000, self._bursts.result(column))
+    def _results(self, column: int) -> list[ScaleResult]:
+        bursts = ScaleResult(0.0, SLOT_MS / 1000, self._bursts.result(column))
         banks = [self._ticks, *(scale.bank for scale in self._scales)]
-        return [bursts, *(Heard(bank.interval_s, bank.window_s, bank.current(column)) for bank in banks)]
+        return [
+            bursts,
+            *(ScaleResult(bank.interval_ms / 1000, bank.window_s, bank.current(column)) for bank in banks),
+        ]
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data from which ``restore`` goes on bit for bit."""
@@ -160,38 +215,24 @@ class CycleScales:
             "v": SNAPSHOT_VERSION,
             "ticks": self._ticks.snapshot(),
             "bursts": self._bursts.snapshot(),
-            "scales": [
-                [scale.bank.snapshot(), scale.means.snapshot(), scale.fresh, scale.last_ms]
-                for scale in self._scales
-            ],
-            "told": [result_to_plain(one) for one in self._told],
-            "told_ms": self._told_ms.tolist(),
-            "waiting": sorted(self._waiting),
+            "scales": [scale.snapshot() for scale in self._scales],
+            "published": [result_to_plain(one) for one in self._published],
+            "published_ms": self._published_ms.tolist(),
+            "delayed": sorted(self._delayed),
         }
 
     @classmethod
     def restore(cls, plain: dict[str, Any]) -> "CycleScales":
-        """The scales that wrote ``plain``, or that go on from the ticks alone, which version 1 knew.
-
-        Raises ``ValueError`` for another version or shape.
-        """
-        if plain.get("v") == 1:
-            scales = cls(plain["n"])
-            scales._ticks = CycleBank.restore(None, plain)
-            scales._told = [scales._ticks.told(column) for column in range(scales.n)]
-            return scales
-        if plain.get("v") != SNAPSHOT_VERSION:
-            raise ValueError(f"snapshot of cycles: version {plain.get('v')!r}, this program reads 1 and 2")
+        """The scales that wrote ``plain``. Raises ``ValueError`` for another version or shape."""
+        check_version(plain, SNAPSHOT_VERSION, "cycles")
         scales = cls(plain["ticks"]["n"])
-        scales._ticks = CycleBank.restore(None, plain["ticks"])
+        scales._ticks = CycleBank.restore(plain["ticks"])
         scales._bursts.restore(plain["bursts"])
-        for scale, (bank, means, fresh, last_ms) in zip(scales._scales, plain["scales"], strict=True):
-            scale.bank = CycleBank.restore(scale.config, bank)
-            scale.means.restore(means)
-            scale.fresh, scale.last_ms = fresh, last_ms
-        scales._told = [result_from_plain(one) for one in plain["told"]]
-        scales._told_ms = np.array(plain["told_ms"], np.int64)
-        scales._waiting = set(plain["waiting"])
+        for scale, one in zip(scales._scales, plain["scales"], strict=True):
+            scale.restore(one)
+        scales._published = [result_from_plain(one) for one in plain["published"]]
+        scales._published_ms = np.array(plain["published_ms"], np.int64)
+        scales._delayed = set(plain["delayed"])
         return scales
 
 

@@ -1,4 +1,4 @@
-"""Which series are worth a look: one that goes on as it did, and had no cycle, can wait."""
+"""Which series are evaluated less often: one that goes on as it did, and had no cycle, can wait."""
 
 from typing import Any
 
@@ -6,32 +6,35 @@ import numpy as np
 
 from streams.operators.columns.arrays import Bools, Floats, Ints, pack, remap, unpack
 
-PATIENT = 3
-"""Looks at whole windows in vain after which a series can wait; and again so many."""
+PATIENCE = 3
+"""Evaluations of whole windows without a cycle after which a series can wait; and again so many."""
 FURTHER = 2.0
-"""What is so many times the usual distance off, or spreads so many times as wide, is something new."""
+"""So many times the usual distance from the mean, or so many times the usual spread, is something new."""
 LITTLE = 0.02
 """Share of the mean that is nothing new in any case."""
 SLOWLY = 0.1
 """Share by which what is usual moves towards the newest; distances and spreads grow at once."""
 
 
-class Patience:
-    """What is usual in n series, and how often a cycle was looked for in vain."""
+class EvaluationBackoff:
+    """What is usual in n series, and how many evaluations in a row found no cycle."""
 
     def __init__(self, n: int) -> None:
-        self._vain: Ints = np.zeros(n, np.int64)
+        self._misses: Ints = np.zeros(n, np.int64)
         self._mean, self._off, self._spread = (np.full(n, np.nan) for _ in range(3))
 
     def resize(self, keep: Ints) -> None:
         """Rearrange the columns; -1 is a new series."""
-        self._vain = remap(self._vain, keep, 0)
+        self._misses = remap(self._misses, keep, 0)
         self._mean, self._off, self._spread = (
             remap(one, keep, np.nan) for one in (self._mean, self._off, self._spread)
         )
 
-    def notice(self, mean: Floats, spread: Floats) -> None:
-        """Take the mean and the spread of each series' newest samples, NaN where there are none."""
+    def observe(self, mean: Floats, spread: Floats) -> None:
+        """Take mean and spread (unit of the metric) of each series' newest samples, NaN where absent.
+
+        A series in which something is new is evaluated at full rate again.
+        """
         seen = ~np.isnan(mean)
         first = seen & np.isnan(self._mean)
         off = np.abs(mean - self._mean)
@@ -42,25 +45,25 @@ class Patience:
         self._spread = np.where(seen, _largest(self._spread, spread), self._spread)
         moved = np.where(new, mean, self._mean + SLOWLY * (mean - self._mean))
         self._mean = np.where(seen, moved, self._mean)
-        self._vain[new] = 0
+        self._misses[new] = 0
 
-    def looked(self, columns: Ints, found: Bools) -> None:
-        """The whole windows of ``columns`` were looked at, and a cycle was ``found`` in some."""
-        self._vain[columns] = np.where(found, 0, self._vain[columns] + 1)
+    def evaluated(self, columns: Ints, found: Bools) -> None:
+        """The whole windows of ``columns`` were evaluated; ``found`` says which of them have a cycle."""
+        self._misses[columns] = np.where(found, 0, self._misses[columns] + 1)
 
     def level(self, column: int) -> int:
-        """0 to 2: how often nothing was found in a series that is as it was then."""
-        return min(int(self._vain[column]) // PATIENT, 2)
+        """0 to 2: the higher, the less often the series need be evaluated."""
+        return min(int(self._misses[column]) // PATIENCE, 2)
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
         usual = [pack(one) for one in (self._mean, self._off, self._spread)]
-        return {"vain": self._vain.tolist(), "usual": usual}
+        return {"misses": self._misses.tolist(), "usual": usual}
 
     def restore(self, plain: dict[str, Any]) -> None:
         """Go on from a snapshot of the same shape."""
-        self._vain = np.array(plain["vain"], np.int64)
-        shape = self._vain.shape
+        self._misses = np.array(plain["misses"], np.int64)
+        shape = self._misses.shape
         self._mean, self._off, self._spread = (unpack(one, "f8", shape) for one in plain["usual"])
 
 

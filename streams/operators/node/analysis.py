@@ -9,7 +9,7 @@ import numpy as np
 from streams.operators.columns.arrays import Floats, Ints, pack, unpack
 from streams.operators.columns.series import CYCLE_METRICS, TREND_METRICS, Series, remapped
 from streams.operators.cycles.bursts import Burst
-from streams.operators.cycles.config import CycleResult
+from streams.operators.cycles.result import CycleResult
 from streams.operators.cycles.scales import CycleScales
 from streams.operators.trends.bank import TrendBank, TrendForecast
 from streams.operators.trends.changes import TrendDebouncer
@@ -49,7 +49,7 @@ class InsightBank:
         kept = remapped(self._trend_series, trends)
         self._trends.resize(kept)
         self._debouncer.resize(kept)
-        self._cycles.resize(remapped(self._cycle_series, cycles), len(cycles))
+        self._cycles.resize(remapped(self._cycle_series, cycles))
         self._row = np.full(len(series), np.nan)
         self._aim(series, trends, cycles)
 

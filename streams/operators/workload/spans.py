@@ -17,7 +17,7 @@ from streams.operators.base import Emission
 from streams.operators.columns.arrays import Floats, pack, unpack
 from streams.operators.columns.series import POD_CGROUP_METRICS
 from streams.operators.columns.tick import Tick
-from streams.operators.cycles.config import CycleResult
+from streams.operators.cycles.result import CycleResult
 from streams.operators.rounding import tidy
 from streams.operators.workload.channels import CgroupPicker, GpuPicker, Plan, plain_of, plan_from
 from streams.operators.workload.codes import SLOTS, SPAN_MS, encode, to_text

@@ -8,6 +8,10 @@ BLOCK = 8
 """Samples that are looked at together."""
 STILL = 0.1
 """A block that spans less than this share of what the series spans is still."""
+BEFORE = 24
+"""Idle samples before a beginning that it is held against."""
+MARGIN = 0.5
+"""Share of their span by which a sample leaves these when something begins."""
 LONGER = 1.5
 """An end is idle if it is still for so many times the longest still stretch between: cycles rest, too."""
 
@@ -29,6 +33,16 @@ def active(samples: Floats) -> tuple[Ints, Ints]:
     first = np.where(before > margin, before, 0) * BLOCK
     last = np.where(after > margin, (busy.shape[1] - after) * BLOCK, length)
     return np.where(span > 0, first, 0), np.where(span > 0, last, 0)
+
+
+def beginning(window: Floats, begin: int) -> Floats:
+    """What of ``window`` is active, from the sample on; ``begin`` is the block in which it starts to be."""
+    if begin <= 0:
+        return window
+    idle, block = window[max(begin - BEFORE, 0) : begin], window[begin : begin + BLOCK]
+    low, high = idle.min(), idle.max()
+    margin = MARGIN * (high - low)
+    return window[begin + int(((block < low - margin) | (block > high + margin)).argmax()) :]
 
 
 def _still(busy: Bools) -> tuple[Ints, Ints, Ints]:

@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from streams.operators.columns.arrays import Floats, Ints
-from streams.operators.cycles.detect.confidence import confidence
-from streams.operators.cycles.detect.fold import Folds, fold, phases_of, without_shape
+from streams.operators.cycles.detect.fold import Folds, confidence, fold, phases_of, without_shape
 from streams.operators.cycles.detect.period import fundamentals
 from streams.operators.cycles.detect.spectrum import (
     ALMOST,
@@ -76,7 +75,7 @@ class Judged:
         return Judged(self.rows[chosen], self.period[chosen], self.score[chosen], self.noise[chosen], folds)
 
 
-def find_cycles(samples: Floats, flat: float = FLAT) -> list[tuple[FoundCycle, ...]]:
+def detect(samples: Floats, flat: float = FLAT) -> list[tuple[FoundCycle, ...]]:
     """The cycles of each row of ``samples`` (series, length), the main one first; none if it has none.
 
     The length is a multiple of 4. Nothing in a row may be NaN. ``flat`` is that of ``spectra``.

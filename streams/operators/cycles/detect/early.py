@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from streams.operators.columns.arrays import Floats, Ints
-from streams.operators.cycles.detect.active import BLOCK
 from streams.operators.cycles.detect.spectrum import FLAT, standardised
 
 LEAST, LONGEST = 16, 360
@@ -23,10 +22,6 @@ FEWEST, MOST = 2.35, 4.2
 """Periods in the part."""
 ALIKE, NOISE = 1.3, 0.02
 """A shorter period counts if it differs by at most so many times the least difference, and so much more."""
-BEFORE = 24
-"""Idle samples before a beginning that it is held against."""
-MARGIN = 0.5
-"""Share of their span by which a sample leaves these when something begins."""
 WEIGHTS = (-16.047, -16.485, 11.98, 0.821, 2.719, 8.131)
 """Of the parts of ``Repeats.evidence``: a logistic regression, fitted by ``bench/fit_cycle.py``."""
 TINY = 0.01
@@ -47,16 +42,6 @@ class Repeats:
     def confidence(self) -> Floats:
         """The chance (0-1) that each is the period of a cycle."""
         return np.asarray(1 / (1 + np.exp(-(self.evidence * WEIGHTS).sum(axis=1))))
-
-
-def beginning(window: Floats, begin: int) -> Floats:
-    """What of ``window`` is active, from the sample on; ``begin`` is the block in which it starts to be."""
-    if begin <= 0:
-        return window
-    idle, block = window[max(begin - BEFORE, 0) : begin], window[begin : begin + BLOCK]
-    low, high = idle.min(), idle.max()
-    margin = MARGIN * (high - low)
-    return window[begin + int(((block < low - margin) | (block > high + margin)).argmax()) :]
 
 
 def repeats(samples: Floats, flat: float = FLAT) -> Repeats:

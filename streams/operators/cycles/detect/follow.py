@@ -25,13 +25,13 @@ class Followed:
 
     ``gain`` is the size of the cycle's shape in the newest periods, 1 as before and 0 no longer there;
     ``noise`` is its standard error; ``run`` is how many samples up to now follow the shape unbroken, and
-    ``strange`` how many up to now do not follow it any more, if it has ended.
+    ``strayed`` how many up to now do not follow it any more, if it has ended.
     """
 
     gain: Floats
     noise: Floats
     run: Ints
-    strange: Ints
+    strayed: Ints
 
 
 def follow(series: Floats, period: Floats, length: Ints | None = None) -> Followed:
@@ -66,13 +66,13 @@ def follow(series: Floats, period: Floats, length: Ints | None = None) -> Follow
     # The first stretch that does not follow; there is one, after the oldest.
     run = np.minimum((gains < FOLLOWS).argmax(axis=1) * stretch, known)
     off = level - _mean(level, taught) - shape + _mean(shape, taught)
-    strange = _strange(
+    strayed = _strayed(
         off, error, (shape * shape * taught).sum(axis=1) / np.maximum(taught.sum(axis=1), 1), late
     )
-    return Followed(gain, noise, run.astype(np.int64), strange)
+    return Followed(gain, noise, run.astype(np.int64), strayed)
 
 
-def _strange(off: Floats, noise: Floats, power: Floats, late: Floats) -> Ints:
+def _strayed(off: Floats, noise: Floats, power: Floats, late: Floats) -> Ints:
     """How many of the newest samples are too far ``off`` the shape: those whose squares exceed by most, in
     sum, what lies between the noise's variance and that of the shape (E. S. Page 1954, backwards)."""
     bound = noise + power / 2

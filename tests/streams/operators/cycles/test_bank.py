@@ -1,4 +1,4 @@
-"""The bank of cycles: from ticks to news."""
+"""The bank of cycles: from ticks to changes."""
 
 import json
 from collections.abc import Callable
@@ -9,24 +9,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.generators import Case, Floats
-from streams.operators.cycles.bank import CycleBank
-from streams.operators.cycles.config import CycleConfig, CycleResult
+from streams.operators.cycles.bank import CycleBank, CycleConfig
+from streams.operators.cycles.result import NO_CYCLE, CycleResult
 
 START_MS = 1_700_000_000_000
 EVERY = 10
-News = list[tuple[int, int, CycleResult]]
+Changes = list[tuple[int, int, CycleResult]]
 """(second, column, what changed)."""
 
 
-def fed(series: Floats, bank: CycleBank | None = None, *, first: int = 0) -> tuple[CycleBank, News]:
-    """The bank, and its news, after the columns of ``series``, a row a second."""
-    bank = bank or CycleBank(n=series.shape[1])
-    news: News = []
-    for second, row in enumerate(series, first):
-        bank.update(START_MS + 1000 * second, row)
-        if second % EVERY == EVERY - 1:
-            news += [(second, *one) for one in bank.changes(START_MS + 1000 * second)]
-    return bank, news
+def fed(
+    series: Floats, bank: CycleBank | None = None, *, first: int = 0, step_ms: int = 1000
+) -> tuple[CycleBank, Changes]:
+    """The bank, and its changes, after the columns of ``series``, a row every ``step_ms``."""
+    bank = bank or CycleBank(series.shape[1])
+    changes: Changes = []
+    for tick, row in enumerate(series, first):
+        bank.update(START_MS + step_ms * tick, row, step_ms)
+        if tick % EVERY == EVERY - 1:
+            changes += [(tick, *one) for one in bank.changes(START_MS + step_ms * tick)]
+    return bank, changes
 
 
 def column(*parts: Floats) -> Floats:
@@ -44,88 +46,79 @@ def busy(period: float, length: int, kind: str = "square") -> Floats:
 @pytest.mark.parametrize("kind", ["sine", "square", "sawtooth"])
 @pytest.mark.parametrize("true", [8.0, 13.2, 25.0, 40.0, 90.0])
 def test_a_cycle_is_locked_on_in_time_and_released_in_time(kind: str, true: float) -> None:
-    _, news = fed(column(idle(200), busy(true, 500, kind), idle(200)))
-    begun, ended = news[0], news[-1]
+    _, changes = fed(column(idle(200), busy(true, 500, kind), idle(200)))
+    begun, ended = changes[0], changes[-1]
     assert begun[2].period_s == pytest.approx(true, rel=0.05)
     assert begun[0] - 200 <= 3 * true + 2 * EVERY
     assert not ended[2].cyclic
     assert 700 <= ended[0] <= 700 + 1.5 * true + 2 * EVERY
-    assert len(news) <= 4
+    assert len(changes) <= 4
 
 
-def test_what_has_only_begun_is_told_before_its_third_period_ends() -> None:
-    _, news = fed(column(idle(200), busy(41.0, 300)))
-    assert news[0][2].period_s == pytest.approx(41.0, rel=0.03)
-    assert news[0][0] - 200 < 3 * 41
-    assert news[-1][2].period_s == pytest.approx(41.0, rel=0.005)
+def test_what_has_only_begun_is_found_before_its_third_period_ends() -> None:
+    _, changes = fed(column(idle(200), busy(41.0, 300)))
+    assert changes[0][2].period_s == pytest.approx(41.0, rel=0.03)
+    assert changes[0][0] - 200 < 3 * 41
+    assert changes[-1][2].period_s == pytest.approx(41.0, rel=0.005)
 
 
-def test_a_change_of_cycle_is_told() -> None:
-    _, news = fed(column(busy(25.0, 400), busy(14.0, 300)))
-    told = [round(one.period_s or 0) for _, _, one in news if one.cyclic]
+def test_a_change_of_cycle_is_found() -> None:
+    _, changes = fed(column(busy(25.0, 400), busy(14.0, 300)))
+    told = [round(one.period_s or 0) for _, _, one in changes if one.cyclic]
     assert sorted(set(told), key=told.index) == [25, 14]
-    assert news[-1][0] < 400 + 1.5 * 25 + 3 * 14 + 2 * EVERY
+    assert changes[-1][0] < 400 + 1.5 * 25 + 3 * 14 + 2 * EVERY
 
 
 def test_a_cycle_begins_when_it_began() -> None:
-    _, news = fed(column(idle(200), busy(20.0, 300)))
-    (_, _, found) = news[0]
+    _, changes = fed(column(idle(200), busy(20.0, 300)))
+    (_, _, found) = changes[0]
     assert found.since_ms is not None
     assert abs(found.since_ms - START_MS - 200_000) <= 20_000
 
 
-def test_nothing_is_told_twice() -> None:
-    _, news = fed(np.stack([busy(17.0, 1500), 50 + 0 * busy(17.0, 1500)], axis=1))
-    assert [(where, one.cyclic) for _, where, one in news] == [(0, True)]
+def test_nothing_is_published_twice() -> None:
+    _, changes = fed(np.stack([busy(17.0, 1500), 50 + 0 * busy(17.0, 1500)], axis=1))
+    assert [(where, one.cyclic) for _, where, one in changes] == [(0, True)]
 
 
 def test_a_series_that_goes_away_loses_its_cycle() -> None:
-    _, news = fed(column(busy(20.0, 300), np.full(100, np.nan)))
-    assert (news[0][2].cyclic, news[-1][2].cyclic) == (True, False)
-    assert news[-1][0] > 300
+    _, changes = fed(column(busy(20.0, 300), np.full(100, np.nan)))
+    assert (changes[0][2].cyclic, changes[-1][2].cyclic) == (True, False)
+    assert changes[-1][0] > 300
 
 
 @pytest.mark.parametrize("lost", [0.05, 0.15])
 def test_lost_and_jittering_ticks_do_not_hide_a_cycle(lost: float) -> None:
-    rng, bank = np.random.default_rng(2), CycleBank(n=1)
+    rng, bank = np.random.default_rng(2), CycleBank(1)
     for second, value in enumerate(busy(22.0, 400)):
         if rng.uniform() >= lost:
             bank.update(START_MS + 1000 * second + int(rng.integers(-200, 200)), np.array([value]))
-    ((_, result),) = bank.evaluate(START_MS + 500_000)
-    assert result.period_s == pytest.approx(22.0, rel=0.01)
+        if second % EVERY == EVERY - 1:
+            bank.changes(START_MS + 1000 * second + 200)
+    assert bank.current(0).period_s == pytest.approx(22.0, rel=0.01)
 
 
 def test_periods_are_in_seconds_whatever_the_interval() -> None:
-    bank = CycleBank(n=1)
-    for tick, value in enumerate(busy(22.0, 300)):
-        bank.update(START_MS + 100 * tick, np.array([value]), 100)
-    ((_, result),) = bank.evaluate(START_MS + 100_000)
-    assert result.period_s == pytest.approx(2.2, rel=0.01)
+    bank, _ = fed(column(busy(22.0, 300)), step_ms=100)
+    assert bank.current(0).period_s == pytest.approx(2.2, rel=0.01)
 
 
 def test_another_interval_begins_the_window_anew() -> None:
     bank, _ = fed(column(busy(22.0, 300)))
+    assert bank.locked()[0][2].size > 200
     bank.update(START_MS + 300_000, np.array([1.0]), 5000)
-    assert bank.evaluate(START_MS + 300_000) == [(0, CycleResult(cyclic=False))]
+    assert [(samples.size, interval_ms) for *_, samples, interval_ms in bank.locked()] == [(1, 5000)]
 
 
 def test_series_come_go_and_move() -> None:
     series = np.stack([busy(period, 400) for period in (11.0, 17.0, 29.0)], axis=1)
     bank, _ = fed(series)
-    was = dict(bank.evaluate(START_MS + 400_000))
-    bank.resize(np.array([2, -1, 0]), 3)
-    now = dict(bank.evaluate(START_MS + 400_000))
-    assert (now[0], now[2]) == (was[2], was[0])
-    assert now[1] == CycleResult(cyclic=False)
-    _, news = fed(series[:, [2, 1, 0]], bank, first=400)
-    assert {where for _, where, one in news if one.period_s and abs(one.period_s - 17) < 0.5} == {1}
-
-
-def test_columns_are_answered_in_the_order_asked() -> None:
-    bank, _ = fed(np.stack([busy(period, 300) for period in (11.0, 17.0, 29.0)], axis=1))
-    chosen = bank.evaluate(START_MS + 300_000, np.array([2, 0]))
-    everything = dict(bank.evaluate(START_MS + 300_000))
-    assert chosen == [(2, everything[2]), (0, everything[0])]
+    was = [bank.current(place) for place in range(3)]
+    bank.resize(np.array([2, -1, 0]))
+    assert [bank.current(place) for place in range(3)] == [was[2], NO_CYCLE, was[0]]
+    assert [(place, round(period_s)) for place, period_s, *_ in bank.locked()] == [(0, 29), (2, 11)]
+    _, changes = fed(series[:, [2, 1, 0]], bank, first=400)
+    assert {where for _, where, one in changes if one.period_s and abs(one.period_s - 17) < 0.5} == {1}
 
 
 @given(st.integers(0, 2**31), st.integers(1, 299), st.floats(0, 0.2))
@@ -137,10 +130,10 @@ def test_a_restart_leaves_no_trace(seed: int, stop: int, missing: float) -> None
     )
     series[rng.uniform(size=series.shape) < missing] = np.nan
     straight, told = fed(series)
-    before, news = fed(series[:stop])
-    again = CycleBank.restore(None, json.loads(json.dumps(before.snapshot())))
+    before, changes = fed(series[:stop])
+    again = CycleBank.restore(json.loads(json.dumps(before.snapshot())))
     after, more = fed(series[stop:], again, first=stop)
-    assert news + more == told
+    assert changes + more == told
     assert json.dumps(after.snapshot()) == json.dumps(straight.snapshot())
 
 
@@ -154,10 +147,9 @@ def test_a_snapshot_of_a_node_is_small() -> None:
     [
         (lambda bank: bank.update(START_MS + 10_000, np.zeros(3)), "2 columns: resize first"),
         (lambda bank: bank.update(START_MS, np.zeros(2)), "not later than"),
-        (lambda bank: bank.evaluate(START_MS - 1), "lies before the last tick"),
-        (lambda bank: bank.resize(np.array([0]), 2), r"keep has shape \(1,\)"),
-        (lambda bank: CycleBank.restore(None, {**bank.snapshot(), "v": 0}), "snapshot of cycles: version 0"),
-        (lambda bank: CycleBank.restore(CycleConfig(samples=64), bank.snapshot()), "600 samples, not 64"),
+        (lambda bank: bank.changes(START_MS - 1), "lies before the last tick"),
+        (lambda bank: CycleBank.restore({**bank.snapshot(), "v": 0}), "snapshot of cycles: version 0"),
+        (lambda bank: CycleBank.restore(bank.snapshot(), CycleConfig(samples=64)), "600 samples, not 64"),
         (lambda _: CycleConfig(samples=10), "multiple of 4"),
     ],
 )

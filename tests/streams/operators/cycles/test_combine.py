@@ -3,12 +3,11 @@
 import pytest
 
 from contract.records.derived import OtherCycle
-from streams.operators.cycles.combine import Heard, combined
-from streams.operators.cycles.config import CycleResult
+from streams.operators.cycles.combine import ScaleResult, combined
+from streams.operators.cycles.result import NO_CYCLE, CycleResult
 
 WINDOWS = ((0.0, 19.0), (1.0, 600.0), (10.0, 4000.0), (60.0, 24_000.0))
 """Interval and window of each scale in seconds: bursts, ticks, means."""
-NONE = CycleResult(cyclic=False)
 
 
 def cycle(period_s: float, *others_s: float, confidence: float = 0.99) -> CycleResult:
@@ -19,13 +18,13 @@ def cycle(period_s: float, *others_s: float, confidence: float = 0.99) -> CycleR
 def periods(results: list[CycleResult | None], before: CycleResult | None = None) -> list[float]:
     """The main period and the others, of what the scales say (finest first)."""
     padded = results + [None] * (len(WINDOWS) - len(results))
-    heard = [Heard(*window, result) for window, result in zip(WINDOWS, padded, strict=True)]
-    found = combined(heard, before)
+    scales = [ScaleResult(*window, result) for window, result in zip(WINDOWS, padded, strict=True)]
+    found = combined(scales, before)
     return [] if found.period_s is None else [found.period_s, *(o.period_s for o in found.others or ())]
 
 
 CASES = [
-    ("nothing", [None, NONE], []),
+    ("nothing", [None, NO_CYCLE], []),
     ("one scale", [None, cycle(20)], [20]),
     ("two that have nothing to do with one another", [None, cycle(20.3), cycle(610)], [20.3, 610]),
     ("the same in two scales", [None, cycle(190), cycle(191)], [190]),
@@ -35,16 +34,16 @@ CASES = [
     ("a slow alias", [cycle(0.97), cycle(32.36)], [0.97]),
     ("a slow one that is no alias", [cycle(0.7), cycle(37)], [0.7, 37]),
     ("twice an alias", [cycle(0.97), cycle(64.7)], [0.97]),
-    ("quick ones among the ticks that no burst shows", [NONE, cycle(3.5)], []),
+    ("quick ones among the ticks that no burst shows", [NO_CYCLE, cycle(3.5)], []),
     ("the same without bursts", [None, cycle(3.5)], [3.5]),
-    ("slower ones need no burst", [NONE, cycle(8)], [8]),
+    ("slower ones need no burst", [NO_CYCLE, cycle(8)], [8]),
     ("the more confident is the main one", [None, cycle(20, confidence=0.9), cycle(610)], [610, 20]),
     ("others of one scale stay", [None, cycle(12, 36)], [12, 36]),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("what", "results", "expected"), CASES, ids=[case[0] for case in CASES])
-def test_each_cycle_is_told_once(what: str, results: list[CycleResult | None], expected: list[float]) -> None:
+def test_each_cycle_is_said_once(what: str, results: list[CycleResult | None], expected: list[float]) -> None:
     assert periods(results) == expected
 
 

@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 
 from bench.generators import CONTROLS, Case, Floats
-from streams.operators.cycles.window import Seen, look
+from streams.operators.cycles.detect.window import Detection, find_cycles
 
 PLACE = np.arange(600.0)
 NOISE = np.random.default_rng(7).normal(size=600)
 
 
-def seen(series: Floats) -> Seen | None:
-    return look([series])[0]
+def detected(series: Floats) -> Detection | None:
+    return find_cycles([series])[0]
 
 
 def period(series: Floats) -> float | None:
-    found = seen(series)
+    found = detected(series)
     return found.cycles[0].period if found else None
 
 
@@ -30,7 +30,7 @@ def test_a_cycle_is_found(kind: str, snr: float, trend: bool, true: float) -> No
 
 @pytest.mark.parametrize("kind", CONTROLS)
 def test_what_has_no_cycle_has_none(kind: str) -> None:
-    fired = [case.seed for case in (Case(kind, seed) for seed in range(20)) if seen(case.series())]
+    fired = [case.seed for case in (Case(kind, seed) for seed in range(20)) if detected(case.series())]
     assert fired == []
 
 
@@ -72,20 +72,20 @@ def test_shapes(what: str, series: Floats, true: float) -> None:
     ],
 )
 def test_what_is_no_cycle(what: str, series: Floats) -> None:
-    assert seen(series) is None, what
+    assert detected(series) is None, what
 
 
 def test_a_second_cycle_is_named_and_the_first_not_twice() -> None:
-    both = seen(40 * (PLACE % 10 < 4) + 30 * np.sin(PLACE * 2 * np.pi / 73.0) + NOISE)
+    both = detected(40 * (PLACE % 10 < 4) + 30 * np.sin(PLACE * 2 * np.pi / 73.0) + NOISE)
     assert both is not None
     assert sorted(r.period for r in both.cycles) == pytest.approx([10, 73], rel=0.02)
-    alone = seen(40 * (PLACE % 10 < 4) + NOISE)
+    alone = detected(40 * (PLACE % 10 < 4) + NOISE)
     assert alone is not None
     assert len(alone.cycles) == 1
 
 
 def test_a_cycle_within_a_cycle() -> None:
-    found = seen(60.0 * (PLACE % 12 < 5) + 60.0 * (PLACE % 36 < 8) + NOISE)
+    found = detected(60.0 * (PLACE % 12 < 5) + 60.0 * (PLACE % 36 < 8) + NOISE)
     assert found is not None
     assert {round(cycle.period) for cycle in found.cycles} == {12, 36}
 
@@ -93,7 +93,7 @@ def test_a_cycle_within_a_cycle() -> None:
 @pytest.mark.parametrize(("before", "after"), [(0, 0), (300, 0), (0, 200), (250, 150)])
 def test_idle_ends_do_not_hide_a_cycle(before: int, after: int) -> None:
     busy = Case("square", 4, 17.5, 10.0).series()[: 600 - before - after]
-    found = seen(np.concatenate((np.full(before, 1.0), busy, np.full(after, 1.0))))
+    found = detected(np.concatenate((np.full(before, 1.0), busy, np.full(after, 1.0))))
     assert found is not None
     assert found.cycles[0].period == pytest.approx(17.5, rel=0.01)
     assert found.goes_on == (after == 0)
@@ -105,12 +105,12 @@ def test_windows_know_nothing_of_one_another() -> None:
         case.series()[-length:] for case, length in zip(cases, [600, 600, 300, 77, 420] * 2, strict=True)
     ]
     windows += [Case(kind, 0).series() for kind in CONTROLS]
-    together = look(windows)
-    alone = [look([window])[0] for window in windows]
+    together = find_cycles(windows)
+    alone = [find_cycles([window])[0] for window in windows]
     assert [one and one.cycles for one in together] == [one and one.cycles for one in alone]
 
 
-def test_bursts_at_odd_distances_are_not_told_with_confidence() -> None:
-    said = look([Case("blips", seed).series() for seed in range(160)])
+def test_bursts_at_odd_distances_are_not_found_with_confidence() -> None:
+    said = find_cycles([Case("blips", seed).series() for seed in range(160)])
     assert sum(one is not None for one in said) <= 3
     assert all(one.cycles[0].confidence < 0.99 for one in said if one is not None)

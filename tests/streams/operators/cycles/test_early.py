@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from bench.generators import Case, Floats
-from streams.operators.cycles.detect.early import LONGEST, beginning, repeats
-from streams.operators.cycles.window import look
+from streams.operators.cycles.detect.active import beginning
+from streams.operators.cycles.detect.early import LONGEST, repeats
+from streams.operators.cycles.detect.window import find_cycles
 
 SEEDS = range(20)
 
@@ -16,7 +17,7 @@ def idle(length: int) -> Floats:
 
 @pytest.mark.parametrize("kind", ["sine", "square", "sawtooth"])
 @pytest.mark.parametrize("true", [9.0, 17.3, 33.0, 60.0])
-def test_two_and_a_half_periods_are_told_from_how_they_repeat(kind: str, true: float) -> None:
+def test_two_and_a_half_periods_are_found_by_how_they_repeat(kind: str, true: float) -> None:
     windows = [Case(kind, seed, true, 10.0, length=int(2.6 * true)).series() for seed in SEEDS]
     found = repeats(np.array(windows))
     sure = found.confidence >= 0.9
@@ -26,7 +27,7 @@ def test_two_and_a_half_periods_are_told_from_how_they_repeat(kind: str, true: f
 
 @pytest.mark.parametrize("kind", ["white", "random_walk", "ar1", "step", "constant", "pulse", "ramp"])
 @pytest.mark.parametrize("length", [40, 90, LONGEST])
-def test_what_does_not_repeat_is_not_told(kind: str, length: int) -> None:
+def test_what_does_not_repeat_is_not_found(kind: str, length: int) -> None:
     windows = np.array([Case(kind, seed, length=length).series() for seed in SEEDS])
     assert (repeats(windows).confidence < 0.95).all()
 
@@ -45,9 +46,9 @@ def test_a_beginning_is_found_to_the_sample(begin: int, first: int) -> None:
 
 
 @pytest.mark.parametrize(("early", "found"), [(False, False), (True, True)])
-def test_only_who_asks_is_told_early(early: bool, found: bool) -> None:
+def test_only_who_asks_finds_early(early: bool, found: bool) -> None:
     window = np.concatenate((idle(304), Case("square", 3, 40.0, 10.0, length=104).series()))
-    (seen,) = look([window], early=early)
+    (seen,) = find_cycles([window], early=early)
     assert (seen is not None) == found
     if seen is not None:
         assert seen.cycles[0].period == pytest.approx(40.0, rel=0.05)
@@ -56,4 +57,4 @@ def test_only_who_asks_is_told_early(early: bool, found: bool) -> None:
 
 def test_idleness_after_it_is_no_beginning() -> None:
     window = np.concatenate((idle(304), Case("square", 3, 40.0, 10.0, length=104).series(), idle(64)))
-    assert look([window], early=True) == [None]
+    assert find_cycles([window], early=True) == [None]

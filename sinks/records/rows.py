@@ -10,12 +10,14 @@ from typing import Any
 from contract.codec import encode
 from contract.records.derived import JobPeaks, Peaks, PodPeaks
 
+TOPICS = ("pod-peaks", "job-peaks")
+"""The topics whose records are kept, without prefix."""
 POD_TABLE = "pod_peaks"
 JOB_TABLE = "job_peaks"
 KEYS = {POD_TABLE: "pod_uid", JOB_TABLE: "job_uid"}
 """The primary key of each table."""
-RANKS = {POD_TABLE: ("last_ms", "samples", "final"), JOB_TABLE: ("last_ms", "pods", "final")}
-"""What makes a record newer than another of the same key; see ``records_merge`` for how it is compared."""
+COUNTS = {POD_TABLE: "samples", JOB_TABLE: "pods"}
+"""The column that says how much a record is made of."""
 COLUMN_METRICS = (
     "gpu_util_pct",
     "mem_copy_util_pct",
@@ -29,33 +31,44 @@ COLUMN_METRICS = (
     "net_tx_bytes_per_s",
 )
 """The metrics that have columns of their own; every other one is in the JSON and in the views."""
+MAXIMA = tuple(f"max_{metric}" for metric in COLUMN_METRICS)
+UNNAMED = "Unknown"
+"""The phase of a pod whose name is not known."""
 _LARGEST = 2**63 - 1
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of ``table``: ``key`` is its primary key, ``rank`` says how new it is.
-
-    ``named`` is false for a pod that nobody named yet, whose uid stands for its name.
-    """
+    """One row of ``table``, by column."""
 
     table: str
-    key: str
-    rank: tuple[int, ...]
-    named: bool
     values: dict[str, Any]
 
+    @property
+    def key(self) -> str:
+        """Its primary key."""
+        return str(self.values[KEYS[self.table]])
 
-def row_of(table: str, values: dict[str, Any]) -> Row:
-    """The row with these columns."""
-    rank = tuple(int(values[name]) for name in RANKS[table])
-    named = table != POD_TABLE or (values["name"], values["phase"]) != (values["pod_uid"], "Unknown")
-    return Row(table, values[KEYS[table]], rank, named, values)
+    @property
+    def named(self) -> bool:
+        """False for a pod whose name is not known yet: its uid stands in for it."""
+        values = self.values
+        return self.table != POD_TABLE or (values["name"], values["phase"]) != (values["pod_uid"], UNNAMED)
+
+
+def key_of(record: PodPeaks | JobPeaks) -> tuple[str, str]:
+    """Table and primary key."""
+    return (POD_TABLE, record.pod.uid) if isinstance(record, PodPeaks) else (JOB_TABLE, record.job.uid)
+
+
+def row_of(record: PodPeaks | JobPeaks) -> Row:
+    """The row of a pod or job. Raises ``ValueError`` for a value that no database can hold."""
+    return pod_row(record) if isinstance(record, PodPeaks) else job_row(record)
 
 
 def pod_row(record: PodPeaks) -> Row:
-    """The row of a pod. Raises ``ValueError`` for a value that no database can hold."""
+    """The row of a pod; raises as ``row_of``."""
     pod = record.pod
     values = {
         "pod_uid": pod.uid,
@@ -77,13 +90,13 @@ def pod_row(record: PodPeaks) -> Row:
 
 
 def started_ms(record: PodPeaks) -> int:
-    """When this life of the pod's name began: its start, else its creation, else our first sample."""
+    """When this incarnation of the pod's name began: its start, else its creation, else our first sample."""
     pod = record.pod
     return pod.started_ms or pod.created_ms or record.first_ms
 
 
 def job_row(record: JobPeaks) -> Row:
-    """The row of a job. Raises ``ValueError`` for a value that no database can hold."""
+    """The row of a job; raises as ``row_of``."""
     job = record.job
     values = {
         "job_uid": job.uid,
@@ -108,8 +121,7 @@ def _row(table: str, values: dict[str, Any], metrics: Peaks, record: PodPeaks | 
         values[f"max_{metric}"] = None if peak is None else float(peak.max)
         values[f"mean_{metric}"] = None if peak is None else float(peak.mean)
     values["record"] = _json(record)
-    values["parts"] = None
-    return row_of(table, values)
+    return Row(table, values)
 
 
 def _json(record: PodPeaks | JobPeaks) -> str:

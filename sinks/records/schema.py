@@ -2,9 +2,8 @@
 
 ``pod_peaks`` and ``job_peaks`` have a row each for a pod and a job, kept after they are gone. The views
 (``pod_peak_metrics``, ``pod_peak_gpus``, ``pod_peak_processes``, ``job_peak_metrics``, ``job_peak_pods``)
-unfold the JSON of the record into one row per metric; they cost nothing to keep. ``parts`` is NULL but where
-an accumulation was lost: see ``records_merge``. A pod's name that is used again is a row of its own, told
-from the one before by node and ``started_ms``.
+unfold the JSON of the record into one row per metric; they cost nothing to keep. A pod's name that is used
+again is a row of its own, told from the one before by node and ``started_ms``.
 """
 
 from typing import Any
@@ -31,10 +30,9 @@ from sqlalchemy.types import UserDefinedType
 
 from contract.errors import DutycycleError
 from sinks.records.rows import COLUMN_METRICS, JOB_TABLE, POD_TABLE
-from sinks.records.views import VIEWS, create_view
 
-VERSION = 2
-"""1: as first released. 2: ``pod_peaks.started_ms``, and ``parts`` of both tables."""
+VERSION = 3
+"""A database of another version is refused: see ``prepare``."""
 _ADVISORY_LOCK = 0x6475747963796C65
 metadata = MetaData()
 
@@ -76,12 +74,11 @@ pod_peaks = Table(
     Column("samples", BigInteger, nullable=False),
     Column("final", Boolean, nullable=False),
     Column("gpus", Integer, nullable=False),
+    Column("started_ms", BigInteger, nullable=False),
     *_metric_columns(),
     Column("record", RecordText, nullable=False),
-    Column("started_ms", BigInteger),
-    Column("parts", Text),
     Index("ix_pod_peaks_name", "namespace", "name"),
-    Index("ix_pod_peaks_life", "namespace", "name", "node", "started_ms"),
+    Index("ix_pod_peaks_incarnation", "namespace", "name", "node", "started_ms"),
 )
 job_peaks = Table(
     JOB_TABLE,
@@ -97,10 +94,40 @@ job_peaks = Table(
     Column("pods", Integer, nullable=False),
     *_metric_columns(),
     Column("record", RecordText, nullable=False),
-    Column("parts", Text),
     Index("ix_job_peaks_name", "namespace", "name"),
 )
 TABLES = {POD_TABLE: pod_peaks, JOB_TABLE: job_peaks}
+
+
+# ``->``, ``->>`` and ``json_each`` mean the same in SQLite (3.38 and newer) and in PostgreSQL.
+VIEWS = {
+    "pod_peak_metrics": ("t.pod_uid", "pod_peaks AS t, json_each(t.record -> 'metrics') AS m"),
+    "pod_peak_gpus": (
+        "t.pod_uid, g.key AS gpu",
+        "pod_peaks AS t, json_each(t.record -> 'gpus') AS g, json_each(g.value) AS m",
+    ),
+    "pod_peak_processes": (
+        "t.pod_uid, p.key AS process",
+        "pod_peaks AS t, json_each(t.record -> 'processes') AS p, json_each(p.value) AS m",
+    ),
+    "job_peak_metrics": ("t.job_uid", "job_peaks AS t, json_each(t.record -> 'metrics') AS m"),
+    "job_peak_pods": (
+        "t.job_uid, p.key AS pod",
+        "job_peaks AS t, json_each(t.record -> 'pods') AS p, json_each(p.value -> 'metrics') AS m",
+    ),
+}
+"""Key columns and sources by name. ``gpu`` is ``<node>/<index>``, ``process`` ``<node>/<index>/<pid>``."""
+
+
+def _create_view(name: str) -> str:
+    """The statement that makes one view: its key columns, ``metric``, ``max``, ``mean`` and ``at_ms``."""
+    keys, sources = VIEWS[name]
+    return (  # names of our own, nothing that came from outside
+        f"CREATE VIEW {name} AS SELECT {keys}, m.key AS metric, "  # noqa: S608
+        "CAST(m.value ->> 'max' AS DOUBLE PRECISION) AS max, "
+        "CAST(m.value ->> 'mean' AS DOUBLE PRECISION) AS mean, "
+        f"CAST(m.value ->> 'at_ms' AS BIGINT) AS at_ms FROM {sources}"
+    )
 
 
 def prepare(connection: Connection) -> None:
@@ -110,38 +137,19 @@ def prepare(connection: Connection) -> None:
     if not inspect(connection).has_table(version_table.name):
         _create(connection)
     found = connection.scalar(select(version_table.c.version))
-    if found == 1:
-        _migrate(connection)
-    elif found != VERSION:
+    if found != VERSION:
         raise DutycycleError(
             f"its schema has version {found}, this Dutycycle knows {VERSION}: "
             "use the Dutycycle that wrote it, or give another database"
         )
-    connection.execute(update(version_table).values(version=VERSION))
     for table in TABLES.values():  # touches no row, but the database checks our rights
         nothing = literal(1) == 0
         connection.execute(insert(table).from_select(list(table.c), select(table).where(nothing)))
         connection.execute(update(table).values(last_ms=table.c.last_ms).where(nothing))
 
 
-_FROM_1 = (
-    "ALTER TABLE pod_peaks ADD COLUMN started_ms BIGINT",
-    "ALTER TABLE pod_peaks ADD COLUMN parts TEXT",
-    "ALTER TABLE job_peaks ADD COLUMN parts TEXT",
-    "CREATE INDEX ix_pod_peaks_life ON pod_peaks (namespace, name, node, started_ms)",
-    "UPDATE pod_peaks SET started_ms = coalesce(CAST(record -> 'pod' ->> 'started_ms' AS BIGINT), "
-    "CAST(record -> 'pod' ->> 'created_ms' AS BIGINT), first_ms)",
-)
-
-
-def _migrate(connection: Connection) -> None:
-    """Version 1 to 2, by adding alone: whoever reads the tables by name of the columns is not disturbed."""
-    for statement in _FROM_1:
-        connection.execute(text(statement))
-
-
 def _create(connection: Connection) -> None:
     metadata.create_all(connection)
     for name in VIEWS:
-        connection.execute(text(create_view(name)))
+        connection.execute(text(_create_view(name)))
     connection.execute(insert(version_table).values(version=VERSION))

@@ -7,15 +7,13 @@ from typing import Any
 from bus.kafka.backoff import pauses
 from contract.log import ConsumerRecord
 from contract.records.deadletter import Reason
-from contract.records.derived import PodPeaks
 from sinks.deadletters import DeadLetters
 from sinks.events import SINK_AWAY
 from sinks.metrics import wrote
 from sinks.offsets import PendingOffsets
-from sinks.records.merge import join
-from sinks.records.rows import Row, job_row, pod_row
+from sinks.records.merge import merge
+from sinks.records.rows import TOPICS, Row, row_of
 from sinks.records.store import RecordsAwayError, RecordsStore, RefusedRow
-from sinks.records.writer import TOPICS
 from sinks.thread import in_thread
 from telemetry.events import WRITE_REJECTED, WRITE_RETRIED, Telemetry
 
@@ -30,7 +28,7 @@ _Key = tuple[str, str]
 
 
 class RecordsSink:
-    """Holds what is new of each pod and job until it is written: one row, or a set (``records_merge``)."""
+    """Holds one row for each pod and job until it is written."""
 
     name = "records"
     topics: tuple[str, ...] = TOPICS
@@ -39,7 +37,7 @@ class RecordsSink:
         self._store = store
         self._letters = letters
         self._telemetry = telemetry
-        self._rows: dict[_Key, tuple[list[Row], ConsumerRecord]] = {}
+        self._rows: dict[_Key, tuple[Row, ConsumerRecord]] = {}
         self._held = PendingOffsets()
         self._flying = PendingOffsets()
         self._generation = 0
@@ -55,9 +53,9 @@ class RecordsSink:
 
     def take(self, origin: ConsumerRecord, record: Any) -> None:
         """Hold a record unless one that says all of it is held."""
-        row = pod_row(record) if isinstance(record, PodPeaks) else job_row(record)
+        row = row_of(record)
         self._held.add(origin.topic_partition, origin.offset)
-        self._keep([([row], origin)])
+        self._keep([(row, origin)])
         self._some.set()
         if len(self._rows) >= BATCH:
             self._full.set()
@@ -131,12 +129,12 @@ class RecordsSink:
         """Whether the next rows are written, or refused for good and among the dead letters."""
         rows, held, generation = self._cut()
         try:
-            refused = await self._put([row for held_rows, _ in rows for row in held_rows])
+            refused = await self._put([row for row, _ in rows])
         except RecordsAwayError as error:
             self._away(error, rows, held, generation)
             return False
         wrote(self._telemetry, self.name, len(rows) - len(refused))
-        await self._reject(refused, {(one[0].table, one[0].key): origin for one, origin in rows})
+        await self._reject(refused, {(row.table, row.key): origin for row, origin in rows})
         if generation == self._generation:
             self._flying = PendingOffsets()
         return True
@@ -149,9 +147,8 @@ class RecordsSink:
             self._store.close()  # the connection stays with its thread; the next try makes a new one
             raise RecordsAwayError(f"{self._store.name}: no answer within {_HANGS_S:g} s") from error
 
-    def _cut(self) -> tuple[list[tuple[list[Row], ConsumerRecord]], PendingOffsets, int]:
-        """All that is held, sorted: two workers then lock rows in the same order."""
-        rows = [self._rows[key] for key in sorted(self._rows)]
+    def _cut(self) -> tuple[list[tuple[Row, ConsumerRecord]], PendingOffsets, int]:
+        rows = list(self._rows.values())
         held, self._flying, self._held = self._held, self._held, PendingOffsets()
         self._rows = {}
         self._full.clear()
@@ -161,7 +158,7 @@ class RecordsSink:
     def _away(
         self,
         error: RecordsAwayError,
-        rows: list[tuple[list[Row], ConsumerRecord]],
+        rows: list[tuple[Row, ConsumerRecord]],
         held: PendingOffsets,
         generation: int,
     ) -> None:
@@ -169,17 +166,17 @@ class RecordsSink:
         self._telemetry.raise_condition(SINK_AWAY, self.name, f"{error} [DUTYCYCLE_RECORDS]; trying again")
         if generation != self._generation:
             return
-        self._keep(rows)
+        newer, self._rows = self._rows, {}
+        self._keep([*rows, *newer.values()])
         self._held.merge(held)
         self._flying = PendingOffsets()
         if len(self._rows) >= MOST_ROWS:
             self._room.clear()
 
-    def _keep(self, rows: Iterable[tuple[list[Row], ConsumerRecord]]) -> None:
-        for some, origin in rows:
-            for row in some:
-                known, _ = self._rows.get((row.table, row.key), ((), origin))
-                self._rows[row.table, row.key] = join(known, row), origin
+    def _keep(self, rows: Iterable[tuple[Row, ConsumerRecord]]) -> None:
+        for row, origin in rows:
+            key = row.table, row.key
+            self._rows[key] = (merge(self._rows[key][0], row) if key in self._rows else row), origin
 
     async def _reject(self, refused: list[RefusedRow], origins: dict[_Key, ConsumerRecord]) -> None:
         """Does not return when a dead letter cannot be sent: the worker ends, and nothing of this is done."""

@@ -4,30 +4,35 @@ The border to SQLAlchemy: what leaves here is ``RecordsRefusedError`` (at start)
 (try again later) or a list of rows that no later try could write. No message holds a password.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, exc, text
+from sqlalchemy import (
+    URL,
+    ColumnElement,
+    Connection,
+    Text,
+    and_,
+    bindparam,
+    cast,
+    exc,
+    not_,
+    or_,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
 
 from contract.errors import DutycycleError
-from sinks.records.merge import joined
-from sinks.records.rows import Row
+from sinks.records.engine import is_unreachable, make_engine, reason_of
+from sinks.records.merge import merge
+from sinks.records.rows import COUNTS, KEYS, MAXIMA, POD_TABLE, UNNAMED, Row
 from sinks.records.schema import TABLES, prepare
-from sinks.records.sqlite import prepare_writer
-from sinks.records.upsert import write
-from sinks.records.url import parse_records_url, redacted, shown, sqlite_path
+from sinks.records.url import parse_records_url, shown, sqlite_path
 
-_POSTGRESQL_OPTIONS = {
-    "application_name": "dutycycle",
-    "connect_timeout": "5",
-    # Without these a server that vanished is noticed only after the kernel's quarter of an hour.
-    "keepalives_idle": "10",
-    "keepalives_interval": "5",
-    "keepalives_count": "3",
-    "tcp_user_timeout": "20000",
-}
-_REASON_LENGTH = 300
 # A worker that is frozen in the middle of writing holds its rows no longer than others wait for them.
 _POSTGRESQL_LIMITS = (
     "SET LOCAL lock_timeout = '10s'; SET LOCAL statement_timeout = '30s'; "
@@ -35,8 +40,6 @@ _POSTGRESQL_LIMITS = (
 )
 # What a later try cannot mend: the value itself is the trouble. All else may pass, a full disk too.
 _PERMANENT = (exc.DataError, exc.IntegrityError)
-_NO_CONNECTION = ("connection failed", "connection is bad", "connection timeout", "failed to resolve host")
-_PASSING = ("is starting up", "is shutting down", "not yet accepting connections", "too many clients")
 
 
 class RecordsRefusedError(DutycycleError):
@@ -81,13 +84,13 @@ class RecordsStore:
             self.close()
             reason = reason_of(error, self.url)
             fix = "make it writable" if sqlite_path(self.url) else "check that it runs and lets us write"
-            kind = RecordsUnreachableError if _unreachable(error, reason) else RecordsRefusedError
+            kind = RecordsUnreachableError if is_unreachable(error, reason) else RecordsRefusedError
             raise kind(
                 f"cannot keep peak records in {self.name}: {reason}; {fix}, or change DUTYCYCLE_RECORDS"
             ) from None  # the cause's own text may hold the password
 
     def put(self, rows: Sequence[Row]) -> list[RefusedRow]:
-        """Write rows in one transaction, each joined with what is stored of its key (``records_merge``).
+        """Write rows in one transaction, each merged with what is stored of its key (``records.merge``).
 
         Returns the rows that can never be written. Raises ``RecordsAwayError``: then put the same rows again.
         """
@@ -108,9 +111,8 @@ class RecordsStore:
 
     def _write(self, rows: Sequence[Row]) -> None:
         with self._begin() as connection:
-            held = joined(rows)
             for name in TABLES:
-                write(connection, name, {key: mine for (table, key), mine in held.items() if table == name})
+                _write(connection, name, _by_key(row for row in rows if row.table == name))
 
     @contextmanager
     def _begin(self) -> Iterator[Connection]:
@@ -121,36 +123,76 @@ class RecordsStore:
             yield connection
 
 
-def make_engine(url: URL, *, writing: bool = True) -> Engine:
-    """An engine with one connection; SQLite lets readers and a writer work at once."""
-    if sqlite_path(url) is None:
-        return create_engine(url, pool_size=1, max_overflow=0, connect_args=_options(url))
-    engine = create_engine(url, pool_size=1, max_overflow=0)
-    if writing:
-        prepare_writer(engine)
-    return engine
-
-
-def _unreachable(error: BaseException, reason: str) -> bool:
-    """Whether no connection came about, and not because a server said no."""
-    if not isinstance(error, exc.OperationalError) or getattr(error.orig, "sqlstate", None) is not None:
-        return False
-    if "FATAL" not in reason:  # what libpq says by itself; a server's own words come behind this one
-        return reason.startswith(_NO_CONNECTION)
-    return any(words in reason for words in _PASSING)
-
-
-def _options(url: URL) -> dict[str, str]:
-    return {name: value for name, value in _POSTGRESQL_OPTIONS.items() if name not in url.query}
-
-
 def _make_folder(url: URL) -> None:
     if path := sqlite_path(url):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
-def reason_of(error: BaseException, url: URL) -> str:
-    """The driver's own words on one line, cut to 300 characters, without secrets."""
-    inner = getattr(error, "orig", None) or error
-    words = inner.strerror if isinstance(inner, OSError) and inner.strerror else str(inner)
-    return redacted(" ".join(words.split()), url)[:_REASON_LENGTH] or type(inner).__name__
+def _by_key(rows: Iterable[Row]) -> dict[str, Row]:
+    """Each key once, sorted: two writers then lock rows in the same order."""
+    found: dict[str, Row] = {}
+    for row in rows:
+        found[row.key] = merge(found[row.key], row) if row.key in found else row
+    return dict(sorted(found.items()))
+
+
+def _write(connection: Connection, table: str, rows: Mapping[str, Row]) -> None:
+    """Store each row that covers what is there of its key; merge the few others with it."""
+    if not rows:
+        return
+    others = rows.keys() - _upsert(connection, table, list(rows.values()))
+    merged = [(stored, merge(stored, rows[stored.key])) for stored in _stored(connection, table, others)]
+    _update(connection, table, [row for stored, row in merged if row is not stored])
+
+
+def _upsert(connection: Connection, table: str, rows: Sequence[Row]) -> set[str]:
+    """The keys that were new, or whose row was covered. The rows of all others are locked from now on."""
+    dialect: Any = postgresql if connection.dialect.name == "postgresql" else sqlite
+    columns, key = TABLES[table].c, KEYS[table]
+    insert = dialect.insert(TABLES[table])
+    statement = insert.on_conflict_do_update(
+        index_elements=[key],
+        set_={column.name: insert.excluded[column.name] for column in columns if column.name != key},
+        where=covering(table, insert.excluded, columns),
+    )
+    return set(connection.scalars(statement.returning(columns[key]), [row.values for row in rows]))
+
+
+def covering(table: str, new: Any, old: Any) -> ColumnElement[bool]:
+    """``merge.covers`` in SQL, of two rows given by their columns."""
+    count = COUNTS[table]
+    conditions = [
+        new.first_ms <= old.first_ms,
+        new.last_ms >= old.last_ms,
+        new[count] >= old[count],
+        or_(new.final, not_(old.final), new.last_ms > old.last_ms, new[count] > old[count]),
+        *(or_(old[name].is_(None), new[name] >= old[name]) for name in MAXIMA),
+    ]
+    if table == POD_TABLE:
+        conditions.append(or_(not_(_unnamed(new)), _unnamed(old)))
+    return and_(*conditions)
+
+
+def _unnamed(columns: Any) -> ColumnElement[bool]:
+    return and_(columns.name == columns.pod_uid, columns.phase == UNNAMED)
+
+
+def _stored(connection: Connection, table: str, keys: Collection[str]) -> list[Row]:
+    if not keys:
+        return []
+    columns = TABLES[table].c
+    plain = [column for column in columns if column.name != "record"]
+    query = select(*plain, cast(columns.record, Text).label("record")).where(columns[KEYS[table]].in_(keys))
+    return [Row(table, dict(found)) for found in connection.execute(query).mappings()]
+
+
+def _update(connection: Connection, table: str, rows: Sequence[Row]) -> None:
+    if not rows:
+        return
+    columns, key = TABLES[table].c, KEYS[table]
+    statement = update(TABLES[table]).where(columns[key] == bindparam("of_key"))
+    new: dict[str, Any] = {
+        column.name: bindparam(f"new_{column.name}") for column in columns if column.name != key
+    }
+    values = [{f"new_{name}": row.values[name] for name in new} | {"of_key": row.key} for row in rows]
+    connection.execute(statement.values(new), values)

@@ -5,12 +5,11 @@ from types import TracebackType
 from contract.codec import decode
 from contract.errors import DutycycleError
 from contract.records.derived import JobPeaks, PodPeaks
-from sinks.records.merge import joined
-from sinks.records.rows import Row, job_row, pod_row
+from contract.topics import TOPICS as CONTRACT
+from sinks.records.merge import merge
+from sinks.records.rows import TOPICS, Row, key_of, row_of
 from sinks.records.store import RecordsStore, RefusedRow
 
-TOPICS = ("pod-peaks", "job-peaks")
-"""The topics whose records are kept, without prefix."""
 _SHOWN = 3
 
 
@@ -29,7 +28,7 @@ class RecordsWriter:
     def __init__(self, url: str, *, batch: int = 500) -> None:
         self._store = RecordsStore(url)
         self._batch = batch
-        self._rows: list[Row] = []
+        self._rows: dict[tuple[str, str], Row] = {}
         self.refused: list[RefusedRow] = []
         """What could not be kept, and why."""
 
@@ -42,36 +41,23 @@ class RecordsWriter:
 
         Raises ``DecodeError`` for bytes that are no record of their topic.
         """
-        if payload is None:
+        if payload is None or topic not in TOPICS:
             return
-        if topic == "pod-peaks":
-            self._take_pod(decode(PodPeaks, payload, topic))
-        elif topic == "job-peaks":
-            self._take_job(decode(JobPeaks, payload, topic))
+        record: PodPeaks | JobPeaks = decode(CONTRACT[topic].record, payload, topic)
+        try:
+            row = row_of(record)
+        except ValueError as error:
+            self.refused.append(RefusedRow(*key_of(record), str(error)))
+            return
+        key = row.table, row.key
+        self._rows[key] = merge(self._rows[key], row) if key in self._rows else row
+        if len(self._rows) >= self._batch:
+            self.flush()
 
     def flush(self) -> None:
         """Write what is buffered, in one transaction."""
-        self.refused += self._store.put(self._rows)
-        self._rows = []
-
-    def _take_pod(self, record: PodPeaks) -> None:
-        try:
-            self._keep(pod_row(record))
-        except ValueError as error:
-            self.refused.append(RefusedRow("pod_peaks", record.pod.uid, str(error)))
-
-    def _take_job(self, record: JobPeaks) -> None:
-        try:
-            self._keep(job_row(record))
-        except ValueError as error:
-            self.refused.append(RefusedRow("job_peaks", record.job.uid, str(error)))
-
-    def _keep(self, row: Row) -> None:
-        self._rows.append(row)
-        if len(self._rows) >= self._batch:
-            self._rows = [row for rows in joined(self._rows).values() for row in rows]
-            if len(self._rows) > self._batch // 2:
-                self.flush()
+        self.refused += self._store.put(list(self._rows.values()))
+        self._rows.clear()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

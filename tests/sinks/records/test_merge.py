@@ -5,18 +5,21 @@ The algebra is tried on records that hypothesis makes up, the writing on both da
 
 import random
 from collections.abc import Sequence
+from functools import reduce
 from itertools import pairwise
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sqlalchemy import create_engine, literal, select, true
 
 from contract.records.derived import JobPeaks, Peak, PodPeaks
-from sinks.records.merge import MOST_PARTS, covers, join, whole
+from sinks.records.merge import covers, merge
 from sinks.records.query import job_peaks, pod_peaks
-from sinks.records.rows import Row, job_row, pod_row
-from sinks.records.store import RecordsStore
+from sinks.records.rows import COUNTS, MAXIMA, POD_TABLE, Row, job_row, pod_row
+from sinks.records.schema import TABLES
+from sinks.records.store import RecordsStore, covering
 from tests.support.sinks import made
 
 METRICS = ("gpu_util_pct", "cpu_util_pct", "power_w")
@@ -52,17 +55,21 @@ rows = st.one_of(pods().map(pod_row), jobs().map(job_row))
 many = st.one_of(st.lists(pods().map(pod_row), min_size=1), st.lists(jobs().map(job_row), min_size=1))
 
 
-def joined(several: Sequence[Row]) -> list[Row]:
-    held: list[Row] = []
-    for row in several:
-        held = join(held, row)
-    return held
+def merged(several: Sequence[Row]) -> Row:
+    return reduce(merge, several)
 
 
-def levels(held: Sequence[Row]) -> set[tuple[Any, ...]]:
-    """A set by what the order compares, in which rows that cover each other are equal."""
-    names = ("first_ms", *(f"max_{metric}" for metric in METRICS[:2]))
-    return {(*row.rank, row.named, *(row.values[name] for name in names)) for row in held}
+def levels(row: Row) -> tuple[Any, ...]:
+    """A row by what the order compares, in which rows that cover each other are equal."""
+    values = row.values
+    return row.named, *(values[name] for name in ("first_ms", "last_ms", COUNTS[row.table], "final", *MAXIMA))
+
+
+def grown(row: Row) -> dict[str, Any]:
+    """Of a row's columns those that only grow, with nothing measured as the least."""
+    names = ("last_ms", *MAXIMA, *(["samples"] if row.table == POD_TABLE else []))
+    found = {name: -1 if row.values[name] is None else row.values[name] for name in names}
+    return found | {"first_ms": -row.values["first_ms"], "named": row.named}
 
 
 @given(st.one_of(st.tuples(*[pods().map(pod_row)] * 3), st.tuples(*[jobs().map(job_row)] * 3)))
@@ -70,39 +77,45 @@ def test_covering_is_an_order(three: tuple[Row, Row, Row]) -> None:
     one, two, last = three
     assert covers(one, one)
     assert not (covers(one, two) and covers(two, last)) or covers(one, last)
-    assert not (covers(one, two) and covers(two, one)) or levels([one]) == levels([two])
+    assert not (covers(one, two) and covers(two, one)) or levels(one) == levels(two)
+
+
+@given(st.one_of(st.tuples(*[pods().map(pod_row)] * 2), st.tuples(*[jobs().map(job_row)] * 2)))
+def test_covering_is_the_same_in_sql(two: tuple[Row, Row]) -> None:
+    old, new = two
+    ours, theirs = in_sql(new, "new"), in_sql(old, "old")
+    query = select(covering(old.table, ours.c, theirs.c)).select_from(ours.join(theirs, true()))
+    with create_engine("sqlite://").connect() as connection:
+        assert bool(connection.scalar(query)) == covers(new, old)
+
+
+def in_sql(row: Row, name: str) -> Any:
+    """A row's columns as SQL sees them."""
+    plain = [one for one in TABLES[row.table].c if one.name != "record"]
+    values = [literal(row.values[one.name], one.type).label(one.name) for one in plain]
+    return select(*values).subquery(name)
 
 
 @given(many, st.randoms(use_true_random=False))
 def test_order_and_repeats_do_not_matter(several: list[Row], chance: random.Random) -> None:
     again = several + chance.choices(several, k=len(several))
     chance.shuffle(again)
-    held = joined(several)
-    assert levels(joined(again)) == levels(held)
-    assert not any(covers(one, other) for one in held for other in held if one is not other)
-    assert joined([*held, *held]) == held
+    assert grown(merged(again)) == grown(merged(several))
 
 
 @given(many)
-def test_what_is_shown_is_never_lower_than_anything_that_came(several: list[Row]) -> None:
-    shown = whole(joined(several)).values
+def test_what_is_stored_is_never_lower_than_anything_that_came(several: list[Row]) -> None:
+    stored = grown(merged(several))
     for row in several:
-        assert shown["first_ms"] <= row.values["first_ms"]
-        assert shown["last_ms"] >= row.values["last_ms"]
-        for metric in METRICS[:2]:
-            came = row.values[f"max_{metric}"]
-            assert came is None or shown[f"max_{metric}"] >= came
+        assert all(stored[name] >= value for name, value in grown(row).items())
 
 
 @given(st.lists(pods().map(pod_row), min_size=1))
-def test_samples_count_once_and_a_mean_is_between_those_it_is_of(several: list[Row]) -> None:
-    held = joined(several)
-    shown = whole(held).values
-    assert max(row.values["samples"] for row in held) <= shown["samples"]
-    assert shown["samples"] <= sum(row.values["samples"] for row in held)
+def test_samples_and_means_are_of_one_record_that_came(several: list[Row]) -> None:
+    stored = merged(several).values
+    assert stored["samples"] == max(row.values["samples"] for row in several)
     for metric in METRICS[:2]:
-        means = [row.values[f"mean_{metric}"] for row in held if row.values[f"mean_{metric}"] is not None]
-        assert not means or min(means) <= shown[f"mean_{metric}"] <= max(means)
+        assert stored[f"mean_{metric}"] in {row.values[f"mean_{metric}"] for row in several}
 
 
 def life(seed: int, length: int = 20) -> list[PodPeaks]:
@@ -128,11 +141,10 @@ def life(seed: int, length: int = 20) -> list[PodPeaks]:
 def test_along_one_accumulation_the_newest_stays_as_it_is(seed: int, chance: random.Random) -> None:
     chain = [pod_row(record) for record in life(seed)]
     assert all(covers(new, old) for old, new in pairwise(chain))
-    (held,) = joined(chain)
-    assert whole([held]) is held
+    assert merged(chain) is chain[-1]
     shuffled = chance.choices(chain[:-1], k=30)
-    assert joined([chain[-1], *shuffled])[0].values["last_ms"] == held.values["last_ms"]
-    assert len(joined([*shuffled, chain[-1]])) == 1
+    assert merged([*shuffled, chain[-1]]) is chain[-1]
+    assert levels(merged([chain[-1], *shuffled])) == levels(chain[-1])
 
 
 EARLY: dict[str, Any] = {
@@ -146,9 +158,9 @@ LATE: dict[str, Any] = {
     "gpus": {"a/1": {"gpu_util_pct": made.peak(60, 20, 95_000)}}, "processes": None,
 }  # fmt: skip
 BOTH = made.pod_peaks(
-    first_ms=1_000, last_ms=119_000, samples=40, final=False, processes=None,
+    first_ms=1_000, last_ms=119_000, samples=30, final=False, processes=None,
     metrics={
-        "cpu_util_pct": made.peak(150, 100, 96_000), "gpu_util_pct": made.peak(97, 25, 3_000),
+        "cpu_util_pct": made.peak(150, 100, 96_000), "gpu_util_pct": made.peak(97, 20, 3_000),
         "temp_c": made.peak(61, 50, 2_000),
     },
     gpus={
@@ -211,15 +223,16 @@ def test_an_older_version_of_either_accumulation_changes_nothing(records_url: st
     assert pod_peaks(records_url) == [BOTH]
 
 
-def test_many_lost_accumulations_stay_bounded_and_no_maximum_is_lowered(records_url: str) -> None:
-    spans = range(3 * MOST_PARTS)
-    for i in spans:
+def test_of_many_lost_accumulations_every_maximum_is_kept(records_url: str) -> None:
+    for i in range(24):
         figures = {"gpu_util_pct": made.peak(90 - i, 50 - i, 10_000 * i)}
-        put(records_url, [made.pod_peaks(first_ms=10_000 * i, last_ms=10_000 * i + 5_000, metrics=figures)])
+        record = made.pod_peaks(
+            first_ms=10_000 * i, last_ms=10_000 * i + 5_000, samples=10 + i, metrics=figures
+        )
+        put(records_url, [record])
     (shown,) = pod_peaks(records_url)
-    assert shown.samples == 10 * len(spans)
-    assert shown.metrics["gpu_util_pct"].max == 90
-    assert shown.metrics["gpu_util_pct"].mean == pytest.approx(sum(50 - i for i in spans) / len(spans))
+    assert (shown.first_ms, shown.last_ms, shown.samples) == (0, 235_000, 33)
+    assert shown.metrics["gpu_util_pct"] == made.peak(90, 27, 0)
 
 
 def test_a_job_whose_state_was_evicted_keeps_the_pods_of_before(records_url: str) -> None:

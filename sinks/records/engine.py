@@ -1,0 +1,89 @@
+"""Connections to the database of peak records, and what its errors mean.
+
+SQLite is set up so that one process writes while others read, and nothing that was committed is undone.
+"""
+
+import sqlite3
+import time
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, exc
+
+from sinks.records.url import redacted, sqlite_path
+
+_POSTGRESQL_OPTIONS = {
+    "application_name": "dutycycle",
+    "connect_timeout": "5",
+    # Without these a server that vanished is noticed only after the kernel's quarter of an hour.
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "20000",
+}
+_REASON_LENGTH = 300
+_NO_CONNECTION = ("connection failed", "connection is bad", "connection timeout", "failed to resolve host")
+_PASSING = ("is starting up", "is shutting down", "not yet accepting connections", "too many clients")
+_BUSY_S = 5.0
+_POLL_S = 0.02
+_PRIMARY_CODE = 0xFF
+
+
+def make_engine(url: URL, *, writing: bool = True) -> Engine:
+    """An engine with one connection; SQLite lets readers and a writer work at once."""
+    if sqlite_path(url) is None:
+        return create_engine(url, pool_size=1, max_overflow=0, connect_args=_options(url))
+    engine = create_engine(url, pool_size=1, max_overflow=0)
+    if writing:
+        event.listen(engine, "connect", _set_up)
+        event.listen(engine, "begin", _begin_immediate)
+    return engine
+
+
+def _options(url: URL) -> dict[str, str]:
+    return {name: value for name, value in _POSTGRESQL_OPTIONS.items() if name not in url.query}
+
+
+def _set_up(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None  # or the driver begins transactions of its own, too late
+    cursor = connection.cursor()
+    cursor.execute(f"PRAGMA busy_timeout = {int(_BUSY_S * 1000)}")
+    _enter_wal(cursor)
+    # FULL: Kafka's offsets are committed after our write, so a power cut must not undo it.
+    cursor.execute("PRAGMA synchronous = FULL")
+    cursor.close()
+
+
+def _enter_wal(cursor: Any) -> None:
+    """The write-ahead log, in which readers and the writer do not wait for each other."""
+    end = time.monotonic() + _BUSY_S
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            # The switch needs the file alone for a moment, and does not wait for it by itself.
+            if error.sqlite_errorcode & _PRIMARY_CODE != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                raise
+            time.sleep(_POLL_S)
+        else:
+            return
+
+
+def _begin_immediate(connection: Connection) -> None:
+    # A transaction that reads first and writes then can fail at once when another one writes in between.
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def is_unreachable(error: BaseException, reason: str) -> bool:
+    """Whether no connection came about, and not because a server said no."""
+    if not isinstance(error, exc.OperationalError) or getattr(error.orig, "sqlstate", None) is not None:
+        return False
+    if "FATAL" not in reason:  # what libpq says by itself; a server's own words come behind this one
+        return reason.startswith(_NO_CONNECTION)
+    return any(words in reason for words in _PASSING)
+
+
+def reason_of(error: BaseException, url: URL) -> str:
+    """The driver's own words on one line, cut to 300 characters, without secrets."""
+    inner = getattr(error, "orig", None) or error
+    words = inner.strerror if isinstance(inner, OSError) and inner.strerror else str(inner)
+    return redacted(" ".join(words.split()), url)[:_REASON_LENGTH] or type(inner).__name__

@@ -20,9 +20,16 @@ import numpy as np
 from bench.generators_jobs import KINDS, LIMITED, TUNED, UNSEEN, Pod, blind, pod
 from contract.records.insight_parts import InsightPart
 from contract.records.pods import Pod as Identity
-from streams.operators.workload.codes import CGROUP, NVML, SLOTS, SPAN_MS, encode, to_text
-from streams.operators.workload.join import Joint
-from streams.operators.workload.rules.rightsizing import sized
+from streams.operators.workload.channels import (
+    CGROUP_CHANNELS,
+    NVML_CHANNELS,
+    SPAN_MS,
+    SPAN_S,
+    codes_to_text,
+    quantize,
+)
+from streams.operators.workload.join import JoinedSpan
+from streams.operators.workload.rules.rightsizing import with_sizes
 from streams.operators.workload.track import Prices, Track
 
 START_MS = 1_700_000_000_000
@@ -44,16 +51,19 @@ class Answer:
     bottleneck_confidence: float
 
 
-def spans(one: Pod) -> Iterable[Joint]:
+def spans(one: Pod) -> Iterable[JoinedSpan]:
     """The pod's spans, as its node would send them."""
-    matrix, split = one.matrix(), len(NVML)
-    for first in range(0, matrix.shape[1], SLOTS):
-        part = matrix[:, first : first + SLOTS]
-        start_ms = START_MS + first // SLOTS * SPAN_MS
-        gpu, cgroup = encode("nvml", part[:split].T), encode("cgroup", part[split : split + len(CGROUP)].T)
-        yield Joint(
-            InsightPart(uid="p", source="nvml", start_ms=start_ms, codes=to_text(gpu.T), gpus=one.gpus),
-            InsightPart(uid="p", source="cgroup", start_ms=start_ms, codes=to_text(cgroup.T)),
+    matrix, split = one.matrix(), len(NVML_CHANNELS)
+    for first in range(0, matrix.shape[1], SPAN_S):
+        part = matrix[:, first : first + SPAN_S]
+        start_ms = START_MS + first // SPAN_S * SPAN_MS
+        gpu, cgroup = (
+            quantize("nvml", part[:split].T),
+            quantize("cgroup", part[split : split + len(CGROUP_CHANNELS)].T),
+        )
+        yield JoinedSpan(
+            InsightPart(uid="p", source="nvml", start_ms=start_ms, codes=codes_to_text(gpu.T), gpus=one.gpus),
+            InsightPart(uid="p", source="cgroup", start_ms=start_ms, codes=codes_to_text(cgroup.T)),
         )
 
 
@@ -63,9 +73,9 @@ def watched(one: Pod) -> tuple[list[Answer], int, int, float]:
     found, told, spent = 10**9, 0, 0.0
     for number, span in enumerate(spans(one), start=1):
         began = time.process_time()
-        told += track.take(span) is not None
+        told += track.add(span) is not None
         spent += time.process_time() - began
-        now, second = track.teller.told, number * SLOTS
+        now, second = track.debouncer.published, number * SPAN_S
         place = int(one.kind[second - 1])
         if place < 0:
             continue
@@ -73,17 +83,17 @@ def watched(one: Pod) -> tuple[list[Answer], int, int, float]:
         kind = now.kind if now is not None else UNKNOWN
         if now is not None and kind == KINDS[place]:
             found = min(found, after_s)
-        if after_s >= 60 and after_s % 60 < SLOTS:
+        if after_s >= 60 and after_s % 60 < SPAN_S:
             said.append(_answer(one, after_s, KINDS[place], track))
     return said, found, told, spent / number * 1e6
 
 
 def _answer(one: Pod, after_s: int, truth: str, track: Track) -> Answer:
-    now = track.teller.told
+    now = track.debouncer.published
     if now is None:
         return Answer(one, after_s, truth, UNKNOWN, 0.0, UNKNOWN, 0.0)
     who = Identity(uid="p", name="p", node="a", phase="Running", cpu_request=one.cpu_request)
-    now = sized(now, track.sizer.sizes, who)
+    now = with_sizes(now, track.sizer.sizes, who)
     return Answer(one, after_s, truth, now.kind, now.confidence, now.bottleneck, now.bottleneck_confidence)
 
 

@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from bench.generators_jobs import KINDS, TUNED, Floats, Pod, pod
 from streams.operators.workload import classifier_weights
-from streams.operators.workload.classifier import basis
-from streams.operators.workload.codes import CGROUP, NVML, decode, encode
+from streams.operators.workload.channels import CGROUP_CHANNELS, NVML_CHANNELS, dequantize, quantize
 from streams.operators.workload.features import NAMES, features
 
 Ints = npt.NDArray[np.int64]
@@ -25,9 +24,12 @@ PAGE = Path(classifier_weights.__file__)
 
 def seen(one: Pod) -> Floats:
     """A pod's channels after they were coded and decoded again."""
-    matrix, split = one.matrix(), len(NVML)
-    codes = [encode("nvml", matrix[:split].T).T, encode("cgroup", matrix[split : split + len(CGROUP)].T).T]
-    return decode(np.concatenate(codes))
+    matrix, split = one.matrix(), len(NVML_CHANNELS)
+    codes = [
+        quantize("nvml", matrix[:split].T).T,
+        quantize("cgroup", matrix[split : split + len(CGROUP_CHANNELS)].T).T,
+    ]
+    return dequantize(np.concatenate(codes))
 
 
 def examples(seeds: range) -> tuple[Floats, Ints]:
@@ -51,6 +53,16 @@ def knots_of(rows: Floats) -> tuple[tuple[float, ...], ...]:
     """Where each feature's curve may bend: at its quantiles."""
     quantiles = np.quantile(rows, (0.1, 0.3, 0.5, 0.7, 0.9), axis=0).T
     return tuple(tuple(np.unique(one.round(2)).tolist()) for one in quantiles)
+
+
+def basis(features: Floats, knots: tuple[tuple[float, ...], ...] = classifier_weights.KNOTS) -> Floats:
+    """The terms that the scores are sums of: one, and of each feature its value and how far it is beyond each
+    of its knots; last axis (1 + all of them,)."""
+    columns = [np.ones(features.shape[:-1])]
+    for place, bends in enumerate(knots):
+        one = features[..., place]
+        columns += [one, *(np.maximum(one - bend, 0.0) for bend in bends)]
+    return np.stack(columns, axis=-1)
 
 
 def fit(terms: Floats, truth: Ints) -> Floats:
@@ -102,11 +114,11 @@ def _module(knots: tuple[tuple[float, ...], ...], weights: Floats, by: float) ->
         '"""Written by ``python -m bench.fit_kind``: the curves of ``workload.classifier``."""', "",
         f"TEMPERATURE = {by:.2f}", "", "KNOTS = (",
         *(f"    {knot!r},  # {name}" for name, knot in zip(NAMES, knots, strict=True)), ")",
-        '"""Where each feature\'s curve bends, in the order of ``kind_features.NAMES``."""', "",
+        '"""Where each feature\'s curve bends, in the order of ``features.NAMES``."""', "",
         "WEIGHTS = (",
     ]  # fmt: skip
     lines += [f"    {tuple(row)!r}," for row in (weights + 0.0).tolist()]
-    lines += [")", '"""By term of ``kind_model.basis`` and kind."""', ""]
+    lines += [")", '"""By term of ``bench.fit_kind.basis`` and kind."""', ""]
     return "\n".join(lines)
 
 

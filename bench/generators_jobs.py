@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from streams.operators.workload.codes import CGROUP, CHANNELS
+from streams.operators.workload.channels import CGROUP_CHANNELS, CHANNELS
 
 Floats = npt.NDArray[np.float64]
 Rng = np.random.Generator
@@ -684,5 +684,5 @@ def pod(shape: str, seed: int) -> Pod:
 
 def blind(one: Pod) -> Pod:
     """The same where nobody measures the CPU's side."""
-    absent = dict.fromkeys(CGROUP, np.full(one.kind.size, np.nan))
+    absent = dict.fromkeys(CGROUP_CHANNELS, np.full(one.kind.size, np.nan))
     return replace(one, values=one.values | absent)

@@ -6,12 +6,14 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.generators_jobs import KINDS, Pod
-from streams.operators.workload.codes import ROWS
+from streams.operators.workload.channels import CHANNEL_ROW
 
 Floats = npt.NDArray[np.float64]
 WINDOW = 60
 IDLE_PCT, BUSY_PCT = 5.0, 60.0
-UTIL, MEM, READ, RX = (ROWS[name] for name in ("gpu_util_pct", "gpu_mem_pct", "read_kb_per_s", "rx_kb_per_s"))
+UTIL, MEM, READ, RX = (
+    CHANNEL_ROW[name] for name in ("gpu_util_pct", "gpu_mem_pct", "read_kb_per_s", "rx_kb_per_s")
+)
 COMING_KB, COMING_MEM_PCT = 10_000.0, 2.0
 
 

@@ -14,10 +14,9 @@ class InsightPart:
     """Ten seconds of one pod from one source, or (``source`` is ``pods``) who it is.
 
     ``codes`` are bytes as base64, a row of ten for each channel of the source, one a second: see
-    ``streams.operators.workload.codes``. ``gpus`` counts those that the pod holds, ``gpu_mem_total_bytes`` is
-    that of those it holds alone, ``mem_limit_bytes`` its limit of host memory. ``period_s`` is the cycle of
-    its utilization, where there is one.
-    """
+    ``streams.operators.workload.channels``. ``gpus`` counts those that the pod holds, ``gpu_mem_total_bytes``
+    is that of those it holds alone, ``mem_limit_bytes`` its limit of host memory. ``period_s`` is the cycle
+    of its utilization, where there is one."""
 
     v: int = 1
     uid: Uid

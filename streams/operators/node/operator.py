@@ -130,7 +130,7 @@ class NodeOperator:
         found = self._insight.evaluate(self._last_ms)
         for one, cycle in found.cycles:
             if one.kind == "pod" and one.metric == "gpu_util_pct":
-                self._spans.heard(one.member, cycle)
+                self._spans.set_cycle(one.member, cycle)
         emissions = records.insights(self._node, found)
         self._retire(self._last_ms - self._config.retire_ms)
         return emissions

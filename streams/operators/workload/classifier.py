@@ -15,47 +15,40 @@ from streams.operators.columns.arrays import Floats
 from streams.operators.workload.classifier_weights import KNOTS, TEMPERATURE, WEIGHTS
 from streams.operators.workload.features import NAMES
 
-KINDS = ("training", "inference", "loading", "idle", "interactive", "unknown")
-UNKNOWN = "unknown"
-SURE = 0.6
-"""A chance below this is no answer."""
-UNLIKELY = 0.2
-USED = 0.05
-"""A GPU whose utilization was this much on average in the last minute is not idle, 0-1,"""
-RESTED_S = 30
-"""but for one that has rested for so long since."""
+WORKLOAD_KINDS = ("training", "inference", "loading", "idle", "interactive", "unknown")
+UNKNOWN_KIND = "unknown"
+MIN_CONFIDENCE = 0.6
+"""With a lower probability the answer is ``unknown``."""
+_UNLIKELY = 0.2
+_USED = 0.05
+"""A GPU with this mean utilization in the last minute, 0-1, is not idle,"""
+_RESTED_S = 30
+"""except where it has rested for so long since."""
 _BLIND = 0.5
-"""Where a larger share of the CPU's figures is absent, the pod is judged by its GPU alone."""
+"""Where a larger share of the CPU's values is absent, the pod is judged by its GPU alone."""
 _LONG = 0.98
-"""Of the time that features go back to."""
+"""Share of the time that features look back, from which on the pod was seen for all of it."""
 _IDLE = "idle"
 _PLACE = {name: place for place, name in enumerate(NAMES)}
 
 
-class Kind(NamedTuple):
-    """The answer, and the chance that it is right, 0-1. Of ``unknown``: that nothing can be told."""
+class KindEstimate(NamedTuple):
+    """A kind and the probability that it is right, 0-1. For ``unknown``: that no other answer would be."""
 
     kind: str
     confidence: float
 
 
-def basis(features: Floats, knots: tuple[tuple[float, ...], ...] = KNOTS) -> Floats:
-    """One, and for each feature itself and how far it is beyond each knot; last axis (1 + all of them,)."""
-    columns = [np.ones(features.shape[:-1])]
-    for place, bends in enumerate(knots):
-        one = features[..., place]
-        columns += [one, *(np.maximum(one - bend, 0.0) for bend in bends)]
-    return np.stack(columns, axis=-1)
-
-
+# Each term of the scores: the place of its feature, and the knot that it begins at (none for the feature
+# itself).
 _PLACES = np.array([place for place, bends in enumerate(KNOTS) for _ in (0, *bends)], np.int64)
 _BENDS = np.array([bend for bends in KNOTS for bend in (-np.inf, *bends)])
 _FIRST = np.isinf(_BENDS)
 _WEIGHTS = np.array(WEIGHTS)
 
 
-def chances(features: Floats) -> Floats:
-    """The chance of each of ``KINDS``; they add up to 1."""
+def kind_probabilities(features: Floats) -> Floats:
+    """The probability of each of ``WORKLOAD_KINDS``, shape (kinds,); they add up to 1."""
     values = features[_PLACES]
     terms = np.where(_FIRST, values, np.maximum(values - _BENDS, 0.0))
     # One fixed order of summing: the same bits for one pod as for many.
@@ -64,39 +57,41 @@ def chances(features: Floats) -> Floats:
     return np.asarray(grown / grown.sum())
 
 
-def answer(of: Floats, before: str | None = None) -> Kind:
+def choose_kind(probabilities: Floats, before: str | None = None) -> KindEstimate:
     """The likeliest kind, or ``unknown`` where none is likely enough.
 
-    What a pod was ``before`` it stays in doubt, as long as that is not unlikely: doubt is no evidence.
+    In doubt a pod stays what it was ``before``, as long as that is not unlikely: doubt is no evidence.
     """
-    place = int(np.argmax(of))
-    chance = float(of[place])
-    if before is not None and before != UNKNOWN and (KINDS[place] == UNKNOWN or chance < SURE):
-        stays = float(of[KINDS.index(before)])
-        if stays >= UNLIKELY:
-            return Kind(before, stays)
-    if KINDS[place] != UNKNOWN and chance < SURE:
-        return Kind(UNKNOWN, 1.0 - chance)
-    return Kind(KINDS[place], chance)
+    place = int(np.argmax(probabilities))
+    chance = float(probabilities[place])
+    if before is not None and before != UNKNOWN_KIND and (
+        WORKLOAD_KINDS[place] == UNKNOWN_KIND or chance < MIN_CONFIDENCE
+    ):  # fmt: skip
+        stays = float(probabilities[WORKLOAD_KINDS.index(before)])
+        if stays >= _UNLIKELY:
+            return KindEstimate(before, stays)
+    if WORKLOAD_KINDS[place] != UNKNOWN_KIND and chance < MIN_CONFIDENCE:
+        return KindEstimate(UNKNOWN_KIND, 1.0 - chance)
+    return KindEstimate(WORKLOAD_KINDS[place], chance)
 
 
-def borne_out(found: Kind, features: Floats) -> Kind:
-    """``found``, or ``unknown`` where ``features`` do not bear it out, whatever the model makes of them.
+def checked_kind(found: KindEstimate, features: Floats) -> KindEstimate:
+    """``found``, or ``unknown`` where the features rule it out, whatever the model makes of them.
 
-    A pod is not idle whose GPU is used. Weights were fitted to pods whose CPU is seen, and features take
-    absent figures for those of a quiet pod: where most are absent, all that is told is that a GPU has not
-    been touched for as long as features go back, which is longer than most pods take to load.
-    """
+    A pod is not idle whose GPU is used. The model was fitted to pods whose CPU is seen, and features take
+    absent values for those of a quiet pod. So where most of them are absent, the only answer is ``idle``, for
+    a GPU that has not been touched for as long as features look back, which is longer than most pods take to
+    load."""
     if found.kind == _IDLE and _used(features):
-        return Kind(UNKNOWN, 1.0)
+        return KindEstimate(UNKNOWN_KIND, 1.0)
     if features[_PLACE["no_cgroup"]] > _BLIND and not (found.kind == _IDLE and _untouched(features)):
-        return Kind(UNKNOWN, 1.0)
+        return KindEstimate(UNKNOWN_KIND, 1.0)
     return found
 
 
 def _used(features: Floats) -> bool:
     rested_s = 2 ** (8 * features[_PLACE["rest_now"]]) - 1
-    return bool(features[_PLACE["util_recent"]] >= USED and rested_s < RESTED_S)
+    return bool(features[_PLACE["util_recent"]] >= _USED and rested_s < _RESTED_S)
 
 
 def _untouched(features: Floats) -> bool:

@@ -1,4 +1,4 @@
-"""Written by ``python -m bench.fit_kind``: the curves of ``streams.operators.workload.classifier``."""
+"""Written by ``python -m bench.fit_kind``: the curves of ``workload.classifier``."""
 
 TEMPERATURE = 0.67
 
@@ -44,7 +44,7 @@ KNOTS = (
     (0.0, 0.01),  # no_cgroup
     (0.0, 0.01, 0.03),  # no_network
 )
-"""Where each feature's curve bends, in the order of ``kind_features.NAMES``."""
+"""Where each feature's curve bends, in the order of ``features.NAMES``."""
 
 WEIGHTS = (
     (-0.132, -0.008, 0.005, 0.154, -0.012, -0.007),
@@ -245,4 +245,4 @@ WEIGHTS = (
     (-0.034, 0.379, 0.139, -0.068, -0.221, -0.195),
     (-0.012, 0.387, 0.14, -0.066, -0.232, -0.217),
 )
-"""By term of ``kind_model.basis`` and kind."""
+"""By term of ``bench.fit_kind.basis`` and kind."""

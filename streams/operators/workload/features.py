@@ -1,6 +1,6 @@
 """What a pod's last minutes look like, as numbers: what its kind is judged by.
 
-``features`` takes decoded channels (``streams.operators.workload.codes``), newest second last. "Recent" is
+``features`` takes decoded channels (``streams.operators.workload.channels``), newest second last. "Recent" is
 the last minute, "all" up to four. A figure that cannot be known is the one of a quiet pod, and flagged.
 """
 
@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from streams.operators.columns.arrays import Bools, Floats
-from streams.operators.workload.codes import ROWS
+from streams.operators.workload.channels import CHANNEL_ROW
 
-RECENT_S = 60
-BUSY_PCT = 8.0
-LEAST_S = 15
+_RECENT_S = 60
+_BUSY_PCT = 8.0
+_MIN_S = 15
 """With fewer seconds of utilization there is nothing to judge."""
 
 NAMES = (
@@ -31,30 +31,30 @@ NAMES = (
 
 
 def features(values: Floats, period_confidence: float) -> Floats | None:
-    """The vector, shape (len(NAMES),); None with less than ``LEAST_S`` seconds of utilization.
+    """The vector, shape (len(NAMES),); None with less than ``_MIN_S`` seconds of utilization.
 
     ``values``: shape (channels, seconds). ``period_confidence``: of the cycle that the node found, 0 for
     none.
     """
-    known = ~np.isnan(values[ROWS["gpu_util_pct"]])
-    if np.count_nonzero(known) < LEAST_S:
+    known = ~np.isnan(values[CHANNEL_ROW["gpu_util_pct"]])
+    if np.count_nonzero(known) < _MIN_S:
         return None
     # Seconds before the first that was measured do not belong to the pod.
     rows = values[:, int(np.argmax(known)) :]
-    util = _filled(rows[ROWS["gpu_util_pct"]])
+    util = _filled(rows[CHANNEL_ROW["gpu_util_pct"]])
     found = {
         **_utilization(util, _row(rows, "mem_copy_util_pct"), period_confidence),
         **_memory(rows), **_cpu(rows, util), **_traffic(rows, util),
-        "power_busy": _mean(_row(rows, "power_pct")[util >= BUSY_PCT]) / 100,
+        "power_busy": _mean(_row(rows, "power_pct")[util >= _BUSY_PCT]) / 100,
         "minutes": min(util.size / 240, 1.0),
     }  # fmt: skip
     return np.array([found[name] for name in NAMES])
 
 
 def _utilization(util: Floats, copy: Floats, period_confidence: float) -> dict[str, float]:
-    busy = util >= BUSY_PCT
+    busy = util >= _BUSY_PCT
     level = _median(util[busy])
-    high = util >= 0.6 * max(level, BUSY_PCT)
+    high = util >= 0.6 * max(level, _BUSY_PCT)
     ups = np.flatnonzero(busy[1:] & ~busy[:-1]) + 1
     dips = np.count_nonzero(high[:-1] & ~high[1:])
     minutes = util.size / 60
@@ -62,7 +62,7 @@ def _utilization(util: Floats, copy: Floats, period_confidence: float) -> dict[s
     rests = _runs(~busy)
     used = util[high & busy]
     return {
-        "util_recent": _avg(util[-RECENT_S:]) / 100,
+        "util_recent": _avg(util[-_RECENT_S:]) / 100,
         "util_all": _avg(util) / 100,
         "util_std": _std(util) / 50,
         "busy_share": _avg(busy),
@@ -83,14 +83,14 @@ def _utilization(util: Floats, copy: Floats, period_confidence: float) -> dict[s
 
 def _memory(rows: Floats) -> dict[str, float]:
     memory, host = _filled(_row(rows, "gpu_mem_pct")), _filled(_row(rows, "mem_mb"))
-    recent = memory[-RECENT_S:]
+    recent = memory[-_RECENT_S:]
     steps = abs(memory[1:] - memory[:-1])
     return {
         "mem_level": float(memory[-1]) / 100,
         "mem_rise_recent": (_avg(recent[-5:]) - _avg(recent[:5])) / 50,
         "mem_rise_all": (_avg(memory[-5:]) - _avg(memory[:5])) / 50,
         "mem_moves": min(np.count_nonzero(steps >= 1) / max(steps.size, 1) * 10, 2.0),
-        "host_mem_rise": min(max(log2((1 + float(host[-1])) / (1 + float(host[-RECENT_S:][0]))), -1.0), 2.0),
+        "host_mem_rise": min(max(log2((1 + float(host[-1])) / (1 + float(host[-_RECENT_S:][0]))), -1.0), 2.0),
     }
 
 
@@ -98,9 +98,9 @@ def _cpu(rows: Floats, util: Floats) -> dict[str, float]:
     raw = _row(rows, "cpu_pct")
     cpu = _filled(raw)
     logs = np.log2(1 + cpu)
-    resting = cpu[util < BUSY_PCT]
+    resting = cpu[util < _BUSY_PCT]
     return {
-        "cpu_recent": _avg(logs[-RECENT_S:]) / 10,
+        "cpu_recent": _avg(logs[-_RECENT_S:]) / 10,
         "cpu_busy_share": _avg(cpu >= 20),
         "cpu_spread": _std(logs) / 3,
         "cpu_follows": _follows(util, logs),
@@ -117,12 +117,12 @@ def _traffic(rows: Floats, util: Floats) -> dict[str, float]:
     return {
         "rx_follows": _follows(util, rx),
         "tx_follows": _follows(util, tx),
-        "rx_recent": _avg(rx[-RECENT_S:]) / 20,
-        "tx_recent": _avg(tx[-RECENT_S:]) / 20,
+        "rx_recent": _avg(rx[-_RECENT_S:]) / 20,
+        "tx_recent": _avg(tx[-_RECENT_S:]) / 20,
         "rx_spread": _std(rx) / 5,
-        "read_recent": _avg(read[-RECENT_S:]) / 20,
+        "read_recent": _avg(read[-_RECENT_S:]) / 20,
         "read_all": _avg(read) / 20,
-        "write_recent": _avg(write[-RECENT_S:]) / 20,
+        "write_recent": _avg(write[-_RECENT_S:]) / 20,
         "write_most": float(write.max()) / 20,
         "write_share": _avg(write >= 5),
         "no_network": _avg(np.isnan(raw)),
@@ -130,7 +130,7 @@ def _traffic(rows: Floats, util: Floats) -> dict[str, float]:
 
 
 def _row(rows: Floats, name: str) -> Floats:
-    return np.asarray(rows[ROWS[name]])
+    return np.asarray(rows[CHANNEL_ROW[name]])
 
 
 def _filled(values: Floats) -> Floats:

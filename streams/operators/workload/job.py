@@ -1,8 +1,8 @@
-"""The insight of one job: what its pods are, and whether some of them wait for others.
+"""The insight of one job: what its pods do, and whether some of them wait for others.
 
-The newest word of each pod counts, and of pods that had one name the newest, so the order in which pods'
-words come does not matter. A pod that has ended counts no more; of a job that has, those do that ended last.
-"""
+The newest part of each pod counts, and of pods that had one name the newest pod, so the order in which parts
+come does not matter. A pod that has ended counts no more; of a job that has, those pods count that ended
+last."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -16,40 +16,42 @@ from contract.records.insights import Insight
 from streams.operators.base import Emission, Snapshot
 from streams.operators.columns.arrays import check_version
 from streams.operators.keyed import decode_under_key
-from streams.operators.workload.ranks import News, imbalance
-from streams.operators.workload.rules import advice as bottleneck_advice
-from streams.operators.workload.rules.figures import short
+from streams.operators.workload.ranks import LatestChange, largest_gap
+from streams.operators.workload.rules.advice import advice
+from streams.operators.workload.rules.stats import three_digits
 
-SNAPSHOT_VERSION = 3
+SNAPSHOT_VERSION = 4
 TOPIC = "job-insight-parts"
 STALE_MS = 900_000
-"""A pod that was silent for so long, while others were not, is gone; pods speak every three minutes."""
+"""A pod that was silent for so long, while others were not, is gone; each pod sends a part every three
+minutes."""
 _TOGETHER_MS = 60_000
 """Pods that end within so long end together."""
-GAP_PCT = (20.0, 40.0)
-"""From such a difference between ranks on they are imbalanced; from the second on surely."""
+_GAP_PCT = (20.0, 40.0)
+"""From the first difference between ranks on they are imbalanced; from the second on that is sure."""
 _SUMS = {
     "idle_cost", "idle_energy_j", "power_w", "net_bytes_per_s", "io_bytes_per_s", "pcie_bytes_per_s", "gpus",
     "cpu_util_pct",
 }  # fmt: skip
-_MOSTS = {"idle_s", "gpu_mem_pct", "gpu_mem_most_pct"}
+"""The evidence of a job that is the sum of its pods'."""
+_MAXIMA = {"idle_s", "gpu_mem_pct", "gpu_mem_most_pct"}
 _NOT_OF_A_JOB = {"mem_limit_bytes", "mem_limit_used_pct"}
 _OF_EVERY_POD = {
     "cpu_request_cores": min, "cpu_most_cores": max, "cpu_enough_cores": max,
     "mem_request_bytes": min, "mem_most_bytes": max, "mem_enough_bytes": max,
 }  # fmt: skip
-"""What is said of a job only where it is so of each of its pods, and what it then is."""
+"""Said of a job only where it is said of each of its pods; and how the pods' values are combined."""
 
 
 class JobInsightOperator:
-    """The state of one job: the newest part of each of its pods, the time of the newest news that any of them
-    ever had, and what was told last."""
+    """The state of one job: the newest part of each of its pods, when anything about any of them last
+    changed, and what was published last."""
 
     def __init__(self, uid: str) -> None:
         self._uid = uid
         self._parts: dict[str, JobInsightPart] = {}
-        self._news = News()
-        self._told: JobInsight | None = None
+        self._latest = LatestChange()
+        self._published: JobInsight | None = None
         self._changed = False
 
     def update(self, record: ConsumerRecord) -> list[Emission]:
@@ -61,31 +63,29 @@ class JobInsightOperator:
         if known is None or _newness(part) >= _newness(known):
             self._parts[part.pod_uid] = part
             self._changed = True
-        if self._news.take(part, several=len(self._parts) > 1):
+        if self._latest.add(part, several=len(self._parts) > 1):
             self._changed = True
         return []
 
     def settle(self) -> list[Emission]:
-        """What the job is now, if that changed."""
+        """The job's insight, if it changed."""
         if not self._changed:
             return []
         self._changed = False
         self._parts = {part.pod_uid: part for part in _fresh(self._parts.values())}
-        now, told = self._now(), self._told
-        if now == told:
+        now, before = self._now(), self._published
+        if now == before:
             return []
-        self._told = now
-        outs: list[Emission] = [ProducerRecord("job-insights", self._uid, encode(now), now.insight.ts_ms)]
-        if told is None or told.insight != now.insight:
-            outs.append(
-                ProducerRecord("insights", now.insight.subject.key, encode(now.insight), now.insight.ts_ms)
-            )
+        self._published, insight = now, now.insight
+        outs: list[Emission] = [ProducerRecord("job-insights", self._uid, encode(now), insight.ts_ms)]
+        if before is None or before.insight != insight:
+            outs.append(ProducerRecord("insights", insight.subject.key, encode(insight), insight.ts_ms))
         return outs
 
     def _now(self) -> JobInsight:
         newest = max(self._parts.values(), key=lambda part: (part.ts_ms, part.pod_uid))
         whole = replace(newest.job, role=None, replica=None)
-        insight = merged(self._uid, self._parts.values(), self._news.ms)
+        insight = job_insight(self._uid, self._parts.values(), self._latest.ms)
         return JobInsight(job=whole, namespace=newest.namespace, insight=insight)
 
     def close(self) -> list[Emission]:
@@ -97,22 +97,23 @@ class JobInsightOperator:
         return {
             "v": SNAPSHOT_VERSION,
             "parts": {part.pod_uid: to_plain(part) for part in _fresh(self._parts.values())},
-            "news": self._news.snapshot(),
-            "told": None if self._told is None else to_plain(self._told),
+            "latest": self._latest.snapshot(),
+            "published": None if self._published is None else to_plain(self._published),
             "changed": self._changed,
         }
 
     def restore(self, plain: Snapshot) -> None:
-        """Go on from a snapshot; raises ``ValueError`` for a version that is not ours."""
+        """Go on from a snapshot; raises ``ValueError`` for one of another version."""
         check_version(plain, SNAPSHOT_VERSION, "a job's insight")
         self._parts = {uid: from_plain(JobInsightPart, part, TOPIC) for uid, part in plain["parts"].items()}
-        self._news.restore(plain["news"])
-        self._told = None if plain["told"] is None else from_plain(JobInsight, plain["told"], "job-insights")
+        self._latest.restore(plain["latest"])
+        published = plain["published"]
+        self._published = None if published is None else from_plain(JobInsight, published, "job-insights")
         self._changed = plain["changed"]
 
 
 def _fresh(parts: Iterable[JobInsightPart]) -> list[JobInsightPart]:
-    """Those that were not silent for long, by their uid. What is left out never counts again."""
+    """The parts that are not stale, by uid. What is left out here never counts again."""
     by_uid = sorted(parts, key=lambda part: part.pod_uid)
     newest_ms = max((part.ts_ms for part in by_uid), default=0)
     return [part for part in by_uid if newest_ms - part.ts_ms <= STALE_MS]
@@ -138,31 +139,30 @@ def _age(part: JobInsightPart) -> tuple[int, int, str]:
     return part.created_ms or 0, part.ts_ms, part.pod_uid
 
 
-def merged(uid: str, every: Iterable[JobInsightPart], news_ms: int) -> Insight:
-    """The insight of a job from those of its pods, at least one, in any order; ``news_ms`` is its time."""
+def job_insight(uid: str, every: Iterable[JobInsightPart], ts_ms: int) -> Insight:
+    """The insight of a job at ``ts_ms``, from the parts of its pods, at least one, in any order."""
     parts = _counted(every)
     kind, confidence = _vote(((part.kind, part.confidence, part.gpus) for part in parts), last="idle")
     those = [part for part in parts if part.kind == kind]
     evidence = _evidence(parts)
     limit, sure = _vote(((one.bottleneck, one.bottleneck_confidence, one.gpus) for one in those), last="")
-    advice = bottleneck_advice.advice(limit, kind, evidence)
-    gap, least, most = imbalance(parts)
-    if kind == "training" and gap >= GAP_PCT[0]:
+    text = advice(limit, kind, evidence)
+    gap, least, most = largest_gap(parts)
+    if kind == "training" and gap >= _GAP_PCT[0]:
         limit = "imbalance"
         evidence["rank_gap_pct"] = gap = round(gap, -1)
-        sure = 0.5 + 0.48 * min((gap - GAP_PCT[0]) / (GAP_PCT[1] - GAP_PCT[0]), 1.0)
-        advice = (
-            f"{most} works more than {least}, which waits: spread the work evenly, or look for a slow node"
-        )
+        sure = 0.5 + 0.48 * min((gap - _GAP_PCT[0]) / (_GAP_PCT[1] - _GAP_PCT[0]), 1.0)
+        text = f"{most} works more than {least}, which waits: spread the work evenly, or look for a slow node"
     return Insight(
-        subject=job_subject(uid), ts_ms=news_ms,
+        subject=job_subject(uid), ts_ms=ts_ms,
         since_ms=min(part.since_ms for part in those), kind=kind, confidence=round(confidence, 3),
-        bottleneck=limit, bottleneck_confidence=round(sure, 3), evidence=evidence, advice=advice,
+        bottleneck=limit, bottleneck_confidence=round(sure, 3), evidence=evidence, advice=text,
     )  # fmt: skip
 
 
 def _vote(words: Iterable[tuple[str, float, int]], last: str) -> tuple[str, float]:
-    """What most GPUs say, and how sure that is; ``last`` wins only if nobody says anything else."""
+    """The word of most GPUs, weighted by confidence, and how sure that is. ``words``: word, confidence, GPUs
+    of each pod. ``last`` wins only if no pod has another word."""
     weights: dict[str, float] = defaultdict(float)
     total = 0.0
     for word, confidence, gpus in words:
@@ -176,22 +176,22 @@ def _vote(words: Iterable[tuple[str, float, int]], last: str) -> tuple[str, floa
 
 
 def _evidence(parts: list[JobInsightPart]) -> dict[str, float]:
-    """Means, sums or maxima of what was told of the pods, whichever has a meaning; and how many there are."""
+    """How many pods there are, and means, sums or maxima of their evidence, whichever has a meaning."""
     by_name: dict[str, list[float]] = defaultdict(list)
     for part in parts:
         for name, value in part.evidence.items():
             by_name[name].append(value)
-    told = {
-        name: short(_together(name, by_name[name]))
+    combined = {
+        name: three_digits(_together(name, by_name[name]))
         for name in sorted(by_name)
         if name not in _NOT_OF_A_JOB and (name not in _OF_EVERY_POD or len(by_name[name]) == len(parts))
     }
-    return {"pods": len(parts)} | told
+    return {"pods": len(parts)} | combined
 
 
 def _together(name: str, values: list[float]) -> float:
     if name in _OF_EVERY_POD:
         return _OF_EVERY_POD[name](values)
-    if name in _MOSTS:
+    if name in _MAXIMA:
         return max(values)
     return sum(values) if name in _SUMS else sum(values) / len(values)

@@ -1,8 +1,8 @@
-"""Spans of one pod from two sources, put together in the order of time, whatever order they come in.
+"""Joins the spans of one pod from its two sources, in the order of time, whatever order they come in.
 
-A span of the GPU's side is complete once the other side has told of it or of a later one. So what comes out
-is a function of the spans, and not of how two topics interleave, as long as neither is half an hour ahead
-of the other.
+A span of ``nvml`` is complete once ``cgroup`` has sent the same span or a later one. So what comes out is a
+function of the spans, and not of how the two topics interleave, as long as neither is more than half an hour
+ahead of the other.
 """
 
 from collections import deque
@@ -10,17 +10,17 @@ from typing import Any, NamedTuple
 
 from contract.codec import from_plain, to_plain
 from contract.records.insight_parts import InsightPart
-from streams.operators.workload.codes import SPAN_MS
+from streams.operators.workload.channels import SPAN_MS
 
 TOPIC = "insight-parts"
-MOST = 180
+_MAX_WAITING = 180
 """Spans that are kept of a source that is ahead: half an hour."""
-MOST_WITHOUT_GPU = 36
-"""The same of a pod that was never seen on a GPU: it is likely to have none."""
+_MAX_WAITING_UNSEEN = 36
+"""The same for a pod that was never seen on a GPU: it is likely to have none."""
 
 
-class Joint(NamedTuple):
-    """A span of the GPU's side, and of the other if there is one."""
+class JoinedSpan(NamedTuple):
+    """A span of ``nvml``, and that of ``cgroup`` if there is one."""
 
     gpu: InsightPart
     cgroup: InsightPart | None
@@ -31,8 +31,8 @@ class Joint(NamedTuple):
         return self.gpu.start_ms + SPAN_MS
 
 
-class Join:
-    """What waits for the other source."""
+class SpanJoin:
+    """Spans that wait for the other source."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, deque[InsightPart]] = {"nvml": deque(), "cgroup": deque()}
@@ -40,40 +40,38 @@ class Join:
 
     @property
     def has_cgroup(self) -> bool:
-        """Whether the other side ever told of the pod."""
+        """Whether ``cgroup`` ever sent a span of the pod."""
         return self._newest_ms["cgroup"] >= 0
 
     def is_repeat(self, part: InsightPart) -> bool:
-        """Whether its source has told of that span, or of a later one."""
+        """Whether its source has already sent that span, or a later one."""
         return part.start_ms <= self._newest_ms[part.source]
 
-    def take(self, part: InsightPart, *, gpus: bool = True) -> list[Joint]:
-        """Take a part that is no repeat; the spans that are complete with it.
+    def add(self, part: InsightPart, *, wants_gpu: bool = True) -> list[JoinedSpan]:
+        """Take a part that is no repeat. Returns the spans that are complete with it.
 
-        ``gpus`` False: the pod asked for none, and until it is seen on one nothing is kept.
+        ``wants_gpu`` False: the pod asked for no GPU, so nothing is kept until it is seen on one.
         """
         self._newest_ms[part.source] = part.start_ms
         self._waiting[part.source].append(part)
         done = self._complete()
-        self._bound(gpus)
-        return done
-
-    def _complete(self) -> list[Joint]:
-        gpu, cgroup = self._waiting["nvml"], self._waiting["cgroup"]
-        done: list[Joint] = []
-        while gpu and (self._newest_ms["cgroup"] >= gpu[0].start_ms or len(gpu) > MOST):
-            one = gpu.popleft()
-            while cgroup and cgroup[0].start_ms < one.start_ms:
-                cgroup.popleft()
-            there = bool(cgroup) and cgroup[0].start_ms == one.start_ms
-            done.append(Joint(one, cgroup.popleft() if there else None))
-        return done
-
-    def _bound(self, gpus: bool) -> None:
-        most = MOST if self._newest_ms["nvml"] >= 0 else MOST_WITHOUT_GPU if gpus else 0
+        seen = self._newest_ms["nvml"] >= 0
+        most = _MAX_WAITING if seen else _MAX_WAITING_UNSEEN if wants_gpu else 0
         waiting = self._waiting["cgroup"]
         while len(waiting) > most:
             waiting.popleft()
+        return done
+
+    def _complete(self) -> list[JoinedSpan]:
+        gpu, cgroup = self._waiting["nvml"], self._waiting["cgroup"]
+        done: list[JoinedSpan] = []
+        while gpu and (self._newest_ms["cgroup"] >= gpu[0].start_ms or len(gpu) > _MAX_WAITING):
+            one = gpu.popleft()
+            while cgroup and cgroup[0].start_ms < one.start_ms:
+                cgroup.popleft()
+            same = bool(cgroup) and cgroup[0].start_ms == one.start_ms
+            done.append(JoinedSpan(one, cgroup.popleft() if same else None))
+        return done
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""

@@ -1,62 +1,126 @@
-"""The ranks of a job beside one another, and when there was news of them: functions of the set of parts."""
+"""Compares the ranks of a job: what each pod sends for it, how far apart ranks are, and when that changed.
 
-from collections.abc import Iterator, Mapping
+Ranks are compared by means over the same three minutes. So each pod takes a *rank sample* at the same
+moments, and its figures change only when they moved by enough to matter."""
+
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from contract.records.insight_parts import JobInsightPart
-from streams.operators.workload.rank_samples import COMPARED
+from streams.operators.workload.rules.stats import three_digits
+
+COMPARED_METRICS = ("gpu_util_pct", "power_pct")
+"""Kernels that wait for other ranks keep the utilization high, but the power low."""
+RANK_SAMPLE_MS = 180_000
+"""Time between rank samples, aligned to the Unix epoch. A job gets a part from each of its pods at each."""
+_CHANGED_PCT = 10.0
+"""Figures that moved by less stay as they were."""
+_REFRESH_MS = 900_000
+_REFRESH_PCT = 2.5
+"""At every quarter of an hour a smaller difference counts, so that figures are not off for longer."""
 
 
-def imbalance(parts: list[JobInsightPart]) -> tuple[float, str, str]:
-    """The largest difference between two pods in utilization or in power, and the names of the two."""
+class RankSamples:
+    """A pod's figures for the comparison at the last two sample times.
+
+    ``figures``, ``before``: means in percent by metric of ``COMPARED_METRICS``. ``changed_ms``: the sample
+    time at which ``figures`` last changed, 0 before the first. ``sample_ms``: the last sample time."""
+
+    def __init__(self) -> None:
+        self.figures: dict[str, float] = {}
+        self.before: dict[str, float] = {}
+        self.changed_ms = 0
+        self.sample_ms = 0
+
+    def is_due(self, ts_ms: int) -> bool:
+        """Whether a sample time has passed since the last. The first call only begins: False."""
+        sample_ms = ts_ms - ts_ms % RANK_SAMPLE_MS
+        if self.sample_ms == 0:
+            self.sample_ms = sample_ms
+        return sample_ms > self.sample_ms
+
+    def add(self, ts_ms: int, recent: Mapping[str, float]) -> None:
+        """Take the pod's means over the minutes before ``ts_ms``, at which a sample is due."""
+        self.sample_ms = ts_ms - ts_ms % RANK_SAMPLE_MS
+        now = {name: three_digits(recent[name]) for name in COMPARED_METRICS if name in recent}
+        self.before = self.figures
+        allowed = _REFRESH_PCT if self.sample_ms % _REFRESH_MS == 0 else _CHANGED_PCT
+        if _differs(now, self.figures, allowed):
+            self.figures, self.changed_ms = now, self.sample_ms
+
+    def snapshot(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "figures": dict(self.figures),
+            "before": dict(self.before),
+            "changed_ms": self.changed_ms,
+            "sample_ms": self.sample_ms,
+        }
+
+    def restore(self, plain: dict[str, Any]) -> None:
+        """Take over a snapshot."""
+        self.figures, self.before = dict(plain["figures"]), dict(plain["before"])
+        self.changed_ms, self.sample_ms = plain["changed_ms"], plain["sample_ms"]
+
+
+def _differs(one: Mapping[str, float], other: Mapping[str, float], allowed: float) -> bool:
+    return one.keys() != other.keys() or any(abs(one[name] - other[name]) > allowed for name in one)
+
+
+def largest_gap(parts: Iterable[JobInsightPart]) -> tuple[float, str, str]:
+    """The largest difference between two pods in any compared metric, in percentage points, and the names of
+    the pod that does less and of the one that does more. 0 and empty names for fewer than two pods."""
     found = (0.0, "", "")
-    ranks = list(_compared(parts))
-    for name in COMPARED:
+    ranks = list(_aligned(list(parts)))
+    for name in COMPARED_METRICS:
         known = sorted((figures[name], pod) for pod, figures in ranks if name in figures)
         if len(known) > 1:
             found = max(found, (known[-1][0] - known[0][0], known[0][1], known[-1][1]))
     return found
 
 
-def _compared(parts: list[JobInsightPart]) -> Iterator[tuple[str, Mapping[str, float]]]:
-    """Each pod's name and figures: at the newest beat, or, where not all told of it, at the one before."""
-    beats = {part.beat_ms for part in parts if part.beat_ms}
-    newest_ms, together = max(beats, default=0), len(beats) < 2
+def _aligned(parts: list[JobInsightPart]) -> Iterator[tuple[str, Mapping[str, float]]]:
+    """Each pod's name, and its figures at the newest sample time that all of them have reached."""
+    times = {part.beat_ms for part in parts if part.beat_ms}
+    newest_ms, together = max(times, default=0), len(times) < 2
     for part in parts:
         now = together or part.beat_ms < newest_ms
         before = part.figures if part.figures_before is None else part.figures_before
         yield part.pod_name, part.figures if now else before
 
 
-class News:
-    """The time of the newest news of a job's pods, of those that are gone as well: it never goes back.
+class LatestChange:
+    """When anything about a job's pods last changed: the time of the job's insight. It never goes back.
 
-    News are a pod's insight, its end, and, where there are several pods, that a rank's figures moved.
+    Changes are a pod's insight, its end, and, in a job of several pods, another figure of a training rank.
+    Pods that are gone count as well.
     """
 
     def __init__(self) -> None:
-        self._told_ms = 0
-        self._moved_ms = 0
+        self._insight_ms = 0
+        self._figures_ms = 0
         self._several = False
 
     @property
     def ms(self) -> int:
-        """In milliseconds; 0 before any."""
-        return max(self._told_ms, self._moved_ms) if self._several else self._told_ms
+        """Unix milliseconds; 0 before any change."""
+        return max(self._insight_ms, self._figures_ms) if self._several else self._insight_ms
 
-    def take(self, part: JobInsightPart, *, several: bool) -> bool:
-        """Take a pod's part, old or new; whether it is news."""
+    def add(self, part: JobInsightPart, *, several: bool) -> bool:
+        """Take a pod's part, old or new. True if it is the latest change. ``several``: the job has several
+        pods."""
         before_ms = self.ms
-        self._told_ms = max(self._told_ms, part.told_ms, part.gone_ms or 0)
+        self._insight_ms = max(self._insight_ms, part.told_ms, part.gone_ms or 0)
         if part.kind == "training":
-            self._moved_ms = max(self._moved_ms, part.figures_ms)
+            self._figures_ms = max(self._figures_ms, part.figures_ms)
         self._several = self._several or several
         return self.ms > before_ms
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
-        return {"told_ms": self._told_ms, "moved_ms": self._moved_ms, "several": self._several}
+        return {"insight_ms": self._insight_ms, "figures_ms": self._figures_ms, "several": self._several}
 
     def restore(self, plain: dict[str, Any]) -> None:
         """Take over a snapshot."""
-        self._told_ms, self._moved_ms, self._several = plain["told_ms"], plain["moved_ms"], plain["several"]
+        self._insight_ms, self._figures_ms = plain["insight_ms"], plain["figures_ms"]
+        self._several = plain["several"]

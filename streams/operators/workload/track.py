@@ -1,6 +1,5 @@
 """A pod's last minutes, and what is judged of them at the end of each span."""
 
-import base64
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,32 +8,55 @@ import numpy as np
 from contract.records.insight_parts import InsightPart
 from contract.units import END_OF_TIME_MS
 from streams.operators.columns.arrays import Floats
-from streams.operators.workload.classifier import UNKNOWN, Kind, answer, borne_out, chances
-from streams.operators.workload.codes import ABSENT, CGROUP, CHANNELS, NVML, ROWS, SLOTS, decode, from_text
+from streams.operators.workload.channels import (
+    ABSENT_CODE,
+    CGROUP_CHANNELS,
+    CHANNEL_ROW,
+    CHANNELS,
+    IDLE_PCT,
+    NVML_CHANNELS,
+    SPAN_S,
+    codes_from_text,
+    codes_to_text,
+    dequantize,
+)
+from streams.operators.workload.classifier import (
+    UNKNOWN_KIND,
+    KindEstimate,
+    checked_kind,
+    choose_kind,
+    kind_probabilities,
+)
+from streams.operators.workload.debouncer import InsightDebouncer
 from streams.operators.workload.features import features
-from streams.operators.workload.hysteresis import Teller
-from streams.operators.workload.join import Joint
-from streams.operators.workload.rules import advice, bottleneck
-from streams.operators.workload.rules.figures import Figures, evidence, figures, short
-from streams.operators.workload.rules.hour import Hour
-from streams.operators.workload.rules.judgement import Judgement
+from streams.operators.workload.join import JoinedSpan
+from streams.operators.workload.rules.advice import advice
+from streams.operators.workload.rules.bottleneck import (
+    IDLE,
+    UNKNOWN_BOTTLENECK,
+    BottleneckFinder,
+    Finding,
+    Judgement,
+)
 from streams.operators.workload.rules.rightsizing import Sizer
+from streams.operators.workload.rules.stats import PodStats, pod_stats, three_digits
 
-KEPT_S = 240
-_SPLIT = len(NVML)
+_KEPT_S = 240
+_SPLIT = len(NVML_CHANNELS)
 _MEMORY = 0.5
-"""Share of the chances before, in those of now: one odd span shall not change an answer."""
-_SOON_S, _LATER_S = 60, 180
-"""A pod that works in turns, or serves, is not idle because it rests for a minute; nor an unknown one."""
+"""Weight of the earlier probabilities in those of now, so that one odd span does not change an answer."""
+_IDLE_S, _RESTING_S = 60, 180
+"""An idle pod's GPU holds it back after a minute; one that works in turns, or serves, may rest for longer."""
 _JOULES_PER_KWH = 3.6e6
-PATIENCE = 2
-"""Spans that are passed over while all is as it was: judging is what costs."""
+_MAX_SKIPPED = 2
+"""Spans of a settled pod that are not judged in a row: judging is what costs."""
 _ODD_PCT = 20.0
-"""A span whose utilization is so far from that of the minute before is judged at once."""
+"""A span whose utilization differs so much from that of the minute before is judged at once."""
 _BEFORE_S = 60
-_UTIL = ROWS["gpu_util_pct"]
-_UNSEEN_MS = 20_000
-"""After a longer time of which nothing is known, idleness begins anew: it is told and charged as seen."""
+_UTIL = CHANNEL_ROW["gpu_util_pct"]
+_POWER = CHANNEL_ROW["power_w"]
+_MAX_GAP_MS = 20_000
+"""After a longer time without any span idleness begins anew: only what was seen is counted and charged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,167 +68,164 @@ class Prices:
 
 
 class Track:
-    """One pod's history and what was told of it."""
+    """The last four minutes of one pod, and what was published of it."""
 
     def __init__(self, prices: Prices) -> None:
         self._prices = prices
-        self._codes = np.full((len(CHANNELS), KEPT_S), ABSENT, np.uint8)
+        self._codes = np.full((len(CHANNELS), _KEPT_S), ABSENT_CODE, np.uint8)
         self._end_ms = 0
-        self._chances: Floats | None = None
-        self._idle_ms: int | None = None
+        self._probabilities: Floats | None = None
+        self._idle_since_ms: int | None = None
         self._idle_j = 0.0
-        self._waited = 0
-        self.teller = Teller()
+        self._skipped = 0
+        self.debouncer = InsightDebouncer()
         self.sizer = Sizer()
-        self._hour = Hour()
+        self._bottleneck = BottleneckFinder()
 
-    def take(self, span: Joint) -> Judgement | None:
-        """Take the next span; what to tell of the pod now, or None."""
-        self._push(span)
-        told = self._judge(span)
-        self.sizer.take(span.end_ms, self._codes[:, -SLOTS:], self.teller.told)
-        return told
+    def add(self, span: JoinedSpan) -> Judgement | None:
+        """Take the next span. Returns what to publish, or None."""
+        self._append(span)
+        found = self._judge(span)
+        self.sizer.add(span.end_ms, self._codes[:, -SPAN_S:], self.debouncer.published)
+        return found
 
-    def _judge(self, span: Joint) -> Judgement | None:
-        if self._may_wait():
-            self._waited += 1
-            self._rest(span, decode(self._codes[:, -SLOTS:]), self.teller.kind)
+    def recent(self) -> dict[str, float]:
+        """The pod's evidence of the last three minutes; empty if too little is known."""
+        stats = pod_stats(dequantize(self._codes))
+        return {} if stats is None else stats.evidence()
+
+    def _append(self, span: JoinedSpan) -> None:
+        """The new span at the end; seconds of which nothing is known are absent."""
+        if span.gpu.start_ms - self._end_ms > _MAX_GAP_MS:
+            self._idle_since_ms, self._idle_j = None, 0.0
+        seconds = (span.end_ms - self._end_ms) // 1000
+        gap = _KEPT_S if self._end_ms == 0 else min(seconds, _KEPT_S)
+        self._codes[:, :-gap] = self._codes[:, gap:].copy()
+        self._codes[:, -gap:] = ABSENT_CODE
+        self._end_ms = span.end_ms
+        if span.gpu.codes is not None:
+            self._codes[:_SPLIT, -SPAN_S:] = codes_from_text(span.gpu.codes, _SPLIT)
+        if span.cgroup is not None and span.cgroup.codes is not None:
+            self._codes[_SPLIT:, -SPAN_S:] = codes_from_text(span.cgroup.codes, len(CGROUP_CHANNELS))
+
+    def _judge(self, span: JoinedSpan) -> Judgement | None:
+        if self._may_skip():
+            self._skipped += 1
+            self._follow_idleness(span, dequantize(self._codes[:, -SPAN_S:]), self.debouncer.newest_kind)
             return None
-        self._waited = 0
-        values = decode(self._codes)
+        self._skipped = 0
+        values = dequantize(self._codes)
         kind = self._kind(values, span.gpu.period_confidence or 0.0)
-        self._rest(span, values, kind.kind)
-        return self.teller.take(self._judged(span, values, kind), span.gpu.start_ms)
+        self._follow_idleness(span, values, kind.kind)
+        return self.debouncer.add(self._judgement(span, values, kind), span.gpu.start_ms)
 
-    def _may_wait(self) -> bool:
-        """Whether this span need not be judged: all has been the same for long, and it looks like it."""
-        if not self.teller.settled or self._waited >= PATIENCE:
+    def _may_skip(self) -> bool:
+        """Whether the span need not be judged: the pod is settled, and the span looks like the minute
+        before."""
+        if not self.debouncer.is_settled or self._skipped >= _MAX_SKIPPED:
             return False
-        util = self._codes[_UTIL, -(SLOTS + _BEFORE_S) :]
-        known = util != ABSENT
-        newest, before = util[-SLOTS:][known[-SLOTS:]], util[:-SLOTS][known[:-SLOTS]]
+        util = self._codes[_UTIL, -(SPAN_S + _BEFORE_S) :]
+        known = util != ABSENT_CODE
+        newest, before = util[-SPAN_S:][known[-SPAN_S:]], util[:-SPAN_S][known[:-SPAN_S]]
         if not newest.size or not before.size:
             return False
         was = int(before.sum(dtype=np.int64)) / before.size
         now = int(newest.sum(dtype=np.int64)) / newest.size
-        rests, rested = (one < bottleneck.IDLE_PCT for one in (now, was))
-        return bool(abs(now - was) < _ODD_PCT) and rests == rested
+        return bool(abs(now - was) < _ODD_PCT) and (now < IDLE_PCT) == (was < IDLE_PCT)
 
-    def recent(self) -> dict[str, float]:
-        """Means of the last three minutes, for a comparison of ranks."""
-        found = figures(decode(self._codes))
-        told = {} if found is None else evidence(found)
-        return {
-            name: told[name] for name in ("gpu_util_pct", "power_pct", "mem_copy_util_pct") if name in told
-        }
-
-    def _push(self, span: Joint) -> None:
-        """The new span at the end; seconds that nothing is known of are absent."""
-        if span.gpu.start_ms - self._end_ms > _UNSEEN_MS:
-            self._idle_ms, self._idle_j = None, 0.0
-        seconds = (span.end_ms - self._end_ms) // 1000
-        gap = KEPT_S if self._end_ms == 0 else min(seconds, KEPT_S)
-        self._codes[:, :-gap] = self._codes[:, gap:].copy()
-        self._codes[:, -gap:] = ABSENT
-        self._end_ms = span.end_ms
-        if span.gpu.codes is not None:
-            self._codes[:_SPLIT, -SLOTS:] = from_text(span.gpu.codes, _SPLIT)
-        if span.cgroup is not None and span.cgroup.codes is not None:
-            self._codes[_SPLIT:, -SLOTS:] = from_text(span.cgroup.codes, len(CGROUP))
-
-    def _kind(self, values: Floats, period_confidence: float) -> Kind:
+    def _kind(self, values: Floats, period_confidence: float) -> KindEstimate:
         found = features(values, period_confidence)
         if found is None:
-            self._chances = None
-            return Kind(UNKNOWN, 1.0)
-        now = chances(found)
-        self._chances = now if self._chances is None else _MEMORY * self._chances + (1 - _MEMORY) * now
-        told = self.teller.told
-        return borne_out(answer(self._chances, None if told is None else told.kind), found)
+            self._probabilities = None
+            return KindEstimate(UNKNOWN_KIND, 1.0)
+        now, before = kind_probabilities(found), self._probabilities
+        self._probabilities = now if before is None else _MEMORY * before + (1 - _MEMORY) * now
+        published = self.debouncer.published
+        of_before = None if published is None else published.kind
+        return checked_kind(choose_kind(self._probabilities, of_before), found)
 
-    def _rest(self, span: Joint, values: Floats, kind: str) -> None:
+    def _follow_idleness(self, span: JoinedSpan, values: Floats, kind: str) -> None:
         """Since when no GPU is used, and the energy since."""
-        util = values[ROWS["gpu_util_pct"], -SLOTS:]
-        if kind == "loading" or not (util < bottleneck.IDLE_PCT).any() or (util >= bottleneck.IDLE_PCT).any():
-            self._idle_ms, self._idle_j = None, 0.0
+        util = values[_UTIL, -SPAN_S:]
+        if kind == "loading" or not (util < IDLE_PCT).any() or (util >= IDLE_PCT).any():
+            self._idle_since_ms, self._idle_j = None, 0.0
             return
-        if self._idle_ms is None:
-            self._idle_ms = span.gpu.start_ms
-        power = values[ROWS["power_w"], -SLOTS:]
+        if self._idle_since_ms is None:
+            self._idle_since_ms = span.gpu.start_ms
+        power = values[_POWER, -SPAN_S:]
         if not np.isnan(power).all():
-            self._idle_j += float(np.nanmean(power)) * SLOTS
+            self._idle_j += float(np.nanmean(power)) * SPAN_S
 
-    def _judged(self, span: Joint, values: Floats, kind: Kind) -> Judgement:
+    def _judgement(self, span: JoinedSpan, values: Floats, kind: KindEstimate) -> Judgement:
         gpus = max(span.gpu.gpus or 1, 1)
-        since_ms = self.teller.began_ms(kind.kind, span.gpu.start_ms)
-        # What it did when it was something else says nothing of what holds it back now.
+        since_ms = self.debouncer.began_ms(kind.kind, span.gpu.start_ms)
+        # What it did while it was of another kind says nothing of what holds it back now.
         if since_ms is not None:
-            values = values[:, -max((span.end_ms - since_ms) // 1000, SLOTS) :]
-        of = figures(values)
-        idle_s = 0 if self._idle_ms is None else (span.end_ms - self._idle_ms) // 1000
-        found = self._found(self._hour.find(span.end_ms, of, kind.kind, gpus), kind.kind, idle_s)
-        told = ({} if of is None else evidence(of)) | found.evidence | {"gpus": float(gpus)}
-        told |= _limits(of, span.cgroup)
-        if found.bottleneck == bottleneck.IDLE:
-            told |= self._wasted(idle_s, gpus)
-        told = {name: short(value) for name, value in told.items()}
+            values = values[:, -max((span.end_ms - since_ms) // 1000, SPAN_S) :]
+        stats = pod_stats(values)
+        idle_s = 0 if self._idle_since_ms is None else (span.end_ms - self._idle_since_ms) // 1000
+        found = _with_idleness(self._bottleneck.find(span.end_ms, stats, kind.kind, gpus), kind.kind, idle_s)
+        figures = ({} if stats is None else stats.evidence()) | found.evidence | {"gpus": float(gpus)}
+        figures |= _limit_evidence(stats, span.cgroup)
+        if found.bottleneck == IDLE:
+            figures |= self._waste(idle_s, gpus)
+        evidence = {name: three_digits(value) for name, value in figures.items()}
         return Judgement(
             ts_ms=min(span.end_ms, END_OF_TIME_MS), since_ms=span.gpu.start_ms,
             kind=kind.kind, confidence=round(kind.confidence, 3),
             bottleneck=found.bottleneck, bottleneck_confidence=round(found.confidence, 3),
-            evidence=told, advice=advice.advice(found.bottleneck, kind.kind, told),
+            evidence=evidence, advice=advice(found.bottleneck, kind.kind, evidence),
         )  # fmt: skip
 
-    def _found(self, found: bottleneck.Finding, kind: str, idle_s: int) -> bottleneck.Finding:
-        """Idleness is known from its own clock, which goes back further than the window."""
-        enough_s = _SOON_S if kind == "idle" else _LATER_S
-        if idle_s >= enough_s:
-            return bottleneck.Finding(bottleneck.IDLE, min(0.8 + idle_s / 3000, 0.99))
-        if found.bottleneck == bottleneck.IDLE:
-            return bottleneck.Finding(bottleneck.UNKNOWN, 1.0)
-        return found
-
-    def _wasted(self, idle_s: int, gpus: int) -> dict[str, float]:
+    def _waste(self, idle_s: int, gpus: int) -> dict[str, float]:
         costs = []
         if self._prices.per_gpu_hour is not None:
             costs.append(self._prices.per_gpu_hour * gpus * idle_s / 3600)
         if self._prices.per_kwh is not None and self._idle_j > 0:
             costs.append(self._prices.per_kwh * self._idle_j / _JOULES_PER_KWH)
-        wasted = {"idle_s": float(idle_s)}
-        wasted |= {"idle_energy_j": self._idle_j} if self._idle_j > 0 else {}
-        return wasted | ({"idle_cost": sum(costs)} if costs else {})
+        waste = {"idle_s": float(idle_s)}
+        waste |= {"idle_energy_j": self._idle_j} if self._idle_j > 0 else {}
+        return waste | ({"idle_cost": sum(costs)} if costs else {})
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
         return {
-            "codes": base64.b64encode(self._codes.tobytes()).decode("ascii"),
+            "codes": codes_to_text(self._codes),
             "end_ms": self._end_ms,
-            "chances": None if self._chances is None else self._chances.tolist(),
-            "idle_ms": self._idle_ms,
+            "probabilities": None if self._probabilities is None else self._probabilities.tolist(),
+            "idle_since_ms": self._idle_since_ms,
             "idle_j": self._idle_j,
-            "waited": self._waited,
-            "teller": self.teller.snapshot(),
+            "skipped": self._skipped,
+            "debouncer": self.debouncer.snapshot(),
             "sizer": self.sizer.snapshot(),
-            "hour": self._hour.snapshot(),
+            "bottleneck": self._bottleneck.snapshot(),
         }
 
     def restore(self, plain: dict[str, Any]) -> None:
         """Take over a snapshot."""
-        self._codes = from_text(plain["codes"], len(CHANNELS)).copy()
+        self._codes = codes_from_text(plain["codes"], len(CHANNELS)).copy()
         self._end_ms = plain["end_ms"]
-        self._chances = None if plain["chances"] is None else np.array(plain["chances"])
-        self._idle_ms, self._idle_j, self._waited = plain["idle_ms"], plain["idle_j"], plain["waited"]
-        self.teller.restore(plain["teller"])
+        self._probabilities = None if plain["probabilities"] is None else np.array(plain["probabilities"])
+        self._idle_since_ms, self._idle_j = plain["idle_since_ms"], plain["idle_j"]
+        self._skipped = plain["skipped"]
+        self.debouncer.restore(plain["debouncer"])
         self.sizer.restore(plain["sizer"])
-        self._hour.restore(plain["hour"])
+        self._bottleneck.restore(plain["bottleneck"])
 
 
-def _limits(of: Figures | None, cgroup: InsightPart | None) -> dict[str, float]:
-    """How much of its memory limit a pod needs, once that is known for some minutes."""
+def _with_idleness(found: Finding, kind: str, idle_s: int) -> Finding:
+    """``found``, but idleness is judged by its own clock, which goes back further than the statistics."""
+    if idle_s >= (_IDLE_S if kind == "idle" else _RESTING_S):
+        return Finding(IDLE, min(0.8 + idle_s / 3000, 0.99))
+    return Finding(UNKNOWN_BOTTLENECK, 1.0) if found.bottleneck == IDLE else found
+
+
+def _limit_evidence(stats: PodStats | None, cgroup: InsightPart | None) -> dict[str, float]:
+    """The limit of host memory and how much of it is needed, once that is known for some minutes."""
     limit = None if cgroup is None else cgroup.mem_limit_bytes
-    if of is None or of.seconds < _LATER_S - SLOTS or not limit:
+    if stats is None or stats.seconds < _RESTING_S - SPAN_S or not limit:
         return {}
-    used_mb = of.most.get("mem_mb", 0.0)
+    used_mb = stats.most.get("mem_mb", 0.0)
     if used_mb <= 0:
         return {}
     return {"mem_limit_used_pct": min(1e8 * used_mb / limit, 100.0), "mem_limit_bytes": limit}

@@ -1,44 +1,101 @@
-"""What holds a pod back: rules over its figures, the plainest cause first.
+"""What holds a pod back: rules over its statistics, the plainest cause first.
 
-Each rule looks at the figures and says how sure it is, 0-1, or None. The order is one of causes: a GPU that
-is held down by power is busy, too, and one that waits for data may also be short of memory bandwidth when
-it has some. Power is a mean over all GPUs: that little of it is needed says something only where all work.
-"""
+Each rule looks at the statistics of a pod's last minutes and says how sure it is, or None. The order is one
+of causes: a GPU that is held down by power is busy, too, and one that waits for data may also be short of
+memory bandwidth while it has some. Power is a mean over all GPUs of the pod: that little of it is needed says
+something only where all of them work."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from streams.operators.workload.rules.figures import Figures
+from streams.operators.workload.channels import IDLE_PCT
+from streams.operators.workload.rules.stats import HourlyMax, PodStats
 
-NONE, UNKNOWN, IDLE, OVER = "none", "unknown", "idle", "over_provisioned"
-IDLE_PCT = 5.0
+NO_BOTTLENECK, UNKNOWN_BOTTLENECK, IDLE, OVER_PROVISIONED = "none", "unknown", "idle", "over_provisioned"
 _STARVED_PCT = 75.0
 _MB = 1e3
-"""Kilobytes."""
+"""In kilobytes."""
 _INDIRECT = 0.65
-"""How sure a rule may be at most that sees an effect, and not the cause."""
+"""The most confidence of a rule that sees an effect, and not the cause."""
+_LEVEL, _MEMORY_PCT = "level_pct", "gpu_mem_pct"
+_TOO_LARGE = "gpu_mem_most_pct"
+"""The evidence of the only rule that looks back an hour."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A bottleneck, how sure that is, and the figures that only it needs."""
+    """A bottleneck, how sure that is (0-1), and the evidence that belongs to it alone."""
 
     bottleneck: str
     confidence: float
     evidence: dict[str, float] = field(default_factory=dict)
 
 
-def find(of: Figures | None, kind: str, gpus: int) -> Finding:
-    """The first rule that is sure enough; ``kind`` is what the pod does, ``gpus`` how many it holds."""
-    if of is None:
-        return Finding(UNKNOWN, 1.0)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What a pod is and what holds it back, at the end of a span. Times in Unix milliseconds."""
+
+    ts_ms: int
+    since_ms: int
+    kind: str
+    confidence: float
+    bottleneck: str
+    bottleneck_confidence: float
+    evidence: dict[str, float] = field(default_factory=dict)
+    advice: str | None = None
+
+
+class BottleneckFinder:
+    """Finds a pod's bottleneck. Whether a smaller GPU would do is a matter of the last hour, as requests of
+    CPU and memory are, and not of minutes: a server with few requests now may have many soon."""
+
+    def __init__(self) -> None:
+        self._hour = {_LEVEL: HourlyMax(), _MEMORY_PCT: HourlyMax()}  # in half percents
+
+    def find(self, end_ms: int, stats: PodStats | None, kind: str, gpus: int) -> Finding:
+        """What holds the pod back, by its statistics until ``end_ms``; see ``find_bottleneck``."""
+        found = find_bottleneck(stats, kind, gpus)
+        if stats is None:
+            return found
+        self._hour[_LEVEL].add(end_ms, round(2 * stats.level_pct))
+        if _MEMORY_PCT in stats.most:
+            self._hour[_MEMORY_PCT].add(end_ms, round(2 * stats.most[_MEMORY_PCT]))
+        if _TOO_LARGE not in found.evidence:
+            return found
+        level, memory = (self._hour[name].value / 2 for name in (_LEVEL, _MEMORY_PCT))
+        most = stats.most | {_MEMORY_PCT: memory}
+        of_hour = find_bottleneck(replace(stats, level_pct=level, waits=0.0, most=most), kind, gpus)
+        if _TOO_LARGE in of_hour.evidence:
+            return of_hour
+        del most[_MEMORY_PCT]  # without it the rule does not apply
+        return find_bottleneck(replace(stats, most=most), kind, gpus)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Plain data."""
+        return {name: highs.snapshot() for name, highs in self._hour.items()}
+
+    def restore(self, plain: dict[str, Any]) -> None:
+        """Take over a snapshot."""
+        self._hour = {name: HourlyMax(plain[name]) for name in self._hour}
+
+
+def find_bottleneck(stats: PodStats | None, kind: str, gpus: int) -> Finding:
+    """The first rule that is sure enough.
+
+    ``kind`` is what the pod does, ``gpus`` how many GPUs it holds; ``stats`` None: too little is known of it.
+    """
+    if stats is None:
+        return Finding(UNKNOWN_BOTTLENECK, 1.0)
     for rule in _RULES:
-        found = rule(of, kind, gpus)
+        found = rule(stats, kind, gpus)
         if found is not None and found.confidence >= 0.5:
             return found
-    if kind == "training" and of.mean("gpu_util_pct") < _STARVED_PCT:
-        return Finding(UNKNOWN, 1.0)  # it would use more if it could: what it waits for cannot be seen
-    return Finding(NONE, 0.6)
+    if kind == "training" and stats.mean("gpu_util_pct") < _STARVED_PCT:
+        return Finding(
+            UNKNOWN_BOTTLENECK, 1.0
+        )  # it would use more if it could; what it waits for is not seen
+    return Finding(NO_BOTTLENECK, 0.6)
 
 
 def _ramp(value: float, low: float, high: float) -> float:
@@ -52,133 +109,131 @@ def _sure(*parts: float) -> float:
     return 0.0 if weakest <= 0 else 0.5 + 0.48 * weakest
 
 
-def _idle(of: Figures, kind: str, _gpus: int) -> Finding | None:
-    if kind == "loading" or of.most["gpu_util_pct"] >= IDLE_PCT:
+def _idle(stats: PodStats, kind: str, _gpus: int) -> Finding | None:
+    if kind == "loading" or stats.most["gpu_util_pct"] >= IDLE_PCT:
         return None
-    return Finding(IDLE, _sure(_ramp(of.seconds, 30, 120)))
+    return Finding(IDLE, _sure(_ramp(stats.seconds, 30, 120)))
 
 
-def _loading(of: Figures, kind: str, _gpus: int) -> Finding | None:
-    rate = of.sum_of("read_kb_per_s", "rx_kb_per_s")
+def _loading(stats: PodStats, kind: str, _gpus: int) -> Finding | None:
+    rate = stats.sum_of("read_kb_per_s", "rx_kb_per_s")
     if kind != "loading" or rate is None:
         return None
     return Finding("input", _sure(_ramp(rate, 5 * _MB, 100 * _MB)), {"input_bytes_per_s": 1e3 * rate})
 
 
-def _heat(of: Figures, _kind: str, _gpus: int) -> Finding | None:
-    held = of.mean("throttled_heat_pct")
-    sure = _sure(_ramp(held, 10, 40), _ramp(of.mean("gpu_util_pct"), 10, 40))
+def _heat(stats: PodStats, _kind: str, _gpus: int) -> Finding | None:
+    held = stats.mean("throttled_heat_pct")
+    sure = _sure(_ramp(held, 10, 40), _ramp(stats.mean("gpu_util_pct"), 10, 40))
     return Finding("heat", sure, {"throttled_heat_pct": held})
 
 
-def _power(of: Figures, _kind: str, _gpus: int) -> Finding | None:
-    held = of.mean("throttled_power_pct")
-    sure = _sure(
-        _ramp(held, 30, 70), _ramp(of.mean("gpu_util_pct"), 30, 70), _ramp(of.mean("power_pct", 100), 70, 92)
-    )
+def _power(stats: PodStats, _kind: str, _gpus: int) -> Finding | None:
+    held = stats.mean("throttled_power_pct")
+    util, power = stats.mean("gpu_util_pct"), stats.mean("power_pct", 100)
+    sure = _sure(_ramp(held, 30, 70), _ramp(util, 30, 70), _ramp(power, 70, 92))
     return Finding("power", sure, {"throttled_power_pct": held})
 
 
-def _input(of: Figures, kind: str, _gpus: int) -> Finding | None:
+def _input(stats: PodStats, kind: str, _gpus: int) -> Finding | None:
     if kind == "inference":  # a server waits for requests
         return None
-    waits = _waits(of)
-    below = 1 - of.mean("gpu_util_pct") / 100
-    throttled = of.mean("cpu_throttled_pct")
-    more, rate = max(of.contrast("read_kb_per_s"), of.contrast("rx_kb_per_s"))
+    waits = _waits(stats)
+    below = 1 - stats.mean("gpu_util_pct") / 100
+    throttled = stats.mean("cpu_throttled_pct")
+    more, rate = max(stats.contrast("read_kb_per_s"), stats.contrast("rx_kb_per_s"))
     causes = {
         "cpu_throttled_pct": _sure(_ramp(throttled, 5, 25), max(waits, _ramp(below, 0.2, 0.5))),
         "input_bytes_per_s": _sure(waits, _ramp(more, 1.3, 2.0), _ramp(rate, 5 * _MB, 40 * _MB)),
-        "host_cpu_pct": _sure(waits, _ramp(of.mean("host_cpu_pct"), 88, 97)),
+        "host_cpu_pct": _sure(waits, _ramp(stats.mean("host_cpu_pct"), 88, 97)),
     }
     cause = max(causes, key=lambda name: causes[name])
-    told = {"cpu_throttled_pct": throttled, "input_bytes_per_s": 1e3 * rate,
-            "host_cpu_pct": of.mean("host_cpu_pct")}  # fmt: skip
-    return Finding("input", causes[cause], {cause: told[cause]})
+    evidence = {"cpu_throttled_pct": throttled, "input_bytes_per_s": 1e3 * rate,
+                "host_cpu_pct": stats.mean("host_cpu_pct")}  # fmt: skip
+    return Finding("input", causes[cause], {cause: evidence[cause]})
 
 
-def _communication(of: Figures, kind: str, _gpus: int) -> Finding | None:
+def _communication(stats: PodStats, kind: str, _gpus: int) -> Finding | None:
     if kind == "inference":
         return None
-    both_kb = of.sum_of("rx_kb_per_s", "tx_kb_per_s") or 0.0
-    spins = _sure(_spins(of), _ramp(of.mean("tx_kb_per_s"), 20 * _MB, 200 * _MB))
-    more, rate = of.contrast("tx_kb_per_s")
-    waits = _sure(_waits(of), _ramp(more, 1.3, 2.0), _ramp(rate, 10 * _MB, 100 * _MB))
+    both_kb = stats.sum_of("rx_kb_per_s", "tx_kb_per_s") or 0.0
+    spins = _sure(_spins(stats), _ramp(stats.mean("tx_kb_per_s"), 20 * _MB, 200 * _MB))
+    more, rate = stats.contrast("tx_kb_per_s")
+    waits = _sure(_waits(stats), _ramp(more, 1.3, 2.0), _ramp(rate, 10 * _MB, 100 * _MB))
     return Finding("communication", max(spins, waits), {"net_bytes_per_s": 1e3 * both_kb})
 
 
-def _unseen_network(of: Figures, kind: str, gpus: int) -> Finding | None:
+def _unseen_network(stats: PodStats, kind: str, gpus: int) -> Finding | None:
     """Kernels wait, and for what cannot be seen: what is sent by RDMA, or on the host's network, is in no
     counter of the pod's. It still crosses PCIe, and unlike data that are read it does so both ways."""
-    spins, measured = _spins(of), "tx_kb_per_s" in of.means
+    spins, measured = _spins(stats), "tx_kb_per_s" in stats.means
     if kind == "inference" or spins < 0.5 or (gpus < 2 and measured):
         return None
-    each_kb = of.mean("pcie_kb_per_s")
+    each_kb = stats.mean("pcie_kb_per_s")
     sure = min(_sure(_ramp(each_kb, 50 * _MB, 200 * _MB)), _INDIRECT)
     if sure >= _INDIRECT:
         return Finding("communication", sure, {"pcie_bytes_per_s": 2e3 * each_kb * gpus})
-    return None if measured else Finding(UNKNOWN, _sure(spins))
+    return None if measured else Finding(UNKNOWN_BOTTLENECK, _sure(spins))
 
 
-def _one_core(of: Figures, kind: str, _gpus: int) -> Finding | None:
+def _one_core(stats: PodStats, kind: str, _gpus: int) -> Finding | None:
     """One thread that prepares data is a whole core, no more and no less, while the GPU waits."""
-    _, cpu = of.contrast("cpu_pct")
+    _, cpu = stats.contrast("cpu_pct")
     if kind == "inference":
         return None
-    sure = min(_sure(_waits(of), _ramp(10 - abs(cpu - 100), 0, 5)), _INDIRECT)
+    sure = min(_sure(_waits(stats), _ramp(10 - abs(cpu - 100), 0, 5)), _INDIRECT)
     return Finding("input", sure, {"cpu_waiting_pct": cpu})
 
 
-def _waits(of: Figures) -> float:
+def _waits(stats: PodStats) -> float:
     """Whether the GPU waits in some seconds, and works in others."""
-    return min(_ramp(of.waits, 0.08, 0.25), _ramp(of.level_pct, 10, 25))
+    return min(_ramp(stats.waits, 0.08, 0.25), _ramp(stats.level_pct, 10, 25))
 
 
-def _spins(of: Figures) -> float:
+def _spins(stats: PodStats) -> float:
     """Whether kernels wait: that counts as utilization, but needs little power and memory."""
     return min(
-        _ramp(of.mean("gpu_util_pct"), 70, 90),
-        _ramp(-of.mean("power_pct", 100), -60, -45),
-        _ramp(-of.mean("mem_copy_util_pct", 100), -45, -30),
+        _ramp(stats.mean("gpu_util_pct"), 70, 90),
+        _ramp(-stats.mean("power_pct", 100), -60, -45),
+        _ramp(-stats.mean("mem_copy_util_pct", 100), -45, -30),
     )
 
 
-def _unused(of: Figures, _kind: str, gpus: int) -> Finding | None:
+def _unused(stats: PodStats, _kind: str, gpus: int) -> Finding | None:
     """Some of its GPUs do nothing while others work."""
-    idle = of.loads.get("idle_gpus", (0.0, 0.0))[1]
-    if gpus < 2 or of.level_pct < IDLE_PCT:
+    idle = stats.loads.get("idle_gpus", (0.0, 0.0))[1]
+    if gpus < 2 or stats.level_pct < IDLE_PCT:
         return None
-    return Finding(OVER, _sure(_ramp(idle, 0.7, 0.98)), {"idle_gpus": round(idle)})
+    return Finding(OVER_PROVISIONED, _sure(_ramp(idle, 0.7, 0.98)), {"idle_gpus": round(idle)})
 
 
-def _imbalance(of: Figures, _kind: str, gpus: int) -> Finding | None:
+def _imbalance(stats: PodStats, _kind: str, gpus: int) -> Finding | None:
     """Its own GPUs: one works, another waits."""
-    gap = of.mean("gpu_util_pct") - of.mean("least_gpu_util_pct", of.mean("gpu_util_pct"))
+    gap = stats.mean("gpu_util_pct") - stats.mean("least_gpu_util_pct", stats.mean("gpu_util_pct"))
     if gpus < 2:
         return None
     return Finding("imbalance", _sure(_ramp(gap, 15, 35)), {"gpu_util_gap_pct": gap})
 
 
-def _memory(of: Figures, _kind: str, _gpus: int) -> Finding | None:
-    share = of.mean("mem_copy_util_pct")
-    return Finding("memory_bandwidth", _sure(_ramp(of.mean("gpu_util_pct"), 60, 85), _ramp(share, 50, 65)))
+def _memory(stats: PodStats, _kind: str, _gpus: int) -> Finding | None:
+    share = stats.mean("mem_copy_util_pct")
+    return Finding("memory_bandwidth", _sure(_ramp(stats.mean("gpu_util_pct"), 60, 85), _ramp(share, 50, 65)))
 
 
-def _gpu(of: Figures, _kind: str, _gpus: int) -> Finding | None:
-    return Finding("gpu", _sure(_ramp(of.mean("gpu_util_pct"), 75, 92)))
+def _gpu(stats: PodStats, _kind: str, _gpus: int) -> Finding | None:
+    return Finding("gpu", _sure(_ramp(stats.mean("gpu_util_pct"), 75, 92)))
 
 
-def _too_large(of: Figures, kind: str, _gpus: int) -> Finding | None:
+def _too_large(stats: PodStats, kind: str, _gpus: int) -> Finding | None:
     """Neither its time nor its memory is needed: a smaller GPU, or a slice, would do."""
-    if kind == "loading" or "gpu_mem_pct" not in of.most:
+    if kind == "loading" or _MEMORY_PCT not in stats.most:
         return None
-    sure = _sure(
-        _ramp(of.seconds, 100, 180), _ramp(-of.level_pct, -45, -25), _ramp(-of.most["gpu_mem_pct"], -45, -25)
-    )
-    return Finding(OVER, sure, {"gpu_mem_most_pct": of.most["gpu_mem_pct"]})
+    most = stats.most[_MEMORY_PCT]
+    sure = _sure(_ramp(stats.seconds, 100, 180), _ramp(-stats.level_pct, -45, -25), _ramp(-most, -45, -25))
+    return Finding(OVER_PROVISIONED, sure, {_TOO_LARGE: most})
 
 
-_RULES: tuple[Callable[[Figures, str, int], Finding | None], ...] = (
+_RULES: tuple[Callable[[PodStats, str, int], Finding | None], ...] = (
     _idle, _loading, _heat, _power, _input, _unused, _imbalance, _communication, _one_core, _unseen_network,
     _memory, _gpu, _too_large,
 )  # fmt: skip

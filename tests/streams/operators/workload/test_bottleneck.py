@@ -1,18 +1,21 @@
-"""Bottlenecks: a table of figures, and whole pods of seeds that no limit was set on."""
+"""Bottlenecks: a table of figures, whole pods of seeds that no limit was set on, and sizes of GPUs by the
+hour."""
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
+import orjson
 import pytest
 
 from bench.bench_kind import watched
 from bench.generators_jobs import LIMITED, pod
 from streams.operators.columns.arrays import Floats
-from streams.operators.workload.codes import CHANNELS, ROWS
+from streams.operators.workload.channels import CHANNEL_ROW, CHANNELS
 from streams.operators.workload.rules.advice import advice
-from streams.operators.workload.rules.bottleneck import find
-from streams.operators.workload.rules.figures import evidence, figures, short
+from streams.operators.workload.rules.bottleneck import BottleneckFinder, find_bottleneck
+from streams.operators.workload.rules.stats import PodStats, pod_stats, three_digits
 
 BUSY = {"gpu_util_pct": 97, "mem_copy_util_pct": 30, "gpu_mem_pct": 80, "power_pct": 80, "cpu_pct": 300}
 SPINS = BUSY | {"power_pct": 30, "mem_copy_util_pct": 8}
@@ -25,7 +28,7 @@ def window(of: Mapping[str, float | tuple[float, float]], seconds: int = 180) ->
     second = np.arange(seconds)
     for name, value in of.items():
         high, low = value if isinstance(value, tuple) else (value, value)
-        values[ROWS[name]] = np.where(second % 12 < 6, high, low)
+        values[CHANNEL_ROW[name]] = np.where(second % 12 < 6, high, low)
     return values
 
 
@@ -68,31 +71,31 @@ def window(of: Mapping[str, float | tuple[float, float]], seconds: int = 180) ->
     ],
 )
 def test_the_rules(of: dict[str, float | tuple[float, float]], kind: str, gpus: int, expected: str) -> None:
-    found = find(figures(window(of)), kind, gpus)
+    found = find_bottleneck(pod_stats(window(of)), kind, gpus)
     assert found.bottleneck == expected
     assert 0.5 <= found.confidence <= 1
 
 
 def test_too_short_a_time_says_nothing() -> None:
-    assert figures(window(BUSY, 40)) is None
-    assert find(None, "training", 1).bottleneck == "unknown"
+    assert pod_stats(window(BUSY, 40)) is None
+    assert find_bottleneck(None, "training", 1).bottleneck == "unknown"
 
 
 def test_absent_is_not_in_the_evidence() -> None:
-    found = figures(window({"gpu_util_pct": 50, "cpu_pct": 200}))
+    found = pod_stats(window({"gpu_util_pct": 50, "cpu_pct": 200}))
     assert found is not None
-    assert evidence(found) == {"gpu_util_pct": 50, "cpu_util_pct": 200, "waiting_pct": 0}
+    assert found.evidence() == {"gpu_util_pct": 50, "cpu_util_pct": 200, "waiting_pct": 0}
 
 
 def test_means_are_those_of_numpy() -> None:
     rng = np.random.default_rng(4)
     values = rng.uniform(0, 100, (len(CHANNELS), 180))
     values[rng.uniform(size=values.shape) < 0.2] = np.nan
-    found = figures(values)
+    found = pod_stats(values)
     assert found is not None
-    used = values[:, ~np.isnan(values[ROWS["gpu_util_pct"]])]
+    used = values[:, ~np.isnan(values[CHANNEL_ROW["gpu_util_pct"]])]
     low = used[0] < 0.6 * found.level_pct
-    for name, row in ROWS.items():
+    for name, row in CHANNEL_ROW.items():
         assert found.means[name] == pytest.approx(np.nanmean(used[row]))
         assert found.most[name] == np.nanmax(used[row])
         assert found.loads[name] == pytest.approx((np.nanmean(used[row][low]), np.nanmean(used[row][~low])))
@@ -129,4 +132,61 @@ def test_nothing_to_say() -> None:
 
 @pytest.mark.parametrize(("value", "expected"), [(123456.0, 123000), (0.123456, 0.123), (42.0, 42), (0.0, 0)])
 def test_three_digits(value: float, expected: float) -> None:
-    assert short(value) == expected
+    assert three_digits(value) == expected
+
+
+QUIET_STATS = PodStats(
+    seconds=180,
+    means={"gpu_util_pct": 10, "gpu_mem_pct": 8},
+    most={"gpu_util_pct": 40, "gpu_mem_pct": 9},
+    level_pct=20,
+    waits=0.4,
+    loads={},
+)
+BUSY_STATS = replace(QUIET_STATS, means={"gpu_util_pct": 60, "gpu_mem_pct": 8}, level_pct=85)
+FULL_STATS = replace(QUIET_STATS, most=QUIET_STATS.most | {"gpu_mem_pct": 70})
+MINUTE_MS = 60_000
+HOUR = 60
+"""Minutes."""
+
+
+def found(finder: BottleneckFinder, minute: int, of: PodStats | None, kind: str = "inference") -> str:
+    return finder.find(minute * MINUTE_MS, of, kind, 1).bottleneck
+
+
+@pytest.mark.parametrize("other", [BUSY_STATS, FULL_STATS], ids=["time", "memory"])
+def test_what_was_needed_within_the_hour_counts(other: PodStats) -> None:
+    finder = BottleneckFinder()
+    assert found(finder, 1, QUIET_STATS) == "over_provisioned"
+    assert found(finder, 5, other) == "none"
+    assert {found(finder, minute, QUIET_STATS) for minute in range(6, HOUR)} == {"none"}
+    assert found(finder, HOUR + 6, QUIET_STATS) == "over_provisioned"
+
+
+def test_the_evidence_is_of_the_hour() -> None:
+    finder, more = BottleneckFinder(), replace(QUIET_STATS, most=QUIET_STATS.most | {"gpu_mem_pct": 30.5})
+    found(finder, 1, more)
+    assert finder.find(2 * MINUTE_MS, QUIET_STATS, "inference", 1).evidence == {"gpu_mem_most_pct": 30.5}
+
+
+def test_a_trainer_that_is_quiet_now_waits_for_what_cannot_be_seen() -> None:
+    finder = BottleneckFinder()
+    found(finder, 1, BUSY_STATS, "training")
+    assert found(finder, 2, QUIET_STATS, "training") == "unknown"
+
+
+@pytest.mark.parametrize(
+    "of", [None, replace(QUIET_STATS, most={"gpu_util_pct": 1.0, "gpu_mem_pct": 9.0}), BUSY_STATS]
+)
+def test_all_else_is_as_the_rules_have_it(of: PodStats | None) -> None:
+    assert BottleneckFinder().find(MINUTE_MS, of, "inference", 1) == find_bottleneck(of, "inference", 1)
+
+
+def test_a_restart_changes_nothing() -> None:
+    finder = BottleneckFinder()
+    for minute in range(90):
+        again = BottleneckFinder()
+        again.restore(orjson.loads(orjson.dumps(finder.snapshot())))
+        of = FULL_STATS if minute % 70 == 9 else QUIET_STATS
+        assert found(again, minute, of) == found(finder, minute, of)
+        assert again.snapshot() == finder.snapshot()

@@ -4,12 +4,22 @@ import numpy as np
 import pytest
 
 from bench.bench_kind import f1_by_kind, watched
+from bench.fit_kind import basis
 from bench.generators_jobs import KINDS, TUNED, UNSEEN, blind, pod
 from streams.operators.columns.arrays import Floats
 from streams.operators.workload import classifier
-from streams.operators.workload.classifier import Kind, answer, basis, borne_out, chances
+from streams.operators.workload.channels import (
+    ABSENT_CODE,
+    CHANNEL_ROW,
+    CHANNELS,
+    NVML_CHANNELS,
+    codes_from_text,
+    codes_to_text,
+    dequantize,
+    quantize,
+)
+from streams.operators.workload.classifier import KindEstimate, checked_kind, choose_kind, kind_probabilities
 from streams.operators.workload.classifier_weights import KNOTS, TEMPERATURE, WEIGHTS
-from streams.operators.workload.codes import ABSENT, CHANNELS, NVML, ROWS, decode, encode, from_text, to_text
 from streams.operators.workload.features import NAMES, features
 
 
@@ -53,15 +63,15 @@ def test_where_the_cpu_is_not_seen_no_pod_is_idle_but_one_that_is(shape: str) ->
     ],
 )
 def test_what_features_do_not_bear_out_is_unknown(said: str, of: dict[str, float], expected: str) -> None:
-    found = borne_out(Kind(said, 0.9), np.array([of.get(name, 0.0) for name in NAMES]))
-    assert found == Kind(expected, 0.9 if said == expected else 1.0)
+    found = checked_kind(KindEstimate(said, 0.9), np.array([of.get(name, 0.0) for name in NAMES]))
+    assert found == KindEstimate(expected, 0.9 if said == expected else 1.0)
 
 
 def test_the_weights_fit_the_features() -> None:
     assert len(KNOTS) == len(NAMES)
     assert len(WEIGHTS) == 1 + sum(1 + len(bends) for bends in KNOTS)
     assert {len(row) for row in WEIGHTS} == {len(KINDS)}
-    assert classifier.KINDS == KINDS
+    assert classifier.WORKLOAD_KINDS == KINDS
 
 
 def test_chances_are_those_of_the_formula() -> None:
@@ -70,7 +80,7 @@ def test_chances_are_those_of_the_formula() -> None:
         of = rng.uniform(0, 1, len(NAMES))
         scores = basis(of) @ np.array(WEIGHTS) / TEMPERATURE
         expected = np.exp(scores - scores.max())
-        assert chances(of) == pytest.approx(expected / expected.sum())
+        assert kind_probabilities(of) == pytest.approx(expected / expected.sum())
 
 
 @pytest.mark.parametrize(
@@ -83,17 +93,17 @@ def test_chances_are_those_of_the_formula() -> None:
     ],
 )
 def test_what_is_not_likely_enough_is_unknown(of: list[float], kind: str, confidence: float) -> None:
-    found = answer(np.array(of))
+    found = choose_kind(np.array(of))
     assert found.kind == kind
     assert found.confidence == pytest.approx(confidence)
 
 
 def test_doubt_does_not_take_back_what_is_still_likely() -> None:
     doubt = np.array([0.25, 0.05, 0.0, 0.0, 0.0, 0.7])
-    assert answer(doubt).kind == "unknown"
-    assert answer(doubt, "training").kind == "training"
-    assert answer(doubt, "inference").kind == "unknown"
-    assert answer(np.array([0.3, 0.65, 0.0, 0.0, 0.0, 0.05]), "training").kind == "inference"
+    assert choose_kind(doubt).kind == "unknown"
+    assert choose_kind(doubt, "training").kind == "training"
+    assert choose_kind(doubt, "inference").kind == "unknown"
+    assert choose_kind(np.array([0.3, 0.65, 0.0, 0.0, 0.0, 0.05]), "training").kind == "inference"
 
 
 def silent(seconds: int) -> Floats:
@@ -102,9 +112,9 @@ def silent(seconds: int) -> Floats:
 
 def test_too_few_seconds_are_no_features() -> None:
     values = silent(240)
-    values[ROWS["gpu_util_pct"], -14:] = 50
+    values[CHANNEL_ROW["gpu_util_pct"], -14:] = 50
     assert features(values, 0.0) is None
-    values[ROWS["gpu_util_pct"], -15:] = 50
+    values[CHANNEL_ROW["gpu_util_pct"], -15:] = 50
     assert features(values, 0.0) is not None
 
 
@@ -114,22 +124,22 @@ def test_features_are_finite_whatever_is_absent() -> None:
         values = rng.uniform(0, 100, (len(CHANNELS), 240))
         values[rng.uniform(size=values.shape) < rng.uniform()] = np.nan
         values[rng.uniform(size=len(CHANNELS)) < 0.3] = np.nan
-        values[ROWS["gpu_util_pct"], -20:] = rng.choice([0.0, 50.0, 100.0], 20)
+        values[CHANNEL_ROW["gpu_util_pct"], -20:] = rng.choice([0.0, 50.0, 100.0], 20)
         found = features(values, 0.5)
         assert found is not None
         assert np.isfinite(found).all()
-        assert chances(found).sum() == pytest.approx(1)
+        assert kind_probabilities(found).sum() == pytest.approx(1)
 
 
 def test_codes_keep_what_they_promise() -> None:
     rng = np.random.default_rng(3)
-    values = np.exp(rng.uniform(np.log(5), np.log(90), (len(NVML), 50)))
-    codes = encode("nvml", values.T).T
-    everything = np.full((len(CHANNELS), 50), ABSENT, np.uint8)
-    everything[: len(NVML)] = from_text(to_text(codes), len(NVML))
-    found = decode(everything)
-    assert np.isnan(found[len(NVML) :]).all()
-    for name, unit in NVML.items():
-        row = ROWS[name]
-        allowed = 0.036 * (values[row] + 1) if unit == "logarithm" else 0.5
+    values = np.exp(rng.uniform(np.log(5), np.log(90), (len(NVML_CHANNELS), 50)))
+    codes = quantize("nvml", values.T).T
+    everything = np.full((len(CHANNELS), 50), ABSENT_CODE, np.uint8)
+    everything[: len(NVML_CHANNELS)] = codes_from_text(codes_to_text(codes), len(NVML_CHANNELS))
+    found = dequantize(everything)
+    assert np.isnan(found[len(NVML_CHANNELS) :]).all()
+    for name in NVML_CHANNELS:
+        row = CHANNEL_ROW[name]
+        allowed = 0.036 * (values[row] + 1) if name in ("power_w", "pcie_kb_per_s") else 0.5
         assert (abs(found[row] - values[row]) <= allowed).all(), name

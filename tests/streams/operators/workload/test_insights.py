@@ -13,8 +13,7 @@ import orjson
 import pytest
 
 from bench.generators_jobs import Pod, pod
-from contract.codec import DecodeError, decode
-from contract.codec import encode as to_json
+from contract.codec import DecodeError, decode, encode
 from contract.log import ConsumerRecord, ProducerRecord
 from contract.records.insight_parts import InsightPart, JobInsight
 from contract.records.insights import Insight
@@ -23,7 +22,14 @@ from contract.records.pods import Pod as Identity
 from contract.settings.settings import load
 from streams.local import LocalPipeline
 from streams.operators.base import Emission, Operator
-from streams.operators.workload.codes import CGROUP, NVML, SLOTS, SPAN_MS, encode, to_text
+from streams.operators.workload.channels import (
+    CGROUP_CHANNELS,
+    NVML_CHANNELS,
+    SPAN_MS,
+    SPAN_S,
+    codes_to_text,
+    quantize,
+)
 from streams.topology import stages
 
 START_MS = 1_700_000_000_000
@@ -37,14 +43,14 @@ MUCH = replace(NOTHING, cpu_request=64, mem_request_bytes=2**40)
 
 def parts(one: Pod, uid: str = "p", asks: Identity | None = None) -> dict[str, list[InsightPart]]:
     """What the two sources say of a pod, and who it is, with what it asks for."""
-    matrix, split = one.matrix(), len(NVML)
+    matrix, split = one.matrix(), len(NVML_CHANNELS)
     who = replace(asks or NOTHING, uid=uid, name=f"name-{uid}")
     found: dict[str, list[InsightPart]] = {"nvml": [], "cgroup": [], "pods": []}
     found["pods"].append(InsightPart(uid=uid, source="pods", pod=who))
-    for first in range(0, matrix.shape[1], SLOTS):
-        part, start_ms = matrix[:, first : first + SLOTS], START_MS + first // SLOTS * SPAN_MS
-        for source, rows in (("nvml", part[:split]), ("cgroup", part[split : split + len(CGROUP)])):
-            text = to_text(encode(source, rows.T).T)
+    for first in range(0, matrix.shape[1], SPAN_S):
+        part, start_ms = matrix[:, first : first + SPAN_S], START_MS + first // SPAN_S * SPAN_MS
+        for source, rows in (("nvml", part[:split]), ("cgroup", part[split : split + len(CGROUP_CHANNELS)])):
+            text = codes_to_text(quantize(source, rows.T).T)
             found[source].append(
                 InsightPart(
                     uid=uid, source=source, node="a", start_ms=start_ms, codes=text,
@@ -55,7 +61,7 @@ def parts(one: Pod, uid: str = "p", asks: Identity | None = None) -> dict[str, l
 
 
 def record(part: InsightPart) -> ConsumerRecord:
-    return ConsumerRecord("insight-parts", 0, 0, part.uid, to_json(part), part.start_ms)
+    return ConsumerRecord("insight-parts", 0, 0, part.uid, encode(part), part.start_ms)
 
 
 def in_turn(of: dict[str, list[InsightPart]]) -> list[InsightPart]:
@@ -76,12 +82,12 @@ def shuffled(of: dict[str, list[InsightPart]], seed: int) -> Iterator[InsightPar
             yield from run[-2:]
 
 
-def told(emissions: Iterable[Emission], topic: str = "insights") -> list[Insight]:
-    return [
-        decode(Insight, one.value or b"", topic)
-        for one in emissions
-        if isinstance(one, ProducerRecord) and one.topic == topic
-    ]
+def sent(emissions: Iterable[Emission], topic: str) -> list[ProducerRecord]:
+    return [one for one in emissions if isinstance(one, ProducerRecord) and one.topic == topic]
+
+
+def insights(emissions: Iterable[Emission]) -> list[Insight]:
+    return [decode(Insight, one.value or b"", one.topic) for one in sent(emissions, "insights")]
 
 
 def run(operator: Operator, records: Iterable[InsightPart]) -> list[Emission]:
@@ -92,18 +98,16 @@ def run(operator: Operator, records: Iterable[InsightPart]) -> list[Emission]:
 def test_interleaving_and_repeats_do_not_matter(shape: str) -> None:
     of = parts(pod(shape, 2000))
     plain = run(STAGES["insights"].build("p", None), in_turn(of))
-    expected = [one for one in plain if isinstance(one, ProducerRecord) and one.topic == "insights"]
+    expected = sent(plain, "insights")
     assert expected
     for seed in range(6):
         outs = run(STAGES["insights"].build("p", None), shuffled(of, seed))
-        found = [one for one in outs if isinstance(one, ProducerRecord) and one.topic == "insights"]
+        found = sent(outs, "insights")
         # Where the GPU's side is far ahead of the other, it is judged alone until that one comes.
         assert found[-1] == expected[-1]
         assert [one for one in found if one in expected] == expected
-        newest = [one for one in outs if isinstance(one, ProducerRecord) and one.topic == "job-insight-parts"]
-        wanted = [
-            one for one in plain if isinstance(one, ProducerRecord) and one.topic == "job-insight-parts"
-        ]
+        newest = sent(outs, "job-insight-parts")
+        wanted = sent(plain, "job-insight-parts")
         assert newest[-1] == wanted[-1]
 
 
@@ -126,7 +130,7 @@ def test_what_is_asked_for_too_much_does_not_depend_on_when_that_is_known(shape:
 def test_a_pod_that_asks_for_too_much_is_told_so_after_its_start_and_until_it_asks_for_less() -> None:
     of = parts(pod("requests", 2000), asks=replace(NOTHING, cpu_request=64))
     operator = STAGES["insights"].build("p", None)
-    found = told(run(operator, in_turn(of)))
+    found = insights(run(operator, in_turn(of)))
     sizes = [one for one in found if "cpu_enough_cores" in one.evidence]
     assert sizes[0].ts_ms - START_MS >= 15 * SPAN_MS
     last = sizes[-1]
@@ -139,7 +143,7 @@ def test_a_pod_that_asks_for_too_much_is_told_so_after_its_start_and_until_it_as
     assert who is not None
     enough = replace(who, cpu_request=last.evidence["cpu_enough_cores"])
     outs = run(operator, [InsightPart(uid="p", source="pods", pod=enough)])
-    (now,) = told(outs)
+    (now,) = insights(outs)
     assert "cpu_enough_cores" not in now.evidence
     assert newest(outs).keys() == {"insights", "pod-insights", "job-insight-parts"}
     assert run(operator, [InsightPart(uid="p", source="pods", pod=enough)]) == []
@@ -157,12 +161,12 @@ def test_a_job_asks_for_too_much_if_each_of_its_pods_does() -> None:
     for uid, evidence in (("0", sizes), ("1", others)):
         plain = head | {"pod_uid": uid, "pod_name": uid, "evidence": evidence}
         operator.update(ConsumerRecord("job-insight-parts", 0, 0, "j", orjson.dumps(plain), 5))
-    (job,) = told(operator.settle())
+    (job,) = insights(operator.settle())
     assert job.bottleneck == "over_provisioned"
     assert job.advice == "each pod asks for 12 CPUs and used at most 3.1: ask for 4"
     plain = head | {"pod_uid": "2", "pod_name": "2", "bottleneck": "none"}
     operator.update(ConsumerRecord("job-insight-parts", 0, 0, "j", orjson.dumps(plain), 5))
-    (job,) = told(operator.settle())
+    (job,) = insights(operator.settle())
     assert (job.evidence, job.advice) == ({"pods": 3}, None)
 
 
@@ -183,7 +187,7 @@ def test_restart_equals_no_restart(shape: str, asks: Identity) -> None:
 def test_nothing_is_told_twice_nor_often() -> None:
     for shape in ("steady", "requests", "language", "notebook", "asleep", "checkpoints"):
         for seed in range(2000, 2004):
-            found = told(run(STAGES["insights"].build("p", None), in_turn(parts(pod(shape, seed)))))
+            found = insights(run(STAGES["insights"].build("p", None), in_turn(parts(pod(shape, seed)))))
             for one, other in pairwise(found):
                 changed = (one.kind, one.bottleneck) != (other.kind, other.bottleneck)
                 assert changed or other.evidence["idle_s"] >= 2 * one.evidence["idle_s"]
@@ -192,13 +196,13 @@ def test_nothing_is_told_twice_nor_often() -> None:
 
 def test_a_pod_of_which_only_the_gpu_is_known_is_told_all_the_same() -> None:
     of = parts(pod("asleep", 2000))
-    first, held, last = told(run(STAGES["insights"].build("p", None), of["nvml"]))[:3]
+    first, held, last = insights(run(STAGES["insights"].build("p", None), of["nvml"]))[:3]
     assert (first.kind, first.bottleneck, first.ts_ms) == ("unknown", "unknown", START_MS + 6 * SPAN_MS)
     assert (held.kind, held.bottleneck) == ("unknown", "idle"), "what it does is not known; that it holds is"
     assert (last.kind, last.bottleneck, last.ts_ms) == ("idle", "idle", START_MS + 25 * SPAN_MS)
     silent = STAGES["insights"].build("p", None)
     assert run(silent, of["nvml"][:5]) == [], "the other source may come any moment"
-    assert told(run(silent, of["nvml"][5:6])) == [first]
+    assert insights(run(silent, of["nvml"][5:6])) == [first]
     assert "cpu_util_pct" not in last.evidence, "absent is not idle"
 
 
@@ -215,7 +219,7 @@ def test_a_pod_without_a_gpu_is_not_told_of_and_keeps_little() -> None:
 
 
 def test_what_idleness_cost() -> None:
-    found = told(run(STAGES["insights"].build("p", None), in_turn(parts(pod("asleep", 2003)))))
+    found = insights(run(STAGES["insights"].build("p", None), in_turn(parts(pod("asleep", 2003)))))
     last = found[-1]
     assert (last.kind, last.bottleneck) == ("idle", "idle")
     hours = last.evidence["gpus"] * last.evidence["idle_s"] / 3600
@@ -223,7 +227,7 @@ def test_what_idleness_cost() -> None:
     assert last.evidence["idle_cost"] == pytest.approx(expected, rel=0.01)
     free = {stage.name: stage for stage in stages(load({}))}["insights"].build("p", None)
     assert all(
-        "idle_cost" not in one.evidence for one in told(run(free, in_turn(parts(pod("asleep", 2003)))))
+        "idle_cost" not in one.evidence for one in insights(run(free, in_turn(parts(pod("asleep", 2003)))))
     )
 
 
@@ -244,7 +248,7 @@ def test_time_that_nobody_measured_is_not_idleness(gap_s: int, since_s: int) -> 
     longer = [
         replace(one, start_ms=one.start_ms + (600 + gap_s) * 1000) for one in in_turn(of | {"pods": []})
     ]
-    found = told(run(operator, apart(of, 20, 1000 * gap_s) + longer))
+    found = insights(run(operator, apart(of, 20, 1000 * gap_s) + longer))
     last = found[-1]
     assert last.bottleneck == "idle"
     assert last.ts_ms > START_MS + (200 + gap_s) * 1000, "it is told again in time"
@@ -258,7 +262,7 @@ def test_time_that_nobody_measured_is_not_idleness(gap_s: int, since_s: int) -> 
 
 @pytest.mark.parametrize("seed", range(2000, 2006))
 def test_the_first_record_of_a_kind_has_nothing_of_the_kind_before(seed: int) -> None:
-    found = told(run(STAGES["insights"].build("p", None), in_turn(parts(pod("ends", seed)))))
+    found = insights(run(STAGES["insights"].build("p", None), in_turn(parts(pod("ends", seed)))))
     first = next(one for one in found if one.kind == "idle")
     assert first.bottleneck in ("unknown", "idle")
     assert first.evidence.get("gpu_util_pct", 0) < 5
@@ -275,7 +279,7 @@ def test_a_smaller_gpu_is_not_advised_and_taken_back_with_the_load_of_a_server()
         for number, of in enumerate((quiet, busy)):
             first_ms = (2 * turn + number) * 24 * SPAN_MS
             moved = {s: [replace(one, start_ms=one.start_ms + first_ms) for one in of[s][:24]] for s in of}
-            found += told(run(operator, in_turn(moved | {"pods": quiet["pods"]})))
+            found += insights(run(operator, in_turn(moved | {"pods": quiet["pods"]})))
     assert {one.kind for one in found} == {"inference"}
     assert sum(one.bottleneck == "over_provisioned" for one in found) <= 1
 
@@ -296,7 +300,7 @@ def test_the_limit_of_memory_is_told_as_it_is() -> None:
         cgroup = {"host": {}, "pods": [{"uid": "p", "containers": [box]}]}
         for topic, payload in (("nvml-samples", {"gpus": [one]}), ("cgroup-samples", cgroup)):
             outs += local.feed(ConsumerRecord(topic, 0, second, "a", orjson.dumps(head | payload), ts_ms))
-    limits = [one.evidence for one in told(outs) if "mem_limit_bytes" in one.evidence]
+    limits = [one.evidence for one in insights(outs) if "mem_limit_bytes" in one.evidence]
     assert limits
     for evidence in limits:
         assert evidence["mem_limit_bytes"] == 2.75e11
@@ -310,9 +314,7 @@ def test_a_job_is_what_its_pods_are_in_any_order() -> None:
         emissions = run(
             STAGES["insights"].build(uid, None), in_turn(parts(pod("saturated", 2000 + number), uid))
         )
-        outs += [
-            one for one in emissions if isinstance(one, ProducerRecord) and one.topic == "job-insight-parts"
-        ]
+        outs += sent(emissions, "job-insight-parts")
     results = set()
     for seed in range(5):
         order = list(outs)
@@ -341,7 +343,7 @@ def test_a_job_is_told_with_its_name_for_whoever_writes_on_it() -> None:
     outs = newest(operator.settle())
     both = decode(JobInsight, outs["job-insights"].value or b"", "job-insights")
     assert (both.job, both.namespace) == (JOB, "team")
-    assert outs["insights"].value == to_json(both.insight)
+    assert outs["insights"].value == encode(both.insight)
     assert outs["job-insights"].ts_ms == outs["insights"].ts_ms == both.insight.ts_ms
 
 
@@ -369,7 +371,7 @@ def test_ranks_that_wait_are_an_imbalance_of_the_job() -> None:
             "figures": {"gpu_util_pct": 99.0, "power_pct": power},
         }  # fmt: skip
         operator.update(ConsumerRecord("job-insight-parts", 0, 0, "j", orjson.dumps(plain), 5))
-    (job,) = told(operator.settle())
+    (job,) = insights(operator.settle())
     assert (job.kind, job.bottleneck, job.evidence["rank_gap_pct"]) == ("training", "imbalance", 40)
     assert job.advice is not None
     assert job.advice.startswith("w-0 works more than w-1")
@@ -388,7 +390,7 @@ def test_ranks_that_wait_are_an_imbalance_of_the_job() -> None:
 def test_a_part_that_no_node_wrote_is_refused_and_changes_nothing(field: str, value: Any) -> None:
     operator = STAGES["insights"].build("p", None)
     before = operator.snapshot()
-    bad = orjson.loads(to_json(parts(pod("asleep", 2000))["nvml"][0])) | {field: value}
+    bad = orjson.loads(encode(parts(pod("asleep", 2000))["nvml"][0])) | {field: value}
     with pytest.raises(DecodeError):
         operator.update(ConsumerRecord("insight-parts", 0, 0, "p", orjson.dumps(bad), 0))
     assert operator.snapshot() == before
@@ -402,7 +404,7 @@ def test_samples_become_an_insight() -> None:
         for topic, payload in _sampled(second):
             ts_ms = START_MS + 1000 * second
             outs += local.feed(ConsumerRecord(topic, 0, second, "a", orjson.dumps(payload), ts_ms))
-    found = {one.subject.pod_uid: one for one in told(outs)}
+    found = {one.subject.pod_uid: one for one in insights(outs)}
     assert {uid: one.kind for uid, one in found.items()} == {"busy": "training", "lazy": "idle"}
     lazy = found["lazy"].evidence
     assert (lazy["gpus"], lazy["gpu_util_pct"]) == (1, 0)

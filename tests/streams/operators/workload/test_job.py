@@ -16,7 +16,7 @@ from contract.settings.settings import load
 from streams.local import LocalPipeline
 from streams.operators.base import Operator
 from streams.operators.workload.job import STALE_MS
-from streams.operators.workload.rank_samples import BEAT_MS, Beats
+from streams.operators.workload.ranks import RANK_SAMPLE_MS, RankSamples
 from streams.topology import stages
 
 STAGES = {stage.name: stage for stage in stages(load({}))}
@@ -94,7 +94,7 @@ def test_of_a_job_that_has_ended_those_count_that_ended_last() -> None:
 
 def test_the_time_of_a_record_is_that_of_the_newest_news_and_never_goes_back() -> None:
     operator, told = job(), []
-    beat_ms = START_MS + BEAT_MS
+    beat_ms = START_MS + RANK_SAMPLE_MS
     moved = {"figures_ms": beat_ms, "beat_ms": beat_ms, "figures_before": {"power_pct": 80.0}}
     at_beat = {"figures_before": {"power_pct": 80.0}, "beat_ms": beat_ms}
     last = START_MS + 600_000
@@ -112,7 +112,7 @@ def test_the_time_of_a_record_is_that_of_the_newest_news_and_never_goes_back() -
 
 def test_ranks_are_compared_at_one_time() -> None:
     """All ranks write a checkpoint at once: those that told of it already are taken as they were before."""
-    beat_ms = START_MS + BEAT_MS
+    beat_ms = START_MS + RANK_SAMPLE_MS
     first = [part(uid, 80, 10, beat_ms=START_MS, figures_ms=START_MS) for uid in "01"]
     operator = job()
     assert [one.bottleneck for one in settled(operator, first)] == ["gpu"]
@@ -125,22 +125,22 @@ def test_nothing_is_told_while_ranks_stay_about_as_they_were() -> None:
     """Half an hour of 16 ranks, of which one waits; the others wander by some percent."""
     chance = random.Random(5)  # noqa: S311 - a simulation
     operator, told = job(), []
-    ranks = {str(rank): Beats() for rank in range(16)}
+    ranks = {str(rank): RankSamples() for rank in range(16)}
     for second in range(10, 1800, 10):
         ts_ms = START_MS + second * 1000
-        for uid, beats in ranks.items():
-            if beats.is_due(ts_ms):
-                beats.take(ts_ms, {"power_pct": (45 if uid == "7" else 80) + chance.uniform(-1.2, 1.2)})
+        for uid, samples in ranks.items():
+            if samples.is_due(ts_ms):
+                samples.add(ts_ms, {"power_pct": (45 if uid == "7" else 80) + chance.uniform(-1.2, 1.2)})
             elif second > 10:
                 continue
             more: dict[str, Any] = {
-                "figures_before": beats.before,
-                "figures_ms": beats.moved_ms,
-                "beat_ms": beats.beat_ms,
+                "figures_before": samples.before,
+                "figures_ms": samples.changed_ms,
+                "beat_ms": samples.sample_ms,
             }
-            told += settled(operator, [part(uid, at_s=second, figures=beats.figures, **more)])
+            told += settled(operator, [part(uid, at_s=second, figures=samples.figures, **more)])
     assert [(one.bottleneck, one.ts_ms) for one in told if one.evidence["pods"] == 16] == [
-        ("gpu", START_MS), ("gpu", START_MS + BEAT_MS), ("imbalance", START_MS + BEAT_MS),
+        ("gpu", START_MS), ("gpu", START_MS + RANK_SAMPLE_MS), ("imbalance", START_MS + RANK_SAMPLE_MS),
     ]  # fmt: skip
     assert told[-1].evidence["rank_gap_pct"] == 40
 
@@ -165,18 +165,18 @@ def test_pods_one_after_the_other_leave_the_state_again() -> None:
 
 def test_figures_stay_as_they_were_until_they_moved() -> None:
     """By ten percent, or, each quarter of an hour, by what can be seen."""
-    beats, found = Beats(), []
-    assert not beats.is_due(START_MS + 40_000), "the first beat is to come"
+    samples, found = RankSamples(), []
+    assert not samples.is_due(START_MS + 40_000), "the first beat is to come"
     for beat, now in enumerate((80.0, 85.0, 91.0, 83.0, 83.0, 83.0, 72.0), 1):
-        assert not beats.is_due(START_MS + beat * BEAT_MS - 10_000)
-        assert beats.is_due(START_MS + beat * BEAT_MS)
-        beats.take(START_MS + beat * BEAT_MS, {"power_pct": now, "mem_copy_util_pct": 10.0 * beat})
-        found.append(beats.figures["power_pct"])
+        assert not samples.is_due(START_MS + beat * RANK_SAMPLE_MS - 10_000)
+        assert samples.is_due(START_MS + beat * RANK_SAMPLE_MS)
+        samples.add(START_MS + beat * RANK_SAMPLE_MS, {"power_pct": now, "mem_copy_util_pct": 10.0 * beat})
+        found.append(samples.figures["power_pct"])
     assert found == [80, 80, 91, 91, 83, 83, 72]
-    assert (beats.before, beats.moved_ms) == ({"power_pct": 83.0}, beats.beat_ms)
-    again = Beats()
-    again.restore(orjson.loads(orjson.dumps(beats.snapshot())))
-    assert again.snapshot() == beats.snapshot()
+    assert (samples.before, samples.changed_ms) == ({"power_pct": 83.0}, samples.sample_ms)
+    again = RankSamples()
+    again.restore(orjson.loads(orjson.dumps(samples.snapshot())))
+    assert again.snapshot() == samples.snapshot()
 
 
 def _life(uid: str, since_s: int, until_s: int, end: dict[str, Any] | None) -> list[ConsumerRecord]:

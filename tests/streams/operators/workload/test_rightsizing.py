@@ -1,4 +1,4 @@
-"""What a pod asks for too much: sizes from its spans, and what is told of them beside a judgement."""
+"""What a pod asks for too much: sizes from its spans, and what they add to a judgement."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -10,12 +10,21 @@ import orjson
 import pytest
 
 from contract.records.pods import Pod
-from streams.operators.workload.codes import ABSENT, CGROUP, CHANNELS, NVML, SLOTS, SPAN_MS, Codes, encode
-from streams.operators.workload.rules.judgement import Judgement
-from streams.operators.workload.rules.rightsizing import BLOCK_MS, BLOCKS, LEAST_SPANS, Size, Sizer, sized
+from streams.operators.workload.channels import (
+    ABSENT_CODE,
+    CGROUP_CHANNELS,
+    CHANNELS,
+    NVML_CHANNELS,
+    SPAN_MS,
+    SPAN_S,
+    Codes,
+    quantize,
+)
+from streams.operators.workload.rules.bottleneck import Judgement
+from streams.operators.workload.rules.rightsizing import MIN_SPANS, Size, Sizer, with_sizes
 
 GIB = 2.0**30
-TOLD = Judgement(
+PUBLISHED = Judgement(
     ts_ms=1000, since_ms=0, kind="inference", confidence=0.9, bottleneck="none", bottleneck_confidence=0.6,
     evidence={"gpu_util_pct": 40, "gpus": 1},
 )  # fmt: skip
@@ -28,21 +37,21 @@ def pod(cpu: float | None = None, gib: float | None = None) -> Pod:
 
 
 def span(cpu_pct: float | None, mem_mb: float = 1000.0) -> Codes:
-    """Ten seconds, of which one has the most; None: the CPU's side told nothing."""
-    codes = np.full((len(CHANNELS), SLOTS), ABSENT, np.uint8)
+    """Ten seconds, of which one has the most; None: nothing is known of the CPU."""
+    codes = np.full((len(CHANNELS), SPAN_S), ABSENT_CODE, np.uint8)
     if cpu_pct is not None:
-        values = np.full((SLOTS, len(CGROUP)), np.nan)
-        values[:, list(CGROUP).index("cpu_pct")] = cpu_pct / 2
-        values[3, list(CGROUP).index("cpu_pct")] = cpu_pct
-        values[:, list(CGROUP).index("mem_mb")] = mem_mb
-        codes[len(NVML) :] = encode("cgroup", values).T
+        values = np.full((SPAN_S, len(CGROUP_CHANNELS)), np.nan)
+        values[:, list(CGROUP_CHANNELS).index("cpu_pct")] = cpu_pct / 2
+        values[3, list(CGROUP_CHANNELS).index("cpu_pct")] = cpu_pct
+        values[:, list(CGROUP_CHANNELS).index("mem_mb")] = mem_mb
+        codes[len(NVML_CHANNELS) :] = quantize("cgroup", values).T
     return codes
 
 
 def followed(spans: Iterable[float | None], sizer: Sizer | None = None, first: int = 0) -> Sizer:
     sizer = sizer or Sizer()
     for number, cpu_pct in enumerate(spans, start=first + 1):
-        sizer.take(number * SPAN_MS, span(cpu_pct), TOLD)
+        sizer.add(number * SPAN_MS, span(cpu_pct), PUBLISHED)
     return sizer
 
 
@@ -51,48 +60,48 @@ def followed(spans: Iterable[float | None], sizer: Sizer | None = None, first: i
     [(0.01, 1), (0.8, 1), (1.0, 2), (1.5, 2), (2.1, 3), (2.9, 4), (4.5, 6), (7, 12), (12, 16), (60, 96)],
 )
 def test_what_would_do(cpus: float, enough: float) -> None:
-    size = followed([100 * cpus] * LEAST_SPANS).sizes["cpu"]
+    size = followed([100 * cpus] * MIN_SPANS).sizes["cpu"]
     assert size.enough == enough
     assert size.most == pytest.approx(cpus, rel=0.04, abs=0.003)
 
 
 @pytest.mark.parametrize(
-    ("told", "spans"),
+    ("published", "spans"),
     [
-        (TOLD, [200.0] * (LEAST_SPANS - 1)),
-        (TOLD, [None] * LEAST_SPANS + [200.0] * (LEAST_SPANS - 1)),
-        (TOLD, [None] * (2 * LEAST_SPANS)),
+        (PUBLISHED, [200.0] * (MIN_SPANS - 1)),
+        (PUBLISHED, [None] * MIN_SPANS + [200.0] * (MIN_SPANS - 1)),
+        (PUBLISHED, [None] * (2 * MIN_SPANS)),
         (None, [200.0] * 40),
-        (replace(TOLD, kind="loading"), [200.0] * 40),
-        (replace(TOLD, kind="idle"), [200.0] * 40),
-        (replace(TOLD, since_ms=26 * SPAN_MS), [200.0] * 40),
+        (replace(PUBLISHED, kind="loading"), [200.0] * 40),
+        (replace(PUBLISHED, kind="idle"), [200.0] * 40),
+        (replace(PUBLISHED, since_ms=26 * SPAN_MS), [200.0] * 40),
     ],
 )
-def test_a_start_says_nothing(told: Judgement | None, spans: Sequence[float | None]) -> None:
+def test_a_start_says_nothing(published: Judgement | None, spans: Sequence[float | None]) -> None:
     sizer = Sizer()
     for number, cpu_pct in enumerate(spans, start=1):
-        sizer.take(number * SPAN_MS, span(cpu_pct), told)
+        sizer.add(number * SPAN_MS, span(cpu_pct), published)
     assert sizer.sizes == {}
 
 
 def test_a_size_grows_at_once_and_shrinks_after_an_hour() -> None:
-    sizer = followed([200.0] * LEAST_SPANS)
+    sizer = followed([200.0] * MIN_SPANS)
     small = sizer.sizes
-    followed([210.0], sizer, LEAST_SPANS)
+    followed([210.0], sizer, MIN_SPANS)
     assert sizer.sizes is small, "three would still do"
-    followed([900.0], sizer, LEAST_SPANS + 1)
+    followed([900.0], sizer, MIN_SPANS + 1)
     assert sizer.sizes["cpu"].enough == 12
-    assert sizer.sizes["cpu"].ts_ms == (LEAST_SPANS + 2) * SPAN_MS
+    assert sizer.sizes["cpu"].ts_ms == (MIN_SPANS + 2) * SPAN_MS
     assert sizer.sizes["mem"] is small["mem"]
-    hour = BLOCKS * BLOCK_MS // SPAN_MS
-    followed([200.0] * (hour - LEAST_SPANS - 3), sizer, LEAST_SPANS + 2)
+    hour = 3_600_000 // SPAN_MS
+    followed([200.0] * (hour - MIN_SPANS - 3), sizer, MIN_SPANS + 2)
     assert sizer.sizes["cpu"].enough == 12
     followed([200.0] * 2, sizer, hour - 1)
     assert sizer.sizes["cpu"].enough == 3
 
 
 def test_what_was_used_at_the_start_counts_later() -> None:
-    assert followed([900.0] + [100.0] * LEAST_SPANS).sizes["cpu"].enough == 12
+    assert followed([900.0] + [100.0] * MIN_SPANS).sizes["cpu"].enough == 12
 
 
 def test_a_restart_changes_nothing() -> None:
@@ -101,7 +110,7 @@ def test_a_restart_changes_nothing() -> None:
     whole, again = Sizer(), Sizer()
     for number, cpu_pct in enumerate(spans, start=1):
         for sizer in (whole, again):
-            sizer.take(number * SPAN_MS, span(cpu_pct), TOLD)
+            sizer.add(number * SPAN_MS, span(cpu_pct), PUBLISHED)
         plain: dict[str, Any] = orjson.loads(orjson.dumps(again.snapshot()))
         again = Sizer()
         again.restore(plain)
@@ -137,12 +146,12 @@ MEMORY = "asks for 64 GiB of memory and used at most 5.5: ask for 8"
         (pod(16, 64), {"evidence": {"cpu_throttled_pct": 3}}, "over_provisioned", MEMORY),
     ],
 )
-def test_what_is_told(asks: Pod, changes: dict[str, Any], bottleneck: str, advice: str) -> None:
-    found = sized(replace(TOLD, **changes), SIZES, asks)
+def test_a_request_that_is_too_much(asks: Pod, changes: dict[str, Any], bottleneck: str, advice: str) -> None:
+    found = with_sizes(replace(PUBLISHED, **changes), SIZES, asks)
     assert found.bottleneck == bottleneck
     assert found.advice is not None
     assert re.fullmatch(advice, found.advice)
-    assert (found.kind, found.since_ms) == (TOLD.kind, TOLD.since_ms)
+    assert (found.kind, found.since_ms) == (PUBLISHED.kind, PUBLISHED.since_ms)
     assert 0.5 <= found.bottleneck_confidence <= 0.98
 
 
@@ -161,24 +170,24 @@ def test_what_is_told(asks: Pod, changes: dict[str, Any], bottleneck: str, advic
         (pod(16), {"evidence": {"cpu_throttled_pct": 3}}),
     ],
 )
-def test_what_is_not_told(asks: Pod | None, changes: dict[str, Any]) -> None:
-    told = replace(TOLD, **changes)
-    assert sized(told, SIZES, asks) == told
+def test_a_request_that_is_not_too_much(asks: Pod | None, changes: dict[str, Any]) -> None:
+    judged = replace(PUBLISHED, **changes)
+    assert with_sizes(judged, SIZES, asks) == judged
 
 
 def test_small_gains_are_not_worth_a_word() -> None:
     sizes = {"cpu": Size(2000, 0.2, 1), "mem": Size(2000, 0.5 * GIB, GIB)}
-    assert sized(TOLD, sizes, pod(2.5, 4.5)) == TOLD
-    assert sized(TOLD, sizes, pod(3, 5)) != TOLD
+    assert with_sizes(PUBLISHED, sizes, pod(2.5, 4.5)) == PUBLISHED
+    assert with_sizes(PUBLISHED, sizes, pod(3, 5)) != PUBLISHED
 
 
 def test_the_evidence_and_its_time() -> None:
-    found = sized(TOLD, SIZES, pod(16, 64))
-    assert found.evidence == TOLD.evidence | {
+    found = with_sizes(PUBLISHED, SIZES, pod(16, 64))
+    assert found.evidence == PUBLISHED.evidence | {
         "cpu_request_cores": 16, "cpu_most_cores": 2.1, "cpu_enough_cores": 3,
         "mem_request_bytes": 68_700_000_000, "mem_most_bytes": 5_910_000_000,
         "mem_enough_bytes": 8_590_000_000,
     }  # fmt: skip
     assert found.ts_ms == 3000, "of the newest size that it rests on"
-    assert sized(TOLD, SIZES, pod(16)).ts_ms == 2000
-    assert found.bottleneck_confidence > sized(TOLD, SIZES, pod(7)).bottleneck_confidence
+    assert with_sizes(PUBLISHED, SIZES, pod(16)).ts_ms == 2000
+    assert found.bottleneck_confidence > with_sizes(PUBLISHED, SIZES, pod(7)).bottleneck_confidence

@@ -1,0 +1,133 @@
+"""Which of a pod's judgements, one every ten seconds, are published: those that changed and stay changed."""
+
+from dataclasses import asdict, replace
+from typing import Any
+
+from streams.operators.workload.classifier import MIN_CONFIDENCE, UNKNOWN_KIND
+from streams.operators.workload.rules.bottleneck import IDLE, UNKNOWN_BOTTLENECK, Judgement
+
+_FIRST_SPANS = 3
+"""Spans before anything is published; ``_UNKNOWN_SPANS`` before ``unknown`` is."""
+_KIND_SPANS = 2
+"""Spans in a row that have to agree on another kind before it is published."""
+_UNKNOWN_SPANS = 6
+"""The same for ``unknown``: doubt alone is no change."""
+_BOTTLENECK_SPANS = 3
+_SETTLED_SPANS = 12
+"""Judgements in a row after which a pod counts as settled."""
+_QUIET_MS = 60_000
+"""Another bottleneck of the same kind is not published more often than this."""
+IDLE_REFRESH_S = 600.0
+"""Idleness is published again once it lasted so long, and whenever its time has doubled since."""
+
+
+class _Streak:
+    """How many times in a row the same word was judged, and since when."""
+
+    def __init__(self) -> None:
+        self.word = ""
+        self.count = 0
+        self.since_ms = 0
+
+    def add(self, word: str, start_ms: int) -> None:
+        if word != self.word:
+            self.word, self.count, self.since_ms = word, 0, start_ms
+        self.count += 1
+
+    def snapshot(self) -> list[Any]:
+        return [self.word, self.count, self.since_ms]
+
+    def restore(self, plain: list[Any]) -> None:
+        self.word, self.count, self.since_ms = plain
+
+
+class InsightDebouncer:
+    """Remembers what was ``published`` last; None before anything was."""
+
+    def __init__(self) -> None:
+        self.published: Judgement | None = None
+        self._spans = 0
+        self._kind = _Streak()
+        self._bottleneck = _Streak()
+
+    def began_ms(self, kind: str, start_ms: int) -> int | None:
+        """Since when the pod is of ``kind``, if the span that began at ``start_ms`` says that it is. None
+        before anything was published."""
+        if self.published is None:
+            return None
+        if kind == self.published.kind:
+            return self.published.since_ms
+        return self._kind.since_ms if kind == self._kind.word else start_ms
+
+    @property
+    def newest_kind(self) -> str:
+        """The kind of the newest judgement, published or not."""
+        return self._kind.word
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the last two minutes of judgements said what was published."""
+        if self.published is None or self.published.kind != self._kind.word:
+            return False
+        same = self.published.bottleneck == self._bottleneck.word
+        return same and min(self._kind.count, self._bottleneck.count) >= _SETTLED_SPANS
+
+    def add(self, now: Judgement, start_ms: int) -> Judgement | None:
+        """Take the judgement of the span that began at ``start_ms``. Returns what to publish, or None."""
+        self._spans += 1
+        self._kind.add(now.kind, start_ms)
+        self._bottleneck.add(now.bottleneck, start_ms)
+        since_ms = self._changed_since_ms(now)
+        if since_ms is None:
+            return None
+        self.published = replace(now, since_ms=since_ms)
+        return self.published
+
+    def _changed_since_ms(self, now: Judgement) -> int | None:
+        """None if there is nothing to publish, else since when the pod is of its kind."""
+        if self._kind_changed(now):
+            return self._kind.since_ms
+        before = self.published
+        doubtful = now.kind != UNKNOWN_KIND and now.confidence < MIN_CONFIDENCE
+        if before is None or now.kind != before.kind or doubtful:
+            return None
+        changed = self._bottleneck_changed(before, now) or _idle_for_longer(before, now)
+        return before.since_ms if changed else None
+
+    def _kind_changed(self, now: Judgement) -> bool:
+        unknown = now.kind == UNKNOWN_KIND
+        if self.published is None:
+            enough = self._spans >= (_UNKNOWN_SPANS if unknown else _FIRST_SPANS)
+            return enough and self._kind.count >= _KIND_SPANS
+        agreeing = _UNKNOWN_SPANS if unknown else _KIND_SPANS
+        return now.kind != self.published.kind and self._kind.count >= agreeing
+
+    def _bottleneck_changed(self, before: Judgement, now: Judgement) -> bool:
+        if now.bottleneck in (before.bottleneck, UNKNOWN_BOTTLENECK):
+            return False
+        quiet = before.bottleneck != UNKNOWN_BOTTLENECK and now.ts_ms - before.ts_ms < _QUIET_MS
+        return self._bottleneck.count >= _BOTTLENECK_SPANS and not quiet
+
+    def snapshot(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "published": None if self.published is None else asdict(self.published),
+            "spans": min(self._spans, _UNKNOWN_SPANS),
+            "kind": self._kind.snapshot(),
+            "bottleneck": self._bottleneck.snapshot(),
+        }
+
+    def restore(self, plain: dict[str, Any]) -> None:
+        """Take over a snapshot."""
+        self.published = None if plain["published"] is None else Judgement(**plain["published"])
+        self._spans = plain["spans"]
+        self._kind.restore(plain["kind"])
+        self._bottleneck.restore(plain["bottleneck"])
+
+
+def _idle_for_longer(before: Judgement, now: Judgement) -> bool:
+    """Whether the pod has been idle for twice as long as was published, or idleness began anew."""
+    if now.bottleneck != IDLE or before.bottleneck != IDLE:
+        return False
+    then_s, now_s = before.evidence.get("idle_s", 0.0), now.evidence.get("idle_s", 0.0)
+    return now_s >= IDLE_REFRESH_S and (now_s >= 2 * then_s or now_s < then_s)

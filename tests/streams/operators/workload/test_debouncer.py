@@ -1,0 +1,53 @@
+"""What is told of judgements, and when."""
+
+from dataclasses import replace
+
+from streams.operators.workload.debouncer import IDLE_REFRESH_S, InsightDebouncer
+from streams.operators.workload.rules.bottleneck import Judgement
+
+NOW = Judgement(
+    ts_ms=10_000, since_ms=0, kind="training", confidence=0.9, bottleneck="gpu", bottleneck_confidence=0.9
+)
+
+
+def after(spans: int, debouncer: InsightDebouncer, first: int = 1, now: Judgement = NOW) -> list[Judgement]:
+    """What is told of the same judgement of so many spans."""
+    said = []
+    for number in range(first, first + spans):
+        found = debouncer.add(replace(now, ts_ms=10_000 * number), 10_000 * (number - 1))
+        said += [] if found is None else [found]
+    return said
+
+
+def test_a_kind_in_doubt_is_not_told_again_until_it_is_sure() -> None:
+    debouncer = InsightDebouncer()
+    assert len(after(10, debouncer)) == 1
+    assert after(20, debouncer, 11, replace(NOW, confidence=0.59, bottleneck="none")) == []
+    (found,) = after(5, debouncer, 31, replace(NOW, confidence=0.6, bottleneck="none"))
+    assert (found.kind, found.confidence, found.bottleneck) == ("training", 0.6, "none")
+
+
+def test_since_when_a_pod_is_what_it_is() -> None:
+    debouncer = InsightDebouncer()
+    assert debouncer.began_ms("training", 0) is None
+    after(5, debouncer)
+    assert debouncer.began_ms("training", 50_000) == 0
+    assert debouncer.began_ms("idle", 50_000) == 50_000
+    after(1, debouncer, 6, replace(NOW, kind="idle"))
+    assert debouncer.began_ms("idle", 60_000) == 50_000
+    assert debouncer.began_ms("loading", 60_000) == 60_000
+    assert debouncer.began_ms("training", 60_000) == 0, "it was doubted, and is the same"
+
+
+def idle(seconds: float) -> Judgement:
+    return replace(NOW, kind="idle", bottleneck="idle", evidence={"idle_s": seconds})
+
+
+def test_idleness_is_told_when_it_has_doubled_or_is_another() -> None:
+    debouncer = InsightDebouncer()
+    (first,) = after(3, debouncer, now=idle(3 * IDLE_REFRESH_S))
+    assert first.evidence == {"idle_s": 3 * IDLE_REFRESH_S}
+    assert after(3, debouncer, 4, idle(5 * IDLE_REFRESH_S)) == []
+    assert len(after(3, debouncer, 7, idle(6 * IDLE_REFRESH_S))) == 1
+    assert after(3, debouncer, 10, idle(IDLE_REFRESH_S - 1)) == []
+    assert len(after(3, debouncer, 13, idle(IDLE_REFRESH_S))) == 1

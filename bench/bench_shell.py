@@ -71,7 +71,7 @@ class Holder:
         self._meter.tick()
         return []
 
-    def settle(self) -> list[Emission]:
+    def flush(self) -> list[Emission]:
         return []
 
     def close(self) -> list[Emission]:

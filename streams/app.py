@@ -1,4 +1,4 @@
-"""The Faust app of the streams: a table, a shell and an agent for each stage, and one flow to commit all."""
+"""The Faust app of the streams: per stage a table, a task and an agent; one coordinator commits."""
 
 import asyncio
 import time
@@ -15,9 +15,9 @@ from contract.log import TopicPartition
 from contract.settings.settings import Settings
 from contract.topics import full_name
 from streams.operators.base import Stage
-from streams.runtime.checkpoint import Flow
-from streams.runtime.faust_port import FaustPort, StateTable, add_table
-from streams.runtime.stage_task import Shell
+from streams.runtime.checkpoint import CheckpointCoordinator
+from streams.runtime.faust_port import FaustStreamsPort, StateTable, add_table
+from streams.runtime.stage_task import StageTask
 from streams.state.source_log import how_to_begin_anew, read_to
 from telemetry.events import Telemetry
 
@@ -27,7 +27,7 @@ _STATE_BYTES_PER_S = 1_000_000
 """And they write so much on average, all of a state each time: a recovery reads what compaction left."""
 _LONGEST_PAUSE_S = 30.0
 """But they come at least so often: one that waited for a broker that was away says nothing of the next."""
-LOOK_S = 300.0
+VERIFY_S = 300.0
 """So often the broker is asked whether others have written into our changelogs: well within the half hour in
 which compaction leaves alone what they have superseded (``bus.kafka.topics.CHANGELOG_CONFIG``)."""
 
@@ -55,10 +55,10 @@ def changelog_topics(settings: Settings, stages: Sequence[Stage]) -> dict[str, s
 
 @dataclass(frozen=True, slots=True)
 class StreamsApp:
-    """The app with the flow inside it."""
+    """The app with the coordinator inside it."""
 
     app: ExactApp
-    flow: Flow
+    coordinator: CheckpointCoordinator
     changelogs: dict[str, str]
     """Full names of the changelogs: full name of the source."""
     tables: dict[str, StateTable] = field(default_factory=dict)
@@ -66,23 +66,23 @@ class StreamsApp:
 
     async def commit_steadily(self, interval_s: float) -> None:
         """Commit every ``interval_s`` seconds, less often where that is dear, until cancelled."""
-        figures = self.flow.figures
-        pause, looked = interval_s, time.monotonic()
+        metrics = self.coordinator.metrics
+        pause, verified = interval_s, time.monotonic()
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self.flow.early.wait(), pause)
-            began, before = time.monotonic(), figures.state_bytes
-            await self.flow.commit()
-            pause = pause_s(interval_s, time.monotonic() - began, figures.state_bytes - before)
-            if began - looked > LOOK_S:
-                await self.flow.look()
-                looked = began
+                await asyncio.wait_for(self.coordinator.commit_due.wait(), pause)
+            began, before = time.monotonic(), metrics.state_bytes
+            await self.coordinator.commit()
+            pause = pause_s(interval_s, time.monotonic() - began, metrics.state_bytes - before)
+            if began - verified > VERIFY_S:
+                await self.coordinator.verify_ownership()
+                verified = began
 
     async def hand_over(self, *_: Any, **__: Any) -> None:
         """The partitions are revoked: commit what was taken, and keep nothing."""
-        await self.flow.commit()
+        await self.coordinator.commit()
         await self.app.exact_consumer.commit_all()
-        self.flow.forget()
+        self.coordinator.forget()
 
     async def begin_again(self) -> None:
         """The tables are recovered: only they count. Called by each of them, before reading goes on."""
@@ -91,7 +91,7 @@ class StreamsApp:
             self.app.fail(f"assigned {missing[0]} without its state: begun from nothing, it would be wrong")
         # Faust now seeks, and then empties every queue: what it fetched in between would be lost (faust#596).
         self.app.flow_control.suspend()
-        self.flow.begin()
+        self.coordinator.begin()
 
     async def refuse_other_log(self) -> None:
         """End if a source ends before the last record that its states have seen; once after a recovery."""
@@ -103,7 +103,7 @@ class StreamsApp:
         try:
             ends = await self.app.exact_consumer.ends(known.keys() & self.app.consumer.assignment())
         except Exception as error:  # noqa: BLE001 - whatever it was: what is not known is not passed over
-            self.flow.refuse(f"asking how far the sources go: {error!r}")
+            self.coordinator.fail(f"asking how far the sources go: {error!r}")
             return
         for place, end in sorted((TopicPartition(*place), end) for place, end in ends.items()):
             if known[place] > end:
@@ -112,7 +112,7 @@ class StreamsApp:
     def refuse(self, place: TopicPartition, what: str) -> None:
         """End with words on how to go on: a log is shorter than what was read of it."""
         states = [changelog for changelog, source in self.changelogs.items() if source == place[0]]
-        self.flow.refuse(f"{what}; {how_to_begin_anew(place[0], states, self.app.conf.id)}")
+        self.coordinator.fail(f"{what}; {how_to_begin_anew(place[0], states, self.app.conf.id)}")
 
     def _without_state(self) -> list[str]:
         assigned = {(place.topic, place.partition) for place in self.app.consumer.assignment()}
@@ -134,17 +134,17 @@ def create_streams_app(
     app = create_app(settings, app_id(settings), telemetry)
     names = {stage.name: changelog_name(settings, stage.name) for stage in stages if not stage.stateless}
     tables = {stage: add_table(app, stage, name, partitions[name]) for stage, name in names.items()}
-    port = FaustPort(app, settings, tables, names.__getitem__)
-    shells = [Shell(stage, port, telemetry, settings.topic_prefix) for stage in stages]
-    flow = Flow(port, shells, telemetry)
-    app.taken = flow.figures.taken
-    for shell in shells:
-        add_agent(app, shell.stage.source, partial(flow.handle, shell), name=shell.stage.name)
+    port = FaustStreamsPort(app, settings, tables, names.__getitem__)
+    tasks = [StageTask(stage, port, telemetry, settings.topic_prefix) for stage in stages]
+    coordinator = CheckpointCoordinator(port, tasks, telemetry)
+    app.taken = coordinator.metrics.next_offset
+    for task in tasks:
+        add_agent(app, task.stage.source, partial(coordinator.process, task), name=task.stage.name)
     sources = {
         changelog: full_name(settings.topic_prefix, source)
         for changelog, source in changelog_topics(settings, stages).items()
     }
-    streams = StreamsApp(app, flow, sources, {names[stage]: table for stage, table in tables.items()})
+    streams = StreamsApp(app, coordinator, sources, {names[stage]: table for stage, table in tables.items()})
     app.on_shorter_log = streams.refuse
     for table in tables.values():
         table.on_recover(streams.begin_again)

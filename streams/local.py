@@ -2,19 +2,25 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from contract.codec import DecodeError
 from contract.log import ConsumerRecord, ProducerRecord
 from contract.records.deadletter import Reason
 from contract.topics import DEFAULT_PREFIX
-from streams.deadletters import dead_letter
-from streams.local_keys import LocalKeys
 from streams.operators.base import CountedEvent, Emission, Stage
-from streams.runtime.checks import unfit
-from streams.runtime.keyed_operator import OperatorFailedError
+from streams.runtime.dead_letters import dead_letter, unfit
+from streams.runtime.events import STATE_EVICTED, STATE_RESET
+from streams.runtime.keyed_operator import KeyedOperator, OperatorFailedError
+from streams.state.codec import pieces_of
+from streams.state.partition_clock import PartitionClock
+from streams.state.record import state_key
 
-SETTLE_MS = 60_000
+FLUSH_MS = 60_000
 """How often, in event time, coalesced outputs are sent."""
+STORED_EVERY = 100
+"""After so many records of a key its state is stored, from where it goes on if its operator fails."""
+_PARTITION = 0
 
 
 class LocalPipeline:
@@ -27,41 +33,36 @@ class LocalPipeline:
     def __init__(self, stages: Iterable[Stage], prefix: str = DEFAULT_PREFIX) -> None:
         self._prefix = prefix
         self.happened: Counter[str] = Counter()
-        self._stages = {stage.source: LocalKeys(stage, self.happened) for stage in stages}
+        self._stages = {stage.source: LocalStage(stage, self.happened) for stage in stages}
         self._offsets: Counter[str] = Counter()
-        self._settle_due: int | None = None
-
-    @property
-    def sources(self) -> frozenset[str]:
-        """Topics that a stage reads."""
-        return frozenset(self._stages)
+        self._flush_due: int | None = None
 
     def feed(self, record: ConsumerRecord) -> list[ProducerRecord]:
         """Give a record to its stage; all outputs that follow from it, in order."""
-        outs = self._settle_if_due(record.ts_ms)
-        return outs + self._run(record)
+        outs = self._flush_if_due(record.ts_ms)
+        return outs + self._process(record)
 
-    def _settle_if_due(self, ts_ms: int) -> list[ProducerRecord]:
-        beat = ts_ms // SETTLE_MS
-        if self._settle_due is None:
-            self._settle_due = beat + 1
-        if self._settle_due - 2 <= beat < self._settle_due:
+    def _flush_if_due(self, ts_ms: int) -> list[ProducerRecord]:
+        turn = ts_ms // FLUSH_MS
+        if self._flush_due is None:
+            self._flush_due = turn + 1
+        if self._flush_due - 2 <= turn < self._flush_due:
             return []  # far behind is no late record: another trace begins, or a wrong clock had pushed us on
-        self._settle_due = beat + 1
-        return self.settle()
+        self._flush_due = turn + 1
+        return self.flush()
 
-    def _run(self, record: ConsumerRecord) -> list[ProducerRecord]:
-        keys = self._stages[record.topic]
-        keys.hear(record.ts_ms)
-        if (bad := unfit(record)) is not None:
-            return [self._refused(record, *bad)]
+    def _process(self, record: ConsumerRecord) -> list[ProducerRecord]:
+        stage = self._stages[record.topic]
+        stage.observe(record.ts_ms)
+        if (defect := unfit(record)) is not None:
+            return [self._refused(record, *defect)]
         try:
-            outs = self._passed_on(keys.update(record))
+            outs = self._passed_on(stage.update(record))
         except DecodeError as error:
             return [self._refused(record, error.reason, error.brief)]
         except OperatorFailedError as error:
             return [self._refused(record, Reason.OPERATOR, str(error))]
-        return outs + self._passed_on(keys.leave())
+        return outs + self._passed_on(stage.evict())
 
     def _refused(self, record: ConsumerRecord, reason: Reason, error: str) -> ProducerRecord:
         self.happened[f"dead_letter {record.topic} {reason}"] += 1
@@ -75,25 +76,109 @@ class LocalPipeline:
                 continue
             outs.append(emission)
             if emission.topic in self._stages:
-                outs += self._run(self._as_input(emission))
+                outs += self._process(self._as_read(emission))
         return outs
 
-    def _as_input(self, out: ProducerRecord) -> ConsumerRecord:
+    def _as_read(self, out: ProducerRecord) -> ConsumerRecord:
         offset = self._offsets[out.topic]
         self._offsets[out.topic] += 1
         return ConsumerRecord(out.topic, 0, offset, out.key, out.value, out.ts_ms)
 
-    def settle(self) -> list[ProducerRecord]:
-        """Send what is coalesced, stage by stage, so that what one settles reaches the next."""
-        return self._each(LocalKeys.settle)
+    def flush(self) -> list[ProducerRecord]:
+        """Send what is coalesced, stage by stage, so that what one sends reaches the next."""
+        return self._each(LocalStage.flush)
 
     def close(self) -> list[ProducerRecord]:
         """The input has ended: close what is open, stage by stage."""
-        return self._each(LocalKeys.close)
+        return self._each(LocalStage.close)
 
-    def _each(self, act: Callable[[LocalKeys, str], list[Emission]]) -> list[ProducerRecord]:
+    def _each(self, act: Callable[["LocalStage", str], list[Emission]]) -> list[ProducerRecord]:
         outs: list[ProducerRecord] = []
-        for keys in self._stages.values():
-            for key in keys.sorted():
-                outs += self._passed_on(act(keys, key))
+        for stage in self._stages.values():
+            for key in stage.sorted_keys():
+                outs += self._passed_on(act(stage, key))
         return outs
+
+
+class LocalStage:
+    """The operators of one stage, as in a worker, with its changelog in memory.
+
+    All records count as one partition, numbered as they come: a trace may join the logs of several clusters.
+    """
+
+    def __init__(self, stage: Stage, happened: Counter[str]) -> None:
+        self._stage = stage
+        self._happened = happened
+        self._operators: dict[str, KeyedOperator] = {}
+        self._changelog: dict[bytes, bytes] = {}
+        self._clock = PartitionClock(stage.stride_ms, confirm=stage.confirm)
+        self._next_ms = stage.stride_ms
+
+    def sorted_keys(self) -> list[str]:
+        """The keys that are there, in order."""
+        return sorted(self._operators)
+
+    def observe(self, ts_ms: int) -> None:
+        """A record of this time comes, of whatever use."""
+        self._clock.observe(self._clock.offset + 1, ts_ms)
+
+    def update(self, record: ConsumerRecord) -> list[Emission]:
+        """Apply a record. Raises ``DecodeError`` or ``OperatorFailedError``: then it counts as never come."""
+        key = record.key or ""
+        numbered = replace(record, partition=_PARTITION, offset=self._clock.offset)
+        operator = self._operators.get(key) or self._begun(key)
+        if self._stage.stateless:
+            return operator.update(numbered)
+        emissions = operator.update(numbered, self._clock.now_ms)
+        self._operators[key] = operator
+        if operator.recent() >= STORED_EVERY:
+            self._store(operator)
+        return emissions
+
+    def _begun(self, key: str) -> KeyedOperator:
+        try:
+            return KeyedOperator(self._stage, _PARTITION, key, self._changelog.get, lambda _: self._reset())
+        except Exception as error:
+            raise OperatorFailedError(f"{type(error).__name__}: {error}") from error
+
+    def _reset(self) -> None:
+        self._happened[STATE_RESET.name] += 1
+
+    def _store(self, operator: KeyedOperator) -> None:
+        try:
+            packed = operator.packed()
+        except Exception:  # noqa: BLE001 - this key's operator is broken: the other keys go on
+            self._reset()
+            operator.begin_anew()
+            return
+        self._changelog.update([*packed.pieces, packed.head])
+        operator.stored(operator.recent())
+
+    def evict(self) -> list[Emission]:
+        """Forget the keys that are idle, looked for once in a stride; what they had open is closed."""
+        if self._stage.evict_ms is None or self._clock.now_ms < self._next_ms:
+            return []
+        self._next_ms = self._clock.now_ms + self._stage.stride_ms
+        emissions: list[Emission] = []
+        for key in self.sorted_keys():
+            if self._stage.is_idle(self._operators[key].seen_ms or 0, self._clock.now_ms):
+                emissions += self._operators.pop(key).close()
+                head = state_key(_PARTITION, key)
+                for one in [head, *pieces_of(head, self._changelog.get)]:
+                    self._changelog.pop(one, None)
+                self._happened[STATE_EVICTED.name] += 1
+        return emissions
+
+    def flush(self, key: str) -> list[Emission]:
+        """What a key's operator sends coalesced."""
+        operator = self._operators[key]
+        try:
+            return operator.flush()
+        except Exception:  # noqa: BLE001 - this key's operator is broken: the other keys go on
+            self._reset()
+            operator.begin_anew()
+            return operator.flush()
+
+    def close(self, key: str) -> list[Emission]:
+        """The input has ended."""
+        return self._operators[key].close()

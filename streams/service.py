@@ -10,8 +10,8 @@ from bus.kafka.topics_wait import wait_for_topics
 from contract.settings.settings import Settings
 from contract.topics import TOPICS
 from streams.app import changelog_topics, create_streams_app
-from streams.expected import expect
 from streams.operators.base import Stage
+from streams.runtime.events import expect
 from streams.runtime.metrics import STUCK_S
 from streams.topology import stages as all_stages
 from telemetry.events import Telemetry
@@ -38,10 +38,10 @@ async def run_stages(
         partitions = await unless(stop, _topics(settings, stages, telemetry))
         streams = create_streams_app(settings, stages, telemetry, partitions)
         overdue_s = STUCK_S + 5 * settings.snapshot_interval
-        status.ready["commits"] = lambda: streams.flow.figures.overdue(overdue_s)
+        status.ready["commits"] = lambda: streams.coordinator.metrics.overdue(overdue_s)
         committing = asyncio.create_task(streams.commit_steadily(settings.snapshot_interval))
         try:
-            await run_app(streams.app, stop, last_work=streams.flow.commit)
+            await run_app(streams.app, stop, last_work=streams.coordinator.commit)
         finally:
             committing.cancel()
 

@@ -36,7 +36,7 @@ def replay_in_process(
                 _write(pipeline.feed(record), writers, tally)
         except TraceError as error:
             damage = error
-        _write(pipeline.settle() if keep_open else pipeline.close(), writers, tally)
+        _write(pipeline.flush() if keep_open else pipeline.close(), writers, tally)
         if damage is not None:
             raise damage
     for line in _summary(tally, pipeline):

@@ -1,8 +1,8 @@
 """What an operator is: pure state of one key that turns records into emissions.
 
-The shell owns keys, Kafka, clocks and logs. It builds one operator per key, gives it the key's records
-in the order of the log, sends what comes back, and keeps the snapshot. Nothing here does I/O, so a
-replay in process and a run through Kafka are the same computation.
+``streams.runtime`` owns keys, Kafka, clocks and logs. It builds one operator per key, gives it the key's
+records in the order of the log, sends what comes back, and keeps the snapshot. Nothing here does I/O, so
+a replay in process and a run through Kafka are the same computation.
 """
 
 from collections.abc import Callable
@@ -26,19 +26,19 @@ Snapshot = dict[str, Any]
 
 
 class Operator(Protocol):
-    """The living state of one key."""
+    """The state of one key."""
 
     def update(self, record: ConsumerRecord) -> list[Emission]:
         """Take the next record of the key. Raises ``contract.codec.DecodeError`` for one it cannot use,
         and is then as if the record had never come."""
         ...
 
-    def settle(self) -> list[Emission]:
+    def flush(self) -> list[Emission]:
         """What changed since the last call and is sent coalesced: the newest state, once per output key."""
         ...
 
     def close(self) -> list[Emission]:
-        """The input has ended: close what is open, then settle."""
+        """The input has ended: close what is open, then flush."""
         ...
 
     def snapshot(self) -> Snapshot:
@@ -61,7 +61,19 @@ class Stage:
     source: str
     build: Callable[[str, Snapshot | None], Operator]
     evict_ms: int | None = None
+    strides: int = 24
+    """An idle key leaves after so many strides: no record moves its partition's clock by more than one."""
+    confirm: int = 50_000
+    """So many records in a row that are all behind by over a stride set the clock's reference back."""
+    piece_bytes: int = 400_000
+    """A larger state is stored in pieces."""
     stateless: bool = False
+
+    @property
+    def stride_ms(self) -> int:
+        """The most by which one record moves the clock of its partition. Once in a stride it is looked for
+        idle keys."""
+        return (self.evict_ms or 0) // self.strides
 
     def is_idle(self, seen_ms: int, now_ms: int) -> bool:
         """Whether a key that was last seen at ``seen_ms`` is to be forgotten at ``now_ms``."""

@@ -31,7 +31,7 @@ class PodForwarder:
             ProducerRecord("insight-parts", self._uid, encode(told), record.ts_ms),
         ]
 
-    def settle(self) -> list[Emission]:
+    def flush(self) -> list[Emission]:
         """Nothing is held back."""
         return []
 

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from contract.log import ConsumerRecord
 from streams.operators.base import Stage
-from streams.runtime.port import Port
-from streams.state import partition_clock
+from streams.runtime.port import StreamsPort
 from streams.state.codec import is_needed, pieces_of
 from streams.state.partition_clock import PartitionClock
 from streams.state.record import (
@@ -25,7 +24,7 @@ from streams.state.record import (
 )
 
 AT_ONCE = 1_000
-"""At most so many keys leave in one commit, so that it does not take long; the others in the next."""
+"""At most so many keys leave in one commit, which would take long else; the others leave in the next."""
 
 
 class Removal(NamedTuple):
@@ -39,38 +38,39 @@ class Removal(NamedTuple):
     keys: list[bytes]
 
 
-class Idle(NamedTuple):
-    """A key to be forgotten."""
+class EvictedKey(NamedTuple):
+    """A key that was idle, and is to be forgotten."""
 
     key: str
     removal: Removal
 
 
-class IdleKeys:
-    """The clocks of a stage's partitions, and when to look for idle keys: once in a stride."""
+class Eviction:
+    """The clocks of a stage's partitions, and which keys are idle: looked for once in a stride."""
 
-    def __init__(self, stage: Stage, port: Port) -> None:
+    def __init__(self, stage: Stage, port: StreamsPort) -> None:
         self._stage = stage
         self._port = port
-        self._stride_ms = (stage.evict_ms or 0) // partition_clock.STRIDES
         self._clocks: dict[int, PartitionClock] = {}
         self._next_ms: dict[int, int] = {}
 
-    def hear(self, record: ConsumerRecord) -> int:
-        """What the clock of the record's partition says at it."""
+    def observe(self, record: ConsumerRecord) -> int:
+        """Move the clock of the record's partition; the time that it shows then."""
         if self._stage.evict_ms is None:
             return 0
         clock = self._clocks.get(record.partition) or self._begun(record.partition)
-        clock.hear(record.offset, record.ts_ms)
+        clock.observe(record.offset, record.ts_ms)
         return clock.now_ms
 
     def _begun(self, partition: int) -> PartitionClock:
         value = self._port.load(self._stage.name, clock_key(partition))
-        clock = PartitionClock.restored(self._stride_ms, value)
+        stage = self._stage
+        clock = PartitionClock.restored(stage.stride_ms, value, confirm=stage.confirm)
         if clock is None:  # the first time, or damaged: where the states are, so that none leaves too early
             # Unless all is read again from the beginning: then the same time would count twice.
-            begun = self._port.committed(self._stage.source, partition) > 0
-            clock = PartitionClock(self._stride_ms, now_ms=self._newest_ms(partition) if begun else 0)
+            begun = self._port.committed(stage.source, partition) > 0
+            now_ms = self._newest_ms(partition) if begun else 0
+            clock = PartitionClock(stage.stride_ms, confirm=stage.confirm, now_ms=now_ms)
         self._clocks[partition] = clock
         return clock
 
@@ -83,30 +83,32 @@ class IdleKeys:
         """The clocks of some partitions, to be stored once the states that they belong to are."""
         return [(one, self._clocks[one].stored(one)) for one in partitions if one in self._clocks]
 
-    def found(self, heads: Mapping[bytes, bytes]) -> tuple[list[Idle], list[Removal]]:
+    def due(self, heads: Mapping[bytes, bytes]) -> tuple[list[EvictedKey], list[Removal]]:
         """Keys that are idle, and pieces of states that nothing needs once ``heads`` are stored, by key."""
-        due = {one for one, clock in self._clocks.items() if clock.now_ms >= self._next_ms.get(one, 0)}
-        if not due:
+        late = {one for one, clock in self._clocks.items() if clock.now_ms >= self._next_ms.get(one, 0)}
+        if not late:
             return [], []
         # Whichever is due, all are looked at: the states of all partitions lie in one place.
-        self._next_ms = {one: clock.now_ms + self._stride_ms for one, clock in self._clocks.items()}
-        idle: list[Idle] = []
+        self._next_ms = {one: clock.now_ms + self._stage.stride_ms for one, clock in self._clocks.items()}
+        evicted: list[EvictedKey] = []
         pieces: list[Removal] = []
         for key, value in list(self._port.states(self._stage.name)):
-            if (clock := self._clocks.get(partition_of(key))) is None or len(idle) + len(pieces) >= AT_ONCE:
+            if (clock := self._clocks.get(partition_of(key))) is None or len(evicted) + len(
+                pieces
+            ) >= AT_ONCE:
                 continue
             name = name_of(key)
             if name is not None and key not in heads:
-                idle += self._idle(key, name, value, clock)
+                evicted += self._if_idle(key, name, value, clock)
             elif (piece := piece_of(key)) is not None:
                 head = heads.get(piece.head) or self._port.load(self._stage.name, piece.head)
                 if not is_needed(piece, head):
                     pieces.append(Removal(partition_of(key), offset_of(value), [key]))
-        if len(idle) + len(pieces) >= AT_ONCE:
+        if len(evicted) + len(pieces) >= AT_ONCE:
             self._next_ms.clear()
-        return idle, pieces
+        return evicted, pieces
 
-    def _idle(self, key: bytes, name: str, value: bytes, clock: PartitionClock) -> Iterator[Idle]:
+    def _if_idle(self, key: bytes, name: str, value: bytes, clock: PartitionClock) -> Iterator[EvictedKey]:
         header, partition = header_of(value), partition_of(key)
         seen_ms, offset = (0, -1) if header is None else (header.seen_ms, header.offset)
         if not self._stage.is_idle(seen_ms, clock.now_ms):
@@ -115,7 +117,7 @@ class IdleKeys:
             self._next_ms.pop(partition, None)  # not yet: look again at the next commit
             return
         keys = [key, *pieces_of(key, lambda one: self._port.load(self._stage.name, one))]
-        yield Idle(name, Removal(partition, offset, keys))
+        yield EvictedKey(name, Removal(partition, offset, keys))
 
     def forget(self) -> None:
         """The partitions were handed over, or assigned anew."""

@@ -1,4 +1,4 @@
-"""The shell's port on Faust: state in tables whose changelogs the shell writes itself."""
+"""The streams' port on Faust: state in tables whose changelogs the coordinator writes itself."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
@@ -10,28 +10,28 @@ from bus.faust.offsets import ends, first_offset
 from contract.log import ProducerRecord, key_bytes
 from contract.settings.settings import Settings
 from contract.topics import full_name
-from streams.state.fencing import SoleWriter
+from streams.state.fencing import ChangelogFence
 from streams.state.record import tombstone_headers
-from streams.state.recovery import Newest, Renewal
+from streams.state.recovery import ChangelogReducer, Rewrite
 
 
 class StateTable(faust.Table[bytes, bytes]):
     """A table that Faust fills from its changelog, and that nobody writes by Faust's own way.
 
-    Which of its records count says ``newest``; whether others write into it, ``writer``.
+    Which of its records count says ``reducer``; whether others write into it, ``fence``.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.newest = Newest(self.stored)
-        self.writer = SoleWriter()
+        self.reducer = ChangelogReducer(self.stored)
+        self.fence = ChangelogFence()
 
     def apply_changelog_batch(self, batch: Iterable[Any]) -> None:
         """Take over changelog records, in order."""
         for event in batch:
             message = event.message
-            self.writer.read(message.partition, message.offset)
-            for key, value in self.newest.read(message.key or b"", message.value, message.headers or []):
+            self.fence.read(message.partition, message.offset)
+            for key, value in self.reducer.read(message.key or b"", message.value, message.headers or []):
                 self.mirror(message.partition, key, value)
 
     def stored(self, key: bytes) -> bytes | None:
@@ -68,8 +68,8 @@ def add_table(app: ExactApp, name: str, changelog: str, partitions: int) -> Stat
     return table
 
 
-class FaustPort:
-    """Implements ``shell_port.Port``."""
+class FaustStreamsPort:
+    """Implements ``StreamsPort``."""
 
     def __init__(
         self,
@@ -87,84 +87,84 @@ class FaustPort:
         return full_name(self._settings.topic_prefix, name)
 
     async def post(self, out: ProducerRecord) -> Awaitable[object]:
-        """See ``Port``."""
+        """See ``StreamsPort``."""
         return await self._app.exact_producer.post(
             self._full(out.topic), key_bytes(out.key), out.value, ts_ms=out.ts_ms
         )
 
     async def save(self, stage: str, partition: int, key: bytes, value: bytes) -> Awaitable[object]:
-        """See ``Port``."""
+        """See ``StreamsPort``."""
         return await self._app.exact_producer.post(
             self._changelog(stage), key, value, ts_ms=None, partition=partition
         )
 
     async def drop(self, stage: str, partition: int, key: bytes, offset: int) -> Awaitable[object]:
-        """See ``Port``."""
+        """See ``StreamsPort``."""
         return await self._app.exact_producer.post(
             self._changelog(stage), key, None, ts_ms=None, partition=partition,
             headers=tombstone_headers(offset),
         )  # fmt: skip
 
     def wrote(self, stage: str, partition: int, answer: Any) -> bool:
-        """See ``Port``."""
-        return self._tables[stage].writer.wrote(partition, answer.offset)
+        """See ``StreamsPort``."""
+        return self._tables[stage].fence.wrote(partition, answer.offset)
 
-    async def is_alone(self, stage: str) -> bool:
-        """See ``Port``."""
+    async def is_sole_writer(self, stage: str) -> bool:
+        """See ``StreamsPort``."""
         if stage not in self._tables:
             return True  # it keeps no state
         name = self._changelog(stage)
         found = await ends(self._settings, [(name, number) for number in self._assigned(stage)])
-        writer = self._tables[stage].writer
-        return all(writer.ends(number, end) for (_, number), end in (found or {}).items())
+        fence = self._tables[stage].fence
+        return all(fence.ends(number, end) for (_, number), end in (found or {}).items())
 
     def _assigned(self, stage: str) -> set[int]:
         name = self._changelog(stage)
         return {one.partition for one in self._app.consumer.assignment() if one.topic == name}
 
-    def outdated(self, stage: str) -> list[Renewal]:
-        """See ``Port``."""
+    def outdated(self, stage: str) -> list[Rewrite]:
+        """See ``StreamsPort``."""
         if stage not in self._tables:
             return []  # it keeps no state
-        return self._tables[stage].newest.outdated(self._assigned(stage))
+        return self._tables[stage].reducer.outdated(self._assigned(stage))
 
-    def renewed(self, stage: str) -> None:
-        """See ``Port``."""
+    def rewritten(self, stage: str) -> None:
+        """See ``StreamsPort``."""
         if stage in self._tables:
-            self._tables[stage].newest.renewed()
+            self._tables[stage].reducer.rewritten()
 
     def mirror(self, stage: str, partition: int, key: bytes, value: bytes | None) -> None:
-        """See ``Port``."""
+        """See ``StreamsPort``."""
         self._tables[stage].mirror(partition, key, value)
 
     def load(self, stage: str, key: bytes) -> bytes | None:
-        """See ``Port``."""
+        """See ``StreamsPort``."""
         return self._tables[stage].stored(key)
 
     def states(self, stage: str) -> Iterable[tuple[bytes, bytes]]:
-        """See ``Port``."""
+        """See ``StreamsPort``."""
         return self._tables[stage].everything()
 
     def committed(self, source: str, partition: int) -> int:
-        """See ``Port``."""
+        """See ``StreamsPort``."""
         return self._app.exact_consumer.begins_at(self._full(source), partition) or 0
 
     def begins_at(self, source: str, partition: int) -> int | None:
-        """See ``Port``."""
+        """See ``StreamsPort``."""
         return self._app.exact_consumer.begins_at(self._full(source), partition)
 
     async def first_offset(self, source: str, partition: int, offset: int) -> int | None:
-        """See ``Port``."""
+        """See ``StreamsPort``."""
         return await first_offset(self._settings, self._full(source), partition, offset)
 
     def acknowledge(self, source: str, partition: int, offset: int) -> None:
-        """See ``Port``."""
+        """See ``StreamsPort``."""
         self._app.exact_consumer.acknowledge(self._full(source), partition, offset)
 
     def may_write(self) -> bool:
-        """See ``Port``."""
+        """See ``StreamsPort``."""
         return not self._app.pulse.stalled() and self._app.exact_consumer.is_member()
 
     def fail(self, reason: str) -> None:
-        """See ``Port``."""
+        """See ``StreamsPort``."""
         self._app.fail(reason)

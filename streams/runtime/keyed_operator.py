@@ -13,7 +13,7 @@ class OperatorFailedError(Exception):
     """An operator failed on a record, with something else than ``DecodeError``. It is as before it."""
 
 
-class Live:
+class KeyedOperator:
     """An operator with the offset that it is at, and the records since its last stored state.
 
     Made from the stored state, or from nothing; ``reset`` is told when a stored state cannot be used.
@@ -65,9 +65,9 @@ class Live:
         self.seen_ms = now_ms
         return emissions
 
-    def settle(self) -> list[Emission]:
+    def flush(self) -> list[Emission]:
         """The operator's coalesced outputs."""
-        return self._operator.settle()
+        return self._operator.flush()
 
     def close(self) -> list[Emission]:
         """Close what is open: nothing comes any more."""
@@ -80,7 +80,10 @@ class Live:
     def packed(self) -> Packed:
         """The state now, ready to be stored."""
         previous = self._lookup(self._state_key)
-        return pack(self._state_key, self.offset, self._operator.snapshot(), previous, self.seen_ms or 0)
+        snapshot, seen_ms = self._operator.snapshot(), self.seen_ms or 0
+        return pack(
+            self._state_key, self.offset, snapshot, previous, seen_ms, piece_bytes=self._stage.piece_bytes
+        )
 
     def begin_anew(self) -> None:
         """Forget everything but the place: the operator's state cannot be used."""

@@ -1,14 +1,14 @@
-"""What the shell needs of the world, narrow enough that its order of doing things is tested without Kafka."""
+"""What tasks and coordinator need of Kafka, narrow enough that their order is tested without it."""
 
 from collections.abc import Awaitable, Iterable
 from typing import Protocol
 
 from contract.log import ProducerRecord
-from streams.state.recovery import Renewal
+from streams.state.recovery import Rewrite
 
 
-class Port(Protocol):
-    """Kafka, as the shell sees it. ``source`` and ``stage`` are names without prefix."""
+class StreamsPort(Protocol):
+    """Kafka, as tasks and coordinator see it. ``source`` and ``stage`` are names without prefix."""
 
     async def post(self, out: ProducerRecord) -> Awaitable[object]:
         """Put an output in line, in the order of the calls; the answer is awaited for its arrival."""
@@ -22,18 +22,18 @@ class Port(Protocol):
         """Hear the answer to a ``save`` or ``drop``, in order; False if somebody else wrote before it."""
         ...
 
-    async def is_alone(self, stage: str) -> bool:
+    async def is_sole_writer(self, stage: str) -> bool:
         """Ask the broker where the stage's changelog ends; False if somebody else wrote there.
 
         Nothing of ours is under way meanwhile. True if it does not answer.
         """
         ...
 
-    def outdated(self, stage: str) -> list[Renewal]:
+    def outdated(self, stage: str) -> list[Rewrite]:
         """What counts in a stage's changelog as it was recovered, and was not written last. Pieces first."""
         ...
 
-    def renewed(self, stage: str) -> None:
+    def rewritten(self, stage: str) -> None:
         """All that was outdated is written anew."""
         ...
 

@@ -3,7 +3,7 @@
 The header of a value (``state_record``) holds the offset of the last source record that the state covers,
 so that a record is never applied twice and of two states the newer is known without reading them.
 
-A body over 400 kB is cut into pieces under keys of their own. They go to the broker before their head, into
+A body over 400 kB is split into pieces under keys of their own. They go to the broker before their head, into
 the slot that the previous head does not use: a head always names pieces that are complete.
 """
 
@@ -17,6 +17,7 @@ import zstandard
 from streams.operators.base import Snapshot
 from streams.state.record import (
     FORMAT,
+    HEADER_BYTES,
     Kind,
     Piece,
     Record,
@@ -29,7 +30,7 @@ from streams.state.record import (
 )
 
 _PLAIN_BYTES = 4_096
-PIECE_BYTES = 400_000
+"""Below this, compression gains too little."""
 
 Lookup = Callable[[bytes], bytes | None]
 """What a stage's changelog holds under a key."""
@@ -57,18 +58,26 @@ class Packed:
     head: Record
 
 
-def pack(key: bytes, offset: int, snapshot: Snapshot, previous: bytes | None, seen_ms: int = 0) -> Packed:
+def pack(
+    key: bytes,
+    offset: int,
+    snapshot: Snapshot,
+    previous: bytes | None,
+    seen_ms: int = 0,
+    *,
+    piece_bytes: int = 400_000,
+) -> Packed:
     """The records that store ``snapshot`` under ``key``; ``previous`` is the key's value now, if any.
 
     Raises ``TypeError`` if the snapshot is no plain data.
     """
     body, kind = orjson.dumps(snapshot), Kind.JSON
-    if len(body) > _PLAIN_BYTES:
+    if len(body) > min(_PLAIN_BYTES, piece_bytes // 2):
         body, kind = zstandard.ZstdCompressor(level=1).compress(body), Kind.ZSTD
-    if len(body) <= PIECE_BYTES:
+    if len(body) <= piece_bytes:
         return Packed([], (key, to_value(kind, offset, seen_ms, body)))
     slot = 1 - _slot(previous)
-    bodies = [body[at : at + PIECE_BYTES] for at in range(0, len(body), PIECE_BYTES)]
+    bodies = [body[at : at + piece_bytes] for at in range(0, len(body), piece_bytes)]
     pieces = [
         (piece_key(key, slot, number), to_value(Kind.PIECE, offset, seen_ms, part))
         for number, part in enumerate(bodies)
@@ -83,8 +92,8 @@ def unpack(key: bytes, lookup: Lookup) -> Resumed | None:
         return None
     header = header_of(value)
     if header is None:
-        raise StateError(f"not a state of format {FORMAT} or older")
-    body, kind = value[header.bytes_ :], header.kind
+        raise StateError(f"not a state of format {FORMAT}")
+    body, kind = value[HEADER_BYTES:], header.kind
     if kind == Kind.HEAD:
         body, kind = _joined(key, body, header.offset, lookup), Kind.ZSTD
     return Resumed(header.offset, _parsed(body, kind), header.seen_ms)
@@ -107,7 +116,7 @@ def is_needed(piece: Piece, head: bytes | None) -> bool:
     if head is None or header is None or header.kind != Kind.HEAD:
         return False
     try:
-        return piece.number < slot_and_count(head[header.bytes_ :])[1]
+        return piece.number < slot_and_count(head[HEADER_BYTES:])[1]
     except ValueError:
         return False
 
@@ -121,8 +130,7 @@ def _joined(key: bytes, head: bytes, offset: int, lookup: Lookup) -> bytes:
     good = [part for part in parts if part is not None and offset_of(part) == offset]
     if len(good) < count:
         raise StateError(f"{count - len(good)} of {count} pieces are missing")
-    headers = map(header_of, good)
-    return b"".join(part[one.bytes_ :] for part, one in zip(good, headers, strict=True) if one is not None)
+    return b"".join(part[HEADER_BYTES:] for part in good)
 
 
 def _parsed(body: bytes, kind: int) -> Snapshot:
@@ -141,6 +149,6 @@ def _slot(previous: bytes | None) -> int:
     if previous is None or header is None or header.kind != Kind.HEAD:
         return 1
     try:
-        return slot_and_count(previous[header.bytes_ :])[0] % 2
+        return slot_and_count(previous[HEADER_BYTES:])[0] % 2
     except ValueError:  # damaged: whatever it named is lost already
         return 1

@@ -13,7 +13,7 @@ class ForeignWriterError(Exception):
     """Somebody else wrote into a partition of a changelog. Names both."""
 
 
-class SoleWriter:
+class ChangelogFence:
     """Where each partition of a changelog ends, as far as this worker knows."""
 
     def __init__(self) -> None:

@@ -13,31 +13,29 @@ from typing import Any
 
 import orjson
 
-from streams.state.record import Kind, Record, clock_key, header_of, to_value
+from streams.state.record import HEADER_BYTES, Kind, Record, clock_key, header_of, to_value
 
-STRIDES = 24
-"""An idle key leaves after so many strides: no record moves the clock by more than this share."""
-CONFIRM = 50_000
-"""So many records in a row that are all behind by over a stride, and it was the reference that was wrong.
-
-Many, because a node that comes back sends what it kept in one go: to follow it into the past would count
-the time since then again. Until then the clock stands, and nothing leaves.
-"""
 _VERSION = 1
 
 
 class PartitionClock:
-    """``now_ms`` counts from 0 and never goes back. ``offset`` is that of the last record that it heard."""
+    """``now_ms`` counts from 0 and never goes back. ``offset`` is that of the last record observed.
 
-    def __init__(self, stride_ms: int, *, now_ms: int = 0, offset: int = -1) -> None:
+    After ``confirm`` records in a row that are all behind by over a stride it was the reference that was
+    wrong. Many, because a node that comes back sends what it kept in one go: to follow it into the past would
+    count the time since then again. Until then the clock stands, and nothing leaves.
+    """
+
+    def __init__(self, stride_ms: int, *, confirm: int, now_ms: int = 0, offset: int = -1) -> None:
         self._stride_ms = max(stride_ms, 1)
+        self._confirm = confirm
         self._high_ms: int | None = None
         self._behind = 0
         self.now_ms = now_ms
         self.offset = offset
 
-    def hear(self, offset: int, ts_ms: int) -> None:
-        """Take the time of a record, used or not; one that it has heard already moves nothing."""
+    def observe(self, offset: int, ts_ms: int) -> None:
+        """Take the time of a record, used or not; one that was observed already moves nothing."""
         if offset <= self.offset:
             return
         self.offset = offset
@@ -50,7 +48,7 @@ class PartitionClock:
             self._behind = 0
             return
         self._behind += 1
-        if self._behind >= CONFIRM:
+        if self._behind >= self._confirm:
             self._high_ms, self._behind = ts_ms, 0
 
     def stored(self, partition: int) -> Record:
@@ -59,14 +57,14 @@ class PartitionClock:
         return clock_key(partition), to_value(Kind.JSON, self.offset, self.now_ms, body)
 
     @classmethod
-    def restored(cls, stride_ms: int, value: bytes | None) -> "PartitionClock | None":
+    def restored(cls, stride_ms: int, value: bytes | None, *, confirm: int) -> "PartitionClock | None":
         """The clock that ``stored`` wrote; None if there is none, or none that can be read."""
         header = header_of(value)
         if value is None or header is None:
             return None
         try:
-            plain: Any = orjson.loads(value[header.bytes_ :])
-            clock = cls(stride_ms, now_ms=header.seen_ms, offset=header.offset)
+            plain: Any = orjson.loads(value[HEADER_BYTES:])
+            clock = cls(stride_ms, confirm=confirm, now_ms=header.seen_ms, offset=header.offset)
             high_ms, clock._behind = plain["high_ms"], int(plain["behind"])
             clock._high_ms = None if high_ms is None else int(high_ms)
         except (ValueError, KeyError, TypeError):

@@ -6,7 +6,7 @@ A key begins with the source's partition (2 bytes), because offsets compare only
     partition  1  slot  number  key         a piece of a large state
     partition  2                            the clock of the partition (``partition_clock``)
 
-A value is a header and a body. Format 1, of Dutycycle before eviction, has no ``seen``, and is still read:
+A value is a header and a body:
 
     format  kind  offset (8 bytes, big-endian)  seen (8 bytes, big-endian)  body
 """
@@ -17,7 +17,8 @@ from enum import IntEnum
 from typing import NamedTuple
 
 FORMAT = 2
-_HEADERS = {1: struct.Struct(">BBQ"), 2: struct.Struct(">BBQQ")}
+_HEADER = struct.Struct(">BBQQ")
+HEADER_BYTES = _HEADER.size
 _PARTITION = struct.Struct(">H")
 _PIECE = struct.Struct(">BH")
 _STATE_ROLE, _PIECE_ROLE, _CLOCK_ROLE = b"\0", b"\1", b"\2"
@@ -42,12 +43,11 @@ class Kind(IntEnum):
 
 class Header(NamedTuple):
     """``offset`` is that of the last source record that the value covers; ``seen_ms`` what its partition's
-    clock said then (0 in format 1, which is where that clock begins after an upgrade)."""
+    clock said then."""
 
     kind: int
     offset: int
     seen_ms: int
-    bytes_: int
 
 
 class Piece(NamedTuple):
@@ -109,17 +109,16 @@ def piece_of(key: bytes) -> Piece | None:
 
 
 def to_value(kind: int, offset: int, seen_ms: int, body: bytes) -> bytes:
-    """A value in the newest format."""
-    return _HEADERS[FORMAT].pack(FORMAT, kind, offset, seen_ms) + body
+    """A value with its header."""
+    return _HEADER.pack(FORMAT, kind, offset, seen_ms) + body
 
 
 def header_of(value: bytes | None) -> Header | None:
-    """The header of a value; None if it is none of ours."""
-    layout = _HEADERS.get(value[0]) if value else None
-    if value is None or layout is None or len(value) < layout.size:
+    """The header of a value; None if it is none of ours, or of another format."""
+    if value is None or len(value) < _HEADER.size or value[0] != FORMAT:
         return None
-    _, kind, offset, *seen = layout.unpack_from(value)
-    return Header(kind, offset, seen[0] if seen else 0, layout.size)
+    _, kind, offset, seen_ms = _HEADER.unpack_from(value)
+    return Header(kind, offset, seen_ms)
 
 
 def offset_of(value: bytes | None) -> int:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from streams.state.codec import Lookup
 from streams.state.record import (
+    HEADER_BYTES,
     Headers,
     Kind,
     Piece,
@@ -32,7 +33,7 @@ Change = tuple[bytes, bytes | None]
 _GONE, _OTHER = -1, -2
 
 
-class Renewal(NamedTuple):
+class Rewrite(NamedTuple):
     """A record that counts although it is not the last one of its key; ``value`` None is a tombstone."""
 
     partition: int
@@ -41,7 +42,7 @@ class Renewal(NamedTuple):
     offset: int
 
 
-class Newest:
+class ChangelogReducer:
     """Takes the records of a changelog in their order. ``stored`` is what counts so far."""
 
     def __init__(self, stored: Lookup) -> None:
@@ -56,11 +57,11 @@ class Newest:
             return []
         self._last[key] = _GONE if value is None else offset_of(value)
         if value is None:
-            return self._buried(key, tombstone_offset(headers))
+            return self._tombstone(key, tombstone_offset(headers))
         piece = piece_of(key)
         return self._state(key, value) if piece is None else self._piece(key, value, piece)
 
-    def _buried(self, key: bytes, upto: int | None) -> list[Change]:
+    def _tombstone(self, key: bytes, upto: int | None) -> list[Change]:
         if upto is None:
             return [(key, None)]  # of somebody's hand
         if upto < offset_of(self._stored(key)):
@@ -103,7 +104,7 @@ class Newest:
             self._last[key] = _OTHER
         return []
 
-    def outdated(self, partitions: Collection[int]) -> list[Renewal]:
+    def outdated(self, partitions: Collection[int]) -> list[Rewrite]:
         """What counts and is not the last record of its key, pieces first; other partitions are forgotten."""
         self._last = {key: last for key, last in self._last.items() if partition_of(key) in partitions}
         found = []
@@ -111,10 +112,10 @@ class Newest:
             value = self._stored(key)
             if offset_of(value) != last:
                 upto = max(last, self._removed.get(key, last)) if value is None else offset_of(value)
-                found.append(Renewal(partition_of(key), key, value, upto))
+                found.append(Rewrite(partition_of(key), key, value, upto))
         return sorted(found, key=lambda one: piece_of(one.key) is None)
 
-    def renewed(self) -> None:
+    def rewritten(self) -> None:
         """All that was outdated is written anew: the last record of each key is the one that counts."""
         self._last.clear()
         self._removed.clear()
@@ -131,7 +132,7 @@ def _named(key: bytes, value: bytes) -> Iterator[bytes]:
     if header is None or header.kind != Kind.HEAD:
         return
     try:
-        slot, count = slot_and_count(value[header.bytes_ :])
+        slot, count = slot_and_count(value[HEADER_BYTES:])
     except ValueError:  # damaged: it names none
         return
     for number in range(count):

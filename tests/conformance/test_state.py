@@ -55,12 +55,12 @@ def test_a_restart_changes_nothing(stage: Stage, every: int) -> None:
     key = keys_of(stage)[0]
     whole, operator = stage.build(key, None), stage.build(key, None)
     for count, one in enumerate(inputs(stage, key)):
-        cut = count % every == 0
-        operator = resumed(stage, key, stored(operator)) if cut else operator
+        checkpoint = count % every == 0
+        operator = resumed(stage, key, stored(operator)) if checkpoint else operator
         assert operator.update(one) == whole.update(one), one.offset
         if count % 4 == 3:
-            operator = resumed(stage, key, stored(operator)) if cut else operator
-            assert operator.settle() == whole.settle(), one.offset
+            operator = resumed(stage, key, stored(operator)) if checkpoint else operator
+            assert operator.flush() == whole.flush(), one.offset
     assert stored(operator) == stored(whole)
     assert operator.close() == whole.close()
 
@@ -71,13 +71,13 @@ def test_what_an_operator_goes_on_from_is_left_alone(stage: Stage, share: float)
     """It is the caller's, who may build from it again."""
     key = keys_of(stage)[0]
     records = inputs(stage, key)
-    cut = int(share * len(records))
+    checkpoint = int(share * len(records))
     operator = stage.build(key, None)
-    run(operator, records[:cut])
+    run(operator, records[:checkpoint])
     state = stored(operator)
     given: Snapshot = orjson.loads(state)
     operator = stage.build(key, given)
-    run(operator, records[cut:])
+    run(operator, records[checkpoint:])
     operator.close()
     assert orjson.dumps(given) == state
 
@@ -99,7 +99,7 @@ def test_a_snapshot_stays_as_it_was_taken(stage: Stage) -> None:
 @every_stage_with_state
 @pytest.mark.parametrize("version", ["older", "newer", 0, -1, 10**6, "1", None, "missing"])
 def test_another_version_is_refused(stage: Stage, version: Any) -> None:
-    """With ``ValueError``: the shell then begins the key anew, and tells."""
+    """With ``ValueError``: the task then begins the key anew, and tells."""
     key = keys_of(stage)[0]
     operator = stage.build(key, None)
     run(operator, inputs(stage, key)[:3])
@@ -119,7 +119,7 @@ def test_the_state_stays_small(stage: Stage) -> None:
     operator, most = stage.build(key, None), {len(records) // 3: 0, len(records): 0}
     for count, one in enumerate(records, 1):
         operator.update(one)
-        operator.settle()
+        operator.flush()
         for end in most:
             if end - 8 < count <= end:
                 most[end] = max(most[end], len(stored(operator)))
@@ -133,12 +133,12 @@ def test_a_key_has_its_state_for_itself(stage: Stage) -> None:
     first, second = keys_of(stage)[:2]
     records, of_other = inputs(stage, first), inputs(stage, second)
     alone = stage.build(first, None)
-    told = [[*alone.update(record), *alone.settle()] for record in records]
+    told = [[*alone.update(record), *alone.flush()] for record in records]
     one, other = stage.build(first, None), stage.build(second, None)
     for at, record in enumerate(records):
         run(other, of_other[at : at + 1])
-        other.settle()
-        assert [*one.update(record), *one.settle()] == told[at]
+        other.flush()
+        assert [*one.update(record), *one.flush()] == told[at]
     assert stored(one) == stored(alone)
     assert stored(stage.build("new", None)) == EMPTY[stage.name]
 
@@ -150,5 +150,5 @@ def test_a_stage_without_state_keeps_none(stage: Stage) -> None:
     for one in inputs(stage, key):
         fresh = stage.build(key, None)
         assert operator.update(one) == fresh.update(one)
-        assert operator.settle() == []
+        assert operator.flush() == []
         assert stored(operator) == stored(stage.build(key, None))

@@ -53,7 +53,7 @@ HAPPENED = {"nvml": {SAMPLE_LATE.name, CLOCK_JUMP.name}, "cgroup": {SAMPLE_LATE.
 def test_what_is_sent_is_a_record_of_its_topic_under_its_key(stage: Stage) -> None:
     key = keys_of(stage)[0]
     operator = stage.build(key, None)
-    told = run(operator, inputs(stage, key)) + operator.settle() + operator.close()
+    told = run(operator, inputs(stage, key)) + operator.flush() + operator.close()
     for out in outs(told):
         topic = TOPICS[out.topic]
         assert "streams" in topic.writer
@@ -76,8 +76,8 @@ def test_what_is_settled_is_settled(stage: Stage) -> None:
     operator = stage.build(key, None)
     for one in inputs(stage, key):
         operator.update(one)
-        operator.settle()
-        assert operator.settle() == []
+        operator.flush()
+        assert operator.flush() == []
 
 
 @every_stage
@@ -87,7 +87,7 @@ def test_after_close_there_is_nothing(stage: Stage, seen: int | None) -> None:
     operator = stage.build(key, None)
     run(operator, inputs(stage, key)[:seen])
     closed = operator.close()
-    assert operator.settle() == []
+    assert operator.flush() == []
     assert operator.close() == []
     assert seen != 0 or closed == []
 
@@ -104,10 +104,10 @@ def test_what_comes_again_tells_nothing_new(stage: Stage, last: int) -> None:
         told = _updated(once, part)
         assert _updated(twice, part) == told
         assert _updated(twice, part) == (told if stage.stateless else [])
-        settled = outs(once.settle())
-        assert outs(twice.settle()) == settled
+        settled = outs(once.flush())
+        assert outs(twice.flush()) == settled
         assert _updated(twice, part) == (told if stage.stateless else [])
-        assert outs(twice.settle()) in ([], settled), "told again, or not at all"
+        assert outs(twice.flush()) in ([], settled), "told again, or not at all"
     assert stored(twice) == stored(once)
 
 

@@ -6,7 +6,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from collectors.expected import expect as expect_of_collector
 from contract.settings.settings import load
-from streams.expected import expect as expect_of_stream
+from streams.runtime.events import expect as expect_of_stream
 from streams.topology import stages
 from telemetry import events, metrics
 from telemetry.events import BROKER_UNREACHABLE, DEAD_LETTER, SAMPLE_LATE, TICK_LATE, Event, Telemetry

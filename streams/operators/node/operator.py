@@ -143,16 +143,16 @@ class NodeOperator:
             self._spans.retain({one.member for one in self._index.ids})
             self._resize(keep)
 
-    def settle(self) -> list[Emission]:
+    def flush(self) -> list[Emission]:
         """The peaks of the pods that changed."""
         return [ProducerRecord("pod-parts", uid, value, ts) for uid, value, ts in self._peaks.parts()]
 
     def close(self) -> list[Emission]:
-        """Close the open windows, evaluate a last time, and settle. Unconfirmed ticks stay out."""
+        """Close the open windows, evaluate a last time, and flush. Unconfirmed ticks stay out."""
         emissions = records.windows(self._node, self._index.ids, self._windows.close())
         if self._last_ms >= 0:
             emissions += self._evaluate()
-        return emissions + self._spans.close() + self.settle()
+        return emissions + self._spans.close() + self.flush()
 
     def snapshot(self) -> Snapshot:
         """Plain data; the columns of every bank are those of ``series``."""

@@ -23,7 +23,7 @@ TOPIC = "job-parts"
 class JobOperator:
     """The state of one job: the newest part of each of its pods, and one tally of those that left.
 
-    A pod leaves as its parts come, never when the job is settled: which left is then the same whenever a
+    A pod leaves as its parts come, never when the job is flushed: which left is then the same whenever a
     commit or a restart happened to be.
     """
 
@@ -36,7 +36,7 @@ class JobOperator:
         self._changed = False
 
     def update(self, record: ConsumerRecord) -> list[Emission]:
-        """Take a part; nothing is sent before ``settle``. Raises ``DecodeError``."""
+        """Take a part; nothing is sent before ``flush``. Raises ``DecodeError``."""
         part = decode_under_key(JobPart, record.value, TOPIC, key=self._uid, field="job.uid", whose="job")
         if part.pod_uid in self._gone:
             return []
@@ -69,7 +69,7 @@ class JobOperator:
             if part is not None and part.final and part.last_ms == last_ms:
                 self._gone.add(self._parts.pop(uid))
 
-    def settle(self) -> list[Emission]:
+    def flush(self) -> list[Emission]:
         """The job's peaks so far."""
         if not self._changed:
             return []
@@ -80,7 +80,7 @@ class JobOperator:
 
     def close(self) -> list[Emission]:
         """The input has ended."""
-        return self.settle()
+        return self.flush()
 
     def _merged(self) -> JobPeaks:
         parts = sorted(self._parts.values(), key=lambda one: (one.pod_name, one.first_ms, one.pod_uid))

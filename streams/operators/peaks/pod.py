@@ -31,7 +31,7 @@ class PodOperator:
         self._changed = False
 
     def update(self, record: ConsumerRecord) -> list[Emission]:
-        """Take a part; nothing is sent before ``settle``. Raises ``DecodeError``."""
+        """Take a part; nothing is sent before ``flush``. Raises ``DecodeError``."""
         part = decode_under_key(PodPart, record.value, TOPIC, key=self._uid)
         if part.source == "pods":
             self._pod, self._gone = part.pod or self._pod, part.gone
@@ -44,7 +44,7 @@ class PodOperator:
                 self._changed = True
         return []
 
-    def settle(self) -> list[Emission]:
+    def flush(self) -> list[Emission]:
         """The pod's peaks so far, and what it adds to its job."""
         if not self._changed or not self._parts:
             return []
@@ -57,7 +57,7 @@ class PodOperator:
 
     def close(self) -> list[Emission]:
         """The input has ended."""
-        return self.settle()
+        return self.flush()
 
     def _merged(self) -> tuple[PodPeaks, JobPart | None]:
         parts = [self._parts[name] for name in sorted(self._parts)]

@@ -55,7 +55,7 @@ class JobInsightOperator:
         self._changed = False
 
     def update(self, record: ConsumerRecord) -> list[Emission]:
-        """Take a part; nothing is sent before ``settle``. Raises ``DecodeError``."""
+        """Take a part; nothing is sent before ``flush``. Raises ``DecodeError``."""
         part = decode_under_key(
             JobInsightPart, record.value, TOPIC, key=self._uid, field="job.uid", whose="job"
         )
@@ -67,7 +67,7 @@ class JobInsightOperator:
             self._changed = True
         return []
 
-    def settle(self) -> list[Emission]:
+    def flush(self) -> list[Emission]:
         """The job's insight, if it changed."""
         if not self._changed:
             return []
@@ -90,7 +90,7 @@ class JobInsightOperator:
 
     def close(self) -> list[Emission]:
         """The input has ended."""
-        return self.settle()
+        return self.flush()
 
     def snapshot(self) -> Snapshot:
         """Plain data."""

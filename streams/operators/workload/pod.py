@@ -155,7 +155,7 @@ class PodInsightOperator:
         )  # fmt: skip
         return [ProducerRecord("job-insight-parts", part.job.uid, encode(part), self._job_ms)]
 
-    def settle(self) -> list[Emission]:
+    def flush(self) -> list[Emission]:
         """Nothing is held back."""
         return []
 

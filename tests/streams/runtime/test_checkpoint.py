@@ -8,11 +8,9 @@ import orjson
 import pytest
 
 from contract.log import ProducerRecord
-from streams.runtime import checkpoint
-from streams.state.codec import PIECE_BYTES
 from telemetry.events import SOURCE_GAP
 from tests.support.streams.port import Broker, Died, Moment, Worker, record
-from tests.support.streams.toy import RESULT, TRAIL
+from tests.support.streams.toy import RESULT, STAGE, TRAIL
 
 KEYS = ("a", "b", "c")
 LOG = [record(offset, offset * 7 % 101, KEYS[offset * offset % 3]) for offset in range(200)]
@@ -40,7 +38,7 @@ async def undisturbed() -> Broker:
     broker = Broker()
     worker = Worker(broker)
     await worker.take(*LOG)
-    await worker.flow.commit()
+    await worker.coordinator.commit()
     assert worker.port.failures == []
     return broker
 
@@ -54,8 +52,8 @@ async def one_life(broker: Broker, commit_every: int, dies: Moment | None) -> bo
             if worker.port.failures:
                 return False
             if one.offset % commit_every == 0:
-                await worker.flow.commit()
-        await worker.flow.commit()
+                await worker.coordinator.commit()
+        await worker.coordinator.commit()
     except Died:
         return False
     return not worker.port.failures
@@ -64,7 +62,7 @@ async def one_life(broker: Broker, commit_every: int, dies: Moment | None) -> bo
 async def test_a_commit_does_one_thing_after_the_other() -> None:
     worker = Worker(Broker())
     await worker.take(record(0, 1), record(1, 2))
-    await worker.flow.commit()
+    await worker.coordinator.commit()
     assert worker.port.steps == [
         f"post {RESULT}", "arrived-output", "save-head", "arrived-head", "mirror", "acknowledge 1",
     ]  # fmt: skip
@@ -73,19 +71,19 @@ async def test_a_commit_does_one_thing_after_the_other() -> None:
 async def test_pieces_arrive_before_their_head_is_sent() -> None:
     worker = Worker(Broker())
     await worker.take(record(0, b'{"n":1,"pad":1000000}'))
-    await worker.flow.commit()
+    await worker.coordinator.commit()
     kinds = [step.split(" ")[0] for step in worker.port.steps]
     assert kinds.count("save-piece") > 1
     assert kinds.index("save-head") > max(i for i, kind in enumerate(kinds) if kind == "arrived-piece")
-    assert all(len(value) <= PIECE_BYTES + 18 for value in worker.port.broker.changelog.values())
+    assert all(len(value) <= STAGE.piece_bytes + 18 for value in worker.port.broker.changelog.values())
 
 
 async def test_nothing_new_costs_nothing() -> None:
     worker = Worker(Broker())
     await worker.take(record(0, 1))
-    await worker.flow.commit()
+    await worker.coordinator.commit()
     before = len(worker.port.steps)
-    await worker.flow.commit()
+    await worker.coordinator.commit()
     assert len(worker.port.steps) == before
 
 
@@ -98,9 +96,7 @@ async def turns() -> None:
 async def test_while_no_state_arrives_no_more_is_taken_than_memory_should_hold(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(checkpoint, "EARLY", 3)
-    monkeypatch.setattr(checkpoint, "MOST", 6)
-    worker, arrives = Worker(Broker()), asyncio.Event()
+    worker, arrives = Worker(Broker(), early=3), asyncio.Event()
     save = worker.port.save
 
     async def saved_late(stage: str, partition: int, key: bytes, value: bytes) -> Awaitable[object]:
@@ -110,32 +106,33 @@ async def test_while_no_state_arrives_no_more_is_taken_than_memory_should_hold(
     monkeypatch.setattr(worker.port, "save", saved_late)
     taking = asyncio.create_task(worker.take(*LOG[:30]))
     await turns()
-    assert (worker.flow.early.is_set(), worker.flow._taken) == (True, 6)
-    committing = asyncio.create_task(worker.flow.commit())  # its cut makes room once, and no more
+    assert (worker.coordinator.commit_due.is_set(), worker.coordinator._uncommitted) == (True, 6)
+    committing = asyncio.create_task(
+        worker.coordinator.commit()
+    )  # its checkpoint makes room once, and no more
     await turns()
-    assert (taking.done(), committing.done(), worker.flow._taken) == (False, False, 6)
+    assert (taking.done(), committing.done(), worker.coordinator._uncommitted) == (False, False, 6)
     arrives.set()
     while not taking.done():
-        await worker.flow.commit()
+        await worker.coordinator.commit()
         await asyncio.sleep(0)
     await committing
-    await worker.flow.commit()
+    await worker.coordinator.commit()
     assert worker.port.broker.committed == {0: 30}
     assert worker.port.failures == []
 
 
-async def test_what_is_forgotten_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint, "MOST", 2)
-    worker = Worker(Broker())
+async def test_what_is_forgotten_makes_room() -> None:
+    worker = Worker(Broker(), early=1)
     await worker.take(*LOG[:2])
     waiting = asyncio.create_task(worker.take(LOG[2]))
     await turns()
     assert not waiting.done()
-    worker.flow.forget()
+    worker.coordinator.forget()
     await waiting
-    assert worker.shell.taken(0) is None, "what waited is read again by whom the partition belongs to now"
+    assert worker.task.next_offset(0) is None, "what waited is read again by the new owner"
     await asyncio.wait_for(worker.take(LOG[0]), 30)
-    assert worker.shell.taken(0) == 1
+    assert worker.task.next_offset(0) == 1
 
 
 STEPS = ("post", "arrived-output", "save-piece", "arrived-piece", "save-head", "arrived-head", "mirror",
@@ -160,7 +157,7 @@ async def test_what_did_not_arrive_is_not_acknowledged_and_ends_the_worker() -> 
     for step in ("arrived-output", "save-head", "arrived-head"):
         worker = Worker(Broker(), dies=at(step, 0), errs=True)
         await worker.take(record(0, 1))
-        await worker.flow.commit()
+        await worker.coordinator.commit()
         assert worker.port.failures
         assert worker.port.broker.committed == {}
         with pytest.raises(TimeoutError):  # a failed worker takes no more
@@ -180,8 +177,8 @@ async def test_outputs_keep_their_order_while_a_commit_is_under_way() -> None:
 
     worker.port.post = slow  # type: ignore[method-assign,assignment] # a line that is full
     await worker.take(*(record(n, 1) for n in range(9)))
-    await asyncio.gather(worker.flow.commit(), worker.take(*(record(n, 1) for n in range(9, 200))))
-    await worker.flow.commit()
+    await asyncio.gather(worker.coordinator.commit(), worker.take(*(record(n, 1) for n in range(9, 200))))
+    await worker.coordinator.commit()
     counts = [orjson.loads(value)[0] for value in posts]
     assert counts == sorted(counts)
     assert counts[-1] == 200
@@ -190,16 +187,16 @@ async def test_outputs_keep_their_order_while_a_commit_is_under_way() -> None:
 async def test_what_came_during_a_commit_belongs_to_the_next() -> None:
     worker = Worker(Broker())
     await worker.take(record(0, 1))
-    commit = asyncio.create_task(worker.flow.commit())
+    commit = asyncio.create_task(worker.coordinator.commit())
     await asyncio.sleep(0)
     await worker.take(record(1, 1))
     await commit
     assert worker.port.broker.committed == {0: 1}
-    await worker.flow.commit()
+    await worker.coordinator.commit()
     assert worker.port.broker.committed == {0: 2}
     again = Worker(worker.port.broker)
     await again.take(record(1, 1), record(2, 1))  # 1 is read again: its state has it
-    await again.flow.commit()
+    await again.coordinator.commit()
     assert newest(again.port.broker.outputs, RESULT) == {"a": [3, 3]}
 
 
@@ -207,7 +204,7 @@ async def test_a_worker_that_is_no_member_writes_nothing() -> None:
     worker = Worker(Broker())
     await worker.take(record(0, 1))
     worker.port.member = False
-    await worker.flow.commit()
+    await worker.coordinator.commit()
     assert worker.port.steps == []
 
 
@@ -221,14 +218,14 @@ async def test_membership_lost_during_a_commit_leaves_the_cut_to_the_next_owner(
 
     worker = Worker(Broker(), dies=lose)
     await worker.take(record(0, 1))
-    await worker.flow.commit()
+    await worker.coordinator.commit()
     worker.port.member = True
     await worker.take(record(1, 1))
-    await worker.flow.commit()
+    await worker.coordinator.commit()
     assert (worker.port.broker.committed, worker.port.broker.changelog) == ({}, {})
-    worker.flow.forget()
+    worker.coordinator.forget()
     await worker.take(record(0, 1), record(1, 1))
-    await worker.flow.commit()
+    await worker.coordinator.commit()
     assert newest(worker.port.broker.outputs, RESULT) == {"a": [2, 2]}
     assert worker.port.broker.committed == {0: 2}
 
@@ -236,7 +233,7 @@ async def test_membership_lost_during_a_commit_leaves_the_cut_to_the_next_owner(
 async def test_a_record_delivered_twice_counts_once() -> None:
     worker = Worker(Broker())
     await worker.take(record(0, 1), record(1, 2), record(1, 2), record(0, 1), record(2, 4))
-    await worker.flow.commit()
+    await worker.coordinator.commit()
     assert newest(worker.port.broker.outputs, RESULT) == {"a": [3, 7]}
     assert worker.port.broker.committed == {0: 3}
 
@@ -263,7 +260,7 @@ async def test_a_hole_is_loss_only_if_the_broker_has_the_records(
     worker = Worker(broker)
     work = asyncio.gather(*[worker.take(record(offset, 1)) for offset in offsets], return_exceptions=True)
     await asyncio.wait([work], timeout=0.1)
-    await worker.flow.commit()
+    await worker.coordinator.commit()
     assert bool(worker.port.failures) is fails
     assert worker.telemetry.count(SOURCE_GAP) == gaps
     assert (broker.committed.get(0) == offsets[-1] + 1) is not fails
@@ -281,9 +278,9 @@ async def test_a_hand_over_while_a_hole_is_looked_into_drops_the_record() -> Non
     worker.port.first_offset = first_offset  # type: ignore[method-assign] # an answer that waits for its moment
     taking = asyncio.create_task(worker.take(record(100, 1)))
     await asyncio.sleep(0)
-    worker.flow.forget()
+    worker.coordinator.forget()
     gate.set()
     await taking
-    await worker.flow.commit()
+    await worker.coordinator.commit()
     assert worker.port.broker.committed == {}
     assert worker.port.failures == []

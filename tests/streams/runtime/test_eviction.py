@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import random
+from dataclasses import replace
 
 import orjson
 import pytest
@@ -10,8 +11,7 @@ import pytest
 from contract.log import ConsumerRecord, ProducerRecord
 from streams.local import LocalPipeline
 from streams.runtime.events import STATE_EVICTED
-from streams.runtime.keyed_operator import Live
-from streams.state import partition_clock
+from streams.runtime.keyed_operator import KeyedOperator
 from streams.state.record import clock_key, header_of, name_of, piece_of, state_key
 from tests.support.streams.port import Broker, Died, Moment, Worker
 from tests.support.streams.spans import AT_ONCE, CLOSED, EVICT_MS, SPANS, STRIDE_MS, at, log_of, ticking
@@ -35,8 +35,8 @@ async def worked(log: list[ConsumerRecord], *, every: int = 1, broker: Broker | 
     for one in log:
         await worker.take(one)
         if one.offset % every == 0:
-            await worker.flow.commit()
-    await worker.flow.commit()
+            await worker.coordinator.commit()
+    await worker.coordinator.commit()
     assert worker.port.failures == []
     return worker
 
@@ -45,7 +45,7 @@ async def test_what_is_idle_leaves() -> None:
     """Its last output is sent, and nothing of it is left in memory or changelog."""
     worker = await worked(log_of(("gone", 0), *ticking("here", 0, FULL)))
     assert keys_of(worker.port.broker) == {"here"}
-    assert {place[1] for place in worker.shell._lives} == {"here"}
+    assert {place[1] for place in worker.task._operators} == {"here"}
     assert worker.port.load("spans", state_key(0, "gone")) is None
     assert spans(worker.port.broker.outputs) == {("gone", 0, 1)}
     assert worker.telemetry.count(STATE_EVICTED) == 1
@@ -59,7 +59,7 @@ async def test_what_is_not_idle_for_long_enough_stays() -> None:
 async def test_a_stage_without_a_limit_keeps_everything_and_no_clock() -> None:
     worker = Worker(Broker(), stage=STAGE)
     await worker.take(*log_of(("gone", 0), *ticking("here", 0, 2 * FULL)))
-    await worker.flow.commit()
+    await worker.coordinator.commit()
     assert set(worker.port.broker.changelog) == {state_key(0, "gone"), state_key(0, "here")}
 
 
@@ -85,10 +85,10 @@ async def test_what_is_not_committed_stays_until_it_is() -> None:
     worker.port.committed = lambda source, partition: 0  # type: ignore[method-assign] # Kafka answers later
     for one in log_of(("gone", 0), *ticking("here", 0, FULL)):
         await worker.take(one)
-        await worker.flow.commit()
+        await worker.coordinator.commit()
     assert keys_of(worker.port.broker) == {"gone", "here"}
     worker.port.committed = committed  # type: ignore[method-assign]
-    await worker.flow.commit()
+    await worker.coordinator.commit()
     assert keys_of(worker.port.broker) == {"here"}
 
 
@@ -132,10 +132,10 @@ async def test_a_refused_record_ends_no_silence() -> None:
     boom = at(len(log) + 1, FULL, "back", boom=1)
     worker = Worker(Broker(), stage=SPANS)
     await worker.take(*log, bad, boom)
-    await worker.flow.commit()
+    await worker.coordinator.commit()
     assert spans(worker.port.broker.outputs) == set(), "still there, as it was"
     await worker.take(at(len(log) + 2, FULL + STRIDE_MS, "here"))
-    await worker.flow.commit()
+    await worker.coordinator.commit()
     assert keys_of(worker.port.broker) == {"here"}
     assert spans(worker.port.broker.outputs) == {("back", 0, 1)}
 
@@ -145,34 +145,32 @@ async def test_an_operator_that_fails_after_it_began_anew_gets_back_the_new_stat
     log = log_of(*times)
     worker = Worker(Broker(), stage=SPANS)
     await worker.take(*log, at(len(log), FULL, "back", boom=1), at(len(log) + 1, FULL, "back"))
-    await worker.flow.commit()
+    await worker.coordinator.commit()
     assert ("back", log[-1].offset, 2) in spans(worker.port.broker.outputs, AT_ONCE)
 
 
 async def test_a_record_that_comes_while_its_key_leaves() -> None:
-    """Between the cut and the tombstone: it begins anew, and the tombstone does not take that away."""
+    """Between the checkpoint and the tombstone: it begins anew, and the tombstone does not take that away."""
     worker = Worker(Broker(), stage=SPANS)
     log = log_of(("back", 0), *ticking("here", 0, FULL), ("back", FULL), ("back", FULL))
     for one in log[:-3]:
         await worker.take(one)
-        await worker.flow.commit()
+        await worker.coordinator.commit()
     await worker.take(log[-3])
-    commit = asyncio.create_task(worker.flow.commit())
+    commit = asyncio.create_task(worker.coordinator.commit())
     while f"post {CLOSED}" not in worker.port.steps:  # noqa: ASYNC110 - a step of the port is no event
         await asyncio.sleep(0)
     await worker.take(log[-2])
     await commit
     assert "mirror" in worker.port.steps
     assert keys_of(worker.port.broker) == {"here"}
-    await worker.flow.commit()
+    await worker.coordinator.commit()
     again = await worked(log[-1:], broker=worker.port.broker)
     assert ("back", log[-2].offset, 2) in spans(again.port.broker.outputs, AT_ONCE)
 
 
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A clock that follows a log of a few hundred records out of a wrong time."""
-    monkeypatch.setattr(partition_clock, "CONFIRM", 15)
+IMPATIENT = replace(SPANS, confirm=15)
+"""Its clock follows a log of a few hundred records out of a wrong time."""
 
 
 def coming_and_going(seed: int, length: int = 300) -> list[ConsumerRecord]:
@@ -194,14 +192,14 @@ def coming_and_going(seed: int, length: int = 300) -> list[ConsumerRecord]:
 
 async def one_life(broker: Broker, log: list[ConsumerRecord], every: int, dies: Moment | None) -> bool:
     """Work from the committed offset; whether the end of the log was reached and committed."""
-    worker = Worker(broker, dies=dies, stage=SPANS)
+    worker = Worker(broker, dies=dies, stage=IMPATIENT)
     try:
         for one in log[broker.committed.get(0, 0) :]:
             await worker.take(one)
             if one.offset % every == 0:
-                await worker.flow.commit()
-        await worker.flow.commit()
-        await worker.flow.commit()
+                await worker.coordinator.commit()
+        await worker.coordinator.commit()
+        await worker.coordinator.commit()
     except Died:
         return False
     assert worker.port.failures == []
@@ -213,14 +211,14 @@ def in_the_end(broker: Broker) -> tuple[set[tuple[str, int, int]], set[tuple[str
     open_ = [
         one
         for key in keys_of(broker)
-        for one in Live(SPANS, 0, key, broker.changelog.get, lambda _: None).close()
+        for one in KeyedOperator(SPANS, 0, key, broker.changelog.get, lambda _: None).close()
         if isinstance(one, ProducerRecord)
     ]
     return spans(broker.outputs, AT_ONCE), spans(broker.outputs) | spans(open_)
 
 
 def in_process(log: list[ConsumerRecord]) -> tuple[set[tuple[str, int, int]], set[tuple[str, int, int]]]:
-    pipeline = LocalPipeline([SPANS], "t.")
+    pipeline = LocalPipeline([IMPATIENT], "t.")
     outs = [out for one in log for out in pipeline.feed(one)] + pipeline.close()
     return spans(outs, AT_ONCE), spans(outs)
 
@@ -229,7 +227,6 @@ STEPS = ("post", "arrived-output", "arrived-piece", "save-head", "arrived-head",
          "arrived-clock", "drop", "arrived-tombstone", "mirror", "acknowledge")  # fmt: skip
 
 
-@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("step", STEPS)
 async def test_death_at_any_step_changes_nothing(step: str) -> None:
     """Every life dies at that step, each time one later: the spans are those of a replay in process."""
@@ -243,7 +240,6 @@ async def test_death_at_any_step_changes_nothing(step: str) -> None:
     assert in_the_end(broker) == in_process(log)
 
 
-@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("seed", range(15))
 async def test_any_log_and_any_deaths(seed: int) -> None:
     log, chance, broker = coming_and_going(seed), random.Random(-seed), Broker()  # noqa: S311 - a simulation
@@ -268,8 +264,8 @@ async def test_state_stays_bounded() -> None:
             for number in range(alive):
                 await worker.take(at(offset, now_ms, f"{generation}-{number}"))
                 offset += 1
-        await worker.flow.commit()
-        most = max(most, len(broker.changelog), len(worker.shell._lives))
+        await worker.coordinator.commit()
+        most = max(most, len(broker.changelog), len(worker.task._operators))
     at_most = alive * (EVICT_MS // (2 * STRIDE_MS) + 4)  # a tick counts as one stride, though it is three
     assert most <= at_most < 500
     assert worker.telemetry.count(STATE_EVICTED) > 20_000 - at_most
@@ -281,7 +277,7 @@ def test_a_replay_stays_bounded() -> None:
         for number in range(3):
             pipeline.feed(at(0, generation * STRIDE_MS, f"{generation}-{number}"))
     (keys,) = pipeline._stages.values()
-    assert len(keys.sorted()) <= 3 * (EVICT_MS // STRIDE_MS + 3)
+    assert len(keys.sorted_keys()) <= 3 * (EVICT_MS // STRIDE_MS + 3)
     assert pipeline.happened[STATE_EVICTED.name] > 5_500
 
 
@@ -310,7 +306,7 @@ async def test_partitions_have_clocks_of_their_own() -> None:
     worker = Worker(Broker(), stage=SPANS)
     for one in [at(0, 0, "slow"), *quick, at(1, STRIDE_MS, "slow")]:
         await worker.take(one)
-        await worker.flow.commit()
+        await worker.coordinator.commit()
     assert ("slow", 0, 2) in spans(worker.port.broker.outputs, AT_ONCE)
 
 
@@ -326,7 +322,7 @@ async def test_a_damaged_clock_makes_nothing_leave_too_early() -> None:
     assert header is not None
     again = Worker(broker, stage=SPANS)
     await again.take(at(broker.committed[0], EVICT_MS, "here"))
-    await again.flow.commit()
+    await again.coordinator.commit()
     assert keys_of(broker) == {"quiet", "here"}
     after = header_of(broker.changelog[state_key(0, "here")])
     assert after is not None

@@ -5,8 +5,7 @@ import orjson
 from contract.codec import encode
 from contract.log import ConsumerRecord, ProducerRecord
 from contract.records.pods import Pod
-from streams.local import LocalPipeline
-from streams.local_keys import STORED_EVERY
+from streams.local import STORED_EVERY, LocalPipeline
 from streams.operators.base import Emission, Snapshot, Stage
 from streams.operators.forward import PodForwarder
 from tests.streams.runtime.test_eviction import spans
@@ -16,7 +15,7 @@ from tests.support.streams.toy import RESULT, SOURCE, STAGE, Counter
 
 
 def fed(pipeline: LocalPipeline, records: list[ConsumerRecord]) -> list[ProducerRecord]:
-    return [out for one in records for out in pipeline.feed(one)] + pipeline.settle()
+    return [out for one in records for out in pipeline.feed(one)] + pipeline.flush()
 
 
 def results(outs: list[ProducerRecord]) -> dict[str, list[int]]:
@@ -57,10 +56,10 @@ def test_an_operator_that_cannot_begin() -> None:
 
 def test_an_operator_that_cannot_settle_or_close_costs_its_key_alone() -> None:
     class Unwell(Counter):
-        def settle(self) -> list[Emission]:
+        def flush(self) -> list[Emission]:
             if self._key == "a" and self._state["count"]:
-                raise RuntimeError("settle")
-            return super().settle()
+                raise RuntimeError("flush")
+            return super().flush()
 
     pipeline = LocalPipeline([Stage(name="toy", source=SOURCE, build=Unwell)])
     outs = fed(pipeline, [record(0, 1), record(1, 1, "b"), record(2, 1, "b")]) + pipeline.close()
@@ -91,10 +90,10 @@ async def test_a_stateless_stage_keeps_nothing() -> None:
     bad = ConsumerRecord("pods", 0, 5, "p5", b"rubbish", 5)
     worker = Worker(Broker(), stage=FORWARD)
     await worker.take(*pods, bad)
-    await worker.flow.commit()
+    await worker.coordinator.commit()
     broker = worker.port.broker
     assert broker.changelog == {}
-    assert worker.shell._lives == {}
+    assert worker.task._operators == {}
     assert broker.committed == {0: 6}
     assert [out.topic for out in broker.outputs] == ["pod-parts", "insight-parts"] * 5 + ["dead-letters"]
     assert fed(LocalPipeline([FORWARD], "t."), [*pods, bad]) == broker.outputs
@@ -102,5 +101,5 @@ async def test_a_stateless_stage_keeps_nothing() -> None:
     broker.committed.clear()
     again = Worker(broker, stage=FORWARD)
     await again.take(*pods, bad)
-    await again.flow.commit()
+    await again.coordinator.commit()
     assert broker.outputs[len(first) :] == first

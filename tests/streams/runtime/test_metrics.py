@@ -45,14 +45,14 @@ async def test_what_was_taken_and_what_counts(records: list[ConsumerRecord], tak
         assert now[RECORDS_TAKEN] == {(SOURCE,): taken * commits}
         assert now[RECORDS_USED] == {(SOURCE,): used * commits}
         await worker.take(*records)
-        await worker.flow.commit()
+        await worker.coordinator.commit()
 
 
 async def test_what_was_read_before_an_assignment_stays_counted() -> None:
     worker = Worker(Broker())
     await worker.take(record(0, 1))
-    await worker.flow.commit()
-    worker.flow.forget()
+    await worker.coordinator.commit()
+    worker.coordinator.forget()
     assert worker.telemetry.meter.now()[RECORDS_USED] == {(SOURCE,): 1}
 
 
@@ -75,8 +75,8 @@ def test_how_long_a_commit_is_rested_from(
 async def test_the_bytes_of_states_are_summed_up() -> None:
     worker = Worker(Broker())
     await worker.take(record(0, 1))
-    await worker.flow.commit()
-    first = worker.flow.figures.state_bytes
+    await worker.coordinator.commit()
+    first = worker.coordinator.metrics.state_bytes
     assert first == sum(len(key) + len(value) for key, value in worker.port.broker.changelog.items())
-    await worker.flow.commit()
-    assert worker.flow.figures.state_bytes == first, "nothing came, and nothing is written"
+    await worker.coordinator.commit()
+    assert worker.coordinator.metrics.state_bytes == first, "nothing came, and nothing is written"

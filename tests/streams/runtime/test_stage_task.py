@@ -1,4 +1,4 @@
-"""One stage's shell: what becomes of bad records, failing operators and unusable states."""
+"""One stage's task: what becomes of bad records, failing operators and unusable states."""
 
 from base64 import b64decode
 
@@ -44,20 +44,20 @@ async def test_a_bad_record_is_a_dead_letter_and_nothing_else(bad: ConsumerRecor
     """The good ones beside it count, before and after a restart, as if it had never come."""
     worker = Worker(Broker())
     await worker.take(record(0, 1), bad, record(2, 2))
-    await worker.flow.commit()
+    await worker.coordinator.commit()
     assert newest(worker) == {"a": [2, 3]}
     assert dead_letters(worker) == [(bad.key or "", 1, reason)]
     assert worker.telemetry.counts[DEAD_LETTER.name, (SOURCE, reason)] == 1
     again = Worker(worker.port.broker)
     await again.take(record(3, 3))
-    await again.flow.commit()
+    await again.coordinator.commit()
     assert newest(again) == {"a": [3, 6]}
 
 
 async def test_a_dead_letter_says_where_and_holds_the_payload() -> None:
     worker = Worker(Broker())
     await worker.take(record(0, BIG, partition=3))
-    await worker.flow.commit()
+    await worker.coordinator.commit()
     (out,) = worker.port.broker.outputs
     letter = orjson.loads(out.value or b"")
     assert (letter["topic"], letter["partition"], letter["offset"]) == ("t." + SOURCE, 3, 0)
@@ -68,11 +68,11 @@ async def test_a_dead_letter_says_where_and_holds_the_payload() -> None:
 async def test_an_operator_that_fails_gets_back_what_was_not_stored_yet() -> None:
     worker = Worker(Broker())
     await worker.take(record(0, 1))
-    await worker.flow.commit()
+    await worker.coordinator.commit()
     await worker.take(
         record(1, 2), record(2, b'{"n":9,"boom":1}'), record(3, 4), record(4, b'{"m":1}'), record(5, 8)
     )
-    await worker.flow.commit()
+    await worker.coordinator.commit()
     assert newest(worker) == {"a": [4, 15]}
 
 
@@ -81,7 +81,7 @@ async def test_outputs_before_a_failure_are_sent_once() -> None:
     await worker.take(
         *(record(n, 1) for n in range(15)), record(15, b'{"boom":1}'), *(record(n, 1) for n in (16, 17))
     )
-    await worker.flow.commit()
+    await worker.coordinator.commit()
     trail = [out for out in worker.port.broker.outputs if out.topic == TRAIL]
     assert len(trail) == 1
 
@@ -100,7 +100,7 @@ async def test_a_state_of_no_use_is_begun_anew_and_told(stored: bytes) -> None:
     broker.committed[0] = 6
     worker = Worker(broker)
     await worker.take(record(6, 5), record(7, 6))
-    await worker.flow.commit()
+    await worker.coordinator.commit()
     assert newest(worker) == {"a": [2, 11]}
     assert worker.telemetry.counts["state_reset", ("toy",)] == 1
 
@@ -112,12 +112,12 @@ async def test_what_an_operator_tells_is_counted() -> None:
 
 
 class Unwell(Counter):
-    """Fails where no record is to blame: in ``settle`` for the key a, in ``snapshot`` for b."""
+    """Fails where no record is to blame: in ``flush`` for the key a, in ``snapshot`` for b."""
 
-    def settle(self) -> list[Emission]:
+    def flush(self) -> list[Emission]:
         if self._key == "a" and self._state["sum"] >= 100:
-            raise RuntimeError("settle")
-        return super().settle()
+            raise RuntimeError("flush")
+        return super().flush()
 
     def snapshot(self) -> Snapshot:
         if self._key == "b" and self._state["sum"] >= 100:
@@ -128,9 +128,9 @@ class Unwell(Counter):
 async def test_a_broken_operator_begins_anew_and_the_others_go_on() -> None:
     worker = Worker(Broker(), stage=Stage(name="toy", source=SOURCE, build=Unwell))
     await worker.take(record(0, 100, "a"), record(1, 100, "b"), record(2, 100, "c"))
-    await worker.flow.commit()
+    await worker.coordinator.commit()
     await worker.take(record(3, 1, "a"), record(4, 1, "b"), record(5, 1, "c"))
-    await worker.flow.commit()
+    await worker.coordinator.commit()
     assert newest(worker) == {"a": [1, 1], "b": [1, 1], "c": [2, 101]}
     assert worker.port.failures == []
     assert worker.port.broker.committed == {0: 6}
@@ -144,7 +144,7 @@ async def test_an_operator_that_cannot_begin() -> None:
 
     worker = Worker(Broker(), stage=Stage(name="toy", source=SOURCE, build=build))
     await worker.take(record(0, 1), record(1, 1, "b"))
-    await worker.flow.commit()
+    await worker.coordinator.commit()
     assert dead_letters(worker) == [("a", 0, "operator")]
     assert newest(worker) == {"b": [1, 1]}
 
@@ -152,31 +152,30 @@ async def test_an_operator_that_cannot_begin() -> None:
 async def test_the_same_key_in_two_partitions_is_two_states() -> None:
     worker = Worker(Broker())
     await worker.take(record(0, 1), record(0, 7, partition=1), record(1, 2))
-    await worker.flow.commit()
+    await worker.coordinator.commit()
     assert len(worker.port.broker.changelog) == 2
     assert worker.port.broker.committed == {0: 2, 1: 1}
 
 
-async def test_idle_operators_leave_memory_and_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streams.runtime.stage_task.KEPT_LIVE", 100)
-    worker = Worker(Broker())
+async def test_idle_operators_leave_memory_and_come_back() -> None:
+    worker = Worker(Broker(), max_resident=100)
     many = 120
     await worker.take(*(record(n, n, f"k{n}") for n in range(many)))
-    await worker.flow.commit()
-    assert len(worker.shell._lives) == 100
+    await worker.coordinator.commit()
+    assert len(worker.task._operators) == 100
     await worker.take(record(many, 3, "k0"))
-    await worker.flow.commit()
+    await worker.coordinator.commit()
     assert newest(worker)["k0"] == [2, 3]
 
 
 async def test_an_output_that_is_too_large_is_left_out_and_told() -> None:
     class Large(Counter):
-        def settle(self) -> list[Emission]:
+        def flush(self) -> list[Emission]:
             return [ProducerRecord(RESULT, self._key, BIG, 0)]
 
     worker = Worker(Broker(), stage=Stage(name="toy", source=SOURCE, build=Large))
     await worker.take(record(0, 1))
-    await worker.flow.commit()
+    await worker.coordinator.commit()
     assert worker.port.broker.outputs == []
     assert worker.telemetry.counts["record_too_large", (RESULT,)] == 1
     assert worker.port.broker.committed == {0: 1}

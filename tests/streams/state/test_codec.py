@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.state.codec import PIECE_BYTES, Packed, Resumed, StateError, pack, unpack
+from streams.state.codec import Packed, Resumed, StateError, pack, unpack
 from streams.state.record import Kind, offset_of, piece_key, state_key, to_value
+from tests.support.streams.toy import STAGE
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
@@ -122,4 +123,4 @@ def test_a_snapshot_that_is_no_plain_data_is_refused() -> None:
 
 
 def test_the_bound_is_below_what_a_topic_takes() -> None:
-    assert PIECE_BYTES < 500_000
+    assert STAGE.piece_bytes < 500_000

@@ -2,10 +2,10 @@
 
 import pytest
 
-from streams.runtime.events import STATE_RENEWED
-from streams.state.fencing import SoleWriter
+from streams.runtime.events import STATE_REWRITTEN
+from streams.state.fencing import ChangelogFence
 from streams.state.record import offset_of, state_key
-from streams.state.recovery import Renewal
+from streams.state.recovery import Rewrite
 from tests.support.streams.port import Broker, Worker, record
 
 
@@ -24,7 +24,7 @@ from tests.support.streams.port import Broker, Worker, record
 def test_a_hole_before_a_record_of_ours_is_somebody_else(
     read: list[int], wrote: list[int], alone: list[bool]
 ) -> None:
-    writer = SoleWriter()
+    writer = ChangelogFence()
     for offset in read:
         writer.read(0, offset)
     assert [writer.wrote(0, offset) for offset in wrote] == alone
@@ -32,7 +32,7 @@ def test_a_hole_before_a_record_of_ours_is_somebody_else(
 
 
 def test_where_nothing_is_written_the_end_tells() -> None:
-    writer = SoleWriter()
+    writer = ChangelogFence()
     assert writer.ends(0, 5), "nothing is known of it"
     writer.read(0, 4)
     assert writer.ends(0, 5)
@@ -43,7 +43,7 @@ async def test_a_worker_that_is_not_alone_ends_and_acknowledges_nothing() -> Non
     worker = Worker(Broker())
     await worker.take(record(0, 1))
     worker.port.disturbed = True
-    await worker.flow.commit()
+    await worker.coordinator.commit()
     assert "somebody else" in worker.port.failures[0]
     assert worker.port.broker.committed == {}
 
@@ -51,10 +51,10 @@ async def test_a_worker_that_is_not_alone_ends_and_acknowledges_nothing() -> Non
 async def test_a_worker_that_writes_nothing_looks() -> None:
     worker = Worker(Broker())
     worker.port.disturbed = True
-    await worker.flow.look()
+    await worker.coordinator.verify_ownership()
     assert worker.port.failures == [], "before its states are recovered nothing can be said"
-    worker.flow.begin()
-    await worker.flow.look()
+    worker.coordinator.begin()
+    await worker.coordinator.verify_ownership()
     assert "somebody else" in worker.port.failures[0]
 
 
@@ -62,16 +62,16 @@ async def test_what_is_outdated_is_written_anew_with_the_first_commit() -> None:
     broker, key = Broker(), state_key(0, "a")
     first = Worker(broker)
     await first.take(record(0, 1), record(1, 2))
-    await first.flow.commit()
+    await first.coordinator.commit()
     newest = broker.changelog[key]
     again = Worker(broker)
-    again.port.outdated_records = [Renewal(0, key, newest, 1), Renewal(0, state_key(0, "b"), None, 5)]
+    again.port.outdated_records = [Rewrite(0, key, newest, 1), Rewrite(0, state_key(0, "b"), None, 5)]
     broker.changelog[key] = broker.changelog[state_key(0, "b")] = b"late"
-    again.flow.begin()
-    await again.flow.commit()
+    again.coordinator.begin()
+    await again.coordinator.commit()
     assert broker.changelog == {key: newest}
     assert offset_of(newest) == 1
-    assert again.telemetry.count(STATE_RENEWED) == 2
+    assert again.telemetry.count(STATE_REWRITTEN) == 2
     steps = len(again.port.steps)
-    await again.flow.commit()
+    await again.coordinator.commit()
     assert again.port.steps[steps:] == [], "once"

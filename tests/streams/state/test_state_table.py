@@ -4,7 +4,6 @@ from collections.abc import Iterable
 
 import pytest
 
-from streams.state import codec
 from streams.state.codec import Packed, pack, unpack
 from streams.state.record import state_key, tombstone_headers
 from tests.support.simulation.kafka import Changelog, Stored, Table
@@ -12,15 +11,11 @@ from tests.support.simulation.kafka import Changelog, Stored, Table
 KEY = state_key(0, "a")
 
 
-@pytest.fixture(autouse=True)
-def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codec, "PIECE_BYTES", 20)
-    monkeypatch.setattr(codec, "_PLAIN_BYTES", 10)
-
-
 def at(offset: int, previous: bytes | None = None) -> Packed:
     """A state of two pieces or more."""
-    return pack(KEY, offset, {"v": 1, "text": f"{offset} 0123456789abcdefghijklmnop"}, previous)
+    return pack(
+        KEY, offset, {"v": 1, "text": f"{offset} 0123456789abcdefghijklmnop"}, previous, piece_bytes=20
+    )
 
 
 def recovered(*records: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
@@ -80,10 +75,10 @@ def test_what_was_preferred_over_a_later_record_is_outdated_until_it_is_written_
     for record in (*at(7).pieces, newest, at(5).head):
         log.append(Stored(*record, []))
     table = read(log)
-    assert [(one.key, one.value) for one in table.newest.outdated({0})] == [newest]
-    assert table.newest.outdated({1}) == [], "somebody else's partition"
+    assert [(one.key, one.value) for one in table.reducer.outdated({0})] == [newest]
+    assert table.reducer.outdated({1}) == [], "somebody else's partition"
     log.append(Stored(*newest, []))
-    assert read(log).newest.outdated({0}) == []
+    assert read(log).reducer.outdated({0}) == []
 
 
 def test_what_has_left_does_not_come_back_by_a_late_state() -> None:
@@ -93,7 +88,7 @@ def test_what_has_left_does_not_come_back_by_a_late_state() -> None:
     log.append(Stored(*small, []))
     table = read(log)
     assert KEY not in table.data
-    (again,) = table.newest.outdated({0})
+    (again,) = table.reducer.outdated({0})
     assert (again.value, again.offset) == (None, 7)
     log.append(Stored(KEY, None, tombstone_headers(again.offset)))
     log.append(Stored(*pack(KEY, 8, {}, None).head, []))
@@ -109,7 +104,7 @@ def test_a_worker_that_is_ahead_and_ends_before_its_head_does_not_tear_the_state
         log.append(Stored(*record, []))
     table = read(log)
     assert offset_in(table.data) == 44
-    renewed = table.newest.outdated({0})
+    renewed = table.reducer.outdated({0})
     assert [(one.key, one.value) for one in renewed] == after.pieces
     log.append(Stored(*ahead.head, []))  # it did not end after all
     assert offset_in(read(log).data) == 54

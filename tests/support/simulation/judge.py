@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from contract.log import ConsumerRecord, ProducerRecord, TopicPartition
-from streams.runtime.stage_task import Shell
+from streams.runtime.stage_task import StageTask
 from streams.state.codec import unpack
 from streams.state.record import name_of, offset_of, state_key
 from tests.support.simulation.feed import Sent
@@ -94,13 +94,13 @@ class Judge:
                 )
             self.checked["committed"] += 1
 
-    def seen(self, _worker: Worker, shell: Shell, record: ConsumerRecord) -> None:
+    def seen(self, _worker: Worker, task: StageTask, record: ConsumerRecord) -> None:
         """A restart changes nothing: after the same record the same state, in every life."""
-        live = shell._lives.get((record.partition, record.key or ""))
+        live = task._operators.get((record.partition, record.key or ""))
         applied = self.shadow.applied[record.topic_partition][record.offset]
         if live is None or live.offset != record.offset or not applied.good:
             return
-        has = self._profile.digests[shell.stage.name](live._operator)
+        has = self._profile.digests[task.stage.name](live._operator)
         place = f"{record.topic}-{record.partition}: {record.key} at {record.offset}"
         assert has == applied.digest, f"{place} is {has}, not {applied.digest}"
         self.checked["state"] += 1
@@ -128,7 +128,7 @@ class Judge:
     def _newest_outputs(self, *, zombies: bool) -> None:
         """The newest of each subject is exact; so is the last, unless somebody may have written late."""
         wanted: dict[Subject, list[bytes | None]] = defaultdict(list)
-        for out in self.shadow.settled():
+        for out in self.shadow.flushed():
             subject = self._subject(out, orjson.loads(out.value or b"null"))
             if out.topic in self._profile.versions and subject is not None:
                 wanted[subject].append(out.value)
@@ -164,7 +164,7 @@ class Judge:
                 told[name] += count
         assert not told["state_reset"], "a state was begun anew"
         self.checked["evicted"] += told["state_evicted"]
-        self.checked["renewed"] += told["state_renewed"]
+        self.checked["rewritten"] += told["state_rewritten"]
         self.checked["others noticed"] += sum("somebody else" in worker.port.reason for worker in workers)
         if len(workers) == 1:
             for (_, event), count in self.shadow.happened.items():

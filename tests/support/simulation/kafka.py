@@ -9,9 +9,9 @@ from typing import NamedTuple, Protocol
 
 from contract.log import ConsumerRecord, ProducerRecord, TopicPartition
 from streams.operators.base import Stage
-from streams.state.fencing import SoleWriter
+from streams.state.fencing import ChangelogFence
 from streams.state.record import Headers
-from streams.state.recovery import Newest
+from streams.state.recovery import ChangelogReducer
 
 
 class Watcher(Protocol):
@@ -104,13 +104,13 @@ class Table:
 
     def __init__(self) -> None:
         self.data: dict[bytes, bytes] = {}
-        self.newest = Newest(self.data.get)
-        self.writer = SoleWriter()
+        self.reducer = ChangelogReducer(self.data.get)
+        self.fence = ChangelogFence()
 
     def read(self, partition: int, record: Stored) -> None:
         """Take over a record of the changelog."""
-        self.writer.read(partition, record.offset)
-        for key, value in self.newest.read(record.key, record.value, record.headers):
+        self.fence.read(partition, record.offset)
+        for key, value in self.reducer.read(record.key, record.value, record.headers):
             self.mirror(key, value)
 
     def mirror(self, key: bytes, value: bytes | None) -> None:

@@ -13,15 +13,15 @@ from bus.faust.offset_tracker import OffsetKind, OffsetTracker
 from contract.log import ConsumerRecord
 from streams.operators.node.watermark import Timeline
 from streams.operators.node.window import WindowBank
-from streams.runtime.checkpoint import Flow
-from streams.runtime.eviction import IdleKeys
-from streams.runtime.keyed_operator import Live
-from streams.runtime.stage_task import Cut, Shell
+from streams.runtime.checkpoint import CheckpointCoordinator
+from streams.runtime.eviction import Eviction
+from streams.runtime.keyed_operator import KeyedOperator
+from streams.runtime.stage_task import Checkpoint, StageTask
 from streams.state.codec import Resumed
-from streams.state.fencing import SoleWriter
+from streams.state.fencing import ChangelogFence
 from streams.state.partition_clock import PartitionClock
 from streams.state.record import Piece, offset_of
-from streams.state.recovery import Change, Newest
+from streams.state.recovery import Change, ChangelogReducer
 from tests.support.simulation.plan import planned
 from tests.support.simulation.port import SimulatedPort
 from tests.support.simulation.run import Outcome, simulate
@@ -32,53 +32,53 @@ Mutant = Callable[[Patch], None]
 
 def fence_forgotten(patch: Patch) -> None:
     """A worker that begins does not know up to where a stored state reaches."""
-    real = Live._continued
+    real = KeyedOperator._continued
 
-    def continued(self: Live, found: Resumed) -> Any:
+    def continued(self: KeyedOperator, found: Resumed) -> Any:
         operator = real(self, found)
         self.offset = -1
         return operator
 
-    patch.setattr(Live, "_continued", continued)
+    patch.setattr(KeyedOperator, "_continued", continued)
 
 
 def acknowledged_too_early(patch: Patch) -> None:
     """Offsets are acknowledged before outputs and states have arrived."""
-    real = Flow._arrived
+    real = CheckpointCoordinator._arrived
 
-    async def arrived(self: Flow, cuts: list[tuple[Shell, Cut]]) -> bool:
-        for shell, cut in cuts:
-            for partition, offset in cut.done.items():
-                self._port.acknowledge(shell.stage.source, partition, offset)
-        return await real(self, cuts)
+    async def arrived(self: CheckpointCoordinator, checkpoints: list[tuple[StageTask, Checkpoint]]) -> bool:
+        for task, checkpoint in checkpoints:
+            for partition, offset in checkpoint.done.items():
+                self._port.acknowledge(task.stage.source, partition, offset)
+        return await real(self, checkpoints)
 
-    patch.setattr(Flow, "_arrived", arrived)
+    patch.setattr(CheckpointCoordinator, "_arrived", arrived)
 
 
 def states_before_outputs(patch: Patch) -> None:
     """States are sent while outputs are still on their way."""
-    real = Flow._arrived
+    real = CheckpointCoordinator._arrived
 
-    async def arrived(self: Flow, cuts: list[tuple[Shell, Cut]]) -> bool:
+    async def arrived(self: CheckpointCoordinator, checkpoints: list[tuple[StageTask, Checkpoint]]) -> bool:
         heads = [
-            (shell.stage.name, save.live.partition, save.packed.head)
-            for shell, cut in cuts
-            for save in cut.saves
+            (task.stage.name, write.operator.partition, write.packed.head)
+            for task, checkpoint in checkpoints
+            for write in checkpoint.writes
         ]
         try:
             await self._saved(heads)
         except OSError as error:
-            self._fail(str(error))
+            self.fail(str(error))
             return False
-        return await real(self, cuts)
+        return await real(self, checkpoints)
 
-    patch.setattr(Flow, "_arrived", arrived)
+    patch.setattr(CheckpointCoordinator, "_arrived", arrived)
 
 
 def failed_output_dropped(patch: Patch) -> None:
     """An output that could not be sent is left out, and work goes on."""
 
-    async def send_outbox(self: Flow) -> None:
+    async def send_outbox(self: CheckpointCoordinator) -> None:
         async with self._sending:
             while self._outbox:
                 out = self._outbox.popleft()
@@ -87,26 +87,26 @@ def failed_output_dropped(patch: Patch) -> None:
                 except OSError:
                     continue
 
-    patch.setattr(Flow, "_send_outbox", send_outbox)
+    patch.setattr(CheckpointCoordinator, "_send_outbox", send_outbox)
 
 
 def unanswered_output_counts(patch: Patch) -> None:
     """A commit does not wait for the outputs sent before."""
-    real = Flow._arrived
+    real = CheckpointCoordinator._arrived
 
-    async def arrived(self: Flow, cuts: list[tuple[Shell, Cut]]) -> bool:
+    async def arrived(self: CheckpointCoordinator, checkpoints: list[tuple[StageTask, Checkpoint]]) -> bool:
         await self._send_outbox()
         self._under_way.clear()
-        return await real(self, cuts)
+        return await real(self, checkpoints)
 
-    patch.setattr(Flow, "_arrived", arrived)
+    patch.setattr(CheckpointCoordinator, "_arrived", arrived)
 
 
 def heads_before_pieces(patch: Patch) -> None:
     """The head of a large state is sent before its pieces."""
-    real = Flow._saved
+    real = CheckpointCoordinator._saved
 
-    async def saved(self: Flow, records: Iterable[tuple[str, int, Any]]) -> None:
+    async def saved(self: CheckpointCoordinator, records: Iterable[tuple[str, int, Any]]) -> None:
         every = list(records)
         held: list[Any] = getattr(self, "_held_back", [])
         pieces = [one for one in every if one[2][0][2]]
@@ -117,57 +117,57 @@ def heads_before_pieces(patch: Patch) -> None:
         await real(self, every)
         await real(self, held)
 
-    patch.setattr(Flow, "_saved", saved)
+    patch.setattr(CheckpointCoordinator, "_saved", saved)
 
 
 def older_state_wins(patch: Patch) -> None:
     """Of two states of a key the one written last counts."""
-    patch.setattr(Newest, "read", lambda self, key, value, headers: [(key, value)])
+    patch.setattr(ChangelogReducer, "read", lambda self, key, value, headers: [(key, value)])
 
 
-def renewal_forgotten(patch: Patch) -> None:
+def rewrite_forgotten(patch: Patch) -> None:
     """What had to be preferred at recovery is not written anew: compaction keeps what is old."""
 
-    async def renewed(self: Flow, renewals: Iterable[Any]) -> None:
+    async def rewritten(self: CheckpointCoordinator, rewrites: Iterable[Any]) -> None:
         return None
 
-    patch.setattr(Flow, "_renewed", renewed)
+    patch.setattr(CheckpointCoordinator, "_rewritten", rewritten)
 
 
 def others_not_noticed(patch: Patch) -> None:
     """A worker does not mind that others write into its changelogs."""
-    patch.setattr(SoleWriter, "wrote", lambda self, partition, offset: True)
-    patch.setattr(SoleWriter, "ends", lambda self, partition, end: True)
+    patch.setattr(ChangelogFence, "wrote", lambda self, partition, offset: True)
+    patch.setattr(ChangelogFence, "ends", lambda self, partition, end: True)
 
 
 def pieces_torn(patch: Patch) -> None:
     """A piece that comes after a head which it does not belong to takes the place of the one that does."""
 
-    def piece(self: Newest, key: bytes, value: bytes, piece: Piece) -> list[Change]:
+    def piece(self: ChangelogReducer, key: bytes, value: bytes, piece: Piece) -> list[Change]:
         return [] if offset_of(value) < offset_of(self._stored(piece.head)) else [(key, value)]
 
-    patch.setattr(Newest, "_piece", piece)
+    patch.setattr(ChangelogReducer, "_piece", piece)
 
 
 def removed_too_early(patch: Patch) -> None:
     """A key that is idle leaves before all its records are committed."""
-    real = IdleKeys._idle
+    real = Eviction._if_idle
 
-    def idle(self: IdleKeys, *args: Any) -> Iterator[Any]:
+    def idle(self: Eviction, *args: Any) -> Iterator[Any]:
         with pytest.MonkeyPatch.context() as inner:
             inner.setattr(SimulatedPort, "committed", lambda *_: 1 << 60)
             yield from real(self, *args)
 
-    patch.setattr(IdleKeys, "_idle", idle)
+    patch.setattr(Eviction, "_if_idle", idle)
 
 
 def loss_not_noticed(patch: Patch) -> None:
     """A hole in the offsets is always taken for the broker's own."""
 
-    async def bridged(self: Flow, shell: Shell, record: ConsumerRecord) -> bool:
+    async def bridged(self: CheckpointCoordinator, task: StageTask, record: ConsumerRecord) -> bool:
         return True
 
-    patch.setattr(Flow, "_bridged", bridged)
+    patch.setattr(CheckpointCoordinator, "_bridged", bridged)
 
 
 def repeats_taken(patch: Patch) -> None:
@@ -183,60 +183,60 @@ def repeats_taken(patch: Patch) -> None:
 
 def nothing_forgotten(patch: Patch) -> None:
     """A worker keeps its operators when its partitions are dealt anew."""
-    real = Shell.forget
+    real = StageTask.forget
 
-    def forget(self: Shell) -> None:
-        kept = dict(self._lives)
+    def forget(self: StageTask) -> None:
+        kept = dict(self._operators)
         real(self)
-        self._lives.update(kept)
+        self._operators.update(kept)
 
-    patch.setattr(Shell, "forget", forget)
+    patch.setattr(StageTask, "forget", forget)
 
 
-def cut_torn(patch: Patch) -> None:
-    """What is taken while a commit is under way is acknowledged with it."""
-    real = Shell.stored
+def checkpoint_torn(patch: Patch) -> None:
+    """What is processed while a commit is under way is acknowledged with it."""
+    real = StageTask.checkpoint_done
 
-    def stored(self: Shell, cut: Cut) -> None:
-        cut.done.update(self._done)
-        real(self, cut)
+    def done(self: StageTask, checkpoint: Checkpoint) -> None:
+        checkpoint.done.update(self._done)
+        real(self, checkpoint)
 
-    patch.setattr(Shell, "stored", stored)
+    patch.setattr(StageTask, "checkpoint_done", done)
 
 
 def rebuilt_without_the_recent(patch: Patch) -> None:
     """After a failure of an operator, what was not stored yet is lost."""
 
-    def rebuild(self: Live) -> None:
+    def rebuild(self: KeyedOperator) -> None:
         self._operator = self._resume()
 
-    patch.setattr(Live, "_rebuild", rebuild)
+    patch.setattr(KeyedOperator, "_rebuild", rebuild)
 
 
 def outputs_out_of_order(patch: Patch) -> None:
     """Outputs leave newest first."""
-    real = Flow._send_outbox
+    real = CheckpointCoordinator._send_outbox
 
-    async def send_outbox(self: Flow) -> None:
+    async def send_outbox(self: CheckpointCoordinator) -> None:
         self._outbox.reverse()
         await real(self)
 
-    patch.setattr(Flow, "_send_outbox", send_outbox)
+    patch.setattr(CheckpointCoordinator, "_send_outbox", send_outbox)
 
 
 def idle_key_goes_on(patch: Patch) -> None:
     """A key that comes back after it was idle goes on where it was, if it has not left yet."""
 
-    def applied(self: Live, record: ConsumerRecord, now_ms: int) -> Any:
+    def applied(self: KeyedOperator, record: ConsumerRecord, now_ms: int) -> Any:
         self.seen_ms = now_ms
         return self._operator.update(record)
 
-    patch.setattr(Live, "_applied", applied)
+    patch.setattr(KeyedOperator, "_applied", applied)
 
 
 def clock_forgotten(patch: Patch) -> None:
     """A worker that begins does not know what time it is in a partition."""
-    patch.setattr(PartitionClock, "restored", lambda _stride_ms, _value: None)
+    patch.setattr(PartitionClock, "restored", lambda *_, **__: None)
 
 
 def seen_ticks_forgotten(patch: Patch) -> None:
@@ -267,8 +267,8 @@ MUTANTS: dict[str, list[Mutant]] = {
     "toy": [
         fence_forgotten, acknowledged_too_early, states_before_outputs, failed_output_dropped,
         unanswered_output_counts, heads_before_pieces, older_state_wins, loss_not_noticed, repeats_taken,
-        nothing_forgotten, cut_torn, rebuilt_without_the_recent, idle_key_goes_on,
-        clock_forgotten, renewal_forgotten, others_not_noticed, pieces_torn, removed_too_early,
+        nothing_forgotten, checkpoint_torn, rebuilt_without_the_recent, idle_key_goes_on,
+        clock_forgotten, rewrite_forgotten, others_not_noticed, pieces_torn, removed_too_early,
     ],
     "real": [
         outputs_out_of_order, seen_ticks_forgotten, open_windows_lost, watermark_forgotten, held_ticks_lost,

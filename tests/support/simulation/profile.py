@@ -15,7 +15,7 @@ Name = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """``piece_bytes`` is the bound of a stored record where states are to be cut."""
+    """``piece_bytes`` is the bound of a stored record where states are to be checkpoint."""
 
     stages: list[Stage]
     feed: Callable[[Plan], list[Sent]]

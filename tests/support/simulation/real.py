@@ -164,7 +164,7 @@ def whole(shadow: Shadow, sent: list[Sent], newest: dict[tuple[str, str], Produc
     outs: list[ProducerRecord] = []
     for offset, one in enumerate(sent):
         outs += local.feed(ConsumerRecord(one.topic, 0, offset, one.key, one.value, one.ts_ms))
-    outs += local.settle()
+    outs += local.flush()
     wanted = {(out.topic, out.key): out.value for out in outs if out.topic in _MERGED}
     found = {slot: out.value for slot, out in newest.items() if slot[0] in _MERGED}
     for slot in found | wanted:

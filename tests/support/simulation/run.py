@@ -5,9 +5,8 @@ import logging
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from streams.state import codec, partition_clock
 from tests.support.simulation import real, toy
 from tests.support.simulation.faults import Field
 from tests.support.simulation.feed import Sent
@@ -44,8 +43,8 @@ class Outcome:
 def simulate(plan: Plan, *, keep_trace: bool = False) -> Outcome:
     """Run ``plan``: the same plan, the same run, step by step."""
     trace, outcome = Trace(keep=keep_trace), Outcome(plan)
-    profile = _PROFILES[plan.kind](plan)
-    with _quiet(), _small_pieces(profile.piece_bytes if plan.has("large") else codec.PIECE_BYTES):
+    profile = _small(_PROFILES[plan.kind](plan), large=plan.has("large"))
+    with _quiet():
         try:
             run(lambda nursery: _Run(plan, profile, nursery, trace, outcome).whole())
         except StuckError:
@@ -54,6 +53,14 @@ def simulate(plan: Plan, *, keep_trace: bool = False) -> Outcome:
             outcome.failure = f"{type(error).__name__}: {error}"
     outcome.lines = trace.lines
     return outcome
+
+
+def _small(profile: Profile, *, large: bool) -> Profile:
+    """Clocks run; with ``large``, states are stored in pieces far below the real bound."""
+    return replace(profile, stages=[
+        replace(one, strides=_STRIDES, piece_bytes=profile.piece_bytes if large else one.piece_bytes)
+        for one in profile.stages
+    ])  # fmt: skip
 
 
 class _Run:
@@ -109,17 +116,6 @@ class _Run:
         while not self._kafka.drained():
             assert self._nursery.loop.time() < deadline, f"not done after {_PATIENCE_S:g} s of quiet"
             await asyncio.sleep(0.5)
-
-
-@contextmanager
-def _small_pieces(bytes_: int) -> Iterator[None]:
-    """States are cut into pieces far below the real bound, so that it happens often, and clocks run."""
-    before = codec.PIECE_BYTES, codec._PLAIN_BYTES, partition_clock.STRIDES
-    codec.PIECE_BYTES, codec._PLAIN_BYTES, partition_clock.STRIDES = bytes_, bytes_ // 2, _STRIDES
-    try:
-        yield
-    finally:
-        codec.PIECE_BYTES, codec._PLAIN_BYTES, partition_clock.STRIDES = before
 
 
 @contextmanager

@@ -10,10 +10,8 @@ import orjson
 from contract.codec import DecodeError
 from contract.log import ConsumerRecord, ProducerRecord, TopicPartition
 from contract.records.deadletter import Reason
-from streams.deadletters import dead_letter
 from streams.operators.base import CountedEvent, Emission, Operator, Stage
-from streams.runtime.checks import unfit
-from streams.state import partition_clock
+from streams.runtime.dead_letters import dead_letter, unfit
 from streams.state.partition_clock import PartitionClock
 from tests.support.streams.toy import Counter as Toy
 
@@ -48,7 +46,7 @@ class Key:
 
 
 class Shadow:
-    """The stages without a shell. ``digests`` are by stage."""
+    """The stages without a task. ``digests`` are by stage."""
 
     def __init__(self, stages: dict[str, Stage], digests: dict[str, Digest]) -> None:
         self._stages = stages
@@ -75,9 +73,9 @@ class Shadow:
     def _heard(self, stage: Stage, record: ConsumerRecord) -> int:
         if stage.evict_ms is None:
             return 0
-        fresh = PartitionClock(stage.evict_ms // partition_clock.STRIDES)
+        fresh = PartitionClock(stage.stride_ms, confirm=stage.confirm)
         clock = self._clocks.setdefault(TopicPartition(stage.name, record.partition), fresh)
-        clock.hear(record.offset, record.ts_ms)
+        clock.observe(record.offset, record.ts_ms)
         return clock.now_ms
 
     def _leave(self, stage: Stage, partition: int, now_ms: int) -> Iterator[ProducerRecord]:
@@ -86,7 +84,7 @@ class Shadow:
         for place, key in self.keys.items():
             mine = place[:2] == (stage.name, partition)
             if mine and key.left is None and stage.is_idle(key.seen_ms, now_ms):
-                told = key.operator.settle()  # as with each commit, before what is stored
+                told = key.operator.flush()  # as with each commit, before what is stored
                 key.left = key.snapshot()
                 key.leaving = self._sorted(stage, told + key.operator.close())
                 yield from key.leaving
@@ -128,12 +126,12 @@ class Shadow:
                 self.happened[stage.name, one.event] += one.count
         return [one for one in emissions if isinstance(one, ProducerRecord)]
 
-    def settled(self) -> Iterator[ProducerRecord]:
+    def flushed(self) -> Iterator[ProducerRecord]:
         """The newest of all that is sent coalesced, of every key that ever was. Call once, at the end."""
         for key in (*self.gone, *self.keys.values()):
             yield from key.leaving
             if key.left is None:
-                yield from (one for one in key.operator.settle() if isinstance(one, ProducerRecord))
+                yield from (one for one in key.operator.flush() if isinstance(one, ProducerRecord))
 
 
 def _copy(toy: Toy) -> Toy:

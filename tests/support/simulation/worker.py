@@ -1,4 +1,4 @@
-"""A worker: the real flow and the real hand-over, in a process that the simulation owns."""
+"""A worker: the real coordinator and the real hand-over, in a process that the simulation owns."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
@@ -10,8 +10,8 @@ from contract.log import ConsumerRecord, TopicPartition
 from contract.topics import DEFAULT_PREFIX
 from streams.app import StreamsApp
 from streams.operators.base import Stage
-from streams.runtime.checkpoint import Flow
-from streams.runtime.stage_task import Shell
+from streams.runtime.checkpoint import CheckpointCoordinator
+from streams.runtime.stage_task import StageTask
 from telemetry.events import Telemetry
 from tests.support.simulation.kafka import Kafka
 from tests.support.simulation.port import SimulatedPort
@@ -21,8 +21,8 @@ from tests.support.simulation.virtual import Nursery
 
 OFFSETS_EVERY_S = 1.0
 LOOK_S = 5.0
-Seen = Callable[["Worker", Shell, ConsumerRecord], None]
-"""Called after each record that a shell was given."""
+Seen = Callable[["Worker", StageTask, ConsumerRecord], None]
+"""Called after each record that a task was given."""
 
 
 class Group(Protocol):
@@ -51,8 +51,8 @@ class Worker:
         self.process = Process(name, nursery, dice)
         self.port = SimulatedPort(kafka, self.process)
         self.telemetry = Telemetry("simulation", quiet_s=float("inf"), clock=nursery.loop.time)
-        self.shells = [Shell(stage, self.port, self.telemetry, DEFAULT_PREFIX) for stage in stages]
-        self.flow = Flow(self.port, self.shells, self.telemetry)
+        self.tasks = [StageTask(stage, self.port, self.telemetry, DEFAULT_PREFIX) for stage in stages]
+        self.coordinator = CheckpointCoordinator(self.port, self.tasks, self.telemetry)
         self.generation = -1
         self.repeats = self.skips = 0
         self.ended = False
@@ -62,10 +62,10 @@ class Worker:
         self._positions: dict[TopicPartition, int] = {}
         self._reading = False
         self._committing = asyncio.Lock()
-        self._news = {shell.stage.source: asyncio.Event() for shell in self.shells}
+        self._news = {task.stage.source: asyncio.Event() for task in self.tasks}
         self._recovering: asyncio.Task[None] | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self.streams = StreamsApp(self._app(), self.flow, {})
+        self.streams = StreamsApp(self._app(), self.coordinator, {})
         kafka.listeners.append(self._hears)
 
     def _app(self) -> Any:
@@ -89,9 +89,9 @@ class Worker:
 
     def start(self) -> None:
         """Begin to work: join, read what is assigned, commit every so often."""
-        works = [self._read(shell) for shell in self.shells]
-        works += [self._every(self._interval_s, self.flow.commit)]
-        works += [self._every(LOOK_S, self.flow.look)]
+        works = [self._read(task) for task in self.tasks]
+        works += [self._every(self._interval_s, self.coordinator.commit)]
+        works += [self._every(LOOK_S, self.coordinator.verify_ownership)]
         works += [self._every(OFFSETS_EVERY_S, self.commit_offsets), self._ends_when_failed()]
         self._tasks = [self.process.nursery.spawn(work) for work in works]
         self._group.joins(self)
@@ -100,12 +100,12 @@ class Worker:
         if (news := self._news.get(source)) is not None:
             news.set()
 
-    async def _read(self, shell: Shell) -> None:
+    async def _read(self, task: StageTask) -> None:
         """What Faust's agent does: one record after the other, of all partitions."""
-        news = self._news[shell.stage.source]
+        news = self._news[task.stage.source]
         while True:
             await self.process.awake()
-            record, generation = self._fetched(shell.stage.source), self.generation
+            record, generation = self._fetched(task.stage.source), self.generation
             if record is None:
                 news.clear()
                 await news.wait()
@@ -117,8 +117,8 @@ class Worker:
             self._trace.say(
                 self.name, f"takes {record.topic}-{record.partition} {record.offset} ({record.key})"
             )
-            await self.flow.handle(shell, record)
-            self._seen(self, shell, record)
+            await self.coordinator.process(task, record)
+            self._seen(self, task, record)
 
     def _fetched(self, source: str) -> ConsumerRecord | None:
         if not self._reading:
@@ -190,7 +190,7 @@ class Worker:
             self._kafka.changelogs[place].recover(place.partition, self.port.table(place.topic))
         await self.process.awake()
         await self.streams.begin_again()
-        sources = {shell.stage.name: shell.stage.source for shell in self.shells}
+        sources = {task.stage.name: task.stage.source for task in self.tasks}
         mine = [TopicPartition(sources[stage], partition) for stage, partition in places]
         self.port.mine.clear()
         self.port.begins = {place: self._kafka.committed.get(place) for place in mine}
@@ -203,7 +203,7 @@ class Worker:
         """SIGTERM: hand in, leave, end."""
         await self.process.awake()
         self._reading = False
-        await self.flow.commit()
+        await self.coordinator.commit()
         await self.commit_offsets()
         self._group.leaves(self)
         self.end()

@@ -49,7 +49,7 @@ def feed(shape: Shape) -> dict[str, list[ConsumerRecord]]:
     for record in _troubled(shape):
         found[record.topic].append(record)
         note(pipeline.feed(record))
-    note(pipeline.settle())
+    note(pipeline.flush())
     return dict(found)
 
 
@@ -90,7 +90,7 @@ def run(operator: Operator, records: list[ConsumerRecord]) -> list[Emission]:
     for count, one in enumerate(records, 1):
         told += operator.update(one)
         if count % _SETTLE_EVERY == 0:
-            told += operator.settle()
+            told += operator.flush()
     return told
 
 

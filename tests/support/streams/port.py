@@ -1,4 +1,4 @@
-"""A broker in memory for the shell: it writes down what was asked of it, in order, and fails on request."""
+"""A broker in memory for the task: it writes down what was asked of it, in order, and fails on request."""
 
 import asyncio
 from collections import Counter
@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from contract.log import ConsumerRecord, ProducerRecord
 from streams.operators.base import Stage
-from streams.runtime.checkpoint import Flow
-from streams.runtime.stage_task import Shell
+from streams.runtime.checkpoint import EARLY, CheckpointCoordinator
+from streams.runtime.stage_task import MAX_RESIDENT, StageTask
 from streams.state.record import offset_of
-from streams.state.recovery import Renewal
+from streams.state.recovery import Rewrite
 from telemetry.events import Telemetry
 from tests.support.streams.toy import SOURCE, STAGE
 
@@ -50,7 +50,7 @@ class MemoryPort:
         self.member = True
         self.disturbed = False
         """Whether somebody else writes among its records."""
-        self.outdated_records: list[Renewal] = []
+        self.outdated_records: list[Rewrite] = []
         self._dies = dies or (lambda kind, before: False)
         self._errs = errs
         self._dead = False
@@ -94,13 +94,13 @@ class MemoryPort:
     def wrote(self, stage: str, partition: int, answer: object) -> bool:
         return not self.disturbed
 
-    async def is_alone(self, stage: str) -> bool:
+    async def is_sole_writer(self, stage: str) -> bool:
         return not self.disturbed
 
-    def outdated(self, stage: str) -> list[Renewal]:
+    def outdated(self, stage: str) -> list[Rewrite]:
         return list(self.outdated_records)
 
-    def renewed(self, stage: str) -> None:
+    def rewritten(self, stage: str) -> None:
         self.outdated_records.clear()
 
     def mirror(self, stage: str, partition: int, key: bytes, value: bytes | None) -> None:
@@ -139,19 +139,26 @@ class MemoryPort:
 
 
 class Worker:
-    """A flow with one stage on a memory port, from its start to its death."""
+    """A coordinator with one stage on a memory port, from its start to its death."""
 
     def __init__(
-        self, broker: Broker, *, dies: Moment | None = None, errs: bool = False, stage: Stage = STAGE
+        self,
+        broker: Broker,
+        *,
+        dies: Moment | None = None,
+        errs: bool = False,
+        stage: Stage = STAGE,
+        early: int = EARLY,
+        max_resident: int = MAX_RESIDENT,
     ) -> None:
         self.port = MemoryPort(broker, dies=dies, errs=errs)
         self.telemetry = Telemetry("test")
-        self.shell = Shell(stage, self.port, self.telemetry, "t.")
-        self.flow = Flow(self.port, [self.shell], self.telemetry)
+        self.task = StageTask(stage, self.port, self.telemetry, "t.", max_resident=max_resident)
+        self.coordinator = CheckpointCoordinator(self.port, [self.task], self.telemetry, early=early)
 
     async def take(self, *records: ConsumerRecord) -> None:
         for one in records:
-            await self.flow.handle(self.shell, one)
+            await self.coordinator.process(self.task, one)
 
 
 def record(

@@ -43,7 +43,7 @@ class Span:
         state["pad"] = "".join(map(str, range(given["pad"]))) if "pad" in given else state["pad"]
         return [self._out(AT_ONCE, record.ts_ms)]
 
-    def settle(self) -> list[Emission]:
+    def flush(self) -> list[Emission]:
         return []
 
     def close(self) -> list[Emission]:

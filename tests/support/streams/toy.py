@@ -56,12 +56,12 @@ class Counter:
             told.append(self._out(TRAIL, record.ts_ms))
         return told
 
-    def settle(self) -> list[Emission]:
+    def flush(self) -> list[Emission]:
         changed, self._changed = self._changed, False
         return [self._out(RESULT, self._state["count"])] if changed else []
 
     def close(self) -> list[Emission]:
-        return self.settle()
+        return self.flush()
 
     def snapshot(self) -> Snapshot:
         return dict(self._state)

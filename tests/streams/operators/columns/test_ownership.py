@@ -110,7 +110,7 @@ def operator() -> NodeOperator:
 
 
 def parts(node: NodeOperator) -> dict[str, dict[str, Any]]:
-    return {out.key: orjson.loads(out.value) for out in node.settle() if out.topic == "pod-parts"}  # type: ignore[union-attr, arg-type]  # only outs
+    return {out.key: orjson.loads(out.value) for out in node.flush() if out.topic == "pod-parts"}  # type: ignore[union-attr, arg-type]  # only outs
 
 
 @pytest.mark.parametrize(("goal", "seen", "expected"), CASES, ids=[case[0] for case in CASES])

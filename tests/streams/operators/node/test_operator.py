@@ -84,13 +84,13 @@ def test_memory_that_runs_out_is_announced() -> None:
 def test_peaks_are_settled_once_and_cumulative() -> None:
     node = operator()
     run(node, [sample(second) for second in range(5)])
-    (first,) = of(node.settle(), "pod-parts")
+    (first,) = of(node.flush(), "pod-parts")
     assert first["metrics"]["gpu_util_pct"] == {"max": 90, "at_ms": 0, "sum": 4 * 90 + 5, "count": 5}
     assert first["gpus"]["a/0"]["mem_used_bytes"]["max"] == 1004
     assert first["processes"]["a/0/7"]["gpu_util_pct"]["max"] == 90
-    assert node.settle() == []
+    assert node.flush() == []
     run(node, [sample(5)])
-    (second,) = of(node.settle(), "pod-parts")
+    (second,) = of(node.flush(), "pod-parts")
     assert (second["samples"], second["opened_ms"]) == (6, first["opened_ms"])
 
 
@@ -100,7 +100,7 @@ def test_a_late_tick_is_out_of_its_windows_and_in_the_peaks() -> None:
     late["gpus"][0]["processes"][0]["gpu_util_pct"] = 99
     emissions = run(node, [*(sample(second) for second in range(100)), late])
     assert happened(emissions) == {"sample_late": 1}
-    (part,) = of(node.settle(), "pod-parts")
+    (part,) = of(node.flush(), "pod-parts")
     assert part["metrics"]["gpu_util_pct"]["max"] == 99
     assert part["metrics"]["gpu_util_pct"]["at_ms"] == 3000
 
@@ -158,7 +158,7 @@ def test_what_is_gone_is_forgotten() -> None:
     node = operator()
     run(node, [sample(second) for second in range(20)])
     run(node, [nvml(second, [gpu(1, gpu_util_pct=5)]) for second in range(20, 1400, 10)])
-    node.settle()
+    node.flush()
     run(node, [nvml(second, [gpu(1, gpu_util_pct=5)]) for second in range(1400, 1500, 10)])
     plain = node.snapshot()
     assert {one[1] for one in plain["series"]} == {"GPU-1"}

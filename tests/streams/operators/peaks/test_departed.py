@@ -54,7 +54,7 @@ def after(parts: list[JobPart]) -> JobOperator:
 
 def told(operator: JobOperator) -> bytes:
     """The job's record as bytes."""
-    (out,) = operator.settle()
+    (out,) = operator.flush()
     return out.value or b""  # type: ignore[union-attr]
 
 
@@ -120,9 +120,9 @@ def test_a_restart_changes_nothing() -> None:
         feed(whole, [one])
         feed(operator, [one])
         if number % 100 == 99:
-            assert operator.settle() == whole.settle()
+            assert operator.flush() == whole.flush()
     assert stored(operator) == stored(whole)
-    assert operator.settle() == whole.settle()
+    assert operator.flush() == whole.flush()
     assert whole.snapshot()["gone"]["pods"] == 500
 
 
@@ -132,7 +132,7 @@ def test_a_part_of_a_pod_that_left_counts_no_more() -> None:
     told(operator)
     state = stored(operator)
     feed(operator, [*parts[:3], part(7, samples=70), part(8, samples=1, final=False)])
-    assert operator.settle() == []
+    assert operator.flush() == []
     assert stored(operator) == state
 
 

@@ -37,7 +37,7 @@ def settled(parts: list[PodPart]) -> tuple[dict[str, Any], list[ProducerRecord]]
     pod = PodOperator("p")
     for offset, one in enumerate(parts):
         assert pod.update(record(one, offset)) == []
-    outs = [out for out in pod.settle() if isinstance(out, ProducerRecord)]
+    outs = [out for out in pod.flush() if isinstance(out, ProducerRecord)]
     return orjson.loads(outs[0].value or b""), outs
 
 
@@ -91,8 +91,8 @@ def test_an_unnamed_pod_is_shown_by_its_uid() -> None:
 def test_nothing_new_says_nothing() -> None:
     pod = PodOperator("p")
     pod.update(record(PARTS[0]))
-    assert pod.settle()
-    assert pod.settle() == []
+    assert pod.flush()
+    assert pod.flush() == []
 
 
 def job_parts(uid: str, name: str, most: float, phase: str = "Running", first_ms: int = 5) -> ProducerRecord:
@@ -101,7 +101,7 @@ def job_parts(uid: str, name: str, most: float, phase: str = "Running", first_ms
     pod.update(record(PodPart(**{**_plain(part("cgroup", 10, most)), **fields})))
     named = Pod(uid=uid, name=name, node=f"node-of-{uid}", phase=phase, job=JOB, namespace="ns")
     pod.update(record(PodPart(uid=uid, source="pods", pod=named)))
-    return next(out for out in pod.settle() if isinstance(out, ProducerRecord) and out.topic == "job-parts")
+    return next(out for out in pod.flush() if isinstance(out, ProducerRecord) and out.topic == "job-parts")
 
 
 def _plain(one: PodPart) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def job_after(outs: list[ProducerRecord]) -> dict[str, Any]:
     job = JobOperator("j")
     for offset, out in enumerate(outs):
         job.update(ConsumerRecord("job-parts", 0, offset, "j", out.value, out.ts_ms))
-    (settled_out,) = job.settle()
+    (settled_out,) = job.flush()
     assert isinstance(settled_out, ProducerRecord)
     plain: dict[str, Any] = orjson.loads(settled_out.value or b"")
     return plain
@@ -155,7 +155,7 @@ def test_restart_equals_no_restart(parts: list[PodPart], cut: int) -> None:
     whole = PodOperator("p")
     for offset, one in enumerate(parts):
         whole.update(record(one, offset))
-    assert pod.settle() == whole.settle()
+    assert pod.flush() == whole.flush()
 
 
 @pytest.mark.parametrize("operator", [PodOperator("p"), JobOperator("j")])
@@ -163,4 +163,4 @@ def test_restart_equals_no_restart(parts: list[PodPart], cut: int) -> None:
 def test_a_bad_part_changes_nothing(operator: PodOperator | JobOperator, value: bytes) -> None:
     with pytest.raises(DecodeError):
         operator.update(ConsumerRecord("x", 0, 0, "p", value, 0))
-    assert operator.settle() == []
+    assert operator.flush() == []

@@ -36,7 +36,7 @@ def churn(ticks: int, seed: int = 0) -> tuple[list[dict[str, Any]], dict[int, in
 
 
 def parts_of(node: NodeOperator) -> list[Any]:
-    found = [one for one in node.settle() if isinstance(one, ProducerRecord) and one.topic == "pod-parts"]
+    found = [one for one in node.flush() if isinstance(one, ProducerRecord) and one.topic == "pod-parts"]
     return [orjson.loads(one.value or b"") for one in found]
 
 
@@ -86,7 +86,7 @@ def test_restarts_change_nothing(seed: int, cuts: set[int]) -> None:
         assert whole.update(record("nvml-samples", "a", plain, offset)) == now.update(
             record("nvml-samples", "a", plain, offset)
         )
-    assert whole.settle() == now.settle()
+    assert whole.flush() == now.flush()
     assert orjson.dumps(whole.snapshot()) == orjson.dumps(now.snapshot())
 
 
@@ -109,7 +109,7 @@ def test_the_order_of_parts_does_not_matter(order: list[int]) -> None:
     for at, number in enumerate(order):
         first.update(record("pod-parts", "p", encode(parts[at]), at))
         other.update(record("pod-parts", "p", encode(parts[number]), at))
-    (one,), (two,) = first.settle(), other.settle()
+    (one,), (two,) = first.flush(), other.flush()
     assert one == two
     assert isinstance(one, ProducerRecord)
     peaks = orjson.loads(one.value or b"")
@@ -120,7 +120,7 @@ def test_the_order_of_parts_does_not_matter(order: list[int]) -> None:
 def test_a_record_of_a_pod_with_few_says_nothing_of_it() -> None:
     pod = PodOperator("p")
     pod.update(record("pod-parts", "p", encode(part_of(0, range(5), 0)), 0))
-    (one,) = pod.settle()
+    (one,) = pod.flush()
     assert isinstance(one, ProducerRecord)
     assert b"processes_omitted" not in (one.value or b"")
 

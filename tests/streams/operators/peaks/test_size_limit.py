@@ -84,7 +84,7 @@ def test_the_operator_of_a_large_job_always_says_something() -> None:
             samples=3, final=True, metrics=tallies, gpus={f"n/{g}": figures(g) for g in range(8)},
         )  # fmt: skip
         operator.update(ConsumerRecord("job-parts", 0, i, "j", encode(part), 1))
-    (out,) = operator.settle()
+    (out,) = operator.flush()
     assert isinstance(out, ProducerRecord)
     found = decode(JobPeaks, out.value or b"", "job-peaks")
     assert (len(found.pods), found.gpus_omitted, found.final) == (1_000, 1_000, True)

@@ -161,12 +161,12 @@ def test_a_job_asks_for_too_much_if_each_of_its_pods_does() -> None:
     for uid, evidence in (("0", sizes), ("1", others)):
         plain = head | {"pod_uid": uid, "pod_name": uid, "evidence": evidence}
         operator.update(ConsumerRecord("job-insight-parts", 0, 0, "j", orjson.dumps(plain), 5))
-    (job,) = insights(operator.settle())
+    (job,) = insights(operator.flush())
     assert job.bottleneck == "over_provisioned"
     assert job.advice == "each pod asks for 12 CPUs and used at most 3.1: ask for 4"
     plain = head | {"pod_uid": "2", "pod_name": "2", "bottleneck": "none"}
     operator.update(ConsumerRecord("job-insight-parts", 0, 0, "j", orjson.dumps(plain), 5))
-    (job,) = insights(operator.settle())
+    (job,) = insights(operator.flush())
     assert (job.evidence, job.advice) == ({"pods": 3}, None)
 
 
@@ -324,8 +324,8 @@ def test_a_job_is_what_its_pods_are_in_any_order() -> None:
         for out in order:
             operator.update(ConsumerRecord("job-insight-parts", 0, 0, "j", out.value, out.ts_ms))
             operator = STAGES["job-insights"].build("j", orjson.loads(orjson.dumps(operator.snapshot())))
-            last = operator.settle() or last
-        assert operator.settle() == []
+            last = operator.flush() or last
+        assert operator.flush() == []
         results.add(last[-1])
     (one,) = results
     assert isinstance(one, ProducerRecord)
@@ -340,7 +340,7 @@ def test_a_job_is_told_with_its_name_for_whoever_writes_on_it() -> None:
     part = found["job-insight-parts"]
     operator = STAGES["job-insights"].build("j", None)
     operator.update(ConsumerRecord("job-insight-parts", 0, 0, "j", part.value, part.ts_ms))
-    outs = newest(operator.settle())
+    outs = newest(operator.flush())
     both = decode(JobInsight, outs["job-insights"].value or b"", "job-insights")
     assert (both.job, both.namespace) == (JOB, "team")
     assert outs["insights"].value == encode(both.insight)
@@ -352,12 +352,12 @@ def test_a_job_that_is_told_under_another_namespace_is_the_same_insight() -> Non
     part = found["job-insight-parts"]
     operator = STAGES["job-insights"].build("j", None)
     operator.update(ConsumerRecord("job-insight-parts", 0, 0, "j", part.value, part.ts_ms))
-    assert newest(operator.settle()).keys() == {"job-insights", "insights"}
+    assert newest(operator.flush()).keys() == {"job-insights", "insights"}
     operator.update(ConsumerRecord("job-insight-parts", 0, 0, "j", part.value, part.ts_ms))
-    assert operator.settle() == [], "nothing is new"
+    assert operator.flush() == [], "nothing is new"
     named = orjson.dumps(orjson.loads(part.value or b"") | {"namespace": "other"})
     operator.update(ConsumerRecord("job-insight-parts", 0, 0, "j", named, part.ts_ms))
-    assert newest(operator.settle()).keys() == {"job-insights"}
+    assert newest(operator.flush()).keys() == {"job-insights"}
 
 
 def test_ranks_that_wait_are_an_imbalance_of_the_job() -> None:
@@ -371,7 +371,7 @@ def test_ranks_that_wait_are_an_imbalance_of_the_job() -> None:
             "figures": {"gpu_util_pct": 99.0, "power_pct": power},
         }  # fmt: skip
         operator.update(ConsumerRecord("job-insight-parts", 0, 0, "j", orjson.dumps(plain), 5))
-    (job,) = insights(operator.settle())
+    (job,) = insights(operator.flush())
     assert (job.kind, job.bottleneck, job.evidence["rank_gap_pct"]) == ("training", "imbalance", 40)
     assert job.advice is not None
     assert job.advice.startswith("w-0 works more than w-1")

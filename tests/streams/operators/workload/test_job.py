@@ -41,7 +41,7 @@ def settled(operator: Operator, values: Iterable[bytes]) -> list[Insight]:
     """What is told once all of ``values`` are there."""
     for value in values:
         operator.update(ConsumerRecord("job-insight-parts", 0, 0, "j", value, 0))
-    outs = [one for one in operator.settle() if isinstance(one, ProducerRecord) and one.topic == "insights"]
+    outs = [one for one in operator.flush() if isinstance(one, ProducerRecord) and one.topic == "insights"]
     found = [decode(Insight, one.value or b"", "insights") for one in outs]
     assert [one.ts_ms for one in outs] == [one.ts_ms for one in found]
     return found
@@ -214,7 +214,7 @@ def test_a_pod_says_that_it_ended(end: dict[str, Any] | None) -> None:
     told = []
     for records in ([*samples, identity], [samples[0], identity, *samples[1:]]):
         local = LocalPipeline(STAGES.values())
-        outs = [out for one in records for out in local.feed(one)] + local.settle()
+        outs = [out for one in records for out in local.feed(one)] + local.flush()
         parts = [out for out in outs if out.topic == "job-insight-parts"]
         told.append(decode(JobInsightPart, parts[-1].value or b"", "job-insight-parts"))
     gone_ms = START_MS + 100_000 if not end or "finished_ms" not in end else end["finished_ms"]

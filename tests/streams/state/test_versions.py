@@ -1,0 +1,88 @@
+"""States of another version, or nobody's, begin anew and say so; states without a clock are not forgotten."""
+
+from dataclasses import replace
+from typing import Any
+
+import orjson
+import pytest
+
+from streams.operators.base import Snapshot
+from streams.operators.columns.arrays import check_version
+from streams.runtime.events import STATE_EVICTED
+from streams.state.record import FORMAT, Kind, state_key, to_value
+from tests.streams.runtime.test_eviction import keys_of, spans
+from tests.support.streams.port import Broker, Worker
+from tests.support.streams.spans import AT_ONCE, EVICT_MS, SPANS, STRIDE_MS, Span, at
+
+KEY = state_key(0, "a")
+
+
+def state(**fields: Any) -> bytes:
+    return orjson.dumps({"v": 1, "name": 7, "count": 3, "pad": "", **fields})
+
+
+def without_clock(keys: str = "ab") -> Broker:
+    """What is left if the clock of a partition was damaged or deleted."""
+    broker = Broker()
+    for offset, key in enumerate(keys):
+        broker.changelog[state_key(0, key)] = to_value(Kind.JSON, offset, 0, state())
+    broker.committed[0] = len(keys)
+    return broker
+
+
+async def test_without_a_clock_a_key_goes_on_and_nothing_leaves_at_once() -> None:
+    worker = Worker(without_clock(), stage=SPANS)
+    await worker.take(at(2, 10**12, "a"))
+    await worker.coordinator.commit()
+    await worker.take(at(3, 10**12 + EVICT_MS, "a"))
+    await worker.coordinator.commit()
+    assert spans(worker.port.broker.outputs, AT_ONCE) == {("a", 7, 4), ("a", 7, 5)}
+    assert keys_of(worker.port.broker) == {"a", "b"}
+
+
+async def test_what_never_comes_again_leaves_later_even_with_restarts_in_between() -> None:
+    broker, offset = without_clock(), 2
+    for step in range(EVICT_MS // STRIDE_MS + 2):
+        worker = Worker(broker, stage=SPANS)  # a new worker for each record
+        await worker.take(at(offset + step, step * STRIDE_MS, "a"))
+        await worker.coordinator.commit()
+        await worker.coordinator.commit()
+    assert keys_of(broker) == {"a"}
+    assert worker.telemetry.count(STATE_EVICTED) == 1
+
+
+def checked_span(key: str, snapshot: Snapshot | None) -> Span:
+    if snapshot is not None:
+        check_version(snapshot, 1, "a span")
+    return Span(key, snapshot)
+
+
+@pytest.mark.parametrize(
+    ("stored", "goes_on"),
+    [
+        pytest.param(to_value(Kind.JSON, 0, 0, state(count=41)), True, id="today's"),
+        pytest.param(to_value(Kind.JSON, 0, 0, state(v=2)), False, id="a newer version"),
+        pytest.param(to_value(Kind.JSON, 0, 0, state(v=0)), False, id="an older version"),
+        pytest.param(to_value(Kind.JSON, 0, 0, b"{}"), False, id="no version"),
+        pytest.param(to_value(Kind.JSON, 0, 0, b'{"v":1'), False, id="damaged"),
+        pytest.param(bytes([FORMAT + 1]) + to_value(Kind.JSON, 0, 0, state())[1:], False, id="newer format"),
+        pytest.param(bytes([FORMAT - 1]) + to_value(Kind.JSON, 0, 0, state())[1:], False, id="older format"),
+    ],
+)
+async def test_snapshots_of_any_version(stored: bytes, goes_on: bool) -> None:
+    """Counted, and never a crash: the worker takes what comes, and goes on after the next restart."""
+    broker = Broker()
+    broker.changelog[KEY] = stored
+    broker.committed[0] = 1
+    stage = replace(SPANS, build=checked_span)
+    worker = Worker(broker, stage=stage)
+    await worker.take(at(1, 0))
+    await worker.coordinator.commit()
+    first = ("a", 7, 42) if goes_on else ("a", 1, 1)
+    assert spans(broker.outputs, AT_ONCE) == {first}
+    assert worker.telemetry.counts["state_reset", ("spans",)] == (not goes_on)
+    again = Worker(broker, stage=stage)
+    await again.take(at(2, 0))
+    await again.coordinator.commit()
+    assert ("a", first[1], first[2] + 1) in spans(broker.outputs, AT_ONCE)
+    assert again.telemetry.counts["state_reset", ("spans",)] == 0

@@ -1,4 +1,4 @@
-"""The figures of the collector, as its process serves them."""
+"""What the collector's process says of its ticks and of each source, as metrics."""
 
 import time
 from collections.abc import Callable
@@ -17,8 +17,8 @@ from telemetry.metrics import (
 _LEAST_BOUND_S = 60.0
 
 
-class Figures:
-    """What the runner tells of its ticks and of each source."""
+class CollectorMetrics:
+    """Metrics of the tick loop. A source is a collector by its name."""
 
     def __init__(self, telemetry: Telemetry, interval_s: float, clock: Callable[[], float] = time.monotonic):
         self._telemetry = telemetry
@@ -37,13 +37,13 @@ class Figures:
             COLLECTOR_FAILED, [(source, reason) for reason in ("error", "no_answer", "slow", "closing")]
         )
 
-    def ticked(self) -> None:
+    def tick_begun(self) -> None:
         """A tick begins."""
         self._ticked_s = self._clock()
         self._meter.add(TICKS)
 
     def measured(self, source: str, tick: Tick) -> None:
-        """It answered the tick in time. ``Telemetry`` still has the condition if it had failed."""
+        """A source answered the tick in time. If it had failed, ``Telemetry`` still has the condition."""
         took_s = max(self._clock() - tick.monotonic_s, 0.0)
         self._meter.set(SOURCE_UP, 1, collector=source)
         self._meter.set(MEASURE_SECONDS, took_s, collector=source)
@@ -53,10 +53,10 @@ class Figures:
             self._meter.add(SOURCE_RESTARTS, collector=source)
 
     def failed(self, source: str) -> None:
-        """It did not."""
+        """A source failed, or did not answer in time."""
         self._meter.set(SOURCE_UP, 0, collector=source)
 
-    def silent(self) -> str | None:
-        """A probe: whether no tick has begun for too long."""
+    def readiness_error(self) -> str | None:
+        """What is wrong: no tick has begun for five intervals, and for a minute. None when all is well."""
         silent_s = self._clock() - self._ticked_s
         return f"none has begun for {silent_s:.0f} s" if silent_s > self._bound_s else None

@@ -1,37 +1,128 @@
-"""The collector loop: one tick for all collectors at a time, whatever becomes of each."""
+"""The collector loop: one tick for all collectors, each in a thread of its own."""
 
 import asyncio
+import queue
+import threading
+import time
 import uuid
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any
 
 from collectors.base import Collector, Outgoing, Tick
-from collectors.clock import Clock, RealClock
-from collectors.metrics import Figures
-from collectors.schedule import Schedule
-from collectors.worker import Answer, Outcome, Worker
+from collectors.metrics import CollectorMetrics
 from telemetry.events import COLLECTOR_FAILED, TICK_LATE, Telemetry
 
 _LEAST_BOUND_S = 5.0
 _CLOSE_S = 2.0
+_Outcome = Sequence[Outgoing] | Exception
 
 
-class Asked(Protocol):
-    """What the runner needs of a ``Worker``."""
+class Clock:
+    """This machine's clocks; tests bring their own."""
 
-    name: str
-    asked: Tick | None
+    def monotonic_s(self) -> float:
+        """Seconds that never step back."""
+        return time.monotonic()
 
-    def ask(self, tick: Tick) -> None: ...
+    def wall_ms(self) -> int:
+        """Unix milliseconds; may step when the clock is set."""
+        return time.time_ns() // 1_000_000
 
-    async def close(self, most_s: float) -> Exception | None: ...
+    async def sleep_until(self, due_s: float, stop: asyncio.Event) -> None:
+        """Return when ``monotonic_s`` has reached ``due_s``, or at once when ``stop`` is set."""
+        while (left_s := due_s - self.monotonic_s()) > 0 and not stop.is_set():
+            try:
+                await asyncio.wait_for(stop.wait(), left_s)
+            except TimeoutError:
+                continue
+
+
+class Schedule:
+    """Ticks at ``start_s``, ``start_s + interval_s``, … of the monotonic clock, however long each takes.
+
+    A tick that would begin when the one after it is due is left out, never made up for.
+    """
+
+    def __init__(self, interval_s: float, start_s: float) -> None:
+        self._interval_s = interval_s
+        self._start_s = start_s
+        self._next = 0
+
+    @property
+    def due_s(self) -> float:
+        """When the next tick is due. A product, not a sum: sums of a float interval would drift."""
+        return self._start_s + self._next * self._interval_s
+
+    def begin(self, now_s: float) -> int:
+        """A tick begins ``now_s``, when it is due or later; answers how many before it are left out."""
+        current = max(self._next, int((now_s - self._start_s) / self._interval_s))
+        left_out = current - self._next
+        self._next = current + 1
+        return left_out
+
+
+class Worker:
+    """One collector in a thread: nothing that it does can hold up the others.
+
+    It measures one tick at a time. ``answer`` is called in the event loop. The thread is a daemon: one that
+    hangs in a driver for ever does not keep the process from ending.
+    """
+
+    def __init__(self, collector: Collector, answer: Callable[[Any, Tick, _Outcome], None]) -> None:
+        self.name = collector.name
+        self.busy_with: Tick | None = None
+        """The tick that the collector measures now, None when it is idle."""
+        self._collector = collector
+        self._answer = answer
+        self._loop = asyncio.get_running_loop()
+        self._ticks: queue.SimpleQueue[Tick | None] = queue.SimpleQueue()
+        self._closing_error: Exception | None = None
+        self._ended = asyncio.Event()
+        threading.Thread(target=self._run, name=f"collector {self.name}", daemon=True).start()
+
+    def measure(self, tick: Tick) -> None:
+        """Begin to measure. Only for an idle worker."""
+        self.busy_with = tick
+        self._ticks.put(tick)
+
+    async def close(self, most_s: float) -> Exception | None:
+        """Let the collector finish its tick and close; what went wrong with that, or None."""
+        self._ticks.put(None)
+        try:
+            async with asyncio.timeout(most_s):
+                await self._ended.wait()
+        except TimeoutError:
+            return TimeoutError(f"did not end within {most_s:g} s, and is left behind")
+        return self._closing_error
+
+    def _run(self) -> None:
+        while (tick := self._ticks.get()) is not None:
+            try:
+                outcome: _Outcome = self._collector.collect(tick)
+            except Exception as error:  # noqa: BLE001 - the runner reports it, and the collector goes on
+                outcome = error
+            self._in_loop(self._answered, tick, outcome)
+        try:
+            self._collector.close()
+        except Exception as error:  # noqa: BLE001 - the runner reports it
+            self._closing_error = error
+        self._in_loop(self._ended.set)
+
+    def _in_loop(self, call: Callable[..., None], *values: object) -> None:
+        # A thread that was left behind may come back after the loop has ended.
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(call, *values)
+
+    def _answered(self, tick: Tick, outcome: _Outcome) -> None:
+        self.busy_with = None
+        self._answer(self, tick, outcome)
 
 
 class Runner:
-    """Asks every collector at each tick, and hands what they answer to ``publish``.
+    """Gives every collector each tick, and hands what they answer to ``publish``.
 
-    A collector that is still busy is not asked; after ``bound_s`` (the default is two intervals, at least
-    5 s) it counts as failed, and what it answers later is left out: its moment has passed.
+    A collector that is still busy is left out of a tick; after ``bound_s`` (the default is two intervals, at
+    least 5 s) it counts as failed, and what it answers later is dropped: its moment has passed.
     """
 
     def __init__(
@@ -44,18 +135,18 @@ class Runner:
         interval_s: float,
         bound_s: float | None = None,
         clock: Clock | None = None,
-        worker: Callable[[Collector, Answer], Asked] = Worker,
+        worker: Callable[[Collector, Callable[[Any, Tick, _Outcome], None]], Worker] = Worker,
     ) -> None:
         self._publish = publish
         self._telemetry = telemetry
         self._node = node
         self._interval_s = interval_s
         self._bound_s = bound_s or max(2 * interval_s, _LEAST_BOUND_S)
-        self._clock = clock or RealClock()
+        self._clock = clock or Clock()
         self._workers = [worker(one, self._answered) for one in collectors]
-        self.figures = Figures(telemetry, interval_s, self._clock.monotonic_s)
+        self.metrics = CollectorMetrics(telemetry, interval_s, self._clock.monotonic_s)
         for one in collectors:
-            self.figures.expect(one.name)
+            self.metrics.expect(one.name)
         self._collector = uuid.uuid4().hex
         self._seq = 0
 
@@ -72,7 +163,9 @@ class Runner:
         errors = await asyncio.gather(*(worker.close(_CLOSE_S) for worker in self._workers))
         for worker, error in zip(self._workers, errors, strict=True):
             if error is not None:
-                self._telemetry.emit(COLLECTOR_FAILED, _say(error), collector=worker.name, reason="closing")
+                self._telemetry.emit(
+                    COLLECTOR_FAILED, _in_one_line(error), collector=worker.name, reason="closing"
+                )
 
     def _tick(self) -> None:
         tick = Tick(
@@ -80,26 +173,26 @@ class Runner:
             interval_ms=round(self._interval_s * 1000), monotonic_s=self._clock.monotonic_s(),
         )  # fmt: skip
         self._seq += 1
-        self.figures.ticked()
+        self.metrics.tick_begun()
         for worker in self._workers:
-            if worker.asked is None:
-                worker.ask(tick)
-            elif not self._in_time(worker.asked):
+            if worker.busy_with is None:
+                worker.measure(tick)
+            elif not self._in_time(worker.busy_with):
                 self._failed(worker, "no_answer", f"no answer for {self._bound_s:g} s; the others go on")
             else:
                 detail = "busy with the tick before: this one is left out"
                 self._telemetry.emit(COLLECTOR_FAILED, detail, collector=worker.name, reason="slow")
 
-    def _answered(self, worker: Asked, tick: Tick, outcome: Outcome) -> None:
+    def _answered(self, worker: Worker, tick: Tick, outcome: _Outcome) -> None:
         if isinstance(outcome, Exception):
-            self._failed(worker, "error", _say(outcome))
+            self._failed(worker, "error", _in_one_line(outcome))
         elif self._in_time(tick):
-            self.figures.measured(worker.name, tick)
+            self.metrics.measured(worker.name, tick)
             self._telemetry.clear_condition(COLLECTOR_FAILED, worker.name, "measures again")
             self._publish(outcome)
 
-    def _failed(self, worker: Asked, reason: str, detail: str) -> None:
-        self.figures.failed(worker.name)
+    def _failed(self, worker: Worker, reason: str, detail: str) -> None:
+        self.metrics.failed(worker.name)
         self._telemetry.raise_condition(
             COLLECTOR_FAILED, worker.name, detail, collector=worker.name, reason=reason
         )
@@ -108,5 +201,5 @@ class Runner:
         return self._clock.monotonic_s() - tick.monotonic_s <= self._bound_s
 
 
-def _say(error: Exception) -> str:
+def _in_one_line(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]

@@ -13,11 +13,10 @@ from collectors.prometheus import containers, host
 from collectors.prometheus import gpus as prometheus_gpus
 from collectors.prometheus.labels import Places, workload_of
 from collectors.prometheus.names import PodNames
-from collectors.prometheus.query import Prometheus, QueryError
+from collectors.prometheus.query import QueryError
 from collectors.prometheus.records import by_node, cgroup_samples, host_names, nvml_samples
 from collectors.prometheus.series import Newest, News, Series
 from contract.codec import encode
-from contract.settings.settings import Settings
 from telemetry.events import ATTRIBUTION_FAILED, NOT_MEASURED, PROMETHEUS_QUERY_FAILED, Telemetry
 
 _APART_MS = {"gpus": 1000, "hosts": 1000, "containers": 30_000}
@@ -140,14 +139,3 @@ class PrometheusCollector:
             self._telemetry.raise_condition(PROMETHEUS_QUERY_FAILED, what, f"{error}; the others go on")
         else:
             self._telemetry.clear_condition(PROMETHEUS_QUERY_FAILED, what, "answered again")
-
-
-def prometheus_collector(
-    settings: Settings, telemetry: Telemetry, *, name_pods: bool
-) -> PrometheusCollector | None:
-    """The collector of the setting ``prometheus``; None without it."""
-    if settings.prometheus is None:
-        return None
-    return PrometheusCollector(
-        Prometheus(settings.prometheus), telemetry, name_pods=name_pods, retire_s=settings.retire
-    )

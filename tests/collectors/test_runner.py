@@ -12,9 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.base import Collector, Outgoing, Tick
-from collectors.runner import Runner
-from collectors.schedule import Schedule
-from collectors.worker import Worker
+from collectors.runner import Clock, Runner, Schedule, Worker
 from telemetry.events import COLLECTOR_FAILED, TICK_LATE, Telemetry
 
 
@@ -57,7 +55,7 @@ def test_a_million_ticks_do_not_drift() -> None:
 
 
 @dataclass
-class VirtualClock:
+class VirtualClock(Clock):
     """Time passes when somebody waits for it, and by ``stalls``: seconds lost before the n-th tick."""
 
     ticks: int
@@ -98,29 +96,29 @@ class Scripted:
         self.closed += 1
 
 
-class InlineWorker:
+class InlineWorker(Worker):
     """A worker without a thread: answers at once, or never, when its collector hangs at that tick."""
 
     def __init__(self, collector: Collector, answer: Callable[[Any, Tick, Any], None]) -> None:
         self.name = collector.name
-        self.asked: Tick | None = None
+        self.busy_with: Tick | None = None
         self._collector = collector
         self._answer = answer
 
-    def ask(self, tick: Tick) -> None:
-        self.asked = tick
+    def measure(self, tick: Tick) -> None:
+        self.busy_with = tick
         if isinstance(self._collector, Scripted) and tick.seq in self._collector.hangs:
             return
         try:
             outcome: Any = self._collector.collect(tick)
         except OSError as error:
             outcome = error
-        self.asked = None
+        self.busy_with = None
         self._answer(self, tick, outcome)
 
     def come_back(self) -> None:
         """Answer what was asked long ago."""
-        tick, self.asked = self.asked, None
+        tick, self.busy_with = self.busy_with, None
         assert tick
         self._answer(self, tick, self._collector.collect(tick))
 

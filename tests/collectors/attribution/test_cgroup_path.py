@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.attribution.cgroup_path import CgroupId, Kind, parse_cgroup_path
-from tests.support.data.hosts import pod_path
+from tests.support.data.fake_host import pod_path
 
 UID = "0f5ae1b4-2c9d-4b63-9a0b-6d0b1f4f7a11"
 DASHED = UID.replace("-", "_")

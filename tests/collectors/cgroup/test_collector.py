@@ -12,7 +12,7 @@ from contract.codec import decode
 from contract.records.pods import Pod
 from contract.records.samples import CgroupSample, Container
 from telemetry.events import NOT_MEASURED, Telemetry
-from tests.support.data.hosts import LAYOUTS, Counters, FakeHost, pod_path
+from tests.support.data.fake_host import LAYOUTS, Counters, FakeHost, pod_path
 
 UID = "0f5ae1b4-2c9d-4b63-9a0b-6d0b1f4f7a11"
 HASH = "8d1b5c0f3a7e4d2b9c6f1e0a5b4c3d2e"

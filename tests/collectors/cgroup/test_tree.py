@@ -9,7 +9,7 @@ from collectors.attribution.cgroup_path import Kind
 from collectors.attribution.processes import INCLUDED
 from collectors.cgroup.mounts import find_hierarchies
 from collectors.cgroup.tree import CgroupTree
-from tests.support.data.hosts import LAYOUTS, FakeHost, pod_path
+from tests.support.data.fake_host import LAYOUTS, FakeHost, pod_path
 
 UID = "0f5ae1b4-2c9d-4b63-9a0b-6d0b1f4f7a11"
 INNER = "11111111-2c9d-4b63-9a0b-6d0b1f4f7a11"

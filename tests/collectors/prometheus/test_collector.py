@@ -9,7 +9,7 @@ import pytest
 from contract.records.pods import Pod
 from contract.records.samples import Allocation, Container
 from telemetry.events import ATTRIBUTION_FAILED, NOT_MEASURED
-from tests.support.data.prometheus_probe import PATIENCE_S, SCRAPE_S, Records, Start
+from tests.support.data.prometheus_ticks import PATIENCE_S, SCRAPE_S, Records, Start
 from tests.support.fakes.exporter_pages import CID, UID, cadvisor, dcgm, line, pod_info
 from tests.support.servers.exposition import MetricsPage, serve_metrics
 from tests.support.servers.prometheus import Prometheus, scrape

@@ -8,7 +8,7 @@ from collectors.prometheus.containers import pods
 from collectors.prometheus.host import from_node_exporter, from_root_cgroup
 from collectors.prometheus.labels import Places
 from contract.records.samples import Container, Host, PodCgroup
-from tests.support.data.prometheus_news import (
+from tests.support.data.prometheus_samples import (
     CID,
     IN_POD,
     SANDBOX,

@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 
 from collectors.base import Tick
-from collectors.prometheus.collector import PrometheusCollector, Source, prometheus_collector
+from collectors.prometheus.collector import PrometheusCollector, Source
 from collectors.prometheus.query import QueryError
 from collectors.prometheus.series import Series
 from contract.codec import decode
 from contract.records.samples import NvmlSample
-from contract.settings.settings import load
 from telemetry.events import PROMETHEUS_QUERY_FAILED, Telemetry
-from tests.support.data.prometheus_probe import SCRAPE_S, Records, Start
+from tests.support.data.prometheus_ticks import SCRAPE_S, Records, Start
 from tests.support.fakes.exporter_pages import dcgm
 from tests.support.servers.exposition import serve_metrics
 from tests.support.servers.prometheus import scrape
@@ -135,7 +134,3 @@ def test_one_query_that_fails_is_told_and_the_others_go_on() -> None:
     assert [name for _, name in records.telemetry.conditions] == ["containers"]
     assert records.telemetry.count(PROMETHEUS_QUERY_FAILED) == 1
     assert "hunter2" not in str(records.telemetry.conditions)
-
-
-def test_without_the_setting_there_is_no_collector() -> None:
-    assert prometheus_collector(load({}), Telemetry("test"), name_pods=False) is None

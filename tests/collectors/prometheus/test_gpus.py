@@ -7,7 +7,7 @@ import pytest
 from collectors.prometheus.gpus import SELECTOR, gpus
 from collectors.prometheus.labels import Places
 from contract.records.samples import Allocation, Gpu, MigDevice
-from tests.support.data.prometheus_news import (
+from tests.support.data.prometheus_samples import (
     IN_POD,
     OTHER_UID,
     UID,

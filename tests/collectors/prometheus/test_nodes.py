@@ -5,7 +5,7 @@ import pytest
 from collectors.prometheus.labels import Places, Workload, gpu_workload_of, node_of, workload_of
 from collectors.prometheus.records import by_node, cgroup_samples, host_names, nvml_samples
 from collectors.prometheus.series import Newest, News, Series, parse_matrix
-from tests.support.data.prometheus_news import (
+from tests.support.data.prometheus_samples import (
     TICK,
     dcgm,
     news,

@@ -7,17 +7,17 @@ import sys
 import time
 from pathlib import Path
 
-from collectors.clock import RealClock
+from collectors.runner import Clock
 from dutycycle.cli.main import main
 
 
 def shift_clock(file: Path) -> None:
     """Let the collector's wall clock be off by what ``file`` says."""
 
-    def wall_ms(self: RealClock) -> int:
+    def wall_ms(self: Clock) -> int:
         return time.time_ns() // 1_000_000 + int(file.read_text() or 0)
 
-    RealClock.wall_ms = wall_ms  # type: ignore[method-assign]
+    Clock.wall_ms = wall_ms  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

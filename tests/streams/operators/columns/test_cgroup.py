@@ -7,7 +7,7 @@ import pytest
 
 from contract.codec import DecodeError
 from streams.operators.columns.cgroup import CgroupReader
-from tests.support.data.samples_of import cgroup
+from tests.support.data.samples import cgroup
 
 
 def values(host: dict[str, Any], pods: list[dict[str, Any]]) -> dict[tuple[str, str], float]:

@@ -8,7 +8,7 @@ import pytest
 from contract.codec import DecodeError
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.columns.tick import Tick
-from tests.support.data.samples_of import gpu, nvml
+from tests.support.data.samples import gpu, nvml
 
 
 def read(gpus: list[dict[str, Any]]) -> Tick:

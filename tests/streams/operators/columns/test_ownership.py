@@ -11,7 +11,7 @@ from contract.records.attribution import merged
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.columns.ownership import Holder, holders
 from streams.operators.node.operator import NodeConfig, NodeOperator
-from tests.support.data.samples_of import gpu, nvml, record
+from tests.support.data.samples import gpu, nvml, record
 
 USED = {"gpu_util_pct": 70, "mem_used_bytes": 9, "mem_copy_util_pct": 30}
 

@@ -8,7 +8,7 @@ import pytest
 from contract.log import ProducerRecord
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.node.operator import NodeConfig, NodeOperator
-from tests.support.data.samples_of import gpu, nvml, record
+from tests.support.data.samples import gpu, nvml, record
 
 STEP_S = 0.7
 GIB = 1 << 30

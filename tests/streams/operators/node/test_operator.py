@@ -12,7 +12,7 @@ from contract.log import ProducerRecord
 from streams.operators.base import CountedEvent, Emission
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.node.operator import NodeConfig, NodeOperator
-from tests.support.data.samples_of import gpu, nvml, record
+from tests.support.data.samples import gpu, nvml, record
 
 CONFIG = NodeConfig(topic="nvml-samples", source="nvml", sizes_ms=(10_000, 60_000))
 

@@ -15,7 +15,7 @@ from streams.operators.node.operator import NodeOperator
 from streams.operators.peaks.pod import PodOperator
 from streams.operators.peaks.processes import MOST_PROCESSES, bounded
 from tests.streams.operators.node.test_operator import operator
-from tests.support.data.samples_of import gpu, nvml, record
+from tests.support.data.samples import gpu, nvml, record
 
 RUNNING = 3
 """So many processes at a time, each for as many ticks."""

@@ -8,7 +8,7 @@ from contract.log import ProducerRecord
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.node.operator import NodeConfig, NodeOperator
 from streams.operators.rounding import tidied, tidy
-from tests.support.data.samples_of import gpu, nvml, record
+from tests.support.data.samples import gpu, nvml, record
 
 GIB = 1 << 30
 TOTAL = 141 * GIB

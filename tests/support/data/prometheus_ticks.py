@@ -6,11 +6,11 @@ from itertools import count
 from typing import Any
 
 from collectors.base import Tick
-from collectors.prometheus.collector import PrometheusCollector, prometheus_collector
+from collectors.prometheus.collector import PrometheusCollector
+from collectors.prometheus.query import Prometheus as PrometheusSource
 from contract.codec import decode
 from contract.records.pods import Pod
 from contract.records.samples import CgroupSample, NvmlSample
-from contract.settings.settings import load
 from telemetry.events import Telemetry
 from tests.support.servers.prometheus import Prometheus
 
@@ -25,10 +25,9 @@ class Records:
 
     def __init__(self, url: str, *, name_pods: bool = False) -> None:
         self.telemetry = Telemetry("test")
-        settings = load({"DUTYCYCLE_PROMETHEUS": url})
-        found = prometheus_collector(settings, self.telemetry, name_pods=name_pods)
-        assert found is not None
-        self.collector: PrometheusCollector = found
+        self.collector = PrometheusCollector(
+            PrometheusSource(url), self.telemetry, name_pods=name_pods, retire_s=600
+        )
         self.gpus: list[NvmlSample] = []
         self.use: list[CgroupSample] = []
         self.pods: list[Pod] = []

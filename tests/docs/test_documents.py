@@ -11,6 +11,9 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
 _CODE = re.compile(r"```.*?```|`[^`]*`", re.DOTALL)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
+_PLACE = re.compile(
+    r"`((?:contract|telemetry|bus|kube|collectors|streams|sinks|dutycycle|tests|bench|deploy)/[\w./*-]*)"
+)
 
 
 def anchors(document: Path) -> set[str]:
@@ -38,3 +41,10 @@ def test_the_index_has_every_decision_with_its_title_and_status() -> None:
         number, decision, status = title.groups()
         assert page.name.startswith(f"{int(number):04}-")
         assert f"| [{number}]({page.name}) | {decision} | {status} |" in index
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_places_in_the_code_exist(document: Path) -> None:
+    text = re.sub(r"```.*?```", "", document.read_text(), flags=re.DOTALL)
+    missing = [place for place in _PLACE.findall(text) if not list(ROOT.glob(place.rstrip("/.")))]
+    assert missing == []

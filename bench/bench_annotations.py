@@ -19,12 +19,15 @@ from statistics import NormalDist
 from contract.log import ConsumerRecord, TopicPartition
 from contract.records.derived import Peak, PodPeaks
 from contract.records.pods import Pod
-from kube.objects import connect
+from kube.client import Client as ApiClient
+from kube.client import Limits
+from kube.config import Access
+from kube.objects import ApiServer, connect
+from kube.references import ObjectRef, Patch
 from sinks.annotations.core.desired import Annotations
-from sinks.annotations.core.diff import Patch, apply
+from sinks.annotations.core.diff import apply
 from sinks.annotations.core.policy import Policy
 from sinks.annotations.core.schedule import WritePlan
-from sinks.annotations.core.targets import Target
 from sinks.annotations.sink import AnnotationSink
 from sinks.annotations.writer import AnnotationWriter
 from sinks.deadletters import DeadLetters
@@ -76,28 +79,27 @@ class Life:
         self.most[metric] = max(value, self.most.get(metric, 0.0))
 
 
-class Memory:
+class Memory(ApiServer):
     """An API server that takes everything at once, and counts."""
 
-    address = "memory"
-
     def __init__(self) -> None:
-        self.objects: dict[Target, dict[str, str]] = {}
+        super().__init__(ApiClient(Access("memory")))
+        self.objects: dict[ObjectRef, dict[str, str]] = {}
         self.reads = self.writes = 0
 
-    async def annotations(self, target: Target) -> dict[str, str]:
-        """See ``annotation_writer.Server``."""
+    async def annotations(self, ref: ObjectRef) -> dict[str, str]:
+        """See ``ApiServer``."""
         self.reads += 1
-        return self.objects.setdefault(target, {})
+        return self.objects.setdefault(ref, {})
 
-    async def annotate(self, target: Target, patch: Patch) -> dict[str, str]:
-        """See ``annotation_writer.Server``."""
+    async def annotate(self, ref: ObjectRef, patch: Patch) -> dict[str, str]:
+        """See ``ApiServer``."""
         self.writes += 1
-        self.objects[target] = apply(patch, self.objects[target])
-        return self.objects[target]
+        self.objects[ref] = apply(patch, self.objects[ref])
+        return self.objects[ref]
 
     async def close(self) -> None:
-        """See ``annotation_writer.Server``."""
+        """See ``ApiServer``."""
 
 
 class Cluster:
@@ -184,7 +186,7 @@ async def write_to_server(pods: int, rounds: int) -> None:
 
 
 async def _write_all(uids: list[str], rounds: int, pids: list[int]) -> None:
-    api = await connect("on", requests_per_s=100_000)
+    api = await connect("on", limits=Limits(requests_per_s=100_000))
     assert api is not None
     telemetry = Telemetry("bench")
     letters = DeadLetters("", telemetry, _refuse, print)

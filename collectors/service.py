@@ -34,7 +34,7 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
     """
     expect(telemetry)
     security_kwargs(settings)  # refuses wrong files now, and not when the broker is first reached
-    measuring = list(collectors(settings, telemetry))
+    measuring = list(collectors(settings, telemetry, await pods_collector(settings, telemetry)))
     outbox = Outbox(open_spool(settings, telemetry, os.environ), telemetry, _MEMORY_BYTES)
     publisher = Publisher(
         outbox, telemetry, Reachability(settings, telemetry), lambda: KafkaLink.open(settings)
@@ -58,9 +58,8 @@ def _register(telemetry: Telemetry, outbox: Outbox, publisher: Publisher) -> Non
     telemetry.status.waiting = None
 
 
-def collectors(settings: Settings, telemetry: Telemetry) -> Iterator[Collector]:
+def collectors(settings: Settings, telemetry: Telemetry, pods: PodsCollector | None) -> Iterator[Collector]:
     """What measures: this node itself, or a Prometheus for all nodes; and who the pods are."""
-    pods = pods_collector(settings, telemetry)
     if settings.prometheus is not None:
         # Only here: its client takes 5 MB, and a node's own collector does without.
         from collectors.prometheus.collector import PrometheusCollector

@@ -1,4 +1,5 @@
-"""The Kubernetes API server: configuration, clients, discovery, errors.
+"""The one Kubernetes client, for the pods collector, the annotations sink and the kubectl plugin.
 
-May import: ``contract``, ``telemetry``. The only importer of kubernetes.
+``objects`` is what they use; below it are ``discovery``, ``client`` and ``config``. May import ``contract``
+and ``telemetry``. The only importer of ``kubernetes``, which reads kubeconfigs and service accounts for it.
 """

@@ -1,78 +1,184 @@
-"""Where the API server and our credentials are found. Read at start, and again when they seem out of date."""
+"""Where the API server and our credentials are found. Read at the start, and again when they are refused."""
 
 import logging
 import os
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
+import ssl
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from kubernetes.aio import config
-from kubernetes.aio.client import Configuration
+from kubernetes import config
+from kubernetes.client import Configuration
+from kubernetes.config.kube_config import KubeConfigLoader, KubeConfigMerger
 
-_SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
+_SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _USERS_OWN = "~/.kube/config"
-_LIBRARY = logging.getLogger("kubernetes.aio.config.kube_config")
-Load = Callable[[Configuration], Awaitable[None]]
-"""Fills in a configuration from the files of this moment. Raises ``UnusableConfigError`` and nothing else."""
+_CREDENTIALS = ("exec", "auth-provider", "token", "tokenFile", "username", "client-certificate",
+                "client-certificate-data")  # fmt: skip
+"""What a kubeconfig may say of a user, so that the API server knows who it is."""
 
 
 class UnusableConfigError(Exception):
     """There is no configuration where it was looked for, or it cannot be used. Says what, in one line."""
 
 
-def loader(mode: str) -> Load | None:
-    """For ``auto`` or ``on``: the pod's service account, ``KUBECONFIG``, with ``on`` the user's own file."""
-    if os.environ.get("KUBERNETES_SERVICE_HOST") and _SERVICE_ACCOUNT.exists():
-        return _in_cluster
-    files = os.environ.get("KUBECONFIG") or None
-    if files:
-        return partial(_kubeconfig, files, f"KUBECONFIG={files}")
-    return (
-        partial(_kubeconfig, _USERS_OWN, f"KUBECONFIG is not set, and {_USERS_OWN}") if mode == "on" else None
+@dataclass(frozen=True, slots=True)
+class Access:
+    """An API server and how to speak to it. ``namespace`` is the one meant where none is named."""
+
+    address: str
+    authorization: Callable[[], str | None] = lambda: None
+    """The header of that name. The kubelet replaces a pod's token, so it is asked for with each request."""
+    tls: ssl.SSLContext | None = None
+    server_name: str | None = None
+    proxy: str | None = None
+    namespace: str = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The files that an ``Access`` is read from: kubeconfigs, as in ``KUBECONFIG``, or a pod's own.
+
+    ``name`` is what messages call it.
+    """
+
+    name: str
+    kubeconfig: str | None = None
+    context: str | None = None
+
+    def read(self) -> Access:
+        """As the files are now; a credential helper is run and waited for. Raises ``UnusableConfigError``."""
+        configuration = Configuration()
+        with _in_one_line(self.name):
+            if self.kubeconfig is None:
+                return _of_service_account(configuration)
+            return _of_kubeconfig(self.kubeconfig, self.context, configuration)
+
+
+def of_service(mode: str) -> Source | None:
+    """For the setting ``kubernetes``; None where nothing is configured.
+
+    The pod's service account comes first, then ``KUBECONFIG``, and with ``on`` the user's own file.
+    """
+    if mode == "off":
+        return None
+    if os.environ.get("KUBERNETES_SERVICE_HOST") and (_SERVICE_ACCOUNT / "token").exists():
+        return Source("the pod's service account")
+    if files := os.environ.get("KUBECONFIG"):
+        return Source(f"KUBECONFIG={files}", files)
+    return Source(f"KUBECONFIG is not set, and {_USERS_OWN}", _USERS_OWN) if mode == "on" else None
+
+
+def of_user(kubeconfig: str | None, context: str | None) -> Source:
+    """As kubectl looks for it: the file that is named, ``KUBECONFIG``, the user's own, the pod's."""
+    files = kubeconfig or os.environ.get("KUBECONFIG") or _USERS_OWN
+    if kubeconfig is None and not _exists(files) and _SERVICE_ACCOUNT.exists():
+        return Source("the pod's service account")
+    return Source(files, files, context)
+
+
+def _of_service_account(configuration: Configuration) -> Access:
+    config.load_incluster_config(configuration)  # type: ignore[no-untyped-call]  # the library's gap
+    namespace = (_SERVICE_ACCOUNT / "namespace").read_text(encoding="utf-8").strip()
+
+    def authorization() -> str | None:  # the library reads the token's file again each minute
+        key: str | None = configuration.get_api_key_with_prefix("BearerToken")
+        return key
+
+    return Access(str(configuration.host), authorization, _tls(configuration), namespace=namespace)
+
+
+def _of_kubeconfig(files: str, context: str | None, configuration: Configuration) -> Access:
+    if not _exists(files):
+        raise UnusableConfigError("no such file")
+    merged = KubeConfigMerger(files)  # type: ignore[no-untyped-call]  # the library's gap
+
+    def keep_refreshed_token() -> None:
+        with suppress(OSError):  # a kubeconfig on a read-only volume: the token is used all the same
+            merged.save_changes()  # type: ignore[no-untyped-call]  # the library's gap
+
+    loader = KubeConfigLoader(  # type: ignore[no-untyped-call]  # the library's gap
+        merged.config, context, config_base_path=None, config_persister=keep_refreshed_token
+    )
+    with _complaints() as complaints:
+        loader.load_and_set(configuration)  # type: ignore[no-untyped-call]  # the library's gap
+    used = loader.current_context["context"]
+    _check_credentials(used.get("user"), merged.config, configuration, complaints)
+    return Access(
+        str(configuration.host),
+        lambda: configuration.api_key.get("BearerToken"),
+        _tls(configuration),
+        configuration.tls_server_name,
+        configuration.proxy,
+        str(used.get("namespace") or "default"),
     )
 
 
-async def _in_cluster(configuration: Configuration) -> None:
-    with _one_line("the pod's service account"):
-        config.load_incluster_config(configuration)  # type: ignore[no-untyped-call]  # the library's gap
+def _check_credentials(
+    user: str | None, merged: Any, configuration: Configuration, complaints: list[str]
+) -> None:
+    """Raises where the kubeconfig names a user, and no credentials of theirs: we would go on as nobody."""
+    found = merged["users"].get_with_name(user, safe=True) if user else None
+    given: Mapping[str, Any] = {} if found is None else found["user"].value
+    named = [one for one in _CREDENTIALS if one in given]
+    is_anonymous = not (configuration.api_key or configuration.cert_file)
+    if complaints:
+        problem = complaints[0]
+    elif user and found is None:
+        problem = f"the kubeconfig has no user {user}"
+    elif named and is_anonymous and configuration.host.startswith("https:"):  # certificates need TLS
+        problem = f"{' and '.join(named)} of user {user} gives none that can be used here"
+    else:
+        return
+    raise UnusableConfigError(f"credentials cannot be got: {problem}")
 
 
-async def _kubeconfig(files: str, name: str, configuration: Configuration) -> None:
-    if not _exist(files):
-        raise UnusableConfigError(f"{name}: no such file")
-    with _one_line(name), _said() as said:
-        await config.load_kube_config(files, client_configuration=configuration)  # type: ignore[no-untyped-call]
-    if said:  # it goes on as nobody, for whom the API server has another error
-        raise UnusableConfigError(f"{name}: credentials cannot be got: {'; '.join(said)}")
+def _tls(configuration: Configuration) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+    # Authorities that clusters make for themselves often lack what RFC 5280 asks for; kubectl accepts them.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if configuration.cert_file:
+        context.load_cert_chain(configuration.cert_file, configuration.key_file)
+    if not configuration.verify_ssl:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
 
 
-def _exist(files: str) -> bool:
-    """Whether any of the files is there: the library then reads that one."""
+def _exists(files: str) -> bool:
+    """Whether any of the files does: the library then reads that one."""
     return any(Path(one).expanduser().exists() for one in files.split(os.pathsep) if one)
 
 
 @contextmanager
-def _one_line(name: str) -> Iterator[None]:
+def _in_one_line(name: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # the library lets through what YAML, base64 and files raise
-        raise UnusableConfigError(f"{name}: {' '.join(str(error).split())}") from error
+        raise UnusableConfigError(f"{name}: {_one_line(error)}") from error
+
+
+def _one_line(what: object) -> str:
+    return " ".join(str(what).split())[:400]
 
 
 @contextmanager
-def _said() -> Iterator[list[str]]:
-    """What the library logs, instead of raising it, when a credential helper fails."""
-    said: list[str] = []
+def _complaints() -> Iterator[list[str]]:
+    """What the library logs on the root logger, instead of raising it, when a credential helper fails."""
+    complaints: list[str] = []
+    root, thread = logging.getLogger(), threading.get_ident()
 
     def keep(record: logging.LogRecord) -> bool:
-        if record.levelno < logging.ERROR:
+        if record.levelno < logging.ERROR or record.thread != thread:
             return True
-        said.append(" ".join(record.getMessage().split()))
+        complaints.append(_one_line(record.getMessage()))
         return False
 
-    _LIBRARY.addFilter(keep)
+    root.addFilter(keep)
     try:
-        yield said
+        yield complaints
     finally:
-        _LIBRARY.removeFilter(keep)
+        root.removeFilter(keep)

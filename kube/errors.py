@@ -1,4 +1,4 @@
-"""What the API server's refusals mean for a write: try again, give it up, or forget the object. Pure."""
+"""What a request that failed means to whoever asked: ask again, give it up, or forget the object. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -14,11 +14,21 @@ _LONGEST_WAIT_S = 600.0
 
 
 class KubeError(Exception):
-    """A request that did not succeed. ``reason`` is a status or one of a few words: a metric's label."""
+    """A request that did not succeed.
 
-    def __init__(self, reason: str, message: str) -> None:
+    ``reason`` is an HTTP status, or one of ``timeout``, ``certificate``, ``connection``, ``answer``: a label
+    of metrics. ``retry_after_s`` is what the server asked to wait, None where it did not.
+    """
+
+    def __init__(self, reason: str, message: str, retry_after_s: float | None = None) -> None:
         super().__init__(message)
         self.reason = reason
+        self.retry_after_s = retry_after_s
+
+    @property
+    def detail(self) -> str:
+        """The message without the status before it."""
+        return str(self).removeprefix(f"{self.reason}: ")
 
 
 class GoneError(KubeError):
@@ -45,14 +55,13 @@ class ForbiddenKindError(GoneError):
 class BusyError(KubeError):
     """To be tried again, after ``retry_after_s`` if that is given.
 
-    ``everything``: no other request would fare better now. Otherwise it may be this object alone.
+    ``everything``: no other request would succeed now. Otherwise it may be this object alone.
     """
 
     def __init__(
         self, reason: str, message: str, *, retry_after_s: float | None = None, everything: bool = False
     ) -> None:
-        super().__init__(reason, message)
-        self.retry_after_s = retry_after_s
+        super().__init__(reason, message, retry_after_s)
         self.everything = everything
 
 

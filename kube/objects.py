@@ -1,209 +1,141 @@
-"""The Kubernetes API server as the annotations need it: read an object's metadata, and merge into it.
-
-With ``kube_config`` the only importer of the Kubernetes client here. Answers stay plain JSON. Every request
-waits its turn; one that fails for credentials or certificates is sent once more, with those now on the disk.
-"""
+"""The objects of an API server: their metadata read, listed and merged into; pods listed and watched."""
 
 import asyncio
-import ssl
 import time
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
 from typing import Any
 
-import aiohttp
 import orjson
-from kubernetes.aio import config
-from kubernetes.aio.client import ApiClient, Configuration
-from kubernetes.aio.client.exceptions import OpenApiException
 
 from contract.errors import SettingError
-from kube.config import Load, UnusableConfigError, loader
-from kube.errors import BusyError, GoneError, KubeError, error_of
-from kube.kinds import Kind, Kinds
-from sinks.annotations.core.diff import Patch
-from sinks.annotations.core.policy import TokenBucket
-from sinks.annotations.core.targets import Target
+from kube.client import Client, Limits
+from kube.config import Source, UnusableConfigError, of_service
+from kube.discovery import Kind, Kinds
+from kube.errors import BusyError, GoneError, error_of
+from kube.references import Metadata, ObjectRef, Patch
 
-TIMEOUT_S = 15.0
-REQUESTS_PER_S = 50.0
-_MERGE_PATCH = "application/merge-patch+json"
-_METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
-_FIELD_MANAGER = "dutycycle"
+# Of ten thousand pods the specs and states would be a hundred megabytes; the annotations are a tenth of that.
+_METADATA = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
 _PAGE = 500
-_STALE = frozenset({"401", "certificate"})
-"""What may be mended by reading credentials and certificates anew: a pod's are replaced while it runs."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
-    """With a body a merge patch, without one a question."""
+class ApiServer:
+    """One API server. Raises ``KubeError``."""
 
-    path: str
-    body: Mapping[str, Any] | None = None
-    query: list[tuple[str, str]] = field(default_factory=list)
-    accept: str = "application/json"
-
-
-class Kube:
-    """One API server, with the credentials of its configuration. Raises the errors of ``kube_errors``."""
-
-    def __init__(
-        self,
-        configuration: Configuration,
-        *,
-        load: Load | None = None,
-        timeout_s: float = TIMEOUT_S,
-        requests_per_s: float = REQUESTS_PER_S,
-    ) -> None:
-        self._client = _client(configuration)
-        self._load = load
-        self._retired: list[ApiClient] = []
-        self._renewing = asyncio.Lock()
-        self._timeout_s = timeout_s
-        self._bucket = TokenBucket(requests_per_s)
-        self.kinds = Kinds(self._get, time.monotonic)
+    def __init__(self, client: Client, page: int = _PAGE) -> None:
+        self._client = client
+        self._page = page
+        self.kinds = Kinds(client.get, time.monotonic)
 
     @property
     def address(self) -> str:
         """Where it is, for messages."""
-        return str(self._client.configuration.host)
+        return self._client.access.address
 
-    async def annotations(self, target: Target) -> dict[str, str]:
-        """All annotations of the object. ``GoneError`` also when another one has its name now."""
-        return self._annotations(target, await self._call(_Request(await self._path(target))))
+    @property
+    def namespace(self) -> str:
+        """The one meant where none is named."""
+        return self._client.access.namespace
 
-    async def annotate(self, target: Target, patch: Patch) -> dict[str, str]:
+    async def metadata(self, ref: ObjectRef) -> Metadata:
+        """What the object carries. ``GoneError`` also when another one has its name now."""
+        return self._checked(ref, await self._client.get(await self._path(ref), accept=_METADATA.format("")))
+
+    async def annotations(self, ref: ObjectRef) -> dict[str, str]:
+        """All annotations of the object."""
+        return _annotations(await self.metadata(ref))
+
+    async def annotate(self, ref: ObjectRef, patch: Patch) -> dict[str, str]:
         """Merge ``patch`` into the object's annotations; answers with all that are there then.
 
-        A merge patch never creates the object, and the uid in it refuses another one of the same name.
+        The uid in the patch makes the API server refuse another object of the same name.
         """
         metadata: dict[str, Any] = {"annotations": patch}
-        if target.uid is not None:
-            metadata["uid"] = target.uid
-        path = await self._path(target)
-        return self._annotations(target, await self._call(_Request(path, {"metadata": metadata})))
+        if ref.uid is not None:
+            metadata["uid"] = ref.uid
+        answer = await self._client.merge_patch(
+            await self._path(ref), {"metadata": metadata}, _METADATA.format("")
+        )
+        return _annotations(self._checked(ref, answer))
 
-    async def each(self, kind: Kind, namespace: str | None = None) -> AsyncIterator[dict[str, Any]]:
-        """The metadata of every object of a kind, page by page."""
-        more = ""
+    async def each(
+        self, kind: Kind, namespace: str | None = None, selector: str | None = None
+    ) -> AsyncIterator[Metadata]:
+        """The metadata of every object of a kind, page by page; with ``selector`` only of these labels."""
+        query = {"limit": str(self._page)} | ({"labelSelector": selector} if selector else {})
         while True:
-            query = [("limit", str(_PAGE))] + ([("continue", more)] if more else [])
-            found = await self._call(_Request(kind.path(namespace=namespace), None, query, _METADATA_ONLY))
-            for one in found.get("items") or ():
+            answer = await self._client.get(kind.path(namespace=namespace), query, _METADATA.format("List"))
+            for one in answer.get("items") or ():  # an empty list of metadata is null
                 yield one["metadata"]
-            more = (found.get("metadata") or {}).get("continue") or ""
-            if not more:
+            query["continue"] = (answer.get("metadata") or {}).get("continue") or ""
+            if not query["continue"]:
                 return
+
+    async def list_all(self, kind: Kind, fields: str) -> tuple[list[dict[str, Any]], str]:
+        """The whole objects that a field selector picks, and the version that a watch goes on from."""
+        answer = await self._client.get(kind.path(), {"fieldSelector": fields})
+        return answer["items"], answer["metadata"]["resourceVersion"]
+
+    async def watch(
+        self, kind: Kind, fields: str, version: str, seconds: int
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        """What happens to these objects after ``version``, for about ``seconds``; may break off any time."""
+        query = {
+            "fieldSelector": fields, "watch": "true", "allowWatchBookmarks": "true",
+            "resourceVersion": version, "timeoutSeconds": str(seconds),
+        }  # fmt: skip
+        async with aclosing(self._client.stream(kind.path(), query, seconds)) as events:
+            async for event in events:
+                thing = event.get("object") or {}
+                if event.get("type") == "ERROR":
+                    raise error_of(int(thing.get("code") or 500), {}, orjson.dumps(thing))
+                yield event
 
     async def close(self) -> None:
         """Give the connections back."""
-        for client in (*self._retired, self._client):
-            await client.close()  # type: ignore[no-untyped-call]  # the library's gap
+        await self._client.close()
 
-    async def _path(self, target: Target) -> str:
-        kind = await self.kinds.find(target.api_version, target.api_kind)
-        return kind.path(target.name, target.namespace)
+    async def _path(self, ref: ObjectRef) -> str:
+        return (await self.kinds.find(ref.api_version, ref.kind)).path(ref.name, ref.namespace)
 
-    async def _get(self, path: str) -> dict[str, Any]:
-        return await self._call(_Request(path))
-
-    async def _call(self, request: "_Request") -> dict[str, Any]:
-        client = self._client
-        try:
-            return await self._send(client, request)
-        except KubeError as error:
-            if error.reason not in _STALE or not await self._renew(client):
-                raise
-        return await self._send(self._client, request)
-
-    async def _renew(self, used: ApiClient) -> bool:
-        """Read credentials and certificates anew. False where there is no file that they came from."""
-        if self._load is None:
-            return False
-        async with self._renewing:
-            if self._client is used:  # else another request has renewed them meanwhile
-                configuration = Configuration()
-                try:
-                    await self._load(configuration)
-                    fresh = _client(configuration)
-                except (UnusableConfigError, OSError) as error:
-                    raise BusyError(
-                        "401", f"{self.address}: credentials cannot be read: {error}", everything=True
-                    ) from error
-                for one in self._retired:
-                    await one.close()  # type: ignore[no-untyped-call]  # the library's gap
-                self._retired, self._client = [used], fresh  # requests may still be under way on the old one
-        return True
-
-    async def _send(self, client: ApiClient, request: "_Request") -> dict[str, Any]:
-        await asyncio.sleep(self._bucket.turn(time.monotonic()))
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                return await self._ask(client, request)
-        except TimeoutError as error:
-            raise BusyError("timeout", f"{self.address}: no answer within {self._timeout_s:g} s") from error
-        except (ssl.SSLError, aiohttp.ClientSSLError) as error:
-            says = f"{self.address}: no TLS connection; check the certificate authority it is given: {error}"
-            raise BusyError("certificate", says, everything=True) from error
-        except (aiohttp.ClientError, OSError, OpenApiException, config.ConfigException) as error:
-            raise BusyError("connection", f"{self.address}: {error!r}", everything=True) from error
-
-    async def _ask(self, client: ApiClient, request: "_Request") -> dict[str, Any]:
-        # Strategic merge, the client's default, is refused for custom resources (415).
-        headers = {"Accept": request.accept} | ({"Content-Type": _MERGE_PATCH} if request.body else {})
-        manager = [("fieldManager", _FIELD_MANAGER)] if request.body else []
-        arguments = await client.param_serialize(
-            "PATCH" if request.body else "GET",
-            request.path,
-            query_params=request.query + manager,
-            header_params=headers,
-            body=request.body,
-            auth_settings=["BearerToken"],
-        )
-        answer = await client.call_api(*arguments)
-        text = await answer.read()  # type: ignore[no-untyped-call]  # the library's gap
-        if answer.status != 200:
-            raise error_of(answer.status, answer.headers, text)
-        try:
-            return dict(orjson.loads(text))
-        except (ValueError, TypeError) as error:
-            raise BusyError("answer", f"{self.address}: no JSON object came back") from error
-
-    def _annotations(self, target: Target, found: Mapping[str, Any]) -> dict[str, str]:
-        metadata = found.get("metadata")
-        annotations = metadata.get("annotations") or {} if isinstance(metadata, dict) else None
-        if not isinstance(metadata, dict) or not isinstance(annotations, dict):
+    def _checked(self, ref: ObjectRef, answer: Mapping[str, Any]) -> Metadata:
+        metadata = answer.get("metadata")
+        if not isinstance(metadata, dict) or not isinstance(metadata.get("annotations") or {}, dict):
             raise BusyError("answer", f"{self.address}: what came back is no object of Kubernetes")
-        if target.uid is not None and metadata.get("uid") != target.uid:
-            raise GoneError(f"{target} has another uid now")
-        return {str(key): str(value) for key, value in annotations.items()}
+        if ref.uid is not None and metadata.get("uid") != ref.uid:
+            raise GoneError(f"{ref} has another uid now")
+        return metadata
 
 
-def _client(configuration: Configuration) -> ApiClient:
-    client = ApiClient(configuration)
-    client.user_agent = "dutycycle-sink"
-    return client
+def _annotations(metadata: Metadata) -> dict[str, str]:
+    return {str(key): str(value) for key, value in (metadata.get("annotations") or {}).items()}
 
 
-async def connect(mode: str, *, asked_by: str = "", requests_per_s: float = REQUESTS_PER_S) -> Kube | None:
+async def connect(
+    mode: str, *, asked_by: str = "", limits: Limits | None = None, user_agent: str = ""
+) -> ApiServer | None:
     """The API server of the setting ``kubernetes``: ``auto``, ``on`` or ``off``; None where there is none.
 
-    Looked for in this order: the pod's service account, ``KUBECONFIG``, and with ``on`` the user's own
-    ``~/.kube/config``. Raises ``SettingError`` where ``on`` finds none, or what is there cannot be used. It
-    names ``asked_by``: a setting with its value, by default ``kubernetes``, or a command that needs it.
+    ``config.of_service`` says where it is looked for. Raises ``SettingError`` where ``on`` finds none, or
+    what is there cannot be used. The error names ``asked_by``: a setting with its value, by default
+    ``kubernetes``, or a command that needs it.
     """
-    load = None if mode == "off" else loader(mode)
-    if load is None:
+    source = of_service(mode)
+    if source is None:
         return None
-    configuration = Configuration()
     try:
-        await load(configuration)
-        return Kube(configuration, load=load, requests_per_s=requests_per_s)
-    except (UnusableConfigError, OSError) as error:
+        return await opened(source, limits=limits, user_agent=user_agent)
+    except UnusableConfigError as error:
         asked_by = asked_by or f"DUTYCYCLE_KUBERNETES={mode}"
         setting, is_setting, _ = asked_by.partition("=")
         raise SettingError(
             f"{asked_by}: the API server's configuration cannot be used: {error}; "
             "give KUBECONFIG a good file" + (f", or set {setting}=off" if is_setting else "")
         ) from error
+
+
+async def opened(source: Source, *, limits: Limits | None = None, user_agent: str = "") -> ApiServer:
+    """The API server of a configuration. Raises ``UnusableConfigError``."""
+    access = await asyncio.to_thread(source.read)  # a credential helper may take seconds
+    return ApiServer(Client(access, source=source, limits=limits, user_agent=user_agent))

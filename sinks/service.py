@@ -12,7 +12,8 @@ from bus.kafka.topics_wait import wait_for_topics
 from contract.errors import SettingError
 from contract.settings.settings import Settings
 from contract.topics import SAMPLE_TOPICS, TOPICS
-from kube import objects
+from kube.client import Limits
+from kube.objects import ApiServer, connect
 from sinks.annotations.core import desired
 from sinks.annotations.core.policy import Policy
 from sinks.annotations.sink import AnnotationSink
@@ -98,15 +99,16 @@ _DERIVED = tuple(
 )
 
 
-async def _server(settings: Settings, telemetry: Telemetry) -> objects.Kube | None:
+async def _server(settings: Settings, telemetry: Telemetry) -> ApiServer | None:
     """The API server to annotate through; None, said once, where annotations are off or there is none."""
     if settings.annotations == "on" and settings.kubernetes == "off":
         raise SettingError("DUTYCYCLE_ANNOTATIONS=on needs the API server, but DUTYCYCLE_KUBERNETES=off")
     off = "off" in (settings.annotations, settings.kubernetes)
     needed = settings.annotations == "on"
     mode, asked_by = ("on", "DUTYCYCLE_ANNOTATIONS=on") if needed else (settings.kubernetes, "")
-    rate = settings.annotation_rate
-    server = None if off else await objects.connect(mode, asked_by=asked_by, requests_per_s=rate)
+    limits = Limits(requests_per_s=settings.annotation_rate)
+    mode = "off" if off else mode
+    server = await connect(mode, asked_by=asked_by, limits=limits, user_agent="dutycycle-sink")
     if server is None:
         detail = "by the settings" if off else "this is no Kubernetes pod, and KUBECONFIG is not set"
         telemetry.emit(ANNOTATIONS_OFF, detail, reason="off" if off else "no_api_server")

@@ -4,14 +4,16 @@ import threading
 from collections.abc import Sequence
 
 from collectors.base import Outgoing, Tick
-from collectors.pods.api import connect
 from collectors.pods.watch import PodWatch
 from contract.settings.settings import Settings
+from kube.client import Limits
+from kube.objects import connect
 from telemetry.events import NOT_MEASURED, Telemetry
 
 TOPIC = "pods"
-_STOP_S = 0.1
-_STOP_TRIES = 30
+_STOP_S = 3.0
+_ANSWER_S = 60.0
+"""A list of all pods of a large cluster takes long."""
 
 
 class PodsCollector:
@@ -50,12 +52,8 @@ class PodsCollector:
 
     def close(self) -> None:
         """End the watch."""
-        for _ in range(_STOP_TRIES):  # a watch that was just being opened is not heard of at the first try
-            self._watch.stop()
-            self._thread.join(_STOP_S)
-            if not self.running:
-                self._watch.close()
-                return
+        self._watch.stop()
+        self._thread.join(_STOP_S)
 
     def _start(self) -> threading.Thread:
         thread = threading.Thread(target=self._run, name="pods watch", daemon=True)
@@ -69,14 +67,15 @@ class PodsCollector:
             self._failure = error
 
 
-def pods_collector(settings: Settings, telemetry: Telemetry) -> PodsCollector | None:
+async def pods_collector(settings: Settings, telemetry: Telemetry) -> PodsCollector | None:
     """The collector that ``settings.kubernetes`` asks for; None, said once, where there is no API server.
 
     It watches this node's pods; where a Prometheus is the source of samples, those of all its nodes.
 
     Raises ``SettingError`` where it is to be there and is not.
     """
-    api = connect(settings.kubernetes)
+    limits = Limits(answer_s=_ANSWER_S)
+    api = await connect(settings.kubernetes, limits=limits, user_agent="dutycycle-collector")
     if api is None:
         reason = "off" if settings.kubernetes == "off" else "no_api_server"
         detail = "pods go without names and jobs: " + (

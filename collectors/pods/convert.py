@@ -6,16 +6,34 @@ from datetime import datetime
 from typing import Any
 
 from collectors.pods import resources
-from collectors.pods.gpu import gpu_request, gpu_uuids
-from collectors.pods.owner import Owner
-from collectors.pods.role import replica_of, role_of
 from contract.records.pods import FINISHED_PHASES, JobRef, Pod
+from kube.references import ObjectRef
 
 STATIC_POD = "kubernetes.io/config.hash"
 """Annotation of a static pod: the uid that the kubelet gave it, which its cgroup carries."""
+# The labels of the Kubeflow training and MPI operators, JobSet, KubeRay, LeaderWorkerSet, Volcano, Spark, and
+# Kubernetes' own for indexed Jobs and StatefulSets.
+_ROLES = (
+    "training.kubeflow.org/replica-type",
+    "training.kubeflow.org/job-role",
+    "jobset.sigs.k8s.io/replicatedjob-name",
+    "ray.io/node-type",
+    "volcano.sh/task-spec",
+    "spark-role",
+)
+_REPLICAS = (
+    "training.kubeflow.org/replica-index",
+    "ray.io/worker-group-replica-index",
+    "leaderworkerset.sigs.k8s.io/worker-index",
+    "volcano.sh/task-index",
+    "batch.kubernetes.io/job-completion-index",
+    "apps.kubernetes.io/pod-index",
+)
+_JOBSET_INDEX = "jobset.sigs.k8s.io/job-index"
+_JOBSET_REPLICAS = "jobset.sigs.k8s.io/replicatedjob-replicas"
 
 
-def pod_record(pod: Mapping[str, Any], owner: Owner | None) -> Pod:
+def pod_record(pod: Mapping[str, Any], owner: ObjectRef | None) -> Pod:
     """The record of one pod on a node; ``owner`` is its job. Raises ``KeyError`` for what is none."""
     meta, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
     phase = status.get("phase") or "Unknown"
@@ -30,8 +48,8 @@ def pod_record(pod: Mapping[str, Any], owner: Owner | None) -> Pod:
         started_ms=_ms(status.get("startTime")),
         finished_ms=_finished_ms(status) if phase in FINISHED_PHASES else None,
         images=tuple(one["image"] for one in spec.get("containers") or () if one.get("image")),
-        gpu_uuids=gpu_uuids(spec, annotations),
-        gpu_request=gpu_request(spec),
+        gpu_uuids=resources.gpu_uuids(spec, annotations),
+        gpu_request=resources.gpu_request(spec),
         cpu_request=resources.request(spec, "cpu"),
         cpu_limit=resources.limit(spec, "cpu"),
         mem_request_bytes=resources.request(spec, "memory"),
@@ -39,7 +57,7 @@ def pod_record(pod: Mapping[str, Any], owner: Owner | None) -> Pod:
     )
 
 
-def records(pod: Mapping[str, Any], owner: Owner | None) -> Iterator[Pod]:
+def records(pod: Mapping[str, Any], owner: ObjectRef | None) -> Iterator[Pod]:
     """The pod's record; for a static pod a second one, under the uid that its cgroup carries."""
     record = pod_record(pod, owner)
     yield record
@@ -48,12 +66,12 @@ def records(pod: Mapping[str, Any], owner: Owner | None) -> Iterator[Pod]:
         yield replace(record, uid=static)
 
 
-def job_ref(owner: Owner | None, labels: Mapping[str, str]) -> JobRef | None:
+def job_ref(owner: ObjectRef | None, labels: Mapping[str, str]) -> JobRef | None:
     """A pod's job, and by the pod's labels its part in it; None for a pod without a job."""
     if owner is None:
         return None
     return JobRef(
-        api_version=owner.api_version, kind=owner.kind, name=owner.name, uid=owner.uid,
+        api_version=owner.api_version, kind=owner.kind, name=owner.name, uid=owner.uid or "",
         role=role_of(labels), replica=replica_of(labels),
     )  # fmt: skip
 
@@ -71,3 +89,23 @@ def _ms(text: str | None) -> int | None:
         return round(datetime.fromisoformat(text).timestamp() * 1000) if text else None
     except ValueError:
         return None
+
+
+def role_of(labels: Mapping[str, str]) -> str | None:
+    """``worker``, ``launcher``, ``master``, ``head`` … in lower case; None where no operator says it."""
+    return next((labels[key].lower() for key in _ROLES if labels.get(key)), None)
+
+
+def replica_of(labels: Mapping[str, str]) -> int | None:
+    """The pod's number within its role, from 0; None where no operator says it.
+
+    A replicated job of several Jobs counts the Jobs; of one Job, that Job's pods.
+    """
+    jobs = _number(labels.get(_JOBSET_REPLICAS))
+    if jobs is not None and jobs > 1:
+        return _number(labels.get(_JOBSET_INDEX))
+    return next((found for key in _REPLICAS if (found := _number(labels.get(key))) is not None), None)
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isascii() and text.isdigit() else None

@@ -1,18 +1,57 @@
-"""Owners that were read a while ago, so that a job of a hundred pods costs one walk and not a hundred."""
+"""From a pod to its job: the walk up the owner references, over owners that were read a while ago.
+
+A job of a hundred pods so costs one walk and not a hundred.
+"""
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from collectors.pods.api import ApiError, ApiServer
-from collectors.pods.owner import Meta, Owner, topmost_owner
+from kube.errors import GoneError, KubeError
+from kube.objects import ApiServer
+from kube.references import Metadata, ObjectRef
 from telemetry.events import OWNER_FORBIDDEN, Telemetry
 
-_FORBIDDEN = 403
-_KEPT = 10_000
-_FRESH_S = 300.0
-"""After this the next walk reads an owner again: it may have been adopted, or be permitted to be read."""
+_FORBIDDEN = "403"
+_MOST_LEVELS = 16
+_NO_JOBS = frozenset({"Node"})
+"""Owners that are no job: a static pod belongs to its node."""
+
+Read = Callable[[ObjectRef], Awaitable[Metadata | None]]
+"""The metadata of an owner, or None where it is not known: it may not be read, or is gone."""
+
+
+def controller_of(meta: Metadata, namespace: str) -> ObjectRef | None:
+    """The owner that manages an object of this namespace: the one marked so, else the first."""
+    references = meta.get("ownerReferences") or ()
+    managing = [one for one in references if one.get("controller")] or list(references)
+    if not managing:
+        return None
+    version, kind, name, uid = (managing[0].get(key, "") for key in ("apiVersion", "kind", "name", "uid"))
+    return ObjectRef(version, kind, name, namespace, uid)
+
+
+async def topmost_owner(pod: Metadata, read: Read) -> ObjectRef | None:
+    """The topmost owner that can be read; the one that the pod itself names where not even that can.
+
+    An owner whose uid is not the one referred to is another object of the same name: it counts as gone.
+    Owners that own each other end the walk at the last new one. What ``read`` raises passes through.
+    """
+    namespace = pod.get("namespace", "")
+    at = controller_of(pod, namespace)
+    if at is None or at.kind in _NO_JOBS:
+        return None
+    top, seen = at, {at.uid}
+    while len(seen) <= _MOST_LEVELS:
+        meta = await read(at)
+        if meta is None or meta.get("uid") != at.uid:
+            break
+        top, at = at, controller_of(meta, namespace) or at
+        if at.uid in seen:
+            break
+        seen.add(at.uid)
+    return top
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,64 +59,77 @@ class _Known:
     """What is known of an owner, and when it was last asked for; ``meta`` is None for one never read."""
 
     asked_s: float
-    meta: Meta | None
+    meta: Metadata | None
     forbidden: bool
 
 
 class OwnerCache:
-    """Reads owners through a cache by uid; what could not be read is remembered, too."""
+    """Reads owners, and remembers ``kept`` of them by uid, those too that could not be read.
+
+    After ``fresh_s`` the next walk reads an owner again: it may have been adopted, or a role permits it now.
+    """
 
     def __init__(
-        self, api: ApiServer, telemetry: Telemetry, clock: Callable[[], float] = time.monotonic
+        self,
+        api: ApiServer,
+        telemetry: Telemetry,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        fresh_s: float = 300.0,
+        kept: int = 10_000,
     ) -> None:
         self._api = api
         self._telemetry = telemetry
         self._clock = clock
-        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._fresh_s = fresh_s
+        self._kept = kept
+        self._known: OrderedDict[str | None, _Known] = OrderedDict()
 
-    def job_of(self, pod: Meta) -> tuple[Owner | None, bool]:
+    async def job_of(self, pod: Metadata) -> tuple[ObjectRef | None, bool]:
         """The pod's topmost owner, and whether a permission lacks to look above it. Raises as ``read``."""
-        asked: list[Owner] = []
+        asked: list[ObjectRef] = []
 
-        def read(namespace: str, owner: Owner) -> Meta | None:
+        async def read(owner: ObjectRef) -> Metadata | None:
             asked.append(owner)
-            return self.read(namespace, owner)
+            return await self.read(owner)
 
-        top = topmost_owner(pod, read)
+        top = await topmost_owner(pod, read)
         return top, bool(asked) and self._known[asked[-1].uid].forbidden
 
-    def read(self, namespace: str, owner: Owner) -> Meta | None:
+    async def read(self, owner: ObjectRef) -> Metadata | None:
         """The owner's metadata, as last read; None for one that never was: gone before, or forbidden.
 
         An owner that was read and is gone is still who it was: the garbage collector deletes owners first,
         and their pods belong to the same job to their end.
 
-        Raises ``ApiError`` where the server has not answered for this owner yet.
+        Raises ``KubeError`` where the server has not answered for this owner yet.
         """
         now, known = self._clock(), self._known.get(owner.uid)
-        if known is not None and now - known.asked_s < _FRESH_S:
+        if known is not None and now - known.asked_s < self._fresh_s:
             return known.meta
         before = known.meta if known is not None else None
         try:
-            found = self._api.owner(namespace, owner)
-        except ApiError as error:
-            if error.status != _FORBIDDEN:
+            found: Metadata | None = await self._api.metadata(owner)
+        except GoneError:
+            found = before
+        except KubeError as error:
+            if error.reason != _FORBIDDEN:
                 if known is None:
                     raise
                 return before
             self._say_forbidden(owner, error)
             return self._remember(owner, _Known(now, before, forbidden=True))
-        is_it = found is not None and found.get("uid") == owner.uid
-        return self._remember(owner, _Known(now, found if is_it else before, forbidden=False))
+        return self._remember(owner, _Known(now, found, forbidden=False))
 
-    def _say_forbidden(self, owner: Owner, error: ApiError) -> None:
-        detail = f"{error.reason}; pods below it count for the last owner that can be read, or that they name"
-        resource = f"{owner.api_version} {owner.kind}"
-        self._telemetry.emit(OWNER_FORBIDDEN, detail, about=resource, kind=owner.kind)
+    def _say_forbidden(self, owner: ObjectRef, error: KubeError) -> None:
+        says = f"{error.detail}; pods below it count for the last owner that can be read, or that they name"
+        self._telemetry.emit(
+            OWNER_FORBIDDEN, says, about=f"{owner.api_version} {owner.kind}", kind=owner.kind
+        )
 
-    def _remember(self, owner: Owner, known: _Known) -> Meta | None:
+    def _remember(self, owner: ObjectRef, known: _Known) -> Metadata | None:
         self._known[owner.uid] = known
         self._known.move_to_end(owner.uid)
-        while len(self._known) > _KEPT:
+        while len(self._known) > self._kept:
             self._known.popitem(last=False)
         return known.meta

@@ -1,18 +1,22 @@
-"""How much CPU and memory a pod asks for and may use, from its specification, as Kubernetes counts it. Pure.
+"""CPU, memory and GPUs of a pod, from its specification and annotations, as Kubernetes counts them. Pure.
 
 What counts are the containers that run together: the regular ones, and those init containers that go on
 running (``restartPolicy: Always``). What is stated of the pod as a whole counts instead of their sum.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
-from kubernetes.utils.quantity import parse_quantity
-
 from contract.units import MOST
+from kube.quantity import parse_quantity
 
 Spec = Mapping[str, Any]
+
+_GPU_RESOURCE = re.compile(r"(?:nvidia\.com/(?:gpu(?:\.shared)?|mig-.+)|amd\.com/gpu|gpu\.intel\.com/\w+)")
+_UUID = re.compile(r"(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 
 
 def request(spec: Spec, resource: str) -> float | None:
@@ -24,16 +28,44 @@ def request(spec: Spec, resource: str) -> float | None:
 
 
 def limit(spec: Spec, resource: str) -> float | None:
-    """What the pod can use at most; None where one of its containers has no limit, or one of 0, its like."""
+    """What the pod can use at most; None where one of its containers has no limit, or a limit of 0."""
     whole = _stated(spec, "limits", resource)
     each = [whole] if whole else [_stated(one, "limits", resource) for one in _running(spec)]
     known = [amount for amount in each if amount]
     return float(sum(known)) if known and len(known) == len(each) else None
 
 
+def gpu_request(spec: Spec) -> float | None:
+    """GPUs (or slices, or shares) that the pod asks for at one time; 0 for none.
+
+    None where a claim of Dynamic Resource Allocation may hold GPUs: its size is not in the pod. Other init
+    containers run one by one before the rest, and count only where one asks for more.
+    """
+    if spec.get("resourceClaims"):
+        return None
+    starting = spec.get("initContainers") or ()
+    beside = sum(_gpus(one) for one in starting if _goes_on(one))
+    together = beside + sum(_gpus(one) for one in spec.get("containers") or ())
+    return max([together, *(beside + _gpus(one) for one in starting if not _goes_on(one))])
+
+
+def gpu_uuids(spec: Spec, annotations: Mapping[str, str]) -> tuple[str, ...] | None:
+    """GPUs that an annotation about GPUs or ``NVIDIA_VISIBLE_DEVICES`` names; None where none does."""
+    texts = [value for key, value in annotations.items() if "gpu" in key.rpartition("/")[2]]
+    for container in spec.get("containers") or ():
+        variables = container.get("env") or ()
+        texts += [one.get("value") or "" for one in variables if one.get("name") == _VISIBLE]
+    found = dict.fromkeys(uuid for text in texts for uuid in _UUID.findall(text))
+    return tuple(found) or None
+
+
 def _running(spec: Spec) -> Iterator[Spec]:
     yield from spec.get("containers") or ()
-    yield from (one for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always")
+    yield from filter(_goes_on, spec.get("initContainers") or ())
+
+
+def _goes_on(init_container: Spec) -> bool:
+    return init_container.get("restartPolicy") == "Always"
 
 
 def _asked(container: Spec, resource: str) -> Decimal | None:
@@ -42,16 +74,14 @@ def _asked(container: Spec, resource: str) -> Decimal | None:
     return _stated(container, "limits", resource) if asked is None else asked
 
 
+def _gpus(container: Spec) -> float:
+    stated = container.get("resources") or {}
+    names = {*(stated.get("limits") or ()), *(stated.get("requests") or ())}
+    return float(sum(_asked(container, one) or 0 for one in names if _GPU_RESOURCE.fullmatch(one)))
+
+
 def _stated(part: Spec, what: str, resource: str) -> Decimal | None:
     """An amount, of a container or of the whole pod; None for none, or for what is no amount."""
     text = ((part.get("resources") or {}).get(what) or {}).get(resource)
-    try:
-        amount = None if text is None else _parsed(text)
-    except ValueError:
-        return None
-    return amount if amount is not None and amount.is_finite() and 0 <= amount <= MOST else None
-
-
-def _parsed(text: object) -> Decimal:
-    """Raises ``ValueError`` for what is no quantity."""
-    return Decimal(parse_quantity(text))  # type: ignore[no-untyped-call]  # the library's gap
+    amount = None if text is None else parse_quantity(text)
+    return amount if amount is not None and 0 <= amount <= MOST else None

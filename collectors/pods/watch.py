@@ -1,26 +1,25 @@
-"""The watch of pods, in a thread of its own: list, follow, and list again when told to."""
+"""The watch of pods, in a thread of its own: list, follow, and list again where that alone can help."""
 
+import asyncio
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing, suppress
 from itertools import islice
 from typing import Any
 
 from bus.kafka.backoff import pauses
-from collectors.pods.api import ApiError, ApiServer
 from collectors.pods.convert import job_ref, records
-from collectors.pods.owner import Meta, Owner
 from collectors.pods.owners import OwnerCache
 from collectors.pods.table import PodTable
+from kube.discovery import POD
+from kube.errors import KubeError
+from kube.objects import ApiServer
+from kube.references import Metadata, ObjectRef
 from telemetry.events import COLLECTOR_FAILED, KUBERNETES_AWAY, Telemetry
 
-_WATCH_S = 60
-"""A watch is renewed as often: a connection that died unnoticed costs no more."""
 _RETRY_OWNERS_S = 2
-_WALKED_AGAIN = 100
-"""Pods whose job no role let us read are looked at again when a watch is renewed, so many at a time."""
-_LONGEST_WAIT_S = 60
-_EXPIRED = 410
+_LONGEST_WAIT_S = 60.0
+_EXPIRED = "410"
 
 Pauses = Callable[[], Iterator[float]]
 
@@ -32,7 +31,9 @@ def _patient() -> Iterator[float]:
 class PodWatch:
     """Keeps a ``PodTable`` of one node's pods (``node`` None: of all nodes') up to date.
 
-    ``drain`` may be called from any thread.
+    A watch is renewed after ``watch_s``: a connection that died unnoticed costs no more. Of the pods whose
+    job no role let us read, ``walked_again`` are then looked at again. ``drain`` and ``stop`` may be called
+    from any thread.
     """
 
     def __init__(
@@ -42,19 +43,25 @@ class PodWatch:
         telemetry: Telemetry,
         *,
         retire_s: float,
+        owners: OwnerCache | None = None,
         back_off: Pauses = _patient,
+        watch_s: int = 60,
+        walked_again: int = 100,
     ) -> None:
         self._api = api
-        self._node = node
+        self._fields = f"spec.nodeName={node}" if node else "spec.nodeName!="
         self._telemetry = telemetry
         self._back_off = back_off
-        self._owners = OwnerCache(api, telemetry)
+        self._watch_s = watch_s
+        self._walked_again = walked_again
+        self._owners = owners or OwnerCache(api, telemetry)
         self._table = PodTable(retire_s)
         self._lock = threading.Lock()
-        self._stop = threading.Event()
+        self._running: tuple[asyncio.AbstractEventLoop, asyncio.Task[None]] | None = None
+        self._stopping = False
         self._uids: dict[str, tuple[str, ...]] = {}
         self._unowned: dict[str, Mapping[str, Any]] = {}
-        self._forbidden: dict[str, Meta] = {}
+        self._forbidden: dict[str, Metadata] = {}
 
     def drain(self, now_s: float, now_ms: int) -> Sequence[tuple[str, bytes | None]]:
         """As ``PodTable.drain``."""
@@ -67,70 +74,85 @@ class PodWatch:
             return self._table.uid_of(namespace, name)
 
     def stop(self) -> None:
-        """Make ``run`` return soon."""
-        self._stop.set()
-        self._api.break_off()
-
-    def close(self) -> None:
-        """Give the connections back, once ``run`` has returned."""
-        self._api.close()
+        """Make ``run`` return soon; from any thread."""
+        self._stopping = True
+        if self._running is not None:
+            loop, task = self._running
+            with suppress(RuntimeError):  # it has ended in this moment
+                loop.call_soon_threadsafe(task.cancel)
 
     def run(self) -> None:
         """List and follow until stopped; while the server is away, try again with growing pauses."""
-        waits = self._back_off()
-        while not self._stop.is_set():
-            try:
-                version = self._list()
-                waits = self._back_off()
-                self._follow(version)
-            except ApiError as error:
-                self._fail(error, waits)
+        asyncio.run(self._until_stopped())
 
-    def _list(self) -> str:
-        pods, version = self._api.list_pods(self._node)
+    async def _until_stopped(self) -> None:
+        following = asyncio.create_task(self._list_and_follow())
+        self._running = asyncio.get_running_loop(), following
+        if self._stopping:
+            following.cancel()
+        try:
+            await following
+        except asyncio.CancelledError:
+            if not self._stopping:
+                raise
+        finally:
+            await self._api.close()
+
+    async def _list_and_follow(self) -> None:
+        waits = self._back_off()
+        while True:
+            try:
+                version = await self._list()
+                waits = self._back_off()
+                await self._follow(version)
+            except KubeError as error:
+                await self._fail(error, waits)
+
+    async def _list(self) -> str:
+        pods, version = await self._api.list_all(POD, self._fields)
         self._telemetry.clear_condition(KUBERNETES_AWAY, "pods", "the API server answers")
         self._uids, self._unowned, self._forbidden = {}, {}, {}
         for pod in pods:
-            self._put(pod)
+            await self._put(pod)
         with self._lock:
             self._table.keep_only(uid for uids in self._uids.values() for uid in uids)
         return version
 
-    def _follow(self, version: str) -> None:
+    async def _follow(self, version: str) -> None:
         """Watch from ``version`` on, again and again; returns when only a new list can help."""
         waits = self._back_off()
-        while not self._stop.is_set():
+        while True:
             try:
-                for reached in self._versions(version):
-                    version, waits = reached, self._back_off()
+                async with aclosing(self._versions(version)) as versions:
+                    async for reached in versions:
+                        version, waits = reached, self._back_off()
                 # A server that hangs up at once must not be asked in a circle.
-                self._stop.wait(min(next(waits), 1.0))
-                self._read_owners_again()
-                self._walk_again()
-            except ApiError as error:
-                if error.status == _EXPIRED:
+                await asyncio.sleep(min(next(waits), 1.0))
+                for pod in list(self._unowned.values()):
+                    await self._put(pod)
+                await self._walk_again()
+            except KubeError as error:
+                if error.reason == _EXPIRED:
                     return
-                self._fail(error, waits)
+                await self._fail(error, waits)
 
-    def _versions(self, version: str) -> Iterator[str]:
+    async def _versions(self, version: str) -> AsyncGenerator[str, None]:
         """Watch once, and take what comes; the version after each event."""
-        seconds = _RETRY_OWNERS_S if self._unowned else _WATCH_S
-        with closing(self._api.watch_pods(self._node, version, seconds)) as events:
-            for event in events:
-                version = self._apply(event) or version
+        seconds = _RETRY_OWNERS_S if self._unowned else self._watch_s
+        async with aclosing(self._api.watch(POD, self._fields, version, seconds)) as events:
+            async for event in events:
+                version = await self._apply(event) or version
                 self._telemetry.clear_condition(KUBERNETES_AWAY, "pods", "the API server answers")
                 yield version
-                if self._unowned and seconds == _WATCH_S:
+                if self._unowned and seconds == self._watch_s:
                     return
 
-    def _apply(self, event: Mapping[str, Any]) -> str | None:
+    async def _apply(self, event: Mapping[str, Any]) -> str | None:
         """Take one event; the version that a new watch goes on from."""
         thing = event.get("object") or {}
-        if event.get("type") == "ERROR":
-            raise ApiError(int(thing.get("code") or 0), str(thing.get("message") or "the watch failed"))
         meta = thing.get("metadata") or {}
         if event.get("type") in ("ADDED", "MODIFIED", "DELETED"):
-            self._put(thing)
+            await self._put(thing)
         if event.get("type") == "DELETED":
             with self._lock:
                 for uid in self._uids.pop(meta.get("uid", ""), ()):
@@ -140,10 +162,10 @@ class PodWatch:
         version: str | None = meta.get("resourceVersion")
         return version
 
-    def _put(self, pod: Mapping[str, Any]) -> None:
+    async def _put(self, pod: Mapping[str, Any]) -> None:
         """Take a pod as it is now."""
         try:
-            found = list(records(pod, self._owner(pod)))
+            found = list(records(pod, await self._owner(pod)))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             detail = f"a pod that is none: {type(error).__name__}: {error}"
             self._telemetry.emit(COLLECTOR_FAILED, detail, collector="pods", reason="bad_pod")
@@ -154,44 +176,38 @@ class PodWatch:
             for record in found:
                 self._table.put(record)
 
-    def _owner(self, pod: Mapping[str, Any]) -> Owner | None:
+    async def _owner(self, pod: Mapping[str, Any]) -> ObjectRef | None:
         """The pod's job; None as well while it cannot be read, which is tried again soon."""
         meta = pod["metadata"]
         try:
-            owner = self._walk(meta["uid"], meta)
-        except ApiError:
+            owner = await self._walk(meta["uid"], meta)
+        except KubeError:
             self._unowned[meta["uid"]] = pod
             return None
         self._unowned.pop(meta["uid"], None)
         return owner
 
-    def _walk(self, uid: str, meta: Meta) -> Owner | None:
-        """The topmost owner; what a permission hid is noted, to walk again. Raises ``ApiError``."""
-        owner, is_forbidden = self._owners.job_of(meta)
+    async def _walk(self, uid: str, meta: Metadata) -> ObjectRef | None:
+        """The topmost owner; what a permission hid is noted, to walk again. Raises ``KubeError``."""
+        owner, is_forbidden = await self._owners.job_of(meta)
         self._forbidden.pop(uid, None)
         if is_forbidden:  # a whole pod would be a hundred times as much to keep
             self._forbidden[uid] = {key: meta.get(key) for key in ("namespace", "labels", "ownerReferences")}
         return owner
 
-    def _read_owners_again(self) -> None:
-        for pod in list(self._unowned.values()):
-            self._put(pod)
-
-    def _walk_again(self) -> None:
+    async def _walk_again(self) -> None:
         """Of the pods whose job no role let us read, those that wait longest: a role may let us now."""
-        for uid, meta in list(islice(self._forbidden.items(), _WALKED_AGAIN)):
+        for uid, meta in list(islice(self._forbidden.items(), self._walked_again)):
             try:
-                job = job_ref(self._walk(uid, meta), meta.get("labels") or {})
-            except ApiError:
+                job = job_ref(await self._walk(uid, meta), meta.get("labels") or {})
+            except KubeError:
                 self._forbidden[uid] = self._forbidden.pop(uid)
                 return
             with self._lock:
                 for one in self._uids.get(uid, ()):
                     self._table.assign(one, job)
 
-    def _fail(self, error: ApiError, waits: Iterator[float]) -> None:
-        if self._stop.is_set():
-            return
-        detail = f"{error}; what was read before stays, and it is tried again"
-        self._telemetry.raise_condition(KUBERNETES_AWAY, "pods", detail)
-        self._stop.wait(max(next(waits), min(error.retry_after_s, _LONGEST_WAIT_S)))
+    async def _fail(self, error: KubeError, waits: Iterator[float]) -> None:
+        says = f"{error}; what was read before stays, and it is tried again"
+        self._telemetry.raise_condition(KUBERNETES_AWAY, "pods", says)
+        await asyncio.sleep(max(next(waits), min(error.retry_after_s or 0.0, _LONGEST_WAIT_S)))

@@ -1,118 +1,112 @@
-"""The API server as the plugin needs it: metadata alone, of one object or of a list, page by page.
+"""The API server as the plugin asks it: one request after the other, and errors as lines for its user.
 
 It uses what kubectl uses: the kubeconfig with its contexts, or the service account of a pod.
 """
 
-import logging
-import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
-from urllib.parse import quote, urlencode
+import asyncio
+import re
+from collections.abc import Coroutine
+from types import TracebackType
+from typing import Any, TypeVar
 
-import orjson
-import urllib3
-from kubernetes import config
-from kubernetes.client import ApiClient, Configuration
-from kubernetes.client.exceptions import ApiException
-from kubernetes.config.kube_config import KubeConfigLoader, KubeConfigMerger
+from contract.errors import DutycycleError
+from kube.client import Limits
+from kube.config import UnusableConfigError, of_user
+from kube.discovery import NODE, Kind
+from kube.errors import KubeError
+from kube.objects import opened
+from kube.references import Metadata, ObjectRef
 
-from dutycycle.kubectl import discovery
-from dutycycle.kubectl.errors import KubectlError, cause, no_tls, one_line, refusal
-from dutycycle.kubectl.kinds import NODE, Kind
-
-_ANSWER_S = 30.0
-_PAGE = 500
-# Of ten thousand pods the specs and states would be a hundred megabytes; the annotations are a tenth of that.
-_METADATA = "application/json;as=PartialObjectMetadata{0};g=meta.k8s.io;v=v1,application/json"
-_SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-_CREDENTIALS = ("exec", "auth-provider", "token", "tokenFile", "username", "client-certificate",
-                "client-certificate-data")  # fmt: skip
-"""What a kubeconfig's user may have."""
-
-Meta = Mapping[str, Any]
-"""The ``metadata`` of an object, as JSON."""
+_LIMITS = Limits(answer_s=30.0)
+_USER = re.compile(r'User "[^"]*"')
+T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
-    """Where to look and as whom: the flags that kubectl has, too. None is what kubectl would take."""
+class KubectlError(DutycycleError):
+    """What the user has to know instead of an answer; one line."""
 
-    kubeconfig: str | None = None
-    context: str | None = None
+
+class ForbiddenError(KubectlError):
+    """The API server does not let this user do that: ``what``, such as ``list pods``.
+
+    ``user`` is whom the server takes the user for: ``User "jane"``; empty where it did not say.
+    """
+
+    def __init__(self, what: str, user: str) -> None:
+        whom = f", for {user}" if user else ""
+        super().__init__(
+            f"you may not {what}: ask for that permission, which the ClusterRole dutycycle-reader has{whom}"
+        )
+        self.user = user
+
+
+class NotThereError(KubectlError):
+    """No such object, or no such kind."""
 
 
 class Api:
-    """One API server. Raises ``KubectlError``."""
+    """One API server, to be closed by ``with``. Raises ``KubectlError``."""
 
-    def __init__(self, access: Access) -> None:
-        configuration = Configuration()
-        configuration.retries = False
-        self.namespace = _load(access, configuration)
-        if not configuration.verify_ssl:  # the user's own wish: kubectl does not warn of it either
-            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
-        self._client = ApiClient(configuration)
+    def __init__(self, kubeconfig: str | None = None, context: str | None = None) -> None:
+        self._runner = asyncio.Runner()
+        try:
+            source = of_user(kubeconfig, context)
+            self._server = self._runner.run(opened(source, limits=_LIMITS, user_agent="kubectl-dutycycle"))
+        except UnusableConfigError as error:
+            self._runner.close()
+            raise KubectlError(
+                f"no access to a cluster: {error}; see --kubeconfig, KUBECONFIG and --context"
+            ) from error
+        self.namespace = self._server.namespace
 
-    def list(self, kind: Kind, namespace: str | None, selector: str | None = None) -> Iterator[Meta]:
+    def __enter__(self) -> "Api":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._runner.run(self._server.close())
+        self._runner.close()
+
+    def list(self, kind: Kind, namespace: str | None, selector: str | None = None) -> list[Metadata]:
         """All objects of a kind in a namespace, or in all."""
-        query = {"limit": str(_PAGE)} | ({"labelSelector": selector} if selector else {})
-        while True:
-            form = _METADATA.format("List")
-            found = self._get(_path(kind, namespace), query, form, f"list {kind}{where(kind, namespace)}")
-            yield from (one["metadata"] for one in found["items"] or ())  # an empty list of metadata is null
-            more = found["metadata"].get("continue")
-            if not more:
-                return
-            query["continue"] = more
 
-    def read(self, kind: Kind, namespace: str | None, name: str) -> Meta:
+        async def every() -> list[Metadata]:
+            return [one async for one in self._server.each(kind, namespace, selector)]
+
+        return self._ask(every(), f"list {kind}{where(kind, namespace)}")
+
+    def read(self, kind: Kind, namespace: str | None, name: str) -> Metadata:
         """One object."""
-        path = f"{_path(kind, namespace)}/{quote(name, safe='')}"
-        what = f"get {kind}{where(kind, namespace)}"
-        meta: Meta = self._get(path, {}, _METADATA.format(""), what)["metadata"]
-        return meta
+        ref = ObjectRef(kind.api_version, kind.name, name, namespace)
+        return self._ask(self._server.metadata(ref), f"get {kind}{where(kind, namespace)}")
 
     def kinds(self) -> tuple[Kind, ...]:
-        """The kinds that are served below a namespace, without those of the core. One request."""
-        what = "ask which kinds there are"
-        found = self._get("/apis", {}, discovery.ACCEPT, what)
-        try:
-            return discovery.kinds(found)
-        except KeyError as error:
-            address = self._client.configuration.host
-            raise KubectlError(
-                f"cannot {what}: {address} has no aggregated discovery, as Kubernetes 1.30 and newer has"
-            ) from error
+        """The kinds that are served below a namespace, without those of the core."""
+        found = self._ask(self._server.kinds.every(), "ask which kinds there are")
+        return tuple(kind for kind in found if kind.namespaced and kind.group)
 
-    def _get(self, path: str, query: Mapping[str, str], accept: str, what: str) -> dict[str, Any]:
-        request = self._client.param_serialize(
-            "GET", f"{path}?{urlencode(query)}" if query else path,
-            header_params={"Accept": accept}, auth_settings=["BearerToken"],
-        )  # fmt: skip
-        address = self._client.configuration.host
+    def _ask(self, asking: Coroutine[Any, Any, T], what: str) -> T:
         try:
-            response = self._client.call_api(*request, _request_timeout=_ANSWER_S).response
-            text = response.read()
-        except ApiException as error:  # the client's word for urllib3's SSLError, and for nothing else
-            raise no_tls(address, str(error.reason)) from error
-        except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise KubectlError(
-                f"no answer from {address}: {cause(error)}; check the cluster and --context"
-            ) from error
-        if response.status != 200:
-            raise refusal(response.status, text, what, address)
-        try:
-            return dict(orjson.loads(text))
-        except (ValueError, TypeError) as error:
-            raise KubectlError(f"{address} does not answer as an API server does") from error
+            return self._runner.run(asking)
+        except KubeError as error:
+            raise self._explained(error, what) from error
 
-
-def _path(kind: Kind, namespace: str | None) -> str:
-    root = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
-    place = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
-    return f"{root}{place}/{kind.plural}"
+    def _explained(self, error: KubeError, what: str) -> KubectlError:
+        """``what`` was wanted, and this came instead."""
+        if error.reason == "401":
+            return KubectlError(
+                f"{self._server.address} does not accept your credentials (401): "
+                "log in again, or check --context"
+            )
+        if error.reason == "403":
+            user = _USER.search(error.detail)
+            return ForbiddenError(what, user[0] if user else "")
+        if error.reason == "404":
+            return NotThereError(error.detail)
+        if error.reason.isdecimal():
+            return KubectlError(f"cannot {what}: {error.reason} {error.detail}")
+        return KubectlError(f"{error}; check the cluster and --context")
 
 
 def where(kind: Kind, namespace: str | None) -> str:
@@ -120,70 +114,3 @@ def where(kind: Kind, namespace: str | None) -> str:
     if kind == NODE:
         return ""
     return f" in namespace {namespace}" if namespace else " in the whole cluster"
-
-
-def _load(access: Access, configuration: Configuration) -> str:
-    """Fill in ``configuration``; answers with the context's namespace."""
-    file = access.kubeconfig or os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
-    files = [one for one in file.split(os.pathsep) if one]
-    if not any(Path(one).exists() for one in files):
-        if access.kubeconfig is None and _SERVICE_ACCOUNT.exists():
-            config.load_incluster_config(configuration)  # type: ignore[no-untyped-call]  # the library's gap
-            return (_SERVICE_ACCOUNT / "namespace").read_text(encoding="utf-8").strip()
-        raise KubectlError(f"no cluster: there is no {file}; give --kubeconfig or set KUBECONFIG")
-    try:
-        merged = KubeConfigMerger(file)  # type: ignore[no-untyped-call]  # the library's gap
-        loader = KubeConfigLoader(  # type: ignore[no-untyped-call]  # the library's gap
-            merged.config, access.context, config_base_path=None, config_persister=merged.save_changes
-        )
-        with _complaints() as complaints:
-            loader.load_and_set(configuration)  # type: ignore[no-untyped-call]  # as above
-        used = loader.current_context["context"]
-        named = merged.config["users"].get_with_name(used.get("user"), safe=True)
-        given = None if named is None else named["user"].value
-    except Exception as error:  # the library lets through what YAML, base64 and files raise
-        raise KubectlError(f"{file} cannot be used: {one_line(str(error))}") from error
-    _check_credentials(used.get("user"), given, configuration, complaints)
-    return str(used.get("namespace") or "default")
-
-
-class _Complaints(logging.Handler):
-    """Keeps what is logged as an error."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.ERROR)
-        self.heard: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.heard.append(record.getMessage())
-
-
-@contextmanager
-def _complaints() -> Iterator[list[str]]:
-    """What the library complains of meanwhile. It would log that on the screen, and go on as nobody."""
-    handler = _Complaints()
-    logging.getLogger().addHandler(handler)
-    try:
-        yield handler.heard
-    finally:
-        logging.getLogger().removeHandler(handler)
-
-
-def _check_credentials(
-    user: str | None, given: Mapping[str, Any] | None, configuration: Configuration, complaints: list[str]
-) -> None:
-    """Raises ``KubectlError`` where the kubeconfig says who the user is, and that cannot be shown."""
-    has = [one for one in _CREDENTIALS if one in (given or {})]
-    reason = ""
-    if complaints:
-        reason = one_line(complaints[0])
-    elif user and given is None:
-        reason = f"the kubeconfig has no user {user}"
-    elif has and not (configuration.api_key or configuration.cert_file) and _by_tls(configuration):
-        reason = f"{' and '.join(has)} of user {user} gives none that can be used here"
-    if reason:
-        raise KubectlError(f"credentials cannot be got: {reason}; see the kubeconfig's user, or --context")
-
-
-def _by_tls(configuration: Configuration) -> bool:
-    return str(configuration.host).startswith("https:")  # without it certificates are for nothing

@@ -50,7 +50,9 @@ def build_parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     top = _command(commands, "top", "the maxima so far, the busiest first")
-    top.add_argument("kind", choices=tuple(KINDS), metavar="pods|nodes|jobs", help="what to list")
+    top.add_argument(
+        "kind", type=_kind, choices=("pods", "nodes", "jobs"), metavar="pods|nodes|jobs", help="what to list"
+    )
     top.add_argument("-A", "--all-namespaces", action="store_true", help="of all namespaces")
     top.add_argument("-l", "--selector", metavar="LABELS", help="only with these labels, such as app=bert")
     top.add_argument(
@@ -90,6 +92,11 @@ def _command(
         help="of annotation keys (default: DUTYCYCLE_ANNOTATION_PREFIX)",
     )
     return command
+
+
+def _kind(word: str) -> str:
+    """Kubectl's other words for it too: ``po``, ``no``, the singular."""
+    return KINDS.get(word, word)
 
 
 def _checked(parse: parsers.Parser) -> Callable[[str], str]:

@@ -1,12 +1,37 @@
-"""The objects that own pods and carry annotations: all of them, or the one that is meant by a name."""
+"""The objects that own pods: how people name them, all that carry annotations, or the one that is meant."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from dutycycle.kubectl.api import Api, Meta
-from dutycycle.kubectl.errors import ForbiddenError, KubectlError, NotThereError
-from dutycycle.kubectl.figures import Json, ours
-from dutycycle.kubectl.kinds import Kind, job_and_word, named
+from contract.errors import SettingError
+from dutycycle.kubectl.annotations import Json, ours
+from dutycycle.kubectl.api import Api, ForbiddenError, KubectlError, NotThereError
+from kube.discovery import POD, Kind
+from kube.references import Metadata
+
+# The usual versions; discovery says which one is served. In the order in which a bare name is looked for.
+OWNERS = (
+    Kind("batch/v1", "Job", "jobs"),
+    Kind("kubeflow.org/v1", "MPIJob", "mpijobs"),
+    Kind("kubeflow.org/v1", "PyTorchJob", "pytorchjobs"),
+    Kind("kubeflow.org/v1", "TFJob", "tfjobs"),
+    Kind("kubeflow.org/v1", "XGBoostJob", "xgboostjobs"),
+    Kind("kubeflow.org/v1", "PaddleJob", "paddlejobs"),
+    Kind("kubeflow.org/v1", "JAXJob", "jaxjobs"),
+    Kind("kubeflow.org/v1", "Notebook", "notebooks"),
+    Kind("trainer.kubeflow.org/v1alpha1", "TrainJob", "trainjobs"),
+    Kind("jobset.x-k8s.io/v1alpha2", "JobSet", "jobsets"),
+    Kind("ray.io/v1", "RayJob", "rayjobs"),
+    Kind("ray.io/v1", "RayCluster", "rayclusters"),
+    Kind("ray.io/v1", "RayService", "rayservices"),
+    Kind("batch.volcano.sh/v1alpha1", "Job", "jobs"),
+    Kind("batch/v1", "CronJob", "cronjobs"),
+    Kind("apps/v1", "Deployment", "deployments"),
+    Kind("apps/v1", "StatefulSet", "statefulsets"),
+    Kind("apps/v1", "DaemonSet", "daemonsets"),
+    Kind("apps/v1", "ReplicaSet", "replicasets"),
+    Kind("v1", "ReplicationController", "replicationcontrollers"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +39,7 @@ class Job:
     """An object with its annotations, parsed; ``found`` is empty where it has none of ours."""
 
     kind: Kind
-    meta: Meta
+    meta: Metadata
     found: Json
 
     def __str__(self) -> str:
@@ -72,7 +97,57 @@ class Jobs:
             yield Job(kind, meta, ours(meta.get("annotations"), self.prefix))
 
 
-def _is_copied(kind: Kind, meta: Meta) -> bool:
+def _is_copied(kind: Kind, meta: Metadata) -> bool:
     """Whether Kubernetes copied the annotations: a Deployment's go on to its ReplicaSets."""
     owners = meta.get("ownerReferences", [])
     return kind.name == "ReplicaSet" and any(one.get("kind") == "Deployment" for one in owners)
+
+
+def job_and_word(text: str) -> tuple[str, str]:
+    """A job's name, and what its kind was called: ``mpijob/bert``; of ``bert`` alone that is empty."""
+    word, slash, name = text.rpartition("/")
+    if not name or (slash and not word):
+        raise SettingError(f"{text!r}: expected a job's name, such as bert or mpijob/bert")
+    return object_name(name), word
+
+
+def pod_name(text: str) -> str:
+    """A pod's name, from ``busy`` or ``pod/busy``. Raises ``SettingError``."""
+    word, slash, name = text.rpartition("/")
+    if not name or (slash and word.lower() not in _words(POD) | {"po"}):
+        raise SettingError(f"{text!r}: expected a pod's name, such as bert-worker-0 or pod/bert-worker-0")
+    return object_name(name)
+
+
+def object_name(text: str) -> str:
+    """The name of anything. Raises ``SettingError`` for what would mean another place in the API's paths."""
+    if text in (".", "..") or "/" in text or "%" in text:
+        raise SettingError(f"{text!r} can be no name of anything")
+    return text
+
+
+def named(word: str, there: Iterable[Kind]) -> tuple[Kind, ...]:
+    """Those of ``there`` that ``word`` may mean: of ``OWNERS``, or else any. Empty, it means all ``OWNERS``.
+
+    Raises ``SettingError`` for a word that means none.
+    """
+    every = list(there)
+    usual = [kind for kind in OWNERS if not word or word.lower() in _words(kind)]
+    if usual:
+        return served(usual, every)
+    if found := tuple(kind for kind in every if word.lower() in _words(kind)):
+        return found
+    known = ", ".join(dict.fromkeys(kind.name.lower() for kind in OWNERS))
+    raise SettingError(f"unknown kind {word!r}: expected one of {known}, or another that the cluster has")
+
+
+def served(kinds: Iterable[Kind], there: Iterable[Kind]) -> tuple[Kind, ...]:
+    """Those that are there, each in the version in which it is; what is of the core is there always."""
+    found = {str(kind): kind for kind in there}
+    return tuple(found.get(str(kind), kind) for kind in kinds if not kind.group or str(kind) in found)
+
+
+def _words(kind: Kind) -> frozenset[str]:
+    """What people may call it: ``mpijob``, ``mpijobs``, ``mpijobs.kubeflow.org``."""
+    singular = kind.name.lower()
+    return frozenset({singular, kind.plural, str(kind), f"{singular}.{kind.group}"})

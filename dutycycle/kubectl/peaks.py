@@ -2,10 +2,9 @@
 
 import argparse
 
-from dutycycle.kubectl import table
-from dutycycle.kubectl.api import Api
-from dutycycle.kubectl.errors import KubectlError
-from dutycycle.kubectl.figures import Usage, Worker, insights, of_job, of_whole_job, omitted
+from dutycycle.kubectl import output
+from dutycycle.kubectl.annotations import Usage, Worker, insights, of_job, of_whole_job, omitted
+from dutycycle.kubectl.api import Api, KubectlError
 from dutycycle.kubectl.jobs import Job, Jobs
 from dutycycle.kubectl.output import Answer, Row, emit_json, show
 
@@ -46,7 +45,7 @@ def _lines(worker: Worker) -> list[list[str]]:
     rest = _rest(worker.usage)
     if not worker.gpus:
         usage = worker.usage
-        return [[table.UNKNOWN, table.UNKNOWN, *_gpu(usage.gpu_pct, usage.gpu_mem_mb), *rest]]
+        return [[output.UNKNOWN, output.UNKNOWN, *_gpu(usage.gpu_pct, usage.gpu_mem_mb), *rest]]
     lines = []
     for number, ((node, index), (util, mem_mb)) in enumerate(worker.gpus.items()):
         lines.append([node, str(index), *_gpu(util, mem_mb), *(rest if number == 0 else [""] * len(rest))])
@@ -54,14 +53,14 @@ def _lines(worker: Worker) -> list[list[str]]:
 
 
 def _gpu(util: float | None, mem_mb: float | None) -> list[str]:
-    return [table.percent(util), table.megabytes(mem_mb)]
+    return [output.percent(util), output.megabytes(mem_mb)]
 
 
 def _rest(usage: Usage) -> list[str]:
     forms = {
-        "cpu_pct": table.percent,
-        "mem_mb": table.megabytes,
-        "net_mbps": table.plain,
-        "disk": table.plain,
+        "cpu_pct": output.percent,
+        "mem_mb": output.megabytes,
+        "net_mbps": output.plain,
+        "disk": output.plain,
     }
     return [form(getattr(usage, name)) for name, form in forms.items()]

@@ -5,49 +5,46 @@ import os
 
 from contract.settings.settings import PREFIX, load
 from dutycycle.kubectl import output, top
-from dutycycle.kubectl.api import Access, Api
-from dutycycle.kubectl.cli import KINDS
-from dutycycle.kubectl.jobs import Jobs
-from dutycycle.kubectl.kinds import POD, object_name
+from dutycycle.kubectl.api import Api
+from dutycycle.kubectl.jobs import Jobs, object_name
 from dutycycle.kubectl.peaks import peaks
 from dutycycle.kubectl.why import why
+from kube.discovery import POD
 
 _TOP = {"pods": top.pods, "nodes": top.nodes, "jobs": top.jobs}
 
 
 def run(args: argparse.Namespace) -> None:
     """Print the answer. Raises ``DutycycleError``."""
-    api = _prepare(args)
-    if args.command == "top":
-        answer = _TOP[KINDS[args.kind]](api, args)
-        if not answer.rows and args.output == "table":
-            answer.remarks.append(top.nothing(answer, args.namespace, args.prefix))
-        output.show(answer, args.output)
-    elif args.command == "peaks":
-        peaks(api, args)
-    else:
-        args.records = args.records or _setting("records")
-        why(api, args)
+    with _prepared(args) as api:
+        if args.command == "top":
+            answer = _TOP[args.kind](api, args)
+            if not answer.rows and args.output == "table":
+                answer.remarks.append(top.nothing(answer, args.namespace, args.prefix))
+            output.show(answer, args.output)
+        elif args.command == "peaks":
+            peaks(api, args)
+        else:
+            args.records = args.records or _setting("records")
+            why(api, args)
 
 
 def names(args: argparse.Namespace) -> list[str]:
     """What ``why POD`` and ``peaks JOB`` may be asked about. Raises ``DutycycleError``."""
-    api = _prepare(args)
-    if args.command == "why":
-        return [str(meta["name"]) for meta in api.list(POD, args.namespace)]
-    return [str(job.meta["name"]) for job in Jobs(api, args.prefix).annotated(args.namespace, None)]
+    with _prepared(args) as api:
+        if args.command == "why":
+            return [str(meta["name"]) for meta in api.list(POD, args.namespace)]
+        return [str(job.meta["name"]) for job in Jobs(api, args.prefix).annotated(args.namespace, None)]
 
 
-def _prepare(args: argparse.Namespace) -> Api:
-    """Fill in what was not given."""
+def _prepared(args: argparse.Namespace) -> Api:
+    """The API server that is meant; fills in what was not given."""
     args.prefix = args.prefix or _setting("annotation_prefix")
     if args.namespace:
         object_name(args.namespace)
-    api = Api(Access(args.kubeconfig, args.context))
-    if args.command == "top" and args.all_namespaces:
-        args.namespace = None
-    else:
-        args.namespace = args.namespace or api.namespace
+    api = Api(args.kubeconfig, args.context)
+    of_all = args.command == "top" and args.all_namespaces
+    args.namespace = None if of_all else args.namespace or api.namespace
     return api
 
 

@@ -6,10 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from dutycycle.kubectl import table
-from dutycycle.kubectl.api import Api, Meta, where
-from dutycycle.kubectl.errors import ForbiddenError
-from dutycycle.kubectl.figures import (
+from dutycycle.kubectl import output
+from dutycycle.kubectl.annotations import (
     GpuNow,
     Json,
     Usage,
@@ -24,17 +22,19 @@ from dutycycle.kubectl.figures import (
     omitted,
     ours,
 )
+from dutycycle.kubectl.api import Api, ForbiddenError, where
 from dutycycle.kubectl.jobs import Jobs
-from dutycycle.kubectl.kinds import NODE, POD
 from dutycycle.kubectl.output import Answer, Row
+from kube.discovery import NODE, POD
+from kube.references import Metadata
 from sinks.annotations.core.keys import UPDATED
 
 _USAGE: tuple[tuple[str, str, Callable[[float | None], str]], ...] = (
-    ("MAX-GPU>", "gpu_pct", table.percent),
-    ("MAX-CPU>", "cpu_pct", table.percent),
-    ("MAX-MEM>", "mem_mb", table.megabytes),
-    ("MAX-NET(Mbit/s)>", "net_mbps", table.plain),
-    ("MAX-DISK(MB/s)>", "disk", table.plain),
+    ("MAX-GPU>", "gpu_pct", output.percent),
+    ("MAX-CPU>", "cpu_pct", output.percent),
+    ("MAX-MEM>", "mem_mb", output.megabytes),
+    ("MAX-NET(Mbit/s)>", "net_mbps", output.plain),
+    ("MAX-DISK(MB/s)>", "disk", output.plain),
 )
 _INSIGHTS = ("WORKLOAD", "BOTTLENECK")
 """The annotations ``kind`` (a job's KIND is another) and ``bottleneck``."""
@@ -52,7 +52,7 @@ def pods(api: Api, args: argparse.Namespace) -> Answer:
             usage = of_pod(found)
             gpu, *rest = _cells(usage)
             gpu += _ALLOCATED * most_is_allocated(found)
-            cells = [_gpus(usage), gpu, *rest, table.age(age_s(found.get(UPDATED))), *_insights(found)]
+            cells = [_gpus(usage), gpu, *rest, output.age(age_s(found.get(UPDATED))), *_insights(found)]
             rows.append(_row(meta, found, cells, usage))
     headers = ("GPUS>", *(header for header, _, _ in _USAGE), "UPDATED>", *_INSIGHTS)
     return _answer("pod", headers, rows, len(every), args)
@@ -66,7 +66,7 @@ def jobs(api: Api, args: argparse.Namespace) -> Answer:
         usage = of_whole_job(job.found)
         count = str(len(of_job(job.found)) + omitted(job.found))
         gpus = _gpus(usage) + "+" * (usage.gpus > 0 and not all_gpus_named(job.found))
-        usages = [gpus, *_cells(usage), table.megabytes(usage.gpu_mem_mb)]
+        usages = [gpus, *_cells(usage), output.megabytes(usage.gpu_mem_mb)]
         cells = [job.kind.name, count, *usages, *_insights(job.found)]
         rows.append(_row(job.meta, job.found, cells, usage, kind=job.kind.name))
     headers = ("KIND", "PODS>", "GPUS>", *(header for header, _, _ in _USAGE), "MAX-GPU-MEM>", *_INSIGHTS)
@@ -105,7 +105,7 @@ def _all_gpus(static: Json, gpus: Sequence[GpuNow]) -> list[str]:
     count = static.get("count", len(gpus))
     return [
         str(count),
-        *(str(static.get(name, table.UNKNOWN)) for name in ("model", "mem_size")),
+        *(str(static.get(name, output.UNKNOWN)) for name in ("model", "mem_size")),
         *_now(gpus),
     ]
 
@@ -116,19 +116,19 @@ def _now(gpus: Sequence[GpuNow]) -> list[str]:
     periods = {gpu.period for gpu in gpus} - {None}
     trends = {gpu.number("trend_pct_per_h") for gpu in gpus} - {None}
     return [
-        table.megabytes(_sum(gpu.megabytes("mem_used") for gpu in gpus)),
-        table.megabytes(_sum(gpu.megabytes("mem_free") for gpu in gpus)),
-        table.plain(processes),
-        table.percent(_most(gpu.number("max_gpu_util") for gpu in gpus)),
-        table.percent(_most(gpu.number("max_mem_util") for gpu in gpus)),
+        output.megabytes(_sum(gpu.megabytes("mem_used") for gpu in gpus)),
+        output.megabytes(_sum(gpu.megabytes("mem_free") for gpu in gpus)),
+        output.plain(processes),
+        output.percent(_most(gpu.number("max_gpu_util") for gpu in gpus)),
+        output.percent(_most(gpu.number("max_mem_util") for gpu in gpus)),
         _only(periods, str),
-        _only(trends, table.plain),
+        _only(trends, output.plain),
     ]
 
 
 def _only(values: set[Any], form: Callable[[Any], str]) -> str:
     """The value that all have; ``mixed`` where they differ."""
-    return table.UNKNOWN if not values else form(values.pop()) if len(values) == 1 else "mixed"
+    return output.UNKNOWN if not values else form(values.pop()) if len(values) == 1 else "mixed"
 
 
 def _node_usage(gpus: Sequence[GpuNow]) -> Usage:
@@ -139,7 +139,7 @@ def _node_usage(gpus: Sequence[GpuNow]) -> Usage:
     )
 
 
-def _row(meta: Meta, found: Json, cells: Sequence[str], usage: Usage, **more: str) -> Row:
+def _row(meta: Metadata, found: Json, cells: Sequence[str], usage: Usage, **more: str) -> Row:
     return Row(str(meta.get("namespace", "")), str(meta["name"]), list(cells), usage, found, more)
 
 
@@ -161,11 +161,11 @@ def _cells(usage: Usage) -> list[str]:
 
 def _insights(found: Json) -> list[str]:
     known = insights(found)
-    return [known.get(name, table.UNKNOWN) for name in ("kind", "bottleneck")]
+    return [known.get(name, output.UNKNOWN) for name in ("kind", "bottleneck")]
 
 
 def _gpus(usage: Usage) -> str:
-    return str(usage.gpus) if usage.gpus else table.UNKNOWN
+    return str(usage.gpus) if usage.gpus else output.UNKNOWN
 
 
 def age_s(updated: Any) -> float | None:

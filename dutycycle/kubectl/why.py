@@ -7,13 +7,23 @@ from typing import Any
 
 from contract.codec import to_plain
 from contract.records.derived import PodPeaks
-from dutycycle.kubectl import table
-from dutycycle.kubectl.api import Api, Meta
-from dutycycle.kubectl.errors import KubectlError
-from dutycycle.kubectl.figures import INSIGHTS, Json, Usage, attribution, by_process, insights, of_pod, ours
-from dutycycle.kubectl.kinds import POD, pod_name
+from dutycycle.kubectl import output
+from dutycycle.kubectl.annotations import (
+    INSIGHTS,
+    Json,
+    Usage,
+    attribution,
+    by_process,
+    insights,
+    of_pod,
+    ours,
+)
+from dutycycle.kubectl.api import Api, KubectlError
+from dutycycle.kubectl.jobs import pod_name
 from dutycycle.kubectl.output import emit_json
 from dutycycle.kubectl.top import age_s
+from kube.discovery import POD
+from kube.references import Metadata
 from sinks.annotations.core.keys import GPU_UTIL, UPDATED
 
 
@@ -38,7 +48,7 @@ def why(api: Api, args: argparse.Namespace) -> None:
         sys.stdout.write(f"  {line}\n")
 
 
-def _json(meta: Meta, found: Json, known: dict[str, str]) -> dict[str, Any]:
+def _json(meta: Metadata, found: Json, known: dict[str, str]) -> dict[str, Any]:
     where = {"namespace": meta.get("namespace"), "name": meta["name"], "uid": meta["uid"]}
     return (
         where | known | {"not_known": [name for name in INSIGHTS if name not in known], "annotations": found}
@@ -51,24 +61,24 @@ def _figures(found: Json) -> Iterator[str]:
         yield f"at most      {_joined(parts)}"
     shares = by_process(found, GPU_UTIL)
     if len(shares) > 1:
-        each = (f"{_process(*key)} {table.percent(value)}" for key, value in shares.items())
+        each = (f"{_process(*key)} {output.percent(value)}" for key, value in shares.items())
         yield f"of which     {_joined(each)}"
     if words := attribution(found):
         yield f"attribution  {_joined(f'GPU {index} {word}' for index, word in words.items())}"
     if (seconds := age_s(found.get(UPDATED))) is not None:
-        yield f"last sample  {table.age(seconds)} ago"
+        yield f"last sample  {output.age(seconds)} ago"
 
 
 def _parts(usage: Usage) -> Iterator[str]:
     figures = {
-        "GPU {}": table.percent(usage.gpu_pct),
-        "GPU memory bus {}": table.percent(usage.gpu_mem_bus_pct),
-        "CPU {} of a core": table.percent(usage.cpu_pct),
-        "memory {}": table.megabytes(usage.mem_mb),
-        "network {} Mbit/s": table.plain(usage.net_mbps),
-        "disk {} MB/s": table.plain(usage.disk),
+        "GPU {}": output.percent(usage.gpu_pct),
+        "GPU memory bus {}": output.percent(usage.gpu_mem_bus_pct),
+        "CPU {} of a core": output.percent(usage.cpu_pct),
+        "memory {}": output.megabytes(usage.mem_mb),
+        "network {} Mbit/s": output.plain(usage.net_mbps),
+        "disk {} MB/s": output.plain(usage.disk),
     }
-    return (form.format(text) for form, text in figures.items() if text != table.UNKNOWN)
+    return (form.format(text) for form, text in figures.items() if text != output.UNKNOWN)
 
 
 def _means(record: PodPeaks | None) -> Iterator[str]:
@@ -77,11 +87,11 @@ def _means(record: PodPeaks | None) -> Iterator[str]:
         return
     names = {"gpu_util_pct": "GPU", "cpu_util_pct": "CPU", "cpu_throttled_pct": "CPU throttled"}
     means = (
-        f"{words} {table.percent(record.metrics[name].mean)}"
+        f"{words} {output.percent(record.metrics[name].mean)}"
         for name, words in names.items()
         if name in record.metrics
     )
-    yield f"on average   {_joined(means)}, over {table.age((record.last_ms - record.first_ms) / 1000)}"
+    yield f"on average   {_joined(means)}, over {output.age((record.last_ms - record.first_ms) / 1000)}"
 
 
 def _insights(known: dict[str, str]) -> Iterator[str]:

@@ -4,12 +4,13 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from contract.errors import DutycycleError
+from kube.discovery import Kind
 from kube.errors import BusyError, GoneError, KubeError
-from kube.kinds import Kind
-from kube.objects import Kube
+from kube.objects import ApiServer
+from kube.references import Metadata
 from sinks.annotations.core.targets import Target
 
 T = TypeVar("T")
@@ -56,14 +57,16 @@ def may_carry(kind: Kind, namespace: str | None) -> bool:
     return not of_kubernetes and group not in _NOT_WORKLOADS
 
 
-async def remove(server: Kube, prefix: str, namespace: str | None, found: Found, *, dry_run: bool) -> Removal:
+async def remove(
+    server: ApiServer, prefix: str, namespace: str | None, found: Found, *, dry_run: bool
+) -> Removal:
     """Take every key that begins with ``prefix/`` from every object; one that fails does not stop the rest.
 
     Raises ``ServerAwayError`` where not even the kinds can be asked for.
     """
     done = Removal()
     try:
-        kinds = [kind async for kind in server.kinds.every() if may_carry(kind, namespace)]
+        kinds = [kind for kind in await server.kinds.every() if may_carry(kind, namespace)]
     except KubeError as error:
         raise ServerAwayError(f"the API server's kinds cannot be read: {error}") from error
     for kind in sorted(kinds, key=lambda one: one.name in _COPIES):
@@ -76,7 +79,7 @@ async def remove(server: Kube, prefix: str, namespace: str | None, found: Found,
 
 
 async def _pages(
-    server: Kube, kind: Kind, namespace: str | None, prefix: str
+    server: ApiServer, kind: Kind, namespace: str | None, prefix: str
 ) -> AsyncIterator[list[tuple[Target, list[str]]]]:
     """The objects that carry keys of ours, a few at a time."""
     page: list[tuple[Target, list[str]]] = []
@@ -90,19 +93,19 @@ async def _pages(
     yield page
 
 
-def _target(kind: Kind, metadata: dict[str, Any]) -> Target:
+def _target(kind: Kind, metadata: Metadata) -> Target:
     ours = {"Node": "node", "Pod": "pod"}.get(kind.name, "job")
     namespace = metadata.get("namespace")
     return Target(ours, kind.api_version, kind.name, metadata["name"], namespace, metadata.get("uid"))
 
 
 async def _clear(
-    server: Kube, target: Target, keys: list[str], found: Found, done: Removal, dry_run: bool
+    server: ApiServer, target: Target, keys: list[str], found: Found, done: Removal, dry_run: bool
 ) -> None:
     found(target, keys)
     try:
         if not dry_run:
-            await patiently(lambda: server.annotate(target, dict.fromkeys(keys)))
+            await patiently(lambda: server.annotate(target.ref, dict.fromkeys(keys)))
     except GoneError:
         return  # deleted meanwhile, and its annotations with it
     except KubeError as error:

@@ -18,12 +18,13 @@ from kube.errors import (
     NoKindError,
     missing_permission,
 )
+from kube.objects import ApiServer
 from sinks.annotations.core.desired import TOPICS, Annotations
 from sinks.annotations.core.policy import Policy
 from sinks.annotations.core.schedule import WritePlan
 from sinks.annotations.core.targets import Target
 from sinks.annotations.forbidden import ForbiddenKinds
-from sinks.annotations.writer import AnnotationWriter, Server
+from sinks.annotations.writer import AnnotationWriter
 from sinks.deadletters import DeadLetters
 from sinks.events import ANNOTATION_SHED, NO_KIND, OBJECT_GONE, SINK_AWAY
 from sinks.metrics import wrote
@@ -51,7 +52,7 @@ class AnnotationSink:
 
     def __init__(
         self,
-        server: Server,
+        server: ApiServer,
         policy: Policy,
         letters: DeadLetters,
         telemetry: Telemetry,

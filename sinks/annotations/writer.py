@@ -1,10 +1,10 @@
 """Writes one object's annotations: what is there is read once, then known from each answer."""
 
-from typing import Protocol
-
 from kube.errors import BusyError, ForbiddenKindError, RefusedError
+from kube.objects import ApiServer
+from kube.references import Patch
 from sinks.annotations.core.desired import Annotations
-from sinks.annotations.core.diff import Patch, Present, diff, goes_back, has_figures, is_enough, split
+from sinks.annotations.core.diff import Present, diff, goes_back, has_figures, is_enough, split
 from sinks.annotations.core.keys import PODS_OMITTED
 from sinks.annotations.core.schedule import ChangeThreshold
 from sinks.annotations.core.targets import Target
@@ -17,31 +17,12 @@ _MAY_BE_ANOTHER = frozenset({"409", "422"})
 _FORBIDDEN = "403"
 
 
-class Server(Protocol):
-    """What is needed of the API server: ``kube.objects.Kube`` in life."""
-
-    @property
-    def address(self) -> str:
-        """Where it is, for messages."""
-        ...
-
-    async def annotations(self, target: Target) -> dict[str, str]:
-        """All annotations of the object."""
-        ...
-
-    async def annotate(self, target: Target, patch: Patch) -> dict[str, str]:
-        """Merge a patch; all annotations after it."""
-        ...
-
-    async def close(self) -> None:
-        """Give the connections back."""
-        ...
-
-
 class AnnotationWriter:
     """Knows what each object carries, from its own reading and writing."""
 
-    def __init__(self, server: Server, prefix: str, annotations: Annotations, telemetry: Telemetry) -> None:
+    def __init__(
+        self, server: ApiServer, prefix: str, annotations: Annotations, telemetry: Telemetry
+    ) -> None:
         self._server = server
         self._prefix = prefix
         self._annotations = annotations
@@ -52,7 +33,7 @@ class AnnotationWriter:
     async def write(self, target: Target, threshold: ChangeThreshold) -> bool:
         """Write what differs if as much as ``threshold`` says has changed. False: it was not that much.
 
-        Raises the errors of ``kube_errors``.
+        Raises ``KubeError``.
         """
         present = await self._known(target)
         wanted = self._annotations.wanted(target, present)
@@ -88,7 +69,7 @@ class AnnotationWriter:
 
     async def _read(self, target: Target) -> dict[str, str]:
         try:
-            return await self._server.annotations(target)
+            return await self._server.annotations(target.ref)
         except RefusedError as error:
             if target.kind == "job" and error.reason == _FORBIDDEN:
                 raise ForbiddenKindError(str(error)) from error
@@ -102,11 +83,11 @@ class AnnotationWriter:
 
     async def _patch(self, target: Target, patch: Patch) -> dict[str, str]:
         try:
-            return await self._server.annotate(target, patch)
+            return await self._server.annotate(target.ref, patch)
         except (BusyError, RefusedError) as error:
             self.forget(target)
             if target.uid is not None and error.reason in _MAY_BE_ANOTHER:
-                await self._server.annotations(target)  # raises GoneError for another uid
+                await self._server.annotations(target.ref)  # raises GoneError for another uid
             raise
 
 

@@ -25,7 +25,7 @@ def load(**values: str) -> Settings:
     ],
 )
 def test_collectors(values: dict[str, str], names: list[str]) -> None:
-    found = list(collectors(load(**values), Telemetry("test")))
+    found = list(collectors(load(**values), Telemetry("test"), None))
     assert [one.name for one in found] == names
     for one in found:
         one.close()

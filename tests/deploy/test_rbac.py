@@ -2,22 +2,18 @@
 
 import json
 from collections.abc import Iterator
-from functools import partial
+from contextlib import aclosing
 from itertools import product
 
 import pytest
 import yaml
-from kubernetes import config
-from kubernetes.aio import config as aio_config
-from kubernetes.aio.client import Configuration as AioConfiguration
-from kubernetes.client import Configuration
 
-from collectors.pods.api import ApiError, ApiServer
-from collectors.pods.owner import Owner
-from dutycycle.kubectl.api import Access, Api
-from dutycycle.kubectl.kinds import NODE, OWNERS, POD, served
+from dutycycle.kubectl.api import Api
+from dutycycle.kubectl.jobs import OWNERS, served
+from kube.discovery import NODE, POD
 from kube.errors import RefusedError
-from kube.objects import Kube as SinkKube
+from kube.objects import ApiServer
+from kube.references import ObjectRef
 from sinks.annotations.core.targets import Target
 from tests.support.deploy.manifests import (
     FULL,
@@ -29,6 +25,7 @@ from tests.support.deploy.manifests import (
     of_kind,
     render,
 )
+from tests.support.kube.api_server import api_server
 from tests.support.servers.kube.accounts import grant, new_token, service_account
 from tests.support.servers.kube.client import Client, Refused
 from tests.support.servers.kube.server import Kube
@@ -163,21 +160,13 @@ def test_streams_may_nothing(installed: Kube) -> None:
             streams.request("GET", path)
 
 
-def api_of(client: Client) -> ApiServer:
-    configuration = Configuration()
-    config.load_kube_config(  # type: ignore[no-untyped-call]  # the library's gap
-        str(client.kubeconfig), client_configuration=configuration
-    )
-    return ApiServer(configuration)
-
-
 def pod(namespace: str, node: str, **more: object) -> Object:
     meta = {"namespace": namespace, "name": "a", **more}
     spec = {"nodeName": node, "containers": [{"name": "a", "image": "b"}]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
 
-def test_the_collector_lists_watches_and_reads_owners(
+async def test_the_collector_lists_watches_and_reads_owners(
     installed: Kube, collector: Client, namespace: str
 ) -> None:
     job = installed.admin.create(
@@ -188,25 +177,29 @@ def test_the_collector_lists_watches_and_reads_owners(
         }
     )
     installed.admin.create(pod(namespace, namespace))
-    api = api_of(collector)
-    found, version = api.list_pods(namespace)
+    api = await api_server(collector.kubeconfig)
+    found, version = await api.list_all(POD, f"spec.nodeName={namespace}")
     assert [one["metadata"]["name"] for one in found] == ["a"]
     installed.admin.patch(pod(namespace, ""), {"metadata": {"labels": {"a": "b"}}})
-    assert next(api.watch_pods(namespace, version, 20))["type"] == "MODIFIED"
-    owner = Owner("kubeflow.org/v2beta1", "MPIJob", "j", job["metadata"]["uid"])
-    meta = api.owner(namespace, owner)
-    assert meta is not None
-    assert meta["uid"] == owner.uid
-    api.close()
+    assert (await first_event(api, namespace, version))["type"] == "MODIFIED"
+    uid = job["metadata"]["uid"]
+    meta = await api.metadata(ObjectRef("kubeflow.org/v2beta1", "MPIJob", "j", namespace, uid))
+    assert meta["uid"] == uid
+    await api.close()
 
 
-def list_and_watch(api: ApiServer, node: str) -> None:
-    _, version = api.list_pods(node)
-    next(api.watch_pods(node, version, 5))
+async def first_event(api: ApiServer, node: str, version: str) -> Object:
+    async with aclosing(api.watch(POD, f"spec.nodeName={node}", version, 20)) as events:
+        return await anext(events)
+
+
+async def list_and_watch(api: ApiServer, node: str) -> None:
+    _, version = await api.list_all(POD, f"spec.nodeName={node}")
+    await first_event(api, node, version)
 
 
 @pytest.mark.parametrize("missing", ["list", "watch", "get"])
-def test_with_one_verb_less_the_collector_cannot(installed: Kube, namespace: str, missing: str) -> None:
+async def test_with_one_verb_less_the_collector_cannot(installed: Kube, namespace: str, missing: str) -> None:
     less = service_account(installed, namespace, "less")
     rules = of_kind(render(), "ClusterRole", "collector")["rules"]
     kept = [rule | {"verbs": [verb for verb in rule["verbs"] if verb != missing]} for rule in rules]
@@ -214,28 +207,21 @@ def test_with_one_verb_less_the_collector_cannot(installed: Kube, namespace: str
     made = installed.admin.create(
         {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": {"namespace": namespace, "name": "j"}}
     )
-    api = api_of(less)
-    owner = Owner("ray.io/v1", "RayJob", "j", made["metadata"]["uid"])
-    asks = (
-        partial(api.owner, namespace, owner) if missing == "get" else partial(list_and_watch, api, namespace)
-    )
-    with pytest.raises(ApiError, match=f"cannot {missing} resource"):
-        asks()
-    api.close()
+    api = await api_server(less.kubeconfig)
+    owner = ObjectRef("ray.io/v1", "RayJob", "j", namespace, made["metadata"]["uid"])
+    with pytest.raises(RefusedError, match=f"cannot {missing} resource"):
+        await (api.metadata(owner) if missing == "get" else list_and_watch(api, namespace))
+    await api.close()
 
 
 async def annotate(client: Client, target: Target, patch: dict[str, str | None]) -> dict[str, str]:
     """As the sinks do it."""
-    configuration = AioConfiguration()
-    await aio_config.load_kube_config(  # type: ignore[no-untyped-call]  # as above
-        str(client.kubeconfig), client_configuration=configuration
-    )
-    kube = SinkKube(configuration)
+    server = await api_server(client.kubeconfig)
     try:
-        await kube.annotations(target)
-        return await kube.annotate(target, patch)
+        await server.annotations(target.ref)
+        return await server.annotate(target.ref, patch)
     finally:
-        await kube.close()
+        await server.close()
 
 
 async def test_the_sinks_annotate_nodes_pods_and_jobs(
@@ -316,6 +302,6 @@ def test_who_has_the_readers_role_gets_answers(installed: Kube, namespace: str) 
     reader = service_account(installed, namespace, "reader")
     rules = of_kind(render(), "ClusterRole", "reader")["rules"]
     grant(installed, reader, namespace, "reader", rules)
-    api = Api(Access(str(reader.kubeconfig)))
-    for kind in (POD, NODE, *served(OWNERS, api.kinds())):
-        assert isinstance(list(api.list(kind, None)), list)
+    with Api(str(reader.kubeconfig)) as api:
+        for kind in (POD, NODE, *served(OWNERS, api.kinds())):
+            assert isinstance(api.list(kind, None), list)

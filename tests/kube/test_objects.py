@@ -10,8 +10,8 @@ from contract.errors import SettingError
 from contract.records.pods import JobRef
 from kube.errors import BusyError, GoneError, RefusedError, error_of, retry_after_s
 from kube.objects import connect
+from kube.references import ObjectRef
 from sinks.annotations.core.policy import Policy
-from sinks.annotations.core.targets import Target
 from tests.support.fakes.api_server import NODE, POD, FakeApi, Trouble, written
 from tests.support.sinks import made
 from tests.support.sinks.annotating import annotating
@@ -20,7 +20,7 @@ from tests.support.sinks.rig import Rig, until
 
 MPIJOB = "/apis/kubeflow.org/v2beta1/namespaces/default/mpijobs/bert"
 PLACE = ("pod-peaks", 0)
-TARGET = Target("pod", "v1", "Pod", "pod-of-uid-1", "default", "uid-1")
+TARGET = ObjectRef("v1", "Pod", "pod-of-uid-1", "default", "uid-1")
 
 
 async def test_a_merge_patch_writes_and_takes_away_and_leaves_others_alone(api: FakeApi) -> None:
@@ -40,15 +40,15 @@ async def test_every_kind_by_one_path_and_one_discovery(api: FakeApi) -> None:
     api.add(NODE, "any")
     api.add(MPIJOB, "job-1")
     client = api.client()
-    node = Target("node", "v1", "Node", "gpu-a")
-    job = Target("job", "kubeflow.org/v2beta1", "MPIJob", "bert", "default", "job-1")
+    node = ObjectRef("v1", "Node", "gpu-a")
+    job = ObjectRef("kubeflow.org/v2beta1", "MPIJob", "bert", "default", "job-1")
     for target in (TARGET, node, job, TARGET, job):
         await client.annotate(target, {"dutycycle.io/a": "1"})
     assert [path for method, path in api.seen if method == "GET"] == [
         "/api/v1", "/apis/kubeflow.org/v2beta1",
     ]  # fmt: skip
     with pytest.raises(GoneError, match="no kind Pood"):
-        await client.annotations(Target("pod", "v1", "Pood", "x", "default"))
+        await client.annotations(ObjectRef("v1", "Pood", "x", "default"))
     await client.close()
 
 

@@ -5,6 +5,7 @@ import asyncio
 import sys
 
 from contract.settings.settings import Settings
+from kube.client import Limits
 from kube.objects import connect
 from sinks.annotations.core.targets import Target
 from sinks.annotations.removal import Removal, remove
@@ -39,7 +40,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 async def _remove(args: argparse.Namespace, settings: Settings) -> Removal:
-    server = await connect("on", asked_by="annotate --remove", requests_per_s=settings.annotation_rate)
+    limits = Limits(requests_per_s=settings.annotation_rate)
+    server = await connect("on", asked_by="annotate --remove", limits=limits, user_agent="dutycycle-annotate")
     assert server is not None  # noqa: S101 - "on" finds one, or raises
     try:
         found = _say if args.dry_run else _say_nothing

@@ -7,10 +7,8 @@ from typing import Any
 
 import orjson
 
+from kube.references import Patch
 from sinks.annotations.core.keys import UPDATED, is_ours, size_of
-
-Patch = dict[str, str | None]
-"""What to change: new values by key, None to take a key away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +70,7 @@ def diff(
     Keys of another prefix are never in it, nor keys of ours that this kind of object keeps for ever, but for
     those in ``surplus``.
     """
-    patch: Patch = {key: value for key, value in wanted.items() if present.get(key) != value}
+    patch: dict[str, str | None] = {key: value for key, value in wanted.items() if present.get(key) != value}
     for key in present:
         owner, _, name = key.partition("/")
         if owner == prefix and key not in wanted and (key in surplus or is_ours(kind, name)):

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 from contract.records.pods import JobRef, Pod
+from kube.references import ObjectRef
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
 _API_VERSION = re.compile(r"(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?/)?v[0-9][a-z0-9]*")
@@ -26,9 +27,13 @@ class Target:
     namespace: str | None = None
     uid: str | None = None
 
+    @property
+    def ref(self) -> ObjectRef:
+        """The object for the API server."""
+        return ObjectRef(self.api_version, self.api_kind, self.name, self.namespace, self.uid)
+
     def __str__(self) -> str:
-        where = f"{self.namespace}/" if self.namespace else ""
-        return f"{self.api_kind} {where}{self.name}"
+        return str(self.ref)
 
 
 def is_name(text: str) -> bool:

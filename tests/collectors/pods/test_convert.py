@@ -4,19 +4,18 @@ from typing import Any
 
 import pytest
 
-from collectors.pods.convert import pod_record, records
-from collectors.pods.gpu import gpu_request, gpu_uuids
-from collectors.pods.owner import Owner
-from collectors.pods.role import replica_of, role_of
+from collectors.pods.convert import pod_record, records, replica_of, role_of
+from collectors.pods.resources import gpu_request, gpu_uuids
 from contract.codec import decode, encode
 from contract.records.pods import JobRef, Pod
+from kube.references import ObjectRef
 
 GPU_1 = "GPU-00000000-0000-4000-8000-000000000001"
 GPU_2 = "GPU-00000000-0000-4000-8000-000000000002"
 _KUBEFLOW = "training.kubeflow.org/"
 _JOBSET = "jobset.sigs.k8s.io/"
 MIG = "MIG-00000000-0000-4000-8000-00000000000a"
-MPI = Owner("kubeflow.org/v2beta1", "MPIJob", "bert", "u-bert")
+MPI = ObjectRef("kubeflow.org/v2beta1", "MPIJob", "bert", "team", "u-bert")
 POD: dict[str, Any] = {
     "metadata": {
         "uid": "u1", "name": "bert-worker-0", "namespace": "team",

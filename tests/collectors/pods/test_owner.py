@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from collectors.pods.owner import Owner, controller_of, topmost_owner
+from collectors.pods.owners import controller_of, topmost_owner
+from kube.references import Metadata, ObjectRef
 
 GONE = "gone"
 
@@ -28,10 +29,10 @@ class Cluster:
 
     def __init__(self, **objects: dict[str, Any]) -> None:
         self.objects = objects
-        self.asked: list[tuple[str, str]] = []
+        self.asked: list[tuple[str | None, str]] = []
 
-    def read(self, namespace: str, owner: Owner) -> dict[str, Any] | None:
-        self.asked.append((namespace, owner.kind))
+    async def read(self, owner: ObjectRef) -> Metadata | None:
+        self.asked.append((owner.namespace, owner.kind))
         return self.objects.get(owner.kind)
 
 
@@ -57,30 +58,30 @@ def cluster_of(kinds: list[str]) -> Cluster:
 
 
 @pytest.mark.parametrize("kinds", CHAINS)
-def test_known_chains(kinds: list[str]) -> None:
+async def test_known_chains(kinds: list[str]) -> None:
     cluster = cluster_of(kinds)
-    top = topmost_owner(meta("pod", ref(kinds[0], kinds[0].lower())), cluster.read)
-    assert top == Owner("g/v1", kinds[-1], kinds[-1].lower(), f"u-{kinds[-1].lower()}")
+    top = await topmost_owner(meta("pod", ref(kinds[0], kinds[0].lower())), cluster.read)
+    assert top == ObjectRef("g/v1", kinds[-1], kinds[-1].lower(), "ns", f"u-{kinds[-1].lower()}")
     assert cluster.asked == [("ns", kind) for kind in kinds]
 
 
 @pytest.mark.parametrize("kinds", CHAINS)
 @pytest.mark.parametrize("hidden", [0, 1, 2])
-def test_an_owner_that_cannot_be_read_ends_the_walk_below_it(kinds: list[str], hidden: int) -> None:
+async def test_an_owner_that_cannot_be_read_ends_the_walk_below_it(kinds: list[str], hidden: int) -> None:
     cluster = cluster_of(kinds)
     for kind in kinds[hidden:]:
         del cluster.objects[kind]
-    top = topmost_owner(meta("pod", ref(kinds[0], kinds[0].lower())), cluster.read)
+    top = await topmost_owner(meta("pod", ref(kinds[0], kinds[0].lower())), cluster.read)
     assert top is not None
     assert top.kind == kinds[max(0, min(hidden, len(kinds)) - 1)]
 
 
 @pytest.mark.parametrize("hidden_uid", ["ReplicaSet", "Deployment"])
-def test_a_name_that_was_used_again_is_another_object(hidden_uid: str) -> None:
+async def test_a_name_that_was_used_again_is_another_object(hidden_uid: str) -> None:
     cluster = cluster_of(["ReplicaSet", "Deployment"])
     cluster.objects[hidden_uid] |= {"uid": "another"}
-    top = topmost_owner(meta("pod", ref("ReplicaSet", "replicaset")), cluster.read)
-    assert top == Owner("g/v1", "ReplicaSet", "replicaset", "u-replicaset")
+    top = await topmost_owner(meta("pod", ref("ReplicaSet", "replicaset")), cluster.read)
+    assert top == ObjectRef("g/v1", "ReplicaSet", "replicaset", "ns", "u-replicaset")
 
 
 @pytest.mark.parametrize(
@@ -94,23 +95,23 @@ def test_a_name_that_was_used_again_is_another_object(hidden_uid: str) -> None:
         ),
     ],
 )
-def test_owners_in_a_circle(loop: dict[str, Any], top: str) -> None:
-    found = topmost_owner(meta("pod", ref("A", "a")), Cluster(**loop).read)
+async def test_owners_in_a_circle(loop: dict[str, Any], top: str) -> None:
+    found = await topmost_owner(meta("pod", ref("A", "a")), Cluster(**loop).read)
     assert found is not None
     assert found.kind == top
 
 
-def test_a_chain_without_end_is_left_at_last() -> None:
-    def read(_: str, owner: Owner) -> dict[str, Any]:
+async def test_a_chain_without_end_is_left_at_last() -> None:
+    async def read(owner: ObjectRef) -> Metadata:
         return meta(owner.name, ref("Next", owner.name + "x"))
 
-    assert topmost_owner(meta("pod", ref("Next", "n")), read) is not None
+    assert await topmost_owner(meta("pod", ref("Next", "n")), read) is not None
 
 
 @pytest.mark.parametrize("owners", [[], [ref("Node", "a")]])
-def test_a_pod_without_a_job(owners: list[dict[str, Any]]) -> None:
+async def test_a_pod_without_a_job(owners: list[dict[str, Any]]) -> None:
     cluster = Cluster()
-    assert topmost_owner(meta("pod", *owners), cluster.read) is None
+    assert await topmost_owner(meta("pod", *owners), cluster.read) is None
     assert cluster.asked == []
 
 
@@ -125,13 +126,13 @@ def test_a_pod_without_a_job(owners: list[dict[str, Any]]) -> None:
     ],
 )
 def test_which_owner_manages(references: Any, kind: str | None) -> None:
-    found = controller_of({"ownerReferences": references})
+    found = controller_of({"ownerReferences": references}, "ns")
     assert (found.kind if found else None) == kind
 
 
-def test_what_reading_raises_passes_through() -> None:
-    def away(namespace: str, owner: Owner) -> None:
-        raise ConnectionError(namespace + owner.kind)
+async def test_what_reading_raises_passes_through() -> None:
+    async def away(owner: ObjectRef) -> None:
+        raise ConnectionError(owner.kind)
 
     with pytest.raises(ConnectionError):
-        topmost_owner(meta("pod", ref("Job", "j")), away)
+        await topmost_owner(meta("pod", ref("Job", "j")), away)

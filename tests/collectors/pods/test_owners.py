@@ -1,33 +1,33 @@
 """Goal: an owner that was read stays known, gone or not; what is not known is asked for now and then."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import pytest
 
-from collectors.pods import owners as pods_owners
-from collectors.pods.api import ApiError, ApiServer
-from collectors.pods.owner import Owner, topmost_owner
-from collectors.pods.owners import OwnerCache
+from collectors.pods.owners import OwnerCache, topmost_owner
+from kube.client import Client
+from kube.config import Access
+from kube.errors import BusyError, GoneError, KubeError, RefusedError
+from kube.objects import ApiServer
+from kube.references import Metadata, ObjectRef
 from telemetry.events import OWNER_FORBIDDEN, Telemetry
 from tests.collectors.pods.test_owner import meta, ref
 
 FRESH_S = 300
-JOB = Owner("g/v1", "RayJob", "job", "u-job")
+JOB = ObjectRef("g/v1", "RayJob", "job", "ns", "u-job")
 POD = meta("pod", ref("RayCluster", "cluster"))
 
 
 class Api(ApiServer):
-    """Answers by name: metadata, None for what is not there, or an error."""
+    """Answers by name: metadata, or an error; what has no answer is not there."""
 
-    def __init__(self, **answers: Mapping[str, Any] | ApiError | None) -> None:
+    def __init__(self, **answers: Metadata | KubeError) -> None:
+        super().__init__(Client(Access("")))
         self.answers = answers
         self.asked: list[str] = []
 
-    def owner(self, namespace: str, owner: Owner) -> Mapping[str, Any] | None:
-        self.asked.append(owner.name)
-        answer = self.answers.get(owner.name)
-        if isinstance(answer, ApiError):
+    async def metadata(self, ref: ObjectRef) -> Metadata:
+        self.asked.append(ref.name)
+        answer = self.answers.get(ref.name, GONE)
+        if isinstance(answer, KubeError):
             raise answer
         return answer
 
@@ -50,89 +50,87 @@ def ray() -> Api:
     return Api(cluster=meta("cluster", ref("RayJob", "job")), job=meta("job"))
 
 
-def forbidden() -> ApiError:
-    return ApiError(403, "not for you")
-
-
+GONE = GoneError("404: not found")
+FORBIDDEN = RefusedError("403", "403: not for you")
+AWAY = BusyError("timeout", "no answer")
 ABSENCES = [
-    pytest.param(None, id="gone"),
-    pytest.param(meta("job", uid="another"), id="its name used again"),
-    pytest.param(ApiError(403, "not for you"), id="forbidden since"),
-    pytest.param(ApiError(0, "no answer"), id="server away"),
+    pytest.param(GONE, id="gone"),
+    pytest.param(GoneError("RayJob ns/job has another uid now"), id="its name used again"),
+    pytest.param(FORBIDDEN, id="forbidden since"),
+    pytest.param(AWAY, id="server away"),
 ]
 
 
 @pytest.mark.parametrize("absence", ABSENCES)
 @pytest.mark.parametrize("absent", [("job",), ("cluster",), ("job", "cluster")])
-def test_an_owner_that_is_gone_is_still_who_it_was(
-    absence: Mapping[str, Any] | ApiError | None, absent: tuple[str, ...], clock: Clock
+async def test_an_owner_that_is_gone_is_still_who_it_was(
+    absence: Metadata | KubeError, absent: tuple[str, ...], clock: Clock
 ) -> None:
     """As the garbage collector deletes: the owner first, what it owns a while later."""
     api = ray()
     owners = OwnerCache(api, Telemetry("test"), clock)
-    assert topmost_owner(POD, owners.read) == JOB
+    assert await topmost_owner(POD, owners.read) == JOB
     api.answers |= dict.fromkeys(absent, absence)
     for _ in range(3):
         clock.now_s += FRESH_S
-        assert topmost_owner(POD, owners.read) == JOB
+        assert await topmost_owner(POD, owners.read) == JOB
 
 
-def test_an_owner_that_is_there_and_was_adopted_has_the_new_one(clock: Clock) -> None:
+async def test_an_owner_that_is_there_and_was_adopted_has_the_new_one(clock: Clock) -> None:
     api = ray()
     owners = OwnerCache(api, Telemetry("test"), clock)
-    topmost_owner(POD, owners.read)
+    await topmost_owner(POD, owners.read)
     api.answers |= {"job": meta("job", ref("Queue", "queue")), "queue": meta("queue")}
     clock.now_s += FRESH_S
-    assert topmost_owner(POD, owners.read) == Owner("g/v1", "Queue", "queue", "u-queue")
+    assert await topmost_owner(POD, owners.read) == ObjectRef("g/v1", "Queue", "queue", "ns", "u-queue")
 
 
 @pytest.mark.parametrize("absence", ABSENCES[:2])
-def test_what_was_never_there_is_not_known(absence: Mapping[str, Any] | None, clock: Clock) -> None:
+async def test_what_was_never_there_is_not_known(absence: Metadata | KubeError, clock: Clock) -> None:
     owners = OwnerCache(Api(job=absence), Telemetry("test"), clock)
-    assert owners.read("ns", JOB) is None
+    assert await owners.read(JOB) is None
 
 
 @pytest.mark.parametrize(
     ("answer", "is_lacking"),
-    [(forbidden(), True), (None, False), (meta("job"), False), (meta("job", uid="another"), False)],
+    [(FORBIDDEN, True), (GONE, False), (meta("job"), False)],
 )
-def test_whether_a_permission_lacks_on_the_way(
-    answer: Mapping[str, Any] | ApiError | None, is_lacking: bool, clock: Clock
+async def test_whether_a_permission_lacks_on_the_way(
+    answer: Metadata | KubeError, is_lacking: bool, clock: Clock
 ) -> None:
     api = ray()
     api.answers["job"] = answer
     owners = OwnerCache(api, Telemetry("test"), clock)
-    _, lacks = owners.job_of(POD)
+    _, lacks = await owners.job_of(POD)
     assert lacks == is_lacking
-    api.answers["job"] = ApiError(0, "no answer")
+    api.answers["job"] = AWAY
     clock.now_s += FRESH_S
-    assert owners.job_of(POD)[1] == is_lacking, "it is as it was, while the server is away"
+    assert (await owners.job_of(POD))[1] == is_lacking, "it is as it was, while the server is away"
     api.answers["job"] = meta("job")
-    assert owners.job_of(POD) == (JOB, False)
+    assert await owners.job_of(POD) == (JOB, False)
 
 
-def test_a_pod_of_nobody_lacks_no_permission(clock: Clock) -> None:
-    assert OwnerCache(Api(), Telemetry("test"), clock).job_of(meta("pod")) == (None, False)
+async def test_a_pod_of_nobody_lacks_no_permission(clock: Clock) -> None:
+    assert await OwnerCache(Api(), Telemetry("test"), clock).job_of(meta("pod")) == (None, False)
 
 
-def test_what_is_known_is_bounded(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pods_owners, "_KEPT", 2)
+async def test_what_is_known_is_bounded(clock: Clock) -> None:
     api = Api(a=meta("a"), b=meta("b"), c=meta("c"))
-    owners = OwnerCache(api, Telemetry("test"), clock)
+    owners = OwnerCache(api, Telemetry("test"), clock, kept=2)
     for name in "abc":
-        owners.read("ns", Owner("g/v1", "Job", name, f"u-{name}"))
+        await owners.read(ObjectRef("g/v1", "Job", name, "ns", f"u-{name}"))
     api.answers = {}
     clock.now_s += FRESH_S
-    known = [owners.read("ns", Owner("g/v1", "Job", name, f"u-{name}")) for name in "bca"]
+    known = [await owners.read(ObjectRef("g/v1", "Job", name, "ns", f"u-{name}")) for name in "bca"]
     assert known == [meta("b"), meta("c"), None]
 
 
-def test_answers_are_asked_for_once_in_a_while_whatever_they_were(clock: Clock) -> None:
-    for answer in (meta("job"), None, forbidden()):
+async def test_answers_are_asked_for_once_in_a_while_whatever_they_were(clock: Clock) -> None:
+    for answer in (meta("job"), GONE, FORBIDDEN):
         api, telemetry = Api(job=answer), Telemetry("test")
         owners = OwnerCache(api, telemetry, clock)
         for wait_s in (0, FRESH_S - 1, 1, 0):
             clock.now_s += wait_s
-            owners.read("ns", JOB)
+            await owners.read(JOB)
         assert api.asked == ["job", "job"]
-        assert telemetry.count(OWNER_FORBIDDEN) == (2 if isinstance(answer, ApiError) else 0)
+        assert telemetry.count(OWNER_FORBIDDEN) == (2 if answer is FORBIDDEN else 0)

@@ -5,30 +5,30 @@ from pathlib import Path
 
 import pytest
 
-from collectors.pods.api import connect
 from collectors.pods.collector import pods_collector
 from contract.errors import SettingError
 from contract.settings.settings import Settings
+from kube.objects import connect
 from telemetry.events import Telemetry
 
 NODE = "gpu-a"
 
 
 @pytest.mark.parametrize(("mode", "reason"), [("auto", "no_api_server"), ("off", "off")])
-def test_without_an_api_server_there_is_no_collector(
+async def test_without_an_api_server_there_is_no_collector(
     mode: str, reason: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     caplog.set_level(logging.INFO, logger="dutycycle")
     telemetry = Telemetry("test")
-    assert pods_collector(Settings(node=NODE, kubernetes=mode), telemetry) is None
+    assert await pods_collector(Settings(node=NODE, kubernetes=mode), telemetry) is None
     assert telemetry.counts == {("not_measured", ("pods", reason)): 1}
     assert len(caplog.messages) == 1
 
 
 @pytest.mark.parametrize("content", [None, "", "[1]", "{}", "no: [yaml", '{"clusters": 5}', "\x00"])
-def test_a_configuration_that_cannot_be_used(
+async def test_a_configuration_that_cannot_be_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str | None
 ) -> None:
     file = tmp_path / "kubeconfig"
@@ -36,4 +36,4 @@ def test_a_configuration_that_cannot_be_used(
         file.write_text(content, encoding="utf-8")
     monkeypatch.setenv("KUBECONFIG", str(file))
     with pytest.raises(SettingError, match=r"DUTYCYCLE_KUBERNETES=on: .*KUBECONFIG"):
-        connect("on")
+        await connect("on")

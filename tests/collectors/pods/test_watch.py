@@ -1,5 +1,6 @@
 """Goal: what happens to pods in the API server is published, whatever happens to the connection."""
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterator
@@ -11,14 +12,13 @@ from typing import Any
 import pytest
 
 from collectors.base import Tick
-from collectors.pods import owners
-from collectors.pods import watch as pods_watch
-from collectors.pods.api import ApiServer, connect
 from collectors.pods.collector import PodsCollector, pods_collector
+from collectors.pods.owners import OwnerCache
 from collectors.pods.watch import PodWatch
 from contract.codec import decode
 from contract.records.pods import Pod
 from contract.settings.settings import Settings
+from kube.objects import ApiServer, connect
 from telemetry.events import KUBERNETES_AWAY, OWNER_FORBIDDEN, Telemetry
 from tests.support.fakes.watch_api_server import PODS, FakeApiServer, fake_api_server, kubeconfig
 
@@ -81,7 +81,7 @@ def server() -> Iterator[FakeApiServer]:
 @pytest.fixture
 def api(server: FakeApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ApiServer:
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, server.address)))
-    found = connect("auto")
+    found = asyncio.run(connect("auto"))
     assert found is not None
     return found
 
@@ -92,8 +92,14 @@ def telemetry() -> Telemetry:
 
 
 @pytest.fixture
-def published(api: ApiServer, telemetry: Telemetry) -> Iterator[Published]:
-    watch = PodWatch(api, NODE, telemetry, retire_s=RETIRE_S, back_off=lambda: repeat(0.05))
+def watching() -> dict[str, Any]:
+    """What the watch is built with, and not by default."""
+    return {}
+
+
+@pytest.fixture
+def published(api: ApiServer, telemetry: Telemetry, watching: dict[str, Any]) -> Iterator[Published]:
+    watch = PodWatch(api, NODE, telemetry, retire_s=RETIRE_S, back_off=lambda: repeat(0.05), **watching)
     published = Published(lambda: PodsCollector(watch))
     yield published
     if published.collector is not None:
@@ -120,7 +126,7 @@ def test_what_is_there_and_what_happens(server: FakeApiServer, published: Publis
 
 def test_with_prometheus_the_pods_of_all_nodes_are_watched(server: FakeApiServer, api: ApiServer) -> None:
     settings = Settings(node=NODE, prometheus="http://127.0.0.1:9090")
-    collector = pods_collector(settings, Telemetry("test"))
+    collector = asyncio.run(pods_collector(settings, Telemetry("test")))
     assert collector is not None
     published = Published(lambda: collector)
     server.put(pod("a"))
@@ -294,10 +300,9 @@ def permit(server: FakeApiServer, *names: str) -> None:
 
 
 @pytest.fixture
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+def hasty(api: ApiServer, telemetry: Telemetry, watching: dict[str, Any]) -> None:
     """Watches are renewed every second, and what was read is read again at once."""
-    monkeypatch.setattr(pods_watch, "_WATCH_S", 1)
-    monkeypatch.setattr(owners, "_FRESH_S", 0.0)
+    watching |= {"watch_s": 1, "owners": OwnerCache(api, telemetry, fresh_s=0.0)}
 
 
 @pytest.mark.usefixtures("hasty")
@@ -316,11 +321,15 @@ def test_a_permission_that_is_given_later_is_noticed_for_a_quiet_pod(
     assert server.count(PODS) == 1
 
 
-@pytest.mark.usefixtures("hasty")
+@pytest.fixture
+def two_at_a_time(watching: dict[str, Any]) -> None:
+    watching["walked_again"] = 2
+
+
+@pytest.mark.usefixtures("hasty", "two_at_a_time")
 def test_of_many_pods_some_are_walked_again_at_a_time_and_all_in_turn(
-    server: FakeApiServer, published: Published, monkeypatch: pytest.MonkeyPatch
+    server: FakeApiServer, published: Published
 ) -> None:
-    monkeypatch.setattr(pods_watch, "_WALKED_AGAIN", 2)
     names = "abcde"
     lacking(server, *names)
     published.until(lambda: server.count(PODS + "?watch") > 3)
@@ -366,7 +375,7 @@ def test_a_server_that_is_not_there(
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, "http://127.0.0.1:1")))
     caplog.set_level(logging.INFO, logger="dutycycle")
-    collector = pods_collector(Settings(node=NODE), telemetry)
+    collector = asyncio.run(pods_collector(Settings(node=NODE), telemetry))
     assert collector is not None
     published = Published(lambda: collector)
     published.until(lambda: telemetry.conditions)

@@ -9,11 +9,8 @@ import pytest
 from contract.errors import SettingError
 from contract.records.derived import JobPeaks, Peak, PodOfJob, PodPeaks
 from contract.records.pods import JobRef, Pod
-from dutycycle.kubectl import table
-from dutycycle.kubectl.complete import candidates
-from dutycycle.kubectl.discovery import kinds
-from dutycycle.kubectl.errors import cause
-from dutycycle.kubectl.figures import (
+from dutycycle.kubectl import output
+from dutycycle.kubectl.annotations import (
     Usage,
     all_gpus_named,
     attribution,
@@ -27,7 +24,9 @@ from dutycycle.kubectl.figures import (
     omitted,
     ours,
 )
-from dutycycle.kubectl.kinds import OWNERS, Kind, job_and_word, named
+from dutycycle.kubectl.complete import candidates
+from dutycycle.kubectl.jobs import OWNERS, job_and_word, named
+from kube.discovery import Kind
 from sinks.annotations.core.values import job_summary, job_values, pod_values, text
 
 
@@ -186,9 +185,9 @@ def test_what_somebody_has_spoilt_is_as_if_it_were_not_there(spoilt: str) -> Non
 
 
 def test_idle_is_zero_and_unknown_is_a_dash() -> None:
-    assert [table.percent(value) for value in (0, None, 99.6)] == ["0%", "-", "100%"]
-    assert [table.megabytes(value) for value in (0, None, 245.7, 11669)] == ["0MB", "-", "246MB", "11.7GB"]
-    assert [table.plain(value) for value in (0, None, 62.4, 12345.0)] == ["0", "-", "62.4", "12345"]
+    assert [output.percent(value) for value in (0, None, 99.6)] == ["0%", "-", "100%"]
+    assert [output.megabytes(value) for value in (0, None, 245.7, 11669)] == ["0MB", "-", "246MB", "11.7GB"]
+    assert [output.plain(value) for value in (0, None, 62.4, 12345.0)] == ["0", "-", "62.4", "12345"]
 
 
 @pytest.mark.parametrize(
@@ -205,11 +204,11 @@ def test_idle_is_zero_and_unknown_is_a_dash() -> None:
     ],
 )
 def test_ages_are_as_kubectl_shows_them(seconds: float | None, shown: str) -> None:
-    assert table.age(seconds) == shown
+    assert output.age(seconds) == shown
 
 
 def test_columns_are_aligned() -> None:
-    assert table.render(["NAME", "CPU>"], [["a-long-name", "7%"], ["b", "100%"]]) == (
+    assert output.render(["NAME", "CPU>"], [["a-long-name", "7%"], ["b", "100%"]]) == (
         "NAME           CPU\na-long-name     7%\nb             100%\n"
     )
 
@@ -231,8 +230,9 @@ def test_insights_appear_once_somebody_writes_them() -> None:
 
 
 GROUPS = ("batch", "kubeflow.org", "batch.volcano.sh")
-EXPERIMENT = Kind("example.com", "v1", "experiments", "Experiment")
-THERE = [*(replace(kind, version="v2") for kind in OWNERS if kind.group in GROUPS), EXPERIMENT]
+EXPERIMENT = Kind("example.com/v1", "Experiment", "experiments")
+NEWER = [replace(kind, api_version=f"{kind.group}/v2") for kind in OWNERS if kind.group in GROUPS]
+THERE = [*NEWER, EXPERIMENT]
 
 
 @pytest.mark.parametrize(
@@ -247,43 +247,20 @@ THERE = [*(replace(kind, version="v2") for kind in OWNERS if kind.group in GROUP
         ("experiment/bert", ["experiments"]),
         ("experiments.example.com/bert", ["experiments"]),
         ("replicationcontroller/bert", ["replicationcontrollers"]),
-        ("bert", [kind.plural for kind in [*THERE[:-1], OWNERS[-1]]]),
+        ("bert", [kind.plural for kind in [*NEWER, OWNERS[-1]]]),
     ],
 )
 def test_jobs_are_named_as_with_kubectl(text: str, plurals: list[str]) -> None:
     name, word = job_and_word(text)
     found = named(word, THERE)
     assert (name, sorted(kind.plural for kind in found)) == ("bert", sorted(plurals))
-    assert all(kind.version == ("v2" if kind in THERE[:-1] else "v1") for kind in found)
+    assert all(kind.api_version.endswith("/v2") == (kind in NEWER) for kind in found)
 
 
 @pytest.mark.parametrize("text", ["foo/bert", "job/", "/bert", ""])
 def test_a_job_that_cannot_be_is_refused(text: str) -> None:
     with pytest.raises(SettingError, match="expected"):
         named(job_and_word(text)[1], THERE)
-
-
-def resource(plural: str, kind: str, scope: str = "Namespaced") -> dict[str, Any]:
-    return {"resource": plural, "responseKind": {"group": "", "version": "", "kind": kind}, "scope": scope}
-
-
-def test_kinds_are_asked_for_in_the_first_version_that_has_them() -> None:
-    jobs, notebooks = resource("mpijobs", "MPIJob"), resource("notebooks", "Notebook")
-    versions = [
-        {"version": "v1", "resources": [notebooks, resource("profiles", "Profile", "Cluster")]},
-        {"version": "v2beta1", "resources": [jobs, notebooks]},
-    ]
-    answer = {
-        "kind": "APIGroupDiscoveryList",
-        "items": [
-            {"metadata": {"name": "kubeflow.org"}, "versions": versions},
-            {"metadata": {"name": "metrics.k8s.io"}, "versions": [{"version": "v1", "freshness": "Stale"}]},
-        ],
-    }
-    there = kinds(answer)
-    assert [(kind.plural, kind.version) for kind in there] == [("notebooks", "v1"), ("mpijobs", "v2beta1")]
-    (bert,) = named("mpijob", there)
-    assert bert == Kind("kubeflow.org", "v2beta1", "mpijobs", "MPIJob")
 
 
 @pytest.mark.parametrize(
@@ -317,26 +294,3 @@ def test_the_example_of_the_contract_is_read() -> None:
         1000,
         100,
     )
-
-
-@pytest.mark.parametrize(
-    ("said", "words"),
-    [
-        (
-            "SSLError\n[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: Hostname mismatch, "
-            "certificate is not valid for 'elsewhere.org'. (_ssl.c:992)",
-            "Hostname mismatch, certificate is not valid for 'elsewhere.org'",
-        ),
-        (
-            "SSLError\n[X509: NO_CERTIFICATE_OR_CRL_FOUND] no certificate or crl found (_ssl.c:4149)",
-            "no certificate or crl found",
-        ),
-        ("SSLError\n[SSL] PEM lib (_ssl.c:3905)", "PEM lib"),
-        (
-            "HTTPSConnection(host='::1'): Failed to establish a connection: [Errno 111] Connection refused",
-            "Connection refused",
-        ),
-    ],
-)
-def test_of_a_failure_only_the_reason_is_told(said: str, words: str) -> None:
-    assert cause(OSError(said)) == words

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from dutycycle.kubectl import api
-from dutycycle.kubectl.kinds import POD
+from kube import client
+from kube.config import Source
+from kube.discovery import POD
+from kube.objects import ApiServer
 from sinks.records.rows import pod_row
 from sinks.records.store import RecordsStore
 from tests.support.kubectl.plugin_user import BUSY, IDLE, UPDATED, User, job, mpijob, pod, thing
@@ -96,14 +98,14 @@ def test_of_all_namespaces_each_is_named(user: User, pods: str) -> None:
     assert [row[:2] for row in rows if row[0] == pods] == [[pods, "busy"], [pods, "idle"]]
 
 
-def test_many_pods_come_page_by_page(
-    kube: Kube, namespace: str, user: User, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_many_pods_come_page_by_page(kube: Kube, namespace: str) -> None:
     for number in range(7):
         kube.admin.create(pod(namespace, f"p-{number}", **IDLE))
-    monkeypatch.setattr(api, "_PAGE", 3)
-    found = api.Api(api.Access(str(kube.admin.kubeconfig))).list(POD, namespace)
-    assert [meta["name"] for meta in found] == [f"p-{number}" for number in range(7)]
+    source = Source("", str(kube.admin.kubeconfig))
+    server = ApiServer(client.Client(source.read()), page=3)
+    found = [meta["name"] async for meta in server.each(POD, namespace)]
+    assert found == [f"p-{number}" for number in range(7)]
+    await server.close()
 
 
 def test_a_node_is_one_line_or_one_for_each_gpu(user: User, node: str) -> None:
@@ -289,8 +291,12 @@ def test_replication_controllers_and_kinds_of_the_users_own(kube: Kube, user: Us
         (["peaks", "nope"], 1, "there is no job nope in namespace {}, of any kind that is known"),
         (["peaks", "foo/nope"], 2, "unknown kind 'foo': expected one of job, mpijob, "),
         (["why", "nope"], 1, 'pods "nope" not found'),
-        (["top", "pods", "--kubeconfig", "/nowhere"], 1, "no cluster: there is no /nowhere"),
-        (["top", "pods", "--context", "nowhere"], 1, "cannot be used: "),
+        (
+            ["top", "pods", "--kubeconfig", "/nowhere"],
+            1,
+            "no access to a cluster: /nowhere: no such file; see ",
+        ),
+        (["top", "pods", "--context", "nowhere"], 1, "Expected object with name nowhere in "),
         (["top", "everything"], 2, "invalid choice: 'everything'"),
     ],
 )

@@ -6,16 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from kubernetes.aio import config
-from kubernetes.aio.client import Configuration
 
 from bus.kafka.embedded import EmbeddedBroker
 from contract.topics import TOPICS, full_name
 from kube.errors import RefusedError
-from kube.objects import Kube as SinkKube
+from kube.objects import ApiServer
 from sinks.annotations.core.targets import Target
 from telemetry.events import OWNER_FORBIDDEN
 from tests.e2e.test_sink import publish, settings_of
+from tests.support.kube.api_server import api_server
 from tests.support.kube.cluster import Cluster
 from tests.support.kube.contents import APP, CONTROLLER, CRON, SPEC
 from tests.support.kube.shipped import account, shipped_rules, without
@@ -141,7 +140,7 @@ async def test_the_sinks_need_get_and_patch_on_all_that_they_annotate(kube: Kube
                 with pytest.raises(RefusedError, match=missing):
                     await read_and_write(server, target)
                 if verb == "patch":
-                    assert "dutycycle.io/x" not in await server.annotations(target)
+                    assert "dutycycle.io/x" not in await server.annotations(target.ref)
 
 
 def test_a_sink_that_may_not_patch_nodes_says_so_and_annotates_pods(
@@ -189,21 +188,17 @@ def target_of(thing: Object) -> Target:
 
 
 @asynccontextmanager
-async def annotating(client: Client) -> AsyncIterator[SinkKube]:
+async def annotating(client: Client) -> AsyncIterator[ApiServer]:
     """The sinks' own border to the API server, as an account."""
-    configuration = Configuration()
-    await config.load_kube_config(  # type: ignore[no-untyped-call]  # the library's gap
-        str(client.kubeconfig), client_configuration=configuration
-    )
-    server = SinkKube(configuration)
+    server = await api_server(client.kubeconfig)
     yield server
     await server.close()
 
 
-async def read_and_write(server: SinkKube, target: Target) -> None:
+async def read_and_write(server: ApiServer, target: Target) -> None:
     """What a sink does with an object that it meets for the first time."""
-    await server.annotations(target)
-    await server.annotate(target, {"dutycycle.io/x": "1"})
+    await server.annotations(target.ref)
+    await server.annotate(target.ref, {"dutycycle.io/x": "1"})
 
 
 def environment(url: str, client: Client, **settings: str) -> dict[str, str]:

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contract.records.derived import PodOfJob
+from kube.references import Patch
 from sinks.annotations.core.desired import Annotations
-from sinks.annotations.core.diff import Patch, Present, apply, diff, is_enough, split
+from sinks.annotations.core.diff import Present, apply, diff, is_enough, split
 from sinks.annotations.core.keys import LONGEST_NAME, PODS_OMITTED, TOTAL_BYTES, pod_key_name, size_of
 from tests.support.sinks import made
 

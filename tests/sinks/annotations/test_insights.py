@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from contract.records.derived import JobPeaks, PodOfJob
-from dutycycle.kubectl.figures import insights, of_job, ours
+from dutycycle.kubectl.annotations import insights, of_job, ours
 from sinks.annotations.core.desired import Annotations, Record
 from sinks.annotations.core.diff import Present, apply, diff, split
 from sinks.annotations.core.keys import (

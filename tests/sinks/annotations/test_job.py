@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from contract.records.derived import JobPeaks, PodOfJob
+from kube.references import Patch
 from sinks.annotations.core.desired import Annotations
-from sinks.annotations.core.diff import Patch, Present, apply, diff, is_enough, split
+from sinks.annotations.core.diff import Present, apply, diff, is_enough, split
 from sinks.annotations.core.keys import (
     MOST_PODS,
     PODS_OMITTED,

@@ -2,13 +2,10 @@
 
 import asyncio
 
-import pytest
-
 from contract.records.parts import NodePart
 from contract.records.pods import JobRef
-from kube.errors import GoneError, NoKindError, RefusedError
-from kube.kinds import MISSING_S, Kinds
-from sinks.annotations.core.policy import Policy, TokenBucket
+from kube.errors import RefusedError
+from sinks.annotations.core.policy import Policy
 from sinks.annotations.core.targets import Target
 from sinks.annotations.core.values import rfc3339
 from sinks.annotations.forbidden import FORBIDDEN_S, ForbiddenKinds
@@ -191,35 +188,12 @@ async def test_a_job_that_may_not_be_read_is_asked_for_once_and_a_pod_is_an_erro
     assert rig.count("kind_forbidden") == rig.count("write_rejected") == 1
 
 
-async def test_a_missing_kind_is_asked_for_again_after_a_while() -> None:
-    asked, now = [], 0.0
-
-    async def get(path: str) -> dict[str, object]:
-        asked.append(path)
-        raise GoneError("404")
-
-    kinds = Kinds(get, lambda: now)
-    for at, expected in ((0.0, 2), (MISSING_S - 1, 2), (MISSING_S, 4)):
-        now = at
-        with pytest.raises(NoKindError, match="has no kind Dance"):
-            await kinds.find("example.org/v1", "Dance")
-        assert len(asked) == expected
-
-
-def test_turns_are_given_in_order_and_a_pause_is_enough_for_two_seconds() -> None:
-    bucket = TokenBucket(10)
-    assert [bucket.turn(100.0) for _ in range(20)] == [0.0] * 20
-    assert [round(bucket.turn(100.0), 3) for _ in range(3)] == [0.1, 0.2, 0.3]
-    assert bucket.turn(100.5) == 0.0
-    assert sum(bucket.turn(1000.0) == 0.0 for _ in range(100)) in (19, 20)  # tenths do not add up exactly
-
-
 async def test_requests_keep_to_the_rate(api: FakeApi) -> None:
     api.add(POD, "uid-1")
     client = api.client(requests_per_s=20)
     loop = asyncio.get_running_loop()
     began = loop.time()
     for _ in range(60):
-        await client.kinds._get("/api/v1")
+        await client._client.get("/api/v1")
     assert loop.time() - began >= 0.9
     await client.close()

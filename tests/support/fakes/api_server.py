@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aiohttp import web
-from kubernetes.aio.client import Configuration
 
-from kube.objects import Kube
+from kube.client import Client, Limits
+from kube.config import Access
+from kube.objects import ApiServer
 
 POD = "/api/v1/namespaces/default/pods/pod-of-uid-1"
 NODE = "/api/v1/nodes/gpu-a"
@@ -102,11 +103,9 @@ class FakeApi:
         """Where it listens."""
         return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
 
-    def client(self, timeout_s: float = 5.0, requests_per_s: float = 1000.0) -> Kube:
+    def client(self, timeout_s: float = 5.0, requests_per_s: float = 1000.0) -> ApiServer:
         """Our client, pointed at it."""
-        configuration = Configuration()
-        configuration.host = self.url
-        return Kube(configuration, timeout_s=timeout_s, requests_per_s=requests_per_s)
+        return ApiServer(Client(Access(self.url), limits=Limits(timeout_s, requests_per_s)))
 
     def add(self, path: str, uid: str = "", **annotations: str) -> dict[str, Any]:
         """An object; ``__`` in an annotation's name stands for ``/``."""
@@ -151,6 +150,8 @@ class FakeApi:
                 for k, n, ns in self.groups[request.path]
             ]
             return web.json_response({"resources": kinds})
+        if request.path == "/api":
+            return web.json_response({"versions": ["v1"]})
         if request.path == "/apis" or (request.path.count("/") == 2 and request.path.startswith("/apis/")):
             return self._discovery(request.path)
         if request.path in self.objects:

@@ -1,5 +1,6 @@
 """The pods collector alone, on the real API server."""
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -66,7 +67,7 @@ def watching(
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.setenv("KUBECONFIG", str(client.kubeconfig))
     telemetry = Telemetry("collect")
-    collector = pods_collector(Settings(node=cluster.node), telemetry)
+    collector = asyncio.run(pods_collector(Settings(node=cluster.node), telemetry))
     assert collector is not None
     try:
         yield Watching(collector, telemetry, cluster.node)

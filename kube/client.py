@@ -1,0 +1,197 @@
+"""Requests to one API server: paced, with credentials that may change, and errors that are ours.
+
+Answers stay plain JSON: of a pod a tenth is used, and models of all of it would cost more than the rest.
+"""
+
+import asyncio
+import errno
+import os
+import ssl
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlencode
+
+import aiohttp
+import orjson
+from yarl import URL
+
+from kube.config import Access, Source, UnusableConfigError
+from kube.errors import BusyError, KubeError, error_of
+from kube.rate_limit import TokenBucket
+from kube.references import JSON
+
+_MERGE_PATCH = "application/merge-patch+json"
+_FIELD_MANAGER = "dutycycle"
+_CONNECT_S = 5.0
+_GRACE_S = 15.0
+"""How much longer than its own end a stream is waited for; then the connection counts as dead."""
+_STALE = frozenset({"401", "certificate"})
+"""What may be mended by reading credentials and certificates anew: a pod's are replaced while it runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long an answer is waited for, and how many requests a second there may be."""
+
+    answer_s: float = 15.0
+    requests_per_s: float = 50.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """With a body a merge patch, without one a question."""
+
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    accept: str = JSON
+    body: Mapping[str, Any] | None = None
+
+
+class Client:
+    """Belongs to the event loop of its first request, until it is closed. Raises ``KubeError``.
+
+    A request that fails for credentials or certificates is sent once more, with what ``source`` has now.
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        *,
+        source: Source | None = None,
+        limits: Limits | None = None,
+        user_agent: str = "",
+    ) -> None:
+        self.access = access
+        self._source = source
+        self._limits = limits or Limits()
+        self._user_agent = user_agent or "dutycycle"
+        self._bucket = TokenBucket(self._limits.requests_per_s)
+        self._renewing = asyncio.Lock()
+        self._session: aiohttp.ClientSession | None = None
+
+    async def get(
+        self, path: str, query: Mapping[str, str] | None = None, accept: str = JSON
+    ) -> dict[str, Any]:
+        """The JSON object at a path."""
+        return await self._call(_Request(path, query or {}, accept))
+
+    async def merge_patch(self, path: str, body: Mapping[str, Any], accept: str = JSON) -> dict[str, Any]:
+        """What the object is after the patch. A merge patch changes what is there, and never creates it."""
+        return await self._call(_Request(path, {"fieldManager": _FIELD_MANAGER}, accept, body))
+
+    async def stream(
+        self, path: str, query: Mapping[str, str], seconds: float
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        """JSON objects, one a line, as they come: for ``seconds``, or until the connection breaks off."""
+        rest = b""
+        async with self._opened(_Request(path, query), seconds + _GRACE_S) as response:
+            async for chunk in response.content.iter_any():
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    if line.strip():
+                        yield self._parsed(line)
+
+    async def close(self) -> None:
+        """Give the connections back. The next request, of any event loop, makes new ones."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def _call(self, request: _Request) -> dict[str, Any]:
+        async with self._opened(request, self._limits.answer_s) as response:
+            return self._parsed(await response.read())
+
+    @asynccontextmanager
+    async def _opened(self, request: _Request, limit_s: float) -> AsyncIterator[aiohttp.ClientResponse]:
+        used = self.access
+        try:
+            response = await self._send(used, request, limit_s)
+        except KubeError as error:
+            if error.reason not in _STALE or self._source is None:
+                raise
+            await self._renew(self._source, used)
+            response = await self._send(self.access, request, limit_s)
+        with _translated(self.access.address, limit_s):
+            async with response:
+                yield response
+
+    async def _renew(self, source: Source, used: Access) -> None:
+        """Read credentials and certificates anew. They make new connections; the old ones end idle."""
+        async with self._renewing:
+            if self.access is not used:  # another request has renewed them meanwhile
+                return
+            try:
+                self.access = await asyncio.to_thread(source.read)
+            except UnusableConfigError as error:
+                says = f"{used.address}: credentials cannot be read: {error}"
+                raise BusyError("401", says, everything=True) from error
+
+    async def _send(self, access: Access, request: _Request, limit_s: float) -> aiohttp.ClientResponse:
+        await asyncio.sleep(self._bucket.turn(time.monotonic()))
+        if self._session is None:
+            self._session = aiohttp.ClientSession(trust_env=True)
+        url = access.address + request.path + (f"?{urlencode(request.query)}" if request.query else "")
+        with _translated(access.address, limit_s):
+            response = await self._session.request(
+                "GET" if request.body is None else "PATCH",
+                URL(url, encoded=True),
+                headers=self._headers(access, request),
+                data=None if request.body is None else orjson.dumps(request.body),
+                ssl=access.tls or True,
+                server_hostname=access.server_name,
+                proxy=access.proxy,
+                timeout=aiohttp.ClientTimeout(total=limit_s, sock_connect=_CONNECT_S),
+            )
+            if response.status == 200:
+                return response
+            async with response:
+                raise error_of(response.status, response.headers, await response.read())
+
+    def _headers(self, access: Access, request: _Request) -> dict[str, str]:
+        headers = {"Accept": request.accept, "User-Agent": self._user_agent}
+        if authorization := access.authorization():
+            headers["Authorization"] = authorization
+        if request.body is not None:  # a strategic merge patch is refused for custom resources (415)
+            headers["Content-Type"] = _MERGE_PATCH
+        return headers
+
+    def _parsed(self, text: bytes) -> dict[str, Any]:
+        try:
+            return dict(orjson.loads(text))
+        except (ValueError, TypeError) as error:
+            says = f"{self.access.address} does not answer as an API server does: no JSON object came back"
+            raise BusyError("answer", says) from error
+
+
+@contextmanager
+def _translated(address: str, limit_s: float) -> Iterator[None]:
+    """The errors of aiohttp, of TLS and of the system as ours."""
+    try:
+        yield
+    except TimeoutError as error:
+        raise BusyError("timeout", f"{address}: no answer within {limit_s:g} s") from error
+    except (ssl.SSLError, aiohttp.ClientSSLError) as error:
+        says = (
+            f"no TLS connection to {address}: {cause(error)}; check the certificate authority, the "
+            "tls-server-name and the client certificate in its configuration"
+        )
+        raise BusyError("certificate", says, everything=True) from error
+    except (aiohttp.ClientError, OSError) as error:
+        raise BusyError(
+            "connection", f"{address} does not answer: {cause(error)}", everything=True
+        ) from error
+
+
+def cause(error: Exception) -> str:
+    """The innermost words, in a line: aiohttp wraps what the system or OpenSSL said."""
+    inner = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
+    if isinstance(inner, ssl.SSLError):
+        words = getattr(inner, "verify_message", None) or inner.reason or str(inner)
+    elif isinstance(inner, OSError) and inner.errno is not None and inner.errno in errno.errorcode:
+        words = os.strerror(inner.errno)
+    else:
+        words = getattr(inner, "strerror", None) or str(inner)
+    return " ".join(words.split())[:300].rstrip(".") or type(inner).__name__

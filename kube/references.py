@@ -1,0 +1,26 @@
+"""How an object is named, and what is read of it and changed in it. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+JSON = "application/json"
+Metadata = Mapping[str, Any]
+"""The ``metadata`` of an object, as JSON."""
+Patch = Mapping[str, str | None]
+"""What to change of annotations: new values by key, None to take a key away."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRef:
+    """One object. ``uid`` tells it from a later one of the same name; None where any one will do."""
+
+    api_version: str
+    kind: str
+    name: str
+    namespace: str | None = None
+    uid: str | None = None
+
+    def __str__(self) -> str:
+        where = f"{self.namespace}/" if self.namespace else ""
+        return f"{self.kind} {where}{self.name}"

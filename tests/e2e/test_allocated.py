@@ -13,10 +13,10 @@ from bus.kafka.embedded import EmbeddedBroker
 from contract.settings.settings import load
 from contract.topics import SAMPLE_TOPICS, full_name
 from contract.trace import read_trace
+from tests.support.fakes.api_server import fake_api_server, kubeconfig
 from tests.support.fakes.kubelet import FakeKubelet, kubelet_on
 from tests.support.fakes.nvml import library
 from tests.support.fakes.nvml.scenario import FakeGpu, Scenario
-from tests.support.fakes.watch_api_server import fake_api_server, kubeconfig
 from tests.support.processes.commands import dutycycle, environ, read_now, running, wait_until
 
 ALONE = "GPU-00000000-0000-4000-8000-00000000000a"
@@ -45,9 +45,9 @@ def node(folder: Path) -> Iterator[dict[str, str]]:
     kubelet.give("second", SLICED + "::1")
     with TemporaryDirectory(prefix="dc-") as short, fake_api_server() as api:
         for uid, name in (("u1", "trainer"), ("u2", "first"), ("u3", "second")):
-            api.put(pod(uid, name))
+            api.pods.put(pod(uid, name))
         socket = Path(short) / "kubelet.sock"
-        config = kubeconfig(folder, api.address)
+        config = kubeconfig(folder, api.url)
         with kubelet_on(socket, kubelet):
             yield environ(
                 node=NODE, interval="0.2s", kubernetes="on", pod_resources=str(socket),

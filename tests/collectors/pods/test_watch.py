@@ -20,12 +20,14 @@ from contract.records.pods import Pod
 from contract.settings.settings import Settings
 from kube.objects import ApiServer, connect
 from telemetry.events import KUBERNETES_AWAY, OWNER_FORBIDDEN, Telemetry
-from tests.support.fakes.watch_api_server import PODS, FakeApiServer, fake_api_server, kubeconfig
+from tests.support.fakes.api_server import PODS, FakeApi, fake_api_server, kubeconfig
 
 NODE = "gpu-a"
 RETIRE_S = 600
 PATIENCE_S = 30
-BATCH = {"resources": [{"kind": "Job", "name": "jobs", "namespaced": True}, {"kind": "Job", "name": "jobs/status", "namespaced": True}]}  # fmt: skip  # noqa: E501
+BATCH = "/apis/batch/v1"
+JOBS = [("Job", "jobs", True), ("Job", "jobs/status", True)]
+TRAIN = f"{BATCH}/namespaces/ns/jobs/train"
 
 
 def pod(name: str, *, phase: str = "Running", node: str = NODE, owner: str | None = None) -> dict[str, Any]:
@@ -73,14 +75,14 @@ class Published:
 
 
 @pytest.fixture
-def server() -> Iterator[FakeApiServer]:
+def server() -> Iterator[FakeApi]:
     with fake_api_server() as running:
         yield running
 
 
 @pytest.fixture
-def api(server: FakeApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ApiServer:
-    monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, server.address)))
+def api(server: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ApiServer:
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, server.url)))
     found = asyncio.run(connect("auto"))
     assert found is not None
     return found
@@ -109,44 +111,42 @@ def published(api: ApiServer, telemetry: Telemetry, watching: dict[str, Any]) ->
         assert time.monotonic() - started < 10
 
 
-def test_what_is_there_and_what_happens(server: FakeApiServer, published: Published) -> None:
-    server.put(pod("a"))
-    server.put(pod("other", node="gpu-b"))
+def test_what_is_there_and_what_happens(server: FakeApi, published: Published) -> None:
+    server.pods.put(pod("a"))
+    server.pods.put(pod("other", node="gpu-b"))
     published.until(lambda: published.phase("a") == "Running")
-    published.until(lambda: server.count(PODS + "?watch"))
-    server.put(pod("b", phase="Pending"))
+    published.until(lambda: server.asked(PODS + "?watch"))
+    server.pods.put(pod("b", phase="Pending"))
     published.until(lambda: published.phase("b") == "Pending")
-    server.put(pod("b"))
+    server.pods.put(pod("b"))
     published.until(lambda: published.phase("b") == "Running")
-    server.put(pod("a", phase="Succeeded"))
+    server.pods.put(pod("a", phase="Succeeded"))
     published.until(lambda: published.phase("a") == "Succeeded")
     assert published.times == {"u-a": 2, "u-b": 2}
-    assert server.count(PODS) == 1
+    assert server.asked(PODS) == 1
 
 
-def test_with_prometheus_the_pods_of_all_nodes_are_watched(server: FakeApiServer, api: ApiServer) -> None:
+def test_with_prometheus_the_pods_of_all_nodes_are_watched(server: FakeApi, api: ApiServer) -> None:
     settings = Settings(node=NODE, prometheus="http://127.0.0.1:9090")
     collector = asyncio.run(pods_collector(settings, Telemetry("test")))
     assert collector is not None
     published = Published(lambda: collector)
-    server.put(pod("a"))
-    server.put(pod("b", node="gpu-b"))
-    server.put(pod("pending", node=""))
+    server.pods.put(pod("a"))
+    server.pods.put(pod("b", node="gpu-b"))
+    server.pods.put(pod("pending", node=""))
     published.until(lambda: len(published.pods) == 2)
-    published.until(lambda: server.count(PODS + "?watch"))
-    server.put(pod("c", node="gpu-c"))
+    published.until(lambda: server.asked(PODS + "?watch"))
+    server.pods.put(pod("c", node="gpu-c"))
     published.until(lambda: published.phase("c"))
     collector.close()
     assert published.pods.keys() == {"u-a", "u-b", "u-c"}
 
 
-def test_a_deleted_pod_gets_its_end_and_later_a_tombstone(
-    server: FakeApiServer, published: Published
-) -> None:
-    server.put(pod("a"))
+def test_a_deleted_pod_gets_its_end_and_later_a_tombstone(server: FakeApi, published: Published) -> None:
+    server.pods.put(pod("a"))
     published.until(lambda: published.phase("a"))
-    published.until(lambda: server.count(PODS + "?watch"))
-    server.delete("u-a")
+    published.until(lambda: server.asked(PODS + "?watch"))
+    server.pods.delete("u-a")
 
     def ended() -> bool:
         record = published.pods["u-a"]
@@ -161,142 +161,141 @@ def test_a_deleted_pod_gets_its_end_and_later_a_tombstone(
     assert published.pods == {"u-a": None}
 
 
-def test_a_version_that_expired_is_listed_again(server: FakeApiServer, published: Published) -> None:
-    server.put(pod("a"))
-    server.put(pod("b"))
+def test_a_version_that_expired_is_listed_again(server: FakeApi, published: Published) -> None:
+    server.pods.put(pod("a"))
+    server.pods.put(pod("b"))
     published.until(lambda: published.phase("b"))
-    published.until(lambda: server.count(PODS + "?watch"))
-    server.vanish("u-a")
-    server.expire()
+    published.until(lambda: server.asked(PODS + "?watch"))
+    server.pods.vanish("u-a")
+    server.pods.expire()
     published.until(lambda: (one := published.pods["u-a"]) and one.finished_ms)
-    assert server.count(PODS) == 2
+    assert server.asked(PODS) == 2
     assert published.times["u-b"] == 1
-    server.put(pod("c"))
+    server.pods.put(pod("c"))
     published.until(lambda: published.phase("c"))
 
 
-def test_410_as_the_answer_to_a_watch(server: FakeApiServer, published: Published) -> None:
+def test_410_as_the_answer_to_a_watch(server: FakeApi, published: Published) -> None:
     server.fail("watch", 410)
-    server.put(pod("a"))
+    server.pods.put(pod("a"))
     published.until(lambda: published.phase("a"))
-    published.until(lambda: server.count(PODS) == 2)
-    server.put(pod("b"))
+    published.until(lambda: server.asked(PODS) == 2)
+    server.pods.put(pod("b"))
     published.until(lambda: published.phase("b"))
 
 
 def test_a_watch_that_breaks_off_goes_on_where_it_was(
-    server: FakeApiServer, published: Published, telemetry: Telemetry
+    server: FakeApi, published: Published, telemetry: Telemetry
 ) -> None:
-    server.put(pod("a"))
+    server.pods.put(pod("a"))
     published.until(lambda: published.phase("a"))
     for name in ("b", "c", "d"):
         published.until(partial(watched_more_than, server, len(published.pods) - 1))
-        server.hang_up()
-        server.put(pod(name))
+        server.pods.hang_up()
+        server.pods.put(pod(name))
         published.until(partial(published.phase, name))
-    assert server.count(PODS) == 1
+    assert server.asked(PODS) == 1
     assert published.times["u-a"] == 1
     assert telemetry.conditions == {}
 
 
-def watched_more_than(server: FakeApiServer, times: int) -> bool:
-    return server.count(PODS + "?watch") > times
+def watched_more_than(server: FakeApi, times: int) -> bool:
+    return server.asked(PODS + "?watch") > times
 
 
 @pytest.mark.parametrize("what", ["list", "watch"])
 @pytest.mark.parametrize("code", [401, 403, 429, 500, 503])
 def test_a_server_in_trouble_is_told_once_and_tried_again(
-    server: FakeApiServer, published: Published, telemetry: Telemetry, what: str, code: int
+    server: FakeApi, published: Published, telemetry: Telemetry, what: str, code: int
 ) -> None:
     server.fail(what, code, code, code, headers={"Retry-After": "0"})
-    server.put(pod("a"))
+    server.pods.put(pod("a"))
     published.until(lambda: published.phase("a"))
     published.until(lambda: not server.failures[what])
-    server.put(pod("b"))
+    server.pods.put(pod("b"))
     published.until(lambda: published.phase("b"))
     published.until(lambda: telemetry.conditions == {})
     assert telemetry.count(KUBERNETES_AWAY) == 1
 
 
-def test_an_error_in_a_watch_is_no_end(server: FakeApiServer, published: Published) -> None:
-    server.put(pod("a"))
-    published.until(lambda: server.count(PODS + "?watch"))
-    server.say({"type": "ERROR", "object": {"code": 500, "message": "etcd is slow"}})
-    server.say({"type": "ADDED", "object": {"metadata": {}}})
-    server.bookmark()
-    server.put(pod("b"))
+def test_an_error_in_a_watch_is_no_end(server: FakeApi, published: Published) -> None:
+    server.pods.put(pod("a"))
+    published.until(lambda: server.asked(PODS + "?watch"))
+    server.pods.say({"type": "ERROR", "object": {"code": 500, "message": "etcd is slow"}})
+    server.pods.say({"type": "ADDED", "object": {"metadata": {}}})
+    server.pods.bookmark()
+    server.pods.put(pod("b"))
     published.until(lambda: published.phase("b"))
 
 
-def test_the_job_of_a_pod_is_read_once(server: FakeApiServer, published: Published) -> None:
-    server.served["/apis/batch/v1"] = BATCH
-    job = {"metadata": {"uid": "u-train", "name": "train"}}
-    server.served["/apis/batch/v1/namespaces/ns/jobs/train"] = job
+def test_the_job_of_a_pod_is_read_once(server: FakeApi, published: Published) -> None:
+    server.groups[BATCH] = JOBS
+    server.objects[TRAIN] = {"uid": "u-train", "name": "train"}
     for name in ("a", "b", "c"):
-        server.put(pod(name, owner="train"))
+        server.pods.put(pod(name, owner="train"))
     published.until(lambda: published.phase("c"))
     for name in ("a", "b", "c"):
         record = published.pods[f"u-{name}"]
         assert record is not None
         assert record.job is not None
         assert (record.job.kind, record.job.name, record.job.uid) == ("Job", "train", "u-train")
-    assert server.count("/apis/batch/v1/namespaces/ns/jobs/train") == 1
+    assert server.asked(TRAIN) == 1
 
 
 @pytest.mark.parametrize(
-    "served",
-    [
-        {},
-        {"/apis/batch/v1": 403},
-        {"/apis/batch/v1": BATCH, "/apis/batch/v1/namespaces/ns/jobs/train": 403},
-        {"/apis/batch/v1": {"resources": []}},
-    ],
+    ("groups", "refused"),
+    [({}, {}), ({}, {BATCH: 403}), ({BATCH: JOBS}, {TRAIN: 403}), ({BATCH: []}, {})],
 )
 def test_a_job_that_may_not_be_read_is_known_by_its_name(
-    server: FakeApiServer, published: Published, telemetry: Telemetry, served: dict[str, Any]
+    server: FakeApi,
+    published: Published,
+    telemetry: Telemetry,
+    groups: dict[str, Any],
+    refused: dict[str, int],
 ) -> None:
-    server.served |= served
-    server.put(pod("a", owner="train"))
+    server.groups |= groups
+    server.refused |= refused
+    server.pods.put(pod("a", owner="train"))
     published.until(lambda: published.phase("a"))
     record = published.pods["u-a"]
     assert record is not None
     assert record.job is not None
     assert record.job.uid == "u-train"
     assert telemetry.conditions == {}
-    assert telemetry.count(OWNER_FORBIDDEN) == (403 in served.values())
+    assert telemetry.count(OWNER_FORBIDDEN) == len(refused)
 
 
 @pytest.mark.parametrize("when", ["in the list", "in the watch"])
 def test_a_job_that_cannot_be_read_now_is_read_later(
-    server: FakeApiServer, published: Published, when: str
+    server: FakeApi, published: Published, when: str
 ) -> None:
-    server.served["/apis/batch/v1"] = BATCH
-    path = "/apis/batch/v1/namespaces/ns/jobs/train"
-    server.served[path] = {"metadata": {"uid": "u-train", "name": "train"}}
-    server.fail(path, 500)
+    server.groups[BATCH] = JOBS
+    server.objects[TRAIN] = {"uid": "u-train", "name": "train"}
+    server.fail(TRAIN, 500)
     if when == "in the watch":
-        published.until(lambda: server.count(PODS + "?watch"))
-    server.put(pod("a", owner="train"))
+        published.until(lambda: server.asked(PODS + "?watch"))
+    server.pods.put(pod("a", owner="train"))
     published.until(lambda: published.phase("a"))
     published.until(lambda: (one := published.pods["u-a"]) and one.job)
     assert published.times["u-a"] <= 2
 
 
-def lacking(server: FakeApiServer, *names: str) -> None:
+def lacking(server: FakeApi, *names: str) -> None:
     """Pods of these names, each of a job of its own that may not be read yet."""
-    server.served["/apis/batch/v1"] = BATCH
+    server.groups[BATCH] = JOBS
     for name in names:
-        server.served[f"/apis/batch/v1/namespaces/ns/jobs/{name}"] = 403
-        server.put(pod(name, owner=name))
+        server.refused[f"{BATCH}/namespaces/ns/jobs/{name}"] = 403
+        server.pods.put(pod(name, owner=name))
 
 
-def permit(server: FakeApiServer, *names: str) -> None:
+def permit(server: FakeApi, *names: str) -> None:
     """These jobs may be read now; a workflow, which is a job as well, owns each."""
-    server.served["/apis/batch/v1/namespaces/ns/jobs/flow"] = {"metadata": {"uid": "u-flow"}}
+    server.objects[f"{BATCH}/namespaces/ns/jobs/flow"] = {"uid": "u-flow"}
     flow = {"apiVersion": "batch/v1", "kind": "Job", "name": "flow", "uid": "u-flow", "controller": True}
     for name in names:
-        meta = {"uid": f"u-{name}", "name": name, "ownerReferences": [flow]}
-        server.served[f"/apis/batch/v1/namespaces/ns/jobs/{name}"] = {"metadata": meta}
+        path = f"{BATCH}/namespaces/ns/jobs/{name}"
+        server.objects[path] = {"uid": f"u-{name}", "name": name, "ownerReferences": [flow]}
+        del server.refused[path]
 
 
 @pytest.fixture
@@ -308,17 +307,17 @@ def hasty(api: ApiServer, telemetry: Telemetry, watching: dict[str, Any]) -> Non
 @pytest.mark.usefixtures("hasty")
 @pytest.mark.parametrize("when", ["in the list", "in the watch"])
 def test_a_permission_that_is_given_later_is_noticed_for_a_quiet_pod(
-    server: FakeApiServer, published: Published, when: str
+    server: FakeApi, published: Published, when: str
 ) -> None:
     if when == "in the watch":
-        published.until(lambda: server.count(PODS + "?watch"))
+        published.until(lambda: server.asked(PODS + "?watch"))
     lacking(server, "a", "b")
     published.until(lambda: (published.job("a"), published.job("b")) == ("a", "b"))
     permit(server, "a")
     published.until(lambda: published.job("a") == "flow")
     assert published.job("b") == "b"
     assert published.phase("a") == "Running"
-    assert server.count(PODS) == 1
+    assert server.asked(PODS) == 1
 
 
 @pytest.fixture
@@ -328,11 +327,11 @@ def two_at_a_time(watching: dict[str, Any]) -> None:
 
 @pytest.mark.usefixtures("hasty", "two_at_a_time")
 def test_of_many_pods_some_are_walked_again_at_a_time_and_all_in_turn(
-    server: FakeApiServer, published: Published
+    server: FakeApi, published: Published
 ) -> None:
     names = "abcde"
     lacking(server, *names)
-    published.until(lambda: server.count(PODS + "?watch") > 3)
+    published.until(lambda: server.asked(PODS + "?watch") > 3)
     requests = server.requests[server.requests.index(PODS + "?watch") :]
     rounds = [list(one) for watch, one in groupby(requests, (PODS + "?watch").__eq__) if not watch]
     assert [one[-1] for one in chain.from_iterable(rounds)][:6] == list("abcdea")
@@ -343,27 +342,27 @@ def test_of_many_pods_some_are_walked_again_at_a_time_and_all_in_turn(
 
 @pytest.mark.usefixtures("hasty")
 def test_what_a_new_permission_leads_to_may_fail_to_be_read_at_first(
-    server: FakeApiServer, published: Published, telemetry: Telemetry
+    server: FakeApi, published: Published, telemetry: Telemetry
 ) -> None:
     lacking(server, "a", "b")
     published.until(lambda: published.job("b"))
-    server.fail("/apis/batch/v1/namespaces/ns/jobs/flow", 500, 500)
+    server.fail(f"{BATCH}/namespaces/ns/jobs/flow", 500, 500)
     permit(server, "a", "b")
     published.until(lambda: (published.job("a"), published.job("b")) == ("flow", "flow"))
     assert telemetry.count(KUBERNETES_AWAY) == 0
 
 
 @pytest.mark.usefixtures("hasty")
-def test_what_is_gone_or_can_be_read_is_not_walked_again(server: FakeApiServer, published: Published) -> None:
+def test_what_is_gone_or_can_be_read_is_not_walked_again(server: FakeApi, published: Published) -> None:
     lacking(server, "a", "gone", "deleted")
     permit(server, "a")
-    server.served["/apis/batch/v1/namespaces/ns/jobs/gone"] = 404
+    server.refused[f"{BATCH}/namespaces/ns/jobs/gone"] = 404
     published.until(lambda: published.job("deleted"))
-    published.until(lambda: server.count(PODS + "?watch"))
-    server.delete("u-deleted")
+    published.until(lambda: server.asked(PODS + "?watch"))
+    server.pods.delete("u-deleted")
     published.until(lambda: (one := published.pods["u-deleted"]) and one.finished_ms)
-    asked, renewals = len(server.requests), server.count(PODS + "?watch")
-    published.until(lambda: server.count(PODS + "?watch") > renewals + 2)
+    asked, renewals = len(server.requests), server.asked(PODS + "?watch")
+    published.until(lambda: server.asked(PODS + "?watch") > renewals + 2)
     assert set(server.requests[asked:]) == {PODS + "?watch"}
 
 
@@ -386,15 +385,15 @@ def test_a_server_that_is_not_there(
 
 
 def test_a_watch_that_dies_is_told_and_begun_anew(
-    server: FakeApiServer, published: Published, monkeypatch: pytest.MonkeyPatch
+    server: FakeApi, published: Published, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object) -> None:
         raise ZeroDivisionError("a mistake of ours")
 
     with monkeypatch.context() as patch:
         patch.setattr(PodWatch, "_apply", broken)
-        published.until(lambda: server.count(PODS + "?watch"))
-        server.put(pod("a"))
+        published.until(lambda: server.asked(PODS + "?watch"))
+        server.pods.put(pod("a"))
         with pytest.raises(RuntimeError, match="a mistake of ours"):
             published.until(lambda: False)
     published.until(lambda: published.phase("a"))

@@ -294,7 +294,7 @@ def test_replication_controllers_and_kinds_of_the_users_own(kube: Kube, user: Us
         (
             ["top", "pods", "--kubeconfig", "/nowhere"],
             1,
-            "no access to a cluster: /nowhere: no such file; see ",
+            "no access to a cluster: /nowhere: no such file",
         ),
         (["top", "pods", "--context", "nowhere"], 1, "Expected object with name nowhere in "),
         (["top", "everything"], 2, "invalid choice: 'everything'"),

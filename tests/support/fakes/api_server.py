@@ -1,7 +1,8 @@
 """A fake of the Kubernetes API server over real HTTP or HTTPS: it plays whatever trouble a test has lined up.
 
-It merges patches into a few objects, lists them page by page, and does to a request what the test says. Real
-validation, conflicts and permissions are not here: what it accepts proves nothing about Kubernetes.
+It merges patches into a few objects, lists them page by page, lists and watches pods, and does to a request
+what the test says. Real validation, conflicts and permissions are not here: what it accepts proves nothing
+about Kubernetes.
 """
 
 import asyncio
@@ -9,9 +10,12 @@ import json
 import socket
 import ssl
 import struct
+import threading
 from collections import deque
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from aiohttp import web
@@ -19,9 +23,11 @@ from aiohttp import web
 from kube.client import Client, Limits
 from kube.config import Access
 from kube.objects import ApiServer
+from tests.support.fakes.watched_pods import WatchedPods
 
 POD = "/api/v1/namespaces/default/pods/pod-of-uid-1"
 NODE = "/api/v1/nodes/gpu-a"
+PODS = "/api/v1/pods"
 MPIJOB = "/apis/kubeflow.org/v2beta1/namespaces/default/mpijobs/bert"
 _VERBS = ["get", "list", "patch", "watch"]
 GROUPS = {
@@ -63,10 +69,14 @@ class Trouble:
 class FakeApi:
     """Serves on a loopback port. ``objects`` maps a path to metadata; ``seen`` lists method and path.
 
+    ``pods`` are those that are listed by node and watched. ``refused`` maps a path to the status it gets.
     ``writers`` lists, for each patch that was taken, the token it came with and the path.
     """
 
     def __init__(self) -> None:
+        self.pods = WatchedPods()
+        self.refused: dict[str, int] = {}
+        self.failures: dict[str, list[tuple[int, dict[str, str]]]] = {}
         self.objects: dict[str, dict[str, Any]] = {}
         self.groups = {path: list(kinds) for path, kinds in GROUPS.items()}
         self.trouble: deque[Trouble] = deque()
@@ -81,12 +91,13 @@ class FakeApi:
         self._tls: ssl.SSLContext | None = None
         self.port = 0
 
-    async def start(self, tls: ssl.SSLContext | None = None) -> None:
-        """Listen; again on the same port after ``stop``."""
+    async def start(self, tls: ssl.SSLContext | None = None, *, cancels: bool = False) -> None:
+        """Listen; again on the same port after ``stop``. ``cancels``: drop what nobody waits for any more."""
         self._tls = tls or self._tls
+        self.pods.begin()
         application = web.Application()
         application.router.add_route("*", "/{path:.*}", self._answer)
-        self._runner = web.AppRunner(application, shutdown_timeout=0.1)
+        self._runner = web.AppRunner(application, shutdown_timeout=0.1, handler_cancellation=cancels)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", self.port, ssl_context=self._tls, reuse_address=True)
         await site.start()
@@ -117,8 +128,31 @@ class FakeApi:
         """How many requests of a method came, discovery not counted."""
         return sum(one == method and path not in self.groups for one, path in self.seen)
 
+    def asked(self, path: str) -> int:
+        """How often a path was asked for; a watch's ends in ``?watch``."""
+        return self.requests.count(path)
+
+    @property
+    def requests(self) -> list[str]:
+        """The paths that were asked for."""
+        return [path for _, path in self.seen]
+
+    def fail(self, what: str, *codes: int, headers: dict[str, str] | None = None) -> None:
+        """Answer the next requests of ``list``, ``watch`` or a path with these codes."""
+        self.failures.setdefault(what, []).extend((code, headers or {}) for code in codes)
+
     async def _answer(self, request: web.Request) -> web.StreamResponse:
-        self.seen.append((request.method, request.path))
+        of_pods = "fieldSelector" in request.query
+        watching = "watch" in request.query
+        self.seen.append((request.method, request.path + "?watch" * watching))
+        what = ("watch" if watching else "list") if of_pods else request.path
+        if planned := self.failures.get(what):
+            code, headers = planned.pop(0)
+            return _status(code, f"planned {code}", headers)
+        if request.path in self.refused:
+            return _status(self.refused[request.path], f"{request.path} is not for you")
+        if of_pods:
+            return await (self.pods.watch(request) if watching else self.pods.list(request))
         if self.tokens is not None and _token(request) not in self.tokens:
             return _status(401, "Unauthorized")
         trouble = self._next_trouble(request)
@@ -150,31 +184,34 @@ class FakeApi:
                 for k, n, ns in self.groups[request.path]
             ]
             return web.json_response({"resources": kinds})
-        if request.path == "/api":
-            return web.json_response({"versions": ["v1"]})
-        if request.path == "/apis" or (request.path.count("/") == 2 and request.path.startswith("/apis/")):
-            return self._discovery(request.path)
+        if request.path in ("/api", "/apis"):
+            return self._aggregated(core=request.path == "/api")
+        if request.path.startswith("/apis/") and request.path.count("/") == 2:
+            return self._versions(request.path.removeprefix("/apis/"))
         if request.path in self.objects:
             return self._object(body, request)
         return self._list(request) or _status(404, "not found")
 
-    def _discovery(self, path: str) -> web.Response:
-        """All groups, or the versions of one."""
-        versions: dict[str, list[str]] = {}
-        for version in (one.removeprefix("/apis/") for one in self.groups if one.startswith("/apis/")):
-            versions.setdefault(version.split("/")[0], []).append(version)
-        groups = {
-            name: {
-                "name": name,
-                "versions": [{"groupVersion": one} for one in found],
-                "preferredVersion": {"groupVersion": found[0]},
-            }
-            for name, found in versions.items()
-        }
-        if path == "/apis":
-            return web.json_response({"groups": list(groups.values())})
-        name = path.removeprefix("/apis/")
-        return web.json_response(groups[name]) if name in groups else _status(404, "not found")
+    def _aggregated(self, *, core: bool) -> web.Response:
+        """All kinds in one answer."""
+        items: dict[str, Any] = {}
+        for path, kinds in self.groups.items():
+            group, _, version = path.removeprefix("/apis/").removeprefix("/api/").rpartition("/")
+            if core == (not group):
+                resources = [
+                    {"resource": n, "responseKind": {"kind": k}, "verbs": _VERBS,
+                     "scope": "Namespaced" if ns else "Cluster"}
+                    for k, n, ns in kinds if "/" not in n
+                ]  # fmt: skip
+                item = items.setdefault(group, {"metadata": {"name": group}, "versions": []})
+                item["versions"].append({"version": version, "resources": resources})
+        return web.json_response({"kind": "APIGroupDiscoveryList", "items": list(items.values())})
+
+    def _versions(self, group: str) -> web.Response:
+        found = [path.removeprefix("/apis/") for path in self.groups if path.startswith(f"/apis/{group}/")]
+        if not found:
+            return _status(404, "not found")
+        return web.json_response({"name": group, "versions": [{"groupVersion": one} for one in found]})
 
     def _list(self, request: web.Request) -> web.Response | None:
         """The objects of a collection, three at a time."""
@@ -212,8 +249,8 @@ class FakeApi:
         return web.json_response({"kind": "Thing", "metadata": metadata})
 
 
-def _status(status: int, message: str) -> web.Response:
-    return web.json_response({"kind": "Status", "message": message}, status=status)
+def _status(status: int, message: str, headers: dict[str, str] | None = None) -> web.Response:
+    return web.json_response({"kind": "Status", "message": message}, status=status, headers=headers)
 
 
 def _token(request: web.Request) -> str:
@@ -252,3 +289,43 @@ def written(api: FakeApi, path: str) -> dict[str, Any]:
     """Our annotations on an object, parsed."""
     found = api.objects[path]["annotations"]
     return {k.split("/")[1]: json.loads(v) for k, v in found.items() if k.startswith("dutycycle.io/")}
+
+
+@contextmanager
+def fake_api_server() -> Iterator[FakeApi]:
+    """A fake API server in a thread of its own, for tests without an event loop."""
+    server, ready = FakeApi(), threading.Event()
+    ends: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
+
+    async def main() -> None:
+        ends.append((asyncio.get_running_loop(), asyncio.Event()))
+        await server.start(cancels=True)
+        ready.set()
+        await ends[0][1].wait()
+        await server.stop()
+
+    thread = threading.Thread(target=lambda: asyncio.run(main()), name="fake API server")
+    thread.start()
+    if not ready.wait(20):
+        raise TimeoutError("the fake API server did not start")
+    try:
+        yield server
+    finally:
+        loop, end = ends[0]
+        loop.call_soon_threadsafe(end.set)
+        thread.join(20)
+
+
+def kubeconfig(folder: Path, address: str) -> Path:
+    """A kubeconfig of one cluster and one token."""
+    file = folder / "kubeconfig"
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "test",
+        "clusters": [{"name": "test", "cluster": {"server": address}}],
+        "users": [{"name": "test", "user": {"token": "t0ken"}}],
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+    }
+    file.write_text(json.dumps(content), encoding="utf-8")
+    return file

@@ -19,8 +19,8 @@ class Rate:
         return (value - last) / passed
 
 
-class Share:
-    """How much of one counter's growth another one's is, in percent (0-100)."""
+class CounterRatio:
+    """The growth of one counter as a part of another's, in percent (0-100)."""
 
     __slots__ = ("_last",)
 

@@ -24,10 +24,10 @@ _CONTAINER = re.compile(r"(?:(?P<runtime>[a-z][\w.-]*)-)?(?P<id>[0-9a-f]{64})(?:
 _UNIT = re.compile(r".+\.(?:service|scope|socket|mount|swap)")
 _DELETED = " (deleted)"
 _RUNTIMES = {"docker": "docker", "libpod": "podman", "libpod-payload": "podman"}
-_STAND_INS = uuid5(NAMESPACE_DNS, "dutycycle.io")
+_SYNTHETIC_UIDS = uuid5(NAMESPACE_DNS, "dutycycle.io")
 
 
-class Kind(StrEnum):
+class CgroupKind(StrEnum):
     """What a cgroup belongs to; ``OTHER`` is a group that nobody we know made."""
 
     POD = "pod"
@@ -48,7 +48,7 @@ class CgroupId:
     ``namespace``: who made what is no pod: docker, podman, containerd, crio, systemd or cgroup.
     """
 
-    kind: Kind
+    kind: CgroupKind
     path: str
     name: str
     pod_uid: str | None = None
@@ -56,7 +56,7 @@ class CgroupId:
     qos: str | None = None
     namespace: str | None = None
 
-    def stand_in_uid(self, node: str) -> str:
+    def synthetic_uid(self, node: str) -> str:
         """A uid for what has none: the same for the same thing on the same node, whoever computes it.
 
         A container's comes from its id, which is the same in every hierarchy and cgroup namespace; that
@@ -64,7 +64,7 @@ class CgroupId:
         """
         of = f"{node}/{self.container_id or self.path}"
         # A folder's name may be no UTF-8, which Python carries as lone surrogates.
-        return str(uuid5(_STAND_INS, of.encode("utf-8", "backslashreplace").decode()))
+        return str(uuid5(_SYNTHETIC_UIDS, of.encode("utf-8", "backslashreplace").decode()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +119,8 @@ def _pod(parts: list[_Part], directories: list[str]) -> CgroupId | None:
         deepest = inner if inner and container else parts[index]
         uid = found["uid"].replace("_", "-")
         return CgroupId(
-            kind=Kind.POD, path=_join(directories, deepest.depth), name=container[:12] if container else uid,
-            pod_uid=uid, container_id=container, qos=_qos(found, parts[:index]),
+            kind=CgroupKind.POD, path=_join(directories, deepest.depth), pod_uid=uid, container_id=container,
+            name=container[:12] if container else uid, qos=_qos(found, parts[:index]),
         )  # fmt: skip
     return None
 
@@ -161,7 +161,11 @@ def _container(parts: list[_Part], directories: list[str]) -> CgroupId | None:
 
 def _made_by(maker: str, container_id: str, path: str) -> CgroupId:
     return CgroupId(
-        kind=Kind.CONTAINER, path=path, name=container_id[:12], container_id=container_id, namespace=maker
+        kind=CgroupKind.CONTAINER,
+        path=path,
+        name=container_id[:12],
+        container_id=container_id,
+        namespace=maker,
     )
 
 
@@ -174,9 +178,9 @@ def _unit(parts: list[_Part], directories: list[str]) -> CgroupId | None:
         return None
     last = units[-1]
     path = _join(directories, last.depth)
-    return CgroupId(kind=Kind.UNIT, path=path, name=last.name, namespace="systemd")
+    return CgroupId(kind=CgroupKind.UNIT, path=path, name=last.name, namespace="systemd")
 
 
 def _other(directories: list[str]) -> CgroupId:
     path = _join(directories, len(directories))
-    return CgroupId(kind=Kind.OTHER, path=path, name=path, namespace="cgroup")
+    return CgroupId(kind=CgroupKind.OTHER, path=path, name=path, namespace="cgroup")

@@ -10,14 +10,14 @@ from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 
-from collectors.attribution.cgroup_path import CgroupId, Kind, parse_cgroup_path
+from collectors.attribution.cgroup_path import CgroupId, CgroupKind, parse_cgroup_path
 from telemetry.events import ATTRIBUTION_FAILED, Telemetry
 
-_RANK = {Kind.OTHER: 0, Kind.UNIT: 1, Kind.CONTAINER: 2, Kind.POD: 3}
+_RANK = {CgroupKind.OTHER: 0, CgroupKind.UNIT: 1, CgroupKind.CONTAINER: 2, CgroupKind.POD: 3}
 INCLUDED = {
-    "pods": frozenset({Kind.POD}),
-    "containers": frozenset({Kind.POD, Kind.CONTAINER}),
-    "all": frozenset(Kind),
+    "pods": frozenset({CgroupKind.POD}),
+    "containers": frozenset({CgroupKind.POD, CgroupKind.CONTAINER}),
+    "all": frozenset(CgroupKind),
 }
 """What each value of the setting ``containers`` reports."""
 _START_TIME = 19
@@ -38,8 +38,8 @@ class Unattributed(StrEnum):
 class Attribution:
     """Says whose a process is. One instance per collector; not safe for several threads.
 
-    ``containers`` is the setting of that name: with "containers" or "all", what is no pod gets a uid that
-    stands in for a pod's, the same one as in ``cgroup-samples`` and ``pods``. At most ``capacity``
+    ``containers`` is the setting of that name: with "containers" or "all", what is no pod gets a synthetic
+    uid, the same one as in ``cgroup-samples`` and ``pods``. At most ``capacity``
     answers are remembered, the latest used, each for the life of one process: a pid that is given to
     another process has another start time.
     """
@@ -81,7 +81,7 @@ class Attribution:
             self._known.move_to_end(key)
             return known
         found = self._look(pid)
-        if isinstance(found, CgroupId) and found.kind in (Kind.POD, Kind.CONTAINER):
+        if isinstance(found, CgroupId) and found.kind in (CgroupKind.POD, CgroupKind.CONTAINER):
             self._remember(key, found)
         return found
 
@@ -106,7 +106,7 @@ class Attribution:
         found = best_of(paths)
         if found is None or found.kind not in self._included:
             return Unattributed.NOT_A_POD
-        return found if found.pod_uid else replace(found, pod_uid=found.stand_in_uid(self._node))
+        return found if found.pod_uid else replace(found, pod_uid=found.synthetic_uid(self._node))
 
     def _remember(self, key: tuple[int, int], found: CgroupId) -> None:
         # Only these: a runtime starts a process in a unit of its own and moves it into the container,

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from collectors.attribution.cgroup_path import Kind
+from collectors.attribution.cgroup_path import CgroupKind
 from collectors.attribution.processes import INCLUDED
 from collectors.base import Outgoing, Tick
 from collectors.cgroup.files import FilePool
@@ -12,20 +12,19 @@ from collectors.cgroup.host import HostReader
 from collectors.cgroup.meter import ContainerMeter
 from collectors.cgroup.mounts import Hierarchy, find_hierarchies
 from collectors.cgroup.network import PodNetworks
-from collectors.cgroup.synthetic_pods import StandIns, label
+from collectors.cgroup.synthetic_pods import SyntheticPods, label
 from collectors.cgroup.tree import CgroupTree, Group
 from collectors.rates import whole
 from contract.codec import encode
 from contract.records.samples import CgroupSample, Container, PodCgroup
 from telemetry.events import NOT_MEASURED, Telemetry
 
-TOPIC = "cgroup-samples"
-_NETWORKED = frozenset({Kind.POD, Kind.CONTAINER})
+_NETWORKED = frozenset({CgroupKind.POD, CgroupKind.CONTAINER})
 
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """One group at one tick. ``uid``: of its pod, or what stands in for one."""
+    """One group at one tick. ``uid``: of its pod, or a synthetic one."""
 
     uid: str
     group: Group
@@ -56,26 +55,26 @@ class CgroupCollector:
         hierarchies = find_hierarchies(host_root)
         self._tree = CgroupTree(hierarchies, INCLUDED[containers])
         self._networks = PodNetworks(host_root)
-        self._stand_ins = StandIns(retire_s)
+        self._synthetic_pods = SyntheticPods(retire_s)
         self._pool = FilePool()
         self._meters: dict[tuple[str, str], ContainerMeter] = {}
-        self._say_what_lacks(hierarchies)
+        self._report_missing_controllers(hierarchies)
 
     def collect(self, tick: Tick) -> Sequence[Outgoing]:
-        """One sample, preceded by what is new about stand-ins. Raises ``OSError`` as ``CgroupTree`` does."""
+        """One sample, after the changes of synthetic pods. Raises ``OSError`` as ``CgroupTree`` does."""
         host = self._host.read()
         measured = list(self._measure(self._tree.groups(), tick.node))
         if self._tree.left_out:
             detail = f"{self._tree.left_out} cgroups are more than a record carries"
             self._telemetry.emit(NOT_MEASURED, detail, what="cgroups", reason="too_many")
         self._forget({one.group.key for one in measured}, {one.uid for one in measured})
-        stand_ins = {one.uid: one.group.id for one in measured if not one.group.id.pod_uid}
+        unnamed = {one.uid: one.group.id for one in measured if not one.group.id.pod_uid}
         sample = CgroupSample(
             node=tick.node, collector=tick.collector, seq=tick.seq, ts_ms=tick.ts_ms,
             interval_ms=tick.interval_ms, host=host, pods=tuple(self._pods(measured)),
         )  # fmt: skip
-        outgoing = Outgoing(topic=TOPIC, key=tick.node, payload=encode(sample), ts_ms=tick.ts_ms)
-        return [*self._stand_ins.update(stand_ins, tick), outgoing]
+        outgoing = Outgoing(topic="cgroup-samples", key=tick.node, payload=encode(sample), ts_ms=tick.ts_ms)
+        return [*self._synthetic_pods.update(unnamed, tick), outgoing]
 
     def close(self) -> None:
         """Close every file that is held open."""
@@ -84,14 +83,14 @@ class CgroupCollector:
     def _measure(self, groups: list[Group], node: str) -> Iterator[_Measured]:
         for group in groups:
             meter = self._meters.get(group.key)
-            if meter is None or meter.places != group.places:
+            if meter is None or meter.own_folders != group.own_folders:
                 if meter is not None:
                     meter.close()
                 container_id = label(group.id.container_id or group.id.name)
                 meter = ContainerMeter(group, self._pool, container_id, clock=self._clock)
                 self._meters[group.key] = meter
             if (container := meter.measure(self._host.disks)) is not None:
-                yield _Measured(group.id.pod_uid or group.id.stand_in_uid(node), group, container)
+                yield _Measured(group.id.pod_uid or group.id.synthetic_uid(node), group, container)
 
     def _pods(self, measured: list[_Measured]) -> Iterator[PodCgroup]:
         pods: dict[str, list[_Measured]] = {}
@@ -114,7 +113,7 @@ class CgroupCollector:
             self._meters.pop(key).close()
         self._networks.forget_all_but(uids)
 
-    def _say_what_lacks(self, hierarchies: Sequence[Hierarchy]) -> None:
+    def _report_missing_controllers(self, hierarchies: Sequence[Hierarchy]) -> None:
         controllers = {one for each in hierarchies for one in each.controllers}
         if not hierarchies:
             detail = "nothing is mounted at the host root's sys/fs/cgroup: the host alone is measured"

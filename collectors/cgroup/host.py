@@ -1,11 +1,11 @@
 """The node itself: CPU, memory, disks and network, from the host's ``/proc``."""
 
 import os
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from collectors.cgroup.host_disk import disk_bytes
 from collectors.interfaces import interface_bytes, physical
 from collectors.rates import PairRate, Rate, percent, whole
 from contract.records.samples import Host
@@ -14,10 +14,17 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _BUSY = (0, 1, 2, 5, 6)
 """user, nice, system, irq, softirq: not idle, not waiting for a disk, not taken by the hypervisor. Guests
 are in user already (proc(5), /proc/stat)."""
+_SECTOR_BYTES = 512  # diskstats counts these whatever the disk's own sector is
+# Made of other disks, of memory or of files: their bytes are counted below, or are no disk's.
+_STACKED = re.compile(r"(loop|ram|zram|dm-|md|drbd|bcache|zd|sr|fd)\d+|nvme\d+c\d+n\d+.*")
 
 
 class HostReader:
-    """Measures the node. A file that cannot be read leaves its own fields absent, not the others."""
+    """Measures the node from ``stat``, ``meminfo``, ``diskstats`` and ``1/net/dev`` of the host's ``/proc``.
+
+    CPU in percent of a core (400: four busy cores), memory in bytes, disks and network in bytes per second.
+    A file that cannot be read leaves its own fields absent, not the others.
+    """
 
     def __init__(self, host_root: str = "/", *, clock: Callable[[], float] = time.monotonic) -> None:
         self._root = host_root
@@ -34,7 +41,7 @@ class HostReader:
     def read(self) -> Host:
         """The node now; rates since the last reading, absent in the first."""
         cpu, count = self._cpu_now()
-        used, total = memory(self._text("meminfo"))
+        used, total = memory_bytes(self._text("meminfo"))
         disk_read, disk_write = self._disk_now()
         net_rx, net_tx = self._net_now()
         return Host(
@@ -82,10 +89,32 @@ def cpu_ticks(stat: str | None) -> tuple[int | None, int | None]:
     return sum(int(totals[0][index + 1]) for index in _BUSY), len(lines) - 1 or None
 
 
-def memory(meminfo: str | None) -> tuple[int | None, int | None]:
+def memory_bytes(meminfo: str | None) -> tuple[int | None, int | None]:
     """Bytes used (total less available) and in total, from ``/proc/meminfo``."""
     lines = (line.split() for line in (meminfo or "").splitlines())
     kib = {line[0]: int(line[1]) for line in lines if len(line) >= 2 and line[1].isdigit()}
     total, available = kib.get("MemTotal:"), kib.get("MemAvailable:")
     used = max(0, total - available) * 1024 if total is not None and available is not None else None
     return used, total * 1024 if total is not None else None
+
+
+def disk_bytes(text: str) -> dict[str, tuple[int, int]]:
+    """Bytes read and written since boot of each whole disk, by its ``major:minor``.
+
+    Partitions are left out, and so is what stands on other disks (device mapper, RAID, loop, zram).
+    """
+    rows = [fields for line in text.splitlines() if len(fields := line.split()) >= 10]
+    names = {row[2] for row in rows}
+    return {
+        f"{row[0]}:{row[1]}": (int(row[5]) * _SECTOR_BYTES, int(row[9]) * _SECTOR_BYTES)
+        for row in rows
+        if not _STACKED.fullmatch(row[2]) and not _is_partition(row[2], names)
+    }
+
+
+def _is_partition(name: str, names: set[str]) -> bool:
+    # sda1 is a part of sda, nvme0n1p2 of nvme0n1; a lone xvda1, as some virtual machines have, is whole.
+    disk = name.rstrip("0123456789")
+    if disk == name:
+        return False
+    return disk in names or (disk[-1:] == "p" and disk[-2:-1].isdigit() and disk[:-1] in names)

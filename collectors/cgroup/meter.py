@@ -3,11 +3,12 @@
 import time
 from collections.abc import Callable
 
-from collectors.cgroup import v1, v2
 from collectors.cgroup.files import FilePool
-from collectors.cgroup.tree import Group, Place
-from collectors.cgroup.usage import Source, Usage
-from collectors.rates import Rate, Share, percent, whole
+from collectors.cgroup.tree import CgroupFolder, Group
+from collectors.cgroup.usage import Controller, Disks, Usage
+from collectors.cgroup.v1 import v1_controllers
+from collectors.cgroup.v2 import v2_controllers
+from collectors.rates import CounterRatio, Rate, percent, whole
 from contract.records.samples import Container
 
 _NS_PER_PCT = 10_000_000
@@ -20,21 +21,25 @@ class ContainerMeter:
     def __init__(
         self, group: Group, pool: FilePool, container_id: str, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.places = group.places
+        self.own_folders = group.own_folders
         self._id = container_id
         self._clock = clock
-        self._sources = _sources(group.places, pool)
+        self._controllers = _controllers(group.own_folders, pool)
         self._cpu = Rate()
-        self._throttled = Share()
+        self._throttled = CounterRatio()
         self._read = Rate()
         self._written = Rate()
 
-    def measure(self, disks: frozenset[str] | None) -> Container | None:
-        """The container now; None when it is gone. ``disks`` as in ``Source.read``."""
+    def measure(self, disks: Disks) -> Container | None:
+        """The container now; None when it is gone.
+
+        CPU in percent of a core, throttling in percent of the limit's periods, memory in bytes, I/O in bytes
+        per second on ``disks``. Rates are absent at first; what no controller of the host counts, always.
+        """
         usage = Usage()
         # Taken here and not once a tick: a thread that had to wait would see its wait as CPU time.
         now = self._clock()
-        there = [source.read(usage, disks) for source in self._sources]
+        there = [one.read(usage, disks) for one in self._controllers]
         if not any(there):
             return None
         cpu = self._cpu.per_s(usage.cpu_ns, now)
@@ -50,17 +55,18 @@ class ContainerMeter:
 
     def close(self) -> None:
         """Close the files that are held."""
-        for source in self._sources:
-            source.close()
+        for one in self._controllers:
+            one.close()
 
 
-def _sources(places: list[Place], pool: FilePool) -> list[Source]:
-    """Where each quantity is read: from v1's hierarchies first, from v2 what those lack."""
-    by_v1 = {one for place in places if place.hierarchy.version == 1 for one in place.hierarchy.controllers}
-    found: list[Source] = []
-    for place in places:
-        if place.hierarchy.version == 1:
-            found += v1.sources(place.folder, place.hierarchy, pool)
+def _controllers(folders: list[CgroupFolder], pool: FilePool) -> list[Controller]:
+    """What is read for each quantity: from v1's hierarchies first, from v2 what those lack."""
+    by_v1 = {name for one in folders if one.hierarchy.version == 1 for name in one.hierarchy.controllers}
+    found: list[Controller] = []
+    for one in folders:
+        if one.hierarchy.version == 1:
+            found += v1_controllers(one.path, one.hierarchy, pool)
         else:
-            found += v2.sources(place.folder, place.hierarchy, pool, with_cpu=not {"cpu", "cpuacct"} <= by_v1)
+            with_cpu = not {"cpu", "cpuacct"} <= by_v1
+            found += v2_controllers(one.path, one.hierarchy, pool, with_cpu=with_cpu)
     return found

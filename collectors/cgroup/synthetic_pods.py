@@ -8,34 +8,33 @@ from collectors.base import Outgoing, Tick
 from contract.codec import encode
 from contract.records.pods import Pod
 
-TOPIC = "pods"
 _LONGEST = 512
-_SAY_AGAIN_S = 300.0
+_REPEAT_S = 300.0
 """So that a reader who joined late, or a trace cut from the middle, learns the names too."""
 
 
 @dataclass(slots=True)
 class _Known:
-    """One stand-in. Times in monotonic seconds; ``gone_s`` None while it is there."""
+    """One synthetic pod. Times in monotonic seconds; ``gone_s`` None while it is there."""
 
     id: CgroupId
-    said_s: float
+    published_s: float
     gone_s: float | None = None
 
 
-class StandIns:
-    """Says who came, who went, and ``retire_s`` seconds after that withdraws the record (a tombstone)."""
+class SyntheticPods:
+    """A record for each that came or went, and a tombstone ``retire_s`` seconds after it went."""
 
     def __init__(self, retire_s: float) -> None:
         self._retire_s = retire_s
         self._known: dict[str, _Known] = {}
 
     def update(self, present: Mapping[str, CgroupId], tick: Tick) -> Iterator[Outgoing]:
-        """What is to be said when exactly ``present`` (by uid) is there at ``tick``."""
+        """The records that are new when exactly ``present`` (by uid) is there at ``tick``."""
         now = tick.monotonic_s
         for uid, who in present.items():
             known = self._known.get(uid)
-            if known is None or known.gone_s is not None or now - known.said_s >= _SAY_AGAIN_S:
+            if known is None or known.gone_s is not None or now - known.published_s >= _REPEAT_S:
                 self._known[uid] = _Known(who, now)
                 yield _record(uid, who, tick, finished=False)
         for uid in [uid for uid in self._known if uid not in present]:
@@ -48,7 +47,7 @@ class StandIns:
             yield _record(uid, known.id, tick, finished=True)
         elif tick.monotonic_s - known.gone_s >= self._retire_s:
             del self._known[uid]
-            yield Outgoing(topic=TOPIC, key=uid, payload=None, ts_ms=tick.ts_ms)
+            yield Outgoing(topic="pods", key=uid, payload=None, ts_ms=tick.ts_ms)
 
 
 def _record(uid: str, who: CgroupId, tick: Tick, *, finished: bool) -> Outgoing:
@@ -56,7 +55,7 @@ def _record(uid: str, who: CgroupId, tick: Tick, *, finished: bool) -> Outgoing:
         uid=uid, namespace=who.namespace, name=label(who.name), node=tick.node,
         phase="Unknown" if finished else "Running", finished_ms=tick.ts_ms if finished else None,
     )  # fmt: skip
-    return Outgoing(topic=TOPIC, key=uid, payload=encode(pod), ts_ms=tick.ts_ms)
+    return Outgoing(topic="pods", key=uid, payload=encode(pod), ts_ms=tick.ts_ms)
 
 
 def label(name: str) -> str:

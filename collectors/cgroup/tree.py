@@ -4,19 +4,20 @@ import os
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from collectors.attribution.cgroup_path import CgroupId, Kind, parse_cgroup_path
-from collectors.cgroup.listing import FolderListing
+from collectors.attribution.cgroup_path import CgroupId, CgroupKind, parse_cgroup_path
 from collectors.cgroup.mounts import Hierarchy
 
-_ORDER = {Kind.POD: 0, Kind.CONTAINER: 1, Kind.UNIT: 2, Kind.OTHER: 3}
+_LEAF_LINKS = 2
+"""A folder's link count is 2 plus its sub-folders, on a file system that counts links, as cgroups do."""
+_ORDER = {CgroupKind.POD: 0, CgroupKind.CONTAINER: 1, CgroupKind.UNIT: 2, CgroupKind.OTHER: 3}
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CgroupFolder:
     """A group's folder in one hierarchy. ``inode`` is another one when the folder was made anew."""
 
     hierarchy: Hierarchy
-    folder: str
+    path: str
     inode: int
 
 
@@ -25,13 +26,74 @@ class Group:
     """One reported cgroup.
 
     ``key``: pod and container; the same from tick to tick, in whichever hierarchies the group is.
-    ``folders``: its own and those nested in it, where its processes may be.
+    ``own_folders``: where its counters are, one for each hierarchy. ``folders``: the paths of those and of
+    the folders nested in them, where its processes may be.
     """
 
     key: tuple[str, str]
     id: CgroupId
-    places: list[Place] = field(default_factory=list)
+    own_folders: list[CgroupFolder] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
+
+
+class FolderListing:
+    """Every folder of one hierarchy, listed anew only when one came or went.
+
+    ``folders``: path from there → inode, which a folder made anew does not share.
+    """
+
+    def __init__(self, root: str, leaf_links: int = _LEAF_LINKS) -> None:
+        self._root = root
+        self._leaf_links = leaf_links
+        self._seen: dict[str, tuple[int, int]] = {}
+        self._is_counted = False
+        self.folders: dict[str, int] = {}
+
+    def refresh(self) -> bool:
+        """Look again; whether anything changed. Raises ``OSError`` when ``root`` itself is not there.
+
+        Asking each folder for its inode and link count is several times cheaper than listing it with its
+        thirty files, and says all: a sub-folder that came or went changes the count, and one that was
+        replaced has another inode.
+        """
+        if self._is_counted and all(self._stat(path) == was for path, was in self._seen.items()):
+            return False
+        self._walk()
+        return True
+
+    def _walk(self) -> None:
+        waiting, children = [""], 0
+        self._seen = {}
+        while waiting:
+            path = waiting.pop()
+            if (found := self._stat(path)) is None:
+                continue  # removed since it was listed
+            self._seen[path] = found
+            if found[1] != self._leaf_links:
+                names = self._names(path)
+                children += len(names)
+                waiting += [f"{path}/{name}" for name in reversed(names)]
+        self.folders = {path: inode for path, (inode, _) in self._seen.items() if path}
+        # Not so on a file system that counts no links, or when something changed while we looked.
+        links = sum(links - self._leaf_links for _, links in self._seen.values())
+        self._is_counted = links == children == len(self.folders)
+
+    def _stat(self, path: str) -> tuple[int, int] | None:
+        try:
+            # A Path for each folder and tick would cost as much as the call itself.
+            found = os.stat(self._root + path, follow_symlinks=False)  # noqa: PTH116
+        except OSError:
+            if not path:
+                raise
+            return None
+        return found.st_ino, found.st_nlink
+
+    def _names(self, path: str) -> list[str]:
+        try:
+            with os.scandir(self._root + path) as entries:
+                return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+        except OSError:  # removed since it was listed, or not ours to see
+            return []
 
 
 class CgroupTree:
@@ -42,7 +104,7 @@ class CgroupTree:
     """
 
     def __init__(
-        self, hierarchies: Collection[Hierarchy], kinds: Collection[Kind], *, limit: int = 2000
+        self, hierarchies: Collection[Hierarchy], kinds: Collection[CgroupKind], *, limit: int = 2000
     ) -> None:
         self._listings = [(hierarchy, FolderListing(hierarchy.root)) for hierarchy in hierarchies]
         self._kinds = frozenset(kinds)
@@ -62,7 +124,7 @@ class CgroupTree:
             self._found = self._find()
         present = [group for group in self._found if self._is_used(group)]
         parents = _parents(present)
-        chosen = [one for one in present if one.id.kind is Kind.POD or one.id.path not in parents]
+        chosen = [one for one in present if one.id.kind is CgroupKind.POD or one.id.path not in parents]
         self.left_out = max(0, len(chosen) - self._limit)
         return chosen[: self._limit]
 
@@ -75,16 +137,16 @@ class CgroupTree:
                 if who is not None and self._reports(who):
                     _enter(found, who, hierarchy, path, inode)
         self._ids = ids
-        groups = [group for group in found.values() if group.places]
+        groups = [group for group in found.values() if group.own_folders]
         return sorted(groups, key=lambda one: (_ORDER[one.id.kind], one.id.path))
 
     def _reports(self, who: CgroupId) -> bool:
         # A pod's own folder holds no processes, only its containers' folders.
-        return who.kind in self._kinds and (who.kind is not Kind.POD or who.container_id is not None)
+        return who.kind in self._kinds and (who.kind is not CgroupKind.POD or who.container_id is not None)
 
     def _is_used(self, group: Group) -> bool:
         """Whether anything runs there. A container's folder lives and dies with it: no need to ask."""
-        return group.id.kind in (Kind.POD, Kind.CONTAINER) or any(
+        return group.id.kind in (CgroupKind.POD, CgroupKind.CONTAINER) or any(
             first_pid(folder) is not None for folder in group.folders
         )
 
@@ -98,7 +160,7 @@ def _enter(
     folder = hierarchy.root + path
     group.folders.append(folder)
     if path == who.path:
-        group.places.append(Place(hierarchy, folder, inode))
+        group.own_folders.append(CgroupFolder(hierarchy, folder, inode))
 
 
 def _parents(groups: Collection[Group]) -> set[str]:

@@ -1,7 +1,9 @@
-"""What a container has used so far, as its cgroup's counters say it."""
+"""What a container has used so far, and the kernel files that say it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+
+from collectors.cgroup.files import CounterFile, FilePool, field_of
 
 
 @dataclass(slots=True)
@@ -22,26 +24,41 @@ class Usage:
     io_write: int | None = None
 
 
-class Source(Protocol):
-    """One controller's files of one cgroup."""
+Disks = frozenset[str] | None
+"""The devices (``major:minor``) whose I/O counts; None for all."""
+Reader = Callable[[Usage, list[CounterFile], Disks], bool]
+"""Reads the files of one controller into ``Usage``; False: they are not there (any more)."""
 
-    def read(self, usage: Usage, disks: frozenset[str] | None) -> bool:
-        """Fill in what this controller knows. False: its files are not there (any more).
 
-        ``disks``: the devices (``major:minor``) whose I/O counts; None for all.
-        """
-        ...
+class Controller:
+    """The files of one controller in one cgroup, and how they are read."""
+
+    def __init__(self, read: Reader, pool: FilePool, folder: str, *names: str) -> None:
+        self._read = read
+        self._files = [pool.file(f"{folder}/{name}") for name in names]
+
+    def read(self, usage: Usage, disks: Disks) -> bool:
+        """Fill in what this controller knows. False: its files are not there (any more)."""
+        return self._read(usage, self._files, disks)
 
     def close(self) -> None:
-        """Give back what is held."""
-        ...
+        """Close the files."""
+        for file in self._files:
+            file.close()
 
 
-def working_set(used: int | None, inactive_file: int | None) -> int | None:
+def read_periods(usage: Usage, stat: bytes) -> None:
+    """Periods of the CPU limit, from ``cpu.stat`` of either version; absent without the cpu controller."""
+    usage.periods, usage.throttled = field_of(stat, b"nr_periods"), field_of(stat, b"nr_throttled")
+
+
+def read_working_set(usage: Usage, used: int | None, stat: bytes | None, inactive_file: bytes) -> bool:
     """Memory that cannot simply be taken back: used less inactive page cache, never below 0.
 
     The kubelet's and cAdvisor's definition, which the out-of-memory decisions of a node follow.
     """
-    if used is None or inactive_file is None:
-        return None
-    return max(0, used - inactive_file)
+    if used is None or stat is None:
+        return False
+    inactive = field_of(stat, inactive_file)
+    usage.mem_used = None if inactive is None else max(0, used - inactive)
+    return True

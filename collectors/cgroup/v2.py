@@ -2,77 +2,55 @@
 
 from collections.abc import Iterator
 
-from collectors.cgroup.files import FilePool, field_of
+from collectors.cgroup.files import CounterFile, FilePool, field_of
 from collectors.cgroup.mounts import Hierarchy
-from collectors.cgroup.usage import Source, Usage, working_set
+from collectors.cgroup.usage import Controller, Disks, Usage, read_periods, read_working_set
 
 
-class Cpu:
-    """``cpu.stat``: time is always there, the limit's periods only with the cpu controller."""
+def v2_controllers(
+    folder: str, hierarchy: Hierarchy, pool: FilePool, *, with_cpu: bool = True
+) -> Iterator[Controller]:
+    """The controllers of one cgroup, in a hierarchy whose root has these.
 
-    def __init__(self, folder: str, pool: FilePool) -> None:
-        self._stat = pool.file(f"{folder}/cpu.stat")
-
-    def read(self, usage: Usage, disks: frozenset[str] | None) -> bool:
-        """Fill in CPU time and, where measured, periods; what v1 has said already stays."""
-        text = self._stat.read()
-        used = field_of(text, b"usage_usec") if text else None
-        if text is None or used is None:
-            return False
-        if usage.cpu_ns is None:
-            usage.cpu_ns = used * 1000
-        if usage.periods is None:
-            usage.periods, usage.throttled = field_of(text, b"nr_periods"), field_of(text, b"nr_throttled")
-        return True
-
-    def close(self) -> None:
-        """Close the file."""
-        self._stat.close()
+    ``with_cpu`` False: v1 measures all of the CPU already.
+    """
+    if with_cpu:
+        yield Controller(_cpu, pool, folder, "cpu.stat")
+    if "memory" in hierarchy.controllers:
+        yield Controller(_memory, pool, folder, "memory.current", "memory.stat", "memory.max")
+    if "io" in hierarchy.controllers:
+        yield Controller(_io, pool, folder, "io.stat")
 
 
-class Memory:
-    """``memory.current``, ``.stat`` and ``.max``."""
+def _cpu(usage: Usage, files: list[CounterFile], _disks: Disks) -> bool:
+    """``cpu.stat``: microseconds, always there; the limit's periods only with the cpu controller.
 
-    def __init__(self, folder: str, pool: FilePool) -> None:
-        self._used = pool.file(f"{folder}/memory.current")
-        self._stat = pool.file(f"{folder}/memory.stat")
-        self._limit = pool.file(f"{folder}/memory.max")
-
-    def read(self, usage: Usage, disks: frozenset[str] | None) -> bool:
-        """Fill in the working set and the limit ("max": none)."""
-        used, stat = self._used.number(), self._stat.read()
-        if used is None or stat is None:
-            return False
-        usage.mem_used = working_set(used, field_of(stat, b"inactive_file"))
-        usage.mem_limit = self._limit.number()
-        return True
-
-    def close(self) -> None:
-        """Close the files."""
-        for file in (self._used, self._stat, self._limit):
-            file.close()
+    On a hybrid host v1 may have said a part already: that stays.
+    """
+    stat = files[0].read()
+    used = field_of(stat, b"usage_usec") if stat else None
+    if stat is None or used is None:
+        return False
+    if usage.cpu_ns is None:
+        usage.cpu_ns = used * 1000
+    if usage.periods is None:
+        read_periods(usage, stat)
+    return True
 
 
-class Io:
-    """``io.stat``: bytes per device; a group that did no I/O has an empty one."""
-
-    def __init__(self, folder: str, pool: FilePool) -> None:
-        self._stat = pool.file(f"{folder}/io.stat")
-
-    def read(self, usage: Usage, disks: frozenset[str] | None) -> bool:
-        """Fill in bytes read and written."""
-        if (text := self._stat.read()) is None:
-            return False
-        usage.io_read, usage.io_write = io_stat(text, disks)
-        return True
-
-    def close(self) -> None:
-        """Close the file."""
-        self._stat.close()
+def _memory(usage: Usage, files: list[CounterFile], _disks: Disks) -> bool:
+    """Bytes. ``memory.max`` says "max" for no limit."""
+    used, stat, limit = files
+    if not read_working_set(usage, used.number(), stat.read(), b"inactive_file"):
+        return False
+    usage.mem_limit = limit.number()
+    return True
 
 
-def io_stat(text: bytes, disks: frozenset[str] | None) -> tuple[int, int]:
-    """Bytes read and written, from lines such as ``8:0 rbytes=4096 wbytes=0 rios=1 …``."""
+def _io(usage: Usage, files: list[CounterFile], disks: Disks) -> bool:
+    """``io.stat``: lines such as ``8:0 rbytes=4096 wbytes=0 rios=1 …``; empty for a group without I/O."""
+    if (text := files[0].read()) is None:
+        return False
     read = written = 0
     for line in text.decode("ascii").splitlines():
         device, _, rest = line.partition(" ")
@@ -81,17 +59,5 @@ def io_stat(text: bytes, disks: frozenset[str] | None) -> tuple[int, int]:
         fields = dict(field.split("=", 1) for field in rest.split() if "=" in field)
         read += int(fields.get("rbytes", 0))
         written += int(fields.get("wbytes", 0))
-    return read, written
-
-
-def sources(folder: str, hierarchy: Hierarchy, pool: FilePool, *, with_cpu: bool = True) -> Iterator[Source]:
-    """The sources of one cgroup, in a hierarchy whose root has these controllers.
-
-    ``with_cpu`` False: v1 measures all of the CPU already.
-    """
-    if with_cpu:
-        yield Cpu(folder, pool)
-    if "memory" in hierarchy.controllers:
-        yield Memory(folder, pool)
-    if "io" in hierarchy.controllers:
-        yield Io(folder, pool)
+    usage.io_read, usage.io_write = read, written
+    return True

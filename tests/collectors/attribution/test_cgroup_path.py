@@ -4,12 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.attribution.cgroup_path import CgroupId, Kind, parse_cgroup_path
+from collectors.attribution.cgroup_path import CgroupId, CgroupKind, parse_cgroup_path
 from tests.support.data.fake_host import pod_path
 
 UID = "0f5ae1b4-2c9d-4b63-9a0b-6d0b1f4f7a11"
 DASHED = UID.replace("-", "_")
 HASH = "8d1b5c0f3a7e4d2b9c6f1e0a5b4c3d2e"
+POD, CONTAINER, UNIT, OTHER = CgroupKind
 A, B = "ab" * 32, "0c" * 32
 
 POD_TABLE = [
@@ -57,7 +58,7 @@ POD_TABLE = [
 def test_pods(path: str, uid: str, container: str | None, qos: str | None) -> None:
     found = parse_cgroup_path(path)
     assert found is not None
-    assert (found.kind, found.pod_uid, found.container_id, found.qos) == (Kind.POD, uid, container, qos)
+    assert (found.kind, found.pod_uid, found.container_id, found.qos) == (POD, uid, container, qos)
     assert found.namespace is None
     assert found.name == (container[:12] if container else uid)
 
@@ -87,35 +88,35 @@ CONTAINER_TABLE = [
 def test_containers_that_are_no_pods(path: str, container: str, namespace: str) -> None:
     found = parse_cgroup_path(path)
     assert found is not None
-    assert (found.kind, found.container_id, found.namespace) == (Kind.CONTAINER, container, namespace)
+    assert (found.kind, found.container_id, found.namespace) == (CONTAINER, container, namespace)
     assert (found.name, found.pod_uid, found.qos) == (container[:12], None, None)
 
 
 REST_TABLE = [
     # path, kind, name, the cgroup that stands for it
-    ("/system.slice/sshd.service", Kind.UNIT, "sshd.service", None),
-    ("/init.scope", Kind.UNIT, "init.scope", None),
-    ("/system.slice/system-getty.slice/getty@tty1.service", Kind.UNIT, "getty@tty1.service", None),
-    ("/system.slice/docker.service/init", Kind.UNIT, "docker.service", "/system.slice/docker.service"),
-    ("/user.slice/user-1000.slice/user@1000.service/app.slice/editor.scope/x", Kind.UNIT, "editor.scope",
+    ("/system.slice/sshd.service", UNIT, "sshd.service", None),
+    ("/init.scope", UNIT, "init.scope", None),
+    ("/system.slice/system-getty.slice/getty@tty1.service", UNIT, "getty@tty1.service", None),
+    ("/system.slice/docker.service/init", UNIT, "docker.service", "/system.slice/docker.service"),
+    ("/user.slice/user-1000.slice/user@1000.service/app.slice/editor.scope/x", UNIT, "editor.scope",
      "/user.slice/user-1000.slice/user@1000.service/app.slice/editor.scope"),
-    ("/user.slice/user-1000.slice", Kind.UNIT, "user-1000.slice", None),
-    (f"/machine.slice/libpod-conmon-{A}.scope", Kind.UNIT, f"libpod-conmon-{A}.scope", None),
-    (f"/libpod_parent/libpod-conmon-{A}", Kind.OTHER, f"/libpod_parent/libpod-conmon-{A}", None),
-    ("/some/group", Kind.OTHER, "/some/group", None),
-    ("/kubepods/burstable", Kind.OTHER, "/kubepods/burstable", None),
-    ("/default", Kind.OTHER, "/default", None),
-    ("/podcast/pod1", Kind.OTHER, "/podcast/pod1", None),
-    ("/group:with:colons:in", Kind.OTHER, "/group:with:colons:in", None),
+    ("/user.slice/user-1000.slice", UNIT, "user-1000.slice", None),
+    (f"/machine.slice/libpod-conmon-{A}.scope", UNIT, f"libpod-conmon-{A}.scope", None),
+    (f"/libpod_parent/libpod-conmon-{A}", OTHER, f"/libpod_parent/libpod-conmon-{A}", None),
+    ("/some/group", OTHER, "/some/group", None),
+    ("/kubepods/burstable", OTHER, "/kubepods/burstable", None),
+    ("/default", OTHER, "/default", None),
+    ("/podcast/pod1", OTHER, "/podcast/pod1", None),
+    ("/group:with:colons:in", OTHER, "/group:with:colons:in", None),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("path", "kind", "name", "stands_for"), REST_TABLE)
-def test_units_and_others(path: str, kind: Kind, name: str, stands_for: str | None) -> None:
+def test_units_and_others(path: str, kind: CgroupKind, name: str, stands_for: str | None) -> None:
     found = parse_cgroup_path(path)
     assert found is not None
     assert (found.kind, found.name, found.path) == (kind, name, stands_for or path)
-    assert found.namespace == ("systemd" if kind is Kind.UNIT else "cgroup")
+    assert found.namespace == ("systemd" if kind is UNIT else "cgroup")
     assert found.pod_uid is None
     assert found.container_id is None
 
@@ -141,7 +142,7 @@ def test_any_pod_is_found_again(
     own = "".join(f"/{name}" for name in above) + pod_path(driver, qos, uid, container, runtime)
     found = parse_cgroup_path(own + "".join(f"/{name}" for name in below))
     assert found == CgroupId(
-        kind=Kind.POD, path=own, name=container[:12], pod_uid=uid, container_id=container, qos=qos
+        kind=POD, path=own, name=container[:12], pod_uid=uid, container_id=container, qos=qos
     )
 
 
@@ -153,12 +154,12 @@ def test_any_text_is_somebody_or_nobody(path: str) -> None:
         assert parse_cgroup_path(found.path) == found
 
 
-def test_a_stand_in_uid_is_stable_and_of_its_node() -> None:
+def test_a_synthetic_uid_is_stable_and_of_its_node() -> None:
     seen = {parse_cgroup_path(path) for path in (f"/docker/{A}", f"/system.slice/docker-{A}.scope")}
-    uids_of_a = {one.stand_in_uid("a") for one in seen if one}
+    uids_of_a = {one.synthetic_uid("a") for one in seen if one}
     assert len(uids_of_a) == 1, "one container has one uid, whatever its path in a hierarchy"
     unit, other = parse_cgroup_path("/a/x.service"), parse_cgroup_path("/b/x.service")
     assert unit is not None
     assert other is not None
-    assert unit.stand_in_uid("a") == "298a5b72-c1d5-5ce0-80ca-add0be1e72a1"  # published: it must not change
-    assert len({unit.stand_in_uid("a"), unit.stand_in_uid("b"), other.stand_in_uid("a"), *uids_of_a}) == 4
+    assert unit.synthetic_uid("a") == "298a5b72-c1d5-5ce0-80ca-add0be1e72a1"  # published: it must not change
+    assert len({unit.synthetic_uid("a"), unit.synthetic_uid("b"), other.synthetic_uid("a"), *uids_of_a}) == 4

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.attribution.cgroup_path import CgroupId, Kind
+from collectors.attribution.cgroup_path import CgroupId, CgroupKind
 from collectors.attribution.processes import Attribution, Unattributed, best_of, cgroup_paths
 from telemetry.events import ATTRIBUTION_FAILED, Telemetry
 from tests.support.data.fake_host import LAYOUTS, FakeHost, pod_path
@@ -31,7 +31,7 @@ def test_a_pods_process(tmp_path: Path, layout: str) -> None:
     host.process(7, POD)
     found = attribution(host).of_pid(7)
     assert found is not None
-    assert (found.kind, found.pod_uid, found.container_id, found.qos) == (Kind.POD, UID, A, "burstable")
+    assert (found.kind, found.pod_uid, found.container_id, found.qos) == (CgroupKind.POD, UID, A, "burstable")
 
 
 INCLUSION = [
@@ -57,7 +57,7 @@ def test_the_setting_decides_who_counts(
         assert found is Unattributed.NOT_A_POD
     else:
         assert isinstance(found, CgroupId)
-        assert found.pod_uid == (UID if path == POD else found.stand_in_uid("a"))
+        assert found.pod_uid == (UID if path == POD else found.synthetic_uid("a"))
 
 
 def test_why_there_is_no_answer_is_counted(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_process_on_its_way_into_a_container_is_found_there_later(tmp_path: Pa
     after = of.of_pid(7)
     assert before is not None
     assert after is not None
-    assert (before.kind, after.kind) == (Kind.UNIT, Kind.POD)
+    assert (before.kind, after.kind) == (CgroupKind.UNIT, CgroupKind.POD)
 
 
 def test_memory_is_bounded_and_forgets_the_longest_unused(tmp_path: Path) -> None:
@@ -132,15 +132,15 @@ def test_paths_of_the_file() -> None:
 
 
 BEST = [
-    (["/", "/system.slice/a.service", f"/docker/{A}", POD], Kind.POD),
-    (["/", f"/docker/{A}", "/system.slice/a.service"], Kind.CONTAINER),
-    (["/x", "/system.slice/a.service/", "/some/much/longer/path"], Kind.UNIT),
-    (["/", "/process/7f"], Kind.OTHER),
+    (["/", "/system.slice/a.service", f"/docker/{A}", POD], CgroupKind.POD),
+    (["/", f"/docker/{A}", "/system.slice/a.service"], CgroupKind.CONTAINER),
+    (["/x", "/system.slice/a.service/", "/some/much/longer/path"], CgroupKind.UNIT),
+    (["/", "/process/7f"], CgroupKind.OTHER),
 ]
 
 
 @pytest.mark.parametrize(("paths", "kind"), BEST)
-def test_the_most_telling_hierarchy_speaks(paths: list[str], kind: Kind) -> None:
+def test_the_most_telling_hierarchy_speaks(paths: list[str], kind: CgroupKind) -> None:
     for order in (paths, paths[::-1]):
         found = best_of(order)
         assert found is not None

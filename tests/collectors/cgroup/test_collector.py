@@ -256,7 +256,7 @@ def test_another_namespace_has_other_counters(tmp_path: Path) -> None:
     assert watched.sample().pods[0].net_rx_bytes_per_s is None
 
 
-def test_the_life_of_a_stand_in(tmp_path: Path) -> None:
+def test_the_life_of_a_synthetic_pod(tmp_path: Path) -> None:
     host = FakeHost(tmp_path, "v1")
     watched = Watched(host, "all")
     host.put(f"/docker/{A}")
@@ -280,7 +280,7 @@ def test_the_life_of_a_stand_in(tmp_path: Path) -> None:
     assert watched.pods() == {}
 
 
-def test_a_stand_in_that_comes_back_runs_again(tmp_path: Path) -> None:
+def test_a_synthetic_pod_that_comes_back_runs_again(tmp_path: Path) -> None:
     host = FakeHost(tmp_path, "v2")
     watched = Watched(host, "all")
     phases = []

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.cgroup.host import HostReader, cpu_ticks, memory
-from collectors.cgroup.host_disk import disk_bytes
+from collectors.cgroup.host import HostReader, cpu_ticks, disk_bytes, memory_bytes
 from collectors.interfaces import interface_bytes, physical
 from contract.records.samples import Host
 
@@ -99,7 +98,7 @@ MEMORY_TABLE = [
 
 @pytest.mark.parametrize(("meminfo", "used_total"), MEMORY_TABLE)
 def test_memory_used_is_what_is_not_available(meminfo: str, used_total: tuple[object, object]) -> None:
-    assert memory(meminfo) == used_total
+    assert memory_bytes(meminfo) == used_total
 
 
 DISK_TABLE = [

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collectors.cgroup import listing as cgroup_listing
-from collectors.cgroup.listing import FolderListing
+from collectors.cgroup.tree import FolderListing
 
 
 def present(root: Path) -> dict[str, int]:
@@ -63,15 +62,12 @@ folders = st.lists(st.sampled_from(["a", "b", "a/a", "a/b", "a/b/a", "b/b", "b/b
 @given(steps=st.lists(folders, max_size=6), counted=st.booleans())
 def test_any_changes_are_noticed(empty: Path, steps: list[list[str]], counted: bool) -> None:
     """``counted`` False: a file system whose link counts say nothing of sub-folders."""
-    with pytest.MonkeyPatch.context() as patch:
-        if not counted:
-            patch.setattr(cgroup_listing, "_LEAF_LINKS", 1)
-        listing = FolderListing(str(empty))
-        for wanted in [*steps, []]:
-            for folder in sorted(present(empty), reverse=True):
-                if not any(one == folder[1:] or one.startswith(f"{folder[1:]}/") for one in wanted):
-                    (empty / folder[1:]).rmdir()
-            for folder in wanted:
-                (empty / folder).mkdir(parents=True, exist_ok=True)
-            listing.refresh()
-            assert listing.folders == present(empty)
+    listing = FolderListing(str(empty), leaf_links=2 if counted else 1)
+    for wanted in [*steps, []]:
+        for folder in sorted(present(empty), reverse=True):
+            if not any(one == folder[1:] or one.startswith(f"{folder[1:]}/") for one in wanted):
+                (empty / folder[1:]).rmdir()
+        for folder in wanted:
+            (empty / folder).mkdir(parents=True, exist_ok=True)
+        listing.refresh()
+        assert listing.folders == present(empty)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.rates import PairRate, Rate, Share
+from collectors.rates import CounterRatio, PairRate, Rate
 
 RATE_TABLE = [
     # (seconds, counter) …, the rates
@@ -38,7 +38,7 @@ SHARE_TABLE = [
 
 @pytest.mark.parametrize(("readings", "shares"), SHARE_TABLE)
 def test_share(readings: list[tuple[int | None, int | None]], shares: list[float | None]) -> None:
-    share = Share()
+    share = CounterRatio()
     assert [share.pct(part, whole) for part, whole in readings] == shares
 
 
@@ -66,7 +66,7 @@ steps = st.floats(-1, 10)
 
 @given(st.lists(st.tuples(steps, counters, counters)))
 def test_whatever_the_counters_do(readings: list[tuple[float, int | None, int | None]]) -> None:
-    rate, share, now = Rate(), Share(), 0.0
+    rate, share, now = Rate(), CounterRatio(), 0.0
     for step, one, other in readings:
         now += step
         assert (rate.per_s(one, now) or 0) >= 0

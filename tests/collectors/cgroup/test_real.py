@@ -16,7 +16,7 @@ from collectors.attribution.processes import Attribution
 from collectors.base import Tick
 from collectors.cgroup.collector import CgroupCollector
 from collectors.cgroup.files import FilePool
-from collectors.cgroup.host_disk import disk_bytes
+from collectors.cgroup.host import disk_bytes
 from collectors.cgroup.mounts import find_hierarchies
 from contract.codec import decode
 from contract.records.pods import Pod

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.attribution.cgroup_path import Kind
+from collectors.attribution.cgroup_path import CgroupKind
 from collectors.attribution.processes import INCLUDED
 from collectors.cgroup.mounts import find_hierarchies
 from collectors.cgroup.tree import CgroupTree
@@ -134,8 +134,8 @@ def test_a_group_in_some_hierarchies_only_is_one_group(tmp_path: Path) -> None:
     host.put_in("blkio", "/process/2", pids=(8,))
     host.put_in("cpuacct", "/process/3")
     first, second = tree(host).groups()
-    assert [place.hierarchy.controllers for place in first.places] == [{"cpu"}, {"memory"}]
-    assert [place.hierarchy.controllers for place in second.places] == [{"blkio"}]
+    assert [one.hierarchy.controllers for one in first.own_folders] == [{"cpu"}, {"memory"}]
+    assert [one.hierarchy.controllers for one in second.own_folders] == [{"blkio"}]
 
 
 def test_a_container_at_two_paths_is_one_group(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_a_container_at_two_paths_is_one_group(tmp_path: Path) -> None:
     host.put_in("memory", f"/system.slice/docker-{A}.scope")
     host.put_in("cpu", f"/docker/{A}")
     (only,) = tree(host).groups()
-    assert len(only.places) == 2
+    assert len(only.own_folders) == 2
 
 
 def test_a_process_that_we_cannot_see_is_one(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_a_process_that_we_cannot_see_is_one(tmp_path: Path) -> None:
     assert paths(host) == ["/a.service"]
 
 
-def test_a_folder_made_anew_is_another_place(tmp_path: Path) -> None:
+def test_a_folder_made_anew_is_another_folder(tmp_path: Path) -> None:
     host = FakeHost(tmp_path, "v2")
     host.put(POD)
     of = tree(host)
@@ -160,7 +160,7 @@ def test_a_folder_made_anew_is_another_place(tmp_path: Path) -> None:
     host.folders(POD)[0].rename(tmp_path / "kept")  # so that the file system cannot give its inode again
     host.put(POD)
     (after,) = of.groups()
-    assert (before.key, before.places == after.places) == (after.key, False)
+    assert (before.key, before.own_folders == after.own_folders) == (after.key, False)
 
 
 def test_pods_come_before_what_the_limit_leaves_out(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_pods_come_before_what_the_limit_leaves_out(tmp_path: Path) -> None:
     for path in ("/a", "/b", "/c.service", f"/docker/{B}", POD):
         host.put(path, pids=BUSY)
     of = tree(host, limit=3)
-    assert [group.id.kind for group in of.groups()] == [Kind.POD, Kind.CONTAINER, Kind.UNIT]
+    assert [group.id.kind for group in of.groups()] == [CgroupKind.POD, CgroupKind.CONTAINER, CgroupKind.UNIT]
     assert of.left_out == 2
 
 

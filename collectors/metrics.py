@@ -6,8 +6,8 @@ from collections.abc import Callable
 from collectors.base import Tick
 from telemetry.events import COLLECTOR_FAILED, Telemetry
 from telemetry.metrics import (
+    LAST_MEASURE_SECONDS,
     MEASURE_SECONDS,
-    MEASURE_SECONDS_SUM,
     MEASURES,
     SOURCE_RESTARTS,
     SOURCE_UP,
@@ -22,39 +22,36 @@ class CollectorMetrics:
 
     def __init__(self, telemetry: Telemetry, interval_s: float, clock: Callable[[], float] = time.monotonic):
         self._telemetry = telemetry
-        self._meter = telemetry.meter
+        self._metrics = telemetry.metrics
+        self._ticks = telemetry.metrics.counter(TICKS)
         self._bound_s = max(_LEAST_BOUND_S, 5 * interval_s)
         self._clock = clock
         self._ticked_s = clock()
 
     def expect(self, source: str) -> None:
         """There is such a source; it has not measured yet."""
-        self._meter.set(SOURCE_UP, 0, collector=source)
-        self._meter.expect(SOURCE_RESTARTS, (source,))
-        self._meter.expect(MEASURES, (source,))
-        self._meter.expect(MEASURE_SECONDS_SUM, (source,))
-        self._telemetry.expect(
-            COLLECTOR_FAILED, [(source, reason) for reason in ("error", "no_answer", "slow", "closing")]
-        )
+        self._metrics.gauge(SOURCE_UP, collector=source)
+        for metric in (SOURCE_RESTARTS, MEASURES, MEASURE_SECONDS):
+            self._metrics.counter(metric, collector=source)
 
     def tick_begun(self) -> None:
         """A tick begins."""
         self._ticked_s = self._clock()
-        self._meter.add(TICKS)
+        self._ticks.inc()
 
     def measured(self, source: str, tick: Tick) -> None:
         """A source answered the tick in time. If it had failed, ``Telemetry`` still has the condition."""
         took_s = max(self._clock() - tick.monotonic_s, 0.0)
-        self._meter.set(SOURCE_UP, 1, collector=source)
-        self._meter.set(MEASURE_SECONDS, took_s, collector=source)
-        self._meter.add(MEASURES, collector=source)
-        self._meter.add(MEASURE_SECONDS_SUM, took_s, collector=source)
+        self._metrics.gauge(SOURCE_UP, collector=source).set(1)
+        self._metrics.gauge(LAST_MEASURE_SECONDS, collector=source).set(took_s)
+        self._metrics.counter(MEASURES, collector=source).inc()
+        self._metrics.counter(MEASURE_SECONDS, collector=source).inc(took_s)
         if (COLLECTOR_FAILED.name, source) in self._telemetry.conditions:
-            self._meter.add(SOURCE_RESTARTS, collector=source)
+            self._metrics.counter(SOURCE_RESTARTS, collector=source).inc()
 
     def failed(self, source: str) -> None:
         """A source failed, or did not answer in time."""
-        self._meter.set(SOURCE_UP, 0, collector=source)
+        self._metrics.gauge(SOURCE_UP, collector=source).set(0)
 
     def readiness_error(self) -> str | None:
         """What is wrong: no tick has begun for five intervals, and for a minute. None when all is well."""

@@ -10,7 +10,6 @@ from collectors.attribution.allocations import allocations
 from collectors.attribution.processes import Attribution
 from collectors.base import Collector
 from collectors.cgroup.collector import CgroupCollector
-from collectors.expected import expect
 from collectors.nvml.collector import NvmlCollector
 from collectors.pods.collector import PodsCollector, pods_collector
 from collectors.publish.link import KafkaLink
@@ -19,6 +18,8 @@ from collectors.publish.publisher import Publisher
 from collectors.publish.spool_location import open_spool
 from collectors.runner import Runner
 from contract.settings.settings import Settings
+from contract.topics import SAMPLE_TOPICS
+from telemetry import events
 from telemetry.events import Telemetry
 from telemetry.metrics import QUEUED, SPOOL_BYTES, SPOOL_RECORDS
 
@@ -32,9 +33,9 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
     A broker that is away is waited for, and what it did not acknowledge is in the spool at the end. Raises
     ``DutycycleError`` for what the user has to mend: a setting, the spool's folder, credentials, topics.
     """
-    expect(telemetry)
     security_kwargs(settings)  # refuses wrong files now, and not when the broker is first reached
     measuring = list(collectors(settings, telemetry, await pods_collector(settings, telemetry)))
+    telemetry.expect(events, topic=SAMPLE_TOPICS, collector=[one.name for one in measuring])
     outbox = Outbox(open_spool(settings, telemetry, os.environ), telemetry, _MEMORY_BYTES)
     publisher = Publisher(
         outbox, telemetry, Reachability(settings, telemetry), lambda: KafkaLink.open(settings)
@@ -50,9 +51,9 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
 
 
 def _register(telemetry: Telemetry, outbox: Outbox, publisher: Publisher) -> None:
-    telemetry.meter.read(QUEUED, lambda: float(len(outbox)))
-    telemetry.meter.read(SPOOL_RECORDS, lambda: float(outbox.spooled))
-    telemetry.meter.read(SPOOL_BYTES, lambda: float(outbox.spooled_bytes))
+    telemetry.metrics.read(QUEUED, lambda: float(len(outbox)))
+    telemetry.metrics.read(SPOOL_RECORDS, lambda: float(outbox.spooled))
+    telemetry.metrics.read(SPOOL_BYTES, lambda: float(outbox.spooled_bytes))
     telemetry.status.ready["publisher"] = publisher.placed
     telemetry.status.remark = publisher.where
     telemetry.status.waiting = None

@@ -57,10 +57,16 @@ def _metrics() -> str:
 
 def _events() -> str:
     rows = (
-        (f"`{one.name}_total`", _labels(one.labels), logging.getLevelName(one.level).lower(), one.help)
+        (
+            f"`{one.name}_total`",
+            _labels(one.labels),
+            logging.getLevelName(one.level).lower(),
+            ", ".join(one.by),
+            one.help,
+        )
         for one in events()
     )
-    return table(("name", "labels", "logged as", "meaning"), rows)
+    return table(("name", "labels", "logged as", "counted by", "meaning"), rows)
 
 
 def _alerts() -> str:

@@ -20,7 +20,6 @@ from sinks.events import SINK_AWAY
 from sinks.offsets import OffsetProgress, PendingOffsets
 from sinks.port import Port
 from telemetry.events import SOURCE_GAP, Telemetry
-from telemetry.metrics import RECORDS_TAKEN, RECORDS_USED
 
 
 class Dispatcher:
@@ -37,6 +36,9 @@ class Dispatcher:
         self.newest_ms: dict[str, int] = {}
         """The newest timestamp that was taken of each topic."""
         self.sinks = list(sinks)
+        # Counted in plain integers and read at the scrape: once for every record.
+        self.records_taken = dict.fromkeys(self.topics, 0)
+        self.records_used = dict.fromkeys(self.topics, 0)
 
     @property
     def topics(self) -> list[str]:
@@ -83,9 +85,8 @@ class Dispatcher:
 
     def _count(self, origin: ConsumerRecord, *, used: bool) -> None:
         self.newest_ms[origin.topic] = max(origin.ts_ms, self.newest_ms.get(origin.topic, 0))
-        self._telemetry.meter.add(RECORDS_TAKEN, topic=origin.topic)
-        if used:
-            self._telemetry.meter.add(RECORDS_USED, topic=origin.topic)
+        self.records_taken[origin.topic] += 1
+        self.records_used[origin.topic] += used
 
     def acknowledge(self) -> None:
         """Tell Kafka how far every partition is done."""

@@ -2,32 +2,40 @@
 
 import logging
 
-from telemetry.events import Event
+from telemetry.events import SINK, Event
 
+# fmt: off
 OBJECT_GONE = Event(
-    "object_gone", logging.INFO, "Objects to annotate that are no longer there, or never were", ("kind",)
+    "object_gone", logging.INFO, "Objects to annotate that are no longer there, or never were", ("kind",),
+    by=(SINK,),
 )
 NO_KIND = Event(
-    "no_kind",
-    logging.WARNING,
-    "Objects of a kind that the API server does not serve",
+    "no_kind", logging.WARNING, "Objects of a kind that the API server does not serve", by=(SINK,)
 )
 KIND_FORBIDDEN = Event(
-    "kind_forbidden",
-    logging.INFO,
-    "Kinds of jobs that no role lets the sinks read, told once each",
-    ("kind",),
+    "kind_forbidden", logging.INFO, "Kinds of jobs that no role lets the sinks read, told once each",
+    ("kind",), by=(SINK,),
 )
 ANNOTATION_SHED = Event(
     "annotation_shed", logging.WARNING, "Objects whose annotations were given up, because too many wait",
-    ("final",),
-)  # fmt: skip
-PODS_OMITTED = Event("pods_omitted", logging.WARNING, "Jobs with more pods than fit into their annotations")
-ANNOTATIONS_OFF = Event("annotations_off", logging.INFO, "No Kubernetes objects are annotated", ("reason",))
-SINK_AWAY = Event("sink_away", logging.WARNING, "What a sink writes to cannot be written", ("sink",))
+    ("final",), by=(SINK,), values={"final": ("true", "false")},
+)
+PODS_OMITTED = Event(
+    "pods_omitted", logging.WARNING, "Jobs with more pods than fit into their annotations", by=(SINK,)
+)
+ANNOTATIONS_OFF = Event(
+    "annotations_off", logging.INFO, "No Kubernetes objects are annotated", ("reason",),
+    by=(SINK,), values={"reason": ("off", "no_api_server")},
+)
+SINK_AWAY = Event(
+    "sink_away", logging.WARNING, "What a sink writes to cannot be written", ("sink",), by=(SINK,)
+)
 SHARED_NODES = Event(
-    "shared_nodes", logging.WARNING, "What is found about a node's GPUs reaches another worker", ("topic",)
+    "shared_nodes", logging.WARNING, "What is found about a node's GPUs reaches another worker", ("topic",),
+    by=(SINK,),
 )
 LOG_SHORTER = Event(
-    "log_shorter", logging.ERROR, "Partitions that end before what was read of them, read anew", ("topic",)
+    "log_shorter", logging.ERROR, "Partitions that end before what was read of them, read anew", ("topic",),
+    by=(SINK,),
 )
+# fmt: on

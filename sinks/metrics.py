@@ -4,21 +4,12 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Protocol, runtime_checkable
 
-from bus.faust.logs import LIBRARIES, LIBRARY_SAID
-from contract.records.deadletter import Reason
-from sinks import events
+from bus.faust import logs
+from sinks import events as sink_events
 from sinks.dispatcher import Dispatcher
 from sinks.events import SINK_AWAY
-from telemetry.events import (
-    BROKER_UNREACHABLE,
-    DEAD_LETTER,
-    SOURCE_GAP,
-    WRITE_REJECTED,
-    WRITE_RETRIED,
-    Event,
-    Telemetry,
-)
-from telemetry.meter import Labels, product
+from telemetry import events
+from telemetry.events import Telemetry
 from telemetry.metrics import (
     LAST_WRITE,
     PENDING,
@@ -27,6 +18,7 @@ from telemetry.metrics import (
     SINK_UP,
     WATERMARK_DELAY,
     WRITES,
+    Labels,
 )
 
 
@@ -43,35 +35,23 @@ class Waiting(Protocol):
 def tell(telemetry: Telemetry, dispatcher: Dispatcher, wall: Callable[[], float] = time.time) -> None:
     """Declare what may be counted, and serve what can be read of ``dispatcher``."""
     names = [sink.name for sink in dispatcher.sinks]
-    _expect(telemetry, dispatcher.topics, names)
-    meter = telemetry.meter
+    telemetry.expect(events, sink_events, logs, topic=dispatcher.topics, sink=names)
+    metrics = telemetry.metrics
+    for name in names:
+        metrics.counter(WRITES, sink=name)
     waiting = [sink for sink in dispatcher.sinks if isinstance(sink, Waiting)]
-    meter.read(PENDING, lambda: {(sink.name,): float(sink.pending) for sink in waiting})
-    meter.read(SINK_UP, lambda: _up(telemetry, names))
-    meter.read(WATERMARK_DELAY, lambda: _delays_s(dispatcher, wall()))
+    metrics.read(PENDING, lambda: {(sink.name,): float(sink.pending) for sink in waiting})
+    metrics.read(SINK_UP, lambda: _up(telemetry, names))
+    metrics.read(WATERMARK_DELAY, lambda: _delays_s(dispatcher, wall()))
+    metrics.read(RECORDS_TAKEN, lambda: {(topic,): float(n) for topic, n in dispatcher.records_taken.items()})
+    metrics.read(RECORDS_USED, lambda: {(topic,): float(n) for topic, n in dispatcher.records_used.items()})
     telemetry.status.ready["sinks"] = lambda: _away(telemetry)
-
-
-def _expect(telemetry: Telemetry, topics: Iterable[str], names: Iterable[str]) -> None:
-    topics = list(topics)
-    telemetry.expect(DEAD_LETTER, product(topics, Reason))
-    telemetry.expect(SOURCE_GAP, product(topics))
-    telemetry.expect(LIBRARY_SAID, product(LIBRARIES))
-    telemetry.expect(SINK_AWAY, product(names))
-    for event in (BROKER_UNREACHABLE, WRITE_REJECTED, WRITE_RETRIED):
-        telemetry.expect(event)
-    for event in vars(events).values():
-        if isinstance(event, Event) and event is not SINK_AWAY:
-            telemetry.expect(event)
-    for metric in (RECORDS_TAKEN, RECORDS_USED):
-        telemetry.meter.expect(metric, *product(topics))
-    telemetry.meter.expect(WRITES, *product(names))
 
 
 def wrote(telemetry: Telemetry, sink: str, count: int = 1) -> None:
     """So many rows or objects were written just now."""
-    telemetry.meter.add(WRITES, count, sink=sink)
-    telemetry.meter.set(LAST_WRITE, time.time(), sink=sink)
+    telemetry.metrics.counter(WRITES, sink=sink).inc(count)
+    telemetry.metrics.gauge(LAST_WRITE, sink=sink).set(time.time())
 
 
 def _up(telemetry: Telemetry, names: Iterable[str]) -> dict[Labels, float]:

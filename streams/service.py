@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 
+from bus.faust import logs
 from bus.faust.runner import run_app
 from bus.kafka.stopping import StoppedError, unless
 from bus.kafka.topics_wait import wait_for_topics
@@ -11,9 +12,10 @@ from contract.settings.settings import Settings
 from contract.topics import TOPICS
 from streams.app import changelog_topics, create_streams_app
 from streams.operators.base import Stage
-from streams.runtime.events import expect
+from streams.runtime import events as state_events
 from streams.runtime.metrics import STUCK_S
 from streams.topology import stages as all_stages
+from telemetry import events
 from telemetry.events import Telemetry
 
 _OUTPUTS = tuple(name for name, topic in TOPICS.items() if "streams" in topic.writer)
@@ -31,7 +33,9 @@ async def run_stages(
     settings: Settings, stages: Sequence[Stage], telemetry: Telemetry, stop: asyncio.Event
 ) -> None:
     """``run`` for any list of stages."""
-    expect(telemetry, stages)
+    telemetry.expect(
+        events, state_events, logs, topic=[one.source for one in stages], stage=[one.name for one in stages]
+    )
     status = telemetry.status
     with suppress(StoppedError):
         status.waiting = f"waiting for the broker at {settings.broker}"

@@ -9,70 +9,130 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import product
 
-from telemetry.meter import Labels, Meter
+from prometheus_client.registry import Collector
+
+from contract.records.deadletter import Reason
+from contract.topics import TOPICS
+from telemetry.metrics import CONDITIONS, Family, Labels, Metric, Metrics, family
 from telemetry.status import Status
 
+COLLECT, STREAM, SINK = "collect", "stream", "sink"
+"""The processes, by the name of their ``Telemetry``."""
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Event:
-    """A named event: ``level`` of its log line and the names of its labels, whose values are few."""
+    """A named event: ``level`` of its log line and the names of its labels, whose values are few.
+
+    ``by`` says which processes count it. ``values`` has those of the labels' values that are the same in each
+    of them; where every label's values are known, the counter is shown at 0 before anything happens.
+    """
 
     name: str
     level: int
     help: str
     labels: tuple[str, ...] = ()
+    by: tuple[str, ...] = ()
+    values: Mapping[str, Iterable[str]] = field(default_factory=dict)
 
+    def label_values(self, values: Mapping[str, Iterable[str]]) -> Iterator[Labels]:
+        """Every combination of label values; none where the values of a label are not known."""
+        known = {**values, **self.values}
+        return product(*(known.get(label, ()) for label in self.labels))
+
+
+_SAMPLES = [topic for topic in TOPICS if topic.endswith("-samples")]
+# fmt: off
+BROKER_UNREACHABLE = Event(
+    "broker_unreachable", logging.WARNING, "The broker cannot be reached", ("reason",),
+    by=(COLLECT, STREAM, SINK),
+)
+DEAD_LETTER = Event(
+    "dead_letter", logging.WARNING, "Records that could not be used", ("topic", "reason"),
+    by=(STREAM, SINK), values={"reason": Reason},
+)
+SOURCE_GAP = Event(
+    "source_gap", logging.ERROR, "Offsets missing in a source topic", ("topic",), by=(STREAM, SINK)
+)
+RECORD_TOO_LARGE = Event(
+    "record_too_large", logging.ERROR, "Records over the topic's limit, cut or dropped", ("topic",),
+    by=(COLLECT, STREAM), values={"topic": TOPICS},
+)
 
 COLLECTOR_FAILED = Event(
-    "collector_failed", logging.WARNING, "A collector could not measure", ("collector", "reason")
+    "collector_failed", logging.WARNING, "A collector could not measure", ("collector", "reason"),
+    by=(COLLECT,), values={"reason": ("error", "no_answer", "slow", "closing")},
 )
-TICK_LATE = Event("tick_late", logging.WARNING, "Ticks that began after the next one was due, left out")
-DEVICE_LOST = Event("device_lost", logging.ERROR, "A GPU stopped answering", ("reason",))
+TICK_LATE = Event(
+    "tick_late", logging.WARNING, "Ticks that began after the next one was due, left out", by=(COLLECT,)
+)
+GPUS_UNAVAILABLE = Event(
+    "gpus_unavailable", logging.WARNING, "No GPU of this node can be measured", ("reason",), by=(COLLECT,)
+)
+DEVICE_LOST = Event("device_lost", logging.ERROR, "A GPU stopped answering", ("reason",), by=(COLLECT,))
 NOT_MEASURED = Event(
-    "not_measured", logging.INFO, "A quantity that this machine cannot give", ("what", "reason")
+    "not_measured", logging.INFO, "A quantity that this machine cannot give", ("what", "reason"),
+    by=(COLLECT,),
 )
 ATTRIBUTION_FAILED = Event(
-    "attribution_failed", logging.INFO, "A process whose pod could not be found", ("reason",)
+    "attribution_failed", logging.INFO, "A process whose pod could not be found", ("reason",), by=(COLLECT,)
 )
-BROKER_UNREACHABLE = Event("broker_unreachable", logging.WARNING, "The broker cannot be reached", ("reason",))
 KUBERNETES_AWAY = Event(
-    "kubernetes_away", logging.WARNING, "The Kubernetes API server cannot be read", ("what",)
+    "kubernetes_away", logging.WARNING, "The Kubernetes API server cannot be read", ("what",),
+    by=(COLLECT,), values={"what": ("pods",)},
 )
 OWNER_FORBIDDEN = Event(
-    "owner_forbidden", logging.WARNING, "Owners of pods that no role lets us read", ("kind",)
+    "owner_forbidden", logging.WARNING, "Owners of pods that no role lets us read", ("kind",), by=(COLLECT,)
 )
 KUBELET_UNREACHABLE = Event(
-    "kubelet_unreachable", logging.WARNING, "The kubelet does not say which devices it gave", ("what",)
+    "kubelet_unreachable", logging.WARNING, "The kubelet does not say which devices it gave", ("what",),
+    by=(COLLECT,),
 )
 PROMETHEUS_QUERY_FAILED = Event(
-    "prometheus_query_failed", logging.WARNING, "One of the queries to Prometheus failed", ("what",)
+    "prometheus_query_failed", logging.WARNING, "One of the queries to Prometheus failed", ("what",),
+    by=(COLLECT,), values={"what": ("gpus", "containers", "hosts", "kube_pod_info")},
 )
-SPOOLED = Event("spooled", logging.INFO, "Records kept on disk while the broker is away")
-SPOOL_DROPPED = Event("spool_dropped", logging.ERROR, "Oldest records that the spool's bound forced out")
-RECORD_TOO_LARGE = Event(
-    "record_too_large", logging.ERROR, "Records over the topic's limit, cut or dropped", ("topic",)
+SPOOLED = Event("spooled", logging.INFO, "Records kept on disk while the broker is away", by=(COLLECT,))
+SPOOL_DROPPED = Event(
+    "spool_dropped", logging.ERROR, "Oldest records that the spool's bound forced out", by=(COLLECT,)
 )
-DEAD_LETTER = Event("dead_letter", logging.WARNING, "Records that could not be used", ("topic", "reason"))
+SPOOL_FAILED = Event(
+    "spool_failed", logging.ERROR, "The spool's disk does not take records", ("reason",),
+    by=(COLLECT,), values={"reason": ("disk",)},
+)
+RECORD_REFUSED = Event(
+    "record_refused", logging.ERROR, "Records that the broker will never take, dropped",
+    ("topic", "reason"), by=(COLLECT,),
+)
+
 SAMPLE_LATE = Event(
-    "sample_late", logging.INFO, "Ticks past the allowed lateness, left out of windows", ("topic",)
+    "sample_late", logging.INFO, "Ticks past the allowed lateness, left out of windows", ("topic",),
+    by=(STREAM,), values={"topic": _SAMPLES},
 )
-SAMPLE_DUPLICATE = Event("sample_duplicate", logging.INFO, "Ticks that had been seen before", ("topic",))
+SAMPLE_DUPLICATE = Event(
+    "sample_duplicate", logging.INFO, "Ticks that had been seen before", ("topic",),
+    by=(STREAM,), values={"topic": _SAMPLES},
+)
 CLOCK_JUMP = Event(
-    "clock_jump", logging.WARNING, "Ticks far ahead of their node's clock, left out", ("topic",)
+    "clock_jump", logging.WARNING, "Ticks far ahead of their node's clock, left out", ("topic",),
+    by=(STREAM,), values={"topic": _SAMPLES},
 )
 DUPLICATE_PRODUCER = Event(
-    "duplicate_producer", logging.WARNING, "Ticks of two collectors in turn: both report one node", ("topic",)
+    "duplicate_producer", logging.WARNING, "Ticks of two collectors in turn: both report one node",
+    ("topic",), by=(STREAM,), values={"topic": _SAMPLES},
 )
-SOURCE_GAP = Event("source_gap", logging.ERROR, "Offsets missing in a source topic", ("topic",))
+
 WRITE_RETRIED = Event(
-    "write_retried", logging.WARNING, "Writes of a sink that are tried again", ("sink", "reason")
+    "write_retried", logging.WARNING, "Writes of a sink that are tried again", ("sink", "reason"), by=(SINK,)
 )
 WRITE_REJECTED = Event(
-    "write_rejected", logging.ERROR, "Writes that were refused for good", ("sink", "reason")
+    "write_rejected", logging.ERROR, "Writes that were refused for good", ("sink", "reason"), by=(SINK,)
 )
+# fmt: on
 
 _ABOUTS = 100
 """So many subjects of the same event and labels are told apart; all others are one."""
@@ -89,8 +149,9 @@ class _Said:
 class Telemetry:
     """Counts and logs events of one component.
 
-    ``counts`` maps (event name, label values) to how often it happened; ``meter`` has the other figures, and
-    ``status`` says whether the process is well. Safe to call from several threads.
+    ``component`` is the process's name. ``counts`` maps (event name, label values) to how often it happened;
+    ``metrics`` has all else that is served, and ``status`` says whether the process is well. Safe to call
+    from several threads.
     """
 
     def __init__(
@@ -99,8 +160,11 @@ class Telemetry:
         self.counts: Counter[tuple[str, tuple[str, ...]]] = Counter()
         self.conditions: dict[tuple[str, str], str] = {}
         """What lasts now, by (event name, condition's name), with its detail."""
-        self.meter = Meter()
+        self.metrics = Metrics()
+        self.metrics.registry.register(_EventMetrics(self))
+        self.metrics.read(CONDITIONS, self._lasting)
         self.status = Status()
+        self._component = component
         self._events: dict[str, Event] = {}
         self._expected: set[tuple[str, Labels]] = set()
         self._log = logging.getLogger(f"dutycycle.{component}")
@@ -148,11 +212,17 @@ class Telemetry:
         if self.conditions.pop((event.name, name), None) is not None:
             self._log.info("%s %s: %s", event.name, name, detail)
 
-    def expect(self, event: Event, labels: Iterable[Labels] = ()) -> None:
-        """Count ``event`` from 0 for each of ``labels``: a rate needs a value before the first increment."""
+    def expect(self, *modules: object, **values: Iterable[str]) -> None:
+        """Show the events of this process that ``modules`` declare from now on: a rate needs a first value.
+
+        ``values`` has those of a label that depend on the process. Where all are known, they count from 0.
+        """
+        lists = {label: list(given) for label, given in values.items()}
         with self._lock:
-            self._events[event.name] = event
-            self._expected.update((event.name, one) for one in (labels if event.labels else [()]))
+            for one in (one for module in modules for one in vars(module).values()):
+                if isinstance(one, Event) and self._component in one.by:
+                    self._events[one.name] = one
+                    self._expected.update((one.name, labels) for labels in one.label_values(lists))
 
     def tally(self) -> dict[Event, dict[Labels, int]]:
         """How often each event happened, by its label values; none for those without a label value yet."""
@@ -167,6 +237,10 @@ class Telemetry:
         with self._lock:
             return sum(number for (name, _), number in self.counts.items() if name == event.name)
 
+    def _lasting(self) -> dict[Labels, float]:
+        found = Counter(event for event, _ in list(self.conditions))
+        return {(event,): float(number) for event, number in found.items()}
+
     def _write(self, event: Event, labels: tuple[str, ...], detail: str, times: int) -> None:
         parts = [event.name, *(f"{k}={v}" for k, v in zip(event.labels, labels, strict=True))]
         if detail:
@@ -174,3 +248,15 @@ class Telemetry:
         if times > 1:
             parts.append(f"({times} times)")
         self._log.log(event.level, "%s", " ".join(parts).replace(" :", ":"))
+
+
+class _EventMetrics(Collector):
+    """Counts of events, read at the scrape."""
+
+    def __init__(self, telemetry: Telemetry) -> None:
+        self._telemetry = telemetry
+
+    def collect(self) -> Iterator[Family]:
+        """Called by the registry."""
+        for event, counts in self._telemetry.tally().items():
+            yield family(Metric(f"{event.name}_total", event.help, event.labels), counts)

@@ -1,6 +1,56 @@
-"""Every figure that a process serves beside its events, by name. ``docs/operations.md`` lists them."""
+"""The metrics of a process beside its events: every one that is declared, and the registry that holds them.
 
-from telemetry.meter import Metric
+``docs/operations.md`` lists them. What is counted for each record is counted in plain integers and read at
+the scrape (``Metrics.read``): an increment of prometheus_client costs six times as much.
+"""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.registry import Collector
+
+PREFIX = "dutycycle_"
+CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
+Labels = tuple[str, ...]
+Family = CounterMetricFamily | GaugeMetricFamily
+Read = Callable[[], float | Mapping[Labels, float] | None]
+"""A value as it is now, or one for each tuple of label values; None: there is none yet.
+
+It is called in the thread of whoever scrapes: it waits for nothing and changes nothing.
+"""
+M = TypeVar("M", Counter, Gauge)
+# A time stamp beside each counter would double the page, and a restart shows in process_start_time_seconds.
+disable_created_metrics()  # type: ignore[no-untyped-call]  # it is not annotated
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Metric:
+    """A metric, declared once. A name that ends in ``_total`` is a counter, every other a gauge.
+
+    The unit is the last part of the name (before ``_total``). The values of a label are few: no pod, no key.
+    """
+
+    name: str
+    help: str
+    labels: tuple[str, ...] = ()
+
+    @property
+    def is_counter(self) -> bool:
+        """Whether it only ever grows."""
+        return self.name.endswith("_total")
+
 
 # Every process.
 BUILD_INFO = Metric("build_info", "Always 1; the label is the version", ("version",))
@@ -40,9 +90,11 @@ SOURCE_UP = Metric("source_up", "1 while the source measures, 0 while it does no
 SOURCE_RESTARTS = Metric(
     "source_restarts_total", "How often a source that had failed measured again", ("collector",)
 )
-MEASURE_SECONDS = Metric("measure_seconds", "How long the source took for its last tick", ("collector",))
+LAST_MEASURE_SECONDS = Metric(
+    "last_measure_seconds", "How long the source took for its last tick", ("collector",)
+)
 MEASURES = Metric("measures_total", "Ticks that the source answered in time", ("collector",))
-MEASURE_SECONDS_SUM = Metric("measure_seconds_total", "Time that these took", ("collector",))
+MEASURE_SECONDS = Metric("measure_seconds_total", "Time that these took", ("collector",))
 RECORDS_SENT = Metric("records_sent_total", "Records that the broker acknowledged", ("topic",))
 QUEUED = Metric("queued_records", "Records that wait to be sent, in memory and on disk")
 SPOOL_RECORDS = Metric("spool_records", "Records on disk because the broker is away")
@@ -59,8 +111,72 @@ GROUPS: dict[str, tuple[Metric, ...]] = {
     "stream": (COMMITS, COMMIT_SECONDS, SNAPSHOT_AGE, SNAPSHOTS, SNAPSHOT_BYTES, LIVE_KEYS),
     "sink": (WRITES, PENDING, SINK_UP, LAST_WRITE),
     "collect": (
-        TICKS, SOURCE_UP, SOURCE_RESTARTS, MEASURES, MEASURE_SECONDS, MEASURE_SECONDS_SUM, RECORDS_SENT,
+        TICKS, SOURCE_UP, SOURCE_RESTARTS, MEASURES, MEASURE_SECONDS, LAST_MEASURE_SECONDS, RECORDS_SENT,
         QUEUED, SPOOL_RECORDS, SPOOL_BYTES,
     ),
 }  # fmt: skip
 """Who serves what, in the order of the page."""
+
+
+class Metrics(Collector):
+    """The metrics of one process, in a registry of its own. Safe to call from several threads."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.registry.register(self)
+        ProcessCollector(registry=self.registry)
+        self._made: dict[Metric, Counter | Gauge] = {}
+        self._reads: dict[Metric, Read] = {}
+        self._lock = threading.Lock()
+
+    def counter(self, metric: Metric, **labels: str) -> Counter:
+        """The counter with these label values, shown from 0 on. Whoever counts keeps it."""
+        found = self._get(metric, Counter)
+        return found.labels(**labels) if labels else found
+
+    def gauge(self, metric: Metric, **labels: str) -> Gauge:
+        """The gauge with these label values."""
+        found = self._get(metric, Gauge)
+        return found.labels(**labels) if labels else found
+
+    def read(self, metric: Metric, read: Read) -> None:
+        """Ask ``read`` for the value at every scrape; the last one given counts."""
+        self._reads[metric] = read
+
+    def collect(self) -> Iterator[Family]:
+        """What is read at a scrape. Called by the registry."""
+        for metric, read in list(self._reads.items()):
+            yield family(metric, _value(read))
+
+    def page(self) -> bytes:
+        """Everything as it is now, in Prometheus' text format."""
+        return generate_latest(self.registry)
+
+    def _get(self, metric: Metric, kind: type[M]) -> M:
+        with self._lock:
+            if metric not in self._made:
+                self._made[metric] = kind(
+                    PREFIX + metric.name, metric.help, metric.labels, registry=self.registry
+                )
+            found = self._made[metric]
+        assert isinstance(found, kind)  # noqa: S101 - narrows what is made above
+        return found
+
+
+def family(metric: Metric, values: Mapping[Labels, float]) -> Family:
+    """``values`` by their label values, as the registry takes them."""
+    kind = CounterMetricFamily if metric.is_counter else GaugeMetricFamily
+    found = kind(PREFIX + metric.name, metric.help, labels=metric.labels)
+    for labels, value in values.items():
+        found.add_metric(labels, value)
+    return found
+
+
+def _value(read: Read) -> Mapping[Labels, float]:
+    try:
+        found = read()
+    except Exception:  # noqa: BLE001 - it looks into what other threads change; the next scrape asks again
+        return {}
+    if isinstance(found, Mapping):
+        return found
+    return {} if found is None else {(): float(found)}

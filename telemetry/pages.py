@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from telemetry.events import Telemetry
-from telemetry.exposition import CONTENT_TYPE, Exposition
+from telemetry.metrics import CONTENT_TYPE
 from telemetry.status import Status
 
 _TEXT = "text/plain; charset=utf-8"
@@ -23,12 +23,12 @@ class Pages:
     """The pages of one process."""
 
     def __init__(self, telemetry: Telemetry) -> None:
-        self._exposition = Exposition(telemetry)
+        metrics = telemetry.metrics
         status = telemetry.status
         self._pages: dict[str, Callable[[], Page]] = {
             "/healthz": lambda: _verdict("healthy", status.liveness_error()),
             "/readyz": lambda: _verdict(_ready(status), status.readiness_error()),
-            "/metrics": lambda: Page(200, CONTENT_TYPE, self._exposition.page()),
+            "/metrics": lambda: Page(200, CONTENT_TYPE, metrics.page()),
         }
 
     def at(self, target: str) -> Page:

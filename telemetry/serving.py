@@ -75,6 +75,6 @@ def _vital(telemetry: Telemetry) -> None:
         ours = version("dutycycle")
     except PackageNotFoundError:  # run from a folder of sources
         ours = "unknown"
-    telemetry.meter.set(BUILD_INFO, 1, version=ours)
-    telemetry.meter.read(HEALTHY, lambda: float(telemetry.status.liveness_error() is None))
-    telemetry.meter.read(READY, lambda: float(telemetry.status.readiness_error() is None))
+    telemetry.metrics.gauge(BUILD_INFO, version=ours).set(1)
+    telemetry.metrics.read(HEALTHY, lambda: float(telemetry.status.liveness_error() is None))
+    telemetry.metrics.read(READY, lambda: float(telemetry.status.readiness_error() is None))

@@ -2,11 +2,14 @@
 
 import logging
 
-from telemetry.events import Event, Telemetry
+from telemetry.events import SINK, STREAM, Event, Telemetry
 
-LIBRARY_SAID = Event("library_said", logging.WARNING, "Errors that the stream libraries logged", ("library",))
 LIBRARIES = ("faust", "mode", "aiokafka", "bus", "streams")
 """Mode names the log of a service after the module of its class, so ours are among them."""
+LIBRARY_SAID = Event(
+    "library_said", logging.WARNING, "Errors that the stream libraries logged", ("library",),
+    by=(STREAM, SINK), values={"library": LIBRARIES},
+)  # fmt: skip
 _LENGTH = 300
 
 

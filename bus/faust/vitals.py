@@ -13,8 +13,7 @@ from typing import Any
 from bus.faust.app import ExactApp
 from bus.faust.truncation import shorter
 from bus.kafka.errors import BrokerUnreachableError
-from telemetry.meter import Labels
-from telemetry.metrics import ASSIGNED, LAG, LAG_MAX, REBALANCES, RECOVERY
+from telemetry.metrics import ASSIGNED, LAG, LAG_MAX, REBALANCES, RECOVERY, Labels
 
 REBALANCE_MOST_S = 30.0
 """A rebalance or a recovery that takes longer makes a worker that had been ready unready."""
@@ -46,12 +45,12 @@ class Vitals:
         telemetry = self._app.telemetry
         telemetry.status.alive["worker"] = self.wrong
         telemetry.status.ready["group"] = self.unready
-        meter = telemetry.meter
-        meter.read(LAG, lambda: {one: float(sum(lags)) for one, lags in self.lags().items()})
-        meter.read(LAG_MAX, lambda: {one: float(max(lags)) for one, lags in self.lags().items()})
-        meter.read(ASSIGNED, self.assigned)
-        meter.read(REBALANCES, lambda: float(self._app.rebalancing_count))
-        meter.read(RECOVERY, self.recovery_s)
+        metrics = telemetry.metrics
+        metrics.read(LAG, lambda: {one: float(sum(lags)) for one, lags in self.lags().items()})
+        metrics.read(LAG_MAX, lambda: {one: float(max(lags)) for one, lags in self.lags().items()})
+        metrics.read(ASSIGNED, self.assigned)
+        metrics.read(REBALANCES, lambda: float(self._app.rebalancing_count))
+        metrics.read(RECOVERY, self.recovery_s)
         telemetry.status.waiting = None
 
     def look(self) -> None:

@@ -1,18 +1,13 @@
 """Which GPUs can be read now. Opens the library, leaves lost GPUs out, tries again, logs each change once."""
 
-import logging
 from contextlib import suppress
 
 from collectors.nvml import gate
 from collectors.nvml.backoff import Backoff
 from collectors.nvml.device import Device, DeviceRef
 from collectors.nvml.types import DeviceLostError, DriverUnavailableError, NvmlError, TransientError
-from telemetry.events import DEVICE_LOST, Event, Telemetry
+from telemetry.events import DEVICE_LOST, GPUS_UNAVAILABLE, Telemetry
 
-GPUS_UNAVAILABLE = Event(
-    "gpus_unavailable", logging.WARNING, "No GPU of this node can be measured", ("reason",)
-)
-"""A condition, named by its reason."""
 _ADVICE = {
     "library_not_found": "libnvidia-ml.so.1 cannot be loaded: no NVIDIA driver here, or it is not mounted",
     "driver_not_loaded": "the NVIDIA kernel module is not loaded",

@@ -5,7 +5,6 @@ both or the head of the spool. So order holds whatever moves to disk, and whenev
 """
 
 import asyncio
-import logging
 import sqlite3
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -16,9 +15,8 @@ from typing import Any, TypeVar
 from collectors.base import Outgoing
 from collectors.publish.spool import Spool, Spooled, SpoolError, SpoolWriteError, size_of
 from collectors.publish.spool_file import is_damage
-from telemetry.events import SPOOL_DROPPED, SPOOLED, Event, Telemetry
+from telemetry.events import SPOOL_DROPPED, SPOOL_FAILED, SPOOLED, Telemetry
 
-SPOOL_FAILED = Event("spool_failed", logging.ERROR, "The spool's disk does not take records", ("reason",))
 R = TypeVar("R")
 
 

@@ -1,7 +1,6 @@
 """From the collectors to the broker: in order, acknowledged, on disk while the broker is away."""
 
 import asyncio
-import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
@@ -13,13 +12,10 @@ from bus.kafka.reachability import Reachability
 from collectors.base import Outgoing
 from collectors.publish.link import Link, Refused
 from collectors.publish.outbox import Batch, Outbox
-from contract.topics import TOPICS
-from telemetry.events import RECORD_TOO_LARGE, SPOOLED, Event, Telemetry
+from contract.topics import SAMPLE_TOPICS, TOPICS
+from telemetry.events import RECORD_REFUSED, RECORD_TOO_LARGE, SPOOLED, Telemetry
 from telemetry.metrics import RECORDS_SENT
 
-RECORD_REFUSED = Event(
-    "record_refused", logging.ERROR, "Records that the broker will never take, dropped", ("topic", "reason")
-)
 _BATCH_RECORDS = 500
 _BATCH_BYTES = 1024 * 1024
 _LET_GO_S = 3.0
@@ -63,6 +59,8 @@ class Publisher:
         self._link: Link | None = None
         self._away = False
         self._ever = False
+        for topic in SAMPLE_TOPICS:
+            telemetry.metrics.counter(RECORDS_SENT, topic=topic)
         self._idle = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -186,7 +184,7 @@ class Publisher:
         sent = Counter(one.topic for one in records)
         sent.subtract(one.record.topic for one in refused)
         for topic, number in sent.items():
-            self._telemetry.meter.add(RECORDS_SENT, number, topic=topic)
+            self._telemetry.metrics.counter(RECORDS_SENT, topic=topic).inc(number)
 
     def _answered(self) -> None:
         self._away, self._ever = False, True

@@ -34,7 +34,7 @@ def run_service(run: Run, name: str, settings: Settings) -> int:
     async def main() -> None:
         telemetry, stop = Telemetry(name), stop_on_signals()
         if RESTART_COUNT in os.environ:
-            telemetry.meter.set(RESTARTS, float(os.environ[RESTART_COUNT]))
+            telemetry.metrics.gauge(RESTARTS).set(float(os.environ[RESTART_COUNT]))
         telemetry.status.ready["end"] = lambda: "asked to stop" if stop.is_set() else None
         async with _guarded(), serving(settings, name, telemetry, elsewhere=PARENT in os.environ):
             await run(settings, telemetry, stop)

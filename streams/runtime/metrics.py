@@ -31,31 +31,35 @@ class StreamsMetrics:
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        self._meter = telemetry.meter
+        metrics = telemetry.metrics
+        self._commits, self._commit_s = metrics.counter(COMMITS), metrics.counter(COMMIT_SECONDS)
+        names = [task.stage.name for task in tasks]
+        self._snapshots = {name: metrics.counter(SNAPSHOTS, stage=name) for name in names}
+        self._snapshot_bytes = {name: metrics.counter(SNAPSHOT_BYTES, stage=name) for name in names}
         self._tasks = tasks
         self.now_s = clock
         self._wall = wall
         self._committed_s = clock()
         self.state_bytes = 0
         """What was written of states since the start."""
-        self._meter.read(SNAPSHOT_AGE, self.age_s)
-        self._meter.read(WATERMARK_DELAY, self.delays_s)
-        self._meter.read(LIVE_KEYS, lambda: {(one.stage.name,): float(one.resident) for one in tasks})
-        self._meter.read(RECORDS_TAKEN, lambda: {(one.stage.source,): float(one.processed) for one in tasks})
-        self._meter.read(RECORDS_USED, lambda: {(one.stage.source,): float(one.used) for one in tasks})
+        metrics.read(SNAPSHOT_AGE, self.age_s)
+        metrics.read(WATERMARK_DELAY, self.delays_s)
+        metrics.read(LIVE_KEYS, lambda: {(one.stage.name,): float(one.resident) for one in tasks})
+        metrics.read(RECORDS_TAKEN, lambda: {(one.stage.source,): float(one.processed) for one in tasks})
+        metrics.read(RECORDS_USED, lambda: {(one.stage.source,): float(one.used) for one in tasks})
 
     def committed(self, checkpoints: Iterable[tuple[StageTask, Checkpoint]], began_s: float) -> None:
         """A commit that began at ``began_s`` of ``now_s`` has succeeded."""
         self._committed_s = self.now_s()
-        self._meter.add(COMMITS)
-        self._meter.add(COMMIT_SECONDS, self._committed_s - began_s)
+        self._commits.inc()
+        self._commit_s.inc(self._committed_s - began_s)
         for task, checkpoint in checkpoints:
             records = [
                 one for write in checkpoint.writes for one in (*write.packed.pieces, write.packed.head)
             ]
             size = sum(len(key) + len(value) for key, value in records)
-            self._meter.add(SNAPSHOTS, len(checkpoint.writes), stage=task.stage.name)
-            self._meter.add(SNAPSHOT_BYTES, size, stage=task.stage.name)
+            self._snapshots[task.stage.name].inc(len(checkpoint.writes))
+            self._snapshot_bytes[task.stage.name].inc(size)
             self.state_bytes += size
 
     def assigned(self) -> None:

@@ -5,8 +5,7 @@ import re
 from docs.generate_operations import PAGE, TEMPLATE, events, page
 from telemetry import metrics
 from telemetry.address import PORTS
-from telemetry.meter import Metric
-from telemetry.metrics import GROUPS
+from telemetry.metrics import GROUPS, Metric
 
 
 def test_it_is_current() -> None:

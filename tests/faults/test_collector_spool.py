@@ -20,13 +20,13 @@ from bus.kafka.consumer import Consumer
 from bus.kafka.reachability import Reachability
 from collectors.base import Outgoing
 from collectors.publish.link import KafkaLink
-from collectors.publish.outbox import SPOOL_FAILED, Outbox
+from collectors.publish.outbox import Outbox
 from collectors.publish.publisher import Patience, Publisher
 from collectors.publish.spool import Spool
 from contract.settings import settings as settings_module
 from contract.settings.settings import Settings
 from contract.topics import full_name
-from telemetry.events import SPOOL_DROPPED, SPOOLED, Telemetry
+from telemetry.events import SPOOL_DROPPED, SPOOL_FAILED, SPOOLED, Telemetry
 from tests.support.servers.kafka.broker import RunningBroker
 
 MIB = 1024**2

@@ -7,7 +7,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from telemetry.events import BROKER_UNREACHABLE, COLLECTOR_FAILED, TICK_LATE, Event, Telemetry
+from telemetry import events
+from telemetry.events import (
+    BROKER_UNREACHABLE,
+    COLLECTOR_FAILED,
+    TICK_LATE,
+    WRITE_RETRIED,
+    Event,
+    Telemetry,
+)
 
 
 class Clock:
@@ -156,14 +164,14 @@ def test_a_condition_is_counted_under_the_labels_of_its_event() -> None:
 
 def test_what_is_expected_is_counted_from_zero() -> None:
     telemetry = Telemetry("collect")
-    telemetry.expect(TICK_LATE)
-    telemetry.expect(COLLECTOR_FAILED, [("nvml", "error")])
-    telemetry.expect(BROKER_UNREACHABLE)
-    assert telemetry.tally() == {
-        TICK_LATE: {(): 0},
-        COLLECTOR_FAILED: {("nvml", "error"): 0},
-        BROKER_UNREACHABLE: {},
+    telemetry.expect(events, collector=iter(["nvml"]), topic=["pods"])
+    tally = telemetry.tally()
+    assert tally[TICK_LATE] == {(): 0}
+    assert tally[COLLECTOR_FAILED] == {
+        ("nvml", reason): 0 for reason in ("error", "no_answer", "slow", "closing")
     }
+    assert tally[BROKER_UNREACHABLE] == {}, "its reasons are not known beforehand"
+    assert WRITE_RETRIED not in tally, "another process counts it"
     telemetry.emit(TICK_LATE)
-    telemetry.expect(TICK_LATE)
+    telemetry.expect(events)
     assert telemetry.tally()[TICK_LATE] == {(): 1}, "what was counted stays"

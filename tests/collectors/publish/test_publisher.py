@@ -17,11 +17,19 @@ from hypothesis import strategies as st
 from bus.kafka.errors import BrokerRefusedError
 from bus.kafka.reachability import Reachability
 from collectors.base import Outgoing
-from collectors.publish.outbox import SPOOL_FAILED, Outbox
-from collectors.publish.publisher import RECORD_REFUSED, Patience, Publisher
+from collectors.publish.outbox import Outbox
+from collectors.publish.publisher import Patience, Publisher
 from collectors.publish.spool import Appended, Spool
 from contract.settings import settings as settings_module
-from telemetry.events import BROKER_UNREACHABLE, RECORD_TOO_LARGE, SPOOL_DROPPED, SPOOLED, Telemetry
+from telemetry.events import (
+    BROKER_UNREACHABLE,
+    RECORD_REFUSED,
+    RECORD_TOO_LARGE,
+    SPOOL_DROPPED,
+    SPOOL_FAILED,
+    SPOOLED,
+    Telemetry,
+)
 from tests.support.fakes.broker import FakeBroker, Mood, noise, record, records
 
 MIB = 1024**2

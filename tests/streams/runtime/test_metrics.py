@@ -9,6 +9,7 @@ from streams.app import pause_s
 from streams.operators.base import CountedEvent, Emission, Operator, Snapshot
 from telemetry.events import SAMPLE_DUPLICATE, SAMPLE_LATE
 from telemetry.metrics import RECORDS_TAKEN, RECORDS_USED
+from tests.support.metrics import metric_value
 from tests.support.streams.port import Broker, Worker, record
 from tests.support.streams.toy import SOURCE, STAGE, Counter
 
@@ -41,9 +42,8 @@ def build(key: str, snapshot: Snapshot | None) -> Operator:
 async def test_what_was_taken_and_what_counts(records: list[ConsumerRecord], taken: int, used: int) -> None:
     worker = Worker(Broker(), stage=replace(STAGE, build=build))
     for commits in range(2):
-        now = worker.telemetry.meter.now()
-        assert now[RECORDS_TAKEN] == {(SOURCE,): taken * commits}
-        assert now[RECORDS_USED] == {(SOURCE,): used * commits}
+        assert metric_value(worker.telemetry, RECORDS_TAKEN, topic=SOURCE) == taken * commits
+        assert metric_value(worker.telemetry, RECORDS_USED, topic=SOURCE) == used * commits
         await worker.take(*records)
         await worker.coordinator.commit()
 
@@ -53,7 +53,7 @@ async def test_what_was_read_before_an_assignment_stays_counted() -> None:
     await worker.take(record(0, 1))
     await worker.coordinator.commit()
     worker.coordinator.forget()
-    assert worker.telemetry.meter.now()[RECORDS_USED] == {(SOURCE,): 1}
+    assert metric_value(worker.telemetry, RECORDS_USED, topic=SOURCE) == 1
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ class FaustPort:
 
     def may_write(self) -> bool:
         """See ``Port``."""
-        return not self._app.pulse.stalled() and self._app.exact_consumer.is_member()
+        return self._app.may_write()
 
     def fail(self, reason: str) -> None:
         """See ``Port``."""

@@ -19,6 +19,7 @@ from contract.records.deadletter import Reason
 from contract.topics import TOPICS
 from telemetry.metrics import CONDITIONS, Family, Labels, Metric, Metrics, family
 from telemetry.status import Status
+from telemetry.watchdog import StallDetector
 
 COLLECT, STREAM, SINK = "collect", "stream", "sink"
 """The processes, by the name of their ``Telemetry``."""
@@ -164,6 +165,7 @@ class Telemetry:
         self.metrics.registry.register(_EventMetrics(self))
         self.metrics.read(CONDITIONS, self._lasting)
         self.status = Status()
+        self.stall_detector = StallDetector()
         self._component = component
         self._events: dict[str, Event] = {}
         self._expected: set[tuple[str, Labels]] = set()

@@ -1,15 +1,13 @@
 """A process that answers for as long as it lives, whatever it is waiting for."""
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from importlib.metadata import PackageNotFoundError, version
 
 from contract.errors import SettingError
 from contract.settings.settings import Settings
 from telemetry.address import Address, address_of
-from telemetry.beat import Beat
 from telemetry.events import Telemetry
 from telemetry.metrics import BUILD_INFO, HEALTHY, READY
 from telemetry.pages import Pages
@@ -24,16 +22,14 @@ SERVING = "serves http://"
 async def serving(
     settings: Settings, process: str, telemetry: Telemetry, *, elsewhere: bool = False
 ) -> AsyncIterator[Address | None]:
-    """Answer for ``process`` until the block ends; where, is logged in one line.
+    """Answer for ``process`` and watch over it until the block ends; where, is logged in one line.
 
     ``elsewhere``: if the setting's port is taken, any free one will do. Raises ``SettingError`` if it cannot
     be had.
     """
     address = address_of(settings.listen, process)
-    beat = Beat()
-    telemetry.status.alive["event loop"] = beat.stalled
+    telemetry.status.alive["event loop"] = telemetry.stall_detector.loop_stalled
     _vital(telemetry)
-    beating = asyncio.create_task(beat.run())
     server = None
     try:
         if address is not None:
@@ -41,13 +37,11 @@ async def serving(
             server = _open(address, Pages(telemetry), fallback)
             server.start()
             _LOG.info("%s %s%s (/healthz, /readyz, /metrics)", process, SERVING, server.address)
-        yield None if server is None else server.address
+        async with telemetry.stall_detector.watching():
+            yield None if server is None else server.address
     finally:
         if server is not None:
             server.close()
-        beating.cancel()
-        with suppress(asyncio.CancelledError):
-            await beating
 
 
 def _open(address: Address, pages: Pages, fallback: int | None) -> Server:

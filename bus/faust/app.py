@@ -18,9 +18,9 @@ from bus.kafka.security import bootstrap_servers, ssl_context
 from contract.log import TopicPartition
 from contract.settings.settings import Settings
 from telemetry.events import Telemetry
-from telemetry.liveness import Pulse
 
 _STALL_SHARE = 0.6
+"""Of the session: after a stall of the process that is longer, others may own its partitions."""
 REBALANCE_S = 30.0
 """How long the group waits for a worker to hand in its partitions."""
 
@@ -52,8 +52,6 @@ class ExactApp(faust.App):
 
     Settings: ClassVar[Any] = _FaustSettings
     telemetry: Telemetry
-    pulse: Pulse
-    """Tells whether this process stood still so long that others may own its partitions."""
     failure: str | None = None
     """Why it cannot go on, once it cannot."""
     topic_prefix: str = ""
@@ -90,6 +88,10 @@ class ExactApp(faust.App):
         tables: Any = self.tables
         return tables.recovery.completed.is_set() and not self.rebalancing
 
+    def may_write(self) -> bool:
+        """Whether this worker still owns what it was assigned, as far as it can know."""
+        return not self.telemetry.stall_detector.process_stalled() and self.exact_consumer.is_member()
+
     def fail(self, reason: str) -> None:
         """End the process, with ``reason`` as its last words: going on would lose something."""
         if self.failure is None:
@@ -121,7 +123,7 @@ def create_app(settings: Settings, app_id: str, telemetry: Telemetry) -> ExactAp
     app.telemetry = telemetry
     app.topic_prefix = settings.topic_prefix
     app.reachability = Reachability(settings, telemetry)
-    app.pulse = Pulse(_STALL_SHARE * settings.session_timeout)
+    telemetry.stall_detector.process_limit_s = _STALL_SHARE * settings.session_timeout
     app.finalize()
     _ = app.ready  # makes the tables' manager here, in the loop's own thread
     return app

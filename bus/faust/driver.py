@@ -3,7 +3,7 @@
 Stock Faust acknowledges a record when an agent fails on it, when it cannot be decoded and when it is skipped
 around a rebalance; it takes holes in its own reading for compaction; its producer is not idempotent and
 rounds timestamps. See docs/decisions/0004-exactness.md. All that is known of Faust's insides lies here, in
-``faustapp`` and in ``liveness``; the version is pinned for that.
+``bus.faust``; the version is pinned for that.
 """
 
 import math
@@ -48,14 +48,14 @@ class ExactProducer(driver.Producer):
         """Let nothing leave once this process stood still for so long that others do its work.
 
         What waited in line then, or was to be tried again, is older than what they have written since; and
-        the line would move before anybody who asks the pulse.
+        the line would move before anybody looks.
         """
         send: Callable[..., Awaitable[None]] = sender._send_produce_req
         app: Any = self.app
 
         async def send_if_fresh(node_id: int, batches: Any) -> None:
-            if app.pulse.stalled():
-                app.fail("the process stood still too long")
+            if app.telemetry.stall_detector.process_stalled():
+                app.fail("the process stalled for too long")
                 await Event().wait()  # until the producer is stopped
             await send(node_id, batches)
 

@@ -11,15 +11,11 @@ from typing import Any
 from bus.faust.app import ExactApp
 from bus.faust.vitals import Vitals
 from contract.errors import DutycycleError
-from telemetry.liveness import Liveness, Patience, Probe
 
 GRACE_S = 20.0
 """An asked-for end takes no longer than this: what is not done by then is done again after the next start."""
 _LAST_WORK_S = 4.0
 _STOP_S = 6.0
-_SILENT_S = 180.0
-_BEHIND_S = 180.0
-"""There is more to read, and for so long nothing was."""
 _LOG = logging.getLogger("dutycycle.worker")
 
 
@@ -38,9 +34,21 @@ async def run_app(
     Raises ``WorkerFailedError`` if the app fails. Where Faust does not end, as in its first rebalance, the
     telemetry's status says ``hangs``; after ``GRACE_S`` the process is left, with 0, or 1 after a failure.
     """
-    watch = _Watch(app)
+    loop, vitals = asyncio.get_running_loop(), Vitals(app)
+    vitals.tell()
+
+    def fail(reason: str) -> None:
+        with suppress(RuntimeError):  # the loop is closed: the process is ending anyway
+            loop.call_soon_threadsafe(app.fail, reason)
+
+    async with app.telemetry.stall_detector.watching(vitals.stalled, end=fail, on_beat=vitals.look):
+        await _run(app, stop, last_work)
+    if app.failure is not None:
+        raise WorkerFailedError(f"{app.conf.id}: {app.failure}")
+
+
+async def _run(app: ExactApp, stop: asyncio.Event, last_work: Callable[[], Awaitable[None]] | None) -> None:
     starting = asyncio.create_task(_start(app))
-    watch.start()
     try:
         await _first(stop.wait(), app.failed.wait())
         deadline = _Deadline(app)
@@ -51,10 +59,7 @@ async def run_app(
         else:
             app.telemetry.status.hangs = True
     finally:
-        watch.stop()
         starting.cancel()
-    if app.failure is not None:
-        raise WorkerFailedError(f"{app.conf.id}: {app.failure}")
 
 
 async def _start(app: ExactApp) -> None:
@@ -114,59 +119,3 @@ class _Deadline:
             "%s: %s; it does not end in order: leaving", self._app.conf.id, self._app.failure or "stopped"
         )
         os._exit(0 if self._app.failure is None else 1)
-
-
-class _Watch:
-    """The liveness thread of an app, and a beat that shows it that the event loop runs."""
-
-    def __init__(self, app: ExactApp) -> None:
-        self._app = app
-        self._loop = asyncio.get_running_loop()
-        self._beats = 0
-        self._vitals = Vitals(app)
-        probes: list[Probe] = [
-            self._vitals.stuck,
-            self._vitals.shorter,
-            lambda: "the process stood still too long" if app.pulse.stalled() else None,
-            Patience(lambda: f"event loop blocked after {self._beats} s", _SILENT_S),
-            Patience(lambda: _unready(app), _SILENT_S),
-            Patience(lambda: _behind(app), _BEHIND_S),
-        ]
-        self._thread = Liveness(probes, self._sick, pulse=app.pulse)
-        self._beating: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._vitals.tell()
-        self._beating = asyncio.create_task(self._beat())
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._thread.stop()
-        if self._beating is not None:
-            self._beating.cancel()
-
-    async def _beat(self) -> None:
-        while True:
-            await asyncio.sleep(1)
-            self._beats += 1
-            try:
-                self._vitals.look()
-            except Exception:  # noqa: BLE001 - it looks into the client's insides, and the beat must go on
-                _LOG.debug("vitals", exc_info=True)
-
-    def _sick(self, reason: str) -> None:
-        with suppress(RuntimeError):  # the loop is closed: the process is ending anyway
-            self._loop.call_soon_threadsafe(self._app.fail, reason)
-
-
-def _behind(app: ExactApp) -> str | None:
-    consumer: Any = app._consumer
-    return None if consumer is None or not app.ready or app.held_up() else consumer.behind()
-
-
-def _unready(app: ExactApp) -> str | None:
-    if app.ready:
-        return None
-    tables: Any = app.tables
-    recovered = sum(offset or 0 for offset in list(tables.recovery.active_offsets.values()))
-    return f"not reading since rebalance {app.rebalancing_count}, changelogs read to {recovered}"

@@ -14,12 +14,7 @@ from bus.faust.app import ExactApp
 from bus.faust.truncation import shorter
 from bus.kafka.errors import BrokerUnreachableError
 from telemetry.metrics import ASSIGNED, LAG, LAG_MAX, REBALANCES, RECOVERY, Labels
-
-REBALANCE_MOST_S = 30.0
-"""A rebalance or a recovery that takes longer makes a worker that had been ready unready."""
-
-STILL_MOST_S = 60.0
-"""There is more to read, and for so long nothing was."""
+from telemetry.watchdog import Progress
 
 _SHORTER_LOOKS = 3
 
@@ -31,11 +26,11 @@ class Vitals:
         self._app = app
         self._clock = clock
         self._silence_s = float(app.conf.broker_session_timeout)
-        self._unready_since: float | None = clock()
+        self._limits = app.telemetry.stall_detector.limits
+        self._waiting, self._recovering, self._reading = Progress(clock), Progress(clock), Progress(clock)
+        self._waiting.observe("to be ready")
         self._ever_ready = False
         self._heard: float | None = None
-        self._place: str | None = None
-        self._place_since = clock()
         self._coordinator: Any = None
         self._shorter: str | None = None
         self._shorter_looks = 0
@@ -55,17 +50,29 @@ class Vitals:
 
     def look(self) -> None:
         """Note since when it is not ready, how far it has read, and hear its heartbeats."""
-        place = self._consumer.behind() if self._app.ready and self._consumer is not None else None
-        if place is None or place != self._place:
-            self._place, self._place_since = place, self._clock()
-        if not self._app.ready:
-            self._unready_since = self._unready_since or self._clock()
+        ready = self._app.ready
+        self._reading.observe(self._behind() if ready else None)
+        self._recovering.observe(None if ready else self._recovered())
+        self._waiting.observe(None if ready else "to be ready")
+        if not ready:
             return
-        self._unready_since, self._ever_ready = None, True
+        self._ever_ready = True
         self._listen()
         self._tell_silence()
         self._shorter = self._short_log()
         self._shorter_looks = 0 if self._shorter is None else self._shorter_looks + 1
+
+    def _behind(self) -> str | None:
+        """How far it has read, where it could read on."""
+        if self._consumer is None or self._app.held_up():
+            return None
+        found: str | None = self._consumer.behind()
+        return found
+
+    def _recovered(self) -> str:
+        tables: Any = self._app.tables
+        offsets = sum(offset or 0 for offset in list(tables.recovery.active_offsets.values()))
+        return f"not reading since rebalance {self._app.rebalancing_count}, changelogs read to {offsets}"
 
     def _listen(self) -> None:
         coordinator = getattr(self._client, "_coordinator", None)
@@ -106,6 +113,15 @@ class Vitals:
         """Why the process ends, or has to."""
         return self._app.failure or self.stuck()
 
+    def stalled(self) -> str | None:
+        """Why the process has to end although nothing has failed."""
+        if self._app.telemetry.stall_detector.process_stalled():
+            return "the process stalled for too long"
+        most_s = self._limits.ended_s
+        still = next((one for one in (self._recovering, self._reading) if one.stalled_s > most_s), None)
+        stuck = self.stuck() or self.shorter()
+        return stuck if still is None else stuck or f"no progress in {most_s:g} s: {still.seen}"
+
     def stuck(self) -> str | None:
         """Why it will never read again, although it does not say so."""
         if self._app.crashed:
@@ -128,15 +144,13 @@ class Vitals:
 
     def unready(self) -> str | None:
         """Why it does not read now."""
-        since = self._unready_since
-        waited = 0.0 if since is None else self._clock() - since
-        if not self._ever_ready or waited > REBALANCE_MOST_S:
+        waited, still, said_s = self._waiting.stalled_s, self._reading.stalled_s, self._limits.said_s
+        if not self._ever_ready or waited > said_s:
             return f"{self._phase()} for {waited:.0f} s"
-        silent = 0.0 if since is not None else self._silent_s()
+        silent = self._silent_s() if self._waiting.seen is None else 0.0
         if silent > self._silence_s:
             return f"the broker has not answered for {silent:.0f} s"
-        still = 0.0 if self._place is None else self._clock() - self._place_since
-        return f"{self._place}, and no further for {still:.0f} s" if still > STILL_MOST_S else None
+        return f"{self._reading.seen}, and no further for {still:.0f} s" if still > said_s else None
 
     def _phase(self) -> str:
         if self._client is None:

@@ -163,7 +163,7 @@ class FaustStreamsPort:
 
     def may_write(self) -> bool:
         """See ``StreamsPort``."""
-        return not self._app.pulse.stalled() and self._app.exact_consumer.is_member()
+        return self._app.may_write()
 
     def fail(self, reason: str) -> None:
         """See ``StreamsPort``."""

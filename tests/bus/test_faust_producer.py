@@ -11,7 +11,7 @@ from bus.kafka.consumer import Consumer
 from bus.kafka.embedded import EmbeddedBroker
 from contract.settings.settings import Settings, load
 from telemetry.events import Telemetry
-from telemetry.liveness import Pulse
+from telemetry.watchdog import StallDetector
 
 TOPIC = "dutycycle.trends"
 LIMIT_S = 5.0
@@ -45,13 +45,14 @@ async def producing(settings: Settings) -> AsyncIterator[ExactApp]:
 async def test_what_waited_in_line_through_a_standstill_is_not_sent(settings: Settings) -> None:
     now_s = 100.0
     async with producing(settings) as app:
-        app.pulse = Pulse(LIMIT_S, lambda: now_s)
-        app.pulse.beat()
+        detector = app.telemetry.stall_detector = StallDetector(clock=lambda: now_s)
+        detector.process_limit_s = LIMIT_S
+        detector.beat()
         await (await app.exact_producer.post(TOPIC, b"k", b"before", ts_ms=1))
         waiting = await app.exact_producer.post(TOPIC, b"k", b"old", ts_ms=2)
         now_s += LIMIT_S + 1  # stopped before the line moved, and continued
         await asyncio.wait_for(app.failed.wait(), 10)
-        assert app.failure == "the process stood still too long"
+        assert app.failure == "the process stalled for too long"
         await asyncio.wait([waiting], timeout=0.5)
         assert not waiting.done()
     assert await stored(settings) == [b"before"]
@@ -60,8 +61,9 @@ async def test_what_waited_in_line_through_a_standstill_is_not_sent(settings: Se
 async def test_what_waited_in_line_for_a_moment_is_sent(settings: Settings) -> None:
     now_s = 100.0
     async with producing(settings) as app:
-        app.pulse = Pulse(LIMIT_S, lambda: now_s)
-        app.pulse.beat()
+        detector = app.telemetry.stall_detector = StallDetector(clock=lambda: now_s)
+        detector.process_limit_s = LIMIT_S
+        detector.beat()
         waiting = await app.exact_producer.post(TOPIC, b"k", b"new", ts_ms=2)
         now_s += LIMIT_S - 1
         await asyncio.wait_for(waiting, 10)

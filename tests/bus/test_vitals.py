@@ -6,14 +6,16 @@ from typing import Any
 
 import pytest
 
-from bus.faust.vitals import REBALANCE_MOST_S, STILL_MOST_S, Vitals
+from bus.faust.vitals import Vitals
 from bus.kafka.reachability import Reachability
 from contract.settings.settings import load
 from telemetry.events import BROKER_UNREACHABLE, Telemetry
 from telemetry.metrics import REBALANCES
+from telemetry.watchdog import StallDetector, StallLimits
 from tests.support.metrics import metric_value
 
 SESSION_S = 10.0
+SAID_S, ENDED_S = StallLimits().said_s, StallLimits().ended_s
 SETTINGS = load({"DUTYCYCLE_BROKER": "kafka://k:9092", "DUTYCYCLE_NODE": "a"})
 
 
@@ -53,12 +55,15 @@ class World:
             behind=lambda: self.behind,
             _is_changelog_tp=lambda tp: tp.topic.startswith("t.state-"),
         )
-        recovery = SimpleNamespace(_recovery_started_at=None, _recovery_ended_at=None)
+        recovery = SimpleNamespace(
+            _recovery_started_at=None, _recovery_ended_at=None, active_offsets={"changelog": 5}
+        )
         telemetry = Telemetry("stream")
         self.app = made(
             conf=SimpleNamespace(broker_session_timeout=SESSION_S), failure=None, crashed=False, ready=False,
             should_stop=False, rebalancing=False, rebalancing_count=1, topic_prefix="t.",
-            taken=lambda *_: None, tables=SimpleNamespace(recovery=recovery), _consumer=self.consumer,
+            taken=lambda *_: None, held_up=lambda: False, _consumer=self.consumer,
+            tables=SimpleNamespace(recovery=recovery),
             telemetry=telemetry, reachability=Reachability(SETTINGS, telemetry),
         )  # fmt: skip
         self.vitals = Vitals(self.app, lambda: self.now)
@@ -121,7 +126,7 @@ def test_it_is_never_ready_by_accident_while_it_starts(world: World) -> None:
 def test_a_rebalance_that_ends_is_part_of_life(world: World) -> None:
     ready(world)
     world.app.ready, world.app.rebalancing = False, True
-    world.passes(REBALANCE_MOST_S)
+    world.passes(SAID_S)
     assert world.vitals.unready() is None
     ready(world)
 
@@ -129,7 +134,7 @@ def test_a_rebalance_that_ends_is_part_of_life(world: World) -> None:
 def test_a_rebalance_that_does_not_end_is_told(world: World) -> None:
     ready(world)
     world.app.ready, world.app.rebalancing, world.app.rebalancing_count = False, True, 7
-    world.passes(REBALANCE_MOST_S + 2)
+    world.passes(SAID_S + 2)
     assert world.vitals.unready() == "in rebalance 7 for 31 s"
     assert world.vitals.wrong() is None, "it may still end"
     ready(world)
@@ -159,15 +164,15 @@ def test_a_broker_that_does_not_answer_is_told(world: World) -> None:
 def test_reading_that_does_not_move_is_told(world: World) -> None:
     ready(world)
     world.behind = "read to 7"
-    world.passes(STILL_MOST_S)
+    world.passes(SAID_S)
     assert world.vitals.unready() is None
     world.passes(2)
-    assert world.vitals.unready() == "read to 7, and no further for 61 s"
+    assert world.vitals.unready() == "read to 7, and no further for 31 s"
     world.behind = "read to 8"
     world.passes(1)
     assert world.vitals.unready() is None
     world.behind = None
-    world.passes(2 * STILL_MOST_S)
+    world.passes(2 * SAID_S)
     assert world.vitals.unready() is None, "there is nothing more to read"
 
 
@@ -186,6 +191,37 @@ def test_lag_is_what_was_not_taken_yet(world: World) -> None:
     world.app.taken = lambda topic, partition: 70 if (topic, partition) == ("pods", 0) else None
     assert world.vitals.lags() == {("pods",): [30, 0], ("nvml-samples",): [0]}
     assert world.vitals.assigned() == {("pods",): 3, ("nvml-samples",): 1}
+
+
+def test_reading_and_recovering_without_progress_end_the_process(world: World) -> None:
+    ready(world)
+    world.behind = "read to 7"
+    world.passes(ENDED_S)
+    assert world.vitals.stalled() is None
+    world.app.held_up = lambda: True
+    world.passes(ENDED_S)
+    assert world.vitals.stalled() is None, "a sink says itself that it waits"
+    world.app.held_up = lambda: False
+    world.passes(ENDED_S + 2)
+    assert world.vitals.stalled() == "no progress in 180 s: read to 7"
+    world.app.ready = False
+    world.passes(ENDED_S)
+    assert world.vitals.stalled() is None
+    world.app.tables.recovery.active_offsets = {"changelog": 6}
+    world.passes(ENDED_S)
+    assert world.vitals.stalled() is None, "it recovers"
+    world.passes(2)
+    says = "no progress in 180 s: not reading since rebalance 1, changelogs read to 6"
+    assert world.vitals.stalled() == says
+
+
+def test_a_process_that_stalled_has_to_end(world: World) -> None:
+    ready(world)
+    detector = world.app.telemetry.stall_detector = StallDetector(clock=lambda: world.now)
+    detector.process_limit_s = 6.0
+    detector.beat()
+    world.now += 7
+    assert world.vitals.stalled() == "the process stalled for too long"
 
 
 @pytest.mark.parametrize(

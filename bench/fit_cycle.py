@@ -8,12 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from bench.cycle_stream import CLOSE
+from bench.bench_cycle import CLOSE
 from bench.generators import CONTROLS, SHAPES, SNRS, Case, Floats, controls, cyclic_cases
 from streams.operators.cycles.detect.active import active, beginning
 from streams.operators.cycles.detect.detector import best
 from streams.operators.cycles.detect.early import LEAST, LONGEST, MOST, repeats
-from streams.operators.cycles.detect.fold import evidence
 from streams.operators.cycles.detect.spectrum import spectra
 
 SEEDS = range(160)
@@ -39,9 +38,8 @@ def examples() -> tuple[Floats, Floats]:
     known: list[Floats] = []
     right: list[bool] = []
     for case in cases():
-        found = spectra(case.series()[np.newaxis])
-        judged = best(found)
-        known.append(evidence(judged.score, judged.noise, judged.folds))
+        judged = best(spectra(case.series()[np.newaxis]))
+        known.append(judged.evidence)
         right += [case.period is not None and abs(p / case.period - 1) <= CLOSE for p in judged.period]
     return np.concatenate(known), np.array(right, np.float64)
 

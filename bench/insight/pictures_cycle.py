@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from bench.bench_cycle import Answer
 from bench.generators import NAMED_CONTROLS, SHAPES, SNRS
 from bench.insight.canvas import BLUE, GREEN, GREY, INK, ORANGE, RED, picture
-from bench.insight.tables_cycle import OURS, Judged
+from bench.insight.tables_cycle import OURS, Scores
 
 SHOWN = 6
 """So many periods of a series are drawn, so that its shape can be seen."""
@@ -72,7 +72,7 @@ def _answer(one: Answer) -> str:
     return f"found: {one.period:.2f}, confidence {one.confidence:.3f}"
 
 
-def peers(path: Path, found: dict[str, Judged], seeds: range) -> None:
+def peers(path: Path, found: dict[str, Scores], seeds: range) -> None:
     """F1 beside false alarms, by detector."""
     names = list(found)[::-1]
     rows = np.arange(len(names))

@@ -37,7 +37,7 @@ REST, BUSY = 200, 400
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class Scores:
     """What one detector said of all cases, and what a series cost it."""
 
     name: str
@@ -76,7 +76,7 @@ def asked(detector: Detector, cases: Sequence[Case]) -> tuple[list[Answer], floa
     return said, spent / len(cases) * 1e6
 
 
-def judged(name: str, seeds: range, thin: int = 1) -> Judged:
+def scores(name: str, seeds: range, thin: int = 1) -> Scores:
     """One detector on all cases, or only on each ``thin``-th."""
     parts = (
         list(cyclic_cases(seeds, fractional=False))[::thin],
@@ -86,7 +86,7 @@ def judged(name: str, seeds: range, thin: int = 1) -> Judged:
     runs = [answers(part) if name == OURS else asked(DETECTORS[name], part) for part in parts]
     us = sum(run[1] * len(part) for run, part in zip(runs, parts, strict=True))
     (whole, _), (fractional, _), (quiet, _) = runs
-    return Judged(name, whole, fractional, quiet, us / sum(map(len, parts)) / 1000)
+    return Scores(name, whole, fractional, quiet, us / sum(map(len, parts)) / 1000)
 
 
 def _more(seeds: range, thin: int) -> range:
@@ -94,9 +94,9 @@ def _more(seeds: range, thin: int) -> range:
     return range(seeds.start, seeds.start + max(CONTROLS_PER_SEED * len(seeds) // thin, 1))
 
 
-def comparison(report: Report, seeds: range, thin: int = 1) -> dict[str, Judged]:
+def comparison(report: Report, seeds: range, thin: int = 1) -> dict[str, Scores]:
     """The table of all detectors; what ours said goes on to other tables and the pictures."""
-    found = {name: judged(name, seeds, thin) for name in (OURS, *DETECTORS)}
+    found = {name: scores(name, seeds, thin) for name in (OURS, *DETECTORS)}
     count = len(_more(seeds, thin))
     title = f"cycles: {len(seeds)} seeds of {48 // thin}; false alarms in % of {count} of each control"
     report.table("cycles", title, COLUMNS, [one.row(seeds) for one in found.values()])
@@ -106,7 +106,7 @@ def comparison(report: Report, seeds: range, thin: int = 1) -> dict[str, Judged]
 def ours_alone(report: Report, seeds: range, thin: int = 1) -> list[Answer]:
     """Ours on ten times as many seeds, as it is quick: F1, reliability, and harder controls."""
     seeds = range(seeds.start, seeds.start + OURS_TIMES * len(seeds)) if thin == 1 else seeds
-    ours = judged(OURS, seeds, thin)
+    ours = scores(OURS, seeds, thin)
     count = len(_more(seeds, thin))
     title = f"cycles, ours alone: {len(seeds)} seeds; false alarms in % of {count} of each control"
     report.table("cycles_ours", title, COLUMNS, [ours.row(seeds)])
@@ -154,19 +154,19 @@ def _off(period: float | None, true: float) -> bool:
     return period is None or abs(period / true - 1) > CLOSE
 
 
-News = list[tuple[int, float | None]]
+Changes = list[tuple[int, float | None]]
 
 
-def told(columns: list[Floats]) -> list[News]:
-    """What is told of each column, (second, period in s)."""
+def published(columns: list[Floats]) -> list[Changes]:
+    """What is published of each column, (second, period in s)."""
     bank, series = CycleBank(len(columns)), np.array(columns).T
-    news: list[News] = [[] for _ in columns]
+    changes: list[Changes] = [[] for _ in columns]
     for second, row in enumerate(series):
         bank.update(START_MS + 1000 * second, row)
         if second % EVERY == EVERY - 1:
             for column, result in bank.changes(START_MS + 1000 * second):
-                news[column].append((second, result.period_s))
-    return news
+                changes[column].append((second, result.period_s))
+    return changes
 
 
 def cost(report: Report, seeds: range, thin: int = 1) -> None:
@@ -185,13 +185,13 @@ def cost(report: Report, seeds: range, thin: int = 1) -> None:
             spent += time.process_time() - began
     us = spent / COST_S / len(cases) * 1e6
     rows: list[list[Cell]] = [["µs per series and second", us], ["cores for 8,000 series", us * 8000 / 1e6]]
-    title = f"cycles, cost in a stream of {len(cases)} series, half of them cyclic, looked at every {EVERY} s"
+    title = f"cycles, cost in a stream of {len(cases)} series, half of them cyclic, evaluated every {EVERY} s"
     report.table("cycles_cost", title, ["what", "figure"], rows)
 
 
 def delays(report: Report, seeds: range) -> None:
     """A job starts, changes its cycle and ends, between idleness: after how many periods is it known?
-    Of ten times as many seeds; and how often a series without a cycle is told to have one."""
+    Of ten times as many seeds; and how often a series without a cycle is said to have one."""
     jobs = []
     more = range(seeds.start, seeds.start + OURS_TIMES * len(seeds))
     for seed, kind in itertools.product(more, ("sine", "square", "sawtooth", "bursts")):
@@ -201,10 +201,10 @@ def delays(report: Report, seeds: range) -> None:
             busy = [Case(kind, seed, period, 10.0, length=BUSY).series() for period in (one, other)]
             rest = [2 + 0.3 * rng.normal(size=REST) for _ in range(2)]
             jobs.append((one, other, np.concatenate((rest[0], *busy, rest[1]))))
-    news = told([series for *_, series in jobs])
+    changes = published([series for *_, series in jobs])
     events: dict[str, list[tuple[float, float]]] = {event: [] for event in EVENTS}
     change, end = REST + BUSY, REST + 2 * BUSY
-    for (one, other, _), said in zip(jobs, news, strict=True):
+    for (one, other, _), said in zip(jobs, changes, strict=True):
         events["locked"].append((one, (_first(said, REST, one) - REST) / one))
         events["old dropped"].append((one, (_first_off(said, change, one) - change) / one))
         events["new found"].append((other, (_first(said, change, other) - change) / other))
@@ -215,7 +215,7 @@ def delays(report: Report, seeds: range) -> None:
         slow = [delay for period, delay in after if period >= SLOW] or [np.nan]
         rows.append([what, *_quantiles([delay for _, delay in after]), *_quantiles(slow)])
     title = (
-        f"cycles, delay in periods, {len(jobs)} jobs whose cycle changes, looked at every {EVERY} s; "
+        f"cycles, delay in periods, {len(jobs)} jobs whose cycle changes, evaluated every {EVERY} s; "
         f"and of periods from {SLOW:.0f} s"
     )
     report.table("cycles_delay", title, ["event", "median", "9 of 10", "slow: median", "9 of 10 slow"], rows)
@@ -227,7 +227,7 @@ def _quantiles(delays: Sequence[float]) -> list[float]:
 
 
 def _watched(report: Report, seeds: range) -> None:
-    """Controls that begin after idleness, as a stream looks at them: how often is a cycle told?"""
+    """Controls that begin after idleness, as a stream looks at them: how often is a cycle found?"""
     rows: list[list[Cell]] = []
     for kind in CONTROLS:
         columns = []
@@ -235,15 +235,15 @@ def _watched(report: Report, seeds: range) -> None:
             series = Case(kind, seed, length=WATCHED_S).series()
             rest = np.random.default_rng([seed, *kind.encode(), 4]).normal(size=REST // 2)
             columns.append(np.concatenate((series.min() + 0.002 * np.ptp(series) * rest, series)))
-        locks = sum(period is not None for news in told(columns) for _, period in news)
+        locks = sum(period is not None for changes in published(columns) for _, period in changes)
         rows.append([kind, locks / len(seeds) / WATCHED_S * 3600])
-    title = f"cycles, told per hour of a series that has none, {len(seeds)} of each watched for half an hour"
+    title = f"cycles, found per hour of a series that has none, {len(seeds)} of each watched for half an hour"
     report.table("cycles_watched", title, ["control", "an hour"], rows)
 
 
-def _first(said: News, since: int, period: float) -> float:
+def _first(said: Changes, since: int, period: float) -> float:
     return next((second for second, now in said if second >= since and not _off(now, period)), np.inf)
 
 
-def _first_off(said: News, since: int, period: float) -> float:
+def _first_off(said: Changes, since: int, period: float) -> float:
     return next((second for second, now in said if second >= since and _off(now, period)), np.inf)

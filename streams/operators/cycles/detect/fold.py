@@ -3,13 +3,9 @@
 Epoch folding (D. A. Leahy et al. 1983), cross-validated: the periods are dealt into blocks, and each
 block is held against the mean shape of all others. A step, a pulse or a wander fits itself, but not
 those.
-
-How likely a cycle is real follows from that and from the spectrum by a logistic regression. Its weights are
-fitted by ``bench/fit_cycle.py`` to windows of 76 to 600 samples; of the periods that are judged there nine
-in ten are right. Where cycles are rarer, so is being right with a low confidence.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,16 +17,9 @@ PHASES = 16
 TINY = 1e-12
 SMOOTHED = 16
 """Fewest samples of a mean that is taken for drift."""
-WEIGHTS = (7.683, 2.696, -3.447, -6.068, 1.922, -2.551)
-"""Of the parts of ``evidence``."""
-ENOUGH = 30.0
-"""A score above this says no more than this."""
-LITTLE = 0.05
-"""Fewer periods explained than this say no less than this."""
 
 
-@dataclass(frozen=True, slots=True)
-class Folds:
+class Folds(NamedTuple):
     """How well whole periods repeat, of several series; each of shape (series,).
 
     ``explained`` is the share of the variance within periods that the shape of the other blocks predicts
@@ -116,26 +105,3 @@ def without_shape(series: Floats, period: Floats) -> Floats:
     code = np.arange(shape[0])[:, np.newaxis] * shape[1] + phase
     mean = sums(code, without_drift(series, period), shape) / np.maximum(counts(code, shape), 1.0)
     return np.asarray(series - mean.ravel()[code])
-
-
-def evidence(score: Floats, noise: Floats, folds: Folds) -> Floats:
-    """What speaks for cycles, shape (cycles, 6): one, and figures of about -3 to 5.
-
-    ``noise`` is the variance of each series' noise. What is neither that nor explained speaks against a
-    cycle: bursts at odd distances have lines and hardly any noise, but no shape that they share.
-    """
-    other = 1 - folds.explained - noise / np.maximum(folds.varied, LITTLE)
-    parts = (
-        np.ones(score.size),
-        np.clip(score, -20.0, ENOUGH) / 10,
-        np.maximum(folds.explained, -0.5),
-        np.clip(other, 0.0, 1.5),
-        np.log(np.maximum(folds.explained * folds.periods, LITTLE)),
-        np.log(folds.periods),
-    )
-    return np.stack(parts, axis=1)
-
-
-def confidence(score: Floats, noise: Floats, folds: Folds) -> Floats:
-    """The chance (0-1) that peaks with these scores, folded so, are the periods of real cycles."""
-    return np.asarray(1 / (1 + np.exp(-(evidence(score, noise, folds) * WEIGHTS).sum(axis=1))))

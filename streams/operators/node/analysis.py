@@ -1,139 +1,112 @@
-"""Trends and cycles of the series that get them, in columns that follow the node's."""
+"""The analysis of a node: trends and cycles of those of its series that get them."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from streams.operators.columns.arrays import Floats, Ints, pack, unpack
 from streams.operators.columns.series import CYCLE_METRICS, TREND_METRICS, Series, remapped
-from streams.operators.cycles.bursts import Burst
+from streams.operators.columns.tick import Tick
 from streams.operators.cycles.result import CycleResult
 from streams.operators.cycles.scales import CycleScales
 from streams.operators.trends.bank import TrendBank, TrendForecast
 from streams.operators.trends.changes import TrendDebouncer
-from streams.operators.trends.season import Season, season_of
-
-_NONE: Ints = np.zeros(0, np.int64)
+from streams.operators.trends.season import season_of
 
 
-@dataclass(slots=True)
-class Insights:
-    """What an evaluation found: the forecasts that are news, one per trend series, and the cycles that
-    changed."""
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """What an evaluation found: the trends that changed, as a column of ``forecast`` for each of
+    ``trend_series``, and the cycles that were found, changed or lost. ``forecast`` is None for a node without
+    trends."""
 
     ts_ms: int
-    trend_series: list[Series] = field(default_factory=list)
-    forecast: TrendForecast | None = None
-    cycles: list[tuple[Series, CycleResult]] = field(default_factory=list)
+    trend_series: list[Series]
+    forecast: TrendForecast | None
+    cycles: list[tuple[Series, CycleResult]]
 
 
-class InsightBank:
-    """Holds a ``TrendBank`` and a ``CycleScales`` over subsets of the node's columns."""
+class AnalysisBank:
+    """A ``TrendBank`` and ``CycleScales`` over subsets of the node's columns.
+
+    ``series`` is always the list of all columns of the node.
+    """
 
     def __init__(self) -> None:
         self._trends = TrendBank()
         self._debouncer = TrendDebouncer()
         self._cycles = CycleScales()
-        self._trend_series: list[Series] = []
-        self._cycle_series: list[Series] = []
-        self._cycle_place: dict[Series, int] = {}
-        self._trend_columns = self._cycle_columns = self._capacity_columns = self._season_columns = _NONE
         self._row: Floats = np.zeros(0)
+        self._select([])
 
-    def select(self, series: list[Series]) -> None:
+    def _select(self, series: list[Series]) -> None:
+        self._trend_series = [one for one in series if one.metric in TREND_METRICS]
+        self._cycle_series = [one for one in series if one.metric in CYCLE_METRICS]
+        self._cycle_place = {one: column for column, one in enumerate(self._cycle_series)}
+        self._trend_columns = remapped(series, self._trend_series)
+        self._cycle_columns = remapped(series, self._cycle_series)
+        self._capacity_columns = remapped(series, [_capacity_of(one) for one in self._trend_series])
+        self._season_columns = remapped(self._trend_series, self._cycle_series)
+
+    def resize(self, series: list[Series]) -> None:
         """The node's columns are ``series`` now: keep what stays, begin what is new, drop what is gone."""
-        trends = [one for one in series if one.metric in TREND_METRICS]
-        cycles = [one for one in series if one.metric in CYCLE_METRICS]
-        kept = remapped(self._trend_series, trends)
+        trends, cycles = self._trend_series, self._cycle_series
+        self._select(series)
+        kept = remapped(trends, self._trend_series)
         self._trends.resize(kept)
         self._debouncer.resize(kept)
-        self._cycles.resize(remapped(self._cycle_series, cycles))
+        self._cycles.resize(remapped(cycles, self._cycle_series))
         self._row = np.full(len(series), np.nan)
-        self._aim(series, trends, cycles)
 
-    def _aim(self, series: list[Series], trends: list[Series], cycles: list[Series]) -> None:
-        self._trend_series, self._cycle_series = trends, cycles
-        self._cycle_place = {one: column for column, one in enumerate(cycles)}
-        self._trend_columns = remapped(series, trends)
-        self._cycle_columns = remapped(series, cycles)
-        self._capacity_columns = remapped(series, [_capacity(one) for one in trends])
-        self._season_columns = remapped(trends, cycles)
-
-    def update(
-        self,
-        ts_ms: int,
-        interval_ms: int,
-        columns: Ints,
-        values: Floats,
-        width: int,
-        bursts: Sequence[tuple[Series, Burst]] = (),
-    ) -> None:
-        """Take a tick that is newer than the last. ``values`` are those of the node's ``columns``.
-
-        ``bursts`` are the driver's samples since the last tick, of the series that have any.
-        """
-        row = np.full(width, np.nan)
-        row[columns] = values
+    def add(self, tick: Tick, columns: Ints) -> None:
+        """Take a tick that is newer than the last; ``columns`` are those of its values."""
+        row = np.full(len(self._row), np.nan)
+        row[columns] = tick.values
         self._row = row
         place = self._cycle_place
-        heard = [(place[one], burst) for one, burst in bursts if one in place]
-        self._cycles.update(ts_ms, row[self._cycle_columns], interval_ms, heard)
-        self._trends.update(ts_ms, row[self._trend_columns])
+        bursts = [(place[one], burst) for one, burst in tick.bursts if one in place]
+        self._cycles.update(tick.ts_ms, row[self._cycle_columns], tick.interval_ms, bursts)
+        self._trends.update(tick.ts_ms, row[self._trend_columns])
 
-    def evaluate(self, ts_ms: int) -> Insights:
-        """Forecast every trend, look for cycles."""
-        found = Insights(ts_ms)
-        for column, result in self._cycles.changes(ts_ms):
-            found.cycles.append((self._cycle_series[column], result))
-        if self._trend_series:
-            season = self._season()
-            self._trends.follow(season)
-            capacity = self._capacity()
-            forecast = self._trends.forecast(
-                lower=np.zeros(len(self._trend_series)), upper=self._upper(capacity), capacity=capacity
-            )
-            cyclic = np.isin(np.arange(len(self._trend_series)), season.columns if season else _NONE)
-            changed = self._debouncer.changes(ts_ms, forecast, cyclic)
-            found.trend_series = [self._trend_series[column] for column in changed]
-            found.forecast = forecast.pick(changed)
-        return found
-
-    def _season(self) -> Season | None:
-        return season_of(self._cycles, self._season_columns)
-
-    def _capacity(self) -> Floats:
-        known = self._capacity_columns >= 0
-        return np.where(known, self._row[np.maximum(self._capacity_columns, 0)], np.nan)
-
-    def _upper(self, capacity: Floats) -> Floats:
+    def evaluate(self, ts_ms: int) -> Analysis:
+        """Forecast every trend and look for cycles, as of the last tick at ``ts_ms``."""
+        cycles = [(self._cycle_series[column], result) for column, result in self._cycles.changes(ts_ms)]
+        if not self._trend_series:
+            return Analysis(ts_ms, [], None, cycles)
+        season = season_of(self._cycles, self._season_columns)
+        self._trends.follow(season)
+        capacity = np.where(self._capacity_columns >= 0, self._row[self._capacity_columns], np.nan)
         shares = np.array([one.metric == "gpu_util_pct" for one in self._trend_series], np.bool_)
-        return np.where(shares, 100.0, capacity)
+        forecast = self._trends.forecast(
+            lower=np.zeros(len(self._trend_series)),
+            upper=np.where(shares, 100.0, capacity),
+            capacity=capacity,
+        )
+        cyclic = np.isin(np.arange(len(self._trend_series)), season.columns if season else ())
+        changed = self._debouncer.changes(ts_ms, forecast, cyclic)
+        series = [self._trend_series[column] for column in changed]
+        return Analysis(ts_ms, series, forecast.pick(changed), cycles)
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
-        trends, cycles = self._trends.snapshot(), self._cycles.snapshot()
         return {
-            "trends": trends,
+            "trends": self._trends.snapshot(),
             "debouncer": self._debouncer.snapshot(),
-            "cycles": cycles,
+            "cycles": self._cycles.snapshot(),
             "row": pack(self._row),
         }
 
     def restore(self, plain: dict[str, Any], series: list[Series]) -> None:
-        """Take over a snapshot of a node with the columns ``series``."""
-        trends = [one for one in series if one.metric in TREND_METRICS]
-        cycles = [one for one in series if one.metric in CYCLE_METRICS]
+        """Take over a snapshot."""
         self._trends = TrendBank.restore(plain["trends"])
         self._debouncer = TrendDebouncer.restore(plain["debouncer"])
         self._cycles = CycleScales.restore(plain["cycles"])
         self._row = unpack(plain["row"], "f8", (len(series),))
-        self._aim(series, trends, cycles)
+        self._select(series)
 
 
-def _capacity(one: Series) -> Series:
+def _capacity_of(one: Series) -> Series:
     """The series that says how much there is of what ``one`` uses; perhaps one that is not there."""
     metric = "mem_limit_bytes" if one.kind == "pod" else "mem_total_bytes"
-    metric = metric if one.metric == "mem_used_bytes" else ""
-    return Series(one.kind, one.member, metric)
+    return Series(one.kind, one.member, metric if one.metric == "mem_used_bytes" else "")

@@ -18,14 +18,14 @@ from streams.operators.columns.arrays import Ints, check_version
 from streams.operators.columns.series import ColumnIndex, Series
 from streams.operators.columns.tick import Tick
 from streams.operators.node import records
-from streams.operators.node.analysis import InsightBank
+from streams.operators.node.analysis import AnalysisBank
 from streams.operators.node.watermark import Held, Timeline
 from streams.operators.node.window import WindowBank
 from streams.operators.peaks.tally import PeakTally
 from streams.operators.workload.spans import SpanBank
 from telemetry.events import SAMPLE_LATE
 
-SNAPSHOT_VERSION = 3
+SNAPSHOT_VERSION = 4
 EVALUATE_MS = 10_000
 """How often, in event time, trends and cycles are evaluated."""
 
@@ -65,7 +65,7 @@ class NodeOperator:
         self._index: ColumnIndex[Series] = ColumnIndex()
         self._last_seen: Ints = np.zeros(0, np.int64)
         self._windows = WindowBank(self._config.sizes_ms, self._config.lateness_ms)
-        self._insight = InsightBank()
+        self._analysis = AnalysisBank()
         self._peaks = PeakTally(self._node, self._config.source)
         self._spans = SpanBank(self._node, self._config.source)
         self._last_ms = -1
@@ -99,12 +99,9 @@ class NodeOperator:
         self._last_seen[columns] = np.maximum(self._last_seen[columns], tick.ts_ms)
         if tick.ts_ms > self._last_ms:
             self._last_ms = tick.ts_ms
-            self._insight.update(
-                tick.ts_ms, tick.interval_ms, columns, tick.values, len(self._index), tick.bursts
-            )
+            self._analysis.add(tick, columns)
             emissions += self._spans.add(tick)
-        in_time = self._windows.add(tick.ts_ms, columns, tick.values, watermark_ms)
-        if not in_time:
+        if not self._windows.add(tick.ts_ms, columns, tick.values, watermark_ms):
             emissions.append(CountedEvent(SAMPLE_LATE.name))
         self._peaks.add(tick)
         closed = self._windows.advance(max(watermark_ms, tick.ts_ms))
@@ -124,14 +121,14 @@ class NodeOperator:
     def _resize(self, keep: Ints) -> None:
         self._windows.resize(keep)
         self._last_seen = np.where(keep >= 0, np.append(self._last_seen, 0)[keep], 0)
-        self._insight.select(self._index.ids)
+        self._analysis.resize(self._index.ids)
 
     def _evaluate(self) -> list[Emission]:
-        found = self._insight.evaluate(self._last_ms)
+        found = self._analysis.evaluate(self._last_ms)
         for one, cycle in found.cycles:
             if one.kind == "pod" and one.metric == "gpu_util_pct":
                 self._spans.set_cycle(one.member, cycle)
-        emissions = records.insights(self._node, found)
+        emissions = records.analysis(self._node, found)
         self._retire(self._last_ms - self._config.retire_ms)
         return emissions
 
@@ -163,13 +160,13 @@ class NodeOperator:
             "last_ms": self._last_ms,
             "timeline": self._timeline.snapshot(),
             "windows": self._windows.snapshot(),
-            "insight": self._insight.snapshot(),
+            "analysis": self._analysis.snapshot(),
             "peaks": self._peaks.snapshot(),
             "spans": self._spans.snapshot(),
         }
 
     def restore(self, plain: Snapshot) -> None:
-        """Go on from a snapshot, raises ``ValueError`` for one of another version."""
+        """Go on from a snapshot; raises ``ValueError`` for one of another version."""
         check_version(plain, SNAPSHOT_VERSION, "a node")
         self._index = ColumnIndex([Series(*one) for one in plain["series"]])
         self._last_seen = np.array(plain["last_seen"], np.int64)
@@ -177,6 +174,6 @@ class NodeOperator:
         held = [Held(self._reader.read(payload), payload) for payload in plain["timeline"]["held"]]
         self._timeline.restore(plain["timeline"], held)
         self._windows.restore(plain["windows"], len(self._index))
-        self._insight.restore(plain["insight"], self._index.ids)
+        self._analysis.restore(plain["analysis"], self._index.ids)
         self._peaks.restore(plain["peaks"])
         self._spans.restore(plain["spans"])

@@ -13,7 +13,7 @@ from contract.log import ProducerRecord
 from contract.records.derived import Cycle, Subject, gpu_subject, node_subject, pod_subject
 from streams.operators.base import Emission
 from streams.operators.columns.series import CAPACITIES, Series
-from streams.operators.node.analysis import Insights
+from streams.operators.node.analysis import Analysis
 from streams.operators.node.window import ClosedWindow
 from streams.operators.rounding import tidied, tidy
 from streams.operators.trends.bank import TrendForecast
@@ -57,8 +57,8 @@ def _window(node: str, series: Sequence[Series], window: ClosedWindow) -> list[E
     return outs
 
 
-def insights(node: str, found: Insights) -> list[Emission]:
-    """A ``Trend`` of each series that has one, a ``Cycle`` of each whose cycle changed."""
+def analysis(node: str, found: Analysis) -> list[Emission]:
+    """A ``Trend`` of each series whose trend changed, a ``Cycle`` of each whose cycle did."""
     outs = [] if found.forecast is None else _trends(node, found, found.forecast)
     for one, result in found.cycles:
         subject = subject_of(node, one.kind, one.member)
@@ -71,7 +71,7 @@ def insights(node: str, found: Insights) -> list[Emission]:
     return outs
 
 
-def _trends(node: str, found: Insights, forecast: TrendForecast) -> list[Emission]:
+def _trends(node: str, found: Analysis, forecast: TrendForecast) -> list[Emission]:
     known = np.isfinite(forecast.level) & np.isfinite(forecast.slope_per_s)
     for part in (forecast.value, forecast.p05, forecast.p95):
         known &= np.isfinite(part).all(axis=0)

@@ -1,8 +1,8 @@
-"""The pods that a job no longer keeps one by one: one tally for all of them, so that its state stays small.
+"""The pods that a job no longer keeps one by one: one sum for all of them, so that its state stays small.
 
-A job may live for years and begin a pod every minute, of which each would stay for ever. What the job as a
-whole used needs of a pod that is over only what it adds, and that can be kept exactly: a maximum with its
-moment, a count, and a sum as the few floats that it is made of, whose ``fsum`` rounds as that of all would.
+A job may run for years and start a pod every minute. Of a pod that has ended the job needs only what it adds
+to the whole, and that can be kept exactly: a maximum with its time, a count, and the sum as the few floats
+that ``math.fsum`` needs to round as it would with all values.
 """
 
 from collections import OrderedDict
@@ -13,20 +13,20 @@ from typing import Any
 
 from contract.records.parts import JobPart, Tally
 
-MOST_PODS = 2_000
-"""So many pods a job keeps one by one; of more, those leave that ended longest ago."""
-GONE_AFTER_MS = 3_600_000
-"""A pod leaves once its last moment lies so far behind the newest of its job (event time)."""
-MOST_REMEMBERED = 2_000
-"""So many of the pods that left last are known by uid: their parts, which may repeat, count no more."""
+MAX_JOB_PODS = 2_000
+"""Pods that a job keeps one by one; of more, those that ended longest ago depart."""
+DEPART_AFTER_MS = 3_600_000
+"""A pod may depart once its last moment is so far behind the newest of its job, in event time."""
+MAX_REMEMBERED_PODS = 2_000
+"""Pods that departed last whose uids are kept, so that a part of theirs that is repeated counts no more."""
 
 _MOST_COUNT = 2**63 - 1
-"""The largest integer that every reader of JSON takes."""
+"""The largest integer that every JSON reader takes."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Sum:
-    """A metric of all that left: like ``Tally``, with the sum as floats that make it without an error."""
+    """A metric of all departed pods: like ``Tally``, but ``sums`` are floats whose exact sum is the sum."""
 
     max: float
     at_ms: int
@@ -40,7 +40,7 @@ class _Sum:
         return _Sum(high, at_ms, _exact([*self.sums, one.sum]), count)
 
     def tallies(self) -> list[Tally]:
-        """Tallies that add up to this, at least one."""
+        """Tallies that merge to this, at least one."""
         sums = self.sums or [0.0]
         return [
             Tally(max=self.max, at_ms=self.at_ms, sum=part, count=0 if rank else self.count)
@@ -56,13 +56,13 @@ def _exact(values: Iterable[float]) -> list[float]:
     return parts
 
 
-class GonePods:
-    """What the pods that left add to their job, and the uids of the last of them."""
+class DepartedPods:
+    """What the departed pods of a job add to it. ``pods``: how many there are; ``with_gpus``: how many of
+    them had metrics of single GPUs. ``uid in departed`` holds for those that departed last."""
 
     def __init__(self) -> None:
         self.pods = 0
         self.with_gpus = 0
-        """So many of them had figures of single GPUs."""
         self._span: tuple[int, int] | None = None
         self._sums: dict[str, _Sum] = {}
         self._uids: OrderedDict[str, None] = OrderedDict()
@@ -71,7 +71,7 @@ class GonePods:
         return uid in self._uids
 
     def add(self, part: JobPart) -> None:
-        """``part`` is the last of its pod, which leaves."""
+        """Take the last part of a pod that departs."""
         self.pods += 1
         self.with_gpus += bool(part.gpus)
         first_ms, last_ms = self._span or (part.first_ms, part.last_ms)
@@ -80,15 +80,15 @@ class GonePods:
             known = self._sums.get(metric) or _Sum(one.max, one.at_ms, [], 0)
             self._sums[metric] = known.plus(one)
         self._uids[part.pod_uid] = None
-        if len(self._uids) > MOST_REMEMBERED:
+        if len(self._uids) > MAX_REMEMBERED_PODS:
             self._uids.popitem(last=False)
 
     def moments(self) -> tuple[int, ...]:
-        """Their first and last moment in Unix milliseconds, none if no pod left."""
+        """Their first and last moment in Unix milliseconds; empty if no pod departed."""
         return self._span or ()
 
     def tallies(self) -> Iterable[dict[str, Tally]]:
-        """Tallies by metric that merge to what they added."""
+        """Tallies by metric that merge to what they add."""
         for metric, known in self._sums.items():
             yield from ({metric: tally} for tally in known.tallies())
 

@@ -1,9 +1,11 @@
-"""A job's peaks: all its pods on all nodes, merged, kept after they are gone."""
+"""The peaks of one job: those of all its pods on all nodes, merged, and kept after the pods are gone."""
 
 from dataclasses import replace
 from heapq import heapify, heappop, heappush
 
-from contract.codec import from_plain, to_plain
+import orjson
+
+from contract.codec import encode, from_plain, to_plain
 from contract.log import ConsumerRecord, ProducerRecord
 from contract.records.derived import JobPeaks, PodOfJob
 from contract.records.parts import JobPart
@@ -12,33 +14,33 @@ from contract.topics import TOPICS
 from streams.operators.base import Emission, Snapshot
 from streams.operators.columns.arrays import check_version
 from streams.operators.keyed import decode_under_key
-from streams.operators.peaks.departed import GONE_AFTER_MS, MOST_PODS, GonePods
-from streams.operators.peaks.merge import merge_tallies, peaks_of
-from streams.operators.peaks.size_limit import encode_within
+from streams.operators.peaks.departed import DEPART_AFTER_MS, MAX_JOB_PODS, DepartedPods
+from streams.operators.peaks.merge import merge_tallies, to_peaks
 
-SNAPSHOT_VERSION = 2
+SNAPSHOT_VERSION = 3
 TOPIC = "job-parts"
+_LEAST_PEAK_BYTES = len('"m":{"max":0,"mean":0,"at_ms":0},')
 
 
 class JobOperator:
-    """The state of one job: the newest part of each of its pods, and one tally of those that left.
+    """The state of one job: the newest part of each of its pods, and the sum of those that departed.
 
-    A pod leaves as its parts come, never when the job is flushed: which left is then the same whenever a
-    commit or a restart happened to be.
+    Pods depart in ``update``, never in ``flush``. So which of them have departed does not depend on when
+    commits and restarts happened.
     """
 
     def __init__(self, uid: str) -> None:
         self._uid = uid
         self._parts: dict[str, JobPart] = {}
-        self._gone = GonePods()
+        self._departed = DepartedPods()
         self._newest_ms = 0
-        self._ended: list[tuple[int, str]] = []  # a heap: last moment and uid of final parts, some outdated
+        self._ended: list[tuple[int, str]] = []  # heap: last moment, uid; some are outdated
         self._changed = False
 
     def update(self, record: ConsumerRecord) -> list[Emission]:
         """Take a part; nothing is sent before ``flush``. Raises ``DecodeError``."""
         part = decode_under_key(JobPart, record.value, TOPIC, key=self._uid, field="job.uid", whose="job")
-        if part.pod_uid in self._gone:
+        if part.pod_uid in self._departed:
             return []
         known = self._parts.get(part.pod_uid)
         if known is None or (part.samples, part.final) >= (known.samples, known.final):
@@ -46,11 +48,11 @@ class JobOperator:
             self._changed = True
             self._newest_ms = max(self._newest_ms, part.last_ms)
             if part.final and part != known:
-                self._note_end(part)
-            self._let_go()
+                self._add_end(part)
+            self._depart()
         return []
 
-    def _note_end(self, part: JobPart) -> None:
+    def _add_end(self, part: JobPart) -> None:
         heappush(self._ended, (part.last_ms, part.pod_uid))
         if len(self._ended) > 2 * len(self._parts):
             self._ended = self._ends()
@@ -60,14 +62,14 @@ class JobOperator:
         heapify(ends)
         return ends
 
-    def _let_go(self) -> None:
-        """Of too many pods, those that ended longest ago leave; one that may still change stays."""
-        before_ms = self._newest_ms - GONE_AFTER_MS
-        while len(self._parts) > MOST_PODS and self._ended and self._ended[0][0] <= before_ms:
+    def _depart(self) -> None:
+        """Of too many pods those depart that ended longest ago; a pod that may still change stays."""
+        before_ms = self._newest_ms - DEPART_AFTER_MS
+        while len(self._parts) > MAX_JOB_PODS and self._ended and self._ended[0][0] <= before_ms:
             last_ms, uid = heappop(self._ended)
             part = self._parts.get(uid)
             if part is not None and part.final and part.last_ms == last_ms:
-                self._gone.add(self._parts.pop(uid))
+                self._departed.add(self._parts.pop(uid))
 
     def flush(self) -> list[Emission]:
         """The job's peaks so far."""
@@ -85,15 +87,15 @@ class JobOperator:
     def _merged(self) -> JobPeaks:
         parts = sorted(self._parts.values(), key=lambda one: (one.pod_name, one.first_ms, one.pod_uid))
         newest = max(parts, key=lambda one: (one.last_ms, one.pod_uid))
-        moments = self._gone.moments()
+        moments = self._departed.moments()
         return JobPeaks(
             job=_of_the_whole(newest), namespace=newest.namespace,
             first_ms=min([*moments, *(one.first_ms for one in parts)]),
             last_ms=max([*moments, newest.last_ms]),
             final=all(one.final for one in parts),
-            metrics=peaks_of(merge_tallies([*(one.metrics for one in parts), *self._gone.tallies()])),
+            metrics=to_peaks(merge_tallies([*(one.metrics for one in parts), *self._departed.tallies()])),
             pods=_by_name(parts),
-            gpus_omitted=self._gone.with_gpus or None, pods_omitted=self._gone.pods or None,
+            gpus_omitted=self._departed.with_gpus or None, pods_omitted=self._departed.pods or None,
         )  # fmt: skip
 
     def snapshot(self) -> Snapshot:
@@ -102,16 +104,16 @@ class JobOperator:
         return {
             "v": SNAPSHOT_VERSION,
             "parts": parts,
-            "gone": self._gone.snapshot(),
+            "departed": self._departed.snapshot(),
             "newest_ms": self._newest_ms,
             "changed": self._changed,
         }
 
     def restore(self, plain: Snapshot) -> None:
-        """Go on from a snapshot; raises ``ValueError`` for a version that is not ours."""
+        """Go on from a snapshot; raises ``ValueError`` for one of another version."""
         check_version(plain, SNAPSHOT_VERSION, "a job")
         self._parts = {uid: from_plain(JobPart, part, TOPIC) for uid, part in plain["parts"].items()}
-        self._gone.restore(plain["gone"])
+        self._departed.restore(plain["departed"])
         self._newest_ms = plain["newest_ms"]
         self._ended = self._ends()
         self._changed = plain["changed"]
@@ -123,11 +125,49 @@ def _of_the_whole(part: JobPart) -> JobRef:
 
 
 def _by_name(parts: list[JobPart]) -> dict[str, PodOfJob]:
-    """Pods by name; of pods that had the same name one after the other, the later carry their start."""
+    """Pods by name. Of pods that had one name one after the other, the later ones carry their start in it."""
     pods: dict[str, PodOfJob] = {}
     for one in parts:
         name = one.pod_name if one.pod_name not in pods else f"{one.pod_name}@{one.first_ms}"
         pods[name] = PodOfJob(
-            node=one.node, metrics=peaks_of(one.metrics), gpus=one.gpus, attribution=one.attribution or None
+            node=one.node, metrics=to_peaks(one.metrics), gpus=one.gpus, attribution=one.attribution or None
         )
     return pods
+
+
+def encode_within(peaks: JobPeaks, most_bytes: int) -> bytes:
+    """The record, with as much of its pods as fits into ``most_bytes``, however many pods the job has.
+
+    A job of 1,000 pods with 8 GPUs each would make several MB at every commit. Past the bound the GPUs of all
+    pods are left out; where that is not enough, the last pods by name. Both are counted in the record, with
+    those pods that the job no longer keeps one by one (``departed``). The metrics of the whole job are of
+    all pods either way, and each pod's own record has its GPUs.
+    """
+    if _least_bytes(peaks) <= most_bytes and len(text := encode(peaks)) <= most_bytes:
+        return text
+    pods = {name: replace(pod, gpus={}) for name, pod in peaks.pods.items()}
+    omitted = (peaks.gpus_omitted or 0) + sum(bool(pod.gpus) for pod in peaks.pods.values())
+    slim = replace(peaks, pods=pods, gpus_omitted=omitted or None)
+    if _least_bytes(slim) <= most_bytes and len(text := encode(slim)) <= most_bytes:
+        return text
+    every = len(pods) + (peaks.pods_omitted or 0)
+    few = _first_pods(replace(slim, pods_omitted=every), most_bytes)
+    return encode(replace(slim, pods=few, pods_omitted=every - len(few)))
+
+
+def _least_bytes(peaks: JobPeaks) -> int:
+    """What the record takes at least: so one that is far too large is not encoded to find out."""
+    scopes = (of for pod in peaks.pods.values() for of in (pod.metrics, *pod.gpus.values()))
+    return _LEAST_PEAK_BYTES * sum(map(len, scopes))
+
+
+def _first_pods(peaks: JobPeaks, most_bytes: int) -> dict[str, PodOfJob]:
+    """The pods that fit, in the order of the record; ``peaks`` counts them all as left out."""
+    left = most_bytes - len(encode(replace(peaks, pods={})))
+    few = {}
+    for name, pod in peaks.pods.items():
+        left -= len(orjson.dumps(name)) + len(encode(pod)) + len(":,")
+        if left < 0:
+            break
+        few[name] = pod
+    return few

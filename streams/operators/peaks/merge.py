@@ -1,4 +1,4 @@
-"""Merges tallies: maxima and sums over sources, GPUs, pods. The result does not depend on their order."""
+"""Merges tallies over sources, GPUs and pods. The result does not depend on their order."""
 
 from collections.abc import Iterable, Mapping
 from math import fsum
@@ -9,7 +9,11 @@ from streams.operators.rounding import tidy
 
 
 def merge_tally(tallies: Iterable[Tally]) -> Tally:
-    """One tally for several, at least one: the largest maximum (the earliest of equals), sums added."""
+    """One tally for several, at least one: the largest maximum (the earliest of equal ones), sums and counts
+    added.
+
+    ``math.fsum`` rounds once, so that the order makes no difference.
+    """
     every = list(tallies)
     high = max(every, key=lambda one: (one.max, -one.at_ms))
     total = tidy(fsum(one.sum for one in every))
@@ -34,8 +38,8 @@ def merge_scopes(many: Iterable[Mapping[str, Tallies]]) -> dict[str, dict[str, T
     return {scope: merge_tallies(by_scope[scope]) for scope in sorted(by_scope)}
 
 
-def peaks_of(tallies: Tallies) -> dict[str, Peak]:
-    """Peaks for tallies. A metric seen only as a burst has no mean of its own: its maximum stands in."""
+def to_peaks(tallies: Tallies) -> dict[str, Peak]:
+    """Peaks by metric. A metric that was seen in bursts alone has no mean: its maximum stands in."""
     return {metric: _peak(tally) for metric, tally in tallies.items()}
 
 

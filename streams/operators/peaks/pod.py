@@ -1,7 +1,7 @@
-"""A pod's peaks: what its node's sources and the API server know of it, merged.
+"""The peaks of one pod: what its node's sources and the API server know of it, merged.
 
-Parts are cumulative, so this is a merge without order: the newest part of each accumulation counts, and
-the result is the same whichever source came first.
+Parts are cumulative: the newest part of each accumulation counts. So the result does not depend on the order
+in which the sources come.
 """
 
 from contract.codec import encode, from_plain, to_plain
@@ -13,15 +13,15 @@ from contract.records.pods import Pod
 from streams.operators.base import Emission, Snapshot
 from streams.operators.columns.arrays import check_version
 from streams.operators.keyed import decode_under_key
-from streams.operators.peaks.merge import merge_scopes, merge_tallies, peaks_of
-from streams.operators.peaks.processes import bounded
+from streams.operators.peaks.merge import merge_scopes, merge_tallies, to_peaks
+from streams.operators.peaks.processes import limit_processes
 
 SNAPSHOT_VERSION = 1
 TOPIC = "pod-parts"
 
 
 class PodOperator:
-    """The state of one pod."""
+    """The state of one pod: who it is, and the newest part of each accumulation."""
 
     def __init__(self, uid: str) -> None:
         self._uid = uid
@@ -61,16 +61,16 @@ class PodOperator:
 
     def _merged(self) -> tuple[PodPeaks, JobPart | None]:
         parts = [self._parts[name] for name in sorted(self._parts)]
-        pod = self._pod or _stranger(self._uid, parts[-1])
+        pod = self._pod or _unnamed(self._uid, parts[-1])
         first, last = min(one.first_ms for one in parts), max(one.last_ms for one in parts)
         tallies = merge_tallies(one.metrics for one in parts)
-        processes, over = bounded(merge_scopes(one.processes for one in parts))
+        processes, over = limit_processes(merge_scopes(one.processes for one in parts))
         omitted = sum(one.processes_omitted for one in parts) + over
         peaks = PodPeaks(
             pod=pod, first_ms=first, last_ms=last, samples=self._samples(), final=self._gone or pod.finished,
-            metrics=peaks_of(tallies),
-            gpus={scope: peaks_of(of) for scope, of in merge_scopes(one.gpus for one in parts).items()},
-            processes={scope: peaks_of(of) for scope, of in processes.items()} or None,
+            metrics=to_peaks(tallies),
+            gpus={scope: to_peaks(of) for scope, of in merge_scopes(one.gpus for one in parts).items()},
+            processes={scope: to_peaks(of) for scope, of in processes.items()} or None,
             processes_omitted=omitted or None,
             attribution=merged(one.attribution for one in parts) or None,
         )  # fmt: skip
@@ -83,7 +83,7 @@ class PodOperator:
         )  # fmt: skip
 
     def _samples(self) -> int:
-        """Ticks of the source that saw the pod most often: sources tick side by side."""
+        """The ticks of the source that saw the pod most often; sources tick side by side."""
         by_source: dict[str, int] = {}
         for one in self._parts.values():
             by_source[one.source] = by_source.get(one.source, 0) + one.samples
@@ -100,7 +100,7 @@ class PodOperator:
         }
 
     def restore(self, plain: Snapshot) -> None:
-        """Go on from a snapshot; raises ``ValueError`` for a version that is not ours."""
+        """Go on from a snapshot; raises ``ValueError`` for one of another version."""
         check_version(plain, SNAPSHOT_VERSION, "a pod")
         self._pod = None if plain["pod"] is None else from_plain(Pod, plain["pod"], TOPIC)
         self._gone = plain["gone"]
@@ -108,6 +108,6 @@ class PodOperator:
         self._changed = plain["changed"]
 
 
-def _stranger(uid: str, part: PodPart) -> Pod:
-    """A pod that nobody named (yet): better shown by its uid than not at all."""
+def _unnamed(uid: str, part: PodPart) -> Pod:
+    """A pod whose identity did not come (yet): better shown by its uid than not at all."""
     return Pod(uid=uid, name=uid, node=part.node or "unknown", phase="Unknown")

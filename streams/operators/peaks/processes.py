@@ -1,7 +1,7 @@
-"""Which processes of a pod are kept: a pod may start thousands, one after the other, for as long as it lives.
+"""Which processes of a pod are kept: a pod may start thousands, one after the other.
 
-Those count that needed most: by their memory on the GPU, then their utilization, then the latest. What is
-left out is counted, and is in the figures of the pod and of its GPUs all the same.
+Those with the highest maxima are kept: by memory on the GPU, then by utilization, then the latest. The others
+are counted; what they used is in the metrics of the pod and of its GPUs all the same.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,42 +11,44 @@ from typing import TypeVar
 from contract.records.parts import Tallies
 from streams.operators.columns.series import TallySeries
 
-MOST_PROCESSES = 64
-"""Of one pod, on all its GPUs."""
+MAX_POD_PROCESSES = 64
+"""Processes of one pod, on all its GPUs together."""
 _BY = ("mem_used_bytes", "gpu_util_pct")
 
 T = TypeVar("T", bound=Tallies)
 Rank = tuple[float, float, float, str]
+"""Memory, utilization, time of the last maximum, scope."""
 
 
-def rank(scope: str, maxima: Mapping[str, float], at_ms: float) -> Rank:
-    """What orders the processes of a pod: their maxima by metric, and when the last of these was."""
+def process_rank(scope: str, maxima: Mapping[str, float], at_ms: float) -> Rank:
+    """What orders the processes of a pod, from a process's maxima by metric and the time of the last of
+    them."""
     memory, busy = (maxima.get(metric, -1.0) for metric in _BY)
     return memory, busy, at_ms, scope
 
 
-def highest(ranks: Iterable[Rank], most: int = MOST_PROCESSES) -> set[str]:
+def highest_ranked(ranks: Iterable[Rank], most: int = MAX_POD_PROCESSES) -> set[str]:
     """The scopes of the highest ranks."""
     return {one[-1] for one in nlargest(most, ranks)}
 
 
-def too_many(ids: Iterable[TallySeries]) -> dict[str, dict[str, dict[str, int]]]:
-    """Of each pod with too many processes: by scope and metric, the place in ``ids``."""
+def pods_over_limit(ids: Iterable[TallySeries]) -> dict[str, dict[str, dict[str, int]]]:
+    """Of each pod with too many processes: the place in ``ids`` by scope and metric."""
     found: dict[str, dict[str, dict[str, int]]] = {}
     for at, one in enumerate(ids):
         if one.scope.count("/") == 2:
             found.setdefault(one.pod_uid, {}).setdefault(one.scope, {})[one.metric] = at
-    return {uid: scopes for uid, scopes in found.items() if len(scopes) > MOST_PROCESSES}
+    return {uid: scopes for uid, scopes in found.items() if len(scopes) > MAX_POD_PROCESSES}
 
 
-def bounded(processes: Mapping[str, T], most: int = MOST_PROCESSES) -> tuple[dict[str, T], int]:
-    """The processes to keep, by scope and in the order given, and how many are left out."""
+def limit_processes(processes: Mapping[str, T], most: int = MAX_POD_PROCESSES) -> tuple[dict[str, T], int]:
+    """The processes to keep, by scope and in the given order, and how many are left out."""
     if len(processes) <= most:
         return dict(processes), 0
-    kept = highest((_rank_of(scope, tallies) for scope, tallies in processes.items()), most)
+    kept = highest_ranked((_rank_of(scope, tallies) for scope, tallies in processes.items()), most)
     return {scope: of for scope, of in processes.items() if scope in kept}, len(processes) - len(kept)
 
 
 def _rank_of(scope: str, tallies: Tallies) -> Rank:
     maxima = {metric: one.max for metric, one in tallies.items()}
-    return rank(scope, maxima, max((one.at_ms for one in tallies.values()), default=0))
+    return process_rank(scope, maxima, max((one.at_ms for one in tallies.values()), default=0))

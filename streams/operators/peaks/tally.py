@@ -1,4 +1,5 @@
-"""The most that each pod used so far, and its mean: of the pod, on each GPU, and of each process there."""
+"""The most that each pod of a node used so far, and sums for the mean: of the pod, on each GPU, of each
+process."""
 
 from typing import Any
 
@@ -10,7 +11,13 @@ from contract.records.parts import PodPart, Tally
 from streams.operators.columns.arrays import Ints, pack, unpack
 from streams.operators.columns.series import ColumnIndex, TallySeries
 from streams.operators.columns.tick import Layout, Tick
-from streams.operators.peaks.processes import MOST_PROCESSES, bounded, highest, rank, too_many
+from streams.operators.peaks.processes import (
+    MAX_POD_PROCESSES,
+    highest_ranked,
+    limit_processes,
+    pods_over_limit,
+    process_rank,
+)
 from streams.operators.rounding import tidy
 
 # Rows of the state: one column a series.
@@ -28,17 +35,17 @@ class PeakTally:
         self._state = np.zeros((4, 0))
         self._pods: dict[str, list[int]] = {}
         self._changed: set[str] = set()
-        self._origins: dict[str, dict[str, str]] = {}
+        self._attribution: dict[str, dict[str, str]] = {}
         self._omitted: dict[str, int] = {}
-        """How many processes of each pod were left out (``process_bound``), where any were."""
+        """How many processes of each pod were left out, where any were."""
         self._layout: Layout | None = None
 
     def add(self, tick: Tick) -> None:
-        """Take a tick, late or not: a maximum does not mind when it arrives."""
+        """Take a tick, late or not: a maximum does not depend on when it arrives."""
         if not tick.layout.pods:
             return
         if tick.layout is not self._layout:
-            self._note_origins(tick.layout)
+            self._note_attribution(tick.layout)
         columns = self._index.columns(tick.layout.tallies)
         grew = len(self._index) > self._state.shape[1]
         if grew:
@@ -52,15 +59,15 @@ class PeakTally:
         state[_COUNT] += known
         self._state[:, columns] = state
         for uid in tick.layout.pods:
-            self._seen(uid, tick.ts_ms)
+            self._note_seen(uid, tick.ts_ms)
         if grew:
-            self._bound(set(tick.layout.tallies))
+            self._limit(set(tick.layout.tallies))
 
-    def _bound(self, running: set[TallySeries]) -> None:
-        """Leave out the lowest of the processes that have ended, of a pod that has too many."""
+    def _limit(self, running: set[TallySeries]) -> None:
+        """Leave out the lowest-ranked of the processes that have ended, for each pod with too many."""
         gone = {
             (uid, scope)
-            for uid, scopes in too_many(self._index.ids).items()
+            for uid, scopes in pods_over_limit(self._index.ids).items()
             for scope in self._ended(uid, scopes, running)
         }
         if gone:
@@ -71,22 +78,22 @@ class PeakTally:
     def _ended(self, uid: str, scopes: dict[str, dict[str, int]], running: set[TallySeries]) -> set[str]:
         still = {one.scope for one in running if one.pod_uid == uid}
         ranks = [
-            rank(scope, {metric: float(self._state[_MAX, at]) for metric, at in columns.items()},
+            process_rank(scope, {metric: float(self._state[_MAX, at]) for metric, at in columns.items()},
                  max(float(self._state[_AT, at]) for at in columns.values()))
             for scope, columns in scopes.items() if scope not in still
         ]  # fmt: skip
-        room = max(MOST_PROCESSES - (len(scopes) - len(ranks)), 0)
-        return {one[-1] for one in ranks} - highest(ranks, room)
+        room = max(MAX_POD_PROCESSES - (len(scopes) - len(ranks)), 0)
+        return {one[-1] for one in ranks} - highest_ranked(ranks, room)
 
     def _keep(self, columns: list[int]) -> None:
         keep: Ints = np.array(columns, np.int64)
         self._state = self._state[:, keep]
         self._index.retain(keep)
 
-    def _note_origins(self, layout: Layout) -> None:
+    def _note_attribution(self, layout: Layout) -> None:
         self._layout = layout
         for (uid, scope), word in layout.origins.items():
-            scopes = self._origins.setdefault(uid, {})
+            scopes = self._attribution.setdefault(uid, {})
             scopes[scope] = less_sure(scopes.get(scope), word)
 
     def _widen(self) -> None:
@@ -95,7 +102,7 @@ class PeakTally:
         wider[:, :old] = self._state
         self._state = wider
 
-    def _seen(self, uid: str, ts_ms: int) -> None:
+    def _note_seen(self, uid: str, ts_ms: int) -> None:
         span = self._pods.get(uid)
         if span is None:
             self._pods[uid] = [ts_ms, ts_ms, ts_ms, 1]
@@ -121,27 +128,29 @@ class PeakTally:
                 tally = Tally(max=tidy(high), at_ms=int(at_ms), sum=tidy(total), count=int(count))
                 by_scope.setdefault(one.scope, {})[one.metric] = tally
         opened, first, last, samples = self._pods[uid]
-        processes, over = bounded({scope: of for scope, of in by_scope.items() if scope.count("/") == 2})
+        processes, over = limit_processes(
+            {scope: of for scope, of in by_scope.items() if scope.count("/") == 2}
+        )
         return PodPart(
             uid=uid, source=self._source, node=self._node, opened_ms=opened,
             first_ms=first, last_ms=last, samples=samples,
             metrics=by_scope.pop("", {}),
             gpus={scope: tallies for scope, tallies in by_scope.items() if scope.count("/") == 1},
             processes=processes, processes_omitted=self._omitted.get(uid, 0) + over,
-            attribution=self._origins.get(uid, {}),
+            attribution=self._attribution.get(uid, {}),
         )  # fmt: skip
 
     def retire(self, before_ms: int) -> None:
-        """Forget pods that were last seen before ``before_ms`` and have nothing left to tell."""
+        """Forget pods that were last seen before ``before_ms`` and have no change left to send."""
         gone = {uid for uid, (_, _, last, _) in self._pods.items() if last < before_ms} - self._changed
         if not gone:
             return
         self._keep([column for column, one in enumerate(self._index.ids) if one.pod_uid not in gone])
         for uid in gone:
             del self._pods[uid]
-            self._origins.pop(uid, None)
+            self._attribution.pop(uid, None)
             self._omitted.pop(uid, None)
-        self._layout = None  # a pod that comes back tells its origins again
+        self._layout = None  # so that a pod that comes back notes its attribution again
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
@@ -150,7 +159,7 @@ class PeakTally:
             "state": pack(self._state[:, : len(self._index)]),
             "pods": {uid: list(span) for uid, span in self._pods.items()},
             "changed": sorted(self._changed),
-            "origins": {uid: dict(scopes) for uid, scopes in self._origins.items()},
+            "attribution": {uid: dict(scopes) for uid, scopes in self._attribution.items()},
             "omitted": dict(self._omitted),
         }
 
@@ -160,5 +169,5 @@ class PeakTally:
         self._state = unpack(plain["state"], "f8", (4, len(self._index)))
         self._pods = {uid: list(span) for uid, span in plain["pods"].items()}
         self._changed = set(plain["changed"])
-        self._origins = {uid: dict(scopes) for uid, scopes in plain["origins"].items()}
+        self._attribution = {uid: dict(scopes) for uid, scopes in plain["attribution"].items()}
         self._omitted = dict(plain["omitted"])

@@ -81,7 +81,8 @@ def checked_kind(found: KindEstimate, features: Floats) -> KindEstimate:
     A pod is not idle whose GPU is used. The model was fitted to pods whose CPU is seen, and features take
     absent values for those of a quiet pod. So where most of them are absent, the only answer is ``idle``, for
     a GPU that has not been touched for as long as features look back, which is longer than most pods take to
-    load."""
+    load.
+    """
     if found.kind == _IDLE and _used(features):
         return KindEstimate(UNKNOWN_KIND, 1.0)
     if features[_PLACE["no_cgroup"]] > _BLIND and not (found.kind == _IDLE and _untouched(features)):

@@ -2,7 +2,8 @@
 
 The newest part of each pod counts, and of pods that had one name the newest pod, so the order in which parts
 come does not matter. A pod that has ended counts no more; of a job that has, those pods count that ended
-last."""
+last.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable

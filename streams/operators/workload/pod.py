@@ -30,7 +30,8 @@ class PodInsightOperator:
     """The state of one pod.
 
     What it publishes is a function of the pod's spans, in the order of time, and of what is known of the pod
-    by then. The last insight is the same, whenever the pod's identity became known."""
+    by then. The last insight is the same, whenever the pod's identity became known.
+    """
 
     def __init__(self, uid: str, prices: Prices) -> None:
         self._uid = uid

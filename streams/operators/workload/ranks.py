@@ -1,7 +1,8 @@
 """Compares the ranks of a job: what each pod sends for it, how far apart ranks are, and when that changed.
 
 Ranks are compared by means over the same three minutes. So each pod takes a *rank sample* at the same
-moments, and its figures change only when they moved by enough to matter."""
+moments, and its figures change only when they moved by enough to matter.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -24,7 +25,8 @@ class RankSamples:
     """A pod's figures for the comparison at the last two sample times.
 
     ``figures``, ``before``: means in percent by metric of ``COMPARED_METRICS``. ``changed_ms``: the sample
-    time at which ``figures`` last changed, 0 before the first. ``sample_ms``: the last sample time."""
+    time at which ``figures`` last changed, 0 before the first. ``sample_ms``: the last sample time.
+    """
 
     def __init__(self) -> None:
         self.figures: dict[str, float] = {}

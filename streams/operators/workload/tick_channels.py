@@ -31,7 +31,8 @@ class RowPlan:
     """What a row holds: the pods, and for each the GPUs that it holds.
 
     ``alone``: of each pod, the places (0 to ``gpus`` - 1) of the GPUs that no other pod uses. ``held``: of
-    each pod, how many GPUs it holds in all. ``gpus``: how many GPUs the row has."""
+    each pod, how many GPUs it holds in all. ``gpus``: how many GPUs the row has.
+    """
 
     uids: tuple[str, ...]
     alone: tuple[tuple[int, ...], ...] = ()

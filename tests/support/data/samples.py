@@ -2,9 +2,13 @@
 
 from typing import Any
 
+import numpy as np
 import orjson
 
 from contract.log import ConsumerRecord
+from streams.operators.columns.arrays import Floats
+from streams.operators.columns.series import Series
+from streams.operators.columns.tick import Tick, make_layout
 
 
 def gpu(index: int = 0, **fields: Any) -> dict[str, Any]:
@@ -33,3 +37,9 @@ def record(topic: str, key: str | None, plain: Any, offset: int = 0) -> Consumer
     value = plain if plain is None or isinstance(plain, bytes) else orjson.dumps(plain)
     ts_ms = plain.get("ts_ms", 0) if isinstance(plain, dict) else 0
     return ConsumerRecord(topic, 0, offset, key, value, ts_ms if isinstance(ts_ms, int) else 0)
+
+
+def tick_of(series: list[Series], values: Floats, ts_ms: int) -> Tick:
+    """A tick of one second with ``values`` of ``series``, and no pods."""
+    none = np.zeros(0)
+    return Tick("c", ts_ms // 1000, ts_ms, 1000, make_layout(series, ()), values, none, none)

@@ -3,7 +3,8 @@
 Each rule looks at the statistics of a pod's last minutes and says how sure it is, or None. The order is one
 of causes: a GPU that is held down by power is busy, too, and one that waits for data may also be short of
 memory bandwidth while it has some. Power is a mean over all GPUs of the pod: that little of it is needed says
-something only where all of them work."""
+something only where all of them work.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace

@@ -33,7 +33,8 @@ class PodStats:
     ``seconds``: how many there are. ``means``, ``most``: mean and largest value by channel, absent channels
     left out. ``level_pct``: the 90th percentile of utilization, the usual one of a GPU at work. ``waits``:
     the share of seconds in which utilization is below 60 % of that, 0-1. ``loads``: by channel, its mean over
-    those seconds and its mean over the others."""
+    those seconds and its mean over the others.
+    """
 
     seconds: int
     means: dict[str, float]

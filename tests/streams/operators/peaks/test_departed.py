@@ -13,9 +13,9 @@ from contract.log import ConsumerRecord
 from contract.records.derived import JobPeaks, Peak
 from contract.records.parts import JobPart, Tally
 from contract.records.pods import JobRef
-from streams.operators.peaks.departed import GONE_AFTER_MS, MOST_PODS, MOST_REMEMBERED, GonePods
+from streams.operators.peaks.departed import DEPART_AFTER_MS, MAX_JOB_PODS, MAX_REMEMBERED_PODS, DepartedPods
 from streams.operators.peaks.job import JobOperator
-from streams.operators.peaks.merge import merge_tallies, peaks_of
+from streams.operators.peaks.merge import merge_tallies, to_peaks
 
 JOB = JobRef(api_version="batch/v1", kind="CronJob", name="nightly", uid="j")
 START_MS = 1_700_000_000_000
@@ -74,7 +74,7 @@ def resumed(operator: JobOperator) -> JobOperator:
 
 def assert_figures(found: JobPeaks, parts: list[JobPart]) -> None:
     """The job's own figures are those of all ``parts``, bit for bit."""
-    expected = peaks_of(merge_tallies(one.metrics for one in parts))
+    expected = to_peaks(merge_tallies(one.metrics for one in parts))
     assert orjson.dumps(to_plain(found)["metrics"]) == orjson.dumps(
         {name: to_plain(peak) for name, peak in expected.items()}
     )
@@ -85,23 +85,23 @@ def assert_figures(found: JobPeaks, parts: list[JobPart]) -> None:
 
 def test_twenty_thousand_pods_take_no_more_than_a_few_thousand() -> None:
     parts = [part(number) for number in range(20_000)]
-    early = MOST_PODS + MOST_REMEMBERED
+    early = MAX_JOB_PODS + MAX_REMEMBERED_PODS
     operator = after(parts[:early])
     state, record = len(stored(operator)), len(told(operator))
     feed(operator, parts[early:])
     assert len(stored(operator)) < 1.01 * state
-    assert len(operator.snapshot()["parts"]) == MOST_PODS, "so many are merged when it is settled"
+    assert len(operator.snapshot()["parts"]) == MAX_JOB_PODS, "so many are merged when it is flushd"
     text = told(operator)
     assert len(text) < 1.01 * record
     found = decode(JobPeaks, text, "job-peaks")
-    assert (found.pods_omitted, found.gpus_omitted, found.final) == (20_000 - MOST_PODS, None, True)
-    assert list(found.pods) == [one.pod_name for one in parts[-MOST_PODS:]]
+    assert (found.pods_omitted, found.gpus_omitted, found.final) == (20_000 - MAX_JOB_PODS, None, True)
+    assert list(found.pods) == [one.pod_name for one in parts[-MAX_JOB_PODS:]]
     assert_figures(found, parts)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_whichever_came_first_the_record_is_the_same(seed: int) -> None:
-    parts = [part(number) for number in range(MOST_PODS + 500)]
+    parts = [part(number) for number in range(MAX_JOB_PODS + 500)]
     in_order = told(after(parts))
     Random(seed).shuffle(parts)  # noqa: S311 - not a secret
     assert told(after(parts)) == in_order
@@ -109,10 +109,10 @@ def test_whichever_came_first_the_record_is_the_same(seed: int) -> None:
 
 def test_a_restart_changes_nothing() -> None:
     """With parts of pods that run, that repeat and that end later than others."""
-    late = [part(number, final=number % 10 > 0) for number in range(MOST_PODS, MOST_PODS + 500)]
+    late = [part(number, final=number % 10 > 0) for number in range(MAX_JOB_PODS, MAX_JOB_PODS + 500)]
     late += [part(number, samples=60) for number in range(0, 600, 10)]
     late += Random(3).sample(late, 60)  # noqa: S311 - not a secret
-    early = [part(number, final=number % 10 > 0) for number in range(MOST_PODS)]
+    early = [part(number, final=number % 10 > 0) for number in range(MAX_JOB_PODS)]
     whole, operator = after(early), after(early)
     for number, one in enumerate(late):
         if number in {0, 1, 2, 333, 501, 530, 590}:
@@ -123,11 +123,11 @@ def test_a_restart_changes_nothing() -> None:
             assert operator.flush() == whole.flush()
     assert stored(operator) == stored(whole)
     assert operator.flush() == whole.flush()
-    assert whole.snapshot()["gone"]["pods"] == 500
+    assert whole.snapshot()["departed"]["pods"] == 500
 
 
 def test_a_part_of_a_pod_that_left_counts_no_more() -> None:
-    parts = [part(number) for number in range(2 * MOST_PODS)]
+    parts = [part(number) for number in range(2 * MAX_JOB_PODS)]
     operator = after(parts)
     told(operator)
     state = stored(operator)
@@ -137,20 +137,20 @@ def test_a_part_of_a_pod_that_left_counts_no_more() -> None:
 
 
 def test_the_last_that_left_are_remembered() -> None:
-    parts = [part(number) for number in range(MOST_PODS + MOST_REMEMBERED + 100)]
+    parts = [part(number) for number in range(MAX_JOB_PODS + MAX_REMEMBERED_PODS + 100)]
     operator = resumed(after(parts))
     state = stored(operator)
-    feed(operator, parts[100 : MOST_REMEMBERED + 100])
+    feed(operator, parts[100 : MAX_REMEMBERED_PODS + 100])
     assert stored(operator) == state
     feed(operator, parts[99:100])
-    found = operator.snapshot()["gone"]["pods"]
-    assert found == MOST_REMEMBERED + 101, "further back, it is a pod of its own"
+    found = operator.snapshot()["departed"]["pods"]
+    assert found == MAX_REMEMBERED_PODS + 101, "further back, it is a pod of its own"
 
 
 def test_of_1500_pods_none_leaves() -> None:
     parts = [part(number, gpus={"n/0": {"power_w": Peak(max=1, mean=1, at_ms=1)}}) for number in range(1_500)]
     operator = after(parts)
-    assert operator.snapshot()["gone"] == GonePods().snapshot()
+    assert operator.snapshot()["departed"] == DepartedPods().snapshot()
     found = record_of(operator)
     assert list(found.pods) == [one.pod_name for one in parts]
     assert (found.pods_omitted, found.gpus_omitted) == (None, None)
@@ -159,7 +159,7 @@ def test_of_1500_pods_none_leaves() -> None:
 
 STAY = [
     ("none has ended", {"final": False}, 0),
-    ("all ended within the hour", {"last_ms": START_MS + GONE_AFTER_MS - 1, "first_ms": START_MS}, 0),
+    ("all ended within the hour", {"last_ms": START_MS + DEPART_AFTER_MS - 1, "first_ms": START_MS}, 0),
     ("an hour ago, all but the newest", {"last_ms": START_MS, "first_ms": START_MS}, 51),
 ]
 
@@ -167,15 +167,15 @@ STAY = [
 @pytest.mark.parametrize(("goal", "fields", "left"), STAY, ids=[row[0] for row in STAY])
 def test_only_what_is_long_over_leaves(goal: str, fields: dict[str, Any], left: int) -> None:
     """Of 50 too many, and one that comes an hour after the first moment of the job."""
-    parts = [part(number, **fields) for number in range(MOST_PODS + 50)]
-    newest = part(10**6, **fields | {"first_ms": START_MS, "last_ms": START_MS + GONE_AFTER_MS})
+    parts = [part(number, **fields) for number in range(MAX_JOB_PODS + 50)]
+    newest = part(10**6, **fields | {"first_ms": START_MS, "last_ms": START_MS + DEPART_AFTER_MS})
     operator = after([*parts, newest])
-    assert operator.snapshot()["gone"]["pods"] == left, goal
+    assert operator.snapshot()["departed"]["pods"] == left, goal
     assert_figures(record_of(operator), [*parts, newest])
 
 
 def test_a_pod_that_runs_stays_and_keeps_the_job_open() -> None:
-    parts = [part(0, final=False), *(part(number) for number in range(1, MOST_PODS + 100))]
+    parts = [part(0, final=False), *(part(number) for number in range(1, MAX_JOB_PODS + 100))]
     operator = after(parts)
     found = record_of(operator)
     assert (found.final, "nightly-00000" in found.pods, "nightly-00001" in found.pods) == (False, True, False)
@@ -185,10 +185,10 @@ def test_a_pod_that_runs_stays_and_keeps_the_job_open() -> None:
 
 def test_gpus_of_pods_that_left_are_counted() -> None:
     gpus = {"n/0": {"power_w": Peak(max=1.5, mean=1, at_ms=1)}}
-    parts = [part(number, gpus=gpus if number % 4 == 0 else {}) for number in range(MOST_PODS + 400)]
+    parts = [part(number, gpus=gpus if number % 4 == 0 else {}) for number in range(MAX_JOB_PODS + 400)]
     found = record_of(after(parts))
     assert (found.pods_omitted, found.gpus_omitted) == (400, 100)
-    assert sum(bool(pod.gpus) for pod in found.pods.values()) == MOST_PODS // 4
+    assert sum(bool(pod.gpus) for pod in found.pods.values()) == MAX_JOB_PODS // 4
 
 
 AMOUNT = st.floats(-1e36, 1e36) | st.integers(-(2**63), 2**64 - 1) | st.sampled_from([0.1, 1e16, 5e-324])
@@ -197,7 +197,7 @@ TALLY = st.builds(Tally, max=AMOUNT, at_ms=st.integers(0, 9), sum=AMOUNT, count=
 
 @given(st.lists(TALLY, min_size=1, max_size=12), st.lists(TALLY, max_size=3))
 def test_a_sum_of_those_that_left_is_exact(left: list[Tally], kept: list[Tally]) -> None:
-    gone, again = GonePods(), GonePods()
+    gone, again = DepartedPods(), DepartedPods()
     for number, one in enumerate(left):
         gone.add(part(number, metrics={"m": one}))
     for number, one in enumerate(reversed(left)):
@@ -206,13 +206,13 @@ def test_a_sum_of_those_that_left_is_exact(left: list[Tally], kept: list[Tally])
     expected = merge_tallies([*({"m": one} for one in left), *of_kept])
     assert merge_tallies([*gone.tallies(), *of_kept]) == expected
     assert gone.snapshot()["sums"] == again.snapshot()["sums"]
-    restored = GonePods()
+    restored = DepartedPods()
     restored.restore(orjson.loads(orjson.dumps(gone.snapshot())))
     assert merge_tallies([*restored.tallies(), *of_kept]) == expected
 
 
 def test_counts_past_what_json_carries_do_not_stop_the_job() -> None:
-    gone = GonePods()
+    gone = DepartedPods()
     for number in range(3):
         gone.add(part(number, metrics={"m": Tally(max=1, at_ms=1, sum=1, count=2**63 - 1)}))
     assert orjson.loads(orjson.dumps(gone.snapshot())) == gone.snapshot()

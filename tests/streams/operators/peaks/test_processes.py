@@ -13,7 +13,7 @@ from contract.log import ProducerRecord
 from contract.records.parts import PodPart, Tally
 from streams.operators.node.operator import NodeOperator
 from streams.operators.peaks.pod import PodOperator
-from streams.operators.peaks.processes import MOST_PROCESSES, bounded
+from streams.operators.peaks.processes import MAX_POD_PROCESSES, limit_processes
 from tests.streams.operators.node.test_operator import operator
 from tests.support.data.samples import gpu, nvml, record
 
@@ -55,10 +55,10 @@ def test_a_pod_with_thousands_of_processes_stays_small_and_keeps_the_highest() -
             sizes.append(len(orjson.dumps(node.snapshot())))
     (part,) = parts_of(node)
     pids = {int(scope.split("/")[2]) for scope in part["processes"]}
-    assert len(pids) == MOST_PROCESSES
+    assert len(pids) == MAX_POD_PROCESSES
     best = sorted(memory, key=lambda pid: -memory[pid])
-    assert set(best[: MOST_PROCESSES - RUNNING]) <= pids
-    assert part["processes_omitted"] == len(memory) - MOST_PROCESSES
+    assert set(best[: MAX_POD_PROCESSES - RUNNING]) <= pids
+    assert part["processes_omitted"] == len(memory) - MAX_POD_PROCESSES
     assert sizes[1] < 1.2 * sizes[0]
     assert part["metrics"]["gpu_mem_used_bytes"]["count"] == 1000
 
@@ -113,8 +113,8 @@ def test_the_order_of_parts_does_not_matter(order: list[int]) -> None:
     assert one == two
     assert isinstance(one, ProducerRecord)
     peaks = orjson.loads(one.value or b"")
-    assert len(peaks["processes"]) == MOST_PROCESSES
-    assert peaks["processes_omitted"] == 0 + 1 + 2 + 3 + (150 + 60) - MOST_PROCESSES
+    assert len(peaks["processes"]) == MAX_POD_PROCESSES
+    assert peaks["processes_omitted"] == 0 + 1 + 2 + 3 + (150 + 60) - MAX_POD_PROCESSES
 
 
 def test_a_record_of_a_pod_with_few_says_nothing_of_it() -> None:
@@ -143,5 +143,5 @@ def test_what_counts(memory: list[int], busy: list[int], at_ms: list[int], kept:
         f"a/0/{i}": {"mem_used_bytes": tally(memory[i], at_ms[i]), "gpu_util_pct": tally(busy[i], at_ms[i])}
         for i in range(3)
     }
-    found, omitted = bounded(processes, 2)
+    found, omitted = limit_processes(processes, 2)
     assert (set(found), omitted) == (kept, 1)

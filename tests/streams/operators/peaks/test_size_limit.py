@@ -11,8 +11,7 @@ from contract.records.derived import JobPeaks, Peak, PodOfJob
 from contract.records.parts import JobPart, Tally
 from contract.records.pods import JobRef
 from contract.topics import TOPICS
-from streams.operators.peaks.job import JobOperator
-from streams.operators.peaks.size_limit import encode_within
+from streams.operators.peaks.job import JobOperator, encode_within
 
 MOST = TOPICS["job-peaks"].max_bytes
 METRICS = tuple(f"metric_{i}_pct" for i in range(9))

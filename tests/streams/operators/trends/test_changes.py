@@ -7,9 +7,10 @@ import pytest
 
 from streams.operators.columns.arrays import Floats
 from streams.operators.columns.series import Series
-from streams.operators.node.analysis import InsightBank
+from streams.operators.node.analysis import AnalysisBank
 from streams.operators.trends.bank import TrendForecast
 from streams.operators.trends.changes import TrendDebouncer
+from tests.support.data.samples import tick_of
 
 EVERY_S = 10
 
@@ -84,11 +85,11 @@ def test_a_restart_and_a_move_leave_no_trace() -> None:
 
 def test_a_bank_tells_of_noise_once_a_minute_and_of_stillness_once() -> None:
     series = [Series("gpu", "a", "power_w"), Series("gpu", "b", "power_w")]
-    bank, found = InsightBank(), []
-    bank.select(series)
+    bank, found = AnalysisBank(), []
+    bank.resize(series)
     noise = 300 + 5 * np.random.default_rng(0).normal(size=600)
     for second, value in enumerate(noise.tolist()):
-        bank.update(1000 * second, 1000, np.arange(2), np.array([value, 300.0]), 2)
+        bank.add(tick_of(series, np.array([value, 300.0]), 1000 * second), np.arange(2))
         if second % EVERY_S == EVERY_S - 1:
             told_now = bank.evaluate(1000 * second)
             assert told_now.forecast is not None

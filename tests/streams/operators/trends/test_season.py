@@ -7,9 +7,10 @@ import pytest
 
 from streams.operators.columns.arrays import Floats
 from streams.operators.columns.series import Series
-from streams.operators.node.analysis import InsightBank
+from streams.operators.node.analysis import AnalysisBank
 from streams.operators.trends.bank import TrendForecast
 from streams.operators.trends.season import Season
+from tests.support.data.samples import tick_of
 
 START_MS = 1_700_000_000_000
 SECOND = np.arange(1500.0)
@@ -29,19 +30,19 @@ def rows(cyclic: Floats) -> Floats:
     return np.stack((np.full(cyclic.size, 1e9), cyclic, 300 + noise(10, 2)[: cyclic.size]), axis=1)
 
 
-def fed(values: Floats, bank: InsightBank | None = None, first: int = 0) -> InsightBank:
+def fed(values: Floats, bank: AnalysisBank | None = None, first: int = 0) -> AnalysisBank:
     """A bank that took the rows, one a second, and was asked every ten."""
     if bank is None:
-        bank = InsightBank()
-        bank.select(SERIES)
+        bank = AnalysisBank()
+        bank.resize(SERIES)
     for tick, row in enumerate(values, first):
-        bank.update(START_MS + 1000 * tick, 1000, np.arange(3), row, 3)
+        bank.add(tick_of(SERIES, row, START_MS + 1000 * tick), np.arange(3))
         if tick % 10 == 9:
             bank.evaluate(START_MS + 1000 * tick)
     return bank
 
 
-def asked(bank: InsightBank, tick: int) -> TrendForecast:
+def asked(bank: AnalysisBank, tick: int) -> TrendForecast:
     """What is expected after ``tick``, told or not."""
     bank.evaluate(START_MS + 1000 * tick)
     return bank._trends.forecast()
@@ -101,10 +102,10 @@ def test_a_known_cycle_is_forecast() -> None:
 def test_the_interval_is_narrow_soon_after_the_lock_and_wide_soon_after_its_end() -> None:
     ended = np.concatenate((square(20.0, 600), 300 + 100 * np.random.default_rng(5).uniform(size=400)))
     ended += noise(3)[: ended.size]
-    bank, width = InsightBank(), []
-    bank.select(SERIES)
+    bank, width = AnalysisBank(), []
+    bank.resize(SERIES)
     for tick, row in enumerate(rows(ended)):
-        bank.update(START_MS + 1000 * tick, 1000, np.arange(3), row, 3)
+        bank.add(tick_of(SERIES, row, START_MS + 1000 * tick), np.arange(3))
         if tick % 10 == 9:
             said = asked(bank, tick)
             width.append((said.p95 - said.p05)[0, CYCLIC])
@@ -117,7 +118,7 @@ def test_a_restart_leaves_no_trace() -> None:
     straight = fed(values)
     for stop in (55, 300, 433):
         stopped = json.loads(json.dumps(fed(values[:stop]).snapshot()))
-        resumed = InsightBank()
+        resumed = AnalysisBank()
         resumed.restore(stopped, SERIES)
         fed(values[stop:], resumed, stop)
         assert json.dumps(resumed.snapshot()) == json.dumps(straight.snapshot())

@@ -54,8 +54,8 @@ def _register(telemetry: Telemetry, outbox: Outbox, publisher: Publisher) -> Non
     telemetry.metrics.read(QUEUED, lambda: float(len(outbox)))
     telemetry.metrics.read(SPOOL_RECORDS, lambda: float(outbox.spooled))
     telemetry.metrics.read(SPOOL_BYTES, lambda: float(outbox.spooled_bytes))
-    telemetry.status.ready["publisher"] = publisher.placed
-    telemetry.status.remark = publisher.where
+    telemetry.status.ready["publisher"] = publisher.readiness_error
+    telemetry.status.remark = publisher.status_line
     telemetry.status.waiting = None
 
 

@@ -14,7 +14,7 @@ from contract.topics import SAMPLE_TOPICS, TOPICS, full_name
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedRecord:
     """A record that was not stored, and why."""
 
     record: Outgoing
@@ -24,7 +24,7 @@ class Refused:
 class Link(Protocol):
     """A connection that sends. After an error or a refusal it is of no further use but to be aborted."""
 
-    async def deliver(self, records: Sequence[Outgoing]) -> list[Refused]:
+    async def deliver(self, records: Sequence[Outgoing]) -> list[RefusedRecord]:
         """Return when all are acknowledged but those in the answer; raises ``BrokerError``.
 
         A broker refuses records together: at least one of those in the answer can never be stored.
@@ -53,7 +53,7 @@ class KafkaLink:
         await producer.start()
         return cls(producer, settings.topic_prefix)
 
-    async def deliver(self, records: Sequence[Outgoing]) -> list[Refused]:
+    async def deliver(self, records: Sequence[Outgoing]) -> list[RefusedRecord]:
         """Send all in order, and wait for the acknowledgements."""
         sent = [
             await self._producer.send(self._names[one.topic], one.key, one.payload, one.ts_ms)
@@ -66,13 +66,13 @@ class KafkaLink:
         await self._producer.abort()
 
 
-def refused(records: Sequence[Outgoing], failures: Sequence[BrokerError | None]) -> list[Refused]:
+def refused(records: Sequence[Outgoing], failures: Sequence[BrokerError | None]) -> list[RefusedRecord]:
     """The records that failed, if a refusal is among the failures; else raises the first failure.
 
     After a refused batch the broker takes no later one of that producer either, for its sequence numbers.
     """
     pairs = zip(records, failures, strict=True)
-    failed = [Refused(record, error) for record, error in pairs if error is not None]
+    failed = [RefusedRecord(record, error) for record, error in pairs if error is not None]
     if failed and not any(isinstance(one.error, RecordRefusedError) for one in failed):
         raise failed[0].error
     return failed

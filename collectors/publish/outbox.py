@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from collectors.base import Outgoing
-from collectors.publish.spool import Spool, Spooled, SpoolError, SpoolWriteError, size_of
+from collectors.publish.spool import Spool, Spooled, SpoolError, SpoolWriteError, record_bytes
 from collectors.publish.spool_file import is_damage
 from telemetry.events import SPOOL_DROPPED, SPOOL_FAILED, SPOOLED, Telemetry
 
@@ -41,16 +41,15 @@ class Outbox:
         self._memory: deque[Outgoing] = deque()
         self._memory_bytes = 0
         self._moving = 0
-        self._flying: Batch | None = None
+        self._in_flight: Batch | None = None
         self._disk = ThreadPoolExecutor(1, "spool")
-        self.new = asyncio.Event()
-        """Set when records were put since the last ``take`` or ``keep``."""
+        self.has_new = asyncio.Event()
+        """Set when records were put since the last ``next_batch`` or ``move_to_disk``."""
         self._turn = asyncio.Lock()
 
     def __len__(self) -> int:
         """How many records wait: those being sent or written to disk are some of them, for a moment twice."""
-        flying = len(self._flying.records) if self._flying and self._flying.through is None else 0
-        return len(self._memory) + self._moving + len(self._spool) + flying
+        return len(self._memory) + self._moving + len(self._spool) + len(self._only_in_memory())
 
     @property
     def spooled(self) -> int:
@@ -65,54 +64,54 @@ class Outbox:
     def put(self, records: Sequence[Outgoing]) -> None:
         """Queue records; past the bound of the memory its oldest are dropped and counted."""
         self._memory.extend(records)
-        self._memory_bytes += sum(map(size_of, records))
+        self._memory_bytes += sum(map(record_bytes, records))
         self._bound_memory()
-        self.new.set()
+        self.has_new.set()
 
-    async def take(self, most: int, most_bytes: int) -> Batch | None:
-        """The oldest records, now being sent until ``done`` or ``back``. None when nothing waits."""
-        return await self._in_turn(self._take(most, most_bytes))
+    async def next_batch(self, most: int, most_bytes: int) -> Batch | None:
+        """The oldest records, in flight until ``acknowledge`` or ``give_back``; None when nothing waits."""
+        return await self._in_turn(self._next_batch(most, most_bytes))
 
-    async def keep(self) -> None:
-        """Put everything that is only in memory on disk, the batch that is being sent included."""
-        await self._in_turn(self._keep())
+    async def move_to_disk(self) -> None:
+        """Put everything that is only in memory on disk, the batch in flight included."""
+        await self._in_turn(self._move_to_disk())
 
-    async def done(self) -> None:
+    async def acknowledge(self) -> None:
         """The batch was acknowledged by the broker: forget it."""
-        await self._in_turn(self._done())
+        await self._in_turn(self._acknowledge())
 
-    async def back(self) -> None:
+    async def give_back(self) -> None:
         """The batch was not sent: it is the oldest again."""
-        # In turn as well: an append may have it in its hands, and then it is on disk in a moment.
-        await self._in_turn(self._back())
+        # In turn as well: an append may be writing it at this moment, and then it is on disk.
+        await self._in_turn(self._give_back())
 
     async def close(self) -> None:
-        """Keep on disk what waits, and let go of the spool."""
+        """Put what waits on disk, and close the spool."""
         await self._in_turn(self._close())
 
-    async def _take(self, most: int, most_bytes: int) -> Batch | None:
-        self.new.clear()
-        if self._spool and (found := await self._head(most, most_bytes)):
-            self._flying = Batch(tuple(one.record for one in found), found[-1].id)
+    async def _next_batch(self, most: int, most_bytes: int) -> Batch | None:
+        self.has_new.clear()
+        if self._spool and (found := await self._oldest(most, most_bytes)):
+            self._in_flight = Batch(tuple(one.record for one in found), found[-1].id)
         elif self._memory:
-            self._flying = Batch(tuple(self._pop(most, most_bytes)), None)
-        return self._flying
+            self._in_flight = Batch(tuple(self._pop(most, most_bytes)), None)
+        return self._in_flight
 
-    async def _head(self, most: int, most_bytes: int) -> list[Spooled] | None:
+    async def _oldest(self, most: int, most_bytes: int) -> list[Spooled] | None:
         known = self._spool.unreadable
-        found = await self._on_disk(lambda: self._spool.head(most, most_bytes))
+        found = await self._on_disk(lambda: self._spool.oldest(most, most_bytes))
         if broken := self._spool.unreadable - known:
             self._telemetry.emit(SPOOL_DROPPED, f"{self._spool.folder}: could not be read back", count=broken)
         return found
 
-    async def _keep(self) -> None:
-        self.new.clear()
-        flying = self._flying.records if self._flying and self._flying.through is None else ()
+    async def _move_to_disk(self) -> None:
+        self.has_new.clear()
+        in_flight = self._only_in_memory()
         waiting, self._memory, self._memory_bytes = self._memory, deque(), 0
-        if not flying and not waiting:
+        if not in_flight and not waiting:
             return
-        through = (self._flying.through if self._flying else None) or 0
-        records = [*flying, *waiting]
+        through = (self._in_flight.through if self._in_flight else None) or 0
+        records = [*in_flight, *waiting]
         self._moving = len(waiting)
         stored = await self._on_disk(lambda: self._spool.append(records, keep_through=through))
         self._moving = 0
@@ -121,40 +120,44 @@ class Outbox:
             return
         # Only an append clears it: a full disk can still be read, and deletions may succeed.
         self._telemetry.clear_condition(SPOOL_FAILED, "disk", f"{self._spool.folder} takes records again")
-        if flying:
-            self._flying = Batch(flying, stored.first_id + len(flying) - 1)
+        if in_flight:
+            self._in_flight = Batch(in_flight, stored.first_id + len(in_flight) - 1)
         self._telemetry.emit(SPOOLED, count=len(records))
         if stored.dropped:
             self._telemetry.emit(SPOOL_DROPPED, f"{self._spool.folder} is full", count=stored.dropped)
 
-    async def _done(self) -> None:
-        flying, self._flying = self._flying, None
-        if flying and flying.through is not None:
-            through = flying.through
+    async def _acknowledge(self) -> None:
+        in_flight, self._in_flight = self._in_flight, None
+        if in_flight and in_flight.through is not None:
+            through = in_flight.through
             await self._on_disk(lambda: self._spool.acknowledge(through))
 
-    async def _back(self) -> None:
-        flying, self._flying = self._flying, None
-        if flying and flying.through is None:
-            self._put_back(flying.records)
+    async def _give_back(self) -> None:
+        in_flight, self._in_flight = self._in_flight, None
+        if in_flight and in_flight.through is None:
+            self._put_back(in_flight.records)
 
     async def _close(self) -> None:
-        await self._back()
-        await self._keep()
+        await self._give_back()
+        await self._move_to_disk()
         if self._memory:
             self._telemetry.emit(SPOOL_DROPPED, "the disk takes nothing at the end", count=len(self._memory))
         await self._on_disk(self._spool.close)
         self._disk.shutdown(wait=False)
 
+    def _only_in_memory(self) -> tuple[Outgoing, ...]:
+        """The records that are being sent and are not on disk."""
+        return self._in_flight.records if self._in_flight and self._in_flight.through is None else ()
+
     def _put_back(self, records: Sequence[Outgoing]) -> None:
         self._memory.extendleft(reversed(records))
-        self._memory_bytes += sum(map(size_of, records))
+        self._memory_bytes += sum(map(record_bytes, records))
         self._bound_memory()
 
     def _bound_memory(self) -> None:
         dropped = 0
         while self._memory_bytes > self._most_bytes:
-            self._memory_bytes -= size_of(self._memory.popleft())
+            self._memory_bytes -= record_bytes(self._memory.popleft())
             dropped += 1
         if dropped:
             self._telemetry.emit(SPOOL_DROPPED, "memory is full, and the disk takes nothing", count=dropped)
@@ -162,7 +165,7 @@ class Outbox:
     def _pop(self, most: int, most_bytes: int) -> Iterator[Outgoing]:
         total = 0
         for _ in range(min(most, len(self._memory))):
-            size = size_of(self._memory[0])
+            size = record_bytes(self._memory[0])
             if total and total + size > most_bytes:
                 return
             total += size
@@ -170,7 +173,7 @@ class Outbox:
             yield self._memory.popleft()
 
     async def _in_turn(self, step: Coroutine[Any, Any, R]) -> R:
-        """Let a step end even if its caller is cancelled: records are in its hands meanwhile."""
+        """One step at a time. It ends even if its caller is cancelled: records are in its hands alone."""
 
         async def whole() -> R:
             async with self._turn:
@@ -179,7 +182,7 @@ class Outbox:
         return await asyncio.shield(asyncio.create_task(whole()))
 
     async def _on_disk(self, work: Callable[[], R]) -> R | None:
-        """Do ``work`` in the disk's thread; None, and a condition that is said once, when the disk fails."""
+        """Do ``work`` in the disk's thread; None, and a condition, when the disk fails."""
         try:
             return await asyncio.get_running_loop().run_in_executor(self._disk, work)
         except (SpoolWriteError, sqlite3.Error) as error:
@@ -190,15 +193,15 @@ class Outbox:
             return None
 
     async def _renew(self, damage: Exception) -> None:
-        """The file broke under way: put it aside and begin anew, or there was no spool until a restart."""
+        """The file broke while in use: put it aside and begin anew."""
         try:
             lost = await asyncio.get_running_loop().run_in_executor(self._disk, self._spool.renew)
         except SpoolError as error:
             self._failed(error)
             return
-        if self._flying and self._flying.through is not None:  # what is being sent is in memory as well
-            lost -= len(self._flying.records)
-            self._flying = Batch(self._flying.records, None)
+        if self._in_flight and self._in_flight.through is not None:  # what is being sent is in memory as well
+            lost -= len(self._in_flight.records)
+            self._in_flight = Batch(self._in_flight.records, None)
         detail = f"{self._spool.folder} broke ({damage}), and is put aside as spool.damaged"
         self._telemetry.emit(SPOOL_DROPPED, detail, count=max(lost, 0))
 

@@ -10,7 +10,7 @@ from bus.kafka.backoff import pauses
 from bus.kafka.errors import BrokerError, BrokerRefusedError, BrokerUnreachableError
 from bus.kafka.reachability import Reachability
 from collectors.base import Outgoing
-from collectors.publish.link import Link, Refused
+from collectors.publish.link import Link, RefusedRecord
 from collectors.publish.outbox import Batch, Outbox
 from contract.topics import SAMPLE_TOPICS, TOPICS
 from telemetry.events import RECORD_REFUSED, RECORD_TOO_LARGE, SPOOLED, Telemetry
@@ -18,17 +18,17 @@ from telemetry.metrics import RECORDS_SENT
 
 _BATCH_RECORDS = 500
 _BATCH_BYTES = 1024 * 1024
-_LET_GO_S = 3.0
+_ABANDON_S = 3.0
 R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
-    """How long to wait, seconds.
+class PublishTimeouts:
+    """How long an acknowledgement is waited for, seconds.
 
-    Without an acknowledgement for ``spool_s`` the records go on disk, and the wait goes on: what an
-    idempotent producer sends again is stored once (but for a broker that is stopped at that very moment).
-    After ``renew_s`` it is given up for a new one, and what was under way may be stored twice: readers know
+    Without an acknowledgement for ``spool_s`` the records go on disk, and the producer goes on trying: what
+    an idempotent producer sends again is stored once (except by a broker that stops at that very moment).
+    After ``renew_s`` a new producer takes its place, and what was in flight may be stored twice: readers know
     a tick by its node, collector and number.
     """
 
@@ -46,33 +46,33 @@ class Publisher:
         reachability: Reachability,
         connect: Callable[[], Awaitable[Link]],
         *,
-        patience: Patience | None = None,
+        timeouts: PublishTimeouts | None = None,
         back_off: Callable[[], Any] = pauses,
     ) -> None:
         self._outbox = outbox
         self._telemetry = telemetry
         self._reachability = reachability
         self._connect = connect
-        self._patience = patience or Patience()
+        self._timeouts = timeouts or PublishTimeouts()
         self._back_off = back_off
         self._pauses = back_off()
         self._link: Link | None = None
-        self._away = False
-        self._ever = False
+        self._unreachable = False
+        self._ever_answered = False
         for topic in SAMPLE_TOPICS:
             telemetry.metrics.counter(RECORDS_SENT, topic=topic)
         self._idle = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    def placed(self) -> str | None:
-        """A probe: whether nothing that was measured has come to rest yet, on the broker or on disk."""
-        if self._ever or self._outbox.spooled or self._telemetry.count(SPOOLED):
+    def readiness_error(self) -> str | None:
+        """What is wrong: no record is on the broker or on disk yet. None when all is well."""
+        if self._ever_answered or self._outbox.spooled or self._telemetry.count(SPOOLED):
             return None
         return "no record is on the broker or on disk yet"
 
-    def where(self) -> str:
-        """Where records go now."""
-        if not self._away:
+    def status_line(self) -> str:
+        """Where records go now, for the status page."""
+        if not self._unreachable:
             return "records go to the broker"
         return f"the broker is away, {self._outbox.spooled} records are on disk"
 
@@ -97,11 +97,11 @@ class Publisher:
 
     async def _run(self) -> None:
         while True:
-            batch = await self._outbox.take(_BATCH_RECORDS, _BATCH_BYTES)
+            batch = await self._outbox.next_batch(_BATCH_RECORDS, _BATCH_BYTES)
             if batch is None:
-                if not self._outbox.new.is_set():
+                if not self._outbox.has_new.is_set():
                     self._idle.set()
-                await self._outbox.new.wait()
+                await self._outbox.has_new.wait()
             else:
                 await self._send(batch)
 
@@ -111,29 +111,29 @@ class Publisher:
         What was not acknowledged stays in the spool.
         """
         if self._task and not self._task.done():
-            if not self._away:
+            if not self._unreachable:
                 await _done_or_set(self._task, self._idle, most_s)
             self._task.cancel()
             await asyncio.wait({self._task})
-        await self._unlink()
+        await self._disconnect()
         await self._outbox.close()
 
     async def _send(self, batch: Batch) -> None:
         try:
             for one in await self._attempt(batch.records):
-                await self._once_more(one.record)
+                await self._send_alone(one.record)
         except BrokerError as error:
-            if isinstance(error, BrokerRefusedError) and not self._ever:
+            if isinstance(error, BrokerRefusedError) and not self._ever_answered:
                 raise
-            self._away = True
+            self._unreachable = True
             self._reachability.mark_down(error)
-            await self._unlink()
-            await self._outbox.back()
-            await self._meanwhile(asyncio.sleep(next(self._pauses)))
+            await self._disconnect()
+            await self._outbox.give_back()
+            await self._spooling_meanwhile(asyncio.sleep(next(self._pauses)))
         else:
-            await self._outbox.done()
+            await self._outbox.acknowledge()
 
-    async def _once_more(self, record: Outgoing) -> None:
+    async def _send_alone(self, record: Outgoing) -> None:
         """Send alone what was refused together with others; drop it if it was the reason."""
         for one in await self._attempt([record]):
             if one.error.reason == "too_large":
@@ -143,51 +143,51 @@ class Publisher:
                     RECORD_REFUSED, str(one.error), topic=record.topic, reason=one.error.reason
                 )
 
-    async def _attempt(self, records: Sequence[Outgoing]) -> list[Refused]:
+    async def _attempt(self, records: Sequence[Outgoing]) -> list[RefusedRecord]:
         link = self._link
         if link is None:
-            link = await self._meanwhile(self._open())
+            link = await self._spooling_meanwhile(self._reconnect())
         try:
-            async with asyncio.timeout(self._patience.renew_s):
-                refused = await self._meanwhile(link.deliver(records))
+            async with asyncio.timeout(self._timeouts.renew_s):
+                refused = await self._spooling_meanwhile(link.deliver(records))
         except TimeoutError as error:
-            raise BrokerUnreachableError("timeout", f"no answer for {self._patience.renew_s:g} s") from error
+            raise BrokerUnreachableError("timeout", f"no answer for {self._timeouts.renew_s:g} s") from error
         self._answered()
         self._count(records, refused)
         if refused:
-            await self._unlink()
+            await self._disconnect()
         return refused
 
-    async def _open(self) -> Link:
+    async def _reconnect(self) -> Link:
         link = self._link = await self._connect()
         return link
 
-    async def _meanwhile(self, work: Coroutine[Any, Any, R]) -> R:
+    async def _spooling_meanwhile(self, work: Coroutine[Any, Any, R]) -> R:
         """Do ``work``; when it takes long, the broker counts as away, and what arrives goes on disk."""
         task = asyncio.create_task(work)
         try:
-            await asyncio.wait({task}, timeout=0 if self._away else self._patience.spool_s)
-            if not task.done() and not self._away:
-                self._away = True
+            await asyncio.wait({task}, timeout=0 if self._unreachable else self._timeouts.spool_s)
+            if not task.done() and not self._unreachable:
+                self._unreachable = True
                 self._reachability.mark_down(
-                    BrokerUnreachableError("timeout", f"no answer for {self._patience.spool_s:g} s")
+                    BrokerUnreachableError("timeout", f"no answer for {self._timeouts.spool_s:g} s")
                 )
             while not task.done():
-                await self._outbox.keep()
-                await _done_or_set(task, self._outbox.new)
+                await self._outbox.move_to_disk()
+                await _done_or_set(task, self._outbox.has_new)
             return await task
         finally:
             task.cancel()
-            await asyncio.wait({task}, timeout=_LET_GO_S)
+            await asyncio.wait({task}, timeout=_ABANDON_S)
 
-    def _count(self, records: Sequence[Outgoing], refused: Sequence[Refused]) -> None:
+    def _count(self, records: Sequence[Outgoing], refused: Sequence[RefusedRecord]) -> None:
         sent = Counter(one.topic for one in records)
         sent.subtract(one.record.topic for one in refused)
         for topic, number in sent.items():
             self._telemetry.metrics.counter(RECORDS_SENT, topic=topic).inc(number)
 
     def _answered(self) -> None:
-        self._away, self._ever = False, True
+        self._unreachable, self._ever_answered = False, True
         self._pauses = self._back_off()
         self._reachability.mark_up()
 
@@ -196,7 +196,7 @@ class Publisher:
         detail = f"{size} bytes from {record.key}: dropped"
         self._telemetry.emit(RECORD_TOO_LARGE, detail, topic=record.topic)
 
-    async def _unlink(self) -> None:
+    async def _disconnect(self) -> None:
         link, self._link = self._link, None
         if link is not None:
             await link.abort()

@@ -18,7 +18,7 @@ _FILE = "spool.db"
 _EVICT_EVERY = 64
 _EVICT_ROWS = 8
 _INSERT = "INSERT INTO record (topic, key, ts_ms, payload) VALUES (?, ?, ?, ?)"
-_HEAD = "SELECT id, topic, key, ts_ms, payload FROM record WHERE id > ? ORDER BY id LIMIT ?"
+_OLDEST = "SELECT id, topic, key, ts_ms, payload FROM record WHERE id > ? ORDER BY id LIMIT ?"
 _EVICT = "DELETE FROM record WHERE id IN (SELECT id FROM record WHERE id > ? ORDER BY id LIMIT ?)"
 _COUNT = "SELECT count(*) FROM record WHERE id > ? AND id <= ?"
 _LAST_ID = 2**63 - 1
@@ -65,7 +65,7 @@ class Spool:
         self._most_bytes = most_bytes
         self._pack = zstandard.ZstdCompressor()
         self._unpack = zstandard.ZstdDecompressor()
-        self._gone = 0
+        self._acknowledged = 0
         self.unreadable = 0
         """How many records could not be read back, although the file as such could, and were left out."""
         try:
@@ -96,7 +96,7 @@ class Spool:
         Raises ``SpoolWriteError``.
         """
         last = dropped = 0
-        spared = max(keep_through, self._gone)
+        spared = max(keep_through, self._acknowledged)
         try:
             with self._file.transaction() as database:
                 for number, one in enumerate(records, 1):
@@ -111,7 +111,7 @@ class Spool:
         self._count += len(records) - dropped
         return Appended(last - len(records) + 1, dropped)
 
-    def head(self, most: int, most_bytes: int) -> list[Spooled]:
+    def oldest(self, most: int, most_bytes: int) -> list[Spooled]:
         """The oldest records: at most ``most``, about ``most_bytes``, and one at least if there is any."""
         while True:
             found, broken = self._read(most, most_bytes)
@@ -124,7 +124,7 @@ class Spool:
         found: list[Spooled] = []
         broken: list[int] = []
         total = 0
-        rows = self._file.database.execute(_HEAD, (self._gone, most))
+        rows = self._file.database.execute(_OLDEST, (self._acknowledged, most))
         for number, topic, key, ts_ms, packed in rows:
             try:
                 payload = self._unpacked(packed)
@@ -132,7 +132,7 @@ class Spool:
                 broken.append(number)
                 continue
             record = Outgoing(topic=topic, key=key, payload=payload, ts_ms=ts_ms)
-            total += size_of(record)
+            total += record_bytes(record)
             if found and total > most_bytes:
                 break
             found.append(Spooled(number, record))
@@ -146,8 +146,8 @@ class Spool:
         later deletion succeeds.
         """
         try:
-            self._count -= self._stored(self._gone, through)
-            self._gone = max(self._gone, through)
+            self._count -= self._stored(self._acknowledged, through)
+            self._acknowledged = max(self._acknowledged, through)
             with self._file.transaction() as database:
                 database.execute("DELETE FROM record WHERE id <= ?", (through,))
             if not self._count:
@@ -166,7 +166,7 @@ class Spool:
         try:
             put_aside(self.folder / _FILE)
             self._file = self._open()
-            self._gone = self._last = last
+            self._acknowledged = self._last = last
             self._file.begin_after(last)
         except (sqlite3.Error, OSError) as error:
             raise SpoolError(f"{_unusable(self.folder)}: {error}") from error
@@ -227,7 +227,7 @@ class Spool:
         return None if packed is None else self._unpack.decompress(packed)
 
 
-def size_of(record: Outgoing) -> int:
+def record_bytes(record: Outgoing) -> int:
     """What a record weighs in memory and in a batch, about, bytes."""
     return len(record.payload or b"") + len(record.key) + len(record.topic) + 64
 

@@ -21,7 +21,7 @@ from bus.kafka.reachability import Reachability
 from collectors.base import Outgoing
 from collectors.publish.link import KafkaLink
 from collectors.publish.outbox import Outbox
-from collectors.publish.publisher import Patience, Publisher
+from collectors.publish.publisher import Publisher, PublishTimeouts
 from collectors.publish.spool import Spool
 from contract.settings import settings as settings_module
 from contract.settings.settings import Settings
@@ -45,7 +45,7 @@ class Sender:
         self.publisher = Publisher(
             self.outbox, self.telemetry, Reachability(settings, self.telemetry),
             lambda: KafkaLink.open(settings),
-            patience=Patience(spool_s=0.3, renew_s=120.0),
+            timeouts=PublishTimeouts(spool_s=0.3, renew_s=120.0),
         )  # fmt: skip
         self.publisher.start()
         self._noise = random.Random(1)  # noqa: S311 - not a secret

@@ -18,7 +18,7 @@ from bus.kafka.errors import BrokerRefusedError
 from bus.kafka.reachability import Reachability
 from collectors.base import Outgoing
 from collectors.publish.outbox import Outbox
-from collectors.publish.publisher import Patience, Publisher
+from collectors.publish.publisher import Publisher, PublishTimeouts
 from collectors.publish.spool import Appended, Spool
 from contract.settings import settings as settings_module
 from telemetry.events import (
@@ -33,6 +33,7 @@ from telemetry.events import (
 from tests.support.fakes.broker import FakeBroker, Mood, noise, record, records
 
 MIB = 1024**2
+TIMEOUTS = PublishTimeouts(spool_s=0.05, renew_s=1.0)
 SETTINGS = settings_module.load({"DUTYCYCLE_BROKER": "kafka://k:9092", "DUTYCYCLE_NODE": "a"})
 
 
@@ -46,6 +47,7 @@ class Running:
         spool_bytes: int,
         memory_bytes: int,
         make_spool: type[Spool] = Spool,
+        timeouts: PublishTimeouts = TIMEOUTS,
     ) -> None:
         self.telemetry = Telemetry("test")
         self.spool = make_spool(folder, spool_bytes)
@@ -55,7 +57,7 @@ class Running:
             self.telemetry,
             Reachability(SETTINGS, self.telemetry),
             broker.connect,
-            patience=Patience(spool_s=0.05, renew_s=1.0),
+            timeouts=timeouts,
             back_off=lambda: itertools.repeat(0.002),
         )
         self.task = self.publisher.start()
@@ -69,8 +71,9 @@ async def running(
     spool_bytes: int = 64 * MIB,
     memory_bytes: int = 16 * MIB,
     close_s: float = 10.0,
+    timeouts: PublishTimeouts = TIMEOUTS,
 ) -> AsyncIterator[Running]:
-    one = Running(folder, broker, spool_bytes, memory_bytes)
+    one = Running(folder, broker, spool_bytes, memory_bytes, timeouts=timeouts)
     try:
         yield one
     finally:
@@ -86,8 +89,8 @@ async def until(condition: Callable[[], bool], most_s: float = 90.0) -> None:
 
 async def test_in_order_and_never_on_disk_while_all_is_well(tmp_path: Path) -> None:
     broker = FakeBroker()
-    async with running(tmp_path, broker) as one:
-        one.publisher._patience = Patience(spool_s=60)  # a busy machine is no outage
+    # A busy machine is no outage.
+    async with running(tmp_path, broker, timeouts=PublishTimeouts(spool_s=60)) as one:
         for n in range(50):
             one.publisher.publish(records([2 * n, 2 * n + 1]))
             await asyncio.sleep(0)
@@ -130,8 +133,8 @@ async def test_what_is_being_written_to_disk_waits_still(tmp_path: Path) -> None
     written = threading.Event()
     outbox = Outbox(slow_disk(written)(tmp_path, MIB), Telemetry("test"), MIB)
     outbox.put(records(range(3)))
-    await outbox.take(1, MIB)
-    keeping = asyncio.create_task(outbox.keep())
+    await outbox.next_batch(1, MIB)
+    keeping = asyncio.create_task(outbox.move_to_disk())
     await until(outbox._turn.locked)
     await asyncio.sleep(0.01)  # the disk has it now
     assert len(outbox) == 3

@@ -16,7 +16,7 @@ from bus.kafka.reachability import Reachability
 from collectors.base import Outgoing
 from collectors.publish.link import KafkaLink
 from collectors.publish.outbox import Outbox
-from collectors.publish.publisher import Patience, Publisher
+from collectors.publish.publisher import Publisher, PublishTimeouts
 from collectors.publish.spool import Spool
 from contract.settings import settings as settings_module
 from contract.settings.settings import Settings
@@ -31,7 +31,9 @@ NODES = ("a", "b", "c")
 class Load:
     """Publishes ticks of three nodes until told to stop, and knows what it published."""
 
-    def __init__(self, settings: Settings, folder: Path) -> None:
+    def __init__(
+        self, settings: Settings, folder: Path, *, spool_s: float = 0.3, renew_s: float = 120.0
+    ) -> None:
         self.settings = settings
         self.telemetry = Telemetry("test")
         self.spool = Spool(folder, 64 * MIB)
@@ -41,7 +43,7 @@ class Load:
             self.telemetry,
             Reachability(settings, self.telemetry),
             lambda: KafkaLink.open(settings),
-            patience=Patience(spool_s=0.3, renew_s=120.0),
+            timeouts=PublishTimeouts(spool_s=spool_s, renew_s=renew_s),
         )
         self.sending = self.publisher.start()
         self.count = 0
@@ -161,8 +163,7 @@ async def test_embedded_short_outage_while_idle(embedded: EmbeddedBroker, tmp_pa
 
 async def test_embedded_longer_away_than_a_producer_is_kept(embedded: EmbeddedBroker, tmp_path: Path) -> None:
     settings = to(embedded.url)
-    one = Load(settings, tmp_path)
-    one.publisher._patience = Patience(spool_s=0.1, renew_s=0.5)
+    one = Load(settings, tmp_path, spool_s=0.1, renew_s=0.5)
     await until(lambda: one.count > 5)
     embedded.set_down()
     await until(lambda: len(one.telemetry.conditions) >= 2)  # given up once, and refused since

@@ -13,7 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.base import Outgoing
-from collectors.publish.spool import Appended, Spool, SpoolBusyError, SpoolError, SpoolWriteError, size_of
+from collectors.publish.spool import (
+    Appended,
+    Spool,
+    SpoolBusyError,
+    SpoolError,
+    SpoolWriteError,
+    record_bytes,
+)
 
 MIB = 1024**2
 NOISE = random.Random(1).randbytes(MIB)  # noqa: S311 - not a secret
@@ -29,33 +36,33 @@ def records(*numbers: int, size: int = 100) -> list[Outgoing]:
 
 
 def stored(spool: Spool) -> list[int]:
-    return [one.record.ts_ms for one in spool.head(10**6, 10**12)]
+    return [one.record.ts_ms for one in spool.oldest(10**6, 10**12)]
 
 
 def test_what_went_in_comes_out(tmp_path: Path) -> None:
     given_in = [*records(1, 2), Outgoing(topic="pods", key="ü", payload=None, ts_ms=3)]
     with Spool(tmp_path, MIB) as spool:
         assert spool.append(given_in) == Appended(1, 0)
-        assert [one.record for one in spool.head(10, MIB)] == given_in
+        assert [one.record for one in spool.oldest(10, MIB)] == given_in
         assert len(spool) == 3
 
 
 @pytest.mark.parametrize(
     ("most", "most_bytes", "expected"),
-    [(10, MIB, [1, 2, 3, 4]), (2, MIB, [1, 2]), (10, 1, [1]), (10, 2 * size_of(record(1)), [1, 2])],
+    [(10, MIB, [1, 2, 3, 4]), (2, MIB, [1, 2]), (10, 1, [1]), (10, 2 * record_bytes(record(1)), [1, 2])],
 )
 def test_head_is_bounded_but_never_stuck(
     tmp_path: Path, most: int, most_bytes: int, expected: list[int]
 ) -> None:
     with Spool(tmp_path, MIB) as spool:
         spool.append(records(1, 2, 3, 4))
-        assert [one.record.ts_ms for one in spool.head(most, most_bytes)] == expected
+        assert [one.record.ts_ms for one in spool.oldest(most, most_bytes)] == expected
 
 
 def test_only_what_was_acknowledged_goes(tmp_path: Path) -> None:
     with Spool(tmp_path, MIB) as spool:
         spool.append(records(1, 2, 3, 4))
-        spool.acknowledge(spool.head(2, MIB)[-1].id)
+        spool.acknowledge(spool.oldest(2, MIB)[-1].id)
         assert stored(spool) == [3, 4]
         spool.append(records(5))
         assert stored(spool) == [3, 4, 5]
@@ -64,7 +71,7 @@ def test_only_what_was_acknowledged_goes(tmp_path: Path) -> None:
 def test_a_restart_finds_it_all_and_goes_on(tmp_path: Path) -> None:
     with Spool(tmp_path, MIB) as spool:
         spool.append(records(1, 2, 3))
-        spool.acknowledge(spool.head(1, MIB)[-1].id)
+        spool.acknowledge(spool.oldest(1, MIB)[-1].id)
     with Spool(tmp_path, MIB) as spool:
         assert len(spool) == 2
         spool.append(records(4))
@@ -85,7 +92,7 @@ def test_the_oldest_go_first_and_not_many_more_than_needed(tmp_path: Path, size:
 def test_what_is_being_sent_is_not_forced_out(tmp_path: Path) -> None:
     with Spool(tmp_path, MIB) as spool:
         spool.append(records(1, 2, size=1000))
-        through = spool.head(2, MIB)[-1].id
+        through = spool.oldest(2, MIB)[-1].id
         for n in range(3, 3000):
             spool.append(records(n, size=1000), keep_through=through)
         left = stored(spool)
@@ -115,7 +122,7 @@ def test_like_a_list(tmp_path_factory: pytest.TempPathFactory, steps: list[tuple
             assert spool.append(records(*new)).dropped == 0
             model += new
         elif what == "acknowledge":
-            if head := spool.head(amount, MIB):
+            if head := spool.oldest(amount, MIB):
                 spool.acknowledge(head[-1].id)
             model = model[amount:]
         else:
@@ -136,7 +143,7 @@ def test_the_files_stay_near_the_bound_and_shrink_when_drained(tmp_path: Path) -
             spool.append([record(n * 100 + k, 6000) for k in range(100)])
             assert on_disk() < bound + 3 * MIB
         assert on_disk() > bound
-        spool.acknowledge(spool.head(10**6, 10**12)[-1].id)
+        spool.acknowledge(spool.oldest(10**6, 10**12)[-1].id)
         spool.append(records(1))
     assert on_disk() < MIB
 
@@ -209,11 +216,11 @@ def test_what_was_acknowledged_on_a_failing_disk_is_not_sent_again(tmp_path: Pat
         spool.append(records(1, 2, 3))
         spool._file.database.execute("PRAGMA query_only = ON")
         with pytest.raises(SpoolWriteError):
-            spool.acknowledge(spool.head(2, MIB)[-1].id)
+            spool.acknowledge(spool.oldest(2, MIB)[-1].id)
         assert stored(spool) == [3]
         assert len(spool) == 1
         spool._file.database.execute("PRAGMA query_only = OFF")
-        spool.acknowledge(spool.head(1, MIB)[-1].id)
+        spool.acknowledge(spool.oldest(1, MIB)[-1].id)
         assert (stored(spool), len(spool)) == ([], 0)
     with Spool(tmp_path, MIB) as spool:
         assert len(spool) == 0
@@ -248,7 +255,7 @@ def test_a_payload_with_a_flipped_bit_costs_itself_alone(tmp_path: Path) -> None
         database.execute("UPDATE record SET payload = zeroblob(40) WHERE id IN (1, 2, 5)")
     database.close()
     with Spool(tmp_path, MIB) as spool:
-        assert [one.record.ts_ms for one in spool.head(2, MIB)] == [2, 3]
+        assert [one.record.ts_ms for one in spool.oldest(2, MIB)] == [2, 3]
         assert stored(spool) == [2, 3, 5, 6, 7, 8, 9]
         assert (spool.unreadable, len(spool)) == (3, 7)
         spool.acknowledge(6)
@@ -258,12 +265,12 @@ def test_a_payload_with_a_flipped_bit_costs_itself_alone(tmp_path: Path) -> None
 def test_a_file_that_breaks_under_way_is_put_aside_and_ids_go_on(tmp_path: Path) -> None:
     with Spool(tmp_path, 16 * MIB) as spool:
         spool.append([record(n, 6000) for n in range(1000)])
-        sent = spool.head(3, MIB)
+        sent = spool.oldest(3, MIB)
         with (tmp_path / "spool.db").open("r+b") as file:
             file.seek(8192)
             file.write(os.urandom(5 * MIB))
         with pytest.raises(sqlite3.DatabaseError, match="malformed"):
-            spool.head(10**6, 10**12)
+            spool.oldest(10**6, 10**12)
         assert spool.renew() == 1000
         assert spool.append(records(7)).first_id == 1001
         spool.acknowledge(sent[-1].id)

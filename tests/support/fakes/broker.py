@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from bus.kafka.errors import BrokerRefusedError, BrokerUnreachableError, RecordRefusedError
 from collectors.base import Outgoing
-from collectors.publish.link import Refused
+from collectors.publish.link import RefusedRecord
 
 
 class Mood(StrEnum):
@@ -51,7 +51,7 @@ class FakeBroker:
         """The ``ts_ms`` of what arrived, in order."""
         return [one.ts_ms for one in self.log]
 
-    async def takes(self, records: Sequence[Outgoing]) -> list[Refused]:
+    async def takes(self, records: Sequence[Outgoing]) -> list[RefusedRecord]:
         mood = self.moods.pop(0) if self.moods else self.mood
         while mood is Mood.SILENT:
             await asyncio.sleep(0.001)
@@ -63,7 +63,7 @@ class FakeBroker:
             together = {one.key for one in records if one.ts_ms in self.refuses}
             self.log += [one for one in records if one.key not in together]
             error = RecordRefusedError("invalid", "the record is invalid for its topic")
-            return [Refused(one, error) for one in records if one.key in together]
+            return [RefusedRecord(one, error) for one in records if one.key in together]
         self.log += records
         if mood is Mood.ACK_LOST:
             raise BrokerUnreachableError("connection", "the connection broke")
@@ -77,7 +77,7 @@ class FakeLink:
     broker: FakeBroker
     usable: bool = True
 
-    async def deliver(self, records: Sequence[Outgoing]) -> list[Refused]:
+    async def deliver(self, records: Sequence[Outgoing]) -> list[RefusedRecord]:
         assert self.usable, "a link that failed or was let go of is used"
         self.usable = False
         refused = await self.broker.takes(records)

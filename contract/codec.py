@@ -1,98 +1,123 @@
-"""Records to JSON bytes and back, checked against the dataclasses that describe them.
+"""Records to JSON bytes and back, checked against the types of their fields.
 
-A record's dataclass is its schema: the checks are compiled from its annotations, once per type. Absent
-fields are left out of the JSON; on reading, unknown fields are ignored and a ``null`` counts as absent.
+A record's class is its schema. Absent fields are left out of the JSON; on reading, unknown fields are ignored
+and a ``null`` in an optional field counts as absent. A string is never taken for a number.
 """
 
+import re
 from collections.abc import Callable
 from functools import cache
+from math import isfinite
 from typing import Any, TypeVar
 
+import msgspec
 import orjson
 
-from contract._plain import Encoder, encoder_of
-from contract._schema import Decoder, SchemaError, decoder_of
+from contract.records.base import VersionedRecord
 from contract.records.deadletter import Reason
+from contract.units import NAME_PATTERN, TEXT_PATTERN
 
-KNOWN_VERSION = 1
 R = TypeVar("R")
+_MISSING = re.compile(r"Object missing required field `(.+)`")
+_PATTERNS = {
+    repr(NAME_PATTERN): "no name of letters, digits, '.', '_' and '-'",
+    repr(TEXT_PATTERN): "holds characters that cannot be printed",
+}
 
 
 class DecodeError(ValueError):
     """A payload that is no record of its topic.
 
-    ``field`` is a path such as ``gpus[1].power_w``, or ``payload`` for the whole; ``reason`` is what a
-    dead letter says.
+    ``field`` is a path such as ``gpus[1].power_w``, where ``[...]`` is a key of an object, or ``payload`` for
+    all of it. ``reason`` is what a dead letter says, ``brief`` the message without the topic.
     """
 
     def __init__(self, topic: str, field: str, reason: Reason, detail: str) -> None:
         super().__init__(f"{topic}: {field}: {detail}")
         self.brief = f"{field}: {detail}"
-        """Without the topic, which a dead letter has already."""
         self.topic = topic
         self.field = field
         self.reason = reason
         self.detail = detail
 
 
-_decoder: Callable[[Any], Decoder] = cache(decoder_of)
-_encoder: Callable[[Any], Encoder] = cache(encoder_of)
+class _OtherVersion(VersionedRecord, frozen=True, tag=0):
+    """The alternative to a record: where there is one, msgspec insists on ``v`` and looks at it first."""
 
 
 def encode(record: Any) -> bytes:
-    """A record as JSON bytes, fields in the order of its dataclass, absent ones left out.
+    """A record as JSON bytes, fields in the order of its class, absent ones left out.
 
     Raises ``ValueError`` naming the field that holds NaN or an infinity, or the record that holds another
     thing that JSON cannot carry, such as a string that is no Unicode.
     """
     try:
-        return orjson.dumps(_encoder(type(record))(record))
+        plain = msgspec.to_builtins(record)
+        data = orjson.dumps(plain)  # not msgspec's own: they differ in how 1e16 and more are written
     except TypeError as error:
         raise ValueError(f"{type(record).__name__}: {error}") from error
+    if b"null" in data and (path := _not_finite(plain)):
+        raise ValueError(f"{type(record).__name__}{path} is NaN or infinite: leave out what was not measured")
+    return data
+
+
+def _not_finite(plain: Any) -> str | None:
+    """The path to the first float that JSON has no number for."""
+    if isinstance(plain, float):
+        return None if isfinite(plain) else ""
+    items: Any = ()
+    if isinstance(plain, dict):
+        items = ((f".{name}", one) for name, one in plain.items())
+    elif isinstance(plain, list | tuple):
+        items = ((f"[{at}]", one) for at, one in enumerate(plain))
+    return next((step + path for step, one in items if (path := _not_finite(one)) is not None), None)
 
 
 def to_plain(record: Any) -> Any:
-    """A record as dicts, lists and scalars, absent fields left out."""
-    return _encoder(type(record))(record)
+    """A record as dicts, tuples and scalars, absent fields left out."""
+    return msgspec.to_builtins(record)
 
 
-def parse(data: bytes, topic: str) -> dict[str, Any]:
-    """The JSON object in ``data``, of a version that we know; its fields are not checked yet."""
+def decode(record_type: type[R], data: bytes, topic: str) -> R:
+    """A record of ``topic`` from its Kafka payload; raises ``DecodeError``, a wrong version first."""
     try:
-        plain = orjson.loads(data)
-    except orjson.JSONDecodeError as error:
-        detail = f"not JSON at byte {error.pos}: {error.msg}"
+        record: R = _decoder_of(record_type)(data)
+    except msgspec.ValidationError as error:
+        raise _explained(topic, str(error)) from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        detail = f"not JSON: {str(error).removeprefix('JSON is malformed: ')}"
         raise DecodeError(topic, "payload", Reason.DECODE, detail) from error
-    if type(plain) is not dict:
-        detail = f"a JSON {_json_name(plain)}, not an object"
-        raise DecodeError(topic, "payload", Reason.DECODE, detail)
-    version = plain.get("v")
-    if type(version) is not int:
-        raise DecodeError(topic, "v", Reason.SCHEMA, "missing or no integer: a record says its version")
-    if version != KNOWN_VERSION:
-        raise DecodeError(topic, "v", Reason.VERSION, f"version {version}, this reader knows {KNOWN_VERSION}")
-    return plain
+    if type(record) is _OtherVersion:
+        raise _explained(topic, "Invalid value 0 - at `$.v`")
+    return record
+
+
+def _decoder(record_type: Any) -> Callable[[bytes], Any]:
+    versioned = issubclass(record_type, VersionedRecord)
+    return msgspec.json.Decoder(record_type | _OtherVersion if versioned else record_type).decode
+
+
+_decoder_of: Callable[[Any], Callable[[bytes], Any]] = cache(_decoder)
 
 
 def from_plain(record_type: type[R], plain: Any, topic: str) -> R:
     """A record from parsed JSON; raises ``DecodeError`` naming the first field that is wrong."""
     try:
-        record: R = _decoder(record_type)(plain)
-    except SchemaError as bad:
-        raise DecodeError(topic, bad.path or "payload", Reason.SCHEMA, bad.detail) from bad
-    return record
+        return msgspec.convert(plain, record_type)
+    except msgspec.ValidationError as error:
+        raise _explained(topic, str(error)) from error
 
 
-def check(kind: Any, value: Any) -> None:
-    """Raise ``ValueError`` unless ``value`` fits a field type of ``contract.units``, such as ``Uid``."""
-    _decoder(kind)(value)
-
-
-def decode(record_type: type[R], data: bytes, topic: str) -> R:
-    """A record of ``topic`` from its Kafka payload; raises ``DecodeError``."""
-    return from_plain(record_type, parse(data, topic), topic)
-
-
-def _json_name(value: Any) -> str:
-    names = {list: "array", str: "string", bool: "boolean", type(None): "null"}
-    return names.get(type(value), "number")
+def _explained(topic: str, message: str) -> DecodeError:
+    """What msgspec's message means: what is wrong, and `` - at `$.path` `` where it is not the whole."""
+    detail, _, path = message.partition(" - at `$")
+    field = path.rstrip("`").removeprefix(".")
+    if missing := _MISSING.fullmatch(detail):
+        field, detail = f"{field}.{missing[1]}".removeprefix("."), "missing"
+    if not field:
+        return DecodeError(topic, "payload", Reason.DECODE, detail)
+    if field == "v" and detail.startswith("Invalid value "):
+        detail = f"version {detail.removeprefix('Invalid value ')}, this reader knows 1"
+        return DecodeError(topic, field, Reason.VERSION, detail)
+    detail = _PATTERNS.get(detail.partition(" matching regex ")[2], detail)
+    return DecodeError(topic, field, Reason.SCHEMA, detail)

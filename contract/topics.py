@@ -4,9 +4,16 @@ from dataclasses import dataclass
 
 from contract.records.deadletter import DeadLetter
 from contract.records.derived import Cycle, JobPeaks, PodPeaks, Trend, WindowAggregate
-from contract.records.insight_parts import InsightPart, JobInsight, JobInsightPart, PodInsight
 from contract.records.insights import Insight
-from contract.records.parts import JobPart, NodePart, PodPart
+from contract.records.parts import (
+    InsightPart,
+    JobInsight,
+    JobInsightPart,
+    JobPart,
+    NodePart,
+    PodInsight,
+    PodPart,
+)
 from contract.records.pods import Pod
 from contract.records.samples import CgroupSample, NvmlSample
 

@@ -1,48 +1,44 @@
 """The value types of record fields. A field's unit is the last part of its name; its range is here.
 
-A value that could not be measured is absent (``None`` in the dataclass, no key in the JSON): never 0.
+A value that could not be measured is absent (``None`` in the record, no key in the JSON): never 0. A number
+stays as it was written, whole or not: ``5`` is not read as ``5.0``.
 """
 
-from dataclasses import dataclass
 from typing import Annotated
+
+from msgspec import Meta
 
 END_OF_TIME_MS = 4_102_444_800_000
 """2100-01-01. A timestamp past it is in another unit (microseconds, nanoseconds), not in the future."""
 
 MOST = 1e21
 """No quantity of one machine comes near (a zettabyte); sums and squares of what is below stay finite."""
+MOST_WHOLE = 2**63 - 1
+"""What Kafka, SQL and numpy hold in an integer."""
 
+NAME_PATTERN = r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?\Z"
+TEXT_PATTERN = (
+    r"^(?:[ -~]*|[^\x00-\x1f\x7f-\xa0\xad\u061c\u180e\u1680\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000"
+    r"\ufeff\ufff9-\ufffb\U000e0001-\U000e007f]*)\Z"  # ASCII first: most text is, and it takes half as long
+)
+"""Nothing that could break a line, hide, or turn the direction of what a terminal or a log shows."""
 
-@dataclass(frozen=True, slots=True)
-class Range:
-    """A closed interval that a number has to lie in."""
-
-    low: float = float("-inf")
-    high: float = float("inf")
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A string of 1 to ``longest`` characters, all printable; with ``name``, of ``[A-Za-z0-9._-]`` only."""
-
-    longest: int = 1024
-    name: bool = False
-
-
-Pct = Annotated[float, Range(0, 100)]
+Number = int | float
+"""Any finite number."""
+Pct = Annotated[int, Meta(ge=0, le=100)] | Annotated[float, Meta(ge=0, le=100)]
 """Percent of one device, 0-100."""
-CpuPct = Annotated[float, Range(0, MOST)]
-"""Percent of one core: 100 is one core busy all the time."""
-Amount = Annotated[float, Range(0, MOST)]
+Amount = Annotated[int, Meta(ge=0, le=MOST_WHOLE)] | Annotated[float, Meta(ge=0, le=MOST)]
 """A quantity that is never negative: bytes, rates, watts, joules, megahertz, seconds."""
-Share = Annotated[float, Range(0, 1)]
+CpuPct = Amount
+"""Percent of one core: 100 is one core busy all the time."""
+Share = Annotated[int, Meta(ge=0, le=1)] | Annotated[float, Meta(ge=0, le=1)]
 """A part of a whole, or a chance."""
-Celsius = Annotated[float, Range(-273.15, 1000)]
-Millis = Annotated[int, Range(0, END_OF_TIME_MS)]
+Celsius = Annotated[int, Meta(ge=-273, le=1000)] | Annotated[float, Meta(ge=-273.15, le=1000)]
+Millis = Annotated[int, Meta(ge=0, le=END_OF_TIME_MS)]
 """Integer Unix milliseconds."""
-Count = Annotated[int, Range(0)]
-NodeName = Annotated[str, Text(253, name=True)]
+Count = Annotated[int, Meta(ge=0, le=MOST_WHOLE)]
+NodeName = Annotated[str, Meta(min_length=1, max_length=253, pattern=NAME_PATTERN)]
 """A node's name: a DNS subdomain, or a host name with underscores or capitals."""
-Uid = Annotated[str, Text(512)]
-Label = Annotated[str, Text(1024)]
+Uid = Annotated[str, Meta(min_length=1, max_length=512, pattern=TEXT_PATTERN)]
+Label = Annotated[str, Meta(min_length=1, max_length=1024, pattern=TEXT_PATTERN)]
 """A name that a person gave: printable, not empty."""

@@ -5,17 +5,19 @@ template is ``{{topics}}``, ``{{record NvmlSample}}``, ``{{reasons}}`` or ``{{se
 """
 
 import re
-import types
-from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass
+from collections.abc import Iterable
+from dataclasses import Field, fields
 from pathlib import Path
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Any
+
+from msgspec import inspect
 
 from contract.records import deadletter, derived, insights, pods, samples
+from contract.records.base import Record
 from contract.records.deadletter import Reason
 from contract.settings.settings import PREFIX, Settings
 from contract.topics import TOPICS, Topic
-from contract.units import END_OF_TIME_MS, MOST, Range, Text
+from contract.units import END_OF_TIME_MS, MOST, MOST_WHOLE, NAME_PATTERN
 from docs.contract_meanings import meaning
 
 HERE = Path(__file__).parent
@@ -37,8 +39,8 @@ def page() -> str:
 def records() -> dict[str, type]:
     """Every record that the page has to describe, by its name."""
     modules = (samples, pods, derived, insights, deadletter)
-    every = [value for module in modules for value in vars(module).values()]
-    return {one.__name__: one for one in every if isinstance(one, type) and is_dataclass(one)}
+    every = [value for module in modules for value in vars(module).values() if isinstance(value, type)]
+    return {one.__name__: one for one in every if issubclass(one, Record) and one.__struct_fields__}
 
 
 def _filled(what: str, name: str | None) -> str:
@@ -103,39 +105,49 @@ def _help(setting: Field[Any]) -> str:
 
 
 def _fields(record: type) -> Iterable[tuple[str, ...]]:
-    hints = get_type_hints(record, include_extras=True)
-    for one in fields(record):
-        needed = "required" if one.default is MISSING and one.default_factory is MISSING else ""
-        needed = "required" if one.name == "v" else needed
-        unit = next((unit for end, unit in _UNITS.items() if one.name.endswith(end)), "")
-        yield f"`{one.name}`", _type(hints[one.name]), unit, needed, meaning(record.__name__, one.name)
+    info = inspect.type_info(record)
+    if isinstance(info, inspect.StructType):
+        if info.tag_field:
+            yield f"`{info.tag_field}`", "integer", "", "required", meaning(record.__name__, info.tag_field)
+        for one in info.fields:
+            unit = next((unit for end, unit in _UNITS.items() if one.name.endswith(end)), "")
+            needed = "required" if one.required else ""
+            yield f"`{one.name}`", _type(one.type), unit, needed, meaning(record.__name__, one.name)
 
 
-def _type(hint: Any) -> str:
-    origin, args = get_origin(hint), get_args(hint)
-    if origin is Annotated:
-        return _annotated(*args)
-    if origin in (Union, types.UnionType):
-        return _type(next(one for one in args if one is not type(None)))
-    if origin is tuple:
-        each = args[0] if args[-1] is Ellipsis else None
-        return f"array of {_type(each)}" if each else "[" + ", ".join(map(_type, args)) + "]"
-    if origin is not None and issubclass(origin, Mapping):
-        return f"object of {_type(args[1])}"
-    if is_dataclass(hint):
-        return _link(hint)
-    return {bool: "boolean", str: "string", int: "integer", float: "number"}[hint]
+def _type(info: inspect.Type) -> str:
+    match info:
+        case inspect.UnionType():
+            *_, widest = (one for one in info.types if not isinstance(one, inspect.NoneType))
+            return _type(widest)
+        case inspect.VarTupleType():
+            return f"array of {_type(info.item_type)}"
+        case inspect.TupleType():
+            return "[" + ", ".join(map(_type, info.item_types)) + "]"
+        case inspect.DictType():
+            return f"object of {_type(info.value_type)}"
+        case inspect.StructType():
+            return _link(info.cls)
+        case inspect.StrType():
+            return _text(info)
+        case inspect.IntType() | inspect.FloatType():
+            return _number(info)
+    return "boolean"
 
 
-def _annotated(base: type, rule: Range | Text) -> str:
-    if isinstance(rule, Text):
-        return "name" if rule.name else f"string (1–{rule.longest})"
-    kind = "integer" if base is int else "number"
-    if rule.high == END_OF_TIME_MS:
+def _text(info: inspect.StrType) -> str:
+    if info.pattern == NAME_PATTERN:
+        return "name"
+    return f"string (1–{info.max_length})" if info.max_length else "string"
+
+
+def _number(info: inspect.IntType | inspect.FloatType) -> str:
+    kind = "integer" if isinstance(info, inspect.IntType) else "number"
+    if info.ge is None or info.le == END_OF_TIME_MS:
         return kind
-    if rule.high < MOST:
-        return f"{kind} {rule.low:g}–{rule.high:g}"
-    return f"{kind} ≥ {rule.low:g}"
+    if info.le in (MOST, MOST_WHOLE):
+        return f"{kind} ≥ {info.ge:g}"
+    return f"{kind} {info.ge:g}–{info.le:g}"
 
 
 def _link(record: Any) -> str:

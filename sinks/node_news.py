@@ -4,7 +4,7 @@ Derived records are keyed by GPU, so that those of one node reach different work
 of them is small, and is sent on, keyed by node: one worker then puts a node's annotations together.
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from contract.log import TopicPartition
 from contract.records.derived import Cycle, Trend, WindowAggregate

@@ -1,7 +1,8 @@
 """The collector of GPUs: every GPU of the node at each tick, by NVML."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from collectors.attribution.allocations import Allocations
 from collectors.base import Outgoing, Tick

@@ -1,9 +1,10 @@
 """From a pod as the API server shows it to the record on the topic ``pods``. Pure."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
+
+from msgspec.structs import replace
 
 from collectors.pods import resources
 from contract.records.pods import FINISHED_PHASES, JobRef, Pod

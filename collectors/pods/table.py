@@ -1,7 +1,9 @@
 """What has been said about pods and what is new to say: changes, and tombstones when time is up. Pure."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from contract.codec import encode
 from contract.records.pods import JobRef, Pod

@@ -1,9 +1,9 @@
 """What could not be used, with the reason, so that nothing is lost in silence."""
 
 from base64 import b64encode
-from dataclasses import dataclass
 from enum import StrEnum
 
+from contract.records.base import VersionedRecord
 from contract.units import Count, Label, Millis
 
 KEPT_BYTES = 65_536
@@ -30,11 +30,9 @@ class Reason(StrEnum):
     """The system behind a sink refused it for good."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetter:
+class DeadLetter(VersionedRecord, frozen=True, kw_only=True):
     """A record that could not be used. ``payload_b64`` holds at most the first 64 KiB of it."""
 
-    v: int = 1
     topic: Label
     partition: Count
     offset: Count

@@ -1,14 +1,13 @@
 """What streams make of the samples: windows, trends, cycles, peaks. A metric is a sample's field name."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
+from contract.records.base import Record, VersionedRecord, written
 from contract.records.pods import JobRef, Pod
-from contract.units import Amount, Count, Label, Millis, NodeName, Uid
+from contract.units import Amount, Count, Label, Millis, NodeName, Number, Uid
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class Subject(Record, frozen=True, kw_only=True):
     """What a derived record is about: a GPU, a node, a pod or a job. ``key`` is the same as one string."""
 
     kind: Label
@@ -49,67 +48,59 @@ def job_subject(job_uid: str) -> Subject:
     return Subject(kind="job", job_uid=job_uid)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WindowAggregate:
+class WindowAggregate(VersionedRecord, frozen=True, kw_only=True):
     """One closed window ``[start_ms, end_ms)`` of one metric, in event time.
 
     ``std`` is the population's, percentiles interpolate linearly. A window without a measured value is
     not written.
     """
 
-    v: int = 1
     subject: Subject
     metric: Label
     size_ms: Count
     start_ms: Millis
     end_ms: Millis
     count: Count
-    mean: float
+    mean: Number
     std: Amount
-    min: float
-    max: float
-    p50: float
-    p95: float
-    p99: float
+    min: Number
+    max: Number
+    p50: Number
+    p95: Number
+    p99: Number
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Forecast:
+class Forecast(Record, frozen=True, kw_only=True):
     """The value expected ``horizon_s`` after ``ts_ms``, and the 5-95 % interval around it."""
 
     horizon_s: Amount
-    value: float
-    p05: float
-    p95: float
+    value: Number
+    p05: Number
+    p95: Number
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trend:
+class Trend(VersionedRecord, frozen=True, kw_only=True):
     """Level, slope and forecast of one metric. ``exhausts_in_s`` is absent unless memory is running out."""
 
-    v: int = 1
     subject: Subject
     metric: Label
     ts_ms: Millis
-    level: float
-    slope_per_s: float
+    level: Number
+    slope_per_s: Number
     forecast: tuple[Forecast, ...]
     exhausts_in_s: Amount | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OtherCycle:
+class OtherCycle(Record, frozen=True, kw_only=True):
     """A further cycle of the same metric."""
 
     period_s: Amount
     confidence: Amount
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cycle:
+class Cycle(VersionedRecord, frozen=True, kw_only=True):
     """The periodicity of one metric. Without a cycle there is no ``period_s``."""
 
-    v: int = 1
     subject: Subject
     metric: Label
     ts_ms: Millis
@@ -120,12 +111,11 @@ class Cycle:
     others: tuple[OtherCycle, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Peak:
+class Peak(Record, frozen=True, kw_only=True):
     """The most a metric ever was, when, and its mean over all samples."""
 
-    max: float
-    mean: float
+    max: Number
+    mean: Number
     at_ms: Millis
 
 
@@ -133,8 +123,7 @@ Peaks = Mapping[str, Peak]
 """Peaks by metric."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodPeaks:
+class PodPeaks(VersionedRecord, frozen=True, kw_only=True):
     """A pod's utilization so far: ``gpus`` by ``<node>/<index>``, ``processes`` by ``<node>/<index>/<pid>``.
 
     ``final`` once the pod is known to have ended. GPU memory of the pod is ``gpu_mem_used_bytes`` in
@@ -145,31 +134,28 @@ class PodPeaks:
     are kept that needed most; ``processes_omitted`` further ones are left out.
     """
 
-    v: int = 1
     pod: Pod
     first_ms: Millis
     last_ms: Millis
     samples: Count
     final: bool
     metrics: Peaks
-    gpus: Mapping[str, Peaks] = field(default_factory=dict)
+    gpus: Mapping[str, Peaks] = written(dict)
     processes: Mapping[str, Peaks] | None = None
     processes_omitted: Count | None = None
     attribution: Mapping[str, Label] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodOfJob:
+class PodOfJob(Record, frozen=True, kw_only=True):
     """What one pod of a job needed at most."""
 
     node: NodeName
     metrics: Peaks
-    gpus: Mapping[str, Peaks] = field(default_factory=dict)
+    gpus: Mapping[str, Peaks] = written(dict)
     attribution: Mapping[str, Label] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobPeaks:
+class JobPeaks(VersionedRecord, frozen=True, kw_only=True):
     """A job's utilization over all its pods, by pod name, kept after they are gone.
 
     A metric's ``max`` over the job is the largest that any one pod reached; its ``mean`` is over all
@@ -178,7 +164,6 @@ class JobPeaks:
     first, of more than 2,000; ``pod-peaks`` has all of them.
     """
 
-    v: int = 1
     job: JobRef
     namespace: Label | None = None
     first_ms: Millis

@@ -1,14 +1,13 @@
 """What kind of job something is, and what holds it back."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
+from contract.records.base import VersionedRecord, written
 from contract.records.derived import Subject
-from contract.units import Label, Millis, Share
+from contract.units import Label, Millis, Number, Share
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Insight:
+class Insight(VersionedRecord, frozen=True, kw_only=True):
     """What a pod or job does and what holds it back, written when that changed.
 
     ``kind``: ``training``, ``inference``, ``loading``, ``idle``, ``interactive``, or ``unknown``, which is
@@ -18,7 +17,6 @@ class Insight:
     names.
     """
 
-    v: int = 1
     subject: Subject
     ts_ms: Millis
     since_ms: Millis
@@ -26,5 +24,5 @@ class Insight:
     confidence: Share
     bottleneck: Label
     bottleneck_confidence: Share
-    evidence: Mapping[str, float] = field(default_factory=dict)
+    evidence: Mapping[str, Number] = written(dict)
     advice: Label | None = None

@@ -6,23 +6,23 @@ what was found about a GPU to whoever annotates its node.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Annotated
 
+from msgspec import Meta
+
+from contract.records.base import Record, VersionedRecord, written
 from contract.records.derived import Peaks
+from contract.records.insights import Insight
 from contract.records.pods import JobRef, Pod
-from contract.units import MOST, Amount, Count, Label, Millis, NodeName, Range, Uid
-
-_SUM = MOST * 1e15
+from contract.units import Amount, Count, Label, Millis, NodeName, Number, Share, Uid
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
+class Tally(Record, frozen=True, kw_only=True):
     """A metric so far: its maximum and when, and sum and count for the mean."""
 
-    max: Annotated[float, Range(-MOST, MOST)]
+    max: Number
     at_ms: Millis
-    sum: Annotated[float, Range(-_SUM, _SUM)]
+    sum: Number
     count: Count
 
 
@@ -30,8 +30,7 @@ Tallies = Mapping[str, Tally]
 """Tallies by metric."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodPart:
+class PodPart(VersionedRecord, frozen=True, kw_only=True):
     """What one source knows of a pod so far: ``nvml`` or ``cgroup`` its use, ``pods`` its identity.
 
     ``opened_ms`` names the accumulation: a part with the same source and ``opened_ms`` supersedes, one
@@ -40,28 +39,25 @@ class PodPart:
     ``processes_omitted`` further ones are left out.
     """
 
-    v: int = 1
     uid: Uid
     source: Label
     node: NodeName | None = None
-    opened_ms: Millis = 0
-    first_ms: Millis = 0
-    last_ms: Millis = 0
-    samples: Count = 0
-    metrics: Tallies = field(default_factory=dict)
-    gpus: Mapping[str, Tallies] = field(default_factory=dict)
-    processes: Mapping[str, Tallies] = field(default_factory=dict)
-    processes_omitted: Count = 0
-    attribution: Mapping[str, Label] = field(default_factory=dict)
+    opened_ms: Millis = written(int)
+    first_ms: Millis = written(int)
+    last_ms: Millis = written(int)
+    samples: Count = written(int)
+    metrics: Tallies = written(dict)
+    gpus: Mapping[str, Tallies] = written(dict)
+    processes: Mapping[str, Tallies] = written(dict)
+    processes_omitted: Count = written(int)
+    attribution: Mapping[str, Label] = written(dict)
     pod: Pod | None = None
-    gone: bool = False
+    gone: bool = written(bool)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobPart:
+class JobPart(VersionedRecord, frozen=True, kw_only=True):
     """What one pod adds to its job so far. A part with more ``samples``, or final, supersedes."""
 
-    v: int = 1
     job: JobRef
     namespace: Label | None = None
     pod_uid: Uid
@@ -72,22 +68,90 @@ class JobPart:
     samples: Count
     final: bool
     metrics: Tallies
-    gpus: Mapping[str, Peaks] = field(default_factory=dict)
-    attribution: Mapping[str, Label] = field(default_factory=dict)
+    gpus: Mapping[str, Peaks] = written(dict)
+    attribution: Mapping[str, Label] = written(dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodePart:
+class NodePart(VersionedRecord, frozen=True, kw_only=True):
     """What was found about one GPU since the last part: absent is what nothing was found about.
 
     ``maxima`` has, by metric, the largest maximum of the windows that closed, the newest at ``ts_ms``.
     """
 
-    v: int = 1
     node: NodeName
     gpu: Uid
     ts_ms: Millis
     cyclic: bool | None = None
     period_s: Amount | None = None
-    slope_per_s: float | None = None
-    maxima: Mapping[str, float] = field(default_factory=dict)
+    slope_per_s: Number | None = None
+    maxima: Mapping[str, Number] = written(dict)
+
+
+class InsightPart(VersionedRecord, frozen=True, kw_only=True):
+    """Ten seconds of one pod from one source, or (``source`` is ``pods``) who it is.
+
+    ``codes`` are bytes as base64, a row of ten for each channel of the source, one a second: see
+    ``streams.operators.workload.channels``. ``gpus`` counts those that the pod holds, ``gpu_mem_total_bytes``
+    is that of those it holds alone, ``mem_limit_bytes`` its limit of host memory. ``period_s`` is the cycle
+    of its utilization, where there is one.
+    """
+
+    uid: Uid
+    source: Label
+    node: NodeName | None = None
+    start_ms: Millis = written(int)
+    codes: Annotated[str, Meta(min_length=1, max_length=4096)] | None = None
+    gpus: Count | None = None
+    gpu_mem_total_bytes: Amount | None = None
+    mem_limit_bytes: Amount | None = None
+    period_s: Amount | None = None
+    period_confidence: Amount | None = None
+    pod: Pod | None = None
+    gone: bool = written(bool)
+
+
+class JobInsightPart(VersionedRecord, frozen=True, kw_only=True):
+    """What a pod's insight says to its job. The newest by ``ts_ms`` supersedes.
+
+    ``told_ms`` is the time of the insight, ``ts_ms`` that until which the pod was seen. ``figures`` are for
+    comparing ranks: means over the minutes before ``beat_ms``, which is the same for all pods;
+    ``figures_before`` are those of the beat before, if they were others. They stay as they were at
+    ``figures_ms`` until they moved. ``gone_ms`` is when the pod ended. ``gpus`` counts the pod's.
+    """
+
+    job: JobRef
+    namespace: Label | None = None
+    pod_uid: Uid
+    pod_name: Label
+    node: NodeName
+    ts_ms: Millis
+    told_ms: Millis
+    since_ms: Millis
+    kind: Label
+    confidence: Share
+    bottleneck: Label
+    bottleneck_confidence: Share
+    gpus: Count
+    figures: Mapping[str, Number] = written(dict)
+    figures_ms: Millis = written(int)
+    figures_before: Mapping[str, Number] | None = None
+    beat_ms: Millis = written(int)
+    created_ms: Millis | None = None
+    gone_ms: Millis | None = None
+    evidence: Mapping[str, Number] = written(dict)
+    advice: Label | None = None
+
+
+class PodInsight(VersionedRecord, frozen=True, kw_only=True):
+    """A pod's insight together with who the pod is, keyed like its peaks: what an annotation needs."""
+
+    pod: Pod
+    insight: Insight
+
+
+class JobInsight(VersionedRecord, frozen=True, kw_only=True):
+    """A job's insight together with what the job is, keyed like its peaks: what an annotation needs."""
+
+    job: JobRef
+    namespace: Label | None = None
+    insight: Insight

@@ -1,14 +1,12 @@
 """Who a pod is, and which job owns it."""
 
-from dataclasses import dataclass
-
+from contract.records.base import Record, VersionedRecord
 from contract.units import Amount, Count, Label, Millis, NodeName, Uid
 
 FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobRef:
+class JobRef(Record, frozen=True, kw_only=True):
     """The object that a user would call the job: the topmost owner that could be read."""
 
     api_version: Label
@@ -19,14 +17,12 @@ class JobRef:
     replica: Count | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pod:
+class Pod(VersionedRecord, frozen=True, kw_only=True):
     """A pod, or outside Kubernetes a container or unit that stands for one (``finished_ms``: it is gone).
 
     ``cpu_request`` and ``cpu_limit`` are in cores.
     """
 
-    v: int = 1
     uid: Uid
     namespace: Label | None = None
     name: Label

@@ -1,7 +1,6 @@
 """What collectors measure: one record per node and tick. Units are the last part of each name."""
 
-from dataclasses import dataclass, field
-
+from contract.records.base import Record, VersionedRecord, written
 from contract.units import Amount, Celsius, Count, CpuPct, Label, Millis, NodeName, Pct, Uid
 
 UtilBurst = tuple[tuple[int, Pct], ...]
@@ -10,8 +9,7 @@ PowerBurst = tuple[tuple[int, Amount], ...]
 """The same for power: pairs of (milliseconds from ``ts_ms``, watts)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuProcess:
+class GpuProcess(Record, frozen=True, kw_only=True):
     """One process on one GPU. ``pod_uid`` is absent when the process could not be attributed."""
 
     pid: Count
@@ -23,8 +21,7 @@ class GpuProcess:
     mem_used_bytes: Amount | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MigDevice:
+class MigDevice(Record, frozen=True, kw_only=True):
     """One MIG slice of a GPU. ``gpu_util_pct`` is of the slice, and absent before Hopper."""
 
     uuid: Uid
@@ -34,8 +31,7 @@ class MigDevice:
     gpu_util_pct: Pct | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Allocation:
+class Allocation(Record, frozen=True, kw_only=True):
     """A container that was given the GPU, or its slice ``mig``, by the kubelet; whether it uses it is another
     question. ``pod_uid`` is absent while only the pod's name is known; ``shared``: others may have been given
     the same device (time slicing, MPS).
@@ -49,8 +45,7 @@ class Allocation:
     shared: bool | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gpu:
+class Gpu(Record, frozen=True, kw_only=True):
     """One GPU at one tick.
 
     ``mem_copy_util_pct`` is the memory controller's activity, not memory used. ``energy_j`` is cumulative
@@ -83,11 +78,9 @@ class Gpu:
     allocated: tuple[Allocation, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NvmlSample:
+class NvmlSample(VersionedRecord, frozen=True, kw_only=True):
     """Every GPU of a node at one tick. (``node``, ``collector``, ``seq``) names the tick for ever."""
 
-    v: int = 1
     node: NodeName
     collector: Uid
     seq: Count
@@ -96,8 +89,7 @@ class NvmlSample:
     gpus: tuple[Gpu, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Host:
+class Host(Record, frozen=True, kw_only=True):
     """The node itself. Memory used is total less available; rates are over the time that really passed."""
 
     cpu_util_pct: CpuPct | None = None
@@ -110,8 +102,7 @@ class Host:
     net_tx_bytes_per_s: Amount | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Container:
+class Container(Record, frozen=True, kw_only=True):
     """One container. Memory used is the working set; ``mem_limit_bytes`` is absent without a limit."""
 
     id: Uid
@@ -123,22 +114,19 @@ class Container:
     io_write_bytes_per_s: Amount | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodCgroup:
+class PodCgroup(Record, frozen=True, kw_only=True):
     """One pod's cgroups. Network is absent for a pod on the host's network."""
 
     uid: Uid
     qos: Label | None = None
     net_rx_bytes_per_s: Amount | None = None
     net_tx_bytes_per_s: Amount | None = None
-    containers: tuple[Container, ...] = field(default=())
+    containers: tuple[Container, ...] = written(tuple)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CgroupSample:
+class CgroupSample(VersionedRecord, frozen=True, kw_only=True):
     """The host and every pod's cgroups at one tick."""
 
-    v: int = 1
     node: NodeName
     collector: Uid
     seq: Count

@@ -15,7 +15,8 @@ and writers side by side end with the same maxima.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from contract.codec import decode
 from contract.records.attribution import merged

@@ -2,8 +2,7 @@
 
 from contract.codec import encode
 from contract.log import ConsumerRecord, ProducerRecord
-from contract.records.insight_parts import InsightPart
-from contract.records.parts import PodPart
+from contract.records.parts import InsightPart, PodPart
 from contract.records.pods import Pod
 from streams.operators.base import Emission, Snapshot
 from streams.operators.keyed import decode_under_key

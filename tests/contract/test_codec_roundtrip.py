@@ -1,6 +1,5 @@
 """Goal: what is encoded decodes to the same record, for every record type and every mix of absent fields."""
 
-from dataclasses import fields
 from typing import Any
 
 import orjson
@@ -41,13 +40,14 @@ def test_no_null_and_no_absent_field_is_written(case: tuple[str, Any]) -> None:
 
     plain = orjson.loads(encode(record))
     walk(plain)
-    assert set(plain) == {f.name for f in fields(record) if getattr(record, f.name) is not None}
+    present = {name for name in record.__struct_fields__ if getattr(record, name) is not None}
+    assert set(plain) == {"v"} | present
 
 
 @given(ANY_RECORD)
 def test_fields_are_written_in_the_order_of_the_contract(case: tuple[str, Any]) -> None:
     _, record = case
-    order = [f.name for f in fields(record)]
+    order = ["v", *record.__struct_fields__]
     written = list(orjson.loads(encode(record)))
     assert written == [name for name in order if name in written]
     assert written[0] == "v"

@@ -1,9 +1,11 @@
 """Goal: the published contract is what the code does: its tables, its examples, its meanings."""
 
 from dataclasses import fields
+from typing import Any
 
 import pytest
 
+from contract.records.base import VersionedRecord
 from contract.records.deadletter import Reason
 from contract.settings.settings import PREFIX, Settings
 from contract.topics import TOPICS
@@ -13,6 +15,11 @@ from docs.generate_contract import PAGE, page, records
 RECORDS = records()
 
 
+def named(record: Any) -> set[str]:
+    """The fields of a record, with its version where it has one."""
+    return {*record.__struct_fields__} | ({"v"} if issubclass(record, VersionedRecord) else set())
+
+
 def test_the_page_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), "run: python -m docs.generate_contract"
 
@@ -20,13 +27,13 @@ def test_the_page_is_up_to_date() -> None:
 @pytest.mark.parametrize("record", RECORDS)
 def test_every_field_has_a_meaning_and_the_page_a_table(record: str) -> None:
     assert f"### {record}\n" in page()
-    for field in fields(RECORDS[record]):
-        assert f"| `{field.name}` |" in page()
-        assert meaning(record, field.name)
+    for field in named(RECORDS[record]):
+        assert f"| `{field}` |" in page()
+        assert meaning(record, field)
 
 
 def test_no_meaning_is_left_over() -> None:
-    known = {name: {field.name for field in fields(record)} for name, record in RECORDS.items()}
+    known = {name: named(record) for name, record in RECORDS.items()}
     assert OWN.keys() <= known.keys()
     for record, texts in OWN.items():
         assert texts.keys() <= known[record], record

@@ -5,11 +5,11 @@ import json
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from contract.records.derived import PodOfJob
 from contract.records.pods import JobRef

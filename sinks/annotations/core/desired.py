@@ -11,9 +11,8 @@ from typing import Any
 import orjson
 
 from contract.records.derived import JobPeaks, PodPeaks
-from contract.records.insight_parts import JobInsight, PodInsight
 from contract.records.insights import Insight
-from contract.records.parts import NodePart
+from contract.records.parts import JobInsight, NodePart, PodInsight
 from contract.records.samples import NvmlSample
 from sinks.annotations.core import keys
 from sinks.annotations.core.diff import Present, stays

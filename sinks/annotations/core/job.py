@@ -5,7 +5,9 @@ at the end, and then depends on the record alone.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from contract.records.derived import JobPeaks
 from sinks.annotations.core import keys

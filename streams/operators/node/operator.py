@@ -10,9 +10,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from contract.codec import DecodeError, parse
+from contract.codec import DecodeError, decode, from_plain
 from contract.log import ConsumerRecord, ProducerRecord
 from contract.records.deadletter import Reason
+from contract.records.samples import CgroupSample, NvmlSample
+from contract.topics import TOPICS
 from streams.operators.base import CountedEvent, Emission, Snapshot
 from streams.operators.columns.arrays import Ints, check_version
 from streams.operators.columns.series import ColumnIndex, Series
@@ -31,10 +33,10 @@ EVALUATE_MS = 10_000
 
 
 class Reader(Protocol):
-    """Turns the parsed records of one topic into ticks."""
+    """Turns the records of one topic into ticks."""
 
-    def read(self, plain: dict[str, Any]) -> Tick:
-        """The tick in columns; raises ``DecodeError``."""
+    def read(self, sample: Any) -> Tick:
+        """The tick in columns."""
         ...
 
 
@@ -72,14 +74,13 @@ class NodeOperator:
 
     def update(self, record: ConsumerRecord) -> list[Emission]:
         """Take one sample; raises ``DecodeError`` and changes nothing if it cannot be used."""
-        payload = parse(record.value or b"", self._config.topic)
-        if payload.get("node") != self._node:
-            raise DecodeError(
-                self._config.topic, "node", Reason.KEY,
-                f"{payload.get('node')!r:.80} under the key {self._node!r:.80}: the key is the node",
-            )  # fmt: skip
+        topic = self._config.topic
+        sample: NvmlSample | CgroupSample = decode(TOPICS[topic].record, record.value or b"", topic)
+        if sample.node != self._node:
+            detail = f"{sample.node!r:.80} under the key {self._node!r:.80}: the key is the node"
+            raise DecodeError(topic, "node", Reason.KEY, detail)
         before = self._timeline.watermark_ms
-        ticks, noticed = self._timeline.admit(self._reader.read(payload), payload)
+        ticks, noticed = self._timeline.admit(self._reader.read(sample), sample)
         emissions: list[Emission] = list(noticed)
         if ticks and before is not None and ticks[0].ts_ms - before > self._config.evict_ms:
             # Silent for so long that it may as well have left: the same then as for one that has.
@@ -171,8 +172,9 @@ class NodeOperator:
         self._index = ColumnIndex([Series(*one) for one in plain["series"]])
         self._last_seen = np.array(plain["last_seen"], np.int64)
         self._last_ms = plain["last_ms"]
-        held = [Held(self._reader.read(payload), payload) for payload in plain["timeline"]["held"]]
-        self._timeline.restore(plain["timeline"], held)
+        topic, held = self._config.topic, plain["timeline"]["held"]
+        samples: list[Any] = [from_plain(TOPICS[topic].record, one, topic) for one in held]
+        self._timeline.restore(plain["timeline"], [Held(self._reader.read(one), one) for one in samples])
         self._windows.restore(plain["windows"], len(self._index))
         self._analysis.restore(plain["analysis"], self._index.ids)
         self._peaks.restore(plain["peaks"])

@@ -10,6 +10,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
+from contract.codec import to_plain
+from contract.records.base import Record
 from streams.operators.base import CountedEvent
 from streams.operators.columns.tick import Tick
 from telemetry.events import CLOCK_JUMP, DUPLICATE_PRODUCER, SAMPLE_DUPLICATE
@@ -23,10 +25,10 @@ BLOCKS = 8
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A tick that waits for others to confirm its time, with the payload that it came from."""
+    """A tick that waits for others to confirm its time, with the record that it came from."""
 
     tick: Tick
-    payload: dict[str, Any]
+    sample: Record
 
 
 class Timeline:
@@ -37,7 +39,7 @@ class Timeline:
         self.held: list[Held] = []
         self._seen: OrderedDict[tuple[str, int], int] = OrderedDict()
 
-    def admit(self, tick: Tick, payload: dict[str, Any]) -> tuple[list[Tick], list[CountedEvent]]:
+    def admit(self, tick: Tick, sample: Record) -> tuple[list[Tick], list[CountedEvent]]:
         """The ticks that count now (none, this one, or this and the held ones), and what was noticed."""
         duplicates = self._duplicate_producer(tick.collector)
         if self._repeated(tick.collector, tick.seq):
@@ -46,14 +48,14 @@ class Timeline:
             noticed = self._dropped() + duplicates
             self.watermark_ms = max(tick.ts_ms, self.watermark_ms or 0)
             return [tick], noticed
-        ticks, noticed = self._ahead(tick, payload)
+        ticks, noticed = self._ahead(tick, sample)
         return ticks, noticed + duplicates
 
-    def _ahead(self, tick: Tick, payload: dict[str, Any]) -> tuple[list[Tick], list[CountedEvent]]:
+    def _ahead(self, tick: Tick, sample: Record) -> tuple[list[Tick], list[CountedEvent]]:
         noticed: list[CountedEvent] = []
         if self.held and not 0 < tick.ts_ms - self.held[-1].tick.ts_ms <= MAX_AHEAD_MS:
             noticed = self._dropped()
-        self.held.append(Held(tick, payload))
+        self.held.append(Held(tick, sample))
         if len(self.held) < CONFIRM:
             return [], noticed
         ticks = [one.tick for one in self.held]
@@ -90,7 +92,7 @@ class Timeline:
         """Plain data. Held ticks are kept as the records that they came from."""
         return {
             "watermark_ms": self.watermark_ms,
-            "held": [one.payload for one in self.held],
+            "held": [to_plain(one.sample) for one in self.held],
             "seen": [[collector, block, f"{bits:x}"] for (collector, block), bits in self._seen.items()],
         }
 

@@ -1,9 +1,9 @@
 """The peaks of one job: those of all its pods on all nodes, merged, and kept after the pods are gone."""
 
-from dataclasses import replace
 from heapq import heapify, heappop, heappush
 
 import orjson
+from msgspec.structs import replace
 
 from contract.codec import encode, from_plain, to_plain
 from contract.log import ConsumerRecord, ProducerRecord

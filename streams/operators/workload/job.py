@@ -7,13 +7,14 @@ last.
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from contract.codec import encode, from_plain, to_plain
 from contract.log import ConsumerRecord, ProducerRecord
 from contract.records.derived import job_subject
-from contract.records.insight_parts import JobInsight, JobInsightPart
 from contract.records.insights import Insight
+from contract.records.parts import JobInsight, JobInsightPart
 from streams.operators.base import Emission, Snapshot
 from streams.operators.columns.arrays import check_version
 from streams.operators.keyed import decode_under_key

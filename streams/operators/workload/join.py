@@ -9,7 +9,7 @@ from collections import deque
 from typing import Any, NamedTuple
 
 from contract.codec import from_plain, to_plain
-from contract.records.insight_parts import InsightPart
+from contract.records.parts import InsightPart
 from streams.operators.workload.channels import SPAN_MS
 
 TOPIC = "insight-parts"

@@ -8,8 +8,8 @@ from contract.codec import DecodeError, encode, from_plain, to_plain
 from contract.log import ConsumerRecord, ProducerRecord
 from contract.records.deadletter import Reason
 from contract.records.derived import pod_subject
-from contract.records.insight_parts import InsightPart, JobInsightPart, PodInsight
 from contract.records.insights import Insight
+from contract.records.parts import InsightPart, JobInsightPart, PodInsight
 from contract.records.pods import Pod
 from streams.operators.base import Emission, Snapshot
 from streams.operators.columns.arrays import check_version

@@ -7,7 +7,7 @@ moments, and its figures change only when they moved by enough to matter.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from contract.records.insight_parts import JobInsightPart
+from contract.records.parts import JobInsightPart
 from streams.operators.workload.rules.stats import three_digits
 
 COMPARED_METRICS = ("gpu_util_pct", "power_pct")

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from contract.records.insight_parts import InsightPart
+from contract.records.parts import InsightPart
 from contract.units import END_OF_TIME_MS
 from streams.operators.columns.arrays import Floats
 from streams.operators.workload.channels import (

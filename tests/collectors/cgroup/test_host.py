@@ -70,7 +70,7 @@ def test_a_missing_file_leaves_its_own_fields_out(tmp_path: Path, missing: str, 
         state(tmp_path, busy=step, sectors=step, rx=step)
         (tmp_path / "proc" / missing).unlink()
         host = reader.read()
-    assert {name for name in Host.__dataclass_fields__ if getattr(host, name) is None} == absent
+    assert {name for name in Host.__struct_fields__ if getattr(host, name) is None} == absent
     assert (reader.disks is None) == (missing == "diskstats")
 
 

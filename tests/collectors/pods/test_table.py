@@ -1,6 +1,6 @@
 """Goal: a change is said once; an end is said with its time; a tombstone follows when time is up."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from collectors.pods.table import PodTable
 from contract.codec import decode

@@ -1,8 +1,7 @@
 """Goal: cAdvisor's and node_exporter's metrics become the fields that a node's own collector measures."""
 
-from typing import Any
-
 import pytest
+from msgspec import structs
 
 from collectors.prometheus.containers import pods
 from collectors.prometheus.host import from_node_exporter, from_root_cgroup
@@ -116,13 +115,9 @@ def test_a_host_by_node_exporter() -> None:
     )  # fmt: skip
     found = from_node_exporter([*idle, *others])
     assert found.cpu_util_pct == pytest.approx(100)
-    assert {**_plain(found), "cpu_util_pct": None} == _plain(rest)
+    assert {**structs.asdict(found), "cpu_util_pct": None} == structs.asdict(rest)
     began_anew = news("node_cpu_seconds_total", 0, None, cpu="0", mode="irq")
     assert from_node_exporter([*idle, began_anew]).cpu_util_pct is None
-
-
-def _plain(host: Host) -> dict[str, Any]:
-    return {name: getattr(host, name) for name in Host.__slots__}
 
 
 def test_a_host_by_its_root_cgroup() -> None:

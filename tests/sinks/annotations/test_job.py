@@ -2,10 +2,10 @@
 
 import json
 import random
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from contract.records.derived import JobPeaks, PodOfJob
 from kube.references import Patch

@@ -8,8 +8,7 @@ import pytest
 from contract.codec import DecodeError, encode
 from contract.log import ConsumerRecord
 from contract.records.deadletter import Reason
-from contract.records.insight_parts import InsightPart, JobInsightPart
-from contract.records.parts import JobPart, PodPart
+from contract.records.parts import InsightPart, JobInsightPart, JobPart, PodPart
 from contract.records.pods import JobRef, Pod
 from contract.settings.settings import load
 from streams.operators.keyed import decode_under_key

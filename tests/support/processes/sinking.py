@@ -4,9 +4,11 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from contract.records.derived import PodPeaks, gpu_subject
 from sinks.records.query import pod_peaks

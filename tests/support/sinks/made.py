@@ -14,8 +14,8 @@ from contract.records.derived import (
     job_subject,
     pod_subject,
 )
-from contract.records.insight_parts import JobInsight, PodInsight
 from contract.records.insights import Insight
+from contract.records.parts import JobInsight, PodInsight
 from contract.records.pods import JobRef, Pod
 from contract.records.samples import Gpu, GpuProcess, NvmlSample
 

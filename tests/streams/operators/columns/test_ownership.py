@@ -6,8 +6,9 @@ from typing import Any
 import orjson
 import pytest
 
-from contract.codec import DecodeError
+from contract.codec import DecodeError, from_plain
 from contract.records.attribution import merged
+from contract.records.samples import Gpu
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.columns.ownership import Holder, holders
 from streams.operators.node.operator import NodeConfig, NodeOperator
@@ -160,7 +161,7 @@ def test_merging_does_not_mind_the_order() -> None:
 
 def test_holders_of_each_device() -> None:
     told = [given("p"), given("p", mig="MIG-1"), given("q", mig="MIG-1", shared=True), NAMELESS]
-    found = list(holders(told))
+    found = list(holders(from_plain(Gpu, gpu(0, allocated=told), "nvml-samples").allocated or ()))
     assert found == [Holder("p", None, False), Holder("p", "MIG-1", False), Holder("q", "MIG-1", False)]
 
 

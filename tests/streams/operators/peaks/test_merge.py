@@ -6,6 +6,7 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from contract.codec import DecodeError, encode
 from contract.log import ConsumerRecord, ProducerRecord
@@ -98,14 +99,10 @@ def test_nothing_new_says_nothing() -> None:
 def job_parts(uid: str, name: str, most: float, phase: str = "Running", first_ms: int = 5) -> ProducerRecord:
     pod = PodOperator(uid)
     fields = {"uid": uid, "opened_ms": first_ms, "first_ms": first_ms}
-    pod.update(record(PodPart(**{**_plain(part("cgroup", 10, most)), **fields})))
+    pod.update(record(PodPart(**{**structs.asdict(part("cgroup", 10, most)), **fields})))
     named = Pod(uid=uid, name=name, node=f"node-of-{uid}", phase=phase, job=JOB, namespace="ns")
     pod.update(record(PodPart(uid=uid, source="pods", pod=named)))
     return next(out for out in pod.flush() if isinstance(out, ProducerRecord) and out.topic == "job-parts")
-
-
-def _plain(one: PodPart) -> dict[str, Any]:
-    return {name: getattr(one, name) for name in one.__slots__}
 
 
 def job_after(outs: list[ProducerRecord]) -> dict[str, Any]:

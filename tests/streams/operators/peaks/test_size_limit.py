@@ -1,9 +1,9 @@
 """A job of any size has its record: what is left out, in which order, and how it is counted."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from contract.codec import decode, encode
 from contract.log import ConsumerRecord, ProducerRecord

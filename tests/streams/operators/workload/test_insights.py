@@ -5,18 +5,18 @@ What comes out is a function of the samples: not of how topics interleave, not o
 
 import random
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from bench.generators_jobs import Pod, pod
 from contract.codec import DecodeError, decode, encode
 from contract.log import ConsumerRecord, ProducerRecord
-from contract.records.insight_parts import InsightPart, JobInsight
 from contract.records.insights import Insight
+from contract.records.parts import InsightPart, JobInsight
 from contract.records.pods import JobRef
 from contract.records.pods import Pod as Identity
 from contract.settings.settings import load

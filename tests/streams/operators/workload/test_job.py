@@ -10,8 +10,8 @@ import pytest
 
 from contract.codec import decode
 from contract.log import ConsumerRecord, ProducerRecord
-from contract.records.insight_parts import JobInsightPart
 from contract.records.insights import Insight
+from contract.records.parts import JobInsightPart
 from contract.settings.settings import load
 from streams.local import LocalPipeline
 from streams.operators.base import Operator

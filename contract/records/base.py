@@ -1,0 +1,23 @@
+"""What all records are: values that cannot change, and whose absent fields are not written."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from msgspec import Struct, field
+
+T = TypeVar("T")
+
+
+class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """A record or a part of one. A field that is absent is ``None`` here and has no key in the JSON."""
+
+
+class VersionedRecord(Record, frozen=True, kw_only=True, tag_field="v", tag=1):
+    """A record that stands alone in a message: its JSON begins with ``"v":1``."""
+
+
+def written(empty: Callable[[], T]) -> T:
+    """The default of a field that is written all the same: that it is empty, zero or false says something."""
+    # A plain default, or ``default_factory=dict`` itself, would be left out.
+    found: T = field(default_factory=lambda: empty())
+    return found

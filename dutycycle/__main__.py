@@ -2,7 +2,7 @@
 
 import sys
 
-from dutycycle.cli.early import end_on_signals
+from dutycycle.process import end_on_signals
 
 
 def main() -> int:

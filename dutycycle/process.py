@@ -1,29 +1,55 @@
-"""Processes that belong together: children that end with their parent, and signals that mean "stop"."""
+"""Processes: signals that mean "stop", from the first moment on, and children that end with their parent.
 
-import asyncio
-import ctypes
+Imports next to nothing: what follows the first lines of a process takes a second or two to import.
+"""
+
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, NoReturn
 
-PARENT = "DUTYCYCLE_UP_PID"
+if TYPE_CHECKING:
+    import asyncio
+
+SERVICES = frozenset({"up", "collect", "stream", "sink"})
+"""The commands that run until SIGTERM or SIGINT, which is success."""
+PARENT_VARIABLE = "DUTYCYCLE_UP_PID"
 """Set for the children of ``dutycycle up``: its process id."""
-RESTARTS = "DUTYCYCLE_UP_RESTARTS"
+RESTARTS_VARIABLE = "DUTYCYCLE_UP_RESTARTS"
 """Set for the children of ``dutycycle up``: how often each was started again."""
 _PR_SET_PDEATHSIG = 1
 
 
+def end_on_signals(arguments: Collection[str]) -> None:
+    """Until there is anything to end in good order, SIGTERM and SIGINT end a service at once, as a success.
+
+    Without an exception: raised inside of an import it would be ignored at times, and the process go on.
+    """
+    if SERVICES.isdisjoint(arguments):
+        return
+
+    def leave(*_: object) -> NoReturn:
+        os._exit(0)
+
+    for one in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(one, leave)
+
+
 def die_with_parent(environ: Mapping[str, str]) -> None:
     """Ask the kernel for SIGTERM when ``dutycycle up`` ends, however it ends; Linux only."""
-    if PARENT not in environ:
+    if PARENT_VARIABLE not in environ:
         return
+    import ctypes
+
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-    if str(os.getppid()) != environ[PARENT]:  # it ended before the kernel knew
+    if str(os.getppid()) != environ[PARENT_VARIABLE]:  # it ended before the kernel knew
         raise SystemExit(0)
 
 
-def stop_on_signals() -> asyncio.Event:
+def stop_on_signals() -> "asyncio.Event":
     """An event that SIGTERM and SIGINT set, once each is a wish to end in good order."""
+    import asyncio
+
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for one in (signal.SIGTERM, signal.SIGINT):

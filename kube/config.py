@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kubernetes import config
-from kubernetes.client import Configuration
-from kubernetes.config.kube_config import KubeConfigLoader, KubeConfigMerger
+if TYPE_CHECKING:
+    from kubernetes.client import Configuration
 
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _USERS_OWN = "~/.kube/config"
@@ -31,7 +30,7 @@ class Access:
 
     address: str
     authorization: Callable[[], str | None] = lambda: None
-    """The header of that name. The kubelet replaces a pod's token, so it is asked for with each request."""
+    """The header of that name, asked for with each request."""
     tls: ssl.SSLContext | None = None
     server_name: str | None = None
     proxy: str | None = None
@@ -48,14 +47,14 @@ class Source:
     name: str
     kubeconfig: str | None = None
     context: str | None = None
+    service_account: Path = _SERVICE_ACCOUNT
 
     def read(self) -> Access:
         """As the files are now; a credential helper is run and waited for. Raises ``UnusableConfigError``."""
-        configuration = Configuration()
         with _in_one_line(self.name):
             if self.kubeconfig is None:
-                return _of_service_account(configuration)
-            return _of_kubeconfig(self.kubeconfig, self.context, configuration)
+                return _of_service_account(self.service_account)
+            return _of_kubeconfig(self.kubeconfig, self.context)
 
 
 def of_service(mode: str) -> Source | None:
@@ -80,20 +79,39 @@ def of_user(kubeconfig: str | None, context: str | None) -> Source:
     return Source(files, files, context)
 
 
-def _of_service_account(configuration: Configuration) -> Access:
-    config.load_incluster_config(configuration)  # type: ignore[no-untyped-call]  # the library's gap
-    namespace = (_SERVICE_ACCOUNT / "namespace").read_text(encoding="utf-8").strip()
+class _TokenFile:
+    """A pod's token. The kubelet replaces it within the hour, so it is read for each request."""
 
-    def authorization() -> str | None:  # the library reads the token's file again each minute
-        key: str | None = configuration.get_api_key_with_prefix("BearerToken")
-        return key
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._token = file.read_text(encoding="utf-8").strip()
 
-    return Access(str(configuration.host), authorization, _tls(configuration), namespace=namespace)
+    def __call__(self) -> str:
+        with suppress(OSError):  # while it is being replaced the one before is good
+            self._token = self._file.read_text(encoding="utf-8").strip()
+        return f"Bearer {self._token}"
 
 
-def _of_kubeconfig(files: str, context: str | None, configuration: Configuration) -> Access:
+def _of_service_account(folder: Path) -> Access:
+    host, port = (os.environ.get(f"KUBERNETES_SERVICE_{one}", "") for one in ("HOST", "PORT"))
+    if not host or not port:
+        raise UnusableConfigError("KUBERNETES_SERVICE_HOST or KUBERNETES_SERVICE_PORT is not set")
+    return Access(
+        f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
+        _TokenFile(folder / "token"),
+        _trusting(str(folder / "ca.crt")),
+        namespace=(folder / "namespace").read_text(encoding="utf-8").strip(),
+    )
+
+
+def _of_kubeconfig(files: str, context: str | None) -> Access:
+    # Here, not above: in a pod it is not needed, and takes a third of a second and 20 MB.
+    from kubernetes.client import Configuration
+    from kubernetes.config.kube_config import KubeConfigLoader, KubeConfigMerger
+
     if not _exists(files):
         raise UnusableConfigError("no such file")
+    configuration = Configuration()
     merged = KubeConfigMerger(files)  # type: ignore[no-untyped-call]  # the library's gap
 
     def keep_refreshed_token() -> None:
@@ -118,7 +136,7 @@ def _of_kubeconfig(files: str, context: str | None, configuration: Configuration
 
 
 def _check_credentials(
-    user: str | None, merged: Any, configuration: Configuration, complaints: list[str]
+    user: str | None, merged: Any, configuration: "Configuration", complaints: list[str]
 ) -> None:
     """Raises where the kubeconfig names a user, and no credentials of theirs: we would go on as nobody."""
     found = merged["users"].get_with_name(user, safe=True) if user else None
@@ -136,15 +154,20 @@ def _check_credentials(
     raise UnusableConfigError(f"credentials cannot be got: {problem}")
 
 
-def _tls(configuration: Configuration) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
-    # Authorities that clusters make for themselves often lack what RFC 5280 asks for; kubectl accepts them.
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+def _tls(configuration: "Configuration") -> ssl.SSLContext:
+    context = _trusting(configuration.ssl_ca_cert)
     if configuration.cert_file:
         context.load_cert_chain(configuration.cert_file, configuration.key_file)
     if not configuration.verify_ssl:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _trusting(authority: str | None) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=authority)
+    # Authorities that clusters make for themselves often lack what RFC 5280 asks for; kubectl accepts them.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     return context
 
 

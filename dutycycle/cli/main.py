@@ -4,6 +4,7 @@ Exit status: 0 success, 1 failure (one line on stderr), 2 wrong usage.
 """
 
 import argparse
+import logging
 import os
 import re
 import sys
@@ -13,9 +14,8 @@ from typing import Protocol, cast
 
 from contract.errors import DutycycleError, SettingError
 from contract.settings.settings import Settings, load, near_misses
-from dutycycle.cli import flags, logs
-from dutycycle.cli.early import end_on_signals
-from dutycycle.process import die_with_parent
+from dutycycle.cli import arguments
+from dutycycle.process import die_with_parent, end_on_signals
 
 COMMANDS = {
     "up": "run everything on this machine, with a live view",
@@ -100,11 +100,18 @@ def _joined(given: Sequence[str]) -> list[str]:
 
 def _run(args: argparse.Namespace) -> int:
     die_with_parent(os.environ)
-    logs.set_up(verbose=args.verbose)
-    settings = load(os.environ, flags.given(args))
+    set_up_logging(verbose=args.verbose)
+    settings = load(os.environ, arguments.given_settings(args))
     for name, resembles in near_misses(os.environ):
         print(f"dutycycle: {name} is no setting; did you mean {resembles}?", file=sys.stderr)  # noqa: T201
     return command_module(args.command).run(args, settings)
+
+
+def set_up_logging(*, verbose: bool) -> None:
+    """To stderr: our own events from INFO on, libraries from WARNING on, with ``verbose`` from INFO on."""
+    level = logging.INFO if verbose else logging.WARNING
+    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s %(message)s", force=True)
+    logging.getLogger("dutycycle").setLevel(logging.INFO)
 
 
 def _say(message: object, status: int) -> int:
@@ -133,5 +140,5 @@ def build_parser(given: Sequence[str]) -> argparse.ArgumentParser:
             module = command_module(name)
             sub.epilog = "example:\n  " + module.EXAMPLE.replace("\n", "\n  ")
             module.add_arguments(sub)
-            flags.add(sub, module.SETTINGS)
+            arguments.add_settings(sub, module.SETTINGS)
     return parser

@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from contract.errors import SettingError
 from contract.settings.settings import Settings
-from dutycycle.process import PARENT, stop_on_signals
-from dutycycle.process import RESTARTS as RESTART_COUNT
+from dutycycle.process import PARENT_VARIABLE, RESTARTS_VARIABLE, stop_on_signals
 from telemetry.events import Telemetry
 from telemetry.metrics import RESTARTS
 from telemetry.serving import serving
@@ -29,10 +28,10 @@ def run_service(run: Run, name: str, settings: Settings, limits: StallLimits | N
     async def main() -> None:
         telemetry, stop = Telemetry(name), stop_on_signals()
         telemetry.stall_detector = StallDetector(limits)
-        if RESTART_COUNT in os.environ:
-            telemetry.metrics.gauge(RESTARTS).set(float(os.environ[RESTART_COUNT]))
+        if RESTARTS_VARIABLE in os.environ:
+            telemetry.metrics.gauge(RESTARTS).set(float(os.environ[RESTARTS_VARIABLE]))
         telemetry.status.ready["end"] = lambda: "asked to stop" if stop.is_set() else None
-        async with serving(settings, name, telemetry, elsewhere=PARENT in os.environ):
+        async with serving(settings, name, telemetry, elsewhere=PARENT_VARIABLE in os.environ):
             await run(settings, telemetry, stop)
         if telemetry.status.hangs:
             _LOG.info("%s: stopped, but for a thread: leaving", name)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from dutycycle.process import PARENT, RESTARTS
+from dutycycle.process import PARENT_VARIABLE, RESTARTS_VARIABLE
 from telemetry.serving import SERVING
 
 _BACK_OFF_S = (1.0, 2.0, 5.0, 10.0, 30.0)
@@ -30,7 +30,7 @@ class Child:
         """How often in a row: the pauses grow by it."""
         self.failures = 0
         self.warnings: deque[str] = deque(maxlen=_SHOWN)
-        self._environ = {**environ, PARENT: str(os.getpid()), "PYTHONUNBUFFERED": "1"}
+        self._environ = {**environ, PARENT_VARIABLE: str(os.getpid()), "PYTHONUNBUFFERED": "1"}
         self.log = log
         self.status: int | None = None
         self._log_failed = False
@@ -68,7 +68,8 @@ class Child:
     async def _once(self) -> int:
         # A session of its own: Ctrl-C in the terminal is for the parent alone, which stops us in order.
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "dutycycle", self.name, env=self._environ | {RESTARTS: str(self.failures)},
+            sys.executable, "-m", "dutycycle", self.name,
+            env=self._environ | {RESTARTS_VARIABLE: str(self.failures)},
             start_new_session=True,
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,

@@ -1,5 +1,6 @@
 """Credentials that cannot be used: one line says what they are needed for, what is wrong and what to do."""
 
+import ssl
 import subprocess
 import sys
 from pathlib import Path
@@ -7,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from contract.errors import SettingError
+from kube.config import Source, UnusableConfigError
 from kube.errors import BusyError
-from kube.objects import connect
+from kube.objects import connect, opened
 from tests.kube.test_objects import TARGET
 from tests.support.fakes.api_server import POD, FakeApi, Trouble
 from tests.support.processes.commands import environ
+from tests.support.servers.kafka.certificates import Certificates, make_certificates
 
 CONFIG = """
 apiVersion: v1
@@ -116,3 +119,46 @@ async def test_a_helper_that_fails_later_is_asked_again(
         await server.annotations(TARGET)
     assert await server.annotations(TARGET) == {}
     await server.close()
+
+
+def made(folder: Path) -> Certificates:
+    folder.mkdir()
+    return make_certificates(folder)
+
+
+def tls_of(certificates: Certificates) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates.server)
+    return context
+
+
+async def test_a_pod_uses_its_service_account_and_what_the_kubelet_replaces_in_it(
+    api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = (made(tmp_path / name) for name in ("old", "new"))
+    for name, text in (("token", "first\n"), ("namespace", "team"), ("ca.crt", old.authority.read_text())):
+        (tmp_path / name).write_text(text)
+    await api.stop()
+    await api.start(tls_of(old))
+    api.add(POD, "uid-1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(api.port))
+    server = await opened(Source("the pod's service account", service_account=tmp_path))
+    assert (server.address, server.namespace) == (api.url, "team")
+    for token, files in (("first", old), ("second", old), ("third", new)):
+        (tmp_path / "token").write_text(token)
+        api.tokens = {token}
+        if files is new:
+            await api.stop()
+            await api.start(tls_of(new))
+            (tmp_path / "ca.crt").write_text(new.authority.read_text())
+        assert await server.annotations(TARGET) == {}
+    (tmp_path / "token").unlink()
+    assert await server.annotations(TARGET) == {}
+    await server.close()
+
+
+def test_a_service_account_without_a_server_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    with pytest.raises(UnusableConfigError, match="the pod's: KUBERNETES_SERVICE_HOST or "):
+        Source("the pod's", service_account=tmp_path).read()

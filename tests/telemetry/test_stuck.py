@@ -9,7 +9,7 @@ from tests.support.processes.figures import Process
 
 PROGRAM = """
 import asyncio, time
-from dutycycle.cli import logs, service
+from dutycycle.cli import main, service
 from telemetry.watchdog import StallLimits
 from contract.settings.settings import load
 import os
@@ -19,7 +19,7 @@ async def run(settings, telemetry, stop):
     await asyncio.sleep(3)
     time.sleep(600)
 
-logs.set_up(verbose=False)
+main.set_up_logging(verbose=False)
 service.run_service(run, "collect", load(os.environ), StallLimits(said_s=2, ended_s=8))
 """
 

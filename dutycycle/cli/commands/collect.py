@@ -3,11 +3,11 @@
 import argparse
 
 from contract.settings.settings import Settings
-from dutycycle.cli import flags
+from dutycycle.cli import arguments
 from dutycycle.cli.service import run_service
 
 EXAMPLE = "dutycycle collect --broker kafka://kafka:9092 --interval 1s --containers all"
-SETTINGS = (*flags.BROKER, *flags.TOPICS, *flags.NODE, *flags.SERVICE)
+SETTINGS = (*arguments.OF_BROKER, *arguments.OF_TOPICS, *arguments.OF_NODE, *arguments.OF_SERVICE)
 
 
 def add_arguments(_parser: argparse.ArgumentParser) -> None:

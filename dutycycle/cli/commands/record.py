@@ -6,15 +6,15 @@ import time
 from contract.errors import SettingError
 from contract.settings.settings import Settings
 from contract.topics import SAMPLE_TOPICS, TOPICS, short_name
-from dutycycle.cli import flags
-from dutycycle.moments import duration_s, moment_ms
+from dutycycle.cli import arguments
+from dutycycle.cli.arguments import duration_s, moment_ms
 from dutycycle.traces.record import Wanted, record
 
 EXAMPLE = """dutycycle record --broker kafka://127.0.0.1:9092 --out now.jsonl.zst --duration 10m
 export DUTYCYCLE_BROKER=kafka://127.0.0.1:9092
 dutycycle record --out last.jsonl.zst --from -10m
 dutycycle record --out night.jsonl.gz --from 2026-11-19T22:00:00Z --to 2026-11-20T06:00:00Z --topic all"""
-SETTINGS = flags.BROKER
+SETTINGS = arguments.OF_BROKER
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

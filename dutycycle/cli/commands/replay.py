@@ -4,11 +4,11 @@ import argparse
 
 from contract.errors import SettingError
 from contract.settings.settings import Settings
-from dutycycle.cli import flags
+from dutycycle.cli import arguments
 
 EXAMPLE = """dutycycle replay day.jsonl.zst --out derived.jsonl.gz --records sqlite:///day.db
 dutycycle replay day.jsonl.zst --broker kafka://127.0.0.1:9092 --speed 10"""
-SETTINGS = (*flags.BROKER, *flags.OPERATORS)
+SETTINGS = (*arguments.OF_BROKER, *arguments.OF_OPERATORS)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "trace", nargs="+", metavar="TRACE", help="trace files, one after the other; - is stdin"
     )
     parser.add_argument("--out", metavar="FILE", help="write every derived record as a trace; - is stdout")
-    flags.add_records(parser, default="default: none are written")
+    arguments.add_records(parser, default="default: none are written")
     parser.add_argument(
         "--keep-open", action="store_true", help="leave open windows open, as a live stream would"
     )

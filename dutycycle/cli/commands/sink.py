@@ -3,18 +3,24 @@
 import argparse
 
 from contract.settings.settings import Settings
-from dutycycle.cli import flags
+from dutycycle.cli import arguments
 from dutycycle.cli.service import run_service
 
 EXAMPLE = (
     "DUTYCYCLE_RECORDS=postgresql+psycopg://dutycycle@db/dutycycle dutycycle sink --broker kafka://kafka:9092"
 )
-SETTINGS = (*flags.BROKER, *flags.TOPICS, *flags.SINKS, *flags.WORKER, *flags.SERVICE)
+SETTINGS = (
+    *arguments.OF_BROKER,
+    *arguments.OF_TOPICS,
+    *arguments.OF_SINKS,
+    *arguments.OF_WORKER,
+    *arguments.OF_SERVICE,
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Settings are all that there is."""
-    flags.add_records(parser)
+    arguments.add_records(parser)
 
 
 def run(_args: argparse.Namespace, settings: Settings) -> int:

@@ -3,17 +3,17 @@
 import argparse
 
 from contract.settings.settings import Settings
-from dutycycle.cli import flags
+from dutycycle.cli import arguments
 from dutycycle.cli.service import run_service
 
 EXAMPLE = "dutycycle stream --broker kafka://kafka:9092 --windows 10s,60s --lateness 10s"
 SETTINGS = (
-    *flags.BROKER,
-    *flags.TOPICS,
-    *flags.OPERATORS,
+    *arguments.OF_BROKER,
+    *arguments.OF_TOPICS,
+    *arguments.OF_OPERATORS,
     "snapshot_interval",
-    *flags.WORKER,
-    *flags.SERVICE,
+    *arguments.OF_WORKER,
+    *arguments.OF_SERVICE,
 )
 
 

@@ -1,21 +1,33 @@
-"""``dutycycle topics``: creates and verifies the topics; with ``--dry-run`` says which there should be."""
+"""``dutycycle topics``: creates and verifies every topic of a deployment; ``--dry-run`` lists them.
+
+What knows the streams' own topics takes two seconds to import, so functions do it: ``--help`` is not to wait.
+"""
 
 import argparse
 import asyncio
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from contract.errors import SettingError
 from contract.settings.settings import Settings
-from dutycycle.cli import flags
+from contract.topics import SAMPLE_TOPICS, TOPICS, full_name
+from dutycycle.cli import arguments
 from telemetry.events import Telemetry
-
-if TYPE_CHECKING:
-    from dutycycle.cli.topic_list import Planned
 
 EXAMPLE = """dutycycle topics --broker kafka://kafka:9092 --partitions 24 --replication 3
 dutycycle topics --dry-run"""
-SETTINGS = (*flags.BROKER, *flags.TOPICS)
+SETTINGS = (*arguments.OF_BROKER, *arguments.OF_TOPICS)
+_BY_NODE = "node-parts"
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One topic as it should be. ``alike``: it must have as many partitions as all others that are."""
+
+    name: str
+    config: Mapping[str, str]
+    alike: bool
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,8 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Print each topic with its partitions and how it is cleaned up."""
-    from dutycycle.cli.topic_list import make_topics, planned  # here, not above: --help need not wait for it
-
     if args.dry_run:
         found = {one.name: settings.partitions for one in planned(settings)}
     elif settings.broker is None:
@@ -38,7 +48,48 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-def _line(topic: "Planned", partitions: int) -> str:
+def _line(topic: Planned, partitions: int) -> str:
     kept_ms = topic.config.get("retention.ms")
     kept = f"{int(kept_ms) // 3_600_000} h" if kept_ms else "newest of each key"
     return f"{topic.name}\tpartitions={partitions}\t{topic.config['cleanup.policy']}\t{kept}\n"
+
+
+def planned(settings: Settings) -> list[Planned]:
+    """All topics by their full names; those of the contract first."""
+    from bus.kafka.topics import CHANGELOG_CONFIG
+
+    alike = _alike(settings)
+    ours = [
+        Planned(full_name(settings.topic_prefix, name), topic.config(), name in alike)
+        for name, topic in TOPICS.items()
+    ]
+    return ours + [Planned(name, CHANGELOG_CONFIG, alike=True) for name in _changelogs(settings)]
+
+
+async def make_topics(settings: Settings, telemetry: Telemetry) -> dict[str, int]:
+    """Create what is missing and verify what is there; the partitions of each, by full name.
+
+    A broker that is away is waited for, and that is said. Raises ``PartitionsDifferError``, or a
+    ``BrokerError``.
+    """
+    from bus.kafka.topics_wait import wait_for_topics
+
+    alike = _alike(settings)
+    outputs = [name for name in TOPICS if name not in alike]
+    changelogs = _changelogs(settings)
+    return await wait_for_topics(settings, telemetry, alike, outputs=outputs, changelogs=changelogs)
+
+
+def _changelogs(settings: Settings) -> dict[str, str]:
+    """The topics that hold the state of the stages, and the source of each."""
+    from streams.app import changelog_topics
+    from streams.topology import stages
+
+    return changelog_topics(settings, stages(settings))
+
+
+def _alike(settings: Settings) -> list[str]:
+    """What the stages read, and what the sinks read of one node in one worker."""
+    from streams.topology import stages
+
+    return list(dict.fromkeys((*SAMPLE_TOPICS, _BY_NODE, *(stage.source for stage in stages(settings)))))

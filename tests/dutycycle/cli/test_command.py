@@ -20,10 +20,10 @@ from contract.log import ConsumerRecord
 from contract.settings.settings import load
 from contract.topics import SAMPLE_TOPICS
 from contract.trace import TraceRecord, TraceWriter, read_trace
+from dutycycle.cli.arguments import moment_ms
 from dutycycle.live.children import Child
 from dutycycle.live.state import LiveState
 from dutycycle.live.view import render
-from dutycycle.moments import moment_ms
 from streams.local import LocalPipeline
 from streams.topology import stages
 from tests.support.processes.commands import wait_until

@@ -10,7 +10,7 @@ from tests.support.processes.commands import environ
 
 WHERE_EXCEPTIONS_ARE_IGNORED = """
 import os, sys, weakref
-from dutycycle.cli.early import end_on_signals
+from dutycycle.process import end_on_signals
 
 class Lock:
     pass

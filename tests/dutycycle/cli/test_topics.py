@@ -8,7 +8,7 @@ from bus.kafka.clients import new_admin
 from bus.kafka.topics import partitions_of
 from contract.settings.settings import Settings, load
 from contract.topics import TOPICS
-from dutycycle.cli.topic_list import planned
+from dutycycle.cli.commands.topics import planned
 from streams.app import changelog_topics
 from streams.topology import stages
 from tests.support.processes.commands import DEADLINE_S, dutycycle, environ

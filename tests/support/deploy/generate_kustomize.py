@@ -10,7 +10,7 @@ from itertools import groupby
 import yaml
 
 from contract.settings.settings import load
-from dutycycle.cli.topic_list import planned
+from dutycycle.cli.commands.topics import planned
 from tests.support.deploy.manifests import KUSTOMIZE, NAMESPACE, TRIAL, Object, render
 
 _HEAD = (

@@ -1,0 +1,102 @@
+"""Arguments of several commands: settings as flags, and times and durations as people write them.
+
+``--topic-prefix`` is ``DUTYCYCLE_TOPIC_PREFIX``.
+"""
+
+import argparse
+from collections.abc import Collection
+from dataclasses import fields
+from datetime import UTC, datetime
+
+from contract.settings.parsers import duration
+from contract.settings.settings import Settings
+from contract.units import END_OF_TIME_MS
+
+OF_BROKER = ("broker", "tls_ca", "tls_cert", "tls_key", "sasl_mechanism", "sasl_username", "topic_prefix")
+OF_TOPICS = ("partitions", "replication")
+OF_NODE = ("node", "interval", "host_root", "containers", "prometheus", "kubernetes", "spool", "spool_bytes")
+OF_OPERATORS = ("windows", "lateness", "retire")
+OF_WORKER = ("session_timeout",)
+OF_SINKS = ("annotations", "annotation_prefix", "annotation_interval", "annotation_rate", "kubernetes")
+OF_SERVICE = ("listen",)
+_PREFIX = "setting_"
+
+
+def add_settings(parser: argparse.ArgumentParser, names: Collection[str]) -> None:
+    """Add a flag for each of the settings ``names``. A secret gets none: a command line is public."""
+    if not names:
+        return
+    group = parser.add_argument_group("settings", "also as environment variables DUTYCYCLE_…")
+    by_name = {one.name: one for one in fields(Settings)}
+    for name in dict.fromkeys(names):
+        one = by_name[name]
+        default = "" if one.default in (None, "") else f" (default: {_shown(name, one.default)})"
+        group.add_argument(
+            "--" + name.replace("_", "-"),
+            dest=_PREFIX + name,
+            metavar="VALUE",
+            help=str(one.metadata["help"]).replace("%", "%%") + default,
+        )
+
+
+def add_containers(parser: argparse.ArgumentParser) -> None:
+    """Add ``--containers`` with the default of ``dutycycle up``."""
+    parser.add_argument(
+        "--containers", dest=_PREFIX + "containers", metavar="VALUE",
+        help="which cgroups to report: pods, also other containers, or all, units too (default: all)",
+    )  # fmt: skip
+
+
+def given_settings(args: argparse.Namespace) -> dict[str, str]:
+    """The settings that the command line gave, by field name."""
+    found = ((name, value) for name, value in vars(args).items() if name.startswith(_PREFIX))
+    return {name.removeprefix(_PREFIX): value for name, value in found if value is not None}
+
+
+def add_records(
+    parser: argparse.ArgumentParser, default: str = "default: records.db in your state directory"
+) -> None:
+    """Add ``--records``. A URL that holds a password is better given by DUTYCYCLE_RECORDS(_FILE)."""
+    parser.add_argument(
+        "--records", dest=_PREFIX + "records", metavar="URL",
+        help=f"the peak records: sqlite:///path/records.db or postgresql+psycopg://… ({default})",
+    )  # fmt: skip
+
+
+def moment_ms(text: str, now_ms: int) -> int:
+    """Unix milliseconds of ``2026-11-20T10:00:00Z``, of ``-10m`` (before now), or of their own number.
+
+    A time without a zone is UTC. Raises ``ValueError``.
+    """
+    try:
+        found = _read(text, now_ms)
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"{text!r}: expected 2026-11-20T10:00:00Z, -10m, or Unix milliseconds") from error
+    if not 0 <= found <= END_OF_TIME_MS:
+        raise ValueError(f"{text!r}: is before 1970 or after 2100")
+    return found
+
+
+def duration_s(text: str) -> float:
+    """An argparse type: a duration in seconds, from ``20s`` or ``5m``."""
+    try:
+        return duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _read(text: str, now_ms: int) -> int:
+    if text.isdecimal():
+        return int(text)
+    if text.startswith("-"):
+        return now_ms - round(duration(text[1:]) * 1000)
+    found = datetime.fromisoformat(text)
+    return round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _shown(name: str, value: object) -> str:
+    if name.endswith("_bytes") and isinstance(value, int):
+        return f"{value // 1024**2}MB"
+    if isinstance(value, tuple):
+        return ",".join(f"{item:g}s" for item in value)
+    return f"{value:g}s" if isinstance(value, float) else str(value)

@@ -2,13 +2,17 @@
 
 import threading
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from collectors.base import Outgoing, Tick
-from collectors.pods.watch import PodWatch
 from contract.settings.settings import Settings
-from kube.client import Limits
-from kube.objects import connect
+from kube.config import of_service
 from telemetry.events import NOT_MEASURED, Telemetry
+
+if TYPE_CHECKING:
+    # At run time only where there is an API server: aiohttp takes 9 MB.
+    from collectors.pods.watch import PodWatch
+    from kube.objects import ApiServer
 
 TOPIC = "pods"
 _STOP_S = 3.0
@@ -25,7 +29,7 @@ class PodsCollector:
 
     name = "pods"
 
-    def __init__(self, watch: PodWatch) -> None:
+    def __init__(self, watch: "PodWatch") -> None:
         self._watch = watch
         self._failure: Exception | None = None
         self._thread = self._start()
@@ -74,8 +78,7 @@ async def pods_collector(settings: Settings, telemetry: Telemetry) -> PodsCollec
 
     Raises ``SettingError`` where it is to be there and is not.
     """
-    limits = Limits(answer_s=_ANSWER_S)
-    api = await connect(settings.kubernetes, limits=limits, user_agent="dutycycle-collector")
+    api = await _connect(settings.kubernetes)
     if api is None:
         reason = "off" if settings.kubernetes == "off" else "no_api_server"
         detail = "pods go without names and jobs: " + (
@@ -85,5 +88,16 @@ async def pods_collector(settings: Settings, telemetry: Telemetry) -> PodsCollec
         )
         telemetry.emit(NOT_MEASURED, detail, what="pods", reason=reason)
         return None
+    from collectors.pods.watch import PodWatch
+
     node = None if settings.prometheus else settings.node
     return PodsCollector(PodWatch(api, node, telemetry, retire_s=settings.retire))
+
+
+async def _connect(mode: str) -> "ApiServer | None":
+    if of_service(mode) is None:
+        return None
+    from kube.client import Limits
+    from kube.objects import connect
+
+    return await connect(mode, limits=Limits(answer_s=_ANSWER_S), user_agent="dutycycle-collector")

@@ -1,5 +1,7 @@
 """Which collectors a setting brings, and where the spool is."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,19 @@ def test_collectors(values: dict[str, str], names: list[str]) -> None:
     assert [one.name for one in found] == names
     for one in found:
         one.close()
+
+
+HEAVY = {
+    "aiohttp", "faust", "grpc", "kubernetes", "numpy", "prometheus_api_client", "pydantic", "requests",
+    "rich", "river", "scipy", "sqlalchemy",
+}  # fmt: skip
+
+
+def test_a_nodes_collector_loads_only_what_it_uses() -> None:
+    """It runs on every node: what streams and sinks need, or a setting that is off, costs it no memory."""
+    program = "import sys, collectors.service; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert HEAVY & set(done.stdout.split()) == set()
 
 
 @pytest.mark.parametrize(

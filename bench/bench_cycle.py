@@ -18,7 +18,7 @@ import orjson
 import zstandard
 
 from bench.generators import CONTROLS, HARDER, NAMED_CONTROLS, SHAPES, SNRS, Case, controls, cyclic_cases
-from streams.operators.cycles.detect.detector import best
+from streams.operators.cycles.detect.detector import likeliest
 from streams.operators.cycles.detect.spectrum import spectra
 from streams.operators.cycles.detect.window import find_cycles
 from streams.operators.cycles.scales import CycleScales
@@ -101,8 +101,8 @@ def chances(cases: Sequence[Case]) -> list[Answer]:
     cut off at 0.8, and says little about whether a confidence of 0.5 means one half."""
     found: list[Answer] = []
     for case in cases:
-        judged = best(spectra(case.series()[np.newaxis]))
-        pairs = zip(judged.period.tolist(), judged.confidence.tolist(), strict=True)
+        peaks = likeliest(spectra(case.series()[np.newaxis]))
+        pairs = zip(peaks.period.tolist(), peaks.confidence.tolist(), strict=True)
         found += [Answer(case, period, confidence) for period, confidence in pairs]
     return found
 
@@ -208,7 +208,8 @@ def main(first: int = 1000, count: int = 100) -> None:
         print(f"\n{'fractional' if fractional else 'integer'} periods: F1 {f1(found, few):.4f}, median error "
               f"{100 * np.median(errors):.3f} %, {us_found:.0f} µs per evaluation")  # fmt: skip
         _recall(found, SHAPES)
-    harder, _ = answers(list(cyclic_cases(range(first, first + count // 2), fractional=True, kinds=HARDER)))
+    half = range(first, first + max(count // 2, 1))
+    harder, _ = answers(list(cyclic_cases(half, fractional=True, kinds=HARDER)))
     _recall(harder, HARDER, "harder ones")
     wrong = np.mean([a.period is not None and not a.right for a in harder])
     print(f"wrong periods among these {wrong:.4f}")

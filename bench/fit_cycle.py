@@ -11,7 +11,7 @@ import numpy as np
 from bench.bench_cycle import CLOSE
 from bench.generators import CONTROLS, SHAPES, SNRS, Case, Floats, controls, cyclic_cases
 from streams.operators.cycles.detect.active import active, beginning
-from streams.operators.cycles.detect.detector import best
+from streams.operators.cycles.detect.detector import likeliest
 from streams.operators.cycles.detect.early import LEAST, LONGEST, MOST, repeats
 from streams.operators.cycles.detect.spectrum import spectra
 
@@ -38,9 +38,9 @@ def examples() -> tuple[Floats, Floats]:
     known: list[Floats] = []
     right: list[bool] = []
     for case in cases():
-        judged = best(spectra(case.series()[np.newaxis]))
-        known.append(judged.evidence)
-        right += [case.period is not None and abs(p / case.period - 1) <= CLOSE for p in judged.period]
+        found = likeliest(spectra(case.series()[np.newaxis]))
+        known.append(found.evidence)
+        right += [case.period is not None and abs(p / case.period - 1) <= CLOSE for p in found.period]
     return np.concatenate(known), np.array(right, np.float64)
 
 

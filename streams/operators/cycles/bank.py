@@ -123,7 +123,7 @@ class CycleBank:
         if ts_ms < self._last_ms:
             raise ValueError(f"evaluation at {ts_ms} ms lies before the last tick at {self._last_ms} ms")
         self._release()
-        self._backoff.observe(*self._ring.lately(RECENT))
+        self._backoff.observe(*self._ring.recent(RECENT))
         found = self._evaluate()
         changes: list[tuple[int, CycleResult]] = []
         undated: list[tuple[int, Detection]] = []

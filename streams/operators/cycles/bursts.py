@@ -22,7 +22,7 @@ SLOT_MS = 19_000
 REST_MS, LONG_REST_MS = 40_000, 100_000
 """Pause between two slots where there is no cycle, and where one goes on."""
 FINEST_MS, COARSEST_MS = 25, 400
-"""Bounds of the grid; samples that are further apart tell nothing that ticks do not."""
+"""Bounds of the grid; samples that are further apart say no more than the ticks."""
 MOST, MOST_TICKS = 200, 60
 """Samples of a tick, and ticks of a slot, that are kept."""
 LATEST_MS, LARGEST = 65_536, 1e30
@@ -30,6 +30,7 @@ LATEST_MS, LARGEST = 65_536, 1e30
 STILL = 1.0
 """A series that spans no more begins its next slot at once."""
 SURE = 0.95
+"""Confidence that a cycle needs."""
 LONGEST_S = 4.0
 """Slower cycles are seen in the ticks, and better."""
 DROPPED = 2
@@ -129,7 +130,7 @@ class BurstBank:
                 window.rest(ts_ms)
 
     def result(self, column: int) -> CycleResult | None:
-        """The cycle that is there now; None if there is nothing to tell it from."""
+        """The cycle that is there now; None if there are too few samples to know."""
         window = self._windows.get(column)
         known = window is not None and (window.tracker.period_s is not None or window.sampled)
         return window.tracker.current if window is not None and known else None

@@ -25,7 +25,7 @@ OTHERS = 3
 
 @dataclass(frozen=True, slots=True)
 class ScaleResult:
-    """What one scale says: samples ``interval_s`` apart, over ``window_s``; None if it cannot tell."""
+    """What one scale says of samples ``interval_s`` apart, over ``window_s``; None: too few samples."""
 
     interval_s: float
     window_s: float
@@ -34,6 +34,8 @@ class ScaleResult:
 
 @dataclass(frozen=True, slots=True)
 class _KnownCycle:
+    """A cycle of one scale, and the error of its frequency."""
+
     period_s: float
     confidence: float
     since_ms: int

@@ -8,7 +8,7 @@ from contract.records.derived import OtherCycle
 CHANGED = 0.02
 """Share by which a period has to move to be published again."""
 SHARPER, MANY = 0.005, 6.0
-"""The same for what was published of fewer than so many periods: these cannot tell it exactly."""
+"""The same for what was published of fewer than so many periods: these do not fix it exactly."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,7 @@
-"""The newest samples of n series on a regular grid, as they are or in half the bytes.
+"""The newest samples of n series on a regular grid.
 
-A state goes through Kafka every few seconds, and windows are nearly all of it.
+Windows are nearly all of a node's state, which goes through Kafka every few seconds. So samples are kept in
+four bytes each, or in two where the scale is slow.
 """
 
 from dataclasses import dataclass
@@ -12,13 +13,13 @@ import numpy.typing as npt
 from streams.operators.columns.arrays import Floats, Ints, pack, remap, unpack
 
 LARGEST = 3e38
-"""What can be held."""
+"""The largest value that a float32 holds; larger ones count as absent."""
 BRIDGED = 5
 """Up to so many missing samples in a row are bridged by a line; a longer gap begins a series anew."""
 
 STEPS_PER_OCTAVE = 900
 SMALLEST = 1e-3
-"""What is less counts as 0."""
+"""Of a logarithm's value 0, in the metric's unit: smaller differences from 0 are lost."""
 ABSENT = 65_535
 """The code of what was not measured."""
 
@@ -35,11 +36,11 @@ class Exact:
     """A spread below this share of the mean is the storage's rounding."""
 
     def encoded(self, values: Floats) -> Samples:
-        """What is kept of ``values``."""
+        """How ``values`` are kept; writing them into a ring rounds them to float32."""
         return values
 
     def decoded(self, kept: Samples) -> Floats:
-        """The values that were kept, at most rounded."""
+        """The values, rounded to float32."""
         return np.ascontiguousarray(kept, np.float64)
 
 
@@ -47,7 +48,7 @@ class Exact:
 class Logarithms:
     """Samples from 0 to 6e18 as 16-bit logarithms: two neighbouring codes are 0.08 % apart.
 
-    For means over longer intervals, whose variations of less than that nobody asks for.
+    For means over longer intervals, of which smaller variations are of no interest.
     """
 
     dtype: str = "u2"
@@ -133,7 +134,7 @@ class Ring:
         self._slot = slot
         self._sum[:] = self._count[:] = 0.0
 
-    def lately(self, count: int) -> tuple[Floats, Floats]:
+    def recent(self, count: int) -> tuple[Floats, Floats]:
         """Mean and spread of each column's newest ``count`` samples, NaN where one of them is absent."""
         order = np.arange(self._slot + 1 - count, self._slot + 1) % self._samples
         newest = self._store.decoded(self._rows[order])

@@ -57,6 +57,13 @@ class TrendBank:
 
     ``update`` takes every tick. ``follow`` takes the cycles that are known, every ten seconds or so.
     ``forecast`` answers at any time.
+
+    >>> bank = TrendBank(1)
+    >>> for second in range(60):
+    ...     bank.update(1000 * second, np.array([20.0 + 0.5 * second]))
+    >>> said = bank.forecast()
+    >>> said.level.round(1), said.slope_per_s.round(2)
+    (array([49.5]), array([0.5]))
     """
 
     def __init__(self, n: int = 0, horizons_s: tuple[float, ...] = HORIZONS_S) -> None:
@@ -89,7 +96,7 @@ class TrendBank:
         if ts_ms <= self._last_ms:
             raise ValueError(f"tick at {ts_ms} ms is not later than {self._last_ms} ms")
         present: Bools | None = None
-        # One product tells a whole tick from one with a gap (NaN) or nonsense in it (infinite, huge).
+        # One product separates whole ticks from those with a gap (NaN) or nonsense in them (infinite, huge).
         with np.errstate(over="ignore"):
             whole = values @ values < TOO_LARGE**2
         if not whole:

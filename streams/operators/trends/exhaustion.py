@@ -1,12 +1,16 @@
-"""When a climbing series runs into its capacity: a leak, told from a warm-up and from noise.
+"""When a series that climbs, such as a leak in memory, reaches its capacity.
 
-The least value of every ``BLOCK_MS`` is noted. A series runs out when it climbed through every part of the
-history, far more than it scatters, does not bend towards a rest below the capacity, and would be full
-within ``SOON_S``. What goes up and down with batches or collections is judged by its floor, over a longer
-history. A climb from next to nothing is a program that starts, and has to last longer. Anything less says
-nothing. What was announced stays so while the series pauses no longer than it did before, as one that climbs
-in steps does, and is not about to come to rest. Where samples are up to a minute apart, or a few were
-missed, the levels between two that are known lie on the line through them.
+The lowest value of each block of 20 s is kept for 17 minutes. A series is announced to run out when
+
+- it climbed in every part of the history, and much more than it scatters,
+- it does not bend towards a rest below the capacity,
+- it would be full within an hour.
+
+What goes up and down with batches or garbage collections is judged by its floor, over a longer history. A
+climb from nearly nothing is a program that starts, and has to last for half an hour. What was announced stays
+announced while the series pauses no longer than before, as one that climbs in steps does, and is not about to
+come to rest. Missing levels between two known ones lie on the line through them. The limits were chosen on
+the curves of ``bench/generators_memory.py``.
 """
 
 from dataclasses import dataclass
@@ -18,37 +22,36 @@ from streams.operators.columns.arrays import Floats, Ints, pack, remap, unpack
 
 BLOCK_MS = 20_000
 BLOCKS = 50
-"""How many blocks are remembered: 17 minutes with the one that is open."""
+"""Blocks that are remembered: 17 minutes with the one that is open."""
 BRIDGED = 6
-"""Blocks without a sample, between two with one, that are bridged: two minutes."""
+"""Most blocks without a sample, between two with one, that are bridged: two minutes."""
 FEWEST = 8
-"""Blocks with a sample that there have to be in eleven minutes: fewer levels rise by chance."""
+"""Fewest blocks with a sample in eleven minutes: fewer levels rise by chance."""
 KEPT_MS = 80_000
-"""What was said stands for so long while the value or the capacity is absent: shorter than a level is known,
-so that its end can be told."""
+"""An announcement outlasts an absent value or capacity by so much: shorter than a level is known, so that its
+end can be published."""
 FLOOR = 6
-"""Blocks that a floor is the least of: two minutes, longer than a collection should be away."""
+"""Blocks that a floor is the least of: two minutes, longer than a garbage collection stays away."""
 SIGNIFICANT = 8.0
-"""Slope over its standard error."""
+"""Least slope over its standard error."""
 SIGMAS = 2.0
 """A climb may bend down by so many standard errors more than it seems to."""
 RISE = 0.01
-"""Share of the capacity that it has to have climbed in the history."""
-SOON_S = 3600.0
-HELD_S = 4500.0
-"""The same for a series that was announced."""
+"""Least share of the capacity that it climbed in the history."""
+SOON_S, ANNOUNCED_SOON_S = 3600.0, 4500.0
+"""Most seconds to the capacity; and for a series that was announced."""
 PAUSE = 6
 """Blocks without a rise after which a climb is a new one."""
 NOTHING = 0.1
-"""Share of the capacity below which a climb begins from next to nothing,"""
+"""Share of the capacity below which a climb begins from nearly nothing,"""
 LASTING = 90
 """and so many blocks, half an hour, that it has to last then: the longest that a program loads."""
 
-HELD = 33
-"""Blocks that are looked at of a series that was announced."""
+HISTORY = 33
+"""Blocks that are judged of a series that was announced."""
 STEP = 0.25
-"""Share of a steady climb's rise in a block that counts as one."""
-PATIENCE = 2
+"""Share of a steady climb's rise in a block that counts as a rise."""
+LONGER = 2
 """Blocks by which a pause may be longer than all before it."""
 SURELY = 1.0
 """Standard errors by which it has to bend down for that to be its end."""
@@ -56,32 +59,33 @@ SURELY = 1.0
 
 @dataclass(frozen=True, slots=True)
 class ClimbRule:
-    """A climb of ``parts`` parts of so many ``blocks`` each, every one of which climbs ``least`` of what a
-    steady climb would, and the last ``lately`` of it: it may have ended just now."""
+    """A climb of ``parts`` parts of so many ``blocks`` each. Every part climbs ``least`` of what a steady
+    climb would, and the newest part ``newest`` of it, as the climb may have ended just now."""
 
     parts: int
     blocks: int
     least: float
-    lately: float
+    newest: float
 
     @property
     def points(self) -> int:
-        """Levels that are looked at."""
+        """Levels that are judged."""
         return self.parts * self.blocks + 1
 
 
-STRAIGHT = ClimbRule(parts=11, blocks=3, least=0.4, lately=0.5)
-"""11 minutes: with less, nothing is said, as loading a model climbs as straight as a leak."""
-RISING_FLOOR = ClimbRule(parts=7, blocks=6, least=0.5, lately=0.5)
+STRAIGHT = ClimbRule(parts=11, blocks=3, least=0.4, newest=0.5)
+"""11 minutes of levels: of fewer nothing is said, as loading a model climbs as straight as a leak."""
+RISING_FLOOR = ClimbRule(parts=7, blocks=6, least=0.5, newest=0.5)
+"""14 minutes of floors."""
 
 
 class ExhaustionDetector:
-    """What n series were lately; NaN where one was not seen.
+    """The recent levels of n series, in the metric's unit; NaN where a series was not seen.
 
-    ``_low`` holds each block's least value, oldest first, shape (BLOCKS, n), and ``_now`` that of the block
-    that is open; ``_high`` the most since the last but one and the last two minutes began; ``_began`` the
-    level and the block that the present climb began with; ``_announced`` when it was said to be full (ms),
-    NaN for never, and when that was said.
+    ``_low`` holds the lowest value of each block, oldest first, shape (BLOCKS, n), and ``_now`` that of the
+    open block. ``_high`` holds the highest value since the last and since the last but one span of two
+    minutes began, ``_began`` the level and the block in which the present climb began, ``_announced`` the
+    moment at which it was announced to be full and that at which that was said (ms).
     """
 
     def __init__(self, n: int) -> None:
@@ -125,11 +129,10 @@ class ExhaustionDetector:
         np.copyto(self._began, np.stack((newest, np.full(newest.size, float(self._block)))), where=fresh)
 
     def exhausts_in_s(self, capacity: Floats, now_ms: int) -> Floats:
-        """Seconds until each column reaches ``capacity``, from ``now_ms``, the last tick; NaN for one that is
-        not running out.
+        """Seconds from ``now_ms``, the last tick, until each series reaches its ``capacity``, shape (n,); NaN
+        for one that is not running out.
 
-        What is said is remembered: a series that was announced stays so for longer, and while it is absent
-        the time that was said counts down.
+        What is returned counts as announced. While an announced series is absent, its time counts down.
         """
         result = np.full(capacity.size, np.nan)
         low = np.concatenate((self._low, self._now[np.newaxis]))
@@ -148,14 +151,14 @@ class ExhaustionDetector:
         return result
 
     def _judged(self, column: int, low: Floats, capacity: float) -> float:
-        """The same of one column with the levels ``low``."""
+        """The same of one series with the levels ``low``."""
         low = _bridged(low)
         top = float(np.fmax(self._high[0, column], self._high[1, column]))
         left_s = float("nan")
         if not self._starts(column, capacity):
             left_s = _time_left(low, top, capacity)
         if np.isnan(left_s) and not np.isnan(self._announced[0, column]):
-            left_s = _still_left(low[-1 - HELD :], top, capacity)
+            left_s = _still_left(low[-1 - HISTORY :], top, capacity)
         return left_s
 
     def _starts(self, column: int, capacity: float) -> bool:
@@ -193,26 +196,26 @@ def _bridged(low: Floats) -> Floats:
 
 
 def _time_left(low: Floats, top: float, capacity: float) -> float:
-    """Seconds to ``capacity`` from the most lately, ``top``, if ``low`` climbs steadily towards it."""
+    """Seconds from the highest recent level ``top`` to ``capacity``, if the levels ``low`` climb steadily."""
     left_s = _left(low[-STRAIGHT.points :], STRAIGHT, capacity, top)
     if not np.isnan(left_s):
         return left_s
     floor = np.lib.stride_tricks.sliding_window_view(low, FLOOR).min(axis=1)[-RISING_FLOOR.points :]
     # A floor goes on rising for two minutes after all has come to rest; what it is the floor of does not.
     moved = np.ptp(low[-1 - STRAIGHT.blocks :]) * (floor.size - 1) / STRAIGHT.blocks
-    if not moved > RISING_FLOOR.lately * (floor[-1] - floor[0]):
+    if not moved > RISING_FLOOR.newest * (floor[-1] - floor[0]):
         return float("nan")
     return _left(floor, RISING_FLOOR, capacity, top)
 
 
 def _left(levels: Floats, rule: ClimbRule, capacity: float, top: float) -> float:
-    """The same by one rule; NaN if it does not hold."""
+    """The same by one rule; NaN if the levels break it."""
     nothing = float("nan")
     room, climbed = capacity - top, levels[-1] - levels[0]
     if np.isnan(levels).any() or room <= 0 or climbed < RISE * capacity:
         return nothing
     steps = np.diff(levels[:: rule.blocks]) * rule.parts / climbed
-    if steps.min() < rule.least or steps[-1] < rule.lately:
+    if steps.min() < rule.least or steps[-1] < rule.newest:
         return nothing
     left_s = _until_full(levels, room, SIGMAS)
     return left_s if left_s <= SOON_S else nothing
@@ -224,13 +227,13 @@ def _still_left(low: Floats, top: float, capacity: float) -> float:
     room, climbed = capacity - top, low[-1] - low[0]
     if np.isnan(low).any() or room <= 0 or climbed < RISE * capacity:
         return nothing
-    rose = np.flatnonzero(np.diff(np.maximum.accumulate(low)) > STEP * climbed / HELD)
-    pauses = np.diff(rose, append=HELD - 1)
-    if pauses[-1] > pauses[:-1].max(initial=0) + PATIENCE:
+    rose = np.flatnonzero(np.diff(np.maximum.accumulate(low)) > STEP * climbed / HISTORY)
+    pauses = np.diff(rose, append=HISTORY - 1)
+    if pauses[-1] > pauses[:-1].max(initial=0) + LONGER:
         return nothing
     floor = np.lib.stride_tricks.sliding_window_view(low, FLOOR).min(axis=1)
     left_s = _until_full(floor, room, -SURELY)
-    return left_s if left_s <= HELD_S else nothing
+    return left_s if left_s <= ANNOUNCED_SOON_S else nothing
 
 
 def _until_full(levels: Floats, room: float, sigmas: float) -> float:

@@ -9,6 +9,7 @@ import numpy as np
 from streams.operators.columns.arrays import Bools, Floats, Ints, remap
 
 INTERVAL_MS = 1000
+"""The nominal time between ticks, to which the gains belong."""
 ALPHA, BETA = 0.3, 0.05
 """Holt's gains of level and slope for one ``INTERVAL_MS``; other gaps have gains of their own."""
 ERROR_FADING = 0.05

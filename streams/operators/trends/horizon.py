@@ -1,10 +1,10 @@
-"""Forecasts at several horizons: simple forecasters, weighed by how wrong each was there lately.
+"""Forecasts at several horizons: simple forecasters, weighed by their recent errors at each horizon.
 
-A forecast that was told is kept until its moment comes and is then held against what was measured. So the
-interval is that of errors really made at this horizon, and needs no model of how errors grow. The weights
-are those of J. M. Bates and C. W. J. Granger 1969 with a higher power; the 5 % and 95 % points follow the
-share of misses (adaptive conformal inference, I. Gibbs and E. Candès 2021). While a series has a cycle,
-forecasters that know it are blended in, with the error that they would have had lately to begin with.
+A forecast is kept until its moment comes and is then compared with what was measured. So the interval is that
+of errors really made at this horizon, and needs no model of how errors grow. The weights are those of
+J. M. Bates and C. W. J. Granger 1969 with a higher power. The 5 % and 95 % points follow the share of misses
+(adaptive conformal inference, I. Gibbs and E. Candès 2021). While a series has a cycle, forecasters that know
+it are blended in. They begin with the error that they would have had on the newest samples.
 """
 
 from typing import Any
@@ -25,17 +25,21 @@ SQUARED, COUNT, BELOW, ABOVE, PERIOD = range(MODELS, ROWS)
 errors seen, how many standard errors the 5 % and 95 % points lie away, and the period that is known (s)."""
 POINTS = slice(BELOW, PERIOD)
 SEASONAL = slice(FORECASTERS, MODELS)
+"""The rows of the 5 % and 95 % points; and those of the forecasters that know the cycle."""
 KEPT = MODELS + 2
 """Rows of a kept forecast: each forecaster's, the blend, and its standard error."""
 MISS, STEP = 0.05, 0.12
+"""Share of values that may lie beyond a point; and how far, in standard errors, a miss moves it."""
 NORMAL_ERROR = 1.2533
 """Standard over mean absolute error of a normal distribution."""
 NORMAL = 1.645
 """Standard errors to the 95 % point of a normal distribution: where the points begin."""
 FADING = 0.03
+"""Least weight of the newest error in the mean errors."""
 PRIOR = 1.0
+"""Errors that the expected one counts as, beside those that were measured."""
 SEASONAL_FADING = 0.04
-"""The same as ``FADING`` for forecasters that know the cycle, whose first error is one in retrospect."""
+"""The weight for forecasters that know the cycle, whose first error is one in retrospect."""
 ANOTHER = 0.05
 """Share by which the period of another cycle differs."""
 EARLY_MS = INTERVAL_MS // 10
@@ -45,10 +49,9 @@ LEAST = 1e-6
 
 
 class Horizons:
-    """Forecasts of n series at ``horizons_s``, ascending, and their errors so far, in the rows of ``_state``,
-    shape (horizons, ROWS, n).
+    """Forecasts of n series at ``horizons_s`` (ascending), and their errors so far.
 
-    From ``next_ms`` on a forecast is to be checked.
+    The errors are the rows of ``_state``, shape (horizons, ROWS, n).
     """
 
     def __init__(self, horizons_s: tuple[float, ...], n: int) -> None:
@@ -57,7 +60,7 @@ class Horizons:
         self._overlap = np.sqrt([[one.slots] for one in self._kept])
         self._state = np.zeros((len(horizons_s), ROWS, n))
         self._state[:, POINTS] = NORMAL
-        self.next_ms = NEVER_MS
+        self._next_ms = NEVER_MS
 
     def resize(self, keep: Ints) -> None:
         """Rearrange the columns; -1 is a new series."""
@@ -68,14 +71,17 @@ class Horizons:
 
     def _plan(self) -> None:
         """Work out when the next forecast is to be checked."""
-        self.next_ms = min((one.next_ms for one in self._kept), default=NEVER_MS)
+        self._next_ms = min((one.next_ms for one in self._kept), default=NEVER_MS)
 
     def is_due(self, ts_ms: int) -> bool:
         """Whether a forecast was made for ``ts_ms``, or for a moment before it."""
-        return ts_ms + EARLY_MS >= self.next_ms
+        return ts_ms + EARLY_MS >= self._next_ms
 
     def check(self, ts_ms: int, values: Floats, present: Bools | None) -> None:
-        """Hold the forecasts that were made for now against ``values``."""
+        """Measure the errors of the forecasts that were made for ``ts_ms``; ``values`` has shape (n,).
+
+        ``present`` says which of them are there; None is all.
+        """
         for state, one in zip(self._state, self._kept, strict=True):
             kept = one.take(ts_ms) if ts_ms + EARLY_MS >= one.next_ms else None
             if kept is None:
@@ -113,8 +119,10 @@ class Horizons:
         np.maximum(state[POINTS], 0.0, out=state[POINTS])
 
     def follow(self, season: Season | None) -> None:
-        """Take up the cycles of ``season``, and let go of all others; the interval changes at once, by
-        how much less or more is expected to be wrong."""
+        """The known cycles are those of ``season`` from now on.
+
+        Where a cycle was found or lost, the interval changes at once, in proportion to the expected error.
+        """
         period_s = np.zeros(self._state.shape[2])
         if season is not None:
             period_s[season.columns] = season.period_s
@@ -125,7 +133,7 @@ class Horizons:
             self._begin(changed, before, season)
 
     def _begin(self, changed: Ints, before: Floats, season: Season | None) -> None:
-        """The columns whose cycles ``changed``, of which so much error was expected ``before``."""
+        """Begin anew in the columns whose cycles ``changed``; ``before`` is the error expected until now."""
         state = self._state
         state[:, SEASONAL, changed] = 0.0
         if season is not None:

@@ -8,9 +8,9 @@ from streams.operators.columns.arrays import Floats, Ints, pack, remap, unpack
 from streams.operators.trends.holt import INTERVAL_MS
 
 SLOTS = 6
-EVERY_MS = 10_000
-"""About how often forecasts are told; one may be told a little sooner after the last."""
-SOONER_MS = 2_000
+"""Most forecasts of a horizon that wait at once."""
+EVERY_MS, SOONER_MS = 10_000, 2_000
+"""About how often forecasts are made, and by how much one may come sooner after the last."""
 HASHED = 2_654_435_761
 """The multiplier of multiplicative hashing (D. E. Knuth 1973)."""
 NEVER_MS = 1 << 62

@@ -16,7 +16,7 @@ from streams.operators.columns.arrays import Floats, Ints
 SEASONS = 2
 """Forecasters that know the cycle: all of the newest periods and their slope; the newest few, level."""
 PERIODS = 32
-"""Most periods that are looked back on."""
+"""Most periods that are averaged."""
 FADING: tuple[float, ...] = (0.97, 0.5)
 """Weight of a period over that of the next newer one, per forecaster."""
 NEAR = 0.03

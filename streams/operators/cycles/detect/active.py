@@ -1,11 +1,11 @@
-"""The part of a series in which something goes on: idle before and after a job does not hide its cycle."""
+"""The part of a series in which something goes on, so that idleness around a job does not hide its cycle."""
 
 import numpy as np
 
 from streams.operators.columns.arrays import Bools, Floats, Ints
 
 BLOCK = 8
-"""Samples that are looked at together."""
+"""Samples of a block, which is busy or still."""
 STILL = 0.1
 """A block that spans less than this share of what the series spans is still."""
 BEFORE = 24

@@ -26,7 +26,7 @@ from streams.operators.cycles.detect.spectrum import (
 )
 
 WORTH_FOLDING = -4.0
-"""Score below which a peak is not looked at any further."""
+"""Score below which a peak is not folded."""
 CANDIDATES = 3
 """How many peaks of the spectrum are folded."""
 MULTIPLES = np.array([2, 3, 4, 5, 6])
@@ -50,7 +50,7 @@ OTHERS = 2
 OTHER_SCORE = 8.0
 OTHER_EXPLAINED = 0.2
 WEIGHTS = (7.683, 2.696, -3.447, -6.068, 1.922, -2.551)
-"""Of the columns of ``Judged.evidence``."""
+"""Of the columns of ``Candidates.evidence``."""
 ENOUGH = 30.0
 """A score above this says no more than this."""
 LITTLE = 0.05
@@ -65,7 +65,7 @@ class FoundCycle:
     confidence: float
 
 
-class Judged(NamedTuple):
+class Candidates(NamedTuple):
     """Periods (samples) that were folded, each in the series of its row; arrays of one shape.
 
     ``score`` is that of the peak in the spectrum, ``noise`` the variance of the series' noise, the others are
@@ -104,9 +104,9 @@ class Judged(NamedTuple):
         """The chance (0-1) that each is the period of a real cycle."""
         return np.asarray(1 / (1 + np.exp(-(self.evidence * WEIGHTS).sum(axis=1))))
 
-    def part(self, chosen: Ints) -> "Judged":
+    def part(self, chosen: Ints) -> "Candidates":
         """Those at the places ``chosen``."""
-        return Judged._make(one[chosen] for one in self)
+        return Candidates._make(one[chosen] for one in self)
 
 
 def detect(samples: Floats, flat: float = FLAT) -> list[tuple[FoundCycle, ...]]:
@@ -115,18 +115,18 @@ def detect(samples: Floats, flat: float = FLAT) -> list[tuple[FoundCycle, ...]]:
     The length is a multiple of 4. Nothing in a row may be NaN. ``flat`` is that of ``spectra``.
     """
     found = spectra(samples, flat)
-    main = best(found)
+    main = likeliest(found)
     main = main.part(
         np.flatnonzero((main.confidence >= LIKELY) & (main.explained * main.periods >= EXPLAINED))
     )
-    all_: list[tuple[FoundCycle, ...]] = [()] * len(samples)
+    cycles: list[tuple[FoundCycle, ...]] = [()] * len(samples)
     if not main.rows.size:
-        return all_
+        return cycles
     for row, cycle in _named(main):
-        all_[row] = (cycle,)
+        cycles[row] = (cycle,)
     for row, cycle in _others(found, main):
-        all_[row] += (cycle,)
-    return [_without_fractions(one) for one in all_]
+        cycles[row] += (cycle,)
+    return [_without_fractions(one) for one in cycles]
 
 
 def _without_fractions(found: tuple[FoundCycle, ...]) -> tuple[FoundCycle, ...]:
@@ -140,13 +140,13 @@ def _is_multiple(one: FoundCycle, other: FoundCycle) -> bool:
     return round(times) >= 2 and abs(times / round(times) - 1) < SAME
 
 
-def _named(judged: Judged) -> list[tuple[int, FoundCycle]]:
-    pairs = zip(judged.period.tolist(), judged.confidence.tolist(), strict=True)
-    return list(zip(judged.rows.tolist(), (FoundCycle(*pair) for pair in pairs), strict=True))
+def _named(candidates: Candidates) -> list[tuple[int, FoundCycle]]:
+    pairs = zip(candidates.period.tolist(), candidates.confidence.tolist(), strict=True)
+    return list(zip(candidates.rows.tolist(), (FoundCycle(*pair) for pair in pairs), strict=True))
 
 
-def best(found: Spectra) -> Judged:
-    """The likeliest cycle of each series that has a peak worth a look, whatever its confidence.
+def likeliest(found: Spectra) -> Candidates:
+    """The likeliest cycle of each series that has a peak worth folding, whatever its confidence.
 
     Of the highest peaks it is the shortest period that explains about as much as any: a multiple of the
     true period explains as much as it does, a fraction of it less. If that period is too long to be sure
@@ -154,43 +154,43 @@ def best(found: Spectra) -> Judged:
     """
     length = found.series.shape[1]
     tops = peaks(scores(found.evidence, length), CANDIDATES, WORTH_FOLDING)
-    looked = _judged(found, found.series, *tops)
-    multiples = _multiples(found.series, looked.part(_per_row(looked, -looked.gained)))
+    folded = _folded(found, found.series, *tops)
+    multiples = _multiples(found.series, folded.part(_per_row(folded, -folded.gained)))
     most = np.full(len(found.series), -np.inf)
-    np.maximum.at(most, looked.rows, looked.gained)
+    np.maximum.at(most, folded.rows, folded.gained)
     np.maximum.at(most, multiples.rows, DOUBTED * multiples.gained)
-    looked = Judged._make(map(np.concatenate, zip(looked, multiples, strict=True)))
-    alike = np.flatnonzero(looked.gained >= np.minimum(ALIKE * most, most)[looked.rows])
-    shortest = looked.part(alike)
-    shortest = _with_best_score(shortest.part(_per_row(shortest, shortest.period)), looked)
+    folded = Candidates._make(map(np.concatenate, zip(folded, multiples, strict=True)))
+    alike = np.flatnonzero(folded.gained >= np.minimum(ALIKE * most, most)[folded.rows])
+    shortest = folded.part(alike)
+    shortest = _with_best_score(shortest.part(_per_row(shortest, shortest.period)), folded)
     return shortest.part(np.flatnonzero(shortest.period * (FEWEST - ALMOST) <= length))
 
 
-def _with_best_score(chosen: Judged, looked: Judged) -> Judged:
+def _with_best_score(chosen: Candidates, folded: Candidates) -> Candidates:
     """``chosen`` (at most one of a series) with the highest score of all peaks that led to its period."""
-    period = np.full(looked.rows.max(initial=-1) + 1, np.nan)
+    period = np.full(folded.rows.max(initial=-1) + 1, np.nan)
     period[chosen.rows] = chosen.period
-    same = np.abs(looked.period - period[looked.rows]) <= SAME * looked.period
+    same = np.abs(folded.period - period[folded.rows]) <= SAME * folded.period
     score = np.full(period.size, -np.inf)
-    np.maximum.at(score, looked.rows[same], looked.score[same])
+    np.maximum.at(score, folded.rows[same], folded.score[same])
     return chosen._replace(score=score[chosen.rows])
 
 
-def _per_row(judged: Judged, least: Floats) -> Ints:
+def _per_row(candidates: Candidates, least: Floats) -> Ints:
     """For each series that occurs, the place of the one with the smallest ``least``."""
-    order = np.lexsort((least, judged.rows))
-    first = np.diff(judged.rows[order], prepend=-1) > 0
+    order = np.lexsort((least, candidates.rows))
+    first = np.diff(candidates.rows[order], prepend=-1) > 0
     return np.asarray(order[first])
 
 
-def _judged(found: Spectra, series: Floats, rows: Ints, points: Ints, score: Floats) -> Judged:
+def _folded(found: Spectra, series: Floats, rows: Ints, points: Ints, score: Floats) -> Candidates:
     """The cycles at ``points`` of the spectra (highest first), folded in ``series``."""
     length = series.shape[1]
     period = FINE * length / fundamentals(found, rows, points.astype(np.float64))
     period = np.minimum(period, length / 2)
     new = _new(rows, period, len(series))
     rows, period, score = rows[new], period[new], score[new]
-    return Judged(rows, period, score, found.noise[rows], *fold(series[rows], period, phases_of(period)))
+    return Candidates(rows, period, score, found.noise[rows], *fold(series[rows], period, phases_of(period)))
 
 
 def _new(rows: Ints, period: Floats, count: int) -> Ints:
@@ -207,22 +207,24 @@ def _new(rows: Ints, period: Floats, count: int) -> Ints:
     return np.concatenate(kept)
 
 
-def _multiples(series: Floats, judged: Judged) -> Judged:
+def _multiples(series: Floats, candidates: Candidates) -> Candidates:
     """Multiples of the periods: in few periods a harmonic can stand out more than the whole.
 
     The phases are as long as those of the period itself, so that only what differs between its
     repetitions can explain more.
     """
-    tried = judged.part(np.flatnonzero(judged.gained <= PLENTY))
+    tried = candidates.part(np.flatnonzero(candidates.gained <= PLENTY))
     period = tried.period[:, np.newaxis] * MULTIPLES
     periods = series.shape[1] / period
     place, times = np.nonzero((periods >= 2 - ALMOST) & (periods <= FEW_PERIODS))
     phases = phases_of(tried.period)[place] * MULTIPLES[times]
     period, rows = period[place, times], tried.rows[place]
-    return Judged(rows, period, tried.score[place], tried.noise[place], *fold(series[rows], period, phases))
+    return Candidates(
+        rows, period, tried.score[place], tried.noise[place], *fold(series[rows], period, phases)
+    )
 
 
-def _others(found: Spectra, known: Judged) -> list[tuple[int, FoundCycle]]:
+def _others(found: Spectra, known: Candidates) -> list[tuple[int, FoundCycle]]:
     """Cycles beside the known ones, in what those leave of the series and of the spectra, whose evidence
     is used up."""
     evidence, rest = found.evidence, found.series.copy()
@@ -233,7 +235,7 @@ def _others(found: Spectra, known: Judged) -> list[tuple[int, FoundCycle]]:
         rows, points, score = peaks(scores(evidence[known.rows], rest.shape[1]), 1, OTHER_SCORE)
         if not rows.size:
             break
-        known = _judged(found, rest, known.rows[rows], points, score)
+        known = _folded(found, rest, known.rows[rows], points, score)
         enough = (known.confidence >= LIKELY) & (known.explained >= OTHER_EXPLAINED)
         known = known.part(np.flatnonzero(enough))
         accepted += _named(known)

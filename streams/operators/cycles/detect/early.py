@@ -1,7 +1,7 @@
-"""A cycle that has only begun: two and a half periods, told from how well they repeat.
+"""A cycle that has only begun: two and a half periods, found by how well they repeat.
 
 The spectrum needs three periods, as a line has to stand out from its surroundings. What began a moment ago
-can be told sooner, from the samples themselves: the squared difference of a series to itself a lag ago has a
+can be found sooner, from the samples themselves: the squared difference of a series to itself a lag ago has a
 sharp minimum at the period (A. de Cheveigné, H. Kawahara 2002, "YIN"). Many series at once.
 """
 
@@ -13,7 +13,7 @@ from streams.operators.columns.arrays import Floats, Ints
 from streams.operators.cycles.detect.spectrum import FLAT, standardised
 
 LEAST, LONGEST = 16, 360
-"""Bounds of what is looked at, in samples: a longer part has enough periods, or none that has only begun."""
+"""Bounds of the part, in samples: a longer one has enough periods, or none that has only begun."""
 TRANSFORMED = 512
 """Length of the transforms: no lag wraps around."""
 SHORTEST, SLOWEST = 4, 100

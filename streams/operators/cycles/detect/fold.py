@@ -1,4 +1,4 @@
-"""Laying a series' periods on top of one another: does each look like the others? Many series at once.
+"""Folding many series at their periods: does each period look like the others?
 
 Epoch folding (D. A. Leahy et al. 1983), cross-validated: the periods are dealt into blocks, and each
 block is held against the mean shape of all others. A step, a pulse or a wander fits itself, but not

@@ -1,4 +1,8 @@
-"""How known cycles go on: whether their newest periods still look like those before."""
+"""How known cycles go on: whether their newest periods still have the shape of those before.
+
+The newest one and a half periods are projected on the mean shape of the eight before them. The *gain* is the
+least-squares factor: 1 for the same shape, 0 for none of it.
+"""
 
 from dataclasses import dataclass
 

@@ -50,7 +50,7 @@ def refined(lines: npt.NDArray[np.complex64], rows: Ints, places: Floats) -> Flo
     """The fundamentals near ``places`` that fit the peaks of their harmonics best.
 
     Each peak is the top of a parabola through the logarithms of three points of the Hann-windowed
-    spectrum. The k-th harmonic tells the fundamental k times as sharply, and the better the stronger it
+    spectrum. The k-th harmonic fixes the fundamental k times as sharply, and the better the stronger it
     is, so it has the weight k^2 times its power.
     """
     for _ in range(2):

@@ -143,7 +143,7 @@ def scores(evidence: Singles, length: int) -> Singles:
 
 
 def lowest() -> int:
-    """The point of the longest period that is looked for."""
+    """The point of the longest period that can be found."""
     return FINE * FEWEST - FINE // 4
 
 

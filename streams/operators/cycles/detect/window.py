@@ -19,11 +19,11 @@ from streams.operators.cycles.detect.follow import BEFORE, FEW, NEWEST, follow
 from streams.operators.cycles.detect.spectrum import ALMOST, FEWEST, FLAT
 
 LEAST = 24
-"""Fewest samples in which a cycle is looked for."""
+"""Fewest samples in which a cycle can be found."""
 STEPS = 32
-"""Lengths are told apart to one in 16 to 32."""
+"""Lengths are rounded down to one of 16 to 32 steps in each octave."""
 LONGEST = 600
-"""Most samples in which a cycle is looked for, without a limit."""
+"""Most samples that are searched, without a limit."""
 FOLLOWED = (96, 240, 600)
 """Lengths at which cycles are followed."""
 ENDED = 1.5
@@ -145,7 +145,7 @@ class FollowedCycle:
 def follow_each(
     windows: Sequence[Floats], periods: Sequence[float], *, runs: bool
 ) -> list[FollowedCycle | None]:
-    """How each window follows its period (samples); None where it is too short to tell.
+    """How each window follows its period (samples); None where it is too short.
 
     Without ``runs`` only as much is read as the gain needs, and ``run`` is of that.
     """

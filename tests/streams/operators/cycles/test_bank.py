@@ -64,8 +64,8 @@ def test_what_has_only_begun_is_found_before_its_third_period_ends() -> None:
 
 def test_a_change_of_cycle_is_found() -> None:
     _, changes = fed(column(busy(25.0, 400), busy(14.0, 300)))
-    told = [round(one.period_s or 0) for _, _, one in changes if one.cyclic]
-    assert sorted(set(told), key=told.index) == [25, 14]
+    found = [round(one.period_s or 0) for _, _, one in changes if one.cyclic]
+    assert sorted(set(found), key=found.index) == [25, 14]
     assert changes[-1][0] < 400 + 1.5 * 25 + 3 * 14 + 2 * EVERY
 
 
@@ -129,11 +129,11 @@ def test_a_restart_leaves_no_trace(seed: int, stop: int, missing: float) -> None
         [busy(9.0, 300), column(busy(30.0, 150), idle(150))[:, 0], rng.normal(size=300)], axis=1
     )
     series[rng.uniform(size=series.shape) < missing] = np.nan
-    straight, told = fed(series)
+    straight, expected = fed(series)
     before, changes = fed(series[:stop])
     again = CycleBank.restore(json.loads(json.dumps(before.snapshot())))
     after, more = fed(series[stop:], again, first=stop)
-    assert changes + more == told
+    assert changes + more == expected
     assert json.dumps(after.snapshot()) == json.dumps(straight.snapshot())
 
 

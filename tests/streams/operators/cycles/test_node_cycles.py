@@ -39,11 +39,11 @@ def cycles(seconds: int, restart_at: int = -1) -> list[dict[str, Any]]:
 
 
 def test_steps_and_memory_of_a_gpu_and_the_steps_of_its_pod() -> None:
-    told = {(one["subject"]["kind"], one["metric"]): one for one in cycles(240)}
-    assert set(told) == {("gpu", "gpu_util_pct"), ("pod", "gpu_util_pct"), ("gpu", "mem_used_bytes")}
-    assert told["gpu", "gpu_util_pct"]["period_s"] == pytest.approx(STEP_S, rel=0.005)
-    assert told["pod", "gpu_util_pct"]["period_s"] == pytest.approx(STEP_S, rel=0.005)
-    assert told["gpu", "mem_used_bytes"]["period_s"] == pytest.approx(20, rel=0.005)
+    found = {(one["subject"]["kind"], one["metric"]): one for one in cycles(240)}
+    assert set(found) == {("gpu", "gpu_util_pct"), ("pod", "gpu_util_pct"), ("gpu", "mem_used_bytes")}
+    assert found["gpu", "gpu_util_pct"]["period_s"] == pytest.approx(STEP_S, rel=0.005)
+    assert found["pod", "gpu_util_pct"]["period_s"] == pytest.approx(STEP_S, rel=0.005)
+    assert found["gpu", "mem_used_bytes"]["period_s"] == pytest.approx(20, rel=0.005)
 
 
 @pytest.mark.parametrize("restart_at", [7, 33, 95])

@@ -108,7 +108,7 @@ def test_too_few_samples_say_nothing() -> None:
     assert np.isnan(said(20 + SECOND[::120] / 30, step_ms=120_000))
 
 
-def told(curve: Floats, restart: int | None = None, capacity: Floats | None = None) -> Floats:
+def announced(curve: Floats, restart: int | None = None, capacity: Floats | None = None) -> Floats:
     """What is said every ten seconds of ``curve`` (no tick at infinity, no value at NaN) and ``capacity``, in
     GB; before that of second ``restart`` the bank goes on from a snapshot."""
     bank, left = TrendBank(1), []
@@ -131,7 +131,7 @@ IN_STEPS = 20 + np.floor(np.arange(1800.0) / 90) * 3 + 0.05 * np.random.default_
 @pytest.mark.parametrize("epoch_s", [40, 70, 90])
 def test_what_climbs_in_steps_stays_announced(epoch_s: int) -> None:
     second = np.arange(1800.0)
-    said = ~np.isnan(told(20 + np.floor(second / epoch_s) * epoch_s / 30))
+    said = ~np.isnan(announced(20 + np.floor(second / epoch_s) * epoch_s / 30))
     assert said.any()
     assert said[said.argmax() :].all()
 
@@ -144,16 +144,16 @@ def test_what_climbs_in_steps_stays_announced(epoch_s: int) -> None:
     ],
 )
 def test_what_has_come_to_rest_is_taken_back_for_good(what: str, curve: Floats, most_s: float) -> None:
-    said = ~np.isnan(told(curve))
+    said = ~np.isnan(announced(curve))
     assert said[120]
     assert not said[120 + int(most_s / 10) :].any(), what
 
 
 def test_what_was_announced_is_remembered_across_a_restart() -> None:
-    straight = told(IN_STEPS)
+    straight = announced(IN_STEPS)
     assert np.isnan(said(IN_STEPS[:1251]))
     assert not np.isnan(straight[125])
-    assert np.array_equal(told(IN_STEPS, restart=1245), straight, equal_nan=True)
+    assert np.array_equal(announced(IN_STEPS, restart=1245), straight, equal_nan=True)
 
 
 LONG = 20 + SECONDS / 30
@@ -163,15 +163,15 @@ LONG = 20 + SECONDS / 30
 @pytest.mark.parametrize("pause_s", [1, 25, 45, 70])
 def test_a_short_pause_of_the_samples_takes_nothing_back(pause_s: int, missing: float) -> None:
     since = SECONDS - 1000
-    left = told(np.where((since > 0) & (since <= pause_s), missing, LONG))
-    heard = left[66:][np.isfinite(left[66:])]
-    assert heard.size >= left[66:].size - (pause_s // 10 + 1 if np.isinf(missing) else 0)
+    left = announced(np.where((since > 0) & (since <= pause_s), missing, LONG))
+    known = left[66:][np.isfinite(left[66:])]
+    assert known.size >= left[66:].size - (pause_s // 10 + 1 if np.isinf(missing) else 0)
     assert not np.isnan(left[101 + pause_s // 10 :]).any()
     assert left[-1] == pytest.approx(80 * 30 - 1490, rel=0.05)
 
 
-def test_after_two_minutes_without_a_sample_it_is_told_again_at_once() -> None:
-    left = told(np.where((SECONDS > 1000) & (SECONDS <= 1120), np.nan, LONG))
+def test_after_two_minutes_without_a_sample_it_is_announced_again_at_once() -> None:
+    left = announced(np.where((SECONDS > 1000) & (SECONDS <= 1120), np.nan, LONG))
     assert np.isnan(left[111:113]).all()
     assert not np.isnan(left[113:]).any()
 
@@ -183,7 +183,7 @@ def test_while_something_is_absent_the_time_left_counts_down_for_a_while(
 ) -> None:
     gone = SECONDS > 1000
     curve, capacity = np.where(gone & (lacks == "value"), np.nan, LONG), np.where(gone, np.nan, 100.0)
-    left = told(curve, restart, np.full(1500, 100.0) if lacks == "value" else capacity)
+    left = announced(curve, restart, np.full(1500, 100.0) if lacks == "value" else capacity)
     assert left[100] == pytest.approx(1400, rel=0.01)
     assert left[101:109] == pytest.approx(left[100] - np.arange(10, 90, 10), abs=11)
     assert np.isnan(left[111:]).all()

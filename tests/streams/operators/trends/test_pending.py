@@ -31,9 +31,9 @@ def kept_at(horizon_s: float, moments_s: range) -> tuple[PendingForecasts, list[
 
 
 @pytest.mark.parametrize("horizon_s", [1.0, 10.0, 30.0])
-def test_all_that_is_told_is_kept_where_few_overlap(horizon_s: float) -> None:
-    told = range(0, 600, 10)
-    assert kept_at(horizon_s, told)[1] == list(told)
+def test_all_that_are_made_are_kept_where_few_overlap(horizon_s: float) -> None:
+    made = range(0, 600, 10)
+    assert kept_at(horizon_s, made)[1] == list(made)
 
 
 def test_far_ahead_some_are_kept_at_moments_that_look_random() -> None:

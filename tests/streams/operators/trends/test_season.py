@@ -43,7 +43,7 @@ def fed(values: Floats, bank: AnalysisBank | None = None, first: int = 0) -> Ana
 
 
 def asked(bank: AnalysisBank, tick: int) -> TrendForecast:
-    """What is expected after ``tick``, told or not."""
+    """What is expected after ``tick``, published or not."""
     bank.evaluate(START_MS + 1000 * tick)
     return bank._trends.forecast()
 
@@ -109,7 +109,7 @@ def test_the_interval_is_narrow_soon_after_the_lock_and_wide_soon_after_its_end(
         if tick % 10 == 9:
             said = asked(bank, tick)
             width.append((said.p95 - said.p05)[0, CYCLIC])
-    assert max(width[15:59]) < 60  # from 150 s: the lock needs three periods, and looks every 10 s
+    assert max(width[15:59]) < 60  # from 150 s: the lock needs three periods, and is evaluated every 10 s
     assert min(width[66:]) > 60  # from 60 s after the end
 
 

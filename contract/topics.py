@@ -75,7 +75,7 @@ _ALL = (
         name="job-parts", key="job uid", writer="streams", record=JobPart, retention_ms=_DAY_MS, internal=True
     ),
     Topic(
-        name="node-parts", key="node", writer="sinks", record=NodePart, retention_ms=_DAY_MS, internal=True
+        name="node-parts", key="node", writer="streams", record=NodePart, retention_ms=_DAY_MS, internal=True
     ),
     Topic(
         name="pod-insights", key="pod uid", writer="streams", record=PodInsight, retention_ms=_DAY_MS,
@@ -100,6 +100,9 @@ TOPICS: dict[str, Topic] = {topic.name: topic for topic in _ALL}
 
 SAMPLE_TOPICS = ("nvml-samples", "cgroup-samples", "pods")
 """What collectors write: the input of a replay."""
+
+ALIKE_TOPICS = (*SAMPLE_TOPICS, "node-parts")
+"""They have equally many partitions. So all that is keyed by one node, or one pod, is read by one worker."""
 
 
 def full_name(prefix: str, name: str) -> str:

@@ -9,19 +9,16 @@ from bus.faust.agent import add_agent
 from bus.faust.app import ExactApp, create_app
 from contract.log import TopicPartition
 from contract.settings.settings import Settings
-from contract.topics import full_name
 from sinks.base import Sink
 from sinks.deadletters import DeadLetters
 from sinks.dispatcher import Dispatcher
-from sinks.events import LOG_SHORTER, SHARED_NODES
+from sinks.events import LOG_SHORTER
 from sinks.metrics import tell
 from sinks.port import FaustPort, Port
 from telemetry.events import Telemetry
 
 ACKNOWLEDGE_S = 0.5
 _HAND_OVER_S = 6.0
-_SAMPLES = "nvml-samples"
-_PARTS = "node-parts"
 
 MakeSinks = Callable[[DeadLetters, Port], Sequence[Sink]]
 
@@ -75,11 +72,6 @@ class SinksApp:
 
     async def _assigned(self, *_: Any, **__: Any) -> None:
         self.dispatcher.forget()
-        if _PARTS not in self.dispatcher.topics or self._mine(_PARTS) == self._mine(_SAMPLES):
-            self._telemetry.clear_condition(SHARED_NODES, _PARTS)
-        else:
-            detail = "cycles and trends on Node objects may be missing, until all workers are of one version"
-            self._telemetry.raise_condition(SHARED_NODES, _PARTS, detail)
 
     def _begins_anew(self, place: TopicPartition, what: str) -> None:
         """Everything of that log is read: what is written already is written once more, or known as older."""
@@ -88,8 +80,3 @@ class SinksApp:
             f"{what}; it is read from its beginning",
             topic=place[0].removeprefix(self._prefix),
         )
-
-    def _mine(self, topic: str) -> set[int]:
-        """The partitions of a topic that are ours."""
-        name = full_name(self._prefix, topic)
-        return {tp.partition for tp in self.app.consumer.assignment() if tp.topic == name}

@@ -30,10 +30,6 @@ ANNOTATIONS_OFF = Event(
 SINK_AWAY = Event(
     "sink_away", logging.WARNING, "What a sink writes to cannot be written", ("sink",), by=(SINK,)
 )
-SHARED_NODES = Event(
-    "shared_nodes", logging.WARNING, "What is found about a node's GPUs reaches another worker", ("topic",),
-    by=(SINK,),
-)
 LOG_SHORTER = Event(
     "log_shorter", logging.ERROR, "Partitions that end before what was read of them, read anew", ("topic",),
     by=(SINK,),

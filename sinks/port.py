@@ -24,10 +24,6 @@ class Port(Protocol):
         """Everything up to and including ``offset`` is done: it may be committed."""
         ...
 
-    async def send(self, topic: str, key: str, payload: bytes, ts_ms: int) -> None:
-        """Put a record on a topic; returns when the broker has it."""
-        ...
-
     async def send_dead_letter(self, key: bytes | None, payload: bytes, ts_ms: int) -> None:
         """Put a record on the dead letters; returns when the broker has it."""
         ...
@@ -59,11 +55,6 @@ class FaustPort:
     def acknowledge(self, place: TopicPartition, offset: int) -> None:
         """See ``Port``."""
         self._app.exact_consumer.acknowledge(self._full(place[0]), place[1], offset)
-
-    async def send(self, topic: str, key: str, payload: bytes, ts_ms: int) -> None:
-        """See ``Port``."""
-        sent: Any = await self._app.exact_producer.post(self._full(topic), key.encode(), payload, ts_ms=ts_ms)
-        await sent
 
     async def send_dead_letter(self, key: bytes | None, payload: bytes, ts_ms: int) -> None:
         """See ``Port``."""

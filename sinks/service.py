@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 
 from bus.faust.runner import run_app
 from bus.kafka.backoff import pauses
@@ -11,7 +10,7 @@ from bus.kafka.stopping import StoppedError, unless
 from bus.kafka.topics_wait import wait_for_topics
 from contract.errors import SettingError
 from contract.settings.settings import Settings
-from contract.topics import SAMPLE_TOPICS, TOPICS
+from contract.topics import ALIKE_TOPICS, TOPICS
 from kube.client import Limits
 from kube.objects import ApiServer, connect
 from sinks.annotations.core import desired
@@ -21,7 +20,6 @@ from sinks.app import SinksApp
 from sinks.base import Sink
 from sinks.deadletters import DeadLetters
 from sinks.events import ANNOTATIONS_OFF, SINK_AWAY
-from sinks.node_news_sink import NodeNewsSink
 from sinks.port import Port
 from sinks.records.sink import RecordsSink
 from sinks.records.store import RecordsStore, RecordsUnreachableError
@@ -46,7 +44,7 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
         status.waiting = "waiting for the database"
         await unless(stop, _opened(store, telemetry))
         status.waiting = f"waiting for the broker at {settings.broker}"
-        await unless(stop, wait_for_topics(settings, telemetry, _BY_NODE, outputs=_DERIVED))
+        await unless(stop, wait_for_topics(settings, telemetry, ALIKE_TOPICS, outputs=_DERIVED))
     except StoppedError:
         store.close()
         if server is not None:
@@ -57,9 +55,8 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
         records = RecordsSink(store, letters, telemetry)
         if server is None:
             return [records]
-        news = NodeNewsSink(partial(port.send, "node-parts"), settings.annotation_interval, port.fail)
         policy = Policy.of(settings)
-        return [records, news, AnnotationSink(server, policy, letters, telemetry, may_write=port.may_write)]
+        return [records, AnnotationSink(server, policy, letters, telemetry, may_write=port.may_write)]
 
     await _work(SinksApp(settings, make, telemetry), stop)
 
@@ -90,12 +87,10 @@ async def _work(sinks: SinksApp, stop: asyncio.Event) -> None:
                 )
 
 
-_BY_NODE = (*SAMPLE_TOPICS, "node-parts")
-"""With equally many partitions, and then one worker reads all that is keyed by one node."""
 _DERIVED = tuple(
     name
     for name, topic in TOPICS.items()
-    if name not in _BY_NODE and (not topic.internal or name in desired.TOPICS)
+    if name not in ALIKE_TOPICS and (not topic.internal or name in desired.TOPICS)
 )
 
 

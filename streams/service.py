@@ -51,7 +51,7 @@ async def run_stages(
 
 
 async def _topics(settings: Settings, stages: Sequence[Stage], telemetry: Telemetry) -> dict[str, int]:
-    sources = list(dict.fromkeys(stage.source for stage in stages))
-    outputs = [name for name in _OUTPUTS if name not in sources]
+    alike = list(dict.fromkeys((*(stage.source for stage in stages), "node-parts")))
+    outputs = [name for name in _OUTPUTS if name not in alike]
     changelogs = changelog_topics(settings, stages)
-    return await wait_for_topics(settings, telemetry, sources, outputs=outputs, changelogs=changelogs)
+    return await wait_for_topics(settings, telemetry, alike, outputs=outputs, changelogs=changelogs)

@@ -1,8 +1,7 @@
-"""The internal records that carry peaks from a node's samples to its pods, and from pods to their job.
+"""The internal records that carry what a node's samples say to its pods, their job, and to the Node object.
 
 Each is cumulative: everything so far, not what is new. So the newest supersedes the ones before it, a
-repeat changes nothing, and no arrival order between sources matters. ``NodePart`` alone is news: it brings
-what was found about a GPU to whoever annotates its node.
+repeat changes nothing, and no arrival order between sources matters.
 """
 
 from collections.abc import Mapping
@@ -72,19 +71,25 @@ class JobPart(VersionedRecord, frozen=True, kw_only=True):
     attribution: Mapping[str, Label] = written(dict)
 
 
-class NodePart(VersionedRecord, frozen=True, kw_only=True):
-    """What was found about one GPU since the last part: absent is what nothing was found about.
+class GpuAnalysis(Record, frozen=True, kw_only=True):
+    """What is known of one GPU beyond its samples: absent is what nothing is known of.
 
-    ``maxima`` has, by metric, the largest maximum of the windows that closed, the newest at ``ts_ms``.
+    Cycle and slope are those of ``gpu_util_pct``. ``maxima`` has, by metric, the largest value in the windows
+    of the last hour.
     """
 
-    node: NodeName
-    gpu: Uid
-    ts_ms: Millis
     cyclic: bool | None = None
     period_s: Amount | None = None
     slope_per_s: Number | None = None
     maxima: Mapping[str, Number] = written(dict)
+
+
+class NodePart(VersionedRecord, frozen=True, kw_only=True):
+    """What is known of a node's GPUs, by UUID, for the annotations of the Node. The newest supersedes."""
+
+    node: NodeName
+    ts_ms: Millis
+    gpus: Mapping[str, GpuAnalysis]
 
 
 class InsightPart(VersionedRecord, frozen=True, kw_only=True):

@@ -30,7 +30,7 @@ from tests.support.streams.conformance_feed import (
 
 _NODE = {"window-aggregates", "trends", "cycles", "pod-parts", "insight-parts"}
 SAYS = {
-    "nvml": _NODE,
+    "nvml": _NODE | {"node-parts"},
     "cgroup": _NODE - {"cycles"},
     "pods": {"pod-parts", "insight-parts"},
     "pod-peaks": {"pod-peaks", "job-parts"},
@@ -43,6 +43,7 @@ KEYS: dict[str, Callable[[Any], str]] = {
     "subject": lambda of: of.subject.key,
     "pod uid": lambda of: getattr(of, "uid", None) or of.pod.uid,
     "job uid": lambda of: of.job.uid,
+    "node": lambda of: of.node,
 }
 """The key of a record, by what ``contract.topics`` calls it."""
 HAPPENED = {"nvml": {SAMPLE_LATE.name, CLOCK_JUMP.name}, "cgroup": {SAMPLE_LATE.name, CLOCK_JUMP.name}}

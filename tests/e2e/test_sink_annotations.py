@@ -11,7 +11,6 @@ import pytest_asyncio
 
 from bus.kafka.topics import ensure_topics
 from contract.topics import TOPICS, short_name
-from sinks import node_news
 from sinks.annotations.core import desired
 from tests.e2e.test_sink import Published, settings_of
 from tests.support.fakes.api_server import NODE, POD, FakeApi, Trouble, written
@@ -23,7 +22,6 @@ from tests.support.processes.sinking import (
     carries,
     found_about,
     node_path,
-    of_gpu,
     publish,
     sinking,
     started,
@@ -32,11 +30,12 @@ from tests.support.processes.sinking import (
 )
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.sinks import made
-from tests.support.sinks.made import K80, cycle, sample, trend, window
+from tests.support.sinks.made import K80, sample
 from tests.support.sinks.rig import until
 
+PART = made.node_part(cyclic=True, period_s=13.24, slope_per_s=-0.4 / 3600, maxima={"gpu_util_pct": 100.0})
 NODES = [f"gpu-{i}" for i in range(12)]
-PUBLIC = [name for name in TOPICS if not TOPICS[name].internal]
+FED = [name for name in TOPICS if not TOPICS[name].internal or name == "node-parts"]
 
 
 @pytest_asyncio.fixture
@@ -53,7 +52,7 @@ async def test_nodes_and_pods_are_annotated_also_after_a_restart(
     kafka: RunningBroker, topic_prefix: str, api: FakeApi, tmp_path: Path
 ) -> None:
     one = worker(kafka, topic_prefix, api, tmp_path, "s3cret")
-    await ensure_topics(settings_of(one.env), PUBLIC)
+    await ensure_topics(settings_of(one.env), FED)
     ticks: list[Published] = [
         ("nvml-samples", "gpu-a", sample(K80, ts_ms=START_MS + i * 1000)) for i in range(5)
     ]
@@ -62,10 +61,8 @@ async def test_nodes_and_pods_are_annotated_also_after_a_restart(
             one,
             [
                 *ticks,
-                of_gpu("window-aggregates", window("gpu_util_pct", 100)),
-                of_gpu("cycles", cycle(True, 13.24)),
-                of_gpu("trends", trend(-0.4 / 3600)),
-                ("cycles", "gpu/a/b", b"poison"),
+                ("node-parts", "gpu-a", PART),
+                ("node-parts", "gpu-a", b"poison"),
                 ("pod-peaks", "uid-1", made.pod_peaks()),
             ],
         )
@@ -104,11 +101,10 @@ async def test_poison_on_every_topic_that_annotations_are_made_of(
     one = worker(kafka, topic_prefix, api, tmp_path)
     await ensure_topics(settings_of(one.env), TOPICS)
     keys = {
-        "nvml-samples": "gpu-a", "node-parts": "gpu-a", "cycles": "gpu/a/b", "trends": "gpu/a/b",
-        "window-aggregates": "gpu/a/b", "pod-peaks": "uid-1", "pod-insights": "uid-1", "job-peaks": "job-1",
-        "job-insights": "job-1",
+        "nvml-samples": "gpu-a", "node-parts": "gpu-a", "pod-peaks": "uid-1", "pod-insights": "uid-1",
+        "job-peaks": "job-1", "job-insights": "job-1",
     }  # fmt: skip
-    assert keys.keys() == {*desired.TOPICS, *node_news.TOPICS}
+    assert keys.keys() == {*desired.TOPICS}
     spoilt: list[Published] = [(topic, key, bad) for topic, key in keys.items() for bad, _ in SPOILT]
     async with sinking(one):
         await publish(
@@ -116,9 +112,7 @@ async def test_poison_on_every_topic_that_annotations_are_made_of(
             [
                 *spoilt,
                 *(("nvml-samples", "gpu-a", sample(K80, ts_ms=START_MS + i * 1000)) for i in range(5)),
-                of_gpu("window-aggregates", window("gpu_util_pct", 100)),
-                of_gpu("cycles", cycle(True, 13.24)),
-                of_gpu("trends", trend(-0.4 / 3600)),
+                ("node-parts", "gpu-a", PART),
                 ("pod-peaks", "uid-1", made.pod_peaks()),
                 ("pod-insights", "uid-1", made.insight("training", "input", "More loader processes.")),
             ],
@@ -149,19 +143,19 @@ async def letters(one: Worker) -> Counter[tuple[str, str]]:
 async def test_nodes_are_whole_with_two_workers_while_one_joins_leaves_and_is_killed(
     kafka: RunningBroker, topic_prefix: str, api: FakeApi, tmp_path: Path
 ) -> None:
-    """A GPU's records and its node's have different keys: one worker has all of a node."""
+    """A node's samples and parts lie on two topics: one worker reads both of a node."""
     first, second, third = (
         worker(kafka, topic_prefix, api, tmp_path, name) for name in ("first", "second", "third")
     )
     for node in NODES:
         api.add(node_path(node), node)
-    await ensure_topics(settings_of(first.env), PUBLIC)
+    await ensure_topics(settings_of(first.env), FED)
     steps = itertools.count(1)
 
     async def find() -> int:
         """Something new is found about every GPU."""
         step = next(steps)
-        await publish(first, [one for node in NODES for one in found_about(node, step)])
+        await publish(first, [found_about(node, step) for node in NODES])
         return step
 
     async def tick_on() -> None:
@@ -195,5 +189,4 @@ async def test_nodes_are_whole_with_two_workers_while_one_joins_leaves_and_is_ki
         assert await all_follow() == {"first"}
     collectors.cancel()
     for one in (first, second, third):
-        assert "shared_nodes" not in one.said
         assert "Traceback" not in one.said

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 
 from contract.errors import SettingError
 from contract.settings.settings import Settings
-from contract.topics import SAMPLE_TOPICS, TOPICS, full_name
+from contract.topics import ALIKE_TOPICS, TOPICS, full_name
 from dutycycle.cli import arguments
 from telemetry.events import Telemetry
 
 EXAMPLE = """dutycycle topics --broker kafka://kafka:9092 --partitions 24 --replication 3
 dutycycle topics --dry-run"""
 SETTINGS = (*arguments.OF_BROKER, *arguments.OF_TOPICS)
-_BY_NODE = "node-parts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,4 +91,4 @@ def _alike(settings: Settings) -> list[str]:
     """What the stages read, and what the sinks read of one node in one worker."""
     from streams.topology import stages
 
-    return list(dict.fromkeys((*SAMPLE_TOPICS, _BY_NODE, *(stage.source for stage in stages(settings)))))
+    return list(dict.fromkeys((*ALIKE_TOPICS, *(stage.source for stage in stages(settings)))))

@@ -1,7 +1,7 @@
 """Which annotations each object should carry, from the records so far. Pure: the shell reads and writes.
 
-A pod and a job are known from one record each, which is cumulative. A node is put together from the samples
-of its GPUs and from what was found about them, which comes keyed by node, too.
+A pod and a job are known from one record each, which is cumulative. A node is put together from its newest
+sample and the newest part that the streams send about its GPUs.
 """
 
 from collections import OrderedDict
@@ -16,10 +16,10 @@ from contract.records.parts import JobInsight, NodePart, PodInsight
 from contract.records.samples import NvmlSample
 from sinks.annotations.core import keys
 from sinks.annotations.core.diff import Present, stays
-from sinks.annotations.core.gpu import GpuView
 from sinks.annotations.core.job import JobView
+from sinks.annotations.core.node import NodeView
 from sinks.annotations.core.targets import Target, job_target, node_target, pod_target
-from sinks.annotations.core.values import gpu_static, insight_values, pod_values, text
+from sinks.annotations.core.values import insight_values, pod_values, text
 
 Record = NvmlSample | NodePart | PodPeaks | PodInsight | JobPeaks | JobInsight
 TOPICS = ("nvml-samples", "node-parts", "pod-peaks", "pod-insights", "job-peaks", "job-insights")
@@ -28,34 +28,12 @@ _MOST_WAITING = 10_000
 """Insights of pods and jobs whose peaks have not been heard of yet."""
 
 
-class _Node:
-    def __init__(self) -> None:
-        self.gpus: dict[str, GpuView] = {}
-        self.static: dict[str, Any] | None = None
-        self.ts_ms = 0
-
-    def sampled(self, record: NvmlSample) -> None:
-        for gpu in record.gpus:
-            self.gpus.setdefault(gpu.uuid, GpuView()).sampled(gpu)
-        there = {gpu.uuid for gpu in record.gpus}
-        self.gpus = {uuid: view for uuid, view in self.gpus.items() if uuid in there}
-        self.static = gpu_static(record.gpus)
-        self.ts_ms = record.ts_ms
-
-    def values(self) -> dict[str, Any]:
-        if self.static is None:
-            return {}
-        views = {view.index: view for view in self.gpus.values() if view.index is not None}
-        values = {keys.gpu_name(index): view.value() for index, view in sorted(views.items())}
-        return {keys.GPU_STATIC: self.static} | values
-
-
 class Annotations:
     """The wanted annotations of every object that a record spoke of, until it is forgotten."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
-        self._nodes: dict[str, _Node] = {}
+        self._nodes: dict[str, NodeView] = {}
         self._pods: dict[Target, dict[str, Any]] = {}
         self._insights: OrderedDict[Target, dict[str, Any]] = OrderedDict()
         self._jobs: dict[Target, JobView] = {}
@@ -105,17 +83,14 @@ class Annotations:
         if target.kind != "node":
             return True
         node = self._nodes.get(target.name)
-        return node is not None and node.static is not None
+        return node is not None and node.is_known
 
     def adopt(self, target: Target, present: Present) -> None:
         """Learn, from what an earlier process wrote on a node, what this one has not heard yet."""
         node = self._nodes.get(target.name)
         if target.kind != "node" or node is None:
             return
-        for view in node.gpus.values():
-            if view.index is not None:
-                written = present.ours.get(self._key(keys.gpu_name(view.index)), "{}")
-                view.adopt(_object(written), node.ts_ms)
+        node.adopt(lambda name: _object(present.ours.get(self._key(name), "{}")))
 
     def forget(self, target: Target) -> None:
         """Drop what is known of an object; the next record of it begins anew."""
@@ -143,12 +118,11 @@ class Annotations:
             return None
         target = node_target(record.node)
         if target is not None:
-            self._nodes.setdefault(record.node, _Node()).sampled(record)
+            self._nodes.setdefault(record.node, NodeView()).sampled(record)
         return target
 
     def _part(self, record: NodePart) -> Target | None:
-        node = self._nodes.setdefault(record.node, _Node())
-        node.gpus.setdefault(record.gpu, GpuView()).found(record)
+        self._nodes.setdefault(record.node, NodeView()).analysed(record)
         return node_target(record.node)
 
     def _pod(self, record: PodPeaks) -> Target | None:

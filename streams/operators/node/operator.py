@@ -21,13 +21,14 @@ from streams.operators.columns.series import ColumnIndex, Series
 from streams.operators.columns.tick import Tick
 from streams.operators.node import records
 from streams.operators.node.analysis import AnalysisBank
+from streams.operators.node.gpus import NodeGpus
 from streams.operators.node.watermark import Held, Timeline
-from streams.operators.node.window import WindowBank
+from streams.operators.node.window import ClosedWindow, WindowBank
 from streams.operators.peaks.tally import PeakTally
 from streams.operators.workload.spans import SpanBank
 from telemetry.events import SAMPLE_LATE
 
-SNAPSHOT_VERSION = 4
+SNAPSHOT_VERSION = 5
 EVALUATE_MS = 10_000
 """How often, in event time, trends and cycles are evaluated."""
 
@@ -70,6 +71,7 @@ class NodeOperator:
         self._analysis = AnalysisBank()
         self._peaks = PeakTally(self._node, self._config.source)
         self._spans = SpanBank(self._node, self._config.source)
+        self._gpus = NodeGpus(self._node)
         self._last_ms = -1
 
     def update(self, record: ConsumerRecord) -> list[Emission]:
@@ -106,9 +108,11 @@ class NodeOperator:
             emissions.append(CountedEvent(SAMPLE_LATE.name))
         self._peaks.add(tick)
         closed = self._windows.advance(max(watermark_ms, tick.ts_ms))
-        if closed:
-            emissions += records.windows(self._node, self._index.ids, closed)
-        return emissions
+        return emissions + self._closed(closed) if closed else emissions
+
+    def _closed(self, closed: list[ClosedWindow]) -> list[Emission]:
+        self._gpus.close_windows(self._index.ids, closed)
+        return records.windows(self._node, self._index.ids, closed)
 
     def _columns(self, tick: Tick) -> Ints:
         known = len(self._index)
@@ -129,6 +133,7 @@ class NodeOperator:
         for one, cycle in found.cycles:
             if one.kind == "pod" and one.metric == "gpu_util_pct":
                 self._spans.set_cycle(one.member, cycle)
+        self._gpus.evaluated(found)
         emissions = records.analysis(self._node, found)
         self._retire(self._last_ms - self._config.retire_ms)
         return emissions
@@ -138,16 +143,19 @@ class NodeOperator:
         keep: Ints = np.flatnonzero(self._last_seen >= before_ms)
         if len(keep) < len(self._index):
             self._index.retain(keep)
-            self._spans.retain({one.member for one in self._index.ids})
+            members = {one.member for one in self._index.ids}
+            self._spans.retain(members)
+            self._gpus.retain(members)
             self._resize(keep)
 
     def flush(self) -> list[Emission]:
-        """The peaks of the pods that changed."""
-        return [ProducerRecord("pod-parts", uid, value, ts) for uid, value, ts in self._peaks.parts()]
+        """The peaks of the pods that changed, and what is known of the node's GPUs."""
+        parts = self._peaks.parts()
+        return [ProducerRecord("pod-parts", uid, value, ts) for uid, value, ts in parts] + self._gpus.flush()
 
     def close(self) -> list[Emission]:
         """Close the open windows, evaluate a last time, and flush. Unconfirmed ticks stay out."""
-        emissions = records.windows(self._node, self._index.ids, self._windows.close())
+        emissions = self._closed(self._windows.close())
         if self._last_ms >= 0:
             emissions += self._evaluate()
         return emissions + self._spans.close() + self.flush()
@@ -164,6 +172,7 @@ class NodeOperator:
             "analysis": self._analysis.snapshot(),
             "peaks": self._peaks.snapshot(),
             "spans": self._spans.snapshot(),
+            "gpus": self._gpus.snapshot(),
         }
 
     def restore(self, plain: Snapshot) -> None:
@@ -179,3 +188,4 @@ class NodeOperator:
         self._analysis.restore(plain["analysis"], self._index.ids)
         self._peaks.restore(plain["peaks"])
         self._spans.restore(plain["spans"])
+        self._gpus.restore(plain["gpus"])

@@ -5,7 +5,6 @@ from functools import cache
 from math import isnan
 from typing import Any
 
-import numpy as np
 import orjson
 
 from contract.codec import encode, to_plain
@@ -72,19 +71,16 @@ def analysis(node: str, found: Analysis) -> list[Emission]:
 
 
 def _trends(node: str, found: Analysis, forecast: TrendForecast) -> list[Emission]:
-    known = np.isfinite(forecast.level) & np.isfinite(forecast.slope_per_s)
-    for part in (forecast.value, forecast.p05, forecast.p95):
-        known &= np.isfinite(part).all(axis=0)
     horizons = [tidy(horizon) for horizon in forecast.horizons_s]
     levels, slopes, exhausts = (
         column.tolist() for column in (forecast.level, forecast.slope_per_s, forecast.exhausts_in_s)
     )
     steps = (part.T.tolist() for part in (forecast.value, forecast.p05, forecast.p95))
     outs: list[Emission] = []
-    for one, told, level, slope, exhausts_in_s, *points in zip(
-        found.trend_series, known.tolist(), levels, slopes, exhausts, *steps, strict=True
+    for one, is_known, level, slope, exhausts_in_s, *points in zip(
+        found.trend_series, forecast.known.tolist(), levels, slopes, exhausts, *steps, strict=True
     ):
-        if not told:  # nothing is known yet, or the numbers left what JSON has
+        if not is_known:
             continue
         key, subject = _subject_plain(node, one.kind, one.member)
         # Written by hand in the order of contract.records.derived.Trend, as windows are.

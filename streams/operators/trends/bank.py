@@ -39,6 +39,12 @@ class TrendForecast:
     p95: Floats
     exhausts_in_s: Floats
 
+    @property
+    def known(self) -> Bools:
+        """Which series have a forecast: those of which enough is known, with numbers that JSON can carry."""
+        points = np.concatenate((self.value, self.p05, self.p95, self.level[None], self.slope_per_s[None]))
+        return np.asarray(np.isfinite(points).all(axis=0))
+
     def pick(self, rows: Ints) -> "TrendForecast":
         """The same of some of the series."""
         return TrendForecast(

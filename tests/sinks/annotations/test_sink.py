@@ -2,7 +2,6 @@
 
 import asyncio
 
-from contract.records.parts import NodePart
 from contract.records.pods import JobRef
 from kube.errors import RefusedError
 from sinks.annotations.core.policy import Policy
@@ -128,7 +127,7 @@ async def test_what_is_found_before_the_first_sample_waits_for_it(api: FakeApi) 
     api.add(NODE, "n")["annotations"] = {"dutycycle.io/gpu-1": '{"mem_used":"3GB"}'}
     rig = Rig()
     async with annotating(api, rig) as (dispatcher, sink):
-        part = NodePart(node="gpu-a", gpu="GPU-1", ts_ms=1, cyclic=True, period_s=7.0)
+        part = made.node_part(cyclic=True, period_s=7.0)
         await dispatcher.handle(rig.origin("node-parts", part, key="gpu-a"))
         await asyncio.sleep(0.2)
         dispatcher.acknowledge()

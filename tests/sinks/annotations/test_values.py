@@ -5,35 +5,27 @@ from typing import Any
 
 import pytest
 
-from contract.log import TopicPartition
-from contract.records.derived import Cycle, PodOfJob, Trend, WindowAggregate
+from contract.records.derived import PodOfJob
+from contract.records.parts import NodePart
 from contract.records.samples import Gpu, GpuProcess
 from sinks.annotations.core.desired import Annotations
 from sinks.annotations.core.diff import Present, diff
 from sinks.annotations.core.targets import Target, node_target, pod_target
 from sinks.annotations.core.values import gigabytes, gpu_static, number, rfc3339, significant
-from sinks.node_news import NodeNews
 from tests.support.sinks import made
-from tests.support.sinks.made import K80, K80_BYTES, cycle, sample, trend, window
+from tests.support.sinks.made import K80, K80_BYTES, node_part, sample
 
 NODE = Target("node", "v1", "Node", "gpu-a")
-
-
-def taken(state: Annotations, record: Any) -> Target | None:
-    """A record given to the state; what is about a GPU on its way by the node's part."""
-    if not isinstance(record, WindowAggregate | Cycle | Trend):
-        return state.take(record)
-    news = NodeNews()
-    news.take(record, TopicPartition("trends", 0), 0)
-    found = [state.take(part) for part in news.cut()[0]]
-    return found[0] if found else None
+MAXIMA = {"gpu_util_pct": 100.0, "mem_copy_util_pct": 66.0}
+NOW = ("mem_used", "mem_free", "process_cnt", "pid_mem")
+"""What a sample alone says of a GPU."""
 
 
 def wanted(*records: Any, target: Target | None = NODE) -> dict[str, Any]:
     """What is wanted after the records, parsed, by name."""
     state = Annotations("dutycycle.io")
     for record in records:
-        taken(state, record)
+        state.take(record)
     assert target is not None
     found = state.wanted(target, Present({}))
     assert all(key.startswith("dutycycle.io/") for key in found)
@@ -45,9 +37,9 @@ def test_a_node_as_in_the_contract() -> None:
         uuid="GPU-0", index=0, model="Tesla K80", mem_total_bytes=K80_BYTES, pcie_gen=3, pcie_width=16
     )
     records = (
-        sample(K80, other), window("gpu_util_pct", 100), window("mem_copy_util_pct", 66),
-        window("temp_c", 99), cycle(True, 13.2), cycle(False, metric="power_w"), trend(-0.4 / 3600),
-    )  # fmt: skip
+        sample(K80, other),
+        node_part(cyclic=True, period_s=13.24, slope_per_s=-0.4 / 3600, maxima=MAXIMA | {"temp_c": 99}),
+    )
     assert wanted(*records) == {
         "gpu-static": {"count": 2, "model": "Tesla K80", "mem_size": "12GB", "pcie_gen_width": "3x16"},
         "gpu-0": {},
@@ -211,16 +203,47 @@ def test_many_processes_leave_the_largest() -> None:
     assert min(found.values()) == 93
 
 
-def test_cycles_that_end_take_their_period_along() -> None:
-    assert wanted(sample(K80), cycle(True, 13.24), cycle(False))["gpu-1"]["cyclic"] is False
-    assert "period_s" not in wanted(sample(K80), cycle(True, 13.24), cycle(False))["gpu-1"]
+PARTS = {
+    "nothing is known": (node_part(), {}),
+    "the newest part counts": (
+        node_part(cyclic=False, maxima={"gpu_util_pct": 40.4}),
+        {"cyclic": False, "max_gpu_util": 40},
+    ),
+    "it is of another GPU": (node_part(gpu="GPU-9", cyclic=True), {}),
+}
 
 
-def test_maxima_are_those_of_the_last_hour() -> None:
-    later = [window("gpu_util_pct", 40, 1_700_000_060_000 + i * 60_000) for i in range(1, 60)]
-    assert wanted(sample(K80), window("gpu_util_pct", 100), *later)["gpu-1"]["max_gpu_util"] == 100
-    hour = window("gpu_util_pct", 40, 1_700_000_060_000 + 3_600_000)
-    assert wanted(sample(K80), window("gpu_util_pct", 100), *later, hour)["gpu-1"]["max_gpu_util"] == 40
+@pytest.mark.parametrize(("part", "expected"), PARTS.values(), ids=PARTS.keys())
+def test_the_newest_part_of_a_node(part: NodePart, expected: dict[str, Any]) -> None:
+    before = node_part(cyclic=True, period_s=13.24, maxima=MAXIMA)
+    found = wanted(before, sample(K80), part)["gpu-1"]
+    assert {name: value for name, value in found.items() if name not in NOW} == expected
+
+
+ADOPTED = {
+    "nothing is known": ([], {"cyclic": True, "period_s": 7, "max_gpu_util": 90, "trend_pct_per_h": -1}),
+    "what is known supersedes": (
+        [node_part(slope_per_s=1 / 3600, maxima={"gpu_util_pct": 5})],
+        {"cyclic": True, "period_s": 7, "max_gpu_util": 5, "trend_pct_per_h": 1},
+    ),
+    "a cycle that has ended": (
+        [node_part(cyclic=False)], {"cyclic": False, "max_gpu_util": 90, "trend_pct_per_h": -1}
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("parts", "expected"), ADOPTED.values(), ids=ADOPTED.keys())
+def test_what_was_written_by_an_earlier_process_stays_until_more_is_known(
+    parts: list[NodePart], expected: dict[str, Any]
+) -> None:
+    state = Annotations("dutycycle.io")
+    for part in parts:
+        state.take(part)
+    state.take(sample(K80))
+    written = {"cyclic": True, "period_s": 7, "max_gpu_util": 90, "max_mem_util": "x", "trend_pct_per_h": -1}
+    state.adopt(NODE, Present({"dutycycle.io/gpu-1": json.dumps(written)}))
+    found = json.loads(state.wanted(NODE, Present({}))["dutycycle.io/gpu-1"])
+    assert {name: value for name, value in found.items() if name not in NOW} == expected
 
 
 def test_a_gpu_that_is_lost_is_not_wanted_any_more() -> None:
@@ -231,14 +254,14 @@ def test_a_gpu_that_is_lost_is_not_wanted_any_more() -> None:
 NODES = {
     "no GPU was ever there": ([sample()], None),
     "all GPUs are lost": ([sample(K80), sample()], {"gpu-static": {"count": 0}}),
-    "no sample yet": ([window("gpu_util_pct", 1), cycle(False), trend(1)], None),
+    "no sample yet": ([node_part(cyclic=False, slope_per_s=1)], None),
 }
 
 
 @pytest.mark.parametrize(("records", "expected"), NODES.values(), ids=NODES.keys())
 def test_nodes_without_gpus(records: list[Any], expected: dict[str, Any] | None) -> None:
     state = Annotations("dutycycle.io")
-    targets = [taken(state, record) for record in records]
+    targets = [state.take(record) for record in records]
     target = targets[-1]
     assert (target is not None and state.is_known(target)) == (expected is not None)
     assert wanted(*records) == (expected or {})

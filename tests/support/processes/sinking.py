@@ -6,11 +6,10 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from msgspec.structs import replace
 
-from contract.records.derived import PodPeaks, gpu_subject
+from contract.records.derived import PodPeaks
 from sinks.records.query import pod_peaks
 from sinks.records.store import RecordsRefusedError
 from tests.e2e.test_sink import Published, _publish, settings_of
@@ -18,7 +17,7 @@ from tests.support.fakes.api_server import FakeApi, written
 from tests.support.processes.commands import environ
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.sinks import made
-from tests.support.sinks.made import K80, cycle, sample, trend, window
+from tests.support.sinks.made import K80, sample
 
 DEADLINE_S = 120.0
 START_MS = 1_700_000_000_000
@@ -152,25 +151,19 @@ def node_path(node: str) -> str:
     return f"/api/v1/nodes/{node}"
 
 
-def of_gpu(topic: str, record: Any) -> Published:
-    """A record under the key of its GPU."""
-    return topic, record.subject.key, record
-
-
 def tick(node: str, ts_ms: int) -> Published:
     """A tick of a node with one GPU."""
     return "nvml-samples", node, replace(sample(replace(K80, uuid=f"GPU-of-{node}"), ts_ms=ts_ms), node=node)
 
 
-def found_about(node: str, step: int) -> list[Published]:
-    """What the streams found about the GPU of a node, each under the GPU's key; far from the step before."""
-    gpu = gpu_subject(node, f"GPU-of-{node}")
-    figure, ts_ms = _figure(step), START_MS + 1000 * step
-    return [
-        of_gpu("cycles", replace(cycle(True, figure), subject=gpu, ts_ms=ts_ms)),
-        of_gpu("trends", replace(trend(figure / 3600), subject=gpu, ts_ms=ts_ms)),
-        of_gpu("window-aggregates", replace(window("gpu_util_pct", 2.0**step, ts_ms), subject=gpu)),
-    ]
+def found_about(node: str, step: int) -> Published:
+    """What the streams know of the GPU of a node; far from the step before."""
+    part = made.node_part(
+        node, f"GPU-of-{node}", START_MS + 1000 * step,
+        cyclic=True, period_s=_figure(step), slope_per_s=_figure(step) / 3600,
+        maxima={"gpu_util_pct": 2.0**step},
+    )  # fmt: skip
+    return "node-parts", node, part
 
 
 def carries(api: FakeApi, node: str, step: int) -> bool:

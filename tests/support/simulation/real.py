@@ -55,6 +55,7 @@ def profile(plan: Plan) -> Profile:
         },
         versions={
             "pod-parts": lambda of: (of.get("samples", 0),),
+            "node-parts": lambda of: (of["ts_ms"],),
             "pod-peaks": lambda of: (of["samples"],),
             "job-parts": lambda of: (of["samples"],),
             "job-peaks": lambda of: (of["last_ms"],),

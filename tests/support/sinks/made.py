@@ -2,20 +2,9 @@
 
 from typing import Any
 
-from contract.records.derived import (
-    Cycle,
-    JobPeaks,
-    Peak,
-    PodOfJob,
-    PodPeaks,
-    Trend,
-    WindowAggregate,
-    gpu_subject,
-    job_subject,
-    pod_subject,
-)
+from contract.records.derived import JobPeaks, Peak, PodOfJob, PodPeaks, job_subject, pod_subject
 from contract.records.insights import Insight
-from contract.records.parts import JobInsight, PodInsight
+from contract.records.parts import GpuAnalysis, JobInsight, NodePart, PodInsight
 from contract.records.pods import JobRef, Pod
 from contract.records.samples import Gpu, GpuProcess, NvmlSample
 
@@ -98,25 +87,6 @@ def sample(*gpus: Gpu, ts_ms: int = 1_700_000_000_000) -> NvmlSample:
     return NvmlSample(node="gpu-a", collector="c", seq=1, ts_ms=ts_ms, interval_ms=1000, gpus=gpus)
 
 
-def window(metric: str, largest: float, end_ms: int = 1_700_000_060_000) -> WindowAggregate:
-    """A window of GPU-1 whose maximum is ``largest``."""
-    return WindowAggregate(
-        subject=gpu_subject("gpu-a", "GPU-1"), metric=metric, size_ms=60_000, start_ms=end_ms - 60_000,
-        end_ms=end_ms, count=60, std=0, max=largest, mean=largest,
-        min=largest, p50=largest, p95=largest, p99=largest,
-    )  # fmt: skip
-
-
-def cycle(cyclic: bool, period_s: float | None = None, metric: str = "gpu_util_pct") -> Cycle:
-    """The cycle of GPU-1."""
-    return Cycle(
-        subject=gpu_subject("gpu-a", "GPU-1"), metric=metric, ts_ms=1, cyclic=cyclic, period_s=period_s
-    )
-
-
-def trend(slope_per_s: float, metric: str = "gpu_util_pct") -> Trend:
-    """Where GPU-1 is heading."""
-    return Trend(
-        subject=gpu_subject("gpu-a", "GPU-1"), metric=metric, ts_ms=1, level=50, slope_per_s=slope_per_s,
-        forecast=(),
-    )  # fmt: skip
+def node_part(node: str = "gpu-a", gpu: str = "GPU-1", ts_ms: int = 1, **known: Any) -> NodePart:
+    """What the streams know of one GPU of a node."""
+    return NodePart(node=node, ts_ms=ts_ms, gpus={gpu: GpuAnalysis(**known)})

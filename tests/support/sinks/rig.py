@@ -27,7 +27,6 @@ class MemoryPort:
         self.on_broker: dict[TopicPartition, int] = {}
         self.dead_letters: list[dict[str, Any]] = []
         self.failures: list[str] = []
-        self.sent: list[tuple[str, str, bytes, int]] = []
         self.dead_letters_fail = False
 
     def begins_at(self, place: TopicPartition) -> int | None:
@@ -46,10 +45,6 @@ class MemoryPort:
         if self.dead_letters_fail:
             raise ConnectionError("the broker is gone")
         self.dead_letters.append(orjson.loads(payload))
-
-    async def send(self, topic: str, key: str, payload: bytes, ts_ms: int) -> None:
-        await asyncio.sleep(0)
-        self.sent.append((topic, key, payload, ts_ms))
 
     def may_write(self) -> bool:
         return True

@@ -1,0 +1,76 @@
+"""What a Node carries of its GPUs: the newest sample, and what the streams know of them beyond it. Pure."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from contract.records.parts import GpuAnalysis, NodePart
+from contract.records.samples import NvmlSample
+from sinks.annotations.core import keys
+from sinks.annotations.core.values import gpu_now, gpu_static, number, significant
+
+MAXIMA = {"gpu_util_pct": "max_gpu_util", "mem_copy_util_pct": "max_mem_util"}
+"""The maxima in the value, by the metric whose windows give them."""
+_ANALYSIS = ("cyclic", "period_s", *MAXIMA.values(), "trend_pct_per_h")
+_SECONDS_PER_HOUR = 3600
+
+
+class NodeView:
+    """One node. Which GPUs it has, and their indexes, is known from its samples only."""
+
+    def __init__(self) -> None:
+        self._sample: NvmlSample | None = None
+        self._analyses: Mapping[str, GpuAnalysis] = {}
+        self._adopted: dict[str, dict[str, Any]] = {}
+
+    @property
+    def is_known(self) -> bool:
+        """Whether a sample has come."""
+        return self._sample is not None
+
+    def sampled(self, record: NvmlSample) -> None:
+        """Take a sample; the newest counts."""
+        self._sample = record
+
+    def analysed(self, part: NodePart) -> None:
+        """Take a part; the newest counts."""
+        self._analyses = part.gpus
+
+    def adopt(self, written: Callable[[str], Mapping[str, Any]]) -> None:
+        """Take over what an earlier process wrote, by key name, until a part says more."""
+        for gpu in self._sample.gpus if self._sample else ():
+            found = written(keys.gpu_name(gpu.index))
+            self._adopted[gpu.uuid] = {
+                name: found[name]
+                for name in _ANALYSIS
+                if type(found.get(name)) in ((bool,) if name == "cyclic" else (int, float))
+            }
+
+    def values(self) -> dict[str, Any]:
+        """The annotations by name; none before the first sample."""
+        if self._sample is None:
+            return {}
+        values: dict[str, Any] = {keys.GPU_STATIC: gpu_static(self._sample.gpus)}
+        for gpu in sorted(self._sample.gpus, key=lambda one: one.index):
+            values[keys.gpu_name(gpu.index)] = gpu_now(gpu) | self._analysis(gpu.uuid)
+        return values
+
+    def _analysis(self, uuid: str) -> dict[str, Any]:
+        found = _values(self._analyses.get(uuid, GpuAnalysis()))
+        adopted = self._adopted.get(uuid, {})
+        if "cyclic" in found:
+            adopted = {name: value for name, value in adopted.items() if name != "period_s"}
+        both = adopted | found
+        return {name: both[name] for name in _ANALYSIS if name in both}
+
+
+def _values(analysis: GpuAnalysis) -> dict[str, Any]:
+    value = {
+        name: number(analysis.maxima[metric]) for metric, name in MAXIMA.items() if metric in analysis.maxima
+    }
+    if analysis.cyclic is not None:
+        value["cyclic"] = analysis.cyclic
+    if analysis.period_s is not None:
+        value["period_s"] = significant(analysis.period_s)
+    if analysis.slope_per_s is not None:
+        value["trend_pct_per_h"] = significant(analysis.slope_per_s * _SECONDS_PER_HOUR)
+    return value

@@ -1,0 +1,134 @@
+"""What the annotations of a Node say of its GPUs beyond the last sample: cycle, trend, and recent maxima.
+
+Derived records are keyed by subject, so those of one node reach different workers of the sinks. Here they are
+still together. A part says all that is known at its time, so the newest supersedes those before it.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from contract.codec import encode
+from contract.log import ProducerRecord
+from contract.records.parts import GpuAnalysis, NodePart
+from streams.operators.base import Emission
+from streams.operators.columns.series import Series
+from streams.operators.node.analysis import Analysis
+from streams.operators.node.window import ClosedWindow
+from streams.operators.rounding import tidy
+
+METRIC = "gpu_util_pct"
+"""Cycle and trend are those of the GPU's utilization."""
+MAXIMA = frozenset({"gpu_util_pct", "mem_copy_util_pct"})
+LOOK_BACK_MS = 3_600_000
+"""The maxima are those of the windows of the last hour, in event time."""
+
+
+class RecentMaximum:
+    """The largest value of the last hour; bounded, because what a later and larger value hides is dropped."""
+
+    def __init__(self, falling: Sequence[Sequence[float]] = ()) -> None:
+        self._falling = deque((int(end_ms), value) for end_ms, value in falling)
+
+    def add(self, end_ms: int, value: float) -> None:
+        """A window that ended at ``end_ms`` had this maximum."""
+        newest_ms = max([end_ms, *(at_ms for at_ms, _ in self._falling)])
+        while self._falling and self._falling[-1][1] <= value:
+            end_ms = max(end_ms, self._falling.pop()[0])
+        self._falling.append((end_ms, value))
+        while self._falling[0][0] <= newest_ms - LOOK_BACK_MS:
+            self._falling.popleft()
+
+    @property
+    def value(self) -> float:
+        """Only after the first window."""
+        return self._falling[0][1]
+
+    def snapshot(self) -> list[list[float]]:
+        """Plain data, to build it with."""
+        return [list(one) for one in self._falling]
+
+
+@dataclass(slots=True)
+class _Gpu:
+    cyclic: bool | None = None
+    period_s: float | None = None
+    slope_per_s: float | None = None
+    maxima: dict[str, RecentMaximum] = field(default_factory=dict)
+
+    def analysis(self) -> GpuAnalysis:
+        maxima = {metric: self.maxima[metric].value for metric in sorted(self.maxima)}
+        return GpuAnalysis(
+            cyclic=self.cyclic, period_s=self.period_s, slope_per_s=self.slope_per_s, maxima=maxima
+        )
+
+
+class NodeGpus:
+    """What is known of the GPUs of one node."""
+
+    def __init__(self, node: str) -> None:
+        self._node = node
+        self._gpus: dict[str, _Gpu] = {}
+        self._ts_ms = 0
+        self._changed = False
+
+    def close_windows(self, series: Sequence[Series], closed: Sequence[ClosedWindow]) -> None:
+        """Windows have closed, with a column for each of ``series``."""
+        columns = [(at, one) for at, one in enumerate(series) if one.kind == "gpu" and one.metric in MAXIMA]
+        for window in closed:
+            end_ms = window.start_ms + window.size_ms
+            for at, one in columns:
+                if window.count[at]:
+                    maxima = self._gpus.setdefault(one.member, _Gpu()).maxima
+                    maxima.setdefault(one.metric, RecentMaximum()).add(end_ms, tidy(float(window.high[at])))
+                    self._ts_ms = max(self._ts_ms, end_ms)
+                    self._changed = True
+
+    def evaluated(self, found: Analysis) -> None:
+        """Cycles and trends that changed. They are sent with the next window that closes."""
+        for one, result in found.cycles:
+            if _is_of_gpu(one):
+                gpu = self._gpus.setdefault(one.member, _Gpu())
+                gpu.cyclic, gpu.period_s = result.cyclic, result.period_s if result.cyclic else None
+        if found.forecast is not None:
+            known, slopes = found.forecast.known.tolist(), found.forecast.slope_per_s.tolist()
+            for one, is_known, slope in zip(found.trend_series, known, slopes, strict=True):
+                if is_known and _is_of_gpu(one):
+                    self._gpus.setdefault(one.member, _Gpu()).slope_per_s = slope
+
+    def retain(self, members: set[str]) -> None:
+        """Forget the GPUs that are not among ``members``."""
+        self._gpus = {uuid: gpu for uuid, gpu in self._gpus.items() if uuid in members}
+
+    def flush(self) -> list[Emission]:
+        """The part of the node, if a window has closed since the last call."""
+        if not self._changed:
+            return []
+        self._changed = False
+        gpus = {uuid: self._gpus[uuid].analysis() for uuid in sorted(self._gpus)}
+        part = NodePart(node=self._node, ts_ms=self._ts_ms, gpus=gpus)
+        return [ProducerRecord("node-parts", self._node, encode(part), self._ts_ms)]
+
+    def snapshot(self) -> dict[str, Any]:
+        """Plain data."""
+        gpus = {
+            uuid: [gpu.cyclic, gpu.period_s, gpu.slope_per_s, _snapshots(gpu.maxima)]
+            for uuid, gpu in self._gpus.items()
+        }
+        return {"gpus": gpus, "ts_ms": self._ts_ms, "changed": self._changed}
+
+    def restore(self, plain: dict[str, Any]) -> None:
+        """Take over a snapshot."""
+        for uuid, (cyclic, period_s, slope_per_s, maxima) in plain["gpus"].items():
+            recent = {metric: RecentMaximum(falling) for metric, falling in maxima.items()}
+            self._gpus[uuid] = _Gpu(cyclic, period_s, slope_per_s, recent)
+        self._ts_ms, self._changed = plain["ts_ms"], plain["changed"]
+
+
+def _snapshots(maxima: dict[str, RecentMaximum]) -> dict[str, list[list[float]]]:
+    return {metric: one.snapshot() for metric, one in maxima.items()}
+
+
+def _is_of_gpu(one: Series) -> bool:
+    return one.kind == "gpu" and one.metric == METRIC

@@ -1,0 +1,98 @@
+"""What a node's part says of its GPUs: what windows, cycles and trends said, maxima for an hour."""
+
+import random
+from typing import Any
+
+import orjson
+import pytest
+
+from contract.log import ProducerRecord
+from streams.operators.base import Emission
+from streams.operators.columns.nvml import NvmlReader
+from streams.operators.node.gpus import LOOK_BACK_MS, RecentMaximum
+from streams.operators.node.operator import NodeConfig, NodeOperator
+from tests.support.data.samples import gpu, nvml, record
+
+CONFIG = NodeConfig(topic="nvml-samples", source="nvml")
+
+
+def operator() -> NodeOperator:
+    return NodeOperator(CONFIG, "a", NvmlReader("a"))
+
+
+def sample(second: int) -> dict[str, Any]:
+    """GPU-0 is cyclic, GPU-1 climbs; what has no maximum of its own in the part moves as well."""
+    busy = 95 if second % 8 < 4 else 2
+    first = gpu(0, gpu_util_pct=busy, mem_copy_util_pct=busy / 2, power_w=7 * busy)
+    return nvml(second, [first, gpu(1, gpu_util_pct=second / 20, temp_c=40 + second % 9)])
+
+
+def fed(node: NodeOperator, seconds: range) -> list[Emission]:
+    return [one for n in seconds for one in node.update(record("nvml-samples", "a", sample(n), n))]
+
+
+def of(emissions: list[Emission], topic: str) -> list[dict[str, Any]]:
+    outs = [one for one in emissions if isinstance(one, ProducerRecord) and one.topic == topic]
+    return [orjson.loads(one.value or b"") for one in outs]
+
+
+def of_gpu(plain: list[dict[str, Any]], uuid: str, metric: str) -> list[dict[str, Any]]:
+    return [one for one in plain if one["subject"].get("gpu") == uuid and one["metric"] == metric]
+
+
+def test_a_part_says_what_the_derived_records_of_its_gpus_said() -> None:
+    node = operator()
+    emissions = fed(node, range(300)) + node.close()
+    part = of(emissions, "node-parts")[-1]
+    windows, cycles, trends = (of(emissions, name) for name in ("window-aggregates", "cycles", "trends"))
+    assert (part["node"], part["ts_ms"]) == ("a", max(one["end_ms"] for one in windows))
+    assert part["gpus"].keys() == {"GPU-0", "GPU-1"}
+    for uuid, known in part["gpus"].items():
+        of_metric = {name: of_gpu(windows, uuid, name) for name in ("gpu_util_pct", "mem_copy_util_pct")}
+        assert known["maxima"] == {
+            name: max(one["max"] for one in of) for name, of in of_metric.items() if of
+        }
+        cycle, trend = (of_gpu(many, uuid, "gpu_util_pct") for many in (cycles, trends))
+        assert (known.get("cyclic"), known.get("period_s")) == (
+            (cycle[-1]["cyclic"], cycle[-1].get("period_s")) if cycle else (None, None)
+        )
+        assert known.get("slope_per_s") == (trend[-1]["slope_per_s"] if trend else None)
+    assert part["gpus"]["GPU-0"]["cyclic"] is True
+    assert part["gpus"]["GPU-1"]["slope_per_s"] > 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_when_it_is_flushed_and_restarted_makes_no_difference(seed: int) -> None:
+    chance = random.Random(seed)  # noqa: S311 - not a secret
+    whole, pieces = operator(), operator()
+    fed(whole, range(200))
+    for second in range(200):
+        fed(pieces, range(second, second + 1))
+        if chance.random() < 0.2:
+            pieces.flush()
+        if chance.random() < 0.05:
+            plain, pieces = orjson.dumps(pieces.snapshot()), operator()
+            pieces.restore(orjson.loads(plain))
+    assert of(whole.close(), "node-parts") == of(pieces.close(), "node-parts")
+
+
+def test_nothing_is_sent_unless_a_window_closed_and_a_gpu_that_is_gone_is_forgotten() -> None:
+    node = operator()
+    fed(node, range(5))
+    assert of(node.flush(), "node-parts") == []
+    fed(node, range(5, 30))
+    assert len(of(node.flush(), "node-parts")) == 1
+    assert of(node.flush(), "node-parts") == []
+    for second in range(30, 800):
+        node.update(record("nvml-samples", "a", nvml(second, [gpu(0, gpu_util_pct=1)]), second))
+    assert of(node.flush(), "node-parts")[-1]["gpus"].keys() == {"GPU-0"}
+
+
+def test_a_maximum_is_that_of_the_last_hour() -> None:
+    chance = random.Random(1)  # noqa: S311 - not a secret
+    recent, values = RecentMaximum(), [chance.uniform(0, 100) for _ in range(1000)]
+    for at, value in enumerate(values):
+        recent.add(10_000 * (at + 1), value)
+        if at % 7 == 0:
+            recent = RecentMaximum(recent.snapshot())
+        assert recent.value == max(values[max(0, at + 1 - LOOK_BACK_MS // 10_000) : at + 1])

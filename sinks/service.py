@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from bus.faust.runner import run_app
-from bus.kafka.backoff import pauses
-from bus.kafka.stopping import StoppedError, unless
-from bus.kafka.topics_wait import wait_for_topics
+from bus.kafka.reachability import StoppedError, unless, wait_for_topics
+from contract.backoff import Backoff
 from contract.errors import SettingError
 from contract.settings.settings import Settings
 from contract.topics import ALIKE_TOPICS, TOPICS
@@ -63,12 +62,13 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
 
 async def _opened(store: RecordsStore, telemetry: Telemetry) -> None:
     """Open the database; one whose server does not answer is waited for, and that is said."""
-    for pause in pauses():
+    backoff = Backoff()
+    while True:
         try:
             await in_thread(store.open)
         except RecordsUnreachableError as error:
             telemetry.raise_condition(SINK_AWAY, RecordsSink.name, f"{error}; trying again")
-            await asyncio.sleep(pause)
+            await asyncio.sleep(backoff.next_s())
         else:
             telemetry.clear_condition(SINK_AWAY, RecordsSink.name, f"{store.name} answers")
             return

@@ -6,8 +6,7 @@ from contextlib import suppress
 
 from bus.faust import logs
 from bus.faust.runner import run_app
-from bus.kafka.stopping import StoppedError, unless
-from bus.kafka.topics_wait import wait_for_topics
+from bus.kafka.reachability import StoppedError, unless, wait_for_topics
 from contract.settings.settings import Settings
 from contract.topics import TOPICS
 from streams.app import changelog_topics, create_streams_app

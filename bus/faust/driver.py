@@ -20,7 +20,7 @@ from faust.types import TP
 from faust.types.tuples import Message
 
 from bus.faust.truncation import shorter
-from bus.kafka.pacing import pace
+from bus.kafka.clients import pace_metadata
 
 # Faust gives an app without tables round robin, whatever assignor it asks for. By ranges, partition i of all
 # topics with equally many partitions goes to one worker: what is keyed alike is then read together.
@@ -40,7 +40,7 @@ class ExactProducer(driver.Producer):
         # An idempotent batch is tried without end, but not while its partition has no leader: it would fail
         # after the request timeout, and with a number missing in the sequence all that follow.
         client._message_accumulator._batch_ttl = math.inf
-        pace(client.client)
+        pace_metadata(client.client)
         self._guard(client._sender)
         return client
 
@@ -107,7 +107,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 
     def _create_worker_consumer(self, transport: Any) -> Any:
         consumer = super()._create_worker_consumer(transport)
-        pace(consumer._client)
+        pace_metadata(consumer._client)
         return consumer
 
     async def on_thread_stop(self) -> None:

@@ -1,13 +1,15 @@
-"""The gate to the Kafka driver: the only module that imports aiokafka.
+"""The gate to the Kafka driver: the only module that imports aiokafka, but for Faust's own driver.
 
 It makes clients from settings, and translates what they fail with into the errors of ``bus.kafka.errors``.
 """
 
+import asyncio
 import logging
 import math
 import socket
 import ssl
-from collections.abc import Iterator
+import time
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -17,13 +19,15 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.conn import create_conn
 
 from bus.kafka.errors import BrokerError, BrokerRefusedError, BrokerUnreachableError, RecordRefusedError
-from bus.kafka.pacing import pace
 from bus.kafka.security import bootstrap_servers, security_kwargs
+from contract.backoff import Backoff
 from contract.settings.settings import Settings
 
 REQUEST_MS = 10_000
 """How long an answer of the broker may take."""
 _PROBE_MS = 5_000
+_METADATA_FIRST_S = 0.05
+_METADATA_LONGEST_S = 1.0
 _BATCH_BYTES = 256 * 1024
 _LONGEST_REQUEST = 8 * 1024 * 1024
 
@@ -147,7 +151,7 @@ def new_producer(settings: Settings, name: str, *, linger_ms: int, compression: 
     # The driver tries an idempotent batch again without end, but not while its partition has no leader: it
     # would fail it after the request timeout, and with a number missing in the sequence all that follow.
     driver._message_accumulator._batch_ttl = math.inf
-    pace(driver.client)
+    pace_metadata(driver.client)
     return driver
 
 
@@ -161,13 +165,37 @@ def new_consumer(settings: Settings, name: str, *topics: str, reset: str) -> Any
         auto_offset_reset=reset,
         fetch_max_wait_ms=250,
     )
-    pace(driver._client)
+    pace_metadata(driver._client)
     return driver
 
 
 def new_admin(settings: Settings, name: str) -> Any:
     """An admin client that is not started."""
     return AIOKafkaAdminClient(**client_kwargs(settings, name))
+
+
+def pace_metadata(
+    client: Any,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> None:
+    """Keep a client of the driver (``AIOKafkaClient``, not started) from asking for metadata in a circle.
+
+    It asks again without a pause, in the producer and in the consumer, while a partition has no leader:
+    hundreds of times a second while its broker is stopped. Java's client waits in between, and so does this.
+    """
+    update: Callable[..., Awaitable[bool]] = client._metadata_update
+    backoff = Backoff(_METADATA_FIRST_S, _METADATA_LONGEST_S, spread=0)
+
+    async def paced(*args: Any) -> bool:
+        await sleep(max(backoff.due_s - clock(), 0.0))
+        good = await update(*args)
+        if good:
+            backoff.reset()
+        backoff.wait_from(clock())
+        return good
+
+    client._metadata_update = paced
 
 
 def new_topic(name: str, partitions: int, replication: int, config: dict[str, str]) -> Any:

@@ -1,14 +1,22 @@
-"""Whether the broker can be reached: said once when it is lost, once when it is back."""
+"""Whether the broker can be reached: said once when it is lost, once when it is back. Waiting for it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TypeVar
 
-from bus.kafka.backoff import pauses
 from bus.kafka.clients import probe
 from bus.kafka.errors import BrokerError, BrokerUnreachableError
 from bus.kafka.security import bootstrap_servers
+from bus.kafka.topics import ensure_topics
+from contract.backoff import Backoff
 from contract.settings.settings import Settings
 from telemetry.events import BROKER_UNREACHABLE, Telemetry
+
+T = TypeVar("T")
+
+
+class StoppedError(Exception):
+    """Asked to stop before the work was done."""
 
 
 class Reachability:
@@ -18,62 +26,77 @@ class Reachability:
         self._telemetry = telemetry
         self._where = ", ".join(bootstrap_servers(settings))
         self._setting = f"DUTYCYCLE_BROKER={settings.broker}"
-        self._said: set[str] = set()
+        self._reasons: set[str] = set()
 
     def mark_down(self, error: BrokerError) -> None:
         """It cannot be used, for this reason; tried again from now on."""
-        self._said.add(error.reason)
+        self._reasons.add(error.reason)
         detail = f"{error} ({self._setting}); trying again"
         self._telemetry.raise_condition(BROKER_UNREACHABLE, error.reason, detail)
 
     def mark_up(self) -> None:
         """It answered."""
-        for reason in self._said:
+        for reason in self._reasons:
             self._telemetry.clear_condition(BROKER_UNREACHABLE, reason, f"{self._where} answers")
-        self._said.clear()
+        self._reasons.clear()
 
 
-async def wait_for_broker(
-    settings: Settings,
-    telemetry: Telemetry,
+async def retry_until_reachable(
+    attempt: Callable[[], Awaitable[T]],
+    reachability: Reachability,
     *,
-    stop: asyncio.Event | None = None,
-    attempt: Callable[[Settings], Awaitable[None]] = probe,
+    backoff: Backoff | None = None,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    back_off: Iterable[float] | None = None,
-) -> bool:
-    """True when a broker answers, False when ``stop`` was set before; until then tries again and again.
+) -> T:
+    """What ``attempt`` gives once the broker can be reached; until then it is tried again and again.
 
     Raises ``BrokerRefusedError`` for what waiting does not mend: wrong credentials, an untrusted certificate.
     """
-    waiting = asyncio.create_task(
-        _until_it_answers(Reachability(settings, telemetry), settings, attempt, sleep, back_off or pauses())
-    )
-    stopped = asyncio.create_task((stop or asyncio.Event()).wait())
-    try:
-        await asyncio.wait({waiting, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        if waiting.done():
-            await waiting
-        return waiting.done()
-    finally:
-        for task in (waiting, stopped):
-            task.cancel()
-        await asyncio.wait({waiting, stopped})
-
-
-async def _until_it_answers(
-    reachability: Reachability,
-    settings: Settings,
-    attempt: Callable[[Settings], Awaitable[None]],
-    sleep: Callable[[float], Awaitable[None]],
-    back_off: Iterable[float],
-) -> None:
-    for pause in back_off:
+    backoff = backoff or Backoff()
+    while True:
         try:
-            await attempt(settings)
+            found = await attempt()
         except BrokerUnreachableError as error:
             reachability.mark_down(error)
-            await sleep(pause)
+            await sleep(backoff.next_s())
         else:
             reachability.mark_up()
-            return
+            return found
+
+
+async def wait_for_broker(settings: Settings, telemetry: Telemetry) -> None:
+    """Return once a broker answers. Raises ``BrokerRefusedError``."""
+    await retry_until_reachable(lambda: probe(settings), Reachability(settings, telemetry))
+
+
+async def wait_for_topics(
+    settings: Settings,
+    telemetry: Telemetry,
+    names: Iterable[str],
+    *,
+    outputs: Iterable[str] = (),
+    changelogs: Mapping[str, str] | None = None,
+) -> dict[str, int]:
+    """``ensure_topics``; what passes (no broker, no controller yet) is said and waited for.
+
+    Raises what waiting does not mend: ``PartitionsDifferError``, ``BrokerRefusedError``.
+    """
+
+    async def ensure() -> dict[str, int]:
+        await probe(settings)  # it says why a broker cannot be reached, which the admin client does not
+        return await ensure_topics(settings, names, outputs=outputs, changelogs=changelogs)
+
+    return await retry_until_reachable(ensure, Reachability(settings, telemetry))
+
+
+async def unless(stop: asyncio.Event, work: Awaitable[T]) -> T:
+    """The result of ``work``; if ``stop`` comes first, ``work`` is cancelled and ``StoppedError`` raised."""
+    task, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait([task, stopping], return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise StoppedError
+        return await task
+    finally:
+        task.cancel()
+        stopping.cancel()

@@ -3,9 +3,9 @@
 from contextlib import suppress
 
 from collectors.nvml import gate
-from collectors.nvml.backoff import Backoff
 from collectors.nvml.device import Device, DeviceRef
 from collectors.nvml.types import DeviceLostError, DriverUnavailableError, NvmlError, TransientError
+from contract.backoff import Backoff
 from telemetry.events import DEVICE_LOST, GPUS_UNAVAILABLE, Telemetry
 
 _ADVICE = {
@@ -36,8 +36,8 @@ class Session:
         self._silent: set[str] = set()
         """The missing, and those listed again that have not answered yet."""
         self._unavailable: str | None = None
-        self._open_backoff = Backoff(retry_s, 2 * retry_s)
-        self._rescan_backoff = Backoff(retry_s, 20 * retry_s)
+        self._open_backoff = Backoff(retry_s, 2 * retry_s, spread=0)
+        self._rescan_backoff = Backoff(retry_s, 20 * retry_s, spread=0)
 
     def devices(self, now_s: float) -> list[Device]:
         """The GPUs that can be read, by index. None raises nothing: it is logged and tried again later."""

@@ -2,15 +2,15 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from itertools import islice
 from typing import Any
 
-from bus.kafka.backoff import pauses
 from collectors.pods.convert import job_ref, records
 from collectors.pods.owners import OwnerCache
 from collectors.pods.table import PodTable
+from contract.backoff import Backoff
 from kube.discovery import POD
 from kube.errors import KubeError
 from kube.objects import ApiServer
@@ -20,12 +20,6 @@ from telemetry.events import COLLECTOR_FAILED, KUBERNETES_AWAY, Telemetry
 _RETRY_OWNERS_S = 2
 _LONGEST_WAIT_S = 60.0
 _EXPIRED = "410"
-
-Pauses = Callable[[], Iterator[float]]
-
-
-def _patient() -> Iterator[float]:
-    return pauses(1.0, 30.0)
 
 
 class PodWatch:
@@ -44,14 +38,14 @@ class PodWatch:
         *,
         retire_s: float,
         owners: OwnerCache | None = None,
-        back_off: Pauses = _patient,
+        backoff: Callable[[], Backoff] = lambda: Backoff(1.0, 30.0),
         watch_s: int = 60,
         walked_again: int = 100,
     ) -> None:
         self._api = api
         self._fields = f"spec.nodeName={node}" if node else "spec.nodeName!="
         self._telemetry = telemetry
-        self._back_off = back_off
+        self._backoff = backoff
         self._watch_s = watch_s
         self._walked_again = walked_again
         self._owners = owners or OwnerCache(api, telemetry)
@@ -99,11 +93,11 @@ class PodWatch:
             await self._api.close()
 
     async def _list_and_follow(self) -> None:
-        waits = self._back_off()
+        waits = self._backoff()
         while True:
             try:
                 version = await self._list()
-                waits = self._back_off()
+                waits = self._backoff()
                 await self._follow(version)
             except KubeError as error:
                 await self._fail(error, waits)
@@ -120,14 +114,14 @@ class PodWatch:
 
     async def _follow(self, version: str) -> None:
         """Watch from ``version`` on, again and again; returns when only a new list can help."""
-        waits = self._back_off()
+        waits = self._backoff()
         while True:
             try:
                 async with aclosing(self._versions(version)) as versions:
                     async for reached in versions:
-                        version, waits = reached, self._back_off()
+                        version, waits = reached, self._backoff()
                 # A server that hangs up at once must not be asked in a circle.
-                await asyncio.sleep(min(next(waits), 1.0))
+                await asyncio.sleep(min(waits.next_s(), 1.0))
                 for pod in list(self._unowned.values()):
                     await self._put(pod)
                 await self._walk_again()
@@ -207,7 +201,7 @@ class PodWatch:
                 for one in self._uids.get(uid, ()):
                     self._table.assign(one, job)
 
-    async def _fail(self, error: KubeError, waits: Iterator[float]) -> None:
+    async def _fail(self, error: KubeError, waits: Backoff) -> None:
         says = f"{error}; what was read before stays, and it is tried again"
         self._telemetry.raise_condition(KUBERNETES_AWAY, "pods", says)
-        await asyncio.sleep(max(next(waits), min(error.retry_after_s or 0.0, _LONGEST_WAIT_S)))
+        await asyncio.sleep(max(waits.next_s(), min(error.retry_after_s or 0.0, _LONGEST_WAIT_S)))

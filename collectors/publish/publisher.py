@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from bus.kafka.backoff import pauses
 from bus.kafka.errors import BrokerError, BrokerRefusedError, BrokerUnreachableError
 from bus.kafka.reachability import Reachability
 from collectors.base import Outgoing
 from collectors.publish.link import Link, RefusedRecord
 from collectors.publish.outbox import Batch, Outbox
+from contract.backoff import Backoff
 from contract.topics import SAMPLE_TOPICS, TOPICS
 from telemetry.events import RECORD_REFUSED, RECORD_TOO_LARGE, SPOOLED, Telemetry
 from telemetry.metrics import RECORDS_SENT
@@ -47,15 +47,14 @@ class Publisher:
         connect: Callable[[], Awaitable[Link]],
         *,
         timeouts: PublishTimeouts | None = None,
-        back_off: Callable[[], Any] = pauses,
+        backoff: Backoff | None = None,
     ) -> None:
         self._outbox = outbox
         self._telemetry = telemetry
         self._reachability = reachability
         self._connect = connect
         self._timeouts = timeouts or PublishTimeouts()
-        self._back_off = back_off
-        self._pauses = back_off()
+        self._backoff = backoff or Backoff()
         self._link: Link | None = None
         self._unreachable = False
         self._ever_answered = False
@@ -129,7 +128,7 @@ class Publisher:
             self._reachability.mark_down(error)
             await self._disconnect()
             await self._outbox.give_back()
-            await self._spooling_meanwhile(asyncio.sleep(next(self._pauses)))
+            await self._spooling_meanwhile(asyncio.sleep(self._backoff.next_s()))
         else:
             await self._outbox.acknowledge()
 
@@ -188,7 +187,7 @@ class Publisher:
 
     def _answered(self) -> None:
         self._unreachable, self._ever_answered = False, True
-        self._pauses = self._back_off()
+        self._backoff.reset()
         self._reachability.mark_up()
 
     def _too_large(self, record: Outgoing) -> None:

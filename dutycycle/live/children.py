@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from contract.backoff import Backoff
 from dutycycle.process import PARENT_VARIABLE, RESTARTS_VARIABLE
 from telemetry.serving import SERVING
 
-_BACK_OFF_S = (1.0, 2.0, 5.0, 10.0, 30.0)
+_LONGEST_PAUSE_S = 30.0
 _STOP_S = 25.0
 _SHOWN = 4
 _LOG = logging.getLogger("up")
@@ -44,9 +45,9 @@ class Child:
             ended = await self._attempt()
             if self._stopping.is_set():
                 return
-            if time.monotonic() - started > _BACK_OFF_S[-1]:
+            if time.monotonic() - started > _LONGEST_PAUSE_S:
                 self.restarts = 0
-            pause = _BACK_OFF_S[min(self.restarts, len(_BACK_OFF_S) - 1)]
+            pause = Backoff(1.0, _LONGEST_PAUSE_S, spread=0, failures=self.restarts).next_s()
             self.restarts += 1
             self.failures += 1
             self.warnings.append(f"{self.name} {ended}, started again in {pause:g} s")

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from bus.kafka.consumer import Consumer, Message, Start
-from bus.kafka.reachability import wait_for_broker
+from bus.kafka.reachability import StoppedError, unless, wait_for_broker
 from contract.settings.settings import Settings
 from contract.topics import full_name
 from contract.trace import TraceRecord, TraceWriter
@@ -58,7 +58,9 @@ def record(out: str, wanted: Wanted, settings: Settings) -> int:
 
 async def _record(trace: TraceWriter, wanted: Wanted, settings: Settings) -> Counter[str]:
     stop = stop_on_signals()
-    if not await wait_for_broker(settings, Telemetry("record"), stop=stop):
+    try:
+        await unless(stop, wait_for_broker(settings, Telemetry("record")))
+    except StoppedError:
         return Counter()
     names = [full_name(settings.topic_prefix, topic) for topic in wanted.topics]
     consumer = Consumer(settings, "dutycycle-record", names, wanted.begin)

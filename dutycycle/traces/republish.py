@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from bus.kafka.producer import Delivery, Producer
-from bus.kafka.reachability import wait_for_broker
+from bus.kafka.reachability import StoppedError, unless, wait_for_broker
 from bus.kafka.topics import ensure_topics
 from contract.settings.settings import Settings
 from contract.topics import SAMPLE_TOPICS, TOPICS, full_name
@@ -47,7 +47,9 @@ def republish(traces: Iterable[str], settings: Settings, speed: float | None) ->
 
 async def _publish(traces: Iterable[str], settings: Settings, pace: Pace) -> Counter[str]:
     telemetry, stop = Telemetry("replay"), stop_on_signals()
-    if not await wait_for_broker(settings, telemetry, stop=stop):
+    try:
+        await unless(stop, wait_for_broker(settings, telemetry))
+    except StoppedError:
         return Counter()
     await ensure_topics(settings, SAMPLE_TOPICS)
     producer = Producer(settings, "dutycycle-replay", linger_ms=50)

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from contract.backoff import Backoff
 from contract.errors import DutycycleError
 from kube.discovery import Kind
 from kube.errors import BusyError, GoneError, KubeError
@@ -117,12 +118,15 @@ async def _clear(
 
 async def patiently(request: Callable[[], Awaitable[T]]) -> T:
     """Ask again, four times in all, where that may help; as much later as the API server says."""
-    for attempt in range(1, TRIES):
+    backoff = Backoff(2 * _PAUSE_S, _LONGEST_S, spread=0)
+    for _ in range(1, TRIES):
         try:
             return await request()
         except BusyError as error:
-            pause_s = _PAUSE_S * 2**attempt if error.retry_after_s is None else error.retry_after_s
-            await asyncio.sleep(min(pause_s, _LONGEST_S))
+            pause_s = backoff.next_s()
+            await asyncio.sleep(
+                pause_s if error.retry_after_s is None else min(error.retry_after_s, _LONGEST_S)
+            )
     return await request()
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from contract.backoff import Backoff
 from contract.log import ConsumerRecord
 from contract.records.deadletter import Reason
 from contract.records.derived import JobPeaks, PodPeaks
@@ -240,8 +241,8 @@ class AnnotationSink:
         everything = error.everything or self._silent >= WRITERS  # it hangs, and not for one object alone
         whose = None if everything else target
         failures = self._failures[whose] = self._failures.get(whose, 0) + 1
-        longest = min(_FIRST_PAUSE_S * 2 ** min(failures - 1, 10), _LONGEST_PAUSE_S)
-        until = self._clock() + (error.retry_after_s or 0.0) + longest * self._chance.uniform(0.5, 1.0)
+        backoff = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S, chance=self._chance, failures=failures - 1)
+        until = self._clock() + (error.retry_after_s or 0.0) + backoff.next_s()
         if everything:
             self._telemetry.raise_condition(SINK_AWAY, self.name, f"{error}; trying again")
             self._plan.hold(until)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
-from bus.kafka.backoff import pauses
+from contract.backoff import Backoff
 from contract.log import ConsumerRecord
 from contract.records.deadletter import Reason
 from sinks.deadletters import DeadLetters
@@ -88,15 +88,15 @@ class RecordsSink:
 
     async def run(self) -> None:
         """Write batch after batch, with growing pauses while the database is away."""
-        back_off = pauses()
+        backoff = Backoff()
         while True:
             await self._some.wait()
             await self._batch_or_time()
             if await self._write_all():
-                back_off = pauses()
+                backoff.reset()
                 self._telemetry.clear_condition(SINK_AWAY, self.name, f"{self._store.name} is written again")
             else:
-                await asyncio.sleep(next(back_off))
+                await asyncio.sleep(backoff.next_s())
 
     async def drain(self) -> None:
         """Write what waits, once; if that fails or takes over 5 s, whoever reads next writes it."""

@@ -5,45 +5,38 @@ from typing import Any
 
 import pytest
 
-from bus.kafka.pacing import FIRST_S, MOST_S, Pace, pace
+from bus.kafka.clients import pace_metadata
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
+class Asked:
+    """A client's requests for metadata, each answered as it is told, on a clock that only waiting moves."""
 
-    def __call__(self) -> float:
-        return self.now
+    def __init__(self, answers: list[bool]) -> None:
+        self.now_s, self.waits, self.asked = 100.0, list[float](), list[Any]()
+        self._answers = iter(answers)
+        self.client = SimpleNamespace(_metadata_update=self._update)
+        pace_metadata(self.client, lambda: self.now_s, self._sleep)
 
+    async def _update(self, *args: Any) -> bool:
+        self.asked.append(args)
+        return next(self._answers)
 
-def test_pauses_double_while_nobody_answers_and_are_short_again_then() -> None:
-    clock = Clock()
-    own = Pace(clock)
-    waits = []
-    for good in (True, False, False, False, False, False, False, True, True):
-        waits.append(own.wait_s())
-        clock.now += own.wait_s()
-        own.ended(good=good)
-    assert waits == pytest.approx([0, FIRST_S, 0.1, 0.2, 0.4, 0.8, MOST_S, MOST_S, FIRST_S])
-
-
-def test_time_that_has_passed_counts() -> None:
-    clock = Clock()
-    own = Pace(clock)
-    own.ended(good=True)
-    clock.now += 10
-    assert own.wait_s() == 0
+    async def _sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        self.now_s += seconds
 
 
-async def test_a_client_is_paced_and_gets_its_answer() -> None:
-    asked: list[Any] = []
+async def test_waits_double_while_nobody_answers_and_are_short_again_then() -> None:
+    answers = [True, False, False, False, False, False, False, True, True]
+    asked = Asked(answers)
+    assert [await asked.client._metadata_update("cluster", {"topic"}) for _ in answers] == answers
+    assert asked.waits == pytest.approx([0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 0.05])
+    assert asked.asked == [("cluster", {"topic"})] * len(answers)
 
-    async def update(*args: Any) -> bool:
-        asked.append(args)
-        return len(asked) > 1
 
-    client = SimpleNamespace(_metadata_update=update)
-    pace(client)
-    assert await client._metadata_update("cluster", {"topic"}) is False
-    assert await client._metadata_update("cluster", {"topic"}) is True
-    assert asked == [("cluster", {"topic"})] * 2
+async def test_time_that_has_passed_counts() -> None:
+    asked = Asked([True, True])
+    await asked.client._metadata_update()
+    asked.now_s += 10
+    await asked.client._metadata_update()
+    assert asked.waits == [0, 0]

@@ -1,17 +1,15 @@
 """Waiting for a broker: what is said, what is tried again, what is not."""
 
-import itertools
-import random
 import socket
 from collections.abc import Awaitable, Callable
 
 import pytest
 
-from bus.kafka.backoff import pauses
 from bus.kafka.clients import probe
 from bus.kafka.embedded import EmbeddedBroker
 from bus.kafka.errors import BrokerRefusedError, BrokerUnreachableError
-from bus.kafka.reachability import wait_for_broker
+from bus.kafka.reachability import Reachability, retry_until_reachable
+from contract.backoff import Backoff
 from contract.settings import settings as settings_module
 from contract.settings.settings import Settings
 from telemetry.events import BROKER_UNREACHABLE, Telemetry
@@ -19,22 +17,15 @@ from telemetry.events import BROKER_UNREACHABLE, Telemetry
 SETTINGS = settings_module.load({"DUTYCYCLE_BROKER": "kafka://k:9092", "DUTYCYCLE_NODE": "a"})
 
 
-def failing(*errors: Exception) -> Callable[[Settings], Awaitable[None]]:
+def failing(*errors: Exception) -> Callable[[], Awaitable[None]]:
     """An attempt that raises ``errors`` in turn, then succeeds."""
     waiting = list(errors)
 
-    async def attempt(_: Settings) -> None:
+    async def attempt() -> None:
         if waiting:
             raise waiting.pop(0)
 
     return attempt
-
-
-def test_pauses_grow_to_a_bound_and_are_cut_by_chance() -> None:
-    found = list(itertools.islice(pauses(1.0, 8.0, random.Random(1)), 200))  # noqa: S311 - not a secret
-    for pause, longest in zip(found, [1, 2, 4, 8, *[8] * 196], strict=True):
-        assert longest / 2 <= pause <= longest
-    assert len(set(found)) == len(found)
 
 
 async def test_says_it_once_and_tries_again_until_it_answers(caplog: pytest.LogCaptureFixture) -> None:
@@ -46,8 +37,11 @@ async def test_says_it_once_and_tries_again_until_it_answers(caplog: pytest.LogC
 
     away = BrokerUnreachableError("refused", "k:9092: nothing listens there")
     telemetry = Telemetry("test")
-    await wait_for_broker(
-        SETTINGS, telemetry, attempt=failing(away, away, away), sleep=sleep, back_off=[1, 2, 4, 8]
+    await retry_until_reachable(
+        failing(away, away, away),
+        Reachability(SETTINGS, telemetry),
+        backoff=Backoff(1, 8, spread=0),
+        sleep=sleep,
     )
     assert slept == [1, 2, 4]
     said = [record.getMessage() for record in caplog.records]
@@ -60,7 +54,7 @@ async def test_says_it_once_and_tries_again_until_it_answers(caplog: pytest.LogC
 async def test_a_refusal_is_not_tried_again() -> None:
     refused = BrokerRefusedError("authentication", "k:9092: user name or password is wrong")
     with pytest.raises(BrokerRefusedError, match="password is wrong"):
-        await wait_for_broker(SETTINGS, Telemetry("test"), attempt=failing(refused))
+        await retry_until_reachable(failing(refused), Reachability(SETTINGS, Telemetry("test")))
 
 
 async def test_probe_reaches_the_second_address(settings: Settings, broker: EmbeddedBroker) -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from bus.kafka.embedded import EmbeddedBroker
 from bus.kafka.errors import BrokerRefusedError, BrokerUnreachableError
+from bus.kafka.reachability import wait_for_topics
 from bus.kafka.topics import PartitionsDifferError, common_partitions, ensure_topics
-from bus.kafka.topics_wait import wait_for_topics
 from contract.settings import settings as settings_module
 from contract.settings.settings import Settings
 from telemetry.events import Telemetry
@@ -141,7 +141,7 @@ async def test_why_it_waits_is_said_once_and_its_end(
             raise error
         return {"x": 1}
 
-    monkeypatch.setattr("bus.kafka.topics_wait.ensure_topics", ensure)
+    monkeypatch.setattr("bus.kafka.reachability.ensure_topics", ensure)
     telemetry = Telemetry("topics")
     with caplog.at_level(logging.INFO, "dutycycle"):
         assert await wait_for_topics(settings, telemetry, ["pods"]) == {"x": 1}

@@ -71,7 +71,7 @@ async def make_topics(settings: Settings, telemetry: Telemetry) -> dict[str, int
     A broker that is away is waited for, and that is said. Raises ``PartitionsDifferError``, or a
     ``BrokerError``.
     """
-    from bus.kafka.topics_wait import wait_for_topics
+    from bus.kafka.reachability import wait_for_topics
 
     alike = _alike(settings)
     outputs = [name for name in TOPICS if name not in alike]

@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import chain, groupby, repeat
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from collectors.base import Tick
 from collectors.pods.collector import PodsCollector, pods_collector
 from collectors.pods.owners import OwnerCache
 from collectors.pods.watch import PodWatch
+from contract.backoff import Backoff
 from contract.codec import decode
 from contract.records.pods import Pod
 from contract.settings.settings import Settings
@@ -101,7 +102,9 @@ def watching() -> dict[str, Any]:
 
 @pytest.fixture
 def published(api: ApiServer, telemetry: Telemetry, watching: dict[str, Any]) -> Iterator[Published]:
-    watch = PodWatch(api, NODE, telemetry, retire_s=RETIRE_S, back_off=lambda: repeat(0.05), **watching)
+    watch = PodWatch(
+        api, NODE, telemetry, retire_s=RETIRE_S, backoff=lambda: Backoff(0.05, 0.05, spread=0), **watching
+    )
     published = Published(lambda: PodsCollector(watch))
     yield published
     if published.collector is not None:

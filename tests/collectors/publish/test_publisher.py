@@ -1,7 +1,6 @@
 """The publisher's logic: order, the spool, refusals, closing. A fake broker decides what goes wrong."""
 
 import asyncio
-import itertools
 import random
 import threading
 import time
@@ -20,6 +19,7 @@ from collectors.base import Outgoing
 from collectors.publish.outbox import Outbox
 from collectors.publish.publisher import Publisher, PublishTimeouts
 from collectors.publish.spool import Appended, Spool
+from contract.backoff import Backoff
 from contract.settings import settings as settings_module
 from telemetry.events import (
     BROKER_UNREACHABLE,
@@ -58,7 +58,7 @@ class Running:
             Reachability(SETTINGS, self.telemetry),
             broker.connect,
             timeouts=timeouts,
-            back_off=lambda: itertools.repeat(0.002),
+            backoff=Backoff(0.002, 0.002),
         )
         self.task = self.publisher.start()
 

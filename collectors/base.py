@@ -1,4 +1,4 @@
-"""What a collector is: one subsystem, asked once a tick, that answers with records or says why not."""
+"""What a collector is: one subsystem, asked once a tick, that answers with records."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """One beat of the collector loop, the same for every collector.
+    """One round of the collector loop, the same for every collector.
 
     ``ts_ms`` is wall-clock (it goes into records), ``monotonic_s`` never steps back (rates are taken
     over it). ``collector`` is new for each start; ``seq`` counts from 0.
@@ -37,9 +37,9 @@ class Collector(Protocol):
     name: str
 
     def collect(self, tick: Tick) -> Sequence[Outgoing]:
-        """Measure, now. An empty answer is "nothing to say"; an exception is counted, and others go on."""
+        """Measure, now. An empty answer is no failure. An exception is counted; the others go on."""
         ...
 
     def close(self) -> None:
-        """Give back what is held."""
+        """Close what is held: files, connections, the driver."""
         ...

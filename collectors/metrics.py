@@ -1,4 +1,4 @@
-"""What the collector's process says of its ticks and of each source, as metrics."""
+"""Metrics of the collector's process: its ticks, and each source."""
 
 import time
 from collections.abc import Callable

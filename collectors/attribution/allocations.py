@@ -1,4 +1,4 @@
-"""Whom each GPU was given to, by the kubelet. Beside whose processes run there: see ``attribution``."""
+"""Whom each GPU was given to, by the kubelet's pod-resources socket. ``processes`` knows who runs there."""
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -21,7 +21,7 @@ UidOf = Callable[[str, str], str | None]
 
 
 class Lister(Protocol):
-    """Says what was given; ``KubeletClient`` is one."""
+    """Lists what was given; ``KubeletClient`` is one."""
 
     def given(self) -> list[Given]:
         """Every device of every container. Raises ``KubeletError``."""
@@ -81,7 +81,7 @@ class Allocations:
         self._lister.close()
 
     def ask(self) -> None:
-        """Ask once, and keep what was said. An answer that cannot be had makes it all unknown."""
+        """Ask once, and keep the answer. Without one, all allocations are unknown."""
         try:
             given = self._lister.given()
         except KubeletError as error:
@@ -93,9 +93,9 @@ class Allocations:
         self._telemetry.clear_condition(KUBELET_UNREACHABLE, _WHAT, "the kubelet answers")
         parsed = [(one, parse_device_id(one.device_id)) for one in given]
         self._given = [(one, device) for one, device in parsed if device is not None]
-        self._tell_unknown(one.device_id for one, device in parsed if device is None and _is_gpu(one))
+        self._report_unknown(one.device_id for one, device in parsed if device is None and _is_gpu(one))
 
-    def _tell_unknown(self, ids: Iterable[str]) -> None:
+    def _report_unknown(self, ids: Iterable[str]) -> None:
         for device_id in set(ids) - self._unknown:
             self._unknown.add(device_id)
             detail = f"a GPU's device id of a form that is not known: {device_id!r:.100}"
@@ -139,4 +139,4 @@ def _is_there(socket: Path) -> bool:
     try:
         return socket.is_socket()
     except PermissionError:
-        return True  # then asking says so, by name
+        return True  # then the first question reports it, with the socket's name

@@ -21,7 +21,7 @@ INCLUDED = {
 }
 """What each value of the setting ``containers`` reports."""
 _START_TIME = 19
-"""Where ``/proc/<pid>/stat`` says when the process began, counted after its name (field 22, proc(5))."""
+"""The field of ``/proc/<pid>/stat`` with the start time, counted after the name (field 22 in proc(5))."""
 
 
 class Unattributed(StrEnum):
@@ -123,6 +123,6 @@ def cgroup_paths(text: str) -> list[str]:
 
 
 def best_of(paths: Iterable[str]) -> CgroupId | None:
-    """The most telling of a process's cgroups: on v1 it may be in a container in some hierarchies only."""
+    """The most specific of a process's cgroups: on v1 it may be in a container in some hierarchies only."""
     found = [one for path in dict.fromkeys(paths) if (one := parse_cgroup_path(path)) is not None]
     return max(found, key=lambda one: (_RANK[one.kind], len(one.path)), default=None)

@@ -1,4 +1,4 @@
-"""What a container has used so far, and the kernel files that say it."""
+"""What a container has used so far, and the kernel files that it is read from."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -18,7 +18,7 @@ from collectors.nvml.types import (
 )
 
 _LEAST_BITS = 63
-"""A 32-bit counter of bytes wraps many times a second on a fast link: no rate can be told from it."""
+"""A 32-bit counter of bytes wraps many times a second on a fast link: it has no rate."""
 
 
 class PcieReader:

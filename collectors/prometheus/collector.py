@@ -9,22 +9,23 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from collectors.base import Outgoing, Tick
-from collectors.prometheus import containers, host
-from collectors.prometheus import gpus as prometheus_gpus
-from collectors.prometheus.labels import Places, workload_of
+from collectors.prometheus.containers import CONTAINER_SELECTOR
+from collectors.prometheus.gpus import GPU_SELECTOR
+from collectors.prometheus.host import HOST_SELECTOR
+from collectors.prometheus.labels import PodIndex, workload_of
 from collectors.prometheus.names import PodNames
 from collectors.prometheus.query import QueryError
 from collectors.prometheus.records import by_node, cgroup_samples, host_names, nvml_samples
-from collectors.prometheus.series import Newest, News, Series
+from collectors.prometheus.series import NewSample, ScrapeCursor, ScrapedSeries
 from contract.codec import encode
 from telemetry.events import ATTRIBUTION_FAILED, NOT_MEASURED, PROMETHEUS_QUERY_FAILED, Telemetry
 
 _APART_MS = {"gpus": 1000, "hosts": 1000, "containers": 30_000}
 """An exporter measures when it is scraped; cAdvisor measures each container at times of its own."""
 _SELECTORS = {
-    "gpus": prometheus_gpus.SELECTOR,
-    "containers": containers.SELECTOR,
-    "hosts": host.SELECTOR,
+    "gpus": GPU_SELECTOR,
+    "containers": CONTAINER_SELECTOR,
+    "hosts": HOST_SELECTOR,
 }
 _POD_INFO = "kube_pod_info"
 _POD_INFO_EVERY_S = 30.0
@@ -34,27 +35,29 @@ _FIRST_WINDOW_S = 300.0
 _LEAST_DEADLINE_S = 4.0
 
 
-class Source(Protocol):
+class PrometheusApi(Protocol):
     """What is asked; each method raises ``QueryError``. See ``Prometheus``."""
 
-    def samples(self, selector: str, seconds: float, deadline_s: float) -> list[Series]: ...
+    def samples(self, selector: str, seconds: float, deadline_s: float) -> list[ScrapedSeries]: ...
 
-    def now(self, selector: str, deadline_s: float) -> list[Series]: ...
+    def now(self, selector: str, deadline_s: float) -> list[ScrapedSeries]: ...
 
     def close(self) -> None: ...
 
 
 class PrometheusCollector:
-    """``name_pods``: also say who the pods are, where no API server is asked."""
+    """``name_pods``: give out records of pods too, where no API server is asked."""
 
     name = "prometheus"
 
-    def __init__(self, prometheus: Source, telemetry: Telemetry, *, name_pods: bool, retire_s: float) -> None:
+    def __init__(
+        self, prometheus: PrometheusApi, telemetry: Telemetry, *, name_pods: bool, retire_s: float
+    ) -> None:
         self._prometheus = prometheus
         self._telemetry = telemetry
-        self._places = Places()
+        self._pod_index = PodIndex()
         self._names = PodNames(retire_s) if name_pods else None
-        self._newest = {what: Newest() for what in _SELECTORS}
+        self._cursors = {what: ScrapeCursor() for what in _SELECTORS}
         self._new = dict.fromkeys(_SELECTORS, True)
         self._host_names: dict[tuple[str, str], str] = {}
         self._hosts: set[str] = set()
@@ -63,52 +66,52 @@ class PrometheusCollector:
     def collect(self, tick: Tick) -> Sequence[Outgoing]:
         """What was scraped since the last tick. Raises ``QueryError`` when every query failed."""
         deadline_s = time.monotonic() + max(_LEAST_DEADLINE_S, 1.5 * tick.interval_ms / 1000)
-        news = self._ask(tick, deadline_s)
+        samples = self._ask(tick, deadline_s)
         self._ask_for_pods(tick, deadline_s)
-        self._places.learn_containers(news["containers"])
-        self._say_unknown_pods(news["containers"])
-        return list(self._records(news, tick))
+        self._pod_index.learn_containers(samples["containers"])
+        self._report_unknown_pods(samples["containers"])
+        return list(self._records(samples, tick))
 
     def close(self) -> None:
         """Give the connections back."""
         self._prometheus.close()
 
-    def _ask(self, tick: Tick, deadline_s: float) -> dict[str, list[News]]:
+    def _ask(self, tick: Tick, deadline_s: float) -> dict[str, list[NewSample]]:
         failed: dict[str, QueryError] = {}
-        news: dict[str, list[News]] = {}
+        samples: dict[str, list[NewSample]] = {}
         for what in _SELECTORS:
             try:
-                news[what] = self._news(what, tick, deadline_s)
+                samples[what] = self._new_samples(what, tick, deadline_s)
             except QueryError as error:
                 failed[what], self._new[what] = error, True
-        if not news:  # the runner says it, and that it is over
+        if not samples:  # the runner reports it
             raise next(iter(failed.values()))
         for what in _SELECTORS:
-            self._tell(what, failed.get(what))
-        return {what: news.get(what, []) for what in _SELECTORS}
+            self._report(what, failed.get(what))
+        return {what: samples.get(what, []) for what in _SELECTORS}
 
-    def _news(self, what: str, tick: Tick, deadline_s: float) -> list[News]:
+    def _new_samples(self, what: str, tick: Tick, deadline_s: float) -> list[NewSample]:
         window_s = _FIRST_WINDOW_S if self._new[what] else max(_LEAST_WINDOW_S, 2 * tick.interval_ms / 1000)
         answer = self._prometheus.samples(_SELECTORS[what], window_s, deadline_s)
         if what == "hosts":
             self._host_names |= host_names(answer)
-        news = self._newest[what].of(answer)
+        samples = self._cursors[what].of(answer)
         new, self._new[what] = self._new[what], False
-        return [] if new else news
+        return [] if new else samples
 
     def _ask_for_pods(self, tick: Tick, deadline_s: float) -> None:
         if tick.monotonic_s < self._pod_info_due_s:
             return
         try:
-            self._places.learn_pods(self._prometheus.now(_POD_INFO, deadline_s))
+            self._pod_index.learn_pods(self._prometheus.now(_POD_INFO, deadline_s))
         except QueryError as error:  # the pods known before stay
-            self._tell(_POD_INFO, error)
+            self._report(_POD_INFO, error)
             return
-        self._tell(_POD_INFO, None)
+        self._report(_POD_INFO, None)
         self._pod_info_due_s = tick.monotonic_s + _POD_INFO_EVERY_S
 
-    def _records(self, news: dict[str, list[News]], tick: Tick) -> Iterator[Outgoing]:
-        nodes = {what: by_node(of, self._host_names, _APART_MS[what]) for what, of in news.items()}
+    def _records(self, samples: dict[str, list[NewSample]], tick: Tick) -> Iterator[Outgoing]:
+        nodes = {what: by_node(of, self._host_names, _APART_MS[what]) for what, of in samples.items()}
         for of in nodes.values():
             for one in of.pop("", ())[:1]:
                 detail = f"no label of {dict(one.labels)} is a node's name"
@@ -116,17 +119,17 @@ class PrometheusCollector:
         self._hosts |= nodes["hosts"].keys()
         hosts = {node: nodes["hosts"].get(node, ()) for node in self._hosts}
         if self._names is not None:
-            yield from self._names.update(nodes["containers"], self._places, tick)
-        for gpus in nvml_samples(nodes["gpus"], self._places, tick):
+            yield from self._names.update(nodes["containers"], self._pod_index, tick)
+        for gpus in nvml_samples(nodes["gpus"], self._pod_index, tick):
             yield Outgoing(topic="nvml-samples", key=gpus.node, payload=encode(gpus), ts_ms=gpus.ts_ms)
-        for use in cgroup_samples(nodes["containers"], hosts, self._places, tick):
+        for use in cgroup_samples(nodes["containers"], hosts, self._pod_index, tick):
             yield Outgoing(topic="cgroup-samples", key=use.node, payload=encode(use), ts_ms=use.ts_ms)
 
-    def _say_unknown_pods(self, news: list[News]) -> None:
+    def _report_unknown_pods(self, samples: list[NewSample]) -> None:
         unknown = {
             f"{who.namespace}/{who.pod}"
-            for one in news
-            if (who := workload_of(one.labels)) is not None and self._places.of(one.labels) is None
+            for one in samples
+            if (who := workload_of(one.labels)) is not None and self._pod_index.of(one.labels) is None
         }
         if unknown:
             detail = (
@@ -134,7 +137,7 @@ class PrometheusCollector:
             )
             self._telemetry.emit(ATTRIBUTION_FAILED, detail, count=len(unknown), reason="no_uid")
 
-    def _tell(self, what: str, error: QueryError | None) -> None:
+    def _report(self, what: str, error: QueryError | None) -> None:
         if error is not None:
             self._telemetry.raise_condition(PROMETHEUS_QUERY_FAILED, what, f"{error}; the others go on")
         else:

@@ -3,8 +3,8 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from collectors.prometheus.labels import Place, Places
-from collectors.prometheus.series import News
+from collectors.prometheus.labels import PodIndex, PodRef
+from collectors.prometheus.series import NewSample
 from collectors.rates import percent, whole
 from contract.records.samples import Container, PodCgroup
 
@@ -14,7 +14,7 @@ CORES, TOTAL = "machine_cpu_cores", "machine_memory_bytes"
 _LIMIT = "container_spec_memory_limit_bytes"
 _PERIODS, _THROTTLED = "container_cpu_cfs_periods_total", "container_cpu_cfs_throttled_periods_total"
 _READ, _WRITTEN = "container_fs_reads_bytes_total", "container_fs_writes_bytes_total"
-SELECTOR = (
+CONTAINER_SELECTOR = (
     '{__name__=~"'
     + "|".join([CPU, MEMORY, _LIMIT, _PERIODS, _THROTTLED, _READ, _WRITTEN, RECEIVED, SENT, CORES, TOTAL])
     + '"}'
@@ -23,68 +23,68 @@ _NO_LIMIT = 2.0**62
 """A limit of this size is none: version 1 cgroups write almost 2^63 for it."""
 
 
-def pods(news: Iterable[News], places: Places) -> Iterator[PodCgroup]:
-    """The pods of one node. A pod whose uid nothing tells is left out."""
-    members: dict[str, list[tuple[Place, News]]] = defaultdict(list)
-    for one in news:
-        if (place := places.of(one.labels)) is not None:
-            members[place.uid].append((place, one))
+def pod_cgroups(samples: Iterable[NewSample], pod_index: PodIndex) -> Iterator[PodCgroup]:
+    """The pods of one node. A pod whose uid is not known is left out."""
+    members: dict[str, list[tuple[PodRef, NewSample]]] = defaultdict(list)
+    for one in samples:
+        if (pod := pod_index.of(one.labels)) is not None:
+            members[pod.uid].append((pod, one))
     for uid in sorted(members):
         yield _pod(uid, members[uid])
 
 
-def _pod(uid: str, members: list[tuple[Place, News]]) -> PodCgroup:
-    containers: dict[str, list[News]] = defaultdict(list)
-    network: list[News] = []
-    for place, one in members:
+def _pod(uid: str, members: list[tuple[PodRef, NewSample]]) -> PodCgroup:
+    containers: dict[str, list[NewSample]] = defaultdict(list)
+    network: list[NewSample] = []
+    for pod, one in members:
         if one.name in (RECEIVED, SENT):
             # On the host's network the counters are the node's.
-            network += [one] if one.labels.get("interface") != "lo" and not place.on_host_network else []
-        elif place.container_id is not None:
-            containers[place.container_id].append(one)
+            network += [one] if one.labels.get("interface") != "lo" and not pod.on_host_network else []
+        elif pod.container_id is not None:
+            containers[pod.container_id].append(one)
     return PodCgroup(
         uid=uid,
-        qos=next((place.qos for place, _ in members if place.qos), None),
+        qos=next((pod.qos for pod, _ in members if pod.qos), None),
         net_rx_bytes_per_s=whole(total_per_s(network, RECEIVED)),
         net_tx_bytes_per_s=whole(total_per_s(network, SENT)),
         containers=tuple(_container(name, containers[name]) for name in sorted(containers)),
     )
 
 
-def _container(name: str, news: list[News]) -> Container:
-    memory, limit = _value(news, MEMORY), _value(news, _LIMIT)
+def _container(name: str, samples: list[NewSample]) -> Container:
+    memory, limit = _value(samples, MEMORY), _value(samples, _LIMIT)
     return Container(
         id=name,
-        cpu_util_pct=cpu_pct(news),
-        cpu_throttled_pct=_throttled_pct(news),
+        cpu_util_pct=cpu_pct(samples),
+        cpu_throttled_pct=_throttled_pct(samples),
         mem_used_bytes=whole(memory),
         mem_limit_bytes=whole(limit) if limit and limit < _NO_LIMIT else None,
-        io_read_bytes_per_s=whole(total_per_s(news, _READ)),
-        io_write_bytes_per_s=whole(total_per_s(news, _WRITTEN)),
+        io_read_bytes_per_s=whole(total_per_s(samples, _READ)),
+        io_write_bytes_per_s=whole(total_per_s(samples, _WRITTEN)),
     )
 
 
-def cpu_pct(news: Iterable[News]) -> float | None:
+def cpu_pct(samples: Iterable[NewSample]) -> float | None:
     """Percent of a core. An exporter gives the total, or each CPU on its own."""
-    of = [one for one in news if one.name == CPU]
+    of = [one for one in samples if one.name == CPU]
     total = [one for one in of if one.labels.get("cpu", "total") == "total"]
     rate = total_per_s(total or of, CPU)
     return percent(100 * rate) if rate is not None else None
 
 
-def total_per_s(news: Iterable[News], name: str) -> float | None:
+def total_per_s(samples: Iterable[NewSample], name: str) -> float | None:
     """The growth per second of a counter over all its devices; absent as long as none has one."""
-    rates = [one.per_s for one in news if one.name == name and one.per_s is not None]
+    rates = [one.per_s for one in samples if one.name == name and one.per_s is not None]
     return sum(rates) if rates else None
 
 
-def _throttled_pct(news: list[News]) -> float | None:
+def _throttled_pct(samples: list[NewSample]) -> float | None:
     """Of the scheduler's periods those in which the container was held back; absent without a CPU limit."""
-    periods, throttled = total_per_s(news, _PERIODS), total_per_s(news, _THROTTLED)
+    periods, throttled = total_per_s(samples, _PERIODS), total_per_s(samples, _THROTTLED)
     if periods is None or throttled is None:
         return None
     return percent(min(100.0, 100 * throttled / periods)) if periods else 0.0
 
 
-def _value(news: Iterable[News], name: str) -> float | None:
-    return next((one.value for one in news if one.name == name), None)
+def _value(samples: Iterable[NewSample], name: str) -> float | None:
+    return next((one.value for one in samples if one.name == name), None)

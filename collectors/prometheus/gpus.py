@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from collectors.prometheus.labels import Places, Workload, gpu_workload_of
-from collectors.prometheus.series import News
+from collectors.prometheus.labels import PodIndex, Workload, gpu_workload_of
+from collectors.prometheus.series import NewSample
 from collectors.throttle import throttle_names
 from contract.records.samples import Allocation, Gpu, MigDevice
 
@@ -35,45 +35,46 @@ _FIELDS: dict[str, tuple[str, Callable[[float], Any]]] = {
 }
 _USED, _FREE, _RESERVED = "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_FB_FREE", "DCGM_FI_DEV_FB_RESERVED"
 _ENGINE = "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
-SELECTOR = '{__name__=~"' + "|".join([*_FIELDS, _USED, _FREE, _RESERVED, _ENGINE]) + '"}'
+GPU_SELECTOR = '{__name__=~"' + "|".join([*_FIELDS, _USED, _FREE, _RESERVED, _ENGINE]) + '"}'
 
 
-def gpus(news: Iterable[News], places: Places) -> tuple[Gpu, ...]:
+def gpus(samples: Iterable[NewSample], pod_index: PodIndex) -> tuple[Gpu, ...]:
     """The GPUs of one node, by index; one without a number is left out."""
-    devices: dict[str, list[News]] = defaultdict(list)
-    for one in news:
+    devices: dict[str, list[NewSample]] = defaultdict(list)
+    for one in samples:
         if one.value >= 0 and one.value not in _BLANKS and one.labels.get("UUID"):
             devices[one.labels["UUID"]].append(one)
-    found = [gpu for uuid, of in devices.items() if (gpu := _gpu(uuid, of, places)) is not None]
+    found = [gpu for uuid, of in devices.items() if (gpu := _gpu(uuid, of, pod_index)) is not None]
     return tuple(sorted(found, key=lambda gpu: (gpu.index, gpu.uuid)))
 
 
-def _gpu(uuid: str, news: list[News], places: Places) -> Gpu | None:
-    index = news[0].labels.get("gpu", "")
+def _gpu(uuid: str, samples: list[NewSample], pod_index: PodIndex) -> Gpu | None:
+    index = samples[0].labels.get("gpu", "")
     if not (index.isascii() and index.isdigit()):
         return None
-    whole = [one for one in news if not one.labels.get("GPU_I_ID")]
+    whole = [one for one in samples if not one.labels.get("GPU_I_ID")]
     fields = {_FIELDS[one.name][0]: _FIELDS[one.name][1](one.value) for one in whole if one.name in _FIELDS}
     used, total = _memory(whole)
     return Gpu(
-        uuid=uuid, index=int(index), model=news[0].labels.get("modelName") or None, mem_used_bytes=used,
-        mem_total_bytes=total, mig=_slices(uuid, news), allocated=_holders(uuid, news, places), **fields,
+        uuid=uuid, index=int(index), model=samples[0].labels.get("modelName") or None, mem_used_bytes=used,
+        mem_total_bytes=total, mig=_slices(uuid, samples), allocated=_holders(uuid, samples, pod_index),
+        **fields,
     )  # fmt: skip
 
 
-def _memory(news: Iterable[News]) -> tuple[int | None, int | None]:
-    """Used and total bytes. What the driver keeps for itself is in the total, where the exporter tells it."""
-    mib = {one.name: one.value for one in news if one.name in (_USED, _FREE, _RESERVED)}
+def _memory(samples: Iterable[NewSample]) -> tuple[int | None, int | None]:
+    """Used and total bytes. What the driver keeps for itself is in the total, where the exporter has it."""
+    mib = {one.name: one.value for one in samples if one.name in (_USED, _FREE, _RESERVED)}
     used = round(mib[_USED] * MIB) if _USED in mib else None
     if used is None or _FREE not in mib:
         return used, None
     return used, used + round((mib[_FREE] + mib.get(_RESERVED, 0)) * MIB)
 
 
-def _slices(uuid: str, news: Iterable[News]) -> tuple[MigDevice, ...] | None:
-    """MIG slices, by the older form of their names: an exporter tells the instance's number, not its uuid."""
-    slices: dict[str, list[News]] = defaultdict(list)
-    for one in news:
+def _slices(uuid: str, samples: Iterable[NewSample]) -> tuple[MigDevice, ...] | None:
+    """MIG slices, by the older form of their names: an exporter has the instance's number, not its uuid."""
+    slices: dict[str, list[NewSample]] = defaultdict(list)
+    for one in samples:
         if instance := one.labels.get("GPU_I_ID"):
             slices[instance].append(one)
     return tuple(_slice(_slice_name(uuid, instance), slices[instance]) for instance in sorted(slices)) or None
@@ -84,31 +85,31 @@ def _slice_name(uuid: str, instance: str) -> str:
     return f"MIG-{uuid}/{instance}/0"
 
 
-def _slice(name: str, news: list[News]) -> MigDevice:
-    used, total = _memory(news)
-    active = [one.value for one in news if one.name == _ENGINE]
+def _slice(name: str, samples: list[NewSample]) -> MigDevice:
+    used, total = _memory(samples)
+    active = [one.value for one in samples if one.name == _ENGINE]
     return MigDevice(
-        uuid=name, profile=news[0].labels.get("GPU_I_PROFILE") or None, mem_used_bytes=used,
+        uuid=name, profile=samples[0].labels.get("GPU_I_PROFILE") or None, mem_used_bytes=used,
         mem_total_bytes=total, gpu_util_pct=min(100, round(100 * active[0], 3)) if active else None,
     )  # fmt: skip
 
 
-def _holders(uuid: str, news: Iterable[News], places: Places) -> tuple[Allocation, ...] | None:
+def _holders(uuid: str, samples: Iterable[NewSample], pod_index: PodIndex) -> tuple[Allocation, ...] | None:
     """The containers that the GPU or its slices were given to, as the exporter heard from the kubelet.
 
     None without any such label: an exporter outside Kubernetes has none, nor has one for a GPU that is free.
     """
-    told = ((gpu_workload_of(one.labels), one.labels.get("GPU_I_ID")) for one in news)
-    given = dict.fromkeys((who, instance) for who, instance in told if who is not None)
+    named = ((gpu_workload_of(one.labels), one.labels.get("GPU_I_ID")) for one in samples)
+    given = dict.fromkeys((who, instance) for who, instance in named if who is not None)
     return (
-        tuple(_holder(who, instance and _slice_name(uuid, instance), places) for who, instance in given)
+        tuple(_holder(who, instance and _slice_name(uuid, instance), pod_index) for who, instance in given)
         or None
     )
 
 
-def _holder(who: Workload, mig: str | None, places: Places) -> Allocation:
-    place = places.find(who)
+def _holder(who: Workload, mig: str | None, pod_index: PodIndex) -> Allocation:
+    pod = pod_index.find(who)
     return Allocation(
-        pod_uid=None if place is None else place.uid, namespace=who.namespace, pod=who.pod,
+        pod_uid=None if pod is None else pod.uid, namespace=who.namespace, pod=who.pod,
         container=who.container or None, mig=mig or None,
     )  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from collectors.interfaces import physical
 from collectors.prometheus.containers import CORES, MEMORY, RECEIVED, SENT, TOTAL, cpu_pct, total_per_s
-from collectors.prometheus.series import News
+from collectors.prometheus.series import NewSample
 from collectors.rates import percent, whole
 from contract.records.samples import Host
 
@@ -17,19 +17,19 @@ _RECEIVED, _SENT = "node_network_receive_bytes_total", "node_network_transmit_by
 UNAME = "node_uname_info"
 _METRICS = "|".join([_CPU, _TOTAL, _AVAILABLE, _READ, _WRITTEN, _RECEIVED, _SENT, UNAME])
 # Three modes instead of five busy ones; the empty one is for metrics that have no mode.
-SELECTOR = '{__name__=~"' + _METRICS + '",mode=~"idle|iowait|steal|"}'
+HOST_SELECTOR = '{__name__=~"' + _METRICS + '",mode=~"idle|iowait|steal|"}'
 _STACKED = re.compile(r"(?:dm-|md|sr|zram|loop|ram|zd|drbd|bcache)\d+")
 """Disks that stand on others, whose bytes are counted there."""
 
 
-def from_node_exporter(news: list[News]) -> Host:
-    """What node_exporter tells of one node."""
-    total, available = _value(news, _TOTAL), _value(news, _AVAILABLE)
-    disks = [one for one in news if not _STACKED.fullmatch(one.labels.get("device", ""))]
-    links = _of_hardware(news, "device")
+def from_node_exporter(samples: list[NewSample]) -> Host:
+    """The host from node_exporter's metrics of one node."""
+    total, available = _value(samples, _TOTAL), _value(samples, _AVAILABLE)
+    disks = [one for one in samples if not _STACKED.fullmatch(one.labels.get("device", ""))]
+    links = _of_hardware(samples, "device")
     return Host(
-        cpu_util_pct=_busy_pct(news),
-        cpu_count=_cpus(news) or None,
+        cpu_util_pct=_busy_pct(samples),
+        cpu_count=_cpus(samples) or None,
         mem_used_bytes=whole(max(0.0, total - available)) if total and available is not None else None,
         mem_total_bytes=whole(total),
         disk_read_bytes_per_s=whole(total_per_s(disks, _READ)),
@@ -39,40 +39,40 @@ def from_node_exporter(news: list[News]) -> Host:
     )
 
 
-def _cpus(news: Iterable[News]) -> int:
-    return len({one.labels.get("cpu") for one in news if one.name == _CPU})
+def _cpus(samples: Iterable[NewSample]) -> int:
+    return len({one.labels.get("cpu") for one in samples if one.name == _CPU})
 
 
-def _busy_pct(news: list[News]) -> float | None:
+def _busy_pct(samples: list[NewSample]) -> float | None:
     """All CPUs' time less the idle; absent unless it is known of each CPU."""
-    rates = [one.per_s for one in news if one.name == _CPU]
+    rates = [one.per_s for one in samples if one.name == _CPU]
     idle = [rate for rate in rates if rate is not None]
     if not idle or len(idle) < len(rates):
         return None
-    return percent(max(0.0, 100 * (_cpus(news) - sum(idle))))
+    return percent(max(0.0, 100 * (_cpus(samples) - sum(idle))))
 
 
-def from_root_cgroup(news: Iterable[News]) -> Host:
-    """What cAdvisor tells of one node: its root cgroup's working set and CPU; disks are absent."""
-    news = list(news)
-    root = [one for one in news if one.labels.get("id") == "/"]
+def from_root_cgroup(samples: Iterable[NewSample]) -> Host:
+    """The host from cAdvisor's metrics of one node: working set and CPU of its root cgroup, no disks."""
+    samples = list(samples)
+    root = [one for one in samples if one.labels.get("id") == "/"]
     links = _of_hardware(root, "interface")
     return Host(
         cpu_util_pct=cpu_pct(root),
-        cpu_count=whole(_value(news, CORES)),
+        cpu_count=whole(_value(samples, CORES)),
         mem_used_bytes=whole(_value(root, MEMORY)),
-        mem_total_bytes=whole(_value(news, TOTAL)),
+        mem_total_bytes=whole(_value(samples, TOTAL)),
         net_rx_bytes_per_s=whole(total_per_s(links, RECEIVED)),
         net_tx_bytes_per_s=whole(total_per_s(links, SENT)),
     )
 
 
-def _of_hardware(news: Iterable[News], label: str) -> list[News]:
-    named = [(one.labels[label], one) for one in news if one.labels.get(label)]
-    # That node's sysfs is not here, so the names have to tell.
+def _of_hardware(samples: Iterable[NewSample], label: str) -> list[NewSample]:
+    named = [(one.labels[label], one) for one in samples if one.labels.get(label)]
+    # That node's sysfs is not here, so the names have to do.
     kept = physical([name for name, _ in named], os.devnull)
     return [one for name, one in named if name in kept]
 
 
-def _value(news: Iterable[News], name: str) -> float | None:
-    return next((one.value for one in news if one.name == name), None)
+def _value(samples: Iterable[NewSample], name: str) -> float | None:
+    return next((one.value for one in samples if one.name == name), None)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from collectors.attribution.cgroup_path import CgroupId, parse_cgroup_path
-from collectors.prometheus.series import Labels, News, Series
+from collectors.prometheus.series import Labels, NewSample, ScrapedSeries
 
 _NODE = ("node", "Hostname", "hostname", "kubernetes_node", "nodename", "kubernetes_io_hostname")
 _SANDBOX = ("", "POD")
@@ -49,7 +49,7 @@ def gpu_workload_of(labels: Labels) -> Workload | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PodRef:
     """A pod, as the cgroup samples name it; ``container_id`` is absent for the pod as a whole."""
 
     uid: str
@@ -58,7 +58,7 @@ class Place:
     on_host_network: bool = False
 
 
-class Places:
+class PodIndex:
     """From names to uids: by the cgroup's path where cAdvisor shows it, else by ``kube_pod_info``."""
 
     def __init__(self, cgroup: Callable[[str], CgroupId | None] = parse_cgroup_path) -> None:
@@ -67,7 +67,7 @@ class Places:
         self._containers: dict[Workload, str] = {}
         self._on_host_network: frozenset[str] = frozenset()
 
-    def learn_pods(self, infos: Iterable[Series]) -> None:
+    def learn_pods(self, infos: Iterable[ScrapedSeries]) -> None:
         """Take ``kube_pod_info`` as it is now."""
         infos = list(infos)
         named = [(one, one.labels.get("uid", "")) for one in infos if one.labels.get("uid")]
@@ -78,17 +78,17 @@ class Places:
             uid for one, uid in named if one.labels.get("host_network") == "true"
         )
 
-    def learn_containers(self, news: Iterable[News]) -> None:
+    def learn_containers(self, samples: Iterable[NewSample]) -> None:
         """Take what cAdvisor's paths say about names."""
-        for one in news:
-            who, place = workload_of(one.labels), self.of(one.labels)
-            if who is None or place is None:
+        for one in samples:
+            who, pod = workload_of(one.labels), self.of(one.labels)
+            if who is None or pod is None:
                 continue
-            self._uids[who.namespace, who.pod] = place.uid
-            if who.container and place.container_id:
-                self._containers[who] = place.container_id
+            self._uids[who.namespace, who.pod] = pod.uid
+            if who.container and pod.container_id:
+                self._containers[who] = pod.container_id
 
-    def of(self, labels: Labels) -> Place | None:
+    def of(self, labels: Labels) -> PodRef | None:
         """The pod or container that a series of cAdvisor is about; None for what is no pod's."""
         who, group = workload_of(labels), self._cgroup(labels.get("id", ""))
         uid = group.pod_uid if group else self._uids.get((who.namespace, who.pod)) if who else None
@@ -99,9 +99,9 @@ class Places:
             container_id = group.container_id if group else None
         elif who.container:
             container_id = (group.container_id if group else None) or labels.get("name") or who.container
-        return Place(uid, container_id, group.qos if group else None, uid in self._on_host_network)
+        return PodRef(uid, container_id, group.qos if group else None, uid in self._on_host_network)
 
-    def find(self, who: Workload) -> Place | None:
+    def find(self, who: Workload) -> PodRef | None:
         """The pod of these names; None while it is not known."""
         uid = self._uids.get((who.namespace, who.pod))
-        return None if uid is None else Place(uid, self._containers.get(who))
+        return None if uid is None else PodRef(uid, self._containers.get(who))

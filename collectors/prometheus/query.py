@@ -10,7 +10,7 @@ from prometheus_api_client.exceptions import PrometheusApiClientException
 from prometheus_api_client.prometheus_connect import PrometheusConnect
 from urllib3.util.retry import Retry
 
-from collectors.prometheus.series import Series, parse_matrix, parse_vector
+from collectors.prometheus.series import ScrapedSeries, parse_matrix, parse_vector
 
 _MESSAGE = 200
 
@@ -28,14 +28,14 @@ class Prometheus:
         # A query that failed is asked again at the next tick: repeats inside a tick would only make it late.
         self._connection = PrometheusConnect(url, retry=Retry(0))
 
-    def samples(self, selector: str, seconds: float, deadline_s: float) -> list[Series]:
+    def samples(self, selector: str, seconds: float, deadline_s: float) -> list[ScrapedSeries]:
         """Every sample of the last ``seconds``, as it was scraped; ``deadline_s`` is monotonic.
 
         An instant query of a range: unlike an instant vector it keeps the samples' own timestamps.
         """
         return self._ask(f"{selector}[{round(seconds * 1000)}ms]", deadline_s, parse_matrix)
 
-    def now(self, selector: str, deadline_s: float) -> list[Series]:
+    def now(self, selector: str, deadline_s: float) -> list[ScrapedSeries]:
         """The series that are there now, each with its value now."""
         return self._ask(selector, deadline_s, parse_vector)
 
@@ -43,7 +43,9 @@ class Prometheus:
         """Give the connections back."""
         self._connection.close()
 
-    def _ask(self, query: str, deadline_s: float, parse: Callable[[Any], list[Series]]) -> list[Series]:
+    def _ask(
+        self, query: str, deadline_s: float, parse: Callable[[Any], list[ScrapedSeries]]
+    ) -> list[ScrapedSeries]:
         timeout_s = max(1, round(deadline_s - time.monotonic()))
         try:
             return parse(self._connection.custom_query(query, timeout=timeout_s))

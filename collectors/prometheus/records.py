@@ -1,35 +1,35 @@
-"""From the news of one tick to the records of each node. Pure."""
+"""From the samples of one tick to the records of each node. Pure."""
 
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from collectors.base import Tick
-from collectors.prometheus.containers import pods
+from collectors.prometheus.containers import pod_cgroups
 from collectors.prometheus.gpus import gpus
 from collectors.prometheus.host import UNAME, from_node_exporter, from_root_cgroup
-from collectors.prometheus.labels import Places, node_of
-from collectors.prometheus.series import Labels, News, Series
+from collectors.prometheus.labels import PodIndex, node_of
+from collectors.prometheus.series import Labels, NewSample, ScrapedSeries
 from contract.records.samples import CgroupSample, Host, NvmlSample
 
-ByNode = Mapping[str, Sequence[News]]
+ByNode = Mapping[str, Sequence[NewSample]]
 _NODE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
 
 
-def host_names(series: Iterable[Series]) -> dict[tuple[str, str], str]:
-    """The host name of each target of node_exporter, whose other metrics do not tell it."""
+def host_names(series: Iterable[ScrapedSeries]) -> dict[tuple[str, str], str]:
+    """The host name of each target of node_exporter, whose other metrics do not have it."""
     return {_target(one.labels): one.labels.get("nodename", "") for one in series if _is_uname(one.labels)}
 
 
 def by_node(
-    news: Iterable[News], names: Mapping[tuple[str, str], str], apart_ms: int
-) -> dict[str, list[News]]:
+    samples: Iterable[NewSample], names: Mapping[tuple[str, str], str], apart_ms: int
+) -> dict[str, list[NewSample]]:
     """News by node; under the empty name those whose node has none that a record may carry.
 
     A record is of one moment: what is more than ``apart_ms`` older than the node's newest is left out.
     """
-    found: dict[str, list[News]] = defaultdict(list)
-    for one in news:
+    found: dict[str, list[NewSample]] = defaultdict(list)
+    for one in samples:
         node = node_of(one.labels, names.get(_target(one.labels), ""))
         found[node if _NODE.fullmatch(node) else ""].append(one)
     for node, of in found.items():
@@ -38,43 +38,45 @@ def by_node(
     return found
 
 
-def nvml_samples(nodes: ByNode, places: Places, tick: Tick) -> Iterator[NvmlSample]:
+def nvml_samples(nodes: ByNode, pod_index: PodIndex, tick: Tick) -> Iterator[NvmlSample]:
     """One record for each node with new samples of GPUs."""
-    for node, news in nodes.items():
-        if found := gpus(news, places):
+    for node, samples in nodes.items():
+        if found := gpus(samples, pod_index):
             yield NvmlSample(
-                node=node, collector=tick.collector, seq=tick.seq, ts_ms=_ts_ms(news),
-                interval_ms=_interval_ms(news, tick), gpus=found,
+                node=node, collector=tick.collector, seq=tick.seq, ts_ms=_ts_ms(samples),
+                interval_ms=_interval_ms(samples, tick), gpus=found,
             )  # fmt: skip
 
 
-def cgroup_samples(containers: ByNode, hosts: ByNode, places: Places, tick: Tick) -> Iterator[CgroupSample]:
+def cgroup_samples(
+    containers: ByNode, hosts: ByNode, pod_index: PodIndex, tick: Tick
+) -> Iterator[CgroupSample]:
     """One record for each node with new samples of its containers, of itself, or of both.
 
     Where node_exporter is scraped it speaks for the host; its scrapes and cAdvisor's come at times of
     their own, and each makes a record with what it knows. ``hosts`` holds every node that node_exporter
-    speaks for, with an empty list where it has no news.
+    speaks for, with an empty list where it has no samples.
     """
-    for node in containers.keys() | {node for node, news in hosts.items() if news}:
+    for node in containers.keys() | {node for node, samples in hosts.items() if samples}:
         of_containers, of_host = containers.get(node, ()), hosts.get(node)
-        news = [*of_containers, *(of_host or ())]
-        found = tuple(pods(of_containers, places))
+        samples = [*of_containers, *(of_host or ())]
+        found = tuple(pod_cgroups(of_containers, pod_index))
         host = from_root_cgroup(of_containers) if of_host is None else from_node_exporter(list(of_host))
         if found or host != Host():
             yield CgroupSample(
-                node=node, collector=tick.collector, seq=tick.seq, ts_ms=_ts_ms(news),
-                interval_ms=_interval_ms(news, tick), host=host, pods=found,
+                node=node, collector=tick.collector, seq=tick.seq, ts_ms=_ts_ms(samples),
+                interval_ms=_interval_ms(samples, tick), host=host, pods=found,
             )  # fmt: skip
 
 
-def _ts_ms(news: Iterable[News]) -> int:
+def _ts_ms(samples: Iterable[NewSample]) -> int:
     """The newest sample's time: dcgm-exporter's are all of one moment, cAdvisor's of the last seconds."""
-    return max(one.ts_ms for one in news)
+    return max(one.ts_ms for one in samples)
 
 
-def _interval_ms(news: Iterable[News], tick: Tick) -> int:
+def _interval_ms(samples: Iterable[NewSample], tick: Tick) -> int:
     """The time since the scrape before; the collector's own interval where there was none."""
-    return min((one.passed_ms for one in news if one.passed_ms), default=tick.interval_ms)
+    return min((one.passed_ms for one in samples if one.passed_ms), default=tick.interval_ms)
 
 
 def _target(labels: Labels) -> tuple[str, str]:

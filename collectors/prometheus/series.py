@@ -11,7 +11,7 @@ Labels = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class ScrapedSeries:
     """One series: its labels, the name among them, and its samples (Unix ms, value), oldest first."""
 
     labels: Labels
@@ -19,7 +19,7 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class NewSample:
     """The newest sample of a series, seen for the first time.
 
     ``passed_ms`` lies between it and the one before, ``per_s`` is a counter's growth since then. Both are
@@ -38,17 +38,17 @@ class News:
         return self.labels["__name__"]
 
 
-def parse_matrix(result: Iterable[Mapping[str, Any]]) -> list[Series]:
+def parse_matrix(result: Iterable[Mapping[str, Any]]) -> list[ScrapedSeries]:
     """Series of a range. NaN and infinities are no measurements: they are left out.
 
     Raises ``KeyError``, ``TypeError`` or ``ValueError`` for what is no matrix.
     """
-    return [Series(one["metric"], tuple(_points(one["values"]))) for one in result]
+    return [ScrapedSeries(one["metric"], tuple(_points(one["values"]))) for one in result]
 
 
-def parse_vector(result: Iterable[Mapping[str, Any]]) -> list[Series]:
+def parse_vector(result: Iterable[Mapping[str, Any]]) -> list[ScrapedSeries]:
     """Series of one moment; raises as ``parse_matrix``."""
-    return [Series(one["metric"], tuple(_points([one["value"]]))) for one in result]
+    return [ScrapedSeries(one["metric"], tuple(_points([one["value"]]))) for one in result]
 
 
 def _points(values: Iterable[tuple[float, str]]) -> Iterator[tuple[int, float]]:
@@ -57,21 +57,21 @@ def _points(values: Iterable[tuple[float, str]]) -> Iterator[tuple[int, float]]:
             yield round(seconds * 1000), value
 
 
-class Newest:
+class ScrapeCursor:
     """Gives each sample out once. So what stopped being scraped is absent at once, and never repeated."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[tuple[str, str], ...], tuple[int, float]] = {}
 
-    def of(self, series: Iterable[Series]) -> list[News]:
-        """What is new in an answer; series that ended a quarter of an hour ago are forgotten."""
-        found = [news for one in series if (news := self._news(one)) is not None]
+    def of(self, series: Iterable[ScrapedSeries]) -> list[NewSample]:
+        """The new samples of an answer; series that ended a quarter of an hour ago are forgotten."""
+        found = [new for one in series if (new := self._newest(one)) is not None]
         if found:
             newest = max(one.ts_ms for one in found)
             self._last = {key: last for key, last in self._last.items() if newest - last[0] < _FORGOTTEN_MS}
         return found
 
-    def _news(self, series: Series) -> News | None:
+    def _newest(self, series: ScrapedSeries) -> NewSample | None:
         key = tuple(sorted(series.labels.items()))
         last = self._last.get(key)
         if not series.points or (last is not None and series.points[-1][0] <= last[0]):
@@ -80,6 +80,8 @@ class Newest:
         if last is None and len(series.points) > 1:
             last = series.points[-2]
         if last is None:
-            return News(series.labels, ts_ms, value)
+            return NewSample(series.labels, ts_ms, value)
         passed_ms, grown = ts_ms - last[0], value - last[1]
-        return News(series.labels, ts_ms, value, passed_ms, grown / passed_ms * 1000 if grown >= 0 else None)
+        return NewSample(
+            series.labels, ts_ms, value, passed_ms, grown / passed_ms * 1000 if grown >= 0 else None
+        )

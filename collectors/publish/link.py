@@ -46,7 +46,7 @@ class KafkaLink:
     @classmethod
     async def open(cls, settings: Settings) -> Self:
         """Connect, and create the topics if they are missing. Raises ``BrokerError``, ``DutycycleError``."""
-        await probe(settings)  # the clients themselves do not tell a wrong password from an absent broker
+        await probe(settings)  # for the clients a wrong password and an absent broker are the same error
         await ensure_topics(settings, SAMPLE_TOPICS)
         # No linger: a batch is handed over at once, and awaited before the next.
         producer = Producer(settings, "collector", linger_ms=0)

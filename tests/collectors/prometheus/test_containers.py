@@ -3,9 +3,9 @@
 import pytest
 from msgspec import structs
 
-from collectors.prometheus.containers import pods
+from collectors.prometheus.containers import pod_cgroups
 from collectors.prometheus.host import from_node_exporter, from_root_cgroup
-from collectors.prometheus.labels import Places
+from collectors.prometheus.labels import PodIndex
 from contract.records.samples import Container, Host, PodCgroup
 from tests.support.data.prometheus_samples import (
     CID,
@@ -13,32 +13,32 @@ from tests.support.data.prometheus_samples import (
     SANDBOX,
     SLICE,
     UID,
-    news,
     pod_info,
+    sample,
 )
 
 
 def test_a_pod_and_its_containers() -> None:
-    (found,) = pods(
+    (found,) = pod_cgroups(
         [
-            news("container_cpu_usage_seconds_total", 9, 1.518, cpu="total", **IN_POD),
-            news("container_memory_working_set_bytes", 5000, **IN_POD),
-            news("container_spec_memory_limit_bytes", 8000, **IN_POD),
-            news("container_cpu_cfs_periods_total", 9, 10, **IN_POD),
-            news("container_cpu_cfs_throttled_periods_total", 9, 1, **IN_POD),
-            news("container_fs_reads_bytes_total", 9, 100, device="/dev/sda", **IN_POD),
-            news("container_fs_reads_bytes_total", 9, 50, device="/dev/sdb", **IN_POD),
-            news("container_fs_writes_bytes_total", 9, 7.4, device="/dev/sda", **IN_POD),
-            news("container_memory_working_set_bytes", 300, **SANDBOX),
-            news("container_memory_working_set_bytes", 5300, id=SLICE, namespace="team", pod="bert-0"),
-            news("container_network_receive_bytes_total", 9, 10, interface="eth0", **SANDBOX),
-            news("container_network_receive_bytes_total", 9, 30, interface="net1", **SANDBOX),
-            news("container_network_receive_bytes_total", 9, 999, interface="lo", **SANDBOX),
-            news("container_network_transmit_bytes_total", 9, 20, interface="eth0", **SANDBOX),
-            news("container_memory_working_set_bytes", 77, id="/system.slice/sshd.service"),
-            news("container_memory_working_set_bytes", 99, id="/"),
+            sample("container_cpu_usage_seconds_total", 9, 1.518, cpu="total", **IN_POD),
+            sample("container_memory_working_set_bytes", 5000, **IN_POD),
+            sample("container_spec_memory_limit_bytes", 8000, **IN_POD),
+            sample("container_cpu_cfs_periods_total", 9, 10, **IN_POD),
+            sample("container_cpu_cfs_throttled_periods_total", 9, 1, **IN_POD),
+            sample("container_fs_reads_bytes_total", 9, 100, device="/dev/sda", **IN_POD),
+            sample("container_fs_reads_bytes_total", 9, 50, device="/dev/sdb", **IN_POD),
+            sample("container_fs_writes_bytes_total", 9, 7.4, device="/dev/sda", **IN_POD),
+            sample("container_memory_working_set_bytes", 300, **SANDBOX),
+            sample("container_memory_working_set_bytes", 5300, id=SLICE, namespace="team", pod="bert-0"),
+            sample("container_network_receive_bytes_total", 9, 10, interface="eth0", **SANDBOX),
+            sample("container_network_receive_bytes_total", 9, 30, interface="net1", **SANDBOX),
+            sample("container_network_receive_bytes_total", 9, 999, interface="lo", **SANDBOX),
+            sample("container_network_transmit_bytes_total", 9, 20, interface="eth0", **SANDBOX),
+            sample("container_memory_working_set_bytes", 77, id="/system.slice/sshd.service"),
+            sample("container_memory_working_set_bytes", 99, id="/"),
         ],
-        Places(),
+        PodIndex(),
     )
     container = Container(
         id=CID, cpu_util_pct=151.8, cpu_throttled_pct=10, mem_used_bytes=5000, mem_limit_bytes=8000,
@@ -51,63 +51,65 @@ def test_a_pod_and_its_containers() -> None:
 
 @pytest.mark.parametrize("limit", [0, 2.0**63 - 4096, None])
 def test_a_container_without_limits_and_rates(limit: float | None) -> None:
-    of = [news("container_cpu_usage_seconds_total", 9, **IN_POD)]
-    of += [news("container_spec_memory_limit_bytes", limit, **IN_POD)] if limit is not None else []
-    (found,) = pods(of, Places())
+    of = [sample("container_cpu_usage_seconds_total", 9, **IN_POD)]
+    of += [sample("container_spec_memory_limit_bytes", limit, **IN_POD)] if limit is not None else []
+    (found,) = pod_cgroups(of, PodIndex())
     assert found.containers == (Container(id=CID),)
 
 
 @pytest.mark.parametrize(("periods", "share"), [(0, 0), (4, 50)])
 def test_throttling_of_a_container_with_a_cpu_limit(periods: float, share: float) -> None:
     of = [
-        news("container_cpu_cfs_periods_total", 9, periods, **IN_POD),
-        news("container_cpu_cfs_throttled_periods_total", 9, 2 if periods else 0, **IN_POD),
+        sample("container_cpu_cfs_periods_total", 9, periods, **IN_POD),
+        sample("container_cpu_cfs_throttled_periods_total", 9, 2 if periods else 0, **IN_POD),
     ]
-    (found,) = pods(of, Places())
+    (found,) = pod_cgroups(of, PodIndex())
     assert found.containers[0].cpu_throttled_pct == share
 
 
 def test_cpu_of_each_core_is_summed() -> None:
-    (found,) = pods(
-        [news("container_cpu_usage_seconds_total", 9, 0.5, cpu=f"cpu0{n}", **IN_POD) for n in range(3)],
-        Places(),
+    (found,) = pod_cgroups(
+        [sample("container_cpu_usage_seconds_total", 9, 0.5, cpu=f"cpu0{n}", **IN_POD) for n in range(3)],
+        PodIndex(),
     )
     assert found.containers[0].cpu_util_pct == 150
 
 
 def test_without_paths_the_uid_comes_from_kube_pod_info() -> None:
-    places = Places()
+    pod_index = PodIndex()
     labels = {"namespace": "team", "pod": "bert-0", "container": "main", "name": CID}
-    of = [news("container_memory_working_set_bytes", 1, **labels)]
-    assert list(pods(of, places)) == []
-    places.learn_pods([pod_info("bert-0", UID), pod_info("nameless", "")])
-    assert list(pods(of, places)) == [PodCgroup(uid=UID, containers=(Container(id=CID, mem_used_bytes=1),))]
+    of = [sample("container_memory_working_set_bytes", 1, **labels)]
+    assert list(pod_cgroups(of, pod_index)) == []
+    pod_index.learn_pods([pod_info("bert-0", UID), pod_info("nameless", "")])
+    assert list(pod_cgroups(of, pod_index)) == [
+        PodCgroup(uid=UID, containers=(Container(id=CID, mem_used_bytes=1),))
+    ]
 
 
 def test_a_pod_on_the_host_s_network_has_none_of_its_own() -> None:
-    places = Places()
-    places.learn_pods([pod_info("bert-0", UID, host_network="true")])
-    of = [news("container_network_receive_bytes_total", 9, 10, interface="eth0", **SANDBOX)]
-    assert list(pods(of, places)) == [PodCgroup(uid=UID, qos="burstable")]
+    pod_index = PodIndex()
+    pod_index.learn_pods([pod_info("bert-0", UID, host_network="true")])
+    of = [sample("container_network_receive_bytes_total", 9, 10, interface="eth0", **SANDBOX)]
+    assert list(pod_cgroups(of, pod_index)) == [PodCgroup(uid=UID, qos="burstable")]
 
 
 def test_a_host_by_node_exporter() -> None:
     idle = [
-        news("node_cpu_seconds_total", 9, rate, cpu=str(cpu), mode=mode)
+        sample("node_cpu_seconds_total", 9, rate, cpu=str(cpu), mode=mode)
         for cpu in range(4)
         for mode, rate in (("idle", 0.6), ("iowait", 0.1), ("steal", 0.05))
     ]
     others = [
-        news("node_memory_MemTotal_bytes", 1000),
-        news("node_memory_MemAvailable_bytes", 400),
-        news("node_disk_read_bytes_total", 9, 10, device="nvme0n1"),
-        news("node_disk_read_bytes_total", 9, 5, device="sda"),
-        news("node_disk_read_bytes_total", 9, 15, device="dm-0"),
-        news("node_disk_written_bytes_total", 9, 1, device="sda"),
-        news("node_network_receive_bytes_total", 9, 70, device="ens3"),
-        news("node_network_receive_bytes_total", 9, 70, device="veth12"),
-        news("node_network_receive_bytes_total", 9, 8, device="lo"),
-        news("node_network_transmit_bytes_total", 9, 60, device="ens3"),
+        sample("node_memory_MemTotal_bytes", 1000),
+        sample("node_memory_MemAvailable_bytes", 400),
+        sample("node_disk_read_bytes_total", 9, 10, device="nvme0n1"),
+        sample("node_disk_read_bytes_total", 9, 5, device="sda"),
+        sample("node_disk_read_bytes_total", 9, 15, device="dm-0"),
+        sample("node_disk_written_bytes_total", 9, 1, device="sda"),
+        sample("node_network_receive_bytes_total", 9, 70, device="ens3"),
+        sample("node_network_receive_bytes_total", 9, 70, device="veth12"),
+        sample("node_network_receive_bytes_total", 9, 8, device="lo"),
+        sample("node_network_transmit_bytes_total", 9, 60, device="ens3"),
     ]
     rest = Host(
         cpu_count=4, mem_used_bytes=600, mem_total_bytes=1000, disk_read_bytes_per_s=15,
@@ -116,20 +118,20 @@ def test_a_host_by_node_exporter() -> None:
     found = from_node_exporter([*idle, *others])
     assert found.cpu_util_pct == pytest.approx(100)
     assert {**structs.asdict(found), "cpu_util_pct": None} == structs.asdict(rest)
-    began_anew = news("node_cpu_seconds_total", 0, None, cpu="0", mode="irq")
+    began_anew = sample("node_cpu_seconds_total", 0, None, cpu="0", mode="irq")
     assert from_node_exporter([*idle, began_anew]).cpu_util_pct is None
 
 
 def test_a_host_by_its_root_cgroup() -> None:
     found = from_root_cgroup(
         [
-            news("container_cpu_usage_seconds_total", 9, 8.125, id="/", cpu="total"),
-            news("container_memory_working_set_bytes", 600, id="/"),
-            news("container_network_receive_bytes_total", 9, 70, id="/", interface="eth0"),
-            news("container_network_receive_bytes_total", 9, 70, id="/", interface="cni0"),
-            news("container_memory_working_set_bytes", 5, **IN_POD),
-            news("machine_cpu_cores", 64),
-            news("machine_memory_bytes", 1000),
+            sample("container_cpu_usage_seconds_total", 9, 8.125, id="/", cpu="total"),
+            sample("container_memory_working_set_bytes", 600, id="/"),
+            sample("container_network_receive_bytes_total", 9, 70, id="/", interface="eth0"),
+            sample("container_network_receive_bytes_total", 9, 70, id="/", interface="cni0"),
+            sample("container_memory_working_set_bytes", 5, **IN_POD),
+            sample("machine_cpu_cores", 64),
+            sample("machine_memory_bytes", 1000),
         ]
     )
     assert found == Host(

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from collectors.base import Tick
-from collectors.prometheus.collector import PrometheusCollector, Source
+from collectors.prometheus.collector import PrometheusApi, PrometheusCollector
 from collectors.prometheus.query import QueryError
-from collectors.prometheus.series import Series
+from collectors.prometheus.series import ScrapedSeries
 from contract.codec import decode
 from contract.records.samples import NvmlSample
 from telemetry.events import PROMETHEUS_QUERY_FAILED, Telemetry
@@ -34,21 +34,21 @@ def test_prometheus_goes_away(prometheus: Start) -> None:
     assert records.telemetry.conditions == {}
 
 
-class Scripted(Source):
+class Scripted(PrometheusApi):
     """A Prometheus that answers the query for GPUs from a script; None stands for a failure."""
 
     def __init__(self, *answers: list[tuple[int, float]] | None) -> None:
         self.answers = iter(answers)
 
-    def samples(self, selector: str, seconds: float, deadline_s: float) -> list[Series]:
+    def samples(self, selector: str, seconds: float, deadline_s: float) -> list[ScrapedSeries]:
         if "DCGM" not in selector:
             raise QueryError("nothing else is asked for here")
         if (points := next(self.answers)) is None:
             raise QueryError("away")
         labels = {"__name__": "DCGM_FI_DEV_GPU_UTIL", "UUID": "GPU-1", "gpu": "0", "Hostname": "gpu-a"}
-        return [Series(labels, tuple(points))]
+        return [ScrapedSeries(labels, tuple(points))]
 
-    def now(self, selector: str, deadline_s: float) -> list[Series]:
+    def now(self, selector: str, deadline_s: float) -> list[ScrapedSeries]:
         return []
 
     def close(self) -> None:
@@ -88,7 +88,7 @@ def answering(code: int, body: bytes, only: str = "") -> Iterator[str]:
             self.wfile.write(text)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-            """A query is no news."""
+            """A query is no samples."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = Thread(target=server.serve_forever)

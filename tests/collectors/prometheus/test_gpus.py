@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 
-from collectors.prometheus.gpus import SELECTOR, gpus
-from collectors.prometheus.labels import Places
+from collectors.prometheus.gpus import GPU_SELECTOR, gpus
+from collectors.prometheus.labels import PodIndex
 from contract.records.samples import Allocation, Gpu, MigDevice
 from tests.support.data.prometheus_samples import (
     IN_POD,
     OTHER_UID,
     UID,
     dcgm,
-    news,
     pod_info,
+    sample,
 )
 
 
@@ -44,15 +44,15 @@ def gpu(**fields: Any) -> Gpu:
     ],
 )
 def test_a_field_of_dcgm(name: str, value: float, fields: dict[str, Any]) -> None:
-    assert gpus([dcgm(name, value)], Places()) == (gpu(**fields),)
-    assert f"DCGM_FI_{name}" in SELECTOR
+    assert gpus([dcgm(name, value)], PodIndex()) == (gpu(**fields),)
+    assert f"DCGM_FI_{name}" in GPU_SELECTOR
 
 
 @pytest.mark.parametrize("blank", [2147483632, 2147483635, 140737488355328, 2.0**63, -1])
 @pytest.mark.parametrize("name", ["DEV_GPU_UTIL", "DEV_FB_USED", "DEV_POWER_USAGE", "DEV_GPU_TEMP"])
 def test_a_value_that_dcgm_does_not_have_is_absent(name: str, blank: float) -> None:
-    assert gpus([dcgm(name, blank), dcgm("DEV_SM_CLOCK", 1)], Places()) == (gpu(sm_clock_mhz=1),)
-    assert gpus([dcgm(name, blank)], Places()) == ()
+    assert gpus([dcgm(name, blank), dcgm("DEV_SM_CLOCK", 1)], PodIndex()) == (gpu(sm_clock_mhz=1),)
+    assert gpus([dcgm(name, blank)], PodIndex()) == ()
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_value_that_dcgm_does_not_have_is_absent(name: str, blank: float) -> N
     ],
 )
 def test_memory(mib: dict[str, int], used: int | None, total: int | None) -> None:
-    (found,) = gpus([dcgm(f"DEV_{name}", value) for name, value in mib.items()], Places())
+    (found,) = gpus([dcgm(f"DEV_{name}", value) for name, value in mib.items()], PodIndex())
     assert found.mem_used_bytes == (None if used is None else used * 2**20)
     assert found.mem_total_bytes == (None if total is None else total * 2**20)
 
@@ -78,7 +78,7 @@ def test_gpus_are_ordered_by_index_and_one_without_a_number_is_left_out() -> Non
             dcgm("DEV_GPU_UTIL", 3, gpu="x", UUID="GPU-x"),
             dcgm("DEV_GPU_UTIL", 3, gpu="3", UUID=""),
         ],
-        Places(),
+        PodIndex(),
     )
     assert [(one.index, one.uuid, one.gpu_util_pct) for one in found] == [(2, "GPU-2", 2), (10, "GPU-10", 1)]
 
@@ -92,7 +92,7 @@ def test_mig_slices_do_not_speak_for_their_gpu() -> None:
             dcgm("DEV_FB_FREE", 5, **mig),
             dcgm("PROF_GR_ENGINE_ACTIVE", 0.5, **mig),
         ],
-        Places(),
+        PodIndex(),
     )
     piece = MigDevice(
         uuid="MIG-GPU-1/7/0", profile="1g.18gb", mem_used_bytes=3 * 2**20, mem_total_bytes=8 * 2**20,
@@ -134,9 +134,9 @@ EXPORTER = {
 def test_the_containers_that_a_gpu_was_given_to(
     labels: list[dict[str, str]], expected: tuple[Allocation, ...] | None
 ) -> None:
-    places = Places()
-    places.learn_pods([pod_info("bert-0", UID), pod_info("bert-1", OTHER_UID)])
-    places.learn_containers([news("container_memory_working_set_bytes", 1, **IN_POD)])
-    (found,) = gpus([dcgm("DEV_GPU_UTIL", 5, **one) for one in labels], places)
+    pod_index = PodIndex()
+    pod_index.learn_pods([pod_info("bert-0", UID), pod_info("bert-1", OTHER_UID)])
+    pod_index.learn_containers([sample("container_memory_working_set_bytes", 1, **IN_POD)])
+    (found,) = gpus([dcgm("DEV_GPU_UTIL", 5, **one) for one in labels], pod_index)
     assert found.allocated == expected
     assert found.processes is None

@@ -2,13 +2,13 @@
 
 import pytest
 
-from collectors.prometheus.labels import Places, Workload, gpu_workload_of, node_of, workload_of
+from collectors.prometheus.labels import PodIndex, Workload, gpu_workload_of, node_of, workload_of
 from collectors.prometheus.records import by_node, cgroup_samples, host_names, nvml_samples
-from collectors.prometheus.series import Newest, News, Series, parse_matrix
+from collectors.prometheus.series import NewSample, ScrapeCursor, ScrapedSeries, parse_matrix
 from tests.support.data.prometheus_samples import (
     TICK,
     dcgm,
-    news,
+    sample,
 )
 
 
@@ -52,12 +52,12 @@ def test_the_node_of_a_series(labels: dict[str, str], host_name: str, node: str)
 def test_each_node_has_its_record_with_its_own_time() -> None:
     of = [
         dcgm("DEV_GPU_UTIL", 1, Hostname="a"),
-        News(dcgm("DEV_GPU_UTIL", 2, Hostname="b", UUID="GPU-2").labels, 2500, 2, 5000),
+        NewSample(dcgm("DEV_GPU_UTIL", 2, Hostname="b", UUID="GPU-2").labels, 2500, 2, 5000),
         dcgm("DEV_GPU_UTIL", 3, Hostname="no name!"),
     ]
     nodes = by_node(of, {}, 1000)
     assert [one.value for one in nodes.pop("")] == [3]
-    found = {one.node: one for one in nvml_samples(nodes, Places(), TICK)}
+    found = {one.node: one for one in nvml_samples(nodes, PodIndex(), TICK)}
     assert {node: (one.ts_ms, one.interval_ms, one.seq) for node, one in found.items()} == {
         "a": (1000, 1000, 7),
         "b": (2500, 5000, 7),
@@ -67,8 +67,8 @@ def test_each_node_has_its_record_with_its_own_time() -> None:
 def test_a_record_is_of_one_moment() -> None:
     of = [
         dcgm("DEV_GPU_UTIL", 1, Hostname="a"),
-        News(dcgm("DEV_GPU_UTIL", 2, Hostname="a", UUID="GPU-2").labels, 2500, 2),
-        News(dcgm("DEV_GPU_UTIL", 3, Hostname="a", UUID="GPU-3").labels, 1500, 3),
+        NewSample(dcgm("DEV_GPU_UTIL", 2, Hostname="a", UUID="GPU-2").labels, 2500, 2),
+        NewSample(dcgm("DEV_GPU_UTIL", 3, Hostname="a", UUID="GPU-3").labels, 1500, 3),
     ]
     assert [one.value for one in by_node(of, {}, 1000)["a"]] == [2, 3]
 
@@ -77,14 +77,14 @@ def test_node_exporter_speaks_for_the_hosts_that_it_knows() -> None:
     root = {"id": "/", "node": "a"}
     containers = by_node(
         [
-            news("container_memory_working_set_bytes", 5, **root),
-            news("container_memory_working_set_bytes", 5, **(root | {"node": "b"})),
+            sample("container_memory_working_set_bytes", 5, **root),
+            sample("container_memory_working_set_bytes", 5, **(root | {"node": "b"})),
         ],
         {},
         1000,
     )
-    hosts = {"a": (), "c": [news("node_memory_MemTotal_bytes", 9, None, 3000)], "d": ()}
-    found = {one.node: one for one in cgroup_samples(containers, hosts, Places(), TICK)}
+    hosts = {"a": (), "c": [sample("node_memory_MemTotal_bytes", 9, None, 3000)], "d": ()}
+    found = {one.node: one for one in cgroup_samples(containers, hosts, PodIndex(), TICK)}
     assert {
         node: (one.host.mem_used_bytes, one.host.mem_total_bytes, one.ts_ms) for node, one in found.items()
     } == {
@@ -95,22 +95,24 @@ def test_node_exporter_speaks_for_the_hosts_that_it_knows() -> None:
 
 def test_the_host_name_of_a_node_exporter() -> None:
     target = {"job": "node", "instance": "10.0.0.1:9100"}
-    names = host_names([Series({"__name__": "node_uname_info", "nodename": "gpu-a", **target}, ())])
-    assert by_node([news("node_memory_MemTotal_bytes", 1, **target)], names, 0).keys() == {"gpu-a"}
-    assert by_node([news("node_memory_MemTotal_bytes", 1, **target)], {}, 0).keys() == {"10.0.0.1"}
+    names = host_names([ScrapedSeries({"__name__": "node_uname_info", "nodename": "gpu-a", **target}, ())])
+    assert by_node([sample("node_memory_MemTotal_bytes", 1, **target)], names, 0).keys() == {"gpu-a"}
+    assert by_node([sample("node_memory_MemTotal_bytes", 1, **target)], {}, 0).keys() == {"10.0.0.1"}
 
 
-def matrix(*points: tuple[float, str], **labels: str) -> list[Series]:
+def matrix(*points: tuple[float, str], **labels: str) -> list[ScrapedSeries]:
     return parse_matrix(
         [{"metric": {"__name__": "m", **labels}, "values": [list(point) for point in points]}]
     )
 
 
-def test_a_sample_is_news_once() -> None:
-    newest = Newest()
-    assert newest.of(matrix((10.0, "5"))) == [News({"__name__": "m"}, 10_000, 5)]
+def test_a_sample_is_new_once() -> None:
+    newest = ScrapeCursor()
+    assert newest.of(matrix((10.0, "5"))) == [NewSample({"__name__": "m"}, 10_000, 5)]
     assert newest.of(matrix((10.0, "5"))) == []
-    assert newest.of(matrix((10.0, "5"), (25.5, "36"))) == [News({"__name__": "m"}, 25_500, 36, 15_500, 2)]
+    assert newest.of(matrix((10.0, "5"), (25.5, "36"))) == [
+        NewSample({"__name__": "m"}, 25_500, 36, 15_500, 2)
+    ]
     assert newest.of(matrix((25.5, "36"))) == []
     assert newest.of([]) == []
 
@@ -126,16 +128,16 @@ def test_a_sample_is_news_once() -> None:
     ],
 )
 def test_the_growth_of_a_counter(points: list[tuple[float, str]], per_s: float | None) -> None:
-    assert [one.per_s for one in Newest().of(matrix(*points))] == [per_s]
+    assert [one.per_s for one in ScrapeCursor().of(matrix(*points))] == [per_s]
 
 
 @pytest.mark.parametrize("points", [[], [(1.0, "NaN")], [(1.0, "+Inf")]])
 def test_what_is_no_number_is_no_news(points: list[tuple[float, str]]) -> None:
-    assert Newest().of(matrix(*points)) == []
+    assert ScrapeCursor().of(matrix(*points)) == []
 
 
 def test_series_that_ended_are_forgotten() -> None:
-    newest = Newest()
+    newest = ScrapeCursor()
     newest.of(matrix((0, "1"), of="old"))
     newest.of(matrix((899, "1")))
     assert newest.of(matrix((0, "1"), of="old")) == []

@@ -1,7 +1,7 @@
 """Samples as the Prometheus collector sees them, for its tests."""
 
 from collectors.base import Tick
-from collectors.prometheus.series import News, Series
+from collectors.prometheus.series import NewSample, ScrapedSeries
 
 UID = "11111111-2222-3333-4444-555555555555"
 OTHER_UID = "99999999-2222-3333-4444-555555555555"
@@ -17,15 +17,19 @@ SANDBOX = {"id": f"{SLICE}/cri-containerd-{'5' * 64}.scope", "namespace": "team"
 TICK = Tick(node="me", collector="c", seq=7, ts_ms=1, interval_ms=1000, monotonic_s=0)
 
 
-def news(name: str, value: float, per_s: float | None = None, ts_ms: int = 1000, /, **labels: str) -> News:
-    return News({"__name__": name, **labels}, ts_ms, value, 15_000 if per_s is not None else None, per_s)
+def sample(
+    name: str, value: float, per_s: float | None = None, ts_ms: int = 1000, /, **labels: str
+) -> NewSample:
+    return NewSample({"__name__": name, **labels}, ts_ms, value, 15_000 if per_s is not None else None, per_s)
 
 
-def dcgm(name: str, value: float, /, **labels: str) -> News:
-    return news(
+def dcgm(name: str, value: float, /, **labels: str) -> NewSample:
+    return sample(
         f"DCGM_FI_{name}", value, **({"gpu": "0", "UUID": "GPU-1", "modelName": "NVIDIA H200"} | labels)
     )
 
 
-def pod_info(name: str, uid: str, **labels: str) -> Series:
-    return Series({"__name__": "kube_pod_info", "namespace": "team", "pod": name, "uid": uid, **labels}, ())
+def pod_info(name: str, uid: str, **labels: str) -> ScrapedSeries:
+    return ScrapedSeries(
+        {"__name__": "kube_pod_info", "namespace": "team", "pod": name, "uid": uid, **labels}, ()
+    )

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,7 +18,7 @@ from streams.operators.base import Stage
 from streams.runtime.checkpoint import CheckpointCoordinator
 from streams.runtime.faust_port import FaustStreamsPort, StateTable, add_table
 from streams.runtime.stage_task import StageTask
-from streams.state.source_log import how_to_begin_anew, read_to
+from streams.state.recovery import read_to
 from telemetry.events import Telemetry
 
 _COMMIT_SHARE = 4
@@ -110,9 +110,13 @@ class StreamsApp:
                 self.refuse(place, shorter(*place, known[place], end))
 
     def refuse(self, place: TopicPartition, what: str) -> None:
-        """End with words on how to go on: a log is shorter than what was read of it."""
-        states = [changelog for changelog, source in self.changelogs.items() if source == place[0]]
-        self.coordinator.fail(f"{what}; {how_to_begin_anew(place[0], states, self.app.conf.id)}")
+        """End with words on how to go on: a log is shorter than what was read of it.
+
+        It may be a new one, all of whose records are new, or a restored copy of which each is known. Only who
+        knows what happened can say which.
+        """
+        states = [changelog for changelog, source in self.changelogs.items() if source == place.topic]
+        self.coordinator.fail(f"{what}; {how_to_begin_anew(place.topic, states, self.app.conf.id)}")
 
     def _without_state(self) -> list[str]:
         assigned = {(place.topic, place.partition) for place in self.app.consumer.assignment()}
@@ -122,6 +126,15 @@ class StreamsApp:
             for topic, partition in assigned
             if topic == source and (changelog, partition) not in assigned
         ]
+
+
+def how_to_begin_anew(topic: str, changelogs: Iterable[str], group: str) -> str:
+    """What to do, in words. ``changelogs`` hold the state that is kept of ``topic``; all by full names."""
+    states = "".join(f"the topic {one} and " for one in sorted(changelogs))
+    return (
+        f"stop the stream workers, delete {states}the offsets that the consumer group {group} has committed "
+        f"of {topic}, and start again: they begin with the oldest record that is there"
+    )
 
 
 def create_streams_app(

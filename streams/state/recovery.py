@@ -9,7 +9,8 @@ their heads. Pieces that are ahead of the head that counts are kept beside those
 pieces are not all there does not count over a state that is whole.
 """
 
-from collections.abc import Collection, Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from streams.state.codec import Lookup
@@ -18,8 +19,10 @@ from streams.state.record import (
     Headers,
     Kind,
     Piece,
+    clock_key,
     header_of,
     is_ours,
+    name_of,
     offset_of,
     partition_of,
     piece_key,
@@ -120,6 +123,26 @@ class ChangelogReducer:
         self._last.clear()
         self._removed.clear()
         self._ahead.clear()
+
+
+def read_to(states: Iterable[tuple[bytes, bytes]]) -> dict[int, int]:
+    """The offset after the last record that the states of a stage have seen, by partition.
+
+    Two have to say so, as a clock and a state do: a damaged record, or one of somebody's hand, shall not stop
+    everybody. Where there is no clock, nothing of ours was ever stored.
+    """
+    offsets: dict[int, list[int]] = defaultdict(list)
+    timed: set[int] = set()
+    for key, value in states:
+        if not is_ours(key):
+            continue
+        partition = partition_of(key)
+        is_clock = key == clock_key(partition)
+        if is_clock or name_of(key) is not None:
+            offsets[partition].append(offset_of(value))
+        if is_clock and offset_of(value) >= 0:
+            timed.add(partition)
+    return {partition: sorted(offsets[partition])[-2:][0] + 1 for partition in sorted(timed)}
 
 
 def _pieces(key: bytes, value: bytes) -> list[bytes]:

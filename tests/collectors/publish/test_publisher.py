@@ -30,7 +30,7 @@ from telemetry.events import (
     SPOOLED,
     Telemetry,
 )
-from tests.support.fakes.broker import FakeBroker, Mood, noise, record, records
+from tests.support.fakes.link import FakeBroker, Mood, noise, record, records
 
 MIB = 1024**2
 TIMEOUTS = PublishTimeouts(spool_s=0.05, renew_s=1.0)

@@ -9,8 +9,9 @@ import pytest
 
 from contract.log import ProducerRecord
 from telemetry.events import SOURCE_GAP
-from tests.support.streams.port import Broker, Died, Moment, Worker, record
-from tests.support.streams.toy import RESULT, STAGE, TRAIL
+from tests.support.fakes.broker import Broker
+from tests.support.streams.port import Died, Moment, Worker, place, record
+from tests.support.streams.toy import RESULT, SOURCE, STAGE, TRAIL
 
 KEYS = ("a", "b", "c")
 LOG = [record(offset, offset * 7 % 101, KEYS[offset * offset % 3]) for offset in range(200)]
@@ -47,7 +48,7 @@ async def one_life(broker: Broker, commit_every: int, dies: Moment | None) -> bo
     """Work from the committed offset; whether the end of the log was reached and committed."""
     worker = Worker(broker, dies=dies)
     try:
-        for one in LOG[broker.committed.get(0, 0) :]:
+        for one in LOG[broker.committed.get(place(), 0) :]:
             await worker.take(one)
             if worker.port.failures:
                 return False
@@ -118,7 +119,7 @@ async def test_while_no_state_arrives_no_more_is_taken_than_memory_should_hold(
         await asyncio.sleep(0)
     await committing
     await worker.coordinator.commit()
-    assert worker.port.broker.committed == {0: 30}
+    assert worker.port.broker.committed == {place(): 30}
     assert worker.port.failures == []
 
 
@@ -150,7 +151,7 @@ async def test_death_at_any_step_changes_nothing(step: str, commit_every: int) -
         assert life < 1000
     assert newest(broker.outputs, RESULT) == newest(expected.outputs, RESULT)
     assert trail(broker.outputs) == trail(expected.outputs)
-    assert broker.committed == expected.committed == {0: len(LOG)}
+    assert broker.committed == expected.committed == {place(): len(LOG)}
 
 
 async def test_what_did_not_arrive_is_not_acknowledged_and_ends_the_worker() -> None:
@@ -191,9 +192,9 @@ async def test_what_came_during_a_commit_belongs_to_the_next() -> None:
     await asyncio.sleep(0)
     await worker.take(record(1, 1))
     await commit
-    assert worker.port.broker.committed == {0: 1}
+    assert worker.port.broker.committed == {place(): 1}
     await worker.coordinator.commit()
-    assert worker.port.broker.committed == {0: 2}
+    assert worker.port.broker.committed == {place(): 2}
     again = Worker(worker.port.broker)
     await again.take(record(1, 1), record(2, 1))  # 1 is read again: its state has it
     await again.coordinator.commit()
@@ -227,7 +228,7 @@ async def test_membership_lost_during_a_commit_leaves_the_cut_to_the_next_owner(
     await worker.take(record(0, 1), record(1, 1))
     await worker.coordinator.commit()
     assert newest(worker.port.broker.outputs, RESULT) == {"a": [2, 2]}
-    assert worker.port.broker.committed == {0: 2}
+    assert worker.port.broker.committed == {place(): 2}
 
 
 async def test_a_record_delivered_twice_counts_once() -> None:
@@ -235,7 +236,7 @@ async def test_a_record_delivered_twice_counts_once() -> None:
     await worker.take(record(0, 1), record(1, 2), record(1, 2), record(0, 1), record(2, 4))
     await worker.coordinator.commit()
     assert newest(worker.port.broker.outputs, RESULT) == {"a": [3, 7]}
-    assert worker.port.broker.committed == {0: 3}
+    assert worker.port.broker.committed == {place(): 3}
 
 
 @pytest.mark.parametrize(
@@ -254,16 +255,20 @@ async def test_a_hole_is_loss_only_if_the_broker_has_the_records(
     committed: int | None, offsets: list[int], missing: set[int], fails: bool, gaps: int
 ) -> None:
     broker = Broker()
-    broker.missing = missing
+    for offset in range(offsets[-1] + 1):
+        if offset in missing:
+            broker.leave_hole(SOURCE, "a", 1)
+        else:
+            broker.append(SOURCE, "a", b"", 0)
     if committed is not None:
-        broker.committed[0] = committed
+        broker.committed[place()] = committed
     worker = Worker(broker)
     work = asyncio.gather(*[worker.take(record(offset, 1)) for offset in offsets], return_exceptions=True)
     await asyncio.wait([work], timeout=0.1)
     await worker.coordinator.commit()
     assert bool(worker.port.failures) is fails
     assert worker.telemetry.count(SOURCE_GAP) == gaps
-    assert (broker.committed.get(0) == offsets[-1] + 1) is not fails
+    assert (broker.committed.get(place()) == offsets[-1] + 1) is not fails
     work.cancel()
 
 

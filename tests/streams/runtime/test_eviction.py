@@ -13,7 +13,8 @@ from streams.local import LocalPipeline
 from streams.runtime.events import STATE_EVICTED
 from streams.runtime.keyed_operator import KeyedOperator
 from streams.state.record import clock_key, header_of, name_of, piece_of, state_key
-from tests.support.streams.port import Broker, Died, Moment, Worker
+from tests.support.fakes.broker import Broker
+from tests.support.streams.port import Died, Moment, Worker, place
 from tests.support.streams.spans import AT_ONCE, CLOSED, EVICT_MS, SPANS, STRIDE_MS, at, log_of, ticking
 from tests.support.streams.toy import STAGE
 
@@ -97,7 +98,7 @@ async def test_a_state_that_is_written_after_its_tombstone_leaves_again() -> Non
     log = log_of(("gone", 0), *ticking("here", 0, FULL + 2 * STRIDE_MS))
     old = (await worked(log[:1])).port.broker.changelog[state_key(0, "gone")]
     broker = (await worked(log[:-1])).port.broker
-    broker.changelog[state_key(0, "gone")] = old
+    broker.replace("spans", state_key(0, "gone"), old)
     await worked(log[-1:], broker=broker)
     assert keys_of(broker) == {"here"}
     assert [out.value for out in broker.outputs if out.topic == CLOSED] == [b"[0,1]", b"[0,1]"]
@@ -194,7 +195,7 @@ async def one_life(broker: Broker, log: list[ConsumerRecord], every: int, dies: 
     """Work from the committed offset; whether the end of the log was reached and committed."""
     worker = Worker(broker, dies=dies, stage=IMPATIENT)
     try:
-        for one in log[broker.committed.get(0, 0) :]:
+        for one in log[broker.committed.get(place(), 0) :]:
             await worker.take(one)
             if one.offset % every == 0:
                 await worker.coordinator.commit()
@@ -317,11 +318,11 @@ def one_of(one: ConsumerRecord) -> tuple[int, str | None, bytes | None, int]:
 async def test_a_damaged_clock_makes_nothing_leave_too_early() -> None:
     worker = await worked(log_of(("quiet", 0), *ticking("here", 0, EVICT_MS)))
     broker = worker.port.broker
-    broker.changelog[clock_key(0)] = b"hello"
+    broker.replace("spans", clock_key(0), b"hello")
     header = header_of(broker.changelog[state_key(0, "here")])
     assert header is not None
     again = Worker(broker, stage=SPANS)
-    await again.take(at(broker.committed[0], EVICT_MS, "here"))
+    await again.take(at(broker.committed[place()], EVICT_MS, "here"))
     await again.coordinator.commit()
     assert keys_of(broker) == {"quiet", "here"}
     after = header_of(broker.changelog[state_key(0, "here")])

@@ -9,7 +9,8 @@ from streams.local import STORED_EVERY, LocalPipeline
 from streams.operators.base import Emission, Snapshot, Stage
 from streams.operators.forward import PodForwarder
 from tests.streams.runtime.test_eviction import spans
-from tests.support.streams.port import Broker, Worker, record
+from tests.support.fakes.broker import Broker
+from tests.support.streams.port import Worker, place, record
 from tests.support.streams.spans import AT_ONCE, SPANS, at
 from tests.support.streams.toy import RESULT, SOURCE, STAGE, Counter
 
@@ -94,7 +95,7 @@ async def test_a_stateless_stage_keeps_nothing() -> None:
     broker = worker.port.broker
     assert broker.changelog == {}
     assert worker.task._operators == {}
-    assert broker.committed == {0: 6}
+    assert broker.committed == {place(0, "pods"): 6}
     assert [out.topic for out in broker.outputs] == ["pod-parts", "insight-parts"] * 5 + ["dead-letters"]
     assert fed(LocalPipeline([FORWARD], "t."), [*pods, bad]) == broker.outputs
     first = list(broker.outputs)

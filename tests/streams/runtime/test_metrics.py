@@ -9,8 +9,9 @@ from streams.app import pause_s
 from streams.operators.base import CountedEvent, Emission, Operator, Snapshot
 from telemetry.events import SAMPLE_DUPLICATE, SAMPLE_LATE
 from telemetry.metrics import RECORDS_TAKEN, RECORDS_USED
+from tests.support.fakes.broker import Broker
 from tests.support.metrics import metric_value
-from tests.support.streams.port import Broker, Worker, record
+from tests.support.streams.port import Worker, record
 from tests.support.streams.toy import SOURCE, STAGE, Counter
 
 

@@ -10,7 +10,8 @@ from streams.operators.base import Emission, Snapshot, Stage
 from streams.state.codec import pack
 from streams.state.record import state_key
 from telemetry.events import DEAD_LETTER, SAMPLE_LATE
-from tests.support.streams.port import Broker, Worker, record
+from tests.support.fakes.broker import Broker
+from tests.support.streams.port import Worker, place, record
 from tests.support.streams.toy import RESULT, SOURCE, STAGE, TRAIL, Counter
 
 BIG = b"x" * 1_000_001
@@ -96,8 +97,8 @@ async def test_outputs_before_a_failure_are_sent_once() -> None:
 )
 async def test_a_state_of_no_use_is_begun_anew_and_told(stored: bytes) -> None:
     broker = Broker()
-    broker.changelog[state_key(0, "a")] = stored
-    broker.committed[0] = 6
+    broker.replace("toy", state_key(0, "a"), stored)
+    broker.committed[place()] = 6
     worker = Worker(broker)
     await worker.take(record(6, 5), record(7, 6))
     await worker.coordinator.commit()
@@ -133,7 +134,7 @@ async def test_a_broken_operator_begins_anew_and_the_others_go_on() -> None:
     await worker.coordinator.commit()
     assert newest(worker) == {"a": [1, 1], "b": [1, 1], "c": [2, 101]}
     assert worker.port.failures == []
-    assert worker.port.broker.committed == {0: 6}
+    assert worker.port.broker.committed == {place(): 6}
 
 
 async def test_an_operator_that_cannot_begin() -> None:
@@ -154,7 +155,7 @@ async def test_the_same_key_in_two_partitions_is_two_states() -> None:
     await worker.take(record(0, 1), record(0, 7, partition=1), record(1, 2))
     await worker.coordinator.commit()
     assert len(worker.port.broker.changelog) == 2
-    assert worker.port.broker.committed == {0: 2, 1: 1}
+    assert worker.port.broker.committed == {place(): 2, place(1): 1}
 
 
 async def test_idle_operators_leave_memory_and_come_back() -> None:
@@ -178,7 +179,7 @@ async def test_an_output_that_is_too_large_is_left_out_and_told() -> None:
     await worker.coordinator.commit()
     assert worker.port.broker.outputs == []
     assert worker.telemetry.counts["record_too_large", (RESULT,)] == 1
-    assert worker.port.broker.committed == {0: 1}
+    assert worker.port.broker.committed == {place(): 1}
 
 
 def test_the_toy_is_the_stage_under_test() -> None:

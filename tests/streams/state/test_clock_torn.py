@@ -5,7 +5,8 @@ import pytest
 from contract.log import ConsumerRecord
 from streams.operators.base import Stage
 from tests.streams.runtime.test_checkpoint import at, newest
-from tests.support.streams.port import Broker, Died, Worker, record
+from tests.support.fakes.broker import Broker
+from tests.support.streams.port import Died, Worker, record
 from tests.support.streams.toy import RESULT, SOURCE, Counter
 
 STAGE = Stage(name="toy", source=SOURCE, build=Counter, evict_ms=24_000)

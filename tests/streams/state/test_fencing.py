@@ -2,11 +2,14 @@
 
 import pytest
 
+from contract.log import TopicPartition
 from streams.runtime.events import STATE_REWRITTEN
 from streams.state.fencing import ChangelogFence
-from streams.state.record import offset_of, state_key
-from streams.state.recovery import Rewrite
-from tests.support.streams.port import Broker, Worker, record
+from streams.state.record import Kind, offset_of, state_key, to_value, tombstone_headers
+from tests.support.fakes.broker import Broker, Stored
+from tests.support.streams.port import Worker, place, record
+
+KEY, CHANGELOG = state_key(0, "a"), TopicPartition("toy", 0)
 
 
 @pytest.mark.parametrize(
@@ -39,18 +42,35 @@ def test_where_nothing_is_written_the_end_tells() -> None:
     assert not writer.ends(0, 6)
 
 
-async def test_a_worker_that_is_not_alone_ends_and_acknowledges_nothing() -> None:
-    worker = Worker(Broker())
-    await worker.take(record(0, 1))
-    worker.port.disturbed = True
+async def begun() -> Worker:
+    """A worker that goes on from the state of another."""
+    first = Worker(Broker())
+    await first.take(record(0, 1))
+    await first.coordinator.commit()
+    worker = Worker(first.port.broker)
+    worker.coordinator.begin()
+    return worker
+
+
+def written_late(worker: Worker) -> None:
+    """The worker before writes once more: it does not know yet that it was replaced."""
+    broker = worker.port.broker
+    broker.changelogs[CHANGELOG].append(Stored(KEY, broker.changelog[KEY], []))
+
+
+async def test_a_worker_that_is_not_the_sole_writer_ends_and_acknowledges_nothing() -> None:
+    worker = await begun()
+    await worker.take(record(1, 1))
+    written_late(worker)
     await worker.coordinator.commit()
     assert "somebody else" in worker.port.failures[0]
-    assert worker.port.broker.committed == {}
+    assert worker.port.broker.committed == {place(): 1}
 
 
-async def test_a_worker_that_writes_nothing_looks() -> None:
-    worker = Worker(Broker())
-    worker.port.disturbed = True
+async def test_a_worker_that_writes_nothing_asks_the_broker() -> None:
+    worker = await begun()
+    written_late(worker)
+    worker.coordinator.forget()
     await worker.coordinator.verify_ownership()
     assert worker.port.failures == [], "before its states are recovered nothing can be said"
     worker.coordinator.begin()
@@ -59,17 +79,20 @@ async def test_a_worker_that_writes_nothing_looks() -> None:
 
 
 async def test_what_is_outdated_is_written_anew_with_the_first_commit() -> None:
-    broker, key = Broker(), state_key(0, "a")
+    broker, gone = Broker(), state_key(0, "b")
     first = Worker(broker)
     await first.take(record(0, 1), record(1, 2))
     await first.coordinator.commit()
-    newest = broker.changelog[key]
+    newest, changelog = broker.changelog[KEY], broker.changelogs[CHANGELOG]
+    changelog.append(Stored(gone, None, tombstone_headers(5)))
+    late = to_value(Kind.JSON, 0, 0, b"{}")  # older than both
+    for key in (KEY, gone):
+        changelog.append(Stored(key, late, []))
     again = Worker(broker)
-    again.port.outdated_records = [Rewrite(0, key, newest, 1), Rewrite(0, state_key(0, "b"), None, 5)]
-    broker.changelog[key] = broker.changelog[state_key(0, "b")] = b"late"
     again.coordinator.begin()
     await again.coordinator.commit()
-    assert broker.changelog == {key: newest}
+    changelog.compact(changelog.closed(float("inf")), purge_until_s=-1.0)
+    assert broker.changelog == {KEY: newest}
     assert offset_of(newest) == 1
     assert again.telemetry.count(STATE_REWRITTEN) == 2
     steps = len(again.port.steps)

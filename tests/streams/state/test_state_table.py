@@ -6,7 +6,7 @@ import pytest
 
 from streams.state.codec import Packed, pack, unpack
 from streams.state.record import state_key, tombstone_headers
-from tests.support.simulation.kafka import Changelog, Stored, Table
+from tests.support.fakes.broker import Changelog, Stored, Table
 
 KEY = state_key(0, "a")
 

@@ -11,7 +11,8 @@ from streams.operators.columns.arrays import check_version
 from streams.runtime.events import STATE_EVICTED
 from streams.state.record import FORMAT, Kind, state_key, to_value
 from tests.streams.runtime.test_eviction import keys_of, spans
-from tests.support.streams.port import Broker, Worker
+from tests.support.fakes.broker import Broker
+from tests.support.streams.port import Worker, place
 from tests.support.streams.spans import AT_ONCE, EVICT_MS, SPANS, STRIDE_MS, Span, at
 
 KEY = state_key(0, "a")
@@ -25,8 +26,8 @@ def without_clock(keys: str = "ab") -> Broker:
     """What is left if the clock of a partition was damaged or deleted."""
     broker = Broker()
     for offset, key in enumerate(keys):
-        broker.changelog[state_key(0, key)] = to_value(Kind.JSON, offset, 0, state())
-    broker.committed[0] = len(keys)
+        broker.replace("spans", state_key(0, key), to_value(Kind.JSON, offset, 0, state()))
+    broker.committed[place()] = len(keys)
     return broker
 
 
@@ -72,8 +73,8 @@ def checked_span(key: str, snapshot: Snapshot | None) -> Span:
 async def test_snapshots_of_any_version(stored: bytes, goes_on: bool) -> None:
     """Counted, and never a crash: the worker takes what comes, and goes on after the next restart."""
     broker = Broker()
-    broker.changelog[KEY] = stored
-    broker.committed[0] = 1
+    broker.replace("spans", KEY, stored)
+    broker.committed[place()] = 1
     stage = replace(SPANS, build=checked_span)
     worker = Worker(broker, stage=stage)
     await worker.take(at(1, 0))

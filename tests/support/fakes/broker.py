@@ -1,105 +1,199 @@
-"""A broker in memory whose moods a test decides, behind the publisher's link."""
+"""The broker in memory of every test that wants none of its own process: what outlives a worker.
 
-import asyncio
-import random
-from collections.abc import Iterable, Sequence
+Logs with offsets, changelogs that can be compacted, committed offsets, outputs in the order of their arrival.
+"""
+
+from binascii import crc32
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
+from types import MappingProxyType
+from typing import NamedTuple, Protocol
 
-from bus.kafka.errors import BrokerRefusedError, BrokerUnreachableError, RecordRefusedError
-from collectors.base import Outgoing
-from collectors.publish.link import RefusedRecord
-
-
-class Mood(StrEnum):
-    """How the broker takes a batch."""
-
-    GOOD = "good"
-    AWAY = "away"
-    """It breaks the connection and stores nothing."""
-    ACK_LOST = "ack lost"
-    """It stores everything, then breaks the connection."""
-    SILENT = "silent"
-    """It answers nothing until its mood changes, then goes on from there."""
+from contract.log import ConsumerRecord, ProducerRecord, TopicPartition
+from streams.operators.base import Stage
+from streams.state.fencing import ChangelogFence
+from streams.state.record import Headers, partition_of
+from streams.state.recovery import ChangelogReducer
 
 
-@dataclass
-class FakeBroker:
-    """What arrived is in ``log``, in order. ``moods`` are taken one a batch; then ``mood`` stays."""
+class Watcher(Protocol):
+    """Sees everything that changes on the broker, and objects by ``AssertionError``."""
 
-    mood: Mood = Mood.GOOD
-    moods: list[Mood] = field(default_factory=list)
-    refuses: set[int] = field(default_factory=set)
-    """Records (by ``ts_ms``) that it will never take: a batch with one of them is refused as a whole."""
-    closed: bool = False
-    """Connections are refused."""
-    forbids: bool = False
-    """Credentials are refused."""
-    log: list[Outgoing] = field(default_factory=list)
-    links: int = 0
-    aborted: int = 0
+    def appended(self, record: ConsumerRecord) -> None:
+        """A record lies in a source."""
 
-    async def connect(self) -> "FakeLink":
-        if self.forbids:
-            raise BrokerRefusedError("authentication", "password is wrong")
-        if self.closed:
-            raise BrokerUnreachableError("refused", "nothing listens there")
-        self.links += 1
-        return FakeLink(self)
+    def landed(self, out: ProducerRecord) -> None:
+        """An output lies in its topic."""
 
-    def numbers(self) -> list[int]:
-        """The ``ts_ms`` of what arrived, in order."""
-        return [one.ts_ms for one in self.log]
-
-    async def takes(self, records: Sequence[Outgoing]) -> list[RefusedRecord]:
-        mood = self.moods.pop(0) if self.moods else self.mood
-        while mood is Mood.SILENT:
-            await asyncio.sleep(0.001)
-            mood = self.mood
-        if mood is Mood.AWAY:
-            raise BrokerUnreachableError("connection", "the connection broke")
-        if self.refuses & {one.ts_ms for one in records}:
-            # Of two partitions, the one without a bad record is stored.
-            together = {one.key for one in records if one.ts_ms in self.refuses}
-            self.log += [one for one in records if one.key not in together]
-            error = RecordRefusedError("invalid", "the record is invalid for its topic")
-            return [RefusedRecord(one, error) for one in records if one.key in together]
-        self.log += records
-        if mood is Mood.ACK_LOST:
-            raise BrokerUnreachableError("connection", "the connection broke")
-        return []
+    def committing(self, place: TopicPartition, before: int, offset: int) -> None:
+        """A group's offset is about to move."""
 
 
-@dataclass
-class FakeLink:
-    """One connection to a ``FakeBroker``."""
+@dataclass(slots=True)
+class Log:
+    """One partition of a source. Offsets rise, with holes."""
 
-    broker: FakeBroker
-    usable: bool = True
+    offsets: list[int] = field(default_factory=list)
+    records: list[ConsumerRecord] = field(default_factory=list)
+    end: int = 0
 
-    async def deliver(self, records: Sequence[Outgoing]) -> list[RefusedRecord]:
-        assert self.usable, "a link that failed or was let go of is used"
-        self.usable = False
-        refused = await self.broker.takes(records)
-        self.usable = not refused
-        return refused
-
-    async def abort(self) -> None:
-        self.usable = False
-        self.broker.aborted += 1
+    def next_from(self, offset: int) -> ConsumerRecord | None:
+        """The first record at or after ``offset``."""
+        at = bisect_left(self.offsets, offset)
+        return self.records[at] if at < len(self.offsets) else None
 
 
-def record(number: int, size: int = 10, key: str = "a") -> Outgoing:
-    """A record that its ``ts_ms`` names."""
-    return Outgoing(topic="pods", key=key, payload=b"x" * size, ts_ms=number)
+class Stored(NamedTuple):
+    """A record of a changelog; a tombstone has no value, and says in its headers what it removes."""
+
+    key: bytes
+    value: bytes | None
+    headers: Headers
+    offset: int = 0
+    at_s: float = 0.0
 
 
-def noise(number: int, size: int) -> Outgoing:
-    """A record that cannot be compressed."""
-    payload = random.Random(number).randbytes(size)  # noqa: S311 - not a secret
-    return Outgoing(topic="pods", key="a", payload=payload, ts_ms=number)
+class Changelog:
+    """One partition of a stage's changelog, as a list of records in the order of their arrival."""
+
+    def __init__(self) -> None:
+        self.records: list[Stored] = []
+        self.end = 0
+        self._new = Table()
+
+    @property
+    def found(self) -> dict[bytes, bytes]:
+        """What a new worker would find."""
+        return self._new.data
+
+    def append(self, record: Stored, now_s: float = 0.0) -> int:
+        """A record has arrived; its offset."""
+        placed = record._replace(offset=self.end, at_s=now_s)
+        self.records.append(placed)
+        self._new.read(0, placed)
+        self.end += 1
+        return placed.offset
+
+    def compact(self, upto: int, *, purge_until_s: float) -> int:
+        """Keep of the oldest ``upto`` records the last of each key, as Kafka does; how many are gone.
+
+        Tombstones among them that came up to ``purge_until_s`` go as well.
+        """
+        last = {record.key: at for at, record in enumerate(self.records[:upto])}
+        kept = [
+            record for at, record in enumerate(self.records)
+            if at >= upto
+            or (last[record.key] == at and not (record.value is None and record.at_s <= purge_until_s))
+        ]  # fmt: skip
+        gone = len(self.records) - len(kept)
+        self.records = kept
+        self._new = Table()
+        self.recover(0, self._new)
+        return gone
+
+    def replace(self, key: bytes, value: bytes) -> None:
+        """Whatever lay under ``key`` is compacted away; ``value`` alone is left."""
+        self.records = [record for record in self.records if record.key != key]
+        self._new = Table()
+        self.recover(0, self._new)
+        self.append(Stored(key, value, []))
+
+    def closed(self, until_s: float) -> int:
+        """How many of the oldest records may be compacted: those up to a moment, and never the last."""
+        return min(sum(record.at_s <= until_s for record in self.records), len(self.records) - 1)
+
+    def recover(self, partition: int, table: "Table") -> None:
+        """Bring what a worker knows up to date."""
+        for record in self.records:
+            table.read(partition, record)
 
 
-def records(numbers: Iterable[int], size: int = 10) -> list[Outgoing]:
-    """Several of them."""
-    return [record(number, size) for number in numbers]
+class Table:
+    """As much of a ``StateTable`` as its rules need: the rules themselves are the real ones."""
+
+    def __init__(self) -> None:
+        self.data: dict[bytes, bytes] = {}
+        self.reducer = ChangelogReducer(self.data.get)
+        self.fence = ChangelogFence()
+
+    def read(self, partition: int, record: Stored) -> None:
+        """Take over a record of the changelog."""
+        self.fence.read(partition, record.offset)
+        for key, value in self.reducer.read(record.key, record.value, record.headers):
+            self.mirror(key, value)
+
+    def mirror(self, key: bytes, value: bytes | None) -> None:
+        """Note a value; None: it is gone."""
+        if value is None:
+            self.data.pop(key, None)
+        else:
+            self.data[key] = value
+
+
+class Broker:
+    """``stages`` read their sources back from it. ``partitions`` are those of every topic."""
+
+    def __init__(self, stages: Iterable[Stage] = (), partitions: int = 1) -> None:
+        self.partitions = partitions
+        self.sources = {stage.source: stage for stage in stages}
+        places = [TopicPartition(source, number) for source in self.sources for number in range(partitions)]
+        self.logs: defaultdict[TopicPartition, Log] = defaultdict(Log, {place: Log() for place in places})
+        """By source."""
+        self.changelogs: dict[TopicPartition, Changelog] = defaultdict(Changelog)
+        """By name of the stage."""
+        self.committed: dict[TopicPartition, int] = {}
+        self.outputs: list[ProducerRecord] = []
+        self.watchers: list[Watcher] = []
+        self.listeners: list[Callable[[str], None]] = []
+        """Called with the source that has news."""
+
+    @property
+    def changelog(self) -> Mapping[bytes, bytes]:
+        """What new workers would find, of all stages and partitions."""
+        found = (one.found for one in self.changelogs.values())
+        return MappingProxyType({key: value for one in found for key, value in one.items()})
+
+    def replace(self, stage: str, key: bytes, value: bytes) -> None:
+        """Of a key of a changelog only ``value`` is left."""
+        self.changelogs[TopicPartition(stage, partition_of(key))].replace(key, value)
+
+    def partition_of(self, key: str | None) -> int:
+        """Where the records of a key go."""
+        return crc32((key or "").encode()) % self.partitions
+
+    def append(self, topic: str, key: str | None, value: bytes | None, ts_ms: int) -> None:
+        """A record for a source, at its end."""
+        number = self.partition_of(key)
+        log = self.logs[TopicPartition(topic, number)]
+        record = ConsumerRecord(topic, number, log.end, key, value, ts_ms)
+        log.offsets.append(log.end)
+        log.records.append(record)
+        log.end += 1
+        for watcher in self.watchers:
+            watcher.appended(record)
+        for listener in self.listeners:
+            listener(topic)
+
+    def leave_hole(self, topic: str, key: str | None, many: int) -> None:
+        """The next ``many`` offsets of the key's partition have no record: a transaction's marks."""
+        self.logs[TopicPartition(topic, self.partition_of(key))].end += many
+
+    def land(self, out: ProducerRecord) -> None:
+        """An output has arrived."""
+        self.outputs.append(out)
+        for watcher in self.watchers:
+            watcher.landed(out)
+        if out.topic in self.sources:
+            self.append(out.topic, out.key, out.value, out.ts_ms)
+
+    def commit(self, place: TopicPartition, offset: int) -> None:
+        """The group's offset, as its present owner says."""
+        for watcher in self.watchers:
+            watcher.committing(place, self.committed.get(place, 0), offset)
+        self.committed[place] = offset
+
+    def drained(self) -> bool:
+        """Whether everything in every source is committed."""
+        return all(self.committed.get(p, 0) > log.offsets[-1] for p, log in self.logs.items() if log.offsets)

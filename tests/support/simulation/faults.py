@@ -5,8 +5,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from random import Random
 
+from tests.support.fakes.broker import Broker
 from tests.support.simulation.group import Coordinator
-from tests.support.simulation.kafka import Kafka
 from tests.support.simulation.plan import WORKER_FAULTS, Plan
 from tests.support.simulation.process import SESSION_S, STALL_S
 from tests.support.simulation.trace import Trace
@@ -35,10 +35,10 @@ class Field:
     """All workers of a run. ``begin`` makes one that has not started."""
 
     def __init__(
-        self, plan: Plan, kafka: Kafka, group: Coordinator, nursery: Nursery, trace: Trace,
+        self, plan: Plan, broker: Broker, group: Coordinator, nursery: Nursery, trace: Trace,
         begin: Callable[[str], Worker],
     ) -> None:  # fmt: skip
-        self._plan, self._kafka, self._group = plan, kafka, group
+        self._plan, self._broker, self._group = plan, broker, group
         self._nursery, self._trace, self._begin = nursery, trace, begin
         self.workers: list[Worker] = []
         self.wanted = plan.workers
@@ -95,7 +95,7 @@ class Field:
     def _compact(self, dice: Random) -> None:
         now_s = self._nursery.loop.time()
         lag_s, retention_s = (LAG_S, RETENTION_S) if self._plan.has_zombies() else (0.0, 0.0)
-        for (stage, number), changelog in sorted(self._kafka.changelogs.items()):
+        for (stage, number), changelog in sorted(self._broker.changelogs.items()):
             upto = dice.randint(0, max(0, changelog.closed(now_s - lag_s)))
             purge_until_s = now_s - retention_s if dice.random() < 0.5 else -1.0
             gone = changelog.compact(upto, purge_until_s=purge_until_s)
@@ -103,7 +103,7 @@ class Field:
 
     def compact_all(self) -> None:
         """Much later: everything is compacted that can be, but no tombstone is purged."""
-        for changelog in self._kafka.changelogs.values():
+        for changelog in self._broker.changelogs.values():
             changelog.compact(changelog.closed(float("inf")), purge_until_s=-1.0)
 
     def _kill(self, worker: Worker, _dice: Random) -> None:

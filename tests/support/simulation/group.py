@@ -4,7 +4,7 @@ import asyncio
 from random import Random
 
 from contract.log import TopicPartition
-from tests.support.simulation.kafka import Kafka
+from tests.support.fakes.broker import Broker
 from tests.support.simulation.process import SESSION_S, Process
 from tests.support.simulation.trace import Trace
 from tests.support.simulation.virtual import Nursery
@@ -18,8 +18,8 @@ _LOOK_S = 0.2
 class Coordinator:
     """Deals partitions to members, and counts generations."""
 
-    def __init__(self, kafka: Kafka, nursery: Nursery, dice: Random, trace: Trace) -> None:
-        self._kafka = kafka
+    def __init__(self, broker: Broker, nursery: Nursery, dice: Random, trace: Trace) -> None:
+        self._broker = broker
         self._nursery = nursery
         self._dice = dice
         self._trace = trace
@@ -95,8 +95,8 @@ class Coordinator:
                 worker.assign(places, self._generation)
 
     def _places(self) -> list[TopicPartition]:
-        names = [stage.name for stage in self._kafka.sources.values()]
-        return [TopicPartition(name, number) for name in names for number in range(self._kafka.partitions)]
+        names = [stage.name for stage in self._broker.sources.values()]
+        return [TopicPartition(name, number) for name in names for number in range(self._broker.partitions)]
 
     async def _hands_in(self, worker: Worker) -> None:
         while worker in self.members and not self._reachable(worker.process):  # noqa: ASYNC110 - virtual time

@@ -10,8 +10,8 @@ from contract.log import ConsumerRecord, ProducerRecord, TopicPartition
 from streams.runtime.stage_task import StageTask
 from streams.state.codec import unpack
 from streams.state.record import name_of, offset_of, state_key
+from tests.support.fakes.broker import Broker
 from tests.support.simulation.feed import Sent
-from tests.support.simulation.kafka import Kafka
 from tests.support.simulation.profile import Name, Profile
 from tests.support.simulation.shadow import Shadow
 from tests.support.simulation.worker import Worker
@@ -25,10 +25,10 @@ Subject = tuple[str, str, Name]
 class Judge:
     """Watches the broker, and every record that a worker takes. Objects by ``AssertionError``."""
 
-    def __init__(self, kafka: Kafka, profile: Profile) -> None:
-        self._kafka = kafka
+    def __init__(self, broker: Broker, profile: Profile) -> None:
+        self._broker = broker
         self._profile = profile
-        self.shadow = Shadow(kafka.sources, profile.digests)
+        self.shadow = Shadow(broker.sources, profile.digests)
         self._expected: dict[tuple[TopicPartition, Slot], list[bytes | None]] = defaultdict(list)
         self._explained: dict[Slot, set[bytes | None]] = defaultdict(set)
         self._landed: dict[Slot, dict[bytes | None, int]] = defaultdict(dict)
@@ -37,7 +37,7 @@ class Judge:
         self._newest: dict[Subject, tuple[Name, ProducerRecord]] = {}
         self.checked: Counter[str] = Counter()
         """How often each thing was looked at: a check that never ran proves nothing."""
-        kafka.watchers.append(self)
+        broker.watchers.append(self)
 
     def appended(self, record: ConsumerRecord) -> None:
         """A record lies in a source: now it is known what follows from it."""
@@ -76,8 +76,8 @@ class Judge:
     def committing(self, place: TopicPartition, before: int, offset: int) -> None:
         """What is acknowledged is on the broker: its outputs, and a state that holds it."""
         assert offset >= before, f"{place}: committed {before}, then {offset}"
-        stage = self._kafka.sources[place[0]].name
-        stored = self._kafka.changelogs[TopicPartition(stage, place[1])].found
+        stage = self._broker.sources[place[0]].name
+        stored = self._broker.changelogs[TopicPartition(stage, place[1])].found
         for at in range(before, offset):
             applied = self.shadow.applied[place].get(at)
             if applied is None:
@@ -139,7 +139,7 @@ class Judge:
     def _states(self) -> None:
         """What is stored is what should be, bit for bit, and nothing beside it."""
         for (stage, partition, name), key in self.shadow.keys.items():
-            table = self._kafka.changelogs[TopicPartition(stage, partition)].found
+            table = self._broker.changelogs[TopicPartition(stage, partition)].found
             found = unpack(state_key(partition, name), table.get)
             if found is None:
                 assert key.left is not None, f"{stage}-{partition}: no state of {name}"
@@ -151,7 +151,7 @@ class Judge:
             )
             assert has == wanted, f"{stage} {name}: state {_around(has, wanted)}"
             self.checked["states"] += 1
-        for (stage, partition), changelog in self._kafka.changelogs.items():
+        for (stage, partition), changelog in self._broker.changelogs.items():
             for record in changelog.found:
                 named = name_of(record)
                 known = named is None or (stage, partition, named) in self.shadow.keys

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+from tests.support.fakes.broker import Broker
 from tests.support.simulation import real, toy
 from tests.support.simulation.faults import Field
 from tests.support.simulation.feed import Sent
 from tests.support.simulation.group import Coordinator
 from tests.support.simulation.judge import Judge
-from tests.support.simulation.kafka import Kafka
 from tests.support.simulation.plan import Plan
 from tests.support.simulation.profile import Profile
 from tests.support.simulation.trace import Trace
@@ -70,16 +70,16 @@ class _Run:
         trace.now = nursery.loop.time
         self._plan, self._profile, self._nursery, self._trace = plan, profile, nursery, trace
         self._outcome = outcome
-        self._kafka = Kafka(profile.stages, plan.partitions)
-        self._judge = Judge(self._kafka, profile)
+        self._broker = Broker(profile.stages, plan.partitions)
+        self._judge = Judge(self._broker, profile)
         outcome.checked = self._judge.checked
-        self._group = Coordinator(self._kafka, nursery, plan.chance("group"), trace)
-        self._field = Field(plan, self._kafka, self._group, nursery, trace, self._worker)
+        self._group = Coordinator(self._broker, nursery, plan.chance("group"), trace)
+        self._field = Field(plan, self._broker, self._group, nursery, trace, self._worker)
         self._interval_s = plan.chance("interval").uniform(0.2, 3.0)
 
     def _worker(self, name: str) -> Worker:
         return Worker(
-            name, self._kafka, self._profile.stages, self._group, self._nursery,
+            name, self._broker, self._profile.stages, self._group, self._nursery,
             self._plan.chance(f"worker {name}"), interval_s=self._interval_s,
             seen=self._judge.seen, trace=self._trace,
         )  # fmt: skip
@@ -107,13 +107,13 @@ class _Run:
             if one.at_s > loop.time():
                 await asyncio.sleep(one.at_s - loop.time())
             if holes and dice.random() < _HOLE:
-                self._kafka.leave_hole(one.topic, one.key, dice.randint(1, 3))
+                self._broker.leave_hole(one.topic, one.key, dice.randint(1, 3))
             self._trace.say("feed", f"{one.topic} {one.key}: {(one.value or b'')[:60]!r}")
-            self._kafka.append(one.topic, one.key, one.value, one.ts_ms)
+            self._broker.append(one.topic, one.key, one.value, one.ts_ms)
 
     async def _drained(self) -> None:
         deadline = self._nursery.loop.time() + _PATIENCE_S
-        while not self._kafka.drained():
+        while not self._broker.drained():
             assert self._nursery.loop.time() < deadline, f"not done after {_PATIENCE_S:g} s of quiet"
             await asyncio.sleep(0.5)
 

@@ -13,7 +13,7 @@ from streams.operators.base import Stage
 from streams.runtime.checkpoint import CheckpointCoordinator
 from streams.runtime.stage_task import StageTask
 from telemetry.events import Telemetry
-from tests.support.simulation.kafka import Kafka
+from tests.support.fakes.broker import Broker
 from tests.support.simulation.port import SimulatedPort
 from tests.support.simulation.process import Process, delay_s
 from tests.support.simulation.trace import Trace
@@ -45,18 +45,18 @@ class Worker:
     """From its start to its end. ``interval_s`` is the time between two commits."""
 
     def __init__(
-        self, name: str, kafka: Kafka, stages: Iterable[Stage], group: Group, nursery: Nursery, dice: Random,
-        *, interval_s: float, seen: Seen, trace: Trace,
+        self, name: str, broker: Broker, stages: Iterable[Stage], group: Group, nursery: Nursery,
+        dice: Random, *, interval_s: float, seen: Seen, trace: Trace,
     ) -> None:  # fmt: skip
         self.process = Process(name, nursery, dice)
-        self.port = SimulatedPort(kafka, self.process)
+        self.port = SimulatedPort(broker, self.process)
         self.telemetry = Telemetry("simulation", quiet_s=float("inf"), clock=nursery.loop.time)
         self.tasks = [StageTask(stage, self.port, self.telemetry, DEFAULT_PREFIX) for stage in stages]
         self.coordinator = CheckpointCoordinator(self.port, self.tasks, self.telemetry)
         self.generation = -1
         self.repeats = self.skips = 0
         self.ended = False
-        self._kafka, self._group, self._seen = kafka, group, seen
+        self._broker, self._group, self._seen = broker, group, seen
         self._interval_s = interval_s
         self._trace = trace
         self._positions: dict[TopicPartition, int] = {}
@@ -66,7 +66,7 @@ class Worker:
         self._recovering: asyncio.Task[None] | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self.streams = StreamsApp(self._app(), self.coordinator, {})
-        kafka.listeners.append(self._hears)
+        broker.listeners.append(self._hears)
 
     def _app(self) -> Any:
         """As much of a Faust app as the hand-over uses."""
@@ -126,7 +126,7 @@ class Worker:
         mine = [place for place in self._positions if place[0] == source]
         self.process.dice.shuffle(mine)
         for place in mine:
-            found = self._kafka.logs[place].next_from(self._positions[place])
+            found = self._broker.logs[place].next_from(self._positions[place])
             if found is not None:
                 return self._delivered(place, found)
         return None
@@ -139,7 +139,7 @@ class Worker:
             self._positions[place] = max(0, found.offset - self.process.dice.randint(0, 5))
         if self.skips:
             self.skips -= 1
-            return self._kafka.logs[place].next_from(found.offset + 1) or found
+            return self._broker.logs[place].next_from(found.offset + 1) or found
         return found
 
     async def _every(self, seconds: float, act: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -163,9 +163,9 @@ class Worker:
         await self.process.pause(delay_s(self.process.dice))
         if done and not self._group.fenced(self, generation):
             for place, offset in done.items():
-                if self._kafka.committed.get(place) != offset:
+                if self._broker.committed.get(place) != offset:
                     self._trace.say(self.name, f"commits {place[0]}-{place[1]} to {offset}")
-                self._kafka.commit(place, offset)
+                self._broker.commit(place, offset)
                 self.port.mine[place] = offset
 
     async def revoke(self) -> None:
@@ -187,13 +187,13 @@ class Worker:
         places = self.port.places
         for place in places:
             await self.process.pause(delay_s(self.process.dice))
-            self._kafka.changelogs[place].recover(place.partition, self.port.table(place.topic))
+            self._broker.changelogs[place].recover(place.partition, self.port.table(place.topic))
         await self.process.awake()
         await self.streams.begin_again()
         sources = {task.stage.name: task.stage.source for task in self.tasks}
         mine = [TopicPartition(sources[stage], partition) for stage, partition in places]
         self.port.mine.clear()
-        self.port.begins = {place: self._kafka.committed.get(place) for place in mine}
+        self.port.begins = {place: self._broker.committed.get(place) for place in mine}
         self._positions = {place: self.port.begins[place] or 0 for place in mine}
         self._reading = True
         for news in self._news.values():
@@ -215,7 +215,7 @@ class Worker:
         self.ended = True
         if not self.process.dead:
             self.process.die()
-        self._kafka.listeners.remove(self._hears)
+        self._broker.listeners.remove(self._hears)
         for task in (*self._tasks, self._recovering):
             if task is not None:
                 task.cancel()

@@ -1,62 +1,125 @@
-"""A broker in memory for the task: it writes down what was asked of it, in order, and fails on request."""
+"""A worker's port on the broker in memory; and one that notes each step, and dies or fails on request."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 
-from contract.log import ConsumerRecord, ProducerRecord
+from contract.log import ConsumerRecord, ProducerRecord, TopicPartition
 from streams.operators.base import Stage
 from streams.runtime.checkpoint import EARLY, CheckpointCoordinator
 from streams.runtime.stage_task import MAX_RESIDENT, StageTask
-from streams.state.record import offset_of
+from streams.state.record import tombstone_headers
 from streams.state.recovery import Rewrite
 from telemetry.events import Telemetry
+from tests.support.fakes.broker import Broker, Stored, Table
 from tests.support.streams.toy import SOURCE, STAGE
 
 Moment = Callable[[str, int], bool]
 """Called with a kind of step and how many of it came before: whether the process dies right there."""
+_KINDS = ("head", "piece", "clock")
+
+
+class BrokerPort(ABC):
+    """Implements ``StreamsPort``; how a record travels to the broker is a subclass' part."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.begins: dict[TopicPartition, int | None] = {}
+        """The committed offsets at the assignment."""
+        self.member = True
+        self._tables: dict[str, Table] = {}
+
+    @abstractmethod
+    async def _send(
+        self, kind: str, topic: str, partition: int, land: Callable[[], object]
+    ) -> Awaitable[object]:
+        """Put a record in line: an output, head, piece, clock or tombstone. ``land`` is its arrival."""
+
+    @abstractmethod
+    def _assigned(self, stage: str) -> set[int]: ...
+
+    def now(self) -> float:
+        """Seconds."""
+        return 0.0
+
+    def table(self, stage: str) -> Table:
+        """What the process knows of a stage's changelog."""
+        return self._tables.setdefault(stage, Table())
+
+    async def post(self, out: ProducerRecord) -> Awaitable[object]:
+        number = self.broker.partition_of(out.key)
+        return await self._send("output", out.topic, number, lambda: self.broker.land(out))
+
+    async def save(self, stage: str, partition: int, key: bytes, value: bytes) -> Awaitable[object]:
+        return await self._store(_KINDS[key[2]], stage, partition, Stored(key, value, []))
+
+    async def drop(self, stage: str, partition: int, key: bytes, offset: int) -> Awaitable[object]:
+        return await self._store("tombstone", stage, partition, Stored(key, None, tombstone_headers(offset)))
+
+    async def _store(self, kind: str, stage: str, partition: int, record: Stored) -> Awaitable[object]:
+        changelog = self.broker.changelogs[TopicPartition(stage, partition)]
+        return await self._send(
+            kind, f"state-{stage}", partition, lambda: changelog.append(record, self.now())
+        )
+
+    def wrote(self, stage: str, partition: int, answer: object) -> bool:
+        assert isinstance(answer, int)
+        return self.table(stage).fence.wrote(partition, answer)
+
+    async def is_sole_writer(self, stage: str) -> bool:
+        fence, logs = self.table(stage).fence, self.broker.changelogs
+        mine = self._assigned(stage)
+        return all(fence.ends(number, logs[TopicPartition(stage, number)].end) for number in mine)
+
+    def outdated(self, stage: str) -> list[Rewrite]:
+        return self.table(stage).reducer.outdated(self._assigned(stage))
+
+    def rewritten(self, stage: str) -> None:
+        self.table(stage).reducer.rewritten()
+
+    def mirror(self, stage: str, partition: int, key: bytes, value: bytes | None) -> None:
+        self.table(stage).mirror(key, value)
+
+    def states(self, stage: str) -> Iterable[tuple[bytes, bytes]]:
+        return self.table(stage).data.items()
+
+    def load(self, stage: str, key: bytes) -> bytes | None:
+        return self.table(stage).data.get(key)
+
+    def begins_at(self, source: str, partition: int) -> int | None:
+        return self.begins.get(TopicPartition(source, partition))
+
+    async def first_offset(self, source: str, partition: int, offset: int) -> int | None:
+        found = self.broker.logs[TopicPartition(source, partition)].next_from(offset)
+        return None if found is None else found.offset
 
 
 class Died(BaseException):
     """The process was killed at this step."""
 
 
-class Broker:
-    """What outlives a worker: outputs, changelog, committed offsets."""
-
-    def __init__(self) -> None:
-        self.outputs: list[ProducerRecord] = []
-        self.changelog: dict[bytes, bytes] = {}
-        self.committed: dict[int, int] = {}
-        self.missing: set[int] = set()
-        """Offsets that the source has no record for."""
-
-    def bury(self, key: bytes, offset: int) -> None:
-        """A tombstone arrives: as a worker reads it at recovery, it removes nothing that is newer."""
-        if offset_of(self.changelog.get(key)) <= offset:
-            self.changelog.pop(key, None)
-
-
-class MemoryPort:
+class SteppedPort(BrokerPort):
     """One worker's port. ``steps`` is what it did, in order; an arrival is a step of its own.
 
-    At the moment ``dies`` the process is gone; with ``errs`` that step fails instead.
+    At the moment ``dies`` the process is gone; with ``errs`` that step fails instead. It is assigned all
+    partitions, and recovered as it is made.
     """
 
     def __init__(self, broker: Broker, *, dies: Moment | None = None, errs: bool = False) -> None:
-        self.broker = broker
+        super().__init__(broker)
         self.steps: list[str] = []
         self.failures: list[str] = []
-        self.member = True
-        self.disturbed = False
-        """Whether somebody else writes among its records."""
-        self.outdated_records: list[Rewrite] = []
         self._dies = dies or (lambda kind, before: False)
         self._errs = errs
         self._dead = False
         self._counts: Counter[str] = Counter()
-        self._tables = dict(broker.changelog)
-        self._start = dict(broker.committed)
+        self.begins = dict(broker.committed)
+        for (stage, number), changelog in broker.changelogs.items():
+            changelog.recover(number, self.table(stage))
+
+    def _assigned(self, stage: str) -> set[int]:
+        return {number for name, number in self.broker.changelogs if name == stage}
 
     def _step(self, kind: str, detail: object = "") -> None:
         if self._dead:
@@ -68,68 +131,32 @@ class MemoryPort:
             self._dead = not self._errs
             raise (OSError if self._errs else Died)(f"{kind} {before}")
 
-    async def post(self, out: ProducerRecord) -> Awaitable[object]:
-        self._step("post", out.topic)
-        return self._later("output", lambda: self.broker.outputs.append(out))
-
-    async def save(self, stage: str, partition: int, key: bytes, value: bytes) -> Awaitable[object]:
-        kind = ("head", "piece", "clock")[key[2]]
-        self._step(f"save-{kind}")
-        return self._later(kind, lambda: self.broker.changelog.__setitem__(key, value))
-
-    def _later(self, kind: str, effect: Callable[[], None]) -> Awaitable[object]:
-        task = asyncio.ensure_future(self._arrive(kind, effect))
+    async def _send(
+        self, kind: str, topic: str, partition: int, land: Callable[[], object]
+    ) -> Awaitable[object]:
+        if kind == "output":
+            self._step("post", topic)
+        else:
+            self._step("drop" if kind == "tombstone" else f"save-{kind}")
+        task = asyncio.ensure_future(self._arrive(kind, land))
         task.add_done_callback(lambda done: done.cancelled() or done.exception())  # a dead worker asks nobody
         return task
 
-    async def _arrive(self, kind: str, effect: Callable[[], None]) -> None:
+    async def _arrive(self, kind: str, land: Callable[[], object]) -> object:
         await asyncio.sleep(0)
         self._step(f"arrived-{kind}")
-        effect()
-
-    async def drop(self, stage: str, partition: int, key: bytes, offset: int) -> Awaitable[object]:
-        self._step("drop")
-        return self._later("tombstone", lambda: self.broker.bury(key, offset))
-
-    def wrote(self, stage: str, partition: int, answer: object) -> bool:
-        return not self.disturbed
-
-    async def is_sole_writer(self, stage: str) -> bool:
-        return not self.disturbed
-
-    def outdated(self, stage: str) -> list[Rewrite]:
-        return list(self.outdated_records)
-
-    def rewritten(self, stage: str) -> None:
-        self.outdated_records.clear()
+        return land()
 
     def mirror(self, stage: str, partition: int, key: bytes, value: bytes | None) -> None:
         self._step("mirror")
-        if value is None:
-            self._tables.pop(key, None)
-        else:
-            self._tables[key] = value
-
-    def states(self, stage: str) -> Iterable[tuple[bytes, bytes]]:
-        return self._tables.items()
+        super().mirror(stage, partition, key, value)
 
     def committed(self, source: str, partition: int) -> int:
-        return self.broker.committed.get(partition, 0)
-
-    def load(self, stage: str, key: bytes) -> bytes | None:
-        return self._tables.get(key)
-
-    def begins_at(self, source: str, partition: int) -> int | None:
-        return self._start.get(partition)
-
-    async def first_offset(self, source: str, partition: int, offset: int) -> int | None:
-        while offset in self.broker.missing:
-            offset += 1
-        return offset
+        return self.broker.committed.get(TopicPartition(source, partition), 0)
 
     def acknowledge(self, source: str, partition: int, offset: int) -> None:
         self._step("acknowledge", offset)
-        self.broker.committed[partition] = offset + 1
+        self.broker.commit(TopicPartition(source, partition), offset + 1)
 
     def may_write(self) -> bool:
         return self.member
@@ -139,19 +166,13 @@ class MemoryPort:
 
 
 class Worker:
-    """A coordinator with one stage on a memory port, from its start to its death."""
+    """A coordinator with one stage on a stepped port, from its start to its death."""
 
     def __init__(
-        self,
-        broker: Broker,
-        *,
-        dies: Moment | None = None,
-        errs: bool = False,
-        stage: Stage = STAGE,
-        early: int = EARLY,
-        max_resident: int = MAX_RESIDENT,
-    ) -> None:
-        self.port = MemoryPort(broker, dies=dies, errs=errs)
+        self, broker: Broker, *, dies: Moment | None = None, errs: bool = False, stage: Stage = STAGE,
+        early: int = EARLY, max_resident: int = MAX_RESIDENT,
+    ) -> None:  # fmt: skip
+        self.port = SteppedPort(broker, dies=dies, errs=errs)
         self.telemetry = Telemetry("test")
         self.task = StageTask(stage, self.port, self.telemetry, "t.", max_resident=max_resident)
         self.coordinator = CheckpointCoordinator(self.port, [self.task], self.telemetry, early=early)
@@ -167,3 +188,8 @@ def record(
     """A source record; ``value`` may be bytes, None, or a number for the toy to add."""
     given = b'{"n":%d}' % value if isinstance(value, int) else value
     return ConsumerRecord(SOURCE, partition, offset, key, given, 1_000 + offset)
+
+
+def place(partition: int = 0, topic: str = SOURCE) -> TopicPartition:
+    """A partition of the toy's source."""
+    return TopicPartition(topic, partition)

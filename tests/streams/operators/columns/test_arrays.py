@@ -1,6 +1,4 @@
-"""Arrays as snapshot text: exact, whatever lies in them, and as older programs wrote them."""
-
-import base64
+"""Arrays as snapshot text: exact, whatever lies in them."""
 
 import numpy as np
 import pytest
@@ -37,19 +35,11 @@ def test_how_an_array_lies_in_memory_makes_no_difference(order: str) -> None:
     assert pack(np.repeat(array, 2, axis=1)[:, ::2]) == pack(array)
 
 
-def test_what_an_older_program_wrote_is_read() -> None:
-    array = CHANCE.random((80, 91))
-    plain = base64.b64encode(array.astype("<f8").tobytes()).decode()
-    assert unpack(plain, "f8", (80, 91)).tobytes() == array.tobytes()
-    assert pack(array) != plain, "now its bytes are turned"
-
-
 @pytest.mark.parametrize(
     "text",
     [
         pytest.param(pack(np.zeros((80, 91)))[:-8], id="cut off"),
-        pytest.param("x" + pack(np.zeros((80, 91))), id="no number of rows"),
-        pytest.param("0" + pack(np.zeros((80, 91)))[2:], id="no rows"),
+        pytest.param("x" + pack(np.zeros((80, 91))), id="something in front"),
         pytest.param(pack(np.zeros((80, 90))), id="fewer columns"),
         pytest.param("rubbish!", id="no base64"),
         pytest.param("", id="nothing"),

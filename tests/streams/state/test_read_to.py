@@ -2,8 +2,9 @@
 
 import pytest
 
+from streams.app import how_to_begin_anew
 from streams.state.record import Kind, Record, clock_key, piece_key, state_key, to_value
-from streams.state.source_log import how_to_begin_anew, read_to
+from streams.state.recovery import read_to
 
 
 def state(key: str, offset: int, partition: int = 0) -> Record:

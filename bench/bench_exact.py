@@ -28,7 +28,7 @@ from bench.cluster_trace import START_MS, Node, Shape
 from bus.kafka.producer import Producer
 from bus.kafka.topics import ensure_topics
 from contract.log import ConsumerRecord
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
 from contract.topics import full_name
 from streams.topology import stages
 from tests.support.processes.commands import environ

@@ -29,8 +29,8 @@ from collectors.publish.publisher import Publisher
 from collectors.publish.spool import Spool
 from contract.codec import encode
 from contract.records.samples import Gpu, NvmlSample
-from contract.settings import settings as settings_module
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
+from contract.settings.load import load as load_settings
 from contract.topics import SAMPLE_TOPICS, full_name
 from telemetry.events import Telemetry
 
@@ -143,7 +143,7 @@ async def run(url: str | None, count: int) -> None:
             topics = {full_name("bench.", name): 8 for name in SAMPLE_TOPICS}
             url = stack.enter_context(EmbeddedBroker(topics)).url
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        settings = settings_module.load(
+        settings = load_settings(
             {"DUTYCYCLE_BROKER": url, "DUTYCYCLE_TOPIC_PREFIX": "bench.", "DUTYCYCLE_NODE": "bench"}
         )
         await ensure_topics(settings, SAMPLE_TOPICS)

@@ -23,7 +23,7 @@ from bus.faust.runner import run_app
 from bus.kafka.embedded import EmbeddedBroker
 from bus.kafka.producer import Producer
 from contract.log import ConsumerRecord
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
 from contract.topics import TOPICS
 from streams.operators.base import Emission, Snapshot, Stage
 from streams.service import run_stages

@@ -17,7 +17,7 @@ from collectors.publish.outbox import Outbox
 from collectors.publish.publisher import Publisher
 from collectors.publish.spool_location import open_spool
 from collectors.runner import Runner
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
 from contract.topics import SAMPLE_TOPICS
 from telemetry import events
 from telemetry.events import Telemetry

@@ -15,7 +15,7 @@ from msgspec import inspect
 from contract.records import deadletter, derived, insights, pods, samples
 from contract.records.base import Record
 from contract.records.deadletter import Reason
-from contract.settings.settings import PREFIX, Settings
+from contract.settings.groups import GROUPS, PREFIX
 from contract.topics import TOPICS, Topic
 from contract.units import END_OF_TIME_MS, MOST, MOST_WHOLE, NAME_PATTERN
 from docs.contract_meanings import meaning
@@ -82,9 +82,13 @@ def _reasons() -> str:
 
 
 def _settings() -> str:
+    return "\n\n".join(f"**{group.__doc__}**\n\n{_group(group)}" for group in GROUPS)
+
+
+def _group(group: type) -> str:
     rows = (
         (f"`{PREFIX}{one.name.upper()}`", f"`{default}`" if (default := _default(one)) else "", _help(one))
-        for one in fields(Settings)
+        for one in fields(group)
     )
     return table(("variable", "default", "meaning"), rows)
 

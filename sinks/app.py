@@ -8,7 +8,7 @@ from typing import Any
 from bus.faust.agent import add_agent
 from bus.faust.app import ExactApp, create_app
 from contract.log import TopicPartition
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
 from sinks.base import Sink
 from sinks.deadletters import DeadLetters
 from sinks.dispatcher import Dispatcher

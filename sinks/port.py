@@ -5,7 +5,7 @@ from typing import Any, Protocol
 from bus.faust.app import ExactApp
 from bus.faust.offsets import first_offset
 from contract.log import TopicPartition
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
 from contract.topics import full_name
 
 

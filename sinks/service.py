@@ -8,7 +8,7 @@ from bus.faust.runner import run_app
 from bus.kafka.reachability import StoppedError, unless, wait_for_topics
 from contract.backoff import Backoff
 from contract.errors import SettingError
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
 from contract.topics import ALIKE_TOPICS, TOPICS
 from kube.client import Limits
 from kube.objects import ApiServer, connect

@@ -12,7 +12,7 @@ from bus.faust.agent import add_agent
 from bus.faust.app import ExactApp, create_app
 from bus.faust.truncation import shorter
 from contract.log import TopicPartition
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
 from contract.topics import full_name
 from streams.operators.base import Stage
 from streams.runtime.checkpoint import CheckpointCoordinator

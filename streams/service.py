@@ -7,7 +7,7 @@ from contextlib import suppress
 from bus.faust import logs
 from bus.faust.runner import run_app
 from bus.kafka.reachability import StoppedError, unless, wait_for_topics
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
 from contract.topics import TOPICS
 from streams.app import changelog_topics, create_streams_app
 from streams.operators.base import Stage

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Protocol
 
 from contract.errors import SettingError
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
 from streams.operators.base import Operator, Snapshot, Stage
 from streams.operators.columns.cgroup import CgroupReader
 from streams.operators.columns.nvml import NvmlReader

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from importlib.metadata import PackageNotFoundError, version
 
 from contract.errors import SettingError
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
 from telemetry.address import Address, address_of
 from telemetry.events import Telemetry
 from telemetry.metrics import BUILD_INFO, HEALTHY, READY

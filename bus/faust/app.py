@@ -16,7 +16,7 @@ from bus.faust.logs import hush
 from bus.kafka.reachability import Reachability
 from bus.kafka.security import bootstrap_servers, ssl_context
 from contract.log import TopicPartition
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
 from telemetry.events import Telemetry
 
 _STALL_SHARE = 0.6

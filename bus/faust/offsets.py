@@ -8,7 +8,7 @@ from collections.abc import Collection
 
 from bus.kafka.clients import new_consumer, partition, translated
 from bus.kafka.errors import BrokerError
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
 
 _WAIT_MS = 10_000
 _ENDS_S = 5.0

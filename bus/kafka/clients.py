@@ -21,7 +21,7 @@ from aiokafka.conn import create_conn
 from bus.kafka.errors import BrokerError, BrokerRefusedError, BrokerUnreachableError, RecordRefusedError
 from bus.kafka.security import bootstrap_servers, security_kwargs
 from contract.backoff import Backoff
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
 
 REQUEST_MS = 10_000
 """How long an answer of the broker may take."""

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from bus.kafka.clients import new_consumer, partition, translated
 from bus.kafka.errors import MissingTopicError
 from contract.log import TopicPartition
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
 
 Start = Literal["beginning", "end"] | int
 """Where to begin: at the oldest record, after the newest, or with those of a Unix millisecond or later."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from bus.kafka.clients import new_producer, translate, translated
 from bus.kafka.errors import BrokerError, BrokerUnreachableError
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
 
 Delivery = asyncio.Future[Any]
 """Done when the broker has acknowledged the record."""

@@ -9,7 +9,7 @@ from bus.kafka.errors import BrokerError, BrokerUnreachableError
 from bus.kafka.security import bootstrap_servers
 from bus.kafka.topics import ensure_topics
 from contract.backoff import Backoff
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
 from telemetry.events import BROKER_UNREACHABLE, Telemetry
 
 T = TypeVar("T")

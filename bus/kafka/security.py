@@ -7,7 +7,7 @@ import ssl
 from typing import Any
 
 from contract.errors import SettingError
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
 
 _TLS = "kafka+ssl"
 

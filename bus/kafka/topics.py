@@ -11,7 +11,7 @@ from typing import Any
 from bus.kafka.clients import check_code, is_code, new_admin, new_topic, translated
 from bus.kafka.errors import BrokerRefusedError, BrokerUnreachableError
 from contract.errors import DutycycleError
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
 from contract.topics import TOPICS, full_name
 
 _SEEN_S = 20.0

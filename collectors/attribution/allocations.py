@@ -8,7 +8,7 @@ from typing import Protocol
 from collectors.attribution.device_id import DeviceId, parse_device_id
 from collectors.attribution.kubelet.given import Given, KubeletError
 from contract.records.samples import Allocation
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
 from telemetry.events import KUBELET_UNREACHABLE, NOT_MEASURED, Telemetry
 
 _WHAT = "pod-resources"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from collectors.base import Outgoing, Tick
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
 from kube.config import of_service
 from telemetry.events import NOT_MEASURED, Telemetry
 

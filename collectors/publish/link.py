@@ -9,7 +9,7 @@ from bus.kafka.errors import BrokerError, RecordRefusedError
 from bus.kafka.producer import Producer
 from bus.kafka.topics import ensure_topics
 from collectors.base import Outgoing
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
 from contract.topics import SAMPLE_TOPICS, TOPICS, full_name
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from collectors.publish.spool import Spool
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
 from contract.topics import DEFAULT_PREFIX
 from telemetry.events import SPOOL_DROPPED, Telemetry
 

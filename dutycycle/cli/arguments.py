@@ -8,8 +8,8 @@ from collections.abc import Collection
 from dataclasses import fields
 from datetime import UTC, datetime
 
+from contract.settings.groups import Settings
 from contract.settings.parsers import duration
-from contract.settings.settings import Settings
 from contract.units import END_OF_TIME_MS
 
 OF_BROKER = ("broker", "tls_ca", "tls_cert", "tls_key", "sasl_mechanism", "sasl_username", "topic_prefix")

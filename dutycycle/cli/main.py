@@ -13,7 +13,8 @@ from importlib import import_module
 from typing import Protocol, cast
 
 from contract.errors import DutycycleError, SettingError
-from contract.settings.settings import Settings, load, near_misses
+from contract.settings.groups import Settings
+from contract.settings.load import load, near_misses
 from dutycycle.cli import arguments
 from dutycycle.process import die_with_parent, end_on_signals
 

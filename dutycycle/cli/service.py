@@ -6,7 +6,7 @@ import os
 from collections.abc import Awaitable, Callable
 
 from contract.errors import SettingError
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
 from dutycycle.process import PARENT_VARIABLE, RESTARTS_VARIABLE, stop_on_signals
 from telemetry.events import Telemetry
 from telemetry.metrics import RESTARTS

@@ -3,7 +3,8 @@
 import argparse
 import os
 
-from contract.settings.settings import PREFIX, load
+from contract.settings.groups import PREFIX
+from contract.settings.load import load
 from dutycycle.kubectl import output, top
 from dutycycle.kubectl.api import Api
 from dutycycle.kubectl.jobs import Jobs, object_name

@@ -13,7 +13,7 @@ from rich.live import Live as RichLive
 from bus.kafka.consumer import Consumer, Message, Start
 from bus.kafka.errors import BrokerError
 from contract.codec import DecodeError, decode, to_plain
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
 from contract.topics import TOPICS, full_name, short_name
 from dutycycle.live.children import Child
 from dutycycle.live.state import LiveState

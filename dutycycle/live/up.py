@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bus.kafka.embedded import EmbeddedBroker
-from contract.settings.settings import PREFIX, Settings
+from contract.settings.groups import PREFIX, Settings
 from contract.topics import TOPICS, full_name
 from dutycycle.live.children import Child
 from dutycycle.live.follow import Live

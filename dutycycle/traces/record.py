@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bus.kafka.consumer import Consumer, Message, Start
 from bus.kafka.reachability import StoppedError, unless, wait_for_broker
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
 from contract.topics import full_name
 from contract.trace import TraceRecord, TraceWriter
 from dutycycle.process import stop_on_signals

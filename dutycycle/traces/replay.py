@@ -10,7 +10,7 @@ import orjson
 
 from contract.errors import SettingError
 from contract.log import ConsumerRecord, ProducerRecord
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
 from contract.topics import DEFAULT_PREFIX, SAMPLE_TOPICS, TOPICS, short_name
 from contract.trace import TraceError, TraceRecord, TraceWriter, read_lines
 from sinks.records.writer import RecordsWriter

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from bus.kafka.producer import Delivery, Producer
 from bus.kafka.reachability import StoppedError, unless, wait_for_broker
 from bus.kafka.topics import ensure_topics
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
 from contract.topics import SAMPLE_TOPICS, TOPICS, full_name
 from dutycycle.process import stop_on_signals
 from dutycycle.traces.replay import samples

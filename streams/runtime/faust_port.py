@@ -8,7 +8,7 @@ import faust
 from bus.faust.app import ExactApp, raw_topic
 from bus.faust.offsets import ends, first_offset
 from contract.log import ProducerRecord, key_bytes
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
 from contract.topics import full_name
 from streams.state.fencing import ChangelogFence
 from streams.state.record import tombstone_headers

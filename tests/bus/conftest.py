@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from bus.kafka.embedded import EmbeddedBroker
-from contract.settings import settings as settings_module
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
+from contract.settings.load import load as load_settings
 
 
 @pytest.fixture
@@ -19,4 +19,4 @@ def broker() -> Iterator[EmbeddedBroker]:
 @pytest.fixture
 def settings(broker: EmbeddedBroker) -> Settings:
     """Settings that lead to ``broker``."""
-    return settings_module.load({"DUTYCYCLE_BROKER": broker.url, "DUTYCYCLE_NODE": "a"})
+    return load_settings({"DUTYCYCLE_BROKER": broker.url, "DUTYCYCLE_NODE": "a"})

@@ -9,7 +9,7 @@ from bus.kafka.embedded import EmbeddedBroker
 from bus.kafka.errors import BrokerUnreachableError, RecordRefusedError
 from bus.kafka.producer import Producer
 from contract.errors import DutycycleError
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
 
 TOPIC = "dutycycle.pods"
 

@@ -15,7 +15,7 @@ from bus.kafka.embedded import EmbeddedBroker
 from bus.kafka.errors import BrokerUnreachableError
 from bus.kafka.producer import Producer
 from contract.errors import DutycycleError
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
 from tests.support.servers.missing import program
 
 TOPIC = "dutycycle.pods"

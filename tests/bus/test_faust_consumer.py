@@ -9,7 +9,7 @@ from faust.types import TP
 
 from bus.faust.app import create_app
 from bus.faust.driver import ExactConsumer
-from contract.settings.settings import load
+from contract.settings.load import load
 from telemetry.events import Telemetry
 
 PLACE = TP("samples", 0)

@@ -9,7 +9,8 @@ import pytest
 from bus.faust.app import ExactApp, create_app
 from bus.kafka.consumer import Consumer
 from bus.kafka.embedded import EmbeddedBroker
-from contract.settings.settings import Settings, load
+from contract.settings.groups import Settings
+from contract.settings.load import load
 from telemetry.events import Telemetry
 from telemetry.watchdog import StallDetector
 

@@ -10,11 +10,11 @@ from bus.kafka.embedded import EmbeddedBroker
 from bus.kafka.errors import BrokerRefusedError, BrokerUnreachableError
 from bus.kafka.reachability import Reachability, retry_until_reachable
 from contract.backoff import Backoff
-from contract.settings import settings as settings_module
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
+from contract.settings.load import load as load_settings
 from telemetry.events import BROKER_UNREACHABLE, Telemetry
 
-SETTINGS = settings_module.load({"DUTYCYCLE_BROKER": "kafka://k:9092", "DUTYCYCLE_NODE": "a"})
+SETTINGS = load_settings({"DUTYCYCLE_BROKER": "kafka://k:9092", "DUTYCYCLE_NODE": "a"})
 
 
 def failing(*errors: Exception) -> Callable[[], Awaitable[None]]:
@@ -58,20 +58,20 @@ async def test_a_refusal_is_not_tried_again() -> None:
 
 
 async def test_probe_reaches_the_second_address(settings: Settings, broker: EmbeddedBroker) -> None:
-    both = settings_module.load({"DUTYCYCLE_BROKER": f"127.0.0.1:{_closed_port()},{broker.bootstrap}"})
+    both = load_settings({"DUTYCYCLE_BROKER": f"127.0.0.1:{_closed_port()},{broker.bootstrap}"})
     await probe(both)
 
 
 @pytest.mark.parametrize(("host", "reason"), [("127.0.0.1", "refused"), ("no-such-host.invalid", "name")])
 async def test_probe_says_why(host: str, reason: str) -> None:
     with pytest.raises(BrokerUnreachableError, match=host) as caught:
-        await probe(settings_module.load({"DUTYCYCLE_BROKER": f"{host}:{_closed_port()}"}))
+        await probe(load_settings({"DUTYCYCLE_BROKER": f"{host}:{_closed_port()}"}))
     assert caught.value.reason == reason
 
 
 async def test_probe_with_tls_to_a_port_without(broker: EmbeddedBroker) -> None:
     with pytest.raises(BrokerUnreachableError, match=broker.bootstrap) as caught:
-        await probe(settings_module.load({"DUTYCYCLE_BROKER": f"kafka+ssl://{broker.bootstrap}"}))
+        await probe(load_settings({"DUTYCYCLE_BROKER": f"kafka+ssl://{broker.bootstrap}"}))
     assert caught.value.reason in ("tls", "timeout", "connection")
 
 

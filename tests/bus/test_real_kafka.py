@@ -9,14 +9,14 @@ from bus.kafka.consumer import Consumer
 from bus.kafka.errors import BrokerRefusedError, BrokerUnreachableError
 from bus.kafka.producer import Producer
 from bus.kafka.topics import ensure_topics
-from contract.settings import settings as settings_module
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
+from contract.settings.load import load as load_settings
 from tests.support.servers.kafka.broker import RunningBroker
 
 
 def load(kafka: RunningBroker, **instead: str) -> Settings:
     values = kafka.settings() | {"DUTYCYCLE_TOPIC_PREFIX": kafka.new_prefix(), "DUTYCYCLE_NODE": "a"}
-    return settings_module.load(values | instead)
+    return load_settings(values | instead)
 
 
 async def round_trip(settings: Settings) -> list[tuple[int, bytes | None]]:
@@ -62,10 +62,10 @@ async def test_a_stranger_is_refused(
 async def test_an_untrusted_certificate_is_refused(secure_kafka: RunningBroker) -> None:
     values = {key: value for key, value in secure_kafka.settings().items() if key != "DUTYCYCLE_TLS_CA"}
     with pytest.raises(BrokerRefusedError, match="not trusted") as caught:
-        await probe(settings_module.load(values))
+        await probe(load_settings(values))
     assert caught.value.reason == "tls"
 
 
 async def test_no_tls_to_a_tls_port_is_trouble_that_is_said(secure_kafka: RunningBroker) -> None:
     with pytest.raises(BrokerUnreachableError, match=secure_kafka.bootstrap):
-        await probe(settings_module.load({"DUTYCYCLE_BROKER": f"kafka://{secure_kafka.bootstrap}"}))
+        await probe(load_settings({"DUTYCYCLE_BROKER": f"kafka://{secure_kafka.bootstrap}"}))

@@ -6,7 +6,8 @@ import pytest
 
 from bus.kafka.security import bootstrap_servers, security_kwargs
 from contract.errors import SettingError
-from contract.settings import settings as settings_module
+from contract.settings.groups import Settings
+from contract.settings.load import load as load_settings
 
 SASL = {
     "DUTYCYCLE_SASL_MECHANISM": "SCRAM-SHA-512",
@@ -15,8 +16,8 @@ SASL = {
 }
 
 
-def load(**values: str) -> settings_module.Settings:
-    return settings_module.load({f"DUTYCYCLE_{name.upper()}": value for name, value in values.items()})
+def load(**values: str) -> Settings:
+    return load_settings({f"DUTYCYCLE_{name.upper()}": value for name, value in values.items()})
 
 
 @pytest.mark.parametrize(
@@ -42,7 +43,7 @@ def test_addresses(broker: str, servers: list[str]) -> None:
     ],
 )
 def test_protocol(broker: str, extra: dict[str, str], protocol: str) -> None:
-    kwargs = security_kwargs(settings_module.load({"DUTYCYCLE_BROKER": broker, **extra}))
+    kwargs = security_kwargs(load_settings({"DUTYCYCLE_BROKER": broker, **extra}))
     assert kwargs["security_protocol"] == protocol
     assert (kwargs["ssl_context"] is not None) == ("SSL" in protocol.split("_")[-1])
     assert kwargs.get("sasl_mechanism") == extra.get("DUTYCYCLE_SASL_MECHANISM")

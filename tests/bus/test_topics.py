@@ -9,8 +9,8 @@ from bus.kafka.embedded import EmbeddedBroker
 from bus.kafka.errors import BrokerRefusedError, BrokerUnreachableError
 from bus.kafka.reachability import wait_for_topics
 from bus.kafka.topics import PartitionsDifferError, common_partitions, ensure_topics
-from contract.settings import settings as settings_module
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
+from contract.settings.load import load as load_settings
 from telemetry.events import Telemetry
 from tests.support.servers.kafka.broker import RunningBroker
 
@@ -56,7 +56,7 @@ def real(kafka: RunningBroker, topic_prefix: str) -> Callable[..., Settings]:
     """Settings for the real Kafka and this test's own topics."""
 
     def load(**extra: str) -> Settings:
-        return settings_module.load(
+        return load_settings(
             kafka.settings() | {"DUTYCYCLE_TOPIC_PREFIX": topic_prefix, "DUTYCYCLE_NODE": "a"} | extra
         )
 

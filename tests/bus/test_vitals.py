@@ -8,7 +8,7 @@ import pytest
 
 from bus.faust.vitals import Vitals
 from bus.kafka.reachability import Reachability
-from contract.settings.settings import load
+from contract.settings.load import load
 from telemetry.events import BROKER_UNREACHABLE, Telemetry
 from telemetry.metrics import REBALANCES
 from telemetry.watchdog import StallDetector, StallLimits

@@ -10,13 +10,13 @@ from collectors.base import Outgoing
 from collectors.publish.spool import SpoolBusyError
 from collectors.publish.spool_location import default_folder, open_spool
 from collectors.service import collectors
-from contract.settings import settings as settings_module
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
+from contract.settings.load import load as load_settings
 from telemetry.events import SPOOL_DROPPED, Telemetry
 
 
 def load(**values: str) -> Settings:
-    return settings_module.load({f"DUTYCYCLE_{name.upper()}": value for name, value in values.items()})
+    return load_settings({f"DUTYCYCLE_{name.upper()}": value for name, value in values.items()})
 
 
 @pytest.mark.parametrize(

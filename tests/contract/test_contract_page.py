@@ -7,7 +7,7 @@ import pytest
 
 from contract.records.base import VersionedRecord
 from contract.records.deadletter import Reason
-from contract.settings.settings import PREFIX, Settings
+from contract.settings.groups import PREFIX, Settings
 from contract.topics import TOPICS
 from docs.contract_meanings import COMMON, OWN, meaning
 from docs.generate_contract import PAGE, page, records

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contract.errors import DutycycleError, SettingError
-from contract.settings.settings import PREFIX, Settings, load, near_misses
+from contract.settings.groups import PREFIX, Settings
+from contract.settings.load import load, near_misses
 
 HERE = str(Path(__file__).parent)
 FILE = __file__
@@ -254,6 +255,6 @@ def test_what_is_no_near_miss(name: str) -> None:
 
 def test_every_setting_is_read_by_something() -> None:
     root = Path(__file__).parents[2]
-    folders = ("bus", "collectors", "dutycycle", "health", "sinks", "streams")
+    folders = ("bus", "collectors", "dutycycle", "kube", "sinks", "streams", "telemetry")
     code = "".join(path.read_text() for folder in folders for path in (root / folder).rglob("*.py"))
     assert [one.name for one in fields(Settings) if f".{one.name}" not in code] == []

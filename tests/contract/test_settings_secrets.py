@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from contract.errors import SettingError
-from contract.settings.settings import load
+from contract.settings.load import load
 
 PASSWORD = "hunter2"
 SASL = {"DUTYCYCLE_SASL_MECHANISM": "PLAIN", "DUTYCYCLE_SASL_USERNAME": "u"}
@@ -16,7 +16,6 @@ def test_a_secret_from_a_file_without_its_line_end(tmp_path: Path) -> None:
     file.write_text(PASSWORD + "\n", encoding="utf-8")
     settings = load(SASL | {"DUTYCYCLE_SASL_PASSWORD_FILE": str(file)})
     assert settings.sasl_password == PASSWORD
-    assert settings.secrets() == (PASSWORD,)
 
 
 @pytest.mark.parametrize("content", [None, b"", b"\n", b"\xff\xfe"])
@@ -36,9 +35,9 @@ def test_a_secret_file_that_cannot_be_used(tmp_path: Path, content: bytes | None
         ("DUTYCYCLE_PROMETHEUS", f"https://u:{PASSWORD}@h"),
     ],
 )
-def test_a_good_secret_is_known_as_one_and_not_in_the_repr(name: str, value: str) -> None:
+def test_a_good_secret_is_not_in_the_repr(name: str, value: str) -> None:
     settings = load({name: value})
-    assert settings.secrets() == (value,)
+    assert value in vars(settings).values()
     assert PASSWORD not in repr(settings)
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from contract.settings.settings import Settings, load, near_misses
+from contract.settings.groups import Settings
+from contract.settings.load import load, near_misses
 from telemetry.address import PORTS, Address
 from telemetry.client import where
 from tests.support.deploy.compose_file import COMPOSE, GPU, ROOT, services, variables

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from contract.settings.settings import PREFIX, Settings, load
+from contract.settings.groups import PREFIX, Settings
+from contract.settings.load import load
 from telemetry.address import PORTS
 from telemetry.metrics import LAG
 from tests.support.deploy.generate_schema import text as schema_text

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from bus.kafka.embedded import EmbeddedBroker
-from contract.settings.settings import load
+from contract.settings.load import load
 from contract.topics import SAMPLE_TOPICS, full_name
 from contract.trace import read_trace
 from tests.support.fakes.api_server import fake_api_server, kubeconfig

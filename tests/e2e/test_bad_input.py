@@ -16,7 +16,8 @@ import pytest
 from bench.cluster_trace import START_MS, Shape, records
 from bus.kafka.embedded import EmbeddedBroker
 from bus.kafka.producer import Producer
-from contract.settings.settings import Settings, load
+from contract.settings.groups import Settings
+from contract.settings.load import load
 from contract.topics import DEFAULT_PREFIX, TOPICS, full_name
 from contract.trace import TraceRecord
 from streams.app import changelog_topics

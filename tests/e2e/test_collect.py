@@ -13,8 +13,8 @@ import orjson
 import pytest
 
 from bus.kafka.embedded import EmbeddedBroker
-from contract.settings import settings as settings_module
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
+from contract.settings.load import load as load_settings
 from contract.topics import SAMPLE_TOPICS, full_name
 from tests.support.processes.commands import environ, read_now, running, wait_until
 from tests.support.servers.kafka.broker import RunningBroker
@@ -36,7 +36,7 @@ def environment(folder: Path, url: str, **extra: str) -> dict[str, str]:
 
 
 def settings_of(env: dict[str, str]) -> Settings:
-    return settings_module.load({key: value for key, value in env.items() if key.startswith("DUTYCYCLE_")})
+    return load_settings({key: value for key, value in env.items() if key.startswith("DUTYCYCLE_")})
 
 
 def ticks(env: dict[str, str]) -> list[tuple[str, int, int]]:

@@ -18,7 +18,8 @@ import pytest
 from bench.cluster_trace import Shape, records
 from bus.kafka.embedded import EmbeddedBroker
 from bus.kafka.producer import Producer
-from contract.settings.settings import PREFIX, Settings, load
+from contract.settings.groups import PREFIX, Settings
+from contract.settings.load import load
 from contract.topics import DEFAULT_PREFIX, SAMPLE_TOPICS, TOPICS, full_name
 from streams.topology import stages
 from tests.support.processes.commands import dutycycle, environ, running, wait_until

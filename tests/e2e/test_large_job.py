@@ -20,7 +20,8 @@ from contract.log import ConsumerRecord
 from contract.records.derived import JobPeaks
 from contract.records.parts import PodPart, Tally
 from contract.records.pods import JobRef, Pod
-from contract.settings.settings import PREFIX, Settings, load
+from contract.settings.groups import PREFIX, Settings
+from contract.settings.load import load
 from contract.topics import SAMPLE_TOPICS, TOPICS, full_name
 from sinks.records.query import job_peaks
 from streams.local import LocalPipeline

@@ -12,7 +12,8 @@ import pytest
 
 from bus.kafka.errors import MissingTopicError
 from contract.codec import encode
-from contract.settings.settings import PREFIX, Settings, load
+from contract.settings.groups import PREFIX, Settings
+from contract.settings.load import load
 from sinks.records.query import pod_peaks
 from tests.support.fakes.nvml import library
 from tests.support.fakes.nvml.scenario import FakeGpu, FakeProcess, Scenario, square

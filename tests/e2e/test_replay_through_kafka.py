@@ -7,7 +7,7 @@ import pytest
 from bench.cluster_trace import Shape, records
 from bus.kafka.embedded import EmbeddedBroker
 from bus.kafka.errors import MissingTopicError
-from contract.settings.settings import load
+from contract.settings.load import load
 from contract.topics import TOPICS, full_name
 from streams.app import changelog_topics
 from streams.topology import stages

@@ -18,7 +18,8 @@ from bus.kafka.producer import Producer
 from bus.kafka.topics import ensure_topics
 from contract.codec import encode
 from contract.records.derived import JobPeaks, PodPeaks
-from contract.settings.settings import Settings, load
+from contract.settings.groups import Settings
+from contract.settings.load import load
 from contract.topics import TOPICS, full_name
 from sinks.records.query import job_peaks, pod_peaks
 from sinks.records.store import RecordsRefusedError

@@ -14,7 +14,8 @@ from typing import Any
 
 import orjson
 
-from contract.settings.settings import PREFIX, Settings, load
+from contract.settings.groups import PREFIX, Settings
+from contract.settings.load import load
 from contract.topics import SAMPLE_TOPICS
 from tests.support.processes.commands import environ, read_now, wait_until
 from tests.support.servers.kafka.broker import RunningBroker

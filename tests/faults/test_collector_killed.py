@@ -21,7 +21,8 @@ import pytest
 import zstandard
 
 from bus.kafka.errors import MissingTopicError
-from contract.settings.settings import PREFIX, Settings, load
+from contract.settings.groups import PREFIX, Settings
+from contract.settings.load import load
 from tests.support.processes.commands import environ, read_now, running, wait_until
 from tests.support.servers.kafka.broker import RunningBroker
 

@@ -23,8 +23,8 @@ from collectors.publish.link import KafkaLink
 from collectors.publish.outbox import Outbox
 from collectors.publish.publisher import Publisher, PublishTimeouts
 from collectors.publish.spool import Spool
-from contract.settings import settings as settings_module
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
+from contract.settings.load import load as load_settings
 from contract.topics import full_name
 from telemetry.events import SPOOL_DROPPED, SPOOL_FAILED, SPOOLED, Telemetry
 from tests.support.servers.kafka.broker import RunningBroker
@@ -85,7 +85,7 @@ class Sender:
 
 @asynccontextmanager
 async def sender(kafka: RunningBroker, prefix: str, folder: Path, spool_bytes: int) -> AsyncIterator[Sender]:
-    settings = settings_module.load(
+    settings = load_settings(
         {"DUTYCYCLE_BROKER": kafka.url, "DUTYCYCLE_NODE": "a", "DUTYCYCLE_TOPIC_PREFIX": prefix,
          "DUTYCYCLE_PARTITIONS": "1"}
     )  # fmt: skip

@@ -15,7 +15,7 @@ import pytest
 
 from bench.cluster_trace import GIB, START_MS
 from contract.log import ConsumerRecord
-from contract.settings.settings import load
+from contract.settings.load import load
 from contract.topics import DEFAULT_PREFIX
 from contract.trace import TraceRecord
 from streams.local import LocalPipeline

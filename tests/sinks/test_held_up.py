@@ -11,7 +11,8 @@ from bus.faust import app, runner
 from bus.kafka.embedded import EmbeddedBroker
 from bus.kafka.producer import Producer
 from contract.codec import encode
-from contract.settings.settings import Settings, load
+from contract.settings.groups import Settings
+from contract.settings.load import load
 from contract.topics import TOPICS, full_name
 from sinks import service
 from sinks.records import sink

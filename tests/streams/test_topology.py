@@ -3,7 +3,7 @@
 import pytest
 
 from contract.errors import SettingError
-from contract.settings.settings import load
+from contract.settings.load import load
 from streams.app import changelog_topics
 from streams.topology import stages
 

@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from bus.faust import logs
 from collectors.metrics import CollectorMetrics
-from contract.settings.settings import load
+from contract.settings.load import load
 from contract.topics import SAMPLE_TOPICS
 from streams.runtime import events as state_events
 from streams.topology import stages

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from contract.errors import SettingError
-from contract.settings.settings import Settings, load
+from contract.settings.groups import Settings
+from contract.settings.load import load
 from telemetry import address
 from telemetry.address import Address
 from telemetry.client import AskError, ask, where

@@ -11,7 +11,7 @@ PROGRAM = """
 import asyncio, time
 from dutycycle.cli import main, service
 from telemetry.watchdog import StallLimits
-from contract.settings.settings import load
+from contract.settings.load import load
 import os
 
 async def run(settings, telemetry, stop):

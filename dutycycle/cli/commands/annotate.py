@@ -4,7 +4,7 @@ import argparse
 import asyncio
 import sys
 
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
 from kube.client import Limits
 from kube.objects import connect
 from sinks.annotations.core.targets import Target

@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
 from telemetry.address import PORTS
 from telemetry.client import AskError, ask, where
 

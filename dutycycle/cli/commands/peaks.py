@@ -15,7 +15,7 @@ from rich.text import Text
 
 from contract.codec import to_plain
 from contract.records.derived import JobPeaks, PodPeaks
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
 from dutycycle.cli import arguments
 from dutycycle.live.view import amount, percent
 from sinks.records.query import job_peaks, pod_peaks

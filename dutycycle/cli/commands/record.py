@@ -4,7 +4,7 @@ import argparse
 import time
 
 from contract.errors import SettingError
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
 from contract.topics import SAMPLE_TOPICS, TOPICS, short_name
 from dutycycle.cli import arguments
 from dutycycle.cli.arguments import duration_s, moment_ms

@@ -2,7 +2,7 @@
 
 import argparse
 
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
 from dutycycle.cli import arguments
 from dutycycle.cli.service import run_service
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from contract.errors import SettingError
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
 from contract.topics import ALIKE_TOPICS, TOPICS, full_name
 from dutycycle.cli import arguments
 from telemetry.events import Telemetry

@@ -3,7 +3,7 @@
 import argparse
 import asyncio
 
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
 from dutycycle.cli import arguments
 from dutycycle.cli.arguments import duration_s
 

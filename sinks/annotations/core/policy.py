@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from collectors.attribution.kubelet import api_pb2
 from collectors.attribution.kubelet.client import KubeletClient
 from collectors.attribution.kubelet.given import Given, KubeletError
 from contract.records.samples import Allocation
-from contract.settings.settings import load
+from contract.settings.load import load
 from telemetry.events import Telemetry
 from tests.support.fakes.kubelet import FakeKubelet, kubelet_on
 

@@ -7,7 +7,7 @@ import pytest
 
 from collectors.pods.collector import pods_collector
 from contract.errors import SettingError
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
 from kube.objects import connect
 from telemetry.events import Telemetry
 

@@ -18,7 +18,7 @@ from collectors.pods.watch import PodWatch
 from contract.backoff import Backoff
 from contract.codec import decode
 from contract.records.pods import Pod
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
 from kube.objects import ApiServer, connect
 from telemetry.events import KUBERNETES_AWAY, OWNER_FORBIDDEN, Telemetry
 from tests.support.fakes.api_server import PODS, FakeApi, fake_api_server, kubeconfig

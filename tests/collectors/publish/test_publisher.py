@@ -20,7 +20,7 @@ from collectors.publish.outbox import Outbox
 from collectors.publish.publisher import Publisher, PublishTimeouts
 from collectors.publish.spool import Appended, Spool
 from contract.backoff import Backoff
-from contract.settings import settings as settings_module
+from contract.settings.load import load as load_settings
 from telemetry.events import (
     BROKER_UNREACHABLE,
     RECORD_REFUSED,
@@ -34,7 +34,7 @@ from tests.support.fakes.link import FakeBroker, Mood, noise, record, records
 
 MIB = 1024**2
 TIMEOUTS = PublishTimeouts(spool_s=0.05, renew_s=1.0)
-SETTINGS = settings_module.load({"DUTYCYCLE_BROKER": "kafka://k:9092", "DUTYCYCLE_NODE": "a"})
+SETTINGS = load_settings({"DUTYCYCLE_BROKER": "kafka://k:9092", "DUTYCYCLE_NODE": "a"})
 
 
 class Running:

@@ -18,8 +18,8 @@ from collectors.publish.link import KafkaLink
 from collectors.publish.outbox import Outbox
 from collectors.publish.publisher import Publisher, PublishTimeouts
 from collectors.publish.spool import Spool
-from contract.settings import settings as settings_module
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
+from contract.settings.load import load as load_settings
 from contract.topics import SAMPLE_TOPICS, full_name
 from telemetry.events import BROKER_UNREACHABLE, SPOOL_DROPPED, SPOOLED, Telemetry
 from tests.support.servers.kafka.broker import RunningBroker
@@ -126,9 +126,7 @@ def embedded() -> Iterator[EmbeddedBroker]:
 
 
 def to(url: str, prefix: str = "dutycycle.") -> Settings:
-    return settings_module.load(
-        {"DUTYCYCLE_BROKER": url, "DUTYCYCLE_NODE": "a", "DUTYCYCLE_TOPIC_PREFIX": prefix}
-    )
+    return load_settings({"DUTYCYCLE_BROKER": url, "DUTYCYCLE_NODE": "a", "DUTYCYCLE_TOPIC_PREFIX": prefix})
 
 
 async def test_embedded_outages_under_load(embedded: EmbeddedBroker, tmp_path: Path) -> None:
@@ -213,7 +211,7 @@ async def test_real_kafka_is_stopped_and_started_under_load(
 
 
 async def test_real_kafka_with_tls_and_scram(secure_kafka: RunningBroker, tmp_path: Path) -> None:
-    settings = settings_module.load(
+    settings = load_settings(
         secure_kafka.settings() | {"DUTYCYCLE_TOPIC_PREFIX": secure_kafka.new_prefix(), "DUTYCYCLE_NODE": "a"}
     )
     async with load(settings, tmp_path) as one:

@@ -17,7 +17,7 @@ from bench.cluster_trace import START_MS, Shape, records
 from bus.kafka.embedded import EmbeddedBroker
 from bus.kafka.producer import Producer
 from contract.log import ConsumerRecord
-from contract.settings.settings import load
+from contract.settings.load import load
 from contract.topics import SAMPLE_TOPICS
 from contract.trace import TraceRecord, TraceWriter, read_trace
 from dutycycle.cli.arguments import moment_ms

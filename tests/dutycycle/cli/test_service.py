@@ -7,7 +7,7 @@ import sys
 HANGS = """
 import asyncio, os, threading, time
 from dutycycle.cli.service import run_service
-from contract.settings.settings import load
+from contract.settings.load import load
 
 async def run(settings, telemetry, stop):
     loop = asyncio.get_running_loop()

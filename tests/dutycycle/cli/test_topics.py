@@ -6,7 +6,8 @@ import sys
 
 from bus.kafka.clients import new_admin
 from bus.kafka.topics import partitions_of
-from contract.settings.settings import Settings, load
+from contract.settings.groups import Settings
+from contract.settings.load import load
 from contract.topics import TOPICS
 from dutycycle.cli.commands.topics import planned
 from streams.app import changelog_topics

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from bus.kafka.embedded import EmbeddedBroker
 from bus.kafka.producer import Producer
-from contract.settings.settings import load
+from contract.settings.load import load
 from contract.topics import TOPICS, full_name
 from dutycycle.live.follow import Live
 from dutycycle.live.state import LiveState, duration

@@ -12,7 +12,7 @@ import pytest
 
 from bus.kafka.consumer import Consumer
 from bus.kafka.embedded import EmbeddedBroker
-from contract.settings.settings import load
+from contract.settings.load import load
 from contract.topics import DEFAULT_PREFIX, SAMPLE_TOPICS, full_name
 from dutycycle.traces import republish
 from dutycycle.traces.replay import samples

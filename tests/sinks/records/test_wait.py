@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy import URL
 
-from contract.settings.settings import load
+from contract.settings.load import load
 from sinks import service
 from sinks.events import SINK_AWAY
 from sinks.records.store import RecordsRefusedError

@@ -10,7 +10,7 @@ from contract.log import ConsumerRecord
 from contract.records.deadletter import Reason
 from contract.records.parts import InsightPart, JobInsightPart, JobPart, PodPart
 from contract.records.pods import JobRef, Pod
-from contract.settings.settings import load
+from contract.settings.load import load
 from streams.operators.keyed import decode_under_key
 from streams.topology import stages
 

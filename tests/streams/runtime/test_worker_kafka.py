@@ -9,7 +9,8 @@ import pytest
 from bus.kafka.consumer import Consumer
 from bus.kafka.errors import BrokerError
 from bus.kafka.producer import Producer
-from contract.settings.settings import Settings, load
+from contract.settings.groups import Settings
+from contract.settings.load import load
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.streams.field import DEADLINE_S, Field, Worker, worker_settings
 from tests.support.streams.toy import RESULT, SOURCE

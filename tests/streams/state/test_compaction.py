@@ -15,7 +15,8 @@ import pytest
 from bus.kafka.consumer import Consumer, Message
 from bus.kafka.producer import Producer
 from contract.log import ConsumerRecord, ProducerRecord
-from contract.settings.settings import Settings, load
+from contract.settings.groups import Settings
+from contract.settings.load import load
 from streams.state.record import clock_key, name_of
 from tests.streams.runtime.test_eviction import in_process, spans
 from tests.support.processes.commands import wait_until

@@ -9,7 +9,7 @@ from itertools import groupby
 
 import yaml
 
-from contract.settings.settings import load
+from contract.settings.load import load
 from dutycycle.cli.commands.topics import planned
 from tests.support.deploy.manifests import KUSTOMIZE, NAMESPACE, TRIAL, Object, render
 

@@ -8,7 +8,7 @@ from typing import Self
 from bus.kafka.errors import BrokerUnreachableError
 from bus.kafka.producer import Delivery, Producer
 from bus.kafka.topics import ensure_topics
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
 from contract.topics import DEFAULT_PREFIX, SAMPLE_TOPICS, full_name
 from contract.trace import TraceRecord
 

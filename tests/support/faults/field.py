@@ -8,7 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from contract.settings.settings import PREFIX, Settings, load
+from contract.settings.groups import PREFIX, Settings
+from contract.settings.load import load
 from contract.trace import TraceRecord
 from streams.app import app_id
 from tests.support.faults.feed import Feed

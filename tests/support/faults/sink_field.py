@@ -13,7 +13,8 @@ from sqlalchemy import Engine, create_engine, exc, text
 
 from bus.kafka.producer import Delivery, Producer
 from bus.kafka.topics import ensure_topics
-from contract.settings.settings import PREFIX, Settings, load
+from contract.settings.groups import PREFIX, Settings
+from contract.settings.load import load
 from contract.topics import SAMPLE_TOPICS, TOPICS, full_name
 from sinks.app import app_id
 from tests.support.faults.feed import BEAT_S, dues

@@ -9,7 +9,7 @@ from typing import Self
 
 from bus.kafka.consumer import Consumer
 from bus.kafka.errors import BrokerError
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
 from contract.topics import full_name, short_name
 from tests.support.faults.oracle import DERIVED
 from tests.support.processes.commands import Derived

@@ -10,7 +10,8 @@ from pathlib import Path
 import orjson
 
 from bus.kafka.errors import MissingTopicError
-from contract.settings.settings import PREFIX, Settings, load
+from contract.settings.groups import PREFIX, Settings
+from contract.settings.load import load
 from tests.support.fakes.nvml import library
 from tests.support.fakes.nvml.scenario import FakeGpu, Scenario
 from tests.support.kube.cluster import Cluster

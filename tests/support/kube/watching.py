@@ -12,7 +12,7 @@ from collectors.base import Tick
 from collectors.pods.collector import PodsCollector, pods_collector
 from contract.codec import decode
 from contract.records.pods import JobRef, Pod
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
 from telemetry.events import Telemetry
 from tests.support.kube.cluster import Cluster
 from tests.support.kube.shipped import account, shipped_account

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bus.kafka.consumer import Consumer
-from contract.settings.settings import PREFIX, Settings
+from contract.settings.groups import PREFIX, Settings
 from contract.topics import full_name, short_name
 
 DEADLINE_S = 120.0

@@ -12,7 +12,7 @@ import pytest
 
 from bench.cluster_trace import START_MS, Shape, records
 from contract.log import ConsumerRecord, ProducerRecord
-from contract.settings.settings import Settings
+from contract.settings.groups import Settings
 from streams.local import LocalPipeline
 from streams.operators.base import Emission, Operator, Stage
 from streams.topology import stages

@@ -9,7 +9,7 @@ import orjson
 from contract.codec import DecodeError
 from contract.log import ConsumerRecord, ProducerRecord
 from contract.records.deadletter import Reason
-from contract.settings.settings import load
+from contract.settings.load import load
 from streams.operators.base import Emission, Snapshot, Stage
 from streams.service import run_stages
 from telemetry.events import Telemetry

@@ -16,7 +16,8 @@ from contract.codec import DecodeError
 from contract.errors import DutycycleError
 from contract.log import ConsumerRecord, ProducerRecord
 from contract.records.deadletter import Reason
-from contract.settings.settings import Settings, load
+from contract.settings.groups import Settings
+from contract.settings.load import load
 from streams.operators.base import CountedEvent, Emission, Snapshot, Stage
 from streams.service import run_stages
 from telemetry.events import Telemetry

@@ -19,7 +19,7 @@ from contract.records.insights import Insight
 from contract.records.parts import InsightPart, JobInsight
 from contract.records.pods import JobRef
 from contract.records.pods import Pod as Identity
-from contract.settings.settings import load
+from contract.settings.load import load
 from streams.local import LocalPipeline
 from streams.operators.base import Emission, Operator
 from streams.operators.workload.channels import (

@@ -12,7 +12,7 @@ from contract.codec import decode
 from contract.log import ConsumerRecord, ProducerRecord
 from contract.records.insights import Insight
 from contract.records.parts import JobInsightPart
-from contract.settings.settings import load
+from contract.settings.load import load
 from streams.local import LocalPipeline
 from streams.operators.base import Operator
 from streams.operators.workload.job import STALE_MS

@@ -1,35 +1,28 @@
-"""Every setting: a ``DUTYCYCLE_*`` environment variable, or the same name as a flag. Checked at start.
+"""Every setting, in a group for each part of Dutycycle. Durations are seconds, sizes bytes.
 
-``load`` reads the environment and the flags of a command into one frozen ``Settings``, which is passed
-down; nothing else reads the environment. A secret may come from a file: ``DUTYCYCLE_SASL_PASSWORD_FILE``.
+A setting has one name everywhere: the field ``topic_prefix`` is the variable ``DUTYCYCLE_TOPIC_PREFIX`` and
+the flag ``--topic-prefix``, with no group in it. So ``Settings`` inherits the groups instead of holding them,
+and what needs one group takes that one.
 """
 
-import difflib
-import socket
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
-from contract.errors import SettingError
 from contract.settings import parsers
 from contract.settings.parsers import Parser
 
 PREFIX = "DUTYCYCLE_"
-_FOR_TESTS = "DUTYCYCLE_TEST_"
 
 
 def _setting(default: Any, parse: Parser, help_text: str, *, secret: bool = False) -> Any:
+    """A field with how its text is read and what the help says; a ``secret`` is never shown."""
     metadata = {"parse": parse, "help": help_text, "secret": secret}
     return field(default=default, repr=not secret, metadata=metadata)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """All settings. The environment name of ``topic_prefix`` is ``DUTYCYCLE_TOPIC_PREFIX``.
-
-    Durations are seconds, sizes bytes.
-    """
+@dataclass(frozen=True, kw_only=True)
+class KafkaSettings:
+    """The broker, how to reach it, and the topics."""
 
     broker: str | None = _setting(
         None, parsers.broker, "Kafka: kafka://host:9092,host:9092, or kafka+ssl://… for TLS"
@@ -45,6 +38,11 @@ class Settings:
     topic_prefix: str = _setting("dutycycle.", parsers.topic_prefix, "what topic names begin with")
     partitions: int = _setting(8, parsers.whole(1, 10_000), "partitions of a topic that is created")
     replication: int = _setting(1, parsers.whole(1, 15), "replicas of a topic that is created")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CollectorSettings:
+    """What is measured on a node, and where from."""
 
     node: str = _setting("", parsers.node, "this node's name; default: the host's")
     interval: float = _setting(1.0, parsers.seconds(0.05, 3600), "between two ticks of the collector")
@@ -70,6 +68,11 @@ class Settings:
     spool_bytes: int = _setting(
         256 * 1024**2, parsers.size(1024**2), "the spool's bound; past it the oldest go"
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamSettings:
+    """Windows, state, and when what is silent is forgotten."""
 
     windows: tuple[float, ...] = _setting(
         (10.0, 60.0), parsers.several_seconds(1, 600), "lengths of the tumbling windows"
@@ -98,6 +101,11 @@ class Settings:
     )
     price_kwh: float | None = _setting(None, parsers.price, "the same for a kilowatt hour of GPUs' energy")
 
+
+@dataclass(frozen=True, kw_only=True)
+class SinkSettings:
+    """Where results are written."""
+
     records: str | None = _setting(
         None, parsers.records_url, "SQLAlchemy URL of the peak records", secret=True
     )
@@ -114,6 +122,11 @@ class Settings:
         50, parsers.whole(1, 10_000), "most requests a second of one sink to the API server"
     )
 
+
+@dataclass(frozen=True, kw_only=True)
+class StatusSettings:
+    """What a process says of itself."""
+
     listen: str | None = _setting(
         None,
         parsers.listen,
@@ -121,76 +134,11 @@ class Settings:
         "default: 127.0.0.1, 19470 for collect, 19471 for stream, 19472 for sink",
     )
 
-    def secrets(self) -> tuple[str, ...]:
-        """The values that must never be shown."""
-        return tuple(
-            value
-            for f in fields(self)
-            if f.metadata["secret"] and (value := getattr(self, f.name)) is not None
-        )
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(StatusSettings, SinkSettings, StreamSettings, CollectorSettings, KafkaSettings):
+    """All settings, in the order of the groups above: a dataclass takes its last base first."""
 
 
-def load(environ: Mapping[str, str], flags: Mapping[str, str] | None = None) -> Settings:
-    """Settings from flags (by field name) over environment variables over defaults.
-
-    Raises ``SettingError`` that names the flag or variable, its value (unless that may hold a password),
-    and what would be right.
-    """
-    given = flags or {}
-    values = {}
-    for one in fields(Settings):
-        source, text = _source(one.name, environ, given)
-        if text is None:
-            continue
-        shown = "…" if one.metadata["secret"] or "@" in text else repr(text)
-        try:
-            values[one.name] = one.metadata["parse"](text)
-        except ValueError as error:
-            raise SettingError(f"{source}={shown}: {error}") from error
-    if "node" not in values:
-        values["node"] = _host_name()
-    return _checked(Settings(**values))
-
-
-def _source(name: str, environ: Mapping[str, str], flags: Mapping[str, str]) -> tuple[str, str | None]:
-    if name in flags:
-        return "--" + name.replace("_", "-"), flags[name]
-    variable = PREFIX + name.upper()
-    if variable in environ:
-        return variable, environ[variable]
-    if (path := environ.get(variable + "_FILE")) is not None:
-        try:
-            return variable + "_FILE", Path(path).read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise SettingError(f"{variable}_FILE={path!r}: cannot be read: {error}") from error
-    return variable, None
-
-
-def _host_name() -> str:
-    try:
-        return parsers.node(socket.gethostname())
-    except ValueError as error:
-        raise SettingError(f"the host's name is no node name ({error}): give DUTYCYCLE_NODE") from error
-
-
-def _checked(settings: Settings) -> Settings:
-    if settings.sasl_mechanism and not (settings.sasl_username and settings.sasl_password):
-        raise SettingError(
-            "DUTYCYCLE_SASL_MECHANISM is set: DUTYCYCLE_SASL_USERNAME and DUTYCYCLE_SASL_PASSWORD(_FILE) "
-            "must be, too"
-        )
-    if bool(settings.tls_cert) != bool(settings.tls_key):
-        raise SettingError("DUTYCYCLE_TLS_CERT and DUTYCYCLE_TLS_KEY go together: one of them is missing")
-    return settings
-
-
-def near_misses(environ: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Variables that look like a mistyped setting, each with the setting that it resembles."""
-    known = {PREFIX + one.name.upper() for one in fields(Settings)}
-    known |= {name + "_FILE" for name in known}
-    found = []
-    for name in sorted(environ):
-        if name.startswith(PREFIX) and not name.startswith(_FOR_TESTS) and name not in known:
-            close = difflib.get_close_matches(name, known, n=1, cutoff=0.85)
-            found += [(name, match) for match in close]
-    return found
+GROUPS = (KafkaSettings, CollectorSettings, StreamSettings, SinkSettings, StatusSettings)
+"""The groups in the order of the help."""

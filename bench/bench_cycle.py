@@ -34,7 +34,7 @@ BATCH = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CycleAnswer:
     """What the detector said of a case; ``period`` None for no cycle, in samples."""
 
     case: Case
@@ -54,9 +54,9 @@ class Answer:
         return self.period is None if self.case.period is None else self.error <= CLOSE
 
 
-def answers(cases: Sequence[Case]) -> tuple[list[Answer], float]:
+def answers(cases: Sequence[Case]) -> tuple[list[CycleAnswer], float]:
     """The answers, and microseconds per case."""
-    said: list[Answer] = []
+    said: list[CycleAnswer] = []
     spent = 0.0
     for first in range(0, len(cases), BATCH):
         batch = cases[first : first + BATCH]
@@ -66,11 +66,11 @@ def answers(cases: Sequence[Case]) -> tuple[list[Answer], float]:
         spent += time.process_time() - began
         for case, one in zip(batch, found, strict=True):
             main = one.cycles[0] if one else None
-            said.append(Answer(case, main.period if main else None, main.confidence if main else 0.0))
+            said.append(CycleAnswer(case, main.period if main else None, main.confidence if main else 0.0))
     return said, spent / len(cases) * 1e6
 
 
-def f1(positive: Sequence[Answer], negative: Sequence[Answer]) -> float:
+def f1(positive: Sequence[CycleAnswer], negative: Sequence[CycleAnswer]) -> float:
     """Harmonic mean of precision and recall."""
     hits = sum(answer.right for answer in positive)
     alarms = sum(answer.period is not None and not answer.right for answer in (*positive, *negative))
@@ -78,7 +78,7 @@ def f1(positive: Sequence[Answer], negative: Sequence[Answer]) -> float:
     return 2 * hits / (2 * hits + alarms + misses)
 
 
-def _recall(positive: Sequence[Answer], kinds: Iterable[str], title: str = "recall") -> None:
+def _recall(positive: Sequence[CycleAnswer], kinds: Iterable[str], title: str = "recall") -> None:
     print(f"\n{title:<12}" + "".join(f"  SNR {snr:<4g}" for snr in SNRS))
     for kind in kinds:
         print(f"{kind:<12}", end="")
@@ -88,7 +88,7 @@ def _recall(positive: Sequence[Answer], kinds: Iterable[str], title: str = "reca
         print()
 
 
-def _alarms(negative: Sequence[Answer]) -> None:
+def _alarms(negative: Sequence[CycleAnswer]) -> None:
     print("\nfalse alarms")
     for kind in CONTROLS:
         fired = [a.period is not None for a in negative if a.case.kind == kind]
@@ -96,14 +96,14 @@ def _alarms(negative: Sequence[Answer]) -> None:
         print(f"{kind:<12}  {np.mean(fired):7.4f} of {len(fired)}{mark}")
 
 
-def chances(cases: Sequence[Case]) -> list[Answer]:
+def chances(cases: Sequence[Case]) -> list[CycleAnswer]:
     """The likeliest period of each case that has a peak at all, however unlikely: what is published is
     cut off at 0.8, and says little about whether a confidence of 0.5 means one half."""
-    found: list[Answer] = []
+    found: list[CycleAnswer] = []
     for case in cases:
         peaks = likeliest(spectra(case.series()[np.newaxis]))
         pairs = zip(peaks.period.tolist(), peaks.confidence.tolist(), strict=True)
-        found += [Answer(case, period, confidence) for period, confidence in pairs]
+        found += [CycleAnswer(case, period, confidence) for period, confidence in pairs]
     return found
 
 
@@ -119,7 +119,7 @@ class Bin:
     right: float
 
 
-def reliability(said: Sequence[Answer]) -> tuple[list[Bin], float]:
+def reliability(said: Sequence[CycleAnswer]) -> tuple[list[Bin], float]:
     """The bins that hold any answer, and the Brier score: the mean squared error of the confidence."""
     stated = np.array([a.confidence for a in said if a.period is not None])
     right = np.array([a.right for a in said if a.period is not None], float)
@@ -132,7 +132,7 @@ def reliability(said: Sequence[Answer]) -> tuple[list[Bin], float]:
     return bins, float(((stated - right) ** 2).mean())
 
 
-def _reliability(said: Sequence[Answer]) -> None:
+def _reliability(said: Sequence[CycleAnswer]) -> None:
     bins, brier = reliability(said)
     print(f"\nreliability of every peak's confidence, published or not; Brier score {brier:.4f}")
     for one in bins:

@@ -38,7 +38,7 @@ UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class KindAnswer:
     """What was told at one moment of a pod: ``kind`` unknown before anything was told. ``after_s``: since the
     true kind began."""
 
@@ -67,7 +67,7 @@ def spans(one: Pod) -> Iterable[JoinedSpan]:
         )
 
 
-def watched(one: Pod) -> tuple[list[Answer], int, int, float]:
+def watched(one: Pod) -> tuple[list[KindAnswer], int, int, float]:
     """Answers by the minute, seconds to the first right one, records a pod, and microseconds a span."""
     track, said = Track(Prices()), []
     found, told, spent = 10**9, 0, 0.0
@@ -88,16 +88,18 @@ def watched(one: Pod) -> tuple[list[Answer], int, int, float]:
     return said, found, told, spent / number * 1e6
 
 
-def _answer(one: Pod, after_s: int, truth: str, track: Track) -> Answer:
+def _answer(one: Pod, after_s: int, truth: str, track: Track) -> KindAnswer:
     now = track.debouncer.published
     if now is None:
-        return Answer(one, after_s, truth, UNKNOWN, 0.0, UNKNOWN, 0.0)
+        return KindAnswer(one, after_s, truth, UNKNOWN, 0.0, UNKNOWN, 0.0)
     who = Identity(uid="p", name="p", node="a", phase="Running", cpu_request=one.cpu_request)
     now = with_sizes(now, track.sizer.sizes, who)
-    return Answer(one, after_s, truth, now.kind, now.confidence, now.bottleneck, now.bottleneck_confidence)
+    return KindAnswer(
+        one, after_s, truth, now.kind, now.confidence, now.bottleneck, now.bottleneck_confidence
+    )
 
 
-def f1_by_kind(said: Sequence[Answer]) -> dict[str, float]:
+def f1_by_kind(said: Sequence[KindAnswer]) -> dict[str, float]:
     """Harmonic mean of precision and recall, of the kinds that occur."""
     scores = {}
     for kind in KINDS:
@@ -108,7 +110,7 @@ def f1_by_kind(said: Sequence[Answer]) -> dict[str, float]:
     return scores
 
 
-def _confusion(said: Sequence[Answer]) -> None:
+def _confusion(said: Sequence[KindAnswer]) -> None:
     counts = Counter((one.truth, one.kind) for one in said)
     scores = f1_by_kind(said)
     print(f"{'truth':<12}" + "".join(f"{kind:>12}" for kind in KINDS) + f"{'F1':>9}")
@@ -122,7 +124,7 @@ def _confusion(said: Sequence[Answer]) -> None:
     )
 
 
-def _by_shape(said: Sequence[Answer]) -> None:
+def _by_shape(said: Sequence[KindAnswer]) -> None:
     for shape in dict.fromkeys(one.pod.shape for one in said):
         mine = [one for one in said if one.pod.shape == shape]
         wrong = Counter(f"{one.truth} as {one.kind}" for one in mine if one.truth != one.kind)
@@ -162,7 +164,7 @@ def _blind(seeds: range) -> None:
     _confusion([answer for one in pods for answer in watched(one)[0]])
 
 
-def _measured(title: str, shapes: Iterable[str], seeds: range) -> list[Answer]:
+def _measured(title: str, shapes: Iterable[str], seeds: range) -> list[KindAnswer]:
     pods = [pod(shape, seed) for shape in shapes for seed in seeds]
     runs = [watched(one) for one in pods]
     said = [answer for run in runs for answer in run[0]]

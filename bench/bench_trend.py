@@ -32,7 +32,7 @@ WHO = ("ours", "oracle", "seasonal naive", "Holt")
 
 
 @dataclass(frozen=True, slots=True)
-class Scores:
+class TrendScores:
     """Of n series: ``errors`` over persistence's, shape (who, horizons, n); the shares of truths in the
     5-95 % interval and below its 95 % point, (horizons, n); of moments with a cycle, (n,); records a
     minute, (n,); and the microseconds of a tick and series, and of a forecast."""
@@ -91,7 +91,7 @@ class Run:
         return said.value, said.p05, said.p95, line, season, self.debouncer.changes(ts_ms, said, cyclic)
 
 
-def judge(known: Sequence[Known], horizons_s: tuple[int, ...] = HORIZONS_S) -> Scores:
+def judge(known: Sequence[Known], horizons_s: tuple[int, ...] = HORIZONS_S) -> TrendScores:
     """Feed the series, and hold what is said against what comes."""
     series = np.array([one.series for one in known]).T
     rows = [HORIZONS_S.index(horizon) for horizon in horizons_s]
@@ -121,7 +121,7 @@ def judge(known: Sequence[Known], horizons_s: tuple[int, ...] = HORIZONS_S) -> S
         if season is not None:
             locked[season.columns] += 1
     us_forecast = run.spent_forecasting / (len(series) / EVERY) / (n * ahead.size) * 1e6
-    return Scores(
+    return TrendScores(
         known, off / np.maximum(naive, 1e-9), inside / count, below / count, locked / count,
         published / (len(series) / 60), run.spent_learning / len(series) / n * 1e6, us_forecast,
     )  # fmt: skip

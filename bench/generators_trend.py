@@ -45,18 +45,18 @@ def cyclic_series(kind: str, seed: int, snr: float, *, trend: bool) -> Known:
     return _of_clean(clean, 20 * noise, kind, f"SNR {snr:g}")
 
 
-def white(rng: Rng) -> Known:
+def _white(rng: Rng) -> Known:
     """Independent normal values."""
     return _of_clean(np.full(LENGTH + HORIZONS_S[-1], 50.0), 10 * rng.normal(size=LENGTH), "white", "")
 
 
-def random_walk(rng: Rng) -> Known:
+def _random_walk(rng: Rng) -> Known:
     """The sum of independent normal steps: nothing is better than what is now."""
     series = 50 + rng.normal(size=LENGTH).cumsum()
     return Known("random_walk", "", series, np.array([series for _ in HORIZONS_S]))
 
 
-def ar1(rng: Rng) -> Known:
+def _ar1(rng: Rng) -> Known:
     """First-order autoregression, coefficient 0.5-0.99: the oracle knows it."""
     keep = rng.uniform(0.5, 0.99)
     steps = rng.normal(size=LENGTH)
@@ -66,20 +66,20 @@ def ar1(rng: Rng) -> Known:
     return Known("ar1", "", 50 + 5 * off, np.array([50 + 5 * keep**h * off for h in HORIZONS_S]))
 
 
-def telegraph(rng: Rng) -> Known:
+def _telegraph(rng: Rng) -> Known:
     """Switches between idle and busy at random moments, on average every 3-60 samples."""
     state = 90.0 * ((rng.uniform(size=LENGTH) < 1 / rng.uniform(3, 60)).cumsum() % 2)
     return Known("telegraph", "", state + 2 * rng.normal(size=LENGTH), np.array([state for _ in HORIZONS_S]))
 
 
-def ramp(rng: Rng) -> Known:
+def _ramp(rng: Rng) -> Known:
     """Grows and flattens, as memory does while a job warms up."""
     clean = 80 * (1 - np.exp(-np.arange(LENGTH + HORIZONS_S[-1]) / rng.uniform(10, 900)))
     return _of_clean(clean, rng.uniform(0.2, 2) * rng.normal(size=LENGTH), "ramp", "")
 
 
 OTHERS: dict[str, Callable[[Rng], Known]] = {
-    "white": white, "random_walk": random_walk, "ar1": ar1, "telegraph": telegraph, "ramp": ramp,
+    "white": _white, "random_walk": _random_walk, "ar1": _ar1, "telegraph": _telegraph, "ramp": _ramp,
 }  # fmt: skip
 
 

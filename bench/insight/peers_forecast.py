@@ -69,7 +69,7 @@ class SeasonalNaive:
         return np.array([self._values[place] for place in back])
 
 
-class Holt:
+class RiverHolt:
     """River's Holt and Winters, without a season."""
 
     def __init__(self) -> None:
@@ -119,7 +119,7 @@ def period_of(values: Sequence[float]) -> int:
 
 
 FORECASTERS: dict[str, type[Forecaster]] = {
-    "persistence": Persistence, "seasonal naive": SeasonalNaive, "Holt (River)": Holt,
+    "persistence": Persistence, "seasonal naive": SeasonalNaive, "Holt (River)": RiverHolt,
     "Holt-Winters (River)": SeasonalHolt,
 }  # fmt: skip
 """By the name in the tables."""

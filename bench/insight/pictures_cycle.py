@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 
-from bench.bench_cycle import Answer
+from bench.bench_cycle import CycleAnswer
 from bench.generators import NAMED_CONTROLS, SHAPES, SNRS
 from bench.insight.canvas import BLUE, GREEN, GREY, INK, ORANGE, RED, picture
-from bench.insight.tables_cycle import OURS, Scores
+from bench.insight.tables_cycle import OURS, DetectorScores
 
 SHOWN = 6
 """So many periods of a series are drawn, so that its shape can be seen."""
@@ -17,7 +17,7 @@ MOST = 12
 """Failures in a picture."""
 
 
-def hits(path: Path, said: Sequence[Answer]) -> None:
+def hits(path: Path, said: Sequence[CycleAnswer]) -> None:
     """Of each shape and ratio one answer, with and without a trend by turns."""
     title = "Cycles found: newest samples, and a mark at each period that was detected"
     with picture(path, title, len(SHAPES), len(SNRS), (11, 8)) as axes:
@@ -29,7 +29,7 @@ def hits(path: Path, said: Sequence[Answer]) -> None:
                     _draw(axes[place * len(SNRS) + column], fitting[0])
 
 
-def failures(path: Path, said: Sequence[Answer]) -> int:
+def failures(path: Path, said: Sequence[CycleAnswer]) -> int:
     """Everything that went wrong, up to a dozen; says how much there was."""
     wrong = [one for one in said if not one.right]
     wrong.sort(key=lambda one: (one.case.kind, one.case.seed, one.case.snr, one.case.trend))
@@ -44,7 +44,7 @@ def failures(path: Path, said: Sequence[Answer]) -> int:
     return len(wrong)
 
 
-def _draw(axis: Axes, one: Answer) -> None:
+def _draw(axis: Axes, one: CycleAnswer) -> None:
     series, case = one.case.series(), one.case
     period = one.period or case.period
     shown = series.size if case.period is None or not period else min(round(SHOWN * period), series.size)
@@ -58,7 +58,7 @@ def _draw(axis: Axes, one: Answer) -> None:
     axis.set_title(f"{_what(one)}\n{_answer(one)}", color=INK if one.right else RED, loc="left")
 
 
-def _what(one: Answer) -> str:
+def _what(one: CycleAnswer) -> str:
     case = one.case
     if case.period is None:
         return f"{case.kind}, no cycle (seed {case.seed})"
@@ -66,13 +66,13 @@ def _what(one: Answer) -> str:
     return f"{case.kind} of {case.period:.2f}, SNR {case.snr:g}{trend} (seed {case.seed})"
 
 
-def _answer(one: Answer) -> str:
+def _answer(one: CycleAnswer) -> str:
     if one.period is None:
         return "found: nothing"
     return f"found: {one.period:.2f}, confidence {one.confidence:.3f}"
 
 
-def peers(path: Path, found: dict[str, Scores], seeds: range) -> None:
+def peers(path: Path, found: dict[str, DetectorScores], seeds: range) -> None:
     """F1 beside false alarms, by detector."""
     names = list(found)[::-1]
     rows = np.arange(len(names))

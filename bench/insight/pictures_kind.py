@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.bench_kind import Answer
+from bench.bench_kind import KindAnswer
 from bench.generators_jobs import KINDS
 from bench.insight.canvas import BLUE, GREEN, GREY, ORANGE, picture
 
@@ -16,7 +16,7 @@ FEWEST = 10
 """Fewer answers than this say nothing about a share."""
 
 
-def confusion(path: Path, answers: Sequence[Answer]) -> None:
+def confusion(path: Path, answers: Sequence[KindAnswer]) -> None:
     """Truth by row, what was told by column."""
     counts = Counter((one.truth, one.kind) for one in answers)
     table = np.array([[counts[truth, kind] for kind in KINDS] for truth in KINDS])

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bench.bench_cycle import CLOSE, Answer, answers, f1
+from bench.bench_cycle import CLOSE, CycleAnswer, answers, f1
 from bench.generators import CONTROLS, NAMED_CONTROLS, Case, Floats, controls, cyclic_cases
 from bench.insight.peers_cycle import DETECTORS, Detector
 from bench.insight.report import Cell, Report
@@ -37,16 +37,16 @@ REST, BUSY = 200, 400
 
 
 @dataclass(frozen=True, slots=True)
-class Scores:
+class DetectorScores:
     """What one detector said of all cases, and what a series cost it."""
 
     name: str
-    whole: list[Answer]
-    fractional: list[Answer]
-    quiet: list[Answer]
+    whole: list[CycleAnswer]
+    fractional: list[CycleAnswer]
+    quiet: list[CycleAnswer]
     ms: float
 
-    def f1(self, positive: Sequence[Answer], seeds: range) -> float:
+    def f1(self, positive: Sequence[CycleAnswer], seeds: range) -> float:
         """Over these and one of each control per seed."""
         return f1(positive, [one for one in self.quiet if one.case.seed in seeds])
 
@@ -64,7 +64,7 @@ class Scores:
         ]  # fmt: skip
 
 
-def asked(detector: Detector, cases: Sequence[Case]) -> tuple[list[Answer], float]:
+def asked(detector: Detector, cases: Sequence[Case]) -> tuple[list[CycleAnswer], float]:
     """What a peer says of each case, and microseconds per case."""
     said, spent = [], 0.0
     for case in cases:
@@ -72,11 +72,11 @@ def asked(detector: Detector, cases: Sequence[Case]) -> tuple[list[Answer], floa
         began = time.process_time()
         period = detector(series)
         spent += time.process_time() - began
-        said.append(Answer(case, period, 0.0 if period is None else 1.0))
+        said.append(CycleAnswer(case, period, 0.0 if period is None else 1.0))
     return said, spent / len(cases) * 1e6
 
 
-def scores(name: str, seeds: range, thin: int = 1) -> Scores:
+def scores_of(name: str, seeds: range, thin: int = 1) -> DetectorScores:
     """One detector on all cases, or only on each ``thin``-th."""
     parts = (
         list(cyclic_cases(seeds, fractional=False))[::thin],
@@ -86,7 +86,7 @@ def scores(name: str, seeds: range, thin: int = 1) -> Scores:
     runs = [answers(part) if name == OURS else asked(DETECTORS[name], part) for part in parts]
     us = sum(run[1] * len(part) for run, part in zip(runs, parts, strict=True))
     (whole, _), (fractional, _), (quiet, _) = runs
-    return Scores(name, whole, fractional, quiet, us / sum(map(len, parts)) / 1000)
+    return DetectorScores(name, whole, fractional, quiet, us / sum(map(len, parts)) / 1000)
 
 
 def _more(seeds: range, thin: int) -> range:
@@ -94,19 +94,19 @@ def _more(seeds: range, thin: int) -> range:
     return range(seeds.start, seeds.start + max(CONTROLS_PER_SEED * len(seeds) // thin, 1))
 
 
-def comparison(report: Report, seeds: range, thin: int = 1) -> dict[str, Scores]:
+def comparison(report: Report, seeds: range, thin: int = 1) -> dict[str, DetectorScores]:
     """The table of all detectors; what ours said goes on to other tables and the pictures."""
-    found = {name: scores(name, seeds, thin) for name in (OURS, *DETECTORS)}
+    found = {name: scores_of(name, seeds, thin) for name in (OURS, *DETECTORS)}
     count = len(_more(seeds, thin))
     title = f"cycles: {len(seeds)} seeds of {48 // thin}; false alarms in % of {count} of each control"
     report.table("cycles", title, COLUMNS, [one.row(seeds) for one in found.values()])
     return found
 
 
-def ours_alone(report: Report, seeds: range, thin: int = 1) -> list[Answer]:
+def ours_alone(report: Report, seeds: range, thin: int = 1) -> list[CycleAnswer]:
     """Ours on ten times as many seeds, as it is quick: F1, reliability, and harder controls."""
     seeds = range(seeds.start, seeds.start + OURS_TIMES * len(seeds)) if thin == 1 else seeds
-    ours = scores(OURS, seeds, thin)
+    ours = scores_of(OURS, seeds, thin)
     count = len(_more(seeds, thin))
     title = f"cycles, ours alone: {len(seeds)} seeds; false alarms in % of {count} of each control"
     report.table("cycles_ours", title, COLUMNS, [ours.row(seeds)])
@@ -134,7 +134,7 @@ def doubtful(seeds: range) -> Iterator[Case]:
         yield from (replace(case, length=length) for length in SHORT)
 
 
-def _reliability(report: Report, said: Sequence[Answer]) -> None:
+def _reliability(report: Report, said: Sequence[CycleAnswer]) -> None:
     rows: list[list[Cell]] = []
     for low, high in itertools.pairwise(EDGES):
         part = [one for one in said if one.period is not None and low <= one.confidence < high]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench.bench_kind import EDGES, UNKNOWN, Answer, f1_by_kind, watched
+from bench.bench_kind import EDGES, UNKNOWN, KindAnswer, f1_by_kind, watched
 from bench.generators_jobs import KINDS, LIMITED, TUNED, UNSEEN, Pod, pod
 from bench.insight.peers_kind import WINDOW, Floats, NearestCentroid, threshold
 from bench.insight.report import Cell, Report
@@ -23,11 +23,11 @@ class Watched:
     """Pods, what ours told of each by the minute, and after how many seconds it was right first."""
 
     pods: list[Pod]
-    said: list[list[Answer]]
+    said: list[list[KindAnswer]]
     first_s: list[int]
 
     @property
-    def answers(self) -> list[Answer]:
+    def answers(self) -> list[KindAnswer]:
         """Of all pods."""
         return [answer for part in self.said for answer in part]
 
@@ -39,18 +39,18 @@ def watch(shapes: Sequence[str], seeds: range) -> Watched:
     return Watched(pods, [run[0] for run in runs], [run[1] for run in runs if run[0]])
 
 
-def peer(rule: Callable[[Floats], str], found: Watched) -> list[Answer]:
+def peer(rule: Callable[[Floats], str], found: Watched) -> list[KindAnswer]:
     """What a rule says of the minute before each moment at which ours was asked."""
     answers = []
     for one, said in zip(found.pods, found.said, strict=True):
         matrix, starts = one.matrix(), iter(_moments(one, said))
         for answer, second in zip(said, starts, strict=True):
             kind = rule(matrix[:, second - WINDOW : second])
-            answers.append(Answer(one, answer.after_s, answer.truth, kind, 1.0, UNKNOWN, 0.0))
+            answers.append(KindAnswer(one, answer.after_s, answer.truth, kind, 1.0, UNKNOWN, 0.0))
     return answers
 
 
-def _moments(one: Pod, said: Sequence[Answer]) -> list[int]:
+def _moments(one: Pod, said: Sequence[KindAnswer]) -> list[int]:
     """The second of each answer, read from how long after a begin it came."""
     found, latest = [], 0
     for answer in said:
@@ -65,7 +65,7 @@ def _since(one: Pod, second: int) -> int:
     return second - max(start for start in one.starts if start < second) if second <= one.kind.size else -1
 
 
-def _scores(answers: Sequence[Answer]) -> list[Cell]:
+def _scores(answers: Sequence[KindAnswer]) -> list[Cell]:
     right = float(np.mean([one.truth == one.kind for one in answers]))
     wrong = float(np.mean([one.kind not in (one.truth, UNKNOWN) for one in answers]))
     return [float(np.mean(list(f1_by_kind(answers).values()))), 100 * right, 100 * wrong]
@@ -93,7 +93,7 @@ def comparison(report: Report, seeds: range, thin: int = 1) -> tuple[Watched, Wa
     return parts["tuned"], parts["unseen"]
 
 
-def _confusion(report: Report, answers: Sequence[Answer]) -> None:
+def _confusion(report: Report, answers: Sequence[KindAnswer]) -> None:
     counts = Counter((one.truth, one.kind) for one in answers)
     rows: list[list[Cell]] = [
         [truth, *(counts[truth, kind] for kind in KINDS), score]

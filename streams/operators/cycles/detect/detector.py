@@ -20,7 +20,7 @@ from streams.operators.cycles.detect.spectrum import (
     FLAT,
     Singles,
     Spectra,
-    peaks,
+    highest_peaks,
     scores,
     spectra,
 )
@@ -153,7 +153,7 @@ def likeliest(found: Spectra) -> Candidates:
     of, there is none.
     """
     length = found.series.shape[1]
-    tops = peaks(scores(found.evidence, length), CANDIDATES, WORTH_FOLDING)
+    tops = highest_peaks(scores(found.evidence, length), CANDIDATES, WORTH_FOLDING)
     folded = _folded(found, found.series, *tops)
     multiples = _multiples(found.series, folded.part(_per_row(folded, -folded.gained)))
     most = np.full(len(found.series), -np.inf)
@@ -232,7 +232,7 @@ def _others(found: Spectra, known: Candidates) -> list[tuple[int, FoundCycle]]:
     for _ in range(OTHERS):
         rest[known.rows] = without_shape(rest[known.rows], known.period)
         _silence(evidence, known.rows, FINE * rest.shape[1] / known.period)
-        rows, points, score = peaks(scores(evidence[known.rows], rest.shape[1]), 1, OTHER_SCORE)
+        rows, points, score = highest_peaks(scores(evidence[known.rows], rest.shape[1]), 1, OTHER_SCORE)
         if not rows.size:
             break
         known = _folded(found, rest, known.rows[rows], points, score)

@@ -10,11 +10,17 @@ import numpy as np
 import numpy.typing as npt
 
 from streams.operators.columns.arrays import Bools, Floats, Ints
-from streams.operators.cycles.detect.spectrum import ALMOST, FEWEST, FINE, HARMONICS, SHORTEST, Spectra
+from streams.operators.cycles.detect.spectrum import (
+    ALMOST,
+    BY_CHANCE,
+    FEWEST,
+    FINE,
+    HARMONICS,
+    SHORTEST,
+    Spectra,
+)
 
 FACTORS = (2, 3, 5)
-BY_CHANCE = (13.8, 16.7, 19.1, 21.4, 23.4, 25.4, 27.3, 29.2)
-"""What the evidence of 1, 2, … lines exceeds by chance once in a million: quantiles of Gamma(h, 1)."""
 PRESENT = 8.0
 """Evidence of a line that is there beyond doubt."""
 SHARE = 0.02
@@ -76,10 +82,13 @@ def _windowed(lines: npt.NDArray[np.complex64], rows: Ints, points: Ints) -> Flo
     return np.asarray(line.real**2 + line.imag**2, np.float64)
 
 
-Test = Callable[[Spectra, Ints, Floats, int], Bools]
-
-
-def _searched(found: Spectra, rows: Ints, places: Floats, test: Test, power: int) -> Floats:
+def _searched(
+    found: Spectra,
+    rows: Ints,
+    places: Floats,
+    test: Callable[[Spectra, Ints, Floats, int], Bools],
+    power: int,
+) -> Floats:
     """The product of the ``FACTORS`` (to the ``power`` 1 or -1) by which the ``test`` moves each place."""
     moves = np.ones(places.size)
     open_ = np.arange(places.size)

@@ -19,8 +19,10 @@ FINE = 8
 NEAR = 6
 """How many bins on either side are a frequency's surroundings."""
 HARMONICS = 8
-CHANCE = {1: 13.8, 2: 16.7, 3: 19.1, 4: 21.4, 6: 25.4, 8: 29.2}
-"""What the first h harmonics' evidence exceeds by chance once in a million: quantiles of Gamma(h, 1)."""
+BY_CHANCE = (13.8, 16.7, 19.1, 21.4, 23.4, 25.4, 27.3, 29.2)
+"""What the evidence of 1, 2, … lines exceeds by chance once in a million: quantiles of Gamma(h, 1)."""
+TRIED = (1, 2, 3, 4, 6, 8)
+"""How many first harmonics are added up to a score; the best sum counts."""
 SHORTEST = 3.0
 """Shortest period, in samples."""
 FEWEST = 3
@@ -137,8 +139,8 @@ def scores(evidence: Singles, length: int) -> Singles:
             break
         part = total[:, : end - first]
         part += evidence[:, harmonic * first : harmonic * (end - 1) + 1 : harmonic]
-        if harmonic in CHANCE:
-            np.maximum(best[:, : end - first], part - CHANCE[harmonic], out=best[:, : end - first])
+        if harmonic in TRIED:
+            np.maximum(best[:, : end - first], part - BY_CHANCE[harmonic - 1], out=best[:, : end - first])
     return best
 
 
@@ -147,7 +149,7 @@ def lowest() -> int:
     return FINE * FEWEST - FINE // 4
 
 
-def peaks(score: Singles, most: int, least: float) -> tuple[Ints, Ints, Floats]:
+def highest_peaks(score: Singles, most: int, least: float) -> tuple[Ints, Ints, Floats]:
     """The ``most`` highest peaks of each row of ``scores`` that reach ``least``: rows, points and scores.
 
     Those of one row are at least a bin apart, highest first.

@@ -1,4 +1,4 @@
-"""What the column banks share: arrays as snapshot text, and columns that come, go and move."""
+"""What the banks share: types of arrays, arrays as text for snapshots, and columns that come, go and move."""
 
 import base64
 from typing import Any, TypeVar

@@ -2,13 +2,14 @@
 
 from operator import attrgetter
 
-from contract.records.samples import CgroupSample, Container, Host, PodCgroup
-from streams.operators.columns.series import HOST_METRICS, POD_CGROUP_METRICS, Series, TallySeries
-from streams.operators.columns.tick import Layout, Tick, make_layout, numbers
+import numpy as np
 
-_TALLIED = tuple(metric for metric in POD_CGROUP_METRICS if metric != "mem_limit_bytes")
-_LIMIT = POD_CGROUP_METRICS.index("mem_limit_bytes")
-_of_host = attrgetter(*HOST_METRICS)
+from contract.records.samples import CgroupSample, Container, Host, PodCgroup
+from streams.operators.columns.series import CAPACITIES, HOST_METRICS, POD_CGROUP_METRICS, Series, TallySeries
+from streams.operators.columns.tick import Layout, Tick, make_layout
+
+_TALLIED = [column for column, metric in enumerate(POD_CGROUP_METRICS) if metric not in CAPACITIES]
+_cells_of_host = attrgetter(*HOST_METRICS)
 
 
 class CgroupReader:
@@ -21,24 +22,23 @@ class CgroupReader:
     def read(self, sample: CgroupSample) -> Tick:
         """The tick in columns."""
         pods = {pod.uid: pod for pod in sample.pods}
-        cells: list[float | None] = [*_of_host(sample.host)]
-        tallied: list[float | None] = []
+        cells: list[float | None] = [*_cells_of_host(sample.host)]
         for pod in pods.values():
-            whole = _pod(pod)
-            cells += whole
-            tallied += whole[:_LIMIT]
-            tallied += whole[_LIMIT + 1 :]
-        layout = self._laid_out(tuple(pods))
-        values, tallies = numbers(cells), numbers(tallied)
-        header = sample.collector, sample.seq, sample.ts_ms, sample.interval_ms
-        return Tick(*header, layout, values, tallies, tallies, numbers([_busy(sample.host)]))
+            cells += _pod(pod)
+        values = np.array(cells, np.float64)
+        tallies = values[len(HOST_METRICS) :].reshape(-1, len(POD_CGROUP_METRICS))[:, _TALLIED].ravel()
+        return Tick(
+            sample.collector, sample.seq, sample.ts_ms, sample.interval_ms, self._layout_of(tuple(pods)),
+            values, tallies, tallies, np.array([_busy(sample.host)], np.float64),
+        )  # fmt: skip
 
-    def _laid_out(self, pods: tuple[str, ...]) -> Layout:
+    def _layout_of(self, pods: tuple[str, ...]) -> Layout:
         if pods != self._names:
             self._names = pods
             series = [Series("node", "", metric) for metric in HOST_METRICS]
             series += [Series("pod", uid, metric) for uid in pods for metric in POD_CGROUP_METRICS]
-            self._layout = make_layout(series, (TallySeries(uid, "", m) for uid in pods for m in _TALLIED))
+            tallies = [TallySeries(uid, "", POD_CGROUP_METRICS[at]) for uid in pods for at in _TALLIED]
+            self._layout = make_layout(series, tallies)
         return self._layout
 
 

@@ -1,7 +1,7 @@
-"""Which series there are, and where each one's column is.
+"""Which series there are, and which column each of them has.
 
-A series is one metric of one subject. Operators keep state in columns over all series of a node, so that
-a tick is a few vector operations instead of a loop over values.
+A series is one metric of one subject. Banks keep their state in columns over all series of a node, so that a
+tick is a few vector operations and no loop over values.
 """
 
 from collections.abc import Sequence
@@ -48,14 +48,15 @@ POD_CGROUP_METRICS = (
     "net_tx_bytes_per_s",
 )
 CAPACITIES = {"mem_total_bytes", "mem_limit_bytes"}
-"""How much there is, not how much is used: no window, no peak, but the bound of a trend."""
+"""How much there is, not how much is used: such series have no window and no peak, and bound a trend."""
 
 TREND_METRICS = {"gpu_util_pct", "mem_used_bytes", "power_w", "cpu_util_pct", "gpu_mem_used_bytes"}
 CYCLE_METRICS = {"gpu_util_pct", "power_w", "cpu_util_pct", "mem_used_bytes", "gpu_mem_used_bytes"}
 
 
 class Series(NamedTuple):
-    """One metric of one subject. ``member`` is the GPU's uuid or the pod's uid, empty for the node."""
+    """One metric of one subject. ``kind``: ``gpu``, ``pod`` or ``node``; ``member``: the GPU's uuid or the
+    pod's uid, empty for the node."""
 
     kind: str
     member: str
@@ -72,7 +73,7 @@ class TallySeries(NamedTuple):
 
 
 class ColumnIndex(Generic[K]):
-    """Gives every series a column and keeps it until the series is retired."""
+    """Gives every series a column, which it keeps until it is retired. ``ids``: the series by column."""
 
     def __init__(self, ids: Sequence[K] = ()) -> None:
         self.ids: list[K] = list(ids)

@@ -92,7 +92,7 @@ class PeakTally:
 
     def _note_attribution(self, layout: Layout) -> None:
         self._layout = layout
-        for (uid, scope), word in layout.origins.items():
+        for (uid, scope), word in layout.attribution.items():
             scopes = self._attribution.setdefault(uid, {})
             scopes[scope] = less_sure(scopes.get(scope), word)
 

@@ -93,13 +93,13 @@ class NvmlTickChannels(TickChannels):
         series = [Series("pod", uid, metric) for uid in uids for metric in POD_GPU_METRICS]
         series += [Series("gpu", uuid, metric) for uuid in uuids for metric in _GPU_METRICS]
         holders: dict[str, list[str]] = {}
-        for uid, scope in layout.origins:
+        for uid, scope in layout.attribution:
             holders.setdefault(scope, []).append(uid)
         alone = tuple(
             tuple(
                 place
                 for place, scope in enumerate(layout.gpus)
-                if holders.get(scope) == [uid] and layout.origins[uid, scope] != UNKNOWN
+                if holders.get(scope) == [uid] and layout.attribution[uid, scope] != UNKNOWN
             )
             for uid in uids
         )

@@ -39,3 +39,16 @@ def test_a_pod_over_its_containers(goal: str, one: dict[str, Any], expected: dic
     found = values({"cpu_util_pct": 12.5}, [one])
     assert found.pop(("", "cpu_util_pct")) == 12.5
     assert {metric: value for (_, metric), value in found.items()} == expected, goal
+
+
+@pytest.mark.parametrize("pods", [0, 1, 3])
+def test_of_every_pod_all_but_its_limit_is_tallied(pods: int) -> None:
+    each = [{**pod({"cpu_util_pct": n, "mem_limit_bytes": 5}), "uid": f"p{n}"} for n in range(pods)]
+    tick = CgroupReader().read(
+        from_plain(CgroupSample, cgroup(1, {"cpu_util_pct": 9}, each), "cgroup-samples")
+    )
+    assert tick.tallies.size == len(tick.layout.tallies) == 7 * pods
+    assert "mem_limit_bytes" not in {one.metric for one in tick.layout.tallies}
+    found = {one.pod_uid: value for one, value in zip(tick.layout.tallies, tick.tallies.tolist(), strict=True)
+             if one.metric == "cpu_util_pct"}  # fmt: skip
+    assert found == {f"p{n}": n for n in range(pods)}

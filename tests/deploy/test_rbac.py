@@ -275,7 +275,17 @@ def test_everything_but_annotations_is_refused_to_the_sinks(
     assert installed.admin.patch(node, change)  # to them alone
 
 
-@pytest.mark.parametrize("change", [{"spec": {"template": None}}, {"data": {"a": "b"}}, {"spec": {"any": 1}}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"spec": {"template": None}}, {"spec": {"any": 1}}, {"spec": None}, {"data": {"a": "b"}},
+        {"extra": {"a": 1}},
+        {"extra": {"a": 1}, "metadata": {"annotations": {"dutycycle.io/x": "1"}}}, {"suspend": True},
+        {"metadata": {"finalizers": ["a.io/b"]}}, {"metadata": {"labels": {"a": "b"}}},
+        {"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "1"}]}},
+    ],
+    ids=json.dumps,
+)  # fmt: skip
 def test_the_rest_of_a_job_is_refused_to_the_sinks(
     installed: Kube, sinks: Client, namespace: str, change: Object
 ) -> None:

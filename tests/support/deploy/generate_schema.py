@@ -1,7 +1,7 @@
 """``python -m tests.support.deploy.generate_schema``: writes the chart's values.schema.json from its values.
 
-A value has the type of its default, and a name that is not in values.yaml is refused: a mistyped one would
-otherwise be ignored, and nobody would know.
+A name that is not in values.yaml is refused: Helm would ignore a mistyped one, and nobody would know. A value
+has the type of its default, or what ``_RULES`` says of its name where the type says too little.
 """
 
 import json
@@ -11,11 +11,101 @@ import yaml
 
 from tests.support.deploy.manifests import CHART, Object
 
-# Maps that go into Kubernetes' objects as they are.
-_OPEN = frozenset(
-    {"affinity", "labels", "metricLabels", "nodeSelector", "podAnnotations", "resources", "updateStrategy"}
-)
-_EITHER = {"maxUnavailable": ["integer", "string"]}
+_TEXT: Object = {"type": "string"}
+_DNS = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*"
+_DURATION = r"[0-9]+(\.[0-9]+)?(ms|s|m|h|d)?"
+
+
+def _matching(pattern: str) -> Object:
+    return {"type": "string", "pattern": f"^({pattern})$"}
+
+
+def _one_of(*words: str) -> Object:
+    return {"type": "string", "enum": list(words)}
+
+
+def _whole(least: int, most: int | None = None) -> Object:
+    return {"type": "integer", "minimum": least, **({} if most is None else {"maximum": most})}
+
+
+def _list(items: Object) -> Object:
+    return {"type": "array", "items": items}
+
+
+def _object(*required: str, **properties: Object) -> Object:
+    found: Object = {"type": "object", "additionalProperties": False, "properties": properties}
+    return {**found, "required": list(required)} if required else found
+
+
+def _map(values: Object) -> Object:
+    return {"type": "object", "additionalProperties": values}
+
+
+_ANY: Object = {"type": "object"}
+_PORT = _whole(1, 65535)
+_QUANTITY: Object = {
+    "type": ["string", "number"],
+    "pattern": r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$",
+    "minimum": 0,
+}
+_AT_ONCE: Object = {"type": ["integer", "string"], "minimum": 0, "pattern": "^[0-9]+%?$"}
+_SECRET = _matching(f"|{_DNS}")
+
+_RULES: dict[str, Object] = {
+    "affinity": _object(nodeAffinity=_ANY, podAffinity=_ANY, podAntiAffinity=_ANY),
+    "apiServerPorts": _list(_PORT),
+    # What is wrong with the rest of it the templates say in better words; so of `digest`.
+    "broker": _matching(r"|kafka(\+ssl)?://.+"),
+    "containers": _one_of("pods", "containers", "all"),
+    "databasePorts": _list(_PORT),
+    "existingSecret": _SECRET,
+    "caSecret": _SECRET,
+    "clientSecret": _SECRET,
+    "extraEnv": _list(_object("name", name=_matching(r"[A-Za-z_]\w*"), value=_TEXT, valueFrom=_ANY)),
+    "hostPath": _matching("|/.*"),
+    "interval": _matching(_DURATION),
+    "jobKinds": _list(
+        _object("apiGroups", "resources", apiGroups=_list(_TEXT), resources=_list(_matching("[a-z0-9]+")))
+    ),
+    "kafkaPorts": _list(_PORT),
+    "labels": _map(_TEXT),
+    "lateness": _matching(_DURATION),
+    "maxReplicas": _whole(1),
+    "maxUnavailable": _AT_ONCE,
+    "mechanism": _one_of("", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
+    "metricLabels": _map(_TEXT),
+    "metricsFrom": _list(_object(namespaceSelector=_ANY, podSelector=_ANY, ipBlock=_ANY)),
+    "nodeSelector": _map(_TEXT),
+    "partitions": _whole(1),
+    "podAnnotations": _map(_TEXT),
+    "port": _PORT,
+    "prefix": _matching(_DNS),
+    "priorityClassName": _matching(f"|{_DNS}"),
+    "pullPolicy": _one_of("Always", "IfNotPresent", "Never"),
+    "pullSecrets": _list(_object("name", name=_matching(_DNS))),
+    "replicas": _whole(0),
+    "replication": _whole(1),
+    "repository": _matching(r"[^\s]+"),
+    "resources": _object(limits=_map(_QUANTITY), requests=_map(_QUANTITY), claims=_list(_ANY)),
+    "runtimeClassName": _matching(f"|{_DNS}"),
+    "size": _QUANTITY,
+    "sizeMegabytes": _whole(1),
+    "storageClassName": _matching(f"|-|{_DNS}"),
+    "tag": _matching(r"|[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}"),
+    "targetLagPerReplica": _matching("[1-9][0-9]*"),
+    "tolerations": _list(
+        _object(
+            key=_TEXT, operator=_one_of("Exists", "Equal", "Lt", "Gt"), value=_TEXT,
+            effect=_one_of("NoSchedule", "PreferNoSchedule", "NoExecute"), tolerationSeconds=_whole(0),
+        )
+    ),
+    "topicPrefix": _matching("[A-Za-z0-9._-]{0,200}"),
+    "updateStrategy": _object(
+        type=_one_of("RollingUpdate", "OnDelete"),
+        rollingUpdate=_object(maxUnavailable=_AT_ONCE, maxSurge=_AT_ONCE),
+    ),
+    "windows": _matching(f"{_DURATION}(,{_DURATION})*"),
+}  # fmt: skip
 _TYPES = {bool: "boolean", int: "integer", str: "string", list: "array"}
 
 
@@ -32,14 +122,11 @@ def text() -> str:
 
 
 def _schema(name: str, value: Any) -> Object:
-    if name in _EITHER:
-        return {"type": _EITHER[name]}
+    if name in _RULES:
+        return _RULES[name]
     if not isinstance(value, dict):
         return {"type": _TYPES[type(value)]}
-    if name in _OPEN:
-        return {"type": "object"}
-    properties = {key: _schema(key, one) for key, one in value.items()}
-    return {"type": "object", "additionalProperties": False, "properties": properties}
+    return _object(**{key: _schema(key, one) for key, one in value.items()})
 
 
 if __name__ == "__main__":

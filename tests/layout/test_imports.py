@@ -1,0 +1,100 @@
+"""The import rules of .importlinter refuse what they are there to refuse.
+
+Each case is a module in the wrong place: it is added to a copy of the packages, and the check that passes
+without it names the contract that it breaks.
+"""
+
+import configparser
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+RULES = configparser.ConfigParser()
+RULES.read(ROOT / ".importlinter")
+PACKAGES = RULES["importlinter"]["root_packages"].split()
+
+WRONG = [
+    ("contract/wrong.py", "import telemetry.events", "layers"),
+    ("collectors/wrong.py", "import sinks.app", "layers"),
+    ("kube/wrong.py", "import bus.kafka.errors", "layers"),
+    ("streams/operators/columns/wrong.py", "import streams.operators.cycles.bank", "operators"),
+    ("streams/operators/node/wrong.py", "import time", "pure"),
+    ("streams/state/wrong.py", "import asyncio", "pure"),
+    ("sinks/annotations/core/wrong.py", "import random", "pure"),
+    ("collectors/prometheus/wrong.py", "import collectors.nvml.types", "sources"),
+    ("streams/state/wrong.py", "import streams.runtime.stage_task", "acyclic"),
+    ("collectors/publish/wrong.py", "import aiokafka", "driver-kafka"),
+    ("sinks/wrong.py", "import faust", "driver-faust"),
+    ("collectors/pods/wrong.py", "import kubernetes", "driver-kubernetes"),
+    ("streams/wrong.py", "import sqlalchemy", "driver-sql"),
+    ("collectors/nvml/wrong.py", "import pynvml", "driver-nvml"),
+]
+
+
+def check(folder: Path) -> tuple[bool, str]:
+    """Whether the packages in ``folder`` keep the rules, and what the check says."""
+    done = subprocess.run(
+        [sys.executable, "-c", "from importlinter.cli import lint_imports_command as f; f()", "--no-cache"],
+        cwd=folder, env={**os.environ, "PYTHONPATH": str(folder), "NO_COLOR": "1", "COLUMNS": "200"},
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    return done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The packages and their rules, without tests, which pass as they are."""
+    folder = tmp_path_factory.mktemp("packages")
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / ".importlinter", folder)
+    passed, said = check(folder)
+    assert passed, said
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("place", "line", "contract"), WRONG, ids=[f"{place}: {line}" for place, line, _ in WRONG]
+)
+def test_a_module_in_the_wrong_place_is_refused(copy: Path, place: str, line: str, contract: str) -> None:
+    wrong = copy / place
+    wrong.write_text(f'"""In the wrong place."""\n\n{line}\n')
+    try:
+        passed, said = check(copy)
+    finally:
+        wrong.unlink()
+    assert not passed
+    assert f"{RULES[f'importlinter:contract:{contract}']['name']} BROKEN" in said
+
+
+def test_no_list_of_modules_is_kept_by_hand() -> None:
+    """A contract names packages and drivers; a single module only where it is the gate to a driver."""
+    gates = {RULES[name]["allowed_importers"] for name in RULES if "driver-" in name}
+    modules = {path.with_suffix("").as_posix().replace("/", ".") for path in files()}
+    named = {
+        word
+        for name in RULES
+        if name != "DEFAULT"
+        for value in RULES[name].values()
+        for word in value.split()
+    }
+    assert {one for one in named & modules if not any(one in gate.split() for gate in gates)} == set()
+    assert not any("ignore_imports" in RULES[name] for name in RULES)
+
+
+def test_no_folder_has_become_a_maze() -> None:
+    """At most about a dozen modules in a folder: a reader finds the one they look for by its name."""
+    folders = [path.parent for path in files() if path.name != "__init__.py"]
+    crowded = {
+        folder.as_posix(): folders.count(folder) for folder in set(folders) if folders.count(folder) > 13
+    }
+    assert crowded == {}
+
+
+def files() -> list[Path]:
+    return [path.relative_to(ROOT) for package in PACKAGES for path in (ROOT / package).rglob("*.py")]

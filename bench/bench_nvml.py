@@ -98,7 +98,7 @@ def measure(count: int) -> None:
     watch = Stopwatch()
     for name, function in list(vars(gate).items()):
         ours = callable(function) and getattr(function, "__module__", "") == gate.__name__
-        if ours and name not in {"call", "error_of"} and not name.startswith("_"):
+        if ours and name not in {"call", "nvml_error"} and not name.startswith("_"):
             setattr(gate, name, watch.wrap(name, function))
     spent, _ = ticks(count, 0.1)
     print(f"\nby call, µs a tick at 10 Hz (all: {median(spent):.0f})")

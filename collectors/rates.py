@@ -65,11 +65,11 @@ class PairRate:
         return sum(one[0] for one in grown) / passed, sum(one[1] for one in grown) / passed
 
 
-def whole(value: float | None) -> int | None:
+def rounded(value: float | None) -> int | None:
     """A rate of bytes without its fraction, which means nothing."""
     return None if value is None else round(value)
 
 
-def percent(value: float | None) -> float | None:
+def rounded_pct(value: float | None) -> float | None:
     """A percentage to a thousandth: finer than any counter behind it."""
     return None if value is None else round(value, 3)

@@ -15,6 +15,7 @@ from telemetry.events import COLLECTOR_FAILED, TICK_LATE, Telemetry
 _LEAST_BOUND_S = 5.0
 _CLOSE_S = 2.0
 _Outcome = Sequence[Outgoing] | Exception
+_Answer = Callable[[Any, Tick, _Outcome], None]
 
 
 class Clock:
@@ -61,14 +62,14 @@ class Schedule:
         return left_out
 
 
-class Worker:
+class CollectorThread:
     """One collector in a thread: nothing that it does can hold up the others.
 
     It measures one tick at a time. ``answer`` is called in the event loop. The thread is a daemon: one that
     hangs in a driver for ever does not keep the process from ending.
     """
 
-    def __init__(self, collector: Collector, answer: Callable[[Any, Tick, _Outcome], None]) -> None:
+    def __init__(self, collector: Collector, answer: _Answer) -> None:
         self.name = collector.name
         self.busy_with: Tick | None = None
         """The tick that the collector measures now, None when it is idle."""
@@ -81,7 +82,7 @@ class Worker:
         threading.Thread(target=self._run, name=f"collector {self.name}", daemon=True).start()
 
     def measure(self, tick: Tick) -> None:
-        """Begin to measure. Only for an idle worker."""
+        """Begin to measure. Only while it is idle."""
         self.busy_with = tick
         self._ticks.put(tick)
 
@@ -135,7 +136,7 @@ class Runner:
         interval_s: float,
         bound_s: float | None = None,
         clock: Clock | None = None,
-        worker: Callable[[Collector, Callable[[Any, Tick, _Outcome], None]], Worker] = Worker,
+        thread: Callable[[Collector, _Answer], CollectorThread] = CollectorThread,
     ) -> None:
         self._publish = publish
         self._telemetry = telemetry
@@ -143,7 +144,7 @@ class Runner:
         self._interval_s = interval_s
         self._bound_s = bound_s or max(2 * interval_s, _LEAST_BOUND_S)
         self._clock = clock or Clock()
-        self._workers = [worker(one, self._answered) for one in collectors]
+        self._threads = [thread(one, self._answered) for one in collectors]
         self.metrics = CollectorMetrics(telemetry, interval_s, self._clock.monotonic_s)
         for one in collectors:
             self.metrics.expect(one.name)
@@ -160,11 +161,11 @@ class Runner:
             if left_out := schedule.begin(self._clock.monotonic_s()):
                 self._telemetry.emit(TICK_LATE, f"{left_out} left out", count=left_out)
             self._tick()
-        errors = await asyncio.gather(*(worker.close(_CLOSE_S) for worker in self._workers))
-        for worker, error in zip(self._workers, errors, strict=True):
+        errors = await asyncio.gather(*(thread.close(_CLOSE_S) for thread in self._threads))
+        for thread, error in zip(self._threads, errors, strict=True):
             if error is not None:
                 self._telemetry.emit(
-                    COLLECTOR_FAILED, _in_one_line(error), collector=worker.name, reason="closing"
+                    COLLECTOR_FAILED, _in_one_line(error), collector=thread.name, reason="closing"
                 )
 
     def _tick(self) -> None:
@@ -174,27 +175,27 @@ class Runner:
         )  # fmt: skip
         self._seq += 1
         self.metrics.tick_begun()
-        for worker in self._workers:
-            if worker.busy_with is None:
-                worker.measure(tick)
-            elif not self._in_time(worker.busy_with):
-                self._failed(worker, "no_answer", f"no answer for {self._bound_s:g} s; the others go on")
+        for thread in self._threads:
+            if thread.busy_with is None:
+                thread.measure(tick)
+            elif not self._in_time(thread.busy_with):
+                self._failed(thread, "no_answer", f"no answer for {self._bound_s:g} s; the others go on")
             else:
                 detail = "busy with the tick before: this one is left out"
-                self._telemetry.emit(COLLECTOR_FAILED, detail, collector=worker.name, reason="slow")
+                self._telemetry.emit(COLLECTOR_FAILED, detail, collector=thread.name, reason="slow")
 
-    def _answered(self, worker: Worker, tick: Tick, outcome: _Outcome) -> None:
+    def _answered(self, thread: CollectorThread, tick: Tick, outcome: _Outcome) -> None:
         if isinstance(outcome, Exception):
-            self._failed(worker, "error", _in_one_line(outcome))
+            self._failed(thread, "error", _in_one_line(outcome))
         elif self._in_time(tick):
-            self.metrics.measured(worker.name, tick)
-            self._telemetry.clear_condition(COLLECTOR_FAILED, worker.name, "measures again")
+            self.metrics.measured(thread.name, tick)
+            self._telemetry.clear_condition(COLLECTOR_FAILED, thread.name, "measures again")
             self._publish(outcome)
 
-    def _failed(self, worker: Worker, reason: str, detail: str) -> None:
-        self.metrics.failed(worker.name)
+    def _failed(self, thread: CollectorThread, reason: str, detail: str) -> None:
+        self.metrics.failed(thread.name)
         self._telemetry.raise_condition(
-            COLLECTOR_FAILED, worker.name, detail, collector=worker.name, reason=reason
+            COLLECTOR_FAILED, thread.name, detail, collector=thread.name, reason=reason
         )
 
     def _in_time(self, tick: Tick) -> bool:

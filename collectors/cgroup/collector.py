@@ -14,7 +14,7 @@ from collectors.cgroup.mounts import Hierarchy, find_hierarchies
 from collectors.cgroup.network import PodNetworks
 from collectors.cgroup.synthetic_pods import SyntheticPods, label
 from collectors.cgroup.tree import CgroupTree, Group
-from collectors.rates import whole
+from collectors.rates import rounded
 from contract.codec import encode
 from contract.records.samples import CgroupSample, Container, PodCgroup
 from telemetry.events import NOT_MEASURED, Telemetry
@@ -104,7 +104,7 @@ class CgroupCollector:
                 folders = [folder for one in members for folder in one.group.folders]
             rx, tx = self._networks.rates(uid, folders, host_namespace, self._clock())
             yield PodCgroup(
-                uid=uid, qos=who.qos, net_rx_bytes_per_s=whole(rx), net_tx_bytes_per_s=whole(tx),
+                uid=uid, qos=who.qos, net_rx_bytes_per_s=rounded(rx), net_tx_bytes_per_s=rounded(tx),
                 containers=tuple(one.container for one in members),
             )  # fmt: skip
 

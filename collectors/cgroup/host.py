@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from collectors.interfaces import interface_bytes, physical
-from collectors.rates import PairRate, Rate, percent, whole
+from collectors.rates import PairRate, Rate, rounded, rounded_pct
 from contract.records.samples import Host
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -46,8 +46,8 @@ class HostReader:
         net_rx, net_tx = self._net_now()
         return Host(
             cpu_util_pct=cpu, cpu_count=count, mem_used_bytes=used, mem_total_bytes=total,
-            disk_read_bytes_per_s=whole(disk_read), disk_write_bytes_per_s=whole(disk_write),
-            net_rx_bytes_per_s=whole(net_rx), net_tx_bytes_per_s=whole(net_tx),
+            disk_read_bytes_per_s=rounded(disk_read), disk_write_bytes_per_s=rounded(disk_write),
+            net_rx_bytes_per_s=rounded(net_rx), net_tx_bytes_per_s=rounded(net_tx),
         )  # fmt: skip
 
     def _text(self, name: str) -> str | None:
@@ -62,7 +62,7 @@ class HostReader:
         if rate is None or count is None:
             return None, count
         # Ticks are whole hundredths of a second: a full core may seem a little more than full.
-        return percent(min(100.0 * count, 100 * rate / _TICKS_PER_S)), count
+        return rounded_pct(min(100.0 * count, 100 * rate / _TICKS_PER_S)), count
 
     def _disk_now(self) -> tuple[float, float] | tuple[None, None]:
         text = self._text("diskstats")

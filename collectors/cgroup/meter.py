@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 from collectors.cgroup.files import FilePool
 from collectors.cgroup.tree import CgroupFolder, Group
-from collectors.cgroup.usage import Controller, Disks, Usage
+from collectors.cgroup.usage import ContainerUsage, Controller, Disks
 from collectors.cgroup.v1 import v1_controllers
 from collectors.cgroup.v2 import v2_controllers
-from collectors.rates import CounterRatio, Rate, percent, whole
+from collectors.rates import CounterRatio, Rate, rounded, rounded_pct
 from contract.records.samples import Container
 
 _NS_PER_PCT = 10_000_000
@@ -36,7 +36,7 @@ class ContainerMeter:
         CPU in percent of a core, throttling in percent of the limit's periods, memory in bytes, I/O in bytes
         per second on ``disks``. Rates are absent at first; what no controller of the host counts, always.
         """
-        usage = Usage()
+        usage = ContainerUsage()
         # Taken here and not once a tick: a thread that had to wait would see its wait as CPU time.
         now = self._clock()
         there = [one.read(usage, disks) for one in self._controllers]
@@ -45,12 +45,12 @@ class ContainerMeter:
         cpu = self._cpu.per_s(usage.cpu_ns, now)
         return Container(
             id=self._id,
-            cpu_util_pct=percent(cpu / _NS_PER_PCT) if cpu is not None else None,
-            cpu_throttled_pct=percent(self._throttled.pct(usage.throttled, usage.periods)),
+            cpu_util_pct=rounded_pct(cpu / _NS_PER_PCT) if cpu is not None else None,
+            cpu_throttled_pct=rounded_pct(self._throttled.pct(usage.throttled, usage.periods)),
             mem_used_bytes=usage.mem_used,
             mem_limit_bytes=usage.mem_limit,
-            io_read_bytes_per_s=whole(self._read.per_s(usage.io_read, now)),
-            io_write_bytes_per_s=whole(self._written.per_s(usage.io_write, now)),
+            io_read_bytes_per_s=rounded(self._read.per_s(usage.io_read, now)),
+            io_write_bytes_per_s=rounded(self._written.per_s(usage.io_write, now)),
         )
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ from collectors.cgroup.files import CounterFile, FilePool, field_of
 
 
 @dataclass(slots=True)
-class Usage:
+class ContainerUsage:
     """Counters since the cgroup was made, and memory now; None: the host does not measure it there.
 
     ``cpu_ns``: CPU time. ``periods``, ``throttled``: enforcement periods of the CPU limit, and those in
@@ -26,18 +26,18 @@ class Usage:
 
 Disks = frozenset[str] | None
 """The devices (``major:minor``) whose I/O counts; None for all."""
-Reader = Callable[[Usage, list[CounterFile], Disks], bool]
-"""Reads the files of one controller into ``Usage``; False: they are not there (any more)."""
+_Reader = Callable[[ContainerUsage, list[CounterFile], Disks], bool]
+"""Reads the files of one controller into ``ContainerUsage``; False: they are not there (any more)."""
 
 
 class Controller:
     """The files of one controller in one cgroup, and how they are read."""
 
-    def __init__(self, read: Reader, pool: FilePool, folder: str, *names: str) -> None:
+    def __init__(self, read: _Reader, pool: FilePool, folder: str, *names: str) -> None:
         self._read = read
         self._files = [pool.file(f"{folder}/{name}") for name in names]
 
-    def read(self, usage: Usage, disks: Disks) -> bool:
+    def read(self, usage: ContainerUsage, disks: Disks) -> bool:
         """Fill in what this controller knows. False: its files are not there (any more)."""
         return self._read(usage, self._files, disks)
 
@@ -47,12 +47,14 @@ class Controller:
             file.close()
 
 
-def read_periods(usage: Usage, stat: bytes) -> None:
+def read_periods(usage: ContainerUsage, stat: bytes) -> None:
     """Periods of the CPU limit, from ``cpu.stat`` of either version; absent without the cpu controller."""
     usage.periods, usage.throttled = field_of(stat, b"nr_periods"), field_of(stat, b"nr_throttled")
 
 
-def read_working_set(usage: Usage, used: int | None, stat: bytes | None, inactive_file: bytes) -> bool:
+def read_working_set(
+    usage: ContainerUsage, used: int | None, stat: bytes | None, inactive_file: bytes
+) -> bool:
     """Memory that cannot simply be taken back: used less inactive page cache, never below 0.
 
     The kubelet's and cAdvisor's definition, which the out-of-memory decisions of a node follow.

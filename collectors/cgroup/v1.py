@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from collectors.cgroup.files import CounterFile, FilePool
 from collectors.cgroup.mounts import Hierarchy
-from collectors.cgroup.usage import Controller, Disks, Usage, read_periods, read_working_set
+from collectors.cgroup.usage import ContainerUsage, Controller, Disks, read_periods, read_working_set
 
 _NO_LIMIT = 2**60
 """v1 writes "no limit" as the largest number of whole pages, which differs between machines."""
@@ -23,20 +23,20 @@ def v1_controllers(folder: str, hierarchy: Hierarchy, pool: FilePool) -> Iterato
         yield Controller(_io, pool, folder, hierarchy.io_file)
 
 
-def _cpu_time(usage: Usage, files: list[CounterFile], _disks: Disks) -> bool:
+def _cpu_time(usage: ContainerUsage, files: list[CounterFile], _disks: Disks) -> bool:
     """``cpuacct.usage``: nanoseconds, the groups below included."""
     usage.cpu_ns = files[0].number()
     return usage.cpu_ns is not None
 
 
-def _throttling(usage: Usage, files: list[CounterFile], _disks: Disks) -> bool:
+def _throttling(usage: ContainerUsage, files: list[CounterFile], _disks: Disks) -> bool:
     if (stat := files[0].read()) is None:
         return False
     read_periods(usage, stat)
     return True
 
 
-def _memory(usage: Usage, files: list[CounterFile], _disks: Disks) -> bool:
+def _memory(usage: ContainerUsage, files: list[CounterFile], _disks: Disks) -> bool:
     """Bytes. ``total_…`` includes the groups below, as ``usage_in_bytes`` does."""
     used, stat, limit = files
     if not read_working_set(usage, used.number(), stat.read(), b"total_inactive_file"):
@@ -46,7 +46,7 @@ def _memory(usage: Usage, files: list[CounterFile], _disks: Disks) -> bool:
     return True
 
 
-def _io(usage: Usage, files: list[CounterFile], disks: Disks) -> bool:
+def _io(usage: ContainerUsage, files: list[CounterFile], disks: Disks) -> bool:
     """``blkio.throttle.io_service_bytes``, or bfq's: lines such as ``8:0 Read 4096``, bytes."""
     if (text := files[0].read()) is None:
         return False

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from collectors.cgroup.files import CounterFile, FilePool, field_of
 from collectors.cgroup.mounts import Hierarchy
-from collectors.cgroup.usage import Controller, Disks, Usage, read_periods, read_working_set
+from collectors.cgroup.usage import ContainerUsage, Controller, Disks, read_periods, read_working_set
 
 
 def v2_controllers(
@@ -22,7 +22,7 @@ def v2_controllers(
         yield Controller(_io, pool, folder, "io.stat")
 
 
-def _cpu(usage: Usage, files: list[CounterFile], _disks: Disks) -> bool:
+def _cpu(usage: ContainerUsage, files: list[CounterFile], _disks: Disks) -> bool:
     """``cpu.stat``: microseconds, always there; the limit's periods only with the cpu controller.
 
     On a hybrid host v1 may have said a part already: that stays.
@@ -38,7 +38,7 @@ def _cpu(usage: Usage, files: list[CounterFile], _disks: Disks) -> bool:
     return True
 
 
-def _memory(usage: Usage, files: list[CounterFile], _disks: Disks) -> bool:
+def _memory(usage: ContainerUsage, files: list[CounterFile], _disks: Disks) -> bool:
     """Bytes. ``memory.max`` says "max" for no limit."""
     used, stat, limit = files
     if not read_working_set(usage, used.number(), stat.read(), b"inactive_file"):
@@ -47,7 +47,7 @@ def _memory(usage: Usage, files: list[CounterFile], _disks: Disks) -> bool:
     return True
 
 
-def _io(usage: Usage, files: list[CounterFile], disks: Disks) -> bool:
+def _io(usage: ContainerUsage, files: list[CounterFile], disks: Disks) -> bool:
     """``io.stat``: lines such as ``8:0 rbytes=4096 wbytes=0 rios=1 …``; empty for a group without I/O."""
     if (text := files[0].read()) is None:
         return False

@@ -66,7 +66,7 @@ _ERRORS: dict[int, tuple[type[NvmlError], str]] = {
 }
 
 
-def error_of(code: int) -> NvmlError:
+def nvml_error(code: int) -> NvmlError:
     """The exception for one of NVML's return codes."""
     kind, reason = _ERRORS.get(code, (TransientError, "other_error"))
     return kind(reason)
@@ -77,7 +77,7 @@ def call(function: Callable[..., _T], *arguments: Any) -> _T:
     try:
         return function(*arguments)
     except pynvml.NVMLError as error:
-        raise error_of(error.value) from error
+        raise nvml_error(error.value) from error
 
 
 def open_library() -> None:
@@ -237,7 +237,7 @@ def _running(one: Any) -> RunningProcess:
 def counters(handle: Handle, fields: Sequence[PcieField]) -> list[CounterValue | NvmlError]:
     """Several counters in one call; each has its own answer or error."""
     found = call(pynvml.nvmlDeviceGetFieldValues, handle, [int(field) for field in fields])
-    return [_counter(one) if one.nvmlReturn == 0 else error_of(one.nvmlReturn) for one in found]
+    return [_counter(one) if one.nvmlReturn == 0 else nvml_error(one.nvmlReturn) for one in found]
 
 
 def _counter(one: Any) -> CounterValue:
@@ -303,7 +303,7 @@ def gpm_busy_pct(first: Any, second: Any) -> float:
     question.metrics[0].metricId = pynvml.NVML_GPM_METRIC_GRAPHICS_UTIL
     answer = call(pynvml.nvmlGpmMetricsGet, question).metrics[0]
     if answer.nvmlReturn:
-        raise error_of(answer.nvmlReturn)
+        raise nvml_error(answer.nvmlReturn)
     if not isfinite(answer.value):
         raise NoDataError("no_data")
     return float(answer.value)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from collectors.prometheus.labels import PodIndex, PodRef
 from collectors.prometheus.series import NewSample
-from collectors.rates import percent, whole
+from collectors.rates import rounded, rounded_pct
 from contract.records.samples import Container, PodCgroup
 
 CPU, MEMORY = "container_cpu_usage_seconds_total", "container_memory_working_set_bytes"
@@ -45,8 +45,8 @@ def _pod(uid: str, members: list[tuple[PodRef, NewSample]]) -> PodCgroup:
     return PodCgroup(
         uid=uid,
         qos=next((pod.qos for pod, _ in members if pod.qos), None),
-        net_rx_bytes_per_s=whole(total_per_s(network, RECEIVED)),
-        net_tx_bytes_per_s=whole(total_per_s(network, SENT)),
+        net_rx_bytes_per_s=rounded(total_per_s(network, RECEIVED)),
+        net_tx_bytes_per_s=rounded(total_per_s(network, SENT)),
         containers=tuple(_container(name, containers[name]) for name in sorted(containers)),
     )
 
@@ -57,10 +57,10 @@ def _container(name: str, samples: list[NewSample]) -> Container:
         id=name,
         cpu_util_pct=cpu_pct(samples),
         cpu_throttled_pct=_throttled_pct(samples),
-        mem_used_bytes=whole(memory),
-        mem_limit_bytes=whole(limit) if limit and limit < _NO_LIMIT else None,
-        io_read_bytes_per_s=whole(total_per_s(samples, _READ)),
-        io_write_bytes_per_s=whole(total_per_s(samples, _WRITTEN)),
+        mem_used_bytes=rounded(memory),
+        mem_limit_bytes=rounded(limit) if limit and limit < _NO_LIMIT else None,
+        io_read_bytes_per_s=rounded(total_per_s(samples, _READ)),
+        io_write_bytes_per_s=rounded(total_per_s(samples, _WRITTEN)),
     )
 
 
@@ -69,7 +69,7 @@ def cpu_pct(samples: Iterable[NewSample]) -> float | None:
     of = [one for one in samples if one.name == CPU]
     total = [one for one in of if one.labels.get("cpu", "total") == "total"]
     rate = total_per_s(total or of, CPU)
-    return percent(100 * rate) if rate is not None else None
+    return rounded_pct(100 * rate) if rate is not None else None
 
 
 def total_per_s(samples: Iterable[NewSample], name: str) -> float | None:
@@ -83,7 +83,7 @@ def _throttled_pct(samples: list[NewSample]) -> float | None:
     periods, throttled = total_per_s(samples, _PERIODS), total_per_s(samples, _THROTTLED)
     if periods is None or throttled is None:
         return None
-    return percent(min(100.0, 100 * throttled / periods)) if periods else 0.0
+    return rounded_pct(min(100.0, 100 * throttled / periods)) if periods else 0.0
 
 
 def _value(samples: Iterable[NewSample], name: str) -> float | None:

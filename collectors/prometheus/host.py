@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from collectors.interfaces import physical
 from collectors.prometheus.containers import CORES, MEMORY, RECEIVED, SENT, TOTAL, cpu_pct, total_per_s
 from collectors.prometheus.series import NewSample
-from collectors.rates import percent, whole
+from collectors.rates import rounded, rounded_pct
 from contract.records.samples import Host
 
 _CPU = "node_cpu_seconds_total"
@@ -30,12 +30,12 @@ def from_node_exporter(samples: list[NewSample]) -> Host:
     return Host(
         cpu_util_pct=_busy_pct(samples),
         cpu_count=_cpus(samples) or None,
-        mem_used_bytes=whole(max(0.0, total - available)) if total and available is not None else None,
-        mem_total_bytes=whole(total),
-        disk_read_bytes_per_s=whole(total_per_s(disks, _READ)),
-        disk_write_bytes_per_s=whole(total_per_s(disks, _WRITTEN)),
-        net_rx_bytes_per_s=whole(total_per_s(links, _RECEIVED)),
-        net_tx_bytes_per_s=whole(total_per_s(links, _SENT)),
+        mem_used_bytes=rounded(max(0.0, total - available)) if total and available is not None else None,
+        mem_total_bytes=rounded(total),
+        disk_read_bytes_per_s=rounded(total_per_s(disks, _READ)),
+        disk_write_bytes_per_s=rounded(total_per_s(disks, _WRITTEN)),
+        net_rx_bytes_per_s=rounded(total_per_s(links, _RECEIVED)),
+        net_tx_bytes_per_s=rounded(total_per_s(links, _SENT)),
     )
 
 
@@ -49,7 +49,7 @@ def _busy_pct(samples: list[NewSample]) -> float | None:
     idle = [rate for rate in rates if rate is not None]
     if not idle or len(idle) < len(rates):
         return None
-    return percent(max(0.0, 100 * (_cpus(samples) - sum(idle))))
+    return rounded_pct(max(0.0, 100 * (_cpus(samples) - sum(idle))))
 
 
 def from_root_cgroup(samples: Iterable[NewSample]) -> Host:
@@ -59,11 +59,11 @@ def from_root_cgroup(samples: Iterable[NewSample]) -> Host:
     links = _of_hardware(root, "interface")
     return Host(
         cpu_util_pct=cpu_pct(root),
-        cpu_count=whole(_value(samples, CORES)),
-        mem_used_bytes=whole(_value(root, MEMORY)),
-        mem_total_bytes=whole(_value(samples, TOTAL)),
-        net_rx_bytes_per_s=whole(total_per_s(links, RECEIVED)),
-        net_tx_bytes_per_s=whole(total_per_s(links, SENT)),
+        cpu_count=rounded(_value(samples, CORES)),
+        mem_used_bytes=rounded(_value(root, MEMORY)),
+        mem_total_bytes=rounded(_value(samples, TOTAL)),
+        net_rx_bytes_per_s=rounded(total_per_s(links, RECEIVED)),
+        net_tx_bytes_per_s=rounded(total_per_s(links, SENT)),
     )
 
 

@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from collectors.attribution.cgroup_path import CgroupId, parse_cgroup_path
-from collectors.prometheus.series import Labels, NewSample, ScrapedSeries
+from collectors.prometheus.series import NewSample, ScrapedSeries, SeriesLabels
 
 _NODE = ("node", "Hostname", "hostname", "kubernetes_node", "nodename", "kubernetes_io_hostname")
 _SANDBOX = ("", "POD")
 
 
-def node_of(labels: Labels, host_name: str = "") -> str:
+def node_of(labels: SeriesLabels, host_name: str = "") -> str:
     """The node's name: as the scrape configuration says it, as the exporter does, or the target's host.
 
     ``host_name``: what else is known of the target, empty for nothing.
@@ -28,7 +28,7 @@ class Workload:
     container: str = ""
 
 
-def workload_of(labels: Labels) -> Workload | None:
+def workload_of(labels: SeriesLabels) -> Workload | None:
     """The workload that a series is about; None for none.
 
     A scrape without ``honor_labels`` renames the exporter's labels to ``exported_…`` and puts the
@@ -42,7 +42,7 @@ def workload_of(labels: Labels) -> Workload | None:
     return None
 
 
-def gpu_workload_of(labels: Labels) -> Workload | None:
+def gpu_workload_of(labels: SeriesLabels) -> Workload | None:
     """The workload that a GPU was given to: never the exporter itself, whose pod a scrape may name."""
     who = workload_of(labels)
     return None if who is None or "dcgm" in who.container or "dcgm-exporter" in who.pod else who
@@ -88,7 +88,7 @@ class PodIndex:
             if who.container and pod.container_id:
                 self._containers[who] = pod.container_id
 
-    def of(self, labels: Labels) -> PodRef | None:
+    def of(self, labels: SeriesLabels) -> PodRef | None:
         """The pod or container that a series of cAdvisor is about; None for what is no pod's."""
         who, group = workload_of(labels), self._cgroup(labels.get("id", ""))
         uid = group.pod_uid if group else self._uids.get((who.namespace, who.pod)) if who else None

@@ -9,7 +9,7 @@ from collectors.prometheus.containers import pod_cgroups
 from collectors.prometheus.gpus import gpus
 from collectors.prometheus.host import UNAME, from_node_exporter, from_root_cgroup
 from collectors.prometheus.labels import PodIndex, node_of
-from collectors.prometheus.series import Labels, NewSample, ScrapedSeries
+from collectors.prometheus.series import NewSample, ScrapedSeries, SeriesLabels
 from contract.records.samples import CgroupSample, Host, NvmlSample
 
 ByNode = Mapping[str, Sequence[NewSample]]
@@ -79,9 +79,9 @@ def _interval_ms(samples: Iterable[NewSample], tick: Tick) -> int:
     return min((one.passed_ms for one in samples if one.passed_ms), default=tick.interval_ms)
 
 
-def _target(labels: Labels) -> tuple[str, str]:
+def _target(labels: SeriesLabels) -> tuple[str, str]:
     return labels.get("job", ""), labels.get("instance", "")
 
 
-def _is_uname(labels: Labels) -> bool:
+def _is_uname(labels: SeriesLabels) -> bool:
     return labels.get("__name__") == UNAME

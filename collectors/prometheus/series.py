@@ -7,14 +7,14 @@ from typing import Any
 
 _FORGOTTEN_MS = 15 * 60_000
 
-Labels = Mapping[str, str]
+SeriesLabels = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class ScrapedSeries:
     """One series: its labels, the name among them, and its samples (Unix ms, value), oldest first."""
 
-    labels: Labels
+    labels: SeriesLabels
     points: tuple[tuple[int, float], ...]
 
 
@@ -26,7 +26,7 @@ class NewSample:
     absent for a first sample, ``per_s`` as well when the counter began anew.
     """
 
-    labels: Labels
+    labels: SeriesLabels
     ts_ms: int
     value: float
     passed_ms: int | None = None

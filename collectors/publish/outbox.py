@@ -17,7 +17,7 @@ from collectors.publish.spool import Spool, Spooled, SpoolError, SpoolWriteError
 from collectors.publish.spool_file import is_damage
 from telemetry.events import SPOOL_DROPPED, SPOOL_FAILED, SPOOLED, Telemetry
 
-R = TypeVar("R")
+_R = TypeVar("_R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,16 +172,16 @@ class Outbox:
             self._memory_bytes -= size
             yield self._memory.popleft()
 
-    async def _in_turn(self, step: Coroutine[Any, Any, R]) -> R:
+    async def _in_turn(self, step: Coroutine[Any, Any, _R]) -> _R:
         """One step at a time. It ends even if its caller is cancelled: records are in its hands alone."""
 
-        async def whole() -> R:
+        async def whole() -> _R:
             async with self._turn:
                 return await step
 
         return await asyncio.shield(asyncio.create_task(whole()))
 
-    async def _on_disk(self, work: Callable[[], R]) -> R | None:
+    async def _on_disk(self, work: Callable[[], _R]) -> _R | None:
         """Do ``work`` in the disk's thread; None, and a condition, when the disk fails."""
         try:
             return await asyncio.get_running_loop().run_in_executor(self._disk, work)

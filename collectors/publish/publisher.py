@@ -19,7 +19,7 @@ from telemetry.metrics import RECORDS_SENT
 _BATCH_RECORDS = 500
 _BATCH_BYTES = 1024 * 1024
 _ABANDON_S = 3.0
-R = TypeVar("R")
+_R = TypeVar("_R")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +161,7 @@ class Publisher:
         link = self._link = await self._connect()
         return link
 
-    async def _spooling_meanwhile(self, work: Coroutine[Any, Any, R]) -> R:
+    async def _spooling_meanwhile(self, work: Coroutine[Any, Any, _R]) -> _R:
         """Do ``work``; when it takes long, the broker counts as away, and what arrives goes on disk."""
         task = asyncio.create_task(work)
         try:

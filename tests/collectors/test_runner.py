@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.base import Collector, Outgoing, Tick
-from collectors.runner import Clock, Runner, Schedule, Worker
+from collectors.runner import Clock, CollectorThread, Runner, Schedule
 from telemetry.events import COLLECTOR_FAILED, TICK_LATE, Telemetry
 
 
@@ -96,8 +96,8 @@ class Scripted:
         self.closed += 1
 
 
-class InlineWorker(Worker):
-    """A worker without a thread: answers at once, or never, when its collector hangs at that tick."""
+class InlineThread(CollectorThread):
+    """A thread that is none: answers at once, or never, when its collector hangs at that tick."""
 
     def __init__(self, collector: Collector, answer: Callable[[Any, Tick, Any], None]) -> None:
         self.name = collector.name
@@ -134,7 +134,7 @@ async def run(
     telemetry = Telemetry("test")
     runner = Runner(
         collectors, published.extend, telemetry, node="a", interval_s=interval_s, clock=clock,
-        worker=InlineWorker,
+        thread=InlineThread,
     )  # fmt: skip
     await runner.run(asyncio.Event())
     return published, telemetry, runner
@@ -203,20 +203,20 @@ async def test_a_hanging_collector_is_said_once_and_the_other_goes_on(
 
 async def test_what_comes_back_too_late_is_left_out_and_what_follows_is_taken() -> None:
     clock, published = VirtualClock(12), list[Outgoing]()
-    workers: list[InlineWorker] = []
+    threads: list[InlineThread] = []
 
-    def worker(collector: Collector, answer: Callable[[Any, Tick, Any], None]) -> InlineWorker:
-        workers.append(InlineWorker(collector, answer))
-        return workers[-1]
+    def thread(collector: Collector, answer: Callable[[Any, Tick, Any], None]) -> InlineThread:
+        threads.append(InlineThread(collector, answer))
+        return threads[-1]
 
     telemetry = Telemetry("test")
     runner = Runner(
         [Scripted("bad", hangs=[0])], published.extend, telemetry, node="a", interval_s=1, clock=clock,
-        worker=worker,
+        thread=thread,
     )  # fmt: skip
     await runner.run(asyncio.Event())
     assert ("collector_failed", "bad") in telemetry.conditions
-    workers[0].come_back()
+    threads[0].come_back()
     assert published == []
     clock.ticks += 2
     await runner.run(asyncio.Event())
@@ -267,10 +267,10 @@ async def test_real_threads_a_hanging_collector_holds_up_nothing() -> None:
     bad.go_on.set()
 
 
-async def test_a_worker_says_what_its_collector_raised_while_closing() -> None:
+async def test_a_thread_reports_what_its_collector_raised_while_closing() -> None:
     class Bad(Scripted):
         def close(self) -> None:
             raise OSError("no")
 
-    worker = Worker(Bad("x"), lambda *_: None)
-    assert isinstance(await worker.close(30), OSError)
+    thread = CollectorThread(Bad("x"), lambda *_: None)
+    assert isinstance(await thread.close(30), OSError)

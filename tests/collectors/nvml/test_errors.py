@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.nvml.gate import error_of
+from collectors.nvml.gate import nvml_error
 from collectors.nvml.types import (
     DeviceLostError,
     DriverUnavailableError,
@@ -179,5 +179,5 @@ def test_what_one_gpu_refuses_the_other_still_answers(tmp_path: Path) -> None:
     ],
 )
 def test_what_follows_from_a_return_code(code: int, kind: type[NvmlError], reason: str) -> None:
-    error = error_of(code)
+    error = nvml_error(code)
     assert (type(error), error.reason) == (kind, reason)

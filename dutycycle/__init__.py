@@ -1,1 +1,4 @@
-"""The front door: the ``dutycycle`` command and all its sub-commands."""
+"""The front door: the command ``dutycycle``, ``dutycycle up`` with its live view, traces, the kubectl plugin.
+
+May import everything; nothing imports it.
+"""

@@ -18,8 +18,8 @@ import aiohttp
 import orjson
 from yarl import URL
 
-from kube.config import Access, Source, UnusableConfigError
-from kube.errors import BusyError, KubeError, error_of
+from kube.config import Access, ConfigSource, UnusableConfigError
+from kube.errors import BusyError, KubeError, error_of_answer
 from kube.rate_limit import TokenBucket
 from kube.references import JSON
 
@@ -60,7 +60,7 @@ class Client:
         self,
         access: Access,
         *,
-        source: Source | None = None,
+        source: ConfigSource | None = None,
         limits: Limits | None = None,
         user_agent: str = "",
     ) -> None:
@@ -118,7 +118,7 @@ class Client:
             async with response:
                 yield response
 
-    async def _renew(self, source: Source, used: Access) -> None:
+    async def _renew(self, source: ConfigSource, used: Access) -> None:
         """Read credentials and certificates anew. They make new connections; the old ones end idle."""
         async with self._renewing:
             if self.access is not used:  # another request has renewed them meanwhile
@@ -148,7 +148,7 @@ class Client:
             if response.status == 200:
                 return response
             async with response:
-                raise error_of(response.status, response.headers, await response.read())
+                raise error_of_answer(response.status, response.headers, await response.read())
 
     def _headers(self, access: Access, request: _Request) -> dict[str, str]:
         headers = {"Accept": request.accept, "User-Agent": self._user_agent}

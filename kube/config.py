@@ -38,7 +38,7 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ConfigSource:
     """The files that an ``Access`` is read from: kubeconfigs, as in ``KUBECONFIG``, or a pod's own.
 
     ``name`` is what messages call it.
@@ -57,7 +57,7 @@ class Source:
             return _of_kubeconfig(self.kubeconfig, self.context)
 
 
-def of_service(mode: str) -> Source | None:
+def of_service(mode: str) -> ConfigSource | None:
     """For the setting ``kubernetes``; None where nothing is configured.
 
     The pod's service account comes first, then ``KUBECONFIG``, and with ``on`` the user's own file.
@@ -65,18 +65,18 @@ def of_service(mode: str) -> Source | None:
     if mode == "off":
         return None
     if os.environ.get("KUBERNETES_SERVICE_HOST") and (_SERVICE_ACCOUNT / "token").exists():
-        return Source("the pod's service account")
+        return ConfigSource("the pod's service account")
     if files := os.environ.get("KUBECONFIG"):
-        return Source(f"KUBECONFIG={files}", files)
-    return Source(f"KUBECONFIG is not set, and {_USERS_OWN}", _USERS_OWN) if mode == "on" else None
+        return ConfigSource(f"KUBECONFIG={files}", files)
+    return ConfigSource(f"KUBECONFIG is not set, and {_USERS_OWN}", _USERS_OWN) if mode == "on" else None
 
 
-def of_user(kubeconfig: str | None, context: str | None) -> Source:
+def of_user(kubeconfig: str | None, context: str | None) -> ConfigSource:
     """As kubectl looks for it: the file that is named, ``KUBECONFIG``, the user's own, the pod's."""
     files = kubeconfig or os.environ.get("KUBECONFIG") or _USERS_OWN
     if kubeconfig is None and not _exists(files) and _SERVICE_ACCOUNT.exists():
-        return Source("the pod's service account")
-    return Source(files, files, context)
+        return ConfigSource("the pod's service account")
+    return ConfigSource(files, files, context)
 
 
 class _TokenFile:

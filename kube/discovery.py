@@ -20,7 +20,6 @@ AGGREGATED = f"application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryL
 
 https://kubernetes.io/docs/concepts/overview/kubernetes-api/#aggregated-discovery
 """
-Json = Mapping[str, Any]
 
 
 class Get(Protocol):
@@ -94,7 +93,7 @@ class Kinds:
                 self._served.setdefault(kind.api_version, {})[kind.name] = kind
         return tuple(first.values())
 
-    async def _one_by_one(self, answer: Json) -> list[Kind]:
+    async def _one_by_one(self, answer: Mapping[str, Any]) -> list[Kind]:
         """The kinds of an older server, version by version."""
         versions: list[str] = list(answer.get("versions") or ())
         for group in answer.get("groups") or ():
@@ -132,11 +131,11 @@ class Kinds:
             return []
 
 
-def _versions(group: Json) -> list[str]:
+def _versions(group: Mapping[str, Any]) -> list[str]:
     return [one["groupVersion"] for one in group.get("versions") or ()]
 
 
-def _listed(api_version: str, answer: Json) -> Iterator[Kind]:
+def _listed(api_version: str, answer: Mapping[str, Any]) -> Iterator[Kind]:
     """From an ``APIResourceList``. A name with a slash is a part of an object, such as ``pods/status``."""
     for one in answer.get("resources") or ():
         if "/" not in one["name"]:
@@ -144,7 +143,7 @@ def _listed(api_version: str, answer: Json) -> Iterator[Kind]:
             yield Kind(api_version, one["kind"], one["name"], bool(one["namespaced"]), verbs)
 
 
-def _aggregated(answer: Json) -> Iterator[Kind]:
+def _aggregated(answer: Mapping[str, Any]) -> Iterator[Kind]:
     """From an ``APIGroupDiscoveryList``, whose versions begin with the one that the group prefers."""
     for group in answer["items"]:
         name = (group.get("metadata") or {}).get("name")

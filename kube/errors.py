@@ -1,6 +1,5 @@
 """What a request that failed means to whoever asked: ask again, give it up, or forget the object. Pure."""
 
-import re
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 
@@ -9,7 +8,6 @@ import orjson
 _BUSY_STATUS = frozenset({401, 408, 409, 410, 425, 429})
 _EVERYTHING = frozenset({401, 429, 503})
 _LENGTH = 300
-_CANNOT = re.compile(r'cannot (\w+) resource "([^"]+)"(?: in API group "([^"]*)")?')
 _LONGEST_WAIT_S = 600.0
 
 
@@ -45,13 +43,6 @@ class NoKindError(GoneError):
         super().__init__(message, "no_kind")
 
 
-class ForbiddenKindError(GoneError):
-    """No role lets us read the job: its kind is not one to be annotated. Asked again after a while."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message, "403")
-
-
 class BusyError(KubeError):
     """To be tried again, after ``retry_after_s`` if that is given.
 
@@ -69,7 +60,7 @@ class RefusedError(KubeError):
     """The API server will not take this, however often it is asked."""
 
 
-def error_of(status: int, headers: Mapping[str, str], body: bytes) -> KubeError:
+def error_of_answer(status: int, headers: Mapping[str, str], body: bytes) -> KubeError:
     """The error of an answer that is no success. 401 is busy: a token that rotated is read anew."""
     message = f"{status}: {_message(body)}"
     if status == 404:
@@ -94,12 +85,6 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
         return min(max((until - now).total_seconds(), 0.0), _LONGEST_WAIT_S)
     except (ValueError, TypeError):  # no date, or one with a zone and one without
         return None
-
-
-def missing_permission(message: str) -> str:
-    """Verb, resource and API group that we have no right to, as the server says; "" if it does not."""
-    found = _CANNOT.search(message)
-    return " ".join(one for one in found.groups() if one) if found else ""
 
 
 def _message(body: bytes) -> str:

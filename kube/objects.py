@@ -10,9 +10,9 @@ import orjson
 
 from contract.errors import SettingError
 from kube.client import Client, Limits
-from kube.config import Source, UnusableConfigError, of_service
+from kube.config import ConfigSource, UnusableConfigError, of_service
 from kube.discovery import Kind, Kinds
-from kube.errors import BusyError, GoneError, error_of
+from kube.errors import BusyError, GoneError, error_of_answer
 from kube.references import Metadata, ObjectRef, Patch
 
 # Of ten thousand pods the specs and states would be a hundred megabytes; the annotations are a tenth of that.
@@ -89,7 +89,7 @@ class ApiServer:
             async for event in events:
                 thing = event.get("object") or {}
                 if event.get("type") == "ERROR":
-                    raise error_of(int(thing.get("code") or 500), {}, orjson.dumps(thing))
+                    raise error_of_answer(int(thing.get("code") or 500), {}, orjson.dumps(thing))
                 yield event
 
     async def close(self) -> None:
@@ -135,7 +135,7 @@ async def connect(
         ) from error
 
 
-async def opened(source: Source, *, limits: Limits | None = None, user_agent: str = "") -> ApiServer:
+async def opened(source: ConfigSource, *, limits: Limits | None = None, user_agent: str = "") -> ApiServer:
     """The API server of a configuration. Raises ``UnusableConfigError``."""
     access = await asyncio.to_thread(source.read)  # a credential helper may take seconds
     return ApiServer(Client(access, source=source, limits=limits, user_agent=user_agent))

@@ -1,6 +1,6 @@
 """Kubernetes quantities: ``500m`` cores, ``2Gi`` bytes, ``1e3``. Pure.
 
-Source: https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
+ConfigSource: https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
 """
 
 import re

@@ -1,1 +1,4 @@
-"""The pods collector: who the pods are and which job owns them, by the API server."""
+"""The pods collector: it watches the API server's pods and publishes which they are and which job owns them.
+
+May import ``kube``, beside what every collector may.
+"""

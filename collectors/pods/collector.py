@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collectors.pods.watch import PodWatch
     from kube.objects import ApiServer
 
-TOPIC = "pods"
+_TOPIC = "pods"
 _STOP_S = 3.0
 _ANSWER_S = 60.0
 """A list of all pods of a large cluster takes long."""
@@ -50,7 +50,7 @@ class PodsCollector:
             self._thread = self._start()
             raise RuntimeError(f"the watch of pods failed: {failure}") from failure
         return [
-            Outgoing(topic=TOPIC, key=uid, payload=payload, ts_ms=tick.ts_ms)
+            Outgoing(topic=_TOPIC, key=uid, payload=payload, ts_ms=tick.ts_ms)
             for uid, payload in self._watch.drain(tick.monotonic_s, tick.ts_ms)
         ]
 
@@ -67,7 +67,7 @@ class PodsCollector:
     def _run(self) -> None:
         try:
             self._watch.run()
-        except Exception as error:  # noqa: BLE001 - told by the next collect(), which the runner counts
+        except Exception as error:  # noqa: BLE001 - raised by the next collect(), which the runner counts
             self._failure = error
 
 

@@ -18,7 +18,7 @@ _MOST_LEVELS = 16
 _NO_JOBS = frozenset({"Node"})
 """Owners that are no job: a static pod belongs to its node."""
 
-Read = Callable[[ObjectRef], Awaitable[Metadata | None]]
+ReadOwner = Callable[[ObjectRef], Awaitable[Metadata | None]]
 """The metadata of an owner, or None where it is not known: it may not be read, or is gone."""
 
 
@@ -32,7 +32,7 @@ def controller_of(meta: Metadata, namespace: str) -> ObjectRef | None:
     return ObjectRef(version, kind, name, namespace, uid)
 
 
-async def topmost_owner(pod: Metadata, read: Read) -> ObjectRef | None:
+async def topmost_owner(pod: Metadata, read: ReadOwner) -> ObjectRef | None:
     """The topmost owner that can be read; the one that the pod itself names where not even that can.
 
     An owner whose uid is not the one referred to is another object of the same name: it counts as gone.
@@ -86,7 +86,7 @@ class OwnerCache:
         self._known: OrderedDict[str | None, _Known] = OrderedDict()
 
     async def job_of(self, pod: Metadata) -> tuple[ObjectRef | None, bool]:
-        """The pod's topmost owner, and whether a permission lacks to look above it. Raises as ``read``."""
+        """The pod's topmost owner, and whether a permission lacks to read further. Raises as ``read``."""
         asked: list[ObjectRef] = []
 
         async def read(owner: ObjectRef) -> Metadata | None:

@@ -1,1 +1,4 @@
-"""The command line: flags, sub-commands, their output."""
+"""The command line: ``main`` parses and dispatches, ``arguments`` are shared, ``service`` runs for long.
+
+Modules import what is heavy inside functions, so that ``--help`` is fast.
+"""

@@ -19,16 +19,16 @@ from dutycycle.cli import arguments
 from dutycycle.process import die_with_parent, end_on_signals
 
 COMMANDS = {
-    "up": "run everything on this machine, with a live view",
-    "collect": "run the node collector alone",
-    "stream": "run a worker that turns samples into windows, trends, cycles and peaks",
-    "sink": "run a worker that writes annotations and peak records",
-    "replay": "run the same operators over a recorded trace",
-    "record": "write topics to a trace",
-    "topics": "create and verify the topics, or say which there should be",
-    "peaks": "show the max-utilization records",
-    "annotate": "take the annotations on Kubernetes objects away again",
-    "healthy": "ask a running process how it is",
+    "up": "run the whole pipeline on this machine, with a live view",
+    "collect": "run the collector of one node, which publishes samples",
+    "stream": "run a worker that computes windows, trends, cycles and peaks from samples",
+    "sink": "run a worker that writes annotations to Kubernetes and peak records to SQL",
+    "replay": "compute the same from a recorded trace, without Kafka; or publish the trace",
+    "record": "write what topics hold to a trace file",
+    "topics": "create and verify the Kafka topics, or list those that are needed",
+    "peaks": "show what pods and jobs used at most, from the peak records",
+    "annotate": "remove our annotations from all Kubernetes objects",
+    "healthy": "ask a running process whether it is healthy",
 }
 """Sub-commands, each in ``dutycycle.cli.commands.<name>``."""
 
@@ -124,8 +124,7 @@ def build_parser(given: Sequence[str]) -> argparse.ArgumentParser:
     """The parser of all sub-commands; only the one that ``given`` names is imported."""
     parser = argparse.ArgumentParser(
         prog="dutycycle",
-        description="How hard every GPU, pod and job works, how it repeats, where it is heading, "
-        "and what it ever needed at most.",
+        description="The utilization of every GPU, pod and job: its maximum, its cycles, its trend.",
         epilog="Every setting is also an environment variable: --topic-prefix is DUTYCYCLE_TOPIC_PREFIX.",
     )
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)

@@ -1,7 +1,5 @@
 """``kubectl dutycycle``: what the annotations on nodes, pods and jobs say, as tables.
 
-``cli`` parses, ``run`` runs; ``api`` speaks to the API server; ``kinds`` are the objects that own pods;
-``figures`` reads annotations (pure); ``top``, ``peaks`` and ``why`` are the sub-commands; ``complete``
-completes them.
-Nothing heavy is imported before it is needed: a completion may take no longer than a blink.
+``cli`` parses, ``run`` runs; ``top``, ``peaks``, ``why`` are the sub-commands; ``complete`` is for the shell.
+Nothing heavy is imported before it is needed: ``--help`` and a completion of words are not to wait for it.
 """

@@ -13,38 +13,38 @@ import orjson
 from sinks.annotations.core import keys
 
 Json = dict[str, Any]
-Number = int | float | None
+Amount = int | float | None
 INSIGHTS = ("kind", "bottleneck", "advice")
 """What the pod or job is, what holds it up, what to do: on the object once somebody has found it out."""
 _GPU_OF_POD = re.compile(r"gpu_(\d+)(?:_(\d+))?")
 _GPU_OF_JOB = re.compile(r"(.+)-gpu-(\d+)_(util|mem_mb)")
 _PLAIN = ("gpu_util", "gpu_mem_mb", "cpu_util", "cpu_mem_mb", "network_mbps", "disk_io")
-"""Of a pod in a job's annotation; the first two where its GPUs are not told one by one."""
+"""Of a pod in a job's annotation; the first two where its GPUs are not listed one by one."""
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)([GM])B")
 _MEGA = {"G": 1000.0, "M": 1.0}
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class MaxUsage:
     """Maxima so far. Percent of one GPU or core; MB are 10⁶ bytes; Mbit/s; ``disk`` MB/s."""
 
     gpus: int = 0
-    gpu_pct: Number = None
-    gpu_mem_bus_pct: Number = None
-    gpu_mem_mb: Number = None
-    cpu_pct: Number = None
-    mem_mb: Number = None
-    net_mbps: Number = None
-    disk: Number = None
+    gpu_pct: Amount = None
+    gpu_mem_bus_pct: Amount = None
+    gpu_mem_mb: Amount = None
+    cpu_pct: Amount = None
+    mem_mb: Amount = None
+    net_mbps: Amount = None
+    disk: Amount = None
 
 
 @dataclass(frozen=True, slots=True)
-class Worker:
+class PodOfJobUsage:
     """What a job says of one of its pods. ``gpus`` by (node, index): (utilization in %, memory in MB)."""
 
     pod: str
-    usage: Usage
-    gpus: Mapping[tuple[str, int], tuple[Number, Number]] = field(default_factory=dict)
+    usage: MaxUsage
+    gpus: Mapping[tuple[str, int], tuple[Amount, Amount]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +54,12 @@ class GpuNow:
     index: int
     value: Json
 
-    def number(self, name: str) -> Number:
+    def number(self, name: str) -> Amount:
         """A field that is a number."""
         found = self.value.get(name)
         return found if type(found) in (int, float) else None
 
-    def megabytes(self, name: str) -> Number:
+    def megabytes(self, name: str) -> Amount:
         """A field such as ``11GB``."""
         match = _SIZE.fullmatch(str(self.value.get(name)))
         return float(match[1]) * _MEGA[match[2]] if match else None
@@ -89,10 +89,10 @@ def insights(found: Json) -> dict[str, str]:
     return {name: _text(found[name]) for name in INSIGHTS if isinstance(found.get(name), str | list)}
 
 
-def of_pod(found: Json) -> Usage:
+def of_pod(found: Json) -> MaxUsage:
     """A pod's maxima."""
     gpus, buses = by_process(found, keys.GPU_UTIL), by_process(found, keys.GPU_MEM_UTIL)
-    return Usage(
+    return MaxUsage(
         gpus=len({index for index, _ in gpus} | attribution(found).keys()),
         gpu_pct=_most(gpus.values()),
         gpu_mem_bus_pct=_most(buses.values()),
@@ -103,7 +103,7 @@ def of_pod(found: Json) -> Usage:
     )
 
 
-def by_process(found: Json, name: str) -> dict[tuple[int, int | None], Number]:
+def by_process(found: Json, name: str) -> dict[tuple[int, int | None], Amount]:
     """A pod's figure by (GPU index, process id); no id where the GPU alone is known."""
     matches = ((_GPU_OF_POD.fullmatch(key), value) for key, value in _table(found, name).items())
     return {(int(m[1]), int(m[2]) if m[2] else None): _number(value) for m, value in matches if m}
@@ -139,7 +139,7 @@ def of_node(found: Json) -> tuple[Json, list[GpuNow]]:
     return static if isinstance(static, dict) else {}, sorted(gpus, key=lambda gpu: gpu.index)
 
 
-def of_job(found: Json) -> list[Worker]:
+def of_job(found: Json) -> list[PodOfJobUsage]:
     """What a job says of each of its pods, by pod name."""
     workers = [
         _worker(str(value.get("pod", name)), value) for name, value in found.items() if _is_worker(value)
@@ -147,13 +147,13 @@ def of_job(found: Json) -> list[Worker]:
     return sorted(workers, key=lambda worker: _natural(worker.pod))
 
 
-def of_whole_job(found: Json) -> Usage:
+def of_whole_job(found: Json) -> MaxUsage:
     """The most of all pods of a job, those without a key of their own too."""
-    usage = merged(worker.usage for worker in of_job(found))
+    usage = most_of_each(worker.usage for worker in of_job(found))
     summary = _table(found, keys.PODS_SUMMARY)
     if not summary:
         return usage
-    most = Usage(
+    most = MaxUsage(
         gpu_pct=_number(summary.get("max_gpu_util")),
         gpu_mem_mb=_number(summary.get("max_gpu_mem_mb")),
         cpu_pct=_number(summary.get(keys.MAX_CPU_UTIL)),
@@ -161,7 +161,7 @@ def of_whole_job(found: Json) -> Usage:
         net_mbps=_number(summary.get(keys.MAX_NETWORK)),
         disk=_number(summary.get(keys.MAX_DISK_IO)),
     )
-    return merged([usage, most])
+    return most_of_each([usage, most])
 
 
 def omitted(found: Json) -> int:
@@ -175,26 +175,26 @@ def all_gpus_named(found: Json) -> bool:
     return not omitted(found) and all(one.gpus or one.usage.gpu_pct is None for one in of_job(found))
 
 
-def descending(value: Number) -> tuple[bool, float]:
+def descending(value: Amount) -> tuple[bool, float]:
     """A sort key: the largest first, and what is not known last, below 0."""
     return value is None, -(value or 0)
 
 
-def merged(usages: Iterable[Usage]) -> Usage:
+def most_of_each(usages: Iterable[MaxUsage]) -> MaxUsage:
     """The most of each figure; ``gpus`` are added up."""
     every = list(usages)
-    names = [name for name in Usage.__slots__ if name != "gpus"]
+    names = [name for name in MaxUsage.__slots__ if name != "gpus"]
     most = {name: _most(getattr(one, name) for one in every) for name in names}
-    return Usage(gpus=sum(one.gpus for one in every), **most)
+    return MaxUsage(gpus=sum(one.gpus for one in every), **most)
 
 
-def _worker(pod: str, value: Json) -> Worker:
-    parts: dict[tuple[str, int], dict[str, Number]] = {}
+def _worker(pod: str, value: Json) -> PodOfJobUsage:
+    parts: dict[tuple[str, int], dict[str, Amount]] = {}
     for key, one in value.items():
         if match := _GPU_OF_JOB.fullmatch(key):
             parts.setdefault((match[1], int(match[2])), {})[match[3]] = _number(one)
     gpus = {where: (part.get("util"), part.get("mem_mb")) for where, part in sorted(parts.items())}
-    usage = Usage(
+    usage = MaxUsage(
         gpus=len(gpus),
         gpu_pct=_most([_number(value.get("gpu_util")), *(util for util, _ in gpus.values())]),
         gpu_mem_mb=_most([_number(value.get("gpu_mem_mb")), *(mem for _, mem in gpus.values())]),
@@ -203,7 +203,7 @@ def _worker(pod: str, value: Json) -> Worker:
         net_mbps=_number(value.get("network_mbps")),
         disk=_number(value.get("disk_io")),
     )
-    return Worker(pod, usage, gpus)
+    return PodOfJobUsage(pod, usage, gpus)
 
 
 def _is_worker(value: Any) -> bool:
@@ -221,11 +221,11 @@ def _table(found: Json, name: str) -> Json:
     return value if isinstance(value, dict) else {}
 
 
-def _most(values: Iterable[Any]) -> Number:
+def _most(values: Iterable[Any]) -> Amount:
     return max((value for value in values if type(value) in (int, float)), default=None)
 
 
-def _number(value: Any) -> Number:
+def _number(value: Any) -> Amount:
     return value if type(value) in (int, float) else None
 
 

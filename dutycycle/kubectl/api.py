@@ -74,12 +74,12 @@ class Api:
         async def every() -> list[Metadata]:
             return [one async for one in self._server.each(kind, namespace, selector)]
 
-        return self._ask(every(), f"list {kind}{where(kind, namespace)}")
+        return self._ask(every(), f"list {kind}{scope_of(kind, namespace)}")
 
     def read(self, kind: Kind, namespace: str | None, name: str) -> Metadata:
         """One object."""
         ref = ObjectRef(kind.api_version, kind.name, name, namespace)
-        return self._ask(self._server.metadata(ref), f"get {kind}{where(kind, namespace)}")
+        return self._ask(self._server.metadata(ref), f"get {kind}{scope_of(kind, namespace)}")
 
     def kinds(self) -> tuple[Kind, ...]:
         """The kinds that are served below a namespace, without those of the core."""
@@ -109,7 +109,7 @@ class Api:
         return KubectlError(f"{error}; check the cluster and --context")
 
 
-def where(kind: Kind, namespace: str | None) -> str:
+def scope_of(kind: Kind, namespace: str | None) -> str:
     """``in namespace x``, with a space before; empty where namespaces have nothing to do with it."""
     if kind == NODE:
         return ""

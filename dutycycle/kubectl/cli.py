@@ -17,8 +17,9 @@ SORTS = ("gpu", "cpu", "memory", "network", "disk", "name")
 KINDS = {"pods": "pods", "pod": "pods", "po": "pods", "nodes": "nodes", "node": "nodes", "no": "nodes",
          "jobs": "jobs", "job": "jobs"}  # fmt: skip
 _EPILOGS = {
-    "top": "97%~ is the whole GPU's, which the pod alone was given: not measured in its processes. 256+ GPUs "
-    "are\nthose that a large job names; it has more. What is not known is -, and comes last; idle is 0.\n\n"
+    "top": "-      not measured; such rows come last. Idle is 0.\n"
+    "97%~   measured of the whole GPU, which was given to this pod alone; not of the pod's processes\n"
+    "256+   GPUs that a large job's annotations list; it has more\n\n"
     "examples:\n  kubectl dutycycle top pods -A --sort-by cpu\n  kubectl dutycycle top nodes --gpus",
     "peaks": "examples:\n  kubectl dutycycle peaks mpijob/bert -n research",
     "why": "examples:\n  kubectl dutycycle why bert-worker-0 -n research -o json | jq .not_known",
@@ -46,28 +47,35 @@ def main(argv: Sequence[str] | None = None) -> int:
 def build_parser() -> argparse.ArgumentParser:
     """All sub-commands; kubectl's own flags mean what they mean there."""
     parser = argparse.ArgumentParser(
-        prog=PROG, description="What pods, nodes and jobs really used, from their annotations."
+        prog=PROG, description="Show what pods, nodes and jobs used at most, from their annotations."
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    top = _command(commands, "top", "the maxima so far, the busiest first")
+    top = _command(commands, "top", "list the highest utilization so far, the busiest first")
     top.add_argument(
         "kind", type=_kind, choices=("pods", "nodes", "jobs"), metavar="pods|nodes|jobs", help="what to list"
     )
-    top.add_argument("-A", "--all-namespaces", action="store_true", help="of all namespaces")
-    top.add_argument("-l", "--selector", metavar="LABELS", help="only with these labels, such as app=bert")
+    top.add_argument("-A", "--all-namespaces", action="store_true", help="list in all namespaces")
     top.add_argument(
-        "--sort-by", choices=SORTS, default="gpu", help="largest first, names ascending (default: gpu)"
+        "-l", "--selector", metavar="LABELS", help="only objects with these labels, such as app=bert"
     )
-    top.add_argument("--gpus", action="store_true", help="of nodes: a line for each GPU")
-    peaks = _command(commands, "peaks", "what each pod of a job needed at most, kept after the pods are gone")
-    peaks.add_argument("job", metavar="JOB", help="a name, or kind/name such as mpijob/bert")
-    why = _command(commands, "why", "what is known of a pod, and what holds it up")
+    top.add_argument(
+        "--sort-by",
+        choices=SORTS,
+        default="gpu",
+        help="what to sort by: the largest first, names ascending (default: gpu)",
+    )
+    top.add_argument("--gpus", action="store_true", help="nodes: one line for each GPU")
+    peaks = _command(
+        commands, "peaks", "show what each pod of a job used at most, also after the pods are gone"
+    )
+    peaks.add_argument("job", metavar="JOB", help="the job's name, or kind/name such as mpijob/bert")
+    why = _command(commands, "why", "show what a pod used at most, what it does, and what limits it")
     why.add_argument("pod", metavar="POD", help="a pod's name, or pod/name")
     why.add_argument(
         "--records",
         type=_checked(parsers.records_url),
         metavar="URL",
-        help="the peak records, for averages (default: DUTYCYCLE_RECORDS)",
+        help="database of the peak records, for averages (default: DUTYCYCLE_RECORDS)",
     )
     return parser
 
@@ -79,17 +87,21 @@ def _command(
         name, help=summary, description=summary[0].upper() + summary[1:] + ".",
         epilog=_EPILOGS[name], formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    command.add_argument("-n", "--namespace", metavar="NAME", help="default: the context's")
+    command.add_argument("-n", "--namespace", metavar="NAME", help="the namespace (default: the context's)")
     command.add_argument(
         "-o", "--output", choices=("table", "json"), default="table", help="how to print (default: table)"
     )
-    command.add_argument("--context", metavar="NAME", help="of the kubeconfig; default: its current one")
-    command.add_argument("--kubeconfig", metavar="FILE", help="default: KUBECONFIG, else ~/.kube/config")
+    command.add_argument(
+        "--context", metavar="NAME", help="the kubeconfig's context (default: its current one)"
+    )
+    command.add_argument(
+        "--kubeconfig", metavar="FILE", help="the kubeconfig (default: KUBECONFIG, else ~/.kube/config)"
+    )
     command.add_argument(
         "--prefix",
         type=_checked(parsers.dns_name),
         metavar="DOMAIN",
-        help="of annotation keys (default: DUTYCYCLE_ANNOTATION_PREFIX)",
+        help="prefix of the annotation keys (default: DUTYCYCLE_ANNOTATION_PREFIX)",
     )
     return command
 

@@ -7,21 +7,21 @@ from typing import Any
 
 import orjson
 
-from dutycycle.kubectl.annotations import Json, Usage
+from dutycycle.kubectl.annotations import Json, MaxUsage
 
-UNKNOWN = "-"
+DASH = "-"
 """What was not measured. An idle thing has a 0."""
 _GAP = "   "
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class AnswerRow:
     """One object. ``cells`` go below the headers after its name, ``found`` and ``more`` into JSON."""
 
     namespace: str
     name: str
     cells: list[str]
-    usage: Usage
+    usage: MaxUsage
     found: Json
     more: Mapping[str, str] = field(default_factory=dict)
 
@@ -32,20 +32,20 @@ class Answer:
 
     what: str
     headers: list[str]
-    rows: list[Row]
+    rows: list[AnswerRow]
     there: int
     namespaced: bool
     remarks: list[str] = field(default_factory=list)
 
 
-def show(answer: Answer, form: str) -> None:
+def print_answer(answer: Answer, form: str) -> None:
     """Print it; remarks go to stderr."""
     if form == "json":
         emit_json([_plain(row) for row in unique(answer.rows)])
     elif answer.rows:
         leading = [[row.namespace] * answer.namespaced + [row.name] for row in answer.rows]
         lines = [first + row.cells for first, row in zip(leading, answer.rows, strict=True)]
-        sys.stdout.write(render(answer.headers, lines))
+        sys.stdout.write(aligned(answer.headers, lines))
     for remark in answer.remarks:
         print(remark, file=sys.stderr)  # noqa: T201
 
@@ -55,17 +55,17 @@ def emit_json(value: Any) -> None:
     sys.stdout.buffer.write(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
 
 
-def unique(rows: list[Row]) -> list[Row]:
+def unique(rows: list[AnswerRow]) -> list[AnswerRow]:
     """One row an object, where a table has several."""
     return list({(row.namespace, row.name, *row.more.values()): row for row in rows}.values())
 
 
-def _plain(row: Row) -> dict[str, Any]:
+def _plain(row: AnswerRow) -> dict[str, Any]:
     where = {"namespace": row.namespace} if row.namespace else {}
     return where | {"name": row.name} | dict(row.more) | {"annotations": row.found}
 
 
-def render(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def aligned(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Aligned by spaces, one line a row. A header that ends in ``>`` puts its column to the right."""
     names = [header.removesuffix(">") for header in headers]
     widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
@@ -80,27 +80,27 @@ def render(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def plain(value: float | None) -> str:
+def format_number(value: float | None) -> str:
     """``271.8``, ``62.4``, ``0``."""
-    return UNKNOWN if value is None else f"{value:.1f}".removesuffix(".0")
+    return DASH if value is None else f"{value:.1f}".removesuffix(".0")
 
 
-def percent(value: float | None) -> str:
+def format_percent(value: float | None) -> str:
     """``97%``."""
-    return UNKNOWN if value is None else f"{value:.0f}%"
+    return DASH if value is None else f"{value:.0f}%"
 
 
-def megabytes(value: float | None) -> str:
+def format_megabytes(value: float | None) -> str:
     """``246MB``, ``11.7GB``."""
     if value is None:
-        return UNKNOWN
+        return DASH
     return f"{value:.0f}MB" if value < 1000 else f"{value / 1000:.1f}GB"
 
 
-def age(seconds: float | None) -> str:
+def format_age(seconds: float | None) -> str:
     """As kubectl's AGE: ``5s``, ``3m``, ``2h``, ``4d``."""
     if seconds is None:
-        return UNKNOWN
+        return DASH
     for unit, length in (("d", 86_400), ("h", 3600), ("m", 60)):
         if seconds >= 2 * length or (unit != "m" and seconds >= length):
             return f"{int(seconds // length)}{unit}"

@@ -3,16 +3,16 @@
 import argparse
 
 from dutycycle.kubectl import output
-from dutycycle.kubectl.annotations import Usage, Worker, insights, of_job, of_whole_job, omitted
+from dutycycle.kubectl.annotations import MaxUsage, PodOfJobUsage, insights, of_job, of_whole_job, omitted
 from dutycycle.kubectl.api import Api, KubectlError
 from dutycycle.kubectl.jobs import Job, Jobs
-from dutycycle.kubectl.output import Answer, Row, emit_json, show
+from dutycycle.kubectl.output import Answer, AnswerRow, emit_json, print_answer
 
 _HEADERS = ["POD", "NODE", "GPU", "MAX-GPU>", "MAX-GPU-MEM>", "MAX-CPU>", "MAX-MEM>", "MAX-NET(Mbit/s)>",
             "MAX-DISK(MB/s)>"]  # fmt: skip
 
 
-def peaks(api: Api, args: argparse.Namespace) -> None:
+def show_peaks(api: Api, args: argparse.Namespace) -> None:
     """Print it. Raises ``KubectlError`` for a job that carries nothing."""
     job = Jobs(api, args.prefix).one(args.job, args.namespace)
     workers = of_job(job.found)
@@ -25,14 +25,18 @@ def peaks(api: Api, args: argparse.Namespace) -> None:
         where = {"namespace": args.namespace, "name": job.meta["name"]}
         emit_json({"kind": job.kind.name, **where, "annotations": job.found})
         return
-    show(_answer(job, workers), args.output)
+    print_answer(_answer(job, workers), args.output)
 
 
-def _answer(job: Job, workers: list[Worker]) -> Answer:
-    rows = [Row("", worker.pod, cells, worker.usage, {}) for worker in workers for cells in _lines(worker)]
+def _answer(job: Job, workers: list[PodOfJobUsage]) -> Answer:
+    rows = [
+        AnswerRow("", worker.pod, cells, worker.usage, {}) for worker in workers for cells in _lines(worker)
+    ]
     if len(workers) > 1:
         most = of_whole_job(job.found)
-        rows.append(Row("", "(most)", ["", "", *_gpu(most.gpu_pct, most.gpu_mem_mb), *_rest(most)], most, {}))
+        rows.append(
+            AnswerRow("", "(most)", ["", "", *_gpu(most.gpu_pct, most.gpu_mem_mb), *_rest(most)], most, {})
+        )
     answer = Answer("job", _HEADERS, rows, 1, namespaced=False)
     answer.remarks += [f"{name}: {text}" for name, text in insights(job.found).items()]
     if count := omitted(job.found):
@@ -40,12 +44,12 @@ def _answer(job: Job, workers: list[Worker]) -> Answer:
     return answer
 
 
-def _lines(worker: Worker) -> list[list[str]]:
+def _lines(worker: PodOfJobUsage) -> list[list[str]]:
     """A line for each GPU of the pod; the figures that are the pod's only on the first."""
     rest = _rest(worker.usage)
     if not worker.gpus:
         usage = worker.usage
-        return [[output.UNKNOWN, output.UNKNOWN, *_gpu(usage.gpu_pct, usage.gpu_mem_mb), *rest]]
+        return [[output.DASH, output.DASH, *_gpu(usage.gpu_pct, usage.gpu_mem_mb), *rest]]
     lines = []
     for number, ((node, index), (util, mem_mb)) in enumerate(worker.gpus.items()):
         lines.append([node, str(index), *_gpu(util, mem_mb), *(rest if number == 0 else [""] * len(rest))])
@@ -53,14 +57,14 @@ def _lines(worker: Worker) -> list[list[str]]:
 
 
 def _gpu(util: float | None, mem_mb: float | None) -> list[str]:
-    return [output.percent(util), output.megabytes(mem_mb)]
+    return [output.format_percent(util), output.format_megabytes(mem_mb)]
 
 
-def _rest(usage: Usage) -> list[str]:
+def _rest(usage: MaxUsage) -> list[str]:
     forms = {
-        "cpu_pct": output.percent,
-        "mem_mb": output.megabytes,
-        "net_mbps": output.plain,
-        "disk": output.plain,
+        "cpu_pct": output.format_percent,
+        "mem_mb": output.format_megabytes,
+        "net_mbps": output.format_number,
+        "disk": output.format_number,
     }
     return [form(getattr(usage, name)) for name, form in forms.items()]

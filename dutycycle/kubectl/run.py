@@ -8,11 +8,11 @@ from contract.settings.load import load
 from dutycycle.kubectl import output, top
 from dutycycle.kubectl.api import Api
 from dutycycle.kubectl.jobs import Jobs, object_name
-from dutycycle.kubectl.peaks import peaks
-from dutycycle.kubectl.why import why
+from dutycycle.kubectl.peaks import show_peaks
+from dutycycle.kubectl.why import show_why
 from kube.discovery import POD
 
-_TOP = {"pods": top.pods, "nodes": top.nodes, "jobs": top.jobs}
+_TOP = {"pods": top.top_pods, "nodes": top.top_nodes, "jobs": top.top_jobs}
 
 
 def run(args: argparse.Namespace) -> None:
@@ -22,12 +22,12 @@ def run(args: argparse.Namespace) -> None:
             answer = _TOP[args.kind](api, args)
             if not answer.rows and args.output == "table":
                 answer.remarks.append(top.nothing(answer, args.namespace, args.prefix))
-            output.show(answer, args.output)
+            output.print_answer(answer, args.output)
         elif args.command == "peaks":
-            peaks(api, args)
+            show_peaks(api, args)
         else:
             args.records = args.records or _setting("records")
-            why(api, args)
+            show_why(api, args)
 
 
 def names(args: argparse.Namespace) -> list[str]:

@@ -10,7 +10,7 @@ from dutycycle.kubectl import output
 from dutycycle.kubectl.annotations import (
     GpuNow,
     Json,
-    Usage,
+    MaxUsage,
     all_gpus_named,
     descending,
     insights,
@@ -22,19 +22,19 @@ from dutycycle.kubectl.annotations import (
     omitted,
     ours,
 )
-from dutycycle.kubectl.api import Api, ForbiddenError, where
+from dutycycle.kubectl.api import Api, ForbiddenError, scope_of
 from dutycycle.kubectl.jobs import Jobs
-from dutycycle.kubectl.output import Answer, Row
+from dutycycle.kubectl.output import Answer, AnswerRow
 from kube.discovery import NODE, POD
 from kube.references import Metadata
 from sinks.annotations.core.keys import UPDATED
 
 _USAGE: tuple[tuple[str, str, Callable[[float | None], str]], ...] = (
-    ("MAX-GPU>", "gpu_pct", output.percent),
-    ("MAX-CPU>", "cpu_pct", output.percent),
-    ("MAX-MEM>", "mem_mb", output.megabytes),
-    ("MAX-NET(Mbit/s)>", "net_mbps", output.plain),
-    ("MAX-DISK(MB/s)>", "disk", output.plain),
+    ("MAX-GPU>", "gpu_pct", output.format_percent),
+    ("MAX-CPU>", "cpu_pct", output.format_percent),
+    ("MAX-MEM>", "mem_mb", output.format_megabytes),
+    ("MAX-NET(Mbit/s)>", "net_mbps", output.format_number),
+    ("MAX-DISK(MB/s)>", "disk", output.format_number),
 )
 _INSIGHTS = ("WORKLOAD", "BOTTLENECK")
 """The annotations ``kind`` (a job's KIND is another) and ``bottleneck``."""
@@ -43,7 +43,7 @@ _ALLOCATED = "~"
 _SORT_FIELDS = {"gpu": "gpu_pct", "cpu": "cpu_pct", "memory": "mem_mb", "network": "net_mbps", "disk": "disk"}
 
 
-def pods(api: Api, args: argparse.Namespace) -> Answer:
+def top_pods(api: Api, args: argparse.Namespace) -> Answer:
     """The pods that carry annotations."""
     every = list(api.list(POD, args.namespace, args.selector))
     rows = []
@@ -52,13 +52,19 @@ def pods(api: Api, args: argparse.Namespace) -> Answer:
             usage = of_pod(found)
             gpu, *rest = _cells(usage)
             gpu += _ALLOCATED * most_is_allocated(found)
-            cells = [_gpus(usage), gpu, *rest, output.age(age_s(found.get(UPDATED))), *_insights(found)]
+            cells = [
+                _gpus(usage),
+                gpu,
+                *rest,
+                output.format_age(age_s(found.get(UPDATED))),
+                *_insights(found),
+            ]
             rows.append(_row(meta, found, cells, usage))
     headers = ("GPUS>", *(header for header, _, _ in _USAGE), "UPDATED>", *_INSIGHTS)
     return _answer("pod", headers, rows, len(every), args)
 
 
-def jobs(api: Api, args: argparse.Namespace) -> Answer:
+def top_jobs(api: Api, args: argparse.Namespace) -> Answer:
     """The objects of whichever kind that carry annotations."""
     looking = Jobs(api, args.prefix)
     rows = []
@@ -66,7 +72,7 @@ def jobs(api: Api, args: argparse.Namespace) -> Answer:
         usage = of_whole_job(job.found)
         count = str(len(of_job(job.found)) + omitted(job.found))
         gpus = _gpus(usage) + "+" * (usage.gpus > 0 and not all_gpus_named(job.found))
-        usages = [gpus, *_cells(usage), output.megabytes(usage.gpu_mem_mb)]
+        usages = [gpus, *_cells(usage), output.format_megabytes(usage.gpu_mem_mb)]
         cells = [job.kind.name, count, *usages, *_insights(job.found)]
         rows.append(_row(job.meta, job.found, cells, usage, kind=job.kind.name))
     headers = ("KIND", "PODS>", "GPUS>", *(header for header, _, _ in _USAGE), "MAX-GPU-MEM>", *_INSIGHTS)
@@ -74,15 +80,15 @@ def jobs(api: Api, args: argparse.Namespace) -> Answer:
     if looking.denied:
         kinds = ", ".join(str(kind) for kind, _ in looking.denied)
         kind, error = looking.denied[0]
-        what = f"list {kinds}{where(kind, args.namespace)}"
+        what = f"list {kinds}{scope_of(kind, args.namespace)}"
         answer.remarks.append(f"left out: {ForbiddenError(what, error.user)}")
     return answer
 
 
-def nodes(api: Api, args: argparse.Namespace) -> Answer:
+def top_nodes(api: Api, args: argparse.Namespace) -> Answer:
     """The nodes that carry annotations; with ``--gpus`` a line for each GPU."""
     every = list(api.list(NODE, None, args.selector))
-    rows: list[Row] = []
+    rows: list[AnswerRow] = []
     for meta in every:
         found = ours(meta.get("annotations"), args.prefix)
         static, gpus = of_node(found)
@@ -105,7 +111,7 @@ def _all_gpus(static: Json, gpus: Sequence[GpuNow]) -> list[str]:
     count = static.get("count", len(gpus))
     return [
         str(count),
-        *(str(static.get(name, output.UNKNOWN)) for name in ("model", "mem_size")),
+        *(str(static.get(name, output.DASH)) for name in ("model", "mem_size")),
         *_now(gpus),
     ]
 
@@ -116,35 +122,35 @@ def _now(gpus: Sequence[GpuNow]) -> list[str]:
     periods = {gpu.period for gpu in gpus} - {None}
     trends = {gpu.number("trend_pct_per_h") for gpu in gpus} - {None}
     return [
-        output.megabytes(_sum(gpu.megabytes("mem_used") for gpu in gpus)),
-        output.megabytes(_sum(gpu.megabytes("mem_free") for gpu in gpus)),
-        output.plain(processes),
-        output.percent(_most(gpu.number("max_gpu_util") for gpu in gpus)),
-        output.percent(_most(gpu.number("max_mem_util") for gpu in gpus)),
+        output.format_megabytes(_sum(gpu.megabytes("mem_used") for gpu in gpus)),
+        output.format_megabytes(_sum(gpu.megabytes("mem_free") for gpu in gpus)),
+        output.format_number(processes),
+        output.format_percent(_most(gpu.number("max_gpu_util") for gpu in gpus)),
+        output.format_percent(_most(gpu.number("max_mem_util") for gpu in gpus)),
         _only(periods, str),
-        _only(trends, output.plain),
+        _only(trends, output.format_number),
     ]
 
 
 def _only(values: set[Any], form: Callable[[Any], str]) -> str:
     """The value that all have; ``mixed`` where they differ."""
-    return output.UNKNOWN if not values else form(values.pop()) if len(values) == 1 else "mixed"
+    return output.DASH if not values else form(values.pop()) if len(values) == 1 else "mixed"
 
 
-def _node_usage(gpus: Sequence[GpuNow]) -> Usage:
-    return Usage(
+def _node_usage(gpus: Sequence[GpuNow]) -> MaxUsage:
+    return MaxUsage(
         gpus=len(gpus),
         gpu_pct=_most(gpu.number("max_gpu_util") for gpu in gpus),
         mem_mb=_sum(gpu.megabytes("mem_used") for gpu in gpus),
     )
 
 
-def _row(meta: Metadata, found: Json, cells: Sequence[str], usage: Usage, **more: str) -> Row:
-    return Row(str(meta.get("namespace", "")), str(meta["name"]), list(cells), usage, found, more)
+def _row(meta: Metadata, found: Json, cells: Sequence[str], usage: MaxUsage, **more: str) -> AnswerRow:
+    return AnswerRow(str(meta.get("namespace", "")), str(meta["name"]), list(cells), usage, found, more)
 
 
 def _answer(
-    what: str, headers: Sequence[str], rows: list[Row], there: int, args: argparse.Namespace
+    what: str, headers: Sequence[str], rows: list[AnswerRow], there: int, args: argparse.Namespace
 ) -> Answer:
     if args.sort_by == "name":
         rows.sort(key=lambda row: (row.namespace, row.name))
@@ -155,17 +161,17 @@ def _answer(
     return Answer(what, ["NAMESPACE"] * namespaced + ["NAME", *headers], rows, there, namespaced)
 
 
-def _cells(usage: Usage) -> list[str]:
+def _cells(usage: MaxUsage) -> list[str]:
     return [form(getattr(usage, field)) for _, field, form in _USAGE]
 
 
 def _insights(found: Json) -> list[str]:
     known = insights(found)
-    return [known.get(name, output.UNKNOWN) for name in ("kind", "bottleneck")]
+    return [known.get(name, output.DASH) for name in ("kind", "bottleneck")]
 
 
-def _gpus(usage: Usage) -> str:
-    return str(usage.gpus) if usage.gpus else output.UNKNOWN
+def _gpus(usage: MaxUsage) -> str:
+    return str(usage.gpus) if usage.gpus else output.DASH
 
 
 def age_s(updated: Any) -> float | None:

@@ -11,7 +11,7 @@ from dutycycle.kubectl import output
 from dutycycle.kubectl.annotations import (
     INSIGHTS,
     Json,
-    Usage,
+    MaxUsage,
     attribution,
     by_process,
     insights,
@@ -27,7 +27,7 @@ from kube.references import Metadata
 from sinks.annotations.core.keys import GPU_UTIL, UPDATED
 
 
-def why(api: Api, args: argparse.Namespace) -> None:
+def show_why(api: Api, args: argparse.Namespace) -> None:
     """Print it. Raises ``KubectlError`` for a pod of which nothing at all is known."""
     name = pod_name(args.pod)
     meta = api.read(POD, args.namespace, name)
@@ -61,24 +61,24 @@ def _figures(found: Json) -> Iterator[str]:
         yield f"at most      {_joined(parts)}"
     shares = by_process(found, GPU_UTIL)
     if len(shares) > 1:
-        each = (f"{_process(*key)} {output.percent(value)}" for key, value in shares.items())
+        each = (f"{_process(*key)} {output.format_percent(value)}" for key, value in shares.items())
         yield f"of which     {_joined(each)}"
     if words := attribution(found):
         yield f"attribution  {_joined(f'GPU {index} {word}' for index, word in words.items())}"
     if (seconds := age_s(found.get(UPDATED))) is not None:
-        yield f"last sample  {output.age(seconds)} ago"
+        yield f"last sample  {output.format_age(seconds)} ago"
 
 
-def _parts(usage: Usage) -> Iterator[str]:
+def _parts(usage: MaxUsage) -> Iterator[str]:
     figures = {
-        "GPU {}": output.percent(usage.gpu_pct),
-        "GPU memory bus {}": output.percent(usage.gpu_mem_bus_pct),
-        "CPU {} of a core": output.percent(usage.cpu_pct),
-        "memory {}": output.megabytes(usage.mem_mb),
-        "network {} Mbit/s": output.plain(usage.net_mbps),
-        "disk {} MB/s": output.plain(usage.disk),
+        "GPU {}": output.format_percent(usage.gpu_pct),
+        "GPU memory bus {}": output.format_percent(usage.gpu_mem_bus_pct),
+        "CPU {} of a core": output.format_percent(usage.cpu_pct),
+        "memory {}": output.format_megabytes(usage.mem_mb),
+        "network {} Mbit/s": output.format_number(usage.net_mbps),
+        "disk {} MB/s": output.format_number(usage.disk),
     }
-    return (form.format(text) for form, text in figures.items() if text != output.UNKNOWN)
+    return (form.format(text) for form, text in figures.items() if text != output.DASH)
 
 
 def _means(record: PodPeaks | None) -> Iterator[str]:
@@ -87,11 +87,12 @@ def _means(record: PodPeaks | None) -> Iterator[str]:
         return
     names = {"gpu_util_pct": "GPU", "cpu_util_pct": "CPU", "cpu_throttled_pct": "CPU throttled"}
     means = (
-        f"{words} {output.percent(record.metrics[name].mean)}"
+        f"{words} {output.format_percent(record.metrics[name].mean)}"
         for name, words in names.items()
         if name in record.metrics
     )
-    yield f"on average   {_joined(means)}, over {output.age((record.last_ms - record.first_ms) / 1000)}"
+    length = output.format_age((record.last_ms - record.first_ms) / 1000)
+    yield f"on average   {_joined(means)}, over {length}"
 
 
 def _insights(known: dict[str, str]) -> Iterator[str]:

@@ -1,1 +1,1 @@
-"""``dutycycle up``: the processes on this machine and the live view of them."""
+"""``dutycycle up``: the processes on this machine (``children``), and a view of the topics (``follow``)."""

@@ -17,11 +17,11 @@ from contract.settings.groups import Settings
 from contract.topics import TOPICS, full_name, short_name
 from dutycycle.live.children import Child
 from dutycycle.live.state import LiveState
-from dutycycle.live.view import plain_lines, render
+from dutycycle.live.view import draw, plain_lines
 
-_NAMES = ("pods",)
-"""Read from the beginning: who a pod is may have been told long ago."""
-_NEWS = (
+_FROM_BEGINNING = ("pods",)
+"""A pod's name may have been published long ago."""
+_FROM_END = (
     "nvml-samples",
     "cgroup-samples",
     "pod-peaks",
@@ -33,13 +33,13 @@ _NEWS = (
 )
 _REFRESH_S = 0.5
 _LINES_EVERY_S = 5.0
-_QUIET_S = 3.0
-_QUIET_AT_MOST_S = 15.0
+_IDLE_S = 3.0
+_IDLE_WAIT_S = 15.0
 _RETRY_S = 1.0
 
 
-class Live:
-    """Keeps a ``LiveState`` up to date and shows it, on a terminal as a table, elsewhere as lines."""
+class LiveView:
+    """Keeps a ``LiveState`` up to date and shows it: on a terminal as a table, elsewhere as lines."""
 
     def __init__(self, settings: Settings, children: Sequence[Child], header: str, logs: Path) -> None:
         self.state = LiveState()
@@ -47,25 +47,27 @@ class Live:
         self._children = children
         self._header = header
         self._logs = logs
-        self._heard = time.monotonic()
+        self._last_record_s = time.monotonic()
         self._reading = 0
 
     async def run(self, stop: asyncio.Event) -> None:
         """Read and draw until ``stop``; a broker that is away is waited for."""
-        reading = asyncio.gather(self._read(stop, _NAMES, "beginning"), self._read(stop, _NEWS, "end"))
-        with self._drawing() as draw:
+        reading = asyncio.gather(
+            self._read(stop, _FROM_BEGINNING, "beginning"), self._read(stop, _FROM_END, "end")
+        )
+        with self._drawing() as refresh:
             while not stop.is_set():
-                draw()
+                refresh()
                 await _pause(stop, _REFRESH_S)
-            draw()
+            refresh()
         await reading
 
-    async def quiet(self) -> None:
-        """Wait until no record has come for a moment: the pipeline has nothing left to say."""
+    async def wait_until_idle(self) -> None:
+        """Wait until no record has come for a moment: the pipeline has worked off what it was given."""
         begun = time.monotonic()
-        self._heard = begun
-        while self._reading and time.monotonic() - begun < _QUIET_AT_MOST_S:
-            if time.monotonic() - self._heard > _QUIET_S:
+        self._last_record_s = begun
+        while self._reading and time.monotonic() - begun < _IDLE_WAIT_S:
+            if time.monotonic() - self._last_record_s > _IDLE_S:
                 return
             await asyncio.sleep(_REFRESH_S)
 
@@ -93,7 +95,7 @@ class Live:
     def _feed(self, message: Message) -> None:
         topic = short_name(self._settings.topic_prefix, message.topic) or ""
         if topic != "dead-letters":
-            self._heard = time.monotonic()
+            self._last_record_s = time.monotonic()
         try:
             plain = None
             if message.payload is not None:  # checked: a wrong type must not reach the drawing
@@ -117,11 +119,11 @@ class Live:
             return
         with RichLive(console=console, screen=False, auto_refresh=False, vertical_overflow="crop") as screen:
 
-            def draw() -> None:
-                view = render(self.state, self._header, self.degraded(), console.height, console.width)
+            def refresh() -> None:
+                view = draw(self.state, self._header, self.degraded(), console.height, console.width)
                 screen.update(view, refresh=True)
 
-            yield draw
+            yield refresh
 
     @property
     def header(self) -> str:
@@ -132,16 +134,16 @@ class Live:
 class _Lines:
     """Draws as lines: new warnings at once, figures every few seconds."""
 
-    def __init__(self, live: Live) -> None:
+    def __init__(self, live: LiveView) -> None:
         self._live = live
-        self._said: set[str] = set()
+        self._printed: set[str] = set()
         self._due = 0.0
         _print(live.header)
 
     def __call__(self) -> None:
         for line in self._live.degraded():
-            if line not in self._said:
-                self._said.add(line)
+            if line not in self._printed:
+                self._printed.add(line)
                 _print(f"! {line}")
         now = time.monotonic()
         if now >= self._due and self._live.state.ticks:

@@ -9,7 +9,7 @@ Plain = dict[str, Any]
 
 
 @dataclass(slots=True)
-class Row:
+class SubjectRow:
     """One subject. ``util`` is GPU percent for a GPU, CPU percent else; None is unknown, never idle.
 
     ``processes`` of a GPU are (name and pid, GPU percent, bytes), ``pods`` the uids of those on it. ``does``
@@ -53,7 +53,7 @@ def _most(a: float | None, b: float | None) -> float | None:
 class LiveState:
     """All rows by subject key, and how many records could not be used."""
 
-    rows: dict[str, Row] = field(default_factory=dict)
+    rows: dict[str, SubjectRow] = field(default_factory=dict)
     dead_letters: int = 0
     unreadable: int = 0
     ticks: int = 0
@@ -78,8 +78,8 @@ class LiveState:
         else:
             take(plain)
 
-    def _row(self, key: str, kind: str, name: str) -> Row:
-        return self.rows.setdefault(key, Row(kind, name))
+    def _row(self, key: str, kind: str, name: str) -> SubjectRow:
+        return self.rows.setdefault(key, SubjectRow(kind, name))
 
     def _tick(self, sample: Plain) -> int:
         self.ticks += 1
@@ -148,10 +148,10 @@ class LiveState:
         if row is None:
             return
         if trend["metric"] == "mem_used_bytes" and "exhausts_in_s" in trend:
-            row.trend = f"memory full in {duration(trend['exhausts_in_s'])}"
+            row.trend = f"memory full in {short_duration(trend['exhausts_in_s'])}"
         elif trend["metric"] == _main_metric(row) and trend["forecast"]:
             last = trend["forecast"][-1]
-            row.trend = f"{last['value']:.0f} % in {duration(last['horizon_s'])}"
+            row.trend = f"{last['value']:.0f} % in {short_duration(last['horizon_s'])}"
 
     def _insight(self, insight: Plain) -> None:
         row = self.rows.get(_key(insight["subject"]))
@@ -159,7 +159,7 @@ class LiveState:
             kind, bottleneck = insight["kind"], insight["bottleneck"]
             row.does = kind if bottleneck in (kind, "none", "unknown") else f"{kind}: {bottleneck}"
 
-    def does(self, row: Row) -> str:
+    def does(self, row: SubjectRow) -> str:
         """What a pod does; of a GPU, what the pods on it do; empty where that is not known."""
         if row.kind != "gpu":
             return row.does
@@ -169,7 +169,7 @@ class LiveState:
     def _dead(self, _letter: Plain) -> None:
         self.dead_letters += 1
 
-    def of_kind(self, kind: str) -> list[Row]:
+    def of_kind(self, kind: str) -> list[SubjectRow]:
         """Rows of one kind: others by name, pods by what they use now and if seen within a minute."""
         rows = [row for row in self.rows.values() if row.kind == kind]
         if kind == "pod":
@@ -178,7 +178,7 @@ class LiveState:
         return sorted(rows, key=lambda row: row.name)
 
 
-def _main_metric(row: Row) -> str:
+def _main_metric(row: SubjectRow) -> str:
     return "gpu_util_pct" if row.kind == "gpu" or row.gpu_util_max is not None else "cpu_util_pct"
 
 
@@ -192,7 +192,7 @@ def _sum(containers: Any, metric: str) -> float | None:
     return sum(known) if known else None
 
 
-def duration(seconds: float) -> str:
+def short_duration(seconds: float) -> str:
     """``95`` s as ``1m35s``."""
     whole = round(seconds)
     if whole < 60:

@@ -14,7 +14,7 @@ from bus.kafka.embedded import EmbeddedBroker
 from contract.settings.groups import PREFIX, Settings
 from contract.topics import TOPICS, full_name
 from dutycycle.live.children import Child
-from dutycycle.live.follow import Live
+from dutycycle.live.follow import LiveView
 from dutycycle.process import stop_on_signals
 from sinks.records.url import default_records_path, default_records_url
 from streams.app import changelog_topics
@@ -40,9 +40,9 @@ async def up(settings: Settings, given: Mapping[str, str], duration_s: float | N
                 PREFIX + "SPOOL", stack.enter_context(tempfile.TemporaryDirectory(prefix="dutycycle-spool-"))
             )
         children = [Child(name, environ, logs / f"{name}.log") for name in _COMMANDS]
-        live = Live(settings, children, _header(settings, embedded=ours is not None), logs)
-        await _run(children, live, stop, duration_s)
-    return _farewell(settings, children)
+        view = LiveView(settings, children, _header(settings, embedded=ours is not None), logs)
+        await _run(children, view, stop, duration_s)
+    return _exit_status(settings, children)
 
 
 @asynccontextmanager
@@ -80,19 +80,19 @@ def _header(settings: Settings, *, embedded: bool) -> str:
     return f"dutycycle on {settings.node}: {kind}: {settings.broker}; Ctrl-C stops"
 
 
-async def _run(children: list[Child], live: Live, stop: asyncio.Event, duration_s: float | None) -> None:
+async def _run(children: list[Child], view: LiveView, stop: asyncio.Event, duration_s: float | None) -> None:
     tasks = [asyncio.create_task(child.run()) for child in children]
-    view = asyncio.create_task(live.run(stop))
+    drawing = asyncio.create_task(view.run(stop))
     sink, stream, collect = children
     try:
         await _wait(stop, duration_s)
         await collect.stop()
-        await live.quiet()
+        await view.wait_until_idle()
         await stream.stop()
         await sink.stop()
     finally:
         stop.set()
-        await asyncio.gather(view, *tasks)
+        await asyncio.gather(drawing, *tasks)
 
 
 async def _wait(stop: asyncio.Event, duration_s: float | None) -> None:
@@ -102,7 +102,8 @@ async def _wait(stop: asyncio.Event, duration_s: float | None) -> None:
         return
 
 
-def _farewell(settings: Settings, children: list[Child]) -> int:
+def _exit_status(settings: Settings, children: list[Child]) -> int:
+    """Says what failed, and where the records are."""
     # SIGTERM by its number: it came before the interpreter could handle it.
     failed = [child for child in children if child.status not in (0, None, -signal.SIGTERM)]
     for child in failed:

@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from dutycycle.live.state import LiveState, Row
+from dutycycle.live.state import LiveState, SubjectRow
 
 _BAR = 10
 _PROCESSES = 4
@@ -19,33 +19,35 @@ _GIB = 1024**3
 _MIB = 1024**2
 
 
-def percent(value: float | None) -> str:
+def percent_text(value: float | None) -> str:
     """``71.2 %``; unknown is a dot, so that it never looks idle."""
     return _UNKNOWN if value is None else f"{value:.1f} %" if value < 99.95 else f"{value:.0f} %"
 
 
-def amount(value: float | None) -> str:
+def bytes_text(value: float | None) -> str:
     """Bytes as MiB or GiB."""
     if value is None:
         return _UNKNOWN
     return f"{value / _GIB:.1f} GiB" if value >= _GIB else f"{value / _MIB:.0f} MiB"
 
 
-def _memory(row: Row) -> str:
+def _memory(row: SubjectRow) -> str:
     if row.mem_total is None:
-        return amount(row.mem)
-    used, total = amount(row.mem), amount(row.mem_total)
+        return bytes_text(row.mem)
+    used, total = bytes_text(row.mem), bytes_text(row.mem_total)
     return f"{used.removesuffix(' GiB')} of {total}" if total.endswith(" GiB") else f"{used} of {total}"
 
 
-def _bar(row: Row) -> Text:
+def _bar(row: SubjectRow) -> Text:
     if row.util is None or row.kind != "gpu":
         return Text("")
     full = round(row.util / 100 * _BAR)
     return Text("█" * full, "green") + Text("░" * (_BAR - full), "bright_black")
 
 
-def _table(title: str, what: str, rows: Sequence[Row], room: int, state: LiveState, width: int) -> Table:
+def _table(
+    title: str, what: str, rows: Sequence[SubjectRow], room: int, state: LiveState, width: int
+) -> Table:
     table = Table(
         title=title, title_justify="left", title_style="bold", expand=True, pad_edge=False, box=None
     )
@@ -63,31 +65,35 @@ def _table(title: str, what: str, rows: Sequence[Row], room: int, state: LiveSta
         # Names as they are: they may hold [brackets].
         table.add_row(Text(row.name), *bar, *figures, Text("\n".join(_notes(state, row))))
         for name, busy, held in row.processes[:_PROCESSES]:
-            of_process = (percent(busy), "", amount(held), "") if wide else (percent(busy), amount(held))
+            of_process = (
+                (percent_text(busy), "", bytes_text(held), "")
+                if wide
+                else (percent_text(busy), bytes_text(held))
+            )
             table.add_row(Text(f"  {name}"), *("" for _ in bar), *of_process, "", style="dim")
     if len(rows) > room:
         table.add_row(f"… and {len(rows) - room} more")
     return table
 
 
-def _figures(row: Row) -> tuple[str, str, str, str]:
-    util, most = percent(row.util), percent(row.util_max)
+def _figures(row: SubjectRow) -> tuple[str, str, str, str]:
+    util, most = percent_text(row.util), percent_text(row.util_max)
     if row.kind == "pod" and row.gpu_util_max is not None:
-        util, most = f"gpu {percent(row.gpu_util)} cpu {util}", f"{percent(row.gpu_util_max)}"
-    return util, most, _memory(row), amount(row.mem_max)
+        util, most = f"gpu {percent_text(row.gpu_util)} cpu {util}", f"{percent_text(row.gpu_util_max)}"
+    return util, most, _memory(row), bytes_text(row.mem_max)
 
 
-def _notes(state: LiveState, row: Row) -> list[str]:
+def _notes(state: LiveState, row: SubjectRow) -> list[str]:
     """What it does, and below that its cycle and trend; what is not known takes no line."""
     return [line for line in (state.does(row), ", ".join(filter(None, (row.cycle, row.trend)))) if line]
 
 
-def _lines(state: LiveState, rows: Sequence[Row]) -> list[int]:
+def _lines(state: LiveState, rows: Sequence[SubjectRow]) -> list[int]:
     """How many lines each row takes, without those of processes."""
     return [max(len(_notes(state, row)), 1) for row in rows]
 
 
-def render(
+def draw(
     state: LiveState, header: str, degraded: Sequence[str], height: int, width: int = _NARROW
 ) -> RenderableType:
     """The whole view for a terminal of ``height`` lines of ``width`` columns."""
@@ -117,4 +123,4 @@ def plain_lines(state: LiveState, most_pods: int = 10) -> Iterator[str]:
             extra = "".join(f" {name} {value}" for name, value in known.items() if value)
             yield f"{kind} {row.name}: {util} (max {most}) memory {memory} (max {mem_max}){extra}"
             for name, busy, held in row.processes:
-                yield f"  process {name}: {percent(busy)} memory {amount(held)}"
+                yield f"  process {name}: {percent_text(busy)} memory {bytes_text(held)}"

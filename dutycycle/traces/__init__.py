@@ -1,1 +1,1 @@
-"""Traces: recorded from topics, replayed in process, republished to topics."""
+"""Traces: recorded from topics, replayed in process, or published to topics again."""

@@ -20,7 +20,7 @@ _AT_ONCE = 2000
 """Deliveries awaited together: bounds memory, and keeps batches full."""
 
 
-class Pace:
+class ReplayPace:
     """When a record is due: ``speed`` times real time, counted from the first record."""
 
     def __init__(self, speed: float | None) -> None:
@@ -39,13 +39,13 @@ class Pace:
 
 def republish(traces: Iterable[str], settings: Settings, speed: float | None) -> int:
     """Publish; 0 when every sample is acknowledged, or a signal ended it in good order."""
-    sent = asyncio.run(_publish(traces, settings, Pace(speed)))
+    sent = asyncio.run(_publish(traces, settings, ReplayPace(speed)))
     found = ", ".join(f"{count} {topic}" for topic, count in sorted(sent.items()))
     print(f"published: {found or 'nothing'}", file=sys.stderr)  # noqa: T201
     return 0
 
 
-async def _publish(traces: Iterable[str], settings: Settings, pace: Pace) -> Counter[str]:
+async def _publish(traces: Iterable[str], settings: Settings, pace: ReplayPace) -> Counter[str]:
     telemetry, stop = Telemetry("replay"), stop_on_signals()
     try:
         await unless(stop, wait_for_broker(settings, telemetry))
@@ -61,7 +61,7 @@ async def _publish(traces: Iterable[str], settings: Settings, pace: Pace) -> Cou
 
 
 async def _send_all(
-    producer: Producer, traces: Iterable[str], settings: Settings, pace: Pace, stop: asyncio.Event
+    producer: Producer, traces: Iterable[str], settings: Settings, pace: ReplayPace, stop: asyncio.Event
 ) -> Counter[str]:
     sent: Counter[str] = Counter()
     pending: list[Delivery] = []

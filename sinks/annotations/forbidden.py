@@ -1,14 +1,23 @@
-"""Kinds of jobs that no role lets us read: somebody chose not to have them annotated, so that is no error."""
+"""What no role lets us do. A kind of jobs that we may not read was left out on purpose: that is no error."""
 
+import re
 from collections.abc import Callable
 
-from kube.errors import KubeError
+from kube.errors import GoneError, KubeError
 from sinks.annotations.core.targets import Target
 from sinks.events import KIND_FORBIDDEN
 from telemetry.events import Telemetry
 
 FORBIDDEN_S = 300.0
 """How long a kind that may not be read counts as such: the permission may be given later."""
+_CANNOT = re.compile(r'cannot (\w+) resource "([^"]+)"(?: in API group "([^"]*)")?')
+
+
+class ForbiddenKindError(GoneError):
+    """No role lets us read the job: its kind is not one to be annotated. Asked again after a while."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, "403")
 
 
 class ForbiddenKinds:
@@ -38,3 +47,9 @@ class ForbiddenKinds:
 
 def _place(target: Target) -> tuple[str, str, str | None]:
     return target.api_version, target.api_kind, target.namespace
+
+
+def missing_permission(message: str) -> str:
+    """Verb, resource and API group that we have no right to, as the server says; "" if it does not."""
+    found = _CANNOT.search(message)
+    return " ".join(one for one in found.groups() if one) if found else ""

@@ -11,20 +11,13 @@ from contract.log import ConsumerRecord
 from contract.records.deadletter import Reason
 from contract.records.derived import JobPeaks, PodPeaks
 from contract.records.samples import NvmlSample
-from kube.errors import (
-    BusyError,
-    ForbiddenKindError,
-    GoneError,
-    KubeError,
-    NoKindError,
-    missing_permission,
-)
+from kube.errors import BusyError, GoneError, KubeError, NoKindError
 from kube.objects import ApiServer
 from sinks.annotations.core.desired import TOPICS, Annotations
 from sinks.annotations.core.policy import Policy
 from sinks.annotations.core.schedule import WritePlan
 from sinks.annotations.core.targets import Target
-from sinks.annotations.forbidden import ForbiddenKinds
+from sinks.annotations.forbidden import ForbiddenKindError, ForbiddenKinds, missing_permission
 from sinks.annotations.writer import AnnotationWriter
 from sinks.deadletters import DeadLetters
 from sinks.events import ANNOTATION_SHED, NO_KIND, OBJECT_GONE, SINK_AWAY

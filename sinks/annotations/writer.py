@@ -1,6 +1,6 @@
 """Writes one object's annotations: what is there is read once, then known from each answer."""
 
-from kube.errors import BusyError, ForbiddenKindError, RefusedError
+from kube.errors import BusyError, RefusedError
 from kube.objects import ApiServer
 from kube.references import Patch
 from sinks.annotations.core.desired import Annotations
@@ -8,6 +8,7 @@ from sinks.annotations.core.diff import Present, diff, goes_back, has_figures, i
 from sinks.annotations.core.keys import PODS_OMITTED
 from sinks.annotations.core.schedule import ChangeThreshold
 from sinks.annotations.core.targets import Target
+from sinks.annotations.forbidden import ForbiddenKindError
 from sinks.events import PODS_OMITTED as SOME_OMITTED
 from telemetry.events import Telemetry
 

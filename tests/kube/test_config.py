@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from contract.errors import SettingError
-from kube.config import Source, UnusableConfigError
+from kube.config import ConfigSource, UnusableConfigError
 from kube.errors import BusyError
 from kube.objects import connect, opened
 from tests.kube.test_objects import TARGET
-from tests.support.fakes.api_server import POD, FakeApi, Trouble
+from tests.support.fakes.api_server import POD, FakeApi, Trouble, kubeconfig
 from tests.support.processes.commands import environ
 from tests.support.servers.kafka.certificates import Certificates, make_certificates
 
@@ -143,7 +143,7 @@ async def test_a_pod_uses_its_service_account_and_what_the_kubelet_replaces_in_i
     api.add(POD, "uid-1")
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(api.port))
-    server = await opened(Source("the pod's service account", service_account=tmp_path))
+    server = await opened(ConfigSource("the pod's service account", service_account=tmp_path))
     assert (server.address, server.namespace) == (api.url, "team")
     for token, files in (("first", old), ("second", old), ("third", new)):
         (tmp_path / "token").write_text(token)
@@ -161,4 +161,22 @@ async def test_a_pod_uses_its_service_account_and_what_the_kubelet_replaces_in_i
 def test_a_service_account_without_a_server_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(UnusableConfigError, match="the pod's: KUBERNETES_SERVICE_HOST or "):
-        Source("the pod's", service_account=tmp_path).read()
+        ConfigSource("the pod's", service_account=tmp_path).read()
+
+
+async def test_where_the_api_server_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    assert await connect("auto") is None
+    assert await connect("off") is None
+    file = kubeconfig(tmp_path, "http://127.0.0.1:1")
+    monkeypatch.setenv("KUBECONFIG", str(file))
+    assert await connect("off") is None
+    for mode in ("auto", "on"):
+        server = await connect(mode)
+        assert server is not None
+        assert server.address == "http://127.0.0.1:1"
+        await server.close()
+    file.write_text("no: config")
+    with pytest.raises(SettingError, match="DUTYCYCLE_KUBERNETES=auto"):
+        await connect("auto")

@@ -213,6 +213,6 @@ async def test_the_command_takes_ours_away_from_a_namespace(
     )  # fmt: skip
     out, err = await asyncio.wait_for(process.communicate(), 60)
     assert process.returncode == 0, err.decode()
-    assert out.decode().startswith(f"took {2 * len(things)} annotations from {len(things)} objects")
+    assert out.decode().startswith(f"removed {2 * len(things)} annotations from {len(things)} objects")
     for thing in things:
         assert annotations(kube, thing) == {"example.org/mine": "kept"}

@@ -1,4 +1,4 @@
-"""``dutycycle annotate --remove``: takes all our annotations away again."""
+"""``dutycycle annotate --remove``: removes all our annotations."""
 
 import argparse
 import asyncio
@@ -12,7 +12,7 @@ from sinks.annotations.removal import Removal, remove
 
 EXAMPLE = "dutycycle annotate --remove --dry-run\ndutycycle annotate --remove --namespace team-a"
 SETTINGS = ("annotation_prefix", "annotation_rate")
-NOTE = "a sink that still runs writes them again: end it first, or set DUTYCYCLE_ANNOTATIONS=off"
+NOTE = "a sink that still runs writes them again: stop it first, or set DUTYCYCLE_ANNOTATIONS=off"
 _SHOWN_KEYS = 4
 
 
@@ -20,12 +20,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What to do, and where."""
     parser.add_argument(
         "--remove", action="store_true", required=True,
-        help="take all that begins with the prefix from nodes, pods and whatever owns pods; " + NOTE,
+        help="remove every annotation with our prefix from nodes, pods and owners of pods; " + NOTE,
     )  # fmt: skip
     parser.add_argument(
-        "-n", "--namespace", metavar="NAME", help="only there, and not from nodes (default: everywhere)"
+        "-n",
+        "--namespace",
+        metavar="NAME",
+        help="only in this namespace, and not from nodes (default: everywhere)",
     )
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be taken away")
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be removed")
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
@@ -60,7 +63,7 @@ def _say_nothing(target: Target, keys: list[str]) -> None:
 
 
 def _counts(done: Removal, *, dry_run: bool) -> str:
-    verb = "would take" if dry_run else "took"
+    verb = "would remove" if dry_run else "removed"
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(done.objects.items()))
     return f"{verb} {done.keys} annotations from {sum(done.objects.values())} objects" + (
         f": {kinds}" if kinds else ""

@@ -1,4 +1,4 @@
-"""``dutycycle healthy``: asks a running process how it is, for probes and people."""
+"""``dutycycle healthy``: asks a running process whether it is healthy, for probes and people."""
 
 import argparse
 import sys
@@ -20,8 +20,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"{', '.join(PORTS)} (where DUTYCYCLE_LISTEN says, or at its default port), or host:port",
     )  # fmt: skip
     page = parser.add_mutually_exclusive_group()
-    page.add_argument("--ready", action="store_true", help="also not waiting for anything")
-    page.add_argument("--metrics", action="store_true", help="print its figures")
+    page.add_argument(
+        "--ready",
+        action="store_true",
+        help="ask whether it is ready: not waiting for a broker, a database or an assignment",
+    )
+    page.add_argument("--metrics", action="store_true", help="print its metrics, as Prometheus reads them")
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:

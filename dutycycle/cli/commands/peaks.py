@@ -17,7 +17,7 @@ from contract.codec import to_plain
 from contract.records.derived import JobPeaks, PodPeaks
 from contract.settings.groups import Settings
 from dutycycle.cli import arguments
-from dutycycle.live.view import amount, percent
+from dutycycle.live.view import bytes_text, percent_text
 from sinks.records.query import job_peaks, pod_peaks
 from sinks.records.rows import started_ms
 from sinks.records.url import default_records_url
@@ -31,11 +31,11 @@ _CSV = ("kind", "namespace", "name", "uid", "node", "job", "first_ms", "last_ms"
         "max", "mean", "at_ms", "started_ms")  # fmt: skip
 _PIPED_WIDTH = 240
 _COLUMNS = (
-    ("CPU max", "cpu_util_pct", percent),
-    ("memory max", "mem_used_bytes", amount),
-    ("GPU max", "gpu_util_pct", percent),
-    ("GPU mean", "gpu_util_pct.mean", percent),
-    ("GPU memory max", "gpu_mem_used_bytes", amount),
+    ("CPU max", "cpu_util_pct", percent_text),
+    ("memory max", "mem_used_bytes", bytes_text),
+    ("GPU max", "gpu_util_pct", percent_text),
+    ("GPU mean", "gpu_util_pct.mean", percent_text),
+    ("GPU memory max", "gpu_mem_used_bytes", bytes_text),
 )
 
 
@@ -44,8 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=FORMATS, default="table", help="how to print (default: table)")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--jobs", action="store_true", help="jobs instead of pods")
-    which.add_argument("--pod", metavar="NAME", help="only pods of this name, each that ever had it")
-    parser.add_argument("--namespace", metavar="NAME", help="only of this namespace")
+    which.add_argument("--pod", metavar="NAME", help="only pods of this name; several if it was used again")
+    parser.add_argument("--namespace", metavar="NAME", help="only in this namespace")
     parser.add_argument("--job", metavar="NAME", help="only this job, or its pods, by name or uid")
     arguments.add_records(parser)
 
@@ -54,11 +54,11 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     """Print the records."""
     url = settings.records or default_records_url()
     if args.jobs:
-        return show(job_peaks(url, args.namespace, args.job), args.format)
-    return show(pod_peaks(url, args.namespace, args.job, args.pod), args.format)
+        return print_records(job_peaks(url, args.namespace, args.job), args.format)
+    return print_records(pod_peaks(url, args.namespace, args.job, args.pod), args.format)
 
 
-def show(records: Sequence[PeakRecord], form: str) -> int:
+def print_records(records: Sequence[PeakRecord], form: str) -> int:
     """Print the records to stdout; 0, also when there are none."""
     if form == "json":
         sys.stdout.buffer.write(orjson.dumps([to_plain(one) for one in records], option=orjson.OPT_INDENT_2))

@@ -23,7 +23,7 @@ from contract.trace import TraceRecord, TraceWriter, read_trace
 from dutycycle.cli.arguments import moment_ms
 from dutycycle.live.children import Child
 from dutycycle.live.state import LiveState
-from dutycycle.live.view import render
+from dutycycle.live.view import draw
 from streams.local import LocalPipeline
 from streams.topology import stages
 from tests.support.processes.commands import wait_until
@@ -188,7 +188,7 @@ def test_brackets_in_a_name_are_shown_as_they_are(name: str) -> None:
     gpu: dict[str, Any] = {"uuid": "G", "index": 0, "processes": [{"pid": 7, "name": name}]}
     state.feed("nvml-samples", "a", {"v": 1, "node": "a", "ts_ms": 1, "gpus": [gpu]})
     console = Console(width=200, record=True, file=io.StringIO())
-    console.print(render(state, "header", [], 40))
+    console.print(draw(state, "header", [], 40))
     assert name in console.export_text()
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kube import client
-from kube.config import Source
+from kube.config import ConfigSource
 from kube.discovery import POD
 from kube.objects import ApiServer
 from sinks.records.rows import pod_row
@@ -101,7 +101,7 @@ def test_of_all_namespaces_each_is_named(user: User, pods: str) -> None:
 async def test_many_pods_come_page_by_page(kube: Kube, namespace: str) -> None:
     for number in range(7):
         kube.admin.create(pod(namespace, f"p-{number}", **IDLE))
-    source = Source("", str(kube.admin.kubeconfig))
+    source = ConfigSource("", str(kube.admin.kubeconfig))
     server = ApiServer(client.Client(source.read()), page=3)
     found = [meta["name"] async for meta in server.each(POD, namespace)]
     assert found == [f"p-{number}" for number in range(7)]

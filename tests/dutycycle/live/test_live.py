@@ -12,9 +12,9 @@ from bus.kafka.embedded import EmbeddedBroker
 from bus.kafka.producer import Producer
 from contract.settings.load import load
 from contract.topics import TOPICS, full_name
-from dutycycle.live.follow import Live
-from dutycycle.live.state import LiveState, duration
-from dutycycle.live.view import amount, percent, plain_lines, render
+from dutycycle.live.follow import LiveView
+from dutycycle.live.state import LiveState, short_duration
+from dutycycle.live.view import bytes_text, draw, percent_text, plain_lines
 
 GIB = 1024**3
 
@@ -54,7 +54,7 @@ def test_now_and_maximum() -> None:
 def test_unknown_never_looks_idle() -> None:
     state = fed(("nvml-samples", "a", nvml(97)), ("nvml-samples", "a", nvml(None, 2000)))
     (row,) = state.of_kind("gpu")
-    assert (row.util, percent(row.util)) == (None, "·")
+    assert (row.util, percent_text(row.util)) == (None, "·")
 
 
 def test_a_pod_has_a_name_and_the_sum_of_its_containers() -> None:
@@ -139,7 +139,7 @@ def test_a_gpu_that_was_allocated_without_a_process() -> None:
 def drawn(state: LiveState, width: int, height: int = 40) -> list[str]:
     console = Console(width=width)
     with console.capture() as capture:
-        console.print(render(state, "header", [], height, width))
+        console.print(draw(state, "header", [], height, width))
     return capture.get().splitlines()
 
 
@@ -182,7 +182,7 @@ def test_the_table_and_the_lines_say_the_same() -> None:
     console = Console(width=160, record=True, file=None, quiet=True)
     console.quiet = False
     with console.capture() as capture:
-        console.print(render(state, "header", ["the database is away"], 40))
+        console.print(draw(state, "header", ["the database is away"], 40))
     for text in (capture.get(), "\n".join(plain_lines(state))):
         for part in ("a gpu 0 H200", "97.0 %", "3.0 of 141.0 GiB", "python 7", "ml/train-0", "150 %"):
             assert part in text, part
@@ -192,7 +192,7 @@ def test_the_table_and_the_lines_say_the_same() -> None:
 def test_before_the_first_sample_it_says_that_it_waits() -> None:
     console = Console(width=100)
     with console.capture() as capture:
-        console.print(render(LiveState(), "header", [], 20))
+        console.print(draw(LiveState(), "header", [], 20))
     assert "waiting for the first sample" in capture.get()
 
 
@@ -201,7 +201,7 @@ WORDS = [(5, "5s"), (95, "1m35s"), (300, "5m"), (7260, "2h01m"), (200_000, "2d07
 
 @pytest.mark.parametrize(("seconds", "text"), WORDS)
 def test_durations(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
+    assert short_duration(seconds) == text
 
 
 BYTES = [(None, "·"), (0, "0 MiB"), (5 * 1024**2, "5 MiB"), (1.5 * GIB, "1.5 GiB")]
@@ -209,7 +209,7 @@ BYTES = [(None, "·"), (0, "0 MiB"), (5 * 1024**2, "5 MiB"), (1.5 * GIB, "1.5 Gi
 
 @pytest.mark.parametrize(("value", "text"), BYTES)
 def test_amounts(value: float | None, text: str) -> None:
-    assert amount(value) == text
+    assert bytes_text(value) == text
 
 
 async def test_a_pod_that_was_told_of_before_it_began_has_its_name(tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ async def test_a_pod_that_was_told_of_before_it_began_has_its_name(tmp_path: Pat
             )
 
         await told("pods", "p", POD | {"created_ms": 1, "images": []})
-        live, stop = Live(settings, [], "", tmp_path), asyncio.Event()
+        live, stop = LiveView(settings, [], "", tmp_path), asyncio.Event()
         running = asyncio.create_task(live.run(stop))
         async with asyncio.timeout(60):
             for tick in range(1000):

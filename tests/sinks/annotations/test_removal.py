@@ -58,21 +58,21 @@ async def test_all_of_ours_and_nothing_else_goes(api: FakeApi, tmp_path: Path) -
     status, out, err = await annotate(api, tmp_path, "--remove", "--dry-run")
     assert (status, err) == (0, "")
     assert "Pod default/pod-0: dutycycle.io/a, dutycycle.io/b\n" in out
-    assert out.endswith("would take 17 annotations from 10 objects: 1 MPIJob, 1 Node, 8 Pod\n")
+    assert out.endswith("would remove 17 annotations from 10 objects: 1 MPIJob, 1 Node, 8 Pod\n")
     assert api.count("PATCH") == 0
     status, out, err = await annotate(api, tmp_path, "--remove")
-    assert (status, out) == (0, "took 17 annotations from 10 objects: 1 MPIJob, 1 Node, 8 Pod\n")
+    assert (status, out) == (0, "removed 17 annotations from 10 objects: 1 MPIJob, 1 Node, 8 Pod\n")
     assert "a sink that still runs writes them again" in err
     assert all(one["annotations"] == FOREIGN for one in api.objects.values())
     assert api.count("PATCH") == 10
     assert all(set(one["annotations"].values()) == {None} for one in api.patches)
     status, out, err = await annotate(api, tmp_path, "--remove")
-    assert (status, out, err) == (0, "took 0 annotations from 0 objects\n", "")
+    assert (status, out, err) == (0, "removed 0 annotations from 0 objects\n", "")
 
 
 async def test_in_one_namespace(api: FakeApi, tmp_path: Path) -> None:
     status, out, _ = await annotate(api, tmp_path, "--remove", "-n", "other")
-    assert (status, out) == (0, "took 1 annotations from 1 objects: 1 Pod\n")
+    assert (status, out) == (0, "removed 1 annotations from 1 objects: 1 Pod\n")
     assert api.objects[ELSEWHERE]["annotations"] == FOREIGN
     assert "dutycycle.io/gpu-0" in api.objects[NODE]["annotations"]
 
@@ -98,7 +98,7 @@ async def test_what_fails_is_told_and_does_not_stop_the_rest(api: FakeApi, tmp_p
     api.trouble.extend([Trouble(429, {"Retry-After": "1"}), Trouble(500), Trouble(409)])
     status, out, err = await annotate(api, tmp_path, "--remove")
     assert status == 1
-    assert out == "took 15 annotations from 9 objects: 1 MPIJob, 1 Node, 7 Pod\n"
+    assert out == "removed 15 annotations from 9 objects: 1 MPIJob, 1 Node, 7 Pod\n"
     assert 'patch Pod default/pod-3: 403: pods "pod-3" is forbidden' in err
     assert "a role must allow it" in err
     assert "dutycycle.io/a" in api.objects[pod(3)]["annotations"]
@@ -107,7 +107,7 @@ async def test_what_fails_is_told_and_does_not_stop_the_rest(api: FakeApi, tmp_p
 async def test_a_kind_that_may_not_be_listed(api: FakeApi, tmp_path: Path) -> None:
     api.always = Trouble(403, method="GET", path="/mpijobs", body='{"message":"cannot list resource"}')
     status, out, err = await annotate(api, tmp_path, "--remove")
-    assert (status, out) == (1, "took 16 annotations from 9 objects: 1 Node, 8 Pod\n")
+    assert (status, out) == (1, "removed 16 annotations from 9 objects: 1 Node, 8 Pod\n")
     assert "list mpijobs: 403: cannot list resource (a role must allow it)" in err
 
 

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from kube.config import Source
+from kube.config import ConfigSource
 from kube.objects import ApiServer, opened
 
 
 async def api_server(kubeconfig: Path) -> ApiServer:
     """As the kubeconfig says."""
-    return await opened(Source(str(kubeconfig), str(kubeconfig)))
+    return await opened(ConfigSource(str(kubeconfig), str(kubeconfig)))

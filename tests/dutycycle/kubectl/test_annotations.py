@@ -11,7 +11,7 @@ from contract.records.derived import JobPeaks, Peak, PodOfJob, PodPeaks
 from contract.records.pods import JobRef, Pod
 from dutycycle.kubectl import output
 from dutycycle.kubectl.annotations import (
-    Usage,
+    MaxUsage,
     all_gpus_named,
     attribution,
     descending,
@@ -50,7 +50,7 @@ def test_what_the_sink_writes_on_a_pod_is_read() -> None:
         processes={"n/0/7": peaks(gpu_util_pct=97, mem_copy_util_pct=41), "n/1/8": peaks(gpu_util_pct=0)},
     )  # fmt: skip
     found = ours(annotations(pod_values(record)), "dutycycle.io")
-    assert of_pod(found) == Usage(
+    assert of_pod(found) == MaxUsage(
         gpus=2, gpu_pct=97, gpu_mem_bus_pct=41, cpu_pct=271.82, mem_mb=2400, net_mbps=62.4, disk=0
     )
     assert found["updated"] == "2023-11-14T22:13:20Z"
@@ -68,7 +68,7 @@ def test_what_the_sink_writes_on_a_job_is_read() -> None:
     first, second = of_job(found)
     assert (first.pod, second.pod) == ("bert-worker-2", "bert-worker-10")  # as people count
     assert first.gpus == {("a-gpu-9", 0): (100, 11669), ("a-gpu-9", 1): (3, None)}
-    assert of_whole_job(found) == Usage(gpus=4, gpu_pct=100, gpu_mem_mb=11669, cpu_pct=10)
+    assert of_whole_job(found) == MaxUsage(gpus=4, gpu_pct=100, gpu_mem_mb=11669, cpu_pct=10)
 
 
 def test_of_a_large_job_the_summary_counts() -> None:
@@ -79,7 +79,7 @@ def test_of_a_large_job_the_summary_counts() -> None:
     }
     assert [worker.pod for worker in of_job(found)] == ["w-0"]
     assert omitted(found) == 999
-    assert of_whole_job(found) == Usage(gpu_pct=99, gpu_mem_mb=70000, cpu_pct=7, mem_mb=1)
+    assert of_whole_job(found) == MaxUsage(gpu_pct=99, gpu_mem_mb=70000, cpu_pct=7, mem_mb=1)
 
 
 BOTH = {"gpu_0": "measured", "gpu_1": "allocated"}
@@ -128,11 +128,11 @@ def large_job(pods: int, omitted: int, metrics: dict[str, Peak]) -> dict[str, An
 def test_pods_of_a_large_job_have_figures_without_their_gpus() -> None:
     found = large_job(2, 0, peaks(gpu_util_pct=90, gpu_mem_used_bytes=1e9, cpu_util_pct=5))
     first, _ = of_job(found)
-    assert first.usage == Usage(gpu_pct=90, gpu_mem_mb=1000, cpu_pct=5)
+    assert first.usage == MaxUsage(gpu_pct=90, gpu_mem_mb=1000, cpu_pct=5)
     assert first.gpus == {}
-    assert of_whole_job(found) == Usage(gpu_pct=90, gpu_mem_mb=1000, cpu_pct=5)
+    assert of_whole_job(found) == MaxUsage(gpu_pct=90, gpu_mem_mb=1000, cpu_pct=5)
     (alone,) = of_job({"w-0": {"gpu_util": 90, "gpu_mem_mb": 1000}})
-    assert alone.usage == Usage(gpu_pct=90, gpu_mem_mb=1000)
+    assert alone.usage == MaxUsage(gpu_pct=90, gpu_mem_mb=1000)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_whether_all_gpus_of_a_job_are_named(found: dict[str, Any], complete: bo
 
 
 def test_what_is_not_known_comes_last() -> None:
-    usages = [Usage(cpu_pct=value) for value in (None, 0, 7, None, 0.5)]
+    usages = [MaxUsage(cpu_pct=value) for value in (None, 0, 7, None, 0.5)]
     ordered = sorted(usages, key=lambda usage: descending(usage.cpu_pct))
     assert [usage.cpu_pct for usage in ordered] == [7, 0.5, 0, None, None]
 
@@ -178,16 +178,21 @@ def test_what_somebody_has_spoilt_is_as_if_it_were_not_there(spoilt: str) -> Non
     )
     assert of_pod(found).gpu_pct is None
     assert of_pod(found).cpu_pct is None
-    assert (of_job(found), omitted(found), of_whole_job(found)) == ([], 0, Usage())
+    assert (of_job(found), omitted(found), of_whole_job(found)) == ([], 0, MaxUsage())
     static, gpus = of_node(found)
     assert all(gpu.number("max_gpu_util") is None and gpu.period is None for gpu in gpus)
     assert static.get("count") is None
 
 
 def test_idle_is_zero_and_unknown_is_a_dash() -> None:
-    assert [output.percent(value) for value in (0, None, 99.6)] == ["0%", "-", "100%"]
-    assert [output.megabytes(value) for value in (0, None, 245.7, 11669)] == ["0MB", "-", "246MB", "11.7GB"]
-    assert [output.plain(value) for value in (0, None, 62.4, 12345.0)] == ["0", "-", "62.4", "12345"]
+    assert [output.format_percent(value) for value in (0, None, 99.6)] == ["0%", "-", "100%"]
+    assert [output.format_megabytes(value) for value in (0, None, 245.7, 11669)] == [
+        "0MB",
+        "-",
+        "246MB",
+        "11.7GB",
+    ]
+    assert [output.format_number(value) for value in (0, None, 62.4, 12345.0)] == ["0", "-", "62.4", "12345"]
 
 
 @pytest.mark.parametrize(
@@ -204,11 +209,11 @@ def test_idle_is_zero_and_unknown_is_a_dash() -> None:
     ],
 )
 def test_ages_are_as_kubectl_shows_them(seconds: float | None, shown: str) -> None:
-    assert output.age(seconds) == shown
+    assert output.format_age(seconds) == shown
 
 
 def test_columns_are_aligned() -> None:
-    assert output.render(["NAME", "CPU>"], [["a-long-name", "7%"], ["b", "100%"]]) == (
+    assert output.aligned(["NAME", "CPU>"], [["a-long-name", "7%"], ["b", "100%"]]) == (
         "NAME           CPU\na-long-name     7%\nb             100%\n"
     )
 

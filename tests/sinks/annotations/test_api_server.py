@@ -1,0 +1,244 @@
+"""Annotating through a fake API server: what each answer leads to. A real one also validates."""
+
+import asyncio
+import json
+
+import pytest
+
+from contract.records.pods import JobRef
+from sinks.annotations.core.policy import Policy
+from tests.support.fakes.api_server import MPIJOB, NODE, POD, FakeApi, Trouble, written
+from tests.support.sinks import made
+from tests.support.sinks.annotating import annotating
+from tests.support.sinks.made import K80, sample
+from tests.support.sinks.rig import Rig, until
+
+PLACE = ("pod-peaks", 0)
+
+
+async def test_all_three_kinds_are_annotated(api: FakeApi) -> None:
+    for path, uid in ((POD, "uid-1"), (NODE, "n"), (MPIJOB, "job-1")):
+        api.add(path, uid)
+    rig = Rig()
+    ref = JobRef(api_version="kubeflow.org/v2beta1", kind="MPIJob", name="bert", uid="job-1")
+    async with annotating(api, rig) as (dispatcher, sink):
+        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks(final=True)))
+        await dispatcher.handle(rig.origin("nvml-samples", sample(K80), key="gpu-a"))
+        await dispatcher.handle(rig.origin("job-peaks", made.job_peaks(job=ref, final=True)))
+        await until(lambda: sink.pending_offsets().empty)
+        dispatcher.acknowledge()
+    assert written(api, POD)["gpu_util"] == {"gpu_0_4711": 95}
+    assert written(api, NODE)["gpu-1"]["mem_used"] == "11GB"
+    assert written(api, MPIJOB) == {"bert-worker-0": {"cpu_util": 151.8}}
+    assert rig.port.acknowledged == {PLACE: 0, ("nvml-samples", 0): 0, ("job-peaks", 0): 0}
+
+
+async def test_many_changes_are_few_writes_and_the_last_is_exact(api: FakeApi) -> None:
+    api.add(POD, "uid-1")
+    rig = Rig()
+    async with annotating(api, rig, policy=Policy(interval_s=3600)) as (dispatcher, sink):
+        for n in range(200):
+            metrics = {"gpu_util_pct": made.peak(n / 2)}
+            record = made.pod_peaks(samples=n, metrics=metrics, final=n == 199)
+            await dispatcher.handle(rig.origin("pod-peaks", record))
+            await asyncio.sleep(0)
+            if n == 0:
+                await until(lambda: sink.pending_offsets().empty)
+        await until(lambda: sink.pending_offsets().empty)
+        assert api.count("PATCH") <= 2
+        assert api.count("GET") == 1
+
+
+async def test_an_old_process_s_work_is_not_repeated(api: FakeApi) -> None:
+    api.add(POD, "uid-1")
+    for _ in range(2):
+        rig = Rig()
+        async with annotating(api, rig) as (dispatcher, sink):
+            await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks()))
+            await until(lambda sink=sink: sink.pending_offsets().empty)  # type: ignore[misc]  # bound for the loop
+    assert api.count("PATCH") == 1
+
+
+async def test_after_a_restart_an_older_record_does_not_go_back(api: FakeApi) -> None:
+    api.add(POD, "uid-1")
+    old, new = (
+        made.pod_peaks(last_ms=last_ms, metrics={"cpu_util_pct": made.peak(cpu)})
+        for last_ms, cpu in ((10_000, 100), (20_000, 200))
+    )
+    for records in ([new], [old, new]):
+        rig = Rig()
+        async with annotating(api, rig) as (dispatcher, sink):
+            for record in records:
+                await dispatcher.handle(rig.origin("pod-peaks", record))
+                await until(lambda sink=sink: sink.pending_offsets().empty)  # type: ignore[misc]  # bound for the loop
+                assert written(api, POD)["max_cpu_util"] == 200
+    assert api.count("PATCH") == 1
+
+
+async def test_after_a_restart_what_was_known_of_a_gpu_stays(api: FakeApi) -> None:
+    value = {"mem_used": "3GB", "cyclic": True, "period_s": 13.2, "max_gpu_util": 88, "trend_pct_per_h": 2}
+    api.add(NODE, "n")["annotations"] = {"dutycycle.io/gpu-1": json.dumps(value), "dutycycle.io/gpu-5": "{}"}
+    rig = Rig()
+    async with annotating(api, rig) as (dispatcher, sink):
+        await dispatcher.handle(rig.origin("nvml-samples", sample(K80), key="gpu-a"))
+        await until(lambda: sink.pending_offsets().empty)
+    found = written(api, NODE)
+    assert found.keys() == {"gpu-static", "gpu-1"}
+    assert found["gpu-1"] == value | {
+        "mem_used": "11GB", "mem_free": "1GB", "process_cnt": 1, "pid_mem": [[18477, "11094MB"]],
+    }  # fmt: skip
+
+
+async def test_between_two_looks_samples_are_not_decoded(api: FakeApi) -> None:
+    api.add(NODE, "n")
+    rig = Rig()
+    async with annotating(api, rig, policy=Policy(interval_s=30)) as (dispatcher, _):
+        first = sample(K80).ts_ms
+        for ts_ms, looked_at in ((first, True), (first + 9_000, False), (first + 10_000, True), (5, True)):
+            origin = rig.origin("nvml-samples", sample(K80, ts_ms=ts_ms), key="gpu-a")
+            assert dispatcher.sinks[0].wants(origin) is looked_at
+            await dispatcher.handle(origin)
+
+
+PASSING = {
+    "conflict": [Trouble(409)],
+    "too many requests": [Trouble(429, {"Retry-After": "1"})],
+    "too many requests, without a hint": [Trouble(429)],
+    "a broken server": [Trouble(500), Trouble(503, body="not JSON")],
+    "a token that rotated": [Trouble(401)],
+    "an answer that does not come": [Trouble(delay_s=1.0)],
+    "a cut connection": [Trouble(cut=True)],
+    "no JSON": [Trouble(200, body="<html>")],
+    "trouble while reading": [Trouble(500, method="GET"), Trouble(429, method="GET")],
+}
+
+
+@pytest.mark.parametrize("trouble", PASSING.values(), ids=PASSING.keys())
+async def test_passing_trouble_is_outlasted_and_the_newest_is_written(
+    api: FakeApi, trouble: list[Trouble]
+) -> None:
+    api.add(POD, "uid-1")
+    api.trouble.extend(trouble)
+    rig = Rig()
+    async with annotating(api, rig, timeout_s=0.4) as (dispatcher, sink):
+        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks(samples=1)))
+        await until(lambda: rig.count("write_retried") >= 1)
+        dispatcher.acknowledge()
+        assert rig.port.acknowledged == {}
+        newest = made.pod_peaks(samples=2, metrics={"cpu_util_pct": made.peak(777)}, final=True)
+        await dispatcher.handle(rig.origin("pod-peaks", newest))
+        await until(lambda: sink.pending_offsets().empty)
+        dispatcher.acknowledge()
+    assert written(api, POD)["max_cpu_util"] == 777
+    assert rig.port.acknowledged == {PLACE: 1}
+    assert rig.port.dead_letters == []
+    assert rig.telemetry.conditions == {}
+
+
+async def test_retry_after_is_honoured_by_everything(api: FakeApi) -> None:
+    api.add(POD, "uid-1")
+    api.add(NODE, "n")
+    api.trouble.append(Trouble(429, {"Retry-After": "2"}))
+    rig = Rig()
+    async with annotating(api, rig) as (dispatcher, sink):
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks(final=True)))
+        await until(lambda: rig.count("write_retried") == 1)
+        await dispatcher.handle(rig.origin("nvml-samples", sample(K80), key="gpu-a"))
+        await until(lambda: sink.pending_offsets().empty)
+        assert loop.time() - began >= 2
+    assert api.count("PATCH") == 3
+
+
+@pytest.mark.parametrize("status", [403, 422, 400, 413, 415])
+async def test_what_is_refused_is_counted_and_told_once_and_the_rest_goes_on(
+    api: FakeApi, status: int
+) -> None:
+    api.add(POD, "uid-1")
+    api.add(NODE, "n")
+    api.trouble.append(Trouble(status, body='{"message":"you may not, not even once"}'))
+    rig = Rig()
+    async with annotating(api, rig) as (dispatcher, sink):
+        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks()))
+        await until(lambda: sink.pending_offsets().empty)
+        await dispatcher.handle(rig.origin("nvml-samples", sample(K80), key="gpu-a"))
+        await until(lambda: sink.pending_offsets().empty)
+        dispatcher.acknowledge()
+    (letter,) = rig.port.dead_letters
+    assert letter["reason"] == "rejected"
+    assert letter["error"] == f"annotating Pod default/pod-of-uid-1: {status}: you may not, not even once"
+    assert rig.telemetry.counts["write_rejected", ("annotations", str(status))] == 1
+    assert rig.port.acknowledged == {PLACE: 0, ("nvml-samples", 0): 0}
+    assert "gpu-static" in written(api, NODE)
+
+
+GONE = {"deleted": None, "another of the same name": "uid-of-another"}
+
+
+@pytest.mark.parametrize("uid", GONE.values(), ids=GONE.keys())
+async def test_an_object_that_is_gone_is_dropped_and_never_made_again(api: FakeApi, uid: str | None) -> None:
+    if uid is not None:
+        api.add(POD, uid)
+    rig = Rig()
+    async with annotating(api, rig) as (dispatcher, sink):
+        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks(final=True)))
+        await until(lambda: sink.pending_offsets().empty)
+        dispatcher.acknowledge()
+    assert api.count("PATCH") == 0
+    assert POD not in api.objects or written(api, POD) == {}
+    assert rig.port.acknowledged == {PLACE: 0}
+    assert rig.port.dead_letters == []
+    assert rig.telemetry.counts["object_gone", ("pod",)] == 1
+
+
+async def test_an_object_that_is_replaced_between_two_writes_is_not_touched(api: FakeApi) -> None:
+    api.add(POD, "uid-1")
+    rig = Rig()
+    async with annotating(api, rig) as (dispatcher, sink):
+        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks()))
+        await until(lambda: sink.pending_offsets().empty)
+        api.add(POD, "uid-of-another")
+        newer = made.pod_peaks(final=True, metrics={"cpu_util_pct": made.peak(9999)})
+        await dispatcher.handle(rig.origin("pod-peaks", newer))
+        await until(lambda: sink.pending_offsets().empty)
+    assert written(api, POD) == {}
+    assert rig.telemetry.counts["object_gone", ("pod",)] == 1
+
+
+async def test_a_server_that_goes_away_is_outlasted(api: FakeApi) -> None:
+    api.add(POD, "uid-1")
+    rig = Rig()
+    async with annotating(api, rig) as (dispatcher, sink):
+        await api.stop()
+        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks()))
+        await until(lambda: rig.telemetry.conditions)
+        dispatcher.acknowledge()
+        assert rig.port.acknowledged == {}
+        await api.start()
+        await until(lambda: sink.pending_offsets().empty)
+        assert rig.telemetry.conditions == {}
+    assert written(api, POD)["max_cpu_util"] == 151.8
+
+
+async def test_trouble_with_one_object_does_not_hold_the_others(api: FakeApi) -> None:
+    api.add(POD, "uid-1")
+    api.add(NODE, "n")
+    api.trouble.extend([Trouble(500)])
+    rig = Rig()
+    async with annotating(api, rig) as (dispatcher, _):
+        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks()))
+        await until(lambda: rig.count("write_retried") == 1)
+        await dispatcher.handle(rig.origin("nvml-samples", sample(K80), key="gpu-a"))
+        await until(lambda: written(api, NODE))
+
+
+async def test_many_objects_keep_to_few_connections(api: FakeApi) -> None:
+    for i in range(40):
+        api.add(f"/api/v1/namespaces/default/pods/pod-of-uid-{i}", f"uid-{i}")
+    rig = Rig()
+    async with annotating(api, rig) as (dispatcher, sink):
+        for i in range(40):
+            await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks(f"uid-{i}", final=True)))
+        await until(lambda: sink.pending_offsets().empty)
+    assert api.count("PATCH") == 40

@@ -1,7 +1,6 @@
 """The pipeline's stages: which topic feeds which operator. A replay and the Faust app run this same list."""
 
 from collections.abc import Callable
-from functools import partial
 from itertools import pairwise
 from typing import Protocol
 
@@ -11,7 +10,7 @@ from streams.operators.base import Operator, Snapshot, Stage
 from streams.operators.columns.cgroup import CgroupReader
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.forward import PodForwarder
-from streams.operators.node.operator import NodeConfig, NodeOperator, Reader
+from streams.operators.node.operator import NodeConfig, NodeOperator
 from streams.operators.peaks.job import JobOperator
 from streams.operators.peaks.pod import PodOperator
 from streams.operators.workload.job import JobInsightOperator
@@ -28,21 +27,28 @@ def stages(settings: Settings) -> list[Stage]:
         int(seconds * _MS) for seconds in (settings.evict, settings.evict_pods, settings.evict_jobs)
     )
     prices = Prices(per_gpu_hour=settings.price_gpu_hour, per_kwh=settings.price_kwh)
-    nvml, cgroup = (
-        _node_builder(settings, "nvml", NvmlReader),
-        _node_builder(settings, "cgroup", _cgroup_reader),
-    )
+    nvml, cgroup = _node_config(settings, "nvml"), _node_config(settings, "cgroup")
     return [
-        Stage(name="nvml", source="nvml-samples", build=nvml, evict_ms=evict_ms),
-        Stage(name="cgroup", source="cgroup-samples", build=cgroup, evict_ms=evict_ms),
-        Stage(name="pods", source="pods", build=lambda uid, _: PodForwarder(uid), stateless=True),
-        Stage(name="pod-peaks", source="pod-parts", build=_pod, evict_ms=evict_pods_ms),
-        Stage(name="job-peaks", source="job-parts", build=_job, evict_ms=evict_jobs_ms),
         Stage(
-            name="insights", source="insight-parts", build=partial(_insight, prices), evict_ms=evict_pods_ms
+            name="nvml", source="nvml-samples", evict_ms=evict_ms,
+            build=_resuming(lambda node: NodeOperator(nvml, node, NvmlReader(node))),
         ),
-        Stage(name="job-insights", source="job-insight-parts", build=_job_insight, evict_ms=evict_jobs_ms),
-    ]
+        Stage(
+            name="cgroup", source="cgroup-samples", evict_ms=evict_ms,
+            build=_resuming(lambda node: NodeOperator(cgroup, node, CgroupReader())),
+        ),
+        Stage(name="pods", source="pods", build=lambda uid, _: PodForwarder(uid), stateless=True),
+        Stage(name="pod-peaks", source="pod-parts", build=_resuming(PodOperator), evict_ms=evict_pods_ms),
+        Stage(name="job-peaks", source="job-parts", build=_resuming(JobOperator), evict_ms=evict_jobs_ms),
+        Stage(
+            name="insights", source="insight-parts", evict_ms=evict_pods_ms,
+            build=_resuming(lambda uid: PodInsightOperator(uid, prices)),
+        ),
+        Stage(
+            name="job-insights", source="job-insight-parts", evict_ms=evict_jobs_ms,
+            build=_resuming(JobInsightOperator),
+        ),
+    ]  # fmt: skip
 
 
 def _check_order(settings: Settings) -> None:
@@ -57,13 +63,8 @@ def _check_order(settings: Settings) -> None:
             )
 
 
-def _cgroup_reader(_node: str) -> Reader:
-    return CgroupReader()
-
-
-def _node_builder(
-    settings: Settings, source: str, reader: Callable[[str], Reader]
-) -> Callable[[str, Snapshot | None], Operator]:
+def _node_config(settings: Settings, source: str) -> NodeConfig:
+    """Raises ``SettingError`` where a source is retired while its longest window may still be open."""
     config = NodeConfig(
         topic=f"{source}-samples",
         source=source,
@@ -78,29 +79,7 @@ def _node_builder(
             f"DUTYCYCLE_RETIRE={settings.retire:g}s: expected at least the longest window and the allowed "
             f"lateness, {open_for / _MS:g}s"
         )
-    return partial(_node, config, reader)
-
-
-def _node(
-    config: NodeConfig, reader: Callable[[str], Reader], node: str, snapshot: Snapshot | None
-) -> Operator:
-    return _resumed(NodeOperator(config, node, reader(node)), snapshot)
-
-
-def _pod(uid: str, snapshot: Snapshot | None) -> Operator:
-    return _resumed(PodOperator(uid), snapshot)
-
-
-def _job(uid: str, snapshot: Snapshot | None) -> Operator:
-    return _resumed(JobOperator(uid), snapshot)
-
-
-def _insight(prices: Prices, uid: str, snapshot: Snapshot | None) -> Operator:
-    return _resumed(PodInsightOperator(uid, prices), snapshot)
-
-
-def _job_insight(uid: str, snapshot: Snapshot | None) -> Operator:
-    return _resumed(JobInsightOperator(uid), snapshot)
+    return config
 
 
 class _Resumable(Operator, Protocol):
@@ -109,7 +88,13 @@ class _Resumable(Operator, Protocol):
     def restore(self, plain: Snapshot) -> None: ...
 
 
-def _resumed(operator: _Resumable, snapshot: Snapshot | None) -> Operator:
-    if snapshot is not None:
-        operator.restore(snapshot)
-    return operator
+def _resuming(make: Callable[[str], _Resumable]) -> Callable[[str, Snapshot | None], Operator]:
+    """Builds the operator of a key, and gives it its snapshot if there is one."""
+
+    def build(key: str, snapshot: Snapshot | None) -> Operator:
+        operator = make(key)
+        if snapshot is not None:
+            operator.restore(snapshot)
+        return operator
+
+    return build

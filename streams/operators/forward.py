@@ -24,10 +24,10 @@ class PodForwarder:
         else:
             pod = decode_under_key(Pod, record.value, TOPIC, key=self._uid)
             part = PodPart(uid=self._uid, source="pods", pod=pod)
-        told = InsightPart(uid=self._uid, source="pods", pod=part.pod, gone=part.gone)
+        insight_part = InsightPart(uid=self._uid, source="pods", pod=part.pod, gone=part.gone)
         return [
             ProducerRecord("pod-parts", self._uid, encode(part), record.ts_ms),
-            ProducerRecord("insight-parts", self._uid, encode(told), record.ts_ms),
+            ProducerRecord("insight-parts", self._uid, encode(insight_part), record.ts_ms),
         ]
 
     def flush(self) -> list[Emission]:

@@ -1,4 +1,4 @@
-"""The living operator of one key: how it begins anew after it was idle, and comes back after a failure."""
+"""The operator of one key: how it begins anew after it was idle, and is rebuilt after a failure."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ class OperatorFailedError(Exception):
 class KeyedOperator:
     """An operator with the offset that it is at, and the records since its last stored state.
 
-    Made from the stored state, or from nothing; ``reset`` is told when a stored state cannot be used.
+    Made from the stored state, or from nothing; ``reset`` is called when a stored state cannot be used.
     ``seen_ms`` is what the partition's clock said at the last record that was used; None before the first.
     """
 
@@ -73,7 +73,7 @@ class KeyedOperator:
         """Close what is open: nothing comes any more."""
         try:
             return self._operator.close()
-        except Exception as error:  # noqa: BLE001 - what it had open is lost, and told; nothing else is
+        except Exception as error:  # noqa: BLE001 - what it had open is lost, and counted; nothing else is
             self._reset(f"{self._key}: cannot be closed: {type(error).__name__}: {error}")
             return []
 

@@ -1,10 +1,10 @@
-"""Whether somebody else writes into a partition of a changelog, told by the offsets of our own records.
+"""Whether somebody else writes into a partition of a changelog, seen by the offsets of our own records.
 
 A partition of a changelog has one writer, its owner. Offsets follow one another, so a hole between what was
 read and the first record of ours, or between two of ours, is the record of another: of a worker that was
 replaced and does not know it yet. What it wrote may be older than what it superseded, and compaction keeps
 what was written last. So whoever sees the hole reads the changelog again, and puts it right
-(``state_newest``). Where nothing is written any more, nothing would be seen: there the broker is asked for
+(``recovery``). Where nothing is written any more, nothing would be seen: there the broker is asked for
 the end now and then.
 """
 

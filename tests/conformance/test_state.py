@@ -99,7 +99,7 @@ def test_a_snapshot_stays_as_it_was_taken(stage: Stage) -> None:
 @every_stage_with_state
 @pytest.mark.parametrize("version", ["older", "newer", 0, -1, 10**6, "1", None, "missing"])
 def test_another_version_is_refused(stage: Stage, version: Any) -> None:
-    """With ``ValueError``: the task then begins the key anew, and tells."""
+    """With ``ValueError``: the task then begins the key anew, and counts it."""
     key = keys_of(stage)[0]
     operator = stage.build(key, None)
     run(operator, inputs(stage, key)[:3])
@@ -129,16 +129,16 @@ def test_the_state_stays_small(stage: Stage) -> None:
 
 @every_stage_with_state
 def test_a_key_has_its_state_for_itself(stage: Stage) -> None:
-    """A key tells the same alone and in turn with another; one that is new begins with nothing."""
+    """A key emits the same alone and in turn with another; one that is new begins with nothing."""
     first, second = keys_of(stage)[:2]
     records, of_other = inputs(stage, first), inputs(stage, second)
     alone = stage.build(first, None)
-    told = [[*alone.update(record), *alone.flush()] for record in records]
+    emitted = [[*alone.update(record), *alone.flush()] for record in records]
     one, other = stage.build(first, None), stage.build(second, None)
     for at, record in enumerate(records):
         run(other, of_other[at : at + 1])
         other.flush()
-        assert [*one.update(record), *one.flush()] == told[at]
+        assert [*one.update(record), *one.flush()] == emitted[at]
     assert stored(one) == stored(alone)
     assert stored(stage.build("new", None)) == EMPTY[stage.name]
 

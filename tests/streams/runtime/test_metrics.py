@@ -19,10 +19,10 @@ class Noticing(Counter):
     """Says of a record what its number stands for."""
 
     def update(self, record: ConsumerRecord) -> list[Emission]:
-        told = super().update(record)
+        emissions = super().update(record)
         number = int((record.value or b"")[5:-1])
         names = {7: SAMPLE_LATE.name, 8: SAMPLE_DUPLICATE.name}
-        return [*told, CountedEvent(names[number])] if number in names else told
+        return [*emissions, CountedEvent(names[number])] if number in names else emissions
 
 
 def build(key: str, snapshot: Snapshot | None) -> Operator:

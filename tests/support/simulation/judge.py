@@ -19,7 +19,7 @@ from tests.support.simulation.worker import Worker
 Slot = tuple[str, str]
 """An output topic and a key."""
 Subject = tuple[str, str, Name]
-"""An output topic, a key, and of which of its subjects a record tells."""
+"""An output topic, a key, and which of its subjects a record is about."""
 
 
 class Judge:
@@ -69,8 +69,8 @@ class Judge:
                 self._newest[subject] = version, out
 
     def _subject(self, out: ProducerRecord, plain: Any) -> Subject | None:
-        tells_of = self._profile.subjects.get(out.topic, lambda _: ())
-        name = tells_of(plain)
+        about = self._profile.subjects.get(out.topic, lambda _: ())
+        name = about(plain)
         return None if name is None else (out.topic, out.key, name)
 
     def committing(self, place: TopicPartition, before: int, offset: int) -> None:
@@ -158,21 +158,23 @@ class Judge:
                 assert known, f"{stage}-{partition}: a state of {named}, which never was"
 
     def _telemetry(self, workers: list[Worker]) -> None:
-        told = Counter[str]()
+        counts = Counter[str]()
         for worker in workers:
             for (name, _), count in worker.telemetry.counts.items():
-                told[name] += count
-        assert not told["state_reset"], "a state was begun anew"
-        self.checked["evicted"] += told["state_evicted"]
-        self.checked["rewritten"] += told["state_rewritten"]
+                counts[name] += count
+        assert not counts["state_reset"], "a state was begun anew"
+        self.checked["evicted"] += counts["state_evicted"]
+        self.checked["rewritten"] += counts["state_rewritten"]
         self.checked["others noticed"] += sum("somebody else" in worker.port.reason for worker in workers)
         if len(workers) == 1:
             for (_, event), count in self.shadow.happened.items():
-                assert told[event] >= count, f"{event}: told {told[event]} times, happened {count} times"
+                assert counts[event] >= count, (
+                    f"{event}: counted {counts[event]} times, happened {count} times"
+                )
 
 
 def _compare(found: dict[Subject, Any], wanted: dict[Subject, list[Any]]) -> None:
-    """One of those wanted is there for each: a key that left and came back has told of itself twice."""
+    """One of those wanted is there for each: a key that left and came back was sent for twice."""
     for subject in found | wanted:
         has, should = found.get(subject), wanted.get(subject, [])
         assert has in should, f"{subject}: the newest is {has!r:.400}, not {should!r:.400}"

@@ -40,7 +40,7 @@ class Process:
     returns_at: float | None = None
     """What was on the wire of a dead process arrives from this moment on, when others have taken over."""
     stalled: bool = False
-    """It stood still for so long that others may own its partitions: it is told to end."""
+    """It stood still for so long that others may own its partitions: it has to end."""
     sends_fail: int = 0
     """So many of the next sends fail."""
 

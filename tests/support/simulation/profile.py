@@ -25,7 +25,7 @@ class Profile:
     versions: dict[str, Callable[[Any], Name]] = field(default_factory=dict)
     """By output topic that is sent coalesced: which of two records of a key is the newer."""
     subjects: dict[str, Callable[[Any], Name | None]] = field(default_factory=dict)
-    """By such a topic: of what a record tells, where several tell of one key and supersede only their own;
+    """By such a topic: what a record is about, where several are about one key and supersede only their own;
     None for a record that is sent at once, not coalesced."""
     piece_bytes: int
     lasting: Callable[[dict[str, Any]], dict[str, Any]] = lambda snapshot: snapshot

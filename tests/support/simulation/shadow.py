@@ -84,9 +84,9 @@ class Shadow:
         for place, key in self.keys.items():
             mine = place[:2] == (stage.name, partition)
             if mine and key.left is None and stage.is_idle(key.seen_ms, now_ms):
-                told = key.operator.flush()  # as with each commit, before what is stored
+                flushed = key.operator.flush()  # as with each commit, before what is stored
                 key.left = key.snapshot()
-                key.leaving = self._sorted(stage, told + key.operator.close())
+                key.leaving = self._sorted(stage, flushed + key.operator.close())
                 yield from key.leaving
 
     def _applied(self, stage: Stage, record: ConsumerRecord, now_ms: int) -> Applied:

@@ -32,8 +32,8 @@ class Born(Counter):
             raise
 
     def _out(self, topic: str, ts_ms: int) -> ProducerRecord:
-        told = [self._state["count"], self._state["sum"], self._state["born"]]
-        return ProducerRecord(topic, self._key, orjson.dumps(told), ts_ms)
+        numbers = [self._state["count"], self._state["sum"], self._state["born"]]
+        return ProducerRecord(topic, self._key, orjson.dumps(numbers), ts_ms)
 
 
 def profile(plan: Plan) -> Profile:

@@ -85,13 +85,13 @@ def inputs(stage: Stage, key: str, shape: Shape = SMALL) -> list[ConsumerRecord]
 
 
 def run(operator: Operator, records: list[ConsumerRecord]) -> list[Emission]:
-    """Everything that ``operator`` tells of ``records``, settled every now and then."""
-    told: list[Emission] = []
+    """All emissions of ``operator`` for ``records``, flushed every now and then."""
+    emissions: list[Emission] = []
     for count, one in enumerate(records, 1):
-        told += operator.update(one)
+        emissions += operator.update(one)
         if count % _SETTLE_EVERY == 0:
-            told += operator.flush()
-    return told
+            emissions += operator.flush()
+    return emissions
 
 
 def outs(emissions: list[Emission]) -> list[ProducerRecord]:

@@ -51,11 +51,11 @@ class Counter:
         self._state["sum"] += given["n"]
         self._state["pad"] = "".join(map(str, range(given.get("pad", 0)))) or self._state["pad"]
         self._changed = True
-        told: list[Emission] = [CountedEvent("sample_late")] if given["n"] < self._state["last"] else []
+        emissions: list[Emission] = [CountedEvent("sample_late")] if given["n"] < self._state["last"] else []
         self._state["last"] = given["n"]
         if self._state["count"] % 10 == 0:
-            told.append(self._out(TRAIL, record.ts_ms))
-        return told
+            emissions.append(self._out(TRAIL, record.ts_ms))
+        return emissions
 
     def flush(self) -> list[Emission]:
         changed, self._changed = self._changed, False

@@ -1,4 +1,4 @@
-"""Conformance of every stage: what it tells. Once, in records of its topics, and nothing of bad input."""
+"""Conformance of every stage: what it emits. Once, in records of its topics, and nothing of bad input."""
 
 from collections.abc import Callable, Iterator
 from copy import deepcopy
@@ -54,15 +54,16 @@ HAPPENED = {"nvml": {SAMPLE_LATE.name, CLOCK_JUMP.name}, "cgroup": {SAMPLE_LATE.
 def test_what_is_sent_is_a_record_of_its_topic_under_its_key(stage: Stage) -> None:
     key = keys_of(stage)[0]
     operator = stage.build(key, None)
-    told = run(operator, inputs(stage, key)) + operator.flush() + operator.close()
-    for out in outs(told):
+    emissions = run(operator, inputs(stage, key)) + operator.flush() + operator.close()
+    for out in outs(emissions):
         topic = TOPICS[out.topic]
         assert "streams" in topic.writer
         assert out.key == KEYS[topic.key](decode(topic.record, out.value or b"", out.topic))
         assert len(out.value or b"") <= topic.max_bytes
         assert out.ts_ms >= 0
-    assert {out.topic for out in outs(told)} >= SAYS[stage.name]
-    assert {one.event for one in told if isinstance(one, CountedEvent)} == HAPPENED.get(stage.name, set())
+    assert {out.topic for out in outs(emissions)} >= SAYS[stage.name]
+    events = {one.event for one in emissions if isinstance(one, CountedEvent)}
+    assert events == HAPPENED.get(stage.name, set())
 
 
 def test_each_stage_takes_what_the_others_send() -> None:
@@ -96,19 +97,19 @@ def test_after_close_there_is_nothing(stage: Stage, seen: int | None) -> None:
 @every_stage
 @pytest.mark.parametrize("last", [1, 5])
 def test_what_comes_again_tells_nothing_new(stage: Stage, last: int) -> None:
-    """Each record twice, or each five records: what is told, and the state, are those of once."""
+    """Each record twice, or each five records: what is emitted, and the state, are those of once."""
     key = keys_of(stage)[0]
     records = inputs(stage, key)
     once, twice = stage.build(key, None), stage.build(key, None)
     for at in range(0, len(records), last):
         part = records[at : at + last]
-        told = _updated(once, part)
-        assert _updated(twice, part) == told
-        assert _updated(twice, part) == (told if stage.stateless else [])
-        settled = outs(once.flush())
-        assert outs(twice.flush()) == settled
-        assert _updated(twice, part) == (told if stage.stateless else [])
-        assert outs(twice.flush()) in ([], settled), "told again, or not at all"
+        emissions = _updated(once, part)
+        assert _updated(twice, part) == emissions
+        assert _updated(twice, part) == (emissions if stage.stateless else [])
+        flushed = outs(once.flush())
+        assert outs(twice.flush()) == flushed
+        assert _updated(twice, part) == (emissions if stage.stateless else [])
+        assert outs(twice.flush()) in ([], flushed), "sent again, or not at all"
     assert stored(twice) == stored(once)
 
 

@@ -11,12 +11,12 @@ import os
 import random
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import NormalDist
 
-from contract.log import ConsumerRecord, TopicPartition
+from contract.log import ConsumerRecord, ProducerRecord, TopicPartition
 from contract.records.derived import Peak, PodPeaks
 from contract.records.pods import Pod
 from kube.client import Client as ApiClient
@@ -228,8 +228,8 @@ def _peaks(name: str, uid: str, cpu: float) -> PodPeaks:
     )
 
 
-async def _refuse(key: bytes | None, payload: bytes, ts_ms: int) -> None:
-    raise AssertionError(payload)
+async def _refuse(out: ProducerRecord) -> Awaitable[object]:
+    raise AssertionError(out.value)
 
 
 def _pids() -> list[int]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from bus.faust.agent import add_agent
 from bus.faust.app import ExactApp, create_app
+from bus.faust.port import FaustPort, WorkerPort
 from contract.log import TopicPartition
 from contract.settings.groups import Settings
 from sinks.base import Sink
@@ -14,13 +15,12 @@ from sinks.deadletters import DeadLetters
 from sinks.dispatcher import Dispatcher
 from sinks.events import LOG_SHORTER
 from sinks.metrics import tell
-from sinks.port import FaustPort, Port
 from telemetry.events import Telemetry
 
 ACKNOWLEDGE_S = 0.5
 _HAND_OVER_S = 6.0
 
-MakeSinks = Callable[[DeadLetters, Port], Sequence[Sink]]
+MakeSinks = Callable[[DeadLetters, WorkerPort], Sequence[Sink]]
 
 
 def app_id(settings: Settings) -> str:
@@ -36,7 +36,7 @@ class SinksApp:
         self._telemetry = telemetry
         self._prefix = settings.topic_prefix
         port = FaustPort(self.app, settings)
-        letters = DeadLetters(settings.topic_prefix, telemetry, port.send_dead_letter, port.fail)
+        letters = DeadLetters(settings.topic_prefix, telemetry, port.post, port.fail)
         self.dispatcher = Dispatcher(port, make(letters, port), letters, telemetry)
         self.app.taken = self.dispatcher.taken
         self.app.held_up = self.dispatcher.held_up

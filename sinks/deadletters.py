@@ -3,12 +3,12 @@
 from collections.abc import Awaitable, Callable
 
 from contract.codec import encode
-from contract.log import ConsumerRecord, key_bytes
+from contract.log import ConsumerRecord, ProducerRecord
 from contract.records.deadletter import DeadLetter, Reason, dead_letter
 from telemetry.events import DEAD_LETTER, Telemetry
 
-Post = Callable[[bytes | None, bytes, int], Awaitable[object]]
-"""Send a dead letter (key, payload, timestamp), and return when the broker has it."""
+Post = Callable[[ProducerRecord], Awaitable[Awaitable[object]]]
+"""As ``WorkerPort.post``."""
 
 
 def letter_of(origin: ConsumerRecord, prefix: str, reason: Reason, error: str) -> DeadLetter:
@@ -32,7 +32,8 @@ class DeadLetters:
         where = f"{origin.topic}-{origin.partition}@{origin.offset}: {letter.error}"
         self._telemetry.emit(DEAD_LETTER, where, topic=origin.topic, reason=reason.value)
         try:
-            await self._post(key_bytes(origin.key), encode(letter), letter.ts_ms)
+            out = ProducerRecord("dead-letters", origin.key or "", encode(letter), letter.ts_ms)
+            await (await self._post(out))
         except Exception as failure:  # noqa: BLE001 - whatever it was, the letter did not arrive
             self._fail(f"sending a dead letter: {failure!r}")
             return False

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bus.faust.offset_tracker import OffsetKind, OffsetTracker
+from bus.faust.port import WorkerPort, find_loss, is_compacted
 from contract.codec import DecodeError, decode
 from contract.log import ConsumerRecord, TopicPartition
 from contract.records.deadletter import Reason
@@ -18,14 +19,15 @@ from sinks.base import Sink
 from sinks.deadletters import DeadLetters
 from sinks.events import SINK_AWAY
 from sinks.offsets import OffsetProgress, PendingOffsets
-from sinks.port import Port
-from telemetry.events import SOURCE_GAP, Telemetry
+from telemetry.events import Telemetry
 
 
 class Dispatcher:
     """Takes records for all sinks of one worker."""
 
-    def __init__(self, port: Port, sinks: Sequence[Sink], letters: DeadLetters, telemetry: Telemetry) -> None:
+    def __init__(
+        self, port: WorkerPort, sinks: Sequence[Sink], letters: DeadLetters, telemetry: Telemetry
+    ) -> None:
         self._port = port
         self._letters = letters
         self._telemetry = telemetry
@@ -53,7 +55,7 @@ class Dispatcher:
         if seen is OffsetKind.REPEAT:
             return
         if seen is OffsetKind.AFTER_GAP:
-            await self._explain_hole(origin, tracker.expected)
+            await self._check_gap(origin, tracker.expected)
         wanting = [one for one in self.sinks if origin.topic in one.topics and one.wants(origin)]
         bad = self._give(origin, wanting) if assignment == self._assignment else None
         if bad is not None and not await self._letters.send(origin, *bad):
@@ -130,17 +132,17 @@ class Dispatcher:
                 bad = Reason.REJECTED, f"{sink.name}: {error}"
         return bad
 
-    async def _explain_hole(self, origin: ConsumerRecord, expected: int) -> None:
+    async def _check_gap(self, origin: ConsumerRecord, expected: int) -> None:
         """Records that were not delivered must be gone from the broker, too; if not, the worker ends.
 
-        A compacted topic is nothing but holes, and its newest records are what counts: there it is not asked.
+        Of a compacted topic the newest records are what counts: there it is not asked.
         """
-        if TOPICS[origin.topic].cleanup == "compact":
+        if is_compacted(origin.topic):
             return
-        hole = f"{origin.topic}-{origin.partition}: {expected}-{origin.offset - 1}"
-        first = await self._port.first_offset(origin.topic_partition, expected)
-        if first is not None and first < origin.offset:
-            self._port.fail(f"{hole} were not delivered, but are on the broker from {first} on")
+        assignment = self._assignment
+        loss = await find_loss(
+            self._port, self._telemetry, origin, expected, lambda: self._assignment == assignment
+        )
+        if loss is not None:
+            self._port.fail(loss)
             await asyncio.Event().wait()
-        if self._port.begins_at(origin.topic_partition) is not None:
-            self._telemetry.emit(SOURCE_GAP, f"{hole} are gone from the broker", topic=origin.topic)

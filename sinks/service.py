@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 
+from bus.faust.port import WorkerPort
 from bus.faust.runner import run_app
 from bus.kafka.reachability import StoppedError, unless, wait_for_topics
 from contract.backoff import Backoff
@@ -19,7 +20,6 @@ from sinks.app import SinksApp
 from sinks.base import Sink
 from sinks.deadletters import DeadLetters
 from sinks.events import ANNOTATIONS_OFF, SINK_AWAY
-from sinks.port import Port
 from sinks.records.sink import RecordsSink
 from sinks.records.store import RecordsStore, RecordsUnreachableError
 from sinks.records.url import default_records_url
@@ -50,7 +50,7 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
             await server.close()
         return
 
-    def make(letters: DeadLetters, port: Port) -> Sequence[Sink]:
+    def make(letters: DeadLetters, port: WorkerPort) -> Sequence[Sink]:
         records = RecordsSink(store, letters, telemetry)
         if server is None:
             return [records]

@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Awaitable, Iterable, Sequence
 
 from bus.faust.offset_tracker import OffsetKind
+from bus.faust.port import find_loss, is_compacted
 from contract.log import ConsumerRecord, ProducerRecord
 from contract.topics import TOPICS
 from streams.runtime.eviction import Removal
@@ -27,7 +28,7 @@ from streams.runtime.stage_task import Checkpoint, StageTask
 from streams.state.fencing import ForeignWriterError
 from streams.state.record import Record, piece_of
 from streams.state.recovery import Rewrite
-from telemetry.events import RECORD_TOO_LARGE, SOURCE_GAP, Telemetry
+from telemetry.events import RECORD_TOO_LARGE, Telemetry
 
 EARLY = 50_000
 """After so many records since the last commit the next one does not wait for its time: they fill memory."""
@@ -92,21 +93,17 @@ class CheckpointCoordinator:
         A compacted topic is full of gaps: there it is asked only at the first record of an assignment,
         which is where Faust is known to lose some.
         """
-        source = task.stage.source
-        compacted = TOPICS[source].cleanup == "compact"
-        if compacted and not task.at_beginning(record.partition):
+        if is_compacted(record.topic) and not task.at_beginning(record.partition):
             return True
         assignment, expected = task.assignment, task.tracker(record.partition).expected
-        first = await self._port.first_offset(source, record.partition, expected)
-        if task.assignment != assignment:
-            return False  # meanwhile the partition was handed over
-        gap = f"{source}-{record.partition}: {expected}-{record.offset - 1}"
-        if first is not None and first < record.offset:
-            self.fail(f"{gap} were not delivered, but are on the broker from {first} on")
-            return False
-        if not compacted and self._port.begins_at(source, record.partition) is not None:
-            self._telemetry.emit(SOURCE_GAP, f"{gap} are gone from the broker", topic=source)
-        return True
+
+        def is_assigned() -> bool:
+            return task.assignment == assignment
+
+        loss = await find_loss(self._port, self._telemetry, record, expected, is_assigned)
+        if loss is not None:
+            self.fail(loss)
+        return loss is None and is_assigned()
 
     async def _send_outbox(self) -> None:
         async with self._sending:  # one at a time, so that the order stays

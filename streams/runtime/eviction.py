@@ -8,7 +8,7 @@ ever be read again, into an operator that begins with nothing.
 from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
-from contract.log import ConsumerRecord
+from contract.log import ConsumerRecord, TopicPartition
 from streams.operators.base import Stage
 from streams.runtime.port import StreamsPort
 from streams.state.codec import is_needed, pieces_of
@@ -68,7 +68,7 @@ class Eviction:
         clock = PartitionClock.restored(stage.stride_ms, value, confirm=stage.confirm)
         if clock is None:  # the first time, or damaged: where the states are, so that none leaves too early
             # Unless all is read again from the beginning: then the same time would count twice.
-            begun = self._port.committed(stage.source, partition) > 0
+            begun = self._port.committed(TopicPartition(stage.source, partition)) > 0
             now_ms = self._newest_ms(partition) if begun else 0
             clock = PartitionClock(stage.stride_ms, confirm=stage.confirm, now_ms=now_ms)
         self._clocks[partition] = clock
@@ -113,7 +113,7 @@ class Eviction:
         seen_ms, offset = (0, -1) if header is None else (header.seen_ms, header.offset)
         if not self._stage.is_idle(seen_ms, clock.now_ms):
             return
-        if offset >= self._port.committed(self._stage.source, partition):
+        if offset >= self._port.committed(TopicPartition(self._stage.source, partition)):
             self._next_ms.pop(partition, None)  # not yet: look again at the next commit
             return
         keys = [key, *pieces_of(key, lambda one: self._port.load(self._stage.name, one))]

@@ -6,10 +6,10 @@ from typing import Any
 import faust
 
 from bus.faust.app import ExactApp, raw_topic
-from bus.faust.offsets import ends, first_offset
-from contract.log import ProducerRecord, key_bytes
+from bus.faust.offsets import ends
+from bus.faust.port import FaustPort
+from contract.log import TopicPartition
 from contract.settings.groups import Settings
-from contract.topics import full_name
 from streams.state.fencing import ChangelogFence
 from streams.state.record import tombstone_headers
 from streams.state.recovery import ChangelogReducer, Rewrite
@@ -68,7 +68,7 @@ def add_table(app: ExactApp, name: str, changelog: str, partitions: int) -> Stat
     return table
 
 
-class FaustStreamsPort:
+class FaustStreamsPort(FaustPort):
     """Implements ``StreamsPort``."""
 
     def __init__(
@@ -78,19 +78,9 @@ class FaustStreamsPort:
         tables: dict[str, StateTable],
         changelog: Callable[[str], str],
     ) -> None:
-        self._app = app
-        self._settings = settings
+        super().__init__(app, settings)
         self._tables = tables
         self._changelog = changelog
-
-    def _full(self, name: str) -> str:
-        return full_name(self._settings.topic_prefix, name)
-
-    async def post(self, out: ProducerRecord) -> Awaitable[object]:
-        """See ``StreamsPort``."""
-        return await self._app.exact_producer.post(
-            self._full(out.topic), key_bytes(out.key), out.value, ts_ms=out.ts_ms
-        )
 
     async def save(self, stage: str, partition: int, key: bytes, value: bytes) -> Awaitable[object]:
         """See ``StreamsPort``."""
@@ -145,26 +135,6 @@ class FaustStreamsPort:
         """See ``StreamsPort``."""
         return self._tables[stage].everything()
 
-    def committed(self, source: str, partition: int) -> int:
+    def committed(self, source: TopicPartition) -> int:
         """See ``StreamsPort``."""
-        return self._app.exact_consumer.begins_at(self._full(source), partition) or 0
-
-    def begins_at(self, source: str, partition: int) -> int | None:
-        """See ``StreamsPort``."""
-        return self._app.exact_consumer.begins_at(self._full(source), partition)
-
-    async def first_offset(self, source: str, partition: int, offset: int) -> int | None:
-        """See ``StreamsPort``."""
-        return await first_offset(self._settings, self._full(source), partition, offset)
-
-    def acknowledge(self, source: str, partition: int, offset: int) -> None:
-        """See ``StreamsPort``."""
-        self._app.exact_consumer.acknowledge(self._full(source), partition, offset)
-
-    def may_write(self) -> bool:
-        """See ``StreamsPort``."""
-        return self._app.may_write()
-
-    def fail(self, reason: str) -> None:
-        """See ``StreamsPort``."""
-        self._app.fail(reason)
+        return self.begins_at(source) or 0

@@ -1,18 +1,15 @@
-"""What tasks and coordinator need of Kafka, narrow enough that their order is tested without it."""
+"""What tasks and coordinator need of Kafka beyond what every worker needs: the changelogs of states."""
 
 from collections.abc import Awaitable, Iterable
 from typing import Protocol
 
-from contract.log import ProducerRecord
+from bus.faust.port import WorkerPort
+from contract.log import TopicPartition
 from streams.state.recovery import Rewrite
 
 
-class StreamsPort(Protocol):
-    """Kafka, as tasks and coordinator see it. ``source`` and ``stage`` are names without prefix."""
-
-    async def post(self, out: ProducerRecord) -> Awaitable[object]:
-        """Put an output in line, in the order of the calls; the answer is awaited for its arrival."""
-        ...
+class StreamsPort(WorkerPort, Protocol):
+    """Kafka, as tasks and coordinator see it. ``stage`` is a name without prefix."""
 
     async def save(self, stage: str, partition: int, key: bytes, value: bytes) -> Awaitable[object]:
         """Put a record of a stage's changelog in line; the answer is awaited for its arrival."""
@@ -53,26 +50,6 @@ class StreamsPort(Protocol):
         """What the changelog holds under ``key``."""
         ...
 
-    def begins_at(self, source: str, partition: int) -> int | None:
-        """The committed offset at which reading began; None if nothing was ever committed."""
-        ...
-
-    def committed(self, source: str, partition: int) -> int:
+    def committed(self, source: TopicPartition) -> int:
         """The offset that is committed now: no record before it is ever read again. 0 if none is."""
-        ...
-
-    async def first_offset(self, source: str, partition: int, offset: int) -> int | None:
-        """The first offset at or after ``offset`` that the broker has a record for; None if it has none."""
-        ...
-
-    def acknowledge(self, source: str, partition: int, offset: int) -> None:
-        """Everything up to and including ``offset`` is done: it may be committed."""
-        ...
-
-    def may_write(self) -> bool:
-        """Whether this worker still owns what it was assigned, as far as it can know."""
-        ...
-
-    def fail(self, reason: str) -> None:
-        """End the process: what is not acknowledged is done again by the next one."""
         ...

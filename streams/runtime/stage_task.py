@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from bus.faust.offset_tracker import OffsetTracker
 from contract.codec import DecodeError
-from contract.log import ConsumerRecord, ProducerRecord
+from contract.log import ConsumerRecord, ProducerRecord, TopicPartition
 from contract.records.deadletter import Reason
 from streams.operators.base import CountedEvent, Emission, Stage
 from streams.runtime.dead_letters import dead_letter, unfit
@@ -99,7 +99,7 @@ class StageTask:
         """The offset that is expected next in ``partition``."""
         found = self._trackers.get(partition)
         if found is None:
-            begins_at = self._port.begins_at(self.stage.source, partition)
+            begins_at = self._port.begins_at(self._source(partition))
             found = self._trackers[partition] = OffsetTracker(begins_at or 0)
         return found
 
@@ -108,9 +108,12 @@ class StageTask:
         found = self._trackers.get(partition)
         return None if found is None else found.expected
 
+    def _source(self, partition: int) -> TopicPartition:
+        return TopicPartition(self.stage.source, partition)
+
     def at_beginning(self, partition: int) -> bool:
         """Whether nothing of ``partition`` was processed since it was assigned."""
-        return self.tracker(partition).expected == (self._port.begins_at(self.stage.source, partition) or 0)
+        return self.tracker(partition).expected == (self._port.begins_at(self._source(partition)) or 0)
 
     def process(self, record: ConsumerRecord) -> list[ProducerRecord]:
         """Apply a record; what has to be sent for it, in order. Never raises for a bad record."""
@@ -230,7 +233,7 @@ class StageTask:
             self._port.rewritten(self.stage.name)
             self._telemetry.emit(STATE_REWRITTEN, count=len(checkpoint.rewrites), stage=self.stage.name)
         for partition, offset in checkpoint.done.items():
-            self._port.acknowledge(self.stage.source, partition, offset)
+            self._port.acknowledge(self._source(partition), offset)
         self._trim_resident()
 
     def _trim_resident(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 import orjson
 import pytest
 
-from contract.log import ProducerRecord
+from contract.log import ProducerRecord, TopicPartition
 from telemetry.events import SOURCE_GAP
 from tests.support.fakes.broker import Broker
 from tests.support.streams.port import Died, Moment, Worker, place, record
@@ -276,7 +276,7 @@ async def test_a_hand_over_while_a_hole_is_looked_into_drops_the_record() -> Non
     worker = Worker(Broker())
     gate = asyncio.Event()
 
-    async def first_offset(source: str, partition: int, offset: int) -> int:
+    async def first_offset(source: TopicPartition, offset: int) -> int:
         await gate.wait()
         return offset + 100
 

@@ -83,7 +83,7 @@ async def test_what_is_not_committed_stays_until_it_is() -> None:
     """The records that made the state could be read again, and would find nothing."""
     worker = Worker(Broker(), stage=SPANS)
     committed = worker.port.committed
-    worker.port.committed = lambda source, partition: 0  # type: ignore[method-assign] # Kafka answers later
+    worker.port.committed = lambda source: 0  # type: ignore[method-assign] # Kafka answers later
     for one in log_of(("gone", 0), *ticking("here", 0, FULL)):
         await worker.take(one)
         await worker.coordinator.commit()

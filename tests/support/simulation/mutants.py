@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bus.faust.offset_tracker import OffsetKind, OffsetTracker
-from contract.log import ConsumerRecord
+from contract.log import ConsumerRecord, TopicPartition
 from streams.operators.node.watermark import Timeline
 from streams.operators.node.window import WindowBank
 from streams.runtime.checkpoint import CheckpointCoordinator
@@ -49,7 +49,7 @@ def acknowledged_too_early(patch: Patch) -> None:
     async def arrived(self: CheckpointCoordinator, checkpoints: list[tuple[StageTask, Checkpoint]]) -> bool:
         for task, checkpoint in checkpoints:
             for partition, offset in checkpoint.done.items():
-                self._port.acknowledge(task.stage.source, partition, offset)
+                self._port.acknowledge(TopicPartition(task.stage.source, partition), offset)
         return await real(self, checkpoints)
 
     patch.setattr(CheckpointCoordinator, "_arrived", arrived)

@@ -56,17 +56,16 @@ class SimulatedPort(BrokerPort):
         await self._process.pause(delay_s(self._process.dice))
         return await super().is_sole_writer(stage)
 
-    def committed(self, source: str, partition: int) -> int:
+    def committed(self, source: TopicPartition) -> int:
         """What this process has committed itself counts at once."""
-        place = TopicPartition(source, partition)
-        return max(self.begins.get(place) or 0, self.mine.get(place, 0))
+        return max(self.begins.get(source) or 0, self.mine.get(source, 0))
 
-    async def first_offset(self, source: str, partition: int, offset: int) -> int | None:
+    async def first_offset(self, source: TopicPartition, offset: int) -> int | None:
         await self._process.pause(delay_s(self._process.dice))
-        return await super().first_offset(source, partition, offset)
+        return await super().first_offset(source, offset)
 
-    def acknowledge(self, source: str, partition: int, offset: int) -> None:
-        self.done[TopicPartition(source, partition)] = offset + 1
+    def acknowledge(self, source: TopicPartition, offset: int) -> None:
+        self.done[source] = offset + 1
 
     def may_write(self) -> bool:
         return not self._process.stalled and self.member

@@ -2,14 +2,14 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import orjson
 
 from contract.codec import encode
-from contract.log import ConsumerRecord, TopicPartition
+from contract.log import ConsumerRecord, ProducerRecord, TopicPartition
 from sinks.annotations.sink import AnnotationSink
 from sinks.base import Sink
 from sinks.deadletters import DeadLetters
@@ -19,7 +19,7 @@ from telemetry.events import Telemetry
 
 
 class MemoryPort:
-    """Implements ``sinks.port.Port``."""
+    """Implements ``bus.faust.port.WorkerPort``."""
 
     def __init__(self) -> None:
         self.committed: dict[TopicPartition, int] = {}
@@ -40,7 +40,11 @@ class MemoryPort:
         assert offset > self.acknowledged.get(place, -1)
         self.acknowledged[place] = offset
 
-    async def send_dead_letter(self, key: bytes | None, payload: bytes, ts_ms: int) -> None:
+    async def post(self, out: ProducerRecord) -> Awaitable[object]:
+        assert out.topic == "dead-letters"
+        return self._arrive(out.value or b"")
+
+    async def _arrive(self, payload: bytes) -> None:
         await asyncio.sleep(0)
         if self.dead_letters_fail:
             raise ConnectionError("the broker is gone")
@@ -59,7 +63,7 @@ class Rig:
     def __init__(self) -> None:
         self.port = MemoryPort()
         self.telemetry = Telemetry("test")
-        self.letters = DeadLetters("dutycycle.", self.telemetry, self.port.send_dead_letter, self.port.fail)
+        self.letters = DeadLetters("dutycycle.", self.telemetry, self.port.post, self.port.fail)
         self._offsets: dict[TopicPartition, int] = {}
 
     def dispatcher(self, *sinks: Sink) -> Dispatcher:

@@ -87,11 +87,11 @@ class BrokerPort(ABC):
     def load(self, stage: str, key: bytes) -> bytes | None:
         return self.table(stage).data.get(key)
 
-    def begins_at(self, source: str, partition: int) -> int | None:
-        return self.begins.get(TopicPartition(source, partition))
+    def begins_at(self, source: TopicPartition) -> int | None:
+        return self.begins.get(source)
 
-    async def first_offset(self, source: str, partition: int, offset: int) -> int | None:
-        found = self.broker.logs[TopicPartition(source, partition)].next_from(offset)
+    async def first_offset(self, source: TopicPartition, offset: int) -> int | None:
+        found = self.broker.logs[source].next_from(offset)
         return None if found is None else found.offset
 
 
@@ -151,12 +151,12 @@ class SteppedPort(BrokerPort):
         self._step("mirror")
         super().mirror(stage, partition, key, value)
 
-    def committed(self, source: str, partition: int) -> int:
-        return self.broker.committed.get(TopicPartition(source, partition), 0)
+    def committed(self, source: TopicPartition) -> int:
+        return self.broker.committed.get(source, 0)
 
-    def acknowledge(self, source: str, partition: int, offset: int) -> None:
+    def acknowledge(self, source: TopicPartition, offset: int) -> None:
         self._step("acknowledge", offset)
-        self.broker.commit(TopicPartition(source, partition), offset + 1)
+        self.broker.commit(source, offset + 1)
 
     def may_write(self) -> bool:
         return self.member

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from collectors.attribution.allocations import Allocations
+from collectors.attribution.processes import Attribution
 from collectors.base import Outgoing, Tick
 from collectors.nvml.device import Device
-from collectors.nvml.processes import Attributor, ProcessIdentities
+from collectors.nvml.processes import ProcessIdentities
 from collectors.nvml.session import Session
 from collectors.nvml.types import DeviceLostError, DriverUnavailableError
 from contract.codec import encode
@@ -19,7 +20,7 @@ class NvmlCollector:
     """Measures GPUs through NVIDIA's driver library, opened once for many ticks.
 
     Without a GPU that can be read there is no record; the reason is logged once, and it is tried again after
-    ``retry_s`` and then at growing distances. ``attributor`` knows whose a process is, ``allocations`` whom
+    ``retry_s`` and then at growing distances. ``attribution`` knows whose a process is, ``allocations`` whom
     the kubelet gave a GPU to (None: unknown). ``host_root``: where the host's ``/proc`` is, for the names of
     processes.
     """
@@ -29,7 +30,7 @@ class NvmlCollector:
     def __init__(
         self,
         telemetry: Telemetry,
-        attributor: Attributor | None = None,
+        attribution: Attribution | None = None,
         *,
         allocations: Allocations | None = None,
         host_root: str = "/",
@@ -37,7 +38,7 @@ class NvmlCollector:
     ) -> None:
         self._session = Session(telemetry, retry_s)
         self._allocations = allocations
-        self._identities = ProcessIdentities(attributor, host_root)
+        self._identities = ProcessIdentities(attribution, host_root)
 
     def collect(self, tick: Tick) -> Sequence[Outgoing]:
         """One ``nvml-samples`` record with the GPUs that answered, or nothing if none did."""

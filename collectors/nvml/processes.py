@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple, Protocol
 
+from collectors.attribution.processes import Attribution
 from collectors.nvml import gate
 from collectors.nvml.clock import Cursor, Now, wall_shift_us
 from collectors.nvml.query import DeviceQuery
@@ -12,50 +12,27 @@ from contract.records.samples import GpuProcess
 
 _PERIOD_US = 1_000_000
 """The longest time between two of the driver's samples: it averages over 1/6 to 1 s."""
-
-
-class ProcessOwner(Protocol):
-    """Whose a process is: ``collectors.attribution.cgroup_path.CgroupId`` is one."""
-
-    @property
-    def pod_uid(self) -> str | None: ...
-
-    @property
-    def container_id(self) -> str | None: ...
-
-
-class Attributor(Protocol):
-    """Finds a process's owner: ``collectors.attribution.processes.Attribution`` is one."""
-
-    def of_pid(self, pid: int) -> ProcessOwner | None: ...
-
-
-class ProcessIdentity(NamedTuple):
-    """What is known of a process outside the GPU; None is unknown. ``name``: ``/proc/<pid>/comm``."""
-
-    name: str | None
-    pod_uid: str | None
-    container_id: str | None
+_Identity = tuple[str | None, str | None, str | None]
 
 
 class ProcessIdentities:
     """Identifies each process once a tick, on however many GPUs it is."""
 
-    def __init__(self, attributor: Attributor | None, host_root: str = "/") -> None:
-        self._attributor = attributor
+    def __init__(self, attribution: Attribution | None, host_root: str = "/") -> None:
+        self._attribution = attribution
         self._proc = Path(host_root) / "proc"
-        self._known: dict[int, ProcessIdentity] = {}
+        self._known: dict[int, _Identity] = {}
 
     def begin_tick(self) -> None:
         """Forget all: a name may change, and a pid be given to another process."""
         self._known.clear()
 
-    def of(self, pid: int) -> ProcessIdentity:
-        """Who process ``pid`` is."""
+    def of(self, pid: int) -> _Identity:
+        """Name (``/proc/<pid>/comm``), pod uid and container id of process ``pid``; None: unknown."""
         if (known := self._known.get(pid)) is None:
-            owner = self._attributor.of_pid(pid) if self._attributor else None
+            owner = self._attribution.of_pid(pid) if self._attribution else None
             pod_uid, container_id = (owner.pod_uid, owner.container_id) if owner else (None, None)
-            known = self._known[pid] = ProcessIdentity(self._name(pid), pod_uid, container_id)
+            known = self._known[pid] = self._name(pid), pod_uid, container_id
         return known
 
     def _name(self, pid: int) -> str | None:
@@ -172,15 +149,11 @@ def _sum(parts: Iterable[int | None]) -> int | None:
 
 
 def _process(
-    pid: int, used: int | None, utilizations: ProcessUtilizations | None, identity: ProcessIdentity
+    pid: int, used: int | None, utilizations: ProcessUtilizations | None, identity: _Identity
 ) -> GpuProcess:
+    name, pod_uid, container_id = identity
     gpu_util, mem_copy_util = utilizations.of(pid) if utilizations else (None, None)
     return GpuProcess(
-        pid=pid,
-        pod_uid=identity.pod_uid,
-        container_id=identity.container_id,
-        name=identity.name,
-        gpu_util_pct=gpu_util,
-        mem_copy_util_pct=mem_copy_util,
-        mem_used_bytes=used,
-    )
+        pid=pid, pod_uid=pod_uid, container_id=container_id, name=name, gpu_util_pct=gpu_util,
+        mem_copy_util_pct=mem_copy_util, mem_used_bytes=used,
+    )  # fmt: skip

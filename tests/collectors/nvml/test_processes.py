@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from collectors.attribution.processes import Attribution
-from collectors.nvml.processes import Attributor, ProcessUtilizations, memory_by_pid, printable
+from collectors.nvml.processes import ProcessUtilizations, memory_by_pid, printable
 from collectors.nvml.types import ProcessUtilization, RunningProcess
 from contract.records.samples import GpuProcess
-from telemetry.events import Telemetry
 from tests.support.fakes.nvml.probe import Answer, Probe
 from tests.support.fakes.nvml.scenario import FakeGpu, FakeProcess, Scenario
 
@@ -223,8 +221,3 @@ def test_no_share_is_idle_only_over_a_whole_period(
 ) -> None:
     found = {1: ProcessUtilization(1, 0, 40, 5), 3: ProcessUtilization(3, 0, 180, 4000)}
     assert ProcessUtilizations(found, covers_period=covers_period).of(pid) == share
-
-
-def test_the_attribution_of_this_package_fits() -> None:
-    attribution: Attributor = Attribution(node="a", telemetry=Telemetry("test"))
-    assert attribution.of_pid(2**31) is None

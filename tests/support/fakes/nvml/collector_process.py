@@ -6,28 +6,25 @@ import logging
 import sys
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
+from collectors.attribution.cgroup_path import CgroupId, CgroupKind
+from collectors.attribution.processes import Attribution
 from collectors.base import Tick
 from collectors.nvml.collector import NvmlCollector
-from collectors.nvml.processes import ProcessOwner
 from telemetry.events import Telemetry
 
 
-@dataclass(frozen=True)
-class _Pod:
-    pod_uid: str | None
-    container_id: str | None
-
-
-class _Table:
+class _Table(Attribution):
     """Attribution by a table: pid -> (pod uid, container id)."""
 
     def __init__(self, pods: dict[str, list[str]]) -> None:
-        self._pods = {int(pid): _Pod(*row) for pid, row in pods.items()}
+        self._pods = {
+            int(pid): CgroupId(kind=CgroupKind.POD, path="/", name="", pod_uid=uid, container_id=container)
+            for pid, (uid, container) in pods.items()
+        }
 
-    def of_pid(self, pid: int) -> ProcessOwner | None:
+    def of_pid(self, pid: int) -> CgroupId | None:
         """The pod in the table."""
         return self._pods.get(pid)
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from bench.generators import Case, Floats
 from streams.operators.cycles.bank import CycleBank, CycleConfig
 from streams.operators.cycles.result import NO_CYCLE, CycleResult
+from tests.support.streams.cycles import idle
 
 START_MS = 1_700_000_000_000
 EVERY = 10
@@ -33,10 +34,6 @@ def fed(
 
 def column(*parts: Floats) -> Floats:
     return np.concatenate(parts)[:, np.newaxis]
-
-
-def idle(length: int) -> Floats:
-    return 2 + 0.3 * np.random.default_rng(length).normal(size=length)
 
 
 def busy(period: float, length: int, kind: str = "square") -> Floats:

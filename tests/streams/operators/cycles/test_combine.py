@@ -2,17 +2,12 @@
 
 import pytest
 
-from contract.records.derived import OtherCycle
 from streams.operators.cycles.combine import ScaleResult, combined
 from streams.operators.cycles.result import NO_CYCLE, CycleResult
+from tests.support.streams.cycles import cycle
 
 WINDOWS = ((0.0, 19.0), (1.0, 600.0), (10.0, 4000.0), (60.0, 24_000.0))
 """Interval and window of each scale in seconds: bursts, ticks, means."""
-
-
-def cycle(period_s: float, *others_s: float, confidence: float = 0.99) -> CycleResult:
-    others = tuple(OtherCycle(period_s=one, confidence=0.9) for one in others_s) or None
-    return CycleResult(cyclic=True, period_s=period_s, confidence=confidence, since_ms=7, others=others)
 
 
 def periods(results: list[CycleResult | None], before: CycleResult | None = None) -> list[float]:
@@ -23,27 +18,27 @@ def periods(results: list[CycleResult | None], before: CycleResult | None = None
     return [] if found.period_s is None else [found.period_s, *(o.period_s for o in found.others or ())]
 
 
-CASES = [
-    ("nothing", [None, NO_CYCLE], []),
-    ("one scale", [None, cycle(20)], [20]),
-    ("two that have nothing to do with one another", [None, cycle(20.3), cycle(610)], [20.3, 610]),
-    ("the same in two scales", [None, cycle(190), cycle(191)], [190]),
-    ("a multiple in the slower", [None, cycle(100), cycle(300)], [100]),
-    ("a high multiple is a cycle of its own", [None, cycle(30.1), cycle(301)], [30.1, 301]),
-    ("an alias: seven of ten", [cycle(0.7), cycle(7)], [0.7]),
-    ("a slow alias", [cycle(0.97), cycle(32.36)], [0.97]),
-    ("a slow one that is no alias", [cycle(0.7), cycle(37)], [0.7, 37]),
-    ("twice an alias", [cycle(0.97), cycle(64.7)], [0.97]),
-    ("quick ones among the ticks that no burst shows", [NO_CYCLE, cycle(3.5)], []),
-    ("the same without bursts", [None, cycle(3.5)], [3.5]),
-    ("slower ones need no burst", [NO_CYCLE, cycle(8)], [8]),
-    ("the more confident is the main one", [None, cycle(20, confidence=0.9), cycle(610)], [610, 20]),
-    ("others of one scale stay", [None, cycle(12, 36)], [12, 36]),
-]  # fmt: skip
+CASES = {
+    "nothing": ([None, NO_CYCLE], []),
+    "one scale": ([None, cycle(20)], [20]),
+    "two that have nothing to do with one another": ([None, cycle(20.3), cycle(610)], [20.3, 610]),
+    "the same in two scales": ([None, cycle(190), cycle(191)], [190]),
+    "a multiple in the slower": ([None, cycle(100), cycle(300)], [100]),
+    "a high multiple is a cycle of its own": ([None, cycle(30.1), cycle(301)], [30.1, 301]),
+    "an alias: seven of ten": ([cycle(0.7), cycle(7)], [0.7]),
+    "a slow alias": ([cycle(0.97), cycle(32.36)], [0.97]),
+    "a slow one that is no alias": ([cycle(0.7), cycle(37)], [0.7, 37]),
+    "twice an alias": ([cycle(0.97), cycle(64.7)], [0.97]),
+    "quick ones among the ticks that no burst shows": ([NO_CYCLE, cycle(3.5)], []),
+    "the same without bursts": ([None, cycle(3.5)], [3.5]),
+    "slower ones need no burst": ([NO_CYCLE, cycle(8)], [8]),
+    "the more confident is the main one": ([None, cycle(20, confidence=0.8), cycle(610)], [610, 20]),
+    "others of one scale stay": ([None, cycle(12, 36)], [12, 36]),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("what", "results", "expected"), CASES, ids=[case[0] for case in CASES])
-def test_each_cycle_is_said_once(what: str, results: list[CycleResult | None], expected: list[float]) -> None:
+@pytest.mark.parametrize(("results", "expected"), CASES.values(), ids=CASES)
+def test_each_cycle_is_said_once(results: list[CycleResult | None], expected: list[float]) -> None:
     assert periods(results) == expected
 
 

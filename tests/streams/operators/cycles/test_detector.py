@@ -34,45 +34,42 @@ def test_what_has_no_cycle_has_none(kind: str) -> None:
     assert fired == []
 
 
-@pytest.mark.parametrize(
-    ("what", "series", "true"),
-    [
-        ("three periods of a sine", np.sin(PLACE[:90] * 2 * np.pi / 30), 30.0),
-        ("three periods of a square", (PLACE[:183] % 61 < 20) * 90.0, 61.0),
-        ("a short burst in a long rest", (PLACE % 100 < 8) * 90.0 + NOISE, 100.0),
-        ("alternating heights are one period of two", (PLACE % 24 < 6) + 0.6 * ((PLACE - 12) % 24 < 6), 24.0),
-        ("both halves of a sine's square are alike", np.sin(PLACE * np.pi / 20) ** 2, 20.0),
-        ("a dip of two samples in a hundred", 98 - 60.0 * (PLACE % 97 < 2) + NOISE, 97.0),
-        ("huge numbers", 8e10 + 1e9 * np.sin(PLACE / 3), 6 * np.pi),
-        ("tiny numbers", 1e-9 * np.sin(PLACE / 3), 6 * np.pi),
-        ("under a drift ten times as large", 10 * (0.3 * NOISE).cumsum() + 20 * (PLACE % 15 < 5), 15.0),
-        ("under a falling trend", 90 - 0.1 * PLACE + 10 * (PLACE % 15 < 5) + NOISE, 15.0),
-    ],
-)
-def test_shapes(what: str, series: Floats, true: float) -> None:
-    assert period(series) == pytest.approx(true, rel=0.02), what
+SHAPES = {
+    "three periods of a sine": (np.sin(PLACE[:90] * 2 * np.pi / 30), 30.0),
+    "three periods of a square": ((PLACE[:183] % 61 < 20) * 90.0, 61.0),
+    "a short burst in a long rest": ((PLACE % 100 < 8) * 90.0 + NOISE, 100.0),
+    "alternating heights are one period of two": ((PLACE % 24 < 6) + 0.6 * ((PLACE - 12) % 24 < 6), 24.0),
+    "both halves of a sine's square are alike": (np.sin(PLACE * np.pi / 20) ** 2, 20.0),
+    "a dip of two samples in a hundred": (98 - 60.0 * (PLACE % 97 < 2) + NOISE, 97.0),
+    "huge numbers": (8e10 + 1e9 * np.sin(PLACE / 3), 6 * np.pi),
+    "tiny numbers": (1e-9 * np.sin(PLACE / 3), 6 * np.pi),
+    "under a drift ten times as large": (10 * (0.3 * NOISE).cumsum() + 20 * (PLACE % 15 < 5), 15.0),
+    "under a falling trend": (90 - 0.1 * PLACE + 10 * (PLACE % 15 < 5) + NOISE, 15.0),
+}
 
 
-@pytest.mark.parametrize(
-    ("what", "series"),
-    [
-        ("two periods and a half", (PLACE[:150] % 60 < 20) * 90.0),
-        ("a window too short to tell", np.sin(PLACE[:20])),
-        ("nothing at all", PLACE[:0]),
-        ("one value", PLACE[:1]),
-        ("a constant", np.full(600, 97.0)),
-        (
-            "a large constant, with the storage's rounding",
-            np.float64(np.float32(8.1e10)) + 4096.0 * (PLACE % 2),
-        ),
-        ("a straight line", PLACE),
-        ("a parabola", PLACE**2),
-        ("two bursts", 90.0 * ((PLACE > 100) & (PLACE < 130)) + 90.0 * ((PLACE > 300) & (PLACE < 330))),
-        ("a step up and down", 90.0 * ((PLACE > 200) & (PLACE < 400)) + NOISE),
-    ],
-)
-def test_what_is_no_cycle(what: str, series: Floats) -> None:
-    assert detected(series) is None, what
+@pytest.mark.parametrize(("series", "true"), SHAPES.values(), ids=SHAPES)
+def test_shapes(series: Floats, true: float) -> None:
+    assert period(series) == pytest.approx(true, rel=0.02)
+
+
+NOT_CYCLIC = {
+    "two periods and a half": (PLACE[:150] % 60 < 20) * 90.0,
+    "a window too short to tell": np.sin(PLACE[:20]),
+    "nothing at all": PLACE[:0],
+    "one value": PLACE[:1],
+    "a constant": np.full(600, 97.0),
+    "a large constant, with the storage's rounding": np.float64(np.float32(8.1e10)) + 4096.0 * (PLACE % 2),
+    "a straight line": PLACE,
+    "a parabola": PLACE**2,
+    "two bursts": 90.0 * ((PLACE > 100) & (PLACE < 130)) + 90.0 * ((PLACE > 300) & (PLACE < 330)),
+    "a step up and down": 90.0 * ((PLACE > 200) & (PLACE < 400)) + NOISE,
+}
+
+
+@pytest.mark.parametrize("series", NOT_CYCLIC.values(), ids=NOT_CYCLIC)
+def test_what_is_no_cycle(series: Floats) -> None:
+    assert detected(series) is None
 
 
 def test_a_second_cycle_is_named_and_the_first_not_twice() -> None:

@@ -3,16 +3,13 @@
 import numpy as np
 import pytest
 
-from bench.generators import Case, Floats
+from bench.generators import Case
 from streams.operators.cycles.detect.active import beginning
 from streams.operators.cycles.detect.early import LONGEST, repeats
 from streams.operators.cycles.detect.window import find_cycles
+from tests.support.streams.cycles import idle
 
 SEEDS = range(20)
-
-
-def idle(length: int) -> Floats:
-    return 2 + 0.3 * np.random.default_rng(length).normal(size=length)
 
 
 @pytest.mark.parametrize("kind", ["sine", "square", "sawtooth"])

@@ -20,27 +20,27 @@ def kept(ticks: list[tuple[int, float]], interval_ms: int = 1000, since_ms: int 
 
 
 NAN = float("nan")
-TICKS = [
-    ("regular", [(0, 1.0), (1000, 2.0), (2000, 3.0)], [1, 2, 3]),
-    ("ticks that come up to half an interval early or late", [(0, 1.0), (1400, 2.0), (1600, 3.0)], [1, 2, 3]),
-    ("several in a slot are averaged", [(0, 1.0), (100, 3.0), (1000, 5.0)], [2, 5]),
-    ("a lost tick is bridged", [(0, 1.0), (3000, 4.0)], [1, 2, 3, 4]),
-    ("an absent value is bridged", [(0, 1.0), (1000, NAN), (2000, 3.0)], [1, 2, 3]),
-    ("absent in a slot with a value", [(0, 1.0), (1000, 5.0), (1100, NAN)], [1, 5]),
-    ("what is absent at first does not count", [(0, NAN), (1000, 2.0)], [2]),
-    ("absent for a moment up to now", [(0, 1.0), (1000, 2.0), (2000, NAN)], [1, 2]),
-    ("absent for long up to now", [(s * 1000, 1.0 if s < 3 else NAN) for s in range(10)], []),
-    ("a long gap begins anew", [(0, 1.0), (1000, 2.0), (9000, 7.0), (10_000, 8.0)], [7, 8]),
-    ("a gap longer than the ring", [(0, 1.0), (10**9, 7.0)], [7]),
-    ("only so many are kept", [(s * 1000, float(s)) for s in range(100)], list(range(36, 100))),
-    ("infinite counts as absent", [(0, 1.0), (1000, float("inf")), (2000, 3.0)], [1, 2, 3]),
-    ("too large for the ring counts as absent", [(0, 1.0), (1000, 1e300), (2000, 3.0)], [1, 2, 3]),
-    ("nothing", [(0, NAN)], []),
-]
+TICKS = {
+    "regular": ([(0, 1.0), (1000, 2.0), (2000, 3.0)], [1, 2, 3]),
+    "ticks that come up to half an interval early or late": ([(0, 1.0), (1400, 2.0), (1600, 3.0)], [1, 2, 3]),
+    "several in a slot are averaged": ([(0, 1.0), (100, 3.0), (1000, 5.0)], [2, 5]),
+    "a lost tick is bridged": ([(0, 1.0), (3000, 4.0)], [1, 2, 3, 4]),
+    "an absent value is bridged": ([(0, 1.0), (1000, NAN), (2000, 3.0)], [1, 2, 3]),
+    "absent in a slot with a value": ([(0, 1.0), (1000, 5.0), (1100, NAN)], [1, 5]),
+    "what is absent at first does not count": ([(0, NAN), (1000, 2.0)], [2]),
+    "absent for a moment up to now": ([(0, 1.0), (1000, 2.0), (2000, NAN)], [1, 2]),
+    "absent for long up to now": ([(s * 1000, 1.0 if s < 3 else NAN) for s in range(10)], []),
+    "a long gap begins anew": ([(0, 1.0), (1000, 2.0), (9000, 7.0), (10_000, 8.0)], [7, 8]),
+    "a gap longer than the ring": ([(0, 1.0), (10**9, 7.0)], [7]),
+    "only so many are kept": ([(s * 1000, float(s)) for s in range(100)], list(range(36, 100))),
+    "infinite counts as absent": ([(0, 1.0), (1000, float("inf")), (2000, 3.0)], [1, 2, 3]),
+    "too large for the ring counts as absent": ([(0, 1.0), (1000, 1e300), (2000, 3.0)], [1, 2, 3]),
+    "nothing": ([(0, NAN)], []),
+}
 
 
-@pytest.mark.parametrize(("what", "ticks", "expected"), TICKS, ids=[case[0] for case in TICKS])
-def test_ticks_become_samples(what: str, ticks: list[tuple[int, float]], expected: list[float]) -> None:
+@pytest.mark.parametrize(("ticks", "expected"), TICKS.values(), ids=TICKS)
+def test_ticks_become_samples(ticks: list[tuple[int, float]], expected: list[float]) -> None:
     assert kept(ticks) == expected
 
 

@@ -4,16 +4,9 @@ import json
 
 import pytest
 
-from contract.records.derived import OtherCycle
 from streams.operators.cycles.result import NO_CYCLE, CycleResult
 from streams.operators.cycles.tracker import CycleTracker
-
-LONG_AGO_MS = -1_000_000
-
-
-def cycle(period_s: float, *others_s: float, since_ms: int = LONG_AGO_MS) -> CycleResult:
-    others = tuple(OtherCycle(period_s=one, confidence=0.9) for one in others_s) or None
-    return CycleResult(cyclic=True, period_s=period_s, confidence=0.9, since_ms=since_ms, others=others)
+from tests.support.streams.cycles import cycle
 
 
 def published(
@@ -25,27 +18,25 @@ def published(
     return [(number, one.period_s) for number, one in enumerate(changes) if one is not None]
 
 
-CASES = [
-    ("no cycle is no change", [NO_CYCLE] * 5, []),
-    ("a cycle, once", [NO_CYCLE, cycle(13.0), cycle(13.1), cycle(12.9)], [(1, 13.0)]),
-    ("a miss or two is nothing", [cycle(13), NO_CYCLE, NO_CYCLE, cycle(13), NO_CYCLE], [(0, 13)]),
-    ("three misses in a row are the end", [cycle(13), *[NO_CYCLE] * 4], [(0, 13), (3, None)]),
-    ("found again", [cycle(13), NO_CYCLE, NO_CYCLE, NO_CYCLE, cycle(13)], [(0, 13), (3, None), (4, 13)]),
-    ("another period is confirmed first", [cycle(13), cycle(21), cycle(21)], [(0, 13), (2, 21)]),
-    ("one that is not confirmed is nothing", [cycle(13), cycle(21), cycle(13), cycle(21)], [(0, 13)]),
-    ("a multiple is confirmed for longer", [cycle(13)] + [cycle(26)] * 7, [(0, 13), (6, 26)]),
-    ("a fraction too", [cycle(60)] + [cycle(20)] * 5 + [cycle(60)], [(0, 60)]),
-    ("less than 2 % is the same", [cycle(100), *[cycle(101.9)] * 20], [(0, 100)]),
-    ("a little more is published after a minute", [cycle(100), *[cycle(103)] * 8], [(0, 100), (6, 103)]),
-    ("drift adds up", [cycle(100 + k / 4) for k in range(12)], [(0, 100), (10, 102.5)]),
-    ("a further cycle is a change", [cycle(13)] + [cycle(13, 70)] * 8, [(0, 13), (6, 13)]),
-]  # fmt: skip
+CASES = {
+    "no cycle is no change": ([NO_CYCLE] * 5, []),
+    "a cycle, once": ([NO_CYCLE, cycle(13.0), cycle(13.1), cycle(12.9)], [(1, 13.0)]),
+    "a miss or two is nothing": ([cycle(13), NO_CYCLE, NO_CYCLE, cycle(13), NO_CYCLE], [(0, 13)]),
+    "three misses in a row are the end": ([cycle(13), *[NO_CYCLE] * 4], [(0, 13), (3, None)]),
+    "found again": ([cycle(13), NO_CYCLE, NO_CYCLE, NO_CYCLE, cycle(13)], [(0, 13), (3, None), (4, 13)]),
+    "another period is confirmed first": ([cycle(13), cycle(21), cycle(21)], [(0, 13), (2, 21)]),
+    "one that is not confirmed is nothing": ([cycle(13), cycle(21), cycle(13), cycle(21)], [(0, 13)]),
+    "a multiple is confirmed for longer": ([cycle(13)] + [cycle(26)] * 7, [(0, 13), (6, 26)]),
+    "a fraction too": ([cycle(60)] + [cycle(20)] * 5 + [cycle(60)], [(0, 60)]),
+    "less than 2 % is the same": ([cycle(100), *[cycle(101.9)] * 20], [(0, 100)]),
+    "a little more is published after a minute": ([cycle(100), *[cycle(103)] * 8], [(0, 100), (6, 103)]),
+    "drift adds up": ([cycle(100 + k / 4) for k in range(12)], [(0, 100), (10, 102.5)]),
+    "a further cycle is a change": ([cycle(13)] + [cycle(13, 70)] * 8, [(0, 13), (6, 13)]),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("what", "answers", "expected"), CASES, ids=[case[0] for case in CASES])
-def test_what_is_published(
-    what: str, answers: list[CycleResult], expected: list[tuple[int, float | None]]
-) -> None:
+@pytest.mark.parametrize(("answers", "expected"), CASES.values(), ids=CASES)
+def test_what_is_published(answers: list[CycleResult], expected: list[tuple[int, float | None]]) -> None:
     assert published(answers) == expected
 
 
@@ -68,18 +59,18 @@ def test_a_cycle_keeps_its_beginning_while_it_drifts() -> None:
     assert (one.period_s, one.since_ms) == (104, -400_000)
 
 
-GAINS = [
-    ("steady", [1.0] * 40, None),
-    ("noisy", [1.0, 0.7, 1.2, 0.9, 1.3, 0.6] * 6, None),
-    ("ends at once", [1.0] * 10 + [0.0], 10),
-    ("ends after long", [1.0] * 70 + [0.1], 70),
-    ("wanes", [1.0, 1.0, 1.0, 0.9, 0.7, 0.4, 0.2], 6),
-]
+GAINS = {
+    "steady": ([1.0] * 40, None),
+    "noisy": ([1.0, 0.7, 1.2, 0.9, 1.3, 0.6] * 6, None),
+    "ends at once": ([1.0] * 10 + [0.0], 10),
+    "ends after long": ([1.0] * 70 + [0.1], 70),
+    "wanes": ([1.0, 1.0, 1.0, 0.9, 0.7, 0.4, 0.2], 6),
+}
 
 
-@pytest.mark.parametrize(("what", "gains", "end"), GAINS, ids=[case[0] for case in GAINS])
+@pytest.mark.parametrize(("gains", "end"), GAINS.values(), ids=GAINS)
 def test_a_lock_is_released_when_the_newest_periods_no_longer_follow(
-    what: str, gains: list[float], end: int | None
+    gains: list[float], end: int | None
 ) -> None:
     tracker = CycleTracker()
     tracker.update(0, cycle(13))

@@ -39,21 +39,21 @@ def published(evaluations: list[TrendForecast], *, cyclic: Floats | None = None)
 STILL = forecast()
 MOVING = [forecast(50 + 0.1 * turn) for turn in range(30)]
 RUNNING_OUT = [forecast(exhausts_in_s=1000 - 10.0 * turn) for turn in range(12)]
-CASES: list[tuple[str, list[TrendForecast], list[int]]] = [
-    ("what stays is published once", [STILL] * 60, [30]),
-    ("what moves within its interval, once a minute", MOVING, [30, 90, 150, 210, 270]),
-    ("what is not known yet, later", [forecast(np.nan)] * 10 + [STILL] * 10, [130]),
-    ("what has left its interval, at once", [STILL] * 4 + [forecast(60.0)] * 6, [30, 60]),
-    ("one evaluation outside is no change", [*[STILL] * 4, forecast(60.0), STILL, STILL], [30]),
-    ("memory that begins to run out", [STILL] * 8 + RUNNING_OUT, [30, 80, 140]),
-    ("and that ceases to", [STILL] * 4 + RUNNING_OUT[:3] + [STILL] * 2, [30, 40, 70]),
-    ("and that does so sooner", RUNNING_OUT[:6] + [forecast(exhausts_in_s=400.0)] * 2, [30, 60]),
-]
+CASES: dict[str, tuple[list[TrendForecast], list[int]]] = {
+    "what stays is published once": ([STILL] * 60, [30]),
+    "what moves within its interval, once a minute": (MOVING, [30, 90, 150, 210, 270]),
+    "what is not known yet, later": ([forecast(np.nan)] * 10 + [STILL] * 10, [130]),
+    "what has left its interval, at once": ([STILL] * 4 + [forecast(60.0)] * 6, [30, 60]),
+    "one evaluation outside is no change": ([*[STILL] * 4, forecast(60.0), STILL, STILL], [30]),
+    "memory that begins to run out": ([STILL] * 8 + RUNNING_OUT, [30, 80, 140]),
+    "and that ceases to": ([STILL] * 4 + RUNNING_OUT[:3] + [STILL] * 2, [30, 40, 70]),
+    "and that does so sooner": (RUNNING_OUT[:6] + [forecast(exhausts_in_s=400.0)] * 2, [30, 60]),
+}
 
 
-@pytest.mark.parametrize(("what", "evaluations", "seconds"), CASES, ids=[case[0] for case in CASES])
-def test_when_a_trend_is_published(what: str, evaluations: list[TrendForecast], seconds: list[int]) -> None:
-    assert published(evaluations) == seconds, what
+@pytest.mark.parametrize(("evaluations", "seconds"), CASES.values(), ids=CASES)
+def test_when_a_trend_is_published(evaluations: list[TrendForecast], seconds: list[int]) -> None:
+    assert published(evaluations) == seconds
 
 
 def test_a_cycle_that_is_found_or_lost_is_published_at_once() -> None:

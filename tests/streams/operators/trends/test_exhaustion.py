@@ -23,58 +23,54 @@ def said(curve: Floats, capacity: float = 100 * GB, step_ms: int = 1000) -> floa
     return float(bank.forecast(capacity=np.array([capacity])).exhausts_in_s[0])
 
 
-LEAKS = [
-    ("straight", 20 + SECOND / 30, 1200),
-    ("with noise", 20 + SECOND / 30 + 0.2 * NOISE, 1200),
-    ("in steps", 20 + np.floor(SECOND / 30 / 0.5) * 0.5, 1200),
-    ("ever faster", 20 + 40 * (SECOND / 1200) ** 2, 497),
-    ("under batches", 20 + SECOND / 30 + 8 * (SECOND % 70) / 70, 1000),
-    ("at the end of each epoch", 20 + np.floor(SECOND / 50) * 5 / 3, 1200),
-    ("nearly full", 55 + SECOND / 30 + 0.2 * NOISE, 150),
-]
+LEAKS = {
+    "straight": (20 + SECOND / 30, 1200),
+    "with noise": (20 + SECOND / 30 + 0.2 * NOISE, 1200),
+    "in steps": (20 + np.floor(SECOND / 30 / 0.5) * 0.5, 1200),
+    "ever faster": (20 + 40 * (SECOND / 1200) ** 2, 497),
+    "under batches": (20 + SECOND / 30 + 8 * (SECOND % 70) / 70, 1000),
+    "at the end of each epoch": (20 + np.floor(SECOND / 50) * 5 / 3, 1200),
+    "nearly full": (55 + SECOND / 30 + 0.2 * NOISE, 150),
+}
 
-HARMLESS = [
-    ("flat", 50 + 0 * SECOND),
-    ("noise", 50 + 5 * NOISE),
-    ("a warm-up that has flattened", 10 + 60 * np.minimum(SECOND / 400, 1)),
-    ("a warm-up that flattened a minute ago", 10 + 80 * np.minimum(SECOND / 1130, 1)),
-    ("a cache that fills", 10 + 70 * (1 - np.exp(-SECOND / 600))),
-    ("a random walk", 50 + (0.2 * NOISE).cumsum()),
-    ("collected again and again", 20 + (SECOND % 300) / 10),
-    ("one jump", 20 + 60.0 * (SECOND > 900)),
-    ("a program that loads for twenty minutes", 2 + SECOND / 20),
-    ("batches of the same size", 50 + 8 * (SECOND % 70) / 70),
-    ("users who come one after another", 10 + np.floor((SECOND / 1200) ** 0.7 * 12) * 5.5),
-    ("falling", 90 - SECOND / 30),
-    ("so slow that hours are left", 20 + SECOND / 300),
-    ("full already", 100 + 0 * SECOND),
-]
+HARMLESS = {
+    "flat": 50 + 0 * SECOND,
+    "noise": 50 + 5 * NOISE,
+    "a warm-up that has flattened": 10 + 60 * np.minimum(SECOND / 400, 1),
+    "a warm-up that flattened a minute ago": 10 + 80 * np.minimum(SECOND / 1130, 1),
+    "a cache that fills": 10 + 70 * (1 - np.exp(-SECOND / 600)),
+    "a random walk": 50 + (0.2 * NOISE).cumsum(),
+    "collected again and again": 20 + (SECOND % 300) / 10,
+    "one jump": 20 + 60.0 * (SECOND > 900),
+    "a program that loads for twenty minutes": 2 + SECOND / 20,
+    "batches of the same size": 50 + 8 * (SECOND % 70) / 70,
+    "users who come one after another": 10 + np.floor((SECOND / 1200) ** 0.7 * 12) * 5.5,
+    "falling": 90 - SECOND / 30,
+    "so slow that hours are left": 20 + SECOND / 300,
+    "full already": 100 + 0 * SECOND,
+}
 
 
-@pytest.mark.parametrize(("what", "curve", "left_s"), LEAKS, ids=[leak[0] for leak in LEAKS])
-def test_a_leak_is_announced_with_the_time_left(what: str, curve: Floats, left_s: float) -> None:
+@pytest.mark.parametrize(("curve", "left_s"), LEAKS.values(), ids=LEAKS)
+def test_a_leak_is_announced_with_the_time_left(curve: Floats, left_s: float) -> None:
     assert said(curve) == pytest.approx(left_s, rel=0.15)
 
 
-@pytest.mark.parametrize(("what", "curve"), HARMLESS, ids=[curve[0] for curve in HARMLESS])
-def test_what_does_not_run_out_is_not_announced(what: str, curve: Floats) -> None:
+@pytest.mark.parametrize("curve", HARMLESS.values(), ids=HARMLESS)
+def test_what_does_not_run_out_is_not_announced(curve: Floats) -> None:
     assert np.isnan(said(curve))
 
 
-@pytest.mark.parametrize(
-    ("what", "curve", "capacity"),
-    [
-        ("too little history", 20 + SECOND[:500] / 30, 100 * GB),
-        ("no capacity known", 20 + SECOND / 30, float("nan")),
-        (
-            "a gap in the history",
-            np.where((SECOND > 900) & (SECOND < 1080), np.nan, 20 + SECOND / 30),
-            100 * GB,
-        ),
-    ],
-)
-def test_what_is_not_known_well_enough_is_not_announced(what: str, curve: Floats, capacity: float) -> None:
-    assert np.isnan(said(curve, capacity)), what
+UNKNOWN = {
+    "too little history": (20 + SECOND[:500] / 30, 100 * GB),
+    "no capacity known": (20 + SECOND / 30, float("nan")),
+    "a gap in the history": (np.where((SECOND > 900) & (SECOND < 1080), np.nan, 20 + SECOND / 30), 100 * GB),
+}
+
+
+@pytest.mark.parametrize(("curve", "capacity"), UNKNOWN.values(), ids=UNKNOWN)
+def test_what_is_not_known_well_enough_is_not_announced(curve: Floats, capacity: float) -> None:
+    assert np.isnan(said(curve, capacity))
 
 
 def test_a_climb_from_nothing_is_announced_when_it_lasts() -> None:
@@ -87,21 +83,19 @@ def test_coarse_ticks_are_enough() -> None:
 
 
 @pytest.mark.parametrize("step_s", [15, 30, 45, 60])
-@pytest.mark.parametrize(("what", "curve", "left_s"), LEAKS[:4], ids=[leak[0] for leak in LEAKS[:4]])
-def test_samples_up_to_a_minute_apart_are_enough(
-    what: str, curve: Floats, left_s: float, step_s: int
-) -> None:
-    assert said(curve[::step_s], step_ms=1000 * step_s) == pytest.approx(left_s, rel=0.2), what
+@pytest.mark.parametrize(("curve", "left_s"), list(LEAKS.values())[:4], ids=list(LEAKS)[:4])
+def test_samples_up_to_a_minute_apart_are_enough(curve: Floats, left_s: float, step_s: int) -> None:
+    assert said(curve[::step_s], step_ms=1000 * step_s) == pytest.approx(left_s, rel=0.2)
 
 
-RESTED = [curve for curve in HARMLESS if "a minute ago" not in curve[0]]
+RESTED = {what: curve for what, curve in HARMLESS.items() if "a minute ago" not in what}
 """Without what came to rest just now, of which few samples have seen nothing yet."""
 
 
 @pytest.mark.parametrize("step_s", [15, 30, 45, 60])
-@pytest.mark.parametrize(("what", "curve"), RESTED, ids=[curve[0] for curve in RESTED])
-def test_what_does_not_run_out_is_not_announced_of_few_samples(what: str, curve: Floats, step_s: int) -> None:
-    assert np.isnan(said(curve[::step_s], step_ms=1000 * step_s)), what
+@pytest.mark.parametrize("curve", RESTED.values(), ids=RESTED)
+def test_what_does_not_run_out_is_not_announced_of_few_samples(curve: Floats, step_s: int) -> None:
+    assert np.isnan(said(curve[::step_s], step_ms=1000 * step_s))
 
 
 def test_too_few_samples_say_nothing() -> None:
@@ -136,17 +130,17 @@ def test_what_climbs_in_steps_stays_announced(epoch_s: int) -> None:
     assert said[said.argmax() :].all()
 
 
-@pytest.mark.parametrize(
-    ("what", "curve", "most_s"),
-    [
-        ("straight", 20 + np.minimum(np.arange(1800.0), 1200) / 30, 100),
-        ("in steps of a minute and a half", IN_STEPS[np.minimum(np.arange(1800), 1200)], 200),
-    ],
-)
-def test_what_has_come_to_rest_is_taken_back_for_good(what: str, curve: Floats, most_s: float) -> None:
+AT_REST = {
+    "straight": (20 + np.minimum(np.arange(1800.0), 1200) / 30, 100),
+    "in steps of a minute and a half": (IN_STEPS[np.minimum(np.arange(1800), 1200)], 200),
+}
+
+
+@pytest.mark.parametrize(("curve", "most_s"), AT_REST.values(), ids=AT_REST)
+def test_what_has_come_to_rest_is_taken_back_for_good(curve: Floats, most_s: float) -> None:
     said = ~np.isnan(announced(curve))
     assert said[120]
-    assert not said[120 + int(most_s / 10) :].any(), what
+    assert not said[120 + int(most_s / 10) :].any()
 
 
 def test_what_was_announced_is_remembered_across_a_restart() -> None:

@@ -14,14 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol
 
+import msgspec
 import orjson
 import zstandard
+from msgspec import Struct
 
 from contract.errors import DutycycleError
-from contract.zstd import ZstdReader
 
 _DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError)
 LONGEST_LINE = 64 * 1024 * 1024
+_CHUNK = 1 << 17
+_MAX_WINDOW = 1 << 27
 
 
 class _Lines(Protocol):
@@ -79,59 +82,49 @@ def _shown(value: Any) -> Any:
     return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
+class _Line(Struct):
+    """A line as ``kcat -J`` prints it; a payload may stand there as the object that it is."""
+
+    topic: str
+    key: str | None
+    payload: str | dict[str, Any] | None
+    partition: int | None = None
+    offset: int | None = None
+    ts: int | None = None
+
+
+_parse = msgspec.json.Decoder(_Line).decode
+
+
 def decode_line(line: bytes) -> TraceRecord:
     """One line of a trace; raises ``ValueError`` with the reason."""
     try:
-        envelope = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        raise ValueError(f"not JSON at byte {error.pos}: {error.msg}") from error
-    if type(envelope) is not dict:
-        raise ValueError("not a JSON object with topic, key and payload")
-    for name in ("topic", "key", "payload"):
-        if name not in envelope:
-            raise ValueError(f"no field {name}: a line has topic, key and payload, as kcat -J prints them")
-    payload = envelope["payload"]
+        found = _parse(line)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"{error}: a line has topic, key and payload, as kcat -J prints them") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(f"not JSON: {str(error).removeprefix('JSON is malformed: ')}") from error
+    payload = orjson.dumps(found.payload) if isinstance(found.payload, dict) else found.payload
     return TraceRecord(
-        topic=_typed(envelope, "topic", str),
-        key=None if envelope["key"] is None else _typed(envelope, "key", str),
-        payload=_payload(payload),
-        partition=_typed(envelope, "partition", int, 0),
-        offset=_typed(envelope, "offset", int, None),
-        ts_ms=_typed(envelope, "ts", int, None),
+        topic=found.topic,
+        key=found.key,
+        payload=payload.encode() if isinstance(payload, str) else payload,
+        partition=found.partition or 0,
+        offset=found.offset,
+        ts_ms=found.ts,
     )
 
 
-def _typed(envelope: dict[str, Any], name: str, kind: type, default: Any = "") -> Any:
-    value = envelope.get(name)
-    if value is None and default != "":
-        return default
-    if type(value) is not kind:
-        raise ValueError(f"{name}: {value!r:.60} is no {'string' if kind is str else 'integer'}")
-    return value
+def read_lines(path: str, longest_line: int = LONGEST_LINE) -> Iterator[tuple[int, TraceRecord]]:
+    """The records of one trace file, in order, each with the number of its line, from 1.
 
-
-def _payload(payload: Any) -> bytes | None:
-    if payload is None:
-        return None
-    if type(payload) is str:
-        return payload.encode()
-    if type(payload) is dict:
-        return orjson.dumps(payload)
-    raise ValueError(f"payload: {payload!r:.60} is neither a string nor an object")
-
-
-def read_trace(path: str) -> Iterator[TraceRecord]:
-    """The records of one trace file, in order; raises ``TraceError``. Blank lines are passed over."""
-    return (record for _, record in read_lines(path))
-
-
-def read_lines(path: str) -> Iterator[tuple[int, TraceRecord]]:
-    """``read_trace`` with the number of each record's line, from 1."""
+    Blank lines are passed over. Raises ``TraceError``, after the records before the damage.
+    """
     number = 0
     try:
         with _open_read(path) as stream:
             number = 1
-            for line in _lines(stream):
+            for line in _lines(stream, longest_line):
                 if line.strip():
                     yield number, decode_line(line)
                 number += 1
@@ -143,10 +136,10 @@ def read_lines(path: str) -> Iterator[tuple[int, TraceRecord]]:
         raise TraceError(path, number, str(error)) from error
 
 
-def _lines(stream: _Lines) -> Iterator[bytes]:
-    while line := stream.readline(LONGEST_LINE):
-        if len(line) == LONGEST_LINE:
-            raise ValueError(f"a line of over {LONGEST_LINE} bytes")
+def _lines(stream: _Lines, longest: int) -> Iterator[bytes]:
+    while line := stream.readline(longest):
+        if len(line) == longest:
+            raise ValueError(f"a line of over {longest} bytes")
         yield line
 
 
@@ -160,10 +153,52 @@ def _open_read(path: str) -> Iterator[_Lines]:
             yield stream
     elif path.endswith(".zst"):
         with Path(path).open("rb") as raw:
-            yield io.BufferedReader(ZstdReader(raw))
+            yield io.BufferedReader(_ZstdReader(raw))
     else:
         with Path(path).open("rb") as stream:
             yield stream
+
+
+class _ZstdReader(io.RawIOBase):
+    """Decompresses ``raw``, frame after frame. Raises ``EOFError`` when it ends inside a frame, which
+    zstandard's own reader takes for the end of the file.
+    """
+
+    def __init__(self, raw: IO[bytes]) -> None:
+        super().__init__()
+        self._raw = raw
+        self._frame: Any = None
+        self._input = b""
+        self._output = b""
+
+    def readable(self) -> bool:
+        """Always: it is a reader."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill ``buffer``; 0 at the end of the last frame."""
+        while not self._output:
+            if not self._step():
+                return 0
+        count = min(len(buffer), len(self._output))
+        buffer[:count] = self._output[:count]
+        self._output = self._output[count:]
+        return count
+
+    def _step(self) -> bool:
+        if not self._input:
+            self._input = self._raw.read(_CHUNK)
+        if not self._input:
+            if self._frame is not None:
+                raise EOFError("the file ends inside a frame")
+            return False
+        if self._frame is None:
+            self._frame = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW).decompressobj()
+        self._output = self._frame.decompress(self._input)
+        self._input = b""
+        if self._frame.eof:
+            self._input, self._frame = self._frame.unused_data, None
+        return True
 
 
 class TraceWriter:

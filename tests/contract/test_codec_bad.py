@@ -167,6 +167,11 @@ def test_bad_fields_of_derived_records(topic: str, plain: dict[str, Any], field:
     assert (error.field, error.reason) == (field, Reason.SCHEMA)
 
 
+def test_a_number_that_overflows_to_infinity() -> None:
+    error = failure(orjson.dumps(TICK | {"gpus": [GPU | {"power_w": 7}]}).replace(b"7", b"1e999"))
+    assert (error.field, error.reason) == ("gpus[0].power_w", Reason.SCHEMA)
+
+
 def test_a_huge_value_is_shown_in_part() -> None:
     assert len(str(failure(orjson.dumps(TICK | {"seq": "x" * 1_000_000})))) < 200
 

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contract.errors import DutycycleError
-from contract.trace import TraceRecord, TraceWriter, decode_line, encode_line, read_trace
+from contract.trace import TraceRecord, TraceWriter, decode_line, encode_line
+from tests.support.data.traces import read_trace
 
 SUFFIXES = [".jsonl", ".jsonl.gz", ".jsonl.zst"]
 RECORDS = [

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from contract.trace import TraceError, TraceRecord, TraceWriter, encode_line, read_trace
+from contract.trace import TraceError, TraceRecord, TraceWriter, encode_line, read_lines
+from tests.support.data.traces import read_trace
 
 SEED = 20_240
 _CHANCE = random.Random(SEED)  # noqa: S311 - test data
@@ -46,21 +47,23 @@ def whole_lines(data: bytes) -> int:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        (b"garbage", "not JSON at byte 0"),
+        (b"garbage", "not JSON: invalid character (byte 0)"),
         (b"\xff\xfe", "not JSON"),
-        (b"[1]", "not a JSON object"),
-        (b"null", "not a JSON object"),
-        (b'{"key":"k","payload":"p"}', "no field topic"),
-        (b'{"topic":"t","payload":"p"}', "no field key"),
-        (b'{"topic":"t","key":"k"}', "no field payload"),
-        (b'{"topic":5,"key":"k","payload":"p"}', "topic: 5 is no string"),
-        (b'{"topic":null,"key":"k","payload":"p"}', "topic: None is no string"),
-        (b'{"topic":"t","key":5,"payload":"p"}', "key: 5 is no string"),
-        (b'{"topic":"t","key":"k","payload":5}', "payload: 5 is neither a string nor an object"),
-        (b'{"topic":"t","key":"k","payload":[1]}', "payload: [1] is neither a string nor an object"),
-        (b'{"topic":"t","key":"k","payload":"p","partition":"0"}', "partition: '0' is no integer"),
-        (b'{"topic":"t","key":"k","payload":"p","offset":1.5}', "offset: 1.5 is no integer"),
-        (b'{"topic":"t","key":"k","payload":"p","ts":true}', "ts: True is no integer"),
+        (b'{"topic":"\xff","key":"k","payload":"p"}', "not JSON: 'utf-8' codec"),
+        (b'{"topic":"t","key":"k","payload":' + b'{"a":' * 200_000, "not JSON"),
+        (b"[1]", "Expected `object`, got `array`"),
+        (b"null", "Expected `object`, got `null`"),
+        (b'{"key":"k","payload":"p"}', "missing required field `topic`: a line has topic, key and payload"),
+        (b'{"topic":"t","payload":"p"}', "missing required field `key`"),
+        (b'{"topic":"t","key":"k"}', "missing required field `payload`"),
+        (b'{"topic":5,"key":"k","payload":"p"}', "Expected `str`, got `int` - at `$.topic`"),
+        (b'{"topic":null,"key":"k","payload":"p"}', "got `null` - at `$.topic`"),
+        (b'{"topic":"t","key":5,"payload":"p"}', "Expected `str | null`, got `int` - at `$.key`"),
+        (b'{"topic":"t","key":"k","payload":5}', "got `int` - at `$.payload`"),
+        (b'{"topic":"t","key":"k","payload":[1]}', "got `array` - at `$.payload`"),
+        (b'{"topic":"t","key":"k","payload":"p","partition":"0"}', "got `str` - at `$.partition`"),
+        (b'{"topic":"t","key":"k","payload":"p","offset":1.5}', "got `float` - at `$.offset`"),
+        (b'{"topic":"t","key":"k","payload":"p","ts":true}', "got `bool` - at `$.ts`"),
         (encode_line(RECORDS[0])[:-20], "not JSON"),
     ],
 )  # fmt: skip
@@ -147,10 +150,10 @@ def test_a_file_that_cannot_be_opened(tmp_path: Path, name: str, reason: str) ->
     assert reason in error.reason
 
 
-def test_a_line_without_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("contract.trace.LONGEST_LINE", 1000)
+def test_a_line_without_an_end(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     path.write_bytes(encode_line(RECORDS[0]) + b"x" * 5000)
-    found, error = read_until_error(path)
-    assert found == RECORDS[:1]
-    assert (error.line, "over 1000 bytes" in error.reason) == (2, True)
+    lines = read_lines(str(path), longest_line=1000)
+    assert next(lines) == (1, RECORDS[0])
+    with pytest.raises(TraceError, match=r":2: a line of over 1000 bytes"):
+        next(lines)

@@ -12,7 +12,7 @@ import orjson
 from bus.kafka.embedded import EmbeddedBroker
 from contract.settings.load import load
 from contract.topics import SAMPLE_TOPICS, full_name
-from contract.trace import read_trace
+from tests.support.data.traces import read_trace
 from tests.support.fakes.api_server import fake_api_server, kubeconfig
 from tests.support.fakes.kubelet import FakeKubelet, kubelet_on
 from tests.support.fakes.nvml import library

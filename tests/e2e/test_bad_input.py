@@ -74,11 +74,10 @@ def of_every_topic() -> Iterator[Bad]:
     }
     for topic, (key, payload, field) in whole.items():
         yield Bad("garbage", topic, key, b"\x00\xff garbage \xfe", "decode", "payload: not JSON")
-        yield Bad("an array", topic, key, b"[1]", "decode", "a JSON array")
+        yield Bad("an array", topic, key, b"[1]", "decode", "payload: Expected `object`")
         yield Bad("a wrong type", topic, key, changed(payload, None, **{field: [1]}), "schema", field)
         yield Bad("a missing field", topic, key, changed(payload, None, **{field: None}), "schema", field)
         yield Bad("NaN", topic, key, payload[:-1] + b',"x":NaN}', "decode", "not JSON")
-        yield Bad("an infinity", topic, key, payload[:-1] + b',"x":1e999}', "decode", "not JSON")
         yield Bad("a later version", topic, key, changed(payload, v=2), "version", "version 2")
         yield Bad("no version", topic, key, changed(payload, v=None), "schema", "v: missing")
         yield Bad("too large", topic, key, changed(payload, x="x" * 1_000_000), "size", "at most 1000000")
@@ -100,9 +99,10 @@ def of_samples() -> Iterator[Bad]:
         yield Bad(f"percent is {goal}", "nvml-samples", NODE, payload, "schema", "gpus[0].gpu_util_pct")
     plain = orjson.loads(changed(good("cgroup-samples", NODE), seq=70_003))
     plain["pods"][0]["containers"][0]["mem_used_bytes"] = 1e308
-    yield Bad(
-        "impossibly many bytes", "cgroup-samples", NODE, orjson.dumps(plain), "schema", "mem_used_bytes"
-    )
+    many = orjson.dumps(plain)
+    yield Bad("impossibly many bytes", "cgroup-samples", NODE, many, "schema", "mem_used_bytes")
+    infinite = many.replace(b"1e308", b"1e999").replace(b"1e+308", b"1e999")
+    yield Bad("an infinity", "cgroup-samples", NODE, infinite, "schema", "mem_used_bytes")
 
 
 BAD = [*of_every_topic(), *of_samples()]

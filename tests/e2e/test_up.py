@@ -18,9 +18,10 @@ import orjson
 
 from contract.codec import decode
 from contract.records.samples import NvmlSample
-from contract.trace import decode_line, read_trace
+from contract.trace import decode_line
 from tests.collectors.cgroup.test_real import HELD, MIB, Kernel, kernel, limited, working_set
 from tests.support.data.real_cgroup import RealCgroup, real_cgroup
+from tests.support.data.traces import read_trace
 from tests.support.fakes.nvml import library
 from tests.support.fakes.nvml.scenario import FakeGpu, FakeProcess, Scenario, Signal, ramp, sine, square
 from tests.support.processes.commands import STOP_S, dutycycle, environ, wait_until

@@ -13,9 +13,9 @@ import orjson
 import pytest
 
 from contract.codec import encode
-from contract.trace import read_trace
 from sinks.records.query import job_peaks, pod_peaks
 from sinks.records.store import RecordsRefusedError
+from tests.support.data.traces import read_trace
 from tests.support.fakes.nvml import library
 from tests.support.fakes.nvml.scenario import FakeGpu, FakeProcess, Scenario, square
 from tests.support.faults.field import Field

@@ -19,13 +19,14 @@ from bus.kafka.producer import Producer
 from contract.log import ConsumerRecord
 from contract.settings.load import load
 from contract.topics import SAMPLE_TOPICS
-from contract.trace import TraceRecord, TraceWriter, read_trace
+from contract.trace import TraceRecord, TraceWriter
 from dutycycle.cli.arguments import moment_ms
 from dutycycle.live.children import Child
 from dutycycle.live.state import LiveState
 from dutycycle.live.view import draw
 from streams.local import LocalPipeline
 from streams.topology import stages
+from tests.support.data.traces import read_trace
 from tests.support.processes.commands import wait_until
 
 GOOD = list(records(Shape(nodes=1, gpus=1, seconds=40)))

@@ -11,7 +11,8 @@ import orjson
 import pytest
 
 from bench.cluster_trace import START_MS, Shape, records
-from contract.trace import TraceRecord, TraceWriter, read_trace
+from contract.trace import TraceRecord, TraceWriter
+from tests.support.data.traces import read_trace
 
 SHAPE = Shape(nodes=4, gpus=2, seconds=130)
 
@@ -109,7 +110,7 @@ def test_records_of_a_replay_are_shown_by_peaks(trace: Path, tmp_path: Path) -> 
 GOOD = list(records(Shape(nodes=1, gpus=1, seconds=40)))
 DAMAGE = [
     ("cut line", b'{"topic":"dutycycle.pods","ke', "not JSON"),
-    ("no payload", b'{"topic":"dutycycle.pods","key":"a"}', "no field payload"),
+    ("no payload", b'{"topic":"dutycycle.pods","key":"a"}', "required field `payload`"),
     ("unknown topic", b'{"topic":"other.pods","key":"a","payload":"{}"}', "topic 'other.pods' is none of"),
 ]
 

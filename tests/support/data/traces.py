@@ -1,0 +1,10 @@
+"""Reading a trace file, for tests."""
+
+from collections.abc import Iterator
+
+from contract.trace import TraceRecord, read_lines
+
+
+def read_trace(path: str) -> Iterator[TraceRecord]:
+    """The records of a trace file, in order; raises ``TraceError``."""
+    return (record for _, record in read_lines(path))

@@ -69,7 +69,7 @@ def add_table(app: ExactApp, name: str, changelog: str, partitions: int) -> Stat
 
 
 class FaustStreamsPort(FaustPort):
-    """Implements ``StreamsPort``."""
+    """Implements ``StreamsPort``, which says what each method promises."""
 
     def __init__(
         self,
@@ -83,24 +83,20 @@ class FaustStreamsPort(FaustPort):
         self._changelog = changelog
 
     async def save(self, stage: str, partition: int, key: bytes, value: bytes) -> Awaitable[object]:
-        """See ``StreamsPort``."""
         return await self._app.exact_producer.post(
             self._changelog(stage), key, value, ts_ms=None, partition=partition
         )
 
     async def drop(self, stage: str, partition: int, key: bytes, offset: int) -> Awaitable[object]:
-        """See ``StreamsPort``."""
         return await self._app.exact_producer.post(
             self._changelog(stage), key, None, ts_ms=None, partition=partition,
             headers=tombstone_headers(offset),
         )  # fmt: skip
 
     def wrote(self, stage: str, partition: int, answer: Any) -> bool:
-        """See ``StreamsPort``."""
         return self._tables[stage].fence.wrote(partition, answer.offset)
 
     async def is_sole_writer(self, stage: str) -> bool:
-        """See ``StreamsPort``."""
         if stage not in self._tables:
             return True  # it keeps no state
         name = self._changelog(stage)
@@ -113,28 +109,22 @@ class FaustStreamsPort(FaustPort):
         return {one.partition for one in self._app.consumer.assignment() if one.topic == name}
 
     def outdated(self, stage: str) -> list[Rewrite]:
-        """See ``StreamsPort``."""
         if stage not in self._tables:
             return []  # it keeps no state
         return self._tables[stage].reducer.outdated(self._assigned(stage))
 
     def rewritten(self, stage: str) -> None:
-        """See ``StreamsPort``."""
         if stage in self._tables:
             self._tables[stage].reducer.rewritten()
 
     def mirror(self, stage: str, partition: int, key: bytes, value: bytes | None) -> None:
-        """See ``StreamsPort``."""
         self._tables[stage].mirror(partition, key, value)
 
     def load(self, stage: str, key: bytes) -> bytes | None:
-        """See ``StreamsPort``."""
         return self._tables[stage].stored(key)
 
     def states(self, stage: str) -> Iterable[tuple[bytes, bytes]]:
-        """See ``StreamsPort``."""
         return self._tables[stage].everything()
 
     def committed(self, source: TopicPartition) -> int:
-        """See ``StreamsPort``."""
         return self.begins_at(source) or 0

@@ -67,7 +67,7 @@ def profile(plan: Plan) -> Profile:
             "job-parts": lambda of: (of["pod_uid"],),
             "insights": lambda of: () if of["subject"]["kind"] == "job" else None,
         },
-        lasting=_without_peaks if plan.has("jump") else _without_told,
+        lasting=_without_peaks if plan.has("jump") else _without_published,
         account=account, whole=whole,
     )  # fmt: skip
 
@@ -95,12 +95,12 @@ def _source_of_part(of: Any) -> Name | None:
 
 def _without_peaks(snapshot: dict[str, Any]) -> dict[str, Any]:
     """Pods that are gone for long are forgotten once all that they have to tell was sent: when, is chance."""
-    return {name: value for name, value in _without_told(snapshot).items() if name != "peaks"}
+    return {name: value for name, value in _without_published(snapshot).items() if name != "peaks"}
 
 
-def _without_told(snapshot: dict[str, Any]) -> dict[str, Any]:
-    """What a job was said to be last, depends on when it was: the newest is compared where it is sent."""
-    return {name: value for name, value in snapshot.items() if name not in ("told", "changed")}
+def _without_published(snapshot: dict[str, Any]) -> dict[str, Any]:
+    """What a job published last depends on when it was flushed: the newest is compared where it is sent."""
+    return {name: value for name, value in snapshot.items() if name not in ("published", "changed")}
 
 
 def _nothing(_operator: Operator) -> None:

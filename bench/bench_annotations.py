@@ -25,9 +25,7 @@ from kube.config import Access
 from kube.objects import ApiServer, connect
 from kube.references import ObjectRef, Patch
 from sinks.annotations.core.desired import Annotations
-from sinks.annotations.core.diff import apply
-from sinks.annotations.core.policy import Policy
-from sinks.annotations.core.schedule import WritePlan
+from sinks.annotations.core.schedule import Policy, WritePlan
 from sinks.annotations.sink import AnnotationSink
 from sinks.annotations.writer import AnnotationWriter
 from sinks.deadletters import DeadLetters
@@ -95,7 +93,8 @@ class Memory(ApiServer):
     async def annotate(self, ref: ObjectRef, patch: Patch) -> dict[str, str]:
         """See ``ApiServer``."""
         self.writes += 1
-        self.objects[ref] = apply(patch, self.objects[ref])
+        merged = {**self.objects[ref], **patch}
+        self.objects[ref] = {key: value for key, value in merged.items() if value is not None}
         return self.objects[ref]
 
     async def close(self) -> None:

@@ -14,7 +14,7 @@ from sinks.base import Sink
 from sinks.deadletters import DeadLetters
 from sinks.dispatcher import Dispatcher
 from sinks.events import LOG_SHORTER
-from sinks.metrics import tell
+from sinks.metrics import serve_metrics
 from telemetry.events import Telemetry
 
 ACKNOWLEDGE_S = 0.5
@@ -41,7 +41,7 @@ class SinksApp:
         self.app.taken = self.dispatcher.taken
         self.app.held_up = self.dispatcher.held_up
         self.app.on_shorter_log = self._begins_anew
-        tell(telemetry, self.dispatcher)
+        serve_metrics(telemetry, self.dispatcher)
         for topic in self.dispatcher.topics:
             add_agent(self.app, topic, self.dispatcher.handle, name=f"sink-{topic}")
         self.app.on_partitions_revoked.connect(self._hand_over)

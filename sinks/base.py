@@ -1,9 +1,39 @@
-"""What a sink is to the dispatcher that gives it records."""
+"""What a sink is to the dispatcher that gives it records, and how it says which are not written yet."""
 
 from typing import Any, Protocol
 
-from contract.log import ConsumerRecord
-from sinks.offsets import PendingOffsets
+from contract.log import ConsumerRecord, TopicPartition
+
+
+class PendingOffsets:
+    """The lowest offset of each partition among the records that something stands for."""
+
+    __slots__ = ("_lowest",)
+
+    def __init__(self) -> None:
+        self._lowest: dict[TopicPartition, int] = {}
+
+    def add(self, place: TopicPartition, offset: int) -> None:
+        """One more record."""
+        if offset < self._lowest.get(place, offset + 1):
+            self._lowest[place] = offset
+
+    def merge(self, other: "PendingOffsets") -> None:
+        """All the records of another."""
+        for place, offset in other._lowest.items():
+            self.add(place, offset)
+
+    def lowest(self, place: TopicPartition) -> int | None:
+        """The lowest offset; None without a record of that partition."""
+        return self._lowest.get(place)
+
+    @property
+    def empty(self) -> bool:
+        """Whether it stands for no record at all."""
+        return not self._lowest
+
+    def __bool__(self) -> bool:
+        return not self.empty
 
 
 class Sink(Protocol):

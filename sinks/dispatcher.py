@@ -15,11 +15,41 @@ from contract.codec import DecodeError, decode
 from contract.log import ConsumerRecord, TopicPartition
 from contract.records.deadletter import Reason
 from contract.topics import TOPICS
-from sinks.base import Sink
+from sinks.base import PendingOffsets, Sink
 from sinks.deadletters import DeadLetters
 from sinks.events import SINK_AWAY
-from sinks.offsets import OffsetProgress, PendingOffsets
 from telemetry.events import Telemetry
+
+
+class OffsetProgress:
+    """What was taken of each partition, and what of it is done."""
+
+    def __init__(self) -> None:
+        self._taken: dict[TopicPartition, int] = {}
+        self._reported: dict[TopicPartition, int] = {}
+
+    def took(self, place: TopicPartition, offset: int) -> None:
+        """The record was given to every sink, or to the dead letters."""
+        self._taken[place] = offset
+
+    def done(self, pending: PendingOffsets) -> list[tuple[TopicPartition, int]]:
+        """For each partition that got further since the last call, the offset up to which all is done.
+
+        ``pending`` stands for the records that some sink still has to see to.
+        """
+        further = []
+        for place, taken in self._taken.items():
+            lowest = pending.lowest(place)
+            done = taken if lowest is None else lowest - 1
+            if done > self._reported.get(place, -1):
+                self._reported[place] = done
+                further.append((place, done))
+        return further
+
+    def forget(self) -> None:
+        """The partitions were assigned anew."""
+        self._taken.clear()
+        self._reported.clear()
 
 
 class Dispatcher:
@@ -92,10 +122,10 @@ class Dispatcher:
 
     def acknowledge(self) -> None:
         """Tell Kafka how far every partition is done."""
-        held = PendingOffsets()
+        pending = PendingOffsets()
         for sink in self.sinks:
-            held.merge(sink.pending_offsets())
-        for place, offset in self._progress.done(held):
+            pending.merge(sink.pending_offsets())
+        for place, offset in self._progress.done(pending):
             self._port.acknowledge(place, offset)
 
     async def drain(self) -> None:

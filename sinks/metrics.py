@@ -1,4 +1,4 @@
-"""The figures of a worker of the sinks, as it serves them."""
+"""The metrics of a worker of the sinks."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -32,7 +32,9 @@ class Waiting(Protocol):
     def pending(self) -> int: ...
 
 
-def tell(telemetry: Telemetry, dispatcher: Dispatcher, wall: Callable[[], float] = time.time) -> None:
+def serve_metrics(
+    telemetry: Telemetry, dispatcher: Dispatcher, wall: Callable[[], float] = time.time
+) -> None:
     """Declare what may be counted, and serve what can be read of ``dispatcher``."""
     names = [sink.name for sink in dispatcher.sinks]
     telemetry.expect(events, sink_events, logs, topic=dispatcher.topics, sink=names)

@@ -14,7 +14,7 @@ from contract.topics import ALIKE_TOPICS, TOPICS
 from kube.client import Limits
 from kube.objects import ApiServer, connect
 from sinks.annotations.core import desired
-from sinks.annotations.core.policy import Policy
+from sinks.annotations.core.schedule import Policy
 from sinks.annotations.sink import AnnotationSink
 from sinks.app import SinksApp
 from sinks.base import Sink

@@ -21,31 +21,31 @@ class ForbiddenKindError(GoneError):
 
 
 class ForbiddenKinds:
-    """Remembers them by namespace, as a role may be of one alone; tells of each kind once."""
+    """Remembers them by namespace, as a role may be of one alone; reports each kind once."""
 
     def __init__(self, telemetry: Telemetry, clock: Callable[[], float]) -> None:
         self._telemetry = telemetry
         self._clock = clock
         self._until: dict[tuple[str, str, str | None], float] = {}
-        self._told: set[tuple[str, str]] = set()
+        self._reported: set[tuple[str, str]] = set()
 
     def has(self, target: Target) -> bool:
         """Whether an object of its kind was refused a while ago."""
-        return self._clock() < self._until.get(_place(target), float("-inf"))
+        return self._clock() < self._until.get(_scope(target), float("-inf"))
 
     def add(self, target: Target, error: KubeError) -> None:
         """Reading ``target`` was refused."""
         now = self._clock()
-        self._until = {place: until for place, until in self._until.items() if now < until}
-        self._until[_place(target)] = now + FORBIDDEN_S
+        self._until = {scope: until for scope, until in self._until.items() if now < until}
+        self._until[_scope(target)] = now + FORBIDDEN_S
         kind = target.api_version, target.api_kind
-        if kind not in self._told:
-            self._told.add(kind)
+        if kind not in self._reported:
+            self._reported.add(kind)
             detail = f"{error}; none of its objects is annotated where no role allows get and patch"
             self._telemetry.emit(KIND_FORBIDDEN, detail, about=" ".join(kind), kind=target.api_kind)
 
 
-def _place(target: Target) -> tuple[str, str, str | None]:
+def _scope(target: Target) -> tuple[str, str, str | None]:
     return target.api_version, target.api_kind, target.namespace
 
 

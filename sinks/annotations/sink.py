@@ -14,15 +14,14 @@ from contract.records.samples import NvmlSample
 from kube.errors import BusyError, GoneError, KubeError, NoKindError
 from kube.objects import ApiServer
 from sinks.annotations.core.desired import TOPICS, Annotations
-from sinks.annotations.core.policy import Policy
-from sinks.annotations.core.schedule import WritePlan
+from sinks.annotations.core.schedule import Policy, WritePlan
 from sinks.annotations.core.targets import Target
 from sinks.annotations.forbidden import ForbiddenKindError, ForbiddenKinds, missing_permission
 from sinks.annotations.writer import AnnotationWriter
+from sinks.base import PendingOffsets
 from sinks.deadletters import DeadLetters
 from sinks.events import ANNOTATION_SHED, NO_KIND, OBJECT_GONE, SINK_AWAY
 from sinks.metrics import wrote
-from sinks.offsets import PendingOffsets
 from telemetry.events import WRITE_REJECTED, WRITE_RETRIED, Telemetry
 
 WRITERS = 8

@@ -7,36 +7,46 @@ from typing import Any
 from contract.backoff import Backoff
 from contract.log import ConsumerRecord
 from contract.records.deadletter import Reason
+from sinks.base import PendingOffsets
 from sinks.deadletters import DeadLetters
 from sinks.events import SINK_AWAY
 from sinks.metrics import wrote
-from sinks.offsets import PendingOffsets
 from sinks.records.merge import merge
 from sinks.records.rows import TOPICS, Row, row_of
 from sinks.records.store import RecordsAwayError, RecordsStore, RefusedRow
 from sinks.thread import in_thread
 from telemetry.events import WRITE_REJECTED, WRITE_RETRIED, Telemetry
 
-BATCH = 500
-WAIT_S = 0.2
-"""A batch is written when it has 500 rows, or 0.2 s after its first."""
-MOST_ROWS = 20_000
-"""While the database is away, so many different pods and jobs are held; then reading waits."""
+_BATCH = 500
+_WAIT_S = 0.2
 _DRAIN_S = 5.0
-_HANGS_S = 45.0
 _Key = tuple[str, str]
 
 
 class RecordsSink:
-    """Holds one row for each pod and job until it is written."""
+    """Holds one row for each pod and job until it is written, at most ``most_rows``: then reading waits.
+
+    A batch is written when it has 500 rows, or 0.2 s after its first. Without an answer in ``timeout_s`` it
+    is tried again on a new connection.
+    """
 
     name = "records"
     topics: tuple[str, ...] = TOPICS
 
-    def __init__(self, store: RecordsStore, letters: DeadLetters, telemetry: Telemetry) -> None:
+    def __init__(
+        self,
+        store: RecordsStore,
+        letters: DeadLetters,
+        telemetry: Telemetry,
+        *,
+        most_rows: int = 20_000,
+        timeout_s: float = 45.0,
+    ) -> None:
         self._store = store
         self._letters = letters
         self._telemetry = telemetry
+        self._most_rows = most_rows
+        self._timeout_s = timeout_s
         self._rows: dict[_Key, tuple[Row, ConsumerRecord]] = {}
         self._held = PendingOffsets()
         self._flying = PendingOffsets()
@@ -57,13 +67,13 @@ class RecordsSink:
         self._held.add(origin.topic_partition, origin.offset)
         self._keep([(row, origin)])
         self._some.set()
-        if len(self._rows) >= BATCH:
+        if len(self._rows) >= _BATCH:
             self._full.set()
-        if len(self._rows) >= MOST_ROWS:
+        if len(self._rows) >= self._most_rows:
             self._room.clear()
 
     async def room(self) -> None:
-        """Return when fewer than 20,000 rows wait."""
+        """Return when fewer than ``most_rows`` wait."""
         await self._room.wait()
 
     def pending_offsets(self) -> PendingOffsets:
@@ -112,7 +122,7 @@ class RecordsSink:
 
     async def _batch_or_time(self) -> None:
         try:
-            async with asyncio.timeout(WAIT_S):
+            async with asyncio.timeout(_WAIT_S):
                 await self._full.wait()
         except TimeoutError:
             return
@@ -141,11 +151,11 @@ class RecordsSink:
 
     async def _put(self, rows: list[Row]) -> list[RefusedRow]:
         try:
-            async with asyncio.timeout(_HANGS_S):
+            async with asyncio.timeout(self._timeout_s):
                 return await in_thread(lambda: self._store.put(rows))
         except TimeoutError as error:
             self._store.close()  # the connection stays with its thread; the next try makes a new one
-            raise RecordsAwayError(f"{self._store.name}: no answer within {_HANGS_S:g} s") from error
+            raise RecordsAwayError(f"{self._store.name}: no answer within {self._timeout_s:g} s") from error
 
     def _cut(self) -> tuple[list[tuple[Row, ConsumerRecord]], PendingOffsets, int]:
         rows = list(self._rows.values())
@@ -170,7 +180,7 @@ class RecordsSink:
         self._keep([*rows, *newer.values()])
         self._held.merge(held)
         self._flying = PendingOffsets()
-        if len(self._rows) >= MOST_ROWS:
+        if len(self._rows) >= self._most_rows:
             self._room.clear()
 
     def _keep(self, rows: Iterable[tuple[Row, ConsumerRecord]]) -> None:

@@ -15,7 +15,7 @@ from contract.records.derived import PodOfJob
 from contract.records.pods import JobRef
 from kube.objects import connect
 from sinks.annotations.core.keys import PODS_OMITTED, PODS_SUMMARY
-from sinks.annotations.core.policy import Policy
+from sinks.annotations.core.schedule import Policy
 from sinks.annotations.sink import AnnotationSink
 from sinks.dispatcher import Dispatcher
 from tests.support.processes.commands import environ

@@ -8,7 +8,7 @@ import pytest
 
 from contract.log import ConsumerRecord, TopicPartition
 from contract.records.derived import PodPeaks
-from sinks.offsets import PendingOffsets
+from sinks.base import PendingOffsets
 from tests.support.sinks import made
 from tests.support.sinks.rig import Rig, handle
 
@@ -75,7 +75,7 @@ async def test_records_are_acknowledged_once_every_sink_has_written() -> None:
 
 POISON = {
     "no JSON": (b"\xff\x00", "decode", "payload: not JSON"),
-    "not an object": (b"[1]", "decode", "payload: a JSON array"),
+    "not an object": (b"[1]", "decode", "payload: Expected `object`"),
     "a field missing": (b'{"v":1}', "schema", "pod: missing"),
     "the future": (b'{"v":2}', "version", "v: version 2"),
     "not for us": (made.pod_peaks(pod_fields={"name": "cursed"}), "rejected", "list: it is cursed"),

@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Iterator
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bus.faust import app, runner
+from bus.faust import app
 from bus.kafka.embedded import EmbeddedBroker
 from bus.kafka.producer import Producer
 from contract.codec import encode
@@ -15,15 +16,22 @@ from contract.settings.groups import Settings
 from contract.settings.load import load
 from contract.topics import TOPICS, full_name
 from sinks import service
-from sinks.records import sink
 from sinks.records.query import pod_peaks
+from sinks.records.sink import RecordsSink
 from sinks.records.store import RecordsAwayError, RecordsStore
 from telemetry.events import Telemetry
+from telemetry.watchdog import StallDetector, StallLimits
 from tests.support.sinks import made
 
 PODS = 50
-BEHIND_S = 2.0
+BEHIND_S = 8.0
 PREFIX = "held."
+
+
+class SmallSink(RecordsSink):
+    """Reading waits for it after a few records."""
+
+    __init__ = partialmethod(RecordsSink.__init__, most_rows=10)
 
 
 @pytest.fixture
@@ -34,8 +42,7 @@ def broker() -> Iterator[EmbeddedBroker]:
 
 @pytest.fixture(autouse=True)
 def _short_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "_BEHIND_S", BEHIND_S)
-    monkeypatch.setattr(sink, "MOST_ROWS", 10)
+    monkeypatch.setattr(service, "RecordsSink", SmallSink)
     monkeypatch.setitem(app._PLAIN, "stream_buffer_maxsize", 10)
 
 
@@ -83,11 +90,12 @@ async def test_a_sink_that_waits_for_its_database_is_alive_and_not_ready(
     url = f"sqlite:///{tmp_path}/records.db"
     settings = load({}, {"broker": broker.url, "topic_prefix": PREFIX, "records": url, "annotations": "off"})
     away, stop, telemetry = Away(monkeypatch), asyncio.Event(), Telemetry("sink")
+    telemetry.stall_detector = StallDetector(StallLimits(said_s=BEHIND_S, ended_s=BEHIND_S))
     await fill(settings)
     working = asyncio.create_task(service.run(settings, telemetry, stop))
     try:
         await until(lambda: telemetry.conditions, working)
-        await asyncio.sleep(4 * BEHIND_S)  # two looks after its bound a stuck worker would have ended
+        await asyncio.sleep(1.5 * BEHIND_S)  # two checks after its limit a stuck worker would have ended
         assert not working.done(), working.exception()
         assert telemetry.status.alive["worker"]() is None
         assert "no answer" in (telemetry.status.ready["sinks"]() or "")

@@ -18,8 +18,9 @@ from sinks.annotations.core import keys
 from sinks.annotations.core.diff import Present, stays
 from sinks.annotations.core.job import JobView
 from sinks.annotations.core.node import NodeView
+from sinks.annotations.core.pod import insight_values, pod_values
 from sinks.annotations.core.targets import Target, job_target, node_target, pod_target
-from sinks.annotations.core.values import insight_values, pod_values, text
+from sinks.annotations.core.values import text
 
 Record = NvmlSample | NodePart | PodPeaks | PodInsight | JobPeaks | JobInsight
 TOPICS = ("nvml-samples", "node-parts", "pod-peaks", "pod-insights", "job-peaks", "job-insights")

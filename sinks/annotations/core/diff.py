@@ -97,12 +97,6 @@ def is_enough(patch: Patch, present: Mapping[str, str]) -> bool:
     )
 
 
-def apply(patch: Patch, present: Mapping[str, str]) -> dict[str, str]:
-    """What is there after the patch: a JSON merge patch on a flat object."""
-    merged = {**present, **patch}
-    return {key: value for key, value in merged.items() if value is not None}
-
-
 def _json(value: str | None) -> Any:
     if value is None:
         return None

@@ -6,14 +6,16 @@ at the end, and then depends on the record alone.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
+from typing import Any
 
 from msgspec.structs import replace
 
-from contract.records.derived import JobPeaks
+from contract.records.derived import JobPeaks, Peaks, PodOfJob
 from sinks.annotations.core import keys
 from sinks.annotations.core.diff import Present, stays
-from sinks.annotations.core.incarnations import pods_by_name
-from sinks.annotations.core.values import job_ranks, job_summary, job_values, text
+from sinks.annotations.core.targets import is_name
+from sinks.annotations.core.values import BITS, DISK, MEGA, NETWORK, largest, measured, text
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +75,92 @@ class JobView:
 
     def _key(self, name: str) -> str:
         return f"{self.prefix}/{name}"
+
+
+def job_values(record: JobPeaks) -> dict[str, dict[str, Any]]:
+    """What a job says about each of its pods, by pod name."""
+    return {name: value for name in sorted(record.pods) if (value := _of_job(record.pods[name]))}
+
+
+def job_summary(record: JobPeaks) -> dict[str, Any]:
+    """What the pods of a job needed at most, whichever of them it was."""
+    metrics = record.metrics
+    value = {
+        "pods": len(record.pods) + (record.pods_omitted or 0),
+        "max_gpu_util": largest(metrics, ("gpu_util_pct",), 1, 0),
+        "max_gpu_mem_mb": largest(metrics, ("gpu_mem_used_bytes",), 1 / MEGA, 0),
+        keys.MAX_CPU_UTIL: largest(metrics, ("cpu_util_pct",), 1, 2),
+        keys.MAX_CPU_MEM: largest(metrics, ("mem_used_bytes",), 1 / MEGA, 1),
+        keys.MAX_NETWORK: largest(metrics, NETWORK, BITS / MEGA, 1),
+        keys.MAX_DISK_IO: largest(metrics, DISK, 1 / MEGA, 1),
+    }
+    return measured(value)
+
+
+def job_ranks(record: JobPeaks) -> dict[str, tuple[float, ...]]:
+    """By pod name, what says who needed more: GPU memory, GPU, memory, CPU. The larger, the more."""
+    return {
+        name: tuple(
+            pod.metrics[metric].max if metric in pod.metrics else -1.0
+            for metric in ("gpu_mem_used_bytes", "gpu_util_pct", "mem_used_bytes", "cpu_util_pct")
+        )
+        for name, pod in record.pods.items()
+    }
+
+
+def _of_job(pod: PodOfJob) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for scope in sorted(pod.gpus, key=_gpu_order):
+        node, _, index = scope.rpartition("/")
+        peaks = pod.gpus[scope]
+        value[f"{node}-gpu-{index}_util"] = largest(peaks, ("gpu_util_pct",), 1, 0)
+        value[f"{node}-gpu-{index}_mem_mb"] = largest(peaks, ("mem_used_bytes",), 1 / MEGA, 0)
+    if not pod.gpus:  # of a large job they are left out of the record; the pod's own figures are not
+        value["gpu_util"] = largest(pod.metrics, ("gpu_util_pct",), 1, 0)
+        value["gpu_mem_mb"] = largest(pod.metrics, ("gpu_mem_used_bytes",), 1 / MEGA, 0)
+    value |= {
+        "cpu_util": largest(pod.metrics, ("cpu_util_pct",), 1, 2),
+        "cpu_mem_mb": largest(pod.metrics, ("mem_used_bytes",), 1 / MEGA, 1),
+        "network_mbps": largest(pod.metrics, NETWORK, BITS / MEGA, 1),
+        "disk_io": largest(pod.metrics, DISK, 1 / MEGA, 1),
+    }
+    return measured(value)
+
+
+def _gpu_order(scope: str) -> tuple[str, int]:
+    node, _, index = scope.rpartition("/")
+    return node, int(index)
+
+
+def pods_by_name(record: JobPeaks) -> dict[str, PodOfJob]:
+    """The pods of a job; what can be no pod's name is passed over."""
+    incarnations: dict[str, list[PodOfJob]] = {}
+    for listed, pod in record.pods.items():
+        name = listed.partition("@")[0]
+        if is_name(name):
+            incarnations.setdefault(name, []).append(pod)
+    return {name: _joined(found) for name, found in incarnations.items()}
+
+
+def _joined(incarnations: list[PodOfJob]) -> PodOfJob:
+    """The maximum of all for each figure. GPUs are left out where one incarnation lacks its own."""
+    if len(incarnations) == 1:
+        return incarnations[0]
+    metrics = reduce(_greatest, (one.metrics for one in incarnations))
+    gpus: dict[str, Peaks] = {}
+    if not any(_without_its_gpus(one) for one in incarnations):
+        for one in incarnations:
+            gpus |= {scope: _greatest(gpus.get(scope, {}), peaks) for scope, peaks in one.gpus.items()}
+    return PodOfJob(node=incarnations[-1].node, metrics=metrics, gpus=gpus)
+
+
+def _without_its_gpus(one: PodOfJob) -> bool:
+    return not one.gpus and "gpu_util_pct" in one.metrics
+
+
+def _greatest(one: Peaks, other: Peaks) -> Peaks:
+    """The larger peak of each metric."""
+    return {
+        metric: max((peaks[metric] for peaks in (one, other) if metric in peaks), key=lambda peak: peak.max)
+        for metric in one.keys() | other.keys()
+    }

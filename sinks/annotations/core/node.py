@@ -1,12 +1,21 @@
 """What a Node carries of its GPUs: the newest sample, and what the streams know of them beyond it. Pure."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from contract.records.parts import GpuAnalysis, NodePart
-from contract.records.samples import NvmlSample
+from contract.records.samples import Gpu, GpuProcess, NvmlSample
 from sinks.annotations.core import keys
-from sinks.annotations.core.values import gpu_now, gpu_static, number, significant
+from sinks.annotations.core.values import (
+    MOST_PROCESSES,
+    UNKNOWN_PID,
+    each_once,
+    gigabytes,
+    measured,
+    megabytes,
+    number,
+    significant,
+)
 
 MAXIMA = {"gpu_util_pct": "max_gpu_util", "mem_copy_util_pct": "max_mem_util"}
 """The maxima in the value, by the metric whose windows give them."""
@@ -74,3 +83,42 @@ def _values(analysis: GpuAnalysis) -> dict[str, Any]:
     if analysis.slope_per_s is not None:
         value["trend_pct_per_h"] = significant(analysis.slope_per_s * _SECONDS_PER_HOUR)
     return value
+
+
+def gpu_static(gpus: Iterable[Gpu]) -> dict[str, Any]:
+    """What a node's GPUs are. Where they differ, each kind is named, separated by a comma."""
+    every = sorted(gpus, key=lambda gpu: gpu.index)
+    sizes = [gigabytes(gpu.mem_total_bytes) for gpu in every if gpu.mem_total_bytes is not None]
+    links = [f"{g.pcie_gen}x{g.pcie_width}" for g in every if None not in (g.pcie_gen, g.pcie_width)]
+    value = {
+        "count": len(every),
+        "model": each_once(gpu.model for gpu in every if gpu.model is not None),
+        "mem_size": each_once(sizes),
+        "pcie_gen_width": each_once(links),
+    }
+    return measured(value)
+
+
+def gpu_now(gpu: Gpu) -> dict[str, Any]:
+    """Memory and processes of one GPU at one tick."""
+    used, total, processes = gpu.mem_used_bytes, gpu.mem_total_bytes, _known(gpu.processes)
+    value = {
+        "mem_used": None if used is None else gigabytes(used),
+        "mem_free": None if used is None or total is None else gigabytes(max(total - used, 0)),
+        "process_cnt": None if processes is None else len(processes),
+        "pid_mem": None if processes is None else _pid_mem(processes),
+    }
+    return measured(value)
+
+
+def _known(processes: tuple[GpuProcess, ...] | None) -> tuple[GpuProcess, ...] | None:
+    """The processes, if all are known. A source that sees pods only, such as dcgm-exporter, gives PID 0."""
+    if processes is None or any(one.pid == UNKNOWN_PID for one in processes):
+        return None
+    return processes
+
+
+def _pid_mem(processes: Iterable[GpuProcess]) -> list[list[Any]]:
+    known = [(one.mem_used_bytes, one.pid) for one in processes if one.mem_used_bytes is not None]
+    largest = sorted(known, reverse=True)[:MOST_PROCESSES]
+    return [[pid, megabytes(used)] for used, pid in sorted(largest, key=lambda pair: pair[1])]

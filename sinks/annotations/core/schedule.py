@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from contract.log import TopicPartition
+from contract.settings.groups import Settings
 from sinks.annotations.core.targets import Target
-from sinks.offsets import PendingOffsets
+from sinks.base import PendingOffsets
 
 EVALUATE_SHARE = 10
 """What changed was not worth a write: after a tenth of the interval the object is looked at again."""
@@ -22,6 +23,20 @@ REFRESH = 60
 STAMP = 120
 """After so many intervals even a time stamp is, with nothing else: an hour, by default."""
 _NEVER = float("-inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """``interval_s`` lies between two writes to one object, at least; ``most`` objects are known at once."""
+
+    prefix: str = "dutycycle.io"
+    interval_s: float = 30.0
+    most: int = 20_000
+
+    @classmethod
+    def of(cls, settings: Settings) -> "Policy":
+        """As the settings say."""
+        return cls(settings.annotation_prefix, settings.annotation_interval)
 
 
 class ChangeThreshold(IntEnum):

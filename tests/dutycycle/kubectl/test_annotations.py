@@ -27,7 +27,9 @@ from dutycycle.kubectl.annotations import (
 from dutycycle.kubectl.complete import candidates
 from dutycycle.kubectl.jobs import OWNERS, job_and_word, named
 from kube.discovery import Kind
-from sinks.annotations.core.values import job_summary, job_values, pod_values, text
+from sinks.annotations.core.job import job_summary, job_values
+from sinks.annotations.core.pod import pod_values
+from sinks.annotations.core.values import text
 
 
 def annotations(values: dict[str, Any], prefix: str = "dutycycle.io") -> dict[str, str]:

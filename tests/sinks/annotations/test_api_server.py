@@ -6,7 +6,7 @@ import json
 import pytest
 
 from contract.records.pods import JobRef
-from sinks.annotations.core.policy import Policy
+from sinks.annotations.core.schedule import Policy
 from tests.support.fakes.api_server import MPIJOB, NODE, POD, FakeApi, Trouble, written
 from tests.support.sinks import made
 from tests.support.sinks.annotating import annotating

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from contract.records.derived import PodOfJob
 from kube.references import Patch
 from sinks.annotations.core.desired import Annotations
-from sinks.annotations.core.diff import Present, apply, diff, is_enough, split
+from sinks.annotations.core.diff import Present, diff, is_enough, split
 from sinks.annotations.core.keys import LONGEST_NAME, PODS_OMITTED, TOTAL_BYTES, pod_key_name, size_of
 from tests.support.sinks import made
+from tests.support.sinks.rig import patched
 
 P = "dutycycle.io"
 
@@ -47,7 +48,7 @@ def test_applying_the_diff_gives_the_wanted_and_a_second_diff_is_empty(
     kind: str, wanted: dict[str, str], present: dict[str, str]
 ) -> None:
     patch = diff(kind, P, wanted, present)
-    after = apply(patch, present)
+    after = patched(patch, present)
     assert after.items() >= wanted.items()
     assert diff(kind, P, wanted, after) == {}
     assert {k: v for k, v in after.items() if not k.startswith(f"{P}/")} == {
@@ -136,7 +137,7 @@ def test_an_object_never_grows_past_what_the_api_server_takes(others: int) -> No
     kept = {f"{P}/an-older-pod": "x" * 1000}
     present = split(P, kept | ({"example.org/a": "x" * others} if others else {}))
     wanted = state.wanted(target, present)
-    after = apply(diff("job", P, wanted, present.ours), present.ours)
+    after = patched(diff("job", P, wanted, present.ours), present.ours)
     assert size_of(after) <= max(TOTAL_BYTES - present.others_bytes, size_of(kept) + 100)
     assert json.loads(wanted[f"{P}/{PODS_OMITTED}"]) == 8000 - sum("bert" in key for key in wanted)
     again = state.wanted(target, Present(after, present.others_bytes))

@@ -8,7 +8,7 @@ import pytest
 from contract.records.derived import JobPeaks, PodOfJob
 from dutycycle.kubectl.annotations import insights, of_job, ours
 from sinks.annotations.core.desired import Annotations, Record
-from sinks.annotations.core.diff import Present, apply, diff, split
+from sinks.annotations.core.diff import Present, diff, split
 from sinks.annotations.core.keys import (
     INSIGHT_NAMES,
     MOST_PODS,
@@ -19,6 +19,7 @@ from sinks.annotations.core.keys import (
 )
 from sinks.annotations.core.targets import job_target
 from tests.support.sinks import made
+from tests.support.sinks.rig import patched
 
 P = "dutycycle.io"
 SLOW = made.job_insight("training", "input", "More loader processes.")
@@ -38,7 +39,7 @@ def after(annotations: dict[str, str], *records: Record) -> dict[str, str]:
         assert state.take(record) in (target, None)
     present = split(P, annotations)
     wanted = state.wanted(target, present)
-    return apply(diff("job", P, wanted, present.ours, state.surplus(target, present, wanted)), annotations)
+    return patched(diff("job", P, wanted, present.ours, state.surplus(target, present, wanted)), annotations)
 
 
 def plain(annotations: dict[str, str]) -> dict[str, Any]:

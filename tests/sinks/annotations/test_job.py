@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from contract.records.derived import JobPeaks, PodOfJob
 from kube.references import Patch
 from sinks.annotations.core.desired import Annotations
-from sinks.annotations.core.diff import Present, apply, diff, is_enough, split
+from sinks.annotations.core.diff import Present, diff, is_enough, split
 from sinks.annotations.core.keys import (
     MOST_PODS,
     PODS_OMITTED,
@@ -20,6 +20,7 @@ from sinks.annotations.core.keys import (
     size_of,
 )
 from tests.support.sinks import made
+from tests.support.sinks.rig import patched
 
 P = "dutycycle.io"
 
@@ -52,7 +53,7 @@ def patch_of(record: JobPeaks, present: Present) -> Patch:
 
 def after(record: JobPeaks, annotations: dict[str, str]) -> dict[str, str]:
     """All annotations of a job once the record is written."""
-    return apply(patch_of(record, split(P, annotations)), annotations)
+    return patched(patch_of(record, split(P, annotations)), annotations)
 
 
 def pods_of(annotations: dict[str, str]) -> set[str]:

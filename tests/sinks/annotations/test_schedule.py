@@ -12,7 +12,8 @@ from sinks.annotations.core.schedule import (
     WritePlan,
 )
 from sinks.annotations.core.targets import Target
-from sinks.offsets import OffsetProgress, PendingOffsets
+from sinks.base import PendingOffsets
+from sinks.dispatcher import OffsetProgress
 
 INTERVAL = 30.0
 PLACE = TopicPartition("pod-peaks", 0)

@@ -4,7 +4,7 @@ import asyncio
 
 from contract.records.pods import JobRef
 from kube.errors import RefusedError
-from sinks.annotations.core.policy import Policy
+from sinks.annotations.core.schedule import Policy
 from sinks.annotations.core.targets import Target
 from sinks.annotations.core.values import rfc3339
 from sinks.annotations.forbidden import FORBIDDEN_S, ForbiddenKinds

@@ -10,8 +10,9 @@ from contract.records.parts import NodePart
 from contract.records.samples import Gpu, GpuProcess
 from sinks.annotations.core.desired import Annotations
 from sinks.annotations.core.diff import Present, diff
+from sinks.annotations.core.node import gpu_static
 from sinks.annotations.core.targets import Target, node_target, pod_target
-from sinks.annotations.core.values import gigabytes, gpu_static, number, rfc3339, significant
+from sinks.annotations.core.values import gigabytes, number, rfc3339, significant
 from tests.support.sinks import made
 from tests.support.sinks.made import K80, K80_BYTES, node_part, sample
 

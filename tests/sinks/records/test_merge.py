@@ -21,6 +21,7 @@ from sinks.records.rows import COUNTS, MAXIMA, POD_TABLE, Row, job_row, pod_row
 from sinks.records.schema import TABLES
 from sinks.records.store import RecordsStore, covering
 from tests.support.sinks import made
+from tests.support.sinks.made import EARLY, LATE
 
 METRICS = ("gpu_util_pct", "cpu_util_pct", "power_w")
 small = st.integers(0, 6)
@@ -147,16 +148,6 @@ def test_along_one_accumulation_the_newest_stays_as_it_is(seed: int, chance: ran
     assert levels(merged([chain[-1], *shuffled])) == levels(chain[-1])
 
 
-EARLY: dict[str, Any] = {
-    "first_ms": 1_000, "last_ms": 10_000, "samples": 10, "final": True,
-    "metrics": {"gpu_util_pct": made.peak(97, 40, 3_000), "temp_c": made.peak(61, 50, 2_000)},
-    "gpus": {"a/0": {"gpu_util_pct": made.peak(97, 40, 3_000)}}, "processes": None,
-}  # fmt: skip
-LATE: dict[str, Any] = {
-    "first_ms": 90_000, "last_ms": 119_000, "samples": 30, "final": False,
-    "metrics": {"gpu_util_pct": made.peak(60, 20, 95_000), "cpu_util_pct": made.peak(150, 100, 96_000)},
-    "gpus": {"a/1": {"gpu_util_pct": made.peak(60, 20, 95_000)}}, "processes": None,
-}  # fmt: skip
 BOTH = made.pod_peaks(
     first_ms=1_000, last_ms=119_000, samples=30, final=False, processes=None,
     metrics={

@@ -3,33 +3,21 @@
 import asyncio
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from sinks.dispatcher import Dispatcher
-from sinks.records import sink as records_sink
 from sinks.records.query import job_peaks, pod_peaks
 from sinks.records.sink import RecordsSink
 from sinks.records.store import RecordsStore
 from sinks.thread import in_thread
 from tests.support.servers.postgres import Postgres
 from tests.support.sinks import made
-from tests.support.sinks.rig import Rig, at_work, handle, until
+from tests.support.sinks.recording import running
+from tests.support.sinks.rig import Rig, handle, until
 
 PLACE = ("pod-peaks", 0)
-
-
-@asynccontextmanager
-async def running(rig: Rig, url: str) -> AsyncIterator[tuple[Dispatcher, RecordsSink]]:
-    """A sink that writes, behind a dispatcher."""
-    store = RecordsStore(url)
-    store.open()
-    sink = RecordsSink(store, rig.letters, rig.telemetry)
-    async with at_work(rig, sink) as dispatcher:
-        yield dispatcher, sink
 
 
 async def test_records_arrive_and_only_then_are_acknowledged(records_url: str) -> None:
@@ -137,14 +125,13 @@ async def test_a_refused_row_whose_dead_letter_fails_is_not_acknowledged(postgre
         assert rig.port.failures
 
 
-async def test_reading_waits_when_very_much_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_reading_waits_when_very_much_is_held(tmp_path: Path) -> None:
     most = 300
-    monkeypatch.setattr(records_sink, "MOST_ROWS", most)
     url = f"sqlite:///{tmp_path}/records.db"
     rig = Rig()
     store = RecordsStore(url)
     store.open()
-    sink = RecordsSink(store, rig.letters, rig.telemetry)
+    sink = RecordsSink(store, rig.letters, rig.telemetry, most_rows=most)
     dispatcher = rig.dispatcher(sink)
     for i in range(most - 1):
         sink.take(rig.origin("pod-peaks", None), made.pod_peaks(f"uid-{i}"))

@@ -13,15 +13,14 @@ import pytest
 from sqlalchemy import create_engine, exc, text
 
 from contract.records.derived import PodPeaks
-from sinks.records import sink as records_sink
 from sinks.records.merge import merge
 from sinks.records.query import pod_peaks
 from sinks.records.rows import pod_row
 from sinks.records.store import RecordsAwayError, RecordsStore
-from tests.sinks.records.test_merge import EARLY, LATE
-from tests.sinks.records.test_sink import running
 from tests.support.servers.postgres import Postgres
 from tests.support.sinks import made
+from tests.support.sinks.made import EARLY, LATE
+from tests.support.sinks.recording import running
 from tests.support.sinks.rig import Rig, until
 
 WRITERS = 6
@@ -202,13 +201,10 @@ async def test_one_row_that_is_refused_becomes_a_dead_letter_and_those_beside_it
     assert {one.pod.uid for one in pod_peaks(postgres_url)} == {f"uid-{i}" for i in range(40)} - {"uid-17"}
 
 
-async def test_a_database_that_accepts_and_says_nothing_is_given_up_and_tried_anew(
-    postgres_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_database_that_accepts_and_says_nothing_is_given_up_and_tried_anew(postgres_url: str) -> None:
     """A session holds the table; ours gets no answer. The one that was given up may still write later."""
-    monkeypatch.setattr(records_sink, "_HANGS_S", 1.0)
     rig = Rig()
-    async with running(rig, postgres_url) as (dispatcher, sink):
+    async with running(rig, postgres_url, timeout_s=1.0) as (dispatcher, sink):
         with psycopg.connect(dsn(postgres_url)) as other:
             other.execute("LOCK TABLE pod_peaks IN ACCESS EXCLUSIVE MODE")
             await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks()))

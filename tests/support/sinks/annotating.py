@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from sinks.annotations.core.policy import Policy
+from sinks.annotations.core.schedule import Policy
 from sinks.annotations.sink import AnnotationSink
 from sinks.dispatcher import Dispatcher
 from tests.support.fakes.api_server import FakeApi

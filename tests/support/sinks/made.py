@@ -90,3 +90,17 @@ def sample(*gpus: Gpu, ts_ms: int = 1_700_000_000_000) -> NvmlSample:
 def node_part(node: str = "gpu-a", gpu: str = "GPU-1", ts_ms: int = 1, **known: Any) -> NodePart:
     """What the streams know of one GPU of a node."""
     return NodePart(node=node, ts_ms=ts_ms, gpus={gpu: GpuAnalysis(**known)})
+
+
+EARLY: dict[str, Any] = {
+    "first_ms": 1_000, "last_ms": 10_000, "samples": 10, "final": True,
+    "metrics": {"gpu_util_pct": peak(97, 40, 3_000), "temp_c": peak(61, 50, 2_000)},
+    "gpus": {"a/0": {"gpu_util_pct": peak(97, 40, 3_000)}}, "processes": None,
+}  # fmt: skip
+"""The last record of an accumulation of ``pod_peaks`` that was lost, by field."""
+LATE: dict[str, Any] = {
+    "first_ms": 90_000, "last_ms": 119_000, "samples": 30, "final": False,
+    "metrics": {"gpu_util_pct": peak(60, 20, 95_000), "cpu_util_pct": peak(150, 100, 96_000)},
+    "gpus": {"a/1": {"gpu_util_pct": peak(60, 20, 95_000)}}, "processes": None,
+}  # fmt: skip
+"""A record of the accumulation after it."""

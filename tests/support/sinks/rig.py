@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -10,6 +10,7 @@ import orjson
 
 from contract.codec import encode
 from contract.log import ConsumerRecord, ProducerRecord, TopicPartition
+from kube.references import Patch
 from sinks.annotations.sink import AnnotationSink
 from sinks.base import Sink
 from sinks.deadletters import DeadLetters
@@ -108,3 +109,9 @@ async def handle(dispatcher: Dispatcher, origins: Sequence[ConsumerRecord]) -> N
     """Give records to a dispatcher, in order."""
     for origin in origins:
         await dispatcher.handle(origin)
+
+
+def patched(patch: Patch, present: Mapping[str, str]) -> dict[str, str]:
+    """What is there after the patch: a JSON merge patch on a flat object."""
+    merged = {**present, **patch}
+    return {key: value for key, value in merged.items() if value is not None}

@@ -1,0 +1,66 @@
+"""The values of a pod's annotations: its peaks, and what is found about it. Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from contract.records.derived import Peaks, PodPeaks
+from contract.records.insights import Insight
+from sinks.annotations.core import keys
+from sinks.annotations.core.values import (
+    BITS,
+    DISK,
+    MEGA,
+    MOST_PROCESSES,
+    NETWORK,
+    UNKNOWN_PID,
+    largest,
+    measured,
+    number,
+    rfc3339,
+)
+
+
+def pod_values(record: PodPeaks) -> dict[str, Any]:
+    """A pod's annotations by name, values not yet as text."""
+    metrics = record.metrics
+    value = {
+        keys.GPU_UTIL: _per_process(record, "gpu_util_pct"),
+        keys.GPU_MEM_UTIL: _per_process(record, "mem_copy_util_pct"),
+        keys.GPU_ATTRIBUTION: _attribution(record),
+        keys.MAX_CPU_UTIL: largest(metrics, ("cpu_util_pct",), 1, 2),
+        keys.MAX_CPU_MEM: largest(metrics, ("mem_used_bytes",), 1 / MEGA, 1),
+        keys.MAX_NETWORK: largest(metrics, NETWORK, BITS / MEGA, 1),
+        keys.MAX_DISK_IO: largest(metrics, DISK, 1 / MEGA, 1),
+    }
+    found = measured(value)
+    return found | {keys.UPDATED: rfc3339(record.last_ms)} if found else {}
+
+
+def insight_values(insight: Insight) -> dict[str, Any]:
+    """What a pod is and what holds it back, by name."""
+    value = {keys.KIND: insight.kind, keys.BOTTLENECK: insight.bottleneck, keys.ADVICE: insight.advice}
+    return measured(value)
+
+
+def _per_process(record: PodPeaks, metric: str) -> dict[str, Any] | None:
+    """By ``gpu_<index>_<pid>``; of a GPU whose processes are unknown, by ``gpu_<index>``."""
+    found = [one for one in _maxima(record.processes or {}, metric) if one[0][-1] != UNKNOWN_PID]
+    of_processes = {where[0] for where, _ in found}
+    found += [one for one in _maxima(record.gpus, metric) if one[0][0] not in of_processes]
+    largest = sorted(found, key=lambda pair: (-pair[1], pair[0]))[:MOST_PROCESSES]
+    return {"gpu_" + "_".join(map(str, where)): number(most) for where, most in sorted(largest)} or None
+
+
+def _attribution(record: PodPeaks) -> dict[str, str] | None:
+    """Where the figures come from, by ``gpu_<index>``: an unknown one has none, and is not idle."""
+    words = {scope.rpartition("/")[2]: word for scope, word in sorted((record.attribution or {}).items())}
+    return {f"gpu_{index}": words[index] for index in sorted(words, key=int)[:MOST_PROCESSES]} or None
+
+
+def _maxima(scopes: Mapping[str, Peaks], metric: str) -> list[tuple[tuple[int, ...], float]]:
+    """((index, pid), maximum) of scopes such as ``<node>/<index>/<pid>``."""
+    return [
+        (tuple(int(part) for part in scope.split("/")[1:]), peaks[metric].max)
+        for scope, peaks in scopes.items()
+        if metric in peaks
+    ]

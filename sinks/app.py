@@ -13,7 +13,7 @@ from contract.settings.groups import Settings
 from sinks.base import Sink
 from sinks.deadletters import DeadLetters
 from sinks.dispatcher import Dispatcher
-from sinks.events import LOG_SHORTER
+from sinks.events import LOG_TRUNCATED
 from sinks.metrics import serve_metrics
 from telemetry.events import Telemetry
 
@@ -38,9 +38,9 @@ class SinksApp:
         port = FaustPort(self.app, settings)
         letters = DeadLetters(settings.topic_prefix, telemetry, port.post, port.fail)
         self.dispatcher = Dispatcher(port, make(letters, port), letters, telemetry)
-        self.app.taken = self.dispatcher.taken
+        self.app.next_offset = self.dispatcher.taken
         self.app.held_up = self.dispatcher.held_up
-        self.app.on_shorter_log = self._begins_anew
+        self.app.on_log_truncated = self._begins_anew
         serve_metrics(telemetry, self.dispatcher)
         for topic in self.dispatcher.topics:
             add_agent(self.app, topic, self.dispatcher.handle, name=f"sink-{topic}")
@@ -76,7 +76,7 @@ class SinksApp:
     def _begins_anew(self, place: TopicPartition, what: str) -> None:
         """Everything of that log is read: what is written already is written once more, or known as older."""
         self._telemetry.emit(
-            LOG_SHORTER,
+            LOG_TRUNCATED,
             f"{what}; it is read from its beginning",
             topic=place[0].removeprefix(self._prefix),
         )

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from bus.faust.offset_tracker import OffsetKind, OffsetTracker
+from bus.faust.offsets import OffsetKind, OffsetTracker
 from bus.faust.port import WorkerPort, find_loss, is_compacted
 from contract.codec import DecodeError, decode
 from contract.log import ConsumerRecord, TopicPartition

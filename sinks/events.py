@@ -30,8 +30,8 @@ ANNOTATIONS_OFF = Event(
 SINK_AWAY = Event(
     "sink_away", logging.WARNING, "What a sink writes to cannot be written", ("sink",), by=(SINK,)
 )
-LOG_SHORTER = Event(
-    "log_shorter", logging.ERROR, "Partitions that end before what was read of them, read anew", ("topic",),
+LOG_TRUNCATED = Event(
+    "log_truncated", logging.ERROR, "Partitions that end before what was read of them, read anew", ("topic",),
     by=(SINK,),
 )
 # fmt: on

@@ -10,7 +10,7 @@ from typing import Any
 
 from bus.faust.agent import add_agent
 from bus.faust.app import ExactApp, create_app
-from bus.faust.truncation import shorter
+from bus.faust.offsets import describe_truncation
 from contract.log import TopicPartition
 from contract.settings.groups import Settings
 from contract.topics import full_name
@@ -107,7 +107,7 @@ class StreamsApp:
             return
         for place, end in sorted((TopicPartition(*place), end) for place, end in ends.items()):
             if known[place] > end:
-                self.refuse(place, shorter(*place, known[place], end))
+                self.refuse(place, describe_truncation(*place, known[place], end))
 
     def refuse(self, place: TopicPartition, what: str) -> None:
         """End with words on how to go on: a log is shorter than what was read of it.
@@ -150,7 +150,7 @@ def create_streams_app(
     port = FaustStreamsPort(app, settings, tables, names.__getitem__)
     tasks = [StageTask(stage, port, telemetry, settings.topic_prefix) for stage in stages]
     coordinator = CheckpointCoordinator(port, tasks, telemetry)
-    app.taken = coordinator.metrics.next_offset
+    app.next_offset = coordinator.metrics.next_offset
     for task in tasks:
         add_agent(app, task.stage.source, partial(coordinator.process, task), name=task.stage.name)
     sources = {
@@ -158,7 +158,7 @@ def create_streams_app(
         for changelog, source in changelog_topics(settings, stages).items()
     }
     streams = StreamsApp(app, coordinator, sources, {names[stage]: table for stage, table in tables.items()})
-    app.on_shorter_log = streams.refuse
+    app.on_log_truncated = streams.refuse
     for table in tables.values():
         table.on_recover(streams.begin_again)
     for table in list(tables.values())[:1]:  # all are recovered before the first of them is called

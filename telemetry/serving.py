@@ -7,11 +7,10 @@ from importlib.metadata import PackageNotFoundError, version
 
 from contract.errors import SettingError
 from contract.settings.groups import Settings
-from telemetry.address import Address, address_of
+from telemetry.endpoint import Address, address_of
 from telemetry.events import Telemetry
 from telemetry.metrics import BUILD_INFO, HEALTHY, READY
-from telemetry.pages import Pages
-from telemetry.server import ListenError, Server
+from telemetry.server import ListenError, Pages, Server
 
 _LOG = logging.getLogger("dutycycle.health")
 SERVING = "serves http://"

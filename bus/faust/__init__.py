@@ -1,1 +1,4 @@
-"""Everything that knows Faust's insides: the app, its driver, its runner. May import: ``bus.kafka``."""
+"""Everything that knows Faust's insides: app, consumer, producer, assignor, runner.
+
+May import: ``bus.kafka`` and what lies below it.
+"""

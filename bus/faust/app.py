@@ -9,10 +9,14 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import faust
+from faust.transport.drivers import aiokafka as driver
+from faust.types import TP
 from faust.types import settings as faust_settings
 
-from bus.faust.driver import ExactAssignor, ExactConsumer, ExactProducer, ExactTransport, NoMonitor
-from bus.faust.logs import hush
+from bus.faust.assignor import ExactAssignor
+from bus.faust.consumer import ExactConsumer
+from bus.faust.logs import route_library_logs
+from bus.faust.producer import ExactProducer
 from bus.kafka.reachability import Reachability
 from bus.kafka.security import bootstrap_servers, ssl_context
 from contract.log import TopicPartition
@@ -25,11 +29,11 @@ REBALANCE_S = 30.0
 """How long the group waits for a worker to hand in its partitions."""
 
 
-Taken = Callable[[str, int], int | None]
+NextOffset = Callable[[str, int], int | None]
 """The offset to be taken next of a topic (without prefix) and partition; None where that is not known."""
 
 
-OnShorterLog = Callable[[TopicPartition, str], None]
+OnLogTruncated = Callable[[TopicPartition, str], None]
 """Gets a partition and what happened to it. If it does not end the app, it is read from its beginning."""
 
 
@@ -47,8 +51,34 @@ class _FaustSettings(faust_settings.Settings):
         return None
 
 
+class NoMonitor(faust.Monitor):
+    """Keeps no statistics of Faust's: ours are in ``telemetry``, and these cost a tenth of every record."""
+
+    def on_message_in(self, tp: TP, offset: int, message: Any) -> None:
+        """Nothing."""
+
+    def on_stream_event_in(self, tp: TP, offset: int, stream: Any, event: Any) -> None:
+        """Nothing."""
+
+    def on_stream_event_out(self, tp: TP, offset: int, stream: Any, event: Any, state: Any = None) -> None:
+        """Nothing."""
+
+    def on_message_out(self, tp: TP, offset: int, message: Any) -> None:
+        """Nothing."""
+
+    def track_tp_end_offset(self, tp: TP, offset: int) -> None:
+        """Nothing."""
+
+
+class ExactTransport(driver.Transport):
+    """Makes our consumer and producer."""
+
+    Consumer: ClassVar[Any] = ExactConsumer
+    Producer: ClassVar[Any] = ExactProducer
+
+
 class ExactApp(faust.App):
-    """A Faust app with the exact driver. Made by ``create_app``, run by ``faustapp_run.run_app``."""
+    """A Faust app with the exact driver. Made by ``create_app``, run by ``bus.faust.runner``."""
 
     Settings: ClassVar[Any] = _FaustSettings
     telemetry: Telemetry
@@ -61,9 +91,9 @@ class ExactApp(faust.App):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.failed = asyncio.Event()
-        self.taken: Taken = _position
+        self.next_offset: NextOffset = _position
         """How far the application has come, where it knows better than the consumer."""
-        self.on_shorter_log: OnShorterLog = lambda _, what: self.fail(what)
+        self.on_log_truncated: OnLogTruncated = lambda _, what: self.fail(what)
         """Told at the start of reading, of a partition whose log ends before what was committed of it."""
         self.held_up: Callable[[], bool] = _never
         """Whether the application reads no further on purpose, and says so itself."""
@@ -110,7 +140,7 @@ def create_app(settings: Settings, app_id: str, telemetry: Telemetry) -> ExactAp
 
     Raises ``SettingError`` for a broker that is not set or certificates that are none.
     """
-    hush(telemetry)
+    route_library_logs(telemetry)
     app = ExactApp(
         app_id,
         broker=";".join(f"kafka://{address}" for address in bootstrap_servers(settings)),

@@ -29,7 +29,7 @@ class _Handler(logging.Handler):
         )
 
 
-def hush(telemetry: Telemetry) -> None:
+def route_library_logs(telemetry: Telemetry) -> None:
     """Send the libraries' errors to ``telemetry``, and drop everything below."""
     for name in LIBRARIES:
         log = logging.getLogger(name)

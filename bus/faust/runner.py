@@ -35,13 +35,13 @@ async def run_app(
     telemetry's status says ``hangs``; after ``GRACE_S`` the process is left, with 0, or 1 after a failure.
     """
     loop, vitals = asyncio.get_running_loop(), Vitals(app)
-    vitals.tell()
+    vitals.register()
 
     def fail(reason: str) -> None:
         with suppress(RuntimeError):  # the loop is closed: the process is ending anyway
             loop.call_soon_threadsafe(app.fail, reason)
 
-    async with app.telemetry.stall_detector.watching(vitals.stalled, end=fail, on_beat=vitals.look):
+    async with app.telemetry.stall_detector.watching(vitals.stalled, end=fail, on_beat=vitals.observe):
         await _run(app, stop, last_work)
     if app.failure is not None:
         raise WorkerFailedError(f"{app.conf.id}: {app.failure}")

@@ -11,35 +11,34 @@ from collections.abc import Callable
 from typing import Any
 
 from bus.faust.app import ExactApp
-from bus.faust.truncation import shorter
+from bus.faust.offsets import describe_truncation
 from bus.kafka.errors import BrokerUnreachableError
 from telemetry.metrics import ASSIGNED, LAG, LAG_MAX, REBALANCES, RECOVERY, Labels
 from telemetry.watchdog import Progress
 
-_SHORTER_LOOKS = 3
+_TRUNCATED_OBSERVATIONS = 3
 
 
 class Vitals:
-    """Of one app. ``look`` is called in the event loop, once a second or so; the rest from any thread."""
+    """Of one app. ``observe`` is called in the event loop, once a second or so; the rest from any thread."""
 
     def __init__(self, app: ExactApp, clock: Callable[[], float] = time.monotonic) -> None:
         self._app = app
         self._clock = clock
         self._silence_s = float(app.conf.broker_session_timeout)
-        self._limits = app.telemetry.stall_detector.limits
         self._waiting, self._recovering, self._reading = Progress(clock), Progress(clock), Progress(clock)
         self._waiting.observe("to be ready")
         self._ever_ready = False
         self._heard: float | None = None
         self._coordinator: Any = None
-        self._shorter: str | None = None
-        self._shorter_looks = 0
+        self._truncated: str | None = None
+        self._truncated_for = 0
 
-    def tell(self) -> None:
+    def register(self) -> None:
         """Let the app's telemetry know; from now on these probes say what is waited for."""
         telemetry = self._app.telemetry
-        telemetry.status.alive["worker"] = self.wrong
-        telemetry.status.ready["group"] = self.unready
+        telemetry.status.alive["worker"] = self.liveness_error
+        telemetry.status.ready["group"] = self.readiness_error
         metrics = telemetry.metrics
         metrics.read(LAG, lambda: {one: float(sum(lags)) for one, lags in self.lags().items()})
         metrics.read(LAG_MAX, lambda: {one: float(max(lags)) for one, lags in self.lags().items()})
@@ -48,7 +47,7 @@ class Vitals:
         metrics.read(RECOVERY, self.recovery_s)
         telemetry.status.waiting = None
 
-    def look(self) -> None:
+    def observe(self) -> None:
         """Note since when it is not ready, how far it has read, and hear its heartbeats."""
         ready = self._app.ready
         self._reading.observe(self._behind() if ready else None)
@@ -58,9 +57,9 @@ class Vitals:
             return
         self._ever_ready = True
         self._listen()
-        self._tell_silence()
-        self._shorter = self._short_log()
-        self._shorter_looks = 0 if self._shorter is None else self._shorter_looks + 1
+        self._note_silence()
+        self._truncated = self._truncated_log()
+        self._truncated_for = 0 if self._truncated is None else self._truncated_for + 1
 
     def _behind(self) -> str | None:
         """How far it has read, where it could read on."""
@@ -93,7 +92,7 @@ class Vitals:
         """Seconds since the broker's last answer to a heartbeat; 0 before there was one."""
         return 0.0 if self._heard is None else self._clock() - self._heard
 
-    def _tell_silence(self) -> None:
+    def _note_silence(self) -> None:
         if self._silent_s() > self._silence_s:
             self._app.reachability.mark_down(
                 BrokerUnreachableError("timeout", f"no answer for {self._silence_s:g} s")
@@ -109,7 +108,7 @@ class Vitals:
     def _client(self) -> Any:
         return None if self._consumer is None else self._consumer._thread._consumer
 
-    def wrong(self) -> str | None:
+    def liveness_error(self) -> str | None:
         """Why the process ends, or has to."""
         return self._app.failure or self.stuck()
 
@@ -117,9 +116,9 @@ class Vitals:
         """Why the process has to end although nothing has failed."""
         if self._app.telemetry.stall_detector.process_stalled():
             return "the process stalled for too long"
-        most_s = self._limits.ended_s
+        most_s = self._app.telemetry.stall_detector.limits.ended_s
         still = next((one for one in (self._recovering, self._reading) if one.stalled_s > most_s), None)
-        stuck = self.stuck() or self.shorter()
+        stuck = self.stuck() or self.truncated()
         return stuck if still is None else stuck or f"no progress in {most_s:g} s: {still.seen}"
 
     def stuck(self) -> str | None:
@@ -128,23 +127,24 @@ class Vitals:
             return f"crashed: {self._app.crash_reason!r}"
         return None if self._consumer is None or self._app.should_stop else self._consumer.trouble()
 
-    def shorter(self) -> str | None:
+    def truncated(self) -> str | None:
         """Of which log less is there than was taken, for some looks: its records would all count as read.
 
         Not at once: for a moment, a new leader of a partition may not know how much is acknowledged.
         """
-        return self._shorter if self._shorter_looks >= _SHORTER_LOOKS else None
+        return self._truncated if self._truncated_for >= _TRUNCATED_OBSERVATIONS else None
 
-    def _short_log(self) -> str | None:
+    def _truncated_log(self) -> str | None:
         for topic, partition, end, _ in self._places():
-            taken = self._app.taken(topic, partition)
+            taken = self._app.next_offset(topic, partition)
             if end is not None and taken is not None and taken > end:
-                return shorter(topic, partition, taken, end)
+                return describe_truncation(topic, partition, taken, end)
         return None
 
-    def unready(self) -> str | None:
+    def readiness_error(self) -> str | None:
         """Why it does not read now."""
-        waited, still, said_s = self._waiting.stalled_s, self._reading.stalled_s, self._limits.said_s
+        waited, still = self._waiting.stalled_s, self._reading.stalled_s
+        said_s = self._app.telemetry.stall_detector.limits.said_s
         if not self._ever_ready or waited > said_s:
             return f"{self._phase()} for {waited:.0f} s"
         silent = self._silent_s() if self._waiting.seen is None else 0.0
@@ -165,7 +165,7 @@ class Vitals:
         """Records not yet taken, of each partition, by topic; as of the last answer of the broker."""
         found: dict[Labels, list[int]] = defaultdict(list)
         for topic, partition, end, position in self._places():
-            taken = self._app.taken(topic, partition)
+            taken = self._app.next_offset(topic, partition)
             at = position if taken is None else taken
             if end is not None and at is not None:
                 found[topic,].append(max(end - at, 0))

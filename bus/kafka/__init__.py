@@ -1,1 +1,1 @@
-"""Kafka's clients, topics and the embedded broker. The only importer of aiokafka but ``bus.faust.driver``."""
+"""Kafka's clients, topics and the embedded broker. Imports aiokafka, as ``bus.faust`` does."""

@@ -17,7 +17,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Iterable, Sequence
 
-from bus.faust.offset_tracker import OffsetKind
+from bus.faust.offsets import OffsetKind
 from bus.faust.port import find_loss, is_compacted
 from contract.log import ConsumerRecord, ProducerRecord
 from contract.topics import TOPICS

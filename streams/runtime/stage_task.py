@@ -8,7 +8,7 @@ the broker before the records processed so far may be acknowledged. ``checkpoint
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from bus.faust.offset_tracker import OffsetTracker
+from bus.faust.offsets import OffsetTracker
 from contract.codec import DecodeError
 from contract.log import ConsumerRecord, ProducerRecord, TopicPartition
 from contract.records.deadletter import Reason

@@ -8,7 +8,7 @@ from typing import Any
 from faust.types import TP
 
 from bus.faust.app import create_app
-from bus.faust.driver import ExactConsumer
+from bus.faust.consumer import ExactConsumer
 from contract.settings.load import load
 from telemetry.events import Telemetry
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bus.faust.logs import hush
+from bus.faust.logs import route_library_logs
 from telemetry.events import Telemetry
 
 
@@ -22,7 +22,7 @@ def library_logs() -> Iterator[None]:
 @pytest.mark.usefixtures("library_logs")
 def test_library_errors_become_events(caplog: pytest.LogCaptureFixture) -> None:
     telemetry = Telemetry("test")
-    hush(telemetry)
+    route_library_logs(telemetry)
     log = logging.getLogger("aiokafka.client")
     log.info("Discovered coordinator")
     for _ in range(3):

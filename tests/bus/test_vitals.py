@@ -62,7 +62,7 @@ class World:
         self.app = made(
             conf=SimpleNamespace(broker_session_timeout=SESSION_S), failure=None, crashed=False, ready=False,
             should_stop=False, rebalancing=False, rebalancing_count=1, topic_prefix="t.",
-            taken=lambda *_: None, held_up=lambda: False, _consumer=self.consumer,
+            next_offset=lambda *_: None, held_up=lambda: False, _consumer=self.consumer,
             tables=SimpleNamespace(recovery=recovery),
             telemetry=telemetry, reachability=Reachability(SETTINGS, telemetry),
         )  # fmt: skip
@@ -81,7 +81,7 @@ class World:
         """So much time, second by second."""
         for _ in range(int(seconds)):
             self.now += 1
-            self.vitals.look()
+            self.vitals.observe()
             if beats:
                 asyncio.run(self.coordinator._do_heartbeat())
 
@@ -94,27 +94,27 @@ def world() -> World:
 def ready(world: World) -> None:
     world.app.ready = True
     world.passes(2)
-    assert world.vitals.unready() is None
+    assert world.vitals.readiness_error() is None
 
 
 def test_what_it_waits_for_at_the_start(world: World) -> None:
     world.member = False
     world.consumer._thread._consumer = None
     world.passes(3, beats=False)
-    assert world.vitals.unready() == "connecting for 3 s"
+    assert world.vitals.readiness_error() == "connecting for 3 s"
     world.consumer._thread._consumer = world.client
-    assert world.vitals.unready() == "joining the group for 3 s"
+    assert world.vitals.readiness_error() == "joining the group for 3 s"
     world.member, world.app.rebalancing = True, True
-    assert world.vitals.unready() == "in rebalance 1 for 3 s"
+    assert world.vitals.readiness_error() == "in rebalance 1 for 3 s"
     world.app.rebalancing = False
-    assert world.vitals.unready() == "recovering state for 3 s"
+    assert world.vitals.readiness_error() == "recovering state for 3 s"
     ready(world)
 
 
 def test_it_is_never_ready_by_accident_while_it_starts(world: World) -> None:
     telemetry = world.app.telemetry
     assert telemetry.status.readiness_error() == "starting"
-    world.vitals.tell()
+    world.vitals.register()
     assert str(telemetry.status.readiness_error()).startswith("group: ")
     assert metric_value(telemetry, REBALANCES) == 1
     ready(world)
@@ -127,7 +127,7 @@ def test_a_rebalance_that_ends_is_part_of_life(world: World) -> None:
     ready(world)
     world.app.ready, world.app.rebalancing = False, True
     world.passes(SAID_S)
-    assert world.vitals.unready() is None
+    assert world.vitals.readiness_error() is None
     ready(world)
 
 
@@ -135,8 +135,8 @@ def test_a_rebalance_that_does_not_end_is_told(world: World) -> None:
     ready(world)
     world.app.ready, world.app.rebalancing, world.app.rebalancing_count = False, True, 7
     world.passes(SAID_S + 2)
-    assert world.vitals.unready() == "in rebalance 7 for 31 s"
-    assert world.vitals.wrong() is None, "it may still end"
+    assert world.vitals.readiness_error() == "in rebalance 7 for 31 s"
+    assert world.vitals.liveness_error() is None, "it may still end"
     ready(world)
 
 
@@ -144,9 +144,9 @@ def test_a_broker_that_does_not_answer_is_told(world: World) -> None:
     ready(world)
     world.coordinator.answers = False
     world.passes(SESSION_S)
-    assert world.vitals.unready() is None
+    assert world.vitals.readiness_error() is None
     world.passes(2)
-    assert world.vitals.unready() == "the broker has not answered for 12 s"
+    assert world.vitals.readiness_error() == "the broker has not answered for 12 s"
     telemetry = world.app.telemetry
     assert telemetry.conditions == {
         (
@@ -165,15 +165,15 @@ def test_reading_that_does_not_move_is_told(world: World) -> None:
     ready(world)
     world.behind = "read to 7"
     world.passes(SAID_S)
-    assert world.vitals.unready() is None
+    assert world.vitals.readiness_error() is None
     world.passes(2)
-    assert world.vitals.unready() == "read to 7, and no further for 31 s"
+    assert world.vitals.readiness_error() == "read to 7, and no further for 31 s"
     world.behind = "read to 8"
     world.passes(1)
-    assert world.vitals.unready() is None
+    assert world.vitals.readiness_error() is None
     world.behind = None
     world.passes(2 * SAID_S)
-    assert world.vitals.unready() is None, "there is nothing more to read"
+    assert world.vitals.readiness_error() is None, "there is nothing more to read"
 
 
 def test_a_worker_without_partitions_stands_by(world: World) -> None:
@@ -188,7 +188,7 @@ def test_lag_is_what_was_not_taken_yet(world: World) -> None:
         ("t.pods", 0): (100, 90), ("t.pods", 1): (50, 50), ("t.pods", 2): (None, None),
         ("t.nvml-samples", 0): (10, 10), ("t.state-pods", 0): (1000, 0),
     })  # fmt: skip
-    world.app.taken = lambda topic, partition: 70 if (topic, partition) == ("pods", 0) else None
+    world.app.next_offset = lambda topic, partition: 70 if (topic, partition) == ("pods", 0) else None
     assert world.vitals.lags() == {("pods",): [30, 0], ("nvml-samples",): [0]}
     assert world.vitals.assigned() == {("pods",): 3, ("nvml-samples",): 1}
 
@@ -238,7 +238,7 @@ def test_what_does_not_come_back(
 ) -> None:
     world.app.failure, world.app.crashed, world.app.crash_reason = failure, crashed, "why"
     world.stuck = stuck
-    assert world.vitals.wrong() == said
+    assert world.vitals.liveness_error() == said
 
 
 def test_how_long_the_last_recovery_took(world: World) -> None:
@@ -262,13 +262,13 @@ def test_a_log_that_is_shorter_than_what_was_taken_is_wrong_after_some_looks(
     world: World, end: int | None, taken: int | None, wanted: str | None
 ) -> None:
     world.app.ready = True
-    world.app.taken = lambda *_: taken
+    world.app.next_offset = lambda *_: taken
     world.assign({("t.t", 0): (end, 0)})
     world.passes(2)
-    assert world.vitals.shorter() is None
+    assert world.vitals.truncated() is None
     world.passes(1)
-    assert (world.vitals.shorter() or "").startswith(wanted or "")
-    assert (world.vitals.shorter() is None) is (wanted is None)
+    assert (world.vitals.truncated() or "").startswith(wanted or "")
+    assert (world.vitals.truncated() is None) is (wanted is None)
     world.assign({("t.t", 0): (9, 0)})
     world.passes(1)
-    assert world.vitals.shorter() is None
+    assert world.vitals.truncated() is None

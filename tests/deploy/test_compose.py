@@ -11,8 +11,7 @@ import yaml
 
 from contract.settings.groups import Settings
 from contract.settings.load import load, near_misses
-from telemetry.address import PORTS, Address
-from telemetry.client import where
+from telemetry.endpoint import PORTS, Address, where
 from tests.support.deploy.compose_file import COMPOSE, GPU, ROOT, services, variables
 from tests.support.servers.compose import compose_command
 from tests.support.servers.missing import ServerMissingError

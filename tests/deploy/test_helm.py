@@ -10,7 +10,7 @@ import yaml
 
 from contract.settings.groups import PREFIX, Settings
 from contract.settings.load import load
-from telemetry.address import PORTS
+from telemetry.endpoint import PORTS
 from telemetry.metrics import LAG
 from tests.support.deploy.generate_schema import text as schema_text
 from tests.support.deploy.manifests import (

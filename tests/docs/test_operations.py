@@ -4,7 +4,7 @@ import re
 
 from docs.generate_operations import PAGE, TEMPLATE, events, page
 from telemetry import metrics
-from telemetry.address import PORTS
+from telemetry.endpoint import PORTS
 from telemetry.metrics import GROUPS, Metric
 
 

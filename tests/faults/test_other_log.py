@@ -156,7 +156,7 @@ async def test_a_sink_reads_all_of_a_log_that_its_group_is_ahead_of(
         one = await field.worker()
         await field.all_sent()
         report = await field.judge()
-        assert "log_shorter" in one.log
+        assert "log_truncated" in one.log
     tell(f"a group ahead of its topic by 10,000: {report}")
 
 

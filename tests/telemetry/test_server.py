@@ -10,10 +10,9 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from telemetry.address import Address, address_of, parse
+from telemetry.endpoint import Address, address_of, parse
 from telemetry.events import Telemetry
-from telemetry.pages import Pages
-from telemetry.server import LONGEST_S, MOST, ListenError, Server
+from telemetry.server import LONGEST_S, MOST, ListenError, Pages, Server
 from telemetry.watchdog import StallDetector, StallLimits
 
 ANY = Address("127.0.0.1", 0)

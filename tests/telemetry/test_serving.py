@@ -10,9 +10,8 @@ import pytest
 from contract.errors import SettingError
 from contract.settings.groups import Settings
 from contract.settings.load import load
-from telemetry import address
-from telemetry.address import Address
-from telemetry.client import AskError, ask, where
+from telemetry import endpoint
+from telemetry.endpoint import Address, AskError, ask, where
 from telemetry.events import Telemetry
 from telemetry.serving import serving
 
@@ -77,7 +76,7 @@ async def test_an_address_of_another_machine_is_an_error() -> None:
 async def test_another_port_will_do(
     asked: bool, taken: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setitem(address.PORTS, "stream", taken)
+    monkeypatch.setitem(endpoint.PORTS, "stream", taken)
     chosen = settings(f"127.0.0.1:{taken}") if asked else load({})
     with caplog.at_level(logging.INFO, logger="dutycycle"):
         async with serving(chosen, "stream", Telemetry("stream"), elsewhere=asked) as found:
@@ -110,6 +109,6 @@ def test_nobody_to_ask(whom: str, listen: str | None) -> None:
 
 
 def test_who_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, taken: int) -> None:
-    monkeypatch.setattr("telemetry.client.ANSWER_S", 0.3)
+    monkeypatch.setattr("telemetry.endpoint.ANSWER_S", 0.3)
     with pytest.raises(AskError, match=f"127.0.0.1:{taken} does not answer within 0.3 s"):
         ask(Address("127.0.0.1", taken), "/healthz")

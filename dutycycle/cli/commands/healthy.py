@@ -4,8 +4,7 @@ import argparse
 import sys
 
 from contract.settings.groups import Settings
-from telemetry.address import PORTS
-from telemetry.client import AskError, ask, where
+from telemetry.endpoint import PORTS, AskError, ask, where
 
 EXAMPLE = """dutycycle healthy stream
 dutycycle healthy --ready 127.0.0.1:19470

@@ -5,8 +5,7 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from telemetry.address import Address, parse
-from telemetry.client import AskError, ask
+from telemetry.endpoint import Address, AskError, ask, parse
 from telemetry.serving import SERVING
 from tests.support.processes.commands import wait_until
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bus.faust.offset_tracker import OffsetKind, OffsetTracker
+from bus.faust.offsets import OffsetKind, OffsetTracker
 from contract.log import ConsumerRecord, TopicPartition
 from streams.operators.node.watermark import Timeline
 from streams.operators.node.window import WindowBank

@@ -1,6 +1,6 @@
 """What an offset says about the ones before it."""
 
-from bus.faust.offset_tracker import OffsetKind, OffsetTracker
+from bus.faust.offsets import OffsetKind, OffsetTracker
 
 
 def test_offsets_are_classified() -> None:

@@ -1,105 +1,22 @@
-"""Faust's Kafka driver, made exact: nothing counts as done but what the application says is done.
+"""Faust's consumer, made exact: nothing counts as done but what the application says is done.
 
 Stock Faust acknowledges a record when an agent fails on it, when it cannot be decoded and when it is skipped
-around a rebalance; it takes holes in its own reading for compaction; its producer is not idempotent and
-rounds timestamps. See docs/decisions/0004-exactness.md. All that is known of Faust's insides lies here, in
-``bus.faust``; the version is pinned for that.
+around a rebalance, and takes gaps in its own reading for compaction. See docs/decisions/0004-exactness.md.
+All that is known of Faust's insides lies in this package; the version is pinned for that.
 """
 
-import math
-from asyncio import CancelledError, Event, Future, wait
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from typing import Any, ClassVar
+from asyncio import CancelledError, Event
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Any
 
-import faust
-from aiokafka.coordinator.assignors.range import RangePartitionAssignor
-from aiokafka.errors import KafkaTimeoutError
-from faust.assignor import PartitionAssignor
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from faust.types.tuples import Message
 
-from bus.faust.truncation import shorter
+from bus.faust.offsets import describe_truncation
 from bus.kafka.clients import pace_metadata
 
-# Faust gives an app without tables round robin, whatever assignor it asks for. By ranges, partition i of all
-# topics with equally many partitions goes to one worker: what is keyed alike is then read together.
-driver.RoundRobinPartitionAssignor = RangePartitionAssignor  # type: ignore[attr-defined]  # it is there
 _NO_GENERATION = -1
-_LAST_REQUESTS_S = 1.0
-
-
-class ExactProducer(driver.Producer):
-    """Idempotent, acknowledged by all replicas in sync, with timestamps in whole milliseconds."""
-
-    def _settings_extra(self) -> Mapping[str, Any]:
-        return {"acks": "all", "enable_idempotence": True}
-
-    def _new_producer(self, transactional_id: str | None = None) -> Any:
-        client = super()._new_producer(transactional_id)
-        # An idempotent batch is tried without end, but not while its partition has no leader: it would fail
-        # after the request timeout, and with a number missing in the sequence all that follow.
-        client._message_accumulator._batch_ttl = math.inf
-        pace_metadata(client.client)
-        self._guard(client._sender)
-        return client
-
-    def _guard(self, sender: Any) -> None:
-        """Let nothing leave once this process stood still for so long that others do its work.
-
-        What waited in line then, or was to be tried again, is older than what they have written since; and
-        the line would move before anybody looks.
-        """
-        send: Callable[..., Awaitable[None]] = sender._send_produce_req
-        app: Any = self.app
-
-        async def send_if_fresh(node_id: int, batches: Any) -> None:
-            if app.telemetry.stall_detector.process_stalled():
-                app.fail("the process stalled for too long")
-                await Event().wait()  # until the producer is stopped
-            await send(node_id, batches)
-
-        sender._send_produce_req = send_if_fresh
-
-    async def flush(self) -> None:
-        """Nothing: whoever needs an acknowledgement waits for it, and an outage would hold up all others."""
-
-    async def on_stop(self) -> None:
-        """Disconnect at once; the driver's own stop waits for a line that never empties in an outage."""
-        client, self._producer = self._producer, None
-        if client is None:
-            return
-        sender = client._sender.sender_task
-        for _ in range(2):  # the first time it still waits for the requests that are on their way
-            if sender is not None and not sender.done():
-                sender.cancel()
-                await wait([sender], timeout=_LAST_REQUESTS_S)
-        await client.client.close()
-        client._closed = True
-
-    async def post(
-        self,
-        topic: str,
-        key: bytes | None,
-        value: bytes | None,
-        *,
-        ts_ms: int | None,
-        partition: int | None = None,
-        headers: list[tuple[str, bytes]] | None = None,
-    ) -> "Future[Any]":
-        """Put a record in line and return the future of its acknowledgement. ``ts_ms`` None is now.
-
-        Waits while the line is full. Records of one partition arrive in the order of the calls.
-        """
-        client = self._ensure_producer()
-        while True:
-            try:
-                sent: Future[Any] = await client.send(
-                    topic, value, key=key, partition=partition, timestamp_ms=ts_ms, headers=headers
-                )
-            except KafkaTimeoutError:
-                continue  # the broker is away and the line is full: the record was not taken, ask again
-            return sent
 
 
 class ConsumerThread(driver.AIOKafkaConsumerThread):
@@ -218,7 +135,7 @@ class ExactConsumer(driver.Consumer):
         for tp, end in (await self.ends(suspects)).items():  # it may have grown since
             if committed[tp] > end:
                 self._committed_offset[tp] = self._read_offset[tp] = None
-                app.on_shorter_log(tp, shorter(tp.topic, tp.partition, committed[tp], end))
+                app.on_log_truncated(tp, describe_truncation(tp.topic, tp.partition, committed[tp], end))
 
     async def ends(self, places: Iterable[tuple[str, int]]) -> dict[TP, int]:
         """The offset after the newest record of each of these partitions, now. Asks the broker."""
@@ -245,55 +162,4 @@ class ExactConsumer(driver.Consumer):
         return self._done.get(tp)
 
     async def _add_gap(self, tp: TP, offset_from: int, offset_to: int) -> None:
-        """Nothing to note: a hole is judged by who reads (``faustapp_intake``), not taken for compaction."""
-
-
-class ExactAssignor(PartitionAssignor):
-    """Assigns nothing as long as it does not know all topics.
-
-    A leader whose view of the cluster is old would hand out a source without its changelog, and whoever gets
-    it would begin from nothing where there is a state.
-    """
-
-    def assign(self, cluster: Any, member_metadata: Any) -> Any:
-        """What each member gets; called in the consumer's thread and loop."""
-        wanted = {topic for one in member_metadata.values() for topic in one.subscription}
-        if all(cluster.partitions_for_topic(topic) for topic in wanted):
-            return super().assign(cluster, member_metadata)
-        consumer: Any = self.app.consumer
-        consumer._thread._consumer._client.force_metadata_update()  # once it has come, the group joins anew
-        return super().assign(_NO_TOPICS, member_metadata)
-
-
-class _NoTopics:
-    def partitions_for_topic(self, topic: str) -> set[int]:
-        return set()
-
-
-_NO_TOPICS: Any = _NoTopics()
-
-
-class NoMonitor(faust.Monitor):
-    """Keeps no statistics of Faust's: ours are in ``telemetry``, and these cost a tenth of every record."""
-
-    def on_message_in(self, tp: TP, offset: int, message: Any) -> None:
-        """Nothing."""
-
-    def on_stream_event_in(self, tp: TP, offset: int, stream: Any, event: Any) -> None:
-        """Nothing."""
-
-    def on_stream_event_out(self, tp: TP, offset: int, stream: Any, event: Any, state: Any = None) -> None:
-        """Nothing."""
-
-    def on_message_out(self, tp: TP, offset: int, message: Any) -> None:
-        """Nothing."""
-
-    def track_tp_end_offset(self, tp: TP, offset: int) -> None:
-        """Nothing."""
-
-
-class ExactTransport(driver.Transport):
-    """Makes the two above."""
-
-    Consumer: ClassVar[Any] = ExactConsumer
-    Producer: ClassVar[Any] = ExactProducer
+        """Nothing to note: who reads classifies a gap (``bus.faust.offsets``), not taken for compaction."""

@@ -1,0 +1,86 @@
+"""Faust's producer, made exact: idempotent, and silent once this process has stalled for too long."""
+
+import math
+from asyncio import Event, Future, wait
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from aiokafka.errors import KafkaTimeoutError
+from faust.transport.drivers import aiokafka as driver
+
+from bus.kafka.clients import pace_metadata
+
+_LAST_REQUESTS_S = 1.0
+
+
+class ExactProducer(driver.Producer):
+    """Idempotent, acknowledged by all replicas in sync, with timestamps in whole milliseconds."""
+
+    def _settings_extra(self) -> Mapping[str, Any]:
+        return {"acks": "all", "enable_idempotence": True}
+
+    def _new_producer(self, transactional_id: str | None = None) -> Any:
+        client = super()._new_producer(transactional_id)
+        # An idempotent batch is tried without end, but not while its partition has no leader: it would fail
+        # after the request timeout, and with a number missing in the sequence all that follow.
+        client._message_accumulator._batch_ttl = math.inf
+        pace_metadata(client.client)
+        self._guard(client._sender)
+        return client
+
+    def _guard(self, sender: Any) -> None:
+        """Let nothing leave once this process stood still for so long that others do its work.
+
+        What waited in line then, or was to be tried again, is older than what they have written since; and
+        the line would move before anybody looks.
+        """
+        send: Callable[..., Awaitable[None]] = sender._send_produce_req
+        app: Any = self.app
+
+        async def send_if_fresh(node_id: int, batches: Any) -> None:
+            if app.telemetry.stall_detector.process_stalled():
+                app.fail("the process stalled for too long")
+                await Event().wait()  # until the producer is stopped
+            await send(node_id, batches)
+
+        sender._send_produce_req = send_if_fresh
+
+    async def flush(self) -> None:
+        """Nothing: whoever needs an acknowledgement waits for it, and an outage would hold up all others."""
+
+    async def on_stop(self) -> None:
+        """Disconnect at once; the driver's own stop waits for a line that never empties in an outage."""
+        client, self._producer = self._producer, None
+        if client is None:
+            return
+        sender = client._sender.sender_task
+        for _ in range(2):  # the first time it still waits for the requests that are on their way
+            if sender is not None and not sender.done():
+                sender.cancel()
+                await wait([sender], timeout=_LAST_REQUESTS_S)
+        await client.client.close()
+        client._closed = True
+
+    async def post(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        *,
+        ts_ms: int | None,
+        partition: int | None = None,
+        headers: list[tuple[str, bytes]] | None = None,
+    ) -> "Future[Any]":
+        """Put a record in line and return the future of its acknowledgement. ``ts_ms`` None is now.
+
+        Waits while the line is full. Records of one partition arrive in the order of the calls.
+        """
+        client = self._ensure_producer()
+        while True:
+            try:
+                sent: Future[Any] = await client.send(
+                    topic, value, key=key, partition=partition, timestamp_ms=ts_ms, headers=headers
+                )
+            except KafkaTimeoutError:
+                continue  # the broker is away and the line is full: the record was not taken, ask again
+            return sent

@@ -70,7 +70,7 @@ class Run:
         self._columns: Ints = np.arange(n)
 
     def season(self) -> Season | None:
-        return season_of(self.cycles, self._columns)
+        return season_of(self.cycles.locked(), self._columns)
 
     def update(self, ts_ms: int, values: Floats) -> None:
         self.cycles.update(ts_ms, values)

@@ -62,7 +62,7 @@ def ours(known: list[Known]) -> Made:
             continue
         cycles.changes(ts_ms)
         began = time.process_time()
-        season = season_of(cycles, columns)
+        season = season_of(cycles.locked(), columns)
         bank.follow(season)
         forecast = bank.forecast()
         telling += time.process_time() - began

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -47,6 +47,15 @@ class CycleConfig:
 
 TICKS = CycleConfig()
 """The newest ten minutes of ticks of a second."""
+
+
+class LockedCycle(NamedTuple):
+    """A cycle that goes on, and the ``samples`` since it began, ``interval_ms`` apart, oldest first."""
+
+    column: int
+    period_s: float
+    samples: Floats
+    interval_ms: int
 
 
 class CycleBank:
@@ -103,13 +112,12 @@ class CycleBank:
         """The cycle that a column is locked on."""
         return self._trackers[column].current
 
-    def locked(self) -> list[tuple[int, float, Floats, int]]:
-        """The columns with a cycle now: each one's period (s), the samples since it began, oldest first,
-        and the interval between those (ms)."""
+    def locked(self) -> list[LockedCycle]:
+        """The cycles that go on now, by column."""
         held = [(column, one.period_s) for column, one in enumerate(self._trackers) if one.period_s]
         windows = self._windows(np.array([column for column, _ in held], np.int64))
         return [
-            (column, period_s, window, self._ring.interval_ms)
+            LockedCycle(column, period_s, window, self._ring.interval_ms)
             for (column, period_s), window in zip(held, windows, strict=True)
         ]
 
@@ -188,7 +196,7 @@ class CycleBank:
         periods = [one * 1000 / self._ring.interval_ms for one in period_s]
         followed = follow_each(self._windows(np.array(due, np.int64)), periods, runs=False)
         for column, one in zip(due, followed, strict=True):
-            if one is not None and self._trackers[column].has_ended(self._last_ms, one.gain, one.noise):
+            if one is not None and self._trackers[column].follow(self._last_ms, one.gain, one.noise):
                 self._since_ms[column] = self._last_ms - one.strayed * self._ring.interval_ms
 
     def _windows(self, columns: Ints) -> list[Floats]:

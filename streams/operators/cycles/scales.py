@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from streams.operators.columns.arrays import Floats, Ints, check_version, pack, remap, unpack
-from streams.operators.cycles.bank import CycleBank, CycleConfig
+from streams.operators.cycles.bank import CycleBank, CycleConfig, LockedCycle
 from streams.operators.cycles.bursts import SLOT_MS, Burst, BurstBank
 from streams.operators.cycles.combine import ScaleResult, combined
 from streams.operators.cycles.result import (
@@ -170,8 +170,8 @@ class CycleScales:
         """What was published of a column last, or that it has no cycle."""
         return self._published[column] or NO_CYCLE
 
-    def locked(self) -> list[tuple[int, float, Floats, int]]:
-        """What ``CycleBank.locked`` says of the cycles that the ticks themselves have."""
+    def locked(self) -> list[LockedCycle]:
+        """The cycles that go on now in the ticks themselves, by column."""
         return self._ticks.locked()
 
     def changes(self, ts_ms: int) -> list[tuple[int, CycleResult]]:

@@ -82,10 +82,10 @@ class CycleTracker:
         """Whether the gain of the newest periods should be measured at ``ts_ms``: four times in a period."""
         return self.period_s is not None and ts_ms - self._followed_ms >= self.period_s * 1000 / 4
 
-    def has_ended(self, ts_ms: int, gain: float, noise: float) -> bool:
+    def follow(self, ts_ms: int, gain: float, noise: float) -> bool:
         """Take the ``gain`` of the newest periods of the locked cycle and its standard error ``noise``.
 
-        True if the cycle has ended; the lock is released then.
+        True if the cycle has ended, and the lock was released.
         """
         self._age += 1
         self._followed_ms = ts_ms

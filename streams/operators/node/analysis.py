@@ -74,7 +74,7 @@ class AnalysisBank:
         cycles = [(self._cycle_series[column], result) for column, result in self._cycles.changes(ts_ms)]
         if not self._trend_series:
             return Analysis(ts_ms, [], None, cycles)
-        season = season_of(self._cycles, self._season_columns)
+        season = season_of(self._cycles.locked(), self._season_columns)
         self._trends.follow(season)
         capacity = np.where(self._capacity_columns >= 0, self._row[self._capacity_columns], np.nan)
         shares = np.array([one.metric == "gpu_util_pct" for one in self._trend_series], np.bool_)

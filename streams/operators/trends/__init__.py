@@ -1,1 +1,1 @@
-"""Trends: level, slope, forecasts, and when memory runs out. Pure. May import: ``columns``."""
+"""Trends: level, slope, forecasts, and when memory runs out. Pure. May import: ``cycles``, ``columns``."""

@@ -7,11 +7,11 @@ Nothing is kept here; it is read from the windows in which the cycle was found.
 """
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 
 from streams.operators.columns.arrays import Floats, Ints
+from streams.operators.cycles.bank import LockedCycle
 
 SEASONS = 2
 """Forecasters that know the cycle: all of the newest periods and their slope; the newest few, level."""
@@ -28,33 +28,25 @@ TRIED = 24
 """How many of the newest samples forecasts are tried on, to know their error from the first moment."""
 
 
-class CycleSource(Protocol):
-    """Knows the cycles of series."""
+def season_of(cycles: Sequence[LockedCycle], columns: Ints) -> "Season | None":
+    """Forecasters for those ``cycles``, all of one bank, that hold a whole period; None if there are none.
 
-    def locked(self) -> list[tuple[int, float, Floats, int]]:
-        """See ``CycleBank.locked``."""
-        ...
-
-
-def season_of(cycles: CycleSource, columns: Ints) -> "Season | None":
-    """What the cycles that ``cycles`` holds say; its column j is column ``columns[j]`` of the trends."""
-    held = [one for one in cycles.locked() if columns[one[0]] >= 0 and _enough(one[2].size, one[1], one[3])]
+    Column j of the cycles is column ``columns[j]`` of the trends; -1 has no trend.
+    """
+    held = [
+        one
+        for one in cycles
+        if columns[one.column] >= 0 and one.samples.size >= max(FEWEST, one.period_s * 1000 / one.interval_ms)
+    ]
     if not held:
         return None
-    intervals = {interval_ms for *_, interval_ms in held}
-    interval_ms = min(intervals)
-    held = [one for one in held if one[3] == interval_ms]
+    interval_ms = held[0].interval_ms
     return Season(
-        columns[[column for column, *_ in held]],
-        np.array([period_s * 1000 / interval_ms for _, period_s, *_ in held]),
-        [samples for *_, samples, _ in held],
+        columns[[one.column for one in held]],
+        np.array([one.period_s * 1000 / interval_ms for one in held]),
+        [one.samples for one in held],
         interval_ms,
     )
-
-
-def _enough(samples: int, period_s: float, interval_ms: int) -> bool:
-    """Whether there is a whole period to repeat."""
-    return samples >= max(FEWEST, period_s * 1000 / interval_ms)
 
 
 class Season:

@@ -75,7 +75,8 @@ def test_a_lock_is_released_when_the_newest_periods_no_longer_follow(
     tracker = CycleTracker()
     tracker.update(0, cycle(13))
     released = next(
-        (place for place, gain in enumerate(gains) if tracker.has_ended(place * 10_000, gain, 0.1)), None
+        (place for place, gain in enumerate(gains) if tracker.follow(place * 10_000, gain, 0.1)),
+        None,
     )
     assert released == end
     if end is not None:
@@ -86,7 +87,7 @@ def test_a_lock_is_released_when_the_newest_periods_no_longer_follow(
 def test_what_its_noise_explains_is_no_end() -> None:
     tracker = CycleTracker()
     tracker.update(0, cycle(13))
-    assert not any(tracker.has_ended(10_000, gain, 0.5) for gain in [1.0] * 10 + [0.0])
+    assert not any(tracker.follow(10_000, gain, 0.5) for gain in [1.0] * 10 + [0.0])
 
 
 @pytest.mark.parametrize("stop", range(0, 60, 7))
@@ -97,7 +98,7 @@ def test_a_restart_leaves_no_trace(stop: int) -> None:
         if place == stop:
             other = CycleTracker.restore(json.loads(json.dumps(other.snapshot())))
         gain = 1.0 - 0.02 * place
-        assert one.has_ended(place * 10_000, gain, 0.1) == other.has_ended(place * 10_000, gain, 0.1)
+        assert one.follow(place * 10_000, gain, 0.1) == other.follow(place * 10_000, gain, 0.1)
         assert one.update(place * 10_000, answer) == other.update(place * 10_000, answer)
         assert one.wants_evaluation == other.wants_evaluation
         assert one.wants_gain(place * 9_000) == other.wants_gain(place * 9_000)

@@ -116,31 +116,31 @@ class InsightPart(VersionedRecord, frozen=True, kw_only=True):
 
 
 class JobInsightPart(VersionedRecord, frozen=True, kw_only=True):
-    """What a pod's insight says to its job. The newest by ``ts_ms`` supersedes.
+    """The insight of a pod as its job gets it. The newest by ``ts_ms`` supersedes.
 
-    ``told_ms`` is the time of the insight, ``ts_ms`` that until which the pod was seen. ``figures`` are for
-    comparing ranks: means over the minutes before ``beat_ms``, which is the same for all pods;
-    ``figures_before`` are those of the beat before, if they were others. They stay as they were at
-    ``figures_ms`` until they moved. ``gone_ms`` is when the pod ended. ``gpus`` counts the pod's.
+    ``ts_ms`` is the time until which the pod was seen, ``insight_ms`` that of its insight. ``gpus`` counts
+    the pod's. ``rank_figures`` are for the comparison of ranks: means over the minutes before
+    ``rank_sample_ms``, which is the same for all pods of the job; they stay as they are since
+    ``rank_changed_ms`` until they move by enough. ``rank_before`` are those of the sample before, if they
+    were others. ``gone_ms`` is when the pod ended.
     """
 
     job: JobRef
     namespace: Label | None = None
     pod_uid: Uid
     pod_name: Label
-    node: NodeName
     ts_ms: Millis
-    told_ms: Millis
+    insight_ms: Millis
     since_ms: Millis
     kind: Label
     confidence: Share
     bottleneck: Label
     bottleneck_confidence: Share
     gpus: Count
-    figures: Mapping[str, Number] = written(dict)
-    figures_ms: Millis = written(int)
-    figures_before: Mapping[str, Number] | None = None
-    beat_ms: Millis = written(int)
+    rank_figures: Mapping[str, Number] = written(dict)
+    rank_before: Mapping[str, Number] | None = None
+    rank_changed_ms: Millis = written(int)
+    rank_sample_ms: Millis = written(int)
     created_ms: Millis | None = None
     gone_ms: Millis | None = None
     evidence: Mapping[str, Number] = written(dict)

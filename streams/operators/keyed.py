@@ -10,14 +10,14 @@ R = TypeVar("R")
 
 
 def decode_under_key(
-    record_type: type[R], value: bytes | None, topic: str, *, key: str, field: str = "uid", whose: str = "pod"
+    record_type: type[R], value: bytes | None, topic: str, *, key: str, field: str = "uid"
 ) -> R:
-    """A record of ``topic`` whose ``field``, such as ``job.uid``, is the ``key``: the uid of ``whose``.
+    """A record of ``topic`` whose ``field``, such as ``job.uid``, is its ``key``.
 
     Raises ``DecodeError`` for what is no such record, and for one of another key.
     """
     record = decode(record_type, value or b"", topic)
     if (found := attrgetter(field)(record)) != key:
-        detail = f"{found!r:.80} under the key {key!r:.80}: the key is the {whose}'s uid"
+        detail = f"{found!r:.80} under the key {key!r:.80}: the key is the record's {field}"
         raise DecodeError(topic, field, Reason.KEY, detail)
     return record

@@ -1,1 +1,4 @@
-"""Samples as columns of numbers: one row a tick, one column a series. Pure."""
+"""Samples become columns of numbers here: one row a tick, one column a series. Pure.
+
+Imports contract alone, and is imported by every bank.
+"""

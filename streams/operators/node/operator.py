@@ -1,8 +1,9 @@
-"""Everything that is computed per node from one source topic: windows, trends, cycles, and pods' peaks.
+"""The operator of a node: windows, trends, cycles, peaks of pods and spans, from one source topic.
 
-One operator for ``nvml-samples`` and one for ``cgroup-samples``; they differ in the reader alone. State is
-in columns over all series of the node. Trends and cycles need order and take only ticks newer than the
-last; windows and peaks take the others as well.
+There is one for ``nvml-samples`` and one for ``cgroup-samples``; they differ in the reader alone. A sample is
+decoded, becomes a tick in columns, and goes to each bank; banks keep their state in columns over all series
+of the node. Trends, cycles and spans need order and take only ticks newer than the last; windows and peaks
+take late ones as well.
 """
 
 from dataclasses import dataclass
@@ -10,15 +11,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from contract.codec import DecodeError, decode, from_plain
+from contract.codec import from_plain
 from contract.log import ConsumerRecord, ProducerRecord
-from contract.records.deadletter import Reason
-from contract.records.samples import CgroupSample, NvmlSample
 from contract.topics import TOPICS
 from streams.operators.base import CountedEvent, Emission, Snapshot
 from streams.operators.columns.arrays import Ints, check_version
 from streams.operators.columns.series import ColumnIndex, Series
 from streams.operators.columns.tick import Tick
+from streams.operators.keyed import decode_under_key
 from streams.operators.node import records
 from streams.operators.node.analysis import AnalysisBank
 from streams.operators.node.gpus import NodeGpus
@@ -28,7 +28,7 @@ from streams.operators.peaks.tally import PeakTally
 from streams.operators.workload.spans import SpanBank
 from telemetry.events import SAMPLE_LATE
 
-SNAPSHOT_VERSION = 5
+SNAPSHOT_VERSION = 6
 EVALUATE_MS = 10_000
 """How often, in event time, trends and cycles are evaluated."""
 
@@ -43,8 +43,10 @@ class Reader(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeConfig:
-    """``topic`` without prefix; times in milliseconds. ``retire_ms`` of silence forgets a series,
-    ``evict_ms`` everything of the node."""
+    """Times in milliseconds. ``topic`` is without prefix; ``source`` is ``nvml`` or ``cgroup``. ``sizes_ms``:
+    lengths of the windows. ``lateness_ms``: how long a window waits for late ticks. A series is forgotten
+    after ``retire_ms`` without a tick of it, the whole node after ``evict_ms``.
+    """
 
     topic: str
     source: str
@@ -55,7 +57,7 @@ class NodeConfig:
 
 
 class NodeOperator:
-    """The state of one node for one source topic."""
+    """The state of one node for one source topic. All columns are those of ``_index``."""
 
     def __init__(self, config: NodeConfig, node: str, reader: Reader) -> None:
         self._config = config
@@ -77,15 +79,13 @@ class NodeOperator:
     def update(self, record: ConsumerRecord) -> list[Emission]:
         """Take one sample; raises ``DecodeError`` and changes nothing if it cannot be used."""
         topic = self._config.topic
-        sample: NvmlSample | CgroupSample = decode(TOPICS[topic].record, record.value or b"", topic)
-        if sample.node != self._node:
-            detail = f"{sample.node!r:.80} under the key {self._node!r:.80}: the key is the node"
-            raise DecodeError(topic, "node", Reason.KEY, detail)
+        record_type: type[Any] = TOPICS[topic].record
+        sample = decode_under_key(record_type, record.value, topic, key=self._node, field="node")
         before = self._timeline.watermark_ms
-        ticks, noticed = self._timeline.admit(self._reader.read(sample), sample)
-        emissions: list[Emission] = list(noticed)
+        ticks, events = self._timeline.admit(self._reader.read(sample), sample)
+        emissions: list[Emission] = list(events)
         if ticks and before is not None and ticks[0].ts_ms - before > self._config.evict_ms:
-            # Silent for so long that it may as well have left: the same then as for one that has.
+            # The same as for a node that was evicted, whether or not that has happened in the meantime.
             emissions += self.close()
             self._empty()
             before = None
@@ -112,7 +112,7 @@ class NodeOperator:
 
     def _closed(self, closed: list[ClosedWindow]) -> list[Emission]:
         self._gpus.close_windows(self._index.ids, closed)
-        return records.windows(self._node, self._index.ids, closed)
+        return records.window_records(self._node, self._index.ids, closed)
 
     def _columns(self, tick: Tick) -> Ints:
         known = len(self._index)
@@ -134,7 +134,7 @@ class NodeOperator:
             if one.kind == "pod" and one.metric == "gpu_util_pct":
                 self._spans.set_cycle(one.member, cycle)
         self._gpus.evaluated(found)
-        emissions = records.analysis(self._node, found)
+        emissions = records.analysis_records(self._node, found)
         self._retire(self._last_ms - self._config.retire_ms)
         return emissions
 
@@ -149,12 +149,12 @@ class NodeOperator:
             self._resize(keep)
 
     def flush(self) -> list[Emission]:
-        """The peaks of the pods that changed, and what is known of the node's GPUs."""
+        """The peaks of the pods that changed, and the part of the node's GPUs if that did."""
         parts = self._peaks.parts()
         return [ProducerRecord("pod-parts", uid, value, ts) for uid, value, ts in parts] + self._gpus.flush()
 
     def close(self) -> list[Emission]:
-        """Close the open windows, evaluate a last time, and flush. Unconfirmed ticks stay out."""
+        """Close the open windows, evaluate a last time, and flush. Held ticks are left out."""
         emissions = self._closed(self._windows.close())
         if self._last_ms >= 0:
             emissions += self._evaluate()

@@ -1,4 +1,4 @@
-"""The derived records of one node, as emissions."""
+"""The derived records of one node: windows, trends and cycles, ready to be sent."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -32,7 +32,7 @@ def _subject_plain(node: str, kind: str, member: str) -> tuple[str, dict[str, An
     return subject.key, to_plain(subject)
 
 
-def windows(node: str, series: Sequence[Series], closed: Sequence[ClosedWindow]) -> list[Emission]:
+def window_records(node: str, series: Sequence[Series], closed: Sequence[ClosedWindow]) -> list[Emission]:
     """A ``WindowAggregate`` of each series that was measured in each window."""
     return [out for window in closed for out in _window(node, series, window)]
 
@@ -46,7 +46,7 @@ def _window(node: str, series: Sequence[Series], window: ClosedWindow) -> list[E
         if not count or one.metric in CAPACITIES:
             continue
         key, subject = _subject_plain(node, one.kind, one.member)
-        # Written by hand in the order of ``WindowAggregate``: this is the bulk of all output.
+        # Written by hand in the order of ``WindowAggregate``: most of what streams send are windows.
         plain = {
             "v": 1, "subject": subject, "metric": one.metric, "size_ms": window.size_ms,
             "start_ms": window.start_ms, "end_ms": end_ms, "count": count, "mean": mean, "std": std,
@@ -56,7 +56,7 @@ def _window(node: str, series: Sequence[Series], window: ClosedWindow) -> list[E
     return outs
 
 
-def analysis(node: str, found: Analysis) -> list[Emission]:
+def analysis_records(node: str, found: Analysis) -> list[Emission]:
     """A ``Trend`` of each series whose trend changed, a ``Cycle`` of each whose cycle did."""
     outs = [] if found.forecast is None else _trends(node, found, found.forecast)
     for one, result in found.cycles:

@@ -1,9 +1,9 @@
 """Event time of one node: the watermark, ticks seen twice, and a clock that jumps ahead.
 
-The watermark is the largest timestamp accepted so far, and moves by data alone. A tick is named by
-(collector, seq). A tick far ahead of the watermark is held until ten in a row agree that time moved on:
-one record with a wrong clock then costs itself, and not every record after it. Ticks of two collectors in
-turn are all taken, as they are, and noticed.
+The watermark is the largest timestamp accepted so far, and moves by data alone. A tick is identified by
+(collector, seq). A tick far ahead of the watermark is held until ten in a row agree that time moved on. So
+one record with a wrong clock costs itself, and not every record after it. Ticks of two collectors of one node
+are all taken, and counted as ``duplicate_producer``.
 """
 
 from collections import OrderedDict
@@ -17,22 +17,22 @@ from streams.operators.columns.tick import Tick
 from telemetry.events import CLOCK_JUMP, DUPLICATE_PRODUCER, SAMPLE_DUPLICATE
 
 MAX_AHEAD_MS = 300_000
-CONFIRM = 10
-BLOCK = 1024
-"""Ticks remembered together, a bit each."""
-BLOCKS = 8
+CONFIRMING_TICKS = 10
+_BLOCK_TICKS = 1024
+"""Seqs whose ticks are remembered together, one bit each."""
+SEEN_BLOCKS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A tick that waits for others to confirm its time, with the record that it came from."""
+    """A tick that waits for others to confirm its time, and the record that it came from."""
 
     tick: Tick
     sample: Record
 
 
 class Timeline:
-    """Decides which ticks count, in the order of the log."""
+    """Decides which ticks count, in the order of the log. ``watermark_ms`` is None before the first."""
 
     def __init__(self) -> None:
         self.watermark_ms: int | None = None
@@ -40,28 +40,28 @@ class Timeline:
         self._seen: OrderedDict[tuple[str, int], int] = OrderedDict()
 
     def admit(self, tick: Tick, sample: Record) -> tuple[list[Tick], list[CountedEvent]]:
-        """The ticks that count now (none, this one, or this and the held ones), and what was noticed."""
+        """The ticks that count now (none, this one, or this and the held ones), and events to count."""
         duplicates = self._duplicate_producer(tick.collector)
         if self._repeated(tick.collector, tick.seq):
             return [], [CountedEvent(SAMPLE_DUPLICATE.name)]
         if not self.far_ahead(tick.ts_ms):
-            noticed = self._dropped() + duplicates
+            events = self._dropped() + duplicates
             self.watermark_ms = max(tick.ts_ms, self.watermark_ms or 0)
-            return [tick], noticed
-        ticks, noticed = self._ahead(tick, sample)
-        return ticks, noticed + duplicates
+            return [tick], events
+        ticks, events = self._ahead(tick, sample)
+        return ticks, events + duplicates
 
     def _ahead(self, tick: Tick, sample: Record) -> tuple[list[Tick], list[CountedEvent]]:
-        noticed: list[CountedEvent] = []
+        events: list[CountedEvent] = []
         if self.held and not 0 < tick.ts_ms - self.held[-1].tick.ts_ms <= MAX_AHEAD_MS:
-            noticed = self._dropped()
+            events = self._dropped()
         self.held.append(Held(tick, sample))
-        if len(self.held) < CONFIRM:
-            return [], noticed
+        if len(self.held) < CONFIRMING_TICKS:
+            return [], events
         ticks = [one.tick for one in self.held]
         self.held = []
         self.watermark_ms = ticks[-1].ts_ms
-        return ticks, noticed
+        return ticks, events
 
     def _dropped(self) -> list[CountedEvent]:
         count, self.held = len(self.held), []
@@ -72,7 +72,7 @@ class Timeline:
         return self.watermark_ms is not None and ts_ms > self.watermark_ms + MAX_AHEAD_MS
 
     def _duplicate_producer(self, collector: str) -> list[CountedEvent]:
-        """A collector that comes back after another: two report this node, and neither has ended."""
+        """An event if a collector comes back after another one: two of them measure this node."""
         newest = next(reversed(self._seen), None)
         back = (
             newest is not None and newest[0] != collector and any(name == collector for name, _ in self._seen)
@@ -80,11 +80,12 @@ class Timeline:
         return [CountedEvent(DUPLICATE_PRODUCER.name)] if back else []
 
     def _repeated(self, collector: str, seq: int) -> bool:
-        """Whether the tick was seen: a bit each in the ``BLOCKS`` blocks that something came from lately."""
-        block = collector, seq // BLOCK
-        bits, bit = self._seen.pop(block, 0), 1 << seq % BLOCK
+        """Whether the tick was seen before, as far as it is in one of the blocks that ticks came from
+        lately."""
+        block = collector, seq // _BLOCK_TICKS
+        bits, bit = self._seen.pop(block, 0), 1 << seq % _BLOCK_TICKS
         self._seen[block] = bits | bit
-        if len(self._seen) > BLOCKS:
+        if len(self._seen) > SEEN_BLOCKS:
             self._seen.popitem(last=False)
         return bool(bits & bit)
 

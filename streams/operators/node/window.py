@@ -1,8 +1,8 @@
 """Tumbling windows in event time over all series of a node.
 
-Rows of the last ticks are kept until every window that holds them has closed; statistics are taken once,
-at closing, over rows in the order of their time. So a window's figures depend on which ticks it holds,
-and not on when they came.
+The rows of the last ticks are kept until every window that holds them has closed. Statistics are taken once,
+at closing, over rows in the order of time. So they depend on which ticks a window holds, and not on when
+those came.
 """
 
 from collections.abc import Sequence

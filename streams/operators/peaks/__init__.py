@@ -1,1 +1,4 @@
-"""Maximum utilization of pods and jobs, merged over sources and nodes. Pure."""
+"""The most that pods and jobs used so far, merged over sources, nodes and pods. Pure.
+
+Imports columns; knows nothing of workloads, trends and cycles.
+"""

@@ -39,7 +39,7 @@ class JobOperator:
 
     def update(self, record: ConsumerRecord) -> list[Emission]:
         """Take a part; nothing is sent before ``flush``. Raises ``DecodeError``."""
-        part = decode_under_key(JobPart, record.value, TOPIC, key=self._uid, field="job.uid", whose="job")
+        part = decode_under_key(JobPart, record.value, TOPIC, key=self._uid, field="job.uid")
         if part.pod_uid in self._departed:
             return []
         known = self._parts.get(part.pod_uid)

@@ -1,1 +1,4 @@
-"""What a pod or job does and what holds it back, from its last minutes. Pure."""
+"""Insights: what kind of workload a pod or job is, and what holds it back, from its last minutes. Pure.
+
+Imports columns and the results of cycles; knows nothing of peaks and trends.
+"""

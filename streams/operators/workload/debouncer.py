@@ -1,7 +1,6 @@
 """Which of a pod's judgements, one every ten seconds, are published: those that changed and stay changed."""
 
-from dataclasses import asdict, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 from streams.operators.workload.classifier import MIN_CONFIDENCE, UNKNOWN_KIND
 from streams.operators.workload.rules.bottleneck import IDLE, UNKNOWN_BOTTLENECK, Judgement
@@ -21,34 +20,29 @@ IDLE_REFRESH_S = 600.0
 """Idleness is published again once it lasted so long, and whenever its time has doubled since."""
 
 
+@dataclass(slots=True)
 class _Streak:
     """How many times in a row the same word was judged, and since when."""
 
-    def __init__(self) -> None:
-        self.word = ""
-        self.count = 0
-        self.since_ms = 0
+    word: str = ""
+    count: int = 0
+    since_ms: int = 0
 
     def add(self, word: str, start_ms: int) -> None:
         if word != self.word:
             self.word, self.count, self.since_ms = word, 0, start_ms
         self.count += 1
 
-    def snapshot(self) -> list[Any]:
-        return [self.word, self.count, self.since_ms]
 
-    def restore(self, plain: list[Any]) -> None:
-        self.word, self.count, self.since_ms = plain
-
-
+@dataclass(slots=True)
 class InsightDebouncer:
-    """Remembers what was ``published`` last; None before anything was."""
+    """``published``: the judgement that was published last, if any. ``spans``: how many came so far, at most
+    six. ``kind`` and ``bottleneck``: what the newest judgements said, published or not."""
 
-    def __init__(self) -> None:
-        self.published: Judgement | None = None
-        self._spans = 0
-        self._kind = _Streak()
-        self._bottleneck = _Streak()
+    published: Judgement | None = None
+    spans: int = 0
+    kind: _Streak = field(default_factory=_Streak)
+    bottleneck: _Streak = field(default_factory=_Streak)
 
     def began_ms(self, kind: str, start_ms: int) -> int | None:
         """Since when the pod is of ``kind``, if the span that began at ``start_ms`` says that it is. None
@@ -57,26 +51,21 @@ class InsightDebouncer:
             return None
         if kind == self.published.kind:
             return self.published.since_ms
-        return self._kind.since_ms if kind == self._kind.word else start_ms
-
-    @property
-    def newest_kind(self) -> str:
-        """The kind of the newest judgement, published or not."""
-        return self._kind.word
+        return self.kind.since_ms if kind == self.kind.word else start_ms
 
     @property
     def is_settled(self) -> bool:
         """Whether the last two minutes of judgements said what was published."""
-        if self.published is None or self.published.kind != self._kind.word:
+        if self.published is None or self.published.kind != self.kind.word:
             return False
-        same = self.published.bottleneck == self._bottleneck.word
-        return same and min(self._kind.count, self._bottleneck.count) >= _SETTLED_SPANS
+        same = self.published.bottleneck == self.bottleneck.word
+        return same and min(self.kind.count, self.bottleneck.count) >= _SETTLED_SPANS
 
     def add(self, now: Judgement, start_ms: int) -> Judgement | None:
         """Take the judgement of the span that began at ``start_ms``. Returns what to publish, or None."""
-        self._spans += 1
-        self._kind.add(now.kind, start_ms)
-        self._bottleneck.add(now.bottleneck, start_ms)
+        self.spans = min(self.spans + 1, _UNKNOWN_SPANS)
+        self.kind.add(now.kind, start_ms)
+        self.bottleneck.add(now.bottleneck, start_ms)
         since_ms = self._changed_since_ms(now)
         if since_ms is None:
             return None
@@ -86,7 +75,7 @@ class InsightDebouncer:
     def _changed_since_ms(self, now: Judgement) -> int | None:
         """None if there is nothing to publish, else since when the pod is of its kind."""
         if self._kind_changed(now):
-            return self._kind.since_ms
+            return self.kind.since_ms
         before = self.published
         doubtful = now.kind != UNKNOWN_KIND and now.confidence < MIN_CONFIDENCE
         if before is None or now.kind != before.kind or doubtful:
@@ -97,32 +86,16 @@ class InsightDebouncer:
     def _kind_changed(self, now: Judgement) -> bool:
         unknown = now.kind == UNKNOWN_KIND
         if self.published is None:
-            enough = self._spans >= (_UNKNOWN_SPANS if unknown else _FIRST_SPANS)
-            return enough and self._kind.count >= _KIND_SPANS
+            enough = self.spans >= (_UNKNOWN_SPANS if unknown else _FIRST_SPANS)
+            return enough and self.kind.count >= _KIND_SPANS
         agreeing = _UNKNOWN_SPANS if unknown else _KIND_SPANS
-        return now.kind != self.published.kind and self._kind.count >= agreeing
+        return now.kind != self.published.kind and self.kind.count >= agreeing
 
     def _bottleneck_changed(self, before: Judgement, now: Judgement) -> bool:
         if now.bottleneck in (before.bottleneck, UNKNOWN_BOTTLENECK):
             return False
         quiet = before.bottleneck != UNKNOWN_BOTTLENECK and now.ts_ms - before.ts_ms < _QUIET_MS
-        return self._bottleneck.count >= _BOTTLENECK_SPANS and not quiet
-
-    def snapshot(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            "published": None if self.published is None else asdict(self.published),
-            "spans": min(self._spans, _UNKNOWN_SPANS),
-            "kind": self._kind.snapshot(),
-            "bottleneck": self._bottleneck.snapshot(),
-        }
-
-    def restore(self, plain: dict[str, Any]) -> None:
-        """Take over a snapshot."""
-        self.published = None if plain["published"] is None else Judgement(**plain["published"])
-        self._spans = plain["spans"]
-        self._kind.restore(plain["kind"])
-        self._bottleneck.restore(plain["bottleneck"])
+        return self.bottleneck.count >= _BOTTLENECK_SPANS and not quiet
 
 
 def _idle_for_longer(before: Judgement, now: Judgement) -> bool:

@@ -2,6 +2,7 @@
 any of that changed."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from contract.codec import DecodeError, encode, from_plain, to_plain
@@ -21,7 +22,7 @@ from streams.operators.workload.rules.bottleneck import Judgement
 from streams.operators.workload.rules.rightsizing import Size, with_sizes
 from streams.operators.workload.track import Prices, Track
 
-SNAPSHOT_VERSION = 5
+SNAPSHOT_VERSION = 6
 _GPU_ONLY_SPANS = 6
 """Spans after which a pod is judged by its GPU alone, as long as ``cgroup`` never sent any."""
 
@@ -121,13 +122,7 @@ class PodInsightOperator:
 
     def _insight(self, judged: Judgement) -> Insight:
         judged = with_sizes(judged, self._track.sizer.sizes, self._pod)
-        subject = pod_subject(self._node or "unknown", self._uid)
-        return Insight(
-            subject=subject, ts_ms=judged.ts_ms, since_ms=judged.since_ms,
-            kind=judged.kind, confidence=judged.confidence,
-            bottleneck=judged.bottleneck, bottleneck_confidence=judged.bottleneck_confidence,
-            evidence=judged.evidence, advice=judged.advice,
-        )  # fmt: skip
+        return Insight(subject=pod_subject(self._node or "unknown", self._uid), **asdict(judged))
 
     def _concerns_job(self, end_ms: int, changed: bool) -> bool:
         """Whether the job gets a part: something changed, or a rank sample is due, which is taken here."""
@@ -142,17 +137,14 @@ class PodInsightOperator:
         published = self._track.debouncer.published
         if published is None or self._pod is None or self._pod.job is None:
             return []
-        insight, rank = self._insight(published), self._rank
+        judged = asdict(with_sizes(published, self._track.sizer.sizes, self._pod))
+        rank = self._rank
         part = JobInsightPart(
-            job=self._pod.job, namespace=self._pod.namespace,
-            pod_uid=self._uid, pod_name=self._pod.name, node=self._node or self._pod.node,
-            ts_ms=self._job_ms, told_ms=insight.ts_ms, since_ms=insight.since_ms,
-            kind=insight.kind, confidence=insight.confidence,
-            bottleneck=insight.bottleneck, bottleneck_confidence=insight.bottleneck_confidence,
-            gpus=self._gpus, figures=rank.figures, figures_ms=rank.changed_ms,
-            figures_before=None if rank.before == rank.figures else rank.before, beat_ms=rank.sample_ms,
+            job=self._pod.job, namespace=self._pod.namespace, pod_uid=self._uid, pod_name=self._pod.name,
+            ts_ms=self._job_ms, insight_ms=judged.pop("ts_ms"), **judged, gpus=self._gpus,
+            rank_figures=rank.figures, rank_before=None if rank.before == rank.figures else rank.before,
+            rank_changed_ms=rank.changed_ms, rank_sample_ms=rank.sample_ms,
             created_ms=self._pod.created_ms, gone_ms=self._gone_ms,
-            evidence=insight.evidence, advice=insight.advice,
         )  # fmt: skip
         return [ProducerRecord("job-insight-parts", part.job.uid, encode(part), self._job_ms)]
 
@@ -175,7 +167,7 @@ class PodInsightOperator:
             "track": self._track.snapshot(),
             "gpu_only": None if self._gpu_only is None else self._gpu_only.snapshot(),
             "gpu_only_spans": self._gpu_only_spans,
-            "rank": self._rank.snapshot(),
+            "rank": to_plain(self._rank),
             "job_ms": self._job_ms,
             "gone_ms": self._gone_ms,
         }
@@ -189,7 +181,7 @@ class PodInsightOperator:
         self._track.restore(plain["track"])
         self._gpu_only = None if plain["gpu_only"] is None else self._restored(plain["gpu_only"])
         self._gpu_only_spans = plain["gpu_only_spans"]
-        self._rank.restore(plain["rank"])
+        self._rank = from_plain(RankSamples, plain["rank"], TOPIC)
         self._job_ms, self._gone_ms = plain["job_ms"], plain["gone_ms"]
 
     def _restored(self, plain: dict[str, Any]) -> Track:

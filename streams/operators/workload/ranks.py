@@ -5,9 +5,10 @@ moments, and its figures change only when they moved by enough to matter.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from dataclasses import dataclass, field
 
 from contract.records.parts import JobInsightPart
+from contract.units import Number
 from streams.operators.workload.rules.stats import three_digits
 
 COMPARED_METRICS = ("gpu_util_pct", "power_pct")
@@ -21,6 +22,7 @@ _REFRESH_PCT = 2.5
 """At every quarter of an hour a smaller difference counts, so that figures are not off for longer."""
 
 
+@dataclass(slots=True)
 class RankSamples:
     """A pod's figures for the comparison at the last two sample times.
 
@@ -28,11 +30,10 @@ class RankSamples:
     time at which ``figures`` last changed, 0 before the first. ``sample_ms``: the last sample time.
     """
 
-    def __init__(self) -> None:
-        self.figures: dict[str, float] = {}
-        self.before: dict[str, float] = {}
-        self.changed_ms = 0
-        self.sample_ms = 0
+    figures: dict[str, Number] = field(default_factory=dict)
+    before: dict[str, Number] = field(default_factory=dict)
+    changed_ms: int = 0
+    sample_ms: int = 0
 
     def is_due(self, ts_ms: int) -> bool:
         """Whether a sample time has passed since the last. The first call only begins: False."""
@@ -49,20 +50,6 @@ class RankSamples:
         allowed = _REFRESH_PCT if self.sample_ms % _REFRESH_MS == 0 else _CHANGED_PCT
         if _differs(now, self.figures, allowed):
             self.figures, self.changed_ms = now, self.sample_ms
-
-    def snapshot(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            "figures": dict(self.figures),
-            "before": dict(self.before),
-            "changed_ms": self.changed_ms,
-            "sample_ms": self.sample_ms,
-        }
-
-    def restore(self, plain: dict[str, Any]) -> None:
-        """Take over a snapshot."""
-        self.figures, self.before = dict(plain["figures"]), dict(plain["before"])
-        self.changed_ms, self.sample_ms = plain["changed_ms"], plain["sample_ms"]
 
 
 def _differs(one: Mapping[str, float], other: Mapping[str, float], allowed: float) -> bool:
@@ -81,16 +68,17 @@ def largest_gap(parts: Iterable[JobInsightPart]) -> tuple[float, str, str]:
     return found
 
 
-def _aligned(parts: list[JobInsightPart]) -> Iterator[tuple[str, Mapping[str, float]]]:
+def _aligned(parts: list[JobInsightPart]) -> Iterator[tuple[str, Mapping[str, Number]]]:
     """Each pod's name, and its figures at the newest sample time that all of them have reached."""
-    times = {part.beat_ms for part in parts if part.beat_ms}
+    times = {part.rank_sample_ms for part in parts if part.rank_sample_ms}
     newest_ms, together = max(times, default=0), len(times) < 2
     for part in parts:
-        now = together or part.beat_ms < newest_ms
-        before = part.figures if part.figures_before is None else part.figures_before
-        yield part.pod_name, part.figures if now else before
+        now = together or part.rank_sample_ms < newest_ms
+        before = part.rank_figures if part.rank_before is None else part.rank_before
+        yield part.pod_name, part.rank_figures if now else before
 
 
+@dataclass(slots=True)
 class LatestChange:
     """When anything about a job's pods last changed: the time of the job's insight. It never goes back.
 
@@ -98,31 +86,21 @@ class LatestChange:
     Pods that are gone count as well.
     """
 
-    def __init__(self) -> None:
-        self._insight_ms = 0
-        self._figures_ms = 0
-        self._several = False
+    insight_ms: int = 0
+    rank_ms: int = 0
+    several: bool = False
 
     @property
     def ms(self) -> int:
         """Unix milliseconds; 0 before any change."""
-        return max(self._insight_ms, self._figures_ms) if self._several else self._insight_ms
+        return max(self.insight_ms, self.rank_ms) if self.several else self.insight_ms
 
     def add(self, part: JobInsightPart, *, several: bool) -> bool:
         """Take a pod's part, old or new. True if it is the latest change. ``several``: the job has several
         pods."""
         before_ms = self.ms
-        self._insight_ms = max(self._insight_ms, part.told_ms, part.gone_ms or 0)
+        self.insight_ms = max(self.insight_ms, part.insight_ms, part.gone_ms or 0)
         if part.kind == "training":
-            self._figures_ms = max(self._figures_ms, part.figures_ms)
-        self._several = self._several or several
+            self.rank_ms = max(self.rank_ms, part.rank_changed_ms)
+        self.several = self.several or several
         return self.ms > before_ms
-
-    def snapshot(self) -> dict[str, Any]:
-        """Plain data."""
-        return {"insight_ms": self._insight_ms, "figures_ms": self._figures_ms, "several": self._several}
-
-    def restore(self, plain: dict[str, Any]) -> None:
-        """Take over a snapshot."""
-        self._insight_ms, self._figures_ms = plain["insight_ms"], plain["figures_ms"]
-        self._several = plain["several"]

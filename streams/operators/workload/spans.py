@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import orjson
 
+from contract.codec import from_plain, to_plain
 from contract.log import ProducerRecord
 from streams.operators.base import Emission
 from streams.operators.columns.arrays import Floats, pack, unpack
@@ -108,7 +109,7 @@ class SpanBank:
         """Plain data."""
         runs = [
             {
-                "plan": run.plan.to_plain(),
+                "plan": to_plain(run.plan),
                 "seconds": [list(of) for of in run.seconds],
                 "rows": pack(np.array(run.rows)),
             }
@@ -124,7 +125,7 @@ class SpanBank:
         self._runs = []
         for one in plain["runs"]:
             rows = unpack(one["rows"], "f8", (-1,)).reshape(len(one["seconds"]), -1)
-            plan = RowPlan.from_plain(one["plan"])
+            plan = from_plain(RowPlan, one["plan"], TOPIC)
             self._runs.append(_Run(plan, [list(of) for of in one["seconds"]], list(rows)))
 
 

@@ -4,7 +4,6 @@ A tick is reduced to a row of the numbers that are needed, and the rows of a spa
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan
 from typing import Any
@@ -38,16 +37,6 @@ class RowPlan:
     alone: tuple[tuple[int, ...], ...] = ()
     held: tuple[int, ...] = ()
     gpus: int = 0
-
-    def to_plain(self) -> list[Any]:
-        """Plain data."""
-        return [list(self.uids), [list(of) for of in self.alone], list(self.held), self.gpus]
-
-    @classmethod
-    def from_plain(cls, plain: Sequence[Any]) -> "RowPlan":
-        """The plan that ``to_plain`` wrote."""
-        uids, alone, held, gpus = plain
-        return cls(tuple(uids), tuple(tuple(of) for of in alone), tuple(held), gpus)
 
 
 class TickChannels(ABC):

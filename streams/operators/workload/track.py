@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from contract.codec import from_plain, to_plain
 from contract.records.parts import InsightPart
 from contract.units import END_OF_TIME_MS
 from streams.operators.columns.arrays import Floats
@@ -29,7 +30,7 @@ from streams.operators.workload.classifier import (
 )
 from streams.operators.workload.debouncer import InsightDebouncer
 from streams.operators.workload.features import features
-from streams.operators.workload.join import JoinedSpan
+from streams.operators.workload.join import TOPIC, JoinedSpan
 from streams.operators.workload.rules.advice import advice
 from streams.operators.workload.rules.bottleneck import (
     IDLE,
@@ -111,7 +112,7 @@ class Track:
     def _judge(self, span: JoinedSpan) -> Judgement | None:
         if self._may_skip():
             self._skipped += 1
-            self._follow_idleness(span, dequantize(self._codes[:, -SPAN_S:]), self.debouncer.newest_kind)
+            self._follow_idleness(span, dequantize(self._codes[:, -SPAN_S:]), self.debouncer.kind.word)
             return None
         self._skipped = 0
         values = dequantize(self._codes)
@@ -196,9 +197,9 @@ class Track:
             "idle_since_ms": self._idle_since_ms,
             "idle_j": self._idle_j,
             "skipped": self._skipped,
-            "debouncer": self.debouncer.snapshot(),
-            "sizer": self.sizer.snapshot(),
-            "bottleneck": self._bottleneck.snapshot(),
+            "debouncer": to_plain(self.debouncer),
+            "sizer": to_plain(self.sizer),
+            "bottleneck": to_plain(self._bottleneck),
         }
 
     def restore(self, plain: dict[str, Any]) -> None:
@@ -208,9 +209,9 @@ class Track:
         self._probabilities = None if plain["probabilities"] is None else np.array(plain["probabilities"])
         self._idle_since_ms, self._idle_j = plain["idle_since_ms"], plain["idle_j"]
         self._skipped = plain["skipped"]
-        self.debouncer.restore(plain["debouncer"])
-        self.sizer.restore(plain["sizer"])
-        self._bottleneck.restore(plain["bottleneck"])
+        self.debouncer = from_plain(InsightDebouncer, plain["debouncer"], TOPIC)
+        self.sizer = from_plain(Sizer, plain["sizer"], TOPIC)
+        self._bottleneck = from_plain(BottleneckFinder, plain["bottleneck"], TOPIC)
 
 
 def _with_idleness(found: Finding, kind: str, idle_s: int) -> Finding:

@@ -20,7 +20,7 @@ POD = Pod(uid="u", name="n", node="a", phase="Running")
 OF_JOB = JobPart(job=JOB, pod_uid="p", pod_name="n", node="a", first_ms=1, last_ms=1, samples=1, final=False,
                  metrics={})  # fmt: skip
 INSIGHT_OF_JOB = JobInsightPart(
-    job=JOB, pod_uid="p", pod_name="n", node="a", ts_ms=1, told_ms=1, since_ms=1, kind="idle", confidence=1,
+    job=JOB, pod_uid="p", pod_name="n", ts_ms=1, insight_ms=1, since_ms=1, kind="idle", confidence=1,
     bottleneck="idle", bottleneck_confidence=1, gpus=1,
 )  # fmt: skip
 
@@ -36,21 +36,23 @@ def test_a_tombstone_is_no_record() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stage", "record", "field", "whose"),
+    ("stage", "record", "field"),
     [
-        ("pods", POD, "uid", "pod"),
-        ("pod-peaks", PodPart(uid="u", source="pods", pod=POD), "uid", "pod"),
-        ("insights", InsightPart(uid="u", source="pods", pod=POD), "uid", "pod"),
-        ("job-peaks", OF_JOB, "job.uid", "job"),
-        ("job-insights", INSIGHT_OF_JOB, "job.uid", "job"),
+        ("pods", POD, "uid"),
+        ("pod-peaks", PodPart(uid="u", source="pods", pod=POD), "uid"),
+        ("insights", InsightPart(uid="u", source="pods", pod=POD), "uid"),
+        ("job-peaks", OF_JOB, "job.uid"),
+        ("job-insights", INSIGHT_OF_JOB, "job.uid"),
     ],
 )
-def test_what_is_of_another_key_is_refused(stage: str, record: Any, field: str, whose: str) -> None:
+def test_what_is_of_another_key_is_refused(stage: str, record: Any, field: str) -> None:
     payload = encode(record)
     STAGES[stage].build("u", None).update(ConsumerRecord("t", 0, 0, "u", payload, 1))
     other = STAGES[stage].build("other", None)
     before = other.snapshot()
-    with pytest.raises(DecodeError, match=f"'u' under the key 'other': the key is the {whose}'s") as found:
+    with pytest.raises(
+        DecodeError, match=f"'u' under the key 'other': the key is the record's {field}"
+    ) as found:
         other.update(ConsumerRecord("t", 0, 0, "other", payload, 1))
     assert (found.value.reason, found.value.field) == (Reason.KEY, field)
     assert other.snapshot() == before

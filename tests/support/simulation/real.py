@@ -12,7 +12,7 @@ from contract.settings.load import load
 from streams.local import LocalPipeline
 from streams.operators.base import Operator, Stage
 from streams.operators.node.operator import NodeOperator
-from streams.operators.node.watermark import BLOCKS, CONFIRM
+from streams.operators.node.watermark import CONFIRMING_TICKS, SEEN_BLOCKS
 from streams.topology import stages
 from tests.support.simulation.feed import Sent
 from tests.support.simulation.plan import Plan
@@ -111,8 +111,8 @@ def digest(operator: Operator) -> tuple[Any, ...]:
     """Where a node's time is, and how much it holds; asserts that this is bounded."""
     assert isinstance(operator, NodeOperator)
     timeline, windows = operator._timeline, operator._windows
-    assert len(timeline.held) < CONFIRM
-    assert len(timeline._seen) <= BLOCKS
+    assert len(timeline.held) < CONFIRMING_TICKS
+    assert len(timeline._seen) <= SEEN_BLOCKS
     return timeline.watermark_ms, operator._last_ms, len(operator._index), windows._used, len(timeline.held)
 
 

@@ -8,8 +8,8 @@ something only where all of them work.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
+from contract.units import Number
 from streams.operators.workload.channels import IDLE_PCT
 from streams.operators.workload.rules.stats import HourlyMax, PodStats
 
@@ -20,6 +20,7 @@ _MB = 1e3
 _INDIRECT = 0.65
 """The most confidence of a rule that sees an effect, and not the cause."""
 _LEVEL, _MEMORY_PCT = "level_pct", "gpu_mem_pct"
+_HOURLY = (_LEVEL, _MEMORY_PCT)
 _TOO_LARGE = "gpu_mem_most_pct"
 """The evidence of the only rule that looks back an hour."""
 
@@ -43,42 +44,37 @@ class Judgement:
     confidence: float
     bottleneck: str
     bottleneck_confidence: float
-    evidence: dict[str, float] = field(default_factory=dict)
+    evidence: dict[str, Number] = field(default_factory=dict)
     advice: str | None = None
 
 
+@dataclass(slots=True)
 class BottleneckFinder:
     """Finds a pod's bottleneck. Whether a smaller GPU would do is a matter of the last hour, as requests of
     CPU and memory are, and not of minutes: a server with few requests now may have many soon."""
 
-    def __init__(self) -> None:
-        self._hour = {_LEVEL: HourlyMax(), _MEMORY_PCT: HourlyMax()}  # in half percents
+    hour: dict[str, HourlyMax] = field(
+        default_factory=lambda: {_LEVEL: HourlyMax(), _MEMORY_PCT: HourlyMax()}
+    )
+    """The highest values of the last hour, in half percents."""
 
     def find(self, end_ms: int, stats: PodStats | None, kind: str, gpus: int) -> Finding:
         """What holds the pod back, by its statistics until ``end_ms``; see ``find_bottleneck``."""
         found = find_bottleneck(stats, kind, gpus)
         if stats is None:
             return found
-        self._hour[_LEVEL].add(end_ms, round(2 * stats.level_pct))
+        self.hour[_LEVEL].add(end_ms, round(2 * stats.level_pct))
         if _MEMORY_PCT in stats.most:
-            self._hour[_MEMORY_PCT].add(end_ms, round(2 * stats.most[_MEMORY_PCT]))
+            self.hour[_MEMORY_PCT].add(end_ms, round(2 * stats.most[_MEMORY_PCT]))
         if _TOO_LARGE not in found.evidence:
             return found
-        level, memory = (self._hour[name].value / 2 for name in (_LEVEL, _MEMORY_PCT))
+        level, memory = (self.hour[name].value / 2 for name in _HOURLY)
         most = stats.most | {_MEMORY_PCT: memory}
         of_hour = find_bottleneck(replace(stats, level_pct=level, waits=0.0, most=most), kind, gpus)
         if _TOO_LARGE in of_hour.evidence:
             return of_hour
         del most[_MEMORY_PCT]  # without it the rule does not apply
         return find_bottleneck(replace(stats, most=most), kind, gpus)
-
-    def snapshot(self) -> dict[str, Any]:
-        """Plain data."""
-        return {name: highs.snapshot() for name, highs in self._hour.items()}
-
-    def restore(self, plain: dict[str, Any]) -> None:
-        """Take over a snapshot."""
-        self._hour = {name: HourlyMax(plain[name]) for name in self._hour}
 
 
 def find_bottleneck(stats: PodStats | None, kind: str, gpus: int) -> Finding:

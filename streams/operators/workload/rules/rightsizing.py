@@ -5,8 +5,7 @@ together. So the last insight is the same, whenever the pod's requests become kn
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 from contract.records.pods import Pod
 from streams.operators.workload.channels import ABSENT_CODE, CHANNEL_ROW, SPAN_MS, Codes, dequantize_one
@@ -50,31 +49,32 @@ class Size:
     enough: float
 
 
+@dataclass(slots=True)
 class Sizer:
     """The most CPU and host memory that a pod used in the last hour, and the sizes that are enough.
 
-    ``sizes``: by ``cpu`` and ``mem``, as far as known. It is another object after a size changed.
+    ``sizes``: by ``cpu`` and ``mem``, as far as known. It is another object after a size changed. ``hour``:
+    the highest codes of the last hour. ``spans``: how many had a known CPU, at most ``MIN_SPANS``.
     """
 
-    def __init__(self) -> None:
-        self.sizes: dict[str, Size] = {}
-        self._hour = {name: HourlyMax() for name in _CHANNELS}
-        self._spans = 0
+    sizes: dict[str, Size] = field(default_factory=dict)
+    hour: dict[str, HourlyMax] = field(default_factory=lambda: {name: HourlyMax() for name in _CHANNELS})
+    spans: int = 0
 
     def add(self, end_ms: int, codes: Codes, published: Judgement | None) -> None:
         """Take the codes of a span, of all channels, and the pod's judgement that was published last."""
         known = bool((codes[CHANNEL_ROW["cpu_pct"]] != ABSENT_CODE).any())
-        self._spans = min(self._spans + known, MIN_SPANS)
-        begins = self._spans < MIN_SPANS or _starts(published, end_ms)
+        self.spans = min(self.spans + known, MIN_SPANS)
+        begins = self.spans < MIN_SPANS or _starts(published, end_ms)
         for name, (channel, _) in _CHANNELS.items():
             row = codes[CHANNEL_ROW[channel]]
-            self._hour[name].add(end_ms, max(row[row != ABSENT_CODE].tolist(), default=_NOTHING))
+            self.hour[name].add(end_ms, max(row[row != ABSENT_CODE].tolist(), default=_NOTHING))
             if name in self.sizes or not begins:
                 self._resize(name, end_ms)
 
     def _resize(self, name: str, end_ms: int) -> None:
         """A size is replaced when another is enough, and not each time that the most moves a little."""
-        code = self._hour[name].value
+        code = self.hour[name].value
         if code == _NOTHING:
             return
         channel, scale = _CHANNELS[name]
@@ -82,18 +82,6 @@ class Sizer:
         enough = _rung(_HEADROOM * most, _MIN_GAIN[name][1])
         if name not in self.sizes or self.sizes[name].enough != enough:
             self.sizes = {**self.sizes, name: Size(end_ms, most, enough)}
-
-    def snapshot(self) -> dict[str, Any]:
-        """Plain data."""
-        sizes = {name: asdict(size) for name, size in self.sizes.items()}
-        hour = {name: highs.snapshot() for name, highs in self._hour.items()}
-        return {"sizes": sizes, "hour": hour, "spans": self._spans}
-
-    def restore(self, plain: dict[str, Any]) -> None:
-        """Take over a snapshot."""
-        self.sizes = {name: Size(**size) for name, size in plain["sizes"].items()}
-        self._hour = {name: HourlyMax(blocks) for name, blocks in plain["hour"].items()}
-        self._spans = plain["spans"]
 
 
 def _starts(published: Judgement | None, end_ms: int) -> bool:

@@ -1,7 +1,6 @@
 """Statistics of a pod's last minutes, which the rules judge by, and the largest values of its last hour."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -97,34 +96,30 @@ def pod_stats(values: Floats) -> PodStats | None:
     )
 
 
+@dataclass(slots=True)
 class HourlyMax:
     """The largest value of the last hour, in whole numbers, kept by five minutes.
 
-    Values have to come in the order of time, so that it is a function of what was added.
+    ``blocks``: [number of the five minutes since the epoch, largest value], in the order of time, as values
+    come.
     """
 
-    def __init__(self, blocks: Iterable[Iterable[int]] = ()) -> None:
-        self._blocks = [list(one) for one in blocks]
+    blocks: list[list[int]] = field(default_factory=list)
 
     def add(self, end_ms: int, value: int) -> None:
         """Take a value of the time before ``end_ms``."""
         block = end_ms // _BLOCK_MS
-        if self._blocks and self._blocks[-1][0] == block:
-            self._blocks[-1][1] = max(self._blocks[-1][1], value)
+        if self.blocks and self.blocks[-1][0] == block:
+            self.blocks[-1][1] = max(self.blocks[-1][1], value)
         else:
-            self._blocks.append([block, value])
-        while self._blocks[0][0] <= block - _BLOCKS:
-            self._blocks.pop(0)
+            self.blocks.append([block, value])
+        while self.blocks[0][0] <= block - _BLOCKS:
+            self.blocks.pop(0)
 
     @property
     def value(self) -> int:
         """The largest value, of at least one."""
-        return max(high for _, high in self._blocks)
-
-    def snapshot(self) -> list[list[int]]:
-        """Plain data, for ``HourlyMax(blocks)``: [number of the five minutes since the epoch, largest
-        value]."""
-        return [list(one) for one in self._blocks]
+        return max(high for _, high in self.blocks)
 
 
 def three_digits(value: float) -> float:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from contract.records.base import Record
 from streams.operators.columns.tick import Tick, make_layout
-from streams.operators.node.watermark import CONFIRM, Timeline
+from streams.operators.node.watermark import CONFIRMING_TICKS, Timeline
 
 EMPTY = np.zeros(0)
 HOUR = 3600
@@ -31,7 +31,7 @@ def run(timeline: Timeline, ticks: list[Tick]) -> tuple[list[int], dict[str, int
     return counted, noticed
 
 
-AHEAD = list(range(HOUR, HOUR + CONFIRM))
+AHEAD = list(range(HOUR, HOUR + CONFIRMING_TICKS))
 CASES: list[tuple[str, list[tuple[int, int]], list[int], dict[str, int]]] = [
     ("in order", [(1, 1), (2, 2)], [1, 2], {}),
     ("a tick seen twice counts once", [(1, 1), (2, 2), (1, 1)], [1, 2], {"sample_duplicate": 1}),

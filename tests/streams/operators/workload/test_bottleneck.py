@@ -11,6 +11,7 @@ import pytest
 
 from bench.bench_kind import watched
 from bench.generators_jobs import LIMITED, pod
+from contract.codec import from_plain, to_plain
 from streams.operators.columns.arrays import Floats
 from streams.operators.workload.channels import CHANNEL_ROW, CHANNELS
 from streams.operators.workload.rules.advice import advice
@@ -185,8 +186,7 @@ def test_all_else_is_as_the_rules_have_it(of: PodStats | None) -> None:
 def test_a_restart_changes_nothing() -> None:
     finder = BottleneckFinder()
     for minute in range(90):
-        again = BottleneckFinder()
-        again.restore(orjson.loads(orjson.dumps(finder.snapshot())))
+        again = from_plain(BottleneckFinder, orjson.loads(orjson.dumps(to_plain(finder))), "insight-parts")
         of = FULL_STATS if minute % 70 == 9 else QUIET_STATS
         assert found(again, minute, of) == found(finder, minute, of)
-        assert again.snapshot() == finder.snapshot()
+        assert again == finder

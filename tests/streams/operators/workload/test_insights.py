@@ -154,9 +154,9 @@ def test_a_job_asks_for_too_much_if_each_of_its_pods_does() -> None:
     sizes = {"cpu_request_cores": 16.0, "cpu_most_cores": 2.0, "cpu_enough_cores": 3.0}
     others = {"cpu_request_cores": 12.0, "cpu_most_cores": 3.1, "cpu_enough_cores": 4.0}
     head: dict[str, Any] = {
-        "v": 1, "job": {"api_version": "v1", "kind": "Job", "name": "j", "uid": "j"}, "node": "a", "ts_ms": 5,
-        "told_ms": 4, "since_ms": 3, "kind": "inference", "confidence": 0.9, "bottleneck": "over_provisioned",
-        "bottleneck_confidence": 0.9, "gpus": 1,
+        "v": 1, "job": {"api_version": "v1", "kind": "Job", "name": "j", "uid": "j"}, "ts_ms": 5,
+        "insight_ms": 4, "since_ms": 3, "kind": "inference", "confidence": 0.9,
+        "bottleneck": "over_provisioned", "bottleneck_confidence": 0.9, "gpus": 1,
     }  # fmt: skip
     for uid, evidence in (("0", sizes), ("1", others)):
         plain = head | {"pod_uid": uid, "pod_name": uid, "evidence": evidence}
@@ -365,10 +365,10 @@ def test_ranks_that_wait_are_an_imbalance_of_the_job() -> None:
     for number, power in enumerate((82.0, 38.0, 40.0)):
         plain: dict[str, Any] = {
             "v": 1, "job": {"api_version": "v1", "kind": "Job", "name": "j", "uid": "j"},
-            "pod_uid": str(number), "pod_name": f"w-{number}", "node": "a",
-            "ts_ms": 5, "told_ms": 4, "since_ms": 3, "kind": "training",
+            "pod_uid": str(number), "pod_name": f"w-{number}",
+            "ts_ms": 5, "insight_ms": 4, "since_ms": 3, "kind": "training",
             "confidence": 0.9, "bottleneck": "gpu", "bottleneck_confidence": 0.9, "gpus": 8,
-            "figures": {"gpu_util_pct": 99.0, "power_pct": power},
+            "rank_figures": {"gpu_util_pct": 99.0, "power_pct": power},
         }  # fmt: skip
         operator.update(ConsumerRecord("job-insight-parts", 0, 0, "j", orjson.dumps(plain), 5))
     (job,) = insights(operator.flush())

@@ -21,10 +21,10 @@ from streams.topology import stages
 
 STAGES = {stage.name: stage for stage in stages(load({}))}
 START_MS = 1_700_000_100_000
-"""A beat."""
+"""A time of rank samples."""
 JOB = {"api_version": "v1", "kind": "Job", "name": "j", "uid": "j"}
 RANK = {
-    "v": 1, "job": JOB, "node": "a", "ts_ms": START_MS, "told_ms": START_MS, "since_ms": START_MS,
+    "v": 1, "job": JOB, "ts_ms": START_MS, "insight_ms": START_MS, "since_ms": START_MS,
     "kind": "training", "confidence": 0.9, "bottleneck": "gpu", "bottleneck_confidence": 0.9, "gpus": 1,
     "evidence": {"gpus": 1, "power_w": 500},
 }  # fmt: skip
@@ -33,7 +33,7 @@ RANK = {
 def part(uid: str, power_pct: float = 80.0, at_s: float = 0, **more: Any) -> bytes:
     """Of the pod ``uid``, seen until ``at_s`` after the start."""
     plain = {"pod_uid": uid, "pod_name": f"name-{uid}", "ts_ms": START_MS + int(at_s * 1000),
-             "figures": {"power_pct": power_pct}}  # fmt: skip
+             "rank_figures": {"power_pct": power_pct}}  # fmt: skip
     return orjson.dumps(RANK | plain | more)
 
 
@@ -94,30 +94,30 @@ def test_of_a_job_that_has_ended_those_count_that_ended_last() -> None:
 
 def test_the_time_of_a_record_is_that_of_the_newest_news_and_never_goes_back() -> None:
     operator, told = job(), []
-    beat_ms = START_MS + RANK_SAMPLE_MS
-    moved = {"figures_ms": beat_ms, "beat_ms": beat_ms, "figures_before": {"power_pct": 80.0}}
-    at_beat = {"figures_before": {"power_pct": 80.0}, "beat_ms": beat_ms}
+    sample_ms = START_MS + RANK_SAMPLE_MS
+    moved = {"rank_changed_ms": sample_ms, "rank_sample_ms": sample_ms, "rank_before": {"power_pct": 80.0}}
+    unmoved = {"rank_before": {"power_pct": 80.0}, "rank_sample_ms": sample_ms}
     last = START_MS + 600_000
     for values in (
         [part("0"), part("1")],
-        [part("0", 80, 190, **at_beat), part("1", 40, 190, **moved)],
+        [part("0", 80, 190, **unmoved), part("1", 40, 190, **moved)],
         [part("1", 40, 590, gone_ms=last, **moved)],
         [part("0", 80, 1600)],  # the other has been silent for long
     ):
         told += settled(operator, values)
     assert [(one.ts_ms, one.bottleneck) for one in told] == [
-        (START_MS, "gpu"), (beat_ms, "imbalance"), (last, "gpu"),
+        (START_MS, "gpu"), (sample_ms, "imbalance"), (last, "gpu"),
     ]  # fmt: skip
 
 
 def test_ranks_are_compared_at_one_time() -> None:
     """All ranks write a checkpoint at once: those that told of it already are taken as they were before."""
-    beat_ms = START_MS + RANK_SAMPLE_MS
-    first = [part(uid, 80, 10, beat_ms=START_MS, figures_ms=START_MS) for uid in "01"]
+    sample_ms = START_MS + RANK_SAMPLE_MS
+    first = [part(uid, 80, 10, rank_sample_ms=START_MS, rank_changed_ms=START_MS) for uid in "01"]
     operator = job()
     assert [one.bottleneck for one in settled(operator, first)] == ["gpu"]
     for uid in "01":
-        then = {"figures_before": {"power_pct": 80.0}, "figures_ms": beat_ms, "beat_ms": beat_ms}
+        then = {"rank_before": {"power_pct": 80.0}, "rank_changed_ms": sample_ms, "rank_sample_ms": sample_ms}
         assert {one.bottleneck for one in settled(operator, [part(uid, 30, 190, **then)])} <= {"gpu"}
 
 
@@ -134,11 +134,11 @@ def test_nothing_is_told_while_ranks_stay_about_as_they_were() -> None:
             elif second > 10:
                 continue
             more: dict[str, Any] = {
-                "figures_before": samples.before,
-                "figures_ms": samples.changed_ms,
-                "beat_ms": samples.sample_ms,
+                "rank_before": samples.before,
+                "rank_changed_ms": samples.changed_ms,
+                "rank_sample_ms": samples.sample_ms,
             }
-            told += settled(operator, [part(uid, at_s=second, figures=samples.figures, **more)])
+            told += settled(operator, [part(uid, at_s=second, rank_figures=samples.figures, **more)])
     assert [(one.bottleneck, one.ts_ms) for one in told if one.evidence["pods"] == 16] == [
         ("gpu", START_MS), ("gpu", START_MS + RANK_SAMPLE_MS), ("imbalance", START_MS + RANK_SAMPLE_MS),
     ]  # fmt: skip
@@ -166,17 +166,16 @@ def test_pods_one_after_the_other_leave_the_state_again() -> None:
 def test_figures_stay_as_they_were_until_they_moved() -> None:
     """By ten percent, or, each quarter of an hour, by what can be seen."""
     samples, found = RankSamples(), []
-    assert not samples.is_due(START_MS + 40_000), "the first beat is to come"
-    for beat, now in enumerate((80.0, 85.0, 91.0, 83.0, 83.0, 83.0, 72.0), 1):
-        assert not samples.is_due(START_MS + beat * RANK_SAMPLE_MS - 10_000)
-        assert samples.is_due(START_MS + beat * RANK_SAMPLE_MS)
-        samples.add(START_MS + beat * RANK_SAMPLE_MS, {"power_pct": now, "mem_copy_util_pct": 10.0 * beat})
+    assert not samples.is_due(START_MS + 40_000), "the first sample is to come"
+    for number, now in enumerate((80.0, 85.0, 91.0, 83.0, 83.0, 83.0, 72.0), 1):
+        assert not samples.is_due(START_MS + number * RANK_SAMPLE_MS - 10_000)
+        assert samples.is_due(START_MS + number * RANK_SAMPLE_MS)
+        samples.add(
+            START_MS + number * RANK_SAMPLE_MS, {"power_pct": now, "mem_copy_util_pct": 10.0 * number}
+        )
         found.append(samples.figures["power_pct"])
     assert found == [80, 80, 91, 91, 83, 83, 72]
     assert (samples.before, samples.changed_ms) == ({"power_pct": 83.0}, samples.sample_ms)
-    again = RankSamples()
-    again.restore(orjson.loads(orjson.dumps(samples.snapshot())))
-    assert again.snapshot() == samples.snapshot()
 
 
 def _life(uid: str, since_s: int, until_s: int, end: dict[str, Any] | None) -> list[ConsumerRecord]:

@@ -9,6 +9,7 @@ import numpy as np
 import orjson
 import pytest
 
+from contract.codec import from_plain, to_plain
 from contract.records.pods import Pod
 from streams.operators.workload.channels import (
     ABSENT_CODE,
@@ -111,11 +112,9 @@ def test_a_restart_changes_nothing() -> None:
     for number, cpu_pct in enumerate(spans, start=1):
         for sizer in (whole, again):
             sizer.add(number * SPAN_MS, span(cpu_pct), PUBLISHED)
-        plain: dict[str, Any] = orjson.loads(orjson.dumps(again.snapshot()))
-        again = Sizer()
-        again.restore(plain)
+        again = from_plain(Sizer, orjson.loads(orjson.dumps(to_plain(again))), "insight-parts")
         assert again.sizes == whole.sizes
-        assert again.snapshot() == whole.snapshot()
+        assert again == whole
 
 
 CPUS = "asks for 16 CPUs and used at most 2.1: ask for 3"

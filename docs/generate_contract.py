@@ -19,6 +19,7 @@ from contract.settings.groups import GROUPS, PREFIX
 from contract.topics import TOPICS, Topic
 from contract.units import END_OF_TIME_MS, MOST, MOST_WHOLE, NAME_PATTERN
 from docs.contract_meanings import meaning
+from sinks.records.rows import COLUMN_METRICS
 
 HERE = Path(__file__).parent
 PAGE = HERE / "contract.md"
@@ -46,8 +47,15 @@ def records() -> dict[str, type]:
 def _filled(what: str, name: str | None) -> str:
     if what == "record":
         return table(("field", "type", "unit", "", "meaning"), _fields(records()[str(name)]))
-    tables = {"topics": _topics, "internal": _internal, "reasons": _reasons, "settings": _settings}
+    tables = {
+        "topics": _topics, "internal": _internal, "reasons": _reasons, "settings": _settings,
+        "columns": _columns,
+    }  # fmt: skip
     return tables[what]()
+
+
+def _columns() -> str:
+    return ", ".join(f"`{metric}`" for metric in COLUMN_METRICS)
 
 
 def _topics() -> str:

@@ -6,7 +6,7 @@ from contract.log import ConsumerRecord, TopicPartition
 
 
 class PendingOffsets:
-    """The lowest offset of each partition among the records that something stands for."""
+    """Of some records, the lowest offset of each partition."""
 
     __slots__ = ("_lowest",)
 
@@ -19,7 +19,7 @@ class PendingOffsets:
             self._lowest[place] = offset
 
     def merge(self, other: "PendingOffsets") -> None:
-        """All the records of another."""
+        """Those of another as well."""
         for place, offset in other._lowest.items():
             self.add(place, offset)
 
@@ -29,11 +29,8 @@ class PendingOffsets:
 
     @property
     def empty(self) -> bool:
-        """Whether it stands for no record at all."""
+        """Whether there are none."""
         return not self._lowest
-
-    def __bool__(self) -> bool:
-        return not self.empty
 
 
 class Sink(Protocol):

@@ -13,7 +13,7 @@ NO_KIND = Event(
     "no_kind", logging.WARNING, "Objects of a kind that the API server does not serve", by=(SINK,)
 )
 KIND_FORBIDDEN = Event(
-    "kind_forbidden", logging.INFO, "Kinds of jobs that no role lets the sinks read, told once each",
+    "kind_forbidden", logging.INFO, "Kinds of jobs that no role lets the sinks read, said once each",
     ("kind",), by=(SINK,),
 )
 ANNOTATION_SHED = Event(

@@ -40,7 +40,7 @@ class Removal:
 
 
 Found = Callable[[Target, list[str]], None]
-"""Told of each object that carries keys of ours, before they are taken away."""
+"""Called for each object that carries keys of ours, before they are taken away."""
 
 
 def may_carry(kind: Kind, namespace: str | None) -> bool:
@@ -75,7 +75,7 @@ async def remove(
             async for page in _pages(server, kind, namespace, prefix):
                 await asyncio.gather(*(_clear(server, one, keys, found, done, dry_run) for one, keys in page))
         except KubeError as error:
-            done.failures.append(_told("list", kind.plural, error))
+            done.failures.append(_failure("list", kind.plural, error))
     return done
 
 
@@ -110,7 +110,7 @@ async def _clear(
     except GoneError:
         return  # deleted meanwhile, and its annotations with it
     except KubeError as error:
-        done.failures.append(_told("patch", str(target), error))
+        done.failures.append(_failure("patch", str(target), error))
     else:
         done.objects[target.api_kind] += 1
         done.keys += len(keys)
@@ -130,6 +130,6 @@ async def patiently(request: Callable[[], Awaitable[T]]) -> T:
     return await request()
 
 
-def _told(verb: str, what: str, error: KubeError) -> str:
+def _failure(verb: str, what: str, error: KubeError) -> str:
     hint = " (a role must allow it)" if error.reason == "403" else ""
     return f"{verb} {what}: {error}{hint}"

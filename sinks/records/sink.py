@@ -48,8 +48,8 @@ class RecordsSink:
         self._most_rows = most_rows
         self._timeout_s = timeout_s
         self._rows: dict[_Key, tuple[Row, ConsumerRecord]] = {}
-        self._held = PendingOffsets()
-        self._flying = PendingOffsets()
+        self._waiting = PendingOffsets()
+        self._in_flight = PendingOffsets()
         self._generation = 0
         self._writing = asyncio.Lock()
         self._some = asyncio.Event()
@@ -64,7 +64,7 @@ class RecordsSink:
     def take(self, origin: ConsumerRecord, record: Any) -> None:
         """Hold a record unless one that says all of it is held."""
         row = row_of(record)
-        self._held.add(origin.topic_partition, origin.offset)
+        self._waiting.add(origin.topic_partition, origin.offset)
         self._keep([(row, origin)])
         self._some.set()
         if len(self._rows) >= _BATCH:
@@ -79,8 +79,8 @@ class RecordsSink:
     def pending_offsets(self) -> PendingOffsets:
         """The records whose rows wait or are being written."""
         every = PendingOffsets()
-        every.merge(self._held)
-        every.merge(self._flying)
+        every.merge(self._waiting)
+        every.merge(self._in_flight)
         return every
 
     @property
@@ -92,8 +92,8 @@ class RecordsSink:
         """Hold nothing any more."""
         self._generation += 1
         self._rows.clear()
-        self._held = PendingOffsets()
-        self._flying = PendingOffsets()
+        self._waiting = PendingOffsets()
+        self._in_flight = PendingOffsets()
         self._room.set()
 
     async def run(self) -> None:
@@ -137,16 +137,16 @@ class RecordsSink:
 
     async def _write_batch(self) -> bool:
         """Whether the next rows are written, or refused for good and among the dead letters."""
-        rows, held, generation = self._cut()
+        rows, offsets, generation = self._begin_batch()
         try:
             refused = await self._put([row for row, _ in rows])
         except RecordsAwayError as error:
-            self._away(error, rows, held, generation)
+            self._put_back(error, rows, offsets, generation)
             return False
         wrote(self._telemetry, self.name, len(rows) - len(refused))
         await self._reject(refused, {(row.table, row.key): origin for row, origin in rows})
         if generation == self._generation:
-            self._flying = PendingOffsets()
+            self._in_flight = PendingOffsets()
         return True
 
     async def _put(self, rows: list[Row]) -> list[RefusedRow]:
@@ -157,19 +157,19 @@ class RecordsSink:
             self._store.close()  # the connection stays with its thread; the next try makes a new one
             raise RecordsAwayError(f"{self._store.name}: no answer within {self._timeout_s:g} s") from error
 
-    def _cut(self) -> tuple[list[tuple[Row, ConsumerRecord]], PendingOffsets, int]:
+    def _begin_batch(self) -> tuple[list[tuple[Row, ConsumerRecord]], PendingOffsets, int]:
         rows = list(self._rows.values())
-        held, self._flying, self._held = self._held, self._held, PendingOffsets()
+        offsets, self._in_flight, self._waiting = self._waiting, self._waiting, PendingOffsets()
         self._rows = {}
         self._full.clear()
         self._room.set()
-        return rows, held, self._generation
+        return rows, offsets, self._generation
 
-    def _away(
+    def _put_back(
         self,
         error: RecordsAwayError,
         rows: list[tuple[Row, ConsumerRecord]],
-        held: PendingOffsets,
+        offsets: PendingOffsets,
         generation: int,
     ) -> None:
         self._telemetry.emit(WRITE_RETRIED, str(error), sink=self.name, reason="away")
@@ -178,8 +178,8 @@ class RecordsSink:
             return
         newer, self._rows = self._rows, {}
         self._keep([*rows, *newer.values()])
-        self._held.merge(held)
-        self._flying = PendingOffsets()
+        self._waiting.merge(offsets)
+        self._in_flight = PendingOffsets()
         if len(self._rows) >= self._most_rows:
             self._room.clear()
 

@@ -1,4 +1,4 @@
-"""Which annotations each object should carry, from the records so far. Pure: the shell reads and writes.
+"""Which annotations each object should carry, from the records so far. Pure: the writer reads and writes.
 
 A pod and a job are known from one record each, which is cumulative. A node is put together from its newest
 sample and the newest part that the streams send about its GPUs.
@@ -26,7 +26,7 @@ Record = NvmlSample | NodePart | PodPeaks | PodInsight | JobPeaks | JobInsight
 TOPICS = ("nvml-samples", "node-parts", "pod-peaks", "pod-insights", "job-peaks", "job-insights")
 """What annotations are made of, without prefix."""
 _MOST_WAITING = 10_000
-"""Insights of pods and jobs whose peaks have not been heard of yet."""
+"""Insights of pods and jobs whose peaks have not come yet."""
 
 
 class Annotations:
@@ -58,8 +58,8 @@ class Annotations:
         """All that we want on the object, keys with prefix, within what fits beside what is kept there."""
         if target.kind == "job":
             job = self._jobs.get(target)
-            told = self._texts(self._insights.get(target, {}))
-            return {} if job is None else job.wanted(present, told)
+            insight = self._texts(self._insights.get(target, {}))
+            return {} if job is None else job.wanted(present, insight)
         if target.kind == "node":
             values = self._nodes[target.name].values() if target.name in self._nodes else {}
         else:
@@ -74,8 +74,8 @@ class Annotations:
         """What else may be taken away: keys that this kind of object would otherwise keep for ever."""
         surplus: frozenset[str] = frozenset()
         if target in self._insights:  # advice that holds no more
-            told = {self._key(name) for name in keys.INSIGHT_NAMES}
-            surplus = frozenset(told & present.ours.keys() - wanted.keys())
+            ours = {self._key(name) for name in keys.INSIGHT_NAMES}
+            surplus = frozenset(ours & present.ours.keys() - wanted.keys())
         job = self._jobs.get(target)
         return surplus if job is None else surplus | job.surplus(present, wanted)
 
@@ -87,7 +87,7 @@ class Annotations:
         return node is not None and node.is_known
 
     def adopt(self, target: Target, present: Present) -> None:
-        """Learn, from what an earlier process wrote on a node, what this one has not heard yet."""
+        """Learn, from what an earlier process wrote on a node, what this one does not know yet."""
         node = self._nodes.get(target.name)
         if target.kind != "node" or node is None:
             return

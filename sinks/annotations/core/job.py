@@ -42,10 +42,10 @@ class JobView:
             pods[f"{prefix}/{name}"] = text(values[pod] if name == pod else {"pod": pod} | values[pod])
         return cls(prefix, pods, text(job_summary(record)), record.final, record.pods_omitted or 0)
 
-    def wanted(self, present: Present, told: Mapping[str, str]) -> dict[str, str]:
-        """All that we want on the job, ``told`` of the job itself before its pods, within what fits beside
+    def wanted(self, present: Present, insight: Mapping[str, str]) -> dict[str, str]:
+        """All that we want on the job, ``insight`` before its pods, within what fits beside
         what is kept there."""
-        chosen = {**told, **self._chosen(present)}
+        chosen = {**insight, **self._chosen(present)}
         taken = present.others_bytes + keys.size_of(self._stays(present, chosen))
         kept, _ = keys.that_fit(chosen.items(), taken)
         if self.pods.keys() <= kept.keys() and not self.hidden:

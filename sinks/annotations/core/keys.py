@@ -29,7 +29,7 @@ MOST_PODS = 256
 JOB_NAMES = frozenset({PODS_OMITTED, PODS_SUMMARY})
 
 INSIGHT_NAMES = frozenset({KIND, BOTTLENECK, ADVICE})
-"""On a pod and a job: told when they change, so a worker that has just begun does not know them, and leaves
+"""On a pod and a job: sent when they change, so a worker that has just begun does not know them, and leaves
 them. A pod of such a name gets another key on its job."""
 POD_NAMES = frozenset(
     {GPU_UTIL, GPU_MEM_UTIL, GPU_ATTRIBUTION, MAX_CPU_UTIL, MAX_CPU_MEM, MAX_NETWORK, MAX_DISK_IO, UPDATED}

@@ -15,7 +15,7 @@ from sinks.annotations.core.targets import Target
 from sinks.base import PendingOffsets
 
 EVALUATE_SHARE = 10
-"""What changed was not worth a write: after a tenth of the interval the object is looked at again."""
+"""What changed was not enough for a write: after a tenth of the interval it is compared again."""
 REFUSED = 10
 """So many intervals lie between two tries to write what the API server refuses."""
 REFRESH = 60
@@ -66,8 +66,8 @@ class Shed:
 
 @dataclass(slots=True)
 class _Entry:
-    held: PendingOffsets = field(default_factory=PendingOffsets)
-    flying: PendingOffsets | None = None
+    waiting: PendingOffsets = field(default_factory=PendingOffsets)
+    in_flight: PendingOffsets | None = None
     not_before: float = _NEVER
     written_at: float = _NEVER
     final: bool = False
@@ -76,7 +76,7 @@ class _Entry:
 
     @property
     def clean(self) -> bool:
-        return self.held.empty and self.flying is None
+        return self.waiting.empty and self.in_flight is None
 
 
 class WritePlan:
@@ -89,7 +89,7 @@ class WritePlan:
         self._lru: dict[_LruList, dict[Target, None]] = {lru: {} for lru in _LruList}
         self._queues: tuple[list[tuple[float, int, Target]], ...] = ([], [])  # finals, others
         self._tickets = 0
-        self._held_until = _NEVER
+        self._on_hold_until = _NEVER
 
     def touch(
         self, target: Target, place: TopicPartition, offset: int, *, final: bool | None, now: float
@@ -100,27 +100,27 @@ class WritePlan:
         not know, such as an insight, changes nothing of that.
         """
         entry = self._entries.setdefault(target, _Entry())
-        entry.held.add(place, offset)
+        entry.waiting.add(place, offset)
         final = entry.final if final is None else final
         if final and not entry.final:
             entry.not_before = min(entry.not_before, now)
             entry.ticket = 0
         entry.final = final
         self._move(target, entry, anew=True)
-        if entry.ticket == 0 and entry.flying is None:
+        if entry.ticket == 0 and entry.in_flight is None:
             self._queue(target, entry)
         return self._shed() if len(self._entries) > self._most else None
 
     def next_due(self, now: float) -> Target | None:
         """The next object to write, which is then in flight; None when none is due."""
-        if now < self._held_until:
+        if now < self._on_hold_until:
             return None
         for queue in self._queues:
             self._clean(queue)
             if queue and queue[0][0] <= now:
                 target = heapq.heappop(queue)[2]
                 entry = self._entries[target]
-                entry.flying, entry.held, entry.ticket = entry.held, PendingOffsets(), 0
+                entry.in_flight, entry.waiting, entry.ticket = entry.waiting, PendingOffsets(), 0
                 return target
         return None
 
@@ -129,7 +129,7 @@ class WritePlan:
         for queue in self._queues:
             self._clean(queue)
         times = [queue[0][0] for queue in self._queues if queue]
-        return max(0.0, min(times) - now, self._held_until - now) if times else None
+        return max(0.0, min(times) - now, self._on_hold_until - now) if times else None
 
     def threshold(self, target: Target, now: float) -> ChangeThreshold:
         """What has to have changed for a write now: at the end, the slightest."""
@@ -150,11 +150,11 @@ class WritePlan:
         if entry := self._entries.get(target):
             entry.written_at = now
             self._complete(
-                target, entry, now if entry.final and not entry.held.empty else now + self._interval_s
+                target, entry, now if entry.final and not entry.waiting.empty else now + self._interval_s
             )
 
     def skipped(self, target: Target, now: float) -> None:
-        """What changed was not worth a write: it counts as seen to."""
+        """What changed was not enough for a write: it counts as done."""
         if entry := self._entries.get(target):
             entry.written_at = now if entry.written_at == _NEVER else entry.written_at
             self._complete(target, entry, now + self._interval_s / EVALUATE_SHARE)
@@ -167,13 +167,13 @@ class WritePlan:
     def failed(self, target: Target, not_before: float) -> None:
         """It could not be written now, and is tried again, with whatever is newest then."""
         if entry := self._entries.get(target):
-            if entry.flying is not None:
-                entry.held.merge(entry.flying)
+            if entry.in_flight is not None:
+                entry.waiting.merge(entry.in_flight)
             self._complete(target, entry, not_before)
 
     def hold(self, until: float) -> None:
         """Nothing at all is due before ``until``: the API server asked for it, or cannot be reached."""
-        self._held_until = max(self._held_until, until)
+        self._on_hold_until = max(self._on_hold_until, until)
 
     def drop(self, target: Target) -> None:
         """Know nothing of the object any more."""
@@ -200,20 +200,20 @@ class WritePlan:
         return entry is not None and entry.final and entry.clean
 
     def pending_offsets(self) -> PendingOffsets:
-        """All the records that are not seen to."""
+        """All the records that are not done."""
         every = PendingOffsets()
         for lru in (_LruList.WAITING, _LruList.FINAL):
             for target in self._lru[lru]:
                 entry = self._entries[target]
-                for one in (entry.held, entry.flying):
-                    if one:
-                        every.merge(one)
+                every.merge(entry.waiting)
+                if entry.in_flight is not None:
+                    every.merge(entry.in_flight)
         return every
 
     def _complete(self, target: Target, entry: _Entry, not_before: float) -> None:
-        entry.flying = None
+        entry.in_flight = None
         entry.not_before = not_before
-        if not entry.held.empty:
+        if not entry.waiting.empty:
             self._queue(target, entry)
         self._move(target, entry)
 
@@ -228,7 +228,7 @@ class WritePlan:
             heapq.heappop(queue)
 
     def _move(self, target: Target, entry: _Entry, *, anew: bool = False) -> None:
-        """Each lru is in the order in which its objects were touched last."""
+        """Each list is in the order in which its objects were touched last."""
         lru = _LruList.CLEAN if entry.clean else _LruList.FINAL if entry.final else _LruList.WAITING
         if anew or lru is not entry.lru:
             self._lru[entry.lru].pop(target, None)

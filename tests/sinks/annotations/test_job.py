@@ -167,8 +167,8 @@ def test_pods_that_not_even_the_record_has_are_counted_and_gpus_that_it_lacks_ar
 
 
 SECOND = "worker-0@1700000060000"
-LIVES: dict[str, tuple[dict[str, PodOfJob], dict[str, Any]]] = {
-    "the later life needs more": (
+INCARNATIONS: dict[str, tuple[dict[str, PodOfJob], dict[str, Any]]] = {
+    "the later one needs more": (
         {"worker-0": of_pod(20e9), SECOND: of_pod(900e9)},
         {"gpu-a-gpu-0_util": 100, "gpu-a-gpu-0_mem_mb": 900_000},
     ),
@@ -200,13 +200,13 @@ LIVES: dict[str, tuple[dict[str, PodOfJob], dict[str, Any]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("pods", "expected"), LIVES.values(), ids=LIVES.keys())
-def test_all_lives_of_a_name_are_one_key(pods: dict[str, PodOfJob], expected: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("pods", "expected"), INCARNATIONS.values(), ids=INCARNATIONS.keys())
+def test_all_incarnations_of_a_name_are_one_key(pods: dict[str, PodOfJob], expected: dict[str, Any]) -> None:
     found = after(made.job_peaks(pods=pods), {})
     assert {key: json.loads(one) for key, one in found.items()} == {f"{P}/worker-0": expected}
 
 
-def test_lives_count_once_and_the_most_needed_of_them_decides() -> None:
+def test_incarnations_count_once_and_the_most_needed_of_them_decides() -> None:
     again = {f"worker-0000@{i}": 90e9 for i in range(1000)}
     found = after(job(workers(MOST_PODS + 1) | again, final=True), {})
     assert "worker-0000" in pods_of(found)

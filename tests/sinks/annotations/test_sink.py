@@ -81,14 +81,14 @@ async def test_a_worker_that_others_have_replaced_writes_nothing(api: FakeApi) -
 async def test_an_insight_after_the_last_peaks_takes_nothing_from_them(api: FakeApi) -> None:
     api.add(POD, "uid-1")
     rig, mine, policy = Rig(), [True], Policy(interval_s=1000)
-    told = made.insight("training", "input", None)
+    insight = made.insight("training", "input", None)
     async with annotating(api, rig, policy=policy, may_write=lambda: mine[0]) as (dispatcher, sink):
-        await dispatcher.handle(rig.origin("pod-insights", told))
+        await dispatcher.handle(rig.origin("pod-insights", insight))
         await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks()))
         await until(lambda: "updated" in written(api, POD))
         mine[0] = False
         await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks(last_ms=99_000, final=True)))
-        await dispatcher.handle(rig.origin("pod-insights", told))
+        await dispatcher.handle(rig.origin("pod-insights", insight))
         mine[0] = True
         await until(lambda: sink.pending_offsets().empty)
     assert written(api, POD)["updated"] == rfc3339(99_000)

@@ -1,4 +1,4 @@
-"""A dispatcher with a Kafka of the tests' own, which only remembers what it was told."""
+"""A dispatcher with a Kafka of the tests' own, which only remembers."""
 
 import asyncio
 import time

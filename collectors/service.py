@@ -30,7 +30,7 @@ _FLUSH_S = 5.0
 async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> None:
     """Measure and publish until ``stop`` is set; then end within seconds.
 
-    A broker that is away is waited for, and what it did not acknowledge is in the spool at the end. Raises
+    An unreachable broker is waited for; what it did not acknowledge is in the spool at the end. Raises
     ``DutycycleError`` for what the user has to mend: a setting, the spool's folder, credentials, topics.
     """
     security_kwargs(settings)  # refuses wrong files now, and not when the broker is first reached

@@ -97,7 +97,9 @@ PROMETHEUS_QUERY_FAILED = Event(
     "prometheus_query_failed", logging.WARNING, "One of the queries to Prometheus failed", ("what",),
     by=(COLLECT,), values={"what": ("gpus", "containers", "hosts", "kube_pod_info")},
 )
-SPOOLED = Event("spooled", logging.INFO, "Records kept on disk while the broker is away", by=(COLLECT,))
+SPOOLED = Event(
+    "spooled", logging.INFO, "Records kept on disk while the broker is unreachable", by=(COLLECT,)
+)
 SPOOL_DROPPED = Event(
     "spool_dropped", logging.ERROR, "Oldest records that the spool's bound forced out", by=(COLLECT,)
 )

@@ -97,7 +97,7 @@ MEASURES = Metric("measures_total", "Ticks that the source answered in time", ("
 MEASURE_SECONDS = Metric("measure_seconds_total", "Time that these took", ("collector",))
 RECORDS_SENT = Metric("records_sent_total", "Records that the broker acknowledged", ("topic",))
 QUEUED = Metric("queued_records", "Records that wait to be sent, in memory and on disk")
-SPOOL_RECORDS = Metric("spool_records", "Records on disk because the broker is away")
+SPOOL_RECORDS = Metric("spool_records", "Records on disk because the broker is unreachable")
 SPOOL_BYTES = Metric("spool_bytes", "What they take there")
 
 # ``dutycycle up``.

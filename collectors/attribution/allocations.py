@@ -1,4 +1,4 @@
-"""Whom each GPU was given to, by the kubelet's pod-resources socket. ``processes`` knows who runs there."""
+"""Which containers each GPU is allocated to, by the kubelet's pod-resources socket."""
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from collectors.attribution.device_id import DeviceId, parse_device_id
-from collectors.attribution.kubelet.given import Given, KubeletError
+from collectors.attribution.kubelet.types import AllocatedDevice, KubeletError
 from contract.records.samples import Allocation
 from contract.settings.groups import Settings
 from telemetry.events import KUBELET_UNREACHABLE, NOT_MEASURED, Telemetry
@@ -21,14 +21,14 @@ UidOf = Callable[[str, str], str | None]
 
 
 class Lister(Protocol):
-    """Lists what was given; ``KubeletClient`` is one."""
+    """Lists what is allocated; ``KubeletClient`` is one."""
 
-    def given(self) -> list[Given]:
+    def devices(self) -> list[AllocatedDevice]:
         """Every device of every container. Raises ``KubeletError``."""
         ...
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Close the connection."""
         ...
 
 
@@ -42,7 +42,7 @@ class Allocations:
         self._uid_of = uid_of
         self._telemetry = telemetry
         self._every_s = every_s
-        self._given: list[tuple[Given, DeviceId]] | None = None
+        self._devices: list[tuple[AllocatedDevice, DeviceId]] | None = None
         self._unknown: set[str] = set()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pod-resources", daemon=True)
@@ -53,7 +53,7 @@ class Allocations:
 
         ``slices`` are the uuids of the GPU's MIG slices by GPU instance, where it has any.
         """
-        given = self._given
+        given = self._devices
         if given is None:
             return None
         mine = [(one, device) for one, device in given if _is_on(device, uuid, index, slices)]
@@ -64,7 +64,7 @@ class Allocations:
         self._stop.set()
         self._thread.join(1.0)
 
-    def _allocation(self, one: Given, device: DeviceId, slices: Mapping[int, str]) -> Allocation:
+    def _allocation(self, one: AllocatedDevice, device: DeviceId, slices: Mapping[int, str]) -> Allocation:
         return Allocation(
             pod_uid=self._uid_of(one.namespace, one.pod),
             namespace=one.namespace,
@@ -83,16 +83,16 @@ class Allocations:
     def ask(self) -> None:
         """Ask once, and keep the answer. Without one, all allocations are unknown."""
         try:
-            given = self._lister.given()
+            given = self._lister.devices()
         except KubeletError as error:
-            self._given = None
+            self._devices = None
             self._telemetry.raise_condition(
                 KUBELET_UNREACHABLE, _WHAT, f"{error}; what a container was given is unknown"
             )
             return
         self._telemetry.clear_condition(KUBELET_UNREACHABLE, _WHAT, "the kubelet answers")
         parsed = [(one, parse_device_id(one.device_id)) for one in given]
-        self._given = [(one, device) for one, device in parsed if device is not None]
+        self._devices = [(one, device) for one, device in parsed if device is not None]
         self._report_unknown(one.device_id for one, device in parsed if device is None and _is_gpu(one))
 
     def _report_unknown(self, ids: Iterable[str]) -> None:
@@ -102,8 +102,8 @@ class Allocations:
             self._telemetry.emit(NOT_MEASURED, detail, what="allocation", reason="device_id")
 
 
-def _is_gpu(one: Given) -> bool:
-    """Whether the id at least looks like NVIDIA's: other plugins' devices are none of our business."""
+def _is_gpu(one: AllocatedDevice) -> bool:
+    """Whether the id at least looks like NVIDIA's: devices of other plugins are left out without a word."""
     return one.device_id.startswith(("GPU-", "MIG-", "nvidia"))
 
 

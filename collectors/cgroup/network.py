@@ -13,7 +13,7 @@ NoRates = tuple[None, None]
 
 @dataclass(slots=True)
 class _Seen:
-    """What is known of one pod: the process looked through and its folder, its namespace, the rates there."""
+    """One pod: the process whose ``net/dev`` is read, its cgroup folder and network namespace, the rates."""
 
     folder: str = ""
     pid: int = 0

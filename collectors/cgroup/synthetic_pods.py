@@ -10,7 +10,7 @@ from contract.records.pods import Pod
 
 _LONGEST = 512
 _REPEAT_S = 300.0
-"""So that a reader who joined late, or a trace cut from the middle, learns the names too."""
+"""So that a reader who joined late, or a trace that begins in the middle, learns the names too."""
 
 
 @dataclass(slots=True)

@@ -74,7 +74,7 @@ class FolderListing:
                 children += len(names)
                 waiting += [f"{path}/{name}" for name in reversed(names)]
         self.folders = {path: inode for path, (inode, _) in self._seen.items() if path}
-        # Not so on a file system that counts no links, or when something changed while we looked.
+        # Not so on a file system that counts no links, or when something changed meanwhile.
         links = sum(links - self._leaf_links for _, links in self._seen.values())
         self._is_counted = links == children == len(self.folders)
 
@@ -119,7 +119,7 @@ class CgroupTree:
 
         Raises ``OSError`` when a hierarchy cannot be listed at all.
         """
-        changed = [listing.refresh() for _, listing in self._listings]  # each of them is to look
+        changed = [listing.refresh() for _, listing in self._listings]  # all of them, not up to the first
         if any(changed):
             self._found = self._find()
         present = [group for group in self._found if self._is_used(group)]
@@ -145,7 +145,7 @@ class CgroupTree:
         return who.kind in self._kinds and (who.kind is not CgroupKind.POD or who.container_id is not None)
 
     def _is_used(self, group: Group) -> bool:
-        """Whether anything runs there. A container's folder lives and dies with it: no need to ask."""
+        """Whether anything runs there. A container's folder exists as long as the container does."""
         return group.id.kind in (CgroupKind.POD, CgroupKind.CONTAINER) or any(
             first_pid(folder) is not None for folder in group.folders
         )

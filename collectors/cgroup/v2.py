@@ -25,7 +25,7 @@ def v2_controllers(
 def _cpu(usage: ContainerUsage, files: list[CounterFile], _disks: Disks) -> bool:
     """``cpu.stat``: microseconds, always there; the limit's periods only with the cpu controller.
 
-    On a hybrid host v1 may have said a part already: that stays.
+    On a hybrid host v1 may have filled in a part already: that stays.
     """
     stat = files[0].read()
     used = field_of(stat, b"usage_usec") if stat else None

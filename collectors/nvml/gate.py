@@ -94,7 +94,7 @@ def driver_version() -> str:
 
 
 def close_library() -> None:
-    """Let go of all devices. Handles are void afterwards."""
+    """Shut NVML down. Handles are void afterwards."""
     call(pynvml.nvmlShutdown)
 
 

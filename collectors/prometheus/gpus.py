@@ -95,7 +95,7 @@ def _slice(name: str, samples: list[NewSample]) -> MigDevice:
 
 
 def _holders(uuid: str, samples: Iterable[NewSample], pod_index: PodIndex) -> tuple[Allocation, ...] | None:
-    """The containers that the GPU or its slices were given to, as the exporter heard from the kubelet.
+    """The containers that the GPU or its slices were given to, as the exporter has it from the kubelet.
 
     None without any such label: an exporter outside Kubernetes has none, nor has one for a GPU that is free.
     """

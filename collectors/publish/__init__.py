@@ -1,1 +1,1 @@
-"""From the collectors to Kafka: in order, acknowledged, on disk while the broker is away."""
+"""From the collectors to Kafka: in order, acknowledged, on disk while the broker is unreachable."""

@@ -32,7 +32,7 @@ class Link(Protocol):
         ...
 
     async def abort(self) -> None:
-        """Let go of it now."""
+        """Disconnect now."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""From the collectors to the broker: in order, acknowledged, on disk while the broker is away."""
+"""From the collectors to the broker: in order, acknowledged, on disk while the broker is unreachable."""
 
 import asyncio
 from collections import Counter
@@ -73,7 +73,7 @@ class Publisher:
         """Where records go now, for the status page."""
         if not self._unreachable:
             return "records go to the broker"
-        return f"the broker is away, {self._outbox.spooled} records are on disk"
+        return f"the broker is unreachable, {self._outbox.spooled} records are on disk"
 
     def publish(self, records: Sequence[Outgoing]) -> None:
         """Queue records behind all before; one that its topic cannot take is dropped and counted."""
@@ -105,7 +105,7 @@ class Publisher:
                 await self._send(batch)
 
     async def close(self, most_s: float) -> None:
-        """End the task when all is sent, after ``most_s`` at the latest, at once while the broker is away.
+        """End the task when all is sent: after ``most_s`` at the latest, at once without a broker.
 
         What was not acknowledged stays in the spool.
         """
@@ -162,7 +162,7 @@ class Publisher:
         return link
 
     async def _spooling_meanwhile(self, work: Coroutine[Any, Any, _R]) -> _R:
-        """Do ``work``; when it takes long, the broker counts as away, and what arrives goes on disk."""
+        """Do ``work``; when it takes long, the broker counts as unreachable, and new records go on disk."""
         task = asyncio.create_task(work)
         try:
             await asyncio.wait({task}, timeout=0 if self._unreachable else self._timeouts.spool_s)

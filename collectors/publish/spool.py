@@ -1,4 +1,4 @@
-"""Records on disk while the broker is away: in order, bounded, still there after a crash."""
+"""Records on disk while the broker is unreachable: in order, bounded, still there after a crash."""
 
 import fcntl
 import os
@@ -128,7 +128,7 @@ class Spool:
         for number, topic, key, ts_ms, packed in rows:
             try:
                 payload = self._unpacked(packed)
-            except zstandard.ZstdError:  # a flipped bit: SQLite's own check does not look into values
+            except zstandard.ZstdError:  # a flipped bit: SQLite's own check does not cover values
                 broken.append(number)
                 continue
             record = Outgoing(topic=topic, key=key, payload=payload, ts_ms=ts_ms)
@@ -173,7 +173,7 @@ class Spool:
         return lost
 
     def close(self) -> None:
-        """Let go of the folder; what is stored stays."""
+        """Close the file and release the lock; what is stored stays."""
         self._file.close()
         os.close(self._lock)
 

@@ -27,7 +27,7 @@ def is_damage(error: BaseException | None) -> bool:
 
 
 def put_aside(path: Path) -> None:
-    """Move a damaged file to ``….damaged``, where whoever wants to look at it finds it."""
+    """Move a damaged file to ``….damaged``, where it can be examined."""
     path.replace(path.with_suffix(".damaged"))
     for extra in ("-wal", "-shm"):
         path.with_name(path.name + extra).unlink(missing_ok=True)

@@ -196,7 +196,7 @@ def test_a_collector_says_where_its_records_are(
             assert figures['records_sent_total{topic="cgroup-samples"}'] == 0
             assert figures['conditions{event="broker_unreachable"}'] >= 1
             status, text = collector.readyz()
-            assert (status, text.split(",")[0]) == (200, "ready: the broker is away")
+            assert (status, text.split(",")[0]) == (200, "ready: the broker is unreachable")
             broker.set_up()
             wait_until(lambda: collector.figures()["spool_records"] == 0, lambda: str(collector.figures()))
             wait_until(

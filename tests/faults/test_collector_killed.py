@@ -69,7 +69,7 @@ def mortal(env: Mapping[str, str], log: Path) -> Iterator["subprocess.Popen[byte
 
 
 def check(kafka: RunningBroker, prefix: str, folder: Path, kills: int) -> str:
-    """Of the kills one in two is while the broker is away."""
+    """Of the kills one in two is while the broker is unreachable."""
     began = time.monotonic()
     chance = random.Random(kills)  # noqa: S311 - moments, no secrets
     env = environ(

@@ -177,7 +177,7 @@ def short_files(folder: Path) -> Iterator[Callable[[], None]]:
 
 
 async def check_full(one: Sender, kafka: RunningBroker, full: Callable[[Path], Any], folder: Path) -> str:
-    """The disk is full while the broker is away, then has space again, then the broker is back."""
+    """The disk is full while the broker is unreachable, then has space again, then the broker is back."""
     began = time.monotonic()
     await one.publish(20)
     await one.until(lambda: len(one.outbox) == 0)

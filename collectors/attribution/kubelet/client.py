@@ -1,4 +1,4 @@
-"""Asks the kubelet, on its Unix socket, which devices each container was given. The only importer of grpc."""
+"""Asks the kubelet, on its Unix socket, which devices each container has. The only importer of grpc."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import grpc
 
 from collectors.attribution.kubelet import api_pb2
-from collectors.attribution.kubelet.given import Given, KubeletError
+from collectors.attribution.kubelet.types import AllocatedDevice, KubeletError
 
 _METHOD = "/v1.PodResourcesLister/List"
 _ANSWER_S = 5.0
@@ -22,17 +22,17 @@ class KubeletClient:
         self._socket = socket
         self._channel: Any = None
 
-    def given(self) -> list[Given]:
-        """Every device of every container on the node, whatever it is. Raises ``KubeletError``."""
+    def devices(self) -> list[AllocatedDevice]:
+        """Every device of every container on the node, of whatever plugin. Raises ``KubeletError``."""
         try:
             answer = self._list()(api_pb2.ListPodResourcesRequest(), timeout=_ANSWER_S)
         except grpc.RpcError as error:
             self.close()
-            raise KubeletError(f"{self._socket}: {_said(error)}") from error
-        return list(_given(answer))
+            raise KubeletError(f"{self._socket}: {_in_one_line(error)}") from error
+        return list(_devices(answer))
 
     def close(self) -> None:
-        """Give the connection back."""
+        """Close the connection."""
         if self._channel is not None:
             self._channel.close()
             self._channel = None
@@ -48,11 +48,11 @@ class KubeletClient:
         )
 
 
-def _given(answer: api_pb2.ListPodResourcesResponse) -> Iterator[Given]:
+def _devices(answer: api_pb2.ListPodResourcesResponse) -> Iterator[AllocatedDevice]:
     for pod in answer.pod_resources:
         for container in pod.containers:
             for device_id in _device_ids(container):
-                yield Given(pod.namespace, pod.name, container.name, device_id)
+                yield AllocatedDevice(pod.namespace, pod.name, container.name, device_id)
 
 
 def _device_ids(container: api_pb2.ContainerResources) -> Iterator[str]:
@@ -64,7 +64,7 @@ def _device_ids(container: api_pb2.ContainerResources) -> Iterator[str]:
                 yield device.name.rpartition("=")[2]
 
 
-def _said(error: grpc.RpcError) -> str:
+def _in_one_line(error: grpc.RpcError) -> str:
     """Status and words of a failed call, in one line."""
     details = " ".join(str(error.details()).split())
     return f"{error.code().name}: {details:.200}"

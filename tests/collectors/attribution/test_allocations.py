@@ -15,7 +15,7 @@ from collectors.attribution.allocations import SOCKET, Allocations, allocations
 from collectors.attribution.device_id import DeviceId, parse_device_id
 from collectors.attribution.kubelet import api_pb2
 from collectors.attribution.kubelet.client import KubeletClient
-from collectors.attribution.kubelet.given import Given, KubeletError
+from collectors.attribution.kubelet.types import AllocatedDevice, KubeletError
 from contract.records.samples import Allocation
 from contract.settings.load import load
 from telemetry.events import Telemetry
@@ -156,7 +156,7 @@ def test_it_asks_by_itself(kubelet: FakeKubelet, folder: Path) -> None:
 def test_without_a_kubelet_the_error_names_the_socket(folder: Path) -> None:
     client = KubeletClient(folder / "none.sock")
     with pytest.raises(KubeletError, match=r"none\.sock: UNAVAILABLE"):
-        client.given()
+        client.devices()
     client.close()
 
 
@@ -176,7 +176,7 @@ def test_auto_asks_only_where_the_host_has_the_socket(folder: Path) -> None:
 def test_what_was_given_is_plain(kubelet: FakeKubelet, folder: Path) -> None:
     kubelet.give("alone", A, container="trainer")
     client = KubeletClient(folder / "kubelet.sock")
-    assert client.given() == [Given("team", "alone", "trainer", A)]
+    assert client.devices() == [AllocatedDevice("team", "alone", "trainer", A)]
     client.close()
 
 

@@ -1,10 +1,10 @@
-"""What the kubelet answers: which devices it gave to which container."""
+"""What the kubelet answers: which devices it allocated to which container."""
 
 from typing import NamedTuple
 
 
-class Given(NamedTuple):
-    """A device in a container's hands. ``device_id`` is a device plugin's, or the last part of a CDI name."""
+class AllocatedDevice(NamedTuple):
+    """A device that a container has. ``device_id`` is a device plugin's, or the last part of a CDI name."""
 
     namespace: str
     pod: str

@@ -17,7 +17,7 @@ from contract.records.base import VersionedRecord
 from contract.records.deadletter import Reason
 from contract.units import NAME_PATTERN, TEXT_PATTERN
 
-R = TypeVar("R")
+_R = TypeVar("_R")
 _MISSING = re.compile(r"Object missing required field `(.+)`")
 _PATTERNS = {
     repr(NAME_PATTERN): "no name of letters, digits, '.', '_' and '-'",
@@ -78,10 +78,10 @@ def to_plain(record: Any) -> Any:
     return msgspec.to_builtins(record)
 
 
-def decode(record_type: type[R], data: bytes, topic: str) -> R:
+def decode(record_type: type[_R], data: bytes, topic: str) -> _R:
     """A record of ``topic`` from its Kafka payload; raises ``DecodeError``, a wrong version first."""
     try:
-        record: R = _decoder_of(record_type)(data)
+        record: _R = _decoder_of(record_type)(data)
     except msgspec.ValidationError as error:
         raise _explained(topic, str(error)) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -100,7 +100,7 @@ def _decoder(record_type: Any) -> Callable[[bytes], Any]:
 _decoder_of: Callable[[Any], Callable[[bytes], Any]] = cache(_decoder)
 
 
-def from_plain(record_type: type[R], plain: Any, topic: str) -> R:
+def from_plain(record_type: type[_R], plain: Any, topic: str) -> _R:
     """A record from parsed JSON; raises ``DecodeError`` naming the first field that is wrong."""
     try:
         return msgspec.convert(plain, record_type)

@@ -11,9 +11,9 @@ from msgspec import Meta
 END_OF_TIME_MS = 4_102_444_800_000
 """2100-01-01. A timestamp past it is in another unit (microseconds, nanoseconds), not in the future."""
 
-MOST = 1e21
+MAX_AMOUNT = 1e21
 """No quantity of one machine comes near (a zettabyte); sums and squares of what is below stay finite."""
-MOST_WHOLE = 2**63 - 1
+MAX_INTEGER = 2**63 - 1
 """What Kafka, SQL and numpy hold in an integer."""
 
 NAME_PATTERN = r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?\Z"
@@ -27,7 +27,7 @@ Number = int | float
 """Any finite number."""
 Pct = Annotated[int, Meta(ge=0, le=100)] | Annotated[float, Meta(ge=0, le=100)]
 """Percent of one device, 0-100."""
-Amount = Annotated[int, Meta(ge=0, le=MOST_WHOLE)] | Annotated[float, Meta(ge=0, le=MOST)]
+Amount = Annotated[int, Meta(ge=0, le=MAX_INTEGER)] | Annotated[float, Meta(ge=0, le=MAX_AMOUNT)]
 """A quantity that is never negative: bytes, rates, watts, joules, megahertz, seconds."""
 CpuPct = Amount
 """Percent of one core: 100 is one core busy all the time."""
@@ -36,7 +36,7 @@ Share = Annotated[int, Meta(ge=0, le=1)] | Annotated[float, Meta(ge=0, le=1)]
 Celsius = Annotated[int, Meta(ge=-273, le=1000)] | Annotated[float, Meta(ge=-273.15, le=1000)]
 Millis = Annotated[int, Meta(ge=0, le=END_OF_TIME_MS)]
 """Integer Unix milliseconds."""
-Count = Annotated[int, Meta(ge=0, le=MOST_WHOLE)]
+Count = Annotated[int, Meta(ge=0, le=MAX_INTEGER)]
 NodeName = Annotated[str, Meta(min_length=1, max_length=253, pattern=NAME_PATTERN)]
 """A node's name: a DNS subdomain, or a host name with underscores or capitals."""
 Uid = Annotated[str, Meta(min_length=1, max_length=512, pattern=TEXT_PATTERN)]

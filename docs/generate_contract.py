@@ -13,11 +13,11 @@ from typing import Any
 from msgspec import inspect
 
 from contract.records import deadletter, derived, insights, pods, samples
-from contract.records.base import Record
+from contract.records.base import RecordBase
 from contract.records.deadletter import Reason
-from contract.settings.groups import GROUPS, PREFIX
+from contract.settings.groups import PREFIX, SETTING_GROUPS
 from contract.topics import TOPICS, Topic
-from contract.units import END_OF_TIME_MS, MOST, MOST_WHOLE, NAME_PATTERN
+from contract.units import END_OF_TIME_MS, MAX_AMOUNT, MAX_INTEGER, NAME_PATTERN
 from docs.contract_meanings import meaning
 from sinks.records.rows import COLUMN_METRICS
 
@@ -41,7 +41,7 @@ def records() -> dict[str, type]:
     """Every record that the page has to describe, by its name."""
     modules = (samples, pods, derived, insights, deadletter)
     every = [value for module in modules for value in vars(module).values() if isinstance(value, type)]
-    return {one.__name__: one for one in every if issubclass(one, Record) and one.__struct_fields__}
+    return {one.__name__: one for one in every if issubclass(one, RecordBase) and one.__struct_fields__}
 
 
 def _filled(what: str, name: str | None) -> str:
@@ -90,7 +90,7 @@ def _reasons() -> str:
 
 
 def _settings() -> str:
-    return "\n\n".join(f"**{group.__doc__}**\n\n{_group(group)}" for group in GROUPS)
+    return "\n\n".join(f"**{group.__doc__}**\n\n{_group(group)}" for group in SETTING_GROUPS)
 
 
 def _group(group: type) -> str:
@@ -157,7 +157,7 @@ def _number(info: inspect.IntType | inspect.FloatType) -> str:
     kind = "integer" if isinstance(info, inspect.IntType) else "number"
     if info.ge is None or info.le == END_OF_TIME_MS:
         return kind
-    if info.le in (MOST, MOST_WHOLE):
+    if info.le in (MAX_AMOUNT, MAX_INTEGER):
         return f"{kind} ≥ {info.ge:g}"
     return f"{kind} {info.ge:g}–{info.le:g}"
 

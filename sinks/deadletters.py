@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 from contract.codec import encode
 from contract.log import ConsumerRecord, ProducerRecord
-from contract.records.deadletter import Reason, dead_letter
+from contract.records.deadletter import DeadLetter, Reason
 from telemetry.events import DEAD_LETTER, Telemetry
 
 Post = Callable[[ProducerRecord], Awaitable[Awaitable[object]]]
@@ -22,10 +22,7 @@ class DeadLetters:
 
     async def send(self, origin: ConsumerRecord, reason: Reason, error: str) -> bool:
         """Whether the broker has the dead letter; if not, the worker ends, and the record is read again."""
-        topic = self._prefix + origin.topic
-        letter = dead_letter(
-            topic, origin.partition, origin.offset, origin.ts_ms, origin.value, reason, error
-        )
+        letter = DeadLetter.of(origin, self._prefix, reason, error)
         where = f"{origin.topic}-{origin.partition}@{origin.offset}: {letter.error}"
         self._telemetry.emit(DEAD_LETTER, where, topic=origin.topic, reason=reason.value)
         try:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
-from contract.units import MOST
+from contract.units import MAX_AMOUNT
 from kube.quantity import parse_quantity
 
 Spec = Mapping[str, Any]
@@ -84,4 +84,4 @@ def _stated(part: Spec, what: str, resource: str) -> Decimal | None:
     """An amount, of a container or of the whole pod; None for none, or for what is no amount."""
     text = ((part.get("resources") or {}).get(what) or {}).get(resource)
     amount = None if text is None else parse_quantity(text)
-    return amount if amount is not None and 0 <= amount <= MOST else None
+    return amount if amount is not None and 0 <= amount <= MAX_AMOUNT else None

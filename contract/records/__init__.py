@@ -1,1 +1,4 @@
-"""The records on the topics, a module for each source or result. May import: ``contract.units``."""
+"""The records on the topics, a module for each source or result.
+
+May import: ``contract.units``, ``contract.log``.
+"""

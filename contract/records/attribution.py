@@ -11,7 +11,7 @@ MEASURED = "measured"
 ALLOCATED = "allocated"
 UNKNOWN = "unknown"
 _RANK = {UNKNOWN: 0, MEASURED: 1, ALLOCATED: 2}
-"""Of two origins the higher is told: a figure that is partly allocated is not measured."""
+"""Of two origins the higher counts: a figure that is partly allocated is not measured."""
 
 
 def merged(many: Iterable[Mapping[str, str]]) -> dict[str, str]:
@@ -24,5 +24,5 @@ def merged(many: Iterable[Mapping[str, str]]) -> dict[str, str]:
 
 
 def less_sure(known: str | None, word: str) -> str:
-    """The one of two origins that is told of both together; a word of another version counts as measured."""
+    """The origin of two figures together; a word of another version counts as measured."""
     return word if known is None or _RANK.get(word, 1) > _RANK.get(known, 1) else known

@@ -5,19 +5,19 @@ from typing import TypeVar
 
 from msgspec import Struct, field
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
-class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class RecordBase(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A record or a part of one. A field that is absent is ``None`` here and has no key in the JSON."""
 
 
-class VersionedRecord(Record, frozen=True, kw_only=True, tag_field="v", tag=1):
+class VersionedRecord(RecordBase, frozen=True, kw_only=True, tag_field="v", tag=1):
     """A record that stands alone in a message: its JSON begins with ``"v":1``."""
 
 
-def written(empty: Callable[[], T]) -> T:
+def written(empty: Callable[[], _T]) -> _T:
     """The default of a field that is written all the same: that it is empty, zero or false says something."""
     # A plain default, or ``default_factory=dict`` itself, would be left out.
-    found: T = field(default_factory=lambda: empty())
+    found: _T = field(default_factory=lambda: empty())
     return found

@@ -3,6 +3,7 @@
 from base64 import b64encode
 from enum import StrEnum
 
+from contract.log import ConsumerRecord
 from contract.records.base import VersionedRecord
 from contract.units import Count, Label, Millis
 
@@ -41,21 +42,19 @@ class DeadLetter(VersionedRecord, frozen=True, kw_only=True):
     error: Label
     payload_b64: str
 
+    @classmethod
+    def of(cls, record: ConsumerRecord, prefix: str, reason: Reason, error: str) -> "DeadLetter":
+        """The dead letter of a record that was read: ``error`` is cut to 500 printable characters.
 
-def dead_letter(
-    topic: str, partition: int, offset: int, ts_ms: int, value: bytes | None, reason: Reason, error: str
-) -> DeadLetter:
-    """The dead letter of a record: the start of its payload, and ``error`` cut to 500 printable characters.
-
-    ``topic`` is its full name. Made of the record alone, so that a repeat is the same bytes.
-    """
-    printable = "".join(c if c.isprintable() else "?" for c in error)[:_ERROR_LENGTH]
-    return DeadLetter(
-        topic=topic,
-        partition=partition,
-        offset=offset,
-        ts_ms=max(ts_ms, 0),
-        reason=reason.value,
-        error=printable or "unknown",
-        payload_b64=b64encode((value or b"")[:KEPT_BYTES]).decode(),
-    )
+        Made of the record alone, so that a repeat is the same bytes.
+        """
+        printable = "".join(c if c.isprintable() else "?" for c in error)[:_ERROR_LENGTH]
+        return cls(
+            topic=prefix + record.topic,
+            partition=record.partition,
+            offset=record.offset,
+            ts_ms=max(record.ts_ms, 0),
+            reason=reason.value,
+            error=printable or "unknown",
+            payload_b64=b64encode((record.value or b"")[:KEPT_BYTES]).decode(),
+        )

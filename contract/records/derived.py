@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
-from contract.records.base import Record, VersionedRecord, written
+from contract.records.base import RecordBase, VersionedRecord, written
 from contract.records.pods import JobRef, Pod
 from contract.units import Amount, Count, Label, Millis, NodeName, Number, Uid
 
 
-class Subject(Record, frozen=True, kw_only=True):
+class Subject(RecordBase, frozen=True, kw_only=True):
     """What a derived record is about: a GPU, a node, a pod or a job. ``key`` is the same as one string."""
 
     kind: Label
@@ -70,7 +70,7 @@ class WindowAggregate(VersionedRecord, frozen=True, kw_only=True):
     p99: Number
 
 
-class Forecast(Record, frozen=True, kw_only=True):
+class Forecast(RecordBase, frozen=True, kw_only=True):
     """The value expected ``horizon_s`` after ``ts_ms``, and the 5-95 % interval around it."""
 
     horizon_s: Amount
@@ -91,7 +91,7 @@ class Trend(VersionedRecord, frozen=True, kw_only=True):
     exhausts_in_s: Amount | None = None
 
 
-class OtherCycle(Record, frozen=True, kw_only=True):
+class OtherCycle(RecordBase, frozen=True, kw_only=True):
     """A further cycle of the same metric."""
 
     period_s: Amount
@@ -111,7 +111,7 @@ class Cycle(VersionedRecord, frozen=True, kw_only=True):
     others: tuple[OtherCycle, ...] | None = None
 
 
-class Peak(Record, frozen=True, kw_only=True):
+class Peak(RecordBase, frozen=True, kw_only=True):
     """The most a metric ever was, when, and its mean over all samples."""
 
     max: Number
@@ -146,7 +146,7 @@ class PodPeaks(VersionedRecord, frozen=True, kw_only=True):
     attribution: Mapping[str, Label] | None = None
 
 
-class PodOfJob(Record, frozen=True, kw_only=True):
+class PodOfJob(RecordBase, frozen=True, kw_only=True):
     """What one pod of a job needed at most."""
 
     node: NodeName

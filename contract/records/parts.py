@@ -9,14 +9,14 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from contract.records.base import Record, VersionedRecord, written
+from contract.records.base import RecordBase, VersionedRecord, written
 from contract.records.derived import Peaks
 from contract.records.insights import Insight
 from contract.records.pods import JobRef, Pod
 from contract.units import Amount, Count, Label, Millis, NodeName, Number, Share, Uid
 
 
-class Tally(Record, frozen=True, kw_only=True):
+class Tally(RecordBase, frozen=True, kw_only=True):
     """A metric so far: its maximum and when, and sum and count for the mean."""
 
     max: Number
@@ -71,7 +71,7 @@ class JobPart(VersionedRecord, frozen=True, kw_only=True):
     attribution: Mapping[str, Label] = written(dict)
 
 
-class GpuAnalysis(Record, frozen=True, kw_only=True):
+class GpuAnalysis(RecordBase, frozen=True, kw_only=True):
     """What is known of one GPU beyond its samples: absent is what nothing is known of.
 
     Cycle and slope are those of ``gpu_util_pct``. ``maxima`` has, by metric, the largest value in the windows

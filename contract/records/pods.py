@@ -1,12 +1,12 @@
 """Who a pod is, and which job owns it."""
 
-from contract.records.base import Record, VersionedRecord
+from contract.records.base import RecordBase, VersionedRecord
 from contract.units import Amount, Count, Label, Millis, NodeName, Uid
 
 FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 
 
-class JobRef(Record, frozen=True, kw_only=True):
+class JobRef(RecordBase, frozen=True, kw_only=True):
     """The object that a user would call the job: the topmost owner that could be read."""
 
     api_version: Label

@@ -1,6 +1,6 @@
 """What collectors measure: one record per node and tick. Units are the last part of each name."""
 
-from contract.records.base import Record, VersionedRecord, written
+from contract.records.base import RecordBase, VersionedRecord, written
 from contract.units import Amount, Celsius, Count, CpuPct, Label, Millis, NodeName, Pct, Uid
 
 UtilBurst = tuple[tuple[int, Pct], ...]
@@ -9,7 +9,7 @@ PowerBurst = tuple[tuple[int, Amount], ...]
 """The same for power: pairs of (milliseconds from ``ts_ms``, watts)."""
 
 
-class GpuProcess(Record, frozen=True, kw_only=True):
+class GpuProcess(RecordBase, frozen=True, kw_only=True):
     """One process on one GPU. ``pod_uid`` is absent when the process could not be attributed."""
 
     pid: Count
@@ -21,7 +21,7 @@ class GpuProcess(Record, frozen=True, kw_only=True):
     mem_used_bytes: Amount | None = None
 
 
-class MigDevice(Record, frozen=True, kw_only=True):
+class MigDevice(RecordBase, frozen=True, kw_only=True):
     """One MIG slice of a GPU. ``gpu_util_pct`` is of the slice, and absent before Hopper."""
 
     uuid: Uid
@@ -31,7 +31,7 @@ class MigDevice(Record, frozen=True, kw_only=True):
     gpu_util_pct: Pct | None = None
 
 
-class Allocation(Record, frozen=True, kw_only=True):
+class Allocation(RecordBase, frozen=True, kw_only=True):
     """A container that was given the GPU, or its slice ``mig``, by the kubelet; whether it uses it is another
     question. ``pod_uid`` is absent while only the pod's name is known; ``shared``: others may have been given
     the same device (time slicing, MPS).
@@ -45,7 +45,7 @@ class Allocation(Record, frozen=True, kw_only=True):
     shared: bool | None = None
 
 
-class Gpu(Record, frozen=True, kw_only=True):
+class Gpu(RecordBase, frozen=True, kw_only=True):
     """One GPU at one tick.
 
     ``mem_copy_util_pct`` is the memory controller's activity, not memory used. ``energy_j`` is cumulative
@@ -89,7 +89,7 @@ class NvmlSample(VersionedRecord, frozen=True, kw_only=True):
     gpus: tuple[Gpu, ...]
 
 
-class Host(Record, frozen=True, kw_only=True):
+class Host(RecordBase, frozen=True, kw_only=True):
     """The node itself. Memory used is total less available; rates are over the time that really passed."""
 
     cpu_util_pct: CpuPct | None = None
@@ -102,7 +102,7 @@ class Host(Record, frozen=True, kw_only=True):
     net_tx_bytes_per_s: Amount | None = None
 
 
-class Container(Record, frozen=True, kw_only=True):
+class Container(RecordBase, frozen=True, kw_only=True):
     """One container. Memory used is the working set; ``mem_limit_bytes`` is absent without a limit."""
 
     id: Uid
@@ -114,7 +114,7 @@ class Container(Record, frozen=True, kw_only=True):
     io_write_bytes_per_s: Amount | None = None
 
 
-class PodCgroup(Record, frozen=True, kw_only=True):
+class PodCgroup(RecordBase, frozen=True, kw_only=True):
     """One pod's cgroups. Network is absent for a pod on the host's network."""
 
     uid: Uid

@@ -33,8 +33,10 @@ class KafkaSettings:
     sasl_mechanism: str | None = _setting(
         None, parsers.choice("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"), "how to authenticate to Kafka"
     )
-    sasl_username: str | None = _setting(None, parsers.text, "user name for SASL")
-    sasl_password: str | None = _setting(None, parsers.text, "password for SASL; prefer …_FILE", secret=True)
+    sasl_username: str | None = _setting(None, parsers.non_empty, "user name for SASL")
+    sasl_password: str | None = _setting(
+        None, parsers.non_empty, "password for SASL; prefer …_FILE", secret=True
+    )
     topic_prefix: str = _setting("dutycycle.", parsers.topic_prefix, "what topic names begin with")
     partitions: int = _setting(8, parsers.whole(1, 10_000), "partitions of a topic that is created")
     replication: int = _setting(1, parsers.whole(1, 15), "replicas of a topic that is created")
@@ -62,9 +64,11 @@ class CollectorSettings:
         "auto", parsers.choice("auto", "on", "off"), "talk to the API server; auto: where there is one"
     )
     pod_resources: str = _setting(
-        "auto", parsers.text, "the kubelet's pod-resources socket; auto: where the host has one; or off"
+        "auto", parsers.non_empty, "the kubelet's pod-resources socket; auto: where the host has one; or off"
     )
-    spool: str | None = _setting(None, parsers.text, "folder that keeps samples while the broker is away")
+    spool: str | None = _setting(
+        None, parsers.non_empty, "folder that keeps samples while the broker is away"
+    )
     spool_bytes: int = _setting(
         256 * 1024**2, parsers.size(1024**2), "the spool's bound; past it the oldest go"
     )
@@ -140,5 +144,5 @@ class Settings(StatusSettings, SinkSettings, StreamSettings, CollectorSettings, 
     """All settings, in the order of the groups above: a dataclass takes its last base first."""
 
 
-GROUPS = (KafkaSettings, CollectorSettings, StreamSettings, SinkSettings, StatusSettings)
+SETTING_GROUPS = (KafkaSettings, CollectorSettings, StreamSettings, SinkSettings, StatusSettings)
 """The groups in the order of the help."""

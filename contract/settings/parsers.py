@@ -19,7 +19,7 @@ _HOST_PORT = re.compile(r"(?:\[[0-9A-Fa-f:]+\]|[A-Za-z0-9._-]+):\d{1,5}")
 KAFKA_SCHEMES = ("kafka", "kafka+ssl")
 
 
-def text(value: str) -> str:
+def non_empty(value: str) -> str:
     """Any text that is not empty."""
     if not value.strip():
         raise ValueError("is empty")

@@ -2,8 +2,7 @@
 
 from contract.codec import encode
 from contract.log import ConsumerRecord, ProducerRecord
-from contract.records import deadletter
-from contract.records.deadletter import Reason
+from contract.records.deadletter import DeadLetter, Reason
 from contract.topics import DEFAULT_PREFIX, TOPICS
 
 
@@ -21,7 +20,5 @@ def dead_letter(
     record: ConsumerRecord, reason: Reason, error: str, *, prefix: str = DEFAULT_PREFIX
 ) -> ProducerRecord:
     """The dead letter of ``record``, under the record's own key and timestamp."""
-    letter = deadletter.dead_letter(
-        prefix + record.topic, record.partition, record.offset, record.ts_ms, record.value, reason, error
-    )
+    letter = DeadLetter.of(record, prefix, reason, error)
     return ProducerRecord("dead-letters", record.key or "", encode(letter), letter.ts_ms)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from contract.codec import to_plain
-from contract.records.base import Record
+from contract.records.base import RecordBase
 from streams.operators.base import CountedEvent
 from streams.operators.columns.tick import Tick
 from telemetry.events import CLOCK_JUMP, DUPLICATE_PRODUCER, SAMPLE_DUPLICATE
@@ -28,7 +28,7 @@ class Held:
     """A tick that waits for others to confirm its time, and the record that it came from."""
 
     tick: Tick
-    sample: Record
+    sample: RecordBase
 
 
 class Timeline:
@@ -39,7 +39,7 @@ class Timeline:
         self.held: list[Held] = []
         self._seen: OrderedDict[tuple[str, int], int] = OrderedDict()
 
-    def admit(self, tick: Tick, sample: Record) -> tuple[list[Tick], list[CountedEvent]]:
+    def admit(self, tick: Tick, sample: RecordBase) -> tuple[list[Tick], list[CountedEvent]]:
         """The ticks that count now (none, this one, or this and the held ones), and events to count."""
         duplicates = self._duplicate_producer(tick.collector)
         if self._repeated(tick.collector, tick.seq):
@@ -51,7 +51,7 @@ class Timeline:
         ticks, events = self._ahead(tick, sample)
         return ticks, events + duplicates
 
-    def _ahead(self, tick: Tick, sample: Record) -> tuple[list[Tick], list[CountedEvent]]:
+    def _ahead(self, tick: Tick, sample: RecordBase) -> tuple[list[Tick], list[CountedEvent]]:
         events: list[CountedEvent] = []
         if self.held and not 0 < tick.ts_ms - self.held[-1].tick.ts_ms <= MAX_AHEAD_MS:
             events = self._dropped()

@@ -38,6 +38,11 @@ def phases_of(period: Floats) -> Ints:
     return np.clip(period, 3, PHASES).astype(np.int64)
 
 
+def phase_of(age: Floats, phases: Ints) -> Ints:
+    """Into which of so many phases a sample falls that is ``age`` periods old, the newest into the last."""
+    return np.asarray(((1 - age % 1) * phases).astype(np.int64) % phases)
+
+
 def without_drift(series: Floats, period: Floats) -> Floats:
     """``series`` (rows) less their means over the surrounding ``period``, which takes out what is slower.
 
@@ -62,7 +67,7 @@ def fold(series: Floats, period: Floats, phases: Ints) -> Folds:
     quick = without_drift(series, period)
     age = np.arange(series.shape[1], dtype=np.float64)[::-1] / period[:, np.newaxis]
     whole = np.floor(age)
-    phase = ((1 - (age - whole)) * phases[:, np.newaxis]).astype(np.int64) % phases[:, np.newaxis]
+    phase = phase_of(age, phases[:, np.newaxis])
     periods = (series.shape[1] / period + ALMOST).astype(np.int64)
     blocks = np.minimum(BLOCKS, periods)
     block = whole.astype(np.int64) * blocks[:, np.newaxis] // periods[:, np.newaxis]
@@ -100,8 +105,7 @@ def without_shape(series: Floats, period: Floats) -> Floats:
     """``series`` (rows) less their mean shapes over ``period``."""
     phases = np.clip(period, 3, 4 * PHASES).astype(np.int64)[:, np.newaxis]
     age = np.arange(series.shape[1], dtype=np.float64)[::-1] / period[:, np.newaxis]
-    phase = ((1 - age % 1) * phases).astype(np.int64) % phases
     shape = (len(series), 4 * PHASES)
-    code = np.arange(shape[0])[:, np.newaxis] * shape[1] + phase
+    code = np.arange(shape[0])[:, np.newaxis] * shape[1] + phase_of(age, phases)
     mean = sums(code, without_drift(series, period), shape) / np.maximum(counts(code, shape), 1.0)
     return np.asarray(series - mean.ravel()[code])

@@ -4,12 +4,12 @@ The newest one and a half periods are projected on the mean shape of the eight b
 least-squares factor: 1 for the same shape, 0 for none of it.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from streams.operators.columns.arrays import Bools, Floats, Ints
-from streams.operators.cycles.detect.fold import TINY, counts, phases_of, sums, without_drift
+from streams.operators.cycles.detect.fold import TINY, counts, phase_of, phases_of, sums, without_drift
 
 BEFORE = 8
 """Periods that the newest are compared with."""
@@ -23,8 +23,7 @@ FOLLOWS = 0.4
 """Gain from which a stretch follows the shape."""
 
 
-@dataclass(frozen=True, slots=True)
-class Followed:
+class Followed(NamedTuple):
     """How each series goes on; each of shape (series,).
 
     ``gain`` is the size of the cycle's shape in the newest periods, 1 as before and 0 no longer there;
@@ -38,25 +37,16 @@ class Followed:
     strayed: Ints
 
 
-def follow(series: Floats, period: Floats, length: Ints | None = None) -> Followed:
+def follow(series: Floats, period: Floats, known: Ints) -> Followed:
     """How the rows of ``series`` have followed their ``period`` (samples), of which they hold three.
 
-    Of each row only the newest ``length`` samples are known, if given; what is before them is not used.
+    Of each row only the newest ``known`` samples are used.
     """
     quick = without_drift(series, period)
     age = np.arange(series.shape[1], dtype=np.float64)[::-1]
-    phases = phases_of(period)
-    since = age / period[:, np.newaxis] % 1
-    phase = ((1 - since) * phases[:, np.newaxis]).astype(np.int64) % phases[:, np.newaxis]
     late = np.maximum(NEWEST * period, FEW)[:, np.newaxis]
-    taught = (age >= late) & (age < late + BEFORE * period[:, np.newaxis])
-    known = np.full(len(series), series.shape[1]) if length is None else length
-    taught &= age < known[:, np.newaxis]
-    size = (len(series), int(phases.max(initial=1)) + 1)
-    # What teaches nothing goes to a phase of its own.
-    code = np.where(taught, phase, size[1] - 1) + np.arange(size[0])[:, np.newaxis] * size[1]
-    mean = sums(code, quick, size) / np.maximum(counts(code, size), 1.0)
-    shape = np.take_along_axis(mean, phase, axis=1)
+    taught = (age >= late) & (age < late + BEFORE * period[:, np.newaxis]) & (age < known[:, np.newaxis])
+    shape = _shape(quick, age, period, taught)
     error = (((quick - shape) * taught) ** 2).sum(axis=1) / np.maximum(taught.sum(axis=1), 1)
     tail = age < late
     # About its mean, and without a moving average: where a cycle ends, both would go on for a while.
@@ -74,6 +64,17 @@ def follow(series: Floats, period: Floats, length: Ints | None = None) -> Follow
         off, error, (shape * shape * taught).sum(axis=1) / np.maximum(taught.sum(axis=1), 1), late
     )
     return Followed(gain, noise, run.astype(np.int64), strayed)
+
+
+def _shape(quick: Floats, age: Floats, period: Floats, taught: Bools) -> Floats:
+    """The mean shape of the samples ``taught``, laid under all samples."""
+    phases = phases_of(period)
+    phase = phase_of(age / period[:, np.newaxis], phases[:, np.newaxis])
+    size = (len(quick), int(phases.max(initial=1)) + 1)
+    # What teaches nothing goes to a phase of its own.
+    code = np.where(taught, phase, size[1] - 1) + np.arange(size[0])[:, np.newaxis] * size[1]
+    mean = sums(code, quick, size) / np.maximum(counts(code, size), 1.0)
+    return np.take_along_axis(mean, phase, axis=1)
 
 
 def _strayed(off: Floats, noise: Floats, power: Floats, late: Floats) -> Ints:

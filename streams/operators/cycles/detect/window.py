@@ -159,8 +159,7 @@ def follow_each(
         samples = np.array([_padded(windows[place], size) for place in places])
         lengths = np.array([min(windows[place].size, size) for place in places])
         followed = follow(samples, np.array([periods[place] for place in places]), lengths)
-        columns = (followed.gain, followed.noise, followed.run, followed.strayed)
-        figures = zip(*(column.tolist() for column in columns), strict=True)
+        figures = zip(*(column.tolist() for column in followed), strict=True)
         for place, one in zip(places, figures, strict=True):
             found[place] = FollowedCycle(*one)
     return found

@@ -55,6 +55,12 @@ class Watched:
         return {out.key: decode(Pod, out.payload, "pods") if out.payload else None for out in said}
 
 
+@pytest.fixture(params=LAYOUTS)
+def host(tmp_path: Path, request: pytest.FixtureRequest) -> FakeHost:
+    """A host of each layout."""
+    return FakeHost(tmp_path, request.param)
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("driver", ["cgroupfs", "systemd"])
 @pytest.mark.parametrize("qos", ["guaranteed", "burstable", "besteffort"])
@@ -77,9 +83,7 @@ def test_a_pod_measured(tmp_path: Path, layout: str, driver: str, qos: str, uid:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_no_limit_is_absent_and_idle_is_zero(tmp_path: Path, layout: str) -> None:
-    host = FakeHost(tmp_path, layout)
+def test_no_limit_is_absent_and_idle_is_zero(host: FakeHost) -> None:
     host.put(POD)
     watched = Watched(host)
     watched.tick()
@@ -93,9 +97,7 @@ def test_no_limit_is_absent_and_idle_is_zero(tmp_path: Path, layout: str) -> Non
     )
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_counters_that_start_again_give_no_rate_for_that_tick(tmp_path: Path, layout: str) -> None:
-    host = FakeHost(tmp_path, layout)
+def test_counters_that_start_again_give_no_rate_for_that_tick(host: FakeHost) -> None:
     watched = Watched(host)
     rows = []
     for cpu_ns, read in ((9 * SECOND, 900), (SECOND, 1000), (2 * SECOND, 10), (3 * SECOND, 20)):
@@ -105,9 +107,7 @@ def test_counters_that_start_again_give_no_rate_for_that_tick(tmp_path: Path, la
     assert rows == [(None, None), (None, 100), (100.0, None), (100.0, 10)]
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_what_is_not_measured_is_absent(tmp_path: Path, layout: str) -> None:
-    host = FakeHost(tmp_path, layout)
+def test_what_is_not_measured_is_absent(host: FakeHost) -> None:
     host.put(POD, Counters(cpu_ns=None, mem_used=None))
     watched = Watched(host)
     watched.tick()
@@ -138,9 +138,7 @@ def test_a_v2_hierarchy_beside_v1_fills_what_v1_lacks(tmp_path: Path) -> None:
     assert sample.pods[0].containers == (Container(id="a.service", cpu_util_pct=50.0),)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_only_whole_disks_count(tmp_path: Path, layout: str) -> None:
-    host = FakeHost(tmp_path, layout)
+def test_only_whole_disks_count(host: FakeHost) -> None:
     rows = [("8 0 sda", 1, 1), ("8 1 sda1", 1, 1), ("253 0 dm-0", 1, 1), ("7 0 loop0", 1, 1)]
     host.write("proc/diskstats", "".join(f"{name} 0 0 {r} 0 0 0 {w} 0 0 0 0\n" for name, r, w in rows))
     watched = Watched(host)
@@ -150,9 +148,7 @@ def test_only_whole_disks_count(tmp_path: Path, layout: str) -> None:
     assert (found.io_read_bytes_per_s, found.io_write_bytes_per_s) == (4096, 4096)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_container_restarted_at_its_path_begins_anew(tmp_path: Path, layout: str) -> None:
-    host = FakeHost(tmp_path, layout)
+def test_a_container_restarted_at_its_path_begins_anew(host: FakeHost, tmp_path: Path) -> None:
     host.put(POD, Counters(cpu_ns=SECOND))
     watched = Watched(host)
     watched.tick()
@@ -164,9 +160,7 @@ def test_a_container_restarted_at_its_path_begins_anew(tmp_path: Path, layout: s
     assert watched.container().cpu_util_pct == 100.0
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_pod_that_ends_is_no_error(tmp_path: Path, layout: str) -> None:
-    host = FakeHost(tmp_path, layout)
+def test_a_pod_that_ends_is_no_error(host: FakeHost) -> None:
     host.put(pod_path("systemd", "guaranteed", HASH, B))
     for folder in host.folders(POD):  # still listed, but there is nothing left to read
         folder.mkdir(parents=True)

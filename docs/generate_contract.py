@@ -28,7 +28,12 @@ _PLACE = re.compile(r"\{\{(\w+)(?: (\w+))?\}\}")
 _DAY_MS = 86_400_000
 _UNITS = {
     "_bytes_per_s": "bytes/s", "_bytes": "bytes", "_pct": "%", "_w": "W", "_j": "J", "_c": "°C",
-    "_mhz": "MHz", "_ms": "ms", "_per_s": "1/s", "_s": "s",
+    "_mhz": "MHz", "_ms": "ms", "slope_per_s": "the metric's, per s", "_s": "s",
+    "cpu_request": "cores", "cpu_limit": "cores", "gpu_request": "GPUs", "cpu_count": "CPUs",
+    "pcie_width": "lanes",
+    **dict.fromkeys(
+        ("mean", "std", "min", "max", "p05", "p50", "p95", "p99", "level", "value"), "the metric's"
+    ),
 }  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from contract.records.base import RecordBase, VersionedRecord, written
 from contract.records.pods import JobRef, Pod
-from contract.units import Amount, Count, Label, Millis, NodeName, Number, Uid
+from contract.units import Amount, Count, Label, Millis, NodeName, Number, Share, Uid
 
 
 class Subject(RecordBase, frozen=True, kw_only=True):
@@ -51,8 +51,8 @@ def job_subject(job_uid: str) -> Subject:
 class WindowAggregate(VersionedRecord, frozen=True, kw_only=True):
     """One closed window ``[start_ms, end_ms)`` of one metric, in event time.
 
-    ``std`` is the population's, percentiles interpolate linearly. A window without a measured value is
-    not written.
+    Values are in the metric's unit. ``std`` is the population's, percentiles interpolate linearly. A window
+    without a measured value is not written.
     """
 
     subject: Subject
@@ -71,7 +71,7 @@ class WindowAggregate(VersionedRecord, frozen=True, kw_only=True):
 
 
 class Forecast(RecordBase, frozen=True, kw_only=True):
-    """The value expected ``horizon_s`` after ``ts_ms``, and the 5-95 % interval around it."""
+    """The value expected ``horizon_s`` after ``ts_ms`` and the 5-95 % interval, in the metric's unit."""
 
     horizon_s: Amount
     value: Number
@@ -80,7 +80,10 @@ class Forecast(RecordBase, frozen=True, kw_only=True):
 
 
 class Trend(VersionedRecord, frozen=True, kw_only=True):
-    """Level, slope and forecast of one metric. ``exhausts_in_s`` is absent unless memory is running out."""
+    """Level, slope and forecast of one metric, in its unit.
+
+    ``exhausts_in_s`` is absent unless memory is running out.
+    """
 
     subject: Subject
     metric: Label
@@ -95,7 +98,7 @@ class OtherCycle(RecordBase, frozen=True, kw_only=True):
     """A further cycle of the same metric."""
 
     period_s: Amount
-    confidence: Amount
+    confidence: Share
 
 
 class Cycle(VersionedRecord, frozen=True, kw_only=True):
@@ -106,13 +109,13 @@ class Cycle(VersionedRecord, frozen=True, kw_only=True):
     ts_ms: Millis
     cyclic: bool
     period_s: Amount | None = None
-    confidence: Amount | None = None
+    confidence: Share | None = None
     since_ms: Millis | None = None
     others: tuple[OtherCycle, ...] | None = None
 
 
 class Peak(RecordBase, frozen=True, kw_only=True):
-    """The most a metric ever was, when, and its mean over all samples."""
+    """The most a metric ever was, when, and its mean over all samples, in the metric's unit."""
 
     max: Number
     mean: Number

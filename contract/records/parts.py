@@ -110,7 +110,7 @@ class InsightPart(VersionedRecord, frozen=True, kw_only=True):
     gpu_mem_total_bytes: Amount | None = None
     mem_limit_bytes: Amount | None = None
     period_s: Amount | None = None
-    period_confidence: Amount | None = None
+    period_confidence: Share | None = None
     pod: Pod | None = None
     gone: bool = written(bool)
 

@@ -87,7 +87,9 @@ class Client:
     ) -> AsyncGenerator[dict[str, Any], None]:
         """JSON objects, one a line, as they come: for ``seconds``, or until the connection breaks off."""
         rest = b""
-        async with self._opened(_Request(path, query), seconds + _GRACE_S) as response:
+        # A limit for each piece, not for all: whoever reads may take long over one of them.
+        silence = aiohttp.ClientTimeout(sock_connect=_CONNECT_S, sock_read=seconds + _GRACE_S)
+        async with self._opened(_Request(path, query), silence) as response:
             async for chunk in response.content.iter_any():
                 *lines, rest = (rest + chunk).split(b"\n")
                 for line in lines:
@@ -101,20 +103,23 @@ class Client:
             await session.close()
 
     async def _call(self, request: _Request) -> dict[str, Any]:
-        async with self._opened(request, self._limits.answer_s) as response:
+        limit = aiohttp.ClientTimeout(total=self._limits.answer_s, sock_connect=_CONNECT_S)
+        async with self._opened(request, limit) as response:
             return self._parsed(await response.read())
 
     @asynccontextmanager
-    async def _opened(self, request: _Request, limit_s: float) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def _opened(
+        self, request: _Request, limit: aiohttp.ClientTimeout
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
         used = self.access
         try:
-            response = await self._send(used, request, limit_s)
+            response = await self._send(used, request, limit)
         except KubeError as error:
             if error.reason not in _STALE or self._source is None:
                 raise
             await self._renew(self._source, used)
-            response = await self._send(self.access, request, limit_s)
-        with _translated(self.access.address, limit_s):
+            response = await self._send(self.access, request, limit)
+        with _translated(self.access.address, limit):
             async with response:
                 yield response
 
@@ -129,12 +134,14 @@ class Client:
                 says = f"{used.address}: credentials cannot be read: {error}"
                 raise BusyError("401", says, everything=True) from error
 
-    async def _send(self, access: Access, request: _Request, limit_s: float) -> aiohttp.ClientResponse:
+    async def _send(
+        self, access: Access, request: _Request, limit: aiohttp.ClientTimeout
+    ) -> aiohttp.ClientResponse:
         await asyncio.sleep(self._bucket.turn(time.monotonic()))
         if self._session is None:
             self._session = aiohttp.ClientSession(trust_env=True)
         url = access.address + request.path + (f"?{urlencode(request.query)}" if request.query else "")
-        with _translated(access.address, limit_s):
+        with _translated(access.address, limit):
             response = await self._session.request(
                 "GET" if request.body is None else "PATCH",
                 URL(url, encoded=True),
@@ -143,7 +150,7 @@ class Client:
                 ssl=access.tls or True,
                 server_hostname=access.server_name,
                 proxy=access.proxy,
-                timeout=aiohttp.ClientTimeout(total=limit_s, sock_connect=_CONNECT_S),
+                timeout=limit,
             )
             if response.status == 200:
                 return response
@@ -167,12 +174,14 @@ class Client:
 
 
 @contextmanager
-def _translated(address: str, limit_s: float) -> Iterator[None]:
+def _translated(address: str, limit: aiohttp.ClientTimeout) -> Iterator[None]:
     """The errors of aiohttp, of TLS and of the system as ours."""
     try:
         yield
     except TimeoutError as error:
-        raise BusyError("timeout", f"{address}: no answer within {limit_s:g} s") from error
+        raise BusyError(
+            "timeout", f"{address}: no answer within {limit.total or limit.sock_read or 0:g} s"
+        ) from error
     except (ssl.SSLError, aiohttp.ClientSSLError) as error:
         says = (
             f"no TLS connection to {address}: {cause(error)}; check the certificate authority, the "

@@ -130,7 +130,7 @@ def _of_kubeconfig(files: str, context: str | None) -> Access:
         lambda: configuration.api_key.get("BearerToken"),
         _tls(configuration),
         configuration.tls_server_name,
-        configuration.proxy,
+        getattr(loader, "proxy", None),  # of the file alone: aiohttp reads the environment's itself
         str(used.get("namespace") or "default"),
     )
 

@@ -11,7 +11,7 @@ from telemetry.events import NOT_MEASURED, Telemetry
 
 if TYPE_CHECKING:
     # At run time only where there is an API server: aiohttp takes 9 MB.
-    from collectors.pods.watch import PodWatch
+    from collectors.pods.watch import PodWatch, RefreshPolicy
     from kube.objects import ApiServer
 
 _TOPIC = "pods"
@@ -71,7 +71,9 @@ class PodsCollector:
             self._failure = error
 
 
-async def pods_collector(settings: Settings, telemetry: Telemetry) -> PodsCollector | None:
+async def pods_collector(
+    settings: Settings, telemetry: Telemetry, refresh: "RefreshPolicy | None" = None
+) -> PodsCollector | None:
     """The collector that ``settings.kubernetes`` asks for; None, said once, where there is no API server.
 
     It watches this node's pods; where a Prometheus is the source of samples, those of all its nodes.
@@ -91,7 +93,7 @@ async def pods_collector(settings: Settings, telemetry: Telemetry) -> PodsCollec
     from collectors.pods.watch import PodWatch
 
     node = None if settings.prometheus else settings.node
-    return PodsCollector(PodWatch(api, node, telemetry, retire_s=settings.retire))
+    return PodsCollector(PodWatch(api, node, telemetry, retire_s=settings.retire, refresh=refresh))
 
 
 async def _connect(mode: str) -> "ApiServer | None":

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -22,12 +23,24 @@ _LONGEST_WAIT_S = 60.0
 _EXPIRED = "410"
 
 
+@dataclass(frozen=True, slots=True)
+class RefreshPolicy:
+    """How often what is known is asked for again.
+
+    A watch is renewed after ``watch_s``: a connection that died unnoticed costs no more. Of the pods whose
+    job no role let us read, ``walked_again`` are then looked at again. An owner is read again
+    after ``fresh_s``.
+    """
+
+    watch_s: int = 60
+    walked_again: int = 100
+    fresh_s: float = 300.0
+
+
 class PodWatch:
     """Keeps a ``PodTable`` of one node's pods (``node`` None: of all nodes') up to date.
 
-    A watch is renewed after ``watch_s``: a connection that died unnoticed costs no more. Of the pods whose
-    job no role let us read, ``walked_again`` are then looked at again. ``drain`` and ``stop`` may be called
-    from any thread.
+    ``drain`` and ``stop`` may be called from any thread.
     """
 
     def __init__(
@@ -37,18 +50,15 @@ class PodWatch:
         telemetry: Telemetry,
         *,
         retire_s: float,
-        owners: OwnerCache | None = None,
+        refresh: RefreshPolicy | None = None,
         backoff: Callable[[], Backoff] = lambda: Backoff(1.0, 30.0),
-        watch_s: int = 60,
-        walked_again: int = 100,
     ) -> None:
         self._api = api
         self._fields = f"spec.nodeName={node}" if node else "spec.nodeName!="
         self._telemetry = telemetry
         self._backoff = backoff
-        self._watch_s = watch_s
-        self._walked_again = walked_again
-        self._owners = owners or OwnerCache(api, telemetry)
+        self._refresh = refresh or RefreshPolicy()
+        self._owners = OwnerCache(api, telemetry, fresh_s=self._refresh.fresh_s)
         self._table = PodTable(retire_s)
         self._lock = threading.Lock()
         self._running: tuple[asyncio.AbstractEventLoop, asyncio.Task[None]] | None = None
@@ -132,13 +142,13 @@ class PodWatch:
 
     async def _versions(self, version: str) -> AsyncGenerator[str, None]:
         """Watch once, and take what comes; the version after each event."""
-        seconds = _RETRY_OWNERS_S if self._unowned else self._watch_s
+        seconds = _RETRY_OWNERS_S if self._unowned else self._refresh.watch_s
         async with aclosing(self._api.watch(POD, self._fields, version, seconds)) as events:
             async for event in events:
                 version = await self._apply(event) or version
                 self._telemetry.clear_condition(KUBERNETES_AWAY, "pods", "the API server answers")
                 yield version
-                if self._unowned and seconds == self._watch_s:
+                if self._unowned and seconds == self._refresh.watch_s:
                     return
 
     async def _apply(self, event: Mapping[str, Any]) -> str | None:
@@ -191,7 +201,7 @@ class PodWatch:
 
     async def _walk_again(self) -> None:
         """Of the pods whose job no role let us read, those that wait longest: a role may let us now."""
-        for uid, meta in list(islice(self._forbidden.items(), self._walked_again)):
+        for uid, meta in list(islice(self._forbidden.items(), self._refresh.walked_again)):
             try:
                 job = job_ref(await self._walk(uid, meta), meta.get("labels") or {})
             except KubeError:

@@ -13,8 +13,7 @@ import pytest
 
 from collectors.base import Tick
 from collectors.pods.collector import PodsCollector, pods_collector
-from collectors.pods.owners import OwnerCache
-from collectors.pods.watch import PodWatch
+from collectors.pods.watch import PodWatch, RefreshPolicy
 from contract.backoff import Backoff
 from contract.codec import decode
 from contract.records.pods import Pod
@@ -95,16 +94,14 @@ def telemetry() -> Telemetry:
 
 
 @pytest.fixture
-def watching() -> dict[str, Any]:
-    """What the watch is built with, and not by default."""
-    return {}
+def refresh() -> RefreshPolicy:
+    return RefreshPolicy()
 
 
 @pytest.fixture
-def published(api: ApiServer, telemetry: Telemetry, watching: dict[str, Any]) -> Iterator[Published]:
-    watch = PodWatch(
-        api, NODE, telemetry, retire_s=RETIRE_S, backoff=lambda: Backoff(0.05, 0.05, spread=0), **watching
-    )
+def published(api: ApiServer, telemetry: Telemetry, refresh: RefreshPolicy) -> Iterator[Published]:
+    backoff = partial(Backoff, 0.05, 0.05, spread=0)
+    watch = PodWatch(api, NODE, telemetry, retire_s=RETIRE_S, refresh=refresh, backoff=backoff)
     published = Published(lambda: PodsCollector(watch))
     yield published
     if published.collector is not None:
@@ -301,13 +298,11 @@ def permit(server: FakeApi, *names: str) -> None:
         del server.refused[path]
 
 
-@pytest.fixture
-def hasty(api: ApiServer, telemetry: Telemetry, watching: dict[str, Any]) -> None:
-    """Watches are renewed every second, and what was read is read again at once."""
-    watching |= {"watch_s": 1, "owners": OwnerCache(api, telemetry, fresh_s=0.0)}
+HASTY = pytest.mark.parametrize("refresh", [RefreshPolicy(watch_s=1, fresh_s=0.0)])
+"""Watches are renewed every second, and what was read is read again at once."""
 
 
-@pytest.mark.usefixtures("hasty")
+@HASTY
 @pytest.mark.parametrize("when", ["in the list", "in the watch"])
 def test_a_permission_that_is_given_later_is_noticed_for_a_quiet_pod(
     server: FakeApi, published: Published, when: str
@@ -323,12 +318,7 @@ def test_a_permission_that_is_given_later_is_noticed_for_a_quiet_pod(
     assert server.asked(PODS) == 1
 
 
-@pytest.fixture
-def two_at_a_time(watching: dict[str, Any]) -> None:
-    watching["walked_again"] = 2
-
-
-@pytest.mark.usefixtures("hasty", "two_at_a_time")
+@pytest.mark.parametrize("refresh", [RefreshPolicy(watch_s=1, walked_again=2, fresh_s=0.0)])
 def test_of_many_pods_some_are_walked_again_at_a_time_and_all_in_turn(
     server: FakeApi, published: Published
 ) -> None:
@@ -343,7 +333,7 @@ def test_of_many_pods_some_are_walked_again_at_a_time_and_all_in_turn(
     published.until(lambda: all(published.job(name) == "flow" for name in names))
 
 
-@pytest.mark.usefixtures("hasty")
+@HASTY
 def test_what_a_new_permission_leads_to_may_fail_to_be_read_at_first(
     server: FakeApi, published: Published, telemetry: Telemetry
 ) -> None:
@@ -355,7 +345,7 @@ def test_what_a_new_permission_leads_to_may_fail_to_be_read_at_first(
     assert telemetry.count(KUBERNETES_AWAY) == 0
 
 
-@pytest.mark.usefixtures("hasty")
+@HASTY
 def test_what_is_gone_or_can_be_read_is_not_walked_again(server: FakeApi, published: Published) -> None:
     lacking(server, "a", "gone", "deleted")
     permit(server, "a")

@@ -8,8 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from collectors.pods import owners as pods_owners
-from collectors.pods import watch
+from collectors.pods.watch import RefreshPolicy
 from telemetry.events import OWNER_FORBIDDEN
 from tests.support.kube.cluster import Cluster, owned_by
 from tests.support.kube.contents import APP, CRON, SPEC
@@ -182,11 +181,10 @@ def test_a_job_that_is_deleted_before_its_pods_stays_their_job(
     kube: Kube, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """RayJob → RayCluster → Pod: the garbage collector begins at the top, and pods may take long to end."""
-    monkeypatch.setattr(pods_owners, "_FRESH_S", 0.0)
     job = cluster.make("ray.io/v1", "RayJob", "train")
     group = cluster.make("ray.io/v1", "RayCluster", "train-x", job)
     pod = bound(cluster, "p", group)
-    with watching(kube, cluster, monkeypatch) as seen:
+    with watching(kube, cluster, monkeypatch, refresh=RefreshPolicy(fresh_s=0.0)) as seen:
         assert seen.of(pod).job == job_of(job)
         cluster.delete(job)
         cluster.running(pod, "c1")
@@ -233,14 +231,13 @@ def test_a_permission_that_is_given_is_used_by_a_collector_that_runs(
     kube: Kube, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing happens to the pod meanwhile."""
-    monkeypatch.setattr(watch, "_WATCH_S", 1)
-    monkeypatch.setattr(pods_owners, "_FRESH_S", 0.0)
+    refresh = RefreshPolicy(watch_s=1, fresh_s=0.0)
     owner = cluster.make("example.com/v1", "Experiment", "top")
     below = cluster.make("batch/v1", "Job", "below", owner, **SPEC)
     pod = bound(cluster, "p", below)
     rules = shipped_rules("collector")
     extra = {"apiGroups": ["example.com"], "resources": ["experiments"], "verbs": ["get"]}
-    with watching(kube, cluster, monkeypatch, rules) as seen:
+    with watching(kube, cluster, monkeypatch, rules, refresh) as seen:
         assert seen.of(pod).job == job_of(below)
         account(kube, cluster.namespace, "collector", (*rules, extra))
         assert seen.of(pod, lambda record: record.job != job_of(below)).job == job_of(owner)

@@ -10,6 +10,7 @@ import pytest
 
 from collectors.base import Tick
 from collectors.pods.collector import PodsCollector, pods_collector
+from collectors.pods.watch import RefreshPolicy
 from contract.codec import decode
 from contract.records.pods import JobRef, Pod
 from contract.settings.groups import Settings
@@ -57,7 +58,11 @@ class Watching:
 
 @contextmanager
 def watching(
-    kube: Kube, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, rules: tuple[Object, ...] | None = None
+    kube: Kube,
+    cluster: Cluster,
+    monkeypatch: pytest.MonkeyPatch,
+    rules: tuple[Object, ...] | None = None,
+    refresh: RefreshPolicy | None = None,
 ) -> Iterator[Watching]:
     """Watch as the collector's shipped account, or as one that may what ``rules`` say."""
     if rules is None:
@@ -67,7 +72,7 @@ def watching(
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.setenv("KUBECONFIG", str(client.kubeconfig))
     telemetry = Telemetry("collect")
-    collector = asyncio.run(pods_collector(Settings(node=cluster.node), telemetry))
+    collector = asyncio.run(pods_collector(Settings(node=cluster.node), telemetry, refresh))
     assert collector is not None
     try:
         yield Watching(collector, telemetry, cluster.node)

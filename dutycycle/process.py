@@ -46,6 +46,16 @@ def die_with_parent(environ: Mapping[str, str]) -> None:
         raise SystemExit(0)
 
 
+async def stopped_within(stop: "asyncio.Event", seconds: float | None) -> bool:
+    """Wait for ``stop``, ``seconds`` at most; whether it came."""
+    import asyncio
+
+    try:
+        return await asyncio.wait_for(stop.wait(), seconds)
+    except TimeoutError:
+        return False
+
+
 def stop_on_signals() -> "asyncio.Event":
     """An event that SIGTERM and SIGINT set, once each is a wish to end in good order."""
     import asyncio

@@ -20,16 +20,29 @@ from yarl import URL
 
 from kube.config import Access, ConfigSource, UnusableConfigError
 from kube.errors import BusyError, KubeError, error_of_answer
-from kube.rate_limit import TokenBucket
 from kube.references import JSON
 
 _MERGE_PATCH = "application/merge-patch+json"
 _FIELD_MANAGER = "dutycycle"
 _CONNECT_S = 5.0
+_BURST_S = 2.0
 _GRACE_S = 15.0
 """How much longer than its own end a stream is waited for; then the connection counts as dead."""
 _STALE = frozenset({"401", "certificate"})
 """What may be mended by reading credentials and certificates anew: a pod's are replaced while it runs."""
+
+
+class TokenBucket:
+    """So many requests a second; after a pause up to 2 s' worth at once. Turns are given in order."""
+
+    def __init__(self, rate_per_s: float) -> None:
+        self._rate_per_s = rate_per_s
+        self._free_at = float("-inf")
+
+    def turn(self, now: float) -> float:
+        """Seconds to wait, by any one clock, before the request may be sent."""
+        self._free_at = max(self._free_at, now - _BURST_S) + 1 / self._rate_per_s
+        return max(0.0, self._free_at - now)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ A value that somebody else has spoilt is as if it were not there.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,10 @@ INSIGHTS = ("kind", "bottleneck", "advice")
 """What the pod or job is, what holds it up, what to do: on the object once somebody has found it out."""
 _GPU_OF_POD = re.compile(r"gpu_(\d+)(?:_(\d+))?")
 _GPU_OF_JOB = re.compile(r"(.+)-gpu-(\d+)_(util|mem_mb)")
-_PLAIN = ("gpu_util", "gpu_mem_mb", "cpu_util", "cpu_mem_mb", "network_mbps", "disk_io")
+_FIELDS = ("cpu_pct", "mem_mb", "net_mbps", "disk")
+_OF_POD = (keys.MAX_CPU_UTIL, keys.MAX_CPU_MEM, keys.MAX_NETWORK, keys.MAX_DISK_IO)
+_OF_POD_OF_JOB = ("cpu_util", "cpu_mem_mb", "network_mbps", "disk_io")
+_PLAIN = frozenset({"gpu_util", "gpu_mem_mb", *_OF_POD_OF_JOB})
 """Of a pod in a job's annotation; the first two where its GPUs are not listed one by one."""
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)([GM])B")
 _MEGA = {"G": 1000.0, "M": 1.0}
@@ -94,12 +97,9 @@ def of_pod(found: Json) -> MaxUsage:
     gpus, buses = by_process(found, keys.GPU_UTIL), by_process(found, keys.GPU_MEM_UTIL)
     return MaxUsage(
         gpus=len({index for index, _ in gpus} | attribution(found).keys()),
-        gpu_pct=_most(gpus.values()),
-        gpu_mem_bus_pct=_most(buses.values()),
-        cpu_pct=_number(found.get(keys.MAX_CPU_UTIL)),
-        mem_mb=_number(found.get(keys.MAX_CPU_MEM)),
-        net_mbps=_number(found.get(keys.MAX_NETWORK)),
-        disk=_number(found.get(keys.MAX_DISK_IO)),
+        gpu_pct=largest(gpus.values()),
+        gpu_mem_bus_pct=largest(buses.values()),
+        **_amounts(found, _OF_POD),
     )
 
 
@@ -121,9 +121,9 @@ def attribution(found: Json) -> dict[int, str]:
 def most_is_allocated(found: Json) -> bool:
     """Whether the busiest GPU's figure is the device's own, and no process's that was seen in the pod."""
     shares, words = by_process(found, keys.GPU_UTIL), attribution(found)
-    most = _most(shares.values())
+    highest = largest(shares.values())
     sources = {
-        words.get(index) for (index, _), value in shares.items() if value is not None and value == most
+        words.get(index) for (index, _), value in shares.items() if value is not None and value == highest
     }
     return sources == {"allocated"}
 
@@ -153,15 +153,13 @@ def of_whole_job(found: Json) -> MaxUsage:
     summary = _table(found, keys.PODS_SUMMARY)
     if not summary:
         return usage
-    most = MaxUsage(
+    of_all = MaxUsage(
+        gpus=0,
         gpu_pct=_number(summary.get("max_gpu_util")),
         gpu_mem_mb=_number(summary.get("max_gpu_mem_mb")),
-        cpu_pct=_number(summary.get(keys.MAX_CPU_UTIL)),
-        mem_mb=_number(summary.get(keys.MAX_CPU_MEM)),
-        net_mbps=_number(summary.get(keys.MAX_NETWORK)),
-        disk=_number(summary.get(keys.MAX_DISK_IO)),
+        **_amounts(summary, _OF_POD),
     )
-    return most_of_each([usage, most])
+    return most_of_each([usage, of_all])
 
 
 def omitted(found: Json) -> int:
@@ -184,7 +182,7 @@ def most_of_each(usages: Iterable[MaxUsage]) -> MaxUsage:
     """The most of each figure; ``gpus`` are added up."""
     every = list(usages)
     names = [name for name in MaxUsage.__slots__ if name != "gpus"]
-    most = {name: _most(getattr(one, name) for one in every) for name in names}
+    most = {name: largest(getattr(one, name) for one in every) for name in names}
     return MaxUsage(gpus=sum(one.gpus for one in every), **most)
 
 
@@ -196,12 +194,9 @@ def _worker(pod: str, value: Json) -> PodOfJobUsage:
     gpus = {where: (part.get("util"), part.get("mem_mb")) for where, part in sorted(parts.items())}
     usage = MaxUsage(
         gpus=len(gpus),
-        gpu_pct=_most([_number(value.get("gpu_util")), *(util for util, _ in gpus.values())]),
-        gpu_mem_mb=_most([_number(value.get("gpu_mem_mb")), *(mem for _, mem in gpus.values())]),
-        cpu_pct=_number(value.get("cpu_util")),
-        mem_mb=_number(value.get("cpu_mem_mb")),
-        net_mbps=_number(value.get("network_mbps")),
-        disk=_number(value.get("disk_io")),
+        gpu_pct=largest([_number(value.get("gpu_util")), *(util for util, _ in gpus.values())]),
+        gpu_mem_mb=largest([_number(value.get("gpu_mem_mb")), *(mem for _, mem in gpus.values())]),
+        **_amounts(value, _OF_POD_OF_JOB),
     )
     return PodOfJobUsage(pod, usage, gpus)
 
@@ -221,8 +216,13 @@ def _table(found: Json, name: str) -> Json:
     return value if isinstance(value, dict) else {}
 
 
-def _most(values: Iterable[Any]) -> Amount:
+def largest(values: Iterable[Any]) -> Amount:
     return max((value for value in values if type(value) in (int, float)), default=None)
+
+
+def _amounts(found: Json, names: Sequence[str]) -> dict[str, Amount]:
+    """``_FIELDS`` by the names that they have here."""
+    return {field: _number(found.get(name)) for field, name in zip(_FIELDS, names, strict=True)}
 
 
 def _number(value: Any) -> Amount:

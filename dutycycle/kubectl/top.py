@@ -14,6 +14,7 @@ from dutycycle.kubectl.annotations import (
     all_gpus_named,
     descending,
     insights,
+    largest,
     most_is_allocated,
     of_job,
     of_node,
@@ -125,8 +126,8 @@ def _now(gpus: Sequence[GpuNow]) -> list[str]:
         output.format_megabytes(_sum(gpu.megabytes("mem_used") for gpu in gpus)),
         output.format_megabytes(_sum(gpu.megabytes("mem_free") for gpu in gpus)),
         output.format_number(processes),
-        output.format_percent(_most(gpu.number("max_gpu_util") for gpu in gpus)),
-        output.format_percent(_most(gpu.number("max_mem_util") for gpu in gpus)),
+        output.format_percent(largest(gpu.number("max_gpu_util") for gpu in gpus)),
+        output.format_percent(largest(gpu.number("max_mem_util") for gpu in gpus)),
         _only(periods, str),
         _only(trends, output.format_number),
     ]
@@ -140,7 +141,7 @@ def _only(values: set[Any], form: Callable[[Any], str]) -> str:
 def _node_usage(gpus: Sequence[GpuNow]) -> MaxUsage:
     return MaxUsage(
         gpus=len(gpus),
-        gpu_pct=_most(gpu.number("max_gpu_util") for gpu in gpus),
+        gpu_pct=largest(gpu.number("max_gpu_util") for gpu in gpus),
         mem_mb=_sum(gpu.megabytes("mem_used") for gpu in gpus),
     )
 
@@ -187,26 +188,13 @@ def _sum(values: Iterable[float | None]) -> float | None:
     return sum(known) if known else None
 
 
-def _most(values: Iterable[float | None]) -> float | None:
-    return max((value for value in values if value is not None), default=None)
-
-
 def nothing(answer: Answer, namespace: str | None, prefix: str) -> str:
     """Why the table is empty, and what to look at."""
-    where = (
-        ""
-        if answer.what == "node"
-        else f" in namespace {namespace}"
-        if namespace
-        else " in the whole cluster"
-    )
+    where = scope_of(NODE if answer.what == "node" else POD, namespace)
     if answer.what != "job" and not answer.there:
         return f"no {answer.what}s{where}"
-    hint = (
-        "is that their namespace?"
-        if namespace and answer.what != "node"
-        else "do the collectors and sinks run?"
-    )
+    is_narrow = namespace and answer.what != "node"
+    hint = "is that their namespace?" if is_narrow else "do the collectors and sinks run?"
     return (
         f"no {answer.what}{where} carries {prefix}/ annotations: {hint} "
         "See `kubectl get pods -A -l app.kubernetes.io/part-of=dutycycle`"

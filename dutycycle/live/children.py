@@ -8,11 +8,10 @@ import sys
 import time
 from collections import deque
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 from contract.backoff import Backoff
-from dutycycle.process import PARENT_VARIABLE, RESTARTS_VARIABLE
+from dutycycle.process import PARENT_VARIABLE, RESTARTS_VARIABLE, stopped_within
 from telemetry.serving import SERVING
 
 _LONGEST_PAUSE_S = 30.0
@@ -51,8 +50,7 @@ class Child:
             self.restarts += 1
             self.failures += 1
             self.warnings.append(f"{self.name} {ended}, started again in {pause:g} s")
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), pause)
+            await stopped_within(self._stopping, pause)
 
     async def _attempt(self) -> str:
         """Run the process until it ends, or cannot be run or read; how it ended, in words."""

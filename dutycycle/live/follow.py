@@ -18,6 +18,7 @@ from contract.topics import TOPICS, full_name, short_name
 from dutycycle.live.children import Child
 from dutycycle.live.state import LiveState
 from dutycycle.live.view import draw, plain_lines
+from dutycycle.process import stopped_within
 
 _FROM_BEGINNING = ("pods",)
 """A pod's name may have been published long ago."""
@@ -58,7 +59,7 @@ class LiveView:
         with self._drawing() as refresh:
             while not stop.is_set():
                 refresh()
-                await _pause(stop, _REFRESH_S)
+                await stopped_within(stop, _REFRESH_S)
             refresh()
         await reading
 
@@ -79,7 +80,7 @@ class LiveView:
                 await consumer.start()
                 await self._take(consumer, stop)
             except BrokerError:  # the children say it, with more detail
-                await _pause(stop, _RETRY_S)
+                await stopped_within(stop, _RETRY_S)
             finally:
                 await consumer.stop()
 
@@ -154,10 +155,3 @@ class _Lines:
 
 def _print(line: str) -> None:
     print(line, file=sys.stdout, flush=True)  # noqa: T201
-
-
-async def _pause(stop: asyncio.Event, seconds: float) -> None:
-    try:
-        await asyncio.wait_for(stop.wait(), seconds)
-    except TimeoutError:
-        return

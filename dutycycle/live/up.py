@@ -15,7 +15,7 @@ from contract.settings.groups import PREFIX, Settings
 from contract.topics import TOPICS, full_name
 from dutycycle.live.children import Child
 from dutycycle.live.follow import LiveView
-from dutycycle.process import stop_on_signals
+from dutycycle.process import stop_on_signals, stopped_within
 from sinks.records.url import default_records_path, default_records_url
 from streams.app import changelog_topics
 from streams.topology import stages
@@ -85,7 +85,7 @@ async def _run(children: list[Child], view: LiveView, stop: asyncio.Event, durat
     drawing = asyncio.create_task(view.run(stop))
     sink, stream, collect = children
     try:
-        await _wait(stop, duration_s)
+        await stopped_within(stop, duration_s)
         await collect.stop()
         await view.wait_until_idle()
         await stream.stop()
@@ -93,13 +93,6 @@ async def _run(children: list[Child], view: LiveView, stop: asyncio.Event, durat
     finally:
         stop.set()
         await asyncio.gather(drawing, *tasks)
-
-
-async def _wait(stop: asyncio.Event, duration_s: float | None) -> None:
-    try:
-        await asyncio.wait_for(stop.wait(), duration_s)
-    except TimeoutError:
-        return
 
 
 def _exit_status(settings: Settings, children: list[Child]) -> int:

@@ -11,7 +11,7 @@ from bus.kafka.reachability import StoppedError, unless, wait_for_broker
 from bus.kafka.topics import ensure_topics
 from contract.settings.groups import Settings
 from contract.topics import SAMPLE_TOPICS, TOPICS, full_name
-from dutycycle.process import stop_on_signals
+from dutycycle.process import stop_on_signals, stopped_within
 from dutycycle.traces.replay import samples
 from telemetry.events import Telemetry
 
@@ -73,7 +73,7 @@ async def _send_all(
                 _warn_of_age(ts_ms, time.time_ns() // 1_000_000)
             dated = True
             if (pause := pace.wait_s(ts_ms, loop.time())) > 0:
-                await _sleep(pause, stop)
+                await stopped_within(stop, pause)
         if stop.is_set():
             break
         topic = full_name(settings.topic_prefix, record.topic)
@@ -96,10 +96,3 @@ def _warn_of_age(ts_ms: int, now_ms: int) -> None:
             "Kafka may delete its records within minutes; raise retention.ms to keep them longer",
             file=sys.stderr,
         )
-
-
-async def _sleep(seconds: float, stop: asyncio.Event) -> None:
-    try:
-        await asyncio.wait_for(stop.wait(), seconds)
-    except TimeoutError:
-        return

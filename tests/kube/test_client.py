@@ -1,4 +1,4 @@
-"""What goes wrong below HTTP is told in the words of the system and of OpenSSL, and of nobody around them."""
+"""The pace of requests, and the words for what goes wrong below HTTP: the system's and OpenSSL's own."""
 
 import socket
 import ssl
@@ -6,7 +6,7 @@ import ssl
 import aiohttp
 import pytest
 
-from kube.client import cause
+from kube.client import TokenBucket, cause
 
 
 def not_verified() -> ssl.SSLError:
@@ -38,3 +38,11 @@ def no_tls() -> ssl.SSLError:
 )
 def test_of_a_failure_only_the_reason_is_told(error: Exception, words: str) -> None:
     assert cause(error) == words
+
+
+def test_turns_are_given_in_order_and_a_pause_is_enough_for_two_seconds() -> None:
+    bucket = TokenBucket(10)
+    assert [bucket.turn(100.0) for _ in range(20)] == [0.0] * 20
+    assert [round(bucket.turn(100.0), 3) for _ in range(3)] == [0.1, 0.2, 0.3]
+    assert bucket.turn(100.5) == 0.0
+    assert sum(bucket.turn(1000.0) == 0.0 for _ in range(100)) in (19, 20)  # tenths do not add up exactly

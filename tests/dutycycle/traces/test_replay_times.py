@@ -56,10 +56,11 @@ def test_it_is_published_with_that_time_and_paced_by_it(
 ) -> None:
     pauses = []
 
-    async def sleep(seconds: float, _: asyncio.Event) -> None:
+    async def sleep(_: asyncio.Event, seconds: float) -> bool:
         pauses.append(seconds)
+        return False
 
-    monkeypatch.setattr(republish, "_sleep", sleep)
+    monkeypatch.setattr(republish, "stopped_within", sleep)
     pod = {"topic": "dutycycle.pods", "key": "u", "payload": POD}
     trace = written(tmp_path / "t.jsonl", pod, {"payload": tick(T)}, {"payload": tick(T + 1000)})
     began_ms = time.time_ns() // 1_000_000

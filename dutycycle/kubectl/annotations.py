@@ -13,7 +13,7 @@ import orjson
 from sinks.annotations.core import keys
 
 Json = dict[str, Any]
-Amount = int | float | None
+MaybeNumber = int | float | None
 INSIGHTS = ("kind", "bottleneck", "advice")
 """What the pod or job is, what holds it up, what to do: on the object once somebody has found it out."""
 _GPU_OF_POD = re.compile(r"gpu_(\d+)(?:_(\d+))?")
@@ -32,13 +32,13 @@ class MaxUsage:
     """Maxima so far. Percent of one GPU or core; MB are 10⁶ bytes; Mbit/s; ``disk`` MB/s."""
 
     gpus: int = 0
-    gpu_pct: Amount = None
-    gpu_mem_bus_pct: Amount = None
-    gpu_mem_mb: Amount = None
-    cpu_pct: Amount = None
-    mem_mb: Amount = None
-    net_mbps: Amount = None
-    disk: Amount = None
+    gpu_pct: MaybeNumber = None
+    gpu_mem_bus_pct: MaybeNumber = None
+    gpu_mem_mb: MaybeNumber = None
+    cpu_pct: MaybeNumber = None
+    mem_mb: MaybeNumber = None
+    net_mbps: MaybeNumber = None
+    disk: MaybeNumber = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class PodOfJobUsage:
 
     pod: str
     usage: MaxUsage
-    gpus: Mapping[tuple[str, int], tuple[Amount, Amount]] = field(default_factory=dict)
+    gpus: Mapping[tuple[str, int], tuple[MaybeNumber, MaybeNumber]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +57,12 @@ class GpuNow:
     index: int
     value: Json
 
-    def number(self, name: str) -> Amount:
+    def number(self, name: str) -> MaybeNumber:
         """A field that is a number."""
         found = self.value.get(name)
         return found if type(found) in (int, float) else None
 
-    def megabytes(self, name: str) -> Amount:
+    def megabytes(self, name: str) -> MaybeNumber:
         """A field such as ``11GB``."""
         match = _SIZE.fullmatch(str(self.value.get(name)))
         return float(match[1]) * _MEGA[match[2]] if match else None
@@ -97,13 +97,13 @@ def of_pod(found: Json) -> MaxUsage:
     gpus, buses = by_process(found, keys.GPU_UTIL), by_process(found, keys.GPU_MEM_UTIL)
     return MaxUsage(
         gpus=len({index for index, _ in gpus} | attribution(found).keys()),
-        gpu_pct=largest(gpus.values()),
-        gpu_mem_bus_pct=largest(buses.values()),
+        gpu_pct=highest_of(gpus.values()),
+        gpu_mem_bus_pct=highest_of(buses.values()),
         **_amounts(found, _OF_POD),
     )
 
 
-def by_process(found: Json, name: str) -> dict[tuple[int, int | None], Amount]:
+def by_process(found: Json, name: str) -> dict[tuple[int, int | None], MaybeNumber]:
     """A pod's figure by (GPU index, process id); no id where the GPU alone is known."""
     matches = ((_GPU_OF_POD.fullmatch(key), value) for key, value in _table(found, name).items())
     return {(int(m[1]), int(m[2]) if m[2] else None): _number(value) for m, value in matches if m}
@@ -121,7 +121,7 @@ def attribution(found: Json) -> dict[int, str]:
 def most_is_allocated(found: Json) -> bool:
     """Whether the busiest GPU's figure is the device's own, and no process's that was seen in the pod."""
     shares, words = by_process(found, keys.GPU_UTIL), attribution(found)
-    highest = largest(shares.values())
+    highest = highest_of(shares.values())
     sources = {
         words.get(index) for (index, _), value in shares.items() if value is not None and value == highest
     }
@@ -173,7 +173,7 @@ def all_gpus_named(found: Json) -> bool:
     return not omitted(found) and all(one.gpus or one.usage.gpu_pct is None for one in of_job(found))
 
 
-def descending(value: Amount) -> tuple[bool, float]:
+def descending(value: MaybeNumber) -> tuple[bool, float]:
     """A sort key: the largest first, and what is not known last, below 0."""
     return value is None, -(value or 0)
 
@@ -182,20 +182,20 @@ def most_of_each(usages: Iterable[MaxUsage]) -> MaxUsage:
     """The most of each figure; ``gpus`` are added up."""
     every = list(usages)
     names = [name for name in MaxUsage.__slots__ if name != "gpus"]
-    most = {name: largest(getattr(one, name) for one in every) for name in names}
+    most = {name: highest_of(getattr(one, name) for one in every) for name in names}
     return MaxUsage(gpus=sum(one.gpus for one in every), **most)
 
 
 def _worker(pod: str, value: Json) -> PodOfJobUsage:
-    parts: dict[tuple[str, int], dict[str, Amount]] = {}
+    parts: dict[tuple[str, int], dict[str, MaybeNumber]] = {}
     for key, one in value.items():
         if match := _GPU_OF_JOB.fullmatch(key):
             parts.setdefault((match[1], int(match[2])), {})[match[3]] = _number(one)
     gpus = {where: (part.get("util"), part.get("mem_mb")) for where, part in sorted(parts.items())}
     usage = MaxUsage(
         gpus=len(gpus),
-        gpu_pct=largest([_number(value.get("gpu_util")), *(util for util, _ in gpus.values())]),
-        gpu_mem_mb=largest([_number(value.get("gpu_mem_mb")), *(mem for _, mem in gpus.values())]),
+        gpu_pct=highest_of([_number(value.get("gpu_util")), *(util for util, _ in gpus.values())]),
+        gpu_mem_mb=highest_of([_number(value.get("gpu_mem_mb")), *(mem for _, mem in gpus.values())]),
         **_amounts(value, _OF_POD_OF_JOB),
     )
     return PodOfJobUsage(pod, usage, gpus)
@@ -216,16 +216,16 @@ def _table(found: Json, name: str) -> Json:
     return value if isinstance(value, dict) else {}
 
 
-def largest(values: Iterable[Any]) -> Amount:
+def highest_of(values: Iterable[Any]) -> MaybeNumber:
     return max((value for value in values if type(value) in (int, float)), default=None)
 
 
-def _amounts(found: Json, names: Sequence[str]) -> dict[str, Amount]:
+def _amounts(found: Json, names: Sequence[str]) -> dict[str, MaybeNumber]:
     """``_FIELDS`` by the names that they have here."""
     return {field: _number(found.get(name)) for field, name in zip(_FIELDS, names, strict=True)}
 
 
-def _number(value: Any) -> Amount:
+def _number(value: Any) -> MaybeNumber:
     return value if type(value) in (int, float) else None
 
 

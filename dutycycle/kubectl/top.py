@@ -13,8 +13,8 @@ from dutycycle.kubectl.annotations import (
     MaxUsage,
     all_gpus_named,
     descending,
+    highest_of,
     insights,
-    largest,
     most_is_allocated,
     of_job,
     of_node,
@@ -126,8 +126,8 @@ def _now(gpus: Sequence[GpuNow]) -> list[str]:
         output.format_megabytes(_sum(gpu.megabytes("mem_used") for gpu in gpus)),
         output.format_megabytes(_sum(gpu.megabytes("mem_free") for gpu in gpus)),
         output.format_number(processes),
-        output.format_percent(largest(gpu.number("max_gpu_util") for gpu in gpus)),
-        output.format_percent(largest(gpu.number("max_mem_util") for gpu in gpus)),
+        output.format_percent(highest_of(gpu.number("max_gpu_util") for gpu in gpus)),
+        output.format_percent(highest_of(gpu.number("max_mem_util") for gpu in gpus)),
         _only(periods, str),
         _only(trends, output.format_number),
     ]
@@ -141,7 +141,7 @@ def _only(values: set[Any], form: Callable[[Any], str]) -> str:
 def _node_usage(gpus: Sequence[GpuNow]) -> MaxUsage:
     return MaxUsage(
         gpus=len(gpus),
-        gpu_pct=largest(gpu.number("max_gpu_util") for gpu in gpus),
+        gpu_pct=highest_of(gpu.number("max_gpu_util") for gpu in gpus),
         mem_mb=_sum(gpu.megabytes("mem_used") for gpu in gpus),
     )
 

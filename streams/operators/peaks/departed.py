@@ -5,13 +5,12 @@ to the whole, and that can be kept exactly: a maximum with its time, a count, an
 that ``math.fsum`` needs to round as it would with all values.
 """
 
-from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from math import fsum
-from typing import Any
 
 from contract.records.parts import JobPart, Tally
+from contract.units import Number
 
 MAX_JOB_PODS = 2_000
 """Pods that a job keeps one by one; of more, those that ended longest ago depart."""
@@ -28,7 +27,7 @@ _MOST_COUNT = 2**63 - 1
 class _Sum:
     """A metric of all departed pods: like ``Tally``, but ``sums`` are floats whose exact sum is the sum."""
 
-    max: float
+    max: Number
     at_ms: int
     sums: list[float]
     count: int
@@ -56,55 +55,40 @@ def _exact(values: Iterable[float]) -> list[float]:
     return parts
 
 
+@dataclass(slots=True)
 class DepartedPods:
     """What the departed pods of a job add to it. ``pods``: how many there are; ``with_gpus``: how many of
-    them had metrics of single GPUs. ``uid in departed`` holds for those that departed last."""
+    them had metrics of single GPUs. ``uid in departed`` holds for those that departed last.
+    ``span``: their first and last moment. ``sums`` by metric. ``uids``: in the order in which they departed.
+    """
 
-    def __init__(self) -> None:
-        self.pods = 0
-        self.with_gpus = 0
-        self._span: tuple[int, int] | None = None
-        self._sums: dict[str, _Sum] = {}
-        self._uids: OrderedDict[str, None] = OrderedDict()
+    pods: int = 0
+    with_gpus: int = 0
+    span: tuple[int, int] | None = None
+    sums: dict[str, _Sum] = field(default_factory=dict)
+    uids: dict[str, None] = field(default_factory=dict)
 
     def __contains__(self, uid: str) -> bool:
-        return uid in self._uids
+        return uid in self.uids
 
     def add(self, part: JobPart) -> None:
         """Take the last part of a pod that departs."""
         self.pods += 1
         self.with_gpus += bool(part.gpus)
-        first_ms, last_ms = self._span or (part.first_ms, part.last_ms)
-        self._span = min(first_ms, part.first_ms), max(last_ms, part.last_ms)
+        first_ms, last_ms = self.span or (part.first_ms, part.last_ms)
+        self.span = min(first_ms, part.first_ms), max(last_ms, part.last_ms)
         for metric, one in part.metrics.items():
-            known = self._sums.get(metric) or _Sum(one.max, one.at_ms, [], 0)
-            self._sums[metric] = known.plus(one)
-        self._uids[part.pod_uid] = None
-        if len(self._uids) > MAX_REMEMBERED_PODS:
-            self._uids.popitem(last=False)
+            known = self.sums.get(metric) or _Sum(one.max, one.at_ms, [], 0)
+            self.sums[metric] = known.plus(one)
+        self.uids[part.pod_uid] = None
+        if len(self.uids) > MAX_REMEMBERED_PODS:
+            del self.uids[next(iter(self.uids))]
 
     def moments(self) -> tuple[int, ...]:
         """Their first and last moment in Unix milliseconds; empty if no pod departed."""
-        return self._span or ()
+        return self.span or ()
 
     def tallies(self) -> Iterable[dict[str, Tally]]:
         """Tallies by metric that merge to what they add."""
-        for metric, known in self._sums.items():
+        for metric, known in self.sums.items():
             yield from ({metric: tally} for tally in known.tallies())
-
-    def snapshot(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            "pods": self.pods,
-            "with_gpus": self.with_gpus,
-            "span": self._span and list(self._span),
-            "sums": {metric: asdict(known) for metric, known in self._sums.items()},
-            "uids": list(self._uids),
-        }
-
-    def restore(self, plain: dict[str, Any]) -> None:
-        """Go on from a snapshot."""
-        self.pods, self.with_gpus = plain["pods"], plain["with_gpus"]
-        self._span = plain["span"] and tuple(plain["span"])
-        self._sums = {metric: _Sum(**known) for metric, known in plain["sums"].items()}
-        self._uids = OrderedDict.fromkeys(plain["uids"])

@@ -17,8 +17,8 @@ from streams.operators.keyed import decode_under_key
 from streams.operators.peaks.departed import DEPART_AFTER_MS, MAX_JOB_PODS, DepartedPods
 from streams.operators.peaks.merge import merge_tallies, to_peaks
 
-SNAPSHOT_VERSION = 3
-TOPIC = "job-parts"
+SNAPSHOT_VERSION = 4
+_TOPIC = "job-parts"
 _LEAST_PEAK_BYTES = len('"m":{"max":0,"mean":0,"at_ms":0},')
 
 
@@ -39,7 +39,7 @@ class JobOperator:
 
     def update(self, record: ConsumerRecord) -> list[Emission]:
         """Take a part; nothing is sent before ``flush``. Raises ``DecodeError``."""
-        part = decode_under_key(JobPart, record.value, TOPIC, key=self._uid, field="job.uid")
+        part = decode_under_key(JobPart, record.value, _TOPIC, key=self._uid, field="job.uid")
         if part.pod_uid in self._departed:
             return []
         known = self._parts.get(part.pod_uid)
@@ -104,7 +104,7 @@ class JobOperator:
         return {
             "v": SNAPSHOT_VERSION,
             "parts": parts,
-            "departed": self._departed.snapshot(),
+            "departed": to_plain(self._departed),
             "newest_ms": self._newest_ms,
             "changed": self._changed,
         }
@@ -112,8 +112,8 @@ class JobOperator:
     def restore(self, plain: Snapshot) -> None:
         """Go on from a snapshot; raises ``ValueError`` for one of another version."""
         check_version(plain, SNAPSHOT_VERSION, "a job")
-        self._parts = {uid: from_plain(JobPart, part, TOPIC) for uid, part in plain["parts"].items()}
-        self._departed.restore(plain["departed"])
+        self._parts = {uid: from_plain(JobPart, part, _TOPIC) for uid, part in plain["parts"].items()}
+        self._departed = from_plain(DepartedPods, plain["departed"], _TOPIC)
         self._newest_ms = plain["newest_ms"]
         self._ended = self._ends()
         self._changed = plain["changed"]

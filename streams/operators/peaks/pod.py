@@ -17,7 +17,7 @@ from streams.operators.peaks.merge import merge_scopes, merge_tallies, to_peaks
 from streams.operators.peaks.processes import limit_processes
 
 SNAPSHOT_VERSION = 1
-TOPIC = "pod-parts"
+_TOPIC = "pod-parts"
 
 
 class PodOperator:
@@ -32,7 +32,7 @@ class PodOperator:
 
     def update(self, record: ConsumerRecord) -> list[Emission]:
         """Take a part; nothing is sent before ``flush``. Raises ``DecodeError``."""
-        part = decode_under_key(PodPart, record.value, TOPIC, key=self._uid)
+        part = decode_under_key(PodPart, record.value, _TOPIC, key=self._uid)
         if part.source == "pods":
             self._pod, self._gone = part.pod or self._pod, part.gone
             self._changed = True
@@ -102,9 +102,9 @@ class PodOperator:
     def restore(self, plain: Snapshot) -> None:
         """Go on from a snapshot; raises ``ValueError`` for one of another version."""
         check_version(plain, SNAPSHOT_VERSION, "a pod")
-        self._pod = None if plain["pod"] is None else from_plain(Pod, plain["pod"], TOPIC)
+        self._pod = None if plain["pod"] is None else from_plain(Pod, plain["pod"], _TOPIC)
         self._gone = plain["gone"]
-        self._parts = {name: from_plain(PodPart, part, TOPIC) for name, part in plain["parts"].items()}
+        self._parts = {name: from_plain(PodPart, part, _TOPIC) for name, part in plain["parts"].items()}
         self._changed = plain["changed"]
 
 

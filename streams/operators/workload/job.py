@@ -23,7 +23,7 @@ from streams.operators.workload.rules.advice import advice
 from streams.operators.workload.rules.stats import three_digits
 
 SNAPSHOT_VERSION = 5
-TOPIC = "job-insight-parts"
+_TOPIC = "job-insight-parts"
 STALE_MS = 900_000
 """A pod that was silent for so long, while others were not, is gone; each pod sends a part every three
 minutes."""
@@ -58,7 +58,7 @@ class JobInsightOperator:
 
     def update(self, record: ConsumerRecord) -> list[Emission]:
         """Take a part; nothing is sent before ``flush``. Raises ``DecodeError``."""
-        part = decode_under_key(JobInsightPart, record.value, TOPIC, key=self._uid, field="job.uid")
+        part = decode_under_key(JobInsightPart, record.value, _TOPIC, key=self._uid, field="job.uid")
         known = self._parts.get(part.pod_uid)
         if known is None or _newness(part) >= _newness(known):
             self._parts[part.pod_uid] = part
@@ -105,8 +105,8 @@ class JobInsightOperator:
     def restore(self, plain: Snapshot) -> None:
         """Go on from a snapshot; raises ``ValueError`` for one of another version."""
         check_version(plain, SNAPSHOT_VERSION, "a job's insight")
-        self._parts = {uid: from_plain(JobInsightPart, part, TOPIC) for uid, part in plain["parts"].items()}
-        self._latest = from_plain(LatestChange, plain["latest"], TOPIC)
+        self._parts = {uid: from_plain(JobInsightPart, part, _TOPIC) for uid, part in plain["parts"].items()}
+        self._latest = from_plain(LatestChange, plain["latest"], _TOPIC)
         published = plain["published"]
         self._published = None if published is None else from_plain(JobInsight, published, "job-insights")
         self._changed = plain["changed"]

@@ -25,7 +25,7 @@ from streams.operators.workload.tick_channels import (
     TickChannels,
 )
 
-TOPIC = "insight-parts"
+_TOPIC = "insight-parts"
 _SECOND_MS = 1000
 
 
@@ -95,7 +95,7 @@ class SpanBank:
         for pod, (uid, fields) in enumerate(zip(uids, self._channels.fields(run.plan, rows), strict=True)):
             if uid not in done:
                 plain = self._head(uid) | {"codes": codes_to_text(codes[:, pod].T)} | fields
-                outs.append(ProducerRecord(TOPIC, uid, orjson.dumps(plain), self._start_ms + SPAN_MS))
+                outs.append(ProducerRecord(_TOPIC, uid, orjson.dumps(plain), self._start_ms + SPAN_MS))
         return outs
 
     def _head(self, uid: str) -> dict[str, Any]:
@@ -125,7 +125,7 @@ class SpanBank:
         self._runs = []
         for one in plain["runs"]:
             rows = unpack(one["rows"], "f8", (-1,)).reshape(len(one["seconds"]), -1)
-            plan = from_plain(RowPlan, one["plan"], TOPIC)
+            plan = from_plain(RowPlan, one["plan"], _TOPIC)
             self._runs.append(_Run(plan, [list(of) for of in one["seconds"]], list(rows)))
 
 

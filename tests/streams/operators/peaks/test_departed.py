@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contract.codec import decode, encode, to_plain
+from contract.codec import decode, encode, from_plain, to_plain
 from contract.log import ConsumerRecord
 from contract.records.derived import JobPeaks, Peak
 from contract.records.parts import JobPart, Tally
@@ -150,7 +150,7 @@ def test_the_last_that_left_are_remembered() -> None:
 def test_of_1500_pods_none_leaves() -> None:
     parts = [part(number, gpus={"n/0": {"power_w": Peak(max=1, mean=1, at_ms=1)}}) for number in range(1_500)]
     operator = after(parts)
-    assert operator.snapshot()["departed"] == DepartedPods().snapshot()
+    assert operator.snapshot()["departed"] == to_plain(DepartedPods())
     found = record_of(operator)
     assert list(found.pods) == [one.pod_name for one in parts]
     assert (found.pods_omitted, found.gpus_omitted) == (None, None)
@@ -205,9 +205,8 @@ def test_a_sum_of_those_that_left_is_exact(left: list[Tally], kept: list[Tally])
     of_kept = [{"m": one} for one in kept]
     expected = merge_tallies([*({"m": one} for one in left), *of_kept])
     assert merge_tallies([*gone.tallies(), *of_kept]) == expected
-    assert gone.snapshot()["sums"] == again.snapshot()["sums"]
-    restored = DepartedPods()
-    restored.restore(orjson.loads(orjson.dumps(gone.snapshot())))
+    assert gone.sums == again.sums
+    restored = from_plain(DepartedPods, orjson.loads(orjson.dumps(to_plain(gone))), "job-parts")
     assert merge_tallies([*restored.tallies(), *of_kept]) == expected
 
 
@@ -215,4 +214,4 @@ def test_counts_past_what_json_carries_do_not_stop_the_job() -> None:
     gone = DepartedPods()
     for number in range(3):
         gone.add(part(number, metrics={"m": Tally(max=1, at_ms=1, sum=1, count=2**63 - 1)}))
-    assert orjson.loads(orjson.dumps(gone.snapshot())) == gone.snapshot()
+    assert from_plain(DepartedPods, orjson.loads(orjson.dumps(to_plain(gone))), "job-parts") == gone

@@ -55,11 +55,8 @@ def combined(scales: Sequence[ScaleResult], before: CycleResult | None) -> Cycle
         for one in _cycles(scale):
             unseen = place > 0 and bursts.result is not None and one.period_s <= VERIFIED_S
             again = _repeats(one, known[len(finer) :], scale.interval_s)
-            if (
-                not unseen
-                and not again
-                and not any(_is_echo(one, other, scale, scales[1].interval_s) for other in finer)
-            ):
+            echo = any(_is_echo(one, other, scale, scales[1].interval_s) for other in finer)
+            if not (unseen or again or echo):
                 known.append(one)
     if not known:
         return NO_CYCLE

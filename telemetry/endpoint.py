@@ -1,4 +1,4 @@
-"""Where each kind of process answers, unless it was told otherwise, and how it is asked how it is."""
+"""Where each kind of process answers over HTTP, and how to ask it."""
 
 import http.client
 from typing import NamedTuple

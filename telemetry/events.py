@@ -138,7 +138,7 @@ WRITE_REJECTED = Event(
 # fmt: on
 
 _ABOUTS = 100
-"""So many subjects of the same event and labels are told apart; all others are one."""
+"""So many subjects of the same event and labels are logged apart; all others are one."""
 
 
 @dataclass(slots=True)

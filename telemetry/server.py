@@ -1,4 +1,4 @@
-"""A small HTTP server in threads of its own: it answers even when the event loop stands still.
+"""A small HTTP server in threads of its own: it answers even while the event loop is blocked.
 
 It serves GET and HEAD of a few pages, one request per connection. At most ``MOST`` connections are open,
 each for ``LONGEST_S`` at most, and a new one takes the place of the oldest: a client that is slow, or says
@@ -138,7 +138,7 @@ class _Server(socketserver.TCPServer):
         self._hang_up(time.monotonic() - LONGEST_S)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no news; anything else is a fault of ours."""
+        """A client that went away is not logged; anything else is a fault of ours."""
         _LOG.debug("answering %s failed", client_address, exc_info=True)
 
     def _serve(self, request: Any, client_address: Any) -> None:
@@ -183,7 +183,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             return self.server.pages.at(self.path)
         except Exception as error:  # noqa: BLE001 - whoever asks should hear of it
-            _LOG.exception("%s cannot be told", self.path)
+            _LOG.exception("%s cannot be shown", self.path)
             return text(500, f"{type(error).__name__}: {error}")
 
     def _send(self, page: Page, *more: tuple[str, str]) -> None:
@@ -202,4 +202,4 @@ class _Handler(BaseHTTPRequestHandler):
         return "dutycycle"
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-        """A scrape is no news."""
+        """Nothing: a scrape is not worth a line."""

@@ -44,7 +44,7 @@ async def serving(
 
 
 def _open(address: Address, pages: Pages, fallback: int | None) -> Server:
-    """``fallback``: the level at which it is told that another port is used; None: no other will do."""
+    """``fallback``: the level of the line that says that another port is used; None: no other will do."""
     try:
         return Server(address, pages)
     except ListenError as error:

@@ -37,7 +37,7 @@ def _first(probes: dict[str, Probe]) -> str | None:
         try:
             wrong = probe()
         except Exception as error:  # noqa: BLE001 - it looks into what other threads change
-            wrong = f"cannot be told: {type(error).__name__}: {error}"
+            wrong = f"cannot be checked: {type(error).__name__}: {error}"
         if wrong is not None:
             return f"{name}: {wrong}"
     return None

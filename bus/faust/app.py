@@ -1,7 +1,7 @@
 """The Faust app that streams and sinks share: hardened once, here.
 
 It speaks bytes, serves no web pages, creates no topics, writes no files, reads no ``APP_*`` or ``BROKER_*``
-environment variables, and commits only what it was told is done.
+environment variables, and commits only what the application says is done.
 """
 
 import asyncio
@@ -94,7 +94,7 @@ class ExactApp(faust.App):
         self.next_offset: NextOffset = _position
         """How far the application has come, where it knows better than the consumer."""
         self.on_log_truncated: OnLogTruncated = lambda _, what: self.fail(what)
-        """Told at the start of reading, of a partition whose log ends before what was committed of it."""
+        """Called at the start of reading, for a partition whose log ends before what was committed of it."""
         self.held_up: Callable[[], bool] = _never
         """Whether the application reads no further on purpose, and says so itself."""
 

@@ -39,7 +39,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 
 
 class ExactConsumer(driver.Consumer):
-    """Commits, for each partition, what ``acknowledge`` was last told, and nothing else."""
+    """Commits, for each partition, what ``acknowledge`` was last given, and nothing else."""
 
     def on_init(self) -> None:
         super().on_init()
@@ -112,7 +112,7 @@ class ExactConsumer(driver.Consumer):
     async def perform_seek(self) -> None:
         """Go back to what is committed; where nothing is, to the beginning, which Faust leaves out.
 
-        The flow stands still afterwards, which Faust resumes. It opens the sources before it seeks, and a
+        The flow is stopped afterwards, and Faust resumes it. It opens the sources before it seeks, and a
         batch that was fetched in between would be judged by the place reached before the rebalance: its
         first records for repeats, while the rest moves that place past what is read again after the seek.
         """

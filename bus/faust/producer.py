@@ -29,7 +29,7 @@ class ExactProducer(driver.Producer):
         return client
 
     def _guard(self, sender: Any) -> None:
-        """Let nothing leave once this process stood still for so long that others do its work.
+        """Let nothing leave once this process stalled for so long that others do its work.
 
         What waited in line then, or was to be tried again, is older than what they have written since; and
         the line would move before anybody looks.

@@ -32,4 +32,4 @@ def test_a_probe_that_fails_is_what_is_wrong() -> None:
     status.waiting = None
     nothing: dict[str, str] = {}
     status.ready["group"] = lambda: nothing["x"]
-    assert status.readiness_error() == "group: cannot be told: KeyError: 'x'"
+    assert status.readiness_error() == "group: cannot be checked: KeyError: 'x'"

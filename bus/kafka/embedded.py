@@ -26,6 +26,9 @@ class EmbeddedBroker:
     The methods wait for the process's answer, milliseconds; they may be called from any thread.
     """
 
+    server: tuple[str, ...] = ("-m", "bus.kafka.embedded_server")
+    """What Python runs as the broker's process."""
+
     def __init__(self, topics: Mapping[str, int] | None = None) -> None:
         """``topics``: full names of what to create at the start, with their number of partitions."""
         self._topics = dict(topics or {})
@@ -46,8 +49,8 @@ class EmbeddedBroker:
 
     def start(self) -> Self:
         """Start the process and create the topics. Raises ``DutycycleError`` where that cannot be."""
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "bus.kafka.embedded_server"],
+        self._process = subprocess.Popen(  # noqa: S603 - a constant of the class
+            [sys.executable, *self.server],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -63,15 +66,7 @@ class EmbeddedBroker:
 
     def create_topic(self, name: str, partitions: int) -> None:
         """Create a topic by its full name, with exactly ``partitions`` partitions."""
-        self._ask({"do": "topic", "name": name, "partitions": partitions})
-
-    def set_down(self) -> None:
-        """Play an outage: connections break and are refused, what is stored stays."""
-        self._ask({"do": "down"})
-
-    def set_up(self) -> None:
-        """End the outage."""
-        self._ask({"do": "up"})
+        self.ask({"do": "topic", "name": name, "partitions": partitions})
 
     def stop(self) -> None:
         """End the process; all that it stored is gone. Does nothing when it is not running."""
@@ -95,7 +90,8 @@ class EmbeddedBroker:
     ) -> None:
         self.stop()
 
-    def _ask(self, command: dict[str, Any]) -> None:
+    def ask(self, command: dict[str, Any]) -> None:
+        """Send a command, and wait for its end. Raises ``DutycycleError``."""
         with self._lock:
             process = self._process
             if process is None or process.stdin is None:

@@ -4,19 +4,19 @@ from collections.abc import Iterator
 
 import pytest
 
-from bus.kafka.embedded import EmbeddedBroker
 from contract.settings.groups import Settings
 from contract.settings.load import load as load_settings
+from tests.support.fakes.interruptible_broker import InterruptibleBroker
 
 
 @pytest.fixture
-def broker() -> Iterator[EmbeddedBroker]:
+def broker() -> Iterator[InterruptibleBroker]:
     """An embedded broker with a topic ``dutycycle.pods`` of three partitions."""
-    with EmbeddedBroker({"dutycycle.pods": 3}) as running:
+    with InterruptibleBroker({"dutycycle.pods": 3}) as running:
         yield running
 
 
 @pytest.fixture
-def settings(broker: EmbeddedBroker) -> Settings:
+def settings(broker: InterruptibleBroker) -> Settings:
     """Settings that lead to ``broker``."""
     return load_settings({"DUTYCYCLE_BROKER": broker.url, "DUTYCYCLE_NODE": "a"})

@@ -5,11 +5,11 @@ import time
 import pytest
 
 from bus.kafka.consumer import Consumer, Message, Start
-from bus.kafka.embedded import EmbeddedBroker
 from bus.kafka.errors import BrokerUnreachableError, RecordRefusedError
 from bus.kafka.producer import Producer
 from contract.errors import DutycycleError
 from contract.settings.groups import Settings
+from tests.support.fakes.interruptible_broker import InterruptibleBroker
 
 TOPIC = "dutycycle.pods"
 
@@ -80,14 +80,16 @@ async def test_a_record_over_every_limit_is_refused_alone(settings: Settings) ->
     await producer.stop()
 
 
-async def test_starting_without_a_broker_fails_at_once(settings: Settings, broker: EmbeddedBroker) -> None:
+async def test_starting_without_a_broker_fails_at_once(
+    settings: Settings, broker: InterruptibleBroker
+) -> None:
     broker.stop()
     with pytest.raises(BrokerUnreachableError):
         await Producer(settings, "test").start()
 
 
 async def test_stop_and_abort_are_bounded_while_the_broker_is_away(
-    settings: Settings, broker: EmbeddedBroker
+    settings: Settings, broker: InterruptibleBroker
 ) -> None:
     producer = Producer(settings, "test")
     await producer.start()
@@ -102,7 +104,9 @@ async def test_stop_and_abort_are_bounded_while_the_broker_is_away(
         await producer.settle([pending])
 
 
-async def test_an_outage_is_outlasted_without_a_duplicate(settings: Settings, broker: EmbeddedBroker) -> None:
+async def test_an_outage_is_outlasted_without_a_duplicate(
+    settings: Settings, broker: InterruptibleBroker
+) -> None:
     producer = Producer(settings, "test")
     await producer.start()
     await producer.settle([await producer.send(TOPIC, "k", b"1", 1)])

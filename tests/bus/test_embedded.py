@@ -16,6 +16,7 @@ from bus.kafka.errors import BrokerUnreachableError
 from bus.kafka.producer import Producer
 from contract.errors import DutycycleError
 from contract.settings.groups import Settings
+from tests.support.fakes.interruptible_broker import InterruptibleBroker
 from tests.support.servers.missing import program
 
 TOPIC = "dutycycle.pods"
@@ -69,7 +70,7 @@ async def test_reads_what_kcat_writes(broker: EmbeddedBroker, settings: Settings
     assert [(one.partition, one.key, one.payload) for one in got] == [(2, b"a", b"1"), (2, b"b", b"2")]
 
 
-async def test_an_outage_keeps_what_is_stored(broker: EmbeddedBroker, settings: Settings) -> None:
+async def test_an_outage_keeps_what_is_stored(broker: InterruptibleBroker, settings: Settings) -> None:
     await asyncio.to_thread(kcat, broker, "-P", "-t", TOPIC, "-p", "0", given="before\n")
     broker.set_down()
     with pytest.raises(BrokerUnreachableError):
@@ -85,7 +86,7 @@ def test_a_bad_command_is_answered_and_the_broker_lives(broker: EmbeddedBroker) 
 
 
 def test_stop_ends_the_process_and_may_be_repeated() -> None:
-    broker = EmbeddedBroker().start()
+    broker = InterruptibleBroker().start()
     pid = broker.pid
     assert pid
     broker.stop()
@@ -95,7 +96,7 @@ def test_stop_ends_the_process_and_may_be_repeated() -> None:
         broker.set_down()
 
 
-def test_a_broker_that_died_is_said(broker: EmbeddedBroker) -> None:
+def test_a_broker_that_died_is_said(broker: InterruptibleBroker) -> None:
     assert broker.pid
     os.kill(broker.pid, signal.SIGKILL)
     with pytest.raises(DutycycleError, match="has died"):

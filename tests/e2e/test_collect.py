@@ -12,10 +12,10 @@ from pathlib import Path
 import orjson
 import pytest
 
-from bus.kafka.embedded import EmbeddedBroker
 from contract.settings.groups import Settings
 from contract.settings.load import load as load_settings
 from contract.topics import SAMPLE_TOPICS, full_name
+from tests.support.fakes.interruptible_broker import InterruptibleBroker
 from tests.support.processes.commands import environ, read_now, running, wait_until
 from tests.support.servers.kafka.broker import RunningBroker
 
@@ -24,8 +24,8 @@ QUICK_S = 15.0
 
 
 @pytest.fixture
-def broker() -> Iterator[EmbeddedBroker]:
-    with EmbeddedBroker({full_name("dutycycle.", name): 2 for name in SAMPLE_TOPICS}) as running_broker:
+def broker() -> Iterator[InterruptibleBroker]:
+    with InterruptibleBroker({full_name("dutycycle.", name): 2 for name in SAMPLE_TOPICS}) as running_broker:
         yield running_broker
 
 
@@ -60,7 +60,7 @@ def assert_whole(found: list[tuple[str, int, int]], starts: int, folder: Path) -
     assert [ts for *_, ts in found] == sorted(ts for *_, ts in found)
 
 
-def test_ticks_arrive_and_sigterm_ends_it_in_seconds(broker: EmbeddedBroker, tmp_path: Path) -> None:
+def test_ticks_arrive_and_sigterm_ends_it_in_seconds(broker: InterruptibleBroker, tmp_path: Path) -> None:
     env = environment(tmp_path, broker.url)
     with running("collect", env=env, log=tmp_path / "a.log") as process:
         wait_until(lambda: len(ticks(env)) >= 10, (tmp_path / "a.log").read_text)
@@ -73,7 +73,7 @@ def test_ticks_arrive_and_sigterm_ends_it_in_seconds(broker: EmbeddedBroker, tmp
     assert (found[-1][2] - found[0][2]) / (len(found) - 1) > 95  # late ones are left out, never made up for
 
 
-def test_no_broker_is_said_once_and_waited_for(broker: EmbeddedBroker, tmp_path: Path) -> None:
+def test_no_broker_is_said_once_and_waited_for(broker: InterruptibleBroker, tmp_path: Path) -> None:
     env, log = environment(tmp_path, broker.url), tmp_path / "a.log"
     broker.set_down()
     with running("collect", env=env, log=log):
@@ -88,7 +88,7 @@ def test_no_broker_is_said_once_and_waited_for(broker: EmbeddedBroker, tmp_path:
 
 
 def test_sigterm_while_the_broker_is_away_keeps_all_for_the_next_start(
-    broker: EmbeddedBroker, tmp_path: Path
+    broker: InterruptibleBroker, tmp_path: Path
 ) -> None:
     env = environment(tmp_path, broker.url)
     broker.set_down()
@@ -105,7 +105,7 @@ def test_sigterm_while_the_broker_is_away_keeps_all_for_the_next_start(
 
 
 def test_sigkill_while_the_broker_is_away_loses_only_what_was_not_yet_on_disk(
-    broker: EmbeddedBroker, tmp_path: Path
+    broker: InterruptibleBroker, tmp_path: Path
 ) -> None:
     env, log = environment(tmp_path, broker.url), tmp_path / "a.log"
     broker.set_down()
@@ -127,7 +127,7 @@ def run_to_its_end(env: dict[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
 
 
-def test_an_unwritable_spool_is_refused_by_name(broker: EmbeddedBroker, tmp_path: Path) -> None:
+def test_an_unwritable_spool_is_refused_by_name(broker: InterruptibleBroker, tmp_path: Path) -> None:
     (tmp_path / "spool").write_text("a file")
     done = run_to_its_end(environment(tmp_path, broker.url))
     assert done.returncode == 1
@@ -147,7 +147,7 @@ def test_a_ca_that_is_none_is_refused_although_no_broker_is_there(tmp_path: Path
     assert "Traceback" not in done.stderr
 
 
-def test_a_second_collector_on_one_spool_is_refused(broker: EmbeddedBroker, tmp_path: Path) -> None:
+def test_a_second_collector_on_one_spool_is_refused(broker: InterruptibleBroker, tmp_path: Path) -> None:
     env = environment(tmp_path, broker.url)
     with running("collect", env=env, log=tmp_path / "a.log"):
         wait_until(lambda: bool(ticks(env)), (tmp_path / "a.log").read_text)

@@ -22,6 +22,7 @@ from contract.settings.groups import PREFIX, Settings
 from contract.settings.load import load
 from contract.topics import DEFAULT_PREFIX, SAMPLE_TOPICS, TOPICS, full_name
 from streams.topology import stages
+from tests.support.fakes.interruptible_broker import InterruptibleBroker
 from tests.support.processes.commands import dutycycle, environ, running, wait_until
 from tests.support.processes.figures import Figures, Process
 from tests.support.servers.kafka.broker import OwnBroker, RunningBroker
@@ -180,7 +181,7 @@ def checks(process: Process, folder: Path) -> None:
 def test_a_collector_says_where_its_records_are(
     prometheus: Callable[[dict[str, Any]], Prometheus], tmp_path: Path
 ) -> None:
-    with EmbeddedBroker({full_name("dutycycle.", name): 2 for name in SAMPLE_TOPICS}) as broker:
+    with InterruptibleBroker({full_name("dutycycle.", name): 2 for name in SAMPLE_TOPICS}) as broker:
         env = environ(
             broker=broker.url, node="a", interval="100ms", spool=str(tmp_path / "spool"), kubernetes="off"
         )

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from bus.kafka.consumer import Consumer
-from bus.kafka.embedded import EmbeddedBroker
 from bus.kafka.reachability import Reachability
 from collectors.base import Outgoing
 from collectors.publish.link import KafkaLink
@@ -22,6 +21,7 @@ from contract.settings.groups import Settings
 from contract.settings.load import load as load_settings
 from contract.topics import SAMPLE_TOPICS, full_name
 from telemetry.events import BROKER_UNREACHABLE, SPOOL_DROPPED, SPOOLED, Telemetry
+from tests.support.fakes.interruptible_broker import InterruptibleBroker
 from tests.support.servers.kafka.broker import RunningBroker
 
 MIB = 1024**2
@@ -120,8 +120,8 @@ def assert_complete(found: dict[str, list[int]], count: int, *, duplicates: bool
 
 
 @pytest.fixture
-def embedded() -> Iterator[EmbeddedBroker]:
-    with EmbeddedBroker({full_name("dutycycle.", name): 3 for name in SAMPLE_TOPICS}) as broker:
+def embedded() -> Iterator[InterruptibleBroker]:
+    with InterruptibleBroker({full_name("dutycycle.", name): 3 for name in SAMPLE_TOPICS}) as broker:
         yield broker
 
 
@@ -129,7 +129,7 @@ def to(url: str, prefix: str = "dutycycle.") -> Settings:
     return load_settings({"DUTYCYCLE_BROKER": url, "DUTYCYCLE_NODE": "a", "DUTYCYCLE_TOPIC_PREFIX": prefix})
 
 
-async def test_embedded_outages_under_load(embedded: EmbeddedBroker, tmp_path: Path) -> None:
+async def test_embedded_outages_under_load(embedded: InterruptibleBroker, tmp_path: Path) -> None:
     settings = to(embedded.url)
     async with load(settings, tmp_path) as one:
         await until(lambda: one.count > 20 and len(one.outbox) < 10)
@@ -146,7 +146,7 @@ async def test_embedded_outages_under_load(embedded: EmbeddedBroker, tmp_path: P
     assert_complete(await read(settings), one.count)
 
 
-async def test_embedded_short_outage_while_idle(embedded: EmbeddedBroker, tmp_path: Path) -> None:
+async def test_embedded_short_outage_while_idle(embedded: InterruptibleBroker, tmp_path: Path) -> None:
     settings = to(embedded.url)
     async with load(settings, tmp_path) as one:
         await until(lambda: one.count > 5)
@@ -159,7 +159,9 @@ async def test_embedded_short_outage_while_idle(embedded: EmbeddedBroker, tmp_pa
     assert_complete(await read(settings), one.count)
 
 
-async def test_embedded_longer_away_than_a_producer_is_kept(embedded: EmbeddedBroker, tmp_path: Path) -> None:
+async def test_embedded_longer_away_than_a_producer_is_kept(
+    embedded: InterruptibleBroker, tmp_path: Path
+) -> None:
     settings = to(embedded.url)
     one = Load(settings, tmp_path, spool_s=0.1, renew_s=0.5)
     await until(lambda: one.count > 5)
@@ -172,7 +174,7 @@ async def test_embedded_longer_away_than_a_producer_is_kept(embedded: EmbeddedBr
 
 
 async def test_embedded_a_collector_that_ends_in_an_outage_leaves_all_to_the_next(
-    embedded: EmbeddedBroker, tmp_path: Path
+    embedded: InterruptibleBroker, tmp_path: Path
 ) -> None:
     settings = to(embedded.url)
     embedded.set_down()

@@ -7,22 +7,24 @@ from pathlib import Path
 
 import pytest
 
-from bus.kafka.embedded import EmbeddedBroker
 from contract.topics import TOPICS
+from tests.support.fakes.interruptible_broker import InterruptibleBroker
 from tests.support.streams.field import PARTITIONS, Field
 
 PREFIX = "toy."
 
 
 @pytest.fixture
-def broker() -> Iterator[EmbeddedBroker]:
+def broker() -> Iterator[InterruptibleBroker]:
     names = [PREFIX + name for name in TOPICS] + [PREFIX + "state-toy"]
-    with EmbeddedBroker(dict.fromkeys(names, PARTITIONS)) as running:
+    with InterruptibleBroker(dict.fromkeys(names, PARTITIONS)) as running:
         yield running
 
 
 @pytest.mark.parametrize("seed", [1])
-async def test_kills_and_an_outage_change_nothing(broker: EmbeddedBroker, tmp_path: Path, seed: int) -> None:
+async def test_kills_and_an_outage_change_nothing(
+    broker: InterruptibleBroker, tmp_path: Path, seed: int
+) -> None:
     chance = random.Random(seed)  # noqa: S311 - moments, no secrets
     async with Field(broker.url, PREFIX, tmp_path) as field:
         feeding = asyncio.create_task(field.feed(3000, per_s=150))
@@ -44,7 +46,7 @@ async def test_kills_and_an_outage_change_nothing(broker: EmbeddedBroker, tmp_pa
 
 
 @pytest.mark.parametrize("moment", [0.0, 1.3, 3.0])
-async def test_sigterm_at_any_moment(broker: EmbeddedBroker, tmp_path: Path, moment: float) -> None:
+async def test_sigterm_at_any_moment(broker: InterruptibleBroker, tmp_path: Path, moment: float) -> None:
     async with Field(broker.url, PREFIX, tmp_path) as field:
         await field.feed(200, per_s=10_000)
         worker = field.start_worker()
@@ -55,7 +57,7 @@ async def test_sigterm_at_any_moment(broker: EmbeddedBroker, tmp_path: Path, mom
         assert took < 20
 
 
-async def test_sigterm_while_the_broker_is_away(broker: EmbeddedBroker, tmp_path: Path) -> None:
+async def test_sigterm_while_the_broker_is_away(broker: InterruptibleBroker, tmp_path: Path) -> None:
     broker.set_down()
     async with Field(broker.url, PREFIX, tmp_path, connected=False) as field:
         worker = field.start_worker()
@@ -67,7 +69,7 @@ async def test_sigterm_while_the_broker_is_away(broker: EmbeddedBroker, tmp_path
         assert "broker_unreachable" in field.logs()
 
 
-async def test_sigterm_in_an_outage(broker: EmbeddedBroker, tmp_path: Path) -> None:
+async def test_sigterm_in_an_outage(broker: InterruptibleBroker, tmp_path: Path) -> None:
     """What could not be handed in is done by the next worker."""
     async with Field(broker.url, PREFIX, tmp_path) as field:
         worker = field.start_worker()
@@ -82,7 +84,7 @@ async def test_sigterm_in_an_outage(broker: EmbeddedBroker, tmp_path: Path) -> N
         await field.judge()
 
 
-async def test_records_that_no_operator_sees(broker: EmbeddedBroker, tmp_path: Path) -> None:
+async def test_records_that_no_operator_sees(broker: InterruptibleBroker, tmp_path: Path) -> None:
     async with Field(broker.url, PREFIX, tmp_path) as field:
         field.start_worker()
         await field.feed(100, per_s=10_000)

@@ -36,9 +36,8 @@ async def up(settings: Settings, given: Mapping[str, str], duration_s: float | N
         environ = child_environ(os.environ, settings, given)
         if ours is not None:
             # The broker is in memory and ends with us, so what waits for it is of no use to a later one.
-            environ.setdefault(
-                PREFIX + "SPOOL", stack.enter_context(tempfile.TemporaryDirectory(prefix="dutycycle-spool-"))
-            )
+            spool = tempfile.TemporaryDirectory(prefix="spool-", dir=logs.parent)
+            environ.setdefault(PREFIX + "SPOOL", stack.enter_context(spool))
         children = [Child(name, environ, logs / f"{name}.log") for name in _COMMANDS]
         view = LiveView(settings, children, _header(settings, embedded=ours is not None), logs)
         await _run(children, view, stop, duration_s)

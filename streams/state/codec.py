@@ -21,8 +21,9 @@ from streams.state.record import (
     Kind,
     Piece,
     Record,
-    head_body,
+    head_value,
     header_of,
+    named_pieces,
     offset_of,
     piece_key,
     slot_and_count,
@@ -76,13 +77,14 @@ def pack(
         body, kind = zstandard.ZstdCompressor(level=1).compress(body), Kind.ZSTD
     if len(body) <= piece_bytes:
         return Packed([], (key, to_value(kind, offset, seen_ms, body)))
-    slot = 1 - _slot(previous)
+    used, _ = slot_and_count(previous) or (1, 0)  # of a damaged head, what it named is lost already
+    slot = 1 - used % 2
     bodies = [body[at : at + piece_bytes] for at in range(0, len(body), piece_bytes)]
     pieces = [
         (piece_key(key, slot, number), to_value(Kind.PIECE, offset, seen_ms, part))
         for number, part in enumerate(bodies)
     ]
-    return Packed(pieces, (key, to_value(Kind.HEAD, offset, seen_ms, head_body(slot, len(pieces)))))
+    return Packed(pieces, (key, head_value(offset, seen_ms, slot, len(pieces))))
 
 
 def unpack(key: bytes, lookup: Lookup) -> Resumed | None:
@@ -95,7 +97,7 @@ def unpack(key: bytes, lookup: Lookup) -> Resumed | None:
         raise StateError(f"not a state of format {FORMAT}")
     body, kind = value[HEADER_BYTES:], header.kind
     if kind == Kind.HEAD:
-        body, kind = _joined(key, body, header.offset, lookup), Kind.ZSTD
+        body, kind = _joined(key, value, header.offset, lookup), Kind.ZSTD
     return Resumed(header.offset, _parsed(body, kind), header.seen_ms)
 
 
@@ -112,24 +114,17 @@ def pieces_of(key: bytes, lookup: Lookup) -> list[bytes]:
 
 def is_needed(piece: Piece, head: bytes | None) -> bool:
     """Whether the value ``head`` uses the piece, or will write over it when its state is stored next."""
-    header = header_of(head)
-    if head is None or header is None or header.kind != Kind.HEAD:
-        return False
-    try:
-        return piece.number < slot_and_count(head[HEADER_BYTES:])[1]
-    except ValueError:
-        return False
+    named = slot_and_count(head)
+    return named is not None and piece.number < named[1]
 
 
 def _joined(key: bytes, head: bytes, offset: int, lookup: Lookup) -> bytes:
-    try:
-        slot, count = slot_and_count(head)
-    except ValueError as error:
-        raise StateError(f"damaged: {error}") from error
-    parts = [lookup(piece_key(key, slot, number)) for number in range(count)]
-    good = [part for part in parts if part is not None and offset_of(part) == offset]
-    if len(good) < count:
-        raise StateError(f"{count - len(good)} of {count} pieces are missing")
+    if slot_and_count(head) is None:
+        raise StateError(f"damaged: a head of {len(head)} bytes")
+    keys = named_pieces(key, head)
+    good = [part for one in keys if (part := lookup(one)) is not None and offset_of(part) == offset]
+    if len(good) < len(keys):
+        raise StateError(f"{len(keys) - len(good)} of {len(keys)} pieces are missing")
     return b"".join(part[HEADER_BYTES:] for part in good)
 
 
@@ -142,13 +137,3 @@ def _parsed(body: bytes, kind: int) -> Snapshot:
     if not isinstance(found, dict):
         raise StateError("damaged: no JSON object")
     return found
-
-
-def _slot(previous: bytes | None) -> int:
-    header = header_of(previous)
-    if previous is None or header is None or header.kind != Kind.HEAD:
-        return 1
-    try:
-        return slot_and_count(previous[HEADER_BYTES:])[0] % 2
-    except ValueError:  # damaged: whatever it named is lost already
-        return 1

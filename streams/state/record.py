@@ -21,6 +21,7 @@ _HEADER = struct.Struct(">BBQQ")
 HEADER_BYTES = _HEADER.size
 _PARTITION = struct.Struct(">H")
 _PIECE = struct.Struct(">BH")
+_HEAD_BYTES = HEADER_BYTES + _PIECE.size
 _STATE_ROLE, _PIECE_ROLE, _CLOCK_ROLE = b"\0", b"\1", b"\2"
 _KEY_AT = _PARTITION.size + 1
 _OFFSET_NAME = "dutycycle-offset"
@@ -127,20 +128,24 @@ def offset_of(value: bytes | None) -> int:
     return -1 if header is None else header.offset
 
 
-def slot_and_count(head: bytes) -> tuple[int, int]:
-    """What the body of a ``Kind.HEAD`` says: the slot that its pieces lie in, and how many they are.
+def head_value(offset: int, seen_ms: int, slot: int, count: int) -> bytes:
+    """The value of a head: its ``count`` pieces lie in ``slot``."""
+    return to_value(Kind.HEAD, offset, seen_ms, _PIECE.pack(slot, count))
 
-    Raises ``ValueError`` if it is damaged.
-    """
-    if len(head) != _PIECE.size:
-        raise ValueError(f"a head of {len(head)} bytes")
-    slot, count = _PIECE.unpack(head)
+
+def slot_and_count(value: bytes | None) -> tuple[int, int] | None:
+    """What ``head_value`` was given; None if the value is no head, or a damaged one."""
+    header = header_of(value)
+    if value is None or header is None or header.kind != Kind.HEAD or len(value) != _HEAD_BYTES:
+        return None
+    slot, count = _PIECE.unpack_from(value, _HEADER.size)
     return slot, count
 
 
-def head_body(slot: int, count: int) -> bytes:
-    """The body that ``slot_and_count`` reads."""
-    return _PIECE.pack(slot, count)
+def named_pieces(key: bytes, value: bytes) -> list[bytes]:
+    """The keys of the pieces that a value names; none if it is no head, or a damaged one."""
+    slot, count = slot_and_count(value) or (0, 0)
+    return [piece_key(key, slot, number) for number in range(count)]
 
 
 def tombstone_headers(offset: int) -> Headers:

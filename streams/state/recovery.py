@@ -10,24 +10,20 @@ pieces are not all there does not count over a state that is whole.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from streams.state.codec import Lookup
 from streams.state.record import (
-    HEADER_BYTES,
     Headers,
-    Kind,
     Piece,
     clock_key,
-    header_of,
     is_ours,
     name_of,
+    named_pieces,
     offset_of,
     partition_of,
-    piece_key,
     piece_of,
-    slot_and_count,
     tombstone_offset,
 )
 
@@ -76,7 +72,7 @@ class ChangelogReducer:
         offset, have = offset_of(value), self._stored(key)
         if offset < offset_of(have) or (key in self._removed and offset <= self._removed[key]):
             return []
-        found = {piece: self._found(piece, offset) for piece in _pieces(key, value)}
+        found = {piece: self._found(piece, offset) for piece in named_pieces(key, value)}
         if None in found.values() and have is not None and self._is_whole(key, have):
             return []
         changes = [(piece, part) for piece, part in found.items() if part not in (None, self._stored(piece))]
@@ -90,7 +86,7 @@ class ChangelogReducer:
         return stored if offset_of(stored) == offset else self._ahead.get(piece, {}).get(offset)
 
     def _is_whole(self, key: bytes, value: bytes) -> bool:
-        return all(self._found(piece, offset_of(value)) is not None for piece in _pieces(key, value))
+        return all(self._found(piece, offset_of(value)) is not None for piece in named_pieces(key, value))
 
     def _piece(self, key: bytes, value: bytes, piece: Piece) -> list[Change]:
         # Compared with its head, not with what lies there: that may be left by a worker that was ahead when
@@ -101,7 +97,7 @@ class ChangelogReducer:
         if offset > offset_of(head):
             self._ahead.setdefault(key, {})[offset] = value
         stored = self._stored(key)
-        if head is None or key not in _pieces(piece.head, head) or offset_of(stored) != offset_of(head):
+        if head is None or key not in named_pieces(piece.head, head) or offset_of(stored) != offset_of(head):
             return [(key, value)]
         if value != stored:  # of one state stored twice; pieces of both are not mixed
             self._last[key] = _OTHER
@@ -143,20 +139,3 @@ def read_to(states: Iterable[tuple[bytes, bytes]]) -> dict[int, int]:
         if is_clock and offset_of(value) >= 0:
             timed.add(partition)
     return {partition: sorted(offsets[partition])[-2:][0] + 1 for partition in sorted(timed)}
-
-
-def _pieces(key: bytes, value: bytes) -> list[bytes]:
-    """The keys of the pieces that a value needs; none if it is no head, or a damaged one."""
-    return list(_named(key, value))
-
-
-def _named(key: bytes, value: bytes) -> Iterator[bytes]:
-    header = header_of(value)
-    if header is None or header.kind != Kind.HEAD:
-        return
-    try:
-        slot, count = slot_and_count(value[HEADER_BYTES:])
-    except ValueError:  # damaged: it names none
-        return
-    for number in range(count):
-        yield piece_key(key, slot, number)

@@ -22,13 +22,13 @@ class Reason(StrEnum):
     VERSION = "version"
     """A version that this reader does not know."""
     KEY = "key"
-    """The Kafka key is not the one that the record calls for."""
+    """The Kafka key does not match the record."""
     SIZE = "size"
     """Larger than any record of its topic may be."""
     OPERATOR = "operator"
-    """Our own code failed on it."""
+    """Our own code raised an error for it."""
     REJECTED = "rejected"
-    """The system behind a sink refused it for good."""
+    """The database or the API server refused it permanently."""
 
 
 class DeadLetter(VersionedRecord, frozen=True, kw_only=True):

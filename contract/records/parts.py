@@ -30,7 +30,7 @@ Tallies = Mapping[str, Tally]
 
 
 class PodPart(VersionedRecord, frozen=True, kw_only=True):
-    """What one source knows of a pod so far: ``nvml`` or ``cgroup`` its use, ``pods`` its identity.
+    """What one source knows of a pod so far: its use from ``nvml`` or ``cgroup``, its identity from ``pods``.
 
     ``opened_ms`` names the accumulation: a part with the same source and ``opened_ms`` supersedes, one
     with another adds. ``gone`` says that the pod was deleted. ``attribution`` says by scope where the
@@ -55,7 +55,7 @@ class PodPart(VersionedRecord, frozen=True, kw_only=True):
 
 
 class JobPart(VersionedRecord, frozen=True, kw_only=True):
-    """What one pod adds to its job so far. A part with more ``samples``, or final, supersedes."""
+    """What one pod adds to its job so far. A part with more ``samples``, or a final one, counts."""
 
     job: JobRef
     namespace: Label | None = None
@@ -85,7 +85,7 @@ class GpuAnalysis(RecordBase, frozen=True, kw_only=True):
 
 
 class NodePart(VersionedRecord, frozen=True, kw_only=True):
-    """What is known of a node's GPUs, by UUID, for the annotations of the Node. The newest supersedes."""
+    """What is known of a node's GPUs, by UUID, for the annotations of the Node. The newest part counts."""
 
     node: NodeName
     ts_ms: Millis
@@ -93,7 +93,7 @@ class NodePart(VersionedRecord, frozen=True, kw_only=True):
 
 
 class InsightPart(VersionedRecord, frozen=True, kw_only=True):
-    """Ten seconds of one pod from one source, or (``source`` is ``pods``) who it is.
+    """Ten seconds of one pod from one source, or its identity (``source`` is ``pods``).
 
     ``codes`` are bytes as base64, a row of ten for each channel of the source, one a second: see
     ``streams.operators.workload.channels``. ``gpus`` counts those that the pod holds, ``gpu_mem_total_bytes``
@@ -116,7 +116,7 @@ class InsightPart(VersionedRecord, frozen=True, kw_only=True):
 
 
 class JobInsightPart(VersionedRecord, frozen=True, kw_only=True):
-    """The insight of a pod as its job gets it. The newest by ``ts_ms`` supersedes.
+    """The insight of a pod, for its job. The newest by ``ts_ms`` counts.
 
     ``ts_ms`` is the time until which the pod was seen, ``insight_ms`` that of its insight. ``gpus`` counts
     the pod's. ``rank_figures`` are for the comparison of ranks: means over the minutes before
@@ -148,14 +148,14 @@ class JobInsightPart(VersionedRecord, frozen=True, kw_only=True):
 
 
 class PodInsight(VersionedRecord, frozen=True, kw_only=True):
-    """A pod's insight together with who the pod is, keyed like its peaks: what an annotation needs."""
+    """A pod's insight together with its identity, keyed like its peaks, for the annotations of the pod."""
 
     pod: Pod
     insight: Insight
 
 
 class JobInsight(VersionedRecord, frozen=True, kw_only=True):
-    """A job's insight together with what the job is, keyed like its peaks: what an annotation needs."""
+    """A job's insight together with its identity, keyed like its peaks, for the annotations of the job."""
 
     job: JobRef
     namespace: Label | None = None

@@ -37,14 +37,14 @@ class KafkaSettings:
     sasl_password: str | None = _setting(
         None, parsers.non_empty, "password for SASL; prefer …_FILE", secret=True
     )
-    topic_prefix: str = _setting("dutycycle.", parsers.topic_prefix, "what topic names begin with")
+    topic_prefix: str = _setting("dutycycle.", parsers.topic_prefix, "prefix of all topic names")
     partitions: int = _setting(8, parsers.whole(1, 10_000), "partitions of a topic that is created")
     replication: int = _setting(1, parsers.whole(1, 15), "replicas of a topic that is created")
 
 
 @dataclass(frozen=True, kw_only=True)
 class CollectorSettings:
-    """What is measured on a node, and where from."""
+    """What is measured on a node, and from which source."""
 
     node: str = _setting("", parsers.node, "this node's name; default: the host's")
     interval: float = _setting(1.0, parsers.seconds(0.05, 3600), "between two ticks of the collector")
@@ -67,16 +67,18 @@ class CollectorSettings:
         "auto", parsers.non_empty, "the kubelet's pod-resources socket; auto: where the host has one; or off"
     )
     spool: str | None = _setting(
-        None, parsers.non_empty, "folder that keeps samples while the broker is away"
+        None, parsers.non_empty, "folder that keeps samples while the broker is unreachable"
     )
     spool_bytes: int = _setting(
-        256 * 1024**2, parsers.size(1024**2), "the spool's bound; past it the oldest go"
+        256 * 1024**2,
+        parsers.size(1024**2),
+        "the limit of the spool; beyond it the oldest samples are dropped",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class StreamSettings:
-    """Windows, state, and when what is silent is forgotten."""
+    """Windows, state, and when the state of silent nodes, pods and jobs is removed."""
 
     windows: tuple[float, ...] = _setting(
         (10.0, 60.0), parsers.several_seconds(1, 600), "lengths of the tumbling windows"
@@ -90,20 +92,28 @@ class StreamSettings:
         parsers.seconds(2, 300),
         "silence after which a worker's partitions go to others; brokers refuse less than 6s by default",
     )
-    retire: float = _setting(600.0, parsers.seconds(10, 86_400), "silence after which a series is forgotten")
+    retire: float = _setting(600.0, parsers.seconds(10, 86_400), "silence after which a series is dropped")
     evict: float = _setting(
         86_400.0, parsers.seconds(10, 31_536_000), "silence after which a node's state is removed"
     )
     evict_pods: float = _setting(
-        3 * 86_400.0, parsers.seconds(10, 31_536_000), "the same for a pod; longer than samples are kept"
+        3 * 86_400.0,
+        parsers.seconds(10, 31_536_000),
+        "the same for a pod; longer than the retention of samples",
     )
     evict_jobs: float = _setting(
-        7 * 86_400.0, parsers.seconds(10, 31_536_000), "the same for a job, which may rest over a weekend"
+        7 * 86_400.0,
+        parsers.seconds(10, 31_536_000),
+        "the same for a job; long enough for a pause over a weekend",
     )
     price_gpu_hour: float | None = _setting(
-        None, parsers.price, "what a GPU costs in an hour, in any currency: insights say what idleness cost"
+        None,
+        parsers.price,
+        "price of a GPU per hour, in any currency: insights then include the cost of idle time",
     )
-    price_kwh: float | None = _setting(None, parsers.price, "the same for a kilowatt hour of GPUs' energy")
+    price_kwh: float | None = _setting(
+        None, parsers.price, "price of a kilowatt hour of GPU energy, in the same currency"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,18 +128,18 @@ class SinkSettings:
         parsers.choice("auto", "on", "off"),
         "annotate Kubernetes objects; auto: where there is an API",
     )
-    annotation_prefix: str = _setting("dutycycle.io", parsers.dns_name, "what annotation keys begin with")
+    annotation_prefix: str = _setting("dutycycle.io", parsers.dns_name, "prefix of all annotation keys")
     annotation_interval: float = _setting(
-        30.0, parsers.seconds(1, 86_400), "least time between two writes to one object"
+        30.0, parsers.seconds(1, 86_400), "minimum time between two writes to one object"
     )
     annotation_rate: int = _setting(
-        50, parsers.whole(1, 10_000), "most requests a second of one sink to the API server"
+        50, parsers.whole(1, 10_000), "maximum of requests per second of one sink to the API server"
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class StatusSettings:
-    """What a process says of itself."""
+    """Health pages and metrics of a process."""
 
     listen: str | None = _setting(
         None,

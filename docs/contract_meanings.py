@@ -158,7 +158,7 @@ OWN = {
     },
     "Cycle": {
         "cyclic": "whether there is a cycle",
-        "since_ms": "since when there is a cycle, or none",
+        "since_ms": "the start of the oldest period of the cycle that still lasts; absent without a cycle",
         "others": "further cycles of the same metric, such as training steps between checkpoints",
     },
     "PodPeaks": {

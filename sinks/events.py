@@ -13,11 +13,11 @@ NO_KIND = Event(
     "no_kind", logging.WARNING, "Objects of a kind that the API server does not serve", by=(SINK,)
 )
 KIND_FORBIDDEN = Event(
-    "kind_forbidden", logging.INFO, "Kinds of jobs that no role lets the sinks read, said once each",
+    "kind_forbidden", logging.INFO, "Kinds of jobs that no role lets the sinks read, logged once each",
     ("kind",), by=(SINK,),
 )
 ANNOTATION_SHED = Event(
-    "annotation_shed", logging.WARNING, "Objects whose annotations were given up, because too many wait",
+    "annotation_shed", logging.WARNING, "Objects whose annotations were dropped, because too many wait",
     ("final",), by=(SINK,), values={"final": ("true", "false")},
 )
 PODS_OMITTED = Event(
@@ -28,10 +28,11 @@ ANNOTATIONS_OFF = Event(
     by=(SINK,), values={"reason": ("off", "no_api_server")},
 )
 SINK_AWAY = Event(
-    "sink_away", logging.WARNING, "What a sink writes to cannot be written", ("sink",), by=(SINK,)
+    "sink_away", logging.WARNING, "The database or the API server cannot be written", ("sink",), by=(SINK,)
 )
 LOG_TRUNCATED = Event(
-    "log_truncated", logging.ERROR, "Partitions that end before what was read of them, read anew", ("topic",),
-    by=(SINK,),
+    "log_truncated", logging.ERROR,
+    "Partitions that end before the last offset that was read; they are read from their beginning",
+    ("topic",), by=(SINK,),
 )
 # fmt: on

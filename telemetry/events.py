@@ -60,7 +60,7 @@ SOURCE_GAP = Event(
     "source_gap", logging.ERROR, "Offsets missing in a source topic", ("topic",), by=(STREAM, SINK)
 )
 RECORD_TOO_LARGE = Event(
-    "record_too_large", logging.ERROR, "Records over the topic's limit, cut or dropped", ("topic",),
+    "record_too_large", logging.ERROR, "Records above the size limit, shortened or dropped", ("topic",),
     by=(COLLECT, STREAM), values={"topic": TOPICS},
 )
 
@@ -76,7 +76,7 @@ GPUS_UNAVAILABLE = Event(
 )
 DEVICE_LOST = Event("device_lost", logging.ERROR, "A GPU stopped answering", ("reason",), by=(COLLECT,))
 NOT_MEASURED = Event(
-    "not_measured", logging.INFO, "A quantity that this machine cannot give", ("what", "reason"),
+    "not_measured", logging.INFO, "A quantity that cannot be measured on this machine", ("what", "reason"),
     by=(COLLECT,),
 )
 ATTRIBUTION_FAILED = Event(
@@ -87,11 +87,12 @@ KUBERNETES_AWAY = Event(
     by=(COLLECT,), values={"what": ("pods",)},
 )
 OWNER_FORBIDDEN = Event(
-    "owner_forbidden", logging.WARNING, "Owners of pods that no role lets us read", ("kind",), by=(COLLECT,)
+    "owner_forbidden", logging.WARNING, "Owners of pods that no role lets the collector read", ("kind",),
+    by=(COLLECT,),
 )
 KUBELET_UNREACHABLE = Event(
-    "kubelet_unreachable", logging.WARNING, "The kubelet does not say which devices it gave", ("what",),
-    by=(COLLECT,),
+    "kubelet_unreachable", logging.WARNING, "The kubelet does not report which devices it allocated",
+    ("what",), by=(COLLECT,),
 )
 PROMETHEUS_QUERY_FAILED = Event(
     "prometheus_query_failed", logging.WARNING, "One of the queries to Prometheus failed", ("what",),
@@ -101,31 +102,31 @@ SPOOLED = Event(
     "spooled", logging.INFO, "Records kept on disk while the broker is unreachable", by=(COLLECT,)
 )
 SPOOL_DROPPED = Event(
-    "spool_dropped", logging.ERROR, "Oldest records that the spool's bound forced out", by=(COLLECT,)
+    "spool_dropped", logging.ERROR, "Oldest records dropped, because the spool was full", by=(COLLECT,)
 )
 SPOOL_FAILED = Event(
-    "spool_failed", logging.ERROR, "The spool's disk does not take records", ("reason",),
+    "spool_failed", logging.ERROR, "The spool's disk does not accept records", ("reason",),
     by=(COLLECT,), values={"reason": ("disk",)},
 )
 RECORD_REFUSED = Event(
-    "record_refused", logging.ERROR, "Records that the broker will never take, dropped",
+    "record_refused", logging.ERROR, "Records that the broker refuses permanently, dropped",
     ("topic", "reason"), by=(COLLECT,),
 )
 
 SAMPLE_LATE = Event(
-    "sample_late", logging.INFO, "Ticks past the allowed lateness, left out of windows", ("topic",),
+    "sample_late", logging.INFO, "Ticks later than the allowed lateness, left out of windows", ("topic",),
     by=(STREAM,), values={"topic": _SAMPLES},
 )
 SAMPLE_DUPLICATE = Event(
-    "sample_duplicate", logging.INFO, "Ticks that had been seen before", ("topic",),
+    "sample_duplicate", logging.INFO, "Ticks that were processed before", ("topic",),
     by=(STREAM,), values={"topic": _SAMPLES},
 )
 CLOCK_JUMP = Event(
-    "clock_jump", logging.WARNING, "Ticks far ahead of their node's clock, left out", ("topic",),
+    "clock_jump", logging.WARNING, "Ticks far ahead of their node's clock, dropped", ("topic",),
     by=(STREAM,), values={"topic": _SAMPLES},
 )
 DUPLICATE_PRODUCER = Event(
-    "duplicate_producer", logging.WARNING, "Ticks of two collectors in turn: both report one node",
+    "duplicate_producer", logging.WARNING, "Ticks of two collectors that report the same node",
     ("topic",), by=(STREAM,), values={"topic": _SAMPLES},
 )
 
@@ -133,7 +134,7 @@ WRITE_RETRIED = Event(
     "write_retried", logging.WARNING, "Writes of a sink that are tried again", ("sink", "reason"), by=(SINK,)
 )
 WRITE_REJECTED = Event(
-    "write_rejected", logging.ERROR, "Writes that were refused for good", ("sink", "reason"), by=(SINK,)
+    "write_rejected", logging.ERROR, "Writes that were refused permanently", ("sink", "reason"), by=(SINK,)
 )
 # fmt: on
 

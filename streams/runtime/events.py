@@ -8,7 +8,7 @@ from telemetry.events import STREAM, Event
 
 # fmt: off
 STATE_RESET = Event(
-    "state_reset", logging.ERROR, "States of a key begun anew, because the old one was of no use",
+    "state_reset", logging.ERROR, "States of a key begun empty, because the stored one could not be used",
     ("stage",), by=(STREAM,),
 )
 STATE_LARGE = Event(
@@ -16,12 +16,12 @@ STATE_LARGE = Event(
 )
 STATE_REWRITTEN = Event(
     "state_rewritten", logging.WARNING,
-    "Stored records written anew, because a worker that was replaced had written older ones after them",
+    "Stored records written again, because a replaced worker had written older ones after them",
     ("stage",), by=(STREAM,),
 )
 STATE_EVICTED = Event(
-    "state_evicted", logging.INFO, "States of a key that was idle for so long that it left", ("stage",),
-    by=(STREAM,),
+    "state_evicted", logging.INFO, "States removed, because their key was idle beyond the limit",
+    ("stage",), by=(STREAM,),
 )
 # fmt: on
 

@@ -105,9 +105,13 @@ def _of_service_account(folder: Path) -> Access:
 
 
 def _of_kubeconfig(files: str, context: str | None) -> Access:
-    # Here, not above: in a pod it is not needed, and takes a third of a second and 20 MB.
-    from kubernetes.client import Configuration
-    from kubernetes.config.kube_config import KubeConfigLoader, KubeConfigMerger
+    # Here, not above: a pod does not need it, and its image does not have it.
+    try:
+        from kubernetes.client import Configuration
+        from kubernetes.config.kube_config import KubeConfigLoader, KubeConfigMerger
+    except ModuleNotFoundError as error:
+        hint = "pip install 'dutycycle[kubectl]'"
+        raise UnusableConfigError(f"reading it needs the package kubernetes: {hint}") from error
 
     if not _exists(files):
         raise UnusableConfigError("no such file")

@@ -22,11 +22,13 @@ from streams.state.recovery import read_to
 from telemetry.events import Telemetry
 
 _COMMIT_SHARE = 4
-"""Commits may take one part in this many, and one, of the time: large states are stored less often."""
+"""After a commit the pause is at least this many times as long as the commit took: at most a fifth of the
+time goes into commits, and large states are stored less often."""
 _STATE_BYTES_PER_S = 1_000_000
-"""And they write so much on average, all of a state each time: a recovery reads what compaction left."""
+"""Commits write at most this much on average. A state is written as a whole each time, and a recovery reads
+what compaction has left of all that."""
 _LONGEST_PAUSE_S = 30.0
-"""But they come at least so often: one that waited for a broker that was away says nothing of the next."""
+"""The longest pause: how long a commit waited for an unreachable broker says nothing about the next."""
 VERIFY_S = 300.0
 """So often the broker is asked whether others have written into our changelogs: well within the half hour in
 which compaction leaves alone what they have superseded (``bus.kafka.topics.CHANGELOG_CONFIG``)."""

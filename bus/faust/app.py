@@ -155,7 +155,7 @@ def create_app(settings: Settings, app_id: str, telemetry: Telemetry) -> ExactAp
     app.reachability = Reachability(settings, telemetry)
     telemetry.stall_detector.process_limit_s = _STALL_SHARE * settings.session_timeout
     app.finalize()
-    _ = app.ready  # makes the tables' manager here, in the loop's own thread
+    _ = app.ready  # Faust creates the manager of tables at its first use: here, in the loop's own thread
     return app
 
 

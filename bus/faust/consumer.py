@@ -162,4 +162,4 @@ class ExactConsumer(driver.Consumer):
         return self._done.get(tp)
 
     async def _add_gap(self, tp: TP, offset_from: int, offset_to: int) -> None:
-        """Nothing to note: who reads classifies a gap (``bus.faust.offsets``), not taken for compaction."""
+        """Faust would take a gap for compaction. The reader classifies gaps (``bus.faust.offsets``)."""

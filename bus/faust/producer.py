@@ -29,10 +29,10 @@ class ExactProducer(driver.Producer):
         return client
 
     def _guard(self, sender: Any) -> None:
-        """Let nothing leave once this process stalled for so long that others do its work.
+        """Send nothing once this process stalled for so long that others do its work.
 
-        What waited in line then, or was to be tried again, is older than what they have written since; and
-        the line would move before anybody looks.
+        Records in the queue, and retries, are older than what the others have written since. The sender would
+        send them before anybody checks for the stall.
         """
         send: Callable[..., Awaitable[None]] = sender._send_produce_req
         app: Any = self.app

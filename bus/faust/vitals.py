@@ -1,8 +1,8 @@
-"""How a Faust app is, for whoever asks: read from any thread, without a word to the broker.
+"""The state of a Faust app for health pages: read from any thread, without a request to the broker.
 
-Ready is a worker that reads: in the group, its partitions assigned (none, where there are more workers than
-partitions: it stands by), its tables recovered, and the broker heard of lately. A rebalance is part of life
-and makes nobody unready, unless it does not end; nor does a pause in reading, unless it lasts.
+A worker is ready if it reads: it is in the group, its partitions are assigned, its tables are recovered, and
+the broker has answered lately. A worker without partitions, because there are more workers than partitions,
+is on standby and ready. A rebalance, or a pause in reading, makes a worker unready only when it lasts.
 """
 
 import time
@@ -128,7 +128,8 @@ class Vitals:
         return None if self._consumer is None or self._app.should_stop else self._consumer.trouble()
 
     def truncated(self) -> str | None:
-        """Of which log less is there than was taken, for some looks: its records would all count as read.
+        """The log that was shorter than what was taken of it several times in a row; its records would all
+        count as read.
 
         Not at once: for a moment, a new leader of a partition may not know how much is acknowledged.
         """

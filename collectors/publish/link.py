@@ -22,7 +22,7 @@ class RefusedRecord:
 
 
 class Link(Protocol):
-    """A connection that sends. After an error or a refusal it is of no further use but to be aborted."""
+    """A connection that sends. After an error or a refusal it can only be aborted."""
 
     async def deliver(self, records: Sequence[Outgoing]) -> list[RefusedRecord]:
         """Return when all are acknowledged but those in the answer; raises ``BrokerError``.

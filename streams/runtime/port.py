@@ -27,7 +27,7 @@ class StreamsPort(WorkerPort, Protocol):
         ...
 
     def outdated(self, stage: str) -> list[Rewrite]:
-        """What counts in a stage's changelog as it was recovered, and was not written last. Pieces first."""
+        """Recovered records that count although an older one was written after them. Pieces first."""
         ...
 
     def rewritten(self, stage: str) -> None:

@@ -31,7 +31,7 @@ _Key = tuple[int, str]
 
 
 class StateWrite(NamedTuple):
-    """A state to be stored: the oldest ``covers`` of its operator's recent records are in it."""
+    """A state to be stored. It includes the first ``covers`` of its operator's recent records."""
 
     operator: KeyedOperator
     covers: int

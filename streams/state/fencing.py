@@ -1,11 +1,11 @@
 """Whether somebody else writes into a partition of a changelog, seen by the offsets of our own records.
 
-A partition of a changelog has one writer, its owner. Offsets follow one another, so a hole between what was
-read and the first record of ours, or between two of ours, is the record of another: of a worker that was
-replaced and does not know it yet. What it wrote may be older than what it superseded, and compaction keeps
-what was written last. So whoever sees the hole reads the changelog again, and puts it right
-(``recovery``). Where nothing is written any more, nothing would be seen: there the broker is asked for
-the end now and then.
+A partition of a changelog has one writer, its owner. Offsets follow one another. So a hole between what was
+read and our first record, or between two of our records, is another worker's record: that worker was replaced
+and has not noticed. What it wrote may be older than the record before it, and compaction keeps what was
+written last. So the owner that sees the hole ends, and its successor reads the changelog again and repairs it
+(``recovery``). Where we write nothing, no hole can appear: there the broker is asked for the end offset from
+time to time.
 """
 
 

@@ -180,3 +180,15 @@ async def test_where_the_api_server_is_looked_for(tmp_path: Path, monkeypatch: p
     file.write_text("no: config")
     with pytest.raises(SettingError, match="DUTYCYCLE_KUBERNETES=auto"):
         await connect("auto")
+
+
+def test_a_kubeconfig_without_the_package_that_reads_it_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "kubernetes", None)
+    monkeypatch.setitem(sys.modules, "kubernetes.client", None)
+    source = ConfigSource("KUBECONFIG=config", str(tmp_path / "config"))
+    with pytest.raises(
+        UnusableConfigError, match=r"the package kubernetes: pip install 'dutycycle\[kubectl\]'"
+    ):
+        source.read()

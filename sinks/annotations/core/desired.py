@@ -139,7 +139,7 @@ class Annotations:
         return self._insight(job_target(record.job, record.namespace), record.insight)
 
     def _insight(self, target: Target | None, insight: Insight) -> Target | None:
-        """Written together with the object's peaks: alone, it would take them away from it."""
+        """Kept until the object's peaks are known: written alone, it would remove their keys."""
         if target is None:
             return None
         self._insights[target] = insight_values(insight)

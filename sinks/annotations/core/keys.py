@@ -29,8 +29,8 @@ MOST_PODS = 256
 JOB_NAMES = frozenset({PODS_OMITTED, PODS_SUMMARY})
 
 INSIGHT_NAMES = frozenset({KIND, BOTTLENECK, ADVICE})
-"""On a pod and a job: sent when they change, so a worker that has just begun does not know them, and leaves
-them. A pod of such a name gets another key on its job."""
+"""Of a pod and a job. Their records come when they change, so a worker that has just started does not know
+them yet, and keeps what is on the object. A pod that has such a name gets another key on its job."""
 POD_NAMES = frozenset(
     {GPU_UTIL, GPU_MEM_UTIL, GPU_ATTRIBUTION, MAX_CPU_UTIL, MAX_CPU_MEM, MAX_NETWORK, MAX_DISK_IO, UPDATED}
 )

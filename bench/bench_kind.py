@@ -187,7 +187,7 @@ def main(first: int = 1000, count: int = 100) -> None:
     print(f"seeds {first}-{first + count - 1}")
     said = _measured("shapes that weights were fitted to, other seeds", TUNED, seeds)
     unseen = _measured("shapes that no weight was fitted to", UNSEEN, seeds)
-    print("\nreliability of kinds: of the answers with this confidence, so many were right")
+    print("\nreliability of kinds: mean confidence and share of right answers")
     for title, answers in (("fitted shapes", said), ("unseen shapes", unseen)):
         print(title)
         _reliability([(one.confidence, one.kind == one.truth) for one in answers])

@@ -17,7 +17,7 @@ FEWEST = 10
 
 
 def confusion(path: Path, answers: Sequence[KindAnswer]) -> None:
-    """Truth by row, what was told by column."""
+    """Truth by row, our answer by column."""
     counts = Counter((one.truth, one.kind) for one in answers)
     table = np.array([[counts[truth, kind] for kind in KINDS] for truth in KINDS])
     share = table / np.maximum(table.sum(axis=1, keepdims=True), 1)
@@ -30,7 +30,7 @@ def confusion(path: Path, answers: Sequence[KindAnswer]) -> None:
                       va="center", fontsize=7, color="white" if dark else "black")  # fmt: skip
         axis.set_xticks(range(len(KINDS)), KINDS, rotation=30)
         axis.set_yticks(range(len(KINDS)), KINDS)
-        axis.set(xlabel="told", ylabel="truth")
+        axis.set(xlabel="our answer", ylabel="truth")
 
 
 def reliability(path: Path, parts: Mapping[str, Sequence[tuple[float, bool]]]) -> None:

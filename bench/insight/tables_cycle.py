@@ -144,10 +144,10 @@ def _reliability(report: Report, said: Sequence[CycleAnswer]) -> None:
             float(np.mean([one.right for one in part])) if part else None,
         ])  # fmt: skip
     title = (
-        f"cycles, reliability over {len(said)} series, short and faint ones too: "
-        "of the answers with this confidence, so many were right"
+        f"cycles, reliability over {len(said)} series, short and weak ones too: "
+        "mean confidence and share of right answers"
     )
-    report.table("cycles_reliability", title, ["confidence", "answers", "said", "right"], rows)
+    report.table("cycles_reliability", title, ["confidence", "answers", "mean", "right"], rows)
 
 
 def _off(period: float | None, true: float) -> bool:

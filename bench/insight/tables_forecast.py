@@ -217,6 +217,6 @@ def exhaustion(report: Report, seeds: range) -> None:
             figures = [float(np.median(first)), _taken_back(said, series), over]
         rows.append([kind, _runs_out(kind), 100 * float(announced.mean()), *figures,
                      100 * float(fires.any(axis=0).mean())])  # fmt: skip
-    title = f"memory said to run out, % of {len(seeds)} series of each curve"
+    title = f"memory announced to run out, % of {len(seeds)} series of each curve"
     heads = ["curve", "runs out", OURS, "first after s", "taken back", "over after s", "predict_linear"]
     report.table("memory", title, heads, rows)

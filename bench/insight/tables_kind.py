@@ -20,7 +20,7 @@ SETTLED_S = 180
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """Pods, what ours told of each by the minute, and after how many seconds it was right first."""
+    """Pods, our answer by the minute, and after how many seconds it was right first."""
 
     pods: list[Pod]
     said: list[list[KindAnswer]]
@@ -72,7 +72,7 @@ def _scores(answers: Sequence[KindAnswer]) -> list[Cell]:
 
 
 def comparison(report: Report, seeds: range, thin: int = 1) -> tuple[Watched, Watched]:
-    """The table of kinds; what ours told of tuned and of unseen shapes goes on to the pictures."""
+    """The table of kinds; our answers for tuned and unseen shapes go on to the pictures."""
     step = min(thin, 2)
     nearest = NearestCentroid([pod(shape, seed) for shape in TUNED for seed in LEARNED[::thin]])
     parts = {"tuned": watch(list(TUNED)[::step], seeds), "unseen": watch(list(UNSEEN)[::step], seeds)}
@@ -99,7 +99,7 @@ def _confusion(report: Report, answers: Sequence[KindAnswer]) -> None:
         [truth, *(counts[truth, kind] for kind in KINDS), score]
         for truth, score in f1_by_kind(answers).items()
     ]
-    report.table("kinds_confusion", "kinds, all shapes: truth by row, what ours told by column",
+    report.table("kinds_confusion", "kinds, all shapes: truth by row, our answer by column",
                  ["truth", *KINDS, "F1"], rows)  # fmt: skip
 
 
@@ -111,12 +111,12 @@ def reliability(report: Report, name: str, what: str, pairs: Sequence[tuple[floa
         if part:
             said, right = np.mean(part, axis=0)
             rows.append([f"{low:.2f}-{min(high, 1):.2f}", len(part), float(said), float(right)])
-    title = f"{what}, reliability: of the answers with this confidence, so many were right"
-    report.table(f"{name}_reliability", title, ["confidence", "answers", "said", "right"], rows)
+    title = f"{what}, reliability: mean confidence and share of right answers"
+    report.table(f"{name}_reliability", title, ["confidence", "answers", "mean", "right"], rows)
 
 
 def bottlenecks(report: Report, seeds: range, thin: int = 1) -> list[tuple[float, bool]]:
-    """What holds a pod back, from three minutes after its begin; confidences, and whether they were right."""
+    """Bottlenecks, from three minutes after their beginning; confidences, and whether they were right."""
     rows: list[list[Cell]] = []
     pairs: list[tuple[float, bool]] = []
     for shape in list(LIMITED)[:: min(thin, 4)]:
@@ -128,6 +128,6 @@ def bottlenecks(report: Report, seeds: range, thin: int = 1) -> list[tuple[float
             pairs += [(one.bottleneck_confidence, ok) for one, ok in zip(said, right, strict=True)]
             rows.append([shape, pods[0].bottleneck, len(said), 100 * float(np.mean(right))])
     rows.append(["all", None, len(pairs), 100 * float(np.mean([right for _, right in pairs]))])
-    report.table("bottlenecks", "what holds a pod back", ["shape", "truth", "answers", "right %"], rows)
+    report.table("bottlenecks", "bottlenecks of pods", ["shape", "truth", "answers", "right %"], rows)
     reliability(report, "bottlenecks", "bottlenecks", pairs)
     return pairs

@@ -21,6 +21,9 @@ from msgspec import Struct
 
 from contract.errors import DutycycleError
 
+_OTHER_FORMATS = frozenset(
+    {".arrow", ".bz2", ".csv", ".db", ".feather", ".orc", ".parquet", ".tsv", ".xlsx", ".xz", ".zip"}
+)
 _DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError)
 LONGEST_LINE = 64 * 1024 * 1024
 _CHUNK = 1 << 17
@@ -201,15 +204,33 @@ class _ZstdReader(io.RawIOBase):
         return True
 
 
+def _check_format(file: Path) -> None:
+    """Raises ``DutycycleError`` for a name that promises something else than JSON lines."""
+    name = file.name.removesuffix(".gz").removesuffix(".zst")
+    suffix = Path(name).suffix.lower()
+    if suffix in _OTHER_FORMATS:
+        raise DutycycleError(
+            f"{file}: a trace is JSON lines, not {suffix[1:]}: name it .jsonl, .jsonl.gz or .jsonl.zst"
+        )
+
+
 class TraceWriter:
     """Writes a trace; a context manager. Bytes depend on the records alone, so a replay repeats exactly.
 
-    Raises ``DutycycleError`` where the file cannot be opened or written; ``BrokenPipeError`` is left to the
+    A file is written under another name beside it and renamed at the end, so that a trace that is there stays
+    whole until the new one is. After an error the new one gets the name only if it holds a record; what came
+    before a damaged line is of use.
+
+    Raises ``DutycycleError`` where the file cannot be opened or written, is there already without
+    ``overwrite``, or has a name that promises another format. ``BrokenPipeError`` is left to the
     caller: whoever reads the output has seen enough.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, overwrite: bool = True) -> None:
         self.path = path
+        self._overwrite = overwrite
+        self._partial: Path | None = None
+        self._written = False
         self._raw: IO[bytes] | None = None
         self._stream: Any = None
 
@@ -221,7 +242,13 @@ class TraceWriter:
     def _open(self) -> Any:
         if self.path == "-":
             return sys.stdout.buffer
-        self._raw = Path(self.path).open("wb")  # noqa: SIM115 - closed in __exit__
+        file = Path(self.path)
+        _check_format(file)
+        if file.is_file() or not file.exists():  # a device or a pipe is written as it is
+            if file.is_file() and not self._overwrite:
+                raise DutycycleError(f"{self.path} is there already: give another name, or --force")
+            self._partial = file = file.with_name(f"{file.name}.partial")
+        self._raw = file.open("wb")
         if self.path.endswith(".gz"):
             return gzip.GzipFile(filename="", mode="wb", fileobj=self._raw, compresslevel=6, mtime=0)
         if self.path.endswith(".zst"):
@@ -232,8 +259,9 @@ class TraceWriter:
         """Append one record."""
         with self._explained():
             self._stream.write(encode_line(record))
+        self._written = True
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, failure: type[BaseException] | None, *_: object) -> None:
         with self._explained():
             if self.path == "-":
                 self._stream.flush()
@@ -243,6 +271,12 @@ class TraceWriter:
             finally:
                 if self._raw is not None:
                     self._raw.close()
+            if self._partial is None:
+                return
+            if failure is None or self._written:
+                self._partial.replace(self.path)
+            else:
+                self._partial.unlink()
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

@@ -89,6 +89,18 @@ async def wait_for_topics(
     return await retry_until_reachable(ensure, Reachability(settings, telemetry))
 
 
+async def answered_within(timeout_s: float, settings: Settings, work: Awaitable[T]) -> T:
+    """The result of ``work``, which waits for a broker; else raises ``BrokerUnreachableError``."""
+    try:
+        return await asyncio.wait_for(work, timeout_s)
+    except TimeoutError as error:
+        raise BrokerUnreachableError(
+            "timeout",
+            f"no broker answered within {timeout_s:g} s at DUTYCYCLE_BROKER={settings.broker}; "
+            "--timeout waits longer",
+        ) from error
+
+
 async def unless(stop: asyncio.Event, work: Awaitable[T]) -> T:
     """The result of ``work``; if ``stop`` comes first, ``work`` is cancelled and ``StoppedError`` raised."""
     task, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())

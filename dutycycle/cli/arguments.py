@@ -20,6 +20,7 @@ OF_WORKER = ("session_timeout",)
 OF_SINKS = ("annotations", "annotation_prefix", "annotation_interval", "annotation_rate", "kubernetes")
 OF_SERVICE = ("listen",)
 _PREFIX = "setting_"
+_TIMEOUT_S = 30.0
 
 
 def add_settings(parser: argparse.ArgumentParser, names: Collection[str]) -> None:
@@ -60,6 +61,19 @@ def add_records(
     parser.add_argument(
         "--records", dest=_PREFIX + "records", metavar="URL",
         help=f"the peak records: sqlite:///path/records.db or postgresql+psycopg://… ({default})",
+    )  # fmt: skip
+
+
+def add_force(parser: argparse.ArgumentParser) -> None:
+    """Add ``--force``, for ``--out``."""
+    parser.add_argument("--force", action="store_true", help="replace the file of --out if it is there")
+
+
+def add_timeout(parser: argparse.ArgumentParser) -> None:
+    """Add ``--timeout``, in seconds, of a command that is done in a moment once the broker answers."""
+    parser.add_argument(
+        "--timeout", type=duration_s, default=_TIMEOUT_S, metavar="TIME",
+        help=f"give up if no broker answers for so long (default: {_TIMEOUT_S:g}s)",
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from bus.kafka.consumer import Consumer, Message, Start
-from bus.kafka.reachability import StoppedError, unless, wait_for_broker
+from bus.kafka.reachability import StoppedError, answered_within, unless, wait_for_broker
 from contract.settings.groups import Settings
 from contract.topics import full_name
 from contract.trace import TraceRecord, TraceWriter
@@ -47,19 +47,20 @@ class Wanted:
         return late_enough and (self.end_ms is None or ts_ms < self.end_ms)
 
 
-def record(out: str, wanted: Wanted, settings: Settings) -> int:
-    """Record; 0 when the trace is whole."""
-    with TraceWriter(out) as trace:
-        counts = asyncio.run(_record(trace, wanted, settings))
+def record(out: str, wanted: Wanted, settings: Settings, *, overwrite: bool, timeout_s: float) -> int:
+    """Record; 0 when the trace is whole. A broker is waited for ``timeout_s``, seconds."""
+    with TraceWriter(out, overwrite=overwrite) as trace:
+        counts = asyncio.run(_record(trace, wanted, settings, timeout_s))
     found = ", ".join(f"{count} {topic}" for topic, count in sorted(counts.items()))
     print(f"recorded: {found or 'nothing'}", file=sys.stderr)  # noqa: T201
     return 0
 
 
-async def _record(trace: TraceWriter, wanted: Wanted, settings: Settings) -> Counter[str]:
+async def _record(trace: TraceWriter, wanted: Wanted, settings: Settings, timeout_s: float) -> Counter[str]:
     stop = stop_on_signals()
+    waiting = wait_for_broker(settings, Telemetry("record"))
     try:
-        await unless(stop, wait_for_broker(settings, Telemetry("record")))
+        await unless(stop, answered_within(timeout_s, settings, waiting))
     except StoppedError:
         return Counter()
     names = [full_name(settings.topic_prefix, topic) for topic in wanted.topics]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import orjson
 
-from contract.errors import SettingError
+from contract.errors import DutycycleError, SettingError
 from contract.log import ConsumerRecord, ProducerRecord
 from contract.settings.groups import Settings
 from contract.topics import DEFAULT_PREFIX, SAMPLE_TOPICS, TOPICS, short_name
@@ -22,14 +22,23 @@ _LATEST_MS = 2**63 - 1
 
 
 def replay_in_process(
-    traces: list[str], settings: Settings, *, out: str | None, records: str | None, keep_open: bool
+    traces: list[str],
+    settings: Settings,
+    *,
+    out: str | None,
+    overwrite: bool,
+    records: str | None,
+    keep_open: bool,
 ) -> int:
-    """Replay ``traces`` one after the other; what came before a damaged line is written all the same."""
+    """Replay ``traces`` one after the other; what came before a damaged line is written all the same.
+
+    Raises ``DutycycleError`` if there is no sample in them.
+    """
     _refuse_overwriting(traces, out)
     pipeline = LocalPipeline(stages(settings), settings.topic_prefix)
     tally: Counter[str] = Counter()
     with ExitStack() as stack:
-        writers = list(_writers(stack, settings, out, records))
+        writers = list(_writers(stack, settings, out, records, overwrite=overwrite))
         damage: TraceError | None = None
         try:
             for record in samples(traces, settings.topic_prefix, tally):
@@ -39,6 +48,9 @@ def replay_in_process(
         _write(pipeline.flush() if keep_open else pipeline.close(), writers, tally)
         if damage is not None:
             raise damage
+        if not any(tally[f"in {topic}"] for topic in SAMPLE_TOPICS):
+            wanted = ", ".join(SAMPLE_TOPICS)
+            raise DutycycleError(f"{', '.join(traces)}: no samples to replay: expected records of {wanted}")
     for line in _summary(tally, pipeline):
         print(line, file=sys.stderr)  # noqa: T201
     return 0
@@ -54,9 +66,11 @@ def _refuse_overwriting(traces: list[str], out: str | None) -> None:
             raise SettingError(f"--out {out}: is a trace to be read; choose another file for what comes out")
 
 
-def _writers(stack: ExitStack, settings: Settings, out: str | None, records: str | None) -> Iterator[Write]:
+def _writers(
+    stack: ExitStack, settings: Settings, out: str | None, records: str | None, *, overwrite: bool
+) -> Iterator[Write]:
     if out is not None:
-        trace = stack.enter_context(TraceWriter(out))
+        trace = stack.enter_context(TraceWriter(out, overwrite=overwrite))
         yield _to_trace(trace, settings.topic_prefix)
     if records is not None:
         writer = stack.enter_context(RecordsWriter(records))

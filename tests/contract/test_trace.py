@@ -168,3 +168,33 @@ def test_a_place_that_cannot_be_written(tmp_path: Path, name: str, reason: str) 
     with pytest.raises(DutycycleError, match=reason) as caught, TraceWriter(path):
         pass
     assert path in str(caught.value)
+
+
+def test_a_trace_that_is_there_is_kept_until_the_new_one_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "keep.jsonl"
+    path.write_bytes(b"kept")
+    with pytest.raises(DutycycleError, match=r"keep\.jsonl is there already: give another name, or --force"):
+        TraceWriter(str(path), overwrite=False).__enter__()
+    with pytest.raises(RuntimeError), TraceWriter(str(path)):
+        raise RuntimeError
+    assert (path.read_bytes(), list(tmp_path.iterdir())) == (b"kept", [path])
+    with TraceWriter(str(path)) as writer:
+        writer.write(RECORDS[0])
+        assert path.read_bytes() == b"kept"
+    assert list(read_trace(str(path))) == RECORDS[:1]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_came_before_an_error_is_a_trace(tmp_path: Path) -> None:
+    path = tmp_path / "some.jsonl"
+    writer = TraceWriter(str(path)).__enter__()
+    writer.write(RECORDS[0])
+    writer.__exit__(RuntimeError, RuntimeError(), None)
+    assert list(read_trace(str(path))) == RECORDS[:1]
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.parquet", "x.CSV.gz", "x.tsv.zst"])
+def test_a_name_that_promises_another_format_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(DutycycleError, match=r"a trace is JSON lines, not \w+: name it \.jsonl"):
+        TraceWriter(str(tmp_path / name)).__enter__()
+    assert list(tmp_path.iterdir()) == []

@@ -22,6 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", required=True, metavar="TRACE", help="file to write (.gz, .zst by suffix); - is stdout"
     )
+    arguments.add_force(parser)
+    arguments.add_timeout(parser)
     parser.add_argument(
         "--topic",
         action="append",
@@ -51,7 +53,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     )
     if wanted.start_ms is not None and wanted.end_ms is not None and wanted.start_ms >= wanted.end_ms:
         raise SettingError(f"--from {args.start} --to {args.end}: the end is not after the beginning")
-    return record(args.out, wanted, settings)
+    return record(args.out, wanted, settings, overwrite=args.force, timeout_s=args.timeout)
 
 
 def _topics(given: list[str] | None, prefix: str) -> tuple[str, ...]:

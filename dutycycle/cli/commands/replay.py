@@ -17,6 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "trace", nargs="+", metavar="TRACE", help="trace files, one after the other; - is stdin"
     )
     parser.add_argument("--out", metavar="FILE", help="write every derived record as a trace; - is stdout")
+    arguments.add_force(parser)
     arguments.add_records(parser, default="default: none are written")
     parser.add_argument(
         "--keep-open", action="store_true", help="leave open windows open, as a live stream would"
@@ -48,4 +49,6 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     from dutycycle.traces.replay import replay_in_process  # here, not above: --help need not wait for it
 
     records = settings.records if args.setting_records else None
-    return replay_in_process(args.trace, settings, out=args.out, records=records, keep_open=args.keep_open)
+    return replay_in_process(
+        args.trace, settings, out=args.out, overwrite=args.force, records=records, keep_open=args.keep_open
+    )

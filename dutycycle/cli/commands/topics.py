@@ -32,6 +32,7 @@ class Planned:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Whether to do it."""
     parser.add_argument("--dry-run", action="store_true", help="only say which topics there should be")
+    arguments.add_timeout(parser)
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
@@ -41,10 +42,17 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     elif settings.broker is None:
         raise SettingError("no broker: give --broker kafka://host:9092 or DUTYCYCLE_BROKER, or try --dry-run")
     else:
-        found = asyncio.run(make_topics(settings, Telemetry("topics")))
+        found = asyncio.run(make_topics(settings, Telemetry("topics"), args.timeout))
     for one in planned(settings):
         sys.stdout.write(_line(one, found[one.name]))
-    return 0
+    others = sorted({found[one.name] for one in planned(settings) if one.alike} - {settings.partitions})
+    if args.setting_partitions is None or not others:
+        return 0
+    sys.stderr.write(
+        f"dutycycle: --partitions {settings.partitions}: the topics are there already, with {others[0]}. "
+        "It is for topics that are created: delete them first, or take another --topic-prefix\n"
+    )
+    return 1
 
 
 def _line(topic: Planned, partitions: int) -> str:
@@ -65,18 +73,19 @@ def planned(settings: Settings) -> list[Planned]:
     return ours + [Planned(name, CHANGELOG_CONFIG, alike=True) for name in _changelogs(settings)]
 
 
-async def make_topics(settings: Settings, telemetry: Telemetry) -> dict[str, int]:
+async def make_topics(settings: Settings, telemetry: Telemetry, timeout_s: float) -> dict[str, int]:
     """Create what is missing and verify what is there; the partitions of each, by full name.
 
-    A broker that is away is waited for, and that is said. Raises ``PartitionsDifferError``, or a
-    ``BrokerError``.
+    A broker that is unreachable is waited for, ``timeout_s`` at most, and that is said. Raises
+    ``PartitionsDifferError``, or a ``BrokerError``.
     """
-    from bus.kafka.reachability import wait_for_topics
+    from bus.kafka.reachability import answered_within, wait_for_topics
 
     alike = _alike(settings)
     outputs = [name for name in TOPICS if name not in alike]
     changelogs = _changelogs(settings)
-    return await wait_for_topics(settings, telemetry, alike, outputs=outputs, changelogs=changelogs)
+    waiting = wait_for_topics(settings, telemetry, alike, outputs=outputs, changelogs=changelogs)
+    return await answered_within(timeout_s, settings, waiting)
 
 
 def _changelogs(settings: Settings) -> dict[str, str]:

@@ -154,7 +154,7 @@ def test_a_recording_ends_while_it_waits_for_the_broker(one: signal.Signals, tmp
 
 
 def test_what_ctrl_c_leaves_of_a_recording_is_whole(tmp_path: Path) -> None:
-    out = tmp_path / "t.jsonl"
+    out, partial = tmp_path / "t.jsonl", tmp_path / "t.jsonl.partial"
     topics = {f"dutycycle.{name}": 1 for name in SAMPLE_TOPICS}
     with EmbeddedBroker(topics) as broker:
         settings = load({}, {"broker": broker.url})
@@ -172,7 +172,7 @@ def test_what_ctrl_c_leaves_of_a_recording_is_whole(tmp_path: Path) -> None:
         ) as process:
             try:
                 asyncio.run(send())
-                wait_until(lambda: out.exists() and out.stat().st_size > 0, lambda: str(out))
+                wait_until(lambda: partial.exists() and partial.stat().st_size > 0, lambda: str(partial))
                 process.send_signal(signal.SIGINT)
                 _, stderr = process.communicate(timeout=20)
             finally:
@@ -230,3 +230,37 @@ def test_one_wrong_clock_does_not_end_the_settling_of_peaks() -> None:
         outs = pipeline.feed(ConsumerRecord(name, 0, 0, one.key, one.payload, ts_ms))
         peaks += sum(out.topic == "pod-peaks" for out in outs)
     assert peaks >= 3
+
+
+def test_a_replay_that_fails_leaves_what_is_there(tmp_path: Path) -> None:
+    bad, keep = tmp_path / "x.csv", tmp_path / "keep.jsonl"
+    bad.write_text("a,b\n1,2\n")
+    keep.write_bytes(b"kept")
+    status, said = ended("replay", bad, "--out", keep)
+    assert (status, said.strip()) == (1, f"dutycycle: {keep} is there already: give another name, or --force")
+    status, said = ended("replay", bad, "--out", keep, "--force")
+    assert (status, keep.read_bytes()) == (1, b"kept"), said
+    assert f"{bad}:1:" in said
+
+
+DERIVED = TraceRecord(topic="dutycycle.trends", key="a", payload=b"{}")
+
+
+@pytest.mark.parametrize("lines", [[], [DERIVED]], ids=["empty", "derived"])
+def test_a_trace_without_samples_is_no_success(lines: list[TraceRecord], tmp_path: Path) -> None:
+    trace, out = write(tmp_path / "empty.jsonl", lines), tmp_path / "out.jsonl"
+    status, said = ended("replay", trace, "--out", out)
+    expected = f"dutycycle: {trace}: no samples to replay: expected records of "
+    assert (status, said.startswith(expected), out.exists()) == (1, True, False), said
+
+
+@pytest.mark.parametrize("command", [("topics",), ("record", "--duration", "1s", "--out", "OUT")])
+def test_a_broker_that_never_answers_is_not_waited_for_for_ever(
+    command: tuple[str, ...], tmp_path: Path
+) -> None:
+    arguments = [str(tmp_path / "out.jsonl") if one == "OUT" else one for one in command]
+    url = "kafka://127.0.0.1:1"
+    status, said = ended(*arguments, "--broker", url, "--timeout", "1s")
+    expected = f"dutycycle: no broker answered within 1 s at DUTYCYCLE_BROKER={url}; --timeout waits longer"
+    assert (status, said.splitlines()[-1]) == (1, expected)
+    assert list(tmp_path.iterdir()) == []

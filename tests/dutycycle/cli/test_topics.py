@@ -46,6 +46,12 @@ def test_it_makes_them_and_is_content_with_them_the_second_time(
     assert there(settings) == {one.name: 3 for one in planned(settings)}
     assert dutycycle("topics", env=env | {"DUTYCYCLE_PARTITIONS": "5"}).stdout == first
     assert f"{topic_prefix}pods\tpartitions=3\tcompact" in first
+    asked = subprocess.run(
+        [sys.executable, "-m", "dutycycle", "topics", "--partitions", "4"],
+        env=env, capture_output=True, text=True, check=False, timeout=DEADLINE_S,
+    )  # fmt: skip
+    assert (asked.returncode, asked.stdout) == (1, first)
+    assert "--partitions 4: the topics are there already, with 3" in asked.stderr
 
 
 def test_a_dry_run_needs_no_broker() -> None:

@@ -71,11 +71,14 @@ class NodeGpus:
         self._node = node
         self._gpus: dict[str, _Gpu] = {}
         self._ts_ms = 0
-        self._changed = False
+        self._pending: str | None = None
+        """The part to send next, as JSON. It is made when windows close, not when it is sent: so there is one
+        part of a moment, whenever the checkpoint comes."""
 
     def close_windows(self, series: Sequence[Series], closed: Sequence[ClosedWindow]) -> None:
         """Windows have closed, with a column for each of ``series``."""
         columns = [(at, one) for at, one in enumerate(series) if one.kind == "gpu" and one.metric in MAXIMA]
+        before_ms = self._ts_ms
         for window in closed:
             end_ms = window.start_ms + window.size_ms
             for at, one in columns:
@@ -83,7 +86,17 @@ class NodeGpus:
                     maxima = self._gpus.setdefault(one.member, _Gpu()).maxima
                     maxima.setdefault(one.metric, RecentMaximum()).add(end_ms, tidy(float(window.high[at])))
                     self._ts_ms = max(self._ts_ms, end_ms)
-                    self._changed = True
+        if self._ts_ms > before_ms:
+            self._make_part()
+
+    def _make_part(self) -> None:
+        gpus = {uuid: self._gpus[uuid].analysis() for uuid in sorted(self._gpus)}
+        self._pending = encode(NodePart(node=self._node, ts_ms=self._ts_ms, gpus=gpus)).decode()
+
+    def close(self) -> None:
+        """The input has ended: the last part says what the last evaluation found, too."""
+        if self._pending is not None:
+            self._make_part()
 
     def evaluated(self, found: Analysis) -> None:
         """Cycles and trends that changed. They are sent with the next window that closes."""
@@ -103,12 +116,10 @@ class NodeGpus:
 
     def flush(self) -> list[Emission]:
         """The part of the node, if a window has closed since the last call."""
-        if not self._changed:
+        if self._pending is None:
             return []
-        self._changed = False
-        gpus = {uuid: self._gpus[uuid].analysis() for uuid in sorted(self._gpus)}
-        part = NodePart(node=self._node, ts_ms=self._ts_ms, gpus=gpus)
-        return [ProducerRecord("node-parts", self._node, encode(part), self._ts_ms)]
+        part, self._pending = self._pending.encode(), None
+        return [ProducerRecord("node-parts", self._node, part, self._ts_ms)]
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
@@ -116,14 +127,14 @@ class NodeGpus:
             uuid: [gpu.cyclic, gpu.period_s, gpu.slope_per_s, _snapshots(gpu.maxima)]
             for uuid, gpu in self._gpus.items()
         }
-        return {"gpus": gpus, "ts_ms": self._ts_ms, "changed": self._changed}
+        return {"gpus": gpus, "ts_ms": self._ts_ms, "pending": self._pending}
 
     def restore(self, plain: dict[str, Any]) -> None:
         """Take over a snapshot."""
         for uuid, (cyclic, period_s, slope_per_s, maxima) in plain["gpus"].items():
             recent = {metric: RecentMaximum(falling) for metric, falling in maxima.items()}
             self._gpus[uuid] = _Gpu(cyclic, period_s, slope_per_s, recent)
-        self._ts_ms, self._changed = plain["ts_ms"], plain["changed"]
+        self._ts_ms, self._pending = plain["ts_ms"], plain["pending"]
 
 
 def _snapshots(maxima: dict[str, RecentMaximum]) -> dict[str, list[list[float]]]:

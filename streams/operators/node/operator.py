@@ -28,7 +28,7 @@ from streams.operators.peaks.tally import PeakTally
 from streams.operators.workload.spans import SpanBank
 from telemetry.events import SAMPLE_LATE
 
-SNAPSHOT_VERSION = 6
+SNAPSHOT_VERSION = 7
 EVALUATE_MS = 10_000
 """How often, in event time, trends and cycles are evaluated."""
 
@@ -158,6 +158,7 @@ class NodeOperator:
         emissions = self._closed(self._windows.close())
         if self._last_ms >= 0:
             emissions += self._evaluate()
+            self._gpus.close()
         return emissions + self._spans.close() + self.flush()
 
     def snapshot(self) -> Snapshot:

@@ -79,6 +79,7 @@ def test_allocated_and_unknown_from_the_kubelet_to_the_peaks(tmp_path: Path) -> 
         one.key: orjson.loads(one.payload or b"")
         for one in read_trace(str(tmp_path / "derived.jsonl"))
         if one.topic == "dutycycle.pod-peaks"
+        and one.key in ("u1", "u2", "u3")  # other tests make cgroups here
     }
     found = {key: (one["pod"]["name"], one["attribution"], one["gpus"]) for key, one in peaks.items()}
     assert found["u1"][:2] == ("trainer", {"gpu-a/0": "allocated"})

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from contract.errors import SettingError
+from contract.errors import DutycycleError, SettingError
 from contract.settings.groups import Settings
 from contract.topics import ALIKE_TOPICS, TOPICS, full_name
 from dutycycle.cli import arguments
@@ -45,14 +45,13 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         found = asyncio.run(make_topics(settings, Telemetry("topics"), args.timeout))
     for one in planned(settings):
         sys.stdout.write(_line(one, found[one.name]))
-    others = sorted({found[one.name] for one in planned(settings) if one.alike} - {settings.partitions})
-    if args.setting_partitions is None or not others:
-        return 0
-    sys.stderr.write(
-        f"dutycycle: --partitions {settings.partitions}: the topics are there already, with {others[0]}. "
-        "It is for topics that are created: delete them first, or take another --topic-prefix\n"
-    )
-    return 1
+    others = {found[one.name] for one in planned(settings) if one.alike} - {settings.partitions}
+    if args.setting_partitions is not None and others:
+        raise DutycycleError(
+            f"--partitions {settings.partitions}: the topics are there already, with {min(others)}. "
+            "It is for topics that are created: delete them first, or take another --topic-prefix"
+        )
+    return 0
 
 
 def _line(topic: Planned, partitions: int) -> str:

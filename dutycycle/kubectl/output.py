@@ -91,10 +91,10 @@ def format_percent(value: float | None) -> str:
 
 
 def format_megabytes(value: float | None) -> str:
-    """``246MB``, ``11.7GB``."""
+    """``246MB``, ``11.7GB``, ``10GB``."""
     if value is None:
         return DASH
-    return f"{value:.0f}MB" if value < 1000 else f"{value / 1000:.1f}GB"
+    return f"{value:.0f}MB" if round(value) < 1000 else f"{format_number(value / 1000)}GB"
 
 
 def format_age(seconds: float | None) -> str:

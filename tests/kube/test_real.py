@@ -110,7 +110,7 @@ async def test_every_kind_carries_its_annotations_and_keeps_those_of_others(
         old = new(kube, "kubeflow.org/v2beta1", "MPIJob", "old", namespace, spec={})
         await dispatcher.handle(rig.origin("job-peaks", of_job("kubeflow.org/v1alpha1", "MPIJob", old)))
         await until(lambda: sink.pending_offsets().empty)
-    assert ours(kube, node)["gpu-1"]["mem_used"] == "11GB"
+    assert ours(kube, node)["gpu-1"]["mem_used"] == "11.2GB"
     assert ours(kube, pod)["gpu_util"] == {"gpu_0_4711": 95}
     for job in (old, *jobs.values()):
         assert ours(kube, job) == {"bert-worker-0": {"cpu_util": 151.8}}

@@ -36,7 +36,7 @@ _TOLERANCES = {
     "pods_omitted": _EXACT,
     "period_s": Tolerance(0.0),
     "trend_pct_per_h": Tolerance(5.0, 0.2),
-    "GB": Tolerance(0.0),
+    "GB": Tolerance(0.5),
     "MB": Tolerance(50.0),
 }
 """By the field's name, or by the unit of a text."""

@@ -40,8 +40,8 @@ def significant(value: float, digits: int = 3) -> int | float:
 
 
 def gigabytes(value: float) -> str:
-    """Bytes as ``12GB``."""
-    return f"{number(value / GIGA)}GB"
+    """Bytes as ``9.5GB`` or ``12GB``."""
+    return f"{number(value / GIGA, 1)}GB"
 
 
 def megabytes(value: float) -> str:

@@ -188,12 +188,9 @@ def test_what_somebody_has_spoilt_is_as_if_it_were_not_there(spoilt: str) -> Non
 
 def test_idle_is_zero_and_unknown_is_a_dash() -> None:
     assert [output.format_percent(value) for value in (0, None, 99.6)] == ["0%", "-", "100%"]
-    assert [output.format_megabytes(value) for value in (0, None, 245.7, 11669)] == [
-        "0MB",
-        "-",
-        "246MB",
-        "11.7GB",
-    ]
+    assert [output.format_megabytes(value) for value in (0, None, 245.7, 999.6, 9500, 10000, 11669)] == [
+        "0MB", "-", "246MB", "1GB", "9.5GB", "10GB", "11.7GB",
+    ]  # fmt: skip
     assert [output.format_number(value) for value in (0, None, 62.4, 12345.0)] == ["0", "-", "62.4", "12345"]
 
 
@@ -292,12 +289,12 @@ def test_completion(words: list[str], expected: list[str]) -> None:
 
 def test_the_example_of_the_contract_is_read() -> None:
     value = (
-        '{"mem_used":"11GB","mem_free":"1GB","process_cnt":1,"pid_mem":[[18477,"11094MB"]],"cyclic":true,'
+        '{"mem_used":"11.2GB","mem_free":"0.8GB","process_cnt":1,"pid_mem":[[18477,"11094MB"]],"cyclic":true,'
         '"period_s":13.2,"max_gpu_util":100,"max_mem_util":66,"trend_pct_per_h":-0.4}'
     )
     _, (gpu,) = of_node({"gpu-0": orjson.loads(value)})
     assert (gpu.megabytes("mem_used"), gpu.megabytes("mem_free"), gpu.number("max_gpu_util")) == (
-        11000,
-        1000,
+        11200,
+        800,
         100,
     )

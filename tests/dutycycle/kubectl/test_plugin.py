@@ -33,9 +33,9 @@ def node(kube: Kube, namespace: str) -> Iterator[str]:
         thing(
             "v1", "Node", None, f"node-{namespace}",
             gpu__static='{"count":2,"model":"Tesla K80","mem_size":"12GB","pcie_gen_width":"3x16"}',
-            gpu__0='{"mem_used":"11GB","mem_free":"1GB","process_cnt":1,"cyclic":true,"period_s":13.2,'
+            gpu__0='{"mem_used":"9.5GB","mem_free":"2.5GB","process_cnt":1,"cyclic":true,"period_s":13.2,'
                    '"max_gpu_util":100,"max_mem_util":66,"trend_pct_per_h":-0.4}',
-            gpu__1='{"mem_used":"0GB","mem_free":"12GB","process_cnt":0,"cyclic":false,"max_gpu_util":0}',
+            gpu__1='{"mem_used":"0GB","mem_free":"9.8GB","process_cnt":0,"cyclic":false,"max_gpu_util":0}',
         )
     )  # fmt: skip
     yield made["metadata"]["name"]
@@ -111,10 +111,10 @@ async def test_many_pods_come_page_by_page(kube: Kube, namespace: str) -> None:
 def test_a_node_is_one_line_or_one_for_each_gpu(user: User, node: str) -> None:
     rows = user.lines("top", "nodes")
     (line,) = (row for row in rows if row[0] == node)
-    assert line[1:] == ["2", "Tesla", "K80", "12GB", "11.0GB", "13.0GB", "1", "100%", "66%", "mixed", "-0.4"]
+    assert line[1:] == ["2", "Tesla", "K80", "12GB", "9.5GB", "12.3GB", "1", "100%", "66%", "mixed", "-0.4"]
     first, second = (row[1:] for row in user.lines("top", "node", "--gpus") if row[0] == node)
-    assert first == ["0", "11.0GB", "1.0GB", "1", "100%", "66%", "13.2s", "-0.4"]
-    assert second == ["1", "0MB", "12.0GB", "0", "0%", "-", "no", "-"]
+    assert first == ["0", "9.5GB", "2.5GB", "1", "100%", "66%", "13.2s", "-0.4"]
+    assert second == ["1", "0MB", "9.8GB", "0", "0%", "-", "no", "-"]
 
 
 def test_jobs_of_every_kind_that_is_installed(kube: Kube, user: User, namespace: str) -> None:
@@ -177,7 +177,7 @@ def test_a_large_job_says_that_it_has_more_gpus_than_are_named(
     status, stdout, _ = user.run("peaks", "other", "-n", namespace)
     assert (status, stdout.splitlines()[1].split()) == (
         0,
-        ["w-0", "-", "-", "90%", "1.0GB", "5%", "-", "-", "-"],
+        ["w-0", "-", "-", "90%", "1GB", "5%", "-", "-", "-"],
     )
 
 

@@ -28,7 +28,7 @@ async def test_all_three_kinds_are_annotated(api: FakeApi) -> None:
         await until(lambda: sink.pending_offsets().empty)
         dispatcher.acknowledge()
     assert written(api, POD)["gpu_util"] == {"gpu_0_4711": 95}
-    assert written(api, NODE)["gpu-1"]["mem_used"] == "11GB"
+    assert written(api, NODE)["gpu-1"]["mem_used"] == "11.2GB"
     assert written(api, MPIJOB) == {"bert-worker-0": {"cpu_util": 151.8}}
     assert rig.port.acknowledged == {PLACE: 0, ("nvml-samples", 0): 0, ("job-peaks", 0): 0}
 
@@ -85,7 +85,7 @@ async def test_after_a_restart_what_was_known_of_a_gpu_stays(api: FakeApi) -> No
     found = written(api, NODE)
     assert found.keys() == {"gpu-static", "gpu-1"}
     assert found["gpu-1"] == value | {
-        "mem_used": "11GB", "mem_free": "1GB", "process_cnt": 1, "pid_mem": [[18477, "11094MB"]],
+        "mem_used": "11.2GB", "mem_free": "0.8GB", "process_cnt": 1, "pid_mem": [[18477, "11094MB"]],
     }  # fmt: skip
 
 

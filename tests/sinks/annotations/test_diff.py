@@ -94,6 +94,11 @@ PLAIN: dict[str, tuple[dict[str, str], dict[str, str], bool]] = {
     "a little": ({f"{P}/max_cpu_util": "100.9"}, {f"{P}/max_cpu_util": "100"}, False),
     "much": ({f"{P}/max_cpu_util": "200"}, {f"{P}/max_cpu_util": "100"}, True),
     "no JSON was there": ({f"{P}/max_cpu_util": "200"}, {f"{P}/max_cpu_util": "{'a': 1}"}, True),
+    "less than half a gigabyte": (
+        {f"{P}/gpu-0": '{"mem_used":"0.4GB"}'},
+        {f"{P}/gpu-0": '{"mem_used":"0.1GB"}'},
+        False,
+    ),
     "a small value": ({f"{P}/gpu_util": '{"gpu_0_7":1}'}, {f"{P}/gpu_util": '{"gpu_0_7":0}'}, False),
 }
 

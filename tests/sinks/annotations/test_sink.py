@@ -136,7 +136,7 @@ async def test_what_is_found_before_the_first_sample_waits_for_it(api: FakeApi) 
         await dispatcher.handle(rig.origin("nvml-samples", sample(K80), key="gpu-a"))
         await until(lambda: sink.pending_offsets().empty)
     assert written(api, NODE)["gpu-1"]["period_s"] == 7
-    assert written(api, NODE)["gpu-1"]["mem_used"] == "11GB"
+    assert written(api, NODE)["gpu-1"]["mem_used"] == "11.2GB"
 
 
 async def test_a_kind_that_is_installed_later_and_a_version_that_is_gone(api: FakeApi) -> None:

@@ -45,7 +45,7 @@ def test_a_node_as_in_the_contract() -> None:
         "gpu-static": {"count": 2, "model": "Tesla K80", "mem_size": "12GB", "pcie_gen_width": "3x16"},
         "gpu-0": {},
         "gpu-1": {
-            "mem_used": "11GB", "mem_free": "1GB", "process_cnt": 1, "pid_mem": [[18477, "11094MB"]],
+            "mem_used": "11.2GB", "mem_free": "0.8GB", "process_cnt": 1, "pid_mem": [[18477, "11094MB"]],
             "cyclic": True, "period_s": 13.2, "max_gpu_util": 100, "max_mem_util": 66,
             "trend_pct_per_h": -0.4,
         },
@@ -296,5 +296,7 @@ def test_figures() -> None:
         100, 0.12, 0, 10**20,
     ]  # fmt: skip
     assert [significant(value) for value in (13.249, 0.04123, -1234.5, 0.0)] == [13.2, 0.0412, -1230, 0]
-    assert gigabytes(499_999_999) == "0GB"
+    assert [gigabytes(value * 1e9) for value in (0, 0.04, 9.5, 11.997, 80)] == [
+        "0GB", "0GB", "9.5GB", "12GB", "80GB",
+    ]  # fmt: skip
     assert rfc3339(0) == "1970-01-01T00:00:00Z"

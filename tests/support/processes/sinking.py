@@ -170,7 +170,7 @@ def carries(api: FakeApi, node: str, step: int) -> bool:
     """Whether a node says what was found in ``step``, whatever source it came from."""
     gpu = written(api, node_path(node)).get("gpu-1", {})
     found = gpu.get("period_s"), gpu.get("trend_pct_per_h"), gpu.get("max_gpu_util"), gpu.get("mem_used")
-    return found == (_figure(step), _figure(step), 2**step, "11GB")
+    return found == (_figure(step), _figure(step), 2**step, "11.2GB")
 
 
 def _figure(step: int) -> int:

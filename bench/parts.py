@@ -1,0 +1,138 @@
+"""What a sample costs, part by part: ``python -m bench.parts t.jsonl``.
+
+Replays a trace in process and prints microseconds of CPU time a sample. A trace: ``python -m
+bench.cluster_trace --out t.jsonl --nodes 10 --seconds 300``.
+
+The total is of a run without timers; the parts are of another run, with a timer around the public methods of
+each bank. A part does not contain the parts that it calls. The first records are replayed once before, so
+that no part pays for imports and compilation.
+"""
+
+import argparse
+import time
+from collections import Counter
+from collections.abc import Callable
+from itertools import islice
+from types import FunctionType
+from typing import Any
+
+from contract.log import ConsumerRecord
+from contract.settings.groups import Settings
+from contract.topics import DEFAULT_PREFIX
+from dutycycle.traces.replay import samples
+from streams.local import LocalPipeline
+from streams.operators.columns.cgroup import CgroupReader
+from streams.operators.columns.nvml import NvmlReader
+from streams.operators.cycles.scales import CycleScales
+from streams.operators.node import operator as node_operator
+from streams.operators.node import records
+from streams.operators.node.analysis import AnalysisBank
+from streams.operators.node.gpus import NodeGpus
+from streams.operators.node.operator import NodeOperator
+from streams.operators.node.watermark import Timeline
+from streams.operators.node.window import WindowBank
+from streams.operators.peaks.job import JobOperator
+from streams.operators.peaks.pod import PodOperator
+from streams.operators.peaks.tally import PeakTally
+from streams.operators.trends.bank import TrendBank
+from streams.operators.trends.changes import TrendDebouncer
+from streams.operators.workload.job import JobInsightOperator
+from streams.operators.workload.pod import PodInsightOperator
+from streams.operators.workload.spans import SpanBank
+from streams.runtime.keyed_operator import KeyedOperator
+from streams.topology import stages
+
+PARTS: dict[str, list[Any]] = {
+    "columns": [NvmlReader, CgroupReader],
+    "timeline": [Timeline],
+    "windows": [WindowBank],
+    "peaks": [PeakTally],
+    "spans": [SpanBank],
+    "trends": [TrendBank, TrendDebouncer],
+    "cycles": [CycleScales],
+    "analysis, the rest": [AnalysisBank],
+    "records": [records],
+    "parts of nodes": [NodeGpus],
+    "node operator, the rest": [NodeOperator],
+    "peaks of pods and jobs": [PodOperator, JobOperator],
+    "insights": [PodInsightOperator, JobInsightOperator],
+    "snapshots and keys": [KeyedOperator],
+    "pipeline, the rest": [LocalPipeline],
+}
+"""The classes and modules whose public functions make up a part; ``decode`` is a function alone."""
+WARM_UP = 2_000
+"""So many records are replayed before anything is measured."""
+
+
+class Stopwatch:
+    """Gives the time that passes to the part that runs."""
+
+    def __init__(self) -> None:
+        self.spent_ns: Counter[str] = Counter()
+        self._running: list[str] = []
+        self._since_ns = 0
+
+    def _lap(self) -> None:
+        now_ns = time.thread_time_ns()
+        if self._running:
+            self.spent_ns[self._running[-1]] += now_ns - self._since_ns
+        self._since_ns = now_ns
+
+    def timed(self, part: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, as a piece of ``part``."""
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self._lap()
+            self._running.append(part)
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self._lap()
+                self._running.pop()
+
+        return call
+
+    def attach(self) -> None:
+        """Put timers around all parts, for the rest of the process."""
+        for part, owners in PARTS.items():
+            for owner in owners:
+                for name, one in list(vars(owner).items()):
+                    if isinstance(one, FunctionType) and one.__module__ == _module(owner) and name[0] != "_":
+                        setattr(owner, name, self.timed(part, one))
+        decode = vars(node_operator)["decode_under_key"]
+        vars(node_operator)["decode_under_key"] = self.timed("decode", decode)
+
+
+def _module(owner: Any) -> str:
+    return str(owner.__module__ if isinstance(owner, type) else owner.__name__)
+
+
+def replay(inputs: list[ConsumerRecord]) -> float:
+    """Microseconds of CPU time a record of a replay."""
+    pipeline = LocalPipeline(stages(Settings()))
+    began = time.thread_time()
+    for record in inputs:
+        pipeline.feed(record)
+    return (time.thread_time() - began) / len(inputs) * 1e6
+
+
+def main() -> None:
+    """Measure the trace of the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("trace")
+    inputs = list(samples([parser.parse_args().trace], DEFAULT_PREFIX, Counter()))
+    replay(list(islice(inputs, WARM_UP)))
+    total = replay(inputs)
+    watch = Stopwatch()
+    watch.attach()
+    timed = replay(inputs)
+    found = {part: ns / 1000 / len(inputs) for part, ns in watch.spent_ns.most_common()}
+    for part, us in found.items():
+        print(f"{us:9.1f}  {us / timed:4.0%}  {part}")
+    print(f"{total:9.1f}        µs a record of {len(inputs):,}; {timed:.1f} with timers")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,25 @@
+"""``python -m bench.parts`` on a short trace: every part has its time, and together they are all of it."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.cluster_trace import Shape, records
+from bench.parts import PARTS
+from contract.trace import TraceWriter
+
+
+def test_the_parts_are_the_whole(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    with TraceWriter(str(path)) as trace:
+        for record in records(Shape(nodes=1, gpus=1, seconds=70)):
+            trace.write(record)
+    command = [sys.executable, "-m", "bench.parts", str(path)]
+    text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    found = {name: float(us) for us, name in re.findall(r"^ *([\d.]+) +\d+%  (.+)$", text, re.MULTILINE)}
+    assert found.keys() == {"decode", *PARTS}
+    timed = float(re.findall(r"; ([\d.]+) with timers", text)[0])
+    assert sum(found.values()) == pytest.approx(timed, rel=0.1)

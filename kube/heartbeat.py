@@ -1,6 +1,6 @@
 """The heartbeat of a node: a Lease whose renewal is the time of the node's newest sample. Pure.
 
-The sinks write it, the kubectl plugin reads it. It lies in the namespace of the sinks and has the node's name.
+The sinks write it, the kubectl plugin reads it. It lies in the namespace of the sinks, with the node's name.
 https://kubernetes.io/docs/concepts/architecture/leases/
 """
 

@@ -36,7 +36,7 @@ def test_a_lease_as_kubernetes_wants_it() -> None:
             "renewTime": "2023-11-14T22:13:20.123000Z",
         },
     }
-    assert SELECTOR == ",".join(f"{key}={value}" for key, value in LABELS.items())
+    assert ",".join(f"{key}={value}" for key, value in LABELS.items()) == SELECTOR
 
 
 @pytest.mark.parametrize(

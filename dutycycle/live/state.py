@@ -1,11 +1,21 @@
 """What the live view knows: the newest figures of every node, GPU and pod. Pure; fed with records."""
 
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from contract.records.derived import gpu_subject, node_subject, pod_subject
+from contract.records.samples import Gpu
+from streams.operators.columns.ownership import pod_use
 
 Plain = dict[str, Any]
+_OLD_MS = 60_000
+"""A pod is no longer shown when it was seen last so long ago."""
+_UNSAID_MS = 180_000
+"""Memory that runs out is told again every minute or so: what was not for so long has ended."""
 
 
 @dataclass(slots=True)
@@ -13,11 +23,16 @@ class SubjectRow:
     """One subject. ``util`` is GPU percent for a GPU, CPU percent else; None is unknown, never idle.
 
     ``processes`` of a GPU are (name and pid, GPU percent, bytes), ``pods`` the uids of those on it. ``does``
-    is a pod's kind, and its bottleneck where it has one.
+    is a pod's kind, and its bottleneck where it has one. A pod's ``gpu_util`` is that of its busiest GPU. Its
+    ``name`` is empty until it is told; samples know its ``programs`` (on GPUs) and a ``container``.
+    ``cycles`` and ``trends`` are by metric.
     """
 
     kind: str
     name: str
+    uid: str = ""
+    programs: str = ""
+    container: str = ""
     util: float | None = None
     util_max: float | None = None
     mem: float | None = None
@@ -28,15 +43,47 @@ class SubjectRow:
     processes: list[tuple[str, float | None, float | None]] = field(default_factory=list)
     pods: frozenset[str] = frozenset()
     does: str = ""
-    cycle: str = ""
-    trend: str = ""
+    cycles: dict[str, str] = field(default_factory=dict)
+    trends: dict[str, Plain] = field(default_factory=dict)
     seen_ms: int = 0
+
+    @property
+    def title(self) -> str:
+        """The name; of a pod without one, what is known of it."""
+        if self.name or self.kind != "pod":
+            return self.name
+        known = self.programs or self.container
+        return f"{self.uid[:8]} ({known})" if known else self.uid[:8]
+
+    @property
+    def main(self) -> tuple[str, float | None]:
+        """The metric that counts most, and its newest value."""
+        if self.kind == "gpu":
+            return "gpu_util_pct", self.util
+        if self.gpu_util_max is not None:
+            return "gpu_util_pct", self.gpu_util
+        return "cpu_util_pct", self.util
+
+    @property
+    def cycle(self) -> str:
+        """The period of the main metric; empty without a cycle."""
+        return self.cycles.get(self.main[0], "")
 
     def saw(self, util: float | None, mem: float | None, ts_ms: int) -> None:
         """Take the figures of a tick, and lift the maxima."""
         self.util, self.mem, self.seen_ms = util, mem, ts_ms
         self.util_max = _most(self.util_max, util)
         self.mem_max = _most(self.mem_max, mem)
+
+
+def _programs(gpus: Iterable[Plain]) -> dict[str, str]:
+    """By pod, the names of its processes on the GPUs."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for gpu in gpus:
+        for process in gpu.get("processes") or ():
+            if "pod_uid" in process and "name" in process:
+                found[process["pod_uid"]].add(process["name"])
+    return {uid: ", ".join(sorted(names)) for uid, names in found.items()}
 
 
 def _process(process: Plain) -> tuple[str, float | None, float | None]:
@@ -58,6 +105,10 @@ class LiveState:
     unreadable: int = 0
     ticks: int = 0
     newest_ms: int = 0
+    _on_gpus: dict[str, set[str]] = field(default_factory=dict)
+    """By node, the keys of the pods on its GPUs at its newest tick."""
+    _ended: dict[str, int] = field(default_factory=dict)
+    """When pods ended, oldest first: a sample that comes a moment later does not bring them back."""
 
     def feed(self, topic: str, key: str, plain: Plain | None) -> None:
         """Take a record of a topic (without prefix); topics that the view does not show are ignored."""
@@ -74,12 +125,28 @@ class LiveState:
         if take is None:
             return
         if plain is None:
-            self.rows.pop(f"pod/{key}", None)
+            self._end(f"pod/{key}")
         else:
             take(plain)
 
     def _row(self, key: str, kind: str, name: str) -> SubjectRow:
         return self.rows.setdefault(key, SubjectRow(kind, name))
+
+    def _sampled_pod(self, node: str, uid: str) -> SubjectRow:
+        """The row of a pod that a sample saw; one that has ended has a row that is not shown."""
+        key = pod_subject(node, uid).key
+        return SubjectRow("pod", "") if key in self._ended else self._pod_row(key, uid)
+
+    def _pod_row(self, key: str, uid: str) -> SubjectRow:
+        row = self._row(key, "pod", "")
+        row.uid = uid
+        return row
+
+    def _end(self, key: str) -> None:
+        self.rows.pop(key, None)
+        self._ended[key] = self.newest_ms
+        while self.newest_ms - next(iter(self._ended.values())) > _OLD_MS:
+            del self._ended[next(iter(self._ended))]
 
     def _tick(self, sample: Plain) -> int:
         self.ticks += 1
@@ -100,14 +167,28 @@ class LiveState:
         self._pods_on_gpus(sample)
 
     def _pods_on_gpus(self, sample: Plain) -> None:
-        busiest: dict[str, float | None] = {}
-        for gpu in sample["gpus"]:
-            for process in gpu.get("processes") or ():
-                if (uid := process.get("pod_uid")) is not None:
-                    busiest[uid] = _most(busiest.get(uid), process.get("gpu_util_pct"))
+        node, programs = sample["node"], _programs(sample["gpus"])
+        found = pod_use(node, msgspec.convert(sample["gpus"], tuple[Gpu, ...]))
+        busiest: dict[str, float | None] = dict.fromkeys(uid for uid, _ in found.attribution)
+        for (uid, scope), (util, *_) in found.use.items():
+            if scope.count("/") == 1:  # of a GPU, not of a process there
+                busiest[uid] = _most(busiest[uid], util)
+        for key in self._on_gpus.get(node, set()):
+            if key in self.rows:
+                self.rows[key].gpu_util = None
+        self._on_gpus[node] = {pod_subject(node, uid).key for uid in busiest}
         for uid, util in busiest.items():
-            pod = self._row(pod_subject(sample["node"], uid).key, "pod", "")
+            pod = self._sampled_pod(node, uid)
             pod.gpu_util, pod.gpu_util_max = util, _most(pod.gpu_util_max, util)
+            pod.programs, pod.seen_ms = programs.get(uid, pod.programs), sample["ts_ms"]
+        self._name_allocated(sample)
+
+    def _name_allocated(self, sample: Plain) -> None:
+        for gpu in sample["gpus"]:
+            for one in gpu.get("allocated") or ():
+                if "pod_uid" in one:
+                    pod = self._sampled_pod(sample["node"], one["pod_uid"])
+                    pod.name = pod.name or f"{one['namespace']}/{one['pod']}"
 
     def _cgroup(self, sample: Plain) -> None:
         ts_ms, node, host = self._tick(sample), sample["node"], sample["host"]
@@ -117,16 +198,18 @@ class LiveState:
         for pod in sample["pods"]:
             containers = pod.get("containers") or ()
             cpu, mem = (_sum(containers, metric) for metric in ("cpu_util_pct", "mem_used_bytes"))
-            self._row(pod_subject(node, pod["uid"]).key, "pod", "").saw(cpu, mem, ts_ms)
+            row = self._sampled_pod(node, pod["uid"])
+            row.saw(cpu, mem, ts_ms)
+            row.container = f"container {containers[0]['id'][:12]}" if containers else ""
 
     def _pod(self, pod: Plain) -> None:
         key = pod_subject(pod["node"], pod["uid"]).key
         if "finished_ms" in pod:
-            self.rows.pop(key, None)
+            self._end(key)
             return
-        self._row(key, "pod", "").name = "/".join((pod.get("namespace", ""), pod["name"].strip("/"))).strip(
-            "/"
-        )
+        self._ended.pop(key, None)
+        name = "/".join((pod.get("namespace", ""), pod["name"].strip("/"))).strip("/")
+        self._pod_row(key, pod["uid"]).name = name
 
     def _peaks(self, peaks: Plain) -> None:
         row = self.rows.get(f"pod/{peaks['pod']['uid']}")
@@ -138,20 +221,27 @@ class LiveState:
         row.gpu_util_max = _most(row.gpu_util_max, most.get("gpu_util_pct"))
 
     def _cycle(self, cycle: Plain) -> None:
-        row = self.rows.get(_key(cycle["subject"]))
-        if row is None or cycle["metric"] != _main_metric(row):
-            return
-        row.cycle = f"{cycle['period_s']:.3g} s" if cycle["cyclic"] and "period_s" in cycle else ""
+        if row := self.rows.get(_key(cycle["subject"])):
+            period = f"{cycle['period_s']:.3g} s" if cycle["cyclic"] and "period_s" in cycle else ""
+            row.cycles[cycle["metric"]] = period
 
     def _trend(self, trend: Plain) -> None:
-        row = self.rows.get(_key(trend["subject"]))
-        if row is None:
-            return
-        if trend["metric"] == "mem_used_bytes" and "exhausts_in_s" in trend:
-            row.trend = f"memory full in {short_duration(trend['exhausts_in_s'])}"
-        elif trend["metric"] == _main_metric(row) and trend["forecast"]:
-            last = trend["forecast"][-1]
-            row.trend = f"{last['value']:.0f} % in {short_duration(last['horizon_s'])}"
+        if row := self.rows.get(_key(trend["subject"])):
+            row.trends[trend["metric"]] = trend
+
+    def trend(self, row: SubjectRow) -> str:
+        """What runs out, and where the main metric goes."""
+        said, (main, now) = [], row.main
+        memory = row.trends.get("mem_used_bytes", {})
+        if "exhausts_in_s" in memory and self.newest_ms - memory["ts_ms"] < _UNSAID_MS:
+            left_s = memory["exhausts_in_s"] - (self.newest_ms - memory["ts_ms"]) / 1000
+            said.append(f"memory full in {short_duration(max(left_s, 0))}")
+        forecast = row.trends.get(main, {}).get("forecast")
+        # A trend that does not change is told once: it holds for as long as its metric is measured.
+        if forecast and now is not None:
+            last = forecast[-1]
+            said.append(f"{last['value']:.0f} % in {short_duration(last['horizon_s'])}")
+        return ", ".join(said)
 
     def _insight(self, insight: Plain) -> None:
         row = self.rows.get(_key(insight["subject"]))
@@ -173,13 +263,9 @@ class LiveState:
         """Rows of one kind: others by name, pods by what they use now and if seen within a minute."""
         rows = [row for row in self.rows.values() if row.kind == kind]
         if kind == "pod":
-            rows = [row for row in rows if row.name and self.newest_ms - row.seen_ms < 60_000]
-            return sorted(rows, key=lambda row: (-(row.gpu_util or 0), -(row.util or 0), row.name))
+            rows = [row for row in rows if row.seen_ms and self.newest_ms - row.seen_ms < _OLD_MS]
+            return sorted(rows, key=lambda row: (-(row.gpu_util or 0), -(row.util or 0), row.title))
         return sorted(rows, key=lambda row: row.name)
-
-
-def _main_metric(row: SubjectRow) -> str:
-    return "gpu_util_pct" if row.kind == "gpu" or row.gpu_util_max is not None else "cpu_util_pct"
 
 
 def _key(subject: Plain) -> str:

@@ -63,7 +63,7 @@ def _table(
         util, most, memory, mem_max = _figures(row)
         figures = (util, most, memory, mem_max) if wide else (util, memory)
         # Names as they are: they may hold [brackets].
-        table.add_row(Text(row.name), *bar, *figures, Text("\n".join(_notes(state, row))))
+        table.add_row(Text(row.title), *bar, *figures, Text("\n".join(_notes(state, row))))
         for name, busy, held in row.processes[:_PROCESSES]:
             of_process = (
                 (percent_text(busy), "", bytes_text(held), "")
@@ -85,7 +85,8 @@ def _figures(row: SubjectRow) -> tuple[str, str, str, str]:
 
 def _notes(state: LiveState, row: SubjectRow) -> list[str]:
     """What it does, and below that its cycle and trend; what is not known takes no line."""
-    return [line for line in (state.does(row), ", ".join(filter(None, (row.cycle, row.trend)))) if line]
+    goes = ", ".join(filter(None, (row.cycle, state.trend(row))))
+    return [line for line in (state.does(row), goes) if line]
 
 
 def _lines(state: LiveState, rows: Sequence[SubjectRow]) -> list[int]:
@@ -119,8 +120,8 @@ def plain_lines(state: LiveState, most_pods: int = 10) -> Iterator[str]:
         rows = state.of_kind(kind)
         for row in rows[:most_pods] if kind == "pod" else rows:
             util, most, memory, mem_max = _figures(row)
-            known = {"does": state.does(row), "cycle": row.cycle, "trend": row.trend}
+            known = {"does": state.does(row), "cycle": row.cycle, "trend": state.trend(row)}
             extra = "".join(f" {name} {value}" for name, value in known.items() if value)
-            yield f"{kind} {row.name}: {util} (max {most}) memory {memory} (max {mem_max}){extra}"
+            yield f"{kind} {row.title}: {util} (max {most}) memory {memory} (max {mem_max}){extra}"
             for name, busy, held in row.processes:
                 yield f"  process {name}: {percent_text(busy)} memory {bytes_text(held)}"

@@ -75,20 +75,120 @@ def test_a_pod_that_is_gone_is_not_shown(goal: str, last: dict[str, Any] | None)
 def test_cycles_and_trends_of_the_main_metric() -> None:
     cycle = {"subject": GPU, "metric": "gpu_util_pct", "cyclic": True, "period_s": 13.24}
     other = {"subject": GPU, "metric": "power_w", "cyclic": True, "period_s": 99}
-    trend = {"subject": GPU, "metric": "gpu_util_pct", "forecast": [{"horizon_s": 300, "value": 61.6}]}
     state = fed(
         ("nvml-samples", "a", nvml(97)),
         ("cycles", "k", cycle),
         ("cycles", "k", other),
-        ("trends", "k", trend),
+        ("trends", "k", trend("gpu_util_pct", 61.6)),
     )
     (row,) = state.of_kind("gpu")
-    assert (row.cycle, row.trend) == ("13.2 s", "62 % in 5m")
-    full = {"subject": GPU, "metric": "mem_used_bytes", "forecast": [], "exhausts_in_s": 840}
-    state.feed("trends", "k", full)
-    assert row.trend == "memory full in 14m"
+    assert (row.cycle, state.trend(row)) == ("13.2 s", "62 % in 5m")
     state.feed("cycles", "k", {**cycle, "cyclic": False})
     assert row.cycle == ""
+
+
+def trend(metric: str, value: float, ts_ms: int = 1000, **more: float) -> dict[str, Any]:
+    forecast = [{"horizon_s": 300, "value": value}]
+    return {"subject": GPU, "metric": metric, "ts_ms": ts_ms, "forecast": forecast, **more}
+
+
+def test_a_warning_stays_until_its_own_trend_takes_it_back() -> None:
+    state = fed(("nvml-samples", "a", nvml(97)))
+    (row,) = state.of_kind("gpu")
+    state.feed("trends", "k", trend("mem_used_bytes", 1e9, exhausts_in_s=90))
+    assert state.trend(row) == "memory full in 1m30s"
+    state.feed("trends", "k", trend("gpu_util_pct", 61.6))
+    assert state.trend(row) == "memory full in 1m30s, 62 % in 5m"
+    state.feed("trends", "k", trend("power_w", 300))
+    assert state.trend(row) == "memory full in 1m30s, 62 % in 5m"
+    state.feed("trends", "k", trend("mem_used_bytes", 1e9))
+    assert state.trend(row) == "62 % in 5m"
+
+
+def test_a_warning_that_is_no_longer_told_goes() -> None:
+    told = trend("mem_used_bytes", 1e9, exhausts_in_s=90)
+    state = fed(("nvml-samples", "a", nvml(97)), ("trends", "k", told))
+    (row,) = state.of_kind("gpu")
+    said = {}
+    for age_s in (30, 120, 200):
+        state.feed("nvml-samples", "a", nvml(97, 1000 + 1000 * age_s))
+        said[age_s] = state.trend(row)
+    assert said == {30: "memory full in 1m", 120: "memory full in 0s", 200: ""}
+
+
+def test_a_trend_of_what_does_not_change_is_told_once_and_holds_while_it_is_measured() -> None:
+    state = fed(("nvml-samples", "a", nvml(97)), ("trends", "k", trend("gpu_util_pct", 97)))
+    (row,) = state.of_kind("gpu")
+    state.feed("nvml-samples", "a", nvml(97, 3_600_000))
+    assert state.trend(row) == "97 % in 5m"
+    state.feed("nvml-samples", "a", nvml(None, 3_601_000))
+    assert state.trend(row) == ""
+
+
+def test_a_cycle_is_of_the_metric_that_is_shown() -> None:
+    cycle = {"subject": {"kind": "pod", "node": "a", "pod_uid": "p"}, "metric": "cpu_util_pct"}
+    state = fed(("cgroup-samples", "a", cgroup()), ("cycles", "k", {**cycle, "cyclic": True, "period_s": 9}))
+    (row,) = state.of_kind("pod")
+    assert row.cycle == "9 s"
+    state.feed("nvml-samples", "a", nvml(97))
+    assert row.cycle == "", "its GPU is shown now, of which no cycle is known"
+
+
+UID = "1b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4bed"
+
+
+def on_gpu(util: float | None = 90, ts_ms: int = 1000, **more: Any) -> dict[str, Any]:
+    """A GPU with a process of a pod that no record names."""
+    sample = nvml(util, ts_ms)
+    sample["gpus"][0] |= {"processes": [{"pid": 7, "pod_uid": UID, "gpu_util_pct": util, **more}]}
+    return sample
+
+
+def test_a_pod_that_nobody_named_is_shown_by_what_is_known() -> None:
+    state = fed(("nvml-samples", "a", on_gpu()))
+    assert [row.title for row in state.of_kind("pod")] == ["1b9d6bcd"]
+    held = {"uid": UID, "containers": [{"id": "8d1f3a5b7c9d0e2f", "cpu_util_pct": 30}]}
+    state.feed("cgroup-samples", "a", cgroup() | {"pods": [held]})
+    assert [row.title for row in state.of_kind("pod")] == ["1b9d6bcd (container 8d1f3a5b7c9d)"]
+    state.feed("nvml-samples", "a", on_gpu(name="python"))
+    assert [row.title for row in state.of_kind("pod")] == ["1b9d6bcd (python)"]
+    assert "pod 1b9d6bcd (python): gpu 90.0 % cpu 30.0 %" in "\n".join(plain_lines(state))
+    assert any(line.startswith("1b9d6bcd (python)") for line in drawn(state, 120))
+    state.feed("pods", UID, POD | {"uid": UID})
+    assert [row.title for row in state.of_kind("pod")] == ["ml/train-0"]
+
+
+def test_a_pod_that_was_allocated_a_gpu_has_its_name_and_the_gpu_that_it_has_alone() -> None:
+    given = {"pod_uid": UID, "namespace": "ml", "pod": "serve-0"}
+    sample = nvml(64)
+    sample["gpus"][0] |= {"allocated": [given]}
+    del sample["gpus"][0]["processes"]
+    state = fed(("nvml-samples", "a", sample))
+    assert [(row.title, row.gpu_util) for row in state.of_kind("pod")] == [("ml/serve-0", 64)]
+
+
+def test_the_busiest_pods_come_first_with_and_without_a_name() -> None:
+    sample = on_gpu(95)
+    sample["gpus"][0]["processes"].append({"pid": 8, "pod_uid": "p", "gpu_util_pct": 3})
+    state = fed(("cgroup-samples", "a", cgroup()), ("pods", "p", POD), ("nvml-samples", "a", sample))
+    assert [row.title for row in state.of_kind("pod")] == ["1b9d6bcd", "ml/train-0"]
+    state.feed("nvml-samples", "a", nvml(41, 2000))
+    shown = [(row.title, row.gpu_util) for row in state.of_kind("pod")]
+    assert shown == [("ml/train-0", 41), ("1b9d6bcd", None)], "one that left the GPU does not use it"
+    state.feed("nvml-samples", "a", nvml(41, 62_000))
+    assert [row.title for row in state.of_kind("pod")] == ["ml/train-0"], "not seen for a minute"
+
+
+def test_a_late_sample_does_not_bring_back_a_pod_that_ended() -> None:
+    state = fed(
+        ("cgroup-samples", "a", cgroup()), ("pods", "p", POD), ("pods", "p", POD | {"finished_ms": 5})
+    )
+    state.feed("nvml-samples", "a", nvml(50))
+    state.feed("cgroup-samples", "a", cgroup(2000))
+    assert state.of_kind("pod") == []
+    state.feed("pods", "p", POD)
+    state.feed("cgroup-samples", "a", cgroup(3000))
+    assert [row.title for row in state.of_kind("pod")] == ["ml/train-0"], "a unit that was started again"
 
 
 def insight(kind: str, bottleneck: str, uid: str = "p") -> dict[str, Any]:
@@ -130,7 +230,7 @@ def test_a_gpu_that_pods_share_and_one_of_which_nothing_is_known() -> None:
 
 def test_a_gpu_that_was_allocated_without_a_process() -> None:
     sample = nvml(0)
-    sample["gpus"][0] |= {"processes": [], "allocated": [{"pod_uid": "p", "pod": "n", "shared": False}]}
+    sample["gpus"][0] |= {"processes": [], "allocated": [{"pod_uid": "p", "namespace": "ml", "pod": "n"}]}
     state = fed(("cgroup-samples", "a", cgroup()), ("nvml-samples", "a", sample))
     state.feed("insights", "pod/p", insight("idle", "idle"))
     assert state.does(state.of_kind("gpu")[0]) == "idle"
@@ -146,10 +246,10 @@ def drawn(state: LiveState, width: int, height: int = 40) -> list[str]:
 @pytest.mark.parametrize("width", [80, 99, 100, 120])
 def test_names_and_what_they_do_fit(width: int) -> None:
     longest = insight("interactive", "over_provisioned")
-    trend = {"subject": GPU, "metric": "mem_used_bytes", "forecast": [], "exhausts_in_s": 840}
+    full = trend("mem_used_bytes", 1e9, exhausts_in_s=840)
     state = fed(
         ("nvml-samples", "a", nvml(97)), ("cgroup-samples", "a", cgroup()), ("pods", "p", POD),
-        ("insights", "pod/p", longest), ("trends", "k", trend),
+        ("insights", "pod/p", longest), ("trends", "k", full),
     )  # fmt: skip
     lines = drawn(state, width)
     assert max(map(len, lines)) <= width
@@ -161,7 +261,7 @@ def test_names_and_what_they_do_fit(width: int) -> None:
 
 
 def test_pods_that_do_not_fit_are_counted() -> None:
-    state = fed(("cgroup-samples", "a", cgroup()))
+    state = fed()
     for number in range(20):
         uid = str(number)
         more = cgroup() | {"pods": [{"uid": uid, "containers": [{"id": "1", "cpu_util_pct": 1}]}]}

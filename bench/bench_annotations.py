@@ -26,8 +26,9 @@ from kube.objects import ApiServer, connect
 from kube.references import ObjectRef, Patch
 from sinks.annotations.core.desired import Annotations
 from sinks.annotations.core.schedule import Policy, WritePlan
+from sinks.annotations.forbidden import ForbiddenKinds
 from sinks.annotations.sink import AnnotationSink
-from sinks.annotations.writer import AnnotationWriter
+from sinks.annotations.writer import AnnotationWriter, Outcome
 from sinks.deadletters import DeadLetters
 from telemetry.events import Telemetry
 from tests.support.servers.kube.client import Client
@@ -129,7 +130,9 @@ class Decider:
         policy = Policy(most=most)
         self._annotations = Annotations(policy.prefix)
         self._plan = WritePlan(policy.interval_s, policy.most)
-        self._writer = AnnotationWriter(server, policy.prefix, self._annotations, Telemetry("bench"))
+        telemetry = Telemetry("bench")
+        forbidden = ForbiddenKinds(telemetry, time.monotonic)
+        self._writer = AnnotationWriter(server, policy.prefix, self._annotations, forbidden, telemetry)
 
     def take(self, record: PodPeaks, second: int) -> None:
         """Take a record."""
@@ -140,10 +143,11 @@ class Decider:
     async def write(self, second: int) -> None:
         """Write all that is due."""
         while (due := self._plan.next_due(second)) is not None:
-            if await self._writer.write(due, self._plan.threshold(due, second)):
-                self._plan.written(due, second)
-            else:
+            outcome = await self._writer.write(due, self._plan.threshold(due, second))
+            if outcome is Outcome.NOT_ENOUGH:
                 self._plan.skipped(due, second)
+            else:
+                self._plan.written(due, second)
             if self._plan.is_over(due):
                 self._plan.drop(due)
                 self._annotations.forget(due)

@@ -13,8 +13,11 @@ NO_KIND = Event(
     "no_kind", logging.WARNING, "Objects of a kind that the API server does not serve", by=(SINK,)
 )
 KIND_FORBIDDEN = Event(
-    "kind_forbidden", logging.INFO, "Kinds of jobs that no role lets the sinks read, logged once each",
-    ("kind",), by=(SINK,),
+    "kind_forbidden", logging.INFO, "Kinds of jobs that no role lets the sinks read", ("kind",), by=(SINK,)
+)
+PERMISSION_MISSING = Event(
+    "permission_missing", logging.WARNING, "Objects that no role lets the sinks annotate", ("kind",),
+    by=(SINK,),
 )
 ANNOTATION_SHED = Event(
     "annotation_shed", logging.WARNING, "Objects whose annotations were dropped, because too many wait",

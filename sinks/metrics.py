@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 from bus.faust import logs
 from sinks import events as sink_events
 from sinks.dispatcher import Dispatcher
-from sinks.events import SINK_AWAY
+from sinks.events import PERMISSION_MISSING, SINK_AWAY
 from telemetry import events
 from telemetry.events import Telemetry
 from telemetry.metrics import (
@@ -48,6 +48,7 @@ def serve_metrics(
     metrics.read(RECORDS_TAKEN, lambda: {(topic,): float(n) for topic, n in dispatcher.records_taken.items()})
     metrics.read(RECORDS_USED, lambda: {(topic,): float(n) for topic, n in dispatcher.records_used.items()})
     telemetry.status.ready["sinks"] = lambda: _away(telemetry)
+    telemetry.status.remark = lambda: _lacking(telemetry)
 
 
 def wrote(telemetry: Telemetry, sink: str, count: int = 1) -> None:
@@ -63,6 +64,12 @@ def _up(telemetry: Telemetry, names: Iterable[str]) -> dict[Labels, float]:
 def _away(telemetry: Telemetry) -> str | None:
     away = [detail for (event, _), detail in list(telemetry.conditions.items()) if event == SINK_AWAY.name]
     return away[0] if away else None
+
+
+def _lacking(telemetry: Telemetry) -> str:
+    """The permissions that the sinks lack. Without the API server's words, which name an object."""
+    lacking = [name for event, name in list(telemetry.conditions) if event == PERMISSION_MISSING.name]
+    return f"no permission to {', '.join(lacking)}" if lacking else ""
 
 
 def _delays_s(dispatcher: Dispatcher, now_s: float) -> dict[Labels, float]:

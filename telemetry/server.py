@@ -60,7 +60,8 @@ def _verdict(good: str, wrong: str | None) -> Page:
 
 
 def _ready(status: Status) -> str:
-    return "ready" if status.remark is None else f"ready: {status.remark()}"
+    remark = status.remark() if status.remark is not None else ""
+    return f"ready: {remark}" if remark else "ready"
 
 
 def text(status: int, line: str) -> Page:

@@ -17,7 +17,7 @@ class Status:
         self.waiting: str | None = "starting"
         """What it waits for before it can begin; None once it has begun."""
         self.remark: Callable[[], str] | None = None
-        """What is worth knowing of a process that is ready, such as that its records go to the disk."""
+        """What is worth knowing of a process that is ready: its records go to the disk; or ""."""
         self.hangs = False
         """Whether it ends, but for a thread: to close the event loop below that ends in a traceback."""
         self.alive: dict[str, Probe] = {}

@@ -2,15 +2,17 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from kube.errors import GoneError, KubeError
 from sinks.annotations.core.targets import Target
-from sinks.events import KIND_FORBIDDEN
-from telemetry.events import Telemetry
+from sinks.events import KIND_FORBIDDEN, PERMISSION_MISSING
+from telemetry.events import Event, Telemetry
 
-FORBIDDEN_S = 300.0
-"""How long a kind that may not be read counts as such: the permission may be given later."""
+RETRY_S = 25.0
+"""How often one object of a kind is tried: when the permission is given, all are written within a minute."""
 _CANNOT = re.compile(r'cannot (\w+) resource "([^"]+)"(?: in API group "([^"]*)")?')
+_Scope = tuple[str, str, str | None]
 
 
 class ForbiddenKindError(GoneError):
@@ -20,32 +22,64 @@ class ForbiddenKindError(GoneError):
         super().__init__(message, "403")
 
 
+@dataclass(slots=True)
+class Refusal:
+    """A permission that lacks, and when it is tried next."""
+
+    event: Event
+    permission: str
+    until: float
+
+
 class ForbiddenKinds:
-    """Remembers them by namespace, as a role may be of one alone; reports each kind once."""
+    """Remembers them by namespace, as a role may be of one alone. Each permission is one condition."""
 
     def __init__(self, telemetry: Telemetry, clock: Callable[[], float]) -> None:
         self._telemetry = telemetry
         self._clock = clock
-        self._until: dict[tuple[str, str, str | None], float] = {}
-        self._reported: set[tuple[str, str]] = set()
+        self._refusals: dict[_Scope, Refusal] = {}
 
-    def has(self, target: Target) -> bool:
-        """Whether an object of its kind was refused a while ago."""
-        return self._clock() < self._until.get(_scope(target), float("-inf"))
-
-    def add(self, target: Target, error: KubeError) -> None:
-        """Reading ``target`` was refused."""
+    def refusal(self, target: Target) -> Refusal | None:
+        """Why an object of this kind is not tried now. None: it is, and no other of its kind for a while."""
+        found = self._refusals.get(_scope(target))
+        if found is None:
+            return None
         now = self._clock()
-        self._until = {scope: until for scope, until in self._until.items() if now < until}
-        self._until[_scope(target)] = now + FORBIDDEN_S
-        kind = target.api_version, target.api_kind
-        if kind not in self._reported:
-            self._reported.add(kind)
-            detail = f"{error}; none of its objects is annotated where no role allows get and patch"
-            self._telemetry.emit(KIND_FORBIDDEN, detail, about=" ".join(kind), kind=target.api_kind)
+        if now < found.until:
+            return found
+        found.until = now + RETRY_S
+        return None
+
+    def add(self, target: Target, error: KubeError) -> bool:
+        """The API server refused ``target`` for want of a permission. Whether that is new."""
+        event = KIND_FORBIDDEN if isinstance(error, ForbiddenKindError) else PERMISSION_MISSING
+        permission = missing_permission(str(error)) or f"get {target.api_kind}"
+        known = self._refusals.get(_scope(target))
+        if known is not None and known.permission != permission:
+            self._clear(_scope(target), "allowed now")
+        self._refusals[_scope(target)] = Refusal(event, permission, self._clock() + RETRY_S)
+        detail = f"{error}; none of its objects is annotated where no role allows get and patch"
+        self._telemetry.raise_condition(event, permission, detail, kind=target.api_kind)
+        return known is None or known.permission != permission
+
+    def allowed(self, target: Target, verb: str) -> None:
+        """An object of this kind could be read (``get``) or written (``patch``)."""
+        found = self._refusals.get(_scope(target))
+        if found is not None and found.permission.startswith(f"{verb} "):
+            self._clear(_scope(target), "allowed now")
+
+    def forget(self) -> None:
+        """The objects are another worker's now."""
+        for scope in list(self._refusals):
+            self._clear(scope, "another worker may write these objects now")
+
+    def _clear(self, scope: _Scope, detail: str) -> None:
+        cleared = self._refusals.pop(scope)
+        if all(one.permission != cleared.permission for one in self._refusals.values()):
+            self._telemetry.clear_condition(cleared.event, cleared.permission, detail)
 
 
-def _scope(target: Target) -> tuple[str, str, str | None]:
+def _scope(target: Target) -> _Scope:
     return target.api_version, target.api_kind, target.namespace
 
 

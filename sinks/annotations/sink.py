@@ -16,11 +16,18 @@ from kube.objects import ApiServer
 from sinks.annotations.core.desired import TOPICS, Annotations
 from sinks.annotations.core.schedule import Policy, WritePlan
 from sinks.annotations.core.targets import Target
-from sinks.annotations.forbidden import ForbiddenKindError, ForbiddenKinds, missing_permission
-from sinks.annotations.writer import AnnotationWriter
+from sinks.annotations.forbidden import (
+    RETRY_S,
+    ForbiddenKindError,
+    ForbiddenKinds,
+    Refusal,
+    missing_permission,
+)
+from sinks.annotations.gone import GoneObjects
+from sinks.annotations.writer import AnnotationWriter, Outcome
 from sinks.base import PendingOffsets
 from sinks.deadletters import DeadLetters
-from sinks.events import ANNOTATION_SHED, NO_KIND, OBJECT_GONE, SINK_AWAY
+from sinks.events import ANNOTATION_SHED, KIND_FORBIDDEN, NO_KIND, OBJECT_GONE, SINK_AWAY
 from sinks.metrics import wrote
 from telemetry.events import WRITE_REJECTED, WRITE_RETRIED, Telemetry
 
@@ -63,8 +70,9 @@ class AnnotationSink:
         self._interval_s = policy.interval_s
         self._sample_gap_ms = policy.interval_s * 1000 / SAMPLE_SHARE
         self._annotations = Annotations(policy.prefix)
-        self._writer = AnnotationWriter(server, policy.prefix, self._annotations, telemetry)
         self._forbidden = ForbiddenKinds(telemetry, clock)
+        self._writer = AnnotationWriter(server, policy.prefix, self._annotations, self._forbidden, telemetry)
+        self._gone_objects = GoneObjects(clock)
         self._plan = WritePlan(policy.interval_s, policy.most)
         self._origins: dict[Target, ConsumerRecord] = {}
         self._failures: dict[Target | None, int] = {}
@@ -110,8 +118,8 @@ class AnnotationSink:
 
     @property
     def pending(self) -> int:
-        """How many objects wait to be written."""
-        return self._plan.pending
+        """How many objects are to be written now."""
+        return self._plan.pending(self._clock())
 
     def forget(self) -> None:
         """Know nothing any more; what is there is read anew."""
@@ -120,6 +128,8 @@ class AnnotationSink:
         self._annotations.clear()
         self._writer.clear()
         self._plan.clear()
+        self._gone_objects.clear()
+        self._forbidden.forget()
         for memory in (self._origins, self._failures, self._told, self._sampled):
             memory.clear()
         self._wake.set()
@@ -171,18 +181,29 @@ class AnnotationSink:
         if not self._annotations.is_known(target):
             self._wait_for_sample(target)
             return
-        if self._forbidden.has(target):
+        if self._gone_objects.has(target):
             self._forget(target)
+            return
+        refusal = self._forbidden.refusal(target)
+        if refusal is not None:
+            self._hold(target, refusal)
             return
         generation = self._generation
         try:
-            was_enough = await self._writer.write(target, self._plan.threshold(target, self._clock()))
+            outcome = await self._writer.write(target, self._plan.threshold(target, self._clock()))
         except KubeError as error:
             if generation == self._generation:  # else it is another worker's, or ours anew
                 await self._failed(target, error)
         else:
             if generation == self._generation:
-                self._succeeded(target, was_enough)
+                self._succeeded(target, outcome)
+
+    def _hold(self, target: Target, refusal: Refusal) -> None:
+        """No role lets us write it: keep it until one does, unless its kind was left out on purpose."""
+        if refusal.event is KIND_FORBIDDEN:
+            self._forget(target)
+        else:
+            self._plan.forbidden(target, refusal.until)
 
     async def _failed(self, target: Target, error: KubeError) -> None:
         if error.reason != "timeout":
@@ -209,20 +230,23 @@ class AnnotationSink:
         elif isinstance(error, NoKindError):
             self._telemetry.emit(NO_KIND, f"{target}: {error}")
         else:
+            self._forbidden.allowed(target, "get")
+            self._gone_objects.add(target)
             self._telemetry.emit(OBJECT_GONE, str(target), kind=target.kind)
         self._forget(target)
 
-    def _succeeded(self, target: Target, was_enough: bool) -> None:
+    def _succeeded(self, target: Target, outcome: Outcome) -> None:
         self._silent = 0
         for failed in (target, None):
             self._failures.pop(failed, None)
         self._told.discard(target)
         self._telemetry.clear_condition(SINK_AWAY, self.name, f"{self._server.address} answers")
-        if not was_enough:
+        if outcome is Outcome.NOT_ENOUGH:
             self._plan.skipped(target, self._clock())
             return
         self._plan.written(target, self._clock())
-        wrote(self._telemetry, self.name)
+        if outcome is Outcome.WRITTEN:
+            wrote(self._telemetry, self.name)
         if self._plan.is_over(target):
             self._forget(target)
 
@@ -241,17 +265,26 @@ class AnnotationSink:
         self._plan.failed(target, until)
 
     async def _refused(self, target: Target, error: KubeError) -> None:
-        """Count it; the record goes to the dead letters once, until a write of this object succeeds."""
+        """Count it; the record goes to the dead letters once, until a write of this object succeeds.
+
+        What lacks a permission is tried again, and is said once for all objects of a kind.
+        """
+        lacks = missing_permission(str(error)) if error.reason == "403" else ""
+        if lacks and not self._forbidden.add(target, error):
+            self._plan.forbidden(target, self._clock() + RETRY_S)
+            return
         self._telemetry.emit(
-            WRITE_REJECTED, f"{target}: {error}", about=missing_permission(str(error)), sink=self.name,
-            reason=error.reason,
-        )  # fmt: skip
+            WRITE_REJECTED, f"{target}: {error}", about=lacks, sink=self.name, reason=error.reason
+        )
         origin = self._origins.get(target)
         if target not in self._told and origin is not None:
             if not await self._letters.send(origin, Reason.REJECTED, f"annotating {target}: {error}"):
                 return  # the worker ends, and the record stays unacknowledged
             self._told.add(target)
-        self._plan.refused(target, self._clock())
+        if lacks:
+            self._plan.forbidden(target, self._clock() + RETRY_S)
+        else:
+            self._plan.refused(target, self._clock())
 
     def _forget(self, target: Target) -> None:
         self._plan.drop(target)

@@ -1,5 +1,7 @@
 """Writes one object's annotations: what is there is read once, then known from each answer."""
 
+from enum import Enum, auto
+
 from kube.errors import BusyError, RefusedError
 from kube.objects import ApiServer
 from kube.references import Patch
@@ -8,7 +10,7 @@ from sinks.annotations.core.diff import Present, diff, goes_back, has_figures, i
 from sinks.annotations.core.keys import PODS_OMITTED
 from sinks.annotations.core.schedule import ChangeThreshold
 from sinks.annotations.core.targets import Target
-from sinks.annotations.forbidden import ForbiddenKindError
+from sinks.annotations.forbidden import ForbiddenKindError, ForbiddenKinds
 from sinks.events import PODS_OMITTED as SOME_OMITTED
 from telemetry.events import Telemetry
 
@@ -18,21 +20,37 @@ _MAY_BE_ANOTHER = frozenset({"409", "422"})
 _FORBIDDEN = "403"
 
 
+class Outcome(Enum):
+    """How a write ended that did not fail."""
+
+    WRITTEN = auto()
+    NOTHING_TO_WRITE = auto()
+    """The object carries what it should."""
+    NOT_ENOUGH = auto()
+    """What changed is not worth a write yet."""
+
+
 class AnnotationWriter:
     """Knows what each object carries, from its own reading and writing."""
 
     def __init__(
-        self, server: ApiServer, prefix: str, annotations: Annotations, telemetry: Telemetry
+        self,
+        server: ApiServer,
+        prefix: str,
+        annotations: Annotations,
+        forbidden: ForbiddenKinds,
+        telemetry: Telemetry,
     ) -> None:
         self._server = server
+        self._forbidden = forbidden
         self._prefix = prefix
         self._annotations = annotations
         self._telemetry = telemetry
         self._present: dict[Target, Present] = {}
         self._generation = 0
 
-    async def write(self, target: Target, threshold: ChangeThreshold) -> bool:
-        """Write what differs if as much as ``threshold`` says has changed. False: it was not that much.
+    async def write(self, target: Target, threshold: ChangeThreshold) -> Outcome:
+        """Write what differs if as much as ``threshold`` says has changed.
 
         Raises ``KubeError``.
         """
@@ -41,15 +59,16 @@ class AnnotationWriter:
         surplus = self._annotations.surplus(target, present, wanted)
         patch = diff(target.kind, self._prefix, wanted, present.ours, surplus)
         if not patch:
-            return True
+            return Outcome.NOTHING_TO_WRITE
         older = threshold is not ChangeThreshold.TIME_STAMP and goes_back(self._prefix, wanted, present.ours)
         if older or not _is_enough_for(patch, present, threshold):
-            return False
+            return Outcome.NOT_ENOUGH
         if f"{self._prefix}/{PODS_OMITTED}" in patch:
             self._telemetry.emit(SOME_OMITTED, str(target))
         generation = self._generation
         self._learn(target, await self._patch(target, patch), generation)
-        return True
+        self._forbidden.allowed(target, "patch")
+        return Outcome.WRITTEN
 
     def forget(self, target: Target) -> None:
         """Read the object anew the next time."""
@@ -65,6 +84,7 @@ class AnnotationWriter:
         if known is None:
             generation = self._generation
             known = self._learn(target, await self._read(target), generation)
+            self._forbidden.allowed(target, "get")
             self._annotations.adopt(target, known)
         return known
 

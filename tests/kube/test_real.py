@@ -192,7 +192,8 @@ async def test_a_kind_that_no_role_names_is_told_once_and_is_no_error(
     (said,) = [one for one in caplog.records if "experiments" in one.getMessage()]
     assert said.levelname == "INFO"
     assert (
-        'kind_forbidden kind=Experiment: 403: experiments.example.com "e0" is forbidden' in said.getMessage()
+        'kind_forbidden get experiments example.com: 403: experiments.example.com "e0" is forbidden'
+        in said.getMessage()
     )
 
 

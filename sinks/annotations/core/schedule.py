@@ -71,12 +71,19 @@ class _Entry:
     not_before: float = _NEVER
     written_at: float = _NEVER
     final: bool = False
+    late: bool = False
+    """The last try failed."""
     ticket: int = 0
     lru: _LruList = _LruList.CLEAN
 
     @property
     def clean(self) -> bool:
         return self.waiting.empty and self.in_flight is None
+
+    def is_pending(self, now: float) -> bool:
+        """Whether it is to be written now. What changed since the last write may wait for its interval."""
+        is_due = not self.waiting.empty and self.not_before <= now
+        return is_due or self.late or self.in_flight is not None
 
 
 class WritePlan:
@@ -169,7 +176,12 @@ class WritePlan:
         if entry := self._entries.get(target):
             if entry.in_flight is not None:
                 entry.waiting.merge(entry.in_flight)
-            self._complete(target, entry, not_before)
+            self._complete(target, entry, not_before, late=True)
+
+    def forbidden(self, target: Target, not_before: float) -> None:
+        """No role lets us write it: its records are done, and it is tried again all the same."""
+        if entry := self._entries.get(target):
+            self._complete(target, entry, not_before, late=True)
 
     def hold(self, until: float) -> None:
         """Nothing at all is due before ``until``: the API server asked for it, or cannot be reached."""
@@ -181,10 +193,9 @@ class WritePlan:
         if entry is not None:
             self._lru[entry.lru].pop(target, None)
 
-    @property
-    def pending(self) -> int:
-        """How many objects await a write. For any thread."""
-        return sum(not entry.clean for entry in list(self._entries.values()))
+    def pending(self, now: float) -> int:
+        """How many objects are to be written now. For any thread."""
+        return sum(entry.is_pending(now) for entry in list(self._entries.values()))
 
     def clear(self) -> None:
         """Know nothing of any object."""
@@ -210,10 +221,11 @@ class WritePlan:
                     every.merge(entry.in_flight)
         return every
 
-    def _complete(self, target: Target, entry: _Entry, not_before: float) -> None:
+    def _complete(self, target: Target, entry: _Entry, not_before: float, *, late: bool = False) -> None:
         entry.in_flight = None
         entry.not_before = not_before
-        if not entry.waiting.empty:
+        entry.late = late
+        if late or not entry.waiting.empty:
             self._queue(target, entry)
         self._move(target, entry)
 
@@ -239,5 +251,6 @@ class WritePlan:
         """Give up what was touched longest ago: of what waits for nothing, else of what is not final."""
         lru = next(lru for lru in _LruList if self._lru[lru])
         target = next(iter(self._lru[lru]))
+        entry = self._entries[target]
         self.drop(target)
-        return Shed(target, lost=lru is not _LruList.CLEAN, final=lru is _LruList.FINAL)
+        return Shed(target, lost=entry.late or not entry.clean, final=entry.final)

@@ -3,11 +3,8 @@
 import asyncio
 
 from contract.records.pods import JobRef
-from kube.errors import RefusedError
 from sinks.annotations.core.schedule import Policy
-from sinks.annotations.core.targets import Target
 from sinks.annotations.core.values import rfc3339
-from sinks.annotations.forbidden import FORBIDDEN_S, ForbiddenKinds
 from sinks.annotations.sink import WRITERS
 from tests.support.fakes.api_server import GROUPS, MPIJOB, NODE, POD, FakeApi, Trouble, written
 from tests.support.sinks import made
@@ -157,18 +154,6 @@ async def test_a_kind_that_is_installed_later_and_a_version_that_is_gone(api: Fa
     assert written(api, MPIJOB)["bert-worker-0"] == {"cpu_util": 151.8}
 
 
-def test_a_kind_that_may_not_be_read_is_asked_for_again_after_a_while() -> None:
-    now = 0.0
-    kinds = ForbiddenKinds(Rig().telemetry, lambda: now)
-    bert, other = (Target("job", "kubeflow.org/v2beta1", "MPIJob", "bert", where) for where in ("a", "b"))
-    assert not kinds.has(bert)
-    kinds.add(bert, RefusedError("403", "no"))
-    assert kinds.has(bert)
-    assert not kinds.has(other), "a role may be of one namespace alone"
-    now = FORBIDDEN_S
-    assert not kinds.has(bert)
-
-
 async def test_a_job_that_may_not_be_read_is_asked_for_once_and_a_pod_is_an_error(api: FakeApi) -> None:
     api.add(POD, "uid-1")
     api.add(MPIJOB, "job-1")
@@ -185,6 +170,7 @@ async def test_a_job_that_may_not_be_read_is_asked_for_once_and_a_pod_is_an_erro
         await until(lambda: sink.pending_offsets().empty)
     assert len(rig.port.dead_letters) == 1
     assert rig.count("kind_forbidden") == rig.count("write_rejected") == 1
+    assert [name for name, _ in rig.telemetry.conditions] == ["kind_forbidden"]
 
 
 async def test_requests_keep_to_the_rate(api: FakeApi) -> None:

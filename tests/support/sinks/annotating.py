@@ -1,5 +1,6 @@
 """The annotation sink at work on the fake API server, behind a dispatcher."""
 
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -20,8 +21,11 @@ async def annotating(
     policy: Policy = POLICY,
     timeout_s: float = 5.0,
     may_write: Callable[[], bool] = lambda: True,
+    clock: Callable[[], float] = time.monotonic,
 ) -> AsyncIterator[tuple[Dispatcher, AnnotationSink]]:
     """A sink that writes to the fake, behind a dispatcher."""
-    sink = AnnotationSink(api.client(timeout_s), policy, rig.letters, rig.telemetry, may_write=may_write)
+    sink = AnnotationSink(
+        api.client(timeout_s), policy, rig.letters, rig.telemetry, may_write=may_write, clock=clock
+    )
     async with at_work(rig, sink) as dispatcher:
         yield dispatcher, sink

@@ -105,7 +105,7 @@ class Draft:
         # Results go back to the host, and what is sent to other ranks; data come in.
         both_ways = np.minimum(pcie + self.read + self.rx, 0.2 * pcie + self.tx)
         values = {
-            "gpu_util_pct": util, "mem_copy_util_pct": np.where(util > 0, copy, 0),
+            "busiest_gpu_util_pct": util, "mem_copy_util_pct": np.where(util > 0, copy, 0),
             "gpu_mem_pct": np.clip(self.mem, 0, 100),
             "power_pct": 100 * power / self.limit_w, "power_w": power * self.gpus,
             "pcie_kb_per_s": both_ways / self.gpus,
@@ -120,6 +120,9 @@ class Draft:
         values = {
             name: np.where(rng.uniform(size=self.n) < 0.004, np.nan, one) for name, one in values.items()
         }
+        values["gpu_util_pct"] = (
+            (values["busiest_gpu_util_pct"] + least) / 2 if self.gpus > 1 else values["busiest_gpu_util_pct"]
+        )
         if rng.uniform() < 0.1:  # a pod on the host's network
             values["rx_kb_per_s"] = values["tx_kb_per_s"] = np.full(self.n, np.nan)
         changes = np.flatnonzero(np.diff(self.kind)) + 1

@@ -23,7 +23,7 @@ COMMON = {
     "net_tx_bytes_per_s": "sent to the network",
     "cpu_util_pct": "CPU time; 100 is one core",
     "max": "the largest value",
-    "mean": "the mean over all samples",
+    "mean": "the mean over all samples; of a pod's or job's GPU utilization, of all its GPUs",
     "at_ms": "when the maximum was measured",
     "confidence": "the probability that it is right, 0 to 1",
     "period_s": "the length of one cycle",

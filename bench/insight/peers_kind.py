@@ -12,7 +12,7 @@ Floats = npt.NDArray[np.float64]
 WINDOW = 60
 IDLE_PCT, BUSY_PCT = 5.0, 60.0
 UTIL, MEM, READ, RX = (
-    CHANNEL_ROW[name] for name in ("gpu_util_pct", "gpu_mem_pct", "read_kb_per_s", "rx_kb_per_s")
+    CHANNEL_ROW[name] for name in ("busiest_gpu_util_pct", "gpu_mem_pct", "read_kb_per_s", "rx_kb_per_s")
 )
 COMING_KB, COMING_MEM_PCT = 10_000.0, 2.0
 

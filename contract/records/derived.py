@@ -115,7 +115,10 @@ class Cycle(VersionedRecord, frozen=True, kw_only=True):
 
 
 class Peak(RecordBase, frozen=True, kw_only=True):
-    """The most a metric ever was, when, and its mean over all samples, in the metric's unit."""
+    """The most a metric ever was, when, and its mean over all samples, in the metric's unit.
+
+    Of a pod's or job's ``gpu_util_pct`` and ``mem_copy_util_pct``: the most of any GPU, the mean over all.
+    """
 
     max: Number
     mean: Number
@@ -162,9 +165,9 @@ class JobPeaks(VersionedRecord, frozen=True, kw_only=True):
     """A job's utilization over all its pods, by pod name, kept after they are gone.
 
     A metric's ``max`` over the job is the largest that any one pod reached; its ``mean`` is over all
-    samples of all pods. Where the record would not fit into a message of Kafka, ``pods`` is without the GPUs
-    of ``gpus_omitted`` pods and without ``pods_omitted`` further pods, as it is without those that ended
-    first, of more than 2,000; ``pod-peaks`` has all of them.
+    samples of all pods, of utilization of all their GPUs. Where the record would not fit into a message of
+    Kafka, ``pods`` is without the GPUs of ``gpus_omitted`` pods and without ``pods_omitted`` further pods, as
+    it is without those that ended first, of more than 2,000; ``pod-peaks`` has all of them.
     """
 
     job: JobRef

@@ -11,6 +11,7 @@ from streams.operators.columns.ownership import USE_METRICS, Cell, Place, PodUse
 from streams.operators.columns.series import GPU_METRICS, MIG_METRICS, POD_GPU_METRICS, Series, TallySeries
 from streams.operators.columns.tick import Layout, Tick, make_layout
 
+_MEMORY = POD_GPU_METRICS.index("gpu_mem_used_bytes")
 _cells_of_gpu = attrgetter(*GPU_METRICS)
 _cells_of_slice = attrgetter(*MIG_METRICS)
 _POWER = frozenset({"sw_power_cap", "hw_power_brake_slowdown"})
@@ -36,7 +37,8 @@ class NvmlReader:
         cells += [cell for slice_ in slices for cell in _cells_of_slice(slice_)]
         of_pods = [cell for use in pods.values() for cell in use]
         layout = self._layout_of(gpus, tuple(slice_.uuid for slice_ in slices), tuple(pods), found)
-        tallies = np.array([*of_pods, *(cell for use in found.use.values() for cell in use)], np.float64)
+        memory = [use[_MEMORY] for use in pods.values()]
+        tallies = np.array([*memory, *(cell for use in found.use.values() for cell in use)], np.float64)
         return Tick(
             sample.collector, sample.seq, sample.ts_ms, sample.interval_ms,
             layout, np.array(cells + of_pods, np.float64), tallies, _highs(tallies, layout, found.highs),
@@ -54,7 +56,7 @@ class NvmlReader:
             series = [Series("gpu", uuid, metric) for uuid in uuids for metric in GPU_METRICS]
             series += [Series("gpu", uuid, metric) for uuid in slices for metric in MIG_METRICS]
             series += [Series("pod", uid, metric) for uid in pods for metric in POD_GPU_METRICS]
-            tallies = [TallySeries(uid, "", metric) for uid in pods for metric in POD_GPU_METRICS]
+            tallies = [TallySeries(uid, "", POD_GPU_METRICS[_MEMORY]) for uid in pods]
             tallies += [TallySeries(uid, scope, metric) for uid, scope in found.use for metric in USE_METRICS]
             self._layout = make_layout(series, tallies, found.attribution, scopes)
         return self._layout
@@ -76,18 +78,13 @@ class NvmlReader:
 
 
 def _highs(tallies: Floats, layout: Layout, highs: dict[Place, float]) -> Floats:
-    """Utilization lifted to the highest burst, for pods that have a GPU to themselves."""
+    """Utilization lifted to ``PodUse.highs``."""
     if not highs:
         return tallies
     lifted = tallies.copy()
     for column, one in enumerate(layout.tallies):
-        if one.metric == "gpu_util_pct" and one.scope.count("/") <= 1:
-            of_it = [
-                high
-                for (uid, scope), high in highs.items()
-                if uid == one.pod_uid and one.scope in ("", scope)
-            ]
-            lifted[column] = np.fmax(lifted[column], max(of_it, default=np.nan))
+        if one.metric == "gpu_util_pct":
+            lifted[column] = np.fmax(lifted[column], highs.get((one.pod_uid, one.scope), np.nan))
     return lifted
 
 

@@ -25,20 +25,21 @@ _FULL_PCT = 100.0
 
 @dataclass(slots=True)
 class PodUse:
-    """``use`` by pod and scope, GPUs and processes. ``highs``: the largest value of the utilization's burst,
-    of pods that have the GPU to themselves. ``attribution``: how the use of each GPU is known."""
+    """``use`` by pod and scope, GPUs and processes. ``highs``: where the utilization was higher than that for
+    a moment, or on one of several slices. ``attribution``: how the use of each GPU is known."""
 
     use: dict[Place, Use] = field(default_factory=dict)
     highs: dict[Place, float] = field(default_factory=dict)
     attribution: dict[Place, str] = field(default_factory=dict)
 
-    def of_pods(self) -> dict[str, Use]:
-        """Each pod over its GPUs: the busiest GPU's percent, the sum of memory."""
+    def of_pods(self) -> dict[str, tuple[Cell, ...]]:
+        """Each pod over its GPUs, in the order of ``POD_GPU_METRICS``: mean percent, the sum of memory, and
+        the busiest GPU's utilization."""
         by_pod: dict[str, list[Use]] = defaultdict(list)
         for (pod_uid, scope), use in self.use.items():
             if scope.count("/") == 1:
                 by_pod[pod_uid].append(use)
-        return {pod_uid: _combined(uses) for pod_uid, uses in by_pod.items()}
+        return {pod_uid: (*_combined(uses), _busiest(uses)) for pod_uid, uses in by_pod.items()}
 
 
 def pod_use(node: str, gpus: Iterable[Gpu]) -> PodUse:
@@ -101,8 +102,9 @@ def _add_allocated(found: PodUse, gpu: Gpu, scope: str, high: float | None, owne
             by_pod[one.pod_uid].append(use)
     for pod_uid, uses in by_pod.items():
         found.use[pod_uid, scope] = _combined(uses)
-        if high is not None:
-            found.highs[pod_uid, scope] = high
+        highest = _busiest(uses) if high is None else high
+        if highest is not None:
+            found.highs[pod_uid, scope] = highest
 
 
 def _of_device(gpu: Gpu, mig: str | None) -> Use | None:
@@ -114,11 +116,19 @@ def _of_device(gpu: Gpu, mig: str | None) -> Use | None:
 
 
 def _combined(uses: list[Use]) -> Use:
-    """The highest percent, the sum of memory, of at least one use."""
+    """Mean percent and the sum of memory, of at least one use. What is not measured does not count."""
     utils, copies, memories = (
         [cell for cell in column if cell is not None] for column in zip(*uses, strict=True)
     )
-    return max(utils, default=None), max(copies, default=None), sum(memories) if memories else None
+    return _mean(utils), _mean(copies), sum(memories) if memories else None
+
+
+def _mean(known: list[float]) -> Cell:
+    return sum(known) / len(known) if known else None
+
+
+def _busiest(uses: list[Use]) -> Cell:
+    return max((util for util, _, _ in uses if util is not None), default=None)
 
 
 class Holder(NamedTuple):

@@ -36,7 +36,10 @@ HOST_METRICS = (
     "net_tx_bytes_per_s",
     "mem_total_bytes",
 )
-POD_GPU_METRICS = ("gpu_util_pct", "mem_copy_util_pct", "gpu_mem_used_bytes")
+POD_GPU_METRICS = ("gpu_util_pct", "mem_copy_util_pct", "gpu_mem_used_bytes", "busiest_gpu_util_pct")
+"""Of a pod at a tick: means over its GPUs, their memory together, and the utilization of the busiest."""
+PCT_OF_GPU = ("gpu_util_pct", "mem_copy_util_pct")
+"""The peaks of these are made of those of the pod's GPUs: the largest of any, and the mean over all."""
 POD_CGROUP_METRICS = (
     "cpu_util_pct",
     "cpu_throttled_pct",

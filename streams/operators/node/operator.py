@@ -28,7 +28,7 @@ from streams.operators.peaks.tally import PeakTally
 from streams.operators.workload.spans import SpanBank
 from telemetry.events import SAMPLE_LATE
 
-SNAPSHOT_VERSION = 7
+SNAPSHOT_VERSION = 8
 EVALUATE_MS = 10_000
 """How often, in event time, trends and cycles are evaluated."""
 

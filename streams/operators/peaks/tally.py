@@ -1,16 +1,18 @@
 """The most that each pod of a node used so far, and sums for the mean: of the pod, on each GPU, of each
 process."""
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 
 from contract.codec import encode
 from contract.records.attribution import less_sure
-from contract.records.parts import PodPart, Tally
+from contract.records.parts import PodPart, Tallies, Tally
 from streams.operators.columns.arrays import Ints, pack, unpack
-from streams.operators.columns.series import ColumnIndex, TallySeries
+from streams.operators.columns.series import PCT_OF_GPU, ColumnIndex, TallySeries
 from streams.operators.columns.tick import Layout, Tick
+from streams.operators.peaks.merge import merge_tallies
 from streams.operators.peaks.processes import (
     MAX_POD_PROCESSES,
     highest_ranked,
@@ -131,11 +133,12 @@ class PeakTally:
         processes, over = limit_processes(
             {scope: of for scope, of in by_scope.items() if scope.count("/") == 2}
         )
+        gpus = {scope: of for scope, of in by_scope.items() if scope.count("/") == 1}
+        over_gpus = merge_tallies(_only(of, PCT_OF_GPU) for of in gpus.values())
         return PodPart(
             uid=uid, source=self._source, node=self._node, opened_ms=opened,
             first_ms=first, last_ms=last, samples=samples,
-            metrics=by_scope.pop("", {}),
-            gpus={scope: tallies for scope, tallies in by_scope.items() if scope.count("/") == 1},
+            metrics=by_scope.get("", {}) | over_gpus, gpus=gpus,
             processes=processes, processes_omitted=self._omitted.get(uid, 0) + over,
             attribution=self._attribution.get(uid, {}),
         )  # fmt: skip
@@ -171,3 +174,7 @@ class PeakTally:
         self._changed = set(plain["changed"])
         self._attribution = {uid: dict(scopes) for uid, scopes in plain["attribution"].items()}
         self._omitted = dict(plain["omitted"])
+
+
+def _only(tallies: Tallies, metrics: Collection[str]) -> dict[str, Tally]:
+    return {metric: tally for metric, tally in tallies.items() if metric in metrics}

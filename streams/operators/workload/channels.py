@@ -34,11 +34,13 @@ NVML_CHANNELS = {
     "throttled_heat_pct": _ONE,
     "idle_gpus": _ONE,
     "least_gpu_util_pct": _ONE,
+    "busiest_gpu_util_pct": _ONE,
 }
-"""What ``nvml-samples`` tell of a pod, with the coding of each. All but the first two and memory are of the
-GPUs that the pod holds alone. ``power_pct`` is a share of the limits, ``power_w`` a sum, ``pcie_kb_per_s``
-the lesser of what a GPU receives and sends, averaged over GPUs; ``idle_gpus`` counts GPUs, and
-``least_gpu_util_pct`` is the utilization of the least busy one."""
+"""What ``nvml-samples`` tell of a pod, with the coding of each. The first three and the last are of all its
+GPUs, the others of those that it holds alone. ``gpu_util_pct`` is a mean over GPUs, ``busiest_gpu_util_pct``
+and ``least_gpu_util_pct`` are of the busiest and the least busy one, ``idle_gpus`` counts GPUs. ``power_pct``
+is a share of the limits, ``power_w`` a sum, ``pcie_kb_per_s`` the lesser of what a GPU receives and sends,
+averaged over GPUs."""
 CGROUP_CHANNELS = {
     "cpu_pct": _LOG,
     "cpu_throttled_pct": _ONE,

@@ -36,12 +36,12 @@ def features(values: Floats, period_confidence: float) -> Floats | None:
     ``values``: shape (channels, seconds). ``period_confidence``: of the cycle that the node found, 0 for
     none.
     """
-    known = ~np.isnan(values[CHANNEL_ROW["gpu_util_pct"]])
+    known = ~np.isnan(values[CHANNEL_ROW["busiest_gpu_util_pct"]])
     if np.count_nonzero(known) < _MIN_S:
         return None
     # Seconds before the first that was measured do not belong to the pod.
     rows = values[:, int(np.argmax(known)) :]
-    util = _filled(rows[CHANNEL_ROW["gpu_util_pct"]])
+    util = _filled(rows[CHANNEL_ROW["busiest_gpu_util_pct"]])
     found = {
         **_utilization(util, _row(rows, "mem_copy_util_pct"), period_confidence),
         **_memory(rows), **_cpu(rows, util), **_traffic(rows, util),

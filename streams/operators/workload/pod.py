@@ -22,7 +22,7 @@ from streams.operators.workload.rules.bottleneck import Judgement
 from streams.operators.workload.rules.rightsizing import Size, with_sizes
 from streams.operators.workload.track import Prices, Track
 
-SNAPSHOT_VERSION = 6
+SNAPSHOT_VERSION = 7
 _GPU_ONLY_SPANS = 6
 """Spans after which a pod is judged by its GPU alone, as long as ``cgroup`` never sent any."""
 

@@ -99,7 +99,7 @@ class NvmlTickChannels(TickChannels):
         """See ``TickChannels``."""
         pods = len(plan.uids)
         of_pods, of_gpus = self._split(plan, rows)
-        util, copy, memory = np.moveaxis(of_pods.reshape(len(rows), pods, -1), 2, 0)
+        util, copy, memory, busiest = np.moveaxis(of_pods.reshape(len(rows), pods, -1), 2, 0)
         gpus = self._gpus_alone(plan, of_gpus)
         known = ~np.isnan(gpus)
         total = np.where(known.any(axis=2), np.where(known, gpus, 0).sum(axis=2), np.nan)
@@ -114,7 +114,7 @@ class NvmlTickChannels(TickChannels):
             util, copy, np.minimum(memory_pct, 100), power_pct, total[..., _POWER],
             np.minimum(mean[..., _RX], mean[..., _TX]) / _KILO,
             mean[..., _POWER_CAPPED], mean[..., _HEAT_CAPPED],
-            idle, np.where(np.isfinite(least), least, np.nan),
+            idle, np.where(np.isfinite(least), least, np.nan), busiest,
         ], axis=2)  # fmt: skip
 
     def fields(self, plan: RowPlan, rows: Floats) -> list[dict[str, Any]]:

@@ -54,7 +54,7 @@ _MAX_SKIPPED = 2
 _ODD_PCT = 20.0
 """A span whose utilization differs so much from that of the minute before is judged at once."""
 _BEFORE_S = 60
-_UTIL = CHANNEL_ROW["gpu_util_pct"]
+_UTIL = CHANNEL_ROW["busiest_gpu_util_pct"]
 _POWER = CHANNEL_ROW["power_w"]
 _MAX_GAP_MS = 20_000
 """After a longer time without any span idleness begins anew: only what was seen is counted and charged."""

@@ -14,6 +14,8 @@ from streams.operators.workload.channels import IDLE_PCT
 from streams.operators.workload.rules.stats import HourlyMax, PodStats
 
 NO_BOTTLENECK, UNKNOWN_BOTTLENECK, IDLE, OVER_PROVISIONED = "none", "unknown", "idle", "over_provisioned"
+_UTIL = "busiest_gpu_util_pct"
+"""A pod works as long as one of its GPUs does."""
 _STARVED_PCT = 75.0
 _MB = 1e3
 """In kilobytes."""
@@ -88,7 +90,7 @@ def find_bottleneck(stats: PodStats | None, kind: str, gpus: int) -> Finding:
         found = rule(stats, kind, gpus)
         if found is not None and found.confidence >= 0.5:
             return found
-    if kind == "training" and stats.mean("gpu_util_pct") < _STARVED_PCT:
+    if kind == "training" and stats.mean(_UTIL) < _STARVED_PCT:
         return Finding(
             UNKNOWN_BOTTLENECK, 1.0
         )  # it would use more if it could; what it waits for is not seen
@@ -107,7 +109,7 @@ def _sure(*parts: float) -> float:
 
 
 def _idle(stats: PodStats, kind: str, _gpus: int) -> Finding | None:
-    if kind == "loading" or stats.most["gpu_util_pct"] >= IDLE_PCT:
+    if kind == "loading" or stats.most[_UTIL] >= IDLE_PCT:
         return None
     return Finding(IDLE, _sure(_ramp(stats.seconds, 30, 120)))
 
@@ -121,13 +123,13 @@ def _loading(stats: PodStats, kind: str, _gpus: int) -> Finding | None:
 
 def _heat(stats: PodStats, _kind: str, _gpus: int) -> Finding | None:
     held = stats.mean("throttled_heat_pct")
-    sure = _sure(_ramp(held, 10, 40), _ramp(stats.mean("gpu_util_pct"), 10, 40))
+    sure = _sure(_ramp(held, 10, 40), _ramp(stats.mean(_UTIL), 10, 40))
     return Finding("heat", sure, {"throttled_heat_pct": held})
 
 
 def _power(stats: PodStats, _kind: str, _gpus: int) -> Finding | None:
     held = stats.mean("throttled_power_pct")
-    util, power = stats.mean("gpu_util_pct"), stats.mean("power_pct", 100)
+    util, power = stats.mean(_UTIL), stats.mean("power_pct", 100)
     sure = _sure(_ramp(held, 30, 70), _ramp(util, 30, 70), _ramp(power, 70, 92))
     return Finding("power", sure, {"throttled_power_pct": held})
 
@@ -136,7 +138,7 @@ def _input(stats: PodStats, kind: str, _gpus: int) -> Finding | None:
     if kind == "inference":  # a server waits for requests
         return None
     waits = _waits(stats)
-    below = 1 - stats.mean("gpu_util_pct") / 100
+    below = 1 - stats.mean(_UTIL) / 100
     throttled = stats.mean("cpu_throttled_pct")
     more, rate = max(stats.contrast("read_kb_per_s"), stats.contrast("rx_kb_per_s"))
     causes = {
@@ -190,7 +192,7 @@ def _waits(stats: PodStats) -> float:
 def _spins(stats: PodStats) -> float:
     """Whether kernels wait: that counts as utilization, but needs little power and memory."""
     return min(
-        _ramp(stats.mean("gpu_util_pct"), 70, 90),
+        _ramp(stats.mean(_UTIL), 70, 90),
         _ramp(-stats.mean("power_pct", 100), -60, -45),
         _ramp(-stats.mean("mem_copy_util_pct", 100), -45, -30),
     )
@@ -206,7 +208,7 @@ def _unused(stats: PodStats, _kind: str, gpus: int) -> Finding | None:
 
 def _imbalance(stats: PodStats, _kind: str, gpus: int) -> Finding | None:
     """Its own GPUs: one works, another waits."""
-    gap = stats.mean("gpu_util_pct") - stats.mean("least_gpu_util_pct", stats.mean("gpu_util_pct"))
+    gap = stats.mean(_UTIL) - stats.mean("least_gpu_util_pct", stats.mean(_UTIL))
     if gpus < 2:
         return None
     return Finding("imbalance", _sure(_ramp(gap, 15, 35)), {"gpu_util_gap_pct": gap})
@@ -214,11 +216,11 @@ def _imbalance(stats: PodStats, _kind: str, gpus: int) -> Finding | None:
 
 def _memory(stats: PodStats, _kind: str, _gpus: int) -> Finding | None:
     share = stats.mean("mem_copy_util_pct")
-    return Finding("memory_bandwidth", _sure(_ramp(stats.mean("gpu_util_pct"), 60, 85), _ramp(share, 50, 65)))
+    return Finding("memory_bandwidth", _sure(_ramp(stats.mean(_UTIL), 60, 85), _ramp(share, 50, 65)))
 
 
 def _gpu(stats: PodStats, _kind: str, _gpus: int) -> Finding | None:
-    return Finding("gpu", _sure(_ramp(stats.mean("gpu_util_pct"), 75, 92)))
+    return Finding("gpu", _sure(_ramp(stats.mean(_UTIL), 75, 92)))
 
 
 def _too_large(stats: PodStats, kind: str, _gpus: int) -> Finding | None:

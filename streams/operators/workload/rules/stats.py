@@ -11,7 +11,7 @@ _WINDOW_S = 180
 _MIN_S = 45
 _WAITS = 0.6
 """A GPU waits in a second with less than this share of its usual utilization."""
-_UTIL = CHANNEL_ROW["gpu_util_pct"]
+_UTIL = CHANNEL_ROW["busiest_gpu_util_pct"]
 _BLOCK_MS = 300_000
 _BLOCKS = 12
 _EVIDENCE = {

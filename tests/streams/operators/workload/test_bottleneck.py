@@ -27,6 +27,8 @@ WAITS = BUSY | {"gpu_util_pct": (95, 10)}
 def window(of: Mapping[str, float | tuple[float, float]], seconds: int = 180) -> Floats:
     values = np.full((len(CHANNELS), seconds), np.nan)
     second = np.arange(seconds)
+    if (util := of.get("gpu_util_pct")) is not None:  # of a pod whose GPUs are all as busy
+        of = {"busiest_gpu_util_pct": util, **of}
     for name, value in of.items():
         high, low = value if isinstance(value, tuple) else (value, value)
         values[CHANNEL_ROW[name]] = np.where(second % 12 < 6, high, low)
@@ -94,8 +96,8 @@ def test_means_are_those_of_numpy() -> None:
     values[rng.uniform(size=values.shape) < 0.2] = np.nan
     found = pod_stats(values)
     assert found is not None
-    used = values[:, ~np.isnan(values[CHANNEL_ROW["gpu_util_pct"]])]
-    low = used[0] < 0.6 * found.level_pct
+    used = values[:, ~np.isnan(values[CHANNEL_ROW["busiest_gpu_util_pct"]])]
+    low = used[CHANNEL_ROW["busiest_gpu_util_pct"]] < 0.6 * found.level_pct
     for name, row in CHANNEL_ROW.items():
         assert found.means[name] == pytest.approx(np.nanmean(used[row]))
         assert found.most[name] == np.nanmax(used[row])
@@ -138,13 +140,13 @@ def test_three_digits(value: float, expected: float) -> None:
 
 QUIET_STATS = PodStats(
     seconds=180,
-    means={"gpu_util_pct": 10, "gpu_mem_pct": 8},
-    most={"gpu_util_pct": 40, "gpu_mem_pct": 9},
+    means={"busiest_gpu_util_pct": 10, "gpu_mem_pct": 8},
+    most={"busiest_gpu_util_pct": 40, "gpu_mem_pct": 9},
     level_pct=20,
     waits=0.4,
     loads={},
 )
-BUSY_STATS = replace(QUIET_STATS, means={"gpu_util_pct": 60, "gpu_mem_pct": 8}, level_pct=85)
+BUSY_STATS = replace(QUIET_STATS, means={"busiest_gpu_util_pct": 60, "gpu_mem_pct": 8}, level_pct=85)
 FULL_STATS = replace(QUIET_STATS, most=QUIET_STATS.most | {"gpu_mem_pct": 70})
 MINUTE_MS = 60_000
 HOUR = 60
@@ -177,7 +179,7 @@ def test_a_trainer_that_is_quiet_now_waits_for_what_cannot_be_seen() -> None:
 
 
 @pytest.mark.parametrize(
-    "of", [None, replace(QUIET_STATS, most={"gpu_util_pct": 1.0, "gpu_mem_pct": 9.0}), BUSY_STATS]
+    "of", [None, replace(QUIET_STATS, most={"busiest_gpu_util_pct": 1.0, "gpu_mem_pct": 9.0}), BUSY_STATS]
 )
 def test_all_else_is_as_the_rules_have_it(of: PodStats | None) -> None:
     assert BottleneckFinder().find(MINUTE_MS, of, "inference", 1) == find_bottleneck(of, "inference", 1)

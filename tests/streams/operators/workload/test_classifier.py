@@ -112,9 +112,9 @@ def silent(seconds: int) -> Floats:
 
 def test_too_few_seconds_are_no_features() -> None:
     values = silent(240)
-    values[CHANNEL_ROW["gpu_util_pct"], -14:] = 50
+    values[CHANNEL_ROW["busiest_gpu_util_pct"], -14:] = 50
     assert features(values, 0.0) is None
-    values[CHANNEL_ROW["gpu_util_pct"], -15:] = 50
+    values[CHANNEL_ROW["busiest_gpu_util_pct"], -15:] = 50
     assert features(values, 0.0) is not None
 
 
@@ -124,7 +124,7 @@ def test_features_are_finite_whatever_is_absent() -> None:
         values = rng.uniform(0, 100, (len(CHANNELS), 240))
         values[rng.uniform(size=values.shape) < rng.uniform()] = np.nan
         values[rng.uniform(size=len(CHANNELS)) < 0.3] = np.nan
-        values[CHANNEL_ROW["gpu_util_pct"], -20:] = rng.choice([0.0, 50.0, 100.0], 20)
+        values[CHANNEL_ROW["busiest_gpu_util_pct"], -20:] = rng.choice([0.0, 50.0, 100.0], 20)
         found = features(values, 0.5)
         assert found is not None
         assert np.isfinite(found).all()

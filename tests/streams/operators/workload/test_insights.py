@@ -413,6 +413,31 @@ def test_samples_become_an_insight() -> None:
     assert lazy["cpu_util_pct"] == pytest.approx(1, rel=0.08)
 
 
+def test_utilization_is_the_mean_over_gpus_and_rules_know_the_busiest() -> None:
+    """Two GPUs were given to a pod: one works and one does nothing."""
+    local = LocalPipeline(STAGES.values())
+    outs: list[ProducerRecord] = []
+    for second in range(240):
+        head = {"v": 1, "node": "a", "collector": "c", "seq": second, "ts_ms": START_MS + 1000 * second,
+                "interval_ms": 1000}  # fmt: skip
+        gpus = [
+            {"uuid": f"GPU-{index}", "index": index, "gpu_util_pct": util, "mem_copy_util_pct": util // 3,
+             "mem_total_bytes": 80 * 10**9, "mem_used_bytes": 60 * 10**9, "power_w": 70 + 5 * util,
+             "power_limit_w": 700, "allocated": [{"pod_uid": "p", "namespace": "n", "pod": "p"}]}
+            for index, util in enumerate((0, 90))
+        ]  # fmt: skip
+        pods = [{"uid": "p", "containers": [{"id": "c", "cpu_util_pct": 300, "mem_used_bytes": 10**9}]}]
+        for topic, fields in (
+            ("nvml-samples", {"gpus": gpus}),
+            ("cgroup-samples", {"host": {}, "pods": pods}),
+        ):
+            ts_ms = START_MS + 1000 * second
+            outs += local.feed(ConsumerRecord(topic, 0, second, "a", orjson.dumps(head | fields), ts_ms))
+    found = insights(outs)[-1]
+    assert (found.bottleneck, found.evidence["idle_gpus"]) == ("over_provisioned", 1)
+    assert found.evidence["gpu_util_pct"] == 45
+
+
 def _sampled(second: int) -> Iterator[tuple[str, dict[str, Any]]]:
     head = {"v": 1, "node": "a", "collector": "c", "seq": second, "ts_ms": START_MS + 1000 * second,
             "interval_ms": 1000}  # fmt: skip

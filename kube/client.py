@@ -16,6 +16,7 @@ from urllib.parse import urlencode
 
 import aiohttp
 import orjson
+from multidict import CIMultiDict
 from yarl import URL
 
 from kube.config import Access, ConfigSource, UnusableConfigError
@@ -170,8 +171,10 @@ class Client:
             async with response:
                 raise error_of_answer(response.status, response.headers, await response.read())
 
-    def _headers(self, access: Access, request: _Request) -> dict[str, str]:
-        headers = {"Accept": request.accept, "User-Agent": self._user_agent}
+    def _headers(self, access: Access, request: _Request) -> CIMultiDict[str]:
+        headers = CIMultiDict({"Accept": request.accept, "User-Agent": self._user_agent})
+        if access.act_as is not None:
+            headers.extend(access.act_as.headers())
         if authorization := access.authorization():
             headers["Authorization"] = authorization
         if request.body is not None:  # a strategic merge patch is refused for custom resources (415)

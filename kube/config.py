@@ -6,7 +6,7 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,21 @@ class UnusableConfigError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Impersonation:
+    """Somebody else, as whom the API server is to take us, if it lets us.
+
+    https://kubernetes.io/docs/reference/access-authn-authz/authentication/#user-impersonation
+    """
+
+    user: str
+    groups: tuple[str, ...] = ()
+
+    def headers(self) -> list[tuple[str, str]]:
+        """The headers of a request; one for each group."""
+        return [("Impersonate-User", self.user), *(("Impersonate-Group", group) for group in self.groups)]
+
+
+@dataclass(frozen=True, slots=True)
 class Access:
     """An API server and how to speak to it. ``namespace`` is the one meant where none is named."""
 
@@ -35,6 +50,7 @@ class Access:
     server_name: str | None = None
     proxy: str | None = None
     namespace: str = "default"
+    act_as: Impersonation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +64,16 @@ class ConfigSource:
     kubeconfig: str | None = None
     context: str | None = None
     service_account: Path = _SERVICE_ACCOUNT
+    act_as: Impersonation | None = None
 
     def read(self) -> Access:
         """As the files are now; a credential helper is run and waited for. Raises ``UnusableConfigError``."""
         with _in_one_line(self.name):
             if self.kubeconfig is None:
-                return _of_service_account(self.service_account)
-            return _of_kubeconfig(self.kubeconfig, self.context)
+                access = _of_service_account(self.service_account)
+            else:
+                access = _of_kubeconfig(self.kubeconfig, self.context)
+            return replace(access, act_as=self.act_as)
 
 
 def of_service(mode: str) -> ConfigSource | None:
@@ -71,12 +90,12 @@ def of_service(mode: str) -> ConfigSource | None:
     return ConfigSource(f"KUBECONFIG is not set, and {_USERS_OWN}", _USERS_OWN) if mode == "on" else None
 
 
-def of_user(kubeconfig: str | None, context: str | None) -> ConfigSource:
+def of_user(kubeconfig: str | None, context: str | None, act_as: Impersonation | None = None) -> ConfigSource:
     """As kubectl looks for it: the file that is named, ``KUBECONFIG``, the user's own, the pod's."""
     files = kubeconfig or os.environ.get("KUBECONFIG") or _USERS_OWN
     if kubeconfig is None and not _exists(files) and _SERVICE_ACCOUNT.exists():
-        return ConfigSource("the pod's service account")
-    return ConfigSource(files, files, context)
+        return ConfigSource("the pod's service account", act_as=act_as)
+    return ConfigSource(files, files, context, act_as=act_as)
 
 
 class _TokenFile:

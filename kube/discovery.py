@@ -30,13 +30,17 @@ class Get(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind as the API serves it. ``plural`` is its name in paths and in roles."""
+    """One kind as the API serves it. ``plural`` is its name in paths and in roles.
+
+    ``short_names`` are what people may type for it, such as ``deploy``.
+    """
 
     api_version: str
     name: str
     plural: str
     namespaced: bool = True
     verbs: frozenset[str] = frozenset()
+    short_names: frozenset[str] = frozenset()
 
     @property
     def group(self) -> str:
@@ -53,8 +57,8 @@ class Kind:
         return path if name is None else f"{path}/{quote(name, safe='')}"
 
 
-POD = Kind("v1", "Pod", "pods")
-NODE = Kind("v1", "Node", "nodes", namespaced=False)
+POD = Kind("v1", "Pod", "pods", short_names=frozenset({"po"}))
+NODE = Kind("v1", "Node", "nodes", namespaced=False, short_names=frozenset({"no"}))
 
 
 def version_path(api_version: str) -> str:
@@ -139,8 +143,7 @@ def _listed(api_version: str, answer: Mapping[str, Any]) -> Iterator[Kind]:
     """From an ``APIResourceList``. A name with a slash is a part of an object, such as ``pods/status``."""
     for one in answer.get("resources") or ():
         if "/" not in one["name"]:
-            verbs = frozenset(one.get("verbs") or ())
-            yield Kind(api_version, one["kind"], one["name"], bool(one["namespaced"]), verbs)
+            yield Kind(api_version, one["kind"], one["name"], bool(one["namespaced"]), *_verbs_and_names(one))
 
 
 def _aggregated(answer: Mapping[str, Any]) -> Iterator[Kind]:
@@ -152,5 +155,9 @@ def _aggregated(answer: Mapping[str, Any]) -> Iterator[Kind]:
             for one in version.get("resources") or ():  # none of a server behind it that is away just now
                 kind = (one.get("responseKind") or {}).get("kind")
                 if kind:
-                    verbs = frozenset(one.get("verbs") or ())
-                    yield Kind(api_version, kind, one["resource"], one["scope"] == "Namespaced", verbs)
+                    namespaced = one["scope"] == "Namespaced"
+                    yield Kind(api_version, kind, one["resource"], namespaced, *_verbs_and_names(one))
+
+
+def _verbs_and_names(one: Mapping[str, Any]) -> tuple[frozenset[str], frozenset[str]]:
+    return frozenset(one.get("verbs") or ()), frozenset(one.get("shortNames") or ())

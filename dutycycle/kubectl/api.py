@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from contract.errors import DutycycleError
 from kube.client import Limits
-from kube.config import UnusableConfigError, of_user
+from kube.config import Impersonation, UnusableConfigError, of_user
 from kube.discovery import NODE, Kind
 from kube.errors import KubeError
 from kube.objects import opened
@@ -47,10 +47,15 @@ class NotThereError(KubectlError):
 class Api:
     """One API server, to be closed by ``with``. Raises ``KubectlError``."""
 
-    def __init__(self, kubeconfig: str | None = None, context: str | None = None) -> None:
+    def __init__(
+        self,
+        kubeconfig: str | None = None,
+        context: str | None = None,
+        act_as: Impersonation | None = None,
+    ) -> None:
         self._runner = asyncio.Runner()
         try:
-            source = of_user(kubeconfig, context)
+            source = of_user(kubeconfig, context, act_as)
             self._server = self._runner.run(opened(source, limits=_LIMITS, user_agent="kubectl-dutycycle"))
         except UnusableConfigError as error:
             self._runner.close()
@@ -82,9 +87,9 @@ class Api:
         return self._ask(self._server.metadata(ref), f"get {kind}{scope_of(kind, namespace)}")
 
     def kinds(self) -> tuple[Kind, ...]:
-        """The kinds that are served below a namespace, without those of the core."""
+        """The kinds that are served below a namespace."""
         found = self._ask(self._server.kinds.every(), "ask which kinds there are")
-        return tuple(kind for kind in found if kind.namespaced and kind.group)
+        return tuple(kind for kind in found if kind.namespaced)
 
     def _ask(self, asking: Coroutine[Any, Any, T], what: str) -> T:
         try:
@@ -99,6 +104,8 @@ class Api:
                 f"{self._server.address} does not accept your credentials (401): "
                 "log in again, or check --context"
             )
+        if error.reason == "403" and "cannot impersonate" in error.detail:
+            return KubectlError(f"you may not act as somebody else: {error.detail}")
         if error.reason == "403":
             user = _USER.search(error.detail)
             return ForbiddenError(what, user[0] if user else "")

@@ -14,21 +14,28 @@ from contract.settings import parsers
 
 PROG = "kubectl dutycycle"
 SORTS = ("gpu", "cpu", "memory", "network", "disk", "name")
+FORMS = ("table", "wide", "json", "yaml")
 KINDS = {"pods": "pods", "pod": "pods", "po": "pods", "nodes": "nodes", "node": "nodes", "no": "nodes",
          "jobs": "jobs", "job": "jobs"}  # fmt: skip
 _EPILOGS = {
     "top": "-      not measured; such rows come last. Idle is 0.\n"
     "97%~   measured of the whole GPU, which was given to this pod alone; not of the pod's processes\n"
     "256+   GPUs that a large job's annotations list; it has more\n\n"
-    "examples:\n  kubectl dutycycle top pods -A --sort-by cpu\n  kubectl dutycycle top nodes --gpus",
-    "peaks": "examples:\n  kubectl dutycycle peaks mpijob/bert -n research",
-    "why": "examples:\n  kubectl dutycycle why bert-worker-0 -n research -o json | jq .not_known",
+    "examples:\n  kubectl dutycycle top pods -A --sort-by cpu\n"
+    "  kubectl dutycycle top pods bert-worker-0 -o wide\n  kubectl dutycycle top nodes --gpus\n"
+    "  kubectl dutycycle top jobs -l team=vision -o yaml\n"
+    "  kubectl dutycycle top pods --no-headers --as jane --as-group vision",
+    "peaks": "examples:\n  kubectl dutycycle peaks mpijob/bert -n research\n"
+    "  kubectl dutycycle peaks deploy/web -o json | jq .annotations",
+    "why": "examples:\n  kubectl dutycycle why bert-worker-0 -n research -o json | jq .not_known\n"
+    "  kubectl dutycycle why mpijob/bert\n"
+    "  kubectl dutycycle why a-deleted-pod --records postgresql+psycopg://reader@db/dutycycle",
 }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the plugin; returns the exit status."""
-    args = build_parser().parse_args(argv)
+    args = parsed(argv)
     try:
         # What talks to the API server takes ten times as long to import as all of this: --help does without.
         import_module("dutycycle.kubectl.run").run(args)
@@ -44,16 +51,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
+def parsed(argv: Sequence[str] | None) -> argparse.Namespace:
+    """The command line, in any order: argparse alone loses an optional NAME that comes after a flag."""
+    parser = build_parser()
+    args, rest = parser.parse_known_args(argv)
+    if args.command == "top" and args.name is None and rest and not rest[0].startswith("-"):
+        args.name = rest.pop(0)
+    if rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    return args
+
+
 def build_parser() -> argparse.ArgumentParser:
     """All sub-commands; kubectl's own flags mean what they mean there."""
     parser = argparse.ArgumentParser(
-        prog=PROG, description="Show what pods, nodes and jobs used at most, from their annotations."
+        prog=PROG,
+        description="Show what pods, nodes and jobs used at most, from their annotations.",
+        epilog="example:\n  kubectl dutycycle top pods -A\n  kubectl dutycycle top --help",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     top = _command(commands, "top", "list the highest utilization so far, the busiest first")
     top.add_argument(
         "kind", type=_kind, choices=("pods", "nodes", "jobs"), metavar="pods|nodes|jobs", help="what to list"
     )
+    top.add_argument("name", metavar="NAME", nargs="?", help="only this one; a job also as kind/name")
     top.add_argument("-A", "--all-namespaces", action="store_true", help="list in all namespaces")
     top.add_argument(
         "-l", "--selector", metavar="LABELS", help="only objects with these labels, such as app=bert"
@@ -68,14 +90,16 @@ def build_parser() -> argparse.ArgumentParser:
     peaks = _command(
         commands, "peaks", "show what each pod of a job used at most, also after the pods are gone"
     )
-    peaks.add_argument("job", metavar="JOB", help="the job's name, or kind/name such as mpijob/bert")
-    why = _command(commands, "why", "show what a pod used at most, what it does, and what limits it")
-    why.add_argument("pod", metavar="POD", help="a pod's name, or pod/name")
+    peaks.add_argument(
+        "job", metavar="JOB", help="the job's name, or kind/name such as mpijob/bert or deploy/web"
+    )
+    why = _command(commands, "why", "show what a pod or job used at most, what it does, and what limits it")
+    why.add_argument("what", metavar="POD", help="a pod's name, or pod/name; of a job kind/name")
     why.add_argument(
         "--records",
         type=_checked(parsers.records_url),
         metavar="URL",
-        help="database of the peak records, for averages (default: DUTYCYCLE_RECORDS)",
+        help="database of the peak records: averages, and what is deleted (default: DUTYCYCLE_RECORDS)",
     )
     return parser
 
@@ -89,14 +113,23 @@ def _command(
     )  # fmt: skip
     command.add_argument("-n", "--namespace", metavar="NAME", help="the namespace (default: the context's)")
     command.add_argument(
-        "-o", "--output", choices=("table", "json"), default="table", help="how to print (default: table)"
-    )
+        "-o", "--output", choices=FORMS, default="table",
+        help="how to print: a table, a wide one with more columns, or the whole objects (default: table)",
+    )  # fmt: skip
+    command.add_argument("--no-headers", action="store_true", help="print tables without their headers")
     command.add_argument(
         "--context", metavar="NAME", help="the kubeconfig's context (default: its current one)"
     )
     command.add_argument(
         "--kubeconfig", metavar="FILE", help="the kubeconfig (default: KUBECONFIG, else ~/.kube/config)"
     )
+    command.add_argument(
+        "--as", dest="as_user", metavar="USER", help="act as this user, if yours may impersonate them"
+    )
+    command.add_argument(
+        "--as-group", dest="as_groups", action="append", default=[], metavar="GROUP",
+        help="act as a member of this group; may be given several times, with --as",
+    )  # fmt: skip
     command.add_argument(
         "--prefix",
         type=_checked(parsers.dns_name),

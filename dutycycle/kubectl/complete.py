@@ -11,15 +11,17 @@ from importlib import import_module
 from io import StringIO
 
 from contract.errors import DutycycleError
-from dutycycle.kubectl.cli import KINDS, SORTS, build_parser
+from dutycycle.kubectl.cli import FORMS, KINDS, SORTS, parsed
 
 _NO_FILES = ":4"
 _COMMANDS = ("top", "peaks", "why")
 _KINDS = tuple(dict.fromkeys(KINDS.values()))
-_VALUES = {"--sort-by": SORTS, "-o": ("table", "json"), "--output": ("table", "json")}
-_OTHERS = ("-n", "--namespace", "-l", "--selector", "--context", "--kubeconfig", "--prefix", "--records")
+_VALUES = {"--sort-by": SORTS, "-o": FORMS, "--output": FORMS}
+_OTHERS = ("-n", "--namespace", "-l", "--selector", "--context", "--kubeconfig", "--prefix", "--records",
+           "--as", "--as-group")  # fmt: skip
 _TAKES_VALUE = frozenset({*_VALUES, *_OTHERS})
-_COMMON = ("--namespace", "--output", "--context", "--kubeconfig", "--prefix")
+_COMMON = ("--namespace", "--output", "--no-headers", "--context", "--kubeconfig", "--as", "--as-group",
+           "--prefix")  # fmt: skip
 _FLAGS = {
     "top": (*_COMMON, "--all-namespaces", "--selector", "--sort-by", "--gpus"),
     "peaks": _COMMON,
@@ -49,9 +51,9 @@ def _possible(before: Sequence[str], current: str) -> Iterable[str]:
         return _COMMANDS
     if current.startswith("-"):
         return _FLAGS.get(given[0], ())
-    if len(given) > 1:
-        return ()
-    return _KINDS if given[0] == "top" else _names(before)
+    if given == ["top"]:
+        return _KINDS
+    return _names(before) if len(given) == (2 if given[0] == "top" else 1) else ()
 
 
 def _is_flag(words: Sequence[str], at: int) -> bool:
@@ -59,10 +61,10 @@ def _is_flag(words: Sequence[str], at: int) -> bool:
 
 
 def _names(before: Sequence[str]) -> Iterable[str]:
-    """The names that are there: of pods for ``why``, of jobs for ``peaks``."""
+    """The names that are there."""
     try:
         with redirect_stderr(StringIO()):
-            args = build_parser().parse_args([*before, "any"])
+            args = parsed([*before, "any"])
         found: list[str] = import_module("dutycycle.kubectl.run").names(args)
     except (DutycycleError, SystemExit):
         return ()

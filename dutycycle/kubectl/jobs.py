@@ -48,11 +48,13 @@ class Job:
 
 @dataclass(slots=True)
 class Jobs:
-    """Looks for jobs of some kinds. ``denied``: what could not be listed, for a remark."""
+    """Looks for jobs of some kinds. ``denied``: what could not be listed, for a remark; ``there`` counts the
+    objects that were listed, annotated or not."""
 
     api: Api
     prefix: str
     denied: list[tuple[Kind, ForbiddenError]] = field(default_factory=list)
+    there: int = 0
 
     def annotated(self, namespace: str | None, selector: str | None) -> Iterator[Job]:
         """Those that carry annotations. Raises ``ForbiddenError`` where nothing at all may be listed."""
@@ -60,6 +62,7 @@ class Jobs:
         for kind in named("", self.api.kinds()):
             try:
                 for meta in self.api.list(kind, namespace, selector):
+                    self.there += 1
                     found = ours(meta.get("annotations"), self.prefix)
                     if found and not _is_copied(kind, meta):
                         yield Job(kind, meta, found)
@@ -75,12 +78,15 @@ class Jobs:
         Raises ``NotThereError``, ``ForbiddenError``, ``KubectlError`` where several do, or ``SettingError``.
         """
         name, word = job_and_word(text)
+        if word.lower() in words_of(POD):
+            raise SettingError(f"{text} is a pod, and no job: see `kubectl dutycycle why {name}`")
         there = list(self._named(name, named(word, self.api.kinds()), namespace))
         carrying = [job for job in there if job.found] or there
         if not carrying and self.denied:
             raise self.denied[0][1]
         if not carrying:
-            raise NotThereError(f"there is no job {name} in namespace {namespace}, of any kind that is known")
+            what = f"{word} {name}" if word else f"job {name} of any kind that is known"
+            raise NotThereError(f"there is no {what} in namespace {namespace}")
         if len(carrying) > 1:
             raise KubectlError(f"{name} may be {' or '.join(map(str, carrying))}: say which")
         return carrying[0]
@@ -111,11 +117,12 @@ def job_and_word(text: str) -> tuple[str, str]:
     return object_name(name), word
 
 
-def pod_name(text: str) -> str:
-    """A pod's name, from ``busy`` or ``pod/busy``. Raises ``SettingError``."""
+def name_of(kind: Kind, text: str) -> str:
+    """An object's name, from ``busy`` or, of a pod, ``pod/busy`` or ``po/busy``. Raises ``SettingError``."""
     word, slash, name = text.rpartition("/")
-    if not name or (slash and word.lower() not in _words(POD) | {"po"}):
-        raise SettingError(f"{text!r}: expected a pod's name, such as bert-worker-0 or pod/bert-worker-0")
+    if not name or (slash and word.lower() not in words_of(kind)):
+        one = kind.name.lower()
+        raise SettingError(f"{text!r}: expected a {one}'s name, such as NAME or {one}/NAME")
     return object_name(name)
 
 
@@ -131,23 +138,27 @@ def named(word: str, there: Iterable[Kind]) -> tuple[Kind, ...]:
 
     Raises ``SettingError`` for a word that means none.
     """
-    every = list(there)
-    usual = [kind for kind in OWNERS if not word or word.lower() in _words(kind)]
-    if usual:
-        return served(usual, every)
-    if found := tuple(kind for kind in every if word.lower() in _words(kind)):
-        return found
+    if not word:
+        return served(OWNERS, there)
+    meant = called(word, there)
+    if meant or called(word, OWNERS):  # these are known, and not installed
+        return served(OWNERS, meant) or meant
     known = ", ".join(dict.fromkeys(kind.name.lower() for kind in OWNERS))
     raise SettingError(f"unknown kind {word!r}: expected one of {known}, or another that the cluster has")
 
 
 def served(kinds: Iterable[Kind], there: Iterable[Kind]) -> tuple[Kind, ...]:
-    """Those that are there, each in the version in which it is; what is of the core is there always."""
+    """Those that are there, each in the version in which it is."""
     found = {str(kind): kind for kind in there}
-    return tuple(found.get(str(kind), kind) for kind in kinds if not kind.group or str(kind) in found)
+    return tuple(found[str(kind)] for kind in kinds if str(kind) in found)
 
 
-def _words(kind: Kind) -> frozenset[str]:
-    """What people may call it: ``mpijob``, ``mpijobs``, ``mpijobs.kubeflow.org``."""
+def called(word: str, kinds: Iterable[Kind]) -> tuple[Kind, ...]:
+    """Those that ``word`` is a name of."""
+    return tuple(kind for kind in kinds if word.lower() in words_of(kind))
+
+
+def words_of(kind: Kind) -> frozenset[str]:
+    """What people may call it: ``deployment``, ``deployments``, ``deployments.apps``, ``deploy``."""
     singular = kind.name.lower()
-    return frozenset({singular, kind.plural, str(kind), f"{singular}.{kind.group}"})
+    return kind.short_names | {singular, kind.plural, str(kind), f"{singular}.{kind.group}"}

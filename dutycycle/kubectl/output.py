@@ -1,4 +1,4 @@
-"""Answers on the screen: tables as kubectl prints them, JSON for programs, remarks on stderr."""
+"""Answers on the screen: tables as kubectl prints them, JSON and YAML for programs, remarks on stderr."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -12,6 +12,8 @@ from dutycycle.kubectl.annotations import Json, MaxUsage
 DASH = "-"
 """What was not measured. An idle thing has a 0."""
 _GAP = "   "
+_YAML_WIDTH = 1000
+"""Sentences stay on their line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +40,31 @@ class Answer:
     remarks: list[str] = field(default_factory=list)
 
 
-def print_answer(answer: Answer, form: str) -> None:
-    """Print it; remarks go to stderr."""
-    if form == "json":
-        emit_json([_plain(row) for row in unique(answer.rows)])
+def print_answer(answer: Answer, form: str, *, headers: bool = True) -> None:
+    """Print it, a table with ``headers`` or without; remarks go to stderr."""
+    if is_data(form):
+        emit([_plain(row) for row in unique(answer.rows)], form)
     elif answer.rows:
         leading = [[row.namespace] * answer.namespaced + [row.name] for row in answer.rows]
         lines = [first + row.cells for first, row in zip(leading, answer.rows, strict=True)]
-        sys.stdout.write(aligned(answer.headers, lines))
+        sys.stdout.write(aligned(answer.headers, lines, headers=headers))
     for remark in answer.remarks:
         print(remark, file=sys.stderr)  # noqa: T201
 
 
-def emit_json(value: Any) -> None:
-    """Indented, one line end at the end."""
-    sys.stdout.buffer.write(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+def is_data(form: str) -> bool:
+    """Whether it is for programs: the whole objects, and no words around them."""
+    return form in ("json", "yaml")
+
+
+def emit(value: Any, form: str) -> None:
+    """``value`` as JSON, indented, or as YAML; one line end at the end."""
+    if form == "json":
+        sys.stdout.buffer.write(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+        return
+    import yaml  # a tenth of a second that tables do without
+
+    sys.stdout.write(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=_YAML_WIDTH))
 
 
 def unique(rows: list[AnswerRow]) -> list[AnswerRow]:
@@ -65,13 +77,13 @@ def _plain(row: AnswerRow) -> dict[str, Any]:
     return where | {"name": row.name} | dict(row.more) | {"annotations": row.found}
 
 
-def aligned(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def aligned(columns: Sequence[str], rows: Sequence[Sequence[str]], *, headers: bool = True) -> str:
     """Aligned by spaces, one line a row. A header that ends in ``>`` puts its column to the right."""
-    names = [header.removesuffix(">") for header in headers]
-    widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
-    right = [header.endswith(">") for header in headers]
+    lines_of = [[column.removesuffix(">") for column in columns]] * headers + list(map(list, rows))
+    widths = [max(map(len, column)) for column in zip(*lines_of, strict=True)]
+    right = [column.endswith(">") for column in columns]
     lines = []
-    for row in (names, *rows):
+    for row in lines_of:
         cells = [
             cell.rjust(width) if to_right else cell.ljust(width)
             for cell, width, to_right in zip(row, widths, right, strict=True)

@@ -6,7 +6,7 @@ from dutycycle.kubectl import output
 from dutycycle.kubectl.annotations import MaxUsage, PodOfJobUsage, insights, of_job, of_whole_job, omitted
 from dutycycle.kubectl.api import Api, KubectlError
 from dutycycle.kubectl.jobs import Job, Jobs
-from dutycycle.kubectl.output import Answer, AnswerRow, emit_json, print_answer
+from dutycycle.kubectl.output import Answer, AnswerRow, emit, is_data, print_answer
 
 _HEADERS = ["POD", "NODE", "GPU", "MAX-GPU>", "MAX-GPU-MEM>", "MAX-CPU>", "MAX-MEM>", "MAX-NET(Mbit/s)>",
             "MAX-DISK(MB/s)>"]  # fmt: skip
@@ -21,11 +21,11 @@ def show_peaks(api: Api, args: argparse.Namespace) -> None:
             f"{job} carries no figures of its pods yet: they come within a minute of a pod's first sample; "
             f"look at `kubectl dutycycle top pods -n {args.namespace}`"
         )
-    if args.output == "json":
+    if is_data(args.output):
         where = {"namespace": args.namespace, "name": job.meta["name"]}
-        emit_json({"kind": job.kind.name, **where, "annotations": job.found})
+        emit({"kind": job.kind.name, **where, "annotations": job.found}, args.output)
         return
-    print_answer(_answer(job, workers), args.output)
+    print_answer(_answer(job, workers), args.output, headers=not args.no_headers)
 
 
 def _answer(job: Job, workers: list[PodOfJobUsage]) -> Answer:

@@ -3,6 +3,7 @@
 import argparse
 import os
 
+from contract.errors import SettingError
 from contract.settings.groups import PREFIX
 from contract.settings.load import load
 from dutycycle.kubectl import output, top
@@ -10,8 +11,10 @@ from dutycycle.kubectl.api import Api
 from dutycycle.kubectl.jobs import Jobs, object_name
 from dutycycle.kubectl.peaks import show_peaks
 from dutycycle.kubectl.why import show_why
-from kube.discovery import POD
+from kube.config import Impersonation
+from kube.discovery import NODE, POD
 
+_LISTED = {"pods": POD, "nodes": NODE}
 _TOP = {"pods": top.top_pods, "nodes": top.top_nodes, "jobs": top.top_jobs}
 
 
@@ -20,9 +23,9 @@ def run(args: argparse.Namespace) -> None:
     with _prepared(args) as api:
         if args.command == "top":
             answer = _TOP[args.kind](api, args)
-            if not answer.rows and args.output == "table":
-                answer.remarks.append(top.nothing(answer, args.namespace, args.prefix))
-            output.print_answer(answer, args.output)
+            if not answer.rows and not output.is_data(args.output):
+                answer.remarks.append(top.nothing(answer, args))
+            output.print_answer(answer, args.output, headers=not args.no_headers)
         elif args.command == "peaks":
             show_peaks(api, args)
         else:
@@ -31,10 +34,11 @@ def run(args: argparse.Namespace) -> None:
 
 
 def names(args: argparse.Namespace) -> list[str]:
-    """What ``why POD`` and ``peaks JOB`` may be asked about. Raises ``DutycycleError``."""
+    """What the command may be asked about: the names of pods, nodes or jobs. Raises ``DutycycleError``."""
     with _prepared(args) as api:
-        if args.command == "why":
-            return [str(meta["name"]) for meta in api.list(POD, args.namespace)]
+        what = {"why": "pods", "peaks": "jobs"}.get(args.command) or args.kind
+        if what in _LISTED:
+            return [str(meta["name"]) for meta in api.list(_LISTED[what], args.namespace)]
         return [str(job.meta["name"]) for job in Jobs(api, args.prefix).annotated(args.namespace, None)]
 
 
@@ -43,7 +47,12 @@ def _prepared(args: argparse.Namespace) -> Api:
     args.prefix = args.prefix or _setting("annotation_prefix")
     if args.namespace:
         object_name(args.namespace)
-    api = Api(args.kubeconfig, args.context)
+    if args.as_groups and not args.as_user:
+        raise SettingError("--as-group needs --as: groups alone are nobody")
+    act_as = Impersonation(args.as_user, tuple(args.as_groups)) if args.as_user else None
+    api = Api(args.kubeconfig, args.context, act_as)
+    if args.command == "top" and args.name is not None and (args.selector or args.all_namespaces):
+        raise SettingError(f"{args.name!r}: a name stands without --selector and --all-namespaces")
     of_all = args.command == "top" and args.all_namespaces
     args.namespace = None if of_all else args.namespace or api.namespace
     return api

@@ -12,6 +12,7 @@ from dutycycle.kubectl.annotations import (
     Json,
     MaxUsage,
     all_gpus_named,
+    attribution,
     descending,
     highest_of,
     insights,
@@ -23,10 +24,10 @@ from dutycycle.kubectl.annotations import (
     omitted,
     ours,
 )
-from dutycycle.kubectl.api import Api, ForbiddenError, scope_of
-from dutycycle.kubectl.jobs import Jobs
+from dutycycle.kubectl.api import Api, ForbiddenError, KubectlError, scope_of
+from dutycycle.kubectl.jobs import Jobs, name_of
 from dutycycle.kubectl.output import Answer, AnswerRow
-from kube.discovery import NODE, POD
+from kube.discovery import NODE, POD, Kind
 from kube.references import Metadata
 from sinks.annotations.core.keys import UPDATED
 
@@ -46,7 +47,8 @@ _SORT_FIELDS = {"gpu": "gpu_pct", "cpu": "cpu_pct", "memory": "mem_mb", "network
 
 def top_pods(api: Api, args: argparse.Namespace) -> Answer:
     """The pods that carry annotations."""
-    every = list(api.list(POD, args.namespace, args.selector))
+    every = _objects(api, POD, args)
+    wide = args.output == "wide"
     rows = []
     for meta in every:
         if found := ours(meta.get("annotations"), args.prefix):
@@ -60,24 +62,35 @@ def top_pods(api: Api, args: argparse.Namespace) -> Answer:
                 output.format_age(age_s(found.get(UPDATED))),
                 *_insights(found),
             ]
+            if wide:
+                words = ",".join(dict.fromkeys(attribution(found).values()))
+                bus = output.format_percent(usage.gpu_mem_bus_pct)
+                cells += [bus, words or output.DASH, _advice(found)]
             rows.append(_row(meta, found, cells, usage))
-    headers = ("GPUS>", *(header for header, _, _ in _USAGE), "UPDATED>", *_INSIGHTS)
+    headers = ["GPUS>", *(header for header, _, _ in _USAGE), "UPDATED>", *_INSIGHTS]
+    headers += ["MAX-MEM-BUS>", "ATTRIBUTION", "ADVICE"] * wide
     return _answer("pod", headers, rows, len(every), args)
 
 
 def top_jobs(api: Api, args: argparse.Namespace) -> Answer:
     """The objects of whichever kind that carry annotations."""
     looking = Jobs(api, args.prefix)
+    wide = args.output == "wide"
     rows = []
-    for job in looking.annotated(args.namespace, args.selector):
+    if args.name is None:
+        jobs = list(looking.annotated(args.namespace, args.selector))
+    else:
+        jobs = [looking.one(args.name, args.namespace)]
+        _check_carries(str(jobs[0]), jobs[0].found, args.prefix)
+    for job in jobs:
         usage = of_whole_job(job.found)
         count = str(len(of_job(job.found)) + omitted(job.found))
         gpus = _gpus(usage) + "+" * (usage.gpus > 0 and not all_gpus_named(job.found))
         usages = [gpus, *_cells(usage), output.format_megabytes(usage.gpu_mem_mb)]
-        cells = [job.kind.name, count, *usages, *_insights(job.found)]
+        cells = [job.kind.name, count, *usages, *_insights(job.found), *[_advice(job.found)] * wide]
         rows.append(_row(job.meta, job.found, cells, usage, kind=job.kind.name))
-    headers = ("KIND", "PODS>", "GPUS>", *(header for header, _, _ in _USAGE), "MAX-GPU-MEM>", *_INSIGHTS)
-    answer = _answer("job", headers, rows, 0, args)
+    headers = ["KIND", "PODS>", "GPUS>", *(header for header, _, _ in _USAGE), "MAX-GPU-MEM>", *_INSIGHTS]
+    answer = _answer("job", headers + ["ADVICE"] * wide, rows, looking.there, args)
     if looking.denied:
         kinds = ", ".join(str(kind) for kind, _ in looking.denied)
         kind, error = looking.denied[0]
@@ -88,15 +101,35 @@ def top_jobs(api: Api, args: argparse.Namespace) -> Answer:
 
 def top_nodes(api: Api, args: argparse.Namespace) -> Answer:
     """The nodes that carry annotations; with ``--gpus`` a line for each GPU."""
-    every = list(api.list(NODE, None, args.selector))
+    every = _objects(api, NODE, args)
+    wide = args.output == "wide"
     rows: list[AnswerRow] = []
     for meta in every:
         found = ours(meta.get("annotations"), args.prefix)
         static, gpus = of_node(found)
         if static or gpus:
             lines = _each_gpu(gpus) if args.gpus else [_all_gpus(static, gpus)]
-            rows += [_row(meta, found, cells, _node_usage(gpus)) for cells in lines]
-    return _answer("node", _GPU_HEADERS if args.gpus else _NODE_HEADERS, rows, len(every), args)
+            more = [str(static.get("pcie_gen_width", output.DASH))] * wide
+            rows += [_row(meta, found, cells + more, _node_usage(gpus)) for cells in lines]
+    headers = [*(_GPU_HEADERS if args.gpus else _NODE_HEADERS), *["PCIE"] * wide]
+    return _answer("node", headers, rows, len(every), args)
+
+
+def _objects(api: Api, kind: Kind, args: argparse.Namespace) -> list[Metadata]:
+    """All that are asked for; one that is asked for by name carries annotations, or this raises."""
+    if args.name is None:
+        return api.list(kind, args.namespace if kind.namespaced else None, args.selector)
+    name = name_of(kind, args.name)
+    meta = api.read(kind, args.namespace if kind.namespaced else None, name)
+    _check_carries(f"{kind.name.lower()}/{name}", ours(meta.get("annotations"), args.prefix), args.prefix)
+    return [meta]
+
+
+def _check_carries(who: str, found: Json, prefix: str) -> None:
+    if not found:
+        raise KubectlError(
+            f"{who} carries no {prefix}/ annotation: they come within a minute of its first sample"
+        )
 
 
 _NOW = ("MEM-USED>", "MEM-FREE>", "PROCS>", "MAX-GPU>", "MAX-MEM-BUS>", "PERIOD>", "TREND(%/h)>")
@@ -171,6 +204,10 @@ def _insights(found: Json) -> list[str]:
     return [known.get(name, output.DASH) for name in ("kind", "bottleneck")]
 
 
+def _advice(found: Json) -> str:
+    return insights(found).get("advice", output.DASH)
+
+
 def _gpus(usage: MaxUsage) -> str:
     return str(usage.gpus) if usage.gpus else output.DASH
 
@@ -188,14 +225,15 @@ def _sum(values: Iterable[float | None]) -> float | None:
     return sum(known) if known else None
 
 
-def nothing(answer: Answer, namespace: str | None, prefix: str) -> str:
+def nothing(answer: Answer, args: argparse.Namespace) -> str:
     """Why the table is empty, and what to look at."""
-    where = scope_of(NODE if answer.what == "node" else POD, namespace)
-    if answer.what != "job" and not answer.there:
+    where = scope_of(NODE if answer.what == "node" else POD, args.namespace)
+    where += f" with the labels {args.selector}" if args.selector else ""
+    if not answer.there:
         return f"no {answer.what}s{where}"
-    is_narrow = namespace and answer.what != "node"
+    is_narrow = args.namespace and answer.what != "node"
     hint = "is that their namespace?" if is_narrow else "do the collectors and sinks run?"
     return (
-        f"no {answer.what}{where} carries {prefix}/ annotations: {hint} "
+        f"no {answer.what}{where} carries {args.prefix}/ annotations: {hint} "
         "See `kubectl get pods -A -l app.kubernetes.io/part-of=dutycycle`"
     )

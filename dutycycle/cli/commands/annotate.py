@@ -4,9 +4,12 @@ import argparse
 import asyncio
 import sys
 
+from contract.errors import DutycycleError
 from contract.settings.groups import Settings
 from kube.client import Limits
-from kube.objects import connect
+from kube.errors import GoneError, KubeError
+from kube.objects import ApiServer, connect
+from kube.references import ObjectRef
 from sinks.annotations.core.targets import Target
 from sinks.annotations.removal import Removal, remove
 
@@ -14,6 +17,10 @@ EXAMPLE = "dutycycle annotate --remove --dry-run\ndutycycle annotate --remove --
 SETTINGS = ("annotation_prefix", "annotation_rate")
 NOTE = "a sink that still runs writes them again: stop it first, or set DUTYCYCLE_ANNOTATIONS=off"
 _SHOWN_KEYS = 4
+
+
+class NoNamespaceError(DutycycleError):
+    """The namespace that was named does not exist."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,10 +54,22 @@ async def _remove(args: argparse.Namespace, settings: Settings) -> Removal:
     server = await connect("on", asked_by="annotate --remove", limits=limits, user_agent="dutycycle-annotate")
     assert server is not None  # noqa: S101 - "on" finds one, or raises
     try:
+        if args.namespace is not None:
+            await _check_namespace(server, args.namespace)
         found = _say if args.dry_run else _say_nothing
         return await remove(server, settings.annotation_prefix, args.namespace, found, dry_run=args.dry_run)
     finally:
         await server.close()
+
+
+async def _check_namespace(server: ApiServer, name: str) -> None:
+    """Raises where there is no such namespace: nothing found in it would read as a success."""
+    try:
+        await server.metadata(ObjectRef("v1", "Namespace", name))
+    except GoneError as error:
+        raise NoNamespaceError(f"there is no namespace {name}: see --namespace") from error
+    except KubeError:  # who may not ask for it, or reaches no server, is told by what follows
+        return
 
 
 def _say(target: Target, keys: list[str]) -> None:

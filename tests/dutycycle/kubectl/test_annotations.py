@@ -26,7 +26,7 @@ from dutycycle.kubectl.annotations import (
 )
 from dutycycle.kubectl.complete import candidates
 from dutycycle.kubectl.jobs import OWNERS, job_and_word, named
-from kube.discovery import Kind
+from kube.discovery import POD, Kind
 from sinks.annotations.core.job import job_summary, job_values
 from sinks.annotations.core.pod import pod_values
 from sinks.annotations.core.values import text
@@ -212,9 +212,10 @@ def test_ages_are_as_kubectl_shows_them(seconds: float | None, shown: str) -> No
 
 
 def test_columns_are_aligned() -> None:
-    assert output.aligned(["NAME", "CPU>"], [["a-long-name", "7%"], ["b", "100%"]]) == (
-        "NAME           CPU\na-long-name     7%\nb             100%\n"
-    )
+    rows = [["a-long-name", "7%"], ["b", "100%"]]
+    lines = ["NAME           CPU\n", "a-long-name     7%\n", "b             100%\n"]
+    assert output.aligned(["NAME", "CPU>"], rows) == "".join(lines)
+    assert output.aligned(["NAME", "CPU>"], rows, headers=False) == "".join(lines[1:])
 
 
 @pytest.mark.parametrize(
@@ -233,10 +234,15 @@ def test_insights_appear_once_somebody_writes_them() -> None:
     assert insights({"max_cpu_util": 3}) == {}
 
 
-GROUPS = ("batch", "kubeflow.org", "batch.volcano.sh")
-EXPERIMENT = Kind("example.com/v1", "Experiment", "experiments")
-NEWER = [replace(kind, api_version=f"{kind.group}/v2") for kind in OWNERS if kind.group in GROUPS]
-THERE = [*NEWER, EXPERIMENT]
+GROUPS = ("batch", "kubeflow.org", "batch.volcano.sh", "apps")
+SHORT = {"Deployment": {"deploy"}, "CronJob": {"cj"}, "ReplicaSet": {"rs"}}
+EXPERIMENT = Kind("example.com/v1", "Experiment", "experiments", short_names=frozenset({"exp", "deploy"}))
+NEWER = [
+    replace(kind, api_version=f"{kind.group}/v2", short_names=frozenset(SHORT.get(kind.name, ())))
+    for kind in OWNERS
+    if kind.group in GROUPS
+]
+THERE = [*NEWER, EXPERIMENT, OWNERS[-1], POD]
 
 
 @pytest.mark.parametrize(
@@ -247,8 +253,14 @@ THERE = [*NEWER, EXPERIMENT]
         ("mpijobs.kubeflow.org/bert", ["mpijobs"]),
         ("job/bert", ["jobs", "jobs"]),
         ("jobs.batch/bert", ["jobs"]),
-        ("deployment/bert", []),  # known, and not installed
+        ("rayjob/bert", []),  # known, and not installed
+        ("deploy/bert", ["deployments"]),
+        ("Deploy/bert", ["deployments"]),
+        ("deployments.apps/bert", ["deployments"]),
+        ("cj/bert", ["cronjobs"]),
+        ("rs/bert", ["replicasets"]),
         ("experiment/bert", ["experiments"]),
+        ("exp/bert", ["experiments"]),
         ("experiments.example.com/bert", ["experiments"]),
         ("replicationcontroller/bert", ["replicationcontrollers"]),
         ("bert", [kind.plural for kind in [*NEWER, OWNERS[-1]]]),
@@ -275,9 +287,12 @@ def test_a_job_that_cannot_be_is_refused(text: str) -> None:
         (["top", ""], ["jobs", "nodes", "pods"]),
         (["top", "-n", "x", "p"], ["pods"]),
         (["top", "pods", "--sort-by", ""], ["cpu", "disk", "gpu", "memory", "name", "network"]),
-        (["top", "pods", "-o", "j"], ["json"]),
+        (["top", "pods", "-o", ""], ["json", "table", "wide", "yaml"]),
+        (["top", "pods", "--as", "j"], []),
+        (["top", "pods", "--as"], ["--as", "--as-group"]),
         (["top", "pods", "--sel"], ["--selector"]),
-        (["top", "pods", ""], []),
+        (["top", "pods", "--kubeconfig", "/nowhere", ""], []),
+        (["top", "pods", "busy", ""], []),
         (["-n", ""], []),
         (["why", "-n", "x", "--kubeconfig", "/nowhere", ""], []),
         (["nonsense", ""], []),

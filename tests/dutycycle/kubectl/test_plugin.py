@@ -206,7 +206,9 @@ def test_why_says_what_is_known_and_what_is_not(kube: Kube, user: User, pods: st
         assert text in stdout
     assert "bottleneck   not known yet" in user.run("why", "idle", "-n", pods)[1]
     found = json.loads(user.run("why", "busy", "-n", pods, "-o", "json")[1])
-    assert (found["kind"], found["not_known"]) == ("training", ["advice"])
+    assert (found["insight"], found["not_known"]) == (
+        {"kind": "training", "bottleneck": "input"}, ["advice"],
+    )  # fmt: skip
     assert found["annotations"]["gpu_util"] == {"gpu_0_827505": 97, "gpu_0_9": 3}
 
 
@@ -276,19 +278,16 @@ def test_replication_controllers_and_kinds_of_the_users_own(kube: Kube, user: Us
     for name in ("old", "replicationcontroller/old", "experiment/exp1", "Experiments.example.com/exp1"):
         assert user.lines("peaks", name, "-n", namespace)[1][0] == "bert-0"
     status, _, stderr = user.run("peaks", "experiment/nope", "-n", namespace)
-    assert (status, "there is no job nope" in stderr) == (1, True)
+    assert (status, "there is no experiment nope" in stderr) == (1, True)
 
 
 @pytest.mark.parametrize(
     ("arguments", "status", "says"),
     [
         (["top", "pods"], 0, "no pods in namespace"),
-        (
-            ["top", "jobs"],
-            0,
-            "no job in namespace {} carries dutycycle.io/ annotations: is that their namespace?",
-        ),
-        (["peaks", "nope"], 1, "there is no job nope in namespace {}, of any kind that is known"),
+        (["top", "jobs"], 0, "no jobs in namespace {}\n"),
+        (["top", "jobs", "-l", "app=none"], 0, "no jobs in namespace {} with the labels app=none\n"),
+        (["peaks", "nope"], 1, "there is no job nope of any kind that is known in namespace {}"),
         (["peaks", "foo/nope"], 2, "unknown kind 'foo': expected one of job, mpijob, "),
         (["why", "nope"], 1, 'pods "nope" not found'),
         (

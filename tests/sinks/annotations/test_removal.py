@@ -34,6 +34,8 @@ def api(api: FakeApi) -> FakeApi:
         two = {"dutycycle.io/a": "1", "dutycycle.io/b": "2"}
         api.add(pod(i), f"uid-{i}")["annotations"] = two | FOREIGN
     api.add("/api/v1/namespaces/default/pods/untouched", "u")["annotations"] = dict(FOREIGN)
+    for namespace in ("default", "other"):
+        api.add(f"/api/v1/namespaces/{namespace}")["annotations"] = dict(FOREIGN)
     for path in (NODE, MPIJOB, ELSEWHERE):
         api.add(path, path)["annotations"] = {"dutycycle.io/gpu-0": "{}", **FOREIGN}
     return api
@@ -75,6 +77,20 @@ async def test_in_one_namespace(api: FakeApi, tmp_path: Path) -> None:
     assert (status, out) == (0, "removed 1 annotations from 1 objects: 1 Pod\n")
     assert api.objects[ELSEWHERE]["annotations"] == FOREIGN
     assert "dutycycle.io/gpu-0" in api.objects[NODE]["annotations"]
+
+
+async def test_a_namespace_that_does_not_exist_is_an_error(api: FakeApi, tmp_path: Path) -> None:
+    for flags in ([], ["--dry-run"]):
+        status, out, err = await annotate(api, tmp_path, "--remove", "-n", "nosuch", *flags)
+        assert (status, out) == (1, "")
+        assert err == "dutycycle: there is no namespace nosuch: see --namespace\n"
+    assert api.count("PATCH") == 0
+
+
+async def test_a_namespace_that_may_not_be_asked_for_is_taken_as_it_is(api: FakeApi, tmp_path: Path) -> None:
+    api.refused["/api/v1/namespaces/other"] = 403
+    status, out, _ = await annotate(api, tmp_path, "--remove", "-n", "other")
+    assert (status, out) == (0, "removed 1 annotations from 1 objects: 1 Pod\n")
 
 
 async def test_copies_go_after_what_they_are_copied_from(api: FakeApi, tmp_path: Path) -> None:

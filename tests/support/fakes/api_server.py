@@ -31,7 +31,12 @@ PODS = "/api/v1/pods"
 MPIJOB = "/apis/kubeflow.org/v2beta1/namespaces/default/mpijobs/bert"
 _VERBS = ["get", "list", "patch", "watch"]
 GROUPS = {
-    "/api/v1": [("Pod", "pods", True), ("Pod", "pods/status", True), ("Node", "nodes", False)],
+    "/api/v1": [
+        ("Pod", "pods", True),
+        ("Pod", "pods/status", True),
+        ("Node", "nodes", False),
+        ("Namespace", "namespaces", False),
+    ],
     "/apis/kubeflow.org/v2beta1": [("MPIJob", "mpijobs", True)],
 }
 _PAGE = 3

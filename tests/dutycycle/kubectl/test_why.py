@@ -1,0 +1,96 @@
+"""``kubectl dutycycle why``: of jobs, and of what is deleted."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from contract.records.derived import JobPeaks, PodPeaks
+from contract.records.pods import JobRef
+from sinks.records.rows import job_row, pod_row
+from sinks.records.store import RecordsStore
+from tests.support.kubectl.plugin_user import User, mpijob
+from tests.support.servers.kube.server import Kube
+from tests.support.sinks.made import job_peaks, peak, pod_peaks
+
+WORKER = '{"gpu-a-gpu-0_util":100,"gpu-a-gpu-0_mem_mb":11669,"cpu_util":271.82}'
+
+
+def stored(folder: Path, *records: PodPeaks | JobPeaks) -> str:
+    """The URL of a database with these records."""
+    url = f"sqlite:///{folder / 'records.db'}"
+    store = RecordsStore(url)
+    store.open()
+    rows = [pod_row(one) if isinstance(one, PodPeaks) else job_row(one) for one in records]
+    assert store.put(rows) == []
+    store.close()
+    return url
+
+
+def test_of_a_job(kube: Kube, user: User, namespace: str, tmp_path: Path) -> None:
+    insight = {"kind": '"training"', "bottleneck": '"imbalance"'}
+    made = kube.admin.create(mpijob(namespace, "bert", bert__0=WORKER, bert__1='{"cpu_util":300}', **insight))
+    status, stdout, stderr = user.run("why", "mpijob/bert", "-n", namespace)
+    assert (status, stderr) == (0, "")
+    assert stdout.splitlines() == [
+        f"mpijob {namespace}/bert",
+        "  at most      GPU 100%, GPU memory 11.7GB, CPU 300% of a core",
+        "  pods         2",
+        "  kind         training",
+        "  bottleneck   imbalance",
+        "  advice       not known yet",
+    ]
+    record = bert(namespace, made["metadata"]["uid"])
+    _, stdout, _ = user.run("why", "mpijob/bert", "-n", namespace, "--records", stored(tmp_path, record))
+    assert "  on average   CPU 76%, over 9s\n" in stdout
+
+
+def bert(namespace: str, uid: str, kind: str = "MPIJob", last_ms: int = 10_000) -> JobPeaks:
+    job = JobRef(api_version="kubeflow.org/v2beta1", kind=kind, name="bert", uid=uid)
+    return job_peaks(uid, job=job, namespace=namespace, last_ms=last_ms)
+
+
+def test_of_a_deleted_pod_the_peak_record_is_shown(user: User, namespace: str, tmp_path: Path) -> None:
+    names = {"namespace": namespace, "name": "busy"}
+    older = pod_peaks("uid-1", names | {"started_ms": 1_000}, metrics={"cpu_util_pct": peak(1)})
+    newer = pod_peaks("uid-2", names | {"started_ms": 2_000})
+    url = stored(tmp_path, newer, older, pod_peaks("uid-3", {"namespace": "elsewhere", "name": "busy"}))
+    status, stdout, stderr = user.run("why", "pod/busy", "-n", namespace, "--records", url)
+    assert (status, stderr) == (0, "")
+    assert stdout.splitlines()[:2] == [
+        f"pod {namespace}/busy (deleted: this is its peak record)",
+        "  at most      GPU 95%, CPU 152% of a core",
+    ]
+    assert "  on average   GPU 48%, CPU 76%, over 9s\n" in stdout
+    assert "  kind         not known: peak records do not have it\n" in stdout
+    found = json.loads(user.run("why", "busy", "-n", namespace, "--records", url, "-o", "json")[1])
+    assert (found["uid"], found["deleted"], found["annotations"]["max_cpu_util"]) == ("uid-2", True, 151.8)
+    assert found["record"]["pod"]["uid"] == "uid-2"
+
+
+def test_of_a_deleted_job_the_peak_record_is_shown(user: User, namespace: str, tmp_path: Path) -> None:
+    records = [
+        bert(namespace, "new", last_ms=20_000),
+        bert(namespace, "old"),
+        bert(namespace, "other", "Job"),
+    ]
+    url = stored(tmp_path, *records)
+    status, stdout, stderr = user.run("why", "mpijob/bert", "-n", namespace, "--records", url)
+    assert (status, stderr) == (0, "")
+    assert stdout.splitlines()[:4] == [
+        f"mpijob {namespace}/bert (deleted: this is its peak record)",
+        "  at most      CPU 152% of a core",
+        "  pods         1",
+        "  on average   CPU 76%, over 19s",
+    ]
+
+
+@pytest.mark.parametrize("what", ["pod/gone", "mpijob/gone"])
+def test_what_is_gone_without_a_record_is_told_so(
+    user: User, namespace: str, tmp_path: Path, what: str
+) -> None:
+    url = stored(tmp_path, pod_peaks("uid-1", {"namespace": namespace, "name": "other"}))
+    for flags, says in (([], "--records finds what deleted "), (["--records", url], "no peak record")):
+        status, stdout, stderr = user.run("why", what, "-n", namespace, *flags)
+        assert (status, stdout, stderr.count("\n")) == (1, "", 1)
+        assert says in stderr

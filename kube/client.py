@@ -24,7 +24,8 @@ from kube.errors import BusyError, KubeError, error_of_answer
 from kube.references import JSON
 
 _MERGE_PATCH = "application/merge-patch+json"
-_FIELD_MANAGER = "dutycycle"
+_AS_US = {"fieldManager": "dutycycle"}
+_GOOD = frozenset({200, 201})
 _CONNECT_S = 5.0
 _BURST_S = 2.0
 _GRACE_S = 15.0
@@ -56,12 +57,14 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """With a body a merge patch, without one a question."""
+    """With a body, ``content`` is its type."""
 
     path: str
     query: Mapping[str, str] = field(default_factory=dict)
     accept: str = JSON
+    method: str = "GET"
     body: Mapping[str, Any] | None = None
+    content: str = JSON
 
 
 class Client:
@@ -94,7 +97,12 @@ class Client:
 
     async def merge_patch(self, path: str, body: Mapping[str, Any], accept: str = JSON) -> dict[str, Any]:
         """What the object is after the patch. A merge patch changes what is there, and never creates it."""
-        return await self._call(_Request(path, {"fieldManager": _FIELD_MANAGER}, accept, body))
+        # A strategic merge patch would be refused for custom resources (415).
+        return await self._call(_Request(path, _AS_US, accept, "PATCH", body, _MERGE_PATCH))
+
+    async def create(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """A new object in the collection at ``path``. ``BusyError`` (409) where there is one of its name."""
+        return await self._call(_Request(path, _AS_US, method="POST", body=body))
 
     async def stream(
         self, path: str, query: Mapping[str, str], seconds: float
@@ -157,7 +165,7 @@ class Client:
         url = access.address + request.path + (f"?{urlencode(request.query)}" if request.query else "")
         with _translated(access.address, limit):
             response = await self._session.request(
-                "GET" if request.body is None else "PATCH",
+                request.method,
                 URL(url, encoded=True),
                 headers=self._headers(access, request),
                 data=None if request.body is None else orjson.dumps(request.body),
@@ -166,7 +174,7 @@ class Client:
                 proxy=access.proxy,
                 timeout=limit,
             )
-            if response.status == 200:
+            if response.status in _GOOD:
                 return response
             async with response:
                 raise error_of_answer(response.status, response.headers, await response.read())
@@ -177,8 +185,8 @@ class Client:
             headers.extend(access.act_as.headers())
         if authorization := access.authorization():
             headers["Authorization"] = authorization
-        if request.body is not None:  # a strategic merge patch is refused for custom resources (415)
-            headers["Content-Type"] = _MERGE_PATCH
+        if request.body is not None:
+            headers["Content-Type"] = request.content
         return headers
 
     def _parsed(self, text: bytes) -> dict[str, Any]:

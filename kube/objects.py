@@ -59,6 +59,14 @@ class ApiServer:
         )
         return _annotations(self._checked(ref, answer))
 
+    async def merge(self, kind: Kind, name: str, namespace: str, change: Mapping[str, Any]) -> None:
+        """Merge ``change`` into an object that exists."""
+        await self._client.merge_patch(kind.path(name, namespace), change)
+
+    async def create(self, kind: Kind, thing: Mapping[str, Any]) -> None:
+        """Make an object of a namespace. ``BusyError`` (409) where there is one of its name."""
+        await self._client.create(kind.path(namespace=thing["metadata"]["namespace"]), thing)
+
     async def each(
         self, kind: Kind, namespace: str | None = None, selector: str | None = None
     ) -> AsyncIterator[Metadata]:

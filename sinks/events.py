@@ -19,6 +19,9 @@ PERMISSION_MISSING = Event(
     "permission_missing", logging.WARNING, "Objects that no role lets the sinks annotate", ("kind",),
     by=(SINK,),
 )
+HEARTBEAT_FAILED = Event(
+    "heartbeat_failed", logging.WARNING, "Nodes whose Lease cannot be renewed", by=(SINK,)
+)
 ANNOTATION_SHED = Event(
     "annotation_shed", logging.WARNING, "Objects whose annotations were dropped, because too many wait",
     ("final",), by=(SINK,), values={"final": ("true", "false")},

@@ -132,6 +132,11 @@ class SinkSettings:
     annotation_interval: float = _setting(
         30.0, parsers.seconds(1, 86_400), "minimum time between two writes to one object"
     )
+    annotation_heartbeat: float = _setting(
+        60.0,
+        parsers.seconds(0, 86_400),
+        "minimum time between two renewals of a node's Lease, which has its newest sample's time; 0: none",
+    )
     annotation_rate: int = _setting(
         50, parsers.whole(1, 10_000), "maximum of requests per second of one sink to the API server"
     )

@@ -17,7 +17,10 @@ OF_TOPICS = ("partitions", "replication")
 OF_NODE = ("node", "interval", "host_root", "containers", "prometheus", "kubernetes", "spool", "spool_bytes")
 OF_OPERATORS = ("windows", "lateness", "retire")
 OF_WORKER = ("session_timeout",)
-OF_SINKS = ("annotations", "annotation_prefix", "annotation_interval", "annotation_rate", "kubernetes")
+OF_SINKS = (
+    "annotations", "annotation_prefix", "annotation_interval", "annotation_heartbeat", "annotation_rate",
+    "kubernetes",
+)  # fmt: skip
 OF_SERVICE = ("listen",)
 _PREFIX = "setting_"
 _TIMEOUT_S = 30.0

@@ -24,6 +24,7 @@ from sinks.annotations.forbidden import (
     missing_permission,
 )
 from sinks.annotations.gone import GoneObjects
+from sinks.annotations.heartbeats import Heartbeats
 from sinks.annotations.writer import AnnotationWriter, Outcome
 from sinks.base import PendingOffsets
 from sinks.deadletters import DeadLetters
@@ -34,7 +35,8 @@ from telemetry.events import WRITE_REJECTED, WRITE_RETRIED, Telemetry
 WRITERS = 8
 """So many writes are under way at once, at most."""
 SAMPLE_SHARE = 3
-"""A node's samples are looked at three times an interval; those between are passed over undecoded."""
+"""A node's samples are looked at three times an interval, or a renewal of its Lease where that is shorter;
+those between are passed over undecoded."""
 SAMPLE_WAITS = 10
 """After so many intervals without a sample of a node, what was found about its GPUs is given up."""
 _FIRST_PAUSE_S = 1.0
@@ -68,11 +70,13 @@ class AnnotationSink:
         self._chance = chance or random.Random()  # noqa: S311 - spreads load, guards nothing
         self._may_write = may_write
         self._interval_s = policy.interval_s
-        self._sample_gap_ms = policy.interval_s * 1000 / SAMPLE_SHARE
+        period_s = min(policy.interval_s, policy.heartbeat_s or policy.interval_s)
+        self._sample_gap_ms = period_s * 1000 / SAMPLE_SHARE
         self._annotations = Annotations(policy.prefix)
         self._forbidden = ForbiddenKinds(telemetry, clock)
         self._writer = AnnotationWriter(server, policy.prefix, self._annotations, self._forbidden, telemetry)
         self._gone_objects = GoneObjects(clock)
+        self._heartbeats = Heartbeats(server, policy.heartbeat_s, self.name, telemetry, clock)
         self._plan = WritePlan(policy.interval_s, policy.most)
         self._origins: dict[Target, ConsumerRecord] = {}
         self._failures: dict[Target | None, int] = {}
@@ -98,6 +102,8 @@ class AnnotationSink:
         target = self._annotations.take(record)
         if isinstance(record, NvmlSample):
             self._sampled[record.node] = origin.ts_ms
+            if target is not None:
+                self._heartbeats.sampled(record.node, record.ts_ms)
         if target is None:
             return
         final = record.final if isinstance(record, PodPeaks | JobPeaks) else None
@@ -130,6 +136,7 @@ class AnnotationSink:
         self._plan.clear()
         self._gone_objects.clear()
         self._forbidden.forget()
+        self._heartbeats.forget()
         for memory in (self._origins, self._failures, self._told, self._sampled):
             memory.clear()
         self._wake.set()
@@ -139,6 +146,7 @@ class AnnotationSink:
         async with asyncio.TaskGroup() as group:
             for _ in range(WRITERS):
                 group.create_task(self._work())
+            group.create_task(self._heartbeats.run(self._may_renew))
 
     async def drain(self) -> None:
         """Begin nothing more, and let end what is under way: it would overwrite what the next worker writes.
@@ -153,9 +161,15 @@ class AnnotationSink:
         """Give the connections back."""
         await self._server.close()
 
+    def _may_begin(self) -> bool:
+        return not self._draining and self._may_write()
+
+    def _may_renew(self) -> bool:
+        return self._may_begin() and not self._plan.is_on_hold(self._clock())
+
     async def _work(self) -> None:
         while True:
-            may = not self._draining and self._may_write()
+            may = self._may_begin()
             target = self._plan.next_due(self._clock()) if may else None
             if target is not None:
                 await self._write_known(target)

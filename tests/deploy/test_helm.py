@@ -70,6 +70,7 @@ def test_the_schema_is_current() -> None:
         "listen.port=99999", "listen.port=0", "collector.interval=banana", "collector.interval=-1s",
         "streams.windows=10s;60s", "podMonitor.interval=often", "collector.containers=some",
         "image.pullPolicy=Allways", "image.tag=a b", "sinks.annotations.prefix=Dutycycle/IO",
+        "sinks.annotations.heartbeat=often",
         "kafka.broker=dutycycle:9092", "kafka.partitions=0", "kafka.sasl.mechanism=SCRAM",
         "kafka.tls.caSecret=My_Secret", "sinks.resources.requests.cpu=much",
         "sinks.records.persistence.size=1 GB", "collector.spool.sizeMegabytes=0",

@@ -12,9 +12,12 @@ from dutycycle.kubectl.api import Api
 from dutycycle.kubectl.jobs import OWNERS, served
 from kube.discovery import NODE, POD
 from kube.errors import RefusedError
+from kube.heartbeat import LABELS, Heartbeat, heartbeat_of
 from kube.objects import ApiServer
 from kube.references import ObjectRef
 from sinks.annotations.core.targets import Target
+from sinks.annotations.heartbeats import Heartbeats
+from telemetry.events import Telemetry
 from tests.support.deploy.manifests import (
     FULL,
     KUSTOMIZE,
@@ -56,7 +59,7 @@ def installed(kube_server: Kube) -> Kube:
     """The chart's accounts, roles and policy, on the server."""
     kube_server.start()
     apply(kube_server.admin, [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}])
-    kinds = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy")
+    kinds = ("ServiceAccount", "ClusterRole", "Role", "ValidatingAdmissionPolicy")  # and their bindings
     apply(kube_server.admin, [one for one in render() if one["kind"].startswith(kinds)])
     return kube_server
 
@@ -68,7 +71,7 @@ def apply(client: Client, things: list[Object], *flags: str) -> str:
 
 
 def account(kube: Kube, component: str) -> Client:
-    return kube.client(new_token(kube, NAMESPACE, f"dutycycle-{component}"))
+    return kube.client(new_token(kube, NAMESPACE, f"dutycycle-{component}"), NAMESPACE)
 
 
 @pytest.fixture
@@ -137,7 +140,8 @@ def test_a_role_says_what_the_code_asks_for(
 
 @pytest.mark.parametrize("component", ["collector", "sinks"])
 def test_an_account_may_that_and_nothing_more(installed: Kube, component: str) -> None:
-    role = of_kind(render(), "ClusterRole", component)
+    roles = [one for one in render() if one["kind"] in ("ClusterRole", "Role")]
+    mine = [one for one in roles if one["metadata"]["name"] == f"dutycycle-{component}"]
     review = {"kind": "SelfSubjectRulesReview", "apiVersion": "authorization.k8s.io/v1"}
     answer = account(installed, component).request(
         "POST",
@@ -150,7 +154,18 @@ def test_an_account_may_that_and_nothing_more(installed: Kube, component: str) -
         for one in product(rule["verbs"], rule["apiGroups"], rule["resources"])
     }
     everybody = {one for one in may if one[1] in ("authorization.k8s.io", "authentication.k8s.io")}
-    assert may - everybody == set(permissions(role))
+    assert may - everybody == {one for role in mine for one in permissions(role)}
+
+
+def test_only_the_sinks_have_a_role_in_their_namespace_and_only_for_leases() -> None:
+    for values in SHAPES.values():
+        role = of_kind(render(values), "Role")
+        assert role["metadata"]["namespace"] == NAMESPACE
+        assert permissions(role) == [(verb, "coordination.k8s.io", "leases") for verb in ("create", "patch")]
+        binding = of_kind(render(values), "RoleBinding")
+        assert binding["subjects"] == [
+            {"kind": "ServiceAccount", "name": "dutycycle-sinks", "namespace": NAMESPACE}
+        ]
 
 
 def test_streams_may_nothing(installed: Kube) -> None:
@@ -297,6 +312,42 @@ def test_the_rest_of_a_job_is_refused_to_the_sinks(
     )  # fmt: skip
     with pytest.raises(Refused, match="the sinks change annotations alone"):
         sinks.patch(job, change)
+
+
+async def test_the_sinks_keep_the_lease_of_a_node(installed: Kube, sinks: Client, node: Object) -> None:
+    name, telemetry = node["metadata"]["name"], Telemetry("test")
+    server = await api_server(sinks.kubeconfig)
+    for sampled_ms in (1_000, 61_000):
+        beats = Heartbeats(server, 60.0, "annotations", telemetry, lambda: 0.0)
+        beats.sampled(name, sampled_ms)
+        await beats.renew_due(lambda: True)
+        assert telemetry.conditions == {}
+        found = installed.admin.get(lease(name))
+        assert heartbeat_of(found) == Heartbeat(name, sampled_ms, 180)
+    owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node["metadata"]["uid"]}
+    assert found["metadata"]["ownerReferences"] == [owner]
+    await server.close()
+
+
+def lease(name: str, namespace: str = NAMESPACE, **labels: str) -> Object:
+    meta = {"name": name, "namespace": namespace, "labels": labels}
+    return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": meta, "spec": {}}
+
+
+def test_no_other_lease_is_the_sinks(installed: Kube, sinks: Client, namespace: str) -> None:
+    with pytest.raises(Refused, match="the sinks change objects that exist"):
+        sinks.create(lease(f"plain-{namespace}"))
+    with pytest.raises(Refused, match="cannot create resource"):
+        sinks.create(lease("a", "default", **LABELS))
+    election = installed.admin.create(lease(f"election-{namespace}"))
+    for change in ({"spec": {"holderIdentity": "me"}}, {"metadata": {"labels": LABELS}}):
+        with pytest.raises(Refused, match="the sinks change annotations alone"):
+            sinks.patch(election, change)
+    for method in ("GET", "DELETE"):
+        with pytest.raises(Refused, match=r"cannot (get|delete) resource"):
+            sinks.request(
+                method, f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/election-{namespace}"
+            )
 
 
 def test_the_sinks_neither_make_nor_delete(sinks: Client, namespace: str, node: Object) -> None:

@@ -27,16 +27,23 @@ _NEVER = float("-inf")
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """``interval_s`` lies between two writes to one object, at least; ``most`` objects are known at once."""
+    """``interval_s`` lies between two writes to one object, at least; ``most`` objects are known at once.
+    ``heartbeat_s`` lies between two renewals of a node's Lease; 0: there is none.
+    """
 
     prefix: str = "dutycycle.io"
     interval_s: float = 30.0
     most: int = 20_000
+    heartbeat_s: float = 0.0
 
     @classmethod
     def of(cls, settings: Settings) -> "Policy":
         """As the settings say."""
-        return cls(settings.annotation_prefix, settings.annotation_interval)
+        return cls(
+            settings.annotation_prefix,
+            settings.annotation_interval,
+            heartbeat_s=settings.annotation_heartbeat,
+        )
 
 
 class ChangeThreshold(IntEnum):
@@ -120,7 +127,7 @@ class WritePlan:
 
     def next_due(self, now: float) -> Target | None:
         """The next object to write, which is then in flight; None when none is due."""
-        if now < self._on_hold_until:
+        if self.is_on_hold(now):
             return None
         for queue in self._queues:
             self._clean(queue)
@@ -186,6 +193,10 @@ class WritePlan:
     def hold(self, until: float) -> None:
         """Nothing at all is due before ``until``: the API server asked for it, or cannot be reached."""
         self._on_hold_until = max(self._on_hold_until, until)
+
+    def is_on_hold(self, now: float) -> bool:
+        """Whether nothing at all may be sent."""
+        return now < self._on_hold_until
 
     def drop(self, target: Target) -> None:
         """Know nothing of the object any more."""

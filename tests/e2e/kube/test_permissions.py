@@ -10,9 +10,11 @@ from msgspec.structs import replace
 from bus.kafka.embedded import EmbeddedBroker
 from contract.topics import TOPICS, full_name
 from kube.errors import RefusedError
+from kube.heartbeat import Heartbeat, heartbeat_of
 from kube.objects import ApiServer
 from sinks.annotations.core.targets import Target
-from telemetry.events import OWNER_FORBIDDEN
+from sinks.annotations.heartbeats import Heartbeats
+from telemetry.events import OWNER_FORBIDDEN, Telemetry
 from tests.e2e.test_sink import publish, settings_of
 from tests.support.kube.api_server import api_server
 from tests.support.kube.cluster import Cluster
@@ -20,7 +22,7 @@ from tests.support.kube.contents import APP, CONTROLLER, CRON, SPEC
 from tests.support.kube.shipped import account, shipped_rules, without
 from tests.support.kube.watching import bound, job_of, watching
 from tests.support.processes.commands import environ, read_now, running, wait_until
-from tests.support.servers.kube.accounts import expand
+from tests.support.servers.kube.accounts import Permission, expand
 from tests.support.servers.kube.client import Client, Object
 from tests.support.servers.kube.server import Kube
 from tests.support.sinks import made
@@ -49,6 +51,7 @@ OWNERS: dict[tuple[str, str], tuple[str, str, Object]] = {
     ("batch.volcano.sh", "jobs"): ("batch.volcano.sh/v1alpha1", "Job", {}),
 }
 """By group and resource: how an object of it is made."""
+LEASES = [(verb, "coordination.k8s.io", "leases") for verb in ("create", "patch")]
 EVERY_TOPIC = {full_name("dutycycle.", name): 1 for name in TOPICS}
 EVERY_OWNER = pytest.mark.parametrize(
     "owner", OWNERS, ids=lambda owner: ".".join(filter(None, reversed(owner)))
@@ -60,7 +63,7 @@ def test_what_is_shipped_is_what_is_tried_here() -> None:
     pods = {("list", "", "pods"), ("watch", "", "pods")}
     assert expand(shipped_rules("collector")) == pods | {one for one in owners if one[0] == "get"}
     objects = {(verb, "", resource) for verb in ("get", "patch") for resource in ("nodes", "pods")}
-    assert expand(shipped_rules("sinks")) == objects | owners
+    assert expand(shipped_rules("sinks")) == objects | owners | set(LEASES)
 
 
 def test_with_all_of_them_no_owner_is_forbidden(
@@ -141,6 +144,31 @@ async def test_the_sinks_need_get_and_patch_on_all_that_they_annotate(kube: Kube
                     await read_and_write(server, target)
                 if verb == "patch":
                     assert "dutycycle.io/x" not in await server.annotations(target.ref)
+
+
+@pytest.mark.parametrize("lacking", [*LEASES, ("get", "", "nodes")], ids=" ".join)
+async def test_the_sinks_need_to_create_and_renew_leases(
+    lacking: Permission, kube: Kube, cluster: Cluster
+) -> None:
+    path = f"/apis/coordination.k8s.io/v1/namespaces/default/leases/{cluster.node}"
+    telemetry = Telemetry("test")
+    rules = without(shipped_rules("sinks"), lacking)
+    async with annotating(account(kube, cluster.namespace, "sinks", rules)) as server:
+        beats = Heartbeats(server, 60.0, "annotations", telemetry, lambda: 0.0)
+        beats.sampled(cluster.node, 1)
+        await beats.renew_due(lambda: True)
+    ((event, permission),) = telemetry.conditions
+    assert (event, permission) == (
+        "permission_missing",
+        " ".join((lacking[0], lacking[2], lacking[1])).strip(),
+    )
+    assert not kube.admin.answers(path)
+    async with annotating(account(kube, cluster.namespace, "sinks", shipped_rules("sinks"))) as server:
+        beats = Heartbeats(server, 60.0, "annotations", telemetry, lambda: 0.0)
+        for _ in range(2):
+            beats.sampled(cluster.node, 1)
+            await beats.renew_due(lambda: True)
+    assert heartbeat_of(kube.admin.request("GET", path)) == Heartbeat(cluster.node, 1, 180)
 
 
 def test_a_sink_that_may_not_patch_nodes_says_so_and_annotates_pods(

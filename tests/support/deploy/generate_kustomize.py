@@ -17,7 +17,9 @@ _HEAD = (
     "# Written by `python -m tests.support.deploy.generate_kustomize`. "
     "What it says is changed by an overlay.\n"
 )
-_FIRST = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "PersistentVolumeClaim")
+_FIRST = (
+    "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "PersistentVolumeClaim",
+)  # fmt: skip
 _CLUSTER = "dutycycle"
 _REPLICAS = 3
 _PARTITIONS = 24

@@ -62,6 +62,7 @@ _RULES: dict[str, Object] = {
     "caSecret": _SECRET,
     "clientSecret": _SECRET,
     "extraEnv": _list(_object("name", name=_matching(r"[A-Za-z_]\w*"), value=_TEXT, valueFrom=_ANY)),
+    "heartbeat": _matching(_DURATION),
     "hostPath": _matching("|/.*"),
     "interval": _matching(_DURATION),
     "jobKinds": _list(

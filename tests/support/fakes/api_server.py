@@ -83,6 +83,8 @@ class FakeApi:
         self.refused: dict[str, int] = {}
         self.failures: dict[str, list[tuple[int, dict[str, str]]]] = {}
         self.objects: dict[str, dict[str, Any]] = {}
+        self.leases: dict[str, dict[str, Any]] = {}
+        """Whole Leases, by path."""
         self.groups = {path: list(kinds) for path, kinds in GROUPS.items()}
         self.trouble: deque[Trouble] = deque()
         self.always: Trouble | None = None
@@ -193,6 +195,8 @@ class FakeApi:
             return self._aggregated(core=request.path == "/api")
         if request.path.startswith("/apis/") and request.path.count("/") == 2:
             return self._versions(request.path.removeprefix("/apis/"))
+        if request.path.startswith("/apis/coordination.k8s.io/v1/"):
+            return self._lease(body, request)
         if request.path in self.objects:
             return self._object(body, request)
         return self._list(request) or _status(404, "not found")
@@ -239,6 +243,18 @@ class FakeApi:
         parts = path.split("/")
         namespace = {"namespace": parts[-3]} if "namespaces" in parts else {}
         return {"name": parts[-1], **namespace, **self.objects[path]}
+
+    def _lease(self, body: bytes, request: web.Request) -> web.Response:
+        given = json.loads(body)
+        if request.method == "POST":
+            made = self.leases[f"{request.path}/{given['metadata']['name']}"] = given
+            return web.json_response(made, status=201)
+        if request.path not in self.leases:
+            return _status(404, f"{request.path} not found")
+        lease = self.leases[request.path]
+        for part in given:
+            lease[part] = {**lease[part], **given[part]}
+        return web.json_response(lease)
 
     def _object(self, body: bytes, request: web.Request) -> web.Response:
         metadata = self.objects[request.path]

@@ -12,7 +12,8 @@ from tests.support.servers.kube.server import Kube
 
 COMPONENTS = ("collector", "sinks")
 """Those that speak to the API server. The streams have no token at all."""
-_KINDS = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy")
+_KINDS = ("ServiceAccount", "ClusterRole", "Role", "ValidatingAdmissionPolicy")
+"""What their names begin with."""
 
 
 @cache
@@ -21,10 +22,10 @@ def _shipped() -> tuple[Object, ...]:
 
 
 def shipped_rules(component: str) -> tuple[Object, ...]:
-    """The rules of the ClusterRole of a component."""
-    name = f"dutycycle-{component}"
-    (role,) = [one for one in _shipped() if (one["kind"], one["metadata"]["name"]) == ("ClusterRole", name)]
-    return tuple(role["rules"])
+    """The rules of the ClusterRole of a component, and of its Role in its own namespace."""
+    name, kinds = f"dutycycle-{component}", ("ClusterRole", "Role")
+    roles = [one for one in _shipped() if one["kind"] in kinds and one["metadata"]["name"] == name]
+    return tuple(rule for role in roles for rule in role["rules"])
 
 
 @cache
@@ -38,7 +39,7 @@ def _install(kube: Kube) -> None:
 def shipped_account(kube: Kube, component: str) -> Client:
     """The component's own account, as it is in a cluster."""
     _install(kube)
-    return kube.client(new_token(kube, NAMESPACE, f"dutycycle-{component}"))
+    return kube.client(new_token(kube, NAMESPACE, f"dutycycle-{component}"), NAMESPACE)
 
 
 def account(kube: Kube, namespace: str, component: str, rules: Iterable[Object]) -> Client:

@@ -30,11 +30,13 @@ class Refused(Exception):  # noqa: N818 - an answer, not an error of ours
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Who one is to the API server: its address, its authority's certificate, and a token."""
+    """Who one is to the API server: its address, its authority's certificate, and a token; and the namespace
+    that one means."""
 
     url: str
     authority: Path
     token: str
+    namespace: str = "default"
 
     def write_kubeconfig(self, file: Path) -> Path:
         """As ``file``, readable by its owner alone, which is what keeps tools from warning."""
@@ -44,7 +46,12 @@ class Access:
             "kind": "Config",
             "clusters": [{"name": "test", "cluster": cluster}],
             "users": [{"name": "test", "user": {"token": self.token}}],
-            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+            "contexts": [
+                {
+                    "name": "test",
+                    "context": {"cluster": "test", "user": "test", "namespace": self.namespace},
+                }
+            ],
             "current-context": "test",
         }  # fmt: skip
         file.touch(mode=0o600)

@@ -77,9 +77,9 @@ class Kube:
         self.admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         return name
 
-    def client(self, token: str) -> Client:
-        """Who has this token."""
-        access = replace(self._access, token=token)
+    def client(self, token: str, namespace: str = "default") -> Client:
+        """Who has this token, and means this namespace."""
+        access = replace(self._access, token=token, namespace=namespace)
         return Client(access, self.programs.kubectl, Path(tempfile.mkdtemp(dir=self._folder)))
 
     def _install_kinds(self) -> None:

@@ -32,7 +32,8 @@ _UNITS = {
     "cpu_request": "cores", "cpu_limit": "cores", "gpu_request": "GPUs", "cpu_count": "CPUs",
     "pcie_width": "lanes",
     **dict.fromkeys(
-        ("mean", "std", "min", "max", "p05", "p50", "p95", "p99", "level", "value"), "the metric's"
+        ("mean", "std", "min", "max", "p05", "p50", "p95", "p99", "increase", "level", "value"),
+        "the metric's",
     ),
 }  # fmt: skip
 

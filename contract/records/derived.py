@@ -48,26 +48,37 @@ def job_subject(job_uid: str) -> Subject:
     return Subject(kind="job", job_uid=job_uid)
 
 
-class WindowAggregate(VersionedRecord, frozen=True, kw_only=True):
-    """One closed window ``[start_ms, end_ms)`` of one metric, in event time.
+class WindowMetric(RecordBase, frozen=True, kw_only=True):
+    """What a window says of one metric, in its unit: of a gauge ``mean`` to ``p99``, of a cumulative counter
+    ``increase``.
 
-    Values are in the metric's unit. ``std`` is the population's, percentiles interpolate linearly. A window
-    without a measured value is not written.
+    ``std`` is the population's, percentiles interpolate linearly.
+    """
+
+    count: Count
+    mean: Number | None = None
+    std: Amount | None = None
+    min: Number | None = None
+    max: Number | None = None
+    p50: Number | None = None
+    p95: Number | None = None
+    p99: Number | None = None
+    increase: Amount | None = None
+
+
+class WindowAggregate(VersionedRecord, frozen=True, kw_only=True):
+    """One closed window ``[start_ms, end_ms)`` of one subject, in event time.
+
+    A metric without a measured value is left out, and so is a window without any. ``source``: the samples
+    that it is computed from, ``nvml`` or ``cgroup``. A pod has a record of each.
     """
 
     subject: Subject
-    metric: Label
+    source: Label
     size_ms: Count
     start_ms: Millis
     end_ms: Millis
-    count: Count
-    mean: Number
-    std: Amount
-    min: Number
-    max: Number
-    p50: Number
-    p95: Number
-    p99: Number
+    metrics: Mapping[str, WindowMetric]
 
 
 class Forecast(RecordBase, frozen=True, kw_only=True):

@@ -21,9 +21,11 @@ GPU = {"uuid": "GPU-1", "index": 0}
 TICK = {"v": 1, "node": "a", "collector": "c", "seq": 0, "ts_ms": 1, "interval_ms": 1000, "gpus": [GPU]}
 WHOLE = orjson.dumps(TICK)
 WINDOW: dict[str, Any] = {
-    "v": 1, "subject": {"kind": "node", "node": "a"}, "metric": "m", "size_ms": 1, "start_ms": 0, "end_ms": 1,
-    "count": 1, "mean": 1, "std": 0, "min": 1, "max": 1, "p50": 1, "p95": 1, "p99": 1,
+    "v": 1, "subject": {"kind": "node", "node": "a"}, "source": "cgroup",
+    "size_ms": 1, "start_ms": 0, "end_ms": 1,
+    "metrics": {"m": {"count": 1, "mean": 1, "std": 0, "min": 1, "max": 1, "p50": 1, "p95": 1, "p99": 1}},
 }  # fmt: skip
+CYCLE: dict[str, Any] = {"v": 1, "subject": {"kind": "node", "node": "a"}, "metric": "m", "ts_ms": 1}
 
 
 def failure(data: bytes, topic: str = "nvml-samples") -> DecodeError:
@@ -148,8 +150,10 @@ def test_bad_fields_of_a_tick(change: dict[str, Any], field: str, detail: str) -
     [
         ("window-aggregates", WINDOW | {"subject": "gpu/a/b"}, "subject"),
         ("window-aggregates", WINDOW | {"subject": {"node": "a"}}, "subject.kind"),
-        ("window-aggregates", WINDOW | {"mean": None}, "mean"),
-        ("cycles", WINDOW | {"ts_ms": 1, "cyclic": 0}, "cyclic"),
+        ("window-aggregates", WINDOW | {"metrics": None}, "metrics"),
+        ("window-aggregates", WINDOW | {"metrics": {"m": {"mean": 1}}}, "metrics[...].count"),
+        ("window-aggregates", WINDOW | {"metrics": {"m": {"count": 1, "std": -1}}}, "metrics[...].std"),
+        ("cycles", CYCLE | {"cyclic": 0}, "cyclic"),
         ("pod-parts", {"v": 1, "uid": "u", "source": "nvml", "metrics": []}, "metrics"),
         ("pod-parts", {"v": 1, "uid": "u", "source": "nvml", "metrics": {"m": {}}}, "metrics[...].max"),
         ("cgroup-samples", CGROUP | {"host": []}, "host"),

@@ -97,15 +97,17 @@ def windows(found: Results, node: str) -> Windows:
             one["size_ms"] // 1000,
             (one["start_ms"] - START_MS) // 1000,
             one["subject"]["gpu"],
-            one["metric"],
-        ): one
+            metric,
+        ): figures
         for one in plain
+        for metric, figures in one["metrics"].items()
     }
 
 
 def differing(clean: Windows, got: Windows) -> set[tuple[int, int]]:
-    """(length, start) of the windows that are not the same, or not in both; all in seconds."""
-    return {name[:2] for name in clean.keys() | got.keys() if clean.get(name) != got.get(name)}
+    """(length, start) of the windows whose gauges are not the same, or not in both; all in seconds."""
+    names = (name for name in clean.keys() | got.keys() if name[3] != "energy_j")
+    return {name[:2] for name in names if clean.get(name) != got.get(name)}
 
 
 def counts_of(found: Windows, size: int, start: int) -> set[float]:
@@ -113,11 +115,19 @@ def counts_of(found: Windows, size: int, start: int) -> set[float]:
     return {one["count"] for name, one in found.items() if name[:2] == (size, start)}
 
 
+def energy_j(found: Windows, size: int) -> float:
+    """What all windows of this length say together."""
+    return sum(one["increase"] for name, one in found.items() if name[0] == size and name[3] == "energy_j")
+
+
 def assert_no_more_than_it_may(clean: Results, got: Results) -> None:
     """Against the clean trace, each dirt changed what it may change."""
     was, now = ({node: windows(of, node) for node in NODES} for of in (clean, got))
     assert not differing(was[REPEATED], now[REPEATED]), "a tick seen twice counts once"
     assert not differing(was[DISORDERED], now[DISORDERED]), "disorder within the lateness changes nothing"
+    for node in (LATE, JUMPED):  # what a window misses is in the one after it
+        for size in (10, 60):
+            assert energy_j(now[node], size) == pytest.approx(energy_j(was[node], size))
     assert differing(was[LATE], now[LATE]) == {(10, 40)}, "too late for 10 s, in time for 60"
     assert differing(was[JUMPED], now[JUMPED]) == {(10, 60), (60, 40)}, "a short jump costs its own ticks"
     assert counts_of(now[JUMPED], 10, 60) == {5}

@@ -9,7 +9,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from streams.operators.columns.arrays import Ints
+from streams.operators.columns.arrays import Bools, Ints
 
 K = TypeVar("K", bound=tuple[str, ...])
 
@@ -52,6 +52,8 @@ POD_CGROUP_METRICS = (
 )
 CAPACITIES = {"mem_total_bytes", "mem_limit_bytes"}
 """How much there is, not how much is used: such series have no window and no peak, and bound a trend."""
+COUNTERS = {"energy_j"}
+"""Cumulative counters: a window has their increase, and no mean or maximum."""
 
 TREND_METRICS = {"gpu_util_pct", "mem_used_bytes", "power_w", "cpu_util_pct", "gpu_mem_used_bytes"}
 CYCLE_METRICS = {"gpu_util_pct", "power_w", "cpu_util_pct", "mem_used_bytes", "gpu_mem_used_bytes"}
@@ -110,3 +112,8 @@ def remapped(old: Sequence[K], new: Sequence[K]) -> Ints:
     """For each of ``new`` the position in ``old``, or -1; shape (len(new),)."""
     position = {key: column for column, key in enumerate(old)}
     return np.fromiter((position.get(key, -1) for key in new), np.int64, len(new))
+
+
+def are_counters(series: Sequence[Series]) -> Bools:
+    """Which of the series are cumulative counters, shape (len(series),)."""
+    return np.fromiter((one.metric in COUNTERS for one in series), np.bool_, len(series))

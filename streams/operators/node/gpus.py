@@ -7,6 +7,7 @@ still together. A part says all that is known at its time, so the newest superse
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import isnan
 from typing import Any
 
 from contract.codec import encode
@@ -80,11 +81,11 @@ class NodeGpus:
         columns = [(at, one) for at, one in enumerate(series) if one.kind == "gpu" and one.metric in MAXIMA]
         before_ms = self._ts_ms
         for window in closed:
-            end_ms = window.start_ms + window.size_ms
+            end_ms, maximum = window.start_ms + window.size_ms, window.of("max").tolist()
             for at, one in columns:
-                if window.count[at]:
+                if not isnan(maximum[at]):
                     maxima = self._gpus.setdefault(one.member, _Gpu()).maxima
-                    maxima.setdefault(one.metric, RecentMaximum()).add(end_ms, tidy(float(window.high[at])))
+                    maxima.setdefault(one.metric, RecentMaximum()).add(end_ms, tidy(maximum[at]))
                     self._ts_ms = max(self._ts_ms, end_ms)
         if self._ts_ms > before_ms:
             self._make_part()

@@ -16,7 +16,7 @@ from contract.log import ConsumerRecord, ProducerRecord
 from contract.topics import TOPICS
 from streams.operators.base import CountedEvent, Emission, Snapshot
 from streams.operators.columns.arrays import Ints, check_version
-from streams.operators.columns.series import ColumnIndex, Series
+from streams.operators.columns.series import ColumnIndex, Series, are_counters
 from streams.operators.columns.tick import Tick
 from streams.operators.keyed import decode_under_key
 from streams.operators.node import records
@@ -24,6 +24,7 @@ from streams.operators.node.analysis import AnalysisBank
 from streams.operators.node.gpus import NodeGpus
 from streams.operators.node.watermark import Held, Timeline
 from streams.operators.node.window import ClosedWindow, WindowBank
+from streams.operators.node.window_records import WindowRecords
 from streams.operators.peaks.tally import PeakTally
 from streams.operators.workload.spans import SpanBank
 from telemetry.events import SAMPLE_LATE
@@ -70,6 +71,7 @@ class NodeOperator:
         self._index: ColumnIndex[Series] = ColumnIndex()
         self._last_seen: Ints = np.zeros(0, np.int64)
         self._windows = WindowBank(self._config.sizes_ms, self._config.lateness_ms)
+        self._window_records = WindowRecords(self._node, self._config.source)
         self._analysis = AnalysisBank()
         self._peaks = PeakTally(self._node, self._config.source)
         self._spans = SpanBank(self._node, self._config.source)
@@ -112,7 +114,7 @@ class NodeOperator:
 
     def _closed(self, closed: list[ClosedWindow]) -> list[Emission]:
         self._gpus.close_windows(self._index.ids, closed)
-        return records.window_records(self._node, self._index.ids, closed)
+        return [out for one in closed for out in self._window_records.of(one)]
 
     def _columns(self, tick: Tick) -> Ints:
         known = len(self._index)
@@ -124,7 +126,8 @@ class NodeOperator:
         return columns
 
     def _resize(self, keep: Ints) -> None:
-        self._windows.resize(keep)
+        self._windows.resize(keep, are_counters(self._index.ids))
+        self._window_records.resize(self._index.ids)
         self._last_seen = np.where(keep >= 0, np.append(self._last_seen, 0)[keep], 0)
         self._analysis.resize(self._index.ids)
 
@@ -185,7 +188,8 @@ class NodeOperator:
         topic, held = self._config.topic, plain["timeline"]["held"]
         samples: list[Any] = [from_plain(TOPICS[topic].record, one, topic) for one in held]
         self._timeline.restore(plain["timeline"], [Held(self._reader.read(one), one) for one in samples])
-        self._windows.restore(plain["windows"], len(self._index))
+        self._windows.restore(plain["windows"], are_counters(self._index.ids))
+        self._window_records.resize(self._index.ids)
         self._analysis.restore(plain["analysis"], self._index.ids)
         self._peaks.restore(plain["peaks"])
         self._spans.restore(plain["spans"])

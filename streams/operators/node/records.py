@@ -1,6 +1,5 @@
-"""The derived records of one node: windows, trends and cycles, ready to be sent."""
+"""The trends and cycles of one node as records, ready to be sent."""
 
-from collections.abc import Sequence
 from functools import cache
 from math import isnan
 from typing import Any
@@ -11,10 +10,8 @@ from contract.codec import encode, to_plain
 from contract.log import ProducerRecord
 from contract.records.derived import Cycle, Subject, gpu_subject, node_subject, pod_subject
 from streams.operators.base import Emission
-from streams.operators.columns.series import CAPACITIES, Series
 from streams.operators.node.analysis import Analysis
-from streams.operators.node.window import ClosedWindow
-from streams.operators.rounding import tidied, tidy
+from streams.operators.rounding import tidy
 from streams.operators.trends.bank import TrendForecast
 
 
@@ -30,30 +27,6 @@ def subject_of(node: str, kind: str, member: str) -> Subject:
 def _subject_plain(node: str, kind: str, member: str) -> tuple[str, dict[str, Any]]:
     subject = subject_of(node, kind, member)
     return subject.key, to_plain(subject)
-
-
-def window_records(node: str, series: Sequence[Series], closed: Sequence[ClosedWindow]) -> list[Emission]:
-    """A ``WindowAggregate`` of each series that was measured in each window."""
-    return [out for window in closed for out in _window(node, series, window)]
-
-
-def _window(node: str, series: Sequence[Series], window: ClosedWindow) -> list[Emission]:
-    end_ms = window.start_ms + window.size_ms
-    columns = (window.mean, window.std, window.low, window.high, *window.percentiles)
-    figures = zip(series, window.count.tolist(), *map(tidied, columns), strict=True)
-    outs: list[Emission] = []
-    for one, count, mean, std, low, high, p50, p95, p99 in figures:
-        if not count or one.metric in CAPACITIES:
-            continue
-        key, subject = _subject_plain(node, one.kind, one.member)
-        # Written by hand in the order of ``WindowAggregate``: most of what streams send are windows.
-        plain = {
-            "v": 1, "subject": subject, "metric": one.metric, "size_ms": window.size_ms,
-            "start_ms": window.start_ms, "end_ms": end_ms, "count": count, "mean": mean, "std": std,
-            "min": low, "max": high, "p50": p50, "p95": p95, "p99": p99,
-        }  # fmt: skip
-        outs.append(ProducerRecord("window-aggregates", key, orjson.dumps(plain), end_ms))
-    return outs
 
 
 def analysis_records(node: str, found: Analysis) -> list[Emission]:

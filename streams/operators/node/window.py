@@ -1,7 +1,7 @@
 """Tumbling windows in event time over all series of a node.
 
-The rows of the last ticks are kept until every window that holds them has closed. Statistics are taken once,
-at closing, over rows in the order of time. So they depend on which ticks a window holds, and not on when
+The rows of the last ticks are kept until every window that holds them has closed. Figures are taken once,
+at closing, over rows in the order of time. So they depend on which ticks the windows hold, and not on when
 those came.
 """
 
@@ -11,32 +11,39 @@ from typing import Any
 
 import numpy as np
 
-from streams.operators.columns.arrays import Floats, Ints, pack, remap, unpack
+from streams.operators.columns.arrays import Bools, Floats, Ints, pack, remap, unpack
 
 _FIRST_ROWS = 16
+FIGURES = ("count", "mean", "std", "min", "max", "p50", "p95", "p99", "increase")
 PERCENTILES = (0.50, 0.95, 0.99)
 
 
 @dataclass(frozen=True, slots=True)
 class ClosedWindow:
-    """Statistics of one window; every array has shape (n,), and is NaN where ``count`` is 0.
+    """One window; ``figures`` has shape (n, ``FIGURES``), and NaN for what is not known.
 
-    ``std`` is the population's. Percentiles interpolate linearly between the two nearest values
-    (definition 7 of Hyndman and Fan, Sample Quantiles in Statistical Packages, 1996).
+    A gauge has all figures but ``increase``. ``std`` is the population's. Percentiles interpolate linearly
+    between the two nearest values (definition 7 of Hyndman and Fan, Sample Quantiles in Statistical Packages,
+    1996). A cumulative counter has ``count`` and ``increase``: the sum of the steps that end in the window,
+    each from the last value before it, in this window or in one before. A step down is a counter that began
+    anew, and adds nothing; without a step there is no ``increase``.
     """
 
     size_ms: int
     start_ms: int
-    count: Ints
-    mean: Floats
-    std: Floats
-    low: Floats
-    high: Floats
-    percentiles: tuple[Floats, ...]
+    figures: Floats
+
+    def of(self, figure: str) -> Floats:
+        """One of ``FIGURES``, shape (n,)."""
+        return self.figures[:, FIGURES.index(figure)]
 
 
 class WindowBank:
-    """All windows of a node. ``sizes_ms`` are the lengths; windows are aligned to the Unix epoch."""
+    """All windows of a node. ``sizes_ms`` are the lengths; windows are aligned to the Unix epoch.
+
+    ``_counters``: the columns that hold cumulative counters. ``_last``: their newest values in the windows
+    that have closed, by length of the windows.
+    """
 
     def __init__(self, sizes_ms: Sequence[int], lateness_ms: int) -> None:
         self._sizes = tuple(sizes_ms)
@@ -44,12 +51,17 @@ class WindowBank:
         self._times = np.zeros(_FIRST_ROWS, np.int64)
         self._rows = np.full((_FIRST_ROWS, 0), np.nan)
         self._used = 0
+        self._counters = np.zeros(0, np.bool_)
+        self._last = np.full((len(self._sizes), 0), np.nan)
         self._open: set[tuple[int, int]] = set()
         self._due: float = float("inf")
 
-    def resize(self, keep: Ints) -> None:
-        """Column ``i`` becomes what was column ``keep[i]``, or a new one where that is -1."""
+    def resize(self, keep: Ints, counters: Bools) -> None:
+        """Column ``i`` becomes what was column ``keep[i]``, or a new one where that is -1; ``counters``:
+        which columns hold cumulative counters."""
         self._rows = remap(self._rows, keep, np.nan)
+        self._last = remap(self._last, keep, np.nan)
+        self._counters = counters
 
     def add(self, ts_ms: int, columns: Ints, values: Floats, watermark_ms: int) -> bool:
         """Take a tick into the windows that are still open; False if it came too late for one of them.
@@ -93,7 +105,13 @@ class WindowBank:
         times = self._times[: self._used]
         inside = np.flatnonzero((times >= start) & (times < start + size))
         rows = self._rows[inside[np.argsort(times[inside], kind="stable")]]
-        return _statistics(start, size, rows)
+        figures = np.full((rows.shape[1], len(FIGURES)), np.nan)
+        gauges, last = ~self._counters, self._last[self._sizes.index(size)]
+        figures[gauges, :-1] = _statistics(rows[:, gauges])
+        newest = last[self._counters]
+        figures[self._counters, ::8] = _increases(rows[:, self._counters], newest)
+        last[self._counters] = newest
+        return ClosedWindow(size, start, figures)
 
     def _forget(self) -> None:
         times = self._times[: self._used]
@@ -111,10 +129,12 @@ class WindowBank:
             "open": sorted(map(list, self._open)),
             "times": self._times[: self._used].tolist(),
             "rows": pack(self._rows[: self._used]),
+            "last": pack(self._last[:, self._counters]),
         }
 
-    def restore(self, plain: dict[str, Any], width: int) -> None:
-        """Take over a snapshot of ``width`` columns."""
+    def restore(self, plain: dict[str, Any], counters: Bools) -> None:
+        """Take over a snapshot; ``counters``: of its columns."""
+        width = len(counters)
         times = plain["times"]
         self._used = len(times)
         room = max(_FIRST_ROWS, self._used)
@@ -122,11 +142,15 @@ class WindowBank:
         self._times[: self._used] = times
         self._rows = np.full((room, width), np.nan)
         self._rows[: self._used] = unpack(plain["rows"], "f8", (self._used, width))
+        self._counters = counters
+        self._last = np.full((len(self._sizes), width), np.nan)
+        self._last[:, counters] = unpack(plain["last"], "f8", (len(self._sizes), int(counters.sum())))
         self._open = {(start, size) for start, size in plain["open"]}
         self._due = min((s + size + self._lateness for s, size in self._open), default=float("inf"))
 
 
-def _statistics(start: int, size: int, rows: Floats) -> ClosedWindow:
+def _statistics(rows: Floats) -> Floats:
+    """Of gauges: all ``FIGURES`` but the last."""
     ordered = np.sort(rows, axis=0)  # NaN goes last
     known = ~np.isnan(rows)
     count = known.sum(axis=0)
@@ -137,8 +161,8 @@ def _statistics(start: int, size: int, rows: Floats) -> ClosedWindow:
     low, high = np.fmin.reduce(rows, axis=0), np.fmax.reduce(rows, axis=0)
     # A mean of equal values can miss them by a rounding step; it never lies outside of them.
     mean = np.clip(mean, low, high)
-    percentiles = tuple(_percentile(ordered, count, q) for q in PERCENTILES)
-    return ClosedWindow(size, start, count, mean, std, low, high, percentiles)
+    percentiles = [_percentile(ordered, count, q) for q in PERCENTILES]
+    return np.stack([count, mean, std, low, high, *percentiles], axis=1)
 
 
 def _percentile(ordered: Floats, count: Ints, q: float) -> Floats:
@@ -148,3 +172,14 @@ def _percentile(ordered: Floats, count: Ints, q: float) -> Floats:
     column = np.arange(ordered.shape[1])
     first, second = ordered[below, column], ordered[above, column]
     return np.asarray(first + (second - first) * (position - below))
+
+
+def _increases(rows: Floats, last: Floats) -> Floats:
+    """Of counters: ``count`` and ``increase``. ``last``: their last values before; becomes the newest."""
+    total, stepped = np.zeros(len(last)), np.zeros(len(last), np.bool_)
+    for row in rows:
+        steps = row >= last
+        total += np.where(steps, row - last, 0.0)
+        stepped |= steps
+        last[:] = np.where(np.isnan(row), last, row)
+    return np.stack([(~np.isnan(rows)).sum(axis=0), np.where(stepped, total, np.nan)], axis=1)

@@ -18,7 +18,7 @@ MERGED = ("pod-peaks", "job-peaks", "insights")
 DERIVED = (*IN_ORDER, *MERGED)
 
 Series = tuple[str, str, str]
-"""Topic without prefix, key, and metric, which is empty for peaks and insights."""
+"""Topic without prefix, key, and metric, which is empty for windows, peaks and insights."""
 Results = dict[Series, list[bytes]]
 """What counts of each series, repeats removed."""
 

@@ -48,7 +48,7 @@ def profile(plan: Plan) -> Profile:
     return Profile(
         stages=list(every), feed=feed, digests=digests, piece_bytes=6_000,
         names={} if plan.has("evict") else {
-            "window-aggregates": lambda of: (of["metric"], of["size_ms"], of["start_ms"]),
+            "window-aggregates": lambda of: (of["source"], of["size_ms"], of["start_ms"]),
             "trends": lambda of: (of["metric"], of["ts_ms"]),
             "cycles": lambda of: (of["metric"], of["ts_ms"]),
             "pod-parts": _name_of_part,
@@ -151,7 +151,7 @@ def _ticks(out: ProducerRecord, metric: str) -> int:
     of = orjson.loads(out.value or b"")
     subject = of["subject"]
     always = subject["kind"] == "node" or str(subject.get("gpu", "")).endswith("-0")
-    return int(of["count"]) if always and of["metric"] == metric and of["size_ms"] == _SIZE_MS else 0
+    return int(of["metrics"][metric]["count"]) if always and of["size_ms"] == _SIZE_MS else 0
 
 
 def whole(shadow: Shadow, sent: list[Sent], newest: dict[tuple[str, str], ProducerRecord]) -> None:

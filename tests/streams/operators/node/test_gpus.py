@@ -48,10 +48,12 @@ def test_a_part_says_what_the_derived_records_of_its_gpus_said() -> None:
     assert (part["node"], part["ts_ms"]) == ("a", max(one["end_ms"] for one in windows))
     assert part["gpus"].keys() == {"GPU-0", "GPU-1"}
     for uuid, known in part["gpus"].items():
-        of_metric = {name: of_gpu(windows, uuid, name) for name in ("gpu_util_pct", "mem_copy_util_pct")}
-        assert known["maxima"] == {
-            name: max(one["max"] for one in of) for name, of in of_metric.items() if of
+        of_it = [one["metrics"] for one in windows if one["subject"].get("gpu") == uuid]
+        of_metric = {
+            name: [one[name]["max"] for one in of_it if name in one]
+            for name in ("gpu_util_pct", "mem_copy_util_pct")
         }
+        assert known["maxima"] == {name: max(of) for name, of in of_metric.items() if of}
         cycle, trend = (of_gpu(many, uuid, "gpu_util_pct") for many in (cycles, trends))
         assert (known.get("cyclic"), known.get("period_s")) == (
             (cycle[-1]["cyclic"], cycle[-1].get("period_s")) if cycle else (None, None)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contract.log import ProducerRecord
+from contract.records.derived import Subject
 from streams.operators.base import CountedEvent, Emission
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.node.operator import NodeConfig, NodeOperator
@@ -53,15 +54,35 @@ def happened(emissions: list[Emission]) -> dict[str, int]:
 
 def test_a_window_says_what_was_measured() -> None:
     windows = of(run(operator(), [sample(second) for second in range(40)]), "window-aggregates")
-    first = next(w for w in windows if w["metric"] == "gpu_util_pct" and w["subject"]["kind"] == "gpu")
+    first = next(w for w in windows if w["subject"]["kind"] == "gpu")
     values = [95 if second % 8 < 4 else 2 for second in range(10)]
-    assert first == {
-        "v": 1, "subject": {"kind": "gpu", "node": "a", "gpu": "GPU-0"}, "metric": "gpu_util_pct",
-        "size_ms": 10_000, "start_ms": 0, "end_ms": 10_000, "count": 10,
-        "mean": pytest.approx(sum(values) / 10), "std": pytest.approx(45.560509),
+    utilization = first["metrics"].pop("gpu_util_pct")
+    assert utilization == {
+        "count": 10, "mean": pytest.approx(sum(values) / 10), "std": pytest.approx(45.560509),
         "min": 2, "max": 95, "p50": 95, "p95": 95, "p99": 95,
     }  # fmt: skip
-    assert not [w for w in windows if w["metric"] == "mem_total_bytes"], "what there is, is not what is used"
+    metrics = first.pop("metrics")
+    assert first == {
+        "v": 1, "subject": {"kind": "gpu", "node": "a", "gpu": "GPU-0"}, "source": "nvml", "size_ms": 10_000,
+        "start_ms": 0, "end_ms": 10_000,
+    }  # fmt: skip
+    assert metrics.keys() == {"mem_used_bytes", "power_w"}, "what was measured; what there is, is not used"
+
+
+def test_a_subject_has_one_record_of_a_window() -> None:
+    windows = of(run(operator(), [sample(second) for second in range(40)]), "window-aggregates")
+    names = [(Subject(**w["subject"]).key, w["size_ms"], w["start_ms"]) for w in windows]
+    assert sorted(names) == [
+        (key, 10_000, start) for key in ("gpu/a/GPU-0", "pod/p") for start in (0, 10_000)
+    ]
+
+
+def test_energy_has_its_increase_and_no_mean() -> None:
+    plain = [nvml(second, [gpu(0, energy_j=1e6 + 500 * second)]) for second in range(40)]
+    windows = of(run(operator(), plain), "window-aggregates")
+    assert [w["metrics"] for w in windows] == [
+        {"energy_j": {"count": 10, "increase": 4500}}, {"energy_j": {"count": 10, "increase": 5000}},
+    ]  # fmt: skip
 
 
 def test_the_pods_cycle_is_found() -> None:
@@ -141,10 +162,9 @@ def test_every_tick_is_accounted_for(seed: int) -> None:
     samples = disturbed(seed)
     node = operator()
     emissions = run(node, samples)
-    windows = [
-        w for w in of(emissions + node.close(), "window-aggregates") if w["metric"] == "mem_used_bytes"
-    ]
-    minute = sum(w["count"] for w in windows if w["size_ms"] == 60_000 and w["subject"]["kind"] == "gpu")
+    windows = of(emissions + node.close(), "window-aggregates")
+    minutes = [w for w in windows if w["size_ms"] == 60_000 and w["subject"]["kind"] == "gpu"]
+    minute = sum(w["metrics"]["mem_used_bytes"]["count"] for w in minutes)
     noticed = happened(emissions)
     held = len(node.snapshot()["timeline"]["held"])
     left_out = noticed.get("sample_duplicate", 0) + noticed.get("clock_jump", 0) + held

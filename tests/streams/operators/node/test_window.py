@@ -2,20 +2,27 @@
 
 import math
 import statistics
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.operators.node.window import ClosedWindow, WindowBank
+from streams.operators.node.window import FIGURES, ClosedWindow, WindowBank
 
 ONE = np.zeros(1, np.int64)
 
 
 def bank(sizes: tuple[int, ...] = (10_000,), lateness: int = 10_000, width: int = 1) -> WindowBank:
     made = WindowBank(sizes, lateness)
-    made.resize(np.full(width, -1))
+    made.resize(np.full(width, -1), np.zeros(width, np.bool_))
+    return made
+
+
+def counter_bank(sizes: tuple[int, ...] = (10_000,)) -> WindowBank:
+    made = WindowBank(sizes, 10_000)
+    made.resize(np.full(1, -1), np.ones(1, np.bool_))
     return made
 
 
@@ -67,7 +74,7 @@ def test_a_tick_can_be_late_for_one_size_and_in_time_for_another() -> None:
     closed, late = run(made, [(10, 1.0), (31, 1.0), (12, 5.0)])
     assert (len(closed), late) == (1, 1)
     (minute,) = (window for window in made.close() if window.size_ms == 60_000)
-    assert (minute.count[0], minute.high[0]) == (3, 5.0)
+    assert (minute.of("count")[0], minute.of("max")[0]) == (3, 5.0)
 
 
 def test_absent_is_not_zero() -> None:
@@ -75,9 +82,9 @@ def test_absent_is_not_zero() -> None:
     for second, values in enumerate([[1.0, np.nan], [3.0, np.nan]]):
         made.add(second * 1000, np.arange(2), np.array(values), second * 1000)
     (window,) = made.close()
-    assert window.count.tolist() == [2, 0]
-    assert window.low[0] == 1.0
-    assert math.isnan(window.low[1])
+    assert window.of("count").tolist() == [2, 0]
+    assert window.of("min")[0] == 1.0
+    assert math.isnan(window.of("min")[1])
 
 
 values = st.integers(-(10**12), 10**12).map(lambda number: number / 1000)
@@ -91,13 +98,53 @@ def test_statistics_are_the_textbooks(ticks: list[tuple[int, float]]) -> None:
     (window,) = made.close()
     found = [value for _, value in ticks]
     scale = max(map(abs, found)) or 1.0
-    assert window.count[0] == len(found)
-    assert (window.low[0], window.high[0]) == (min(found), max(found))
-    assert window.mean[0] == pytest.approx(statistics.fmean(found), abs=1e-9 * scale)
-    assert window.std[0] == pytest.approx(statistics.pstdev(found), abs=1e-6 * scale)
-    for got, q in zip(window.percentiles, (50, 95, 99), strict=True):
-        assert got[0] == pytest.approx(np.percentile(found, q), abs=1e-9 * scale)
-    assert window.low[0] <= window.mean[0] <= window.high[0]
+    got = dict(zip(FIGURES, window.figures[0].tolist(), strict=True))
+    assert got["count"] == len(found)
+    assert (got["min"], got["max"]) == (min(found), max(found))
+    assert got["mean"] == pytest.approx(statistics.fmean(found), abs=1e-9 * scale)
+    assert got["std"] == pytest.approx(statistics.pstdev(found), abs=1e-6 * scale)
+    for q in (50, 95, 99):
+        assert got[f"p{q}"] == pytest.approx(np.percentile(found, q), abs=1e-9 * scale)
+    assert got["min"] <= got["mean"] <= got["max"]
+    assert math.isnan(got["increase"])
+
+
+# (second, value) of a counter -> increase by start of the window; None: there is none.
+INCREASES = [
+    ("a step counts where it ends", [(8, 100.0), (9, 110.0), (10, 125.0), (11, 126.0)], {0: 10, 10: 16}),
+    ("a first value is no step", [(3, 100.0)], {0: None}),
+    ("a counter that stands still", [(3, 100.0), (4, 100.0)], {0: 0}),
+    ("a reset adds nothing", [(3, 100.0), (4, 110.0), (5, 2.0), (6, 5.0)], {0: 13}),
+    ("a reset between windows", [(8, 100.0), (9, 110.0), (10, 2.0), (11, 5.0)], {0: 10, 10: 3}),
+    ("only a reset is not known", [(9, 110.0), (10, 2.0)], {0: None, 10: None}),
+    ("a gap counts where it ends", [(3, 100.0), (4, 110.0), (45, 150.0)], {0: 10, 40: 40}),
+    ("what is absent is bridged", [(3, 100.0), (4, math.nan), (5, 130.0)], {0: 30}),
+    ("a window of absent values", [(3, 1.0), (4, 2.0), (15, math.nan), (25, 9.0)], {0: 1, 10: None, 20: 7}),
+    ("out of order", [(3, 100.0), (5, 130.0), (4, 110.0)], {0: 30}),
+    ("a late tick's step counts later", [(8, 1.0), (9, 2.0), (31, 8.0), (9, 5.0), (32, 9.0)], {0: 1, 30: 7}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("goal", "ticks", "expected"), INCREASES, ids=[row[0] for row in INCREASES])
+def test_a_counter_has_its_increase(
+    goal: str, ticks: list[tuple[int, float]], expected: dict[int, float | None]
+) -> None:
+    made = counter_bank()
+    closed = run(made, ticks)[0] + made.close()
+    found = {window.start_ms // 1000: dict(zip(FIGURES, window.figures[0], strict=True)) for window in closed}
+    increases = {start: of["increase"] for start, of in found.items()}
+    assert {start: None if math.isnan(one) else one for start, one in increases.items()} == expected, goal
+    assert all(math.isnan(of[name]) for of in found.values() for name in FIGURES[1:-1]), "it is no gauge"
+
+
+@given(st.lists(st.integers(0, 50), min_size=2, max_size=90))
+def test_the_increases_of_all_windows_are_the_whole(steps: list[int]) -> None:
+    made = counter_bank((10_000, 60_000))
+    values = np.cumsum(steps).tolist()
+    closed = run(made, list(enumerate(map(float, values))))[0] + made.close()
+    for size in (10_000, 60_000):
+        increases = [window.of("increase")[0] for window in closed if window.size_ms == size]
+        assert np.nansum(increases) == values[-1] - values[0]
 
 
 @given(st.permutations([(s, float(s * s % 7)) for s in range(12)]))
@@ -108,9 +155,7 @@ def test_the_order_of_arrival_within_lateness_does_not_matter(ticks: list[tuple[
     for second, value in sorted(ticks):
         straight.add(second * 1000, ONE, np.array([value]), 11_000)
     for got, expected in zip(made.close(), straight.close(), strict=True):
-        assert (got.start_ms, got.mean.tobytes(), got.std.tobytes()) == (
-            expected.start_ms, expected.mean.tobytes(), expected.std.tobytes(),
-        )  # fmt: skip
+        assert (got.start_ms, got.figures.tobytes()) == (expected.start_ms, expected.figures.tobytes())
 
 
 def test_memory_is_bounded_by_the_longest_window() -> None:
@@ -119,13 +164,16 @@ def test_memory_is_bounded_by_the_longest_window() -> None:
     assert len(made.snapshot()["times"]) <= 60 + 60 + 10
 
 
-@given(st.lists(st.integers(0, 120), min_size=2, max_size=60), st.integers(1, 59))
-def test_restart_equals_no_restart(seconds: list[int], cut: int) -> None:
+@pytest.mark.parametrize("made", [bank, counter_bank], ids=["gauge", "counter"])
+@given(seconds=st.lists(st.integers(0, 120), min_size=2, max_size=60), cut=st.integers(1, 59))
+def test_restart_equals_no_restart(
+    made: Callable[[tuple[int, ...]], WindowBank], seconds: list[int], cut: int
+) -> None:
     ticks = [(second, float(second % 5)) for second in seconds]
-    whole, cut_one = bank((10_000, 20_000)), bank((10_000, 20_000))
+    whole, cut_one = made((10_000, 20_000)), made((10_000, 20_000))
     before, _ = run(cut_one, ticks[:cut])
     again = WindowBank((10_000, 20_000), 10_000)
-    again.restore(cut_one.snapshot(), 1)
+    again.restore(cut_one.snapshot(), np.array([made is counter_bank]))
     watermark = max(second for second, _ in ticks[:cut]) * 1000
     for second, value in ticks[cut:]:
         again.add(second * 1000, ONE, np.array([value]), watermark)
@@ -133,6 +181,6 @@ def test_restart_equals_no_restart(seconds: list[int], cut: int) -> None:
         before += again.advance(watermark)
     expected = run(whole, ticks)[0] + whole.close()
     got = before + again.close()
-    assert [(w.start_ms, w.size_ms, w.mean.tobytes()) for w in got] == [
-        (w.start_ms, w.size_ms, w.mean.tobytes()) for w in expected
+    assert [(w.start_ms, w.size_ms, w.figures.tobytes()) for w in got] == [
+        (w.start_ms, w.size_ms, w.figures.tobytes()) for w in expected
     ]

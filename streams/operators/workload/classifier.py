@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streams.operators.columns.arrays import Floats
+from streams.operators.workload.channels import IDLE_PCT
 from streams.operators.workload.classifier_weights import KNOTS, TEMPERATURE, WEIGHTS
 from streams.operators.workload.features import NAMES
 
@@ -20,15 +21,19 @@ UNKNOWN_KIND = "unknown"
 MIN_CONFIDENCE = 0.6
 """With a lower probability the answer is ``unknown``."""
 _UNLIKELY = 0.2
-_USED = 0.05
-"""A GPU with this mean utilization in the last minute, 0-1, is not idle,"""
-_RESTED_S = 30
-"""except where it has rested for so long since."""
+_USED_S = 30
+"""A GPU whose mean utilization over so long is at least ``IDLE_PCT`` is used."""
+_FILLS = 0.02
+"""GPU memory that rose by one point while the pod was seen, in units of ``mem_rise_all``."""
+_GROWS = 0.1
+"""Host memory that grew by a step of its channel in the last minute: 7 %."""
+_COMES = 0.3
+"""Some 60 kB/s read, received or written in the last minute, in units of ``read_recent``."""
 _BLIND = 0.5
 """Where a larger share of the CPU's values is absent, the pod is judged by its GPU alone."""
 _LONG = 0.98
 """Share of the time that features look back, from which on the pod was seen for all of it."""
-_IDLE = "idle"
+_IDLE, _LOADING = "idle", "loading"
 _PLACE = {name: place for place, name in enumerate(NAMES)}
 
 
@@ -75,24 +80,35 @@ def choose_kind(probabilities: Floats, before: str | None = None) -> KindEstimat
     return KindEstimate(WORKLOAD_KINDS[place], chance)
 
 
-def checked_kind(found: KindEstimate, features: Floats) -> KindEstimate:
+def checked_kind(found: KindEstimate, features: Floats, util: Floats) -> KindEstimate:
     """``found``, or ``unknown`` where the features rule it out, whatever the model makes of them.
 
-    A pod is not idle whose GPU is used. The model was fitted to pods whose CPU is seen, and features take
-    absent values for those of a quiet pod. So where most of them are absent, the only answer is ``idle``, for
-    a GPU that has not been touched for as long as features look back, which is longer than most pods take to
-    load.
+    ``util``: the utilization by second, newest last. A pod is neither idle nor loading whose GPU is used, and
+    it is not loading if no data come and no memory fills: all loading pods that the model was fitted to did
+    some of that. It was fitted to pods whose CPU is seen, and features take absent values for those of a
+    quiet pod. So where most of them are absent, the only answer is ``idle``, for a GPU that has not been
+    touched for as long as features look back, which is longer than most pods take to load.
     """
-    if found.kind == _IDLE and _used(features):
+    if found.kind in (_IDLE, _LOADING) and _used(util):
+        return KindEstimate(UNKNOWN_KIND, 1.0)
+    if found.kind == _LOADING and not _takes_in(features):
         return KindEstimate(UNKNOWN_KIND, 1.0)
     if features[_PLACE["no_cgroup"]] > _BLIND and not (found.kind == _IDLE and _untouched(features)):
         return KindEstimate(UNKNOWN_KIND, 1.0)
     return found
 
 
-def _used(features: Floats) -> bool:
-    rested_s = 2 ** (8 * features[_PLACE["rest_now"]]) - 1
-    return bool(features[_PLACE["util_recent"]] >= _USED and rested_s < _RESTED_S)
+def _used(util: Floats) -> bool:
+    recent = util[-_USED_S:]
+    known = recent[~np.isnan(recent)]
+    return bool(known.size and known.mean() >= IDLE_PCT)
+
+
+def _takes_in(features: Floats) -> bool:
+    """Whether data come, or memory fills."""
+    traffic = (features[_PLACE[f"{name}_recent"]] for name in ("read", "rx", "write"))
+    rises = features[_PLACE["mem_rise_all"]] >= _FILLS or features[_PLACE["host_mem_rise"]] >= _GROWS
+    return bool(rises or max(traffic) >= _COMES)
 
 
 def _untouched(features: Floats) -> bool:

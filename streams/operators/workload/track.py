@@ -143,7 +143,7 @@ class Track:
         self._probabilities = now if before is None else _MEMORY * before + (1 - _MEMORY) * now
         published = self.debouncer.published
         of_before = None if published is None else published.kind
-        return checked_kind(choose_kind(self._probabilities, of_before), found)
+        return checked_kind(choose_kind(self._probabilities, of_before), found, values[_UTIL])
 
     def _follow_idleness(self, span: JoinedSpan, values: Floats, kind: str) -> None:
         """Since when no GPU is used, and the energy since."""

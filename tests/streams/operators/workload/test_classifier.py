@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from bench.bench_kind import f1_by_kind, watched
+from bench.bench_kind import f1_by_kind, spans, watched
 from bench.fit_kind import basis
-from bench.generators_jobs import KINDS, TUNED, UNSEEN, blind, pod
+from bench.generators_jobs import KINDS, TUNED, UNSEEN, Draft, blind, pod
 from streams.operators.columns.arrays import Floats
 from streams.operators.workload import classifier
 from streams.operators.workload.channels import (
@@ -21,6 +21,7 @@ from streams.operators.workload.channels import (
 from streams.operators.workload.classifier import KindEstimate, checked_kind, choose_kind, kind_probabilities
 from streams.operators.workload.classifier_weights import KNOTS, TEMPERATURE, WEIGHTS
 from streams.operators.workload.features import NAMES, features
+from streams.operators.workload.track import Prices, Track
 
 
 @pytest.mark.parametrize("title", ["fitted", "unseen"])
@@ -48,10 +49,13 @@ def test_where_the_cpu_is_not_seen_no_pod_is_idle_but_one_that_is(shape: str) ->
 @pytest.mark.parametrize(
     ("said", "of", "expected"),
     [
-        ("idle", {"util_recent": 0.04}, "idle"),
-        ("idle", {"util_recent": 0.05}, "unknown"),
-        ("idle", {"util_recent": 0.4, "rest_now": np.log2(1 + 29) / 8}, "unknown"),
-        ("idle", {"util_recent": 0.4, "rest_now": np.log2(1 + 31) / 8}, "idle"),
+        ("loading", {}, "unknown"),
+        ("loading", {"cpu_recent": 0.9, "mem_level": 0.6}, "unknown"),
+        ("loading", {"read_recent": 0.4}, "loading"),
+        ("loading", {"rx_recent": 0.4}, "loading"),
+        ("loading", {"write_recent": 0.4}, "loading"),
+        ("loading", {"mem_rise_all": 0.1}, "loading"),
+        ("loading", {"host_mem_rise": 0.2}, "loading"),
         ("training", {"util_recent": 0.9, "busy_share": 1}, "training"),
         ("training", {"util_recent": 0.9, "busy_share": 1, "no_cgroup": 0.5}, "training"),
         ("training", {"util_recent": 0.9, "busy_share": 1, "no_cgroup": 0.6}, "unknown"),
@@ -63,8 +67,40 @@ def test_where_the_cpu_is_not_seen_no_pod_is_idle_but_one_that_is(shape: str) ->
     ],
 )
 def test_what_features_do_not_bear_out_is_unknown(said: str, of: dict[str, float], expected: str) -> None:
-    found = checked_kind(KindEstimate(said, 0.9), np.array([of.get(name, 0.0) for name in NAMES]))
+    vector = np.array([of.get(name, 0.0) for name in NAMES])
+    found = checked_kind(KindEstimate(said, 0.9), vector, np.zeros(60))
     assert found == KindEstimate(expected, 0.9 if said == expected else 1.0)
+
+
+@pytest.mark.parametrize("said", ["idle", "loading"])
+@pytest.mark.parametrize(
+    ("util", "is_used"),
+    [
+        (np.full(240, 4.0), False),
+        (np.full(240, 5.0), True),
+        (np.full(240, np.nan), False),
+        (np.r_[np.full(210, 90.0), np.zeros(30)], False),
+        (np.r_[np.full(220, 90.0), np.zeros(20)], True),
+        (np.r_[np.zeros(230), np.full(10, np.nan)], False),
+    ],
+)
+def test_a_gpu_that_is_used_is_neither_idle_nor_loading(said: str, util: Floats, is_used: bool) -> None:
+    reads = np.array([float(name == "read_recent") for name in NAMES])
+    expected = ("unknown", 1.0) if is_used else (said, 0.9)
+    assert checked_kind(KindEstimate(said, 0.9), reads, util) == KindEstimate(*expected)
+
+
+@pytest.mark.parametrize("util", [4, 5, 6])
+def test_a_gpu_that_is_always_as_busy_does_not_load(util: int) -> None:
+    """Its pod keeps CPUs busy; no data come and no memory fills."""
+    for seed in range(4):
+        draft = Draft(np.random.default_rng(seed), 900)
+        draft.util[:], draft.cpu[:], draft.mem[:] = util, 60 * 2.0**seed, 5 + 20 * seed
+        draft.read[:] = draft.write[:] = draft.rx[:] = draft.tx[:] = 0
+        track = Track(Prices())
+        told = {one.kind for span in spans(draft.done("held", seed)) if (one := track.add(span)) is not None}
+        assert told
+        assert "loading" not in told, seed
 
 
 def test_the_weights_fit_the_features() -> None:

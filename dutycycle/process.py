@@ -17,11 +17,14 @@ PARENT_VARIABLE = "DUTYCYCLE_UP_PID"
 """Set for the children of ``dutycycle up``: its process id."""
 RESTARTS_VARIABLE = "DUTYCYCLE_UP_RESTARTS"
 """Set for the children of ``dutycycle up``: how often each was started again."""
+NOT_BEGUN = 128 + signal.SIGTERM
+"""How a child of ``dutycycle up`` ends that was asked to before its work began."""
 _PR_SET_PDEATHSIG = 1
 
 
 def end_on_signals(arguments: Collection[str]) -> None:
-    """Until there is anything to end in good order, SIGTERM and SIGINT end a service at once, as a success.
+    """Until there is anything to end in good order, SIGTERM and SIGINT end a service at once, as a success
+    (a child of ``dutycycle up`` with ``NOT_BEGUN``).
 
     Without an exception: raised inside of an import it would be ignored at times, and the process go on.
     """
@@ -29,7 +32,7 @@ def end_on_signals(arguments: Collection[str]) -> None:
         return
 
     def leave(*_: object) -> NoReturn:
-        os._exit(0)
+        os._exit(NOT_BEGUN if PARENT_VARIABLE in os.environ else 0)
 
     for one in (signal.SIGTERM, signal.SIGINT):
         signal.signal(one, leave)

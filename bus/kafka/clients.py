@@ -116,6 +116,21 @@ def _detail(error: BaseException) -> str:
     return f" ({text[:200]})" if text and text != type(error).__name__ else ""
 
 
+async def stop_consumer(driver: Any) -> None:
+    """Disconnect a consumer. Where its fetcher waits to try again, the driver's ``stop`` raises the
+    cancellation of its own task, and leaves the connections open.
+    """
+    stopping = asyncio.ensure_future(driver.stop())
+    try:
+        await asyncio.wait({stopping})
+    finally:
+        stopping.cancel()
+    if stopping.cancelled():
+        await driver._client.close()
+    else:
+        stopping.result()
+
+
 @contextmanager
 def translated(where: str = "Kafka") -> Iterator[None]:
     """Let what the driver raises inside leave as a ``BrokerError``, with its cause."""

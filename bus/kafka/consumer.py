@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from bus.kafka.clients import new_consumer, partition, translated
+from bus.kafka.clients import new_consumer, partition, stop_consumer, translated
 from bus.kafka.errors import MissingTopicError
 from contract.log import TopicPartition
 from contract.settings.groups import Settings
@@ -79,7 +79,7 @@ class Consumer:
     async def stop(self) -> None:
         """Disconnect."""
         if self._driver is not None:
-            await self._driver.stop()
+            await stop_consumer(self._driver)
             self._driver = None
 
     async def _refuse_missing(self) -> None:

@@ -3,12 +3,14 @@
 import asyncio
 import logging
 import os
+import sys
 from collections.abc import Awaitable, Callable
 
 from contract.errors import SettingError
 from contract.settings.groups import Settings
-from dutycycle.process import PARENT_VARIABLE, RESTARTS_VARIABLE, stop_on_signals
-from telemetry.events import Telemetry
+from dutycycle.process import NOT_BEGUN, PARENT_VARIABLE, RESTARTS_VARIABLE, stop_on_signals
+from sinks.events import SINK_AWAY
+from telemetry.events import BROKER_UNREACHABLE, Telemetry
 from telemetry.metrics import RESTARTS
 from telemetry.serving import serving
 from telemetry.watchdog import StallDetector, StallLimits
@@ -18,14 +20,17 @@ _LOG = logging.getLogger("dutycycle.cli.service")
 
 
 def run_service(run: Run, name: str, settings: Settings, limits: StallLimits | None = None) -> int:
-    """Run until a signal; 0 when it ended in good order. A process that stalls ends with 1."""
+    """Run until a signal; 0 when it ended in good order. A process that stalls ends with 1.
+
+    A child of ``dutycycle up`` ends with 1 also when what it needs is away at the end: nobody goes on later.
+    """
     if settings.broker is None:
         raise SettingError(
             "no broker: give --broker kafka://host:9092 or DUTYCYCLE_BROKER, or run `dutycycle up`, "
             "which brings one"
         )
 
-    async def main() -> None:
+    async def main() -> int:
         telemetry, stop = Telemetry(name), stop_on_signals()
         telemetry.stall_detector = StallDetector(limits)
         if RESTARTS_VARIABLE in os.environ:
@@ -33,10 +38,24 @@ def run_service(run: Run, name: str, settings: Settings, limits: StallLimits | N
         telemetry.status.ready["end"] = lambda: "asked to stop" if stop.is_set() else None
         async with serving(settings, name, telemetry, elsewhere=PARENT_VARIABLE in os.environ):
             await run(settings, telemetry, stop)
+        status = _outcome(telemetry, settings) if PARENT_VARIABLE in os.environ else 0
         if telemetry.status.hangs:
             _LOG.info("%s: stopped, but for a thread: leaving", name)
             logging.shutdown()
-            os._exit(0)
+            os._exit(status)
+        return status
 
-    asyncio.run(main())
-    return 0
+    return asyncio.run(main())
+
+
+def _outcome(telemetry: Telemetry, settings: Settings) -> int:
+    """The exit status of a child of ``dutycycle up``; says on stderr what is away, and how to mend it."""
+    away = {event: detail for (event, _), detail in telemetry.conditions.items()}
+    if BROKER_UNREACHABLE.name in away:  # the same words of each child
+        why = f"the broker is away: DUTYCYCLE_BROKER={settings.broker}: start it, or give another --broker"
+    elif SINK_AWAY.name in away:
+        why = away[SINK_AWAY.name].removesuffix("; trying again")
+    else:
+        return NOT_BEGUN if telemetry.status.waiting else 0
+    print(f"dutycycle: {why}", file=sys.stderr, flush=True)  # noqa: T201
+    return 1

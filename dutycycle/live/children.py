@@ -11,12 +11,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from contract.backoff import Backoff
-from dutycycle.process import PARENT_VARIABLE, RESTARTS_VARIABLE, stopped_within
+from dutycycle.process import NOT_BEGUN, PARENT_VARIABLE, RESTARTS_VARIABLE, stopped_within
 from telemetry.serving import SERVING
 
 _LONGEST_PAUSE_S = 30.0
 _STOP_S = 25.0
 _SHOWN = 4
+_LAST_WORDS = "dutycycle: "
+"""Begins the line in which a command says why it fails."""
 _LOG = logging.getLogger("up")
 """Not one of ours, which are always shown: this is for ``--verbose``, the screen is kept tidy."""
 
@@ -33,6 +35,10 @@ class Child:
         self._environ = {**environ, PARENT_VARIABLE: str(os.getpid()), "PYTHONUNBUFFERED": "1"}
         self.log = log
         self.status: int | None = None
+        """How the last attempt ended that had begun its work; None: none has."""
+        self.reason = ""
+        """Why, if that was a failure, and what to do."""
+        self._last_words = ""
         self._log_failed = False
         self._stopping = asyncio.Event()
         self._process: asyncio.subprocess.Process | None = None
@@ -49,20 +55,26 @@ class Child:
             pause = Backoff(1.0, _LONGEST_PAUSE_S, spread=0, failures=self.restarts).next_s()
             self.restarts += 1
             self.failures += 1
-            self.warnings.append(f"{self.name} {ended}, started again in {pause:g} s")
+            why = f": {self._last_words}" if self._last_words else ""
+            self.warnings.append(f"{self.name} {ended}, started again in {pause:g} s{why}")
             await stopped_within(self._stopping, pause)
 
     async def _attempt(self) -> str:
         """Run the process until it ends, or cannot be run or read; how it ended, in words."""
+        self._last_words = ""
         try:
-            self.status = await self._once()
+            status = await self._once()
         except Exception as error:  # noqa: BLE001 - whatever it is, the next start may do better
-            self.status = 1
+            self.status, self.reason = 1, f"{self.name} could not be run ({error})"
             if self._process is not None and self._process.returncode is None:
                 self._process.kill()  # nobody reads what it says: it would stand still
                 await self._process.wait()
             return f"could not be run ({error})"
-        return f"ended with status {self.status}"
+        # SIGTERM by its number: it came before the interpreter could handle it.
+        if status not in (NOT_BEGUN, -signal.SIGTERM):
+            said = self._last_words if status == 1 else ""
+            self.status, self.reason = status, said or f"{self.name} ended with status {status}"
+        return f"ended with status {status}"
 
     async def _once(self) -> int:
         # A session of its own: Ctrl-C in the terminal is for the parent alone, which stops us in order.
@@ -86,7 +98,9 @@ class Child:
             text = line.decode(errors="replace").rstrip()
             if SERVING in text:
                 _LOG.info("%s", text.partition("dutycycle.health ")[2])
-            if " WARNING " in text or " ERROR " in text or text.startswith("dutycycle: "):
+            if text.startswith(_LAST_WORDS):
+                self._last_words = text.removeprefix(_LAST_WORDS)
+            elif " WARNING " in text or " ERROR " in text:
                 self.warnings.append(_short(text))
 
     def _keep(self, line: bytes) -> None:
@@ -120,4 +134,4 @@ def _short(line: str) -> str:
     for level in (" WARNING ", " ERROR "):
         if level in line:
             return line.partition(level)[2].removeprefix("dutycycle.")
-    return line.removeprefix("dutycycle: ")
+    return line

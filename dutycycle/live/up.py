@@ -2,13 +2,11 @@
 
 import asyncio
 import os
-import signal
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from pathlib import Path
 
 from bus.kafka.embedded import EmbeddedBroker
 from contract.settings.groups import PREFIX, Settings
@@ -25,7 +23,7 @@ _COMMANDS = ("sink", "stream", "collect")
 
 
 async def up(settings: Settings, given: Mapping[str, str], duration_s: float | None) -> int:
-    """Run until a signal, or for ``duration_s``; 0 when everything ended in good order."""
+    """Run until a signal, or for ``duration_s``; 0 when all ended in good order, and nothing is away."""
     stop = stop_on_signals()
     logs = default_records_path().parent / "log"
     for folder in (logs.parent, logs):  # a mode is for the last folder alone
@@ -40,8 +38,8 @@ async def up(settings: Settings, given: Mapping[str, str], duration_s: float | N
             environ.setdefault(PREFIX + "SPOOL", stack.enter_context(spool))
         children = [Child(name, environ, logs / f"{name}.log") for name in _COMMANDS]
         view = LiveView(settings, children, _header(settings, embedded=ours is not None), logs)
-        await _run(children, view, stop, duration_s)
-    return _exit_status(settings, children)
+        asked = await _run(children, view, stop, duration_s)
+    return _exit_status(settings, children, measured=asked or view.state.ticks > 0)
 
 
 @asynccontextmanager
@@ -79,12 +77,13 @@ def _header(settings: Settings, *, embedded: bool) -> str:
     return f"dutycycle on {settings.node}: {kind}: {settings.broker}; Ctrl-C stops"
 
 
-async def _run(children: list[Child], view: LiveView, stop: asyncio.Event, duration_s: float | None) -> None:
+async def _run(children: list[Child], view: LiveView, stop: asyncio.Event, duration_s: float | None) -> bool:
+    """Whether a signal ended it, and not the time."""
     tasks = [asyncio.create_task(child.run()) for child in children]
     drawing = asyncio.create_task(view.run(stop))
     sink, stream, collect = children
     try:
-        await stopped_within(stop, duration_s)
+        asked = await stopped_within(stop, duration_s)
         await collect.stop()
         await view.wait_until_idle()
         await stream.stop()
@@ -92,14 +91,20 @@ async def _run(children: list[Child], view: LiveView, stop: asyncio.Event, durat
     finally:
         stop.set()
         await asyncio.gather(drawing, *tasks)
+    return asked
 
 
-def _exit_status(settings: Settings, children: list[Child]) -> int:
-    """Says what failed, and where the records are."""
-    # SIGTERM by its number: it came before the interpreter could handle it.
-    failed = [child for child in children if child.status not in (0, None, -signal.SIGTERM)]
-    for child in failed:
-        print(f"dutycycle: {child.name} ended with status {child.status}: see {child.log}", file=sys.stderr)  # noqa: T201
-    if settings.records is None:
-        print(f"peak records are in {Path(default_records_path())}: see `dutycycle peaks`", file=sys.stderr)  # noqa: T201
-    return 1 if failed else 0
+def _exit_status(settings: Settings, children: list[Child], *, measured: bool) -> int:
+    """Says where the records are, and at the end what failed or is away."""
+    if settings.records is None and default_records_path().exists():
+        _say(f"peak records are in {default_records_path()}: see `dutycycle peaks`")
+    reasons = dict.fromkeys(child.reason for child in children if child.status not in (0, None))
+    if not reasons and not measured:
+        reasons["no sample came in this time: give a longer --duration"] = None
+    for reason in reasons:
+        _say(f"dutycycle: {reason} (more in {children[0].log.parent})")
+    return 1 if reasons else 0
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr)  # noqa: T201

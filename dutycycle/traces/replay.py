@@ -49,11 +49,16 @@ def replay_in_process(
         if damage is not None:
             raise damage
         if not any(tally[f"in {topic}"] for topic in SAMPLE_TOPICS):
-            wanted = ", ".join(SAMPLE_TOPICS)
-            raise DutycycleError(f"{', '.join(traces)}: no samples to replay: expected records of {wanted}")
+            raise no_samples(traces)
     for line in _summary(tally, pipeline):
         print(line, file=sys.stderr)  # noqa: T201
     return 0
+
+
+def no_samples(traces: Iterable[str]) -> DutycycleError:
+    """There was nothing to replay."""
+    wanted = ", ".join(SAMPLE_TOPICS)
+    return DutycycleError(f"{', '.join(traces)}: no samples to replay: expected records of {wanted}")
 
 
 def _refuse_overwriting(traces: list[str], out: str | None) -> None:

@@ -12,7 +12,7 @@ from bus.kafka.topics import ensure_topics
 from contract.settings.groups import Settings
 from contract.topics import SAMPLE_TOPICS, TOPICS, full_name
 from dutycycle.process import stop_on_signals, stopped_within
-from dutycycle.traces.replay import samples
+from dutycycle.traces.replay import no_samples, samples
 from telemetry.events import Telemetry
 
 _DAY_MS = 86_400_000
@@ -38,7 +38,10 @@ class ReplayPace:
 
 
 def republish(traces: Iterable[str], settings: Settings, speed: float | None) -> int:
-    """Publish; 0 when every sample is acknowledged, or a signal ended it in good order."""
+    """Publish; 0 when every sample is acknowledged, or a signal ended it in good order.
+
+    Raises ``DutycycleError`` if there is no sample in them.
+    """
     sent = asyncio.run(_publish(traces, settings, ReplayPace(speed)))
     found = ", ".join(f"{count} {topic}" for topic, count in sorted(sent.items()))
     print(f"published: {found or 'nothing'}", file=sys.stderr)  # noqa: T201
@@ -83,6 +86,8 @@ async def _send_all(
             await producer.settle(pending)
             pending.clear()
     await producer.settle(pending)
+    if not sent and not stop.is_set():
+        raise no_samples(traces)
     return sent
 
 

@@ -173,7 +173,8 @@ class RecordsSink:
         generation: int,
     ) -> None:
         self._telemetry.emit(WRITE_RETRIED, str(error), sink=self.name, reason="away")
-        self._telemetry.raise_condition(SINK_AWAY, self.name, f"{error} [DUTYCYCLE_RECORDS]; trying again")
+        detail = f"cannot keep peak records in {error}; {self._store.remedy}; trying again"
+        self._telemetry.raise_condition(SINK_AWAY, self.name, detail)
         if generation != self._generation:
             return
         newer, self._rows = self._rows, {}

@@ -83,11 +83,16 @@ class RecordsStore:
         except (DutycycleError, exc.SQLAlchemyError, OSError) as error:
             self.close()
             reason = reason_of(error, self.url)
-            fix = "make it writable" if sqlite_path(self.url) else "check that it runs and lets us write"
             kind = RecordsUnreachableError if is_unreachable(error, reason) else RecordsRefusedError
             raise kind(
-                f"cannot keep peak records in {self.name}: {reason}; {fix}, or change DUTYCYCLE_RECORDS"
+                f"cannot keep peak records in {self.name}: {reason}; {self.remedy}"
             ) from None  # the cause's own text may hold the password
+
+    @property
+    def remedy(self) -> str:
+        """What to do when it cannot be written."""
+        fix = "make it writable" if sqlite_path(self.url) else "check that it runs and lets us write"
+        return f"{fix}, or change DUTYCYCLE_RECORDS"
 
     def put(self, rows: Sequence[Row]) -> list[RefusedRow]:
         """Write rows in one transaction, each merged with what is stored of its key (``records.merge``).

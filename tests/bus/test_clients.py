@@ -1,5 +1,7 @@
 """Producer and consumer over the wire."""
 
+import asyncio
+import logging
 import time
 
 import pytest
@@ -102,6 +104,22 @@ async def test_stop_and_abort_are_bounded_while_the_broker_is_away(
     assert time.monotonic() - began < 10
     with pytest.raises(BrokerUnreachableError):
         await producer.settle([pending])
+
+
+async def test_a_consumer_stops_while_it_waits_to_fetch_again(
+    settings: Settings, broker: InterruptibleBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    consumer = Consumer(settings, "test", [TOPIC], "end")
+    with caplog.at_level(logging.ERROR, logger="aiokafka"):
+        await consumer.start()
+        driver = consumer._driver
+        driver._fetcher._retry_backoff = 600
+        broker.set_down()
+        async with asyncio.timeout(60):
+            while "Failed fetch messages" not in caplog.text:
+                await consumer.take(0.1)
+    await consumer.stop()
+    assert not driver._client._conns
 
 
 async def test_an_outage_is_outlasted_without_a_duplicate(

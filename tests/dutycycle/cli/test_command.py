@@ -254,6 +254,15 @@ def test_a_trace_without_samples_is_no_success(lines: list[TraceRecord], tmp_pat
     assert (status, said.startswith(expected), out.exists()) == (1, True, False), said
 
 
+@pytest.mark.parametrize("lines", [[], [DERIVED]], ids=["empty", "derived"])
+def test_a_trace_without_samples_cannot_be_published(lines: list[TraceRecord], tmp_path: Path) -> None:
+    trace = write(tmp_path / "empty.jsonl", lines)
+    with EmbeddedBroker({f"dutycycle.{name}": 8 for name in SAMPLE_TOPICS}) as broker:
+        status, said = ended("replay", trace, "--broker", broker.url)
+    expected = f"dutycycle: {trace}: no samples to replay: expected records of "
+    assert (status, said.startswith(expected)) == (1, True), said
+
+
 @pytest.mark.parametrize("command", [("topics",), ("record", "--duration", "1s", "--out", "OUT")])
 def test_a_broker_that_never_answers_is_not_waited_for_for_ever(
     command: tuple[str, ...], tmp_path: Path

@@ -1,8 +1,12 @@
-"""The end of a service that leaves a thread behind."""
+"""The end of a service: one that leaves a thread behind, and a child of ``up`` that misses what it needs."""
 
 import os
 import subprocess
 import sys
+
+import pytest
+
+from dutycycle.process import NOT_BEGUN, PARENT_VARIABLE
 
 HANGS = """
 import asyncio, os, threading, time
@@ -39,3 +43,47 @@ def test_a_thread_that_does_not_end_is_left_without_a_traceback() -> None:
 
 def test_the_loop_is_closed_where_nothing_hangs() -> None:
     assert "Event loop is closed" in ends(hangs=False)[1]
+
+
+ENDS = """
+import os
+from dutycycle.cli.service import run_service
+from contract.settings.load import load
+from sinks.events import SINK_AWAY
+from telemetry.events import BROKER_UNREACHABLE, GPUS_UNAVAILABLE
+
+async def run(settings, telemetry, stop):
+    telemetry.status.waiting = None
+    {does}
+
+raise SystemExit(run_service(run, "sink", load(os.environ)))
+"""
+BROKER = 'telemetry.raise_condition(BROKER_UNREACHABLE, "refused", "x; trying again")'
+DATABASE = 'telemetry.raise_condition(SINK_AWAY, "records", "no database; check that it runs; trying again")'
+ENDINGS = [
+    ("pass", 0, ""),
+    (
+        BROKER,
+        1,
+        "the broker is away: DUTYCYCLE_BROKER=kafka://127.0.0.1:9: start it, or give another --broker",
+    ),
+    (DATABASE, 1, "no database; check that it runs"),
+    (f"{DATABASE}; telemetry.status.hangs = True", 1, "no database; check that it runs"),
+    (f'{DATABASE}; telemetry.clear_condition(SINK_AWAY, "records")', 0, ""),
+    ('telemetry.raise_condition(GPUS_UNAVAILABLE, "library_not_found", "no driver")', 0, ""),
+    ('telemetry.status.waiting = "waiting for the database"', NOT_BEGUN, ""),
+]
+
+
+@pytest.mark.parametrize(("does", "status", "said"), ENDINGS)
+def test_how_a_child_of_up_ends_and_a_service_of_its_own(does: str, status: int, said: str) -> None:
+    """A service of its own goes on after the next start: for it, it is a good end."""
+    with_parent = {PARENT_VARIABLE: str(os.getpid())}
+    for environ, expected, words in ((with_parent, status, said), ({}, 0, "")):
+        environ |= {"DUTYCYCLE_BROKER": "kafka://127.0.0.1:9", "DUTYCYCLE_LISTEN": "off"}
+        done = subprocess.run(
+            [sys.executable, "-c", ENDS.format(does=does)],
+            capture_output=True, text=True, check=False, env=os.environ | environ, timeout=60,
+        )  # fmt: skip
+        lines = [line for line in done.stderr.splitlines() if line.startswith("dutycycle: ")]
+        assert (done.returncode, lines) == (expected, [f"dutycycle: {words}"] if words else []), done.stderr

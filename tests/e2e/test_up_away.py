@@ -1,0 +1,129 @@
+"""``dutycycle up`` without its broker or its database: it goes on trying, and names it at the end."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, inspect
+
+from contract.settings.load import load
+from contract.topics import TOPICS, full_name
+from streams.app import changelog_topics
+from streams.topology import stages
+from tests.support.fakes.interruptible_broker import InterruptibleBroker
+from tests.support.processes.commands import STOP_S, environ, wait_until
+from tests.support.servers.postgres import Postgres
+
+MINE = ["--kubernetes", "off", "--node", "a"]
+
+
+class Up:
+    """A running ``dutycycle up``, and what it has said."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self._shown = folder / "shown"
+        env = environ() | {"XDG_STATE_HOME": str(folder), "PYTHONUNBUFFERED": "1"}
+        with self._shown.open("wb") as out:
+            command = [sys.executable, "-m", "dutycycle", "up", *MINE, *arguments]
+            self.process = subprocess.Popen(command, env=env, stdout=out, stderr=subprocess.STDOUT)
+
+    def text(self) -> str:
+        return self._shown.read_text()
+
+    def wait_for(self, words: str, times: int = 1) -> None:
+        wait_until(lambda: self.text().count(words) >= times or not self._runs(), self.text)
+        assert self._runs(), self.text()
+
+    def _runs(self) -> bool:
+        return self.process.poll() is None
+
+    def end(self) -> tuple[int, str]:
+        """Ctrl-C; the exit status and the last line."""
+        self.process.send_signal(signal.SIGINT)
+        status = self.process.wait(3 * STOP_S)
+        return status, self.text().splitlines()[-1]
+
+
+@contextmanager
+def up(folder: Path, *arguments: str) -> Iterator[Up]:
+    """Runs until the block ends."""
+    running = Up(folder, *arguments)
+    try:
+        yield running
+    finally:
+        if running.process.poll() is None:
+            running.process.kill()
+            running.process.wait()
+
+
+AWAY = [
+    ("--broker", "kafka://127.0.0.1:9", "broker_unreachable", "start it, or give another --broker"),
+    ("--records", "postgresql+psycopg://u:p@127.0.0.1:9/d", "sink_away", "or change DUTYCYCLE_RECORDS"),
+    ("--records", "sqlite:////proc/no/x.db", "sink ended with status 1", "or change DUTYCYCLE_RECORDS"),
+]
+
+
+@pytest.mark.parametrize(("setting", "value", "begins", "mend"), AWAY, ids=["broker", "postgres", "sqlite"])
+def test_what_was_never_there_is_named_at_the_end(
+    setting: str, value: str, begins: str, mend: str, tmp_path: Path
+) -> None:
+    with up(tmp_path, setting, value) as running:
+        running.wait_for(begins)
+        status, last = running.end()
+    assert status == 1, running.text()
+    assert last.startswith("dutycycle: "), running.text()
+    assert mend in last
+    assert value.removeprefix("sqlite:///").replace(":p@", ":***@") in last
+
+
+@pytest.fixture
+def broker() -> Iterator[InterruptibleBroker]:
+    chosen = load({}, {"broker": "kafka://127.0.0.1:9"})
+    topics = [*(full_name(chosen.topic_prefix, name) for name in TOPICS)]
+    topics += changelog_topics(chosen, stages(chosen))
+    with InterruptibleBroker(dict.fromkeys(topics, chosen.partitions)) as running:
+        yield running
+
+
+def test_a_broker_that_dies_is_named_and_one_that_comes_back_is_not(
+    broker: InterruptibleBroker, tmp_path: Path
+) -> None:
+    answers = f"{broker.bootstrap} answers"
+    for back in (True, False):
+        folder = tmp_path / str(back)
+        folder.mkdir()
+        with up(folder, "--broker", broker.url) as running:
+            running.wait_for("node a")
+            broker.set_down()
+            running.wait_for("collect broker_unreachable")
+            if back:
+                broker.set_up()
+                log = folder / "dutycycle" / "log" / "collect.log"
+                wait_until(lambda log=log: answers in log.read_text(), running.text)  # type: ignore[misc]
+            status, last = running.end()
+        assert status == (0 if back else 1), running.text()
+        assert last.startswith("dutycycle: the broker is away") != back, running.text()
+
+
+def test_a_database_that_goes_away_is_named(postgres: Postgres, postgres_url: str, tmp_path: Path) -> None:
+    with up(tmp_path, "--records", postgres_url, "--containers", "all") as running:
+        running.wait_for("node a")
+        engine = create_engine(postgres_url)
+        wait_until(lambda: bool(inspect(engine).get_table_names()), running.text)
+        engine.dispose()
+        postgres.stop()
+        running.wait_for("sink_away")
+        status, last = running.end()
+    assert status == 1, running.text()
+    assert last.startswith("dutycycle: cannot keep peak records in postgresql+psycopg://"), running.text()
+    assert "check that it runs" in last
+
+
+def test_a_time_too_short_for_any_sample(tmp_path: Path) -> None:
+    with up(tmp_path, "--duration", "1ms") as running:
+        assert running.process.wait(3 * STOP_S) == 1
+    assert "no sample came in this time: give a longer --duration" in running.text().splitlines()[-1]

@@ -23,9 +23,9 @@ class SubjectRow:
     """One subject. ``util`` is GPU percent for a GPU, CPU percent else; None is unknown, never idle.
 
     ``processes`` of a GPU are (name and pid, GPU percent, bytes), ``pods`` the uids of those on it. ``does``
-    is a pod's kind, and its bottleneck where it has one. A pod's ``gpu_util`` is that of its busiest GPU. Its
-    ``name`` is empty until it is told; samples know its ``programs`` (on GPUs) and a ``container``.
-    ``cycles`` and ``trends`` are by metric.
+    is a pod's kind, and its bottleneck where it has one. A pod's ``gpu_util`` is the mean over its GPUs,
+    ``gpu_util_max`` the most of any of them. Its ``name`` is empty until it is told; samples know its
+    ``programs`` (on GPUs) and a ``container``. ``cycles`` and ``trends`` are by metric.
     """
 
     kind: str
@@ -169,17 +169,15 @@ class LiveState:
     def _pods_on_gpus(self, sample: Plain) -> None:
         node, programs = sample["node"], _programs(sample["gpus"])
         found = pod_use(node, msgspec.convert(sample["gpus"], tuple[Gpu, ...]))
-        busiest: dict[str, float | None] = dict.fromkeys(uid for uid, _ in found.attribution)
-        for (uid, scope), (util, *_) in found.use.items():
-            if scope.count("/") == 1:  # of a GPU, not of a process there
-                busiest[uid] = _most(busiest[uid], util)
+        pods, used = {uid for uid, _ in found.attribution}, found.of_pods()
         for key in self._on_gpus.get(node, set()):
             if key in self.rows:
                 self.rows[key].gpu_util = None
-        self._on_gpus[node] = {pod_subject(node, uid).key for uid in busiest}
-        for uid, util in busiest.items():
+        self._on_gpus[node] = {pod_subject(node, uid).key for uid in pods}
+        for uid in pods:
             pod = self._sampled_pod(node, uid)
-            pod.gpu_util, pod.gpu_util_max = util, _most(pod.gpu_util_max, util)
+            pod.gpu_util, _, _, busiest = used.get(uid, (None,) * 4)
+            pod.gpu_util_max = _most(pod.gpu_util_max, busiest)
             pod.programs, pod.seen_ms = programs.get(uid, pod.programs), sample["ts_ms"]
         self._name_allocated(sample)
 

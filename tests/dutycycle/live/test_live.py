@@ -167,6 +167,14 @@ def test_a_pod_that_was_allocated_a_gpu_has_its_name_and_the_gpu_that_it_has_alo
     assert [(row.title, row.gpu_util) for row in state.of_kind("pod")] == [("ml/serve-0", 64)]
 
 
+def test_a_pod_shows_the_mean_over_its_gpus_and_the_most_of_any() -> None:
+    sample = on_gpu(99)
+    sample["gpus"].append(sample["gpus"][0] | {"uuid": "GPU-2", "index": 1})
+    sample["gpus"][1]["processes"] = [{"pid": 8, "pod_uid": UID, "gpu_util_pct": 0}]
+    (row,) = fed(("nvml-samples", "a", sample)).of_kind("pod")
+    assert (row.gpu_util, row.gpu_util_max) == (49.5, 99)
+
+
 def test_the_busiest_pods_come_first_with_and_without_a_name() -> None:
     sample = on_gpu(95)
     sample["gpus"][0]["processes"].append({"pid": 8, "pod_uid": "p", "gpu_util_pct": 3})

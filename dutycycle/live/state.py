@@ -9,7 +9,7 @@ import msgspec
 
 from contract.records.derived import gpu_subject, node_subject, pod_subject
 from contract.records.samples import Gpu
-from streams.operators.columns.ownership import pod_use
+from streams.operators.columns.ownership import cells_of, use_plan
 
 Plain = dict[str, Any]
 _OLD_MS = 60_000
@@ -168,8 +168,9 @@ class LiveState:
 
     def _pods_on_gpus(self, sample: Plain) -> None:
         node, programs = sample["node"], _programs(sample["gpus"])
-        found = pod_use(node, msgspec.convert(sample["gpus"], tuple[Gpu, ...]))
-        pods, used = {uid for uid, _ in found.attribution}, found.of_pods()
+        gpus = msgspec.convert(sample["gpus"], tuple[Gpu, ...])
+        plan = use_plan(node, gpus)
+        pods, used = {uid for uid, _ in plan.attribution}, plan.of_pods(plan.uses(cells_of(gpus)))
         for key in self._on_gpus.get(node, set()):
             if key in self.rows:
                 self.rows[key].gpu_util = None

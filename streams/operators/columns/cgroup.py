@@ -4,12 +4,14 @@ from operator import attrgetter
 
 import numpy as np
 
-from contract.records.samples import CgroupSample, Container, Host, PodCgroup
+from contract.records.samples import CgroupSample, Host, PodCgroup
 from streams.operators.columns.series import CAPACITIES, HOST_METRICS, POD_CGROUP_METRICS, Series, TallySeries
 from streams.operators.columns.tick import Layout, Tick, make_layout
 
 _TALLIED = [column for column, metric in enumerate(POD_CGROUP_METRICS) if metric not in CAPACITIES]
 _cells_of_host = attrgetter(*HOST_METRICS)
+_cells_of_container = attrgetter(*POD_CGROUP_METRICS[:6])
+Cells = list[float | None]
 
 
 class CgroupReader:
@@ -22,7 +24,7 @@ class CgroupReader:
     def read(self, sample: CgroupSample) -> Tick:
         """The tick in columns."""
         pods = {pod.uid: pod for pod in sample.pods}
-        cells: list[float | None] = [*_cells_of_host(sample.host)]
+        cells: Cells = [*_cells_of_host(sample.host)]
         for pod in pods.values():
             cells += _pod(pod)
         values = np.array(cells, np.float64)
@@ -47,28 +49,28 @@ def _busy(host: Host) -> float | None:
     return host.cpu_util_pct / host.cpu_count if host.cpu_util_pct is not None and host.cpu_count else None
 
 
-def _pod(pod: PodCgroup) -> list[float | None]:
+def _pod(pod: PodCgroup) -> Cells:
     """One pod in the order of ``POD_CGROUP_METRICS``: sums, but the most throttled container."""
-    containers = pod.containers
-    throttled = [one.cpu_throttled_pct for one in containers if one.cpu_throttled_pct is not None]
+    rows = list(map(_cells_of_container, pod.containers))
+    if len(rows) == 1:
+        return [*rows[0], pod.net_rx_bytes_per_s, pod.net_tx_bytes_per_s]
+    cpu, throttled, memory, limits, read, write = map(_known, zip(*rows, strict=True)) if rows else [[]] * 6
     return [
-        _sum(containers, "cpu_util_pct"),
+        _sum(cpu),
         max(throttled, default=None),
-        _sum(containers, "mem_used_bytes"),
-        _limit(containers),
-        _sum(containers, "io_read_bytes_per_s"),
-        _sum(containers, "io_write_bytes_per_s"),
+        _sum(memory),
+        # What all containers may use together; one without a limit makes the pod unlimited.
+        _sum(limits) if len(limits) == len(rows) else None,
+        _sum(read),
+        _sum(write),
         pod.net_rx_bytes_per_s,
         pod.net_tx_bytes_per_s,
     ]
 
 
-def _sum(containers: tuple[Container, ...], metric: str) -> float | None:
-    known = [value for one in containers if (value := getattr(one, metric)) is not None]
+def _known(column: tuple[float | None, ...]) -> list[float]:
+    return [cell for cell in column if cell is not None]
+
+
+def _sum(known: list[float]) -> float | None:
     return sum(known) if known else None
-
-
-def _limit(containers: tuple[Container, ...]) -> float | None:
-    """What all containers may use together; one without a limit makes the pod unlimited."""
-    limits = [one.mem_limit_bytes for one in containers if one.mem_limit_bytes is not None]
-    return sum(limits) if limits and len(limits) == len(containers) else None

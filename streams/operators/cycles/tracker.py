@@ -3,8 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from river.drift import PageHinkley
-
+from streams.operators.cycles.page_hinkley import PageHinkley
 from streams.operators.cycles.result import (
     NO_CYCLE,
     CycleResult,

@@ -28,7 +28,7 @@ from sinks.annotations.core.desired import Annotations
 from sinks.annotations.core.schedule import Policy, WritePlan
 from sinks.annotations.forbidden import ForbiddenKinds
 from sinks.annotations.sink import AnnotationSink
-from sinks.annotations.writer import AnnotationWriter, Outcome
+from sinks.annotations.writer import AnnotationWriter
 from sinks.deadletters import DeadLetters
 from telemetry.events import Telemetry
 from tests.support.servers.kube.client import Client
@@ -143,11 +143,12 @@ class Decider:
     async def write(self, second: int) -> None:
         """Write all that is due."""
         while (due := self._plan.next_due(second)) is not None:
-            outcome = await self._writer.write(due, self._plan.threshold(due, second))
-            if outcome is Outcome.NOT_ENOUGH:
+            threshold, damped = self._plan.threshold(due, second), self._plan.damped(due, second)
+            written = await self._writer.write(due, threshold, damped)
+            if written is None:
                 self._plan.skipped(due, second)
             else:
-                self._plan.written(due, second)
+                self._plan.written(due, second, written.changed)
             if self._plan.is_over(due):
                 self._plan.drop(due)
                 self._annotations.forget(due)

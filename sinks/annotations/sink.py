@@ -25,7 +25,7 @@ from sinks.annotations.forbidden import (
 )
 from sinks.annotations.gone import GoneObjects
 from sinks.annotations.heartbeats import Heartbeats
-from sinks.annotations.writer import AnnotationWriter, Outcome
+from sinks.annotations.writer import AnnotationWriter, Written
 from sinks.base import PendingOffsets
 from sinks.deadletters import DeadLetters
 from sinks.events import ANNOTATION_SHED, KIND_FORBIDDEN, NO_KIND, OBJECT_GONE, SINK_AWAY
@@ -204,13 +204,15 @@ class AnnotationSink:
             return
         generation = self._generation
         try:
-            outcome = await self._writer.write(target, self._plan.threshold(target, self._clock()))
+            now = self._clock()
+            threshold, damped = self._plan.threshold(target, now), self._plan.damped(target, now)
+            written = await self._writer.write(target, threshold, damped)
         except KubeError as error:
             if generation == self._generation:  # else it is another worker's, or ours anew
                 await self._failed(target, error)
         else:
             if generation == self._generation:
-                self._succeeded(target, outcome)
+                self._succeeded(target, written)
 
     def _hold(self, target: Target, refusal: Refusal) -> None:
         """No role lets us write it: keep it until one does, unless its kind was left out on purpose."""
@@ -249,17 +251,17 @@ class AnnotationSink:
             self._telemetry.emit(OBJECT_GONE, str(target), kind=target.kind)
         self._forget(target)
 
-    def _succeeded(self, target: Target, outcome: Outcome) -> None:
+    def _succeeded(self, target: Target, written: Written | None) -> None:
         self._silent = 0
         for failed in (target, None):
             self._failures.pop(failed, None)
         self._told.discard(target)
         self._telemetry.clear_condition(SINK_AWAY, self.name, f"{self._server.address} answers")
-        if outcome is Outcome.NOT_ENOUGH:
+        if written is None:
             self._plan.skipped(target, self._clock())
             return
-        self._plan.written(target, self._clock())
-        if outcome is Outcome.WRITTEN:
+        self._plan.written(target, self._clock(), written.changed)
+        if written.sent:
             wrote(self._telemetry, self.name)
         if self._plan.is_over(target):
             self._forget(target)

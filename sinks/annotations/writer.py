@@ -1,12 +1,13 @@
 """Writes one object's annotations: what is there is read once, then known from each answer."""
 
-from enum import Enum, auto
+from collections.abc import Collection
+from dataclasses import dataclass
 
 from kube.errors import BusyError, RefusedError
 from kube.objects import ApiServer
 from kube.references import Patch
 from sinks.annotations.core.desired import Annotations
-from sinks.annotations.core.diff import Present, diff, goes_back, has_figures, is_enough, split
+from sinks.annotations.core.diff import Present, changed, diff, goes_back, has_figures, split
 from sinks.annotations.core.keys import PODS_OMITTED
 from sinks.annotations.core.schedule import ChangeThreshold
 from sinks.annotations.core.targets import Target
@@ -20,14 +21,12 @@ _MAY_BE_ANOTHER = frozenset({"409", "422"})
 _FORBIDDEN = "403"
 
 
-class Outcome(Enum):
-    """How a write ended that did not fail."""
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The object carries what it should. ``sent``: by a patch, in which ``changed`` differed by much."""
 
-    WRITTEN = auto()
-    NOTHING_TO_WRITE = auto()
-    """The object carries what it should."""
-    NOT_ENOUGH = auto()
-    """What changed is not worth a write yet."""
+    sent: bool
+    changed: frozenset[str] = frozenset()
 
 
 class AnnotationWriter:
@@ -49,8 +48,12 @@ class AnnotationWriter:
         self._present: dict[Target, Present] = {}
         self._generation = 0
 
-    async def write(self, target: Target, threshold: ChangeThreshold) -> Outcome:
-        """Write what differs if as much as ``threshold`` says has changed.
+    async def write(
+        self, target: Target, threshold: ChangeThreshold, damped: Collection[str] = ()
+    ) -> Written | None:
+        """Write what differs if as much as ``threshold`` says has changed; None: it was not that much.
+
+        With the threshold MUCH, something that is not ``damped`` has to have changed.
 
         Raises ``KubeError``.
         """
@@ -59,16 +62,17 @@ class AnnotationWriter:
         surplus = self._annotations.surplus(target, present, wanted)
         patch = diff(target.kind, self._prefix, wanted, present.ours, surplus)
         if not patch:
-            return Outcome.NOTHING_TO_WRITE
+            return Written(sent=False)
         older = threshold is not ChangeThreshold.TIME_STAMP and goes_back(self._prefix, wanted, present.ours)
-        if older or not _is_enough_for(patch, present, threshold):
-            return Outcome.NOT_ENOUGH
+        differs = changed(target.kind, patch, present.ours)
+        if older or not _is_enough(patch, differs.difference(damped), threshold):
+            return None
         if f"{self._prefix}/{PODS_OMITTED}" in patch:
             self._telemetry.emit(SOME_OMITTED, str(target))
         generation = self._generation
         self._learn(target, await self._patch(target, patch), generation)
         self._forbidden.allowed(target, "patch")
-        return Outcome.WRITTEN
+        return Written(sent=True, changed=differs)
 
     def forget(self, target: Target) -> None:
         """Read the object anew the next time."""
@@ -112,7 +116,7 @@ class AnnotationWriter:
             raise
 
 
-def _is_enough_for(patch: Patch, present: Present, threshold: ChangeThreshold) -> bool:
+def _is_enough(patch: Patch, differs: Collection[str], threshold: ChangeThreshold) -> bool:
     if threshold is ChangeThreshold.MUCH:
-        return is_enough(patch, present.ours)
+        return bool(differs)
     return threshold is ChangeThreshold.TIME_STAMP or has_figures(patch)

@@ -1,7 +1,7 @@
 """The difference of wanted and present annotations, and whether it is worth a write. Pure."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,12 +89,29 @@ def goes_back(prefix: str, wanted: Mapping[str, str], present: Mapping[str, str]
     return key in present and present[key] > wanted.get(key, "~")
 
 
-def is_enough(patch: Patch, present: Mapping[str, str]) -> bool:
-    """Whether anything in the patch is worth a write by itself: the time stamp alone never is."""
-    return any(
-        (name := key.rpartition("/")[2]) != UPDATED and _differ(name, _json(value), _json(present.get(key)))
-        for key, value in patch.items()
-    )
+def changed(kind: str, patch: Patch, present: Mapping[str, str]) -> frozenset[str]:
+    """The figures in the patch that changed by enough to be worth a write; the time stamp alone never is.
+
+    Each is named ``<key>``, or ``<key>/<name>`` within a value; on a node ``<name>`` for all of its GPUs.
+    """
+    found: set[str] = set()
+    for key, value in patch.items():
+        name = key.rpartition("/")[2]
+        if name != UPDATED:
+            path = "" if kind == "node" else name
+            found.update(_changed(path, name, _json(value), _json(present.get(key))))
+    return frozenset(found)
+
+
+def _changed(path: str, name: str, one: Any, other: Any) -> Iterator[str]:
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in one.keys() | other.keys():
+            if key not in one or key not in other:
+                yield f"{path}/{key}"
+            else:
+                yield from _changed(f"{path}/{key}", key, one[key], other[key])
+    elif _differ(name, one, other):
+        yield path or name
 
 
 def _json(value: str | None) -> Any:
@@ -110,8 +127,6 @@ def _differ(name: str, one: Any, other: Any) -> bool:
     first, second = _figure(name, one), _figure(name, other)
     if first is not None and second is not None:
         return _moved(_TOLERANCES.get(first[1], _USUAL), first[0], second[0])
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() != other.keys() or any(_differ(key, one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, list):
         return len(one) != len(other) or any(map(_item_differs, one, other))
     return bool(one != other)

@@ -6,11 +6,13 @@ it may offsets be acknowledged.
 """
 
 import heapq
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import IntEnum
 
 from contract.log import TopicPartition
 from contract.settings.groups import Settings
+from sinks.annotations.core.damping import Damping
 from sinks.annotations.core.targets import Target
 from sinks.base import PendingOffsets
 
@@ -18,10 +20,8 @@ EVALUATE_SHARE = 10
 """What changed was not enough for a write: after a tenth of the interval it is compared again."""
 REFUSED = 10
 """So many intervals lie between two tries to write what the API server refuses."""
-REFRESH = 60
-"""After so many intervals even a small change is written, half an hour by default: maxima always creep up."""
-STAMP = 120
-"""After so many intervals even a time stamp is, with nothing else: an hour, by default."""
+REFRESH = 120
+"""After so many intervals even the smallest change is written, the time stamp too: an hour, by default."""
 _NEVER = float("-inf")
 
 
@@ -47,11 +47,12 @@ class Policy:
 
 
 class ChangeThreshold(IntEnum):
-    """What has to have changed for a write: the less, the longer the last one is ago."""
+    """What has to have changed for a write."""
 
     TIME_STAMP = 0
     ANY_FIGURE = 1
     MUCH = 2
+    """By enough to matter."""
 
 
 class _LruList(IntEnum):
@@ -77,6 +78,7 @@ class _Entry:
     in_flight: PendingOffsets | None = None
     not_before: float = _NEVER
     written_at: float = _NEVER
+    damping: Damping = field(default_factory=Damping)
     final: bool = False
     late: bool = False
     """The last try failed."""
@@ -154,15 +156,19 @@ class WritePlan:
             return ChangeThreshold.TIME_STAMP
         if entry.written_at == _NEVER:  # by us: it may carry all, from before a restart
             return ChangeThreshold.ANY_FIGURE
-        intervals = (now - entry.written_at) / self._interval_s
-        if intervals >= STAMP:
-            return ChangeThreshold.TIME_STAMP
-        return ChangeThreshold.ANY_FIGURE if intervals >= REFRESH else ChangeThreshold.MUCH
+        is_long_ago = now - entry.written_at >= REFRESH * self._interval_s
+        return ChangeThreshold.TIME_STAMP if is_long_ago else ChangeThreshold.MUCH
 
-    def written(self, target: Target, now: float) -> None:
-        """It carries what it should."""
+    def damped(self, target: Target, now: float) -> Collection[str]:
+        """The figures whose change is no reason to write now: they change all the time."""
+        entry = self._entries.get(target)
+        return entry.damping.waiting(now - entry.written_at, self._interval_s) if entry else ()
+
+    def written(self, target: Target, now: float, changed: Collection[str] = ()) -> None:
+        """It carries what it should. ``changed``: the figures that differed by enough to matter."""
         if entry := self._entries.get(target):
             entry.written_at = now
+            entry.damping.wrote(changed, now, self._interval_s)
             self._complete(
                 target, entry, now if entry.final and not entry.waiting.empty else now + self._interval_s
             )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from contract.records.derived import PodOfJob
 from kube.references import Patch
 from sinks.annotations.core.desired import Annotations
-from sinks.annotations.core.diff import Present, diff, is_enough, split
+from sinks.annotations.core.diff import Present, changed, diff, split
 from sinks.annotations.core.keys import LONGEST_NAME, PODS_OMITTED, TOTAL_BYTES, pod_key_name, size_of
 from tests.support.sinks import made
 from tests.support.sinks.rig import patched
@@ -80,11 +80,11 @@ CHANGES: dict[str, tuple[dict[str, Any], bool]] = {
 }
 
 
-@pytest.mark.parametrize(("changed", "worth"), CHANGES.values(), ids=CHANGES.keys())
-def test_what_is_enough_for_a_write(changed: dict[str, Any], worth: bool) -> None:
-    value = {name: one for name, one in (GPU | changed).items() if one is not None}
+@pytest.mark.parametrize(("changes", "worth"), CHANGES.values(), ids=CHANGES.keys())
+def test_what_is_enough_for_a_write(changes: dict[str, Any], worth: bool) -> None:
+    value = {name: one for name, one in (GPU | changes).items() if one is not None}
     wanted, present = {f"{P}/gpu-0": json.dumps(value)}, {f"{P}/gpu-0": json.dumps(GPU)}
-    assert is_enough(diff("node", P, wanted, present), present) is worth
+    assert bool(changed("node", diff("node", P, wanted, present), present)) is worth
 
 
 PLAIN: dict[str, tuple[dict[str, str], dict[str, str], bool]] = {
@@ -107,7 +107,7 @@ PLAIN: dict[str, tuple[dict[str, str], dict[str, str], bool]] = {
 def test_what_is_enough_for_a_write_on_a_pod(
     wanted: dict[str, str], present: dict[str, str], worth: bool
 ) -> None:
-    assert is_enough(diff("pod", P, wanted, present), present) is worth
+    assert bool(changed("pod", diff("pod", P, wanted, present), present)) is worth
 
 
 def test_long_pod_names_are_cut_and_stay_apart() -> None:

@@ -28,7 +28,8 @@ class Renewing:
     def __init__(self, api: FakeApi, rig: Rig) -> None:
         self.now = 1000.0
         self.telemetry = rig.telemetry
-        self.beats = Heartbeats(api.client(), PERIOD_S, "annotations", rig.telemetry, lambda: self.now)
+        self._server = api.client()
+        self.beats = Heartbeats(self._server, PERIOD_S, "annotations", rig.telemetry, lambda: self.now)
 
     async def after(self, seconds: float, *nodes: str, ts_ms: int = FIRST_MS) -> None:
         """What happens when a sample of each node has come and so much time has passed."""
@@ -36,6 +37,7 @@ class Renewing:
         for node in nodes:
             self.beats.sampled(node, ts_ms)
         await self.beats.renew_due(lambda: True)
+        await self._server.close()  # the next request makes new connections
 
 
 async def test_it_is_renewed_once_a_minute_with_the_newest_sample(api: FakeApi) -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from contract.records.derived import JobPeaks, PodOfJob
 from kube.references import Patch
 from sinks.annotations.core.desired import Annotations
-from sinks.annotations.core.diff import Present, diff, is_enough, split
+from sinks.annotations.core.diff import Present, changed, diff, split
 from sinks.annotations.core.keys import (
     MOST_PODS,
     PODS_OMITTED,
@@ -140,8 +140,8 @@ def test_fat_pods_never_grow_past_what_the_api_server_takes(others: int, final: 
 def test_one_pod_more_is_enough_for_a_write_and_a_little_more_memory_is_not() -> None:
     found = after(job(workers(300)), {})
     ours = split(P, found).ours
-    assert is_enough(patch_of(job(workers(301)), split(P, found)), ours)
-    assert not is_enough(patch_of(job(workers(300, 1.001e9)), split(P, found)), ours)
+    assert changed("job", patch_of(job(workers(301)), split(P, found)), ours)
+    assert not changed("job", patch_of(job(workers(300, 1.001e9)), split(P, found)), ours)
 
 
 def test_pods_that_are_gone_keep_their_keys() -> None:

@@ -7,7 +7,6 @@ from sinks.annotations.core.schedule import (
     EVALUATE_SHARE,
     REFRESH,
     REFUSED,
-    STAMP,
     ChangeThreshold,
     WritePlan,
 )
@@ -130,14 +129,13 @@ def test_skipped_counts_as_seen_to_and_is_looked_at_again_soon(plan: WritePlan) 
     assert plan.wait_s(100) == INTERVAL / EVALUATE_SHARE
 
 
-def test_the_longer_ago_the_last_write_the_less_is_enough_for_one(plan: WritePlan) -> None:
+def test_long_after_the_last_write_everything_is_enough_for_one(plan: WritePlan) -> None:
     touch(plan, A, 0, now=100)
     assert plan.threshold(A, 100) is ChangeThreshold.ANY_FIGURE
     plan.next_due(100)
     plan.written(A, 100)
     for intervals, expected in (
-        (0, ChangeThreshold.MUCH), (REFRESH - 1, ChangeThreshold.MUCH), (REFRESH, ChangeThreshold.ANY_FIGURE),
-        (STAMP - 1, ChangeThreshold.ANY_FIGURE), (STAMP, ChangeThreshold.TIME_STAMP),
+        (0, ChangeThreshold.MUCH), (REFRESH - 1, ChangeThreshold.MUCH), (REFRESH, ChangeThreshold.TIME_STAMP),
     ):  # fmt: skip
         assert plan.threshold(A, 100 + intervals * INTERVAL) is expected
 
@@ -147,7 +145,7 @@ def test_what_was_worth_no_write_after_a_restart_counts_as_written(plan: WritePl
     plan.next_due(100)
     plan.skipped(A, 100)
     assert plan.threshold(A, 101) is ChangeThreshold.MUCH
-    assert plan.threshold(A, 100 + STAMP * INTERVAL) is ChangeThreshold.TIME_STAMP
+    assert plan.threshold(A, 100 + REFRESH * INTERVAL) is ChangeThreshold.TIME_STAMP
 
 
 def test_a_refused_object_waits_longer(plan: WritePlan) -> None:

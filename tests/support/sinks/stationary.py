@@ -1,0 +1,150 @@
+"""Nodes under a load that never changes, from the samples to the annotations: how often are they written?
+
+The streams' own operator, and the sink's own decisions; the clock is that of the samples.
+"""
+
+import math
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from contract.codec import decode, encode
+from contract.log import ConsumerRecord, ProducerRecord, TopicPartition
+from contract.records.parts import NodePart
+from contract.records.samples import Gpu, GpuProcess, NvmlSample
+from kube.client import Client
+from kube.config import Access
+from kube.objects import ApiServer
+from kube.references import ObjectRef, Patch
+from sinks.annotations.core.desired import Annotations, Record
+from sinks.annotations.core.schedule import Policy, WritePlan
+from sinks.annotations.forbidden import ForbiddenKinds
+from sinks.annotations.sink import SAMPLE_SHARE
+from sinks.annotations.writer import AnnotationWriter
+from streams.operators.columns.nvml import NvmlReader
+from streams.operators.node.operator import NodeConfig, NodeOperator
+from telemetry.events import Telemetry
+
+Load = Callable[[int, random.Random], float]
+"""Utilization in percent at a second."""
+_PLACE = TopicPartition("any", 0)
+_FIRST_MS = 1_700_000_000_000
+_BYTES = 80_000_000_000
+
+
+def square(period_s: float, low: float = 10, high: float = 95, noise: float = 0) -> Load:
+    """Busy for two thirds of each period."""
+    return lambda s, chance: (high if s % period_s < period_s * 2 / 3 else low) + chance.gauss(0, noise)
+
+
+def wave(period_s: float, mean: float = 55, swing: float = 35, noise: float = 3) -> Load:
+    """A sine."""
+    return lambda s, chance: mean + swing * math.sin(2 * math.pi * s / period_s) + chance.gauss(0, noise)
+
+
+def flat(mean: float, noise: float) -> Load:
+    """No cycle at all."""
+    return lambda _, chance: mean + chance.gauss(0, noise)
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """What was patched, and when."""
+
+    second: int
+    patch: Patch
+
+
+class WrittenNode(ApiServer):
+    """An API server with one node, that remembers what was written."""
+
+    def __init__(self) -> None:
+        super().__init__(Client(Access("memory")))
+        self.annotations_now: dict[str, str] = {}
+        self.writes: list[Write] = []
+        self.second = 0
+
+    async def annotations(self, ref: ObjectRef) -> dict[str, str]:
+        """See ``ApiServer``."""
+        return dict(self.annotations_now)
+
+    async def annotate(self, ref: ObjectRef, patch: Patch) -> dict[str, str]:
+        """See ``ApiServer``."""
+        self.writes.append(Write(self.second, patch))
+        merged = {**self.annotations_now, **patch}
+        self.annotations_now = {key: value for key, value in merged.items() if value is not None}
+        return dict(self.annotations_now)
+
+
+class Sink:
+    """The annotations sink without its queues: it takes records, and writes what is due."""
+
+    def __init__(self, server: WrittenNode) -> None:
+        policy, telemetry = Policy(), Telemetry("test")
+        self._server = server
+        self._annotations = Annotations(policy.prefix)
+        self._plan = WritePlan(policy.interval_s, policy.most)
+        forbidden = ForbiddenKinds(telemetry, time.monotonic)
+        self._writer = AnnotationWriter(server, policy.prefix, self._annotations, forbidden, telemetry)
+
+    async def take(self, record: Record, second: int) -> None:
+        """Take a record, and write if that is due."""
+        target = self._annotations.take(record)
+        assert target is not None
+        self._plan.touch(target, _PLACE, second, final=None, now=second)
+        await self.write(second)
+
+    async def write(self, second: int) -> None:
+        """Write what is due."""
+        self._server.second = second
+        while (due := self._plan.next_due(second)) is not None:
+            if not self._annotations.is_known(due):
+                self._plan.failed(due, second + 30)
+                continue
+            threshold, damped = self._plan.threshold(due, second), self._plan.damped(due, second)
+            written = await self._writer.write(due, threshold, damped)
+            if written is None:
+                self._plan.skipped(due, second)
+            else:
+                self._plan.written(due, second, written.changed)
+
+
+async def writes_of_node(loads: Sequence[Load], seconds: int, seed: int = 0) -> list[Write]:
+    """All writes to a node whose GPUs have these loads, from its first sample on."""
+    server = WrittenNode()
+    sink = Sink(server)
+    chance = random.Random(seed)  # noqa: S311 - a load, no secret
+    operator = NodeOperator(NodeConfig(topic="nvml-samples", source="nvml"), "gpu-a", NvmlReader("gpu-a"))
+    every_s = int(Policy().interval_s / SAMPLE_SHARE)
+    for second in range(seconds):
+        tick = _sample(second, loads, chance)
+        out = operator.update(ConsumerRecord("nvml-samples", 0, second, "gpu-a", encode(tick), tick.ts_ms))
+        if second % 2 == 0:
+            out += operator.flush()
+        if second % every_s == 0:
+            await sink.take(tick, second)
+        for one in out:
+            if isinstance(one, ProducerRecord) and one.topic == "node-parts" and one.value:
+                await sink.take(decode(NodePart, one.value, "node-parts"), second)
+        await sink.write(second)
+    return server.writes
+
+
+def _sample(second: int, loads: Sequence[Load], chance: random.Random) -> NvmlSample:
+    gpus = tuple(
+        _gpu(index, round(min(100.0, max(0.0, load(second, chance)))), chance)
+        for index, load in enumerate(loads)
+    )
+    return NvmlSample(
+        node="gpu-a", collector="c", seq=second, ts_ms=_FIRST_MS + second * 1000, interval_ms=1000, gpus=gpus
+    )
+
+
+def _gpu(index: int, busy: int, chance: random.Random) -> Gpu:
+    used = 30_000_000_000 + chance.randrange(20_000_000)
+    return Gpu(
+        uuid=f"GPU-{index}", index=index, model="A100", gpu_util_pct=busy, mem_copy_util_pct=busy // 2,
+        mem_used_bytes=used, mem_total_bytes=_BYTES, pcie_gen=4, pcie_width=16,
+        processes=(GpuProcess(pid=4711 + index, mem_used_bytes=used - 500_000_000),),
+    )  # fmt: skip

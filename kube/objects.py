@@ -2,8 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -13,11 +14,34 @@ from kube.client import Client, Limits
 from kube.config import ConfigSource, UnusableConfigError, of_service
 from kube.discovery import Kind, Kinds
 from kube.errors import BusyError, GoneError, error_of_answer
-from kube.references import Metadata, ObjectRef, Patch
+from kube.references import JSON, Metadata, ObjectRef, Patch
 
 # Of ten thousand pods the specs and states would be a hundred megabytes; the annotations are a tenth of that.
 _METADATA = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
+_TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
 _PAGE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """An object as kubectl prints it: a cell for each column, by its name such as ``Node``.
+
+    ``is_completed``: it has ended, in success or failure.
+    https://kubernetes.io/docs/reference/using-api/api-concepts/#receiving-resources-as-tables
+    """
+
+    metadata: Metadata
+    cells: Mapping[str, Any]
+    is_completed: bool
+
+
+def rows_of(table: Mapping[str, Any]) -> Iterator[TableRow]:
+    """The rows of a ``Table``."""
+    names = [column["name"] for column in table.get("columnDefinitions") or ()]
+    for row in table.get("rows") or ():
+        cells = dict(zip(names, row["cells"], strict=True))
+        states = {one["type"]: one["status"] for one in row.get("conditions") or ()}
+        yield TableRow(row["object"]["metadata"], cells, states.get("Completed") == "True")
 
 
 class ApiServer:
@@ -71,11 +95,38 @@ class ApiServer:
         self, kind: Kind, namespace: str | None = None, selector: str | None = None
     ) -> AsyncIterator[Metadata]:
         """The metadata of every object of a kind, page by page; with ``selector`` only of these labels."""
-        query = {"limit": str(self._page)} | ({"labelSelector": selector} if selector else {})
-        while True:
-            answer = await self._client.get(kind.path(namespace=namespace), query, _METADATA.format("List"))
+        async for answer in self._pages(kind, namespace, selector, _METADATA.format("List")):
             for one in answer.get("items") or ():  # an empty list of metadata is null
                 yield one["metadata"]
+
+    async def whole(
+        self, kind: Kind, namespace: str | None = None, selector: str | None = None
+    ) -> AsyncIterator[Mapping[str, Any]]:
+        """Every object of a kind, with all that it has."""
+        async for answer in self._pages(kind, namespace, selector, JSON):
+            for one in answer.get("items") or ():
+                yield one
+
+    async def rows(
+        self, kind: Kind, namespace: str | None = None, selector: str | None = None
+    ) -> AsyncIterator[TableRow]:
+        """Every object of a kind as a row of the table that kubectl prints."""
+        async for answer in self._pages(kind, namespace, selector, _TABLE):
+            for one in rows_of(answer):
+                yield one
+
+    async def row(self, ref: ObjectRef) -> TableRow:
+        """The same of one object."""
+        (found,) = rows_of(await self._client.get(await self._path(ref), accept=_TABLE))
+        return found
+
+    async def _pages(
+        self, kind: Kind, namespace: str | None, selector: str | None, accept: str
+    ) -> AsyncIterator[Mapping[str, Any]]:
+        query = {"limit": str(self._page)} | ({"labelSelector": selector} if selector else {})
+        while True:
+            answer = await self._client.get(kind.path(namespace=namespace), query, accept)
+            yield answer
             query["continue"] = (answer.get("metadata") or {}).get("continue") or ""
             if not query["continue"]:
                 return

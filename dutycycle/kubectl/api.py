@@ -5,20 +5,23 @@ It uses what kubectl uses: the kubeconfig with its contexts, or the service acco
 
 import asyncio
 import re
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TypeVar
 
 from contract.errors import DutycycleError
 from kube.client import Limits
 from kube.config import Impersonation, UnusableConfigError, of_user
-from kube.discovery import NODE, Kind
+from kube.discovery import NODE, POD, Kind
 from kube.errors import KubeError
-from kube.objects import opened
+from kube.heartbeat import LEASE
+from kube.objects import TableRow, opened
 from kube.references import Metadata, ObjectRef
 
 _LIMITS = Limits(answer_s=30.0)
 _USER = re.compile(r'User "[^"]*"')
+_NO_NODE = "<none>"
 T = TypeVar("T")
 
 
@@ -42,6 +45,15 @@ class ForbiddenError(KubectlError):
 
 class NotThereError(KubectlError):
     """No such object, or no such kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodRow:
+    """A pod; ``node`` is None while it waits for one."""
+
+    meta: Metadata
+    node: str | None
+    has_ended: bool
 
 
 class Api:
@@ -86,6 +98,31 @@ class Api:
         ref = ObjectRef(kind.api_version, kind.name, name, namespace)
         return self._ask(self._server.metadata(ref), f"get {kind}{scope_of(kind, namespace)}")
 
+    def pods(self, namespace: str | None, selector: str | None = None) -> Sequence[PodRow]:
+        """All pods, with the nodes that they run on."""
+
+        async def every() -> Sequence[PodRow]:
+            return [_pod_row(one) async for one in self._server.rows(POD, namespace, selector)]
+
+        return self._ask(every(), f"list {POD}{scope_of(POD, namespace)}")
+
+    def pod(self, namespace: str, name: str) -> PodRow:
+        """One pod."""
+
+        async def one() -> PodRow:
+            ref = ObjectRef(POD.api_version, POD.name, name, namespace)
+            return _pod_row(await self._server.row(ref))
+
+        return self._ask(one(), f"get {POD}{scope_of(POD, namespace)}")
+
+    def leases(self, selector: str) -> Sequence[Mapping[str, Any]]:
+        """The Leases of these labels, in all namespaces."""
+
+        async def every() -> Sequence[Mapping[str, Any]]:
+            return [one async for one in self._server.whole(LEASE, None, selector)]
+
+        return self._ask(every(), f"list {LEASE}{scope_of(LEASE, None)}")
+
     def kinds(self) -> tuple[Kind, ...]:
         """The kinds that are served below a namespace."""
         found = self._ask(self._server.kinds.every(), "ask which kinds there are")
@@ -114,6 +151,12 @@ class Api:
         if error.reason.isdecimal():
             return KubectlError(f"cannot {what}: {error.reason} {error.detail}")
         return KubectlError(f"{error}; check the cluster and --context")
+
+
+def _pod_row(row: TableRow) -> PodRow:
+    node = row.cells.get("Node")
+    is_name = isinstance(node, str) and node != _NO_NODE
+    return PodRow(row.metadata, node if is_name else None, row.is_completed)
 
 
 def scope_of(kind: Kind, namespace: str | None) -> str:

@@ -19,6 +19,7 @@ KINDS = {"pods": "pods", "pod": "pods", "po": "pods", "nodes": "nodes", "node": 
          "jobs": "jobs", "job": "jobs"}  # fmt: skip
 _EPILOGS = {
     "top": "-      not measured; such rows come last. Idle is 0.\n"
+    "35m (stale)   no sample came for three heartbeats of the node; (ended): the pod has\n"
     "97%~   measured of the whole GPU, which was given to this pod alone; not of the pod's processes\n"
     "256+   GPUs that a large job's annotations list; it has more\n\n"
     "examples:\n  kubectl dutycycle top pods -A --sort-by cpu\n"

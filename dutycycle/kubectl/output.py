@@ -109,6 +109,11 @@ def format_megabytes(value: float | None) -> str:
     return f"{value:.0f}MB" if round(value) < 1000 else f"{format_number(value / 1000)}GB"
 
 
+def age_of(moment_ms: int, now_ms: int) -> str:
+    """How long ago a moment is."""
+    return format_age((now_ms - moment_ms) / 1000)
+
+
 def format_age(seconds: float | None) -> str:
     """As kubectl's AGE: ``5s``, ``3m``, ``2h``, ``4d``."""
     if seconds is None:

@@ -6,6 +6,7 @@ from dutycycle.kubectl import output
 from dutycycle.kubectl.annotations import MaxUsage, PodOfJobUsage, insights, of_job, of_whole_job, omitted
 from dutycycle.kubectl.api import Api, KubectlError
 from dutycycle.kubectl.jobs import Job, Jobs
+from dutycycle.kubectl.last_sample import JobSamples
 from dutycycle.kubectl.output import Answer, AnswerRow, emit, is_data, print_answer
 
 _HEADERS = ["POD", "NODE", "GPU", "MAX-GPU>", "MAX-GPU-MEM>", "MAX-CPU>", "MAX-MEM>", "MAX-NET(Mbit/s)>",
@@ -21,11 +22,16 @@ def show_peaks(api: Api, args: argparse.Namespace) -> None:
             f"{job} carries no figures of its pods yet: they come within a minute of a pod's first sample; "
             f"look at `kubectl dutycycle top pods -n {args.namespace}`"
         )
+    samples = JobSamples(api, args.prefix, args.namespace)
+    sample = samples.of_job(args.namespace, job.found)
     if is_data(args.output):
-        where = {"namespace": args.namespace, "name": job.meta["name"]}
+        where = {"namespace": args.namespace, "name": job.meta["name"]} | sample.plain()
         emit({"kind": job.kind.name, **where, "annotations": job.found}, args.output)
         return
-    print_answer(_answer(job, workers), args.output, headers=not args.no_headers)
+    answer = _answer(job, workers)
+    if sample.at_ms is not None:  # these figures outlive the pods: that nothing is sampled any more is usual
+        answer.remarks.append(f"last sample: {sample.text(samples.now_ms, ' ago')}")
+    print_answer(answer, args.output, headers=not args.no_headers)
 
 
 def _answer(job: Job, workers: list[PodOfJobUsage]) -> Answer:

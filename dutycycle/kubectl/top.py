@@ -1,9 +1,7 @@
 """``top pods|nodes|jobs``: the maxima so far, the busiest first."""
 
 import argparse
-import time
-from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from dutycycle.kubectl import output
@@ -26,10 +24,10 @@ from dutycycle.kubectl.annotations import (
 )
 from dutycycle.kubectl.api import Api, ForbiddenError, KubectlError, scope_of
 from dutycycle.kubectl.jobs import Jobs, name_of
+from dutycycle.kubectl.last_sample import JobSamples, LastSamples
 from dutycycle.kubectl.output import Answer, AnswerRow
 from kube.discovery import NODE, POD, Kind
 from kube.references import Metadata
-from sinks.annotations.core.keys import UPDATED
 
 _USAGE: tuple[tuple[str, str, Callable[[float | None], str]], ...] = (
     ("MAX-GPU>", "gpu_pct", output.format_percent),
@@ -38,6 +36,7 @@ _USAGE: tuple[tuple[str, str, Callable[[float | None], str]], ...] = (
     ("MAX-NET(Mbit/s)>", "net_mbps", output.format_number),
     ("MAX-DISK(MB/s)>", "disk", output.format_number),
 )
+_LAST_SAMPLE = "LAST-SAMPLE>"
 _INSIGHTS = ("WORKLOAD", "BOTTLENECK")
 """The annotations ``kind`` (a job's KIND is another) and ``bottleneck``."""
 _ALLOCATED = "~"
@@ -47,11 +46,17 @@ _SORT_FIELDS = {"gpu": "gpu_pct", "cpu": "cpu_pct", "memory": "mem_mb", "network
 
 def top_pods(api: Api, args: argparse.Namespace) -> Answer:
     """The pods that carry annotations."""
-    every = _objects(api, POD, args)
+    if args.name is None:
+        every = api.pods(args.namespace, args.selector)
+    else:
+        every = [api.pod(args.namespace, name_of(POD, args.name))]
+        _check_carries(POD, every[0].meta, args.prefix)
+    samples = LastSamples.read(api)
     wide = args.output == "wide"
     rows = []
-    for meta in every:
-        if found := ours(meta.get("annotations"), args.prefix):
+    for pod in every:
+        if found := ours(pod.meta.get("annotations"), args.prefix):
+            sample = samples.of_pod(pod, found)
             usage = of_pod(found)
             gpu, *rest = _cells(usage)
             gpu += _ALLOCATED * most_is_allocated(found)
@@ -59,17 +64,17 @@ def top_pods(api: Api, args: argparse.Namespace) -> Answer:
                 _gpus(usage),
                 gpu,
                 *rest,
-                output.format_age(age_s(found.get(UPDATED))),
+                sample.text(samples.now_ms),
                 *_insights(found),
             ]
             if wide:
                 words = ",".join(dict.fromkeys(attribution(found).values()))
                 bus = output.format_percent(usage.gpu_mem_bus_pct)
-                cells += [bus, words or output.DASH, _advice(found)]
-            rows.append(_row(meta, found, cells, usage))
-    headers = ["GPUS>", *(header for header, _, _ in _USAGE), "UPDATED>", *_INSIGHTS]
-    headers += ["MAX-MEM-BUS>", "ATTRIBUTION", "ADVICE"] * wide
-    return _answer("pod", headers, rows, len(every), args)
+                cells += [pod.node or output.DASH, bus, words or output.DASH, _advice(found)]
+            rows.append(_row(pod.meta, found, cells, usage, sample.plain()))
+    headers = ["GPUS>", *(header for header, _, _ in _USAGE), _LAST_SAMPLE, *_INSIGHTS]
+    headers += ["NODE", "MAX-MEM-BUS>", "ATTRIBUTION", "ADVICE"] * wide
+    return _answer("pod", headers, rows, len(every), args, samples.problem)
 
 
 def top_jobs(api: Api, args: argparse.Namespace) -> Answer:
@@ -81,16 +86,20 @@ def top_jobs(api: Api, args: argparse.Namespace) -> Answer:
         jobs = list(looking.annotated(args.namespace, args.selector))
     else:
         jobs = [looking.one(args.name, args.namespace)]
-        _check_carries(str(jobs[0]), jobs[0].found, args.prefix)
+        _check_carries(jobs[0].kind, jobs[0].meta, args.prefix)
+    samples = JobSamples(api, args.prefix, args.namespace)
     for job in jobs:
+        sample = samples.of_job(job.meta["namespace"], job.found)
         usage = of_whole_job(job.found)
         count = str(len(of_job(job.found)) + omitted(job.found))
         gpus = _gpus(usage) + "+" * (usage.gpus > 0 and not all_gpus_named(job.found))
         usages = [gpus, *_cells(usage), output.format_megabytes(usage.gpu_mem_mb)]
+        usages.append(sample.text(samples.now_ms))
         cells = [job.kind.name, count, *usages, *_insights(job.found), *[_advice(job.found)] * wide]
-        rows.append(_row(job.meta, job.found, cells, usage, kind=job.kind.name))
-    headers = ["KIND", "PODS>", "GPUS>", *(header for header, _, _ in _USAGE), "MAX-GPU-MEM>", *_INSIGHTS]
-    answer = _answer("job", headers + ["ADVICE"] * wide, rows, looking.there, args)
+        rows.append(_row(job.meta, job.found, cells, usage, {"kind": job.kind.name} | sample.plain()))
+    headers = ["KIND", "PODS>", "GPUS>", *(header for header, _, _ in _USAGE), "MAX-GPU-MEM>", _LAST_SAMPLE]
+    headers += [*_INSIGHTS, *["ADVICE"] * wide]
+    answer = _answer("job", headers, rows, looking.there, args, samples.problem)
     if looking.denied:
         kinds = ", ".join(str(kind) for kind, _ in looking.denied)
         kind, error = looking.denied[0]
@@ -101,7 +110,12 @@ def top_jobs(api: Api, args: argparse.Namespace) -> Answer:
 
 def top_nodes(api: Api, args: argparse.Namespace) -> Answer:
     """The nodes that carry annotations; with ``--gpus`` a line for each GPU."""
-    every = _objects(api, NODE, args)
+    if args.name is None:
+        every = api.list(NODE, None, args.selector)
+    else:
+        every = [api.read(NODE, None, name_of(NODE, args.name))]
+        _check_carries(NODE, every[0], args.prefix)
+    samples = LastSamples.read(api)
     wide = args.output == "wide"
     rows: list[AnswerRow] = []
     for meta in every:
@@ -109,26 +123,20 @@ def top_nodes(api: Api, args: argparse.Namespace) -> Answer:
         static, gpus = of_node(found)
         if static or gpus:
             lines = _each_gpu(gpus) if args.gpus else [_all_gpus(static, gpus)]
-            more = [str(static.get("pcie_gen_width", output.DASH))] * wide
-            rows += [_row(meta, found, cells + more, _node_usage(gpus)) for cells in lines]
-    headers = [*(_GPU_HEADERS if args.gpus else _NODE_HEADERS), *["PCIE"] * wide]
-    return _answer("node", headers, rows, len(every), args)
+            sample = samples.of_node(str(meta["name"]))
+            more = [sample.text(samples.now_ms), *[str(static.get("pcie_gen_width", output.DASH))] * wide]
+            usage = _node_usage(gpus)
+            rows += [_row(meta, found, cells + more, usage, sample.plain()) for cells in lines]
+    headers = [*(_GPU_HEADERS if args.gpus else _NODE_HEADERS), _LAST_SAMPLE, *["PCIE"] * wide]
+    return _answer("node", headers, rows, len(every), args, samples.problem)
 
 
-def _objects(api: Api, kind: Kind, args: argparse.Namespace) -> list[Metadata]:
-    """All that are asked for; one that is asked for by name carries annotations, or this raises."""
-    if args.name is None:
-        return api.list(kind, args.namespace if kind.namespaced else None, args.selector)
-    name = name_of(kind, args.name)
-    meta = api.read(kind, args.namespace if kind.namespaced else None, name)
-    _check_carries(f"{kind.name.lower()}/{name}", ours(meta.get("annotations"), args.prefix), args.prefix)
-    return [meta]
-
-
-def _check_carries(who: str, found: Json, prefix: str) -> None:
-    if not found:
+def _check_carries(kind: Kind, meta: Metadata, prefix: str) -> None:
+    """Raises for an object that was asked for by its name and has no annotation of ours."""
+    if not ours(meta.get("annotations"), prefix):
         raise KubectlError(
-            f"{who} carries no {prefix}/ annotation: they come within a minute of its first sample"
+            f"{kind.name.lower()}/{meta['name']} carries no {prefix}/ annotation: "
+            "they come within a minute of its first sample"
         )
 
 
@@ -179,12 +187,19 @@ def _node_usage(gpus: Sequence[GpuNow]) -> MaxUsage:
     )
 
 
-def _row(meta: Metadata, found: Json, cells: Sequence[str], usage: MaxUsage, **more: str) -> AnswerRow:
+def _row(
+    meta: Metadata, found: Json, cells: Sequence[str], usage: MaxUsage, more: Mapping[str, str]
+) -> AnswerRow:
     return AnswerRow(str(meta.get("namespace", "")), str(meta["name"]), list(cells), usage, found, more)
 
 
 def _answer(
-    what: str, headers: Sequence[str], rows: list[AnswerRow], there: int, args: argparse.Namespace
+    what: str,
+    headers: Sequence[str],
+    rows: list[AnswerRow],
+    there: int,
+    args: argparse.Namespace,
+    problem: str | None,
 ) -> Answer:
     if args.sort_by == "name":
         rows.sort(key=lambda row: (row.namespace, row.name))
@@ -192,7 +207,10 @@ def _answer(
         field = _SORT_FIELDS[args.sort_by]
         rows.sort(key=lambda row: (descending(getattr(row.usage, field)), row.namespace, row.name))
     namespaced = what != "node" and args.namespace is None
-    return Answer(what, ["NAMESPACE"] * namespaced + ["NAME", *headers], rows, there, namespaced)
+    answer = Answer(what, ["NAMESPACE"] * namespaced + ["NAME", *headers], rows, there, namespaced)
+    if rows and problem:
+        answer.remarks.append(f"last samples are not known: {problem}")
+    return answer
 
 
 def _cells(usage: MaxUsage) -> list[str]:
@@ -210,14 +228,6 @@ def _advice(found: Json) -> str:
 
 def _gpus(usage: MaxUsage) -> str:
     return str(usage.gpus) if usage.gpus else output.DASH
-
-
-def age_s(updated: Any) -> float | None:
-    """Seconds since a moment in RFC 3339; None for what is none."""
-    try:
-        return time.time() - datetime.fromisoformat(updated).timestamp()
-    except (TypeError, ValueError):
-        return None
 
 
 def _sum(values: Iterable[float | None]) -> float | None:

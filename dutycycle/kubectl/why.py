@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +25,7 @@ from dutycycle.kubectl.annotations import (
 )
 from dutycycle.kubectl.api import Api, KubectlError, NotThereError
 from dutycycle.kubectl.jobs import OWNERS, Jobs, called, job_and_word, name_of, words_of
-from dutycycle.kubectl.top import age_s
+from dutycycle.kubectl.last_sample import JobSamples, LastSample, LastSamples, Sampling, ended
 from kube.discovery import POD
 from sinks.annotations.core.job import job_summary, job_values
 from sinks.annotations.core.keys import GPU_UTIL, PODS_SUMMARY, UPDATED
@@ -44,6 +45,9 @@ class _Subject:
     uid: str
     found: Json
     record: PodPeaks | JobPeaks | None
+    sample: LastSample
+    problem: str | None = None
+    """Why its last sample is not known."""
     is_deleted: bool = False
 
     @property
@@ -74,18 +78,21 @@ def show_why(api: Api, args: argparse.Namespace) -> None:
 def _pod(api: Api, args: argparse.Namespace) -> _Subject:
     name = name_of(POD, args.what)
     try:
-        meta = api.read(POD, args.namespace, name)
+        pod = api.pod(args.namespace, name)
     except NotThereError as error:
         records = _pod_records(args.records, args.namespace, name) if args.records else []
         if not records:
             raise _gone(error, args.records) from error
         newest = records[-1]  # of several that had the name, one after the other
         uid, found = newest.pod.uid, pod_values(newest)
-        return _Subject(POD.name, args.namespace, name, uid, found, newest, is_deleted=True)
-    uid, found = str(meta["uid"]), ours(meta.get("annotations"), args.prefix)
+        sample = LastSample(Sampling.ENDED, newest.last_ms)
+        return _Subject(POD.name, args.namespace, name, uid, found, newest, sample, is_deleted=True)
+    uid, found = str(pod.meta["uid"]), ours(pod.meta.get("annotations"), args.prefix)
+    samples = LastSamples.read(api)
     records = _pod_records(args.records, args.namespace, name) if args.records else []
     record = next((one for one in records if one.pod.uid == uid), None)
-    return _Subject(POD.name, args.namespace, name, uid, found, record)
+    sample = samples.of_pod(pod, found)
+    return _Subject(POD.name, args.namespace, name, uid, found, record, sample, samples.problem)
 
 
 def _job(api: Api, args: argparse.Namespace) -> _Subject:
@@ -100,12 +107,15 @@ def _job(api: Api, args: argparse.Namespace) -> _Subject:
             raise _gone(error, args.records) from error
         newest = max(named, key=lambda one: one.last_ms)
         found = _as_annotations(newest)
-        return _Subject(newest.job.kind, args.namespace, name, newest.job.uid, found, newest, is_deleted=True)
-    uid = str(job.meta["uid"])
+        kind, uid = newest.job.kind, newest.job.uid
+        sample = LastSample(Sampling.ENDED, newest.last_ms)
+        return _Subject(kind, args.namespace, name, uid, found, newest, sample, is_deleted=True)
+    uid, name = str(job.meta["uid"]), str(job.meta["name"])
     records = _job_records(args.records, args.namespace, uid) if args.records else []
-    return _Subject(
-        job.kind.name, args.namespace, str(job.meta["name"]), uid, job.found, next(iter(records), None)
-    )
+    record = next(iter(records), None)
+    samples = JobSamples(api, args.prefix, args.namespace)
+    sample = samples.of_job(args.namespace, job.found)
+    return _Subject(job.kind.name, args.namespace, name, uid, job.found, record, sample, samples.problem)
 
 
 def _gone(error: NotThereError, records: str | None) -> NotThereError:
@@ -121,7 +131,7 @@ def _as_annotations(record: JobPeaks) -> Json:
 
 def _plain(subject: _Subject, known: dict[str, str]) -> dict[str, Any]:
     where: dict[str, Any] = {"kind": subject.kind, "namespace": subject.namespace, "name": subject.name}
-    where |= {"uid": subject.uid, "deleted": subject.is_deleted}
+    where |= {"uid": subject.uid, "deleted": subject.is_deleted} | subject.sample.plain()
     not_known = [name for name in INSIGHTS if name not in known]
     record = {"record": to_plain(subject.record)} if subject.record else {}
     return where | {"insight": known, "not_known": not_known, "annotations": subject.found} | record
@@ -134,15 +144,31 @@ def _figures(subject: _Subject) -> Iterator[str]:
         yield f"at most      {_joined(parts)}"
     if subject.kind != POD.name:
         yield f"pods         {len(of_job(found)) + omitted(found)}"
-        return
+    else:
+        yield from _of_processes(found)
+    yield f"last sample  {_last_sample(subject)}"
+
+
+def _of_processes(found: Json) -> Iterator[str]:
     shares = by_process(found, GPU_UTIL)
     if len(shares) > 1:
         each = (f"{_process(*key)} {output.format_percent(value)}" for key, value in shares.items())
         yield f"of which     {_joined(each)}"
     if words := attribution(found):
         yield f"attribution  {_joined(f'GPU {index} {word}' for index, word in words.items())}"
-    if (seconds := age_s(found.get(UPDATED))) is not None:
-        yield f"last sample  {output.format_age(seconds)} ago"
+
+
+def _last_sample(subject: _Subject) -> str:
+    """Where it is not known, at least of when the figures are."""
+    now_ms = round(time.time() * 1000)
+    if subject.sample.at_ms is not None:
+        return subject.sample.text(now_ms, " ago")
+    written = ended(subject.found.get(UPDATED))
+    of = "" if written.at_ms is None else f"; the figures are {output.age_of(written.at_ms, now_ms)} old"
+    reason = "its node has no heartbeat (only nodes with GPUs have one)"
+    if subject.kind != POD.name:
+        reason = "its pods are gone, or a node of theirs has no heartbeat"
+    return f"not known: {subject.problem or reason}{of}"
 
 
 def _parts(usage: MaxUsage) -> Iterator[str]:

@@ -12,7 +12,7 @@ from dutycycle.kubectl.api import Api
 from dutycycle.kubectl.jobs import OWNERS, served
 from kube.discovery import NODE, POD
 from kube.errors import RefusedError
-from kube.heartbeat import LABELS, Heartbeat, heartbeat_of
+from kube.heartbeat import LABELS, SELECTOR, Heartbeat, heartbeat_of
 from kube.objects import ApiServer
 from kube.references import ObjectRef
 from sinks.annotations.core.targets import Target
@@ -366,3 +366,5 @@ def test_who_has_the_readers_role_gets_answers(installed: Kube, namespace: str) 
     with Api(str(reader.kubeconfig)) as api:
         for kind in (POD, NODE, *served(OWNERS, api.kinds())):
             assert isinstance(api.list(kind, None), list)
+        assert isinstance(api.leases(SELECTOR), list)
+        assert isinstance(api.pods(namespace), list)

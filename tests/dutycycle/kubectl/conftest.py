@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.kubectl.plugin_user import BUSY, IDLE, User, install, pod
+from tests.support.kubectl.plugin_user import BUSY, IDLE, User, install, lease, pod
 from tests.support.servers.kube.server import Kube
 
 
@@ -15,12 +15,18 @@ def path(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def user(kube: Kube, path: str) -> User:
+def heartbeat(kube: Kube, namespace: str) -> None:
+    """There is one, of a node on which no pod of a test runs."""
+    kube.admin.create(lease(namespace, f"other-{namespace}", 0))
+
+
+@pytest.fixture
+def user(kube: Kube, path: str, heartbeat: None) -> User:
     return User(kube, kube.admin.kubeconfig, path)
 
 
 @pytest.fixture
-def pods(kube: Kube, namespace: str) -> str:
+def pods(kube: Kube, namespace: str, heartbeat: None) -> str:
     for one in (pod(namespace, "plain"), pod(namespace, "idle", **IDLE), pod(namespace, "busy", **BUSY)):
         kube.admin.create(one)
     return namespace

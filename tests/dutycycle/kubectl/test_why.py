@@ -1,4 +1,4 @@
-"""``kubectl dutycycle why``: of jobs, and of what is deleted."""
+"""``kubectl dutycycle why``: of pods, of jobs, and of what is deleted."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from contract.records.derived import JobPeaks, PodPeaks
 from contract.records.pods import JobRef
 from sinks.records.rows import job_row, pod_row
 from sinks.records.store import RecordsStore
-from tests.support.kubectl.plugin_user import User, mpijob
+from tests.support.kubectl.plugin_user import User, mpijob, pod
 from tests.support.servers.kube.server import Kube
 from tests.support.sinks.made import job_peaks, peak, pod_peaks
 
@@ -27,6 +27,33 @@ def stored(folder: Path, *records: PodPeaks | JobPeaks) -> str:
     return url
 
 
+def test_why_says_what_is_known_and_what_is_not(kube: Kube, user: User, pods: str) -> None:
+    status, stdout, stderr = user.run("why", "busy", "-n", pods)
+    assert (status, stderr) == (0, "")
+    for text in (
+        "GPU 97%, GPU memory bus 41%, CPU 272% of a core, memory 246MB, network 62.4 Mbit/s, disk 0 MB/s",
+        "process 827505 on GPU 0 97%, process 9 on GPU 0 3%",
+        "kind         training",
+        "bottleneck   input",
+        "advice       not known yet",
+    ):
+        assert text in stdout
+    assert "bottleneck   not known yet" in user.run("why", "idle", "-n", pods)[1]
+    found = json.loads(user.run("why", "busy", "-n", pods, "-o", "json")[1])
+    assert (found["insight"], found["not_known"]) == (
+        {"kind": "training", "bottleneck": "input"}, ["advice"],
+    )  # fmt: skip
+    assert found["annotations"]["gpu_util"] == {"gpu_0_827505": 97, "gpu_0_9": 3}
+
+
+def test_why_adds_averages_from_the_records(kube: Kube, user: User, namespace: str, tmp_path: Path) -> None:
+    made = kube.admin.create(pod(namespace, "busy"))
+    record = pod_peaks(made["metadata"]["uid"], {"namespace": namespace, "name": "busy"})
+    url = stored(tmp_path, record)
+    status, stdout, _ = user.run("why", "busy", "-n", namespace, "--records", url)
+    assert (status, "on average   GPU 48%, CPU 76%, over 9s" in stdout) == (0, True)
+
+
 def test_of_a_job(kube: Kube, user: User, namespace: str, tmp_path: Path) -> None:
     insight = {"kind": '"training"', "bottleneck": '"imbalance"'}
     made = kube.admin.create(mpijob(namespace, "bert", bert__0=WORKER, bert__1='{"cpu_util":300}', **insight))
@@ -36,6 +63,7 @@ def test_of_a_job(kube: Kube, user: User, namespace: str, tmp_path: Path) -> Non
         f"mpijob {namespace}/bert",
         "  at most      GPU 100%, GPU memory 11.7GB, CPU 300% of a core",
         "  pods         2",
+        "  last sample  not known: its pods are gone, or a node of theirs has no heartbeat",
         "  kind         training",
         "  bottleneck   imbalance",
         "  advice       not known yet",
@@ -81,8 +109,9 @@ def test_of_a_deleted_job_the_peak_record_is_shown(user: User, namespace: str, t
         f"mpijob {namespace}/bert (deleted: this is its peak record)",
         "  at most      CPU 152% of a core",
         "  pods         1",
-        "  on average   CPU 76%, over 19s",
+        next(line for line in stdout.splitlines() if line.startswith("  last sample  ")),
     ]
+    assert "d ago (ended)\n  on average   CPU 76%, over 19s\n" in stdout
 
 
 @pytest.mark.parametrize("what", ["pod/gone", "mpijob/gone"])

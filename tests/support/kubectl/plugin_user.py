@@ -3,8 +3,10 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+from kube.heartbeat import new_lease
 from tests.support.servers.kube.client import Object
 from tests.support.servers.kube.server import Kube
 
@@ -81,6 +83,11 @@ def pod(namespace: str, name: str, /, **annotations: str) -> Object:
     made = thing("v1", "Pod", namespace, name, **annotations)
     made["metadata"]["labels"] = {"app": name}
     return made | {"spec": {"containers": [{"name": "a", "image": "b"}]}}
+
+
+def lease(namespace: str, node: str, ago_s: float) -> Object:
+    """The heartbeat of a node that was sampled so long ago, and is renewed each minute."""
+    return new_lease(node, "uid", namespace, round((time.time() - ago_s) * 1000), 60.0)
 
 
 def job(namespace: str, name: str, /, **annotations: str) -> Object:

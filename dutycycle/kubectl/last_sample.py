@@ -1,0 +1,137 @@
+"""When a node, pod or job was sampled last, by the heartbeats of nodes: a live collector or a dead one.
+
+A running pod was sampled last when its node was; one that has ended when its own annotation says. A job was
+sampled last when that of its running pods was which was sampled the longest ago: one silent node is enough.
+"""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from dutycycle.kubectl import output
+from dutycycle.kubectl.annotations import Json, of_job, ours
+from dutycycle.kubectl.api import Api, ForbiddenError, NotThereError, PodRow
+from kube.heartbeat import SELECTOR, Heartbeat, heartbeat_of
+from sinks.annotations.core.keys import UPDATED
+
+
+class Sampling(StrEnum):
+    """Whether samples come."""
+
+    LIVE = "live"
+    STALE = "stale"
+    ENDED = "ended"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class LastSample:
+    """``at_ms`` is None where it is not known."""
+
+    sampling: Sampling = Sampling.UNKNOWN
+    at_ms: int | None = None
+
+    def plain(self) -> dict[str, str]:
+        """For JSON: ``sampling``, and ``last_sample`` where it is known."""
+        moment = {} if self.at_ms is None else {"last_sample": _rfc3339(self.at_ms)}
+        return {"sampling": str(self.sampling)} | moment
+
+    def text(self, now_ms: int, ago: str = "") -> str:
+        """``12s``, ``35m (stale)``, ``2h (ended)``, ``-``; with ``ago`` behind the age."""
+        if self.at_ms is None:
+            return output.DASH
+        mark = "" if self.sampling is Sampling.LIVE else f" ({self.sampling})"
+        return output.age_of(self.at_ms, now_ms) + ago + mark
+
+
+class LastSamples:
+    """What the heartbeats say now. ``problem``: why they say nothing, None where there are some."""
+
+    def __init__(self, beats: Mapping[str, Heartbeat], now_ms: int, problem: str | None = None) -> None:
+        self._beats = beats
+        self.now_ms = now_ms
+        self.problem = problem
+
+    @classmethod
+    def read(cls, api: Api) -> "LastSamples":
+        """One request, whatever is asked for then."""
+        now_ms = round(time.time() * 1000)
+        try:
+            beats = newest(filter(None, map(heartbeat_of, api.leases(SELECTOR))))
+        except ForbiddenError as error:
+            return cls({}, now_ms, str(error))
+        except NotThereError:
+            beats = {}
+        none = f"no node has a heartbeat, which is a Lease with the label {SELECTOR}: do the sinks run?"
+        return cls(beats, now_ms, None if beats else none)
+
+    def of_node(self, node: str | None) -> LastSample:
+        """Of a node by its name."""
+        beat = self._beats.get(node or "")
+        if beat is None:
+            return LastSample()
+        sampling = Sampling.STALE if beat.is_stale(self.now_ms) else Sampling.LIVE
+        return LastSample(sampling, beat.sampled_ms)
+
+    def of_pod(self, pod: PodRow, found: Json) -> LastSample:
+        """Of a pod with these annotations."""
+        return ended(found.get(UPDATED)) if pod.has_ended else self.of_node(pod.node)
+
+
+class JobSamples:
+    """The same of jobs, by the pods that are there. ``problem`` as above."""
+
+    def __init__(self, api: Api, prefix: str, namespace: str | None) -> None:
+        self._nodes = LastSamples.read(api)
+        self.now_ms = self._nodes.now_ms
+        self.problem = self._nodes.problem
+        self._pods: dict[tuple[str, str], LastSample] = {}
+        try:
+            pods = api.pods(namespace) if self.problem is None else []
+        except ForbiddenError as error:
+            self.problem = str(error)
+            return
+        for pod in pods:
+            found = ours(pod.meta.get("annotations"), prefix)
+            self._pods[pod.meta["namespace"], pod.meta["name"]] = self._nodes.of_pod(pod, found)
+
+    def of_job(self, namespace: str, found: Json) -> LastSample:
+        """Of a job with these annotations."""
+        names = ((namespace, worker.pod) for worker in of_job(found))
+        return of_all([self._pods[name] for name in names if name in self._pods])
+
+
+def ended(updated: Any) -> LastSample:
+    """Of what has ended, with its own time stamp."""
+    at_ms = _millis(updated)
+    return LastSample() if at_ms is None else LastSample(Sampling.ENDED, at_ms)
+
+
+def of_all(pods: Sequence[LastSample]) -> LastSample:
+    """Of a job with these pods."""
+    running = [one for one in pods if one.sampling is not Sampling.ENDED]
+    if not running:
+        return max(pods, key=lambda one: one.at_ms or 0, default=LastSample())
+    return min(running, key=lambda one: one.at_ms or 0)
+
+
+def newest(beats: Iterable[Heartbeat]) -> dict[str, Heartbeat]:
+    """The newest of each node: two installations may write one each."""
+    found: dict[str, Heartbeat] = {}
+    for beat in sorted(beats, key=lambda one: one.sampled_ms):
+        found[beat.node] = beat
+    return found
+
+
+def _millis(text: Any) -> int | None:
+    try:
+        return round(datetime.fromisoformat(text).timestamp() * 1000)
+    except (TypeError, ValueError):  # absent, or somebody else's hand
+        return None
+
+
+def _rfc3339(ms: int) -> str:
+    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"

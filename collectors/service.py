@@ -67,7 +67,8 @@ def collectors(settings: Settings, telemetry: Telemetry, pods: PodsCollector | N
         from collectors.prometheus.query import Prometheus
 
         source = Prometheus(settings.prometheus)
-        yield PrometheusCollector(source, telemetry, name_pods=pods is None, retire_s=settings.retire)
+        uid_of = None if pods is None else pods.uid_of
+        yield PrometheusCollector(source, telemetry, uid_of=uid_of, retire_s=settings.retire)
     else:
         yield from _own(settings, telemetry, pods)
     if pods is not None:

@@ -53,7 +53,7 @@ OWN = {
         "allocated": "containers to which the kubelet allocated it; empty for none, absent for unknown",
     },
     "Allocation": {
-        "pod_uid": "the pod; absent while only its name is known",
+        "pod_uid": "the pod, as `uid` in `pods`; absent while only its name is known",
         "pod": "the pod's name",
         "container": "the container's name in the pod",
         "mig": "the allocated slice, if it is not the whole GPU",
@@ -95,7 +95,8 @@ OWN = {
         "io_write_bytes_per_s": "written to disks",
     },
     "Pod": {
-        "uid": "the pod's uid; a static pod has a second record under its manifest's hash",
+        "uid": "the pod's uid; a static pod has a second record under its manifest's hash; where nothing "
+        "tells the uid, `name:<namespace>/<pod>`",
         "name": "the pod's name; outside Kubernetes the container's or unit's",
         "phase": "the phase in Kubernetes: Pending, Running, Succeeded, Failed, Unknown",
         "created_ms": "when it was created",
@@ -110,10 +111,10 @@ OWN = {
         "job": "the job that it belongs to: the topmost owner that could be read",
     },
     "JobRef": {
-        "api_version": "API version of the owner",
+        "api_version": "API version of the owner; `unknown` where only its kind is known",
         "kind": "kind of the owner: MPIJob, PyTorchJob, JobSet, Deployment, …",
         "name": "name of the owner",
-        "uid": "uid of the owner",
+        "uid": "uid of the owner; where nothing tells it, `name:<namespace>/<kind>/<name>`",
         "role": "the pod's role: worker, launcher, …; from the labels of the job operator",
         "replica": "the pod's index within its role",
     },

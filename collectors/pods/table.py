@@ -24,10 +24,12 @@ class PodTable:
         self._rows: dict[str, _Row] = {}
         self._changed: dict[str, None] = {}
         self._unsaid_ends: dict[str, None] = {}
+        self._named: dict[tuple[str | None, str], dict[str, None]] = {}
 
     def put(self, pod: Pod) -> None:
         """The pod is there, as this."""
         row = self._rows.setdefault(pod.uid, _Row(pod))
+        self._named.setdefault((pod.namespace, pod.name), {})[pod.uid] = None
         row.pod, row.gone_s = pod, None
         self._unsaid_ends.pop(pod.uid, None)
         self._changed[pod.uid] = None
@@ -53,12 +55,8 @@ class PodTable:
 
     def uid_of(self, namespace: str, name: str) -> str | None:
         """The uid of the pod that has this name now; of a static pod the one that its cgroup carries."""
-        named = [
-            uid
-            for uid, row in self._rows.items()
-            if row.gone_s is None and (row.pod.namespace, row.pod.name) == (namespace, name)
-        ]
-        return named[-1] if named else None
+        named = self._named.get((namespace, name), {})
+        return next((uid for uid in reversed(named) if self._rows[uid].gone_s is None), None)
 
     def drain(self, now_s: float, now_ms: int) -> Iterator[tuple[str, bytes | None]]:
         """What is to be published now, by key; None is a tombstone. A pod that ended has ``finished_ms``."""
@@ -83,5 +81,9 @@ class PodTable:
             if row.gone_s is not None and now_s - row.gone_s >= self._retire_s
         ]
         for uid in due:
-            del self._rows[uid]
+            pod = self._rows.pop(uid).pod
+            named = self._named[pod.namespace, pod.name]
+            del named[uid]
+            if not named:
+                del self._named[pod.namespace, pod.name]
             yield uid, None

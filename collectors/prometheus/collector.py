@@ -12,8 +12,9 @@ from collectors.base import Outgoing, Tick
 from collectors.prometheus.containers import CONTAINER_SELECTOR
 from collectors.prometheus.gpus import GPU_SELECTOR
 from collectors.prometheus.host import HOST_SELECTOR
-from collectors.prometheus.labels import PodIndex, workload_of
-from collectors.prometheus.names import PodNames
+from collectors.prometheus.labels import POD_INFO, PodIndex, UidOf, workload_of
+from collectors.prometheus.names import PodNames, scraped_pods
+from collectors.prometheus.owners import KUBE_SELECTOR, OwnerIndex
 from collectors.prometheus.query import QueryError
 from collectors.prometheus.records import by_node, cgroup_samples, host_names, nvml_samples
 from collectors.prometheus.series import NewSample, ScrapeCursor, ScrapedSeries
@@ -27,7 +28,6 @@ _SELECTORS = {
     "containers": CONTAINER_SELECTOR,
     "hosts": HOST_SELECTOR,
 }
-_POD_INFO = "kube_pod_info"
 _POD_INFO_EVERY_S = 30.0
 _LEAST_WINDOW_S = 60.0
 _FIRST_WINDOW_S = 300.0
@@ -46,17 +46,18 @@ class PrometheusApi(Protocol):
 
 
 class PrometheusCollector:
-    """``name_pods``: give out records of pods too, where no API server is asked."""
+    """``uid_of``: the pods of the API server. Without it, records of pods are given out too."""
 
     name = "prometheus"
 
     def __init__(
-        self, prometheus: PrometheusApi, telemetry: Telemetry, *, name_pods: bool, retire_s: float
+        self, prometheus: PrometheusApi, telemetry: Telemetry, *, uid_of: UidOf | None, retire_s: float
     ) -> None:
         self._prometheus = prometheus
         self._telemetry = telemetry
-        self._pod_index = PodIndex()
-        self._names = PodNames(retire_s) if name_pods else None
+        self._pod_index = PodIndex(uid_of=uid_of)
+        self._owners = OwnerIndex()
+        self._names = PodNames(retire_s) if uid_of is None else None
         self._cursors = {what: ScrapeCursor() for what in _SELECTORS}
         self._new = dict.fromkeys(_SELECTORS, True)
         self._host_names: dict[tuple[str, str], str] = {}
@@ -97,17 +98,21 @@ class PrometheusCollector:
             self._host_names |= host_names(answer)
         samples = self._cursors[what].of(answer)
         new, self._new[what] = self._new[what], False
+        if new and what == "containers":  # or a pod would be known by its name first, and by its uid then
+            self._pod_index.learn_containers(answer)
         return [] if new else samples
 
     def _ask_for_pods(self, tick: Tick, deadline_s: float) -> None:
         if tick.monotonic_s < self._pod_info_due_s:
             return
         try:
-            self._pod_index.learn_pods(self._prometheus.now(_POD_INFO, deadline_s))
+            series = self._prometheus.now(KUBE_SELECTOR, deadline_s)
         except QueryError as error:  # the pods known before stay
-            self._report(_POD_INFO, error)
+            self._report(POD_INFO, error)
             return
-        self._report(_POD_INFO, None)
+        self._pod_index.learn_pods(series)
+        self._owners.learn(series)
+        self._report(POD_INFO, None)
         self._pod_info_due_s = tick.monotonic_s + _POD_INFO_EVERY_S
 
     def _records(self, samples: dict[str, list[NewSample]], tick: Tick) -> Iterator[Outgoing]:
@@ -118,9 +123,11 @@ class PrometheusCollector:
                 self._telemetry.emit(NOT_MEASURED, detail[:500], what="node", reason="no_name")
         self._hosts |= nodes["hosts"].keys()
         hosts = {node: nodes["hosts"].get(node, ()) for node in self._hosts}
+        samples_of_gpus = list(nvml_samples(nodes["gpus"], self._pod_index, tick))
         if self._names is not None:
-            yield from self._names.update(nodes["containers"], self._pod_index, tick)
-        for gpus in nvml_samples(nodes["gpus"], self._pod_index, tick):
+            seen = scraped_pods(nodes["containers"], samples_of_gpus, self._pod_index)
+            yield from self._names.update(seen, self._owners, tick)
+        for gpus in samples_of_gpus:
             yield Outgoing(topic="nvml-samples", key=gpus.node, payload=encode(gpus), ts_ms=gpus.ts_ms)
         for use in cgroup_samples(nodes["containers"], hosts, self._pod_index, tick):
             yield Outgoing(topic="cgroup-samples", key=use.node, payload=encode(use), ts_ms=use.ts_ms)
@@ -132,9 +139,7 @@ class PrometheusCollector:
             if (who := workload_of(one.labels)) is not None and self._pod_index.of(one.labels) is None
         }
         if unknown:
-            detail = (
-                f"{len(unknown)} pods such as {min(unknown)}: neither cAdvisor's id label nor {_POD_INFO}"
-            )
+            detail = f"{len(unknown)} pods such as {min(unknown)}: neither cAdvisor's id label nor {POD_INFO}"
             self._telemetry.emit(ATTRIBUTION_FAILED, detail, count=len(unknown), reason="no_uid")
 
     def _report(self, what: str, error: QueryError | None) -> None:

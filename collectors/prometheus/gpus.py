@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from collectors.prometheus.labels import PodIndex, Workload, gpu_workload_of
-from collectors.prometheus.series import NewSample
+from collectors.prometheus.series import NewSample, SeriesLabels
 from collectors.throttle import throttle_names
 from contract.records.samples import Allocation, Gpu, MigDevice
 
@@ -99,17 +99,15 @@ def _holders(uuid: str, samples: Iterable[NewSample], pod_index: PodIndex) -> tu
 
     None without any such label: an exporter outside Kubernetes has none, nor has one for a GPU that is free.
     """
-    named = ((gpu_workload_of(one.labels), one.labels.get("GPU_I_ID")) for one in samples)
-    given = dict.fromkeys((who, instance) for who, instance in named if who is not None)
-    return (
-        tuple(_holder(who, instance and _slice_name(uuid, instance), pod_index) for who, instance in given)
-        or None
-    )
-
-
-def _holder(who: Workload, mig: str | None, pod_index: PodIndex) -> Allocation:
-    pod = pod_index.find(who)
-    return Allocation(
-        pod_uid=None if pod is None else pod.uid, namespace=who.namespace, pod=who.pod,
-        container=who.container or None, mig=mig or None,
+    given: dict[tuple[Workload, str | None], SeriesLabels] = {}
+    for one in samples:
+        if (who := gpu_workload_of(one.labels)) is not None:
+            given.setdefault((who, one.labels.get("GPU_I_ID")), one.labels)
+    holders = (
+        Allocation(
+            pod_uid=pod_index.find(who, labels), namespace=who.namespace, pod=who.pod,
+            container=who.container or None, mig=_slice_name(uuid, instance) if instance else None,
+        )
+        for (who, instance), labels in given.items()
     )  # fmt: skip
+    return tuple(holders) or None

@@ -1,13 +1,19 @@
 """Who a series is about: the node, and the pod that a workload belongs to. Pure."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from collectors.attribution.cgroup_path import CgroupId, parse_cgroup_path
 from collectors.prometheus.series import NewSample, ScrapedSeries, SeriesLabels
+from contract.records.pods import name_key
 
 _NODE = ("node", "Hostname", "hostname", "kubernetes_node", "nodename", "kubernetes_io_hostname")
 _SANDBOX = ("", "POD")
+POD_INFO = "kube_pod_info"
+_PATIENT_ANSWERS = 4
+"""Answers without a pod's uid, while others have theirs, after which it has none: a new pod's comes later."""
+UidOf = Callable[[str, str], str | None]
+"""The uid of a pod by its namespace and name; None while it is not known."""
 
 
 def node_of(labels: SeriesLabels, host_name: str = "") -> str:
@@ -34,18 +40,37 @@ def workload_of(labels: SeriesLabels) -> Workload | None:
     A scrape without ``honor_labels`` renames the exporter's labels to ``exported_…`` and puts the
     exporter's own pod in their place. cAdvisor on its own shows the runtime's labels.
     """
-    for prefix, suffix in (("exported_", ""), ("container_label_io_kubernetes_", "_name"), ("", "")):
-        if pod := labels.get(f"{prefix}pod{suffix}"):
-            container = labels.get(f"{prefix}container{suffix}", "")
-            namespace = labels.get(f"{prefix}namespace") or labels.get(f"{prefix}pod_namespace", "")
-            return Workload(namespace, pod, "" if container in _SANDBOX else container)
-    return None
+    return next(_workloads(labels), None)
 
 
 def gpu_workload_of(labels: SeriesLabels) -> Workload | None:
     """The workload that a GPU was given to: never the exporter itself, whose pod a scrape may name."""
-    who = workload_of(labels)
-    return None if who is None or "dcgm" in who.container or "dcgm-exporter" in who.pod else who
+    return next((who for who in _workloads(labels) if not _is_exporter(who)), None)
+
+
+def namespace_of(labels: SeriesLabels) -> str:
+    """The namespace of what a series is about, and not that of the exporter."""
+    return labels.get("exported_namespace") or labels.get("namespace", "")
+
+
+def _workloads(labels: SeriesLabels) -> Iterator[Workload]:
+    """What the labels may mean, the surest first; ``pod_name`` is dcgm-exporter's with its option
+    ``use-old-namespace``."""
+    for prefix, suffix in (
+        ("exported_", ""),
+        ("container_label_io_kubernetes_", "_name"),
+        ("", ""),
+        ("", "_name"),
+    ):
+        if pod := labels.get(f"{prefix}pod{suffix}"):
+            container = labels.get(f"{prefix}container{suffix}", "")
+            spaces = (f"{prefix}pod_namespace", f"{prefix}namespace")
+            namespace = next((labels[one] for one in spaces if labels.get(one)), "")
+            yield Workload(namespace, pod, "" if container in _SANDBOX else container)
+
+
+def _is_exporter(who: Workload) -> bool:
+    return "dcgm" in who.container or "dcgm-exporter" in who.pod
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +84,27 @@ class PodRef:
 
 
 class PodIndex:
-    """From names to uids: by the cgroup's path where cAdvisor shows it, else by ``kube_pod_info``."""
+    """From names to uids: by the cgroup's path where cAdvisor shows it, else by ``kube_pod_info``.
 
-    def __init__(self, cgroup: Callable[[str], CgroupId | None] = parse_cgroup_path) -> None:
+    ``uid_of``: the API server, where there is one. Without one a pod whose uid no series tells is known by a
+    ``name_key``. While series do tell those of others, that waits for some answers: a uid that came after it
+    would make two pods of one.
+    """
+
+    def __init__(
+        self, cgroup: Callable[[str], CgroupId | None] = parse_cgroup_path, uid_of: UidOf | None = None
+    ) -> None:
         self._cgroup = cgroup
+        self._uid_of = uid_of
+        self._answers = 0
+        self._unknown_since: dict[tuple[str, str], int] = {}
         self._uids: dict[tuple[str, str], str] = {}
-        self._containers: dict[Workload, str] = {}
         self._on_host_network: frozenset[str] = frozenset()
 
     def learn_pods(self, infos: Iterable[ScrapedSeries]) -> None:
-        """Take ``kube_pod_info`` as it is now."""
-        infos = list(infos)
+        """Take ``kube_pod_info`` as it is now; series of other names are left out."""
+        self._answers += 1
+        infos = [one for one in infos if one.labels.get("__name__") == POD_INFO]
         named = [(one, one.labels.get("uid", "")) for one in infos if one.labels.get("uid")]
         for one, uid in named:
             if (who := workload_of(one.labels)) is not None:
@@ -78,20 +113,24 @@ class PodIndex:
             uid for one, uid in named if one.labels.get("host_network") == "true"
         )
 
-    def learn_containers(self, samples: Iterable[NewSample]) -> None:
+    def learn_containers(self, samples: Iterable[NewSample | ScrapedSeries]) -> None:
         """Take what cAdvisor's paths say about names."""
         for one in samples:
-            who, pod = workload_of(one.labels), self.of(one.labels)
-            if who is None or pod is None:
-                continue
-            self._uids[who.namespace, who.pod] = pod.uid
-            if who.container and pod.container_id:
-                self._containers[who] = pod.container_id
+            who, group = workload_of(one.labels), self._cgroup(one.labels.get("id", ""))
+            if who is not None and group is not None and group.pod_uid is not None:
+                self._uids[who.namespace, who.pod] = group.pod_uid
 
     def of(self, labels: SeriesLabels) -> PodRef | None:
         """The pod or container that a series of cAdvisor is about; None for what is no pod's."""
-        who, group = workload_of(labels), self._cgroup(labels.get("id", ""))
-        uid = group.pod_uid if group else self._uids.get((who.namespace, who.pod)) if who else None
+        who, path = workload_of(labels), labels.get("id", "")
+        group = self._cgroup(path)
+        if group is not None:
+            uid: str | None = group.pod_uid
+        elif who is not None:
+            # A path that is no pod's may come with the labels of the exporter's own pod.
+            uid = self._uids.get((who.namespace, who.pod)) if path else self._key_of(who)
+        else:
+            uid = None
         if uid is None:
             return None
         container_id = None  # a pod as a whole, or the sandbox that holds its network
@@ -101,7 +140,19 @@ class PodIndex:
             container_id = (group.container_id if group else None) or labels.get("name") or who.container
         return PodRef(uid, container_id, group.qos if group else None, uid in self._on_host_network)
 
-    def find(self, who: Workload) -> PodRef | None:
-        """The pod of these names; None while it is not known."""
-        uid = self._uids.get((who.namespace, who.pod))
-        return None if uid is None else PodRef(uid, self._containers.get(who))
+    def find(self, who: Workload, labels: SeriesLabels) -> str | None:
+        """The uid of the pod that a series of dcgm-exporter names, which may have it in a label; None while
+        it is not known."""
+        return labels.get("pod_uid") or self._key_of(who)
+
+    def _key_of(self, who: Workload) -> str | None:
+        name = who.namespace, who.pod
+        if (uid := self._uids.get(name)) is not None:
+            self._unknown_since.pop(name, None)
+            return uid
+        if self._uid_of is not None:
+            return self._uid_of(*name)
+        since = self._unknown_since.setdefault(name, self._answers)
+        if self._uids and self._answers - since < _PATIENT_ANSWERS:
+            return None
+        return name_key(*name)

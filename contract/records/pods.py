@@ -4,6 +4,18 @@ from contract.records.base import RecordBase, VersionedRecord
 from contract.units import Amount, Count, Label, Millis, NodeName, Uid
 
 FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
+_BY_NAME = "name:"
+
+
+def name_key(*names: str) -> str:
+    """Instead of a uid that nobody knows: ``name:<namespace>/<pod>``, of a job
+    ``name:<namespace>/<kind>/<name>``."""
+    return _BY_NAME + "/".join(names)
+
+
+def is_name_key(uid: str) -> bool:
+    """Whether it was made by ``name_key``: no uid of a Kubernetes object has a colon."""
+    return uid.startswith(_BY_NAME)
 
 
 class JobRef(RecordBase, frozen=True, kw_only=True):
@@ -20,6 +32,7 @@ class JobRef(RecordBase, frozen=True, kw_only=True):
 class Pod(VersionedRecord, frozen=True, kw_only=True):
     """A pod, or outside Kubernetes a container or unit that stands for one (``finished_ms``: it is gone).
 
+    ``uid`` may be a ``name_key``: then pods that had one name, one after the other, cannot be told apart.
     ``cpu_request`` and ``cpu_limit`` are in cores.
     """
 

@@ -33,8 +33,8 @@ class MigDevice(RecordBase, frozen=True, kw_only=True):
 
 class Allocation(RecordBase, frozen=True, kw_only=True):
     """A container that was given the GPU, or its slice ``mig``, by the kubelet; whether it uses it is another
-    question. ``pod_uid`` is absent while only the pod's name is known; ``shared``: others may have been given
-    the same device (time slicing, MPS).
+    question. ``pod_uid`` is absent while only the pod's name is known, or a ``name_key``; ``shared``: others
+    may have been given the same device (time slicing, MPS).
     """
 
     pod_uid: Uid | None = None

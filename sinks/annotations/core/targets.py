@@ -6,7 +6,7 @@ Names become parts of an URL, so only such as Kubernetes itself allows make a ta
 import re
 from dataclasses import dataclass
 
-from contract.records.pods import JobRef, Pod
+from contract.records.pods import JobRef, Pod, is_name_key
 from kube.references import ObjectRef
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
@@ -47,15 +47,17 @@ def node_target(node: str) -> Target | None:
 
 
 def pod_target(pod: Pod) -> Target | None:
-    """The Pod object; None for what stands for a pod outside Kubernetes and has no namespace."""
-    if pod.namespace is None:
+    """The Pod object; None for what stands for a pod outside Kubernetes and has no namespace, and for a pod
+    whose uid is not known: the object of that name may be a later one."""
+    if pod.namespace is None or is_name_key(pod.uid):
         return None
     return _valid(Target("pod", "v1", "Pod", pod.name, pod.namespace, pod.uid))
 
 
 def job_target(job: JobRef, namespace: str | None) -> Target | None:
-    """The object that owns the pods, of whichever kind; None outside Kubernetes."""
-    if namespace is None:
+    """The object that owns the pods, of whichever kind; None outside Kubernetes, where its uid is not known,
+    and for a pod that is its own job."""
+    if namespace is None or is_name_key(job.uid) or job.kind == "Pod":
         return None
     return _valid(Target("job", job.api_version, job.kind, job.name, namespace, job.uid))
 

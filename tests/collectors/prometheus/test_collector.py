@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from contract.records.pods import Pod
+from contract.records.pods import JobRef, Pod
 from contract.records.samples import Allocation, Container
 from telemetry.events import ATTRIBUTION_FAILED, NOT_MEASURED
 from tests.support.data.prometheus_ticks import PATIENCE_S, SCRAPE_S, Records, Start
@@ -99,7 +99,7 @@ def test_what_is_not_scraped_any_more_is_absent_and_comes_back(server: Prometheu
 def test_containers_with_rates_over_their_own_times(server: Prometheus, page: MetricsPage) -> None:
     start_ms = round(time.time() * 1000) - 20_000
     page.text = cadvisor("gpu-b", cpu_s=100, ts_ms=start_ms)
-    records = Records(server.url, name_pods=True)
+    records = Records(server.url)
     records.until(lambda: records.use)
     first = records.use[-1]
     assert (first.node, first.host.cpu_util_pct, first.host.cpu_count) == ("gpu-b", None, 64)
@@ -121,7 +121,10 @@ def test_containers_with_rates_over_their_own_times(server: Prometheus, page: Me
         ),
     )
     assert pod.containers[0].cpu_util_pct == pytest.approx(151.8)
-    assert records.pods == [Pod(uid=UID, namespace="team", name="bert-0", node="gpu-b", phase="Running")]
+    own = JobRef(api_version="v1", kind="Pod", name="bert-0", uid=UID)
+    assert records.pods == [
+        Pod(uid=UID, namespace="team", name="bert-0", node="gpu-b", phase="Running", job=own)
+    ]
 
 
 def given(uid: str | None) -> Allocation:
@@ -133,7 +136,7 @@ def test_a_gpu_s_pod_by_cadvisor_or_by_kube_pod_info(server: Prometheus, page: M
     page.text = gpu
     records = Records(server.url)
     records.until(lambda: records.gpus)
-    assert records.gpus[-1].gpus[0].allocated == (given(None),)
+    assert records.gpus[-1].gpus[0].allocated == (given("name:team/bert-0"),)
     page.text = gpu + cadvisor("gpu-b", cpu_s=1, ts_ms=round(time.time() * 1000))
     records.until(lambda: records.gpus[-1].gpus[0].allocated == (given(UID),))
     page.text = gpu + pod_info("bert-0", UID)
@@ -146,8 +149,10 @@ def test_a_pod_without_a_uid_and_a_node_without_a_name_are_told(
     server: Prometheus, page: MetricsPage
 ) -> None:
     stranger = {"namespace": "team", "pod": "stranger", "container": "main", "node": "gpu-a"}
-    page.text = line("container_memory_working_set_bytes", stranger, 5) + dcgm(
-        "no name!", util_pct=1, used_bytes=0, energy_j=0
+    page.text = (
+        line("container_memory_working_set_bytes", stranger, 5)
+        + dcgm("no name!", util_pct=1, used_bytes=0, energy_j=0)
+        + pod_info("bert-0", UID)
     )
     server.wait_for("DCGM_FI_DEV_GPU_UTIL", PATIENCE_S)
     records = Records(server.url)

@@ -79,7 +79,8 @@ def test_without_paths_the_uid_comes_from_kube_pod_info() -> None:
     pod_index = PodIndex()
     labels = {"namespace": "team", "pod": "bert-0", "container": "main", "name": CID}
     of = [sample("container_memory_working_set_bytes", 1, **labels)]
-    assert list(pod_cgroups(of, pod_index)) == []
+    (unknown,) = pod_cgroups(of, pod_index)
+    assert unknown.uid == "name:team/bert-0"
     pod_index.learn_pods([pod_info("bert-0", UID), pod_info("nameless", "")])
     assert list(pod_cgroups(of, pod_index)) == [
         PodCgroup(uid=UID, containers=(Container(id=CID, mem_used_bytes=1),))

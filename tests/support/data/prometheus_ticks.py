@@ -7,6 +7,7 @@ from typing import Any
 
 from collectors.base import Tick
 from collectors.prometheus.collector import PrometheusCollector
+from collectors.prometheus.labels import UidOf
 from collectors.prometheus.query import Prometheus as PrometheusSource
 from contract.codec import decode
 from contract.records.pods import Pod
@@ -23,10 +24,10 @@ Start = Callable[[dict[str, Any]], Prometheus]
 class Records:
     """Ticks a collector, and keeps what it gives out."""
 
-    def __init__(self, url: str, *, name_pods: bool = False) -> None:
+    def __init__(self, url: str, *, uid_of: UidOf | None = None) -> None:
         self.telemetry = Telemetry("test")
         self.collector = PrometheusCollector(
-            PrometheusSource(url), self.telemetry, name_pods=name_pods, retire_s=600
+            PrometheusSource(url), self.telemetry, uid_of=uid_of, retire_s=600
         )
         self.gpus: list[NvmlSample] = []
         self.use: list[CgroupSample] = []

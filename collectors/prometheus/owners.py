@@ -1,0 +1,71 @@
+"""Which job a pod belongs to, from the metrics of kube-state-metrics. Pure.
+
+They have no uid of an owner, so a job is known by its name: see ``name_key``.
+"""
+
+from collections.abc import Iterable
+
+from collectors.prometheus.labels import POD_INFO, Workload, namespace_of, workload_of
+from collectors.prometheus.series import ScrapedSeries, SeriesLabels
+from contract.records.pods import JobRef, name_key
+
+_OWNED = {"kube_replicaset_owner": ("ReplicaSet", "replicaset"), "kube_job_owner": ("Job", "job_name")}
+"""By metric: the kind that has an owner, and the label with its name."""
+KUBE_SELECTOR = '{__name__=~"' + "|".join([POD_INFO, *_OWNED]) + '"}'
+_NO_JOBS = frozenset({"", "<none>", "Node"})
+"""Kinds that own no job: a static pod belongs to its node."""
+_API_VERSIONS = {
+    "ReplicationController": "v1", "ReplicaSet": "apps/v1", "Deployment": "apps/v1", "StatefulSet": "apps/v1",
+    "DaemonSet": "apps/v1", "Job": "batch/v1", "CronJob": "batch/v1",
+}  # fmt: skip
+_UNKNOWN_VERSION = "unknown"
+_MOST_LEVELS = 16
+_Owned = tuple[str, str, str]
+"""Kind, namespace and name."""
+
+
+class OwnerIndex:
+    """The owners that were there when it was last asked for them."""
+
+    def __init__(self) -> None:
+        self._owners: dict[_Owned, tuple[str, str]] = {}
+
+    def learn(self, series: Iterable[ScrapedSeries]) -> None:
+        """Take the answer to ``KUBE_SELECTOR``."""
+        pairs = ((_owned(one.labels), _owner(one.labels)) for one in series)
+        self._owners = {owned: owner for owned, owner in pairs if owned and owner[0] not in _NO_JOBS}
+
+    def job_of(self, who: Workload) -> JobRef | None:
+        """The topmost owner that is known; None without any."""
+        at: tuple[str, str] | None = None
+        above = self._owners.get(("Pod", who.namespace, who.pod))
+        for _ in range(_MOST_LEVELS):
+            if above is None:
+                break
+            at, above = above, self._owners.get((above[0], who.namespace, above[1]))
+        if at is None:
+            return None
+        kind, name = at
+        return JobRef(
+            api_version=_API_VERSIONS.get(kind, _UNKNOWN_VERSION), kind=kind, name=name,
+            uid=name_key(who.namespace, kind, name),
+        )  # fmt: skip
+
+
+def own_job(uid: str, name: str) -> JobRef:
+    """The job of a pod whose owner is not known, or that has none: the pod itself."""
+    return JobRef(api_version="v1", kind="Pod", name=name, uid=uid)
+
+
+def _owned(labels: SeriesLabels) -> _Owned | None:
+    metric = labels.get("__name__", "")
+    if metric in _OWNED:
+        kind, label = _OWNED[metric]
+        return kind, namespace_of(labels), labels.get(label, "")
+    who = workload_of(labels)
+    return None if who is None else ("Pod", who.namespace, who.pod)
+
+
+def _owner(labels: SeriesLabels) -> tuple[str, str]:
+    prefix = "created_by" if labels.get("__name__") == POD_INFO else "owner"
+    return labels.get(f"{prefix}_kind", ""), labels.get(f"{prefix}_name", "")

@@ -1,6 +1,7 @@
 """What the accounts may, on the real API server: all that the code asks for, and nothing else."""
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import aclosing
 from itertools import product
@@ -33,6 +34,7 @@ from tests.support.servers.kube.accounts import grant, new_token, service_accoun
 from tests.support.servers.kube.client import Client, Refused
 from tests.support.servers.kube.server import Kube
 
+_EFFECT_S = 30
 NOT_INSTALLED = ("monitoring.coreos.com/", "kafka.strimzi.io/", "keda.sh/")
 """Kinds of operators that are not on this server."""
 OWN_KINDS = {
@@ -61,7 +63,25 @@ def installed(kube_server: Kube) -> Kube:
     apply(kube_server.admin, [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}])
     kinds = ("ServiceAccount", "ClusterRole", "Role", "ValidatingAdmissionPolicy")  # and their bindings
     apply(kube_server.admin, [one for one in render() if one["kind"].startswith(kinds)])
+    _wait_for_policy(kube_server)
     return kube_server
+
+
+def _wait_for_policy(kube: Kube) -> None:
+    """The API server learns of a policy and of roles by watches of its own, a moment after they are made."""
+    probe = kube.admin.create(
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "probe-of-the-policy"}}
+    )
+    sinks, end = account(kube, "sinks"), time.monotonic() + _EFFECT_S
+    refusal = ""
+    while "the sinks change annotations alone" not in refusal:
+        assert time.monotonic() < end, f"after {_EFFECT_S} s the policy is not in effect: {refusal}"
+        time.sleep(0.05)
+        try:
+            sinks.patch(probe, {"metadata": {"labels": {"x": str(time.monotonic_ns())}}})
+        except Refused as answer:
+            refusal = str(answer)
+    kube.admin.delete(probe)
 
 
 def apply(client: Client, things: list[Object], *flags: str) -> str:
@@ -124,7 +144,8 @@ def test_the_server_would_refuse_a_field_that_is_none(installed: Kube) -> None:
         ),
         (
             "reader",
-            {(verb, "", resource) for verb in ("get", "list") for resource in ("nodes", "pods")},
+            {(verb, "", resource) for verb in ("get", "list") for resource in ("nodes", "pods")}
+            | {("list", "coordination.k8s.io", "leases")},
             ("get", "list"),
         ),
     ],

@@ -97,13 +97,16 @@ class PodIndex:
         self._cgroup = cgroup
         self._uid_of = uid_of
         self._answers = 0
-        self._unknown_since: dict[tuple[str, str], int] = {}
+        self._unknown: dict[tuple[str, str], tuple[int, int]] = {}
+        """Pods without a uid: with which answer each was first asked for, and with which last."""
         self._uids: dict[tuple[str, str], str] = {}
         self._on_host_network: frozenset[str] = frozenset()
 
     def learn_pods(self, infos: Iterable[ScrapedSeries]) -> None:
         """Take ``kube_pod_info`` as it is now; series of other names are left out."""
         self._answers += 1
+        oldest = self._answers - 2 * _PATIENT_ANSWERS
+        self._unknown = {name: times for name, times in self._unknown.items() if times[1] >= oldest}
         infos = [one for one in infos if one.labels.get("__name__") == POD_INFO]
         named = [(one, one.labels.get("uid", "")) for one in infos if one.labels.get("uid")]
         for one, uid in named:
@@ -148,11 +151,11 @@ class PodIndex:
     def _key_of(self, who: Workload) -> str | None:
         name = who.namespace, who.pod
         if (uid := self._uids.get(name)) is not None:
-            self._unknown_since.pop(name, None)
             return uid
         if self._uid_of is not None:
             return self._uid_of(*name)
-        since = self._unknown_since.setdefault(name, self._answers)
+        since, _ = self._unknown.get(name, (self._answers, 0))
+        self._unknown[name] = since, self._answers
         if self._uids and self._answers - since < _PATIENT_ANSWERS:
             return None
         return name_key(*name)

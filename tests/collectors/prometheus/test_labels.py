@@ -77,6 +77,14 @@ def test_a_uid_that_never_comes_is_not_waited_for_for_ever() -> None:
     assert found == [None] * 4 + [NAMED] * 2
 
 
+def test_pods_that_are_gone_take_no_memory() -> None:
+    pod_index = PodIndex()
+    for number in range(1000):
+        assert pod_index.find(Workload("team", f"pod-{number}"), {}) == f"name:team/pod-{number}"
+        pod_index.learn_pods([])
+        assert len(pod_index._unknown) <= 8
+
+
 def test_the_api_server_knows_uids_and_what_it_does_not_know_has_none() -> None:
     known = {("team", "bert-0"): UID}
     asked = PodIndex(uid_of=lambda *name: known.get(name))

@@ -109,7 +109,7 @@ def test_what_comes_again_tells_nothing_new(stage: Stage, last: int) -> None:
         flushed = outs(once.flush())
         assert outs(twice.flush()) == flushed
         assert _updated(twice, part) == (emissions if stage.stateless else [])
-        assert outs(twice.flush()) in ([], flushed), "sent again, or not at all"
+        assert set(outs(twice.flush())) <= set(flushed), "sent again, or not at all"
     assert stored(twice) == stored(once)
 
 

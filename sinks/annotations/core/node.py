@@ -29,7 +29,8 @@ class NodeView:
     def __init__(self) -> None:
         self._sample: NvmlSample | None = None
         self._analyses: Mapping[str, GpuAnalysis] = {}
-        self._adopted: dict[str, dict[str, Any]] = {}
+        self._adopted: dict[str, dict[str, Any]] | None = {}
+        """None once a part has come, which knows all that is known."""
 
     @property
     def is_known(self) -> bool:
@@ -43,9 +44,12 @@ class NodeView:
     def analysed(self, part: NodePart) -> None:
         """Take a part; the newest counts."""
         self._analyses = part.gpus
+        self._adopted = None
 
     def adopt(self, written: Callable[[str], Mapping[str, Any]]) -> None:
-        """Take over what an earlier process wrote, by key name, until a part says more."""
+        """Take over what an earlier process wrote, by key name, for the seconds until the first part."""
+        if self._adopted is None:
+            return
         for gpu in self._sample.gpus if self._sample else ():
             found = written(keys.gpu_name(gpu.index))
             self._adopted[gpu.uuid] = {
@@ -64,12 +68,10 @@ class NodeView:
         return values
 
     def _analysis(self, uuid: str) -> dict[str, Any]:
+        if self._adopted is not None:
+            return self._adopted.get(uuid, {})
         found = _values(self._analyses.get(uuid, GpuAnalysis()))
-        adopted = self._adopted.get(uuid, {})
-        if "cyclic" in found:
-            adopted = {name: value for name, value in adopted.items() if name != "period_s"}
-        both = adopted | found
-        return {name: both[name] for name in _ANALYSIS if name in both}
+        return {name: found[name] for name in _ANALYSIS if name in found}
 
 
 def _values(analysis: GpuAnalysis) -> dict[str, Any]:

@@ -68,14 +68,12 @@ class JobInsightOperator:
         return []
 
     def flush(self) -> list[Emission]:
-        """The job's insight, if it changed."""
+        """The job's insight, if it changed; for the sinks with each part, as they may have just started."""
         if not self._changed:
             return []
         self._changed = False
         self._parts = {part.pod_uid: part for part in _fresh(self._parts.values())}
         now, before = self._now(), self._published
-        if now == before:
-            return []
         self._published, insight = now, now.insight
         outs: list[Emission] = [ProducerRecord("job-insights", self._uid, encode(now), insight.ts_ms)]
         if before is None or before.insight != insight:

@@ -1,7 +1,7 @@
 """The insight of one pod: what kind it is, what holds it back and what it asks for too much, published when
 any of that changed."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -23,6 +23,9 @@ from streams.operators.workload.rules.rightsizing import Size, with_sizes
 from streams.operators.workload.track import Prices, Track
 
 SNAPSHOT_VERSION = 7
+REPEAT_MS = 30_000
+"""So often the insight is sent to the sinks and to the job even if it is the same: a sink that has just
+started knows nothing, and what is missing on an object has to come back. ``insights`` has changes alone."""
 _GPU_ONLY_SPANS = 6
 """Spans after which a pod is judged by its GPU alone, as long as ``cgroup`` never sent any."""
 
@@ -52,7 +55,7 @@ class PodInsightOperator:
         """Take a part. Raises ``DecodeError``."""
         part = decode_under_key(InsightPart, record.value, TOPIC, key=self._uid)
         if part.source == "pods":
-            return self._identify(part, record.ts_ms)
+            return [*self._identify(part, record.ts_ms)]
         _check(part)
         if self._join.is_repeat(part):
             return []
@@ -62,7 +65,7 @@ class PodInsightOperator:
             outs += self._add(span)
         return outs + self._add_gpu_only(part)
 
-    def _identify(self, part: InsightPart, ts_ms: int) -> list[Emission]:
+    def _identify(self, part: InsightPart, ts_ms: int) -> list[ProducerRecord]:
         known, self._pod = self._pod, part.pod or self._pod
         ended, self._gone_ms = self._gone_ms, _gone_ms(part, ts_ms, self._gone_ms)
         published, sizes = self._track.debouncer.published, self._track.sizer.sizes
@@ -75,7 +78,7 @@ class PodInsightOperator:
             return outs
         return outs + self._to_job()
 
-    def _add(self, span: JoinedSpan) -> list[Emission]:
+    def _add(self, span: JoinedSpan) -> list[ProducerRecord]:
         self._gpu_only = None
         self._node, self._gpus = span.gpu.node or self._node, span.gpu.gpus or 1
         sizes = self._track.sizer.sizes
@@ -84,9 +87,9 @@ class PodInsightOperator:
         if self._concerns_job(span.end_ms, changed is not None or self._track.sizer.sizes is not sizes):
             self._job_ms = span.end_ms
             outs += self._to_job()
-        return outs
+        return outs + self._repeated(self._track, span.end_ms, outs)
 
-    def _resized(self, before: Mapping[str, Size]) -> list[Emission]:
+    def _resized(self, before: Mapping[str, Size]) -> list[ProducerRecord]:
         """The published judgement once more, if with other sizes it says something else."""
         published, now = self._track.debouncer.published, self._track.sizer.sizes
         if published is None or now is before:
@@ -95,7 +98,7 @@ class PodInsightOperator:
             return []
         return self._publish(published)
 
-    def _add_gpu_only(self, part: InsightPart) -> list[Emission]:
+    def _add_gpu_only(self, part: InsightPart) -> list[ProducerRecord]:
         """Where only ``nvml`` ever sent spans, those are judged until ``cgroup`` sends some as well."""
         if part.source != "nvml" or self._join.has_cgroup:
             return []
@@ -107,14 +110,26 @@ class PodInsightOperator:
             return []
         if self._gpu_only_spans == _GPU_ONLY_SPANS:  # what was judged while it was too early
             changed = changed or self._gpu_only.debouncer.published
-        return [] if changed is None else self._publish(changed)
+        if changed is not None:
+            return self._publish(changed)
+        return self._repeated(self._gpu_only, part.start_ms + SPAN_MS)
 
-    def _publish(self, judged: Judgement) -> list[Emission]:
+    def _repeated(
+        self, track: Track, end_ms: int, outs: Sequence[ProducerRecord] = ()
+    ) -> list[ProducerRecord]:
+        """What was published last, once more, if that is due at the end of this span and not in ``outs``."""
+        published = track.debouncer.published
+        if published is None or end_ms % REPEAT_MS:
+            return []
+        again = [*self._to_annotate(published), *self._to_job()]
+        return [out for out in again if all(out.topic != other.topic for other in outs)]
+
+    def _publish(self, judged: Judgement) -> list[ProducerRecord]:
         insight = self._insight(judged)
         out = ProducerRecord("insights", insight.subject.key, encode(insight), insight.ts_ms)
         return [out, *self._to_annotate(judged)]
 
-    def _to_annotate(self, judged: Judgement) -> list[Emission]:
+    def _to_annotate(self, judged: Judgement) -> list[ProducerRecord]:
         if self._pod is None:
             return []
         both = PodInsight(pod=self._pod, insight=self._insight(judged))
@@ -133,7 +148,7 @@ class PodInsightOperator:
             self._rank.add(end_ms, self._track.recent())
         return changed or due
 
-    def _to_job(self) -> list[Emission]:
+    def _to_job(self) -> list[ProducerRecord]:
         published = self._track.debouncer.published
         if published is None or self._pod is None or self._pod.job is None:
             return []

@@ -221,28 +221,30 @@ def test_the_newest_part_of_a_node(part: NodePart, expected: dict[str, Any]) -> 
     assert {name: value for name, value in found.items() if name not in NOW} == expected
 
 
+WRITTEN = {"cyclic": True, "period_s": 7, "max_gpu_util": 90, "max_mem_util": "x", "trend_pct_per_h": -1}
 ADOPTED = {
-    "nothing is known": ([], {"cyclic": True, "period_s": 7, "max_gpu_util": 90, "trend_pct_per_h": -1}),
-    "what is known supersedes": (
+    "no part yet": ([], {"cyclic": True, "period_s": 7, "max_gpu_util": 90, "trend_pct_per_h": -1}),
+    "a part has all that is known": (
         [node_part(slope_per_s=1 / 3600, maxima={"gpu_util_pct": 5})],
-        {"cyclic": True, "period_s": 7, "max_gpu_util": 5, "trend_pct_per_h": 1},
+        {"max_gpu_util": 5, "trend_pct_per_h": 1},
     ),
-    "a cycle that has ended": (
-        [node_part(cyclic=False)], {"cyclic": False, "max_gpu_util": 90, "trend_pct_per_h": -1}
-    ),
+    "a cycle that has ended": ([node_part(cyclic=False)], {"cyclic": False}),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("parts", "expected"), ADOPTED.values(), ids=ADOPTED.keys())
-def test_what_was_written_by_an_earlier_process_stays_until_more_is_known(
-    parts: list[NodePart], expected: dict[str, Any]
+@pytest.mark.parametrize("is_adopted_first", [True, False])
+def test_what_was_written_by_an_earlier_process_stays_until_a_part_comes(
+    is_adopted_first: bool, parts: list[NodePart], expected: dict[str, Any]
 ) -> None:
     state = Annotations("dutycycle.io")
+    state.take(sample(K80))
+    if is_adopted_first:
+        state.adopt(NODE, Present({"dutycycle.io/gpu-1": json.dumps(WRITTEN)}))
     for part in parts:
         state.take(part)
-    state.take(sample(K80))
-    written = {"cyclic": True, "period_s": 7, "max_gpu_util": 90, "max_mem_util": "x", "trend_pct_per_h": -1}
-    state.adopt(NODE, Present({"dutycycle.io/gpu-1": json.dumps(written)}))
+    if not is_adopted_first:
+        state.adopt(NODE, Present({"dutycycle.io/gpu-1": json.dumps(WRITTEN)}))
     found = json.loads(state.wanted(NODE, Present({}))["dutycycle.io/gpu-1"])
     assert {name: value for name, value in found.items() if name not in NOW} == expected
 

@@ -1,0 +1,49 @@
+"""After a removal and a restart of the sink, everything comes back within a minute of samples."""
+
+from bench.generators_jobs import pod
+from contract.codec import decode
+from contract.records.parts import PodInsight
+from contract.records.pods import Pod
+from sinks.annotations.core.schedule import Policy
+from tests.streams.operators.workload.test_insights import STAGES, parts, run, sent
+from tests.support.fakes.api_server import NODE, POD, FakeApi, written
+from tests.support.sinks import made
+from tests.support.sinks.annotating import annotating
+from tests.support.sinks.made import K80, node_part, sample
+from tests.support.sinks.rig import Rig, until
+
+SPANS_OF_A_MINUTE = 6
+MAXIMA = {"gpu_util_pct": 90.0}
+
+
+def insights_of_a_minute(who: Pod) -> list[PodInsight]:
+    """What the streams send of a pod in its sixth minute, in which nothing changes."""
+    of = parts(pod("saturated", 2000), uid=who.uid, asks=who)
+    operator = STAGES["insights"].build(who.uid, None)
+    run(operator, of["pods"])
+    spans = list(zip(of["nvml"], of["cgroup"], strict=True))
+    for span in spans[: 5 * SPANS_OF_A_MINUTE]:
+        run(operator, span)
+    minute = [out for span in spans[30 : 30 + SPANS_OF_A_MINUTE] for out in run(operator, span)]
+    assert sent(minute, "insights") == []
+    return [decode(PodInsight, one.value or b"", one.topic) for one in sent(minute, "pod-insights")]
+
+
+async def test_after_a_removal_a_new_sink_writes_all_of_it_again(api: FakeApi) -> None:
+    api.add(NODE, "n")
+    who = made.pod("uid-1", name="name-uid-1")
+    path = POD.replace("pod-of-uid-1", "name-uid-1")
+    api.add(path, "uid-1")
+    rig = Rig()
+    async with annotating(api, rig, policy=Policy(interval_s=0.01)) as (dispatcher, sink):
+        tick = sample(K80)
+        part = node_part(cyclic=True, period_s=13.2, maxima=MAXIMA)
+        await dispatcher.handle(rig.origin("nvml-samples", tick, key="gpu-a"))
+        await dispatcher.handle(rig.origin("node-parts", part, key="gpu-a"))
+        await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks("uid-1", {"name": who.name})))
+        for insight in insights_of_a_minute(who):
+            await dispatcher.handle(rig.origin("pod-insights", insight))
+        await until(lambda: sink.pending_offsets().empty)
+    of_node, of_pod = written(api, NODE)["gpu-1"], written(api, path)
+    assert (of_node["cyclic"], of_node["period_s"], of_node["max_gpu_util"]) == (True, 13.2, 90)
+    assert {"kind", "bottleneck", "gpu_util", "updated"} <= of_pod.keys()

@@ -25,6 +25,8 @@ FROM build AS installed
 ARG EXTRAS=all
 RUN python -m venv /opt/dutycycle \
     && /opt/dutycycle/bin/pip install --no-index --find-links=/wheels "dutycycle[${EXTRAS}]"
+# Streams have loops that numba compiles when they are first imported, and keeps beside them: not in each container anew.
+RUN ! /opt/dutycycle/bin/python -c "import numba" || /opt/dutycycle/bin/python -c "import streams.topology"
 
 FROM python:3.11.13-slim-bookworm
 LABEL org.opencontainers.image.title="Dutycycle" \

@@ -30,6 +30,7 @@ $(VENV)/.dependencies: requirements.lock
 # What runs. Built without isolation: setuptools is in the lock, so nothing unpinned is fetched.
 $(VENV)/.installed: $(VENV)/.dependencies pyproject.toml
 	$(INSTALL) --no-deps --no-build-isolation --editable .
+	$(BIN)/python -c "import streams.topology"  # numba compiles what is compiled (ADR 22), once
 	@touch $@
 
 # What checks and tests it, beside what runs.

@@ -18,8 +18,7 @@ import orjson
 import zstandard
 
 from bench.generators import CONTROLS, HARDER, NAMED_CONTROLS, SHAPES, SNRS, Case, controls, cyclic_cases
-from streams.operators.cycles.detect.detector import likeliest
-from streams.operators.cycles.detect.spectrum import spectra
+from streams.operators.cycles.detect.detector import likeliest_of
 from streams.operators.cycles.detect.window import find_cycles
 from streams.operators.cycles.scales import CycleScales
 
@@ -99,12 +98,8 @@ def _alarms(negative: Sequence[CycleAnswer]) -> None:
 def chances(cases: Sequence[Case]) -> list[CycleAnswer]:
     """The likeliest period of each case that has a peak at all, however unlikely: what is published is
     cut off at 0.8, and says little about whether a confidence of 0.5 means one half."""
-    found: list[CycleAnswer] = []
-    for case in cases:
-        peaks = likeliest(spectra(case.series()[np.newaxis]))
-        pairs = zip(peaks.period.tolist(), peaks.confidence.tolist(), strict=True)
-        found += [CycleAnswer(case, period, confidence) for period, confidence in pairs]
-    return found
+    peaks = ((case, likeliest_of(case.series())) for case in cases)
+    return [CycleAnswer(case, peak[0].period, peak[0].confidence) for case, peak in peaks if peak]
 
 
 @dataclass(frozen=True, slots=True)

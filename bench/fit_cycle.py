@@ -11,9 +11,10 @@ import numpy as np
 from bench.bench_cycle import CLOSE
 from bench.generators import CONTROLS, SHAPES, SNRS, Case, Floats, controls, cyclic_cases
 from streams.operators.cycles.detect.active import active, beginning
-from streams.operators.cycles.detect.detector import likeliest
+from streams.operators.cycles.detect.confidence import EVIDENCE
+from streams.operators.cycles.detect.detector import likeliest_of
 from streams.operators.cycles.detect.early import LEAST, LONGEST, MOST, repeats
-from streams.operators.cycles.detect.spectrum import spectra
+from streams.operators.cycles.detect.spectrum import FLAT
 
 SEEDS = range(160)
 LENGTHS = (600, 600, 300, 152, 76)
@@ -38,10 +39,10 @@ def examples() -> tuple[Floats, Floats]:
     known: list[Floats] = []
     right: list[bool] = []
     for case in cases():
-        found = likeliest(spectra(case.series()[np.newaxis]))
-        known.append(found.evidence)
-        right += [case.period is not None and abs(p / case.period - 1) <= CLOSE for p in found.period]
-    return np.concatenate(known), np.array(right, np.float64)
+        if (found := likeliest_of(case.series())) is not None:
+            known.append(found[1])
+            right.append(case.period is not None and abs(found[0].period / case.period - 1) <= CLOSE)
+    return np.array(known), np.array(right, np.float64)
 
 
 def beginnings() -> Iterator[tuple[Floats, float | None]]:
@@ -70,14 +71,16 @@ def begun() -> tuple[Floats, Floats]:
     known: list[Floats] = []
     right: list[bool] = []
     for window, period in beginnings():
-        begins, ends = active(window[np.newaxis])
-        part = beginning(window, int(begins[0]))
-        if ends[0] < window.size or not LEAST <= part.size <= LONGEST:
+        begin, end = active(window)
+        part = window[beginning(window, begin) :]
+        if end < window.size or not LEAST <= part.size <= LONGEST:
             continue
-        found = repeats(part[np.newaxis])
-        known.append(found.evidence)
-        right += [period is not None and abs(one / period - 1) <= CLOSE for one in found.period]
-    return np.concatenate(known), np.array(right, np.float64)
+        evidence = np.empty(EVIDENCE)
+        one, _ = repeats(part, FLAT, evidence)
+        if one:
+            known.append(evidence)
+            right.append(period is not None and abs(one / period - 1) <= CLOSE)
+    return np.array(known), np.array(right, np.float64)
 
 
 def fit(known: Floats, right: Floats) -> Floats:

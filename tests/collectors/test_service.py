@@ -34,8 +34,8 @@ def test_collectors(values: dict[str, str], names: list[str]) -> None:
 
 
 HEAVY = {
-    "aiohttp", "faust", "grpc", "kubernetes", "numpy", "prometheus_api_client", "pydantic", "requests",
-    "rich", "river", "scipy", "sqlalchemy",
+    "aiohttp", "faust", "grpc", "kubernetes", "llvmlite", "numba", "numpy", "prometheus_api_client",
+    "pydantic", "requests", "rich", "river", "scipy", "sqlalchemy",
 }  # fmt: skip
 
 

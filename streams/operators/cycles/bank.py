@@ -1,14 +1,13 @@
 """The cycles of many series on one time scale: samples in, and every few seconds what has a period."""
 
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from contract.records.derived import OtherCycle
 from streams.operators.columns.arrays import Floats, Ints, check_version, remap
-from streams.operators.cycles.detect.window import Detection, find_cycles, follow_each
+from streams.operators.cycles.detect.window import Detection, find_cycles, follow_cycle
 from streams.operators.cycles.result import NO_CYCLE, CycleResult
 from streams.operators.cycles.ring import EXACT, Ring, Store
 from streams.operators.cycles.schedule import EvaluationBackoff
@@ -134,23 +133,20 @@ class CycleBank:
         self._backoff.observe(*self._ring.recent(RECENT))
         found = self._evaluate()
         changes: list[tuple[int, CycleResult]] = []
-        undated: list[tuple[int, Detection]] = []
         for column, one in found:
             tracker = self._trackers[column]
             was_locked = tracker.period_s is not None
             result = NO_CYCLE if one is None or not one.goes_on else self._result(one)
             change = tracker.update(ts_ms, result)
+            # Only what is published has to be dated.
             if change is not None and change.cyclic and change.since_ms is None and one is not None:
-                undated.append((column, one))
-            elif change is not None:
+                change = tracker.began_at(self._began_ms(one))
+            if change is not None:
                 changes.append((column, change))
             if one is not None and not was_locked:
                 # What lies before the part in which the cycle was found would hide it again.
                 self._since_ms[column] = self._ring.start_ms(one.samples.size + one.idle)
-        # Only what is published has to be dated, which takes as long as to find it.
-        for (column, _), since_ms in zip(undated, self._began_ms([one for _, one in undated]), strict=True):
-            changes.append((column, self._trackers[column].began_at(since_ms)))
-        return sorted(changes, key=itemgetter(0))
+        return changes
 
     def _evaluate(self) -> list[tuple[int, Detection | None]]:
         """The columns whose turn it is, and what is found in them that is sure enough."""
@@ -192,25 +188,22 @@ class CycleBank:
     def _release(self) -> None:
         """Release the locks on cycles that ended; samples from before their end are not read again."""
         due = [c for c, tracker in enumerate(self._trackers) if tracker.wants_gain(self._last_ms)]
-        period_s = [self._trackers[column].period_s or 0.0 for column in due]
-        periods = [one * 1000 / self._ring.interval_ms for one in period_s]
-        followed = follow_each(self._windows(np.array(due, np.int64)), periods, runs=False)
-        for column, one in zip(due, followed, strict=True):
-            if one is not None and self._trackers[column].follow(self._last_ms, one.gain, one.noise):
+        for column, window in zip(due, self._windows(np.array(due, np.int64)), strict=True):
+            tracker = self._trackers[column]
+            period = (tracker.period_s or 0.0) * 1000 / self._ring.interval_ms
+            one = follow_cycle(window, period, run=False)
+            if one is not None and tracker.follow(self._last_ms, one.gain, one.noise):
                 self._since_ms[column] = self._last_ms - one.strayed * self._ring.interval_ms
 
     def _windows(self, columns: Ints) -> list[Floats]:
         return self._ring.newest(columns, self._since_ms[columns])
 
-    def _began_ms(self, found: list[Detection]) -> list[int]:
-        """When the unbroken run of each main cycle began."""
-        periods = [one.cycles[0].period for one in found]
-        followed = follow_each([one.samples for one in found], periods, runs=True)
-        began = []
-        for one, period, follow in zip(found, periods, followed, strict=True):
-            run = max(follow.run, round(period)) if follow else one.samples.size
-            began.append(self._ring.start_ms(min(run, one.samples.size) + one.idle))
-        return began
+    def _began_ms(self, found: Detection) -> int:
+        """When the unbroken run of the main cycle began."""
+        size, period = found.samples.size, found.cycles[0].period
+        follow = follow_cycle(found.samples, period, run=True)
+        run = max(follow.run, round(period)) if follow else size
+        return self._ring.start_ms(min(run, size) + found.idle)
 
     def _result(self, found: Detection) -> CycleResult:
         main, *rest = found.cycles

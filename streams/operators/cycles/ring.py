@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from streams.compiled import entry
 from streams.operators.columns.arrays import Floats, Ints, pack, remap, unpack
 
 LARGEST = 3e38
@@ -74,6 +75,28 @@ def _values() -> Floats:
 _VALUES = _values()
 Store = Exact | Logarithms
 EXACT, LOGARITHMS = Exact(), Logarithms()
+
+
+@entry("UniTuple(int64, 2)(float64[::1], int64, int64, float64[::1])")
+def _unrolled(kept: Floats, oldest: int, skip: int, window: Floats) -> tuple[int, int]:
+    """Write the samples of a ring, which begins at ``oldest``, into ``window`` in order, without the first
+    ``skip``; begin and end of what follows the last long gap, where short gaps are filled in by lines."""
+    size = kept.size
+    begin, end = size, 0
+    for at in range(size - 1, skip - 1, -1):
+        value = kept[oldest + at if oldest + at < size else oldest + at - size]
+        if np.isnan(value):
+            if begin - at > BRIDGED:
+                break
+            continue
+        if end == 0:
+            end = at + 1
+        else:
+            for missing in range(at + 1, begin):
+                window[missing] = value + (window[begin] - value) / (begin - at) * (missing - at)
+        window[at] = value
+        begin = at
+    return (begin, end) if end else (0, 0)
 
 
 class Ring:
@@ -149,13 +172,12 @@ class Ring:
 
         Empty for a series that is absent now.
         """
-        order = np.arange(self._slot + 1, self._slot + 1 + self._samples) % self._samples
-        window = self._store.decoded(self._rows[:, columns][order].T)
-        first_ms = self.start_ms(self._samples)
-        skip = np.clip((since_ms - first_ms) // self.interval_ms, 0, self._samples)
-        gaps = np.isnan(window).sum(axis=1)
-        figures = zip(window, skip.tolist(), gaps.tolist(), strict=True)
-        return [bridged(row[first:]) if missing else row[first:] for row, first, missing in figures]
+        skip = np.clip((since_ms - self.start_ms(self._samples)) // self.interval_ms, 0, self._samples)
+        windows, oldest = np.empty((columns.size, self._samples)), (self._slot + 1) % self._samples
+        return [
+            _filled(self._store.decoded(self._rows[:, column]), oldest, first, window)
+            for column, first, window in zip(columns.tolist(), skip.tolist(), windows, strict=True)
+        ]
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
@@ -175,9 +197,9 @@ class Ring:
 
 def bridged(row: Floats) -> Floats:
     """What follows the last long gap of ``row``, short gaps filled in by lines; empty if it ends in one."""
-    present = np.flatnonzero(~np.isnan(row))
-    if present.size == 0 or row.size - 1 - present[-1] > BRIDGED:
-        return row[:0]
-    breaks = np.flatnonzero(np.diff(present) > BRIDGED + 1)
-    used = present[breaks[-1] + 1 :] if breaks.size else present
-    return np.interp(np.arange(used[0], used[-1] + 1), used, row[used])
+    return _filled(row, 0, 0, np.empty(row.size))
+
+
+def _filled(kept: Floats, oldest: int, skip: int, window: Floats) -> Floats:
+    begin, end = _unrolled(kept, oldest, skip, window)
+    return window[begin:end]

@@ -1,8 +1,7 @@
 """The part of a series in which something goes on, so that idleness around a job does not hide its cycle."""
 
-import numpy as np
-
-from streams.operators.columns.arrays import Bools, Floats, Ints
+from streams.compiled import entry, kernel
+from streams.operators.columns.arrays import Floats
 
 BLOCK = 8
 """Samples of a block, which is busy or still."""
@@ -16,45 +15,53 @@ LONGER = 1.5
 """An end is idle if it is still for so many times the longest still stretch between: cycles rest, too."""
 
 
-def active(samples: Floats) -> tuple[Ints, Ints]:
-    """Where the active part of each row of ``samples`` begins and ends, shape (rows,) each.
+@kernel
+def span_of(samples: Floats) -> tuple[float, float]:
+    """The smallest and the largest of the samples."""
+    low = high = samples[0]
+    for value in samples:
+        low, high = min(low, value), max(high, value)
+    return low, high
 
-    All of the row if it has no idle ends, none of it if it is the same value throughout.
+
+@entry("UniTuple(int64, 2)(float64[::1])")
+def active(samples: Floats) -> tuple[int, int]:
+    """Where the active part of ``samples`` begins and ends.
+
+    All of them if they have no idle ends, none of them if they are the same value throughout.
     """
-    length = samples.shape[1]
-    if length < 2 * BLOCK:
-        return np.zeros(len(samples), np.int64), np.zeros(len(samples), np.int64)
-    blocks = samples[:, : length // BLOCK * BLOCK].reshape(len(samples), -1, BLOCK)
-    high, low = blocks.max(axis=2), blocks.min(axis=2)
-    span = high.max(axis=1) - low.min(axis=1)
-    busy = high - low > STILL * span[:, np.newaxis]
-    before, resting, after = _still(busy)
+    blocks = samples.size // BLOCK
+    if blocks < 2:
+        return 0, 0
+    low, high = span_of(samples[: blocks * BLOCK])
+    if low == high:
+        return 0, 0
+    busy = STILL * (high - low)
+    first, last, resting = blocks, -1, 0
+    for block in range(blocks):
+        low, high = span_of(samples[block * BLOCK : block * BLOCK + BLOCK])
+        if high - low > busy:
+            if last < 0:
+                first = block
+            else:
+                resting = max(resting, block - last - 1)
+            last = block
+    if last < 0:
+        return 0, samples.size
     margin = LONGER * resting + 1
-    first = np.where(before > margin, before, 0) * BLOCK
-    last = np.where(after > margin, (busy.shape[1] - after) * BLOCK, length)
-    return np.where(span > 0, first, 0), np.where(span > 0, last, 0)
+    begin = first if first > margin else 0
+    end = last + 1 if blocks - 1 - last > margin else -1
+    return begin * BLOCK, end * BLOCK if end >= 0 else samples.size
 
 
-def beginning(window: Floats, begin: int) -> Floats:
-    """What of ``window`` is active, from the sample on; ``begin`` is the block in which it starts to be."""
+@entry("int64(float64[::1], int64)")
+def beginning(window: Floats, begin: int) -> int:
+    """The sample of ``window`` from which it is active; ``begin`` is the block in which it starts to be."""
     if begin <= 0:
-        return window
-    idle, block = window[max(begin - BEFORE, 0) : begin], window[begin : begin + BLOCK]
-    low, high = idle.min(), idle.max()
+        return 0
+    low, high = span_of(window[max(begin - BEFORE, 0) : begin])
     margin = MARGIN * (high - low)
-    return window[begin + int(((block < low - margin) | (block > high + margin)).argmax()) :]
-
-
-def _still(busy: Bools) -> tuple[Ints, Ints, Ints]:
-    """Still blocks before the first busy one of each row, longest run of them between, and after the last.
-
-    A row that is nowhere busy has none of these.
-    """
-    size = busy.shape[1]
-    place = np.arange(size)
-    newest = np.maximum.accumulate(np.where(busy, place, -1), axis=1)
-    before = busy.argmax(axis=1)
-    after = np.where(newest[:, -1] >= 0, size - 1 - newest[:, -1], 0)
-    run = np.where(newest[:, :-1] >= 0, place[1:] - newest[:, :-1] - 1, 0)
-    between = np.where(busy[:, 1:], run, 0).max(axis=1, initial=0)
-    return before, between, after
+    for at in range(begin, min(begin + BLOCK, window.size)):
+        if window[at] < low - margin or window[at] > high + margin:
+            return at
+    return begin

@@ -1,15 +1,14 @@
-"""How known cycles go on: whether their newest periods still have the shape of those before.
+"""How a known cycle goes on: whether its newest periods still have the shape of those before.
 
 The newest one and a half periods are projected on the mean shape of the eight before them. The *gain* is the
 least-squares factor: 1 for the same shape, 0 for none of it.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
-from streams.operators.columns.arrays import Bools, Floats, Ints
-from streams.operators.cycles.detect.fold import TINY, counts, phase_of, phases_of, sums, without_drift
+from streams.compiled import entry, kernel
+from streams.operators.columns.arrays import Floats
+from streams.operators.cycles.detect.fold import TINY, phase_of, phases_of, without_drift
 
 BEFORE = 8
 """Periods that the newest are compared with."""
@@ -23,99 +22,111 @@ FOLLOWS = 0.4
 """Gain from which a stretch follows the shape."""
 
 
-class Followed(NamedTuple):
-    """How each series goes on; each of shape (series,).
-
-    ``gain`` is the size of the cycle's shape in the newest periods, 1 as before and 0 no longer there;
-    ``noise`` is its standard error; ``run`` is how many samples up to now follow the shape unbroken, and
-    ``strayed`` how many up to now do not follow it any more, if it has ended.
-    """
-
-    gain: Floats
-    noise: Floats
-    run: Ints
-    strayed: Ints
-
-
-def follow(series: Floats, period: Floats, known: Ints) -> Followed:
-    """How the rows of ``series`` have followed their ``period`` (samples), of which they hold three.
-
-    Of each row only the newest ``known`` samples are used.
-    """
-    quick = without_drift(series, period)
-    age = np.arange(series.shape[1], dtype=np.float64)[::-1]
-    late = np.maximum(NEWEST * period, FEW)[:, np.newaxis]
-    taught = (age >= late) & (age < late + BEFORE * period[:, np.newaxis]) & (age < known[:, np.newaxis])
-    shape = _shape(quick, age, period, taught)
-    error = (((quick - shape) * taught) ** 2).sum(axis=1) / np.maximum(taught.sum(axis=1), 1)
-    tail = age < late
-    # About its mean, and without a moving average: where a cycle ends, both would go on for a while.
-    centred = (shape - _mean(shape, tail)) * tail
-    power = (centred**2).sum(axis=1) + TINY
-    level = series - _slope(series, age, taught) * age
-    gain = ((level - _mean(level, tail)) * centred).sum(axis=1) / power
-    stretch = np.maximum(period, FEW)
-    gains = _per_stretch(quick * shape, shape**2 * (age < known[:, np.newaxis]), age, stretch)
-    noise = np.sqrt(error / power + _unsteadiness(gains, (known / stretch).astype(np.int64)))
-    # The first stretch that does not follow; there is one, after the oldest.
-    run = np.minimum((gains < FOLLOWS).argmax(axis=1) * stretch, known)
-    off = level - _mean(level, taught) - shape + _mean(shape, taught)
-    strayed = _strayed(
-        off, error, (shape * shape * taught).sum(axis=1) / np.maximum(taught.sum(axis=1), 1), late
-    )
-    return Followed(gain, noise, run.astype(np.int64), strayed)
-
-
-def _shape(quick: Floats, age: Floats, period: Floats, taught: Bools) -> Floats:
-    """The mean shape of the samples ``taught``, laid under all samples."""
+@kernel
+def _shape(quick: Floats, period: float, tail: int, taught: int) -> Floats:
+    """The mean shape of the samples ``tail`` to ``taught``, laid under all samples."""
     phases = phases_of(period)
-    phase = phase_of(age / period[:, np.newaxis], phases[:, np.newaxis])
-    size = (len(quick), int(phases.max(initial=1)) + 1)
-    # What teaches nothing goes to a phase of its own.
-    code = np.where(taught, phase, size[1] - 1) + np.arange(size[0])[:, np.newaxis] * size[1]
-    mean = sums(code, quick, size) / np.maximum(counts(code, size), 1.0)
-    return np.take_along_axis(mean, phase, axis=1)
+    total, count = np.zeros(phases), np.zeros(phases)
+    for ago in range(tail, taught):
+        phase = phase_of(ago, period, phases)
+        total[phase] += quick[ago]
+        count[phase] += 1
+    shape = np.empty(quick.size)
+    for ago in range(quick.size):
+        phase = phase_of(ago, period, phases)
+        shape[ago] = total[phase] / max(count[phase], 1.0)
+    return shape
 
 
-def _strayed(off: Floats, noise: Floats, power: Floats, late: Floats) -> Ints:
-    """How many of the newest samples are too far ``off`` the shape: those whose squares exceed by most, in
-    sum, what lies between the noise's variance and that of the shape (E. S. Page 1954, backwards)."""
-    bound = noise + power / 2
-    reach = min(int(2 * late.max(initial=1)), off.shape[1])
-    excess = (off[:, : -reach - 1 : -1] ** 2 - bound[:, np.newaxis]).cumsum(axis=1)
-    return np.asarray(np.where(excess.max(axis=1) > 0, excess.argmax(axis=1) + 1, 0), np.int64)
+@kernel
+def _level(series: Floats, tail: int, taught: int) -> Floats:
+    """``series`` without the slope that the samples ``tail`` to ``taught`` have."""
+    middle = (tail + taught - 1) / 2
+    both, power = 0.0, TINY
+    for ago in range(tail, taught):
+        both += series[ago] * (ago - middle)
+        power += (ago - middle) ** 2
+    level = np.empty(series.size)
+    for ago in range(series.size):
+        level[ago] = series[ago] - both / power * ago
+    return level
 
 
-def _mean(values: Floats, where: Bools) -> Floats:
-    """Mean of each row where ``where``, as a column."""
-    total = (values * where).sum(axis=1, keepdims=True)
-    return np.asarray(total / np.maximum(where.sum(axis=1, keepdims=True), 1))
+@kernel
+def _strayed(level: Floats, shape: Floats, tail: int, taught: int, bound: float, reach: int) -> int:
+    """How many of the newest samples are too far off the shape: those whose squares exceed by most, in
+    sum, the ``bound`` between the noise's variance and that of the shape (E. S. Page 1954, backwards)."""
+    middle = level[tail:taught].mean() - shape[tail:taught].mean() if taught > tail else 0.0
+    excess, most, strayed = 0.0, 0.0, 0
+    for ago in range(reach):
+        excess += (level[ago] - shape[ago] - middle) ** 2 - bound
+        if excess > most:
+            most, strayed = excess, ago + 1
+    return strayed
 
 
-def _slope(values: Floats, age: Floats, where: Bools) -> Floats:
-    """Least-squares slope of each row over ``age`` where ``where``, as a column."""
-    off = (age - _mean(age, where)) * where
-    return np.asarray(
-        (values * off).sum(axis=1, keepdims=True) / ((off**2).sum(axis=1, keepdims=True) + TINY)
-    )
+@kernel
+def _per_stretch(quick: Floats, shape: Floats, stretch: float) -> Floats:
+    """The gain of each stretch of samples, from now backwards."""
+    parts = int((quick.size - 1) / stretch) + 1
+    both, power = np.zeros(parts), np.zeros(parts)
+    for ago in range(quick.size):
+        part = int(ago / stretch)
+        both[part] += quick[ago] * shape[ago]
+        power[part] += shape[ago] ** 2
+    for part in range(parts):
+        both[part] = both[part] / power[part] if power[part] > 0 else -np.inf
+    return both
 
 
-def _per_stretch(both: Floats, power: Floats, age: Floats, stretch: Floats) -> Floats:
-    """The gain of each stretch of samples, from now backwards; -inf after the oldest."""
-    part = (age / stretch[:, np.newaxis]).astype(np.int64)
-    size = (len(both), int(part.max(initial=0)) + 2)
-    code = part + np.arange(size[0])[:, np.newaxis] * size[1]
-    times = sums(code, both, size), sums(code, power, size)
-    return np.where(times[1] > 0, times[0] / np.where(times[1] > 0, times[1], 1.0), -np.inf)
-
-
-def _unsteadiness(gains: Floats, whole: Ints) -> Floats:
+@kernel
+def _unsteadiness(gains: Floats, whole: int) -> float:
     """Variance of the gain over the stretches before the newest two: bursts that jitter, cycles that vary.
 
     Of the ``whole`` ones: a rest of a few samples may have any gain.
     """
-    before = gains[:, 2 : 2 + BEFORE]
-    known = np.isfinite(before) & (np.arange(before.shape[1]) + 2 < whole[:, np.newaxis])
-    count = known.sum(axis=1)
-    off = np.where(known, before - 1.0, 0.0)
-    return np.asarray(((off**2).sum(axis=1) + UNKNOWN) / np.maximum(count, 1))
+    total, count = UNKNOWN, 0
+    for part in range(2, min(2 + BEFORE, whole, gains.size)):
+        if np.isfinite(gains[part]):
+            total += (gains[part] - 1) ** 2
+            count += 1
+    return total / max(count, 1)
+
+
+@entry("Tuple((float64, float64, int64, int64))(float64[::1], float64)")
+def follow(series: Floats, period: float) -> tuple[float, float, int, int]:
+    """How a ``series`` has followed its ``period`` (samples), of which it holds three.
+
+    The gain of the newest periods, 1 as before and 0 no longer there; its standard error; how many samples up
+    to now follow the shape unbroken; and how many do not follow it any more, if it has ended.
+    """
+    size = series.size
+    quick = without_drift(series, period)
+    late = max(NEWEST * period, float(FEW))
+    tail = min(int(np.ceil(late)), size)
+    taught = min(int(np.ceil(late + BEFORE * period)), size)
+    # From here on everything is counted backwards from now.
+    newest = quick[::-1].copy()
+    shape = _shape(newest, period, tail, taught)
+    error, power = 0.0, 0.0
+    for ago in range(tail, taught):
+        error += (newest[ago] - shape[ago]) ** 2
+        power += shape[ago] ** 2
+    count = max(taught - tail, 1)
+    error, power = error / count, power / count
+    level = _level(series[::-1].copy(), tail, taught)
+    # About its mean, and without a moving average: where a cycle ends, both would go on for a while.
+    middle, rest = shape[:tail].mean(), level[:tail].mean()
+    size_, both = TINY, 0.0
+    for ago in range(tail):
+        size_ += (shape[ago] - middle) ** 2
+        both += (level[ago] - rest) * (shape[ago] - middle)
+    stretch = max(period, float(FEW))
+    gains = _per_stretch(newest, shape, stretch)
+    noise = np.sqrt(error / size_ + _unsteadiness(gains, int(size / stretch)))
+    # The first stretch that does not follow; there is one, after the oldest.
+    run = 0
+    while run < gains.size and gains[run] >= FOLLOWS:
+        run += 1
+    strayed = _strayed(level, shape, tail, taught, error + power / 2, min(int(2 * late), size))
+    return both / size_, noise, int(min(run * stretch, float(size))), strayed

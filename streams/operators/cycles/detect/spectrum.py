@@ -7,12 +7,13 @@ with a geometric mean, which neighbouring lines cannot blow up). The evidence of
 up as in R. A. Fisher's method, and is compared with what chance gives to so many of them.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
-from streams.operators.columns.arrays import Floats, Ints
+from streams.compiled import entry, kernel
+from streams.operators.columns.arrays import Floats
+from streams.operators.cycles.detect.active import span_of
+from streams.operators.cycles.detect.single import exp, log
 
 FINE = 8
 """Points per bin of the spectrum (zero padding)."""
@@ -21,14 +22,16 @@ NEAR = 6
 HARMONICS = 8
 BY_CHANCE = (13.8, 16.7, 19.1, 21.4, 23.4, 25.4, 27.3, 29.2)
 """What the evidence of 1, 2, … lines exceeds by chance once in a million: quantiles of Gamma(h, 1)."""
-TRIED = (1, 2, 3, 4, 6, 8)
-"""How many first harmonics are added up to a score; the best sum counts."""
+TRIED = (True, True, True, True, False, True, False, True)
+"""Whether the first 1, 2, … harmonics are added up to a score; the best sum counts."""
 SHORTEST = 3.0
 """Shortest period, in samples."""
 FEWEST = 3
 """Fewest periods in the window."""
 ALMOST = 0.15
 """Share of a period that may be missing in the oldest one."""
+LOWEST = FINE * FEWEST - FINE // 4
+"""The point of the longest period that can be found."""
 EULER = 0.5772
 NORMAL = 0.6745
 """Median of the absolute value of a standard normal variable."""
@@ -37,133 +40,142 @@ FLOOR, TINY = 1e-12, 1e-30
 FLAT = 1e-6
 """A spread below this share of the mean is the storage's rounding."""
 
-
 Singles = npt.NDArray[np.float32]
+Lines = npt.NDArray[np.complex64]
+_SCORED = np.array(BY_CHANCE, np.float32)
 
 
-@dataclass(frozen=True, slots=True)
-class Spectra:
-    """Spectra of several series of one length. ``lines`` and ``evidence`` have shape (series, points),
-    point j lying at j / FINE bins.
-
-    ``series`` are the samples without their linear trend, in units of their standard deviation; all 0
-    for a flat series. ``noise`` is the variance of what is independent from one sample to the next.
-    """
-
-    series: Floats
-    lines: npt.NDArray[np.complex64]
-    evidence: Singles
-    noise: Floats
+@kernel
+def _dithers(samples: Floats) -> bool:
+    """Whether they are whole numbers no more than one apart: a constant, rounded now up and now down."""
+    low, high = span_of(samples)
+    if high != low and (high != low + 1 or low != np.floor(low)):
+        return False
+    for value in samples:  # noqa: SIM110 - numba compiles a loop sooner
+        if value not in (low, high):
+            return False
+    return True
 
 
-def spectra(samples: Floats, flat: float = FLAT) -> Spectra:
-    """Of ``samples``, shape (series, length); the length a multiple of 4.
+@kernel
+def _middle(values: Floats) -> float:
+    """The upper median of ``values``, which are rearranged (C. A. R. Hoare 1961, "Find")."""
+    first, last, middle = 0, values.size - 1, values.size // 2
+    while first < last:
+        pivot, low, high = values[middle], first, last
+        while low <= high:
+            while values[low] < pivot:
+                low += 1
+            while values[high] > pivot:
+                high -= 1
+            if low <= high:
+                values[low], values[high] = values[high], values[low]
+                low, high = low + 1, high - 1
+        if high < middle:
+            first = low
+        if low > middle:
+            last = high
+    return float(values[middle])
 
-    What spreads by less than the share ``flat`` of its mean is flat.
-    """
-    series = standardised(samples, flat)
-    length = series.shape[1]
-    # Half the precision is enough for a spectrum, and takes half the time.
-    single = series.astype(np.float32)
-    transform = np.fft.rfft(single, FINE * length, axis=1)
-    lines = np.asarray(transform[:, : FINE * (length // 2)], np.complex64)
-    power = np.asarray(lines.real**2 + lines.imag**2, np.float32)
-    return Spectra(series, lines, _evidence(power, length // 2), _noise(single))
 
-
-def _noise(series: Singles) -> Floats:
-    """Variance of white noise whose differences have the median of those of each row: jumps do not count
+@kernel
+def noise_of(series: Floats) -> float:
+    """Variance of white noise whose differences have the median of those of the series: jumps do not count
     (F. Hampel 1974, median absolute deviation)."""
-    off = np.abs(np.diff(series, axis=1))
-    middle = off.shape[1] // 2
-    median = np.partition(off, middle, axis=1)[:, middle].astype(np.float64)
-    return np.asarray((median / NORMAL) ** 2 / 2)
+    off = np.empty(series.size - 1)
+    for at in range(off.size):
+        off[at] = abs(series[at + 1] - series[at])
+    return float((_middle(off) / NORMAL) ** 2 / 2)
 
 
-def standardised(samples: Floats, least: float) -> Floats:
-    """Each row without its linear trend, in units of its standard deviation; all 0 for a flat one."""
-    length = samples.shape[1]
-    moment = np.arange(length) - (length - 1) / 2
-    mean = samples.mean(axis=1, keepdims=True)
-    series = samples - mean
-    slope = (series * moment).sum(axis=1, keepdims=True) / (moment * moment).sum()
-    series -= slope * moment
-    spread = series.std(axis=1, keepdims=True)
-    flat = (spread <= least * np.abs(mean)) | _dithers(samples)
-    return np.where(flat, 0.0, series / np.where(flat, 1.0, spread))
+@kernel
+def evidence_of(lines: Lines, length: int) -> tuple[Singles, Singles]:
+    """The power at each point of the spectrum of ``length`` samples (variance 1), point j lying at j / FINE
+    bins; and minus the logarithm of the chance that surroundings alone give the point so much.
+
+    Each loop does little, so that it is done for several points at once.
+    """
+    points = lines.size
+    power, logs = np.empty(points, np.float32), np.empty(points, np.float32)
+    off, count = np.empty(points, np.float32), np.empty(points, np.float32)
+    floor = np.float32(FLOOR * length + TINY)  # the mean power is the length
+    for point in range(points):
+        power[point] = lines[point].real * lines[point].real + lines[point].imag * lines[point].imag
+    for point in range(points):
+        logs[point] = log(power[point] + floor)
+    sums = np.zeros(points + FINE, np.float32)
+    for point in range(points):
+        sums[point + FINE] = sums[point] + logs[point]
+    bins = points // FINE
+    for place in range(bins):
+        reach = min(max(min(place - 1, bins - 1 - place), 1), NEAR)
+        low, high = max(place - reach, 0) * FINE, min(place + reach + 1, bins) * FINE
+        others = np.float32((high - low) // FINE - 1)
+        for fine in range(FINE):
+            point = place * FINE + fine
+            around = sums[high + fine] - sums[low + fine] - logs[point]
+            off[point] = logs[point] - around / others - np.float32(EULER)
+            count[point] = others
+    for point in range(points):
+        off[point] = exp(off[point])
+    for point in range(points):
+        off[point] = count[point] * log(np.float32(1) + off[point] / count[point])
+    return power, off
 
 
-def _dithers(samples: Floats) -> npt.NDArray[np.bool_]:
-    """Which rows hold whole numbers no more than one apart: a constant, rounded now up and now down."""
-    low = samples.min(axis=1, keepdims=True)
-    off = samples - low
-    return np.asarray(((off == 0) | ((off == 1) & (low == np.floor(low)))).all(axis=1, keepdims=True))
-
-
-def _evidence(power: Singles, bins: int) -> Singles:
-    """Minus the logarithm of the chance that surroundings alone give each point its power."""
-    floor = np.float32(FLOOR) * power.mean(axis=1, keepdims=True) + np.float32(TINY)
-    logs = np.log(power + floor).reshape(-1, bins, FINE)
-    sums = np.zeros((logs.shape[0], bins + 1, FINE), np.float32)
-    np.cumsum(logs, axis=1, out=sums[:, 1:])
-    place = np.arange(bins)
-    reach = np.clip(np.minimum(place - 1, bins - 1 - place), 1, NEAR)
-    low, high = np.maximum(place - reach, 0), np.minimum(place + reach + 1, bins)
-    count = (high - low - 1)[:, np.newaxis].astype(np.float32)
-    ratio = sums[:, high]
-    ratio -= sums[:, low]
-    ratio -= logs
-    ratio /= -count
-    ratio += logs
-    ratio -= np.float32(EULER)
-    np.exp(ratio, out=ratio)
-    ratio /= count
-    np.log1p(ratio, out=ratio)
-    ratio *= count
-    return ratio.reshape(power.shape)
-
-
+@kernel
 def scores(evidence: Singles, length: int) -> Singles:
-    """How far the harmonics of each fundamental stand out, in each row of ``evidence``.
+    """How far the harmonics of each fundamental stand out.
 
-    Column c is the fundamental at point ``lowest() + c``, of series of ``length`` samples. In units of the
+    Place c is the fundamental at point ``LOWEST + c``, of a series of ``length`` samples. In units of the
     natural logarithm of chance; above 0 is rarer than one in a million.
     """
-    points = evidence.shape[1]
-    first, last = lowest(), min(int(FINE * length / SHORTEST), points)
-    total = np.zeros((evidence.shape[0], last - first), np.float32)
-    best = np.full_like(total, -np.inf)
+    points = evidence.size
+    last = min(int(FINE * length / SHORTEST), points)
+    total = np.zeros(last - LOWEST, np.float32)
+    best = np.full(last - LOWEST, -np.inf, np.float32)
     for harmonic in range(1, HARMONICS + 1):
-        end = min(last, (points - 1) // harmonic + 1)
-        if end <= first:
-            break
-        part = total[:, : end - first]
-        part += evidence[:, harmonic * first : harmonic * (end - 1) + 1 : harmonic]
-        if harmonic in TRIED:
-            np.maximum(best[:, : end - first], part - BY_CHANCE[harmonic - 1], out=best[:, : end - first])
+        for place in range(min(last, (points - 1) // harmonic + 1) - LOWEST):
+            total[place] += evidence[harmonic * (place + LOWEST)]
+        if TRIED[harmonic - 1]:
+            for place in range(min(last, (points - 1) // harmonic + 1) - LOWEST):
+                best[place] = max(best[place], total[place] - _SCORED[harmonic - 1])
     return best
 
 
-def lowest() -> int:
-    """The point of the longest period that can be found."""
-    return FINE * FEWEST - FINE // 4
+@kernel
+def highest(score: Singles) -> tuple[int, float]:
+    """The point of the highest of ``scores``, and its height; it is taken out, with a bin on either side."""
+    top = 0
+    for place in range(score.size):
+        if score[place] > score[top]:
+            top = place
+    height = float(score[top])
+    score[max(top - FINE, 0) : top + FINE + 1] = -np.inf
+    return top + LOWEST, height
 
 
-def highest_peaks(score: Singles, most: int, least: float) -> tuple[Ints, Ints, Floats]:
-    """The ``most`` highest peaks of each row of ``scores`` that reach ``least``: rows, points and scores.
+@entry("boolean(float64[::1], float64, float64[::1])")
+def standardise(samples: Floats, flat: float, series: Floats) -> bool:
+    """Write the samples without their linear trend, in units of their standard deviation, into ``series``.
 
-    Those of one row are at least a bin apart, highest first.
+    False, and all 0, if they are flat: if they spread by less than the share ``flat`` of their mean.
     """
-    left = score.copy()
-    rows = np.arange(len(left))
-    around = np.arange(-FINE, FINE + 1)
-    found: list[tuple[Ints, Ints, Floats]] = []
-    for _ in range(most):
-        top = left[rows].argmax(axis=1)
-        height = left[rows, top]
-        high = height >= least
-        rows, top, height = rows[high], top[high], height[high]
-        found.append((rows, top + lowest(), height.astype(np.float64)))
-        beside = np.clip(top[:, np.newaxis] + around, 0, left.shape[1] - 1)
-        left[rows[:, np.newaxis], beside] = -np.inf
-    return tuple(np.concatenate(part) for part in zip(*found, strict=True))  # type: ignore[return-value]
+    length = samples.size
+    mean, middle = samples.mean(), (length - 1) / 2
+    slope = 0.0
+    for at in range(length):
+        slope += (samples[at] - mean) * (at - middle)
+    slope /= length * (length * length - 1.0) / 12
+    square, rest = 0.0, 0.0
+    for at in range(length):
+        series[at] = samples[at] - mean - slope * (at - middle)
+        square += series[at] ** 2
+        rest += series[at]
+    spread = np.sqrt(max(square / length - (rest / length) ** 2, 0.0))
+    if spread <= flat * abs(mean) or _dithers(samples):
+        series[:] = 0.0
+        return False
+    for at in range(length):
+        series[at] /= spread
+    return True

@@ -1,9 +1,14 @@
 """Which windows hold a cycle, of which period; and which hold none."""
 
+import itertools
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from bench.generators import CONTROLS, Case, Floats
+from streams.operators.cycles.detect.detector import spectra
 from streams.operators.cycles.detect.window import Detection, find_cycles
 
 PLACE = np.arange(600.0)
@@ -105,6 +110,45 @@ def test_windows_know_nothing_of_one_another() -> None:
     together = find_cycles(windows)
     alone = [find_cycles([window])[0] for window in windows]
     assert [one and one.cycles for one in together] == [one and one.cycles for one in alone]
+
+
+LENGTHS = (40, 76, 150, 304, 600)
+MANY = [
+    Case(kind, seed, None if kind in CONTROLS else 4.3 + 3 * seed, 3.0, length=length).series()
+    for kind in ("sine", "bursts", "white", "random_walk", "constant")
+    for seed in range(6)
+    for length in LENGTHS[seed % 3 :: 3]
+]
+SEEN = find_cycles(MANY, early=True)
+
+
+@given(st.permutations(range(len(MANY))), st.lists(st.integers(1, 9), min_size=1, max_size=len(MANY)))
+@settings(max_examples=30, deadline=None)
+def test_the_same_bits_however_series_are_split_into_calls(order: list[int], sizes: list[int]) -> None:
+    assert sum(one is not None for one in SEEN) >= 10
+    first = 0
+    for size in itertools.cycle(sizes):
+        places = order[first : first + size]
+        for place, one in zip(places, find_cycles([MANY[k] for k in places], early=True), strict=True):
+            assert _bits(one) == _bits(SEEN[place])
+        first += size
+        if first >= len(order):
+            break
+
+
+def _bits(found: Detection | None) -> list[tuple[str, str]]:
+    return [(one.period.hex(), one.confidence.hex()) for one in found.cycles] if found else []
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 8, 33])
+@pytest.mark.parametrize("length", LENGTHS)
+def test_a_transform_of_many_rows_is_that_of_each(length: int, size: int) -> None:
+    rows = np.random.default_rng(length).normal(size=(size, length))
+    series, lines = spectra(rows)
+    for place in range(size):
+        alone = spectra(rows[place : place + 1].copy())
+        assert alone[0][0].tobytes() == series[place].tobytes()
+        assert alone[1][0].tobytes() == lines[place].tobytes()
 
 
 def test_bursts_at_odd_distances_are_not_found_with_confidence() -> None:

@@ -1,0 +1,72 @@
+"""Loops over one series, compiled to machine code by numba: the only module that imports it.
+
+A ``kernel`` is part of other kernels; an ``entry`` is called from Python. An entry is compiled for the one
+signature that it names, when its module is imported, and kept in ``__pycache__`` beside the module: the
+second import takes milliseconds, and an image that was built with them never compiles. Without ``fastmath``
+each operation is rounded by itself in the order in which it is written, on every machine.
+"""
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from numba import config, njit
+from numba.core.caching import InTreeCacheLocator, UserWideCacheLocator
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _Locator(InTreeCacheLocator):
+    """Finds compiled code beside its module, also where nothing can be written, as in an image.
+
+    Code is compiled anew when any module in its folder changes: it has parts of the others in it.
+    """
+
+    @classmethod
+    def from_function(cls, py_func: Any, py_file: str) -> Any:
+        """The locator; None, for the next one to be tried, if nothing is there and nothing can be written."""
+        locator = super().from_function(py_func, py_file)  # type: ignore[no-untyped-call]
+        if locator is None:
+            there: Any = cls(py_func, py_file)
+            pattern = f"*.{py_func.__qualname__}-{there.get_disambiguator()}.*.nbi"
+            locator = there if any(Path(there.get_cache_path()).glob(pattern)) else None
+        return locator
+
+    def get_source_stamp(self) -> str:
+        return _sources(Path(self._py_file).parent)
+
+
+class _UserLocator(UserWideCacheLocator):
+    """The same in the user's cache folder."""
+
+    def get_source_stamp(self) -> str:
+        return _sources(Path(self._py_file).parent)
+
+
+def _sources(folder: Path) -> str:
+    """What all modules of a folder hold, in short."""
+    digest = hashlib.sha256(Path(__file__).read_bytes())
+    for path in sorted(folder.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+# Code for every machine of its architecture, so that what was compiled on one runs on another.
+_settings: Any = config
+_settings.CPU_NAME, _settings.CPU_FEATURES = "generic", ""
+_settings.CACHE_LOCATOR_CLASSES = ",".join(f"{__name__}.{one.__name__}" for one in (_Locator, _UserLocator))
+
+
+def kernel(function: F) -> F:
+    """A function that kernels and entries call."""
+    return cast("F", njit(error_model="numpy")(function))
+
+
+def entry(signature: str) -> Callable[[F], F]:
+    """A function that Python calls, for arguments of ``signature``."""
+
+    def compiled(function: F) -> F:
+        return cast("F", njit(signature, error_model="numpy", cache=True)(function))
+
+    return compiled

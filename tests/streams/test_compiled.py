@@ -1,0 +1,80 @@
+"""Where compiled code is kept, and when it is compiled anew."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+MODULE = """
+from streams.compiled import entry, kernel
+from other import twice
+
+@entry("float64(float64)")
+def value(x: float) -> float:
+    return twice(x) + 1
+
+print(value(3.0), sum(value.stats.cache_hits.values()), *value.nopython_signatures)
+"""
+OTHER = """
+from streams.compiled import kernel
+
+@kernel
+def twice(x: float) -> float:
+    return {times} * x
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "package"
+    made.mkdir()
+    (made / "module.py").write_text(MODULE)
+    (made / "other.py").write_text(OTHER.format(times=2))
+    return made
+
+
+def imported(folder: Path, **environ: str) -> list[str]:
+    """What the module prints in a process of its own: the value, and how often it was found compiled."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), **environ}
+    command = [sys.executable, str(folder / "module.py")]
+    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    return done.stdout.split()[:2]
+
+
+def test_it_is_compiled_once_and_anew_when_what_it_is_made_of_changes(folder: Path) -> None:
+    assert imported(folder) == ["7.0", "0"]
+    assert imported(folder) == ["7.0", "1"]
+    (folder / "other.py").write_text(OTHER.format(times=3))
+    assert imported(folder) == ["10.0", "0"]
+
+
+def test_it_is_found_where_nothing_can_be_written(folder: Path, tmp_path: Path) -> None:
+    """As in an image, whose root file system is read-only in Kubernetes; as root nothing is read-only, so the
+    folder is one that the process cannot make a file in."""
+    assert imported(folder) == ["7.0", "0"]
+    assert imported(folder, **_nowhere_to_write(folder, tmp_path)) == ["7.0", "1"]
+
+
+def test_it_is_kept_in_the_users_cache_where_the_package_cannot_be_written(
+    folder: Path, tmp_path: Path
+) -> None:
+    environ = _nowhere_to_write(folder, tmp_path) | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    assert imported(folder, **environ) == ["7.0", "0"]
+    assert imported(folder, **environ) == ["7.0", "1"]
+    assert list((tmp_path / "cache").rglob("*.nbi"))
+
+
+def _nowhere_to_write(folder: Path, tmp_path: Path) -> dict[str, str]:
+    """The environment of a process in which no file can be made below the ``folder``."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import tempfile\n"
+        "made = tempfile.TemporaryFile\n"
+        "def refused(*args, dir=None, **kwargs):\n"
+        f"    if str(dir).startswith({str(folder)!r}):\n"
+        "        raise PermissionError(dir)\n"
+        "    return made(*args, dir=dir, **kwargs)\n"
+        "tempfile.TemporaryFile = refused\n"
+    )
+    return {"PYTHONPATH": f"{Path(__file__).parents[2]}{os.pathsep}{tmp_path}"}

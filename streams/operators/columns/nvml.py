@@ -78,10 +78,10 @@ class NvmlReader:
 
     def _highs(self, gpus: tuple[Gpu, ...], cells: Cells, uses: list[Cells], tallied: Floats) -> Floats:
         """``tallied`` with utilization lifted to the highest of a moment."""
+        if not self._plan.sliced and not any(gpu.util_burst for gpu in gpus):
+            return tallied
         bursts = [max(value for _, value in gpu.util_burst) if gpu.util_burst else None for gpu in gpus]
         highs = self._plan.highs(cells, uses, bursts)
-        if highs == [use[0] for use in uses]:
-            return tallied
         lifted = tallied.copy()
         lifted[len(self._plan.pods) :: len(USE_METRICS)] = np.array(highs, np.float64)
         return lifted

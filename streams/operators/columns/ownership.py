@@ -50,6 +50,8 @@ class UsePlan:
     sources: dict[Place, _Source] = field(default_factory=dict)
     attribution: dict[Place, str] = field(default_factory=dict)
     pods: dict[str, list[int]] = field(default_factory=dict)
+    sliced: bool = False
+    """Whether a pod was given several slices of one GPU."""
 
     def alone(self) -> list[tuple[Place, int]]:
         """The pods that have a GPU to themselves, with its position; of each pod the first GPU comes last."""
@@ -162,6 +164,7 @@ def _add_allocated(
     for pod_uid, rows in by_pod.items():
         burst = None if gpu.mig else position
         plan.sources[pod_uid, scope] = _Source(tuple(rows), measured=False, burst=burst)
+        plan.sliced |= len(rows) > 1
 
 
 def _use(cells: Cells, source: _Source) -> Cells:

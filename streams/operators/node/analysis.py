@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from streams.operators.columns.arrays import Floats, Ints, pack, unpack
+from streams.operators.columns.arrays import Floats, pack, unpack
 from streams.operators.columns.series import CYCLE_METRICS, TREND_METRICS, Series, remapped
 from streams.operators.columns.tick import Tick
 from streams.operators.cycles.result import CycleResult
@@ -59,10 +59,8 @@ class AnalysisBank:
         self._cycles.resize(remapped(cycles, self._cycle_series))
         self._row = np.full(len(series), np.nan)
 
-    def add(self, tick: Tick, columns: Ints) -> None:
-        """Take a tick that is newer than the last; ``columns`` are those of its values."""
-        row = np.full(len(self._row), np.nan)
-        row[columns] = tick.values
+    def add(self, tick: Tick, row: Floats) -> None:
+        """Take a tick that is newer than the last; ``row``: its values in the node's columns."""
         self._row = row
         place = self._cycle_place
         bursts = [(place[one], burst) for one, burst in tick.bursts if one in place]

@@ -101,12 +101,16 @@ class NodeOperator:
         if self._last_ms >= 0 and tick.ts_ms // EVALUATE_MS > self._last_ms // EVALUATE_MS:
             emissions += self._evaluate()  # as of the last tick, and before columns are retired or added
         columns = self._columns(tick)
-        self._last_seen[columns] = np.maximum(self._last_seen[columns], tick.ts_ms)
+        row = np.full(len(self._index), np.nan)
+        row[columns] = tick.values
         if tick.ts_ms > self._last_ms:
             self._last_ms = tick.ts_ms
-            self._analysis.add(tick, columns)
+            self._last_seen[columns] = tick.ts_ms
+            self._analysis.add(tick, row)
             emissions += self._spans.add(tick)
-        if not self._windows.add(tick.ts_ms, columns, tick.values, watermark_ms):
+        else:
+            self._last_seen[columns] = np.maximum(self._last_seen[columns], tick.ts_ms)
+        if not self._windows.add(tick.ts_ms, row, watermark_ms):
             emissions.append(CountedEvent(SAMPLE_LATE.name))
         self._peaks.add(tick)
         closed = self._windows.advance(max(watermark_ms, tick.ts_ms))

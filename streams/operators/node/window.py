@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from streams.operators.columns.arrays import Bools, Floats, Ints, pack, remap, unpack
+from streams.operators.node.figures import FIGURES, window_figures
 
 _FIRST_ROWS = 16
-FIGURES = ("count", "mean", "std", "min", "max", "p50", "p95", "p99", "increase")
-PERCENTILES = (0.50, 0.95, 0.99)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,27 +62,25 @@ class WindowBank:
         self._last = remap(self._last, keep, np.nan)
         self._counters = counters
 
-    def add(self, ts_ms: int, columns: Ints, values: Floats, watermark_ms: int) -> bool:
+    def add(self, ts_ms: int, row: Floats, watermark_ms: int) -> bool:
         """Take a tick into the windows that are still open; False if it came too late for one of them.
 
-        ``watermark_ms`` is the one before this tick.
+        ``row``: a value for each column. ``watermark_ms`` is the one before this tick.
         """
         wanted = [(ts_ms - ts_ms % size, size) for size in self._sizes]
         fitting = [(start, size) for start, size in wanted if start + size + self._lateness > watermark_ms]
         if fitting:
             self._open.update(fitting)
             self._due = min(self._due, *(start + size + self._lateness for start, size in fitting))
-            self._append(ts_ms, columns, values)
+            self._append(ts_ms, row)
         return len(fitting) == len(wanted)
 
-    def _append(self, ts_ms: int, columns: Ints, values: Floats) -> None:
+    def _append(self, ts_ms: int, row: Floats) -> None:
         if self._used == len(self._times):
             self._times = np.resize(self._times, 2 * self._used)
             self._rows = np.resize(self._rows, (2 * self._used, self._rows.shape[1]))
         self._times[self._used] = ts_ms
-        row = self._rows[self._used]
-        row.fill(np.nan)
-        row[columns] = values
+        self._rows[self._used] = row
         self._used += 1
 
     def advance(self, watermark_ms: float) -> list[ClosedWindow]:
@@ -102,15 +99,11 @@ class WindowBank:
         return self.advance(float("inf"))
 
     def _close(self, start: int, size: int) -> ClosedWindow:
-        times = self._times[: self._used]
-        inside = np.flatnonzero((times >= start) & (times < start + size))
-        rows = self._rows[inside[np.argsort(times[inside], kind="stable")]]
-        figures = np.full((rows.shape[1], len(FIGURES)), np.nan)
-        gauges, last = ~self._counters, self._last[self._sizes.index(size)]
-        figures[gauges, :-1] = _statistics(rows[:, gauges])
-        newest = last[self._counters]
-        figures[self._counters, ::8] = _increases(rows[:, self._counters], newest)
-        last[self._counters] = newest
+        figures = np.empty((self._rows.shape[1], len(FIGURES)))
+        last = self._last[self._sizes.index(size)]
+        window_figures(
+            self._times[: self._used], self._rows, start, start + size, self._counters, last, figures
+        )
         return ClosedWindow(size, start, figures)
 
     def _forget(self) -> None:
@@ -147,39 +140,3 @@ class WindowBank:
         self._last[:, counters] = unpack(plain["last"], "f8", (len(self._sizes), int(counters.sum())))
         self._open = {(start, size) for start, size in plain["open"]}
         self._due = min((s + size + self._lateness for s, size in self._open), default=float("inf"))
-
-
-def _statistics(rows: Floats) -> Floats:
-    """Of gauges: all ``FIGURES`` but the last."""
-    ordered = np.sort(rows, axis=0)  # NaN goes last
-    known = ~np.isnan(rows)
-    count = known.sum(axis=0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.where(known, rows, 0.0).sum(axis=0) / count
-        spread = np.where(known, rows - mean, 0.0)
-        std = np.sqrt((spread * spread).sum(axis=0) / count)
-    low, high = np.fmin.reduce(rows, axis=0), np.fmax.reduce(rows, axis=0)
-    # A mean of equal values can miss them by a rounding step; it never lies outside of them.
-    mean = np.clip(mean, low, high)
-    percentiles = [_percentile(ordered, count, q) for q in PERCENTILES]
-    return np.stack([count, mean, std, low, high, *percentiles], axis=1)
-
-
-def _percentile(ordered: Floats, count: Ints, q: float) -> Floats:
-    position = np.maximum(count - 1, 0) * q
-    below = position.astype(np.int64)
-    above = np.minimum(below + 1, np.maximum(count - 1, 0))
-    column = np.arange(ordered.shape[1])
-    first, second = ordered[below, column], ordered[above, column]
-    return np.asarray(first + (second - first) * (position - below))
-
-
-def _increases(rows: Floats, last: Floats) -> Floats:
-    """Of counters: ``count`` and ``increase``. ``last``: their last values before; becomes the newest."""
-    total, stepped = np.zeros(len(last)), np.zeros(len(last), np.bool_)
-    for row in rows:
-        steps = row >= last
-        total += np.where(steps, row - last, 0.0)
-        stepped |= steps
-        last[:] = np.where(np.isnan(row), last, row)
-    return np.stack([(~np.isnan(rows)).sum(axis=0), np.where(stepped, total, np.nan)], axis=1)

@@ -9,7 +9,8 @@ import numpy as np
 from contract.codec import encode
 from contract.records.attribution import less_sure
 from contract.records.parts import PodPart, Tallies, Tally
-from streams.operators.columns.arrays import Ints, pack, unpack
+from streams.compiled import entry
+from streams.operators.columns.arrays import Floats, Ints, pack, unpack
 from streams.operators.columns.series import PCT_OF_GPU, ColumnIndex, TallySeries
 from streams.operators.columns.tick import Layout, Tick
 from streams.operators.peaks.merge import merge_tallies
@@ -25,6 +26,18 @@ from streams.operators.rounding import tidy
 # Rows of the state: one column a series.
 _MAX, _AT, _SUM, _COUNT = range(4)
 _FILL = (-np.inf, 0.0, 0.0, 0.0)
+
+
+@entry("void(float64[:, :], int64[::1], float64[::1], float64[::1], float64)")
+def _add(state: Floats, columns: Ints, values: Floats, highs: Floats, ts_ms: float) -> None:
+    for at in range(len(columns)):
+        column = columns[at]
+        if highs[at] > state[_MAX, column]:
+            state[_MAX, column] = highs[at]
+            state[_AT, column] = ts_ms
+        if not np.isnan(values[at]):
+            state[_SUM, column] += values[at]
+            state[_COUNT, column] += 1
 
 
 class PeakTally:
@@ -52,14 +65,7 @@ class PeakTally:
         grew = len(self._index) > self._state.shape[1]
         if grew:
             self._widen()
-        state = self._state[:, columns]
-        known = ~np.isnan(tick.tallies)
-        higher = tick.highs > state[_MAX]
-        state[_MAX] = np.where(higher, tick.highs, state[_MAX])
-        state[_AT] = np.where(higher, tick.ts_ms, state[_AT])
-        state[_SUM] += np.where(known, tick.tallies, 0.0)
-        state[_COUNT] += known
-        self._state[:, columns] = state
+        _add(self._state, columns, tick.tallies, tick.highs, tick.ts_ms)
         for uid in tick.layout.pods:
             self._note_seen(uid, tick.ts_ms)
         if grew:

@@ -111,3 +111,26 @@ def test_an_unchanged_node_keeps_its_layout() -> None:
     reader = NvmlReader("a")
     one, other = (sample([gpu(0, processes=[process(1, "p", gpu_util_pct=pct)])]) for pct in (3, 4))
     assert reader.read(one).layout is reader.read(other).layout
+
+
+RUNNING = gpu(0, gpu_util_pct=7, processes=[process(1, "p", gpu_util_pct=30, mem_used_bytes=5)])
+CHANGES = [
+    ("the process is another pod's", gpu(0, gpu_util_pct=7, processes=[process(1, "q", gpu_util_pct=3)])),
+    ("another process", gpu(0, gpu_util_pct=7, processes=[process(2, "p", gpu_util_pct=30)])),
+    ("one more process", gpu(0, processes=[process(1, "p", gpu_util_pct=30), process(2, "q")])),
+    ("the process is gone, and the GPU is still given to it", gpu(0, gpu_util_pct=7,
+        allocated=[{"pod_uid": "p", "namespace": "n", "pod": "p"}])),
+    ("nobody is on it", gpu(0, gpu_util_pct=7)),
+    ("another GPU", gpu(1, gpu_util_pct=7, processes=[process(1, "p", gpu_util_pct=30)])),
+    ("it was sliced", gpu(0, mig=[{"uuid": "MIG-1", "gpu_util_pct": 5}],
+        allocated=[{"pod_uid": "p", "namespace": "n", "pod": "p", "mig": "MIG-1"}])),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("goal", "other"), CHANGES, ids=[row[0] for row in CHANGES])
+def test_what_changes_is_noticed(goal: str, other: dict[str, Any]) -> None:
+    reader = NvmlReader("a")
+    for one in (RUNNING, other, RUNNING):
+        got, expected = reader.read(sample([one])), read([one])
+        assert got.layout == expected.layout, goal
+        assert (values(got), tallies(got)) == (values(expected), tallies(expected)), goal

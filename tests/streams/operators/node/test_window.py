@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.operators.node.window import FIGURES, ClosedWindow, WindowBank
-
-ONE = np.zeros(1, np.int64)
+from streams.operators.node.figures import FIGURES
+from streams.operators.node.window import ClosedWindow, WindowBank
 
 
 def bank(sizes: tuple[int, ...] = (10_000,), lateness: int = 10_000, width: int = 1) -> WindowBank:
@@ -30,7 +29,7 @@ def run(made: WindowBank, ticks: list[tuple[int, float]]) -> tuple[list[ClosedWi
     """Feed (second, value); the closed windows and how many ticks were late."""
     watermark, closed, late = ticks[0][0] * 1000, [], 0
     for second, value in ticks:
-        late += not made.add(second * 1000, ONE, np.array([value]), watermark)
+        late += not made.add(second * 1000, np.array([value]), watermark)
         watermark = max(watermark, second * 1000)
         closed += made.advance(watermark)
     return closed, late
@@ -80,7 +79,7 @@ def test_a_tick_can_be_late_for_one_size_and_in_time_for_another() -> None:
 def test_absent_is_not_zero() -> None:
     made = bank(width=2)
     for second, values in enumerate([[1.0, np.nan], [3.0, np.nan]]):
-        made.add(second * 1000, np.arange(2), np.array(values), second * 1000)
+        made.add(second * 1000, np.array(values), second * 1000)
     (window,) = made.close()
     assert window.of("count").tolist() == [2, 0]
     assert window.of("min")[0] == 1.0
@@ -94,7 +93,7 @@ values = st.integers(-(10**12), 10**12).map(lambda number: number / 1000)
 def test_statistics_are_the_textbooks(ticks: list[tuple[int, float]]) -> None:
     made = bank()
     for second, value in ticks:
-        made.add(second * 1000, ONE, np.array([value]), 0)
+        made.add(second * 1000, np.array([value]), 0)
     (window,) = made.close()
     found = [value for _, value in ticks]
     scale = max(map(abs, found)) or 1.0
@@ -151,9 +150,9 @@ def test_the_increases_of_all_windows_are_the_whole(steps: list[int]) -> None:
 def test_the_order_of_arrival_within_lateness_does_not_matter(ticks: list[tuple[int, float]]) -> None:
     made, straight = bank(), bank()
     for second, value in ticks:
-        assert made.add(second * 1000, ONE, np.array([value]), 11_000)
+        assert made.add(second * 1000, np.array([value]), 11_000)
     for second, value in sorted(ticks):
-        straight.add(second * 1000, ONE, np.array([value]), 11_000)
+        straight.add(second * 1000, np.array([value]), 11_000)
     for got, expected in zip(made.close(), straight.close(), strict=True):
         assert (got.start_ms, got.figures.tobytes()) == (expected.start_ms, expected.figures.tobytes())
 
@@ -176,7 +175,7 @@ def test_restart_equals_no_restart(
     again.restore(cut_one.snapshot(), np.array([made is counter_bank]))
     watermark = max(second for second, _ in ticks[:cut]) * 1000
     for second, value in ticks[cut:]:
-        again.add(second * 1000, ONE, np.array([value]), watermark)
+        again.add(second * 1000, np.array([value]), watermark)
         watermark = max(watermark, second * 1000)
         before += again.advance(watermark)
     expected = run(whole, ticks)[0] + whole.close()

@@ -13,7 +13,8 @@ from contract.log import ProducerRecord
 from contract.records.derived import WindowAggregate
 from streams.operators.base import Emission
 from streams.operators.columns.series import Series
-from streams.operators.node.window import FIGURES, ClosedWindow
+from streams.operators.node.figures import FIGURES
+from streams.operators.node.window import ClosedWindow
 from streams.operators.node.window_records import WindowRecords
 
 SERIES = [

@@ -85,7 +85,8 @@ def test_noise_is_published_once_a_minute_and_stillness_once() -> None:
     bank.resize(series)
     noise = 300 + 5 * np.random.default_rng(0).normal(size=600)
     for second, value in enumerate(noise.tolist()):
-        bank.add(tick_of(series, np.array([value, 300.0]), 1000 * second), np.arange(2))
+        row = np.array([value, 300.0])
+        bank.add(tick_of(series, row, 1000 * second), row)
         if second % EVERY_S == EVERY_S - 1:
             now = bank.evaluate(1000 * second)
             assert now.forecast is not None

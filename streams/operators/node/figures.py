@@ -1,0 +1,91 @@
+"""The figures of a window over all series of a node, in one compiled call: ``ClosedWindow`` says what they
+are."""
+
+import numpy as np
+
+from streams.compiled import entry, kernel
+from streams.operators.columns.arrays import Bools, Floats, Ints
+
+FIGURES = ("count", "mean", "std", "min", "max", "p50", "p95", "p99", "increase")
+_COUNT, _MEAN, _STD, _MIN, _MAX, _P50, _P95, _P99, _INCREASE = range(9)
+
+
+@kernel
+def _in_order(times: Ints, start: int, end: int) -> Ints:
+    """The rows of a window by time, and those of one time as they came."""
+    inside = np.empty(len(times), np.int64)
+    count = 0
+    for row in range(len(times)):
+        if start <= times[row] < end:
+            at = count
+            while at > 0 and times[inside[at - 1]] > times[row]:
+                inside[at] = inside[at - 1]
+                at -= 1
+            inside[at] = row
+            count += 1
+    return inside[:count]
+
+
+@kernel
+def _increase(last: float, values: Floats) -> float:
+    """The sum of the steps up, each from the value before it; NaN without any."""
+    total = np.nan
+    for value in values:
+        if value >= last:
+            total = (value - last) if np.isnan(total) else total + (value - last)
+        last = value
+    return total
+
+
+@kernel
+def _gauge(values: Floats, figures: Floats) -> None:
+    """Everything but the count, of at least one value. Sorts ``values``."""
+    total = 0.0
+    for value in values:
+        total += value
+    mean = total / len(values)
+    spread = 0.0
+    for value in values:
+        spread += (value - mean) * (value - mean)
+    values.sort()
+    figures[_STD] = np.sqrt(spread / len(values))
+    figures[_MIN], figures[_MAX] = values[0], values[-1]
+    # A mean of equal values can miss them by a rounding step; it never lies outside of them.
+    figures[_MEAN] = min(max(mean, values[0]), values[-1])
+    figures[_P50] = _percentile(values, 0.50)
+    figures[_P95] = _percentile(values, 0.95)
+    figures[_P99] = _percentile(values, 0.99)
+
+
+@kernel
+def _percentile(ordered: Floats, q: float) -> float:
+    position = (len(ordered) - 1) * q
+    below = int(position)
+    above = min(below + 1, len(ordered) - 1)
+    return float(ordered[below] + (ordered[above] - ordered[below]) * (position - below))
+
+
+@entry("void(int64[::1], float64[:, ::1], int64, int64, boolean[::1], float64[::1], float64[:, ::1])")
+def window_figures(
+    times: Ints, rows: Floats, start: int, end: int, counters: Bools, last: Floats, figures: Floats
+) -> None:
+    """Fill ``figures``, shape (n, ``FIGURES``), from the rows whose time is in ``[start, end)``.
+
+    ``times`` and ``rows`` are in the order of arrival. ``counters``: the columns of cumulative counters;
+    ``last``: their values before the window, which become those at its end.
+    """
+    inside = _in_order(times, start, end)
+    values = np.empty(len(inside))
+    figures[:] = np.nan
+    for column in range(rows.shape[1]):
+        count = 0
+        for row in inside:
+            if not np.isnan(rows[row, column]):
+                values[count] = rows[row, column]
+                count += 1
+        figures[column, _COUNT] = count
+        if count > 0 and counters[column]:
+            figures[column, _INCREASE] = _increase(last[column], values[:count])
+            last[column] = values[count - 1]
+        elif count > 0:
+            _gauge(values[:count], figures[column])

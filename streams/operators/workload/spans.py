@@ -18,6 +18,7 @@ from streams.operators.columns.arrays import Floats, pack, unpack
 from streams.operators.columns.tick import Tick
 from streams.operators.cycles.result import CycleResult
 from streams.operators.workload.channels import SPAN_MS, SPAN_S, codes_to_text, quantize
+from streams.operators.workload.loops import means_by_second
 from streams.operators.workload.tick_channels import (
     CgroupTickChannels,
     NvmlTickChannels,
@@ -90,7 +91,10 @@ class SpanBank:
 
     def _parts(self, run: _Run, done: set[str]) -> list[Emission]:
         rows, uids = np.array(run.rows), run.plan.uids
-        codes = quantize(self._source, _by_second(self._channels.channels(run.plan, rows), run.seconds))
+        channels = self._channels.channels(run.plan, rows)
+        means = np.empty((SPAN_S, *channels.shape[1:]))
+        means_by_second(channels, np.array(run.seconds), means)
+        codes = quantize(self._source, means)
         outs: list[Emission] = []
         for pod, (uid, fields) in enumerate(zip(uids, self._channels.fields(run.plan, rows), strict=True)):
             if uid not in done:
@@ -127,15 +131,3 @@ class SpanBank:
             rows = unpack(one["rows"], "f8", (-1,)).reshape(len(one["seconds"]), -1)
             plan = from_plain(RowPlan, one["plan"], _TOPIC)
             self._runs.append(_Run(plan, [list(of) for of in one["seconds"]], list(rows)))
-
-
-def _by_second(channels: Floats, seconds: list[list[int]]) -> Floats:
-    """Means by second, shape (``SPAN_S``, pods, channels), of ticks that cover ``seconds``."""
-    total = np.zeros((SPAN_S, *channels.shape[1:]))
-    count = np.zeros(total.shape)
-    known = ~np.isnan(channels)
-    filled = np.where(known, channels, 0.0)
-    for tick, (first, last) in enumerate(seconds):
-        total[first : last + 1] += filled[tick]
-        count[first : last + 1] += known[tick]
-    return np.where(count > 0, total / np.maximum(count, 1), np.nan)

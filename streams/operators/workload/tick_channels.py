@@ -15,12 +15,11 @@ from streams.operators.columns.arrays import Floats, Ints
 from streams.operators.columns.series import POD_CGROUP_METRICS, POD_GPU_METRICS, Series, remapped
 from streams.operators.columns.tick import Layout, Tick
 from streams.operators.rounding import tidy
-from streams.operators.workload.channels import IDLE_PCT
+from streams.operators.workload.channels import NVML_CHANNELS
+from streams.operators.workload.loops import NO_GPU, nvml_channels
 
 _GPU_METRICS = ("gpu_util_pct", "power_w", "pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s", "mem_total_bytes")
-# The columns of one GPU: its metrics, then the tick's facts about it.
-_UTIL, _POWER, _RX, _TX, _MEMORY, _POWER_LIMIT, _POWER_CAPPED, _HEAT_CAPPED = range(8)
-_METRICS, _FACTS, _COLUMNS = 5, 3, 8
+_TOTAL = _GPU_METRICS.index("mem_total_bytes")
 _LIMIT = POD_CGROUP_METRICS.index("mem_limit_bytes")
 _KILO, _MEGA = 1e3, 1e6
 
@@ -97,53 +96,23 @@ class NvmlTickChannels(TickChannels):
 
     def channels(self, plan: RowPlan, rows: Floats) -> Floats:
         """See ``TickChannels``."""
-        pods = len(plan.uids)
-        of_pods, of_gpus = self._split(plan, rows)
-        util, copy, memory, busiest = np.moveaxis(of_pods.reshape(len(rows), pods, -1), 2, 0)
-        gpus = self._gpus_alone(plan, of_gpus)
-        known = ~np.isnan(gpus)
-        total = np.where(known.any(axis=2), np.where(known, gpus, 0).sum(axis=2), np.nan)
-        mean = total / np.maximum(known.sum(axis=2), 1)
-        busy, busy_known = gpus[..., _UTIL], known[..., _UTIL]
-        idle = np.where(busy_known.any(axis=2), (busy < IDLE_PCT).sum(axis=2), np.nan)
-        least = np.where(busy_known, busy, np.inf).min(axis=2, initial=np.inf)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            memory_pct = 100 * memory / _positive(total[..., _MEMORY])
-            power_pct = 100 * total[..., _POWER] / _positive(total[..., _POWER_LIMIT])
-        return np.stack([
-            util, copy, np.minimum(memory_pct, 100), power_pct, total[..., _POWER],
-            np.minimum(mean[..., _RX], mean[..., _TX]) / _KILO,
-            mean[..., _POWER_CAPPED], mean[..., _HEAT_CAPPED],
-            idle, np.where(np.isfinite(least), least, np.nan), busiest,
-        ], axis=2)  # fmt: skip
+        pods, most = len(plan.uids), max((len(of) for of in plan.alone), default=0)
+        places = np.full((pods, most), NO_GPU)
+        for pod, of in enumerate(plan.alone):
+            places[pod, : len(of)] = of
+        channels = np.empty((len(rows), pods, len(NVML_CHANNELS)))
+        nvml_channels(rows, places, plan.gpus, channels)
+        return channels
 
     def fields(self, plan: RowPlan, rows: Floats) -> list[dict[str, Any]]:
         """See ``TickChannels``: the GPUs that it holds, and the memory of those that it holds alone."""
-        memory = self._gpus_alone(plan, self._split(plan, rows[-1:])[1])[0, :, :, _MEMORY]
-        known = ~np.isnan(memory)
-        totals, counts = np.where(known, memory, 0).sum(axis=1).tolist(), known.sum(axis=1).tolist()
+        begin = len(POD_GPU_METRICS) * len(plan.uids)
+        memory = rows[-1, begin : begin + len(_GPU_METRICS) * plan.gpus][_TOTAL :: len(_GPU_METRICS)].tolist()
+        known = ([memory[place] for place in of if not isnan(memory[place])] for of in plan.alone)
         return [
-            {"gpus": held} | ({"gpu_mem_total_bytes": tidy(total)} if count else {})
-            for held, total, count in zip(plan.held, totals, counts, strict=True)
+            {"gpus": held} | ({"gpu_mem_total_bytes": tidy(sum(of))} if of else {})
+            for held, of in zip(plan.held, known, strict=True)
         ]
-
-    def _split(self, plan: RowPlan, rows: Floats) -> tuple[Floats, Floats]:
-        """The rows' numbers of pods, and those of GPUs."""
-        width = len(POD_GPU_METRICS) * len(plan.uids)
-        return rows[:, :width], rows[:, width:]
-
-    def _gpus_alone(self, plan: RowPlan, of_gpus: Floats) -> Floats:
-        """Of each pod the GPUs that it holds alone, shape (ticks, pods, most GPUs of one pod, ``_COLUMNS``);
-        a pod with fewer GPUs is filled up with NaN."""
-        ticks, width = len(of_gpus), _METRICS * plan.gpus
-        every = np.full((ticks, plan.gpus + 1, _COLUMNS), np.nan)  # the last one is nobody's
-        every[:, :-1, :_METRICS] = of_gpus[:, :width].reshape(ticks, plan.gpus, _METRICS)
-        every[:, :-1, _METRICS:] = of_gpus[:, width:].reshape(ticks, plan.gpus, _FACTS)
-        most = max((len(of) for of in plan.alone), default=0) or 1
-        places = np.full((len(plan.uids), most), plan.gpus)
-        for pod, of in enumerate(plan.alone):
-            places[pod, : len(of)] = of
-        return np.asarray(every[:, places])
 
 
 class CgroupTickChannels(TickChannels):

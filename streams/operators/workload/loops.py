@@ -1,0 +1,96 @@
+"""The loops of a span, compiled: over ticks, pods and the GPUs of each pod."""
+
+import numpy as np
+
+from streams.compiled import entry, kernel
+from streams.operators.columns.arrays import Floats, Ints
+from streams.operators.workload.channels import IDLE_PCT
+
+# Of a row: the columns of one pod; those of one GPU, its metrics, then the tick's facts about it.
+_POD_METRICS, _POD_UTIL, _POD_COPY, _POD_MEMORY, _POD_BUSIEST = 4, 0, 1, 2, 3
+_UTIL, _POWER, _RX, _TX, _MEMORY, _POWER_LIMIT, _POWER_CAPPED, _HEAT_CAPPED = range(8)
+_METRICS, _FACTS, _COLUMNS = 5, 3, 8
+_KILO = 1e3
+NO_GPU = -1
+
+
+@kernel
+def _share(part: float, whole: float) -> float:
+    """In percent; NaN of what is 0 or absent."""
+    return 100.0 * part / whole if whole > 0.0 else np.nan
+
+
+@kernel
+def _gpus_of(row: Floats, metrics: int, facts: int, places: Ints, total: Floats, count: Ints) -> None:
+    """Sums and counts over GPUs, by column. ``metrics`` and ``facts``: where those of the GPUs begin."""
+    total[:], count[:] = 0.0, 0
+    for place in places:
+        if place == NO_GPU:
+            break
+        for column in range(_COLUMNS):
+            if column < _METRICS:
+                value = row[metrics + _METRICS * place + column]
+            else:
+                value = row[facts + _FACTS * place + column - _METRICS]
+            if not np.isnan(value):
+                total[column] += value
+                count[column] += 1
+    for column in range(_COLUMNS):
+        if count[column] == 0:
+            total[column] = np.nan
+
+
+@kernel
+def _idleness(row: Floats, metrics: int, places: Ints) -> tuple[float, float]:
+    """How many GPUs are idle, and the utilization of the least busy; NaN where none is measured."""
+    idle = least = np.nan
+    for place in places:
+        if place == NO_GPU:
+            break
+        util = row[metrics + _METRICS * place + _UTIL]
+        if not np.isnan(util):
+            idle = (0.0 if np.isnan(idle) else idle) + (1.0 if util < IDLE_PCT else 0.0)
+            least = util if np.isnan(least) else min(least, util)
+    return idle, least
+
+
+@entry("void(float64[:, ::1], int64[:, ::1], int64, float64[:, :, ::1])")
+def nvml_channels(rows: Floats, places: Ints, gpus: int, channels: Floats) -> None:
+    """Fill ``channels``, shape (ticks, pods, ``NVML_CHANNELS``). ``places``: of each pod the GPUs that it
+    holds alone, filled up with ``NO_GPU``."""
+    total, count = np.empty(_COLUMNS), np.empty(_COLUMNS, np.int64)
+    metrics = _POD_METRICS * len(places)
+    facts = metrics + _METRICS * gpus
+    for tick in range(len(rows)):
+        row = rows[tick]
+        for pod in range(len(places)):
+            mine = row[_POD_METRICS * pod : _POD_METRICS * (pod + 1)]
+            _gpus_of(row, metrics, facts, places[pod], total, count)
+            memory = _share(mine[_POD_MEMORY], total[_MEMORY])
+            received, sent = total[_RX] / count[_RX], total[_TX] / count[_TX]
+            of = channels[tick, pod]
+            of[0], of[1] = mine[_POD_UTIL], mine[_POD_COPY]
+            of[2] = memory if np.isnan(memory) else min(memory, 100.0)
+            of[3] = _share(total[_POWER], total[_POWER_LIMIT])
+            of[4] = total[_POWER]
+            of[5] = np.nan if np.isnan(received) or np.isnan(sent) else min(received, sent) / _KILO
+            of[6] = total[_POWER_CAPPED] / count[_POWER_CAPPED]
+            of[7] = total[_HEAT_CAPPED] / count[_HEAT_CAPPED]
+            of[8], of[9] = _idleness(row, metrics, places[pod])
+            of[10] = mine[_POD_BUSIEST]
+
+
+@entry("void(float64[:, :, :], int64[:, ::1], float64[:, :, ::1])")
+def means_by_second(channels: Floats, seconds: Ints, means: Floats) -> None:
+    """Fill ``means``, shape (seconds, pods, channels), from ticks that cover ``seconds``, the first and the
+    last of each; NaN where nothing was measured."""
+    for second in range(means.shape[0]):
+        for pod in range(means.shape[1]):
+            for channel in range(means.shape[2]):
+                total, count = 0.0, 0
+                for tick in range(len(channels)):
+                    value = channels[tick, pod, channel]
+                    if seconds[tick, 0] <= second <= seconds[tick, 1] and not np.isnan(value):
+                        total += value
+                        count += 1
+                means[second, pod, channel] = total / count if count else np.nan

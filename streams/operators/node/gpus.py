@@ -33,12 +33,11 @@ class RecentMaximum:
         self._falling = deque((int(end_ms), value) for end_ms, value in falling)
 
     def add(self, end_ms: int, value: float) -> None:
-        """A window that ended at ``end_ms`` had this maximum."""
-        newest_ms = max([end_ms, *(at_ms for at_ms, _ in self._falling)])
+        """A window had this maximum. It ended at ``end_ms``, and no earlier than the one before it."""
         while self._falling and self._falling[-1][1] <= value:
-            end_ms = max(end_ms, self._falling.pop()[0])
+            self._falling.pop()
         self._falling.append((end_ms, value))
-        while self._falling[0][0] <= newest_ms - LOOK_BACK_MS:
+        while self._falling[0][0] <= end_ms - LOOK_BACK_MS:
             self._falling.popleft()
 
     @property

@@ -67,13 +67,17 @@ class WindowBank:
 
         ``row``: a value for each column. ``watermark_ms`` is the one before this tick.
         """
-        wanted = [(ts_ms - ts_ms % size, size) for size in self._sizes]
-        fitting = [(start, size) for start, size in wanted if start + size + self._lateness > watermark_ms]
+        fitting = 0
+        for size in self._sizes:
+            start = ts_ms - ts_ms % size
+            due = start + size + self._lateness
+            if due > watermark_ms:
+                fitting += 1
+                self._open.add((start, size))
+                self._due = min(self._due, due)
         if fitting:
-            self._open.update(fitting)
-            self._due = min(self._due, *(start + size + self._lateness for start, size in fitting))
             self._append(ts_ms, row)
-        return len(fitting) == len(wanted)
+        return fitting == len(self._sizes)
 
     def _append(self, ts_ms: int, row: Floats) -> None:
         if self._used == len(self._times):

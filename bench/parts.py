@@ -31,6 +31,7 @@ from streams.operators.node.gpus import NodeGpus
 from streams.operators.node.operator import NodeOperator
 from streams.operators.node.watermark import Timeline
 from streams.operators.node.window import WindowBank
+from streams.operators.node.window_records import WindowRecords
 from streams.operators.peaks.job import JobOperator
 from streams.operators.peaks.pod import PodOperator
 from streams.operators.peaks.tally import PeakTally
@@ -51,7 +52,7 @@ PARTS: dict[str, list[Any]] = {
     "trends": [TrendBank, TrendDebouncer],
     "cycles": [CycleScales],
     "analysis, the rest": [AnalysisBank],
-    "records": [records],
+    "records": [records, WindowRecords],
     "parts of nodes": [NodeGpus],
     "node operator, the rest": [NodeOperator],
     "peaks of pods and jobs": [PodOperator, JobOperator],

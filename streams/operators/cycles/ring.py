@@ -77,6 +77,24 @@ Store = Exact | Logarithms
 EXACT, LOGARITHMS = Exact(), Logarithms()
 
 
+@entry("void(float64[::1], float64[::1], float64[::1])")
+def tally(values: Floats, sums: Floats, counts: Floats) -> None:
+    """Add what is present of ``values`` to ``sums`` and ``counts``."""
+    for place in range(values.size):
+        if abs(values[place]) < LARGEST:
+            sums[place] += values[place]
+            counts[place] += 1
+
+
+@entry("float64[::1](float64[::1], float64[::1])")
+def means_of(sums: Floats, counts: Floats) -> Floats:
+    """The means, NaN where nothing was counted."""
+    means = np.empty(sums.size)
+    for place in range(sums.size):
+        means[place] = sums[place] / counts[place] if counts[place] > 0 else np.nan
+    return means
+
+
 @entry("UniTuple(int64, 2)(float64[::1], int64, int64, float64[::1])")
 def _unrolled(kept: Floats, oldest: int, skip: int, window: Floats) -> tuple[int, int]:
     """Write the samples of a ring, which begins at ``oldest``, into ``window`` in order, without the first
@@ -131,24 +149,10 @@ class Ring:
         if self._slot < 0:
             self._anchor_ms = ts_ms - self.interval_ms // 2
         slot = (ts_ms - self._anchor_ms) // self.interval_ms
-        fresh = slot != self._slot
-        if fresh:
+        if slot != self._slot:
             self._open(slot)
-        row = self._rows[slot % self._samples]
-        # The way of nearly every tick: one in its slot, and nothing absent in it.
-        with np.errstate(over="ignore"):
-            whole = fresh and values @ values < LARGEST
-        if whole:
-            row[:] = self._store.encoded(values)
-            self._sum[:] = values
-            self._count[:] = 1.0
-            return
-        present = np.abs(values) < LARGEST
-        np.add(self._sum, values, out=self._sum, where=present)
-        self._count += present
-        mean = np.full(self.n, np.nan)
-        np.divide(self._sum, self._count, out=mean, where=self._count > 0)
-        row[:] = self._store.encoded(mean)
+        tally(np.ascontiguousarray(values), self._sum, self._count)
+        self._rows[slot % self._samples] = self._store.encoded(means_of(self._sum, self._count))
 
     def _open(self, slot: int) -> None:
         first = max(self._slot + 1, slot - self._samples + 1)

@@ -23,7 +23,7 @@ from streams.operators.cycles.result import (
     same,
     sharper,
 )
-from streams.operators.cycles.ring import LOGARITHMS
+from streams.operators.cycles.ring import LOGARITHMS, means_of, tally
 from streams.operators.cycles.tracker import DRIFT, QUIET_MS
 
 SNAPSHOT_VERSION = 1
@@ -55,14 +55,10 @@ class Means:
         slot, done = ts_ms // self.interval_ms, None
         if slot != self._slot:
             if self._slot >= 0:
-                means = np.full(self._sum.size, np.nan)
-                np.divide(self._sum, self._count, out=means, where=self._count > 0)
-                done = self._slot * self.interval_ms, means
+                done = self._slot * self.interval_ms, means_of(self._sum, self._count)
             self._slot = slot
             self._sum[:] = self._count[:] = 0.0
-        present = ~np.isnan(values)
-        np.add(self._sum, values, out=self._sum, where=present)
-        self._count += present
+        tally(np.ascontiguousarray(values), self._sum, self._count)
         return done
 
     def snapshot(self) -> dict[str, Any]:

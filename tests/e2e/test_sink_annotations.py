@@ -4,6 +4,7 @@ import asyncio
 import itertools
 from collections import Counter
 from collections.abc import AsyncIterator
+from itertools import chain
 from pathlib import Path
 
 import orjson
@@ -147,28 +148,32 @@ async def test_nodes_are_whole_with_two_workers_while_one_joins_leaves_and_is_ki
     first, second, third = (
         worker(kafka, topic_prefix, api, tmp_path, name) for name in ("first", "second", "third")
     )
-    for node in NODES:
-        api.add(node_path(node), node)
     await ensure_topics(settings_of(first.env), FED)
-    steps = itertools.count(1)
+    nodes: list[list[str]] = []
 
     async def find() -> int:
-        """Something new is found about every GPU."""
-        step = next(steps)
-        await publish(first, [found_about(node, step) for node in NODES])
+        """Something is found about every GPU of new nodes: what changes again and again on one is damped."""
+        step = len(nodes)
+        nodes.append([f"{node}-{step}" for node in NODES])
+        for node in nodes[step]:
+            api.add(node_path(node), node)
+        await publish(first, [found_about(node, step) for node in nodes[step]])
         return step
 
     async def tick_on() -> None:
         """The nodes' collectors, which never pause."""
         for second in itertools.count():
-            await publish(first, [tick(node, START_MS + 1000 * second) for node in NODES])
+            await publish(first, [tick(node, START_MS + 1000 * second) for node in chain(*nodes)])
             await asyncio.sleep(1)
+
+    def follow(step: int) -> bool:
+        return all(carries(api, node, step) for node in nodes[step])
 
     async def all_follow() -> set[str]:
         """Who writes what is found onto the nodes, all of it onto each."""
         already, step = len(api.writers), await find()
-        await until(lambda: all(carries(api, node, step) for node in NODES), DEADLINE_S)
-        return {who for who, _ in api.writers[already:]}
+        await until(lambda: follow(step), DEADLINE_S)
+        return {who for who, path in api.writers[already:] if path in map(node_path, nodes[step])}
 
     collectors = asyncio.create_task(tick_on())
     async with sinking(first):
@@ -185,7 +190,7 @@ async def test_nodes_are_whole_with_two_workers_while_one_joins_leaves_and_is_ki
         step = await find()
         process.kill()
         await process.wait()
-        await until(lambda: all(carries(api, node, step) for node in NODES), DEADLINE_S)
+        await until(lambda: follow(step), DEADLINE_S)
         assert await all_follow() == {"first"}
     collectors.cancel()
     for one in (first, second, third):

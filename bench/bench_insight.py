@@ -19,6 +19,7 @@ from bench.insight import (
     pictures_cycle,
     pictures_forecast,
     pictures_kind,
+    tables_age,
     tables_cycle,
     tables_forecast,
     tables_kind,
@@ -44,7 +45,10 @@ def cycles(report: Report, seeds: range, thin: int, out: Path, pairs: Pairs) -> 
 def forecasts(report: Report, seeds: range, thin: int, out: Path, pairs: Pairs) -> None:
     """Forecasts, and memory that runs out."""
     known, made = tables_forecast.comparison(report, seeds, thin)
-    tables_forecast.exhaustion(report, range(seeds.start, seeds.start + -(-10 * len(seeds) // thin)))
+    more = range(seeds.start, seeds.start + -(-10 * len(seeds) // thin))
+    tables_age.by_age(report, more)
+    tables_forecast.exhaustion(report, more)
+    tables_forecast.fills(report, more)
     pictures_forecast.fans(out / "forecast_fans.png", known, made)
     pictures_forecast.memory(out / "memory.png", seeds.start)
 

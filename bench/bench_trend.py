@@ -22,6 +22,7 @@ from streams.operators.columns.arrays import Ints
 from streams.operators.cycles.bank import CycleBank
 from streams.operators.trends.bank import TrendBank
 from streams.operators.trends.changes import TrendDebouncer
+from streams.operators.trends.holt import LEVEL, SLOPE
 from streams.operators.trends.season import Season, season_of
 
 LEARN = 600
@@ -83,11 +84,11 @@ class Run:
         self.cycles.changes(ts_ms)
         began = time.process_time()
         season = self.season()
-        self.trends.follow(season)
-        said = self.trends.forecast()
+        said = self.trends.forecast(season)
         self.spent_forecasting += time.process_time() - began
         cyclic = np.isin(self._columns, season.columns if season else [])
-        line = said.level + np.outer(said.horizons_s, said.slope_per_s)
+        holt = self.trends._holt.state
+        line = holt[LEVEL] + np.outer(said.horizons_s, holt[SLOPE])
         return said.value, said.p05, said.p95, line, season, self.debouncer.changes(ts_ms, said, cyclic)
 
 

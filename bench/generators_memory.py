@@ -105,6 +105,17 @@ def day_begins(rng: Rng, length: int) -> Floats:
     return np.asarray(rng.uniform(5, 20) + users.cumsum() + _noise(rng, length))
 
 
+def fill(rng: Rng, seconds: float) -> Floats:
+    """In use for a while, then full within so many ``seconds``; ends when it is."""
+    before, start, step = int(rng.uniform(60, 600)), rng.uniform(20, 60), rng.uniform(0, 0.5)
+    grown = start + (100 - start) * np.maximum(np.arange(before + seconds + 1) - before, 0) / seconds
+    if step > 0.25:
+        grown = np.floor(grown / step) * step
+    grown = np.minimum(grown + _noise(rng, grown.size), 100.0)
+    grown[-1] = 100.0
+    return np.asarray(grown)
+
+
 ENDS_AT = 0.75
 """Share of its length at which a curve that ends comes to rest."""
 

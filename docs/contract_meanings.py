@@ -142,8 +142,10 @@ OWN = {
     },
     "Trend": {
         "level": "the smoothed value now",
-        "slope_per_s": "its change per second",
-        "forecast": "the forecasts, the nearest first",
+        "slope_per_s": "its trend, per second: 0 unless it climbs or falls in all of the last minutes, "
+        "with what repeats taken out",
+        "forecast": "the forecasts, the nearest first: 10, 30 and 300 s ahead; absent are those for which "
+        "the series is too young",
         "exhausts_in_s": "time until memory is full; absent while it is not running out",
     },
     "Insight": {

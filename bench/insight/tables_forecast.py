@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.generators import Floats, Rng
-from bench.generators_memory import ENDED, ENDS_AT, HARMLESS, INDISTINCT, LEAKS
+from bench.generators_memory import ENDED, ENDS_AT, HARMLESS, INDISTINCT, LEAKS, fill
 from bench.generators_trend import HORIZONS_S, LENGTH, Known, mix
 from bench.insight.peers_forecast import FORECASTERS, Forecaster
 from bench.insight.report import Cell, Report
@@ -62,9 +62,7 @@ def ours(known: list[Known]) -> Made:
             continue
         cycles.changes(ts_ms)
         began = time.process_time()
-        season = season_of(cycles.locked(), columns)
-        bank.follow(season)
-        forecast = bank.forecast()
+        forecast = bank.forecast(season_of(cycles.locked(), columns))
         telling += time.process_time() - began
         if second in MOMENTS:
             said.append((forecast.value, forecast.p05, forecast.p95))
@@ -186,6 +184,26 @@ FULL = 99.5
 def curve(kind: str, seed: int) -> Floats:
     """Percent of memory over half an hour."""
     return CURVES[kind](np.random.default_rng([seed, *kind.encode()]), LENGTH)
+
+
+FILL_MINUTES = (1, 3, 5, 10, 30, 60)
+
+
+def fills(report: Report, seeds: range) -> None:
+    """How long before memory is full it is announced, by how fast it fills."""
+    rows: list[list[Cell]] = []
+    for minutes in FILL_MINUTES:
+        lead: list[float] = []
+        for seed in seeds:
+            series = fill(np.random.default_rng([seed, minutes]), 60.0 * minutes)
+            left, _ = leaking(series[: np.argmax(series >= FULL), np.newaxis])
+            silent = np.flatnonzero(np.isnan(left[:, 0]))[-1]
+            if silent < len(left) - 1:
+                lead.append(float(len(series) - 1 - EVERY * (silent + 1)))
+        figures = [float(figure) for figure in np.percentile(lead, (10, 50))] if lead else [None, None]
+        rows.append([minutes, 100 * len(lead) / len(seeds), *figures])
+    heads = ["full in minutes", "announced %", "before s (10 %)", "before s (median)"]
+    report.table("fills", f"memory that fills up, {len(seeds)} series of each", heads, rows)
 
 
 def _runs_out(kind: str) -> str:

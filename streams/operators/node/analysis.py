@@ -73,10 +73,10 @@ class AnalysisBank:
         if not self._trend_series:
             return Analysis(ts_ms, [], None, cycles)
         season = season_of(self._cycles.locked(), self._season_columns)
-        self._trends.follow(season)
         capacity = np.where(self._capacity_columns >= 0, self._row[self._capacity_columns], np.nan)
         shares = np.array([one.metric == "gpu_util_pct" for one in self._trend_series], np.bool_)
         forecast = self._trends.forecast(
+            season,
             lower=np.zeros(len(self._trend_series)),
             upper=np.where(shares, 100.0, capacity),
             capacity=capacity,

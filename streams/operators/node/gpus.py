@@ -105,9 +105,8 @@ class NodeGpus:
                 gpu = self._gpus.setdefault(one.member, _Gpu())
                 gpu.cyclic, gpu.period_s = result.cyclic, result.period_s if result.cyclic else None
         if found.forecast is not None:
-            known, slopes = found.forecast.known.tolist(), found.forecast.slope_per_s.tolist()
-            for one, is_known, slope in zip(found.trend_series, known, slopes, strict=True):
-                if is_known and _is_of_gpu(one):
+            for one, slope in zip(found.trend_series, found.forecast.slope_per_s.tolist(), strict=True):
+                if _is_of_gpu(one):
                     self._gpus.setdefault(one.member, _Gpu()).slope_per_s = slope
 
     def retain(self, members: set[str]) -> None:

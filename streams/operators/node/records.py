@@ -50,11 +50,9 @@ def _trends(node: str, found: Analysis, forecast: TrendForecast) -> list[Emissio
     )
     steps = (part.T.tolist() for part in (forecast.value, forecast.p05, forecast.p95))
     outs: list[Emission] = []
-    for one, is_known, level, slope, exhausts_in_s, *points in zip(
-        found.trend_series, forecast.known.tolist(), levels, slopes, exhausts, *steps, strict=True
+    for one, known, level, slope, exhausts_in_s, *points in zip(
+        found.trend_series, forecast.known.T.tolist(), levels, slopes, exhausts, *steps, strict=True
     ):
-        if not is_known:
-            continue
         key, subject = _subject_plain(node, one.kind, one.member)
         # Written by hand in the order of contract.records.derived.Trend, as windows are.
         plain = {
@@ -62,7 +60,8 @@ def _trends(node: str, found: Analysis, forecast: TrendForecast) -> list[Emissio
             "level": tidy(level), "slope_per_s": slope,
             "forecast": [
                 {"horizon_s": horizon, "value": tidy(value), "p05": tidy(low), "p95": tidy(high)}
-                for horizon, value, low, high in zip(horizons, *points, strict=True)
+                for horizon, is_known, value, low, high in zip(horizons, known, *points, strict=True)
+                if is_known
             ],
         }  # fmt: skip
         if not isnan(exhausts_in_s):

@@ -11,8 +11,9 @@ import numpy as np
 
 from streams.operators.columns.arrays import Bools, Floats, Ints, check_version, pack, unpack
 from streams.operators.trends.exhaustion import ExhaustionDetector
-from streams.operators.trends.holt import LEVEL, SLOPE, Holt
+from streams.operators.trends.holt import LEVEL, SLOPE, VARIANCE, Holt
 from streams.operators.trends.horizon import Horizons
+from streams.operators.trends.recent import RecentMeans
 from streams.operators.trends.season import Season
 
 SNAPSHOT_VERSION = 1
@@ -41,9 +42,8 @@ class TrendForecast:
 
     @property
     def known(self) -> Bools:
-        """Which series have a forecast: those of which enough is known, with numbers that JSON can carry."""
-        points = np.concatenate((self.value, self.p05, self.p95, self.level[None], self.slope_per_s[None]))
-        return np.asarray(np.isfinite(points).all(axis=0))
+        """Which forecasts there are, shape (horizons, k): those that the history of the series bears."""
+        return np.asarray(np.isfinite(self.value) & np.isfinite(self.p05) & np.isfinite(self.p95))
 
     def pick(self, rows: Ints) -> "TrendForecast":
         """The same of some of the series."""
@@ -61,8 +61,7 @@ class TrendForecast:
 class TrendBank:
     """The trends of n series.
 
-    ``update`` takes every tick. ``follow`` takes the cycles that are known, every ten seconds or so.
-    ``forecast`` answers at any time.
+    ``update`` takes every tick. ``forecast`` is asked every ten seconds or so.
 
     >>> bank = TrendBank(1)
     >>> for second in range(60):
@@ -78,7 +77,7 @@ class TrendBank:
         self._holt = Holt(n)
         self._exhaustion = ExhaustionDetector(n)
         self._horizons = Horizons(horizons_s, n)
-        self._blended: tuple[Floats, Floats] | None = None
+        self._recent = RecentMeans(n)
 
     @property
     def n(self) -> int:
@@ -90,7 +89,7 @@ class TrendBank:
         self._holt.resize(keep, self._last_ms)
         self._exhaustion.resize(keep)
         self._horizons.resize(keep)
-        self._blended = None
+        self._recent.resize(keep)
 
     def update(self, ts_ms: int, values: Floats) -> None:
         """Take the tick at ``ts_ms``; ``values`` has shape (n,), NaN is absent.
@@ -111,42 +110,47 @@ class TrendBank:
         if self._horizons.is_due(ts_ms):
             self._horizons.check(ts_ms, values, present)
         self._holt.update(ts_ms, self._last_ms, values, present)
-        self._last_ms, self._blended = ts_ms, None
+        self._recent.update(ts_ms, self._last_ms, values, present, self._holt.state[SLOPE])
+        self._last_ms = ts_ms
         self._exhaustion.update(ts_ms, values)
 
-    def follow(self, season: Season | None) -> None:
-        """Forecast with the cycles of ``season`` (None: there are none), which include the last tick.
-
-        The forecasts are kept until their moments come, and their errors then measured.
-        """
-        self._horizons.follow(season)
-        self._blended = self._horizons.forecast(self._last_ms, self._holt, season, keep=True)
-
     def forecast(
-        self, *, lower: Floats | None = None, upper: Floats | None = None, capacity: Floats | None = None
+        self,
+        season: Season | None = None,
+        *,
+        lower: Floats | None = None,
+        upper: Floats | None = None,
+        capacity: Floats | None = None,
     ) -> TrendForecast:
-        """The trends of all columns as of the last tick, with the cycles if ``follow`` came after it.
+        """The trends of all columns as of the last tick, with the cycles of ``season``, which include it. To
+        be asked every ten seconds or so: the forecasts are kept until their moments come, and
+        what is said to run out counts as announced.
 
         ``lower``, ``upper`` and ``capacity`` have shape (n,) and the metric's unit; NaN is no bound. Level
         and forecasts are clipped to the bounds; without ``capacity`` nothing is said to run out. A series
         that was seen fewer than two times, or not for two minutes, has NaN everywhere.
         """
-        if self._blended is None:
-            self._blended = self._horizons.forecast(self._last_ms, self._holt, None, keep=False)
-        value, error = self._blended
+        now_ms, holt, nothing = self._last_ms, self._holt, np.full(self.n, np.nan)
+        full = nothing if capacity is None else capacity
+        left_s = self._exhaustion.exhausts_in_s(full, now_ms, self._recent.means)
+        line = self._recent.line(now_ms).towards(holt.state[LEVEL], full, left_s)
+        self._horizons.follow(season)
+        value, error = self._horizons.forecast(now_ms, holt, line, self._recent.age_s(), season)
         p05, p95 = self._horizons.interval(value, error)
-        known, nothing = self._holt.known(self._last_ms), np.full(self.n, np.nan)
+        # No record says two things: the way to the announced end lies within the interval.
+        ends = np.where(line.announced, line.at(np.array(self._horizons_s)), np.nan)
+        p05, p95 = np.where(ends < p05, ends, p05), np.where(ends > p95, ends, p95)
+        slope = np.where(line.announced, line.slope_per_s, self._recent.trend(np.sqrt(holt.state[VARIANCE])))
+        known = holt.known(now_ms)
         bounds = (nothing if lower is None else lower, nothing if upper is None else upper)
         return TrendForecast(
             horizons_s=self._horizons_s,
-            level=np.where(known, _within(self._holt.state[LEVEL], *bounds), np.nan),
-            slope_per_s=np.where(known, self._holt.state[SLOPE], np.nan),
+            level=np.where(known, _within(holt.state[LEVEL], *bounds), np.nan),
+            slope_per_s=np.where(known, slope, np.nan),
             value=_within(value, *bounds),
             p05=_within(p05, *bounds),
             p95=_within(p95, *bounds),
-            exhausts_in_s=nothing
-            if capacity is None
-            else self._exhaustion.exhausts_in_s(capacity, self._last_ms),
+            exhausts_in_s=left_s,
         )
 
     def snapshot(self) -> dict[str, Any]:
@@ -157,6 +161,7 @@ class TrendBank:
             "last_ms": self._last_ms,
             "holt": pack(self._holt.state),
             "exhaustion": self._exhaustion.snapshot(),
+            "recent": self._recent.snapshot(),
             "horizons": self._horizons.snapshot(),
         }
 
@@ -168,6 +173,7 @@ class TrendBank:
         bank._last_ms = plain["last_ms"]
         bank._holt.restore(unpack(plain["holt"], "f8", bank._holt.state.shape), bank._last_ms)
         bank._exhaustion.restore(plain["exhaustion"])
+        bank._recent.restore(plain["recent"])
         bank._horizons.restore(plain["horizons"])
         return bank
 

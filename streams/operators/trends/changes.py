@@ -25,11 +25,11 @@ SECONDS = 60.0
 SAME = 1e-3
 """Share of the forecast's interval that figures may move and count as the same."""
 
-ROWS = 10
-SINCE_MS, PUBLISHED_MS, LEVEL, VALUE, LOW, HIGH, EXHAUSTS, CYCLIC, OUTSIDE, WIDTH = range(ROWS)
-"""When the series was seen first and published last (ms); what was published: level, forecast at the farthest
-horizon, bounds over all horizons, seconds to exhaustion, whether there was a cycle; evaluations outside of
-the bounds; width between them."""
+ROWS = 11
+SINCE_MS, PUBLISHED_MS, LEVEL, SLOPE, VALUE, LOW, HIGH, EXHAUSTS, CYCLIC, OUTSIDE, WIDTH = range(ROWS)
+"""When the series was seen first and published last (ms); what was published: level, slope, forecast at the
+farthest horizon, bounds over all horizons (NaN without any), seconds to exhaustion, whether there was a
+cycle; evaluations outside of the bounds; width between them."""
 NEVER = -1.0
 
 
@@ -68,7 +68,9 @@ class TrendDebouncer:
         """Whether any figure is other than was published."""
         last = self._published
         off = np.abs(now[[LEVEL, VALUE, LOW, HIGH]] - last[[LEVEL, VALUE, LOW, HIGH]]).max(axis=0)
-        return np.asarray((off > SAME * last[WIDTH]) | (now[EXHAUSTS] != last[EXHAUSTS]))
+        others = (now[[SLOPE, EXHAUSTS]] != last[[SLOPE, EXHAUSTS]]).any(axis=0)
+        # What had no forecast, or has none, moved: its distance is NaN.
+        return np.asarray(~(off <= SAME * last[WIDTH]) | others)
 
     def _ends_elsewhere(self, ts_ms: int, now: Floats) -> Bools:
         """Whether memory began or ceased to run out, or does so at another time than was published."""
@@ -100,8 +102,11 @@ def _nothing(n: int) -> Floats:
 def _figures(forecast: TrendForecast, cyclic: Bools) -> Floats:
     """The rows of what would be published; the bounds are the widest of all horizons."""
     now = np.zeros((ROWS, forecast.level.size))
-    now[LEVEL], now[VALUE] = forecast.level, forecast.value[-1]
-    now[LOW], now[HIGH] = forecast.p05.min(axis=0), forecast.p95.max(axis=0)
+    now[LEVEL], now[SLOPE], now[VALUE] = forecast.level, forecast.slope_per_s, forecast.value[0]
+    for value in forecast.value[1:]:
+        now[VALUE] = np.where(np.isnan(value), now[VALUE], value)
+    now[LOW] = np.fmin.reduce(forecast.p05, axis=0)
+    now[HIGH] = np.fmax.reduce(forecast.p95, axis=0)
     now[WIDTH] = now[HIGH] - now[LOW]
     now[EXHAUSTS] = np.where(np.isnan(forecast.exhausts_in_s), NEVER, forecast.exhausts_in_s)
     now[CYCLIC] = cyclic

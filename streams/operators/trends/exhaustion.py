@@ -1,6 +1,11 @@
 """When a series that climbs, such as a leak in memory, reaches its capacity.
 
-The lowest value of each block of 20 s is kept for 17 minutes. A series is announced to run out when
+A climb of any length is announced when it is nearly over: loading a model or filling a cache climbs as
+straight as a leak, and ends before memory is full. So a series is announced when it climbed evenly, by much
+more than is left, and does not slow down too much.
+
+Only a leak climbs for long. The lowest value of each block of 20 s is kept for 17 minutes. A series is
+announced, too, when
 
 - it climbed in every part of the history, and much more than it scatters,
 - it does not bend towards a rest below the capacity,
@@ -17,12 +22,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from streams.operators.columns.arrays import Floats, Ints, pack, remap, unpack
 
 BLOCK_MS = 20_000
 BLOCKS = 50
 """Blocks that are remembered: 17 minutes with the one that is open."""
+MEANS_S = 10.0
+"""Seconds of a block of ``means``."""
 BRIDGED = 6
 """Most blocks without a sample, between two with one, that are bridged: two minutes."""
 FEWEST = 8
@@ -46,6 +54,17 @@ NOTHING = 0.1
 """Share of the capacity below which a climb begins from nearly nothing,"""
 LASTING = 90
 """and so many blocks, half an hour, that it has to last then: the longest that a program loads."""
+
+QUARTERS = (1, 2, 3, 4, 6, 8, 12, 16)
+"""Blocks of ten seconds in a quarter of a climb that is looked for: climbs of 40 s to 11 minutes."""
+NEARLY, NEARLY_FROM_NOTHING = 0.25, 0.05
+"""Most room over what was climbed; what climbs from nearly nothing loads, and a load may fill nine tenths."""
+HIGH = 0.1
+"""Least share of the capacity that was climbed,"""
+EVENLY = 0.5
+"""least share of a steady climb in each quarter of it,"""
+UNEVEN = 0.04
+"""and most scatter about its parabola over what was climbed: a few jumps are no climb."""
 
 HISTORY = 33
 """Blocks that are judged of a series that was announced."""
@@ -128,9 +147,9 @@ class ExhaustionDetector:
         fresh = np.isnan(self._began[0]) | (newest <= before)
         np.copyto(self._began, np.stack((newest, np.full(newest.size, float(self._block)))), where=fresh)
 
-    def exhausts_in_s(self, capacity: Floats, now_ms: int) -> Floats:
+    def exhausts_in_s(self, capacity: Floats, now_ms: int, means: npt.NDArray[np.float32]) -> Floats:
         """Seconds from ``now_ms``, the last tick, until each series reaches its ``capacity``, shape (n,); NaN
-        for one that is not running out.
+        for one that is not running out. ``means`` are those of its newest blocks of ten seconds.
 
         What is returned counts as announced. While an announced series is absent, its time counts down.
         """
@@ -140,7 +159,7 @@ class ExhaustionDetector:
         with np.errstate(invalid="ignore"):
             climbed = low[-1] - np.fmin.reduce(low, axis=0) >= RISE * capacity
         for column in np.flatnonzero(climbed).tolist():
-            result[column] = self._judged(column, low[:, column], float(capacity[column]))
+            result[column] = self._judged(column, low[:, column], means[:, column], float(capacity[column]))
         before = self._announced
         absent = np.isnan(low[-1]) | np.isnan(capacity)
         kept = absent & (now_ms - before[1] <= KEPT_MS) & (before[0] > now_ms)
@@ -150,21 +169,20 @@ class ExhaustionDetector:
         self._announced = announced
         return result
 
-    def _judged(self, column: int, low: Floats, capacity: float) -> float:
+    def _judged(self, column: int, low: Floats, means: npt.NDArray[np.float32], capacity: float) -> float:
         """The same of one series with the levels ``low``."""
         low = _bridged(low)
         top = float(np.fmax(self._high[0, column], self._high[1, column]))
         left_s = float("nan")
-        if not self._starts(column, capacity):
+        level, block = self._began[:, column]
+        from_nothing = level < NOTHING * capacity
+        if not (from_nothing and self._block - block < LASTING):
             left_s = _time_left(low, top, capacity)
+        if np.isnan(left_s):
+            left_s = _nearly_full(means, top, capacity, NEARLY_FROM_NOTHING if from_nothing else NEARLY)
         if np.isnan(left_s) and not np.isnan(self._announced[0, column]):
             left_s = _still_left(low[-1 - HISTORY :], top, capacity)
         return left_s
-
-    def _starts(self, column: int, capacity: float) -> bool:
-        """Whether the climb is that of a program that starts, perhaps."""
-        level, block = self._began[:, column]
-        return bool(level < NOTHING * capacity and self._block - block < LASTING)
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
@@ -193,6 +211,30 @@ def _bridged(low: Floats) -> Floats:
     gaps = np.flatnonzero(np.diff(known, prepend=-low.size) > BRIDGED + 1)
     bridged[: known[gaps[-1]]] = np.nan
     return bridged
+
+
+def _nearly_full(means: npt.NDArray[np.float32], top: float, capacity: float, most: float) -> float:
+    """Seconds from the highest recent level ``top`` to ``capacity``, if the newest ``means`` climbed at least
+    by the room that is left over ``most``."""
+    room = capacity - top
+    for quarter in QUARTERS:
+        climb = means[-1 - 4 * quarter :].astype(np.float64)
+        climbed, levels = top - climb[0], climb[::quarter]
+        if not climbed >= max(room / most, HIGH * capacity):
+            continue
+        # The newest blocks, too: the climb may have ended just now.
+        least = EVENLY * climbed / 4
+        if np.diff(levels).min() < least or climb[-1] - climb[-3] < 2 * least / quarter:
+            continue
+        *_, rest = _fitted(climb)
+        if np.sqrt((rest**2).mean()) > UNEVEN * climbed:
+            continue
+        before, lately = levels[2] - levels[0], levels[4] - levels[2]
+        # What slows down by the same ratio again and again comes to rest after climbing so much more.
+        more = lately * lately / (before - lately) if lately < before else np.inf
+        if 0 < room < more:
+            return float(room / lately * 2 * quarter * MEANS_S)
+    return float("nan")
 
 
 def _time_left(low: Floats, top: float, capacity: float) -> float:
@@ -254,11 +296,18 @@ def _until_full(levels: Floats, room: float, sigmas: float) -> float:
 def _parabola(levels: Floats) -> tuple[float, float, float, float]:
     """Slope now and change of slope per block of the least-squares parabola, and the standard errors of a
     line's slope and of the change, as if only every fourth block were independent."""
-    place = np.arange(levels.size) - (levels.size - 1) / 2
-    square = place**2 - (place**2).mean()
-    straight = (place * levels).sum() / (place**2).sum()
-    bent = (square * levels).sum() / (square**2).sum()
-    rest = levels - levels.mean() - straight * place - bent * square
+    place, square, straight, bent, rest = _fitted(levels)
     scatter = np.sqrt((rest**2).sum() / (levels.size / 4 - 3))
     across = np.sqrt((place**2).sum()), np.sqrt((square**2).sum())
     return straight + 2 * bent * place[-1], 2 * bent, scatter / across[0], 2 * scatter / across[1]
+
+
+def _fitted(levels: Floats) -> tuple[Any, Any, float, float, Any]:
+    """The least-squares parabola: place and its square, orthogonal to 1 and to one another, the factors of
+    both, and what is left of the levels."""
+    place = np.arange(levels.size) - (levels.size - 1) / 2
+    square = place**2 - (place**2).mean()
+    straight = float((place * levels).sum() / (place**2).sum())
+    bent = float((square * levels).sum() / (square**2).sum())
+    rest = levels - levels.mean() - straight * place - bent * square
+    return place, square, straight, bent, rest

@@ -170,18 +170,17 @@ class Holt:
         old[SQUARED] += weight * (error * error - old[SQUARED])
         return old
 
-    def forecasts(self, now_ms: int, horizons_s: Floats) -> tuple[Floats, Floats]:
-        """What each forecaster expects so long after ``now_ms``, shape (horizons, FORECASTERS, n); and the
-        damped line's standard error, (horizons, n), from its one-step errors: it grows while a series is
-        unseen, up to what the series varies.
-        """
+    def unseen_s(self, now_ms: int) -> Floats:
+        """For how long each column was not seen, shape (n,)."""
+        return np.asarray((now_ms - self.state[SEEN_MS]) / 1000)
+
+    def forecasts(self, now_ms: int, horizons_s: Floats) -> Floats:
+        """What each forecaster expects so long after ``now_ms``, shape (horizons, FORECASTERS, n)."""
         state = self.state
-        ahead_s = horizons_s[:, np.newaxis] + (now_ms - state[SEEN_MS]) / 1000
+        ahead_s = horizons_s[:, np.newaxis] + self.unseen_s(now_ms)
         expected = np.empty((horizons_s.size, FORECASTERS, self.n))
         expected[:, 0], expected[:, 2] = state[NEWEST], state[MEAN]
         followed_s = DAMP_S * (1 - np.exp(-ahead_s / DAMP_S))
         np.multiply(state[SLOPE], followed_s, out=expected[:, 1])
         expected[:, 1] += state[LEVEL]
-        variance = state[SQUARED] * spread(ahead_s)
-        wanders = np.maximum(state[VARIANCE] - state[SQUARED], 0.0)
-        return expected, np.sqrt(np.minimum(variance, state[SQUARED] + FARTHEST * wanders))
+        return expected

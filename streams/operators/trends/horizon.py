@@ -13,31 +13,37 @@ import numpy as np
 
 from streams.operators.columns.arrays import Bools, Floats, Ints, pack, remap, unpack
 from streams.operators.trends.holt import FORECASTERS, INTERVAL_MS, Holt
+from streams.operators.trends.line import Line
 from streams.operators.trends.pending import NEVER_MS, PendingForecasts
 from streams.operators.trends.season import SEASONS, Season
 
-LINE = 1
-"""The damped line among the forecasters."""
-MODELS = FORECASTERS + SEASONS
+LINE = FORECASTERS
+"""The undamped line through the last minutes, or that of an announced exhaustion; the others are Holt's."""
+SEASONAL = slice(LINE + 1, LINE + 1 + SEASONS)
+"""The forecasters that know the cycle."""
+MODELS = SEASONAL.stop
 ROWS = MODELS + 5
-SQUARED, COUNT, BELOW, ABOVE, PERIOD = range(MODELS, ROWS)
+ROOT, COUNT, BELOW, ABOVE, PERIOD = range(MODELS, ROWS)
 """Rows after the forecasters' mean absolute errors: the mean squared error of their blend, the number of
 errors seen, how many standard errors the 5 % and 95 % points lie away, and the period that is known (s)."""
 POINTS = slice(BELOW, PERIOD)
-SEASONAL = slice(FORECASTERS, MODELS)
-"""The rows of the 5 % and 95 % points; and those of the forecasters that know the cycle."""
+"""The rows of the 5 % and 95 % points."""
 KEPT = MODELS + 2
 """Rows of a kept forecast: each forecaster's, the blend, and its standard error."""
 MISS, STEP = 0.05, 0.12
 """Share of values that may lie beyond a point; and how far, in standard errors, a miss moves it."""
 NORMAL_ERROR = 1.2533
 """Standard over mean absolute error of a normal distribution."""
+NORMAL_ROOT = 0.8222
+"""Mean root of the absolute value of a standard normal variable."""
 NORMAL = 1.645
 """Standard errors to the 95 % point of a normal distribution: where the points begin."""
-FADING = 0.03
+FADING = 0.06
 """Least weight of the newest error in the mean errors."""
-PRIOR = 1.0
-"""Errors that the expected one counts as, beside those that were measured."""
+ENOUGH = 1.5
+"""Fewest errors, of which those that overlap in time count as one, that bear a horizon."""
+YOUNG = 5
+"""A series is forecast no farther than so many times its age."""
 SEASONAL_FADING = 0.04
 """The weight for forecasters that know the cycle, whose first error is one in retrospect."""
 ANOTHER = 0.05
@@ -57,7 +63,7 @@ class Horizons:
     def __init__(self, horizons_s: tuple[float, ...], n: int) -> None:
         self._ahead_s = np.array(horizons_s)
         self._kept = [PendingForecasts(horizon_s, KEPT, n) for horizon_s in horizons_s]
-        self._overlap = np.sqrt([[one.slots] for one in self._kept])
+        self._overlap = np.cbrt([[one.slots] for one in self._kept])
         self._state = np.zeros((len(horizons_s), ROWS, n))
         self._state[:, POINTS] = NORMAL
         self._next_ms = NEVER_MS
@@ -86,7 +92,7 @@ class Horizons:
             kept = one.take(ts_ms) if ts_ms + EARLY_MS >= one.next_ms else None
             if kept is None:
                 continue
-            usable = kept[0] == kept[0]
+            usable = kept[MODELS] == kept[MODELS]
             if present is not None:
                 usable &= present
             if usable.all():
@@ -98,17 +104,19 @@ class Horizons:
         self._plan()
 
     def _learn(self, state: Floats, kept: Floats, values: Floats) -> None:
+        last = values - kept[MODELS]
         error = values - kept[:-1]
-        state[COUNT] += 1
-        weight = np.maximum(1 / state[COUNT], FADING)
-        last = error[-1].copy()
+        # As wrong as the blend would have been with what is known of the forecasters now.
+        error[-1] = values - _blend(kept[:MODELS], state[:MODELS])
         np.abs(error, out=error)
-        error[-1] *= error[-1]
+        np.sqrt(error[-1], out=error[-1])
+        state[COUNT] += 1
+        weight = np.maximum(3 / (2 + state[COUNT]), FADING)
         error -= state[:COUNT]
         error *= weight
-        absent = np.isnan(kept[FORECASTERS])
         error[SEASONAL] *= SEASONAL_FADING / weight
-        error[SEASONAL, absent] = 0.0
+        error[:MODELS][np.isnan(kept[:MODELS])] = 0.0
+        absent = np.isnan(kept[SEASONAL.start])
         # A forecast from before the cycle was found, or its end, says nothing of how wrong they are now.
         other = absent == (state[PERIOD] > 0)
         error[-1, other] = 0.0
@@ -142,10 +150,10 @@ class Horizons:
                 state[:, SEASONAL, season.columns[begun]] = season.errors(begun)
         after = self._expected(changed)
         ratio = np.where(before > 0, after, 1.0) / np.where(before > 0, before, 1.0)
-        normal, known = (NORMAL_ERROR * after) ** 2, state[:, SQUARED, changed]
+        normal, known = NORMAL_ROOT * np.sqrt(NORMAL_ERROR * after), state[:, ROOT, changed]
         # What a cycle foretold to the byte had next to no error: its ratio to the others' says nothing.
-        others = np.minimum(known * ratio**2, np.maximum(known, normal))
-        state[:, SQUARED, changed] = np.where(state[:, PERIOD, changed] > 0, normal, others)
+        others = np.minimum(known * np.sqrt(ratio), np.maximum(known, normal))
+        state[:, ROOT, changed] = np.where(state[:, PERIOD, changed] > 0, normal, others)
 
     def _expected(self, columns: Ints | slice) -> Floats:
         """The forecasters' weighted mean error, shape (horizons, columns)."""
@@ -155,48 +163,41 @@ class Horizons:
         weights = _weights(errors, usable)
         return np.asarray((weights * errors).sum(axis=1) / weights.sum(axis=1))
 
-    def forecast(self, ts_ms: int, holt: Holt, season: Season | None, *, keep: bool) -> tuple[Floats, Floats]:
-        """Value and standard error of all columns, shape (horizons, n); NaN for a series that is not known
-        well enough. If ``keep``, they are kept for when their moment comes."""
-        simple, expected = holt.forecasts(ts_ms, self._ahead_s)
-        forecasts = np.full((len(self._kept), MODELS, simple.shape[2]), np.nan)
-        forecasts[:, :FORECASTERS] = simple
+    def forecast(
+        self, ts_ms: int, holt: Holt, line: Line, age_s: Floats, season: Season | None
+    ) -> tuple[Floats, Floats]:
+        """Value and standard error of all columns, shape (horizons, n); NaN where ``age_s`` (n,) and the
+        errors that were measured do not bear the horizon. They are kept for when their moment comes."""
+        forecasts = np.full((len(self._kept), MODELS, holt.n), np.nan)
+        forecasts[:, :FORECASTERS] = holt.forecasts(ts_ms, self._ahead_s)
+        forecasts[:, LINE] = line.at(self._ahead_s)
         if season is not None:
             forecasts[:, SEASONAL, season.columns] = season.ahead(self._ahead_s)
-        value, error = self._blend(forecasts), self._error(expected)
-        unknown = ~holt.known(ts_ms)
-        value[:, unknown] = np.nan
-        if keep:
-            forecasts[:, :, unknown] = np.nan
-            for row, one in enumerate(self._kept):
-                if one.has_room(ts_ms):
-                    one.put(ts_ms, np.vstack((forecasts[row], value[row], error[row])))
-            self._plan()
+        forecasts[:, :FORECASTERS, line.announced] = np.nan
+        ahead_s = self._ahead_s[:, np.newaxis]
+        unborne = ~holt.known(ts_ms) | (ahead_s > YOUNG * age_s) | (holt.unseen_s(ts_ms) > ahead_s)
+        value, error = _blend(forecasts, self._state[:, :MODELS]), self._error()
+        value[unborne] = np.nan
+        for row, one in enumerate(self._kept):
+            if one.has_room(ts_ms):
+                one.put(ts_ms, np.vstack((forecasts[row], value[row], error[row])))
+        self._plan()
+        value[self._independent() < ENOUGH] = np.nan
         return value, error
 
     def interval(self, value: Floats, error: Floats) -> tuple[Floats, Floats]:
         """The 5 % and 95 % points of what ``forecast`` gave."""
         return value - self._state[:, BELOW] * error, value + self._state[:, ABOVE] * error
 
-    def _blend(self, forecasts: Floats) -> Floats:
-        """The forecasters' mean, each weighed by the inverse eighth power of its error."""
-        usable = forecasts == forecasts
-        # The slope of a few values reaches anywhere; until it was tried, nothing is drawn from it.
-        usable[:, LINE] &= self._state[:, COUNT] > 0
-        weights = _weights(self._state[:, :MODELS], usable)
-        total = (weights * np.where(usable, forecasts, 0.0)).sum(axis=1)
-        return np.asarray(total / weights.sum(axis=1))
+    def _independent(self) -> Floats:
+        """How many errors count, shape (horizons, n)."""
+        return np.asarray(np.minimum(self._state[:, COUNT], 2 / FADING) / self._overlap)
 
-    def _error(self, expected: Floats) -> Floats:
-        """Standard error: ``expected`` counts as ``PRIOR`` errors beside those that were measured, of which
-        those that overlap in time count as one. Of a cycle, the forecasters' errors are expected."""
-        state = self._state
-        count = state[:, COUNT] / self._overlap
-        cyclic = np.flatnonzero(state[:1, PERIOD] > 0)
-        if cyclic.size:
-            expected[:, cyclic] = NORMAL_ERROR * self._expected(cyclic)
-        squared = (PRIOR * expected**2 + count * state[:, SQUARED]) / (PRIOR + count)
-        return np.asarray(np.sqrt(squared))
+    def _error(self) -> Floats:
+        """Standard error, the larger the fewer errors it is known from: times the 95 % point of Student's
+        distribution over that of the normal one, about."""
+        few = 1 + 1 / (np.maximum(self._independent(), 1.0) - 0.7)
+        return np.asarray((self._state[:, ROOT] / NORMAL_ROOT) ** 2 * few)
 
     def snapshot(self) -> list[dict[str, Any]]:
         """Plain data of each horizon."""
@@ -211,6 +212,15 @@ class Horizons:
             state[:] = unpack(of_it["state"], "f8", state.shape)
             one.restore(of_it)
         self._plan()
+
+
+def _blend(forecasts: Floats, errors: Floats) -> Floats:
+    """The forecasters' mean, each weighed by the inverse eighth power of its error; NaN is no forecast. The
+    forecasters are along the last axis but one."""
+    usable = forecasts == forecasts
+    weights = _weights(errors, usable)
+    total = (weights * np.where(usable, forecasts, 0.0)).sum(axis=-2)
+    return np.asarray(total / weights.sum(axis=-2))
 
 
 def _weights(errors: Floats, usable: Bools) -> Floats:

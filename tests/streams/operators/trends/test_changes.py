@@ -36,6 +36,11 @@ def published(evaluations: list[TrendForecast], *, cyclic: Floats | None = None)
     return seconds
 
 
+def young(level: float = 50.0) -> TrendForecast:
+    """Of one series that is too young for any forecast."""
+    return forecast(level, ahead=np.nan)
+
+
 STILL = forecast()
 MOVING = [forecast(50 + 0.1 * turn) for turn in range(30)]
 RUNNING_OUT = [forecast(exhausts_in_s=1000 - 10.0 * turn) for turn in range(12)]
@@ -43,6 +48,10 @@ CASES: dict[str, tuple[list[TrendForecast], list[int]]] = {
     "what stays is published once": ([STILL] * 60, [30]),
     "what moves within its interval, once a minute": (MOVING, [30, 90, 150, 210, 270]),
     "what is not known yet, later": ([forecast(np.nan)] * 10 + [STILL] * 10, [130]),
+    "what is too young to be forecast, and is forecast a minute later": (
+        [young()] * 5 + [STILL] * 8,
+        [30, 90],
+    ),
     "what has left its interval, at once": ([STILL] * 4 + [forecast(60.0)] * 6, [30, 60]),
     "one evaluation outside is no change": ([*[STILL] * 4, forecast(60.0), STILL, STILL], [30]),
     "memory that begins to run out": ([STILL] * 8 + RUNNING_OUT, [30, 80, 140]),

@@ -61,6 +61,40 @@ def test_what_does_not_run_out_is_not_announced(curve: Floats) -> None:
     assert np.isnan(said(curve))
 
 
+def climbs(start: float, end: float, seconds: float) -> Floats:
+    """Five minutes at ``start``, a climb to ``end`` within so many ``seconds``, and two minutes there."""
+    return np.interp(np.arange(300 + seconds + 120), (300, 300 + seconds), (start, end))
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.2])
+@pytest.mark.parametrize("minutes", [1, 3, 5, 10])
+def test_what_fills_up_within_minutes_is_announced_before_it_is_full(minutes: int, noise: float) -> None:
+    full_s = 300 + 60 * minutes
+    curve = climbs(40, 100, 60 * minutes) + noise * np.random.default_rng(2).normal(size=full_s + 120)
+    left = announced(np.minimum(curve, 100.0))
+    first = int(np.argmax(~np.isnan(left)))
+    assert full_s - 15 * minutes < 10 * first < full_s - 6 * minutes
+    told = left[first : (full_s - 5) // 10]
+    assert told == pytest.approx(full_s - 10.0 * np.arange(first, first + told.size), abs=3 + 0.7 * minutes)
+
+
+LOADS = {
+    "a model from nothing": (1, 95, 180),
+    "a model on what was there": (20, 84, 180),
+    "a cache that is nearly all": (40, 87, 540),
+    "in a minute": (15, 82, 60),
+}
+
+
+@pytest.mark.parametrize(("start", "end", "seconds"), LOADS.values(), ids=LOADS)
+def test_a_load_that_ends_with_room_left_is_not_announced(start: int, end: int, seconds: int) -> None:
+    assert np.isnan(announced(climbs(start, end, seconds))).all()
+
+
+def test_a_few_jumps_are_no_climb() -> None:
+    assert np.isnan(announced(12 + np.minimum(np.floor(SECOND / 160), 4) * 18.5)).all()
+
+
 UNKNOWN = {
     "too little history": (20 + SECOND[:500] / 30, 100 * GB),
     "no capacity known": (20 + SECOND / 30, float("nan")),

@@ -68,5 +68,5 @@ def test_ticks_that_come_a_little_too_soon_are_those_that_were_meant() -> None:
     for second in range(1, 601):
         bank.update(START_MS + 1000 * second + int(rng.integers(-45, 45)), rng.normal(size=1))
         if second % 10 == 0:
-            bank.follow(None)
+            bank.forecast()
     assert bank._horizons._state[0, COUNT, 0] > 45

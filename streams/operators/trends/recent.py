@@ -1,0 +1,151 @@
+"""The recent past of many series, as means of ten seconds: the line through the newest, and the trend.
+
+A trend is the slope of the smoothed means if it is significant, else 0. The smoothing (J. von Hann's window,
+two longest cycles wide) takes out what repeats, found or not. What is left counts as independent once in a
+longest cycle, and every quarter of the history has to go the same way: a step and a phase of a cycle do not.
+"""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from streams.operators.columns.arrays import Bools, Floats, Ints, pack, remap, unpack
+from streams.operators.trends.line import Line
+
+BLOCK_MS = 10_000
+BLOCK_S = BLOCK_MS / 1000
+BLOCKS = 100
+"""Blocks that are remembered: 17 minutes."""
+BRIDGED = 12
+"""Most blocks without a sample, between two with one, that lie on the line between these: two minutes."""
+MOVED_S = 1.0
+"""Most seconds by which the mean of an uneven block is moved to the middle of it."""
+LINE, FEWEST = 12, 3
+"""Most and fewest blocks that a line is drawn through."""
+LONGEST = 12
+"""Blocks in the longest cycle that may hide in a series: two minutes."""
+SIZES = (24, 34, 48, 68, 100)
+"""Blocks that a trend is looked for in: the largest number that is known."""
+SIGNIFICANT = 6.0
+"""Least rise over its standard error,"""
+EVENLY = 0.3
+"""least share of a steady rise in each quarter of the history,"""
+VISIBLE = 0.35
+"""and least rise over the standard deviation of the values."""
+
+
+class RecentMeans:
+    """The newest closed blocks of n series in ``means``, oldest first, shape (BLOCKS, n); NaN where nothing
+    was seen. ``_open`` holds sum, number and total offset (s) of the values since the open block began."""
+
+    def __init__(self, n: int) -> None:
+        self.means = np.full((BLOCKS, n), np.nan, np.float32)
+        self._open = np.zeros((3, n))
+
+    def resize(self, keep: Ints) -> None:
+        """Rearrange the columns; -1 is a new series."""
+        self.means, self._open = remap(self.means, keep, np.nan), remap(self._open, keep, 0.0)
+
+    def update(self, ts_ms: int, last_ms: int, values: Floats, present: Bools | None, slope: Floats) -> None:
+        """Take one tick after that at ``last_ms``; ``present`` None is all. ``slope`` (per second) moves the
+        mean of an uneven block to its middle."""
+        passed = ts_ms // BLOCK_MS - last_ms // BLOCK_MS
+        if passed:
+            self._close(ts_ms, min(passed, BLOCKS), values, slope)
+        offset = np.array([[1.0], [ts_ms % BLOCK_MS / 1000]])
+        if present is None:
+            self._open[0] += values
+            self._open[1:] += offset
+        else:
+            self._open[0] += np.where(present, values, 0.0)
+            self._open[1:] += offset * present
+
+    def _close(self, ts_ms: int, passed: int, values: Floats, slope: Floats) -> None:
+        total, count, offset = self._open
+        seen = np.maximum(count, 1)
+        middle = total / seen + slope * np.clip(BLOCK_S / 2 - offset / seen, -MOVED_S, MOVED_S)
+        self.means[:-passed] = self.means[passed:]
+        self.means[-passed:] = np.nan
+        self.means[-passed] = np.where(count > 0, middle, np.nan)
+        self._open[:] = 0.0
+        for column in np.flatnonzero(np.isnan(self.means[-1]) & np.isfinite(values)).tolist():
+            self._bridge(self.means[-1 - BRIDGED :, column], values[column], ts_ms % BLOCK_MS / BLOCK_MS)
+
+    def _bridge(self, means: Any, value: float, offset: float) -> None:
+        known = np.flatnonzero(means == means)
+        if known.size:
+            gap = np.arange(known[-1] + 1, means.size)
+            ends = (float(known[-1]), means.size - 0.5 + offset)
+            means[gap] = np.interp(gap, ends, (float(means[known[-1]]), value))
+
+    def age_s(self) -> Floats:
+        """For how long each series is known, of the time that is remembered, shape (n,)."""
+        return np.asarray((self.means == self.means).sum(axis=0) * BLOCK_S)
+
+    def line(self, now_ms: int) -> Line:
+        """The least-squares lines through the newest blocks, as of ``now_ms``, the last tick; NaN where too
+        few are known."""
+        ahead_s = (LINE - np.arange(LINE) - 0.5) * BLOCK_S + now_ms % BLOCK_MS / 1000
+        means = self.means[-LINE:].astype(np.float64)
+        base = means[-1].copy()
+        means -= base
+        used = np.logical_and.accumulate(means[::-1] == means[::-1])[::-1]
+        means[~used] = 0.0
+        count = used.sum(axis=0)
+        place = np.where(used, -ahead_s[:, np.newaxis], 0.0)
+        enough = np.where(count >= FEWEST, count, np.nan)
+        centre = place.sum(axis=0) / enough
+        place -= centre
+        place[~used] = 0.0
+        slope = (place * means).sum(axis=0) / np.where(count >= FEWEST, (place * place).sum(axis=0), np.nan)
+        level = base + means.sum(axis=0) / enough - slope * centre
+        return Line(level, slope, np.zeros(level.size, np.bool_))
+
+    def trend(self, deviation: Floats) -> Floats:
+        """Slope per second of each series that has a trend, 0 for the others, shape (n,). ``deviation`` is
+        that of the values, their standard deviation, (n,)."""
+        absent = np.isnan(self.means[::-1])
+        known = np.where(absent.any(axis=0), absent.argmax(axis=0), BLOCKS)
+        size = np.searchsorted(SIZES, known, side="right")
+        slope = np.zeros(size.size)
+        for which in np.unique(size[size > 0]).tolist():
+            columns = np.flatnonzero(size == which)
+            means = self.means[-SIZES[which - 1] :, columns].astype(np.float64)
+            slope[columns] = _trend(means - means[-1], deviation[columns])
+        return slope
+
+    def snapshot(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"means": pack(self.means), "open": pack(self._open)}
+
+    def restore(self, plain: dict[str, Any]) -> None:
+        """Go on from a snapshot of the same number of columns."""
+        self.means = unpack(plain["means"], "f4", self.means.shape)
+        self._open = unpack(plain["open"], "f8", self._open.shape)
+
+
+def _trend(means: Floats, deviation: Floats) -> Floats:
+    smooth = _smoothing(len(means)) @ means
+    size = len(smooth)
+    place = np.arange(size) - (size - 1) / 2
+    slope = place @ smooth / (place @ place)
+    rest = smooth - smooth.mean(axis=0) - np.outer(place, slope)
+    rise = np.abs(slope) * size
+    scatter = np.sqrt((rest * rest).mean(axis=0))
+    quarters = np.diff(smooth[np.linspace(0, size - 1, 5).astype(np.int64)], axis=0) * np.sign(slope)
+    told = rise > SIGNIFICANT * scatter * np.sqrt(12 * LONGEST / size)
+    told &= quarters.min(axis=0) > EVENLY / 4 * rise
+    told &= rise > VISIBLE * deviation
+    return np.where(told, slope / BLOCK_S, 0.0)
+
+
+@cache
+def _smoothing(size: int) -> Floats:
+    """The matrix that smooths ``size`` blocks."""
+    width = min(2 * LONGEST, size // 3)
+    window = np.sin(np.pi * (np.arange(width) + 0.5) / width) ** 2
+    matrix = np.zeros((size - width + 1, size))
+    for row in range(len(matrix)):
+        matrix[row, row : row + width] = window / window.sum()
+    return matrix

@@ -1,0 +1,110 @@
+"""What is said of a series from its first minute on: intervals that hold, one answer, no invented slope.
+
+Curves are those of ``bench/generators_age.py``, an hour each, at fixed seeds.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from bench.generators_age import CURVES, curve
+from bench.insight.tables_age import Covered, covered
+from streams.operators.columns.arrays import Floats
+from streams.operators.trends.bank import TrendBank, TrendForecast
+
+START_MS = 1_700_000_000_000
+SEEDS = range(12)
+GB = 1e9
+SECOND = np.arange(1800.0)
+PERIODS_S = np.concatenate((np.arange(5.0, 121.0, 5.0), [7.3, 10.2, 21.4, 33.3, 61.7, 118.0]))
+
+
+CASES = [(kind, noisy) for kind in CURVES for noisy in (False, True)]
+
+
+@pytest.fixture(scope="module")
+def scores() -> Covered:
+    """Of all cases, a column for each case and seed."""
+    return covered(np.array([curve(kind, seed, noisy=noisy) for kind, noisy in CASES for seed in SEEDS]).T)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_intervals_hold_the_truth_at_every_horizon_and_age(scores: Covered, case: tuple[str, bool]) -> None:
+    first = CASES.index(case) * len(SEEDS)
+    of = slice(first, first + len(SEEDS))
+    made, inside = scores.forecasts[..., of].sum(axis=2), scores.inside[..., of].sum(axis=2)
+    told = made > 0
+    assert told.tolist() == [[True, True, False], [True, True, True]]
+    share = inside[told] / made[told]
+    assert share.min() >= 0.8
+    assert not case[1] or share.max() <= 0.975
+
+
+def test_no_record_contradicts_itself(scores: Covered) -> None:
+    assert scores.contradicted.sum() == 0
+
+
+def asked(rows: Floats, seconds: list[int], capacity: float = np.nan) -> list[TrendForecast]:
+    """What is said at these seconds of series that are asked about every ten, shape (seconds, n)."""
+    bank, n, found = TrendBank(rows.shape[1]), rows.shape[1], []
+    for second, row in enumerate(rows):
+        bank.update(START_MS + 1000 * second, row)
+        if second % 10 == 9 or second in seconds:
+            said = bank.forecast(lower=np.zeros(n), capacity=np.full(n, capacity))
+            found += [said] if second in seconds else []
+    return found
+
+
+def test_a_ramp_goes_on() -> None:
+    """50 MB/s from 60 GB on a GPU of 141 GB: what a user saw contradict itself."""
+    ramp = 60 * GB + 0.05 * GB * SECOND[:, np.newaxis]
+    young, old = asked(ramp, [219, 729], 141 * GB)
+    assert young.known[:, 0].tolist() == [True, True, False]
+    assert young.value[1, 0] == pytest.approx(ramp[249, 0], rel=1e-3)
+    assert old.known.all()
+    assert old.value[2, 0] == pytest.approx(ramp[1029, 0], rel=1e-3)
+    assert old.p05[2, 0] <= ramp[1029, 0] + 1e5
+    assert old.p95[2, 0] >= ramp[1029, 0] - 1e5
+    assert old.exhausts_in_s[0] == pytest.approx((141 - 60) / 0.05 - 729, rel=0.02)
+    assert old.slope_per_s[0] == pytest.approx(0.05 * GB, rel=0.02)
+
+
+def noise(size: float, columns: int) -> Floats:
+    return np.asarray(size * np.random.default_rng(3).normal(size=(SECOND.size, columns)))
+
+
+def each_period(shape: Callable[[Floats], Floats]) -> Floats:
+    return shape(SECOND[:, np.newaxis] / PERIODS_S + 0.3)
+
+
+STATIONARY = {
+    "squares": each_period(lambda phase: np.where(phase % 1 < 0.5, 95.0, 10.0)),
+    "short bursts": each_period(lambda phase: np.where(phase % 1 < 0.15, 95.0, 10.0))
+    + noise(2, PERIODS_S.size),
+    "sawteeth": each_period(lambda phase: 10 + 85 * (phase % 1)),
+    "sines": each_period(lambda phase: 50 + 40 * np.sin(2 * np.pi * phase)) + noise(2, PERIODS_S.size),
+    "flat": 60 + noise(2, 30),
+    "still": np.full((SECOND.size, 1), 60.0),
+    "a step": np.where(SECOND > 700, 90.0, 10.0)[:, np.newaxis] + noise(1, 5),
+}
+
+
+@pytest.mark.parametrize("rows", STATIONARY.values(), ids=STATIONARY)
+def test_what_has_no_trend_has_no_slope(rows: Floats) -> None:
+    slopes = np.array([said.slope_per_s for said in asked(rows, list(range(9, 1800, 30)))])
+    assert np.count_nonzero(slopes) == 0
+
+
+RAMPS = {
+    "clean": (20 + SECOND / 30, 300, 0.01),
+    "with noise": (20 + SECOND / 30 + noise(2, 1)[:, 0], 600, 0.2),
+    "downwards": (90 - SECOND / 30 + noise(2, 1)[:, 0], 600, 0.2),
+    "under a cycle": (20 + SECOND / 30 + np.where(SECOND / 20 % 1 < 0.5, 30.0, 0.0), 900, 0.1),
+}
+
+
+@pytest.mark.parametrize(("ramp", "from_s", "within"), RAMPS.values(), ids=RAMPS)
+def test_a_trend_has_its_slope(ramp: Floats, from_s: int, within: float) -> None:
+    slopes = [said.slope_per_s[0] for said in asked(ramp[:, np.newaxis], list(range(from_s + 9, 1800, 60)))]
+    assert np.array(slopes) == pytest.approx(np.sign(ramp[-1] - ramp[0]) / 30, rel=within)

@@ -170,7 +170,7 @@ def cycle_of(gpu: int, text: str) -> float | None:
 
 def shows_a_trend(gpu: int, shown: Path) -> bool:
     """Whether a GPU's forecast was shown."""
-    found = re.search(rf"gpu gpu-a gpu {gpu} NVIDIA H200: .* trend \d+ % in 5m", shown.read_text())
+    found = re.search(rf"gpu gpu-a gpu {gpu} NVIDIA H200: .* trend \d+ % in (10s|30s|5m)", shown.read_text())
     return found is not None
 
 

@@ -25,11 +25,12 @@ SECONDS = 60.0
 SAME = 1e-3
 """Share of the forecast's interval that figures may move and count as the same."""
 
-ROWS = 11
-SINCE_MS, PUBLISHED_MS, LEVEL, SLOPE, VALUE, LOW, HIGH, EXHAUSTS, CYCLIC, OUTSIDE, WIDTH = range(ROWS)
-"""When the series was seen first and published last (ms); what was published: level, slope, forecast at the
-farthest horizon, bounds over all horizons (NaN without any), seconds to exhaustion, whether there was a
-cycle; evaluations outside of the bounds; width between them."""
+ROWS = 12
+SINCE_MS, PUBLISHED_MS = range(2)
+LEVEL, SLOPE, HORIZONS, VALUE, LOW, HIGH, EXHAUSTS, CYCLIC, OUTSIDE, WIDTH = range(2, ROWS)
+"""When the series was seen first and published last (ms); what was published: level, slope, number of
+horizons, forecast at the farthest, bounds over all (NaN without any), seconds to exhaustion, whether there
+was a cycle; evaluations outside of the bounds; width between them."""
 NEVER = -1.0
 
 
@@ -68,8 +69,9 @@ class TrendDebouncer:
         """Whether any figure is other than was published."""
         last = self._published
         off = np.abs(now[[LEVEL, VALUE, LOW, HIGH]] - last[[LEVEL, VALUE, LOW, HIGH]]).max(axis=0)
-        others = (now[[SLOPE, EXHAUSTS]] != last[[SLOPE, EXHAUSTS]]).any(axis=0)
-        # What had no forecast, or has none, moved: its distance is NaN.
+        exact = [SLOPE, HORIZONS, EXHAUSTS]
+        others = (now[exact] != last[exact]).any(axis=0)
+        # What has no forecast has no interval that it could stay in: its distance is NaN.
         return np.asarray(~(off <= SAME * last[WIDTH]) | others)
 
     def _ends_elsewhere(self, ts_ms: int, now: Floats) -> Bools:
@@ -102,7 +104,8 @@ def _nothing(n: int) -> Floats:
 def _figures(forecast: TrendForecast, cyclic: Bools) -> Floats:
     """The rows of what would be published; the bounds are the widest of all horizons."""
     now = np.zeros((ROWS, forecast.level.size))
-    now[LEVEL], now[SLOPE], now[VALUE] = forecast.level, forecast.slope_per_s, forecast.value[0]
+    now[LEVEL], now[SLOPE], now[HORIZONS] = forecast.level, forecast.slope_per_s, forecast.known.sum(axis=0)
+    now[VALUE] = forecast.value[0]
     for value in forecast.value[1:]:
         now[VALUE] = np.where(np.isnan(value), now[VALUE], value)
     now[LOW] = np.fmin.reduce(forecast.p05, axis=0)

@@ -1,10 +1,12 @@
 """Forecasts at several horizons: simple forecasters, weighed by their recent errors at each horizon.
 
 A forecast is kept until its moment comes and is then compared with what was measured. So the interval is that
-of errors really made at this horizon, and needs no model of how errors grow. The weights are those of
-J. M. Bates and C. W. J. Granger 1969 with a higher power. The 5 % and 95 % points follow the share of misses
-(adaptive conformal inference, I. Gibbs and E. Candès 2021). While a series has a cycle, forecasters that know
-it are blended in. They begin with the error that they would have had on the newest samples.
+of errors really made at this horizon, and needs no model of how errors grow; before enough were made, there
+is no forecast. Of the errors the mean root counts, which a few large ones move less than a mean square.
+The weights are those of J. M. Bates and C. W. J. Granger 1969 with a higher power. The 5 % and 95 % points
+follow the share of misses (adaptive conformal inference, I. Gibbs and E. Candès 2021). While a series has a
+cycle, forecasters that know it are blended in. They begin with the error that they would have had on the
+newest samples.
 """
 
 from typing import Any
@@ -24,8 +26,8 @@ SEASONAL = slice(LINE + 1, LINE + 1 + SEASONS)
 MODELS = SEASONAL.stop
 ROWS = MODELS + 5
 ROOT, COUNT, BELOW, ABOVE, PERIOD = range(MODELS, ROWS)
-"""Rows after the forecasters' mean absolute errors: the mean squared error of their blend, the number of
-errors seen, how many standard errors the 5 % and 95 % points lie away, and the period that is known (s)."""
+"""Rows after the forecasters' mean absolute errors: the mean root of their blend's, the number of errors
+seen, how many standard errors the 5 % and 95 % points lie away, and the period that is known (s)."""
 POINTS = slice(BELOW, PERIOD)
 """The rows of the 5 % and 95 % points."""
 KEPT = MODELS + 2
@@ -38,8 +40,9 @@ NORMAL_ROOT = 0.8222
 """Mean root of the absolute value of a standard normal variable."""
 NORMAL = 1.645
 """Standard errors to the 95 % point of a normal distribution: where the points begin."""
-FADING = 0.06
-"""Least weight of the newest error in the mean errors."""
+FADING, FASTER = 0.04, 1.5
+"""Least weight of the newest error in the forecasters' mean errors, and how much faster those of the blend
+fade: what was forecast while a model was loaded says nothing of what comes then."""
 ENOUGH = 1.5
 """Fewest errors, of which those that overlap in time count as one, that bear a horizon."""
 YOUNG = 5
@@ -111,9 +114,10 @@ class Horizons:
         np.abs(error, out=error)
         np.sqrt(error[-1], out=error[-1])
         state[COUNT] += 1
-        weight = np.maximum(3 / (2 + state[COUNT]), FADING)
+        weight = np.maximum(2 / (1 + state[COUNT]), FADING)
         error -= state[:COUNT]
-        error *= weight
+        error[:-1] *= weight
+        error[-1] *= np.minimum(FASTER * weight, 1.0)
         error[SEASONAL] *= SEASONAL_FADING / weight
         error[:MODELS][np.isnan(kept[:MODELS])] = 0.0
         absent = np.isnan(kept[SEASONAL.start])
@@ -191,7 +195,7 @@ class Horizons:
 
     def _independent(self) -> Floats:
         """How many errors count, shape (horizons, n)."""
-        return np.asarray(np.minimum(self._state[:, COUNT], 2 / FADING) / self._overlap)
+        return np.asarray(np.minimum(self._state[:, COUNT], 2 / (FASTER * FADING)) / self._overlap)
 
     def _error(self) -> Floats:
         """Standard error, the larger the fewer errors it is known from: times the 95 % point of Student's

@@ -36,9 +36,12 @@ def published(evaluations: list[TrendForecast], *, cyclic: Floats | None = None)
     return seconds
 
 
-def young(level: float = 50.0) -> TrendForecast:
-    """Of one series that is too young for any forecast."""
-    return forecast(level, ahead=np.nan)
+def young(horizons: int) -> TrendForecast:
+    """Of one still series that is too young for more horizons."""
+    said = forecast()
+    for part in (said.value, said.p05, said.p95):
+        part[horizons:] = np.nan
+    return said
 
 
 STILL = forecast()
@@ -48,10 +51,8 @@ CASES: dict[str, tuple[list[TrendForecast], list[int]]] = {
     "what stays is published once": ([STILL] * 60, [30]),
     "what moves within its interval, once a minute": (MOVING, [30, 90, 150, 210, 270]),
     "what is not known yet, later": ([forecast(np.nan)] * 10 + [STILL] * 10, [130]),
-    "what is too young to be forecast, and is forecast a minute later": (
-        [young()] * 5 + [STILL] * 8,
-        [30, 90],
-    ),
+    "what is still, but can be forecast farther now": ([young(1)] * 12 + [STILL] * 8, [30, 120]),
+    "what could not be forecast at all": ([young(0)] * 5 + [STILL] * 12, [30, 90]),
     "what has left its interval, at once": ([STILL] * 4 + [forecast(60.0)] * 6, [30, 60]),
     "one evaluation outside is no change": ([*[STILL] * 4, forecast(60.0), STILL, STILL], [30]),
     "memory that begins to run out": ([STILL] * 8 + RUNNING_OUT, [30, 80, 140]),
@@ -88,7 +89,7 @@ def test_a_restart_and_a_move_leave_no_trace() -> None:
     assert found == [[], [], [], [0], []]
 
 
-def test_noise_is_published_once_a_minute_and_stillness_once() -> None:
+def test_noise_is_published_once_a_minute_and_stillness_once_for_each_horizon() -> None:
     series = [Series("gpu", "a", "power_w"), Series("gpu", "b", "power_w")]
     bank, found = AnalysisBank(), []
     bank.resize(series)
@@ -101,5 +102,5 @@ def test_noise_is_published_once_a_minute_and_stillness_once() -> None:
             assert now.forecast is not None
             assert now.forecast.level.size == len(now.trend_series)
             found += now.trend_series
-    assert found.count(series[1]) == 1
+    assert found.count(series[1]) == 3
     assert 8 <= found.count(series[0]) <= 10

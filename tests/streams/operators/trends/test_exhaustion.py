@@ -63,7 +63,7 @@ def test_what_does_not_run_out_is_not_announced(curve: Floats) -> None:
 
 def climbs(start: float, end: float, seconds: float) -> Floats:
     """Five minutes at ``start``, a climb to ``end`` within so many ``seconds``, and two minutes there."""
-    return np.interp(np.arange(300 + seconds + 120), (300, 300 + seconds), (start, end))
+    return np.asarray(np.interp(np.arange(300 + seconds + 120), (300, 300 + seconds), (start, end)))
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.2])

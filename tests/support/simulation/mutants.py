@@ -7,6 +7,7 @@ import argparse
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from bus.faust.offsets import OffsetKind, OffsetTracker
@@ -251,6 +252,17 @@ def open_windows_lost(patch: Patch) -> None:
     patch.setattr(WindowBank, "snapshot", lambda self: real(self) | {"open": []})
 
 
+def counters_begin_anew(patch: Patch) -> None:
+    """A snapshot forgets the last values of counters, from which the next window's steps begin."""
+    real = WindowBank.snapshot
+
+    def snapshot(self: WindowBank) -> dict[str, Any]:
+        self._last[:] = np.nan
+        return real(self)
+
+    patch.setattr(WindowBank, "snapshot", snapshot)
+
+
 def held_ticks_lost(patch: Patch) -> None:
     """A snapshot forgets the ticks that wait until others agree that time moved on."""
     real = Timeline.snapshot
@@ -271,7 +283,8 @@ MUTANTS: dict[str, list[Mutant]] = {
         clock_forgotten, rewrite_forgotten, others_not_noticed, pieces_torn, removed_too_early,
     ],
     "real": [
-        outputs_out_of_order, seen_ticks_forgotten, open_windows_lost, watermark_forgotten, held_ticks_lost,
+        outputs_out_of_order, seen_ticks_forgotten, open_windows_lost, counters_begin_anew,
+        watermark_forgotten, held_ticks_lost,
     ],
 }  # fmt: skip
 """By the kind of run that has to find them."""

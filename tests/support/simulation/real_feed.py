@@ -107,6 +107,7 @@ class _Node:
             "gpu_util_pct": util,
             "mem_used_bytes": 10**9 * (1 + tick),
             "mem_total_bytes": 10**12,
+            "energy_j": 500 * tick,
             "processes": processes,
         }
         if self._dice.random() < 0.8:  # what cannot be measured is left out

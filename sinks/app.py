@@ -38,12 +38,12 @@ class SinksApp:
         port = FaustPort(self.app, settings)
         letters = DeadLetters(settings.topic_prefix, telemetry, port.post, port.fail)
         self.dispatcher = Dispatcher(port, make(letters, port), letters, telemetry)
-        self.app.next_offset = self.dispatcher.taken
+        self.app.next_offset = self.dispatcher.next_offset
         self.app.held_up = self.dispatcher.held_up
         self.app.on_log_truncated = self._begins_anew
         serve_metrics(telemetry, self.dispatcher)
         for topic in self.dispatcher.topics:
-            add_agent(self.app, topic, self.dispatcher.handle, name=f"sink-{topic}")
+            add_agent(self.app, topic, self.dispatcher.process, name=f"sink-{topic}")
         self.app.on_partitions_revoked.connect(self._hand_over)
         self.app.on_partitions_assigned.connect(self._assigned)
 

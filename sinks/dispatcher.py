@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from bus.faust.offsets import OffsetKind, OffsetTracker
-from bus.faust.port import WorkerPort, find_loss, is_compacted
+from bus.faust.port import WorkerPort
+from bus.faust.sequence import SourceSequence
 from contract.codec import DecodeError, decode
 from contract.log import ConsumerRecord, TopicPartition
 from contract.records.deadletter import Reason
@@ -59,11 +59,11 @@ class Dispatcher:
         self, port: WorkerPort, sinks: Sequence[Sink], letters: DeadLetters, telemetry: Telemetry
     ) -> None:
         self._port = port
+        self._sequence = SourceSequence(port, telemetry, port.fail)
+        self.next_offset = self._sequence.next_offset
         self._letters = letters
         self._telemetry = telemetry
         self._progress = OffsetProgress()
-        self._trackers: dict[TopicPartition, OffsetTracker] = {}
-        self._assignment = 0
         self._waits: Counter[str] = Counter()
         self.newest_ms: dict[str, int] = {}
         """The newest timestamp that was taken of each topic."""
@@ -77,22 +77,25 @@ class Dispatcher:
         """What has to be read, without prefix, each once."""
         return list(dict.fromkeys(topic for sink in self.sinks for topic in sink.topics))
 
+    async def process(self, records: Sequence[ConsumerRecord]) -> None:
+        """Take the records of one partition, in order. Does not return when the worker has to end."""
+        assignment = self._sequence.assignment
+        for origin in records:
+            if self._sequence.assignment != assignment:
+                return  # handed over while we waited: somebody else reads the rest again
+            await self.handle(origin)
+
     async def handle(self, origin: ConsumerRecord) -> None:
-        """Take one record. Does not return when the worker has to end."""
-        assignment = self._assignment
-        tracker = self._tracker(origin.topic_partition)
-        seen = tracker.classify(origin.offset)
-        if seen is OffsetKind.REPEAT:
+        """Take one record."""
+        assignment = self._sequence.assignment
+        if not await self._sequence.admits(origin):
             return
-        if seen is OffsetKind.AFTER_GAP:
-            await self._check_gap(origin, tracker.expected)
         wanting = [one for one in self.sinks if origin.topic in one.topics and one.wants(origin)]
-        bad = self._give(origin, wanting) if assignment == self._assignment else None
+        bad = self._give(origin, wanting)
         if bad is not None and not await self._letters.send(origin, *bad):
             await asyncio.Event().wait()
-        if assignment != self._assignment:
-            return  # handed over while we waited: somebody else reads it again
-        tracker.took(origin.offset)
+        if self._sequence.assignment != assignment:
+            return  # as above
         self._progress.took(origin.topic_partition, origin.offset)
         self._count(origin, used=bad is None and bool(wanting))
         for sink in wanting:
@@ -101,11 +104,6 @@ class Dispatcher:
                 await sink.room()
             finally:
                 self._waits[sink.name] -= 1
-
-    def taken(self, topic: str, partition: int) -> int | None:
-        """The offset to be taken next; None if nothing was taken since the assignment. For any thread."""
-        found = self._trackers.get(TopicPartition(topic, partition))
-        return None if found is None else found.expected
 
     def held_up(self) -> bool:
         """Whether reading waits for a sink that says that what it writes to is away. For any thread.
@@ -135,16 +133,10 @@ class Dispatcher:
 
     def forget(self) -> None:
         """The partitions were handed over, or assigned anew: what is not acknowledged is read again."""
-        self._assignment += 1
-        self._trackers.clear()
+        self._sequence.forget()
         self._progress.forget()
         for sink in self.sinks:
             sink.forget()
-
-    def _tracker(self, place: TopicPartition) -> OffsetTracker:
-        if place not in self._trackers:
-            self._trackers[place] = OffsetTracker(self._port.begins_at(place) or 0)
-        return self._trackers[place]
 
     def _give(self, origin: ConsumerRecord, sinks: Sequence[Sink]) -> tuple[Reason, str] | None:
         """What is wrong with the record, if something is; the sinks that can use it have it all the same."""
@@ -161,18 +153,3 @@ class Dispatcher:
             except ValueError as error:
                 bad = Reason.REJECTED, f"{sink.name}: {error}"
         return bad
-
-    async def _check_gap(self, origin: ConsumerRecord, expected: int) -> None:
-        """Records that were not delivered must be gone from the broker, too; if not, the worker ends.
-
-        Of a compacted topic the newest records are what counts: there it is not asked.
-        """
-        if is_compacted(origin.topic):
-            return
-        assignment = self._assignment
-        loss = await find_loss(
-            self._port, self._telemetry, origin, expected, lambda: self._assignment == assignment
-        )
-        if loss is not None:
-            self._port.fail(loss)
-            await asyncio.Event().wait()

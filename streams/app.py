@@ -152,7 +152,7 @@ def create_streams_app(
     port = FaustStreamsPort(app, settings, tables, names.__getitem__)
     tasks = [StageTask(stage, port, telemetry, settings.topic_prefix) for stage in stages]
     coordinator = CheckpointCoordinator(port, tasks, telemetry)
-    app.next_offset = coordinator.metrics.next_offset
+    app.next_offset = coordinator.next_offset
     for task in tasks:
         add_agent(app, task.stage.source, partial(coordinator.process, task), name=task.stage.name)
     sources = {

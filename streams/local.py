@@ -9,7 +9,7 @@ from contract.log import ConsumerRecord, ProducerRecord
 from contract.records.deadletter import Reason
 from contract.topics import DEFAULT_PREFIX
 from streams.operators.base import CountedEvent, Emission, Stage
-from streams.runtime.dead_letters import dead_letter, unfit
+from streams.runtime.dead_letters import check, dead_letter
 from streams.runtime.events import STATE_EVICTED, STATE_RESET
 from streams.runtime.keyed_operator import KeyedOperator, OperatorFailedError
 from streams.state.codec import pieces_of
@@ -54,9 +54,8 @@ class LocalPipeline:
     def _process(self, record: ConsumerRecord) -> list[ProducerRecord]:
         stage = self._stages[record.topic]
         stage.observe(record.ts_ms)
-        if (defect := unfit(record)) is not None:
-            return [self._refused(record, *defect)]
         try:
+            check(record)
             outs = self._passed_on(stage.update(record))
         except DecodeError as error:
             return [self._refused(record, error.reason, error.brief)]

@@ -1,28 +1,43 @@
-"""An agent: hands the records of a topic to a handler, one after the other, in order."""
+"""An agent: hands the records of a topic to a handler, in order, those of one fetch and partition at once."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from bus.faust.app import ExactApp, raw_topic
+import faust
+
+from bus.faust.app import ExactApp
 from contract.log import ConsumerRecord, key_text
 from contract.topics import full_name
 
-Handler = Callable[[ConsumerRecord], Awaitable[None]]
+Handler = Callable[[Sequence[ConsumerRecord]], Awaitable[None]]
+
+_BUFFERED = 8
+"""Batches that wait for an agent before Faust stops to fetch; each is of up to 2 MiB."""
+
+
+class _BatchSchema(faust.Schema[Any, Any]):
+    """A message of ``ExactConsumer``: its value is the list of records, as aiokafka read them."""
+
+    def loads_key(self, app: Any, message: Any, **_: Any) -> Any:
+        """None: each record has a key of its own."""
+        return None
+
+    def loads_value(self, app: Any, message: Any, **_: Any) -> Any:
+        """The records."""
+        return message.value
 
 
 def add_agent(app: ExactApp, topic: str, handle: Handler, *, name: str) -> None:
-    """Read ``topic`` (without prefix) into ``handle``, which never raises: Faust would skip the record."""
+    """Read ``topic`` (without prefix) into ``handle``, which never raises: Faust would skip the batch."""
 
     async def read(stream: Any) -> None:
-        records = stream.noack()
-        async for _ in records:  # events() would be one more generator around this one
-            await handle(consumer_record(topic, records.current_event.message))
+        async for batch in stream.noack():
+            await handle([_record(topic, one) for one in batch])
 
-    app.agent(raw_topic(app, full_name(app.topic_prefix, topic)), name=name, concurrency=1)(read)
+    source = app.topic(full_name(app.topic_prefix, topic), schema=_BatchSchema(), maxsize=_BUFFERED)
+    app.agent(source, name=name, concurrency=1)(read)
 
 
-def consumer_record(topic: str, message: Any) -> ConsumerRecord:
-    """A Faust message. Faust divides the milliseconds by 1000; rounding gives them back exactly."""
-    ts_ms = max(round((message.timestamp or 0) * 1000), 0)
-    key = key_text(message.key)
-    return ConsumerRecord(topic, message.partition, message.offset, key, message.value, ts_ms)
+def _record(topic: str, read: Any) -> ConsumerRecord:
+    ts_ms = max(read.timestamp or 0, 0)
+    return ConsumerRecord(topic, read.partition, read.offset, key_text(read.key), read.value, ts_ms)

@@ -1,12 +1,7 @@
-"""Offsets of a partition: what each says about the ones before it, and what the broker says about them.
-
-Gaps that are the broker's own are left by compaction, by retention, and by the marks of transactions.
-"""
+"""What the broker says of the offsets of a partition: where it begins, goes on and ends."""
 
 import asyncio
 from collections.abc import Collection
-from dataclasses import dataclass
-from enum import Enum, auto
 
 from bus.kafka.clients import new_consumer, partition, translated
 from bus.kafka.errors import BrokerError
@@ -14,36 +9,6 @@ from contract.settings.groups import Settings
 
 _WAIT_MS = 10_000
 _ENDS_S = 5.0
-
-
-class OffsetKind(Enum):
-    """What a record is, judged by its offset alone."""
-
-    NEXT = auto()
-    REPEAT = auto()
-    """Read before in this assignment: Faust delivers a record twice around a seek. Leave it out."""
-    AFTER_GAP = auto()
-    """Records before it were not delivered. Where they are still on the broker, that is loss."""
-
-
-@dataclass(slots=True)
-class OffsetTracker:
-    """The place in one partition, from its assignment to its revocation.
-
-    ``expected`` is the offset that has to come next: at first the committed one, 0 where there is none.
-    """
-
-    expected: int = 0
-
-    def classify(self, offset: int) -> OffsetKind:
-        """What the record at ``offset`` is. Does not move the place: ``took`` does."""
-        if offset == self.expected:
-            return OffsetKind.NEXT
-        return OffsetKind.REPEAT if offset < self.expected else OffsetKind.AFTER_GAP
-
-    def took(self, offset: int) -> None:
-        """The record at ``offset`` was taken."""
-        self.expected = offset + 1
 
 
 def describe_truncation(topic: str, partition: int, read: int, end: int) -> str:

@@ -1,14 +1,13 @@
 """What a worker needs of Kafka, narrow enough that its order of doing things is tested without it."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import Protocol
 
 from bus.faust.app import ExactApp
 from bus.faust.offsets import first_offset
-from contract.log import ConsumerRecord, ProducerRecord, TopicPartition, key_bytes
+from contract.log import ProducerRecord, TopicPartition, key_bytes
 from contract.settings.groups import Settings
-from contract.topics import TOPICS, full_name
-from telemetry.events import SOURCE_GAP, Telemetry
+from contract.topics import full_name
 
 
 class WorkerPort(Protocol):
@@ -74,32 +73,3 @@ class FaustPort:
 
     def _full(self, topic: str) -> str:
         return full_name(self._settings.topic_prefix, topic)
-
-
-async def find_loss(
-    port: WorkerPort,
-    telemetry: Telemetry,
-    record: ConsumerRecord,
-    expected: int,
-    is_assigned: Callable[[], bool],
-) -> str | None:
-    """In words: what was not delivered before ``record``, although the broker has it from ``expected`` on.
-
-    None if the records are gone from the broker, too, by retention or compaction, which is counted where that
-    is not the topic's way; and if the partition was handed over while the broker was asked.
-    """
-    source = record.topic_partition
-    gap = f"{source.topic}-{source.partition}: {expected}-{record.offset - 1}"
-    first = await port.first_offset(source, expected)
-    if not is_assigned():
-        return None
-    if first is not None and first < record.offset:
-        return f"{gap} were not delivered, but are on the broker from {first} on"
-    if not is_compacted(source.topic) and port.begins_at(source) is not None:
-        telemetry.emit(SOURCE_GAP, f"{gap} are gone from the broker", topic=source.topic)
-    return None
-
-
-def is_compacted(topic: str) -> bool:
-    """Whether gaps are the rule in ``topic``: compaction leaves the newest record of each key."""
-    return TOPICS[topic].cleanup == "compact"

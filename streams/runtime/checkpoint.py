@@ -17,8 +17,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Iterable, Sequence
 
-from bus.faust.offsets import OffsetKind
-from bus.faust.port import find_loss, is_compacted
+from bus.faust.sequence import SourceSequence
 from contract.log import ConsumerRecord, ProducerRecord
 from contract.topics import TOPICS
 from streams.runtime.eviction import Removal
@@ -32,6 +31,8 @@ from telemetry.events import RECORD_TOO_LARGE, Telemetry
 
 EARLY = 50_000
 """After so many records since the last commit the next one does not wait for its time: they fill memory."""
+YIELD_EVERY = 16
+"""After so many records of a batch the event loop has a turn: heartbeats and answers do not wait for all."""
 
 
 class CheckpointCoordinator:
@@ -48,6 +49,8 @@ class CheckpointCoordinator:
         self._tasks = list(tasks)
         self._telemetry = telemetry
         self._early = early
+        self._sequence = SourceSequence(port, telemetry, self.fail)
+        self.next_offset = self._sequence.next_offset
         self.metrics = StreamsMetrics(telemetry, self._tasks)
         self._outbox: deque[ProducerRecord] = deque()
         self._under_way: list[Awaitable[object]] = []
@@ -62,48 +65,31 @@ class CheckpointCoordinator:
         self._room = asyncio.Event()
         self._room.set()
 
-    async def process(self, task: StageTask, record: ConsumerRecord) -> None:
-        """Apply one record, and send what follows from it, as soon as there is room for what it changes.
+    async def process(self, task: StageTask, records: Sequence[ConsumerRecord]) -> None:
+        """Apply the records of one partition in order, each as soon as there is room for what it changes,
+        and send what follows.
 
         Does not return once the worker has failed.
         """
-        assignment = task.assignment
-        await self._room.wait()
-        if task.assignment != assignment:
-            return  # while it waited, the partition was handed over
-        if self._failed:
-            await asyncio.Event().wait()
-        match task.tracker(record.partition).classify(record.offset):
-            case OffsetKind.REPEAT:
-                return
-            case OffsetKind.AFTER_GAP if not await self._bridged(task, record):
-                return
-        self._outbox += task.process(record)
-        self._uncommitted += 1
-        if self._uncommitted >= self._early:
-            self.commit_due.set()
-        if self._uncommitted >= 2 * self._early:
-            self._room.clear()
-        if self._outbox:
-            await self._send_outbox()
-
-    async def _bridged(self, task: StageTask, record: ConsumerRecord) -> bool:
-        """Whether the records missing before ``record`` are missing on the broker, too.
-
-        A compacted topic is full of gaps: there it is asked only at the first record of an assignment,
-        which is where Faust is known to lose some.
-        """
-        if is_compacted(record.topic) and not task.at_beginning(record.partition):
-            return True
-        assignment, expected = task.assignment, task.tracker(record.partition).expected
-
-        def is_assigned() -> bool:
-            return task.assignment == assignment
-
-        loss = await find_loss(self._port, self._telemetry, record, expected, is_assigned)
-        if loss is not None:
-            self.fail(loss)
-        return loss is None and is_assigned()
+        assignment = self._sequence.assignment
+        for number, record in enumerate(records, 1):
+            await self._room.wait()
+            if self._failed:
+                await asyncio.Event().wait()
+            if self._sequence.assignment != assignment:
+                return  # while it waited, the partition was handed over
+            if not await self._sequence.admits(record):
+                continue
+            self._outbox += task.process(record)
+            self._uncommitted += 1
+            if self._uncommitted >= self._early:
+                self.commit_due.set()
+            if self._uncommitted >= 2 * self._early:
+                self._room.clear()
+            if self._outbox:
+                await self._send_outbox()
+            if number % YIELD_EVERY == 0:
+                await asyncio.sleep(0)
 
     async def _send_outbox(self) -> None:
         async with self._sending:  # one at a time, so that the order stays
@@ -131,8 +117,8 @@ class CheckpointCoordinator:
             checkpoints = [(task, task.checkpoint()) for task in self._tasks]
             for _, checkpoint in checkpoints:
                 self._outbox += checkpoint.outs
-            assignments = self._assignments()
-            if await self._arrived(checkpoints) and assignments == self._assignments():
+            assignment = self._sequence.assignment
+            if await self._arrived(checkpoints) and assignment == self._sequence.assignment:
                 for task, checkpoint in checkpoints:
                     task.checkpoint_done(checkpoint)
                 self._whole = True
@@ -141,15 +127,12 @@ class CheckpointCoordinator:
     async def verify_ownership(self) -> None:
         """End if somebody else has written into a changelog where we write nothing ourselves."""
         async with self._committing:  # nothing is under way
-            assignments = self._assignments()
+            assignment = self._sequence.assignment
             for task in self._tasks:
                 if self._failed or not self._begun or await self._port.is_sole_writer(task.stage.name):
                     continue
-                if self._begun and assignments == self._assignments():
+                if self._begun and assignment == self._sequence.assignment:
                     self.fail(f"somebody else writes into the state of {task.stage.name}")
-
-    def _assignments(self) -> list[int]:
-        return [task.assignment for task in self._tasks]
 
     async def _arrived(self, checkpoints: list[tuple[StageTask, Checkpoint]]) -> bool:
         stages = [(task.stage.name, checkpoint) for task, checkpoint in checkpoints]
@@ -223,6 +206,7 @@ class CheckpointCoordinator:
         self._under_way.clear()
         self._whole, self._begun = True, False
         self.metrics.assigned()
+        self._sequence.forget()
         for task in self._tasks:
             task.forget()
 

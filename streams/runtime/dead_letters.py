@@ -1,19 +1,19 @@
 """What becomes of a record that no operator can use. A replay and a worker do the same."""
 
-from contract.codec import encode
+from contract.codec import DecodeError, encode
 from contract.log import ConsumerRecord, ProducerRecord
 from contract.records.deadletter import DeadLetter, Reason
 from contract.topics import DEFAULT_PREFIX, TOPICS
 
 
-def unfit(record: ConsumerRecord) -> tuple[Reason, str] | None:
-    """The reason why ``record`` is of no use to any operator, and words for it; None if it is fit."""
+def check(record: ConsumerRecord) -> None:
+    """Raises ``DecodeError`` for a record that is of no use to any operator."""
     if not record.has_text_key:
-        return Reason.KEY, "no key, or none in UTF-8: a record without a key belongs to nobody"
+        raise DecodeError(record.topic, "key", Reason.KEY, "absent, empty, or no UTF-8: it belongs to nobody")
     most = TOPICS[record.topic].max_bytes
     if record.value is not None and len(record.value) > most:
-        return Reason.SIZE, f"{len(record.value)} bytes, at most {most} are taken"
-    return None
+        detail = f"{len(record.value)} bytes, at most {most} are taken"
+        raise DecodeError(record.topic, "payload", Reason.SIZE, detail)
 
 
 def dead_letter(

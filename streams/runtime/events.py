@@ -1,10 +1,13 @@
 """What a worker of the streams counts of its states, as named events."""
 
 import logging
+from collections.abc import Iterable
 from functools import cache
 
+from contract.log import ProducerRecord
+from streams.operators.base import CountedEvent, Emission
 from telemetry import events
-from telemetry.events import STREAM, Event
+from telemetry.events import STREAM, Event, Telemetry
 
 # fmt: off
 STATE_RESET = Event(
@@ -26,8 +29,20 @@ STATE_EVICTED = Event(
 # fmt: on
 
 
+def counted(emissions: Iterable[Emission], topic: str, telemetry: Telemetry) -> list[ProducerRecord]:
+    """The records among ``emissions``, which follow from one of ``topic``; the events are counted."""
+    outs: list[ProducerRecord] = []
+    for emission in emissions:
+        if isinstance(emission, CountedEvent):
+            event = _declared(emission.event)
+            telemetry.emit(event, count=emission.count, **dict.fromkeys(event.labels, topic))
+        else:
+            outs.append(emission)
+    return outs
+
+
 @cache
-def declared(name: str) -> Event:
+def _declared(name: str) -> Event:
     """The event that an operator names. One that nobody declared is counted under its own name."""
     known = {one.name: one for one in vars(events).values() if isinstance(one, Event)}
     return known.get(name) or Event(name, logging.INFO, "Counted by an operator", ("topic",))

@@ -80,8 +80,3 @@ class StreamsMetrics:
         now = self._wall()
         newest = {task.stage.source: task.newest_ms for task in self._tasks}
         return {(source,): now - ms / 1000 for source, ms in newest.items() if ms is not None}
-
-    def next_offset(self, source: str, partition: int) -> int | None:
-        """The offset to be processed next; None if nothing was processed since the assignment."""
-        found = (task.next_offset(partition) for task in self._tasks if task.stage.source == source)
-        return next(found, None)

@@ -8,13 +8,12 @@ the broker before the records processed so far may be acknowledged. ``checkpoint
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from bus.faust.offsets import OffsetTracker
 from contract.codec import DecodeError
 from contract.log import ConsumerRecord, ProducerRecord, TopicPartition
 from contract.records.deadletter import Reason
 from streams.operators.base import CountedEvent, Emission, Stage
-from streams.runtime.dead_letters import dead_letter, unfit
-from streams.runtime.events import STATE_EVICTED, STATE_LARGE, STATE_RESET, STATE_REWRITTEN, declared
+from streams.runtime.dead_letters import check, dead_letter
+from streams.runtime.events import STATE_EVICTED, STATE_LARGE, STATE_RESET, STATE_REWRITTEN, counted
 from streams.runtime.eviction import EvictedKey, Eviction, Removal
 from streams.runtime.keyed_operator import KeyedOperator, OperatorFailedError
 from streams.runtime.port import StreamsPort
@@ -77,12 +76,9 @@ class StageTask:
         self._max_resident = max_resident
         self._operators: dict[_Key, KeyedOperator] = {}
         self._changed: dict[_Key, KeyedOperator] = {}
-        self._trackers: dict[int, OffsetTracker] = {}
         self._done: dict[int, int] = {}
         self._eviction = Eviction(stage, port)
         self._rewrites: list[Rewrite] = []
-        self.assignment = 0
-        """Counts how often everything was forgotten."""
         self.processed = 0
         """Counts the records, whatever became of them."""
         self.used = 0
@@ -95,48 +91,29 @@ class StageTask:
         """How many keys have their operator in memory."""
         return len(self._operators)
 
-    def tracker(self, partition: int) -> OffsetTracker:
-        """The offset that is expected next in ``partition``."""
-        found = self._trackers.get(partition)
-        if found is None:
-            begins_at = self._port.begins_at(self._source(partition))
-            found = self._trackers[partition] = OffsetTracker(begins_at or 0)
-        return found
-
-    def next_offset(self, partition: int) -> int | None:
-        """The offset to be processed next; None if nothing was asked of ``partition`` yet. For any thread."""
-        found = self._trackers.get(partition)
-        return None if found is None else found.expected
-
     def _source(self, partition: int) -> TopicPartition:
         return TopicPartition(self.stage.source, partition)
 
-    def at_beginning(self, partition: int) -> bool:
-        """Whether nothing of ``partition`` was processed since it was assigned."""
-        return self.tracker(partition).expected == (self._port.begins_at(self._source(partition)) or 0)
-
     def process(self, record: ConsumerRecord) -> list[ProducerRecord]:
         """Apply a record; what has to be sent for it, in order. Never raises for a bad record."""
-        self.tracker(record.partition).took(record.offset)
         self._done[record.partition] = record.offset
         self.processed += 1
         if self.newest_ms is None or record.ts_ms > self.newest_ms:
             self.newest_ms = record.ts_ms
         now_ms = self._eviction.observe(record)
-        if (defect := unfit(record)) is not None:
-            return self._refused(record, *defect)
         key = record.partition, record.key or ""
         try:
-            emissions = self._updated(key, record, now_ms)
-            outs = self._outputs(emissions, record.topic)
+            check(record)
+            return counted(self._updated(key, record, now_ms), record.topic, self._telemetry)
         except DecodeError as error:
-            return self._refused(record, error.reason, error.brief)
+            reason, detail = error.reason, error.brief
         except OperatorFailedError as error:
-            return self._refused(record, Reason.OPERATOR, str(error))
+            reason, detail = Reason.OPERATOR, str(error)
         except Exception as error:  # noqa: BLE001 - an operator that cannot even begin: the next record tries again
             self._operators.pop(key, None)
-            return self._refused(record, Reason.OPERATOR, f"{type(error).__name__}: {error}")
-        return outs
+            reason, detail = Reason.OPERATOR, f"{type(error).__name__}: {error}"
+        self._telemetry.emit(DEAD_LETTER, detail, topic=record.topic, reason=reason.value)
+        return [dead_letter(record, reason, detail, prefix=self._prefix)]
 
     def _updated(self, key: _Key, record: ConsumerRecord, now_ms: int) -> list[Emission]:
         if self.stage.stateless:
@@ -159,21 +136,6 @@ class StageTask:
     def _reset(self, detail: str) -> None:
         self._telemetry.emit(STATE_RESET, detail, stage=self.stage.name)
 
-    def _refused(self, record: ConsumerRecord, reason: Reason, error: str) -> list[ProducerRecord]:
-        self._telemetry.emit(DEAD_LETTER, error, topic=record.topic, reason=reason.value)
-        return [dead_letter(record, reason, error, prefix=self._prefix)]
-
-    def _outputs(self, emissions: list[Emission], topic: str) -> list[ProducerRecord]:
-        """The records among ``emissions``; the events are counted."""
-        outs: list[ProducerRecord] = []
-        for emission in emissions:
-            if isinstance(emission, CountedEvent):
-                event = declared(emission.event)
-                self._telemetry.emit(event, count=emission.count, **dict.fromkeys(event.labels, topic))
-            else:
-                outs.append(emission)
-        return outs
-
     def checkpoint(self) -> Checkpoint:
         """Everything processed since the last checkpoint, which the next one does not hold again."""
         checkpoint = Checkpoint(done=self._done, rewrites=self._rewrites)
@@ -193,7 +155,7 @@ class StageTask:
         return checkpoint
 
     def _flushed(self, operator: KeyedOperator) -> tuple[list[ProducerRecord], StateWrite]:
-        outs = self._outputs(operator.flush(), self.stage.source)
+        outs = counted(operator.flush(), self.stage.source, self._telemetry)
         return outs, StateWrite(operator, operator.recent(), operator.packed())
 
     def _evict(self, checkpoint: Checkpoint) -> None:
@@ -212,7 +174,7 @@ class StageTask:
         except Exception as error:  # noqa: BLE001 - one key's operator is broken: the other keys go on
             self._reset(f"{evicted.key}: cannot be closed: {type(error).__name__}: {error}")
             return []
-        return self._outputs(operator.close(), self.stage.source)
+        return counted(operator.close(), self.stage.source, self._telemetry)
 
     def checkpoint_done(self, checkpoint: Checkpoint) -> None:
         """Everything in ``checkpoint`` is on the broker: mirror it, acknowledge the offsets."""
@@ -245,10 +207,8 @@ class StageTask:
 
     def forget(self) -> None:
         """The partitions were handed over, or assigned anew: only what is stored counts."""
-        self.assignment += 1
         self._operators.clear()
         self._changed.clear()
-        self._trackers.clear()
         self._done.clear()
         self._eviction.forget()
         self._rewrites = []

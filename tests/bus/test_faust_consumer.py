@@ -8,7 +8,7 @@ from typing import Any
 from faust.types import TP
 
 from bus.faust.app import create_app
-from bus.faust.consumer import ExactConsumer
+from bus.faust.consumer import BatchScheduler, ExactConsumer
 from contract.settings.load import load
 from telemetry.events import Telemetry
 
@@ -45,7 +45,7 @@ def consumer_of(log: Log, handed_out: list[int]) -> tuple[ExactConsumer, Any]:
 
     async def hand_out(message: Any) -> None:
         await app.flow_control.acquire()
-        handed_out.append(message.offset)
+        handed_out.extend(message.value)
         await asyncio.sleep(0)
 
     async def none_beyond(_places: object) -> Mapping[TP, int]:
@@ -57,8 +57,8 @@ def consumer_of(log: Log, handed_out: list[int]) -> tuple[ExactConsumer, Any]:
     consumer.ends = none_beyond
     consumer.seek_to_committed = log.seek
     consumer._getmany = log.fetch
-    consumer._to_message = lambda tp, offset: SimpleNamespace(
-        topic=tp.topic, offset=offset, key=b"", value=b""
+    consumer._to_message = lambda tp, offsets: SimpleNamespace(
+        topic=tp.topic, offset=offsets[-1], key=None, value=offsets
     )
     return consumer, app.flow_control
 
@@ -85,3 +85,10 @@ async def test_a_batch_fetched_before_the_seek_hides_nothing_behind_it() -> None
     finally:
         draining.cancel()
     assert handed_out[:300] == list(range(COMMITTED, COMMITTED + 300))
+
+
+def test_a_fetch_is_one_message_a_partition_but_a_changelog_is_read_one_by_one() -> None:
+    changelog = TP("state", 0)
+    scheduler = BatchScheduler(lambda place: place == changelog)
+    fetched = {PLACE: [1, 2, 3], changelog: [7, 8], TP("t", 9): []}
+    assert list(scheduler.iterate(fetched)) == [(PLACE, [1, 2, 3]), (changelog, 7), (changelog, 8)]

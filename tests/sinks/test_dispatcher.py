@@ -153,9 +153,23 @@ async def test_a_record_read_twice_is_taken_once() -> None:
 
 async def test_holes_of_a_compacted_topic_are_nothing_special() -> None:
     rig, sink = Rig(), ListSink()
+    dispatcher = rig.dispatcher(sink)
+    rig.port.on_broker[PLACE] = 9
+    await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks(), offset=9))
+    rig.port.on_broker[PLACE] = 10  # of a hole in the middle it is not asked
+    await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks(), offset=12))
+    assert (len(sink.taken), rig.port.failures) == (2, [])
+
+
+async def test_records_lost_at_the_start_of_a_compacted_topic_end_the_worker() -> None:
+    rig, sink = Rig(), ListSink()
     rig.port.on_broker[PLACE] = 0
-    await rig.dispatcher(sink).handle(rig.origin("pod-peaks", made.pod_peaks(), offset=9))
-    assert (len(sink.taken), rig.port.failures) == (1, [])
+    task = asyncio.create_task(
+        rig.dispatcher(sink).handle(rig.origin("pod-peaks", made.pod_peaks(), offset=9))
+    )
+    await asyncio.wait([task], timeout=0.2)
+    assert (sink.taken, len(rig.port.failures)) == ([], 1)
+    task.cancel()
 
 
 HOLES = {

@@ -131,9 +131,9 @@ async def test_what_is_forgotten_makes_room() -> None:
     assert not waiting.done()
     worker.coordinator.forget()
     await waiting
-    assert worker.task.next_offset(0) is None, "what waited is read again by the new owner"
+    assert worker.coordinator.next_offset(SOURCE, 0) is None, "what waited is read again by the new owner"
     await asyncio.wait_for(worker.take(LOG[0]), 30)
-    assert worker.task.next_offset(0) == 1
+    assert worker.coordinator.next_offset(SOURCE, 0) == 1
 
 
 STEPS = ("post", "arrived-output", "save-piece", "arrived-piece", "save-head", "arrived-head", "mirror",

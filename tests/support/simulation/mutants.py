@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bus.faust.offsets import OffsetKind, OffsetTracker
+from bus.faust.sequence import SourceSequence
 from contract.log import ConsumerRecord, TopicPartition
 from streams.operators.node.watermark import Timeline
 from streams.operators.node.window import WindowBank
@@ -165,21 +165,19 @@ def removed_too_early(patch: Patch) -> None:
 def loss_not_noticed(patch: Patch) -> None:
     """A hole in the offsets is always taken for the broker's own."""
 
-    async def bridged(self: CheckpointCoordinator, task: StageTask, record: ConsumerRecord) -> bool:
+    async def bridged(self: SourceSequence, record: ConsumerRecord, expected: int, **_: object) -> bool:
         return True
 
-    patch.setattr(CheckpointCoordinator, "_bridged", bridged)
+    patch.setattr(SourceSequence, "_bridged", bridged)
 
 
 def repeats_taken(patch: Patch) -> None:
     """A record that is delivered twice is taken twice."""
-    real = OffsetTracker.classify
 
-    def classify(self: OffsetTracker, offset: int) -> OffsetKind:
-        found = real(self, offset)
-        return OffsetKind.NEXT if found is OffsetKind.REPEAT else found
+    async def admits(self: SourceSequence, record: ConsumerRecord) -> bool:
+        return True
 
-    patch.setattr(OffsetTracker, "classify", classify)
+    patch.setattr(SourceSequence, "admits", admits)
 
 
 def nothing_forgotten(patch: Patch) -> None:

@@ -11,7 +11,7 @@ from contract.codec import DecodeError
 from contract.log import ConsumerRecord, ProducerRecord, TopicPartition
 from contract.records.deadletter import Reason
 from streams.operators.base import CountedEvent, Emission, Operator, Stage
-from streams.runtime.dead_letters import dead_letter, unfit
+from streams.runtime.dead_letters import check, dead_letter
 from streams.state.partition_clock import PartitionClock
 from tests.support.streams.toy import Counter as Toy
 
@@ -90,8 +90,10 @@ class Shadow:
                 yield from key.leaving
 
     def _applied(self, stage: Stage, record: ConsumerRecord, now_ms: int) -> Applied:
-        if (bad := unfit(record)) is not None:
-            return self._refused(stage, record, *bad)
+        try:
+            check(record)
+        except DecodeError as error:
+            return self._refused(stage, record, error.reason, error.brief)
         place = stage.name, record.partition, record.key or ""
         known = self.keys.get(place)
         begins = known is None or known.left is not None

@@ -24,6 +24,9 @@ LOOK_S = 5.0
 Seen = Callable[["Worker", StageTask, ConsumerRecord], None]
 """Called after each record that a task was given."""
 
+BATCHES = (1, 1, 2, 8)
+"""How many records a fetch brings of a partition, at most."""
+
 
 class Group(Protocol):
     """What a worker needs of its consumer group."""
@@ -101,12 +104,12 @@ class Worker:
             news.set()
 
     async def _read(self, task: StageTask) -> None:
-        """What Faust's agent does: one record after the other, of all partitions."""
+        """What Faust's agent does: one fetch after the other, of all partitions, each of some records."""
         news = self._news[task.stage.source]
         while True:
             await self.process.awake()
-            record, generation = self._fetched(task.stage.source), self.generation
-            if record is None:
+            batch, generation = self._fetched(task.stage.source), self.generation
+            if not batch:
                 news.clear()
                 await news.wait()
                 continue
@@ -114,22 +117,29 @@ class Worker:
                 await self.process.pause(delay_s(self.process.dice))
                 if not self._reading or self.generation != generation:
                     continue  # the queues are emptied at a revocation
-            self._trace.say(
-                self.name, f"takes {record.topic}-{record.partition} {record.offset} ({record.key})"
-            )
-            await self.coordinator.process(task, record)
-            self._seen(self, task, record)
+            for record in batch:
+                self._trace.say(
+                    self.name, f"takes {record.topic}-{record.partition} {record.offset} ({record.key})"
+                )
+            await self.coordinator.process(task, batch)
+            for record in batch:
+                self._seen(self, task, record)
 
-    def _fetched(self, source: str) -> ConsumerRecord | None:
+    def _fetched(self, source: str) -> list[ConsumerRecord]:
         if not self._reading:
-            return None
+            return []
         mine = [place for place in self._positions if place[0] == source]
         self.process.dice.shuffle(mine)
         for place in mine:
-            found = self._broker.logs[place].next_from(self._positions[place])
-            if found is not None:
-                return self._delivered(place, found)
-        return None
+            batch: list[ConsumerRecord] = []
+            for _ in range(self.process.dice.choice(BATCHES)):
+                found = self._broker.logs[place].next_from(self._positions[place])
+                if found is None:
+                    break
+                batch.append(self._delivered(place, found))
+            if batch:
+                return batch
+        return []
 
     def _delivered(self, place: TopicPartition, found: ConsumerRecord) -> ConsumerRecord:
         """``found``, or what Faust would deliver on a bad day."""

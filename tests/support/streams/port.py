@@ -178,8 +178,7 @@ class Worker:
         self.coordinator = CheckpointCoordinator(self.port, [self.task], self.telemetry, early=early)
 
     async def take(self, *records: ConsumerRecord) -> None:
-        for one in records:
-            await self.coordinator.process(self.task, one)
+        await self.coordinator.process(self.task, records)
 
 
 def record(

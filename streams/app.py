@@ -21,13 +21,15 @@ from streams.runtime.stage_task import StageTask
 from streams.state.recovery import read_to
 from telemetry.events import Telemetry
 
+FLUSH_S = 2.0
+"""So often coalesced outputs are sent."""
 _COMMIT_SHARE = 4
 """After a commit the pause is at least this many times as long as the commit took: at most a fifth of the
 time goes into commits, and large states are stored less often."""
 _STATE_BYTES_PER_S = 1_000_000
 """Commits write at most this much on average. A state is written as a whole each time, and a recovery reads
 what compaction has left of all that."""
-_LONGEST_PAUSE_S = 30.0
+_LONGEST_PAUSE_S = 60.0
 """The longest pause: how long a commit waited for an unreachable broker says nothing about the next."""
 VERIFY_S = 300.0
 """So often the broker is asked whether others have written into our changelogs: well within the half hour in
@@ -67,17 +69,23 @@ class StreamsApp:
     """By the full names of their changelogs."""
 
     async def commit_steadily(self, interval_s: float) -> None:
-        """Commit every ``interval_s`` seconds, less often where that is dear, until cancelled."""
-        metrics = self.coordinator.metrics
-        pause, verified = interval_s, time.monotonic()
+        """Flush every two seconds and commit every ``interval_s``, less often where that is dear, until
+        cancelled."""
+        coordinator = self.coordinator
+        pause, committed = interval_s, time.monotonic()
+        verified = committed
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self.coordinator.commit_due.wait(), pause)
-            began, before = time.monotonic(), metrics.state_bytes
-            await self.coordinator.commit()
-            pause = pause_s(interval_s, time.monotonic() - began, metrics.state_bytes - before)
+                await asyncio.wait_for(coordinator.commit_due.wait(), min(FLUSH_S, interval_s))
+            began, before = time.monotonic(), coordinator.metrics.state_bytes
+            if began - committed < pause and not coordinator.commit_due.is_set():
+                await coordinator.flush()
+                continue
+            await coordinator.commit()
+            committed = time.monotonic()
+            pause = pause_s(interval_s, committed - began, coordinator.metrics.state_bytes - before)
             if began - verified > VERIFY_S:
-                await self.coordinator.verify_ownership()
+                await coordinator.verify_ownership()
                 verified = began
 
     async def hand_over(self, *_: Any, **__: Any) -> None:

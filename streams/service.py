@@ -40,7 +40,7 @@ async def run_stages(
         status.waiting = f"waiting for the broker at {settings.broker}"
         partitions = await unless(stop, _topics(settings, stages, telemetry))
         streams = create_streams_app(settings, stages, telemetry, partitions)
-        overdue_s = STUCK_S + 5 * settings.snapshot_interval
+        overdue_s = STUCK_S + 2 * settings.snapshot_interval
         status.ready["commits"] = lambda: streams.coordinator.metrics.overdue(overdue_s)
         committing = asyncio.create_task(streams.commit_steadily(settings.snapshot_interval))
         try:

@@ -85,7 +85,9 @@ class StreamSettings:
     )
     lateness: float = _setting(10.0, parsers.seconds(0, 3600), "how late a sample may be for its window")
     snapshot_interval: float = _setting(
-        2.0, parsers.seconds(0.1, 300), "between two commits of state, outputs and offsets"
+        30.0,
+        parsers.seconds(0.1, 300),
+        "between two commits of state and offsets; results come sooner",
     )
     session_timeout: float = _setting(
         10.0,

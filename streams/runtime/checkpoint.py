@@ -1,6 +1,7 @@
 """The order of doing things that makes a worker exact, over all its stages.
 
-1. A record is applied at once; its outputs are put in line, in order.
+1. A record is applied at once; its outputs are put in line, in order. Coalesced outputs follow every two
+   seconds: they need no checkpoint, as a newer one replaces the older.
 2. Every so often a checkpoint is taken: at one instant, the coalesced outputs, the state of every key that
    changed, and the last offset processed.
 3. All outputs up to the checkpoint must have arrived before a state of it is sent. A state that survives a
@@ -106,6 +107,22 @@ class CheckpointCoordinator:
                     self.fail(f"sending to {out.topic}: {error!r}")
                     return
 
+    async def flush(self) -> None:
+        """Send the coalesced outputs of everything processed so far; return when all outputs have arrived."""
+        async with self._committing:
+            if self._failed or not self._whole or not self._port.may_write():
+                return
+            self._outbox += [out for task in self._tasks for out in task.flush()]
+            try:
+                await self._outputs_arrived()
+            except Exception as error:  # noqa: BLE001 - whatever it was, something did not arrive
+                self.fail(f"flush: {error!r}")
+
+    async def _outputs_arrived(self) -> None:
+        await self._send_outbox()
+        under_way, self._under_way = self._under_way, []
+        await asyncio.gather(*under_way)
+
     async def commit(self) -> None:
         """Put outputs and state of everything processed so far on the broker, then acknowledge it."""
         async with self._committing:
@@ -140,9 +157,7 @@ class CheckpointCoordinator:
             (name, one.operator.partition, one.packed) for name, stage in stages for one in stage.writes
         ]
         try:
-            await self._send_outbox()
-            under_way, self._under_way = self._under_way, []
-            await asyncio.gather(*under_way)
+            await self._outputs_arrived()
             if self._failed or not self._port.may_write():
                 return False
             await self._rewritten((name, one) for name, stage in stages for one in stage.rewrites)

@@ -1,8 +1,8 @@
 """The exact state of one stage: an operator per key, and checkpoints of what has to be stored.
 
-Nothing here waits. ``process`` applies a record. ``checkpoint`` returns, at one instant, what has to be on
-the broker before the records processed so far may be acknowledged. ``checkpoint_done`` is called once it is.
-``CheckpointCoordinator`` sends, waits and acknowledges in between.
+Nothing here waits. ``process`` applies a record. ``flush`` returns coalesced outputs. ``checkpoint``
+returns, at one instant, what has to be on the broker before the records processed so far may be acknowledged.
+``checkpoint_done`` is called once it is. ``CheckpointCoordinator`` sends, waits and acknowledges in between.
 """
 
 from dataclasses import dataclass, field
@@ -76,6 +76,7 @@ class StageTask:
         self._max_resident = max_resident
         self._operators: dict[_Key, KeyedOperator] = {}
         self._changed: dict[_Key, KeyedOperator] = {}
+        self._unflushed: dict[_Key, KeyedOperator] = {}
         self._done: dict[int, int] = {}
         self._eviction = Eviction(stage, port)
         self._rewrites: list[Rewrite] = []
@@ -125,7 +126,7 @@ class StageTask:
             if record.offset <= operator.offset:
                 return []  # read again after a restart: its state has it, and its outputs were sent
             emissions = operator.update(record, now_ms)
-            self._changed[key] = operator
+            self._changed[key] = self._unflushed[key] = operator
         if not (emissions and _repeated(emissions)):
             self.used += 1
         return emissions
@@ -136,27 +137,35 @@ class StageTask:
     def _reset(self, detail: str) -> None:
         self._telemetry.emit(STATE_RESET, detail, stage=self.stage.name)
 
+    def flush(self) -> list[ProducerRecord]:
+        """The coalesced outputs of all keys that changed since the last call."""
+        unflushed, self._unflushed = self._unflushed, {}
+        return [out for operator in unflushed.values() for out in self._flushed(operator)]
+
+    def _flushed(self, operator: KeyedOperator) -> list[ProducerRecord]:
+        try:
+            return counted(operator.flush(), self.stage.source, self._telemetry)
+        except Exception as error:  # noqa: BLE001 - one key's operator is broken: the other keys go on
+            self._reset(f"{type(error).__name__}: {error}")
+            operator.begin_anew()
+            return counted(operator.flush(), self.stage.source, self._telemetry)
+
     def checkpoint(self) -> Checkpoint:
         """Everything processed since the last checkpoint, which the next one does not hold again."""
-        checkpoint = Checkpoint(done=self._done, rewrites=self._rewrites)
+        checkpoint = Checkpoint(outs=self.flush(), done=self._done, rewrites=self._rewrites)
         changed, self._changed, self._done, self._rewrites = self._changed, {}, {}, []
         for key, operator in changed.items():
             try:
-                outs, write = self._flushed(operator)
-            except Exception as error:  # noqa: BLE001 - one key's operator is broken: the other keys go on
+                write = _write(operator)
+            except Exception as error:  # noqa: BLE001 - as above
                 self._reset(f"{type(error).__name__}: {error}")
                 operator.begin_anew()
-                outs, write = self._flushed(operator)
-            checkpoint.outs += outs
+                write = _write(operator)
             checkpoint.writes.append(write)
             if self._operators.pop(key, None) is not None:
                 self._operators[key] = operator  # the least recently used ones come first
         self._evict(checkpoint)
         return checkpoint
-
-    def _flushed(self, operator: KeyedOperator) -> tuple[list[ProducerRecord], StateWrite]:
-        outs = counted(operator.flush(), self.stage.source, self._telemetry)
-        return outs, StateWrite(operator, operator.recent(), operator.packed())
 
     def _evict(self, checkpoint: Checkpoint) -> None:
         checkpoint.clocks = self._eviction.clocks(checkpoint.done)
@@ -209,6 +218,7 @@ class StageTask:
         """The partitions were handed over, or assigned anew: only what is stored counts."""
         self._operators.clear()
         self._changed.clear()
+        self._unflushed.clear()
         self._done.clear()
         self._eviction.forget()
         self._rewrites = []
@@ -220,6 +230,10 @@ class StageTask:
         self._rewrites = self._port.outdated(self.stage.name)
         if not self._rewrites:
             self._port.rewritten(self.stage.name)
+
+
+def _write(operator: KeyedOperator) -> StateWrite:
+    return StateWrite(operator, operator.recent(), operator.packed())
 
 
 def _repeated(emissions: list[Emission]) -> bool:

@@ -289,3 +289,22 @@ async def test_a_hand_over_while_a_hole_is_looked_into_drops_the_record() -> Non
     await worker.coordinator.commit()
     assert worker.port.broker.committed == {}
     assert worker.port.failures == []
+
+
+async def test_coalesced_outputs_are_sent_without_a_checkpoint() -> None:
+    worker = Worker(Broker())
+    await worker.take(record(0, 1), record(1, 2))
+    await worker.coordinator.flush()
+    assert newest(worker.port.broker.outputs, RESULT) == {"a": [2, 3]}
+    assert (worker.port.broker.committed, "save-head" in worker.port.steps) == ({}, False)
+    await worker.coordinator.flush()
+    assert worker.port.steps.count(f"post {RESULT}") == 1, "nothing changed since"
+
+
+async def test_a_flush_that_does_not_arrive_ends_the_worker() -> None:
+    worker = Worker(Broker(), dies=at("arrived-output", 0), errs=True)
+    await worker.take(record(0, 1))
+    await worker.coordinator.flush()
+    assert len(worker.port.failures) == 1
+    await worker.coordinator.commit()
+    assert worker.port.broker.committed == {}

@@ -94,6 +94,7 @@ class Worker:
         """Begin to work: join, read what is assigned, commit every so often."""
         works = [self._read(task) for task in self.tasks]
         works += [self._every(self._interval_s, self.coordinator.commit)]
+        works += [self._every(self._interval_s / 3, self.coordinator.flush)]
         works += [self._every(LOOK_S, self.coordinator.verify_ownership)]
         works += [self._every(OFFSETS_EVERY_S, self.commit_offsets), self._ends_when_failed()]
         self._tasks = [self.process.nursery.spawn(work) for work in works]

@@ -18,7 +18,7 @@ MERGED = ("pod-peaks", "job-peaks", "insights")
 DERIVED = (*IN_ORDER, *MERGED)
 
 Series = tuple[str, str, str]
-"""Topic without prefix, key, and metric, which is empty for windows, peaks and insights."""
+"""Topic without prefix, key, and what has an order of its own: a metric, of windows a source; else empty."""
 Results = dict[Series, list[bytes]]
 """What counts of each series, repeats removed."""
 
@@ -29,7 +29,8 @@ def results(found: Derived) -> Results:
     for (topic, key), payloads in found.items():
         if topic in DERIVED:
             for payload in payloads[-1:] if topic in MERGED else dict.fromkeys(payloads):
-                by_series[topic, key, orjson.loads(payload).get("metric", "")].append(payload)
+                plain = orjson.loads(payload)
+                by_series[topic, key, plain.get("metric") or plain.get("source", "")].append(payload)
     return dict(by_series)
 
 

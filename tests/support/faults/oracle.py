@@ -65,7 +65,10 @@ def _how(expected: list[bytes], got: list[bytes]) -> str:
     same = next((n for n, pair in enumerate(zip(expected, got, strict=False)) if pair[0] != pair[1]), None)
     if same is None:
         return f"{len(got)} records, expected {len(expected)}"
-    return f"record {same} of {len(expected)} is {got[same]!r:.400}, expected {expected[same]!r:.400}"
+    one, other = got[same], expected[same]
+    at = next((n for n, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), 0)
+    there = slice(max(at - 60, 0), at + 240)
+    return f"record {same} of {len(expected)}: at byte {at} {one[there]!r}, expected {other[there]!r}"
 
 
 def counted(got: Results) -> str:

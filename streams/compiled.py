@@ -3,7 +3,7 @@
 A ``kernel`` is part of other kernels; an ``entry`` is called from Python. An entry is compiled for the one
 signature that it names, when its module is imported, and kept in ``__pycache__`` beside the module: the
 second import takes milliseconds, and an image that was built with them never compiles. Without ``fastmath``
-each operation is rounded by itself in the order in which it is written, on every machine.
+each operation is rounded by itself, in the order in which it is written.
 """
 
 import hashlib
@@ -11,17 +11,29 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+import numpy as np
 from numba import config, njit
 from numba.core.caching import InTreeCacheLocator, UserWideCacheLocator
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class _Locator(InTreeCacheLocator):
-    """Finds compiled code beside its module, also where nothing can be written, as in an image.
+class _Entry:
+    """Code is compiled anew when what it is made of changes: other modules, too. numba looks at one file."""
 
-    Code is compiled anew when any module in its folder changes: it has parts of the others in it.
-    """
+    def __init__(self, py_func: Any, py_file: str) -> None:
+        super().__init__(py_func, py_file)  # type: ignore[call-arg]
+        self._function = py_func
+
+    def get_source_stamp(self) -> str:
+        return _stamp(self._function)
+
+    def get_disambiguator(self) -> str:
+        return "entry"  # and not the line, which changes with what is written above it
+
+
+class _Locator(_Entry, InTreeCacheLocator):
+    """Finds compiled code beside its module, also where nothing can be written, as in an image."""
 
     @classmethod
     def from_function(cls, py_func: Any, py_file: str) -> Any:
@@ -33,22 +45,30 @@ class _Locator(InTreeCacheLocator):
             locator = there if any(Path(there.get_cache_path()).glob(pattern)) else None
         return locator
 
-    def get_source_stamp(self) -> str:
-        return _sources(Path(self._py_file).parent)
 
-
-class _UserLocator(UserWideCacheLocator):
+class _UserLocator(_Entry, UserWideCacheLocator):
     """The same in the user's cache folder."""
 
-    def get_source_stamp(self) -> str:
-        return _sources(Path(self._py_file).parent)
 
-
-def _sources(folder: Path) -> str:
-    """What all modules of a folder hold, in short."""
+def _stamp(entry: Any) -> str:
+    """What an entry is made of, in short: its code and constants, and those of the kernels that it calls."""
     digest = hashlib.sha256(Path(__file__).read_bytes())
-    for path in sorted(folder.glob("*.py")):
-        digest.update(path.read_bytes())
+    waiting, seen = [entry], set()
+    while waiting:
+        function = waiting.pop()
+        if function in seen:
+            continue
+        seen.add(function)
+        code = function.__code__
+        digest.update(code.co_code + repr((code.co_consts, code.co_names, function.__defaults__)).encode())
+        for name in code.co_names:
+            value = function.__globals__.get(name)
+            if isinstance(value, np.ndarray):
+                digest.update(value.tobytes())
+            elif isinstance(value, int | float | str | tuple | type):
+                digest.update(repr(value).encode())
+            elif hasattr(value, "py_func"):
+                waiting.append(value.py_func)
     return digest.hexdigest()
 
 

@@ -20,9 +20,11 @@ print(value(3.0), sum(value.stats.cache_hits.values()), *value.nopython_signatur
 OTHER = """
 from streams.compiled import kernel
 
+TIMES = {times}
+
 @kernel
 def twice(x: float) -> float:
-    return {times} * x
+    return TIMES * x
 """
 
 
@@ -48,6 +50,15 @@ def test_it_is_compiled_once_and_anew_when_what_it_is_made_of_changes(folder: Pa
     assert imported(folder) == ["7.0", "1"]
     (folder / "other.py").write_text(OTHER.format(times=3))
     assert imported(folder) == ["10.0", "0"]
+    (folder / "other.py").write_text(OTHER.format(times=3).replace("TIMES * x", "TIMES * x - 1"))
+    assert imported(folder) == ["9.0", "0"]
+
+
+def test_what_it_is_not_made_of_may_change(folder: Path) -> None:
+    assert imported(folder) == ["7.0", "0"]
+    (folder / "module.py").write_text("# A comment moves it down.\n" + MODULE)
+    (folder / "third.py").write_text("")
+    assert imported(folder) == ["7.0", "1"]
 
 
 def test_it_is_found_where_nothing_can_be_written(folder: Path, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Logarithm and exponential of single precision, in operations that a processor does for several at once.
 
-Those of the C library differ in the last bit from one processor to another; these are the same everywhere.
+Those of the C library take one value at a time, and differ in the last bit from one processor to another.
 """
 
 import numpy as np

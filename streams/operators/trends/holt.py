@@ -1,4 +1,4 @@
-"""Holt's linear smoothing in columns, with its one-step error and what it expects next.
+"""Holt's linear smoothing in columns, the slow mean, and what they expect next.
 
 Source: C. C. Holt 1957, in the error form of Hyndman and Athanasopoulos, "Forecasting: Principles and
 Practice", 8.1-8.2 (damped: E. S. Gardner and E. McKenzie 1985). Initial values as in River.
@@ -12,33 +12,25 @@ INTERVAL_MS = 1000
 """The nominal time between ticks, to which the gains belong."""
 ALPHA, BETA = 0.3, 0.05
 """Holt's gains of level and slope for one ``INTERVAL_MS``; other gaps have gains of their own."""
-ERROR_FADING = 0.05
-"""Weight of the newest one-step error in the mean error and its mean square."""
 DAMP_S = 30.0
 """Time constant of the damping: a slope is followed for about so long into the future."""
 RESET_MS = 120_000
 """A series that was not seen for longer begins anew."""
-ROWS = 9
-LEVEL, SLOPE, NEWEST, MEAN, VARIANCE, ERROR, SQUARED, SEEN_MS, COUNT = range(ROWS)
+ROWS = 7
+LEVEL, SLOPE, NEWEST, MEAN, VARIANCE, SEEN_MS, COUNT = range(ROWS)
 LEARNT = slice(LEVEL, SEEN_MS)
 AVERAGED = slice(MEAN, SEEN_MS)
-"""The slow mean of the values and their variance about it; the mean one-step error and its mean square."""
-BEGUN, STEADY = 2, 3
-"""Values after which a series has a level and a slope, and after which it has an error, too."""
+"""The slow mean of the values and their variance about it."""
+BEGUN = 2
+"""Values after which a series has a level and a slope."""
 FORECASTERS = 3
 """Persistence, the damped line, and the slow mean."""
-FARTHEST = 4.0
-"""A forecast is off by no more than twice what the series varies about its slow mean (in variances) beyond
-what it varies from one value to the next."""
 MEAN_S = 180.0
 """Time constant of the slow mean."""
 
 
 class Gains:
-    """Holt's gains for a step of ``dt_ms`` (one number, or one per column), from those of one interval.
-
-    ``spread`` is the variance of a forecast over the step in units of the one-interval error variance.
-    """
+    """Holt's gains for a step of ``dt_ms`` (one number, or one per column), from those of one interval."""
 
     def __init__(self, dt_ms: float | Floats) -> None:
         steps = dt_ms / INTERVAL_MS
@@ -46,26 +38,13 @@ class Gains:
         self.level = 1 - (1 - ALPHA) ** steps
         self.slope = (1 - (1 - BETA) ** steps) * self.level / self.dt_s
         self.mean = 1 - np.exp(-self.dt_s / MEAN_S)
-        self.spread = spread(self.dt_s)
-        self.root = np.sqrt(self.spread)
-
-
-def spread(ahead_s: float | Floats) -> float | Floats:
-    """Variance of Holt's forecast ``ahead_s`` ahead over that of one interval ahead; at least 1.
-
-    Hyndman and Athanasopoulos, table 8.8 (A,Ad,N), with the damped sum of slopes taken at its end value.
-    """
-    steps = np.maximum(ahead_s * 1000 / INTERVAL_MS, 1.0)
-    followed = np.minimum(steps, DAMP_S * 1000 / INTERVAL_MS)
-    return 1 + (steps - 1) * (ALPHA * (1 + BETA * followed)) ** 2
 
 
 class Holt:
-    """Level, slope and error of n series, in the rows of ``state``, shape (ROWS, n)."""
+    """Level, slope and slow mean of n series, in the rows of ``state``, shape (ROWS, n)."""
 
     def __init__(self, n: int) -> None:
         self._gains = Gains(INTERVAL_MS)
-        self._fading = np.array([[0.0], [0.0], [ERROR_FADING], [ERROR_FADING]])
         self._dt_ms = 0
         self._adopt(np.zeros((ROWS, n)), -1)
 
@@ -73,13 +52,13 @@ class Holt:
         self.state = state
         self.n: int = state.shape[1]
         self._next = np.zeros_like(state)
-        self._target = np.empty((4, self.n))
-        self._predicted = np.empty(self.n)
+        self._target = np.empty((2, self.n))
+        self._predicted, self._error = np.empty(self.n), np.empty(self.n)
         self._set_steady(last_ms)
 
     def _set_steady(self, last_ms: int) -> None:
-        """Mark the columns that were seen at the last tick and have an error already."""
-        self._steady = (self.state[SEEN_MS] == last_ms) & (self.state[COUNT] >= STEADY)
+        """Mark the columns that were seen at the last tick and have a slope already."""
+        self._steady = (self.state[SEEN_MS] == last_ms) & (self.state[COUNT] >= BEGUN)
         self._all_steady = bool(self._steady.all())
 
     def resize(self, keep: Ints, last_ms: int) -> None:
@@ -102,7 +81,7 @@ class Holt:
         if present is None and self._all_steady and soon:
             self._step(dt_ms, values)
             self.state, self._next = self._next, self.state
-            self.state[SEEN_MS], self.state[COUNT] = ts_ms, STEADY
+            self.state[SEEN_MS], self.state[COUNT] = ts_ms, BEGUN
             return
         present = np.ones(self.n, np.bool_) if present is None else present
         regular = present & self._steady & soon
@@ -119,12 +98,11 @@ class Holt:
         """Work out the next rows of all columns, as if all were regular."""
         if dt_ms != self._dt_ms:
             self._dt_ms, self._gains = dt_ms, Gains(dt_ms)
-            self._fading[:2] = self._gains.mean
         gains, old, new = self._gains, self.state, self._next
         target, predicted = self._target, self._predicted
         np.multiply(old[SLOPE], gains.dt_s, out=predicted)
         predicted += old[LEVEL]
-        off, error = target[1], target[2]
+        error, off = self._error, target[1]
         np.subtract(values, predicted, out=error)
         np.multiply(error, gains.level, out=new[LEVEL])
         new[LEVEL] += predicted
@@ -133,11 +111,8 @@ class Holt:
         new[NEWEST] = target[0] = values
         np.subtract(values, old[MEAN], out=off)
         off *= off
-        if gains.spread != 1.0:
-            error /= gains.root
-        np.multiply(error, error, out=target[3])
         target -= old[AVERAGED]
-        target *= self._fading
+        target *= gains.mean
         np.add(target, old[AVERAGED], out=new[AVERAGED])
 
     def _step_irregular(self, ts_ms: int, values: Floats, columns: Ints) -> None:
@@ -153,7 +128,7 @@ class Holt:
         state[:, begins] = 0.0
         state[LEVEL, begins] = state[MEAN, begins] = value[begins]
         state[NEWEST] = value
-        state[COUNT] = np.minimum(state[COUNT] + 1, STEADY)
+        state[COUNT] = np.minimum(state[COUNT] + 1, BEGUN)
         self.state[:, columns] = state
 
     def _continued(self, old: Floats, value: Floats, age_ms: Floats) -> Floats:
@@ -164,10 +139,6 @@ class Holt:
         old[SLOPE] += gains.slope * error
         old[VARIANCE] += gains.mean * ((value - old[MEAN]) ** 2 - old[VARIANCE])
         old[MEAN] += gains.mean * (value - old[MEAN])
-        error = error / gains.root
-        weight = np.where(old[COUNT] < STEADY, 1.0, ERROR_FADING)
-        old[ERROR] += weight * (error - old[ERROR])
-        old[SQUARED] += weight * (error * error - old[SQUARED])
         return old
 
     def unseen_s(self, now_ms: int) -> Floats:

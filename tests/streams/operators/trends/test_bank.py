@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from river.stats import EWVar
 from river.time_series import HoltWinters
 
 from streams.operators.columns.arrays import Floats
 from streams.operators.trends.bank import TrendBank, TrendForecast
-from streams.operators.trends.holt import ALPHA, BETA, ERROR, ERROR_FADING, LEVEL, SLOPE, SQUARED
+from streams.operators.trends.holt import ALPHA, BETA, LEVEL, SLOPE
 
 START_MS = 1_700_000_000_000
 VALUES = st.floats(-1e6, 1e6).map(lambda value: round(value, 3))
@@ -58,18 +57,6 @@ def test_level_and_slope_are_those_of_river(rows: list[tuple[float, ...]]) -> No
             model.learn_one(row[column])
         assert state[LEVEL, column] == pytest.approx(model.level[-1], rel=1e-9, abs=1e-6)
         assert state[SLOPE, column] == pytest.approx(model.trend[-1], rel=1e-9, abs=1e-6)
-
-
-def test_one_step_error_is_weighed_as_by_river() -> None:
-    rows = noise(200, 1).cumsum(axis=0)
-    bank, model, variance = TrendBank(1), river_holt(), EWVar(ERROR_FADING)
-    for tick, row in enumerate(rows):
-        if tick >= 2:
-            variance.update(row[0] - model.forecast(1)[0])
-        model.learn_one(row[0])
-        bank.update(START_MS + 1000 * tick, row)
-    state = bank._holt.state[:, 0]
-    assert state[SQUARED] - state[ERROR] ** 2 == pytest.approx(variance.get())
 
 
 SAMPLINGS = {

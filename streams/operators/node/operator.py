@@ -76,7 +76,7 @@ class NodeOperator:
         self._peaks = PeakTally(self._node, self._config.source)
         self._spans = SpanBank(self._node, self._config.source)
         self._gpus = NodeGpus(self._node)
-        self._last_ms = -1
+        self._last_ms = self._closed_ms = -1
 
     def update(self, record: ConsumerRecord) -> list[Emission]:
         """Take one sample; raises ``DecodeError`` and changes nothing if it cannot be used."""
@@ -163,7 +163,8 @@ class NodeOperator:
     def close(self) -> list[Emission]:
         """Close the open windows, evaluate a last time, and flush. Held ticks are left out."""
         emissions = self._closed(self._windows.close())
-        if self._last_ms >= 0:
+        if self._last_ms > self._closed_ms:
+            self._closed_ms = self._last_ms
             emissions += self._evaluate()
             self._gpus.close()
         return emissions + self._spans.close() + self.flush()

@@ -61,13 +61,18 @@ class RecentMeans:
             self._open[0] += np.where(present, values, 0.0)
             self._open[1:] += offset * present
 
-    def _close(self, ts_ms: int, passed: int, values: Floats, slope: Floats) -> None:
+    def _mean(self, slope: Floats) -> Floats:
+        """That of the open block."""
         total, count, offset = self._open
         seen = np.maximum(count, 1)
         middle = total / seen + slope * np.clip(BLOCK_S / 2 - offset / seen, -MOVED_S, MOVED_S)
+        return np.where(count > 0, middle, np.nan)
+
+    def _close(self, ts_ms: int, passed: int, values: Floats, slope: Floats) -> None:
+        mean = self._mean(slope)
         self.means[:-passed] = self.means[passed:]
         self.means[-passed:] = np.nan
-        self.means[-passed] = np.where(count > 0, middle, np.nan)
+        self.means[-passed] = mean
         self._open[:] = 0.0
         for column in np.flatnonzero(np.isnan(self.means[-1]) & np.isfinite(values)).tolist():
             self._bridge(self.means[-1 - BRIDGED :, column], values[column], ts_ms % BLOCK_MS / BLOCK_MS)

@@ -64,11 +64,11 @@ class TrendBank:
     ``update`` takes every tick. ``forecast`` is asked every ten seconds or so.
 
     >>> bank = TrendBank(1)
-    >>> for second in range(60):
+    >>> for second in range(600):
     ...     bank.update(1000 * second, np.array([20.0 + 0.5 * second]))
     >>> said = bank.forecast()
     >>> said.level.round(1), said.slope_per_s.round(2)
-    (array([49.5]), array([0.5]))
+    (array([319.5]), array([0.5]))
     """
 
     def __init__(self, n: int = 0, horizons_s: tuple[float, ...] = HORIZONS_S) -> None:

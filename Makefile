@@ -16,7 +16,7 @@ MINUTES ?= 10
 SEEDS ?= 6
 FIRST ?= 2000
 
-.PHONY: help setup up servers test soak bench-insight check format proto lock clean
+.PHONY: help setup up servers test soak bench bench-insight check format proto lock clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -52,6 +52,9 @@ test: $(VENV)/.ready $(if $(filter true,$(CI)),servers) ## run the tests; a part
 
 soak: $(VENV)/.ready ## what takes minutes: tests marked soak, and fresh seeds of the simulation; MINUTES=10
 	SIMULATION_MINUTES=$(MINUTES) $(BIN)/pytest -n 0 -m soak $(TESTS) $(ARGS)
+
+bench: $(VENV)/.ready ## what a sample costs beside the peers, on Kafka, into docs/performance.md; ten minutes by ARGS=--quick
+	$(BIN)/python -m bench.speed $(ARGS)
 
 bench-insight: $(VENV)/.ready ## what insight is worth beside its peers: tables and pictures; SEEDS=6 FIRST=2000
 	$(BIN)/python -m bench.bench_insight --seeds $(SEEDS) --first $(FIRST)

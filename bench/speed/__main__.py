@@ -44,7 +44,7 @@ class Size:
 
 
 FULL = Size(
-    5, 3, (50, 60, 660), (10, 50, 200, 1000), (60, 180), (1, 2), ((50, 240), (10, 900)), (500, 120, 180)
+    5, 3, (50, 60, 660), (10, 50, 200, 1000), (60, 180), (2,), ((50, 240), (10, 900)), (500, 120, 180)
 )
 QUICK = Size(2, 1, (50, 30, 120), (10, 50, 200), (30, 60), (2,), ((50, 120), (10, 300)), (100, 30, 60))
 
@@ -113,14 +113,15 @@ def _scale(bench: measure.Bench, size: Size, say: Progress, results: report.Resu
 
 def notes(size: Size, *, quick: bool, cores: int, load: list[str]) -> dict[str, str]:
     """How it was run, in words."""
-    git = ["git", "describe", "--always", "--dirty", "--exclude", "*"]
-    commit = subprocess.run(git, check=True, capture_output=True, text=True, cwd=DOCS).stdout.strip()
+    measured = ["contract", "telemetry", "bus", "streams", "dutycycle"]
+    git = ["git", "log", "-1", "--format=%h", "--", *measured]
+    commit = subprocess.run(git, check=True, capture_output=True, text=True, cwd=DOCS.parent).stdout.strip()
     nodes, warm, seconds = size.live
     return {
         "how": f"`make bench{' ARGS=--quick' if quick else ''}`, {size.rounds} rounds beside the peers and "
         f"{size.repeats} of all else,",
         "date": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
-        "commit": f"commit {commit}",
+        "commit": f"the worker of commit {commit}",
         "kafka": kafka_version(),
         "load_before": load[0],
         "load_after": load[1],

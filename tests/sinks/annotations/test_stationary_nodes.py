@@ -10,6 +10,8 @@ from tests.support.sinks.made import K80, node_part, sample
 from tests.support.sinks.stationary import Load, Sink, WrittenNode, flat, square, wave, writes_of_node
 
 HOUR_S = 3600
+KNOWN_S = 600
+"""By then the cycles are found, and the maxima are reached."""
 INTERVAL_S = 30.0
 NODES: dict[str, list[Load]] = {
     "square waves": [square(period_s) for period_s in (5, 11, 15, 30, 60, 120)],
@@ -19,11 +21,12 @@ NODES: dict[str, list[Load]] = {
 
 
 @pytest.mark.parametrize("loads", NODES.values(), ids=NODES.keys())
-async def test_in_the_second_hour_there_are_two_writes_at_most(loads: list[Load]) -> None:
-    writes = await writes_of_node(loads, 2 * HOUR_S)
-    assert 1 <= sum(write.second < HOUR_S for write in writes) <= 20
-    later = [write.second for write in writes if write.second >= HOUR_S]
-    assert len(later) <= 2, later
+async def test_after_ten_minutes_there_are_two_writes_an_hour_at_most(loads: list[Load]) -> None:
+    seconds = [write.second for write in await writes_of_node(loads, 2 * HOUR_S)]
+    assert 1 <= sum(second < KNOWN_S for second in seconds) <= 6, seconds
+    later = [second for second in seconds if second >= KNOWN_S]
+    assert later, "it is refreshed"
+    assert all(sum(0 <= other - first < HOUR_S for other in later) <= 2 for first in later), later
 
 
 async def test_noise_delays_no_news() -> None:

@@ -48,6 +48,7 @@ class AnalysisBank:
         self._cycle_columns = remapped(series, self._cycle_series)
         self._capacity_columns = remapped(series, [_capacity_of(one) for one in self._trend_series])
         self._season_columns = remapped(self._trend_series, self._cycle_series)
+        self._shares = np.array([one.metric == "gpu_util_pct" for one in self._trend_series], np.bool_)
 
     def resize(self, series: list[Series]) -> None:
         """The node's columns are ``series`` now: keep what stays, begin what is new, drop what is gone."""
@@ -64,8 +65,8 @@ class AnalysisBank:
         self._row = row
         place = self._cycle_place
         bursts = [(place[one], burst) for one, burst in tick.bursts if one in place]
-        self._cycles.update(tick.ts_ms, row[self._cycle_columns], tick.interval_ms, bursts)
-        self._trends.update(tick.ts_ms, row[self._trend_columns])
+        self._cycles.update(tick.ts_ms, row.take(self._cycle_columns), tick.interval_ms, bursts)
+        self._trends.update(tick.ts_ms, row.take(self._trend_columns))
 
     def evaluate(self, ts_ms: int) -> Analysis:
         """Forecast every trend and look for cycles, as of the last tick at ``ts_ms``."""
@@ -74,14 +75,15 @@ class AnalysisBank:
             return Analysis(ts_ms, [], None, cycles)
         season = season_of(self._cycles.locked(), self._season_columns)
         capacity = np.where(self._capacity_columns >= 0, self._row[self._capacity_columns], np.nan)
-        shares = np.array([one.metric == "gpu_util_pct" for one in self._trend_series], np.bool_)
         forecast = self._trends.forecast(
             season,
-            lower=np.zeros(len(self._trend_series)),
-            upper=np.where(shares, 100.0, capacity),
+            lower=np.zeros(capacity.size),
+            upper=np.where(self._shares, 100.0, capacity),
             capacity=capacity,
         )
-        cyclic = np.isin(np.arange(len(self._trend_series)), season.columns if season else ())
+        cyclic = np.zeros(capacity.size, np.bool_)
+        if season is not None:
+            cyclic[season.columns] = True
         changed = self._debouncer.changes(ts_ms, forecast, cyclic)
         series = [self._trend_series[column] for column in changed]
         return Analysis(ts_ms, series, forecast.pick(changed), cycles)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from streams.compiled import entry
 from streams.operators.columns.arrays import Bools, Floats, Ints, check_version, pack, unpack
 from streams.operators.trends.exhaustion import ExhaustionDetector
 from streams.operators.trends.holt import LEVEL, SLOPE, VARIANCE, Holt
@@ -21,6 +22,12 @@ HORIZONS_S = (10.0, 30.0, 300.0)
 """How far ahead forecasts reach, ascending."""
 TOO_LARGE = 1e30
 """No real measurement is this large, and its square still fits: larger values count as absent."""
+
+
+@entry("float64[::1](float64[::1])")
+def _measured(values: Floats) -> Floats:
+    """``values``, NaN for those that are too large."""
+    return np.where(np.abs(values) < TOO_LARGE, values, np.nan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +93,7 @@ class TrendBank:
 
     def resize(self, keep: Ints) -> None:
         """Rearrange the columns: column j goes on from old column ``keep[j]``, -1 is a new series."""
-        self._holt.resize(keep, self._last_ms)
+        self._holt.resize(keep)
         self._exhaustion.resize(keep)
         self._horizons.resize(keep)
         self._recent.resize(keep)
@@ -100,17 +107,11 @@ class TrendBank:
             raise ValueError(f"values have shape {values.shape}, the bank has {self.n} columns: resize first")
         if ts_ms <= self._last_ms:
             raise ValueError(f"tick at {ts_ms} ms is not later than {self._last_ms} ms")
-        present: Bools | None = None
-        # One product separates whole ticks from those with a gap (NaN) or nonsense in them (infinite, huge).
-        with np.errstate(over="ignore"):
-            whole = values @ values < TOO_LARGE**2
-        if not whole:
-            present = np.abs(values) < TOO_LARGE
-            values = np.where(present, values, np.nan)
+        values = _measured(np.ascontiguousarray(values, np.float64))
         if self._horizons.is_due(ts_ms):
-            self._horizons.check(ts_ms, values, present)
-        self._holt.update(ts_ms, self._last_ms, values, present)
-        self._recent.update(ts_ms, self._last_ms, values, present, self._holt.state[SLOPE])
+            self._horizons.check(ts_ms, values)
+        self._holt.update(ts_ms, values)
+        self._recent.update(ts_ms, self._last_ms, values, self._holt.state[SLOPE])
         self._last_ms = ts_ms
         self._exhaustion.update(ts_ms, values)
 
@@ -145,7 +146,7 @@ class TrendBank:
         bounds = (nothing if lower is None else lower, nothing if upper is None else upper)
         return TrendForecast(
             horizons_s=self._horizons_s,
-            level=np.where(known, _within(holt.state[LEVEL], *bounds), np.nan),
+            level=np.where(known, _within(holt.state[LEVEL:SLOPE], *bounds)[0], np.nan),
             slope_per_s=np.where(known, slope, np.nan),
             value=_within(value, *bounds),
             p05=_within(p05, *bounds),
@@ -171,15 +172,21 @@ class TrendBank:
         check_version(plain, SNAPSHOT_VERSION, "trends")
         bank = cls(plain["n"])
         bank._last_ms = plain["last_ms"]
-        bank._holt.restore(unpack(plain["holt"], "f8", bank._holt.state.shape), bank._last_ms)
+        bank._holt.state = unpack(plain["holt"], "f8", bank._holt.state.shape)
         bank._exhaustion.restore(plain["exhaustion"])
         bank._recent.restore(plain["recent"])
         bank._horizons.restore(plain["horizons"])
         return bank
 
 
+@entry("float64[:, ::1](float64[:, ::1], float64[::1], float64[::1])")
 def _within(values: Floats, lower: Floats, upper: Floats) -> Floats:
     """``values`` clipped to the bounds; a NaN bound does not bind, a NaN value stays NaN."""
-    floor = np.where(np.isnan(lower), -np.inf, lower)
-    ceiling = np.where(np.isnan(upper), np.inf, upper)
-    return np.minimum(np.maximum(values, floor), ceiling)
+    within = values.copy()
+    for row in within:
+        for column in range(row.size):
+            if row[column] < lower[column]:
+                row[column] = lower[column]
+            if row[column] > upper[column]:
+                row[column] = upper[column]
+    return within

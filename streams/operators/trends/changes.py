@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Bools, Floats, Ints, pack, remap, unpack
 from streams.operators.trends.bank import TrendForecast
 
@@ -34,6 +35,71 @@ was a cycle; evaluations outside of the bounds; width between them."""
 NEVER = -1.0
 
 
+@entry(
+    "float64[:, ::1](float64[::1], float64[::1], float64[:, :], float64[:, :], float64[:, :],"
+    " float64[::1], boolean[::1])"
+)
+def _figures(
+    level: Floats, slope: Floats, value: Floats, p05: Floats, p95: Floats, exhausts: Floats, cyclic: Bools
+) -> Floats:
+    """The rows of what would be published; the bounds are the widest of all horizons."""
+    now = np.zeros((ROWS, level.size))
+    for column in range(level.size):
+        of_it, left_s = now[:, column], exhausts[column]
+        of_it[LEVEL], of_it[SLOPE], of_it[CYCLIC] = level[column], slope[column], cyclic[column]
+        of_it[VALUE] = of_it[LOW] = of_it[HIGH] = np.nan
+        for row in range(len(value)):
+            far, low, high = value[row, column], p05[row, column], p95[row, column]
+            of_it[HORIZONS] += np.isfinite(far) and np.isfinite(low) and np.isfinite(high)
+            of_it[VALUE] = of_it[VALUE] if np.isnan(far) else far
+            of_it[LOW], of_it[HIGH] = np.fmin(of_it[LOW], low), np.fmax(of_it[HIGH], high)
+        of_it[WIDTH] = of_it[HIGH] - of_it[LOW]
+        of_it[EXHAUSTS] = NEVER if np.isnan(left_s) else left_s
+    return now
+
+
+@kernel
+def _moved(now: Floats, last: Floats) -> bool:
+    """Whether any figure is other than was published."""
+    moved = now[SLOPE] != last[SLOPE] or now[HORIZONS] != last[HORIZONS] or now[EXHAUSTS] != last[EXHAUSTS]
+    for about in (LEVEL, VALUE, LOW, HIGH):
+        # What has no forecast has no interval that it could stay in: its distance is NaN.
+        moved |= not abs(now[about] - last[about]) <= SAME * last[WIDTH]
+    return bool(moved)
+
+
+@kernel
+def _ends_elsewhere(ts_ms: int, now: Floats, last: Floats) -> bool:
+    """Whether memory began or ceased to run out, or does so at another time than was published."""
+    ends, ended = now[EXHAUSTS] >= 0, last[EXHAUSTS] >= 0
+    left_s = last[EXHAUSTS] - (ts_ms - last[PUBLISHED_MS]) / 1000
+    off = abs(now[EXHAUSTS] - left_s)
+    return bool(ends != ended or (ends and off > max(SOONER * max(left_s, 0.0), SECONDS)))
+
+
+@entry("int64[::1](int64, float64[:, ::1], float64[:, ::1])")
+def _to_publish(ts_ms: int, figures: Floats, published: Floats) -> Ints:
+    """The columns to publish; notes in ``published`` since when they are seen and how often outside."""
+    publish = np.zeros(published.shape[1], np.bool_)
+    for column in range(publish.size):
+        now, last = figures[:, column], published[:, column]
+        if not np.isfinite(now[LEVEL]):
+            last[SINCE_MS] = last[PUBLISHED_MS] = NEVER
+            last[OUTSIDE] = 0
+            continue
+        if last[SINCE_MS] < 0:
+            last[SINCE_MS] = ts_ms
+        outside = now[LEVEL] < last[LOW] or now[LEVEL] > last[HIGH]
+        last[OUTSIDE] = last[OUTSIDE] + 1 if outside and not now[CYCLIC] else 0
+        if last[PUBLISHED_MS] < 0:
+            publish[column] = ts_ms - last[SINCE_MS] >= SETTLING_MS
+            continue
+        again = ts_ms - last[PUBLISHED_MS] >= QUIET_MS and _moved(now, last)
+        changed = last[CYCLIC] != now[CYCLIC] or last[OUTSIDE] >= CONFIRMED
+        publish[column] = again or changed or _ends_elsewhere(ts_ms, now, last)
+    return np.flatnonzero(publish)
+
+
 class TrendDebouncer:
     """What was published of n series, in the rows of an array of shape (ROWS, n)."""
 
@@ -49,39 +115,14 @@ class TrendDebouncer:
 
         ``cyclic``, shape (n,), says which series have a cycle.
         """
-        last, known = self._published, np.isfinite(forecast.level)
-        begun = np.where(last[SINCE_MS] >= 0, last[SINCE_MS], ts_ms)
-        last[SINCE_MS] = np.where(known, begun, NEVER)
-        last[PUBLISHED_MS, ~known] = NEVER
-        now = _figures(forecast, cyclic)
-        outside = (forecast.level < last[LOW]) | (forecast.level > last[HIGH])
-        last[OUTSIDE] = np.where(outside & ~cyclic, last[OUTSIDE] + 1, 0)
-        again = (ts_ms - last[PUBLISHED_MS] >= QUIET_MS) & self._moved(now)
-        elsewhere = self._ends_elsewhere(ts_ms, now)
-        changed = (last[CYCLIC] != now[CYCLIC]) | (last[OUTSIDE] >= CONFIRMED) | elsewhere
-        settled = ts_ms - last[SINCE_MS] >= SETTLING_MS
-        columns = np.flatnonzero(known & np.where(last[PUBLISHED_MS] >= 0, changed | again, settled))
-        last[LEVEL:, columns] = now[LEVEL:, columns]
-        last[PUBLISHED_MS, columns] = ts_ms
+        now = _figures(
+            forecast.level, forecast.slope_per_s, forecast.value, forecast.p05, forecast.p95,
+            forecast.exhausts_in_s, cyclic,
+        )  # fmt: skip
+        columns = _to_publish(ts_ms, now, self._published)
+        self._published[LEVEL:, columns] = now[LEVEL:, columns]
+        self._published[PUBLISHED_MS, columns] = ts_ms
         return columns
-
-    def _moved(self, now: Floats) -> Bools:
-        """Whether any figure is other than was published."""
-        last = self._published
-        off = np.abs(now[[LEVEL, VALUE, LOW, HIGH]] - last[[LEVEL, VALUE, LOW, HIGH]]).max(axis=0)
-        exact = [SLOPE, HORIZONS, EXHAUSTS]
-        others = (now[exact] != last[exact]).any(axis=0)
-        # What has no forecast has no interval that it could stay in: its distance is NaN.
-        return np.asarray(~(off <= SAME * last[WIDTH]) | others)
-
-    def _ends_elsewhere(self, ts_ms: int, now: Floats) -> Bools:
-        """Whether memory began or ceased to run out, or does so at another time than was published."""
-        last = self._published
-        left_s = last[EXHAUSTS] - (ts_ms - last[PUBLISHED_MS]) / 1000
-        off = np.abs(now[EXHAUSTS] - left_s)
-        ends, ended = now[EXHAUSTS] >= 0, last[EXHAUSTS] >= 0
-        moved = ends & ended & (off > np.maximum(SOONER * np.maximum(left_s, 0), SECONDS))
-        return np.asarray((ends != ended) | moved)
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
@@ -99,18 +140,3 @@ def _nothing(n: int) -> Floats:
     published = np.zeros((ROWS, n))
     published[[SINCE_MS, PUBLISHED_MS, EXHAUSTS]] = NEVER
     return published
-
-
-def _figures(forecast: TrendForecast, cyclic: Bools) -> Floats:
-    """The rows of what would be published; the bounds are the widest of all horizons."""
-    now = np.zeros((ROWS, forecast.level.size))
-    now[LEVEL], now[SLOPE], now[HORIZONS] = forecast.level, forecast.slope_per_s, forecast.known.sum(axis=0)
-    now[VALUE] = forecast.value[0]
-    for value in forecast.value[1:]:
-        now[VALUE] = np.where(np.isnan(value), now[VALUE], value)
-    now[LOW] = np.fmin.reduce(forecast.p05, axis=0)
-    now[HIGH] = np.fmax.reduce(forecast.p95, axis=0)
-    now[WIDTH] = now[HIGH] - now[LOW]
-    now[EXHAUSTS] = np.where(np.isnan(forecast.exhausts_in_s), NEVER, forecast.exhausts_in_s)
-    now[CYCLIC] = cyclic
-    return now

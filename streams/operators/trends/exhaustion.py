@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from streams.compiled import entry
 from streams.operators.columns.arrays import Floats, Ints, pack, remap, unpack
 
 BLOCK_MS = 20_000
@@ -98,6 +99,25 @@ RISING_FLOOR = ClimbRule(parts=7, blocks=6, least=0.5, newest=0.5)
 """14 minutes of floors."""
 
 
+@entry("void(float64[::1], float64[::1], float64[:, ::1])")
+def _extend(values: Floats, lowest: Floats, highest: Floats) -> None:
+    """Lower what is lower in a tick, and raise what is higher; NaN is neither."""
+    for column in range(values.size):
+        lowest[column] = np.fmin(lowest[column], values[column])
+        for row in range(len(highest)):
+            highest[row, column] = np.fmax(highest[row, column], values[column])
+
+
+@entry("int64[::1](float32[:, ::1], float64[::1], float64[::1])")
+def _climbed(low: npt.NDArray[np.float32], now: Floats, capacity: Floats) -> Ints:
+    """The columns that are to be judged: nearly every series of nearly every evaluation is done with here."""
+    lowest = now.copy()
+    for row in low:
+        for column in range(row.size):
+            lowest[column] = np.fmin(lowest[column], row[column])
+    return np.flatnonzero(now - lowest >= RISE * capacity)
+
+
 class ExhaustionDetector:
     """The recent levels of n series, in the metric's unit; NaN where a series was not seen.
 
@@ -125,8 +145,7 @@ class ExhaustionDetector:
         """Take one tick; NaN is absent."""
         if ts_ms >= (self._block + 1) * BLOCK_MS:
             self._close(ts_ms // BLOCK_MS)
-        np.fmin(self._now, values, out=self._now)
-        np.fmax(self._high, values, out=self._high)
+        _extend(values, self._now, self._high)
 
     def _close(self, block: int) -> None:
         """Note the block that ended, and begin ``block``."""
@@ -154,14 +173,11 @@ class ExhaustionDetector:
         What is returned counts as announced. While an announced series is absent, its time counts down.
         """
         result = np.full(capacity.size, np.nan)
-        low = np.concatenate((self._low, self._now[np.newaxis]))
-        # Nearly every series of nearly every evaluation is done with here.
-        with np.errstate(invalid="ignore"):
-            climbed = low[-1] - np.fmin.reduce(low, axis=0) >= RISE * capacity
-        for column in np.flatnonzero(climbed).tolist():
-            result[column] = self._judged(column, low[:, column], means[:, column], float(capacity[column]))
+        for column in _climbed(self._low, self._now, capacity).tolist():
+            low = np.append(self._low[:, column], self._now[column])
+            result[column] = self._judged(column, low, means[:, column], float(capacity[column]))
         before = self._announced
-        absent = np.isnan(low[-1]) | np.isnan(capacity)
+        absent = np.isnan(self._now) | np.isnan(capacity)
         kept = absent & (now_ms - before[1] <= KEPT_MS) & (before[0] > now_ms)
         result[kept] = (before[0, kept] - now_ms) / 1000
         announced = np.where(kept, before, [now_ms + 1000 * result, np.full(capacity.size, float(now_ms))])

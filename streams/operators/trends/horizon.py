@@ -12,7 +12,9 @@ newest samples.
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Bools, Floats, Ints, pack, remap, unpack
 from streams.operators.trends.holt import FORECASTERS, INTERVAL_MS, Holt
 from streams.operators.trends.line import Line
@@ -57,6 +59,90 @@ LEAST = 1e-6
 """Share of the largest error below which an error makes no further difference."""
 
 
+@kernel
+def _blended(forecasts: Floats, errors: Floats) -> float:
+    """The mean of a series' forecasts, each weighed by the inverse eighth power of its error; NaN is no
+    forecast."""
+    most, least = 0.0, np.inf
+    for model in range(MODELS):
+        if not np.isnan(forecasts[model]):
+            most, least = max(most, errors[model]), min(least, errors[model])
+    floor = LEAST * most
+    least, value, total = max(least, floor), 0.0, 0.0
+    for model in range(MODELS):
+        if not np.isnan(forecasts[model]):
+            weight = max(errors[model], floor) / least if most > 0 else 1.0
+            weight *= weight
+            weight *= weight
+            weight = 1 / (weight * weight)
+            value += weight * forecasts[model]
+            total += weight
+    return value / total
+
+
+@kernel
+def _learn_one(value: float, kept: Floats, state: Floats) -> None:
+    """Learn the errors of one series."""
+    other = np.isnan(kept[SEASONAL.start]) == (state[PERIOD] > 0)
+    # As wrong as the blend would have been with what is known of the forecasters now.
+    blended = _blended(kept, state)
+    state[COUNT] += 1
+    weight = max(2 / (1 + state[COUNT]), FADING)
+    for model in range(MODELS):
+        if not np.isnan(kept[model]):
+            error = (abs(value - kept[model]) - state[model]) * weight
+            if model >= SEASONAL.start:
+                error *= SEASONAL_FADING / weight
+            state[model] += error
+    # A forecast from before the cycle was found, or its end, says nothing of how wrong they are now.
+    if other:
+        return
+    state[ROOT] += (np.sqrt(abs(value - blended)) - state[ROOT]) * min(FASTER * weight, 1.0)
+    last, error = value - kept[MODELS], kept[MODELS + 1]
+    below, above = -last > state[BELOW] * error, last > state[ABOVE] * error
+    state[BELOW] = max(state[BELOW] + STEP * (below - MISS), 0.0)
+    state[ABOVE] = max(state[ABOVE] + STEP * (above - MISS), 0.0)
+
+
+@entry("void(float64[::1], float32[:, ::1], float64[:, ::1])")
+def _learn(values: Floats, kept: npt.NDArray[np.float32], state: Floats) -> None:
+    """Learn the errors of what was ``kept``, where it was forecast and is measured."""
+    for column in range(values.size):
+        if not (np.isnan(values[column]) or np.isnan(kept[MODELS, column])):
+            _learn_one(values[column], kept[:, column].astype(np.float64), state[:, column])
+
+
+@entry("boolean[:, ::1](boolean[:, ::1], float64[::1], float64[:, :, ::1], float64[:, :, ::1])")
+def _blend(borne: Bools, overlap: Floats, state: Floats, forecasts: Floats) -> Bools:
+    """Fill in the blends that are ``borne``, and the standard errors of all; which are known from enough
+    errors."""
+    enough = np.empty(borne.shape, np.bool_)
+    for row in range(len(forecasts)):
+        for column in range(forecasts.shape[2]):
+            known, of_it = state[row, :, column], forecasts[row, :, column]
+            of_it[MODELS] = _blended(of_it, known) if borne[row, column] else np.nan
+            independent = min(known[COUNT], 2 / (FASTER * FADING)) / overlap[row]
+            enough[row, column] = independent >= ENOUGH
+            # Larger, the fewer errors it is known from: times the 95 % point of Student's distribution over
+            # that of the normal one, about.
+            few, root = 1 + 1 / (max(independent, 1.0) - 0.7), known[ROOT] / NORMAL_ROOT
+            of_it[MODELS + 1] = root * root * few
+    return enough
+
+
+@entry("float64[:, ::1](float64[:, :, ::1], int64[::1])")
+def _expected(state: Floats, columns: Ints) -> Floats:
+    """The forecasters' weighted mean error, shape (horizons, columns)."""
+    expected = np.empty((len(state), columns.size))
+    for row in range(len(state)):
+        for place, column in enumerate(columns):
+            errors = state[row, :MODELS, column].copy()
+            if not state[row, PERIOD, column] > 0:
+                errors[SEASONAL.start :] = np.nan
+            expected[row, place] = _blended(errors, errors)
+    return expected
+
+
 class Horizons:
     """Forecasts of n series at ``horizons_s`` (ascending), and their errors so far.
 
@@ -66,7 +152,7 @@ class Horizons:
     def __init__(self, horizons_s: tuple[float, ...], n: int) -> None:
         self._ahead_s = np.array(horizons_s)
         self._kept = [PendingForecasts(horizon_s, KEPT, n) for horizon_s in horizons_s]
-        self._overlap = np.cbrt([[one.slots] for one in self._kept])
+        self._overlap = np.cbrt([one.slots for one in self._kept])
         self._state = np.zeros((len(horizons_s), ROWS, n))
         self._state[:, POINTS] = NORMAL
         self._next_ms = NEVER_MS
@@ -86,49 +172,14 @@ class Horizons:
         """Whether a forecast was made for ``ts_ms``, or for a moment before it."""
         return ts_ms + EARLY_MS >= self._next_ms
 
-    def check(self, ts_ms: int, values: Floats, present: Bools | None) -> None:
-        """Measure the errors of the forecasts that were made for ``ts_ms``; ``values`` has shape (n,).
-
-        ``present`` says which of them are there; None is all.
-        """
+    def check(self, ts_ms: int, values: Floats) -> None:
+        """Measure the errors of the forecasts that were made for ``ts_ms``; ``values`` has shape (n,), NaN is
+        absent."""
         for state, one in zip(self._state, self._kept, strict=True):
             kept = one.take(ts_ms) if ts_ms + EARLY_MS >= one.next_ms else None
-            if kept is None:
-                continue
-            usable = kept[MODELS] == kept[MODELS]
-            if present is not None:
-                usable &= present
-            if usable.all():
-                self._learn(state, kept, values)
-            elif usable.any():
-                some = state[:, usable]
-                self._learn(some, kept[:, usable], values[usable])
-                state[:, usable] = some
+            if kept is not None:
+                _learn(values, kept, state)
         self._plan()
-
-    def _learn(self, state: Floats, kept: Floats, values: Floats) -> None:
-        last = values - kept[MODELS]
-        error = values - kept[:-1]
-        # As wrong as the blend would have been with what is known of the forecasters now.
-        error[-1] = values - _blend(kept[:MODELS], state[:MODELS])
-        np.abs(error, out=error)
-        np.sqrt(error[-1], out=error[-1])
-        state[COUNT] += 1
-        weight = np.maximum(2 / (1 + state[COUNT]), FADING)
-        error -= state[:COUNT]
-        error[:-1] *= weight
-        error[-1] *= np.minimum(FASTER * weight, 1.0)
-        error[SEASONAL] *= SEASONAL_FADING / weight
-        error[:MODELS][np.isnan(kept[:MODELS])] = 0.0
-        absent = np.isnan(kept[SEASONAL.start])
-        # A forecast from before the cycle was found, or its end, says nothing of how wrong they are now.
-        other = absent == (state[PERIOD] > 0)
-        error[-1, other] = 0.0
-        state[:COUNT] += error
-        reach = state[POINTS] * kept[-1]
-        missed = np.array((-last > reach[0], last > reach[1]))
-        state[POINTS] += STEP * np.where(other, 0.0, missed - MISS)
-        np.maximum(state[POINTS], 0.0, out=state[POINTS])
 
     def follow(self, season: Season | None) -> None:
         """The known cycles are those of ``season`` from now on.
@@ -139,7 +190,7 @@ class Horizons:
         if season is not None:
             period_s[season.columns] = season.period_s
         changed = np.flatnonzero(np.abs(period_s - self._state[:1, PERIOD]) > ANOTHER * period_s)
-        before = self._expected(changed) if changed.size else None
+        before = _expected(self._state, changed) if changed.size else None
         self._state[:, PERIOD] = period_s
         if before is not None:
             self._begin(changed, before, season)
@@ -152,56 +203,36 @@ class Horizons:
             begun = np.flatnonzero(np.isin(season.columns, changed))
             if begun.size:
                 state[:, SEASONAL, season.columns[begun]] = season.errors(begun)
-        after = self._expected(changed)
+        after = _expected(self._state, changed)
         ratio = np.where(before > 0, after, 1.0) / np.where(before > 0, before, 1.0)
         normal, known = NORMAL_ROOT * np.sqrt(NORMAL_ERROR * after), state[:, ROOT, changed]
         # What a cycle foretold to the byte had next to no error: its ratio to the others' says nothing.
         others = np.minimum(known * np.sqrt(ratio), np.maximum(known, normal))
         state[:, ROOT, changed] = np.where(state[:, PERIOD, changed] > 0, normal, others)
 
-    def _expected(self, columns: Ints | slice) -> Floats:
-        """The forecasters' weighted mean error, shape (horizons, columns)."""
-        errors = self._state[:, :MODELS, columns]
-        usable = np.ones(errors.shape, np.bool_)
-        usable[:, SEASONAL] = self._state[:, PERIOD : PERIOD + 1, columns] > 0
-        weights = _weights(errors, usable)
-        return np.asarray((weights * errors).sum(axis=1) / weights.sum(axis=1))
-
     def forecast(
         self, ts_ms: int, holt: Holt, line: Line, age_s: Floats, season: Season | None
     ) -> tuple[Floats, Floats]:
         """Value and standard error of all columns, shape (horizons, n); NaN where ``age_s`` (n,) and the
         errors that were measured do not bear the horizon. They are kept for when their moment comes."""
-        forecasts = np.full((len(self._kept), MODELS, holt.n), np.nan)
+        forecasts = np.full((len(self._kept), KEPT, holt.n), np.nan)
         forecasts[:, :FORECASTERS] = holt.forecasts(ts_ms, self._ahead_s)
         forecasts[:, LINE] = line.at(self._ahead_s)
         if season is not None:
             forecasts[:, SEASONAL, season.columns] = season.ahead(self._ahead_s)
         forecasts[:, :FORECASTERS, line.announced] = np.nan
         ahead_s = self._ahead_s[:, np.newaxis]
-        unborne = ~holt.known(ts_ms) | (ahead_s > YOUNG * age_s) | (holt.unseen_s(ts_ms) > ahead_s)
-        value, error = _blend(forecasts, self._state[:, :MODELS]), self._error()
-        value[unborne] = np.nan
-        for row, one in enumerate(self._kept):
+        borne = holt.known(ts_ms) & (ahead_s <= YOUNG * age_s) & (holt.unseen_s(ts_ms) <= ahead_s)
+        enough = _blend(borne, self._overlap, self._state, forecasts)
+        for of_it, one in zip(forecasts, self._kept, strict=True):
             if one.has_room(ts_ms):
-                one.put(ts_ms, np.vstack((forecasts[row], value[row], error[row])))
+                one.put(ts_ms, of_it)
         self._plan()
-        value[self._independent() < ENOUGH] = np.nan
-        return value, error
+        return np.where(enough, forecasts[:, MODELS], np.nan), forecasts[:, MODELS + 1]
 
     def interval(self, value: Floats, error: Floats) -> tuple[Floats, Floats]:
         """The 5 % and 95 % points of what ``forecast`` gave."""
         return value - self._state[:, BELOW] * error, value + self._state[:, ABOVE] * error
-
-    def _independent(self) -> Floats:
-        """How many errors count, shape (horizons, n)."""
-        return np.asarray(np.minimum(self._state[:, COUNT], 2 / (FASTER * FADING)) / self._overlap)
-
-    def _error(self) -> Floats:
-        """Standard error, the larger the fewer errors it is known from: times the 95 % point of Student's
-        distribution over that of the normal one, about."""
-        few = 1 + 1 / (np.maximum(self._independent(), 1.0) - 0.7)
-        return np.asarray((self._state[:, ROOT] / NORMAL_ROOT) ** 2 * few)
 
     def snapshot(self) -> list[dict[str, Any]]:
         """Plain data of each horizon."""
@@ -216,25 +247,3 @@ class Horizons:
             state[:] = unpack(of_it["state"], "f8", state.shape)
             one.restore(of_it)
         self._plan()
-
-
-def _blend(forecasts: Floats, errors: Floats) -> Floats:
-    """The forecasters' mean, each weighed by the inverse eighth power of its error; NaN is no forecast. The
-    forecasters are along the last axis but one."""
-    usable = forecasts == forecasts
-    weights = _weights(errors, usable)
-    total = (weights * np.where(usable, forecasts, 0.0)).sum(axis=-2)
-    return np.asarray(total / weights.sum(axis=-2))
-
-
-def _weights(errors: Floats, usable: Bools) -> Floats:
-    """Inverse eighth powers of the errors, 0 where not ``usable``; one per column is, at least. The
-    forecasters are along the last axis but one."""
-    most = np.where(usable, errors, 0.0).max(axis=-2, keepdims=True)
-    weights = np.where(most > 0, np.maximum(errors, LEAST * most), 1.0)
-    weights[~usable] = np.inf
-    weights /= weights.min(axis=-2, keepdims=True)
-    weights *= weights
-    weights *= weights
-    weights *= weights
-    return np.asarray(np.reciprocal(weights))

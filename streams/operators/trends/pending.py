@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from streams.operators.columns.arrays import Floats, Ints, pack, remap, unpack
 from streams.operators.trends.holt import INTERVAL_MS
@@ -53,7 +54,7 @@ class PendingForecasts:
         self._issue_ms = ts_ms + self._every_ms - SOONER_MS - self._scattered_ms + later_ms
         self._plan()
 
-    def take(self, ts_ms: int) -> Floats | None:
+    def take(self, ts_ms: int) -> npt.NDArray[np.float32] | None:
         """What was forecast for ``ts_ms``, the oldest first; None if its moment is long past."""
         slot = min(range(self.slots), key=lambda one: (self._due[one] < 0, self._due[one]))
         due_ms = self._due[slot]
@@ -61,7 +62,8 @@ class PendingForecasts:
         self._plan()
         if ts_ms - due_ms > max(2 * INTERVAL_MS, self._every_ms // 4):
             return None
-        return np.asarray(self._kept[slot], np.float64)
+        kept: npt.NDArray[np.float32] = self._kept[slot]
+        return kept
 
     def _plan(self) -> None:
         """Work out when the next one is to be taken out."""

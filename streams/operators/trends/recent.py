@@ -9,8 +9,10 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from streams.operators.columns.arrays import Bools, Floats, Ints, pack, remap, unpack
+from streams.compiled import entry
+from streams.operators.columns.arrays import Floats, Ints, pack, remap, unpack
 from streams.operators.trends.line import Line
 
 BLOCK_MS = 10_000
@@ -35,6 +37,42 @@ VISIBLE = 0.35
 """and least rise over the standard deviation of the values."""
 
 
+@entry("void(float64[::1], float64, float64[:, ::1])")
+def _add(values: Floats, offset_s: float, to: Floats) -> None:
+    """Add a tick to the sums, numbers and offsets ``to``."""
+    for column in range(values.size):
+        if not np.isnan(values[column]):
+            to[0, column] += values[column]
+            to[1, column] += 1
+            to[2, column] += offset_s
+
+
+@entry("float64[:, ::1](float32[:, ::1], float64)")
+def _lines(means: npt.NDArray[np.float32], open_s: float) -> Floats:
+    """Level and slope of the least-squares lines through the newest of the ``means``, the last of which ended
+    ``open_s`` ago."""
+    lines = np.full((2, means.shape[1]), np.nan)
+    for column in range(means.shape[1]):
+        newest, used = means[-LINE:, column].astype(np.float64), 0
+        while used < LINE and not np.isnan(newest[LINE - 1 - used]):
+            used += 1
+        if used < FEWEST:
+            continue
+        base, total, places = newest[-1], 0.0, 0.0
+        for block in range(LINE - used, LINE):
+            newest[block] -= base
+            total += newest[block]
+            places -= (LINE - block - 0.5) * BLOCK_S + open_s
+        centre, product, square = places / used, 0.0, 0.0
+        for block in range(LINE - used, LINE):
+            place = -((LINE - block - 0.5) * BLOCK_S + open_s) - centre
+            product += place * newest[block]
+            square += place * place
+        slope = product / square
+        lines[0, column], lines[1, column] = base + total / used - slope * centre, slope
+    return lines
+
+
 class RecentMeans:
     """The newest closed blocks of n series in ``means``, oldest first, shape (BLOCKS, n); NaN where nothing
     was seen. ``_open`` holds sum, number and total offset (s) of the values since the open block began."""
@@ -47,19 +85,13 @@ class RecentMeans:
         """Rearrange the columns; -1 is a new series."""
         self.means, self._open = remap(self.means, keep, np.nan), remap(self._open, keep, 0.0)
 
-    def update(self, ts_ms: int, last_ms: int, values: Floats, present: Bools | None, slope: Floats) -> None:
-        """Take one tick after that at ``last_ms``; ``present`` None is all. ``slope`` (per second) moves the
-        mean of an uneven block to its middle."""
+    def update(self, ts_ms: int, last_ms: int, values: Floats, slope: Floats) -> None:
+        """Take one tick after that at ``last_ms``; NaN is absent. ``slope`` (per second) moves the mean of an
+        uneven block to its middle."""
         passed = ts_ms // BLOCK_MS - last_ms // BLOCK_MS
         if passed:
             self._close(ts_ms, min(passed, BLOCKS), values, slope)
-        offset = np.array([[1.0], [ts_ms % BLOCK_MS / 1000]])
-        if present is None:
-            self._open[0] += values
-            self._open[1:] += offset
-        else:
-            self._open[0] += np.where(present, values, 0.0)
-            self._open[1:] += offset * present
+        _add(values, ts_ms % BLOCK_MS / 1000, self._open)
 
     def _mean(self, slope: Floats) -> Floats:
         """That of the open block."""
@@ -91,20 +123,7 @@ class RecentMeans:
     def line(self, now_ms: int) -> Line:
         """The least-squares lines through the newest blocks, as of ``now_ms``, the last tick; NaN where too
         few are known."""
-        ahead_s = (LINE - np.arange(LINE) - 0.5) * BLOCK_S + now_ms % BLOCK_MS / 1000
-        means = self.means[-LINE:].astype(np.float64)
-        base = means[-1].copy()
-        means -= base
-        used = np.logical_and.accumulate(means[::-1] == means[::-1])[::-1]
-        means[~used] = 0.0
-        count = used.sum(axis=0)
-        place = np.where(used, -ahead_s[:, np.newaxis], 0.0)
-        enough = np.where(count >= FEWEST, count, np.nan)
-        centre = place.sum(axis=0) / enough
-        place -= centre
-        place[~used] = 0.0
-        slope = (place * means).sum(axis=0) / np.where(count >= FEWEST, (place * place).sum(axis=0), np.nan)
-        level = base + means.sum(axis=0) / enough - slope * centre
+        level, slope = _lines(self.means, now_ms % BLOCK_MS / 1000)
         return Line(level, slope, np.zeros(level.size, np.bool_))
 
     def trend(self, deviation: Floats) -> Floats:

@@ -72,7 +72,7 @@ def test_a_cycle_that_is_found_or_lost_is_published_at_once() -> None:
 
 
 def test_a_cycle_swings_and_is_no_change() -> None:
-    swings = [forecast(50 + 40 * (-1) ** turn, ahead=50) for turn in range(13)]
+    swings = [forecast(50 + 40.0 * (-1) ** turn, ahead=50.0) for turn in range(13)]
     assert published(swings, cyclic=np.ones(13)) == [30, 100]
 
 

@@ -44,19 +44,20 @@ def backlog(bench: Bench, who: Contender, nodes: int, first: int, seconds: int, 
     load = ticks(nodes, seconds, (GPU,))
     cores = [bench.last] if workers == 1 else [{core} for core in bench.cores[-workers:]]
 
-    def done(until: int) -> bool:  # the last two windows stay open, for late samples
-        return topics.count("window-aggregates") >= nodes * who.each * (until // WINDOW_S - 2)
+    def idle(until: int) -> None:  # the last two windows stay open, for late samples
+        least = nodes * who.each * (until // WINDOW_S - 2)
+        wait_until_idle(running, lambda: topics.count("window-aggregates"), least)
 
     with all_working(who, topics, bench.folder, cores) as running:
         topics.fill(chain.from_iterable(load[:first]))
-        wait_until_idle(running, lambda: done(first))
+        idle(first)
         for worker in running:
             worker.process.send_signal(signal.SIGSTOP)
         before_s = sum(worker.cpu_s() for worker in running)
         topics.fill(chain.from_iterable(load[first:]))
         for worker in running:
             worker.process.send_signal(signal.SIGCONT)
-        wait_until_idle(running, lambda: done(seconds))
+        idle(seconds)
         spent_s = sum(worker.cpu_s() for worker in running) - before_s
     topics.delete()
     return spent_s / (nodes * (seconds - first)) * 1e6

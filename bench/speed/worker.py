@@ -20,8 +20,8 @@ WAIT_S = 900.0
 STOPPED_S = 30
 """A worker may be stopped for so long while its backlog is written, and keeps its partitions."""
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-_IDLE = 0.15
-"""A worker that uses less of a core for two seconds has nothing to do."""
+_IDLE = 0.08
+"""A worker that uses less of a core, and sends nothing, has nothing to do."""
 
 
 @dataclass(frozen=True)
@@ -159,12 +159,16 @@ def all_working(
         yield [stack.enter_context(working(contender, topics, folder, one)) for one in cores]
 
 
-def wait_until_idle(workers: list[Worker], is_done: Callable[[], bool]) -> None:
-    """Until the results are there and the workers have had nothing to do for two seconds."""
+def wait_until_idle(workers: list[Worker], sent: Callable[[], int], least: int) -> None:
+    """Until at least so many results were sent, and for two seconds none, with hardly any CPU used.
+
+    Not by CPU alone: on a machine with much else to do, one that has work gets little of it, too.
+    """
 
     def idle() -> bool:
-        before = sum(one.cpu_s() for one in workers)
+        before_s, before = sum(one.cpu_s() for one in workers), sent()
         time.sleep(2)
-        return sum(one.cpu_s() for one in workers) - before < 2 * _IDLE * len(workers) and is_done()
+        used_s = sum(one.cpu_s() for one in workers) - before_s
+        return used_s < 2 * _IDLE * len(workers) and least <= sent() == before
 
     workers[0].wait(idle, 0)

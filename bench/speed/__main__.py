@@ -6,6 +6,7 @@ Ctrl-C ends it early; what was measured until then is written.
 
 import argparse
 import os
+import signal
 import subprocess
 import tempfile
 import time
@@ -150,7 +151,7 @@ def load_average() -> str:
 
 
 def write(results: report.Results) -> None:
-    """The page and its pictures."""
+    """Write the page and its pictures."""
     template = Path(__file__).with_name("performance.template.md").read_text()
     report.bars(DOCS / "pictures" / "speed_peers.png", results.contenders, "µs of CPU a sample")
     report.curves(DOCS / "pictures" / "speed_scaling.png", results)
@@ -162,6 +163,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="less of everything")
     quick = parser.parse_args().quick
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C, and takes Kafka with it
     size, say = QUICK if quick else FULL, Progress()
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, set(cores[:-1] or cores))  # Kafka inherits this

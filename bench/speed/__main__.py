@@ -112,14 +112,14 @@ def _scale(bench: measure.Bench, size: Size, say: Progress, results: report.Resu
     results.workers = {1: results.nodes[size.compared[0]], **results.workers}
 
 
-def notes(size: Size, *, quick: bool, cores: int, load: list[str]) -> dict[str, str]:
+def notes(size: Size, rounds: int, *, quick: bool, cores: int, load: list[str]) -> dict[str, str]:
     """How it was run, in words."""
     measured = ["contract", "telemetry", "bus", "streams", "dutycycle"]
     git = ["git", "log", "-1", "--format=%h", "--", *measured]
     commit = subprocess.run(git, check=True, capture_output=True, text=True, cwd=DOCS.parent).stdout.strip()
     nodes, warm, seconds = size.live
     return {
-        "how": f"`make bench{' ARGS=--quick' if quick else ''}`, {size.rounds} rounds beside the peers and "
+        "how": f"`make bench{' ARGS=--quick' if quick else ''}`, {rounds} rounds beside the peers and "
         f"{size.repeats} of all else,",
         "date": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         "commit": f"the worker of commit {commit}",
@@ -179,7 +179,8 @@ def main() -> None:
         say("interrupted")
     finally:
         broker.discard()
-    results.notes = notes(size, quick=quick, cores=len(cores), load=[before, load_average()])
+    rounds = min(map(len, results.contenders.values()), default=0)
+    results.notes = notes(size, rounds, quick=quick, cores=len(cores), load=[before, load_average()])
     write(results)
     say("written:", DOCS / "performance.md")
 

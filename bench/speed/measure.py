@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bench.cluster_trace import Shape, records
 from bench.speed.cluster import GPU, HOST, Topics, series, ticks
-from bench.speed.worker import Contender, Worker, all_working, ours, total, wait_until_idle, working
+from bench.speed.worker import Contender, Worker, all_working, cpu_until_idle, ours, total, working
 from contract.trace import TraceWriter
 from tests.support.servers.kafka.broker import OwnBroker
 
@@ -44,9 +44,9 @@ def backlog(bench: Bench, who: Contender, nodes: int, first: int, seconds: int, 
     load = ticks(nodes, seconds, (GPU,))
     cores = [bench.last] if workers == 1 else [{core} for core in bench.cores[-workers:]]
 
-    def idle(until: int) -> None:  # the last two windows stay open, for late samples
+    def idle(until: int) -> float:  # the last two windows stay open, for late samples
         least = nodes * who.each * (until // WINDOW_S - 2)
-        wait_until_idle(running, lambda: topics.count("window-aggregates"), least)
+        return cpu_until_idle(running, lambda: topics.count("window-aggregates"), least)
 
     with all_working(who, topics, bench.folder, cores) as running:
         topics.fill(chain.from_iterable(load[:first]))
@@ -57,8 +57,7 @@ def backlog(bench: Bench, who: Contender, nodes: int, first: int, seconds: int, 
         topics.fill(chain.from_iterable(load[first:]))
         for worker in running:
             worker.process.send_signal(signal.SIGCONT)
-        idle(seconds)
-        spent_s = sum(worker.cpu_s() for worker in running) - before_s
+        spent_s = idle(seconds) - before_s
     topics.delete()
     return spent_s / (nodes * (seconds - first)) * 1e6
 

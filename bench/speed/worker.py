@@ -162,7 +162,8 @@ def all_working(
 def cpu_until_idle(workers: list[Worker], sent: Callable[[], int], least: int) -> float:
     """CPU until the workers had nothing to do, when so many results were sent and no more come.
 
-    What they use while they wait is not counted: Bytewax polls, and closes its last windows by the clock.
+    What they use while they wait is not counted when it is below ``_IDLE``. Open: Bytewax polls, and closes
+    its last windows by the clock; on a busy machine up to half of its figure was that waiting.
     """
     quiet_s: list[float] = []
 

@@ -70,10 +70,12 @@ def run(bench: measure.Bench, size: Size, say: Progress, results: report.Results
 def _compare(bench: measure.Bench, size: Size, say: Progress, results: report.Results) -> None:
     contenders = [ours(), *(peer(name, title) for name, title in PEERS.items())]
     for turn in range(size.rounds):
+        found: dict[str, float] = {}
         for who in contenders:
-            found = measure.backlog(bench, who, *size.compared)
-            results.contenders.setdefault(who.name, []).append(found)
-            say(f"round {turn + 1} of {size.rounds}: {who.name}", f"{found:.0f} µs a sample")
+            found[who.name] = measure.backlog(bench, who, *size.compared)
+            say(f"round {turn + 1} of {size.rounds}: {who.name}", f"{found[who.name]:.0f} µs a sample")
+        for name, cost in found.items():  # a round that is interrupted does not count
+            results.contenders.setdefault(name, []).append(cost)
 
 
 def _alone(bench: measure.Bench, size: Size, say: Progress, results: report.Results) -> None:

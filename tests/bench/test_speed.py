@@ -1,11 +1,15 @@
 """``make bench``: medians, ratios and tables from figures; the peers' fold. Measuring takes minutes."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from bench.peers.fold import METRICS, first, fold, result
-from bench.speed import report
+from bench.speed import __main__ as command
+from bench.speed import measure, report
+from bench.speed.worker import ours
 
 
 def test_a_ratio_is_taken_within_a_round() -> None:
@@ -75,3 +79,20 @@ def test_what_peers_compute_is_mean_min_and_max() -> None:
     found = result(so_far)["GPU-1"]
     assert found["power_w"] == {"mean": 25, "min": 10, "max": 40}
     assert found["temp_c"] == {"mean": 1, "min": 1, "max": 1}
+
+
+def test_a_round_that_was_interrupted_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    costs = iter([1.0, 2.0, 3.0, 4.0, 5.0])
+
+    def backlog(*_: object) -> float:
+        for cost in costs:
+            return cost
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(measure, "backlog", backlog)
+    monkeypatch.setattr(command, "peer", lambda name, title: replace(ours(), name=title))
+    results = report.Results()
+    with pytest.raises(KeyboardInterrupt):
+        command._compare(cast("Any", None), command.QUICK, command.Progress(), results)
+    assert list(results.contenders.values()) == [[1], [2], [3], [4]]
+    assert "| Dutycycle | 1 |" in report.compared(results.contenders)

@@ -89,7 +89,14 @@ class Run:
         cyclic = np.isin(self._columns, season.columns if season else [])
         holt = self.trends._holt.state
         line = holt[LEVEL] + np.outer(said.horizons_s, holt[SLOPE])
-        return said.value, said.p05, said.p95, line, season, self.debouncer.changes(ts_ms, said, cyclic)
+        return (
+            said.value,
+            said.p05,
+            said.p95,
+            line,
+            season,
+            self.debouncer.changes(ts_ms, said, cyclic, self._columns),
+        )
 
 
 def judge(known: Sequence[Known], horizons_s: tuple[int, ...] = HORIZONS_S) -> TrendScores:

@@ -9,7 +9,7 @@ COMMON = {
     "interval_ms": "the configured time between two ticks; of a scraped source, the measured one",
     "uuid": "the driver's identifier of the device",
     "subject": "what the record is about",
-    "metric": "the sample field that it is computed from",
+    "source": "nvml or cgroup: the samples that it is computed from",
     "first_ms": "the time of the first tick that counts",
     "last_ms": "the time of the last tick that counts",
     "samples": "the number of ticks that count",
@@ -128,7 +128,6 @@ OWN = {
         "size_ms": "the window's length",
         "start_ms": "its start, inclusive",
         "end_ms": "its end, exclusive",
-        "source": "nvml or cgroup: the samples that it is computed from",
         "metrics": "what was measured, by metric",
     },
     "WindowMetric": {
@@ -141,6 +140,10 @@ OWN = {
         "increase": "by how much a cumulative counter grew",
     },
     "Trend": {
+        "ts_ms": "the moment of all its figures",
+        "metrics": "the trends, by metric",
+    },
+    "TrendMetric": {
         "level": "the smoothed value now",
         "slope_per_s": "its trend, per second: 0 unless it climbs or falls in all of the last minutes, "
         "with what repeats taken out",
@@ -165,6 +168,10 @@ OWN = {
         "p95": "the upper end of the interval: 5 % are expected above",
     },
     "Cycle": {
+        "ts_ms": "when a cycle of one of its metrics was found, changed or lost",
+        "metrics": "the cycles, by metric",
+    },
+    "CycleMetric": {
         "cyclic": "whether there is a cycle",
         "since_ms": "the start of the oldest period of the cycle that still lasts; absent without a cycle",
         "others": "further cycles of the same metric, such as training steps between checkpoints",

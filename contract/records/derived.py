@@ -48,6 +48,11 @@ def job_subject(job_uid: str) -> Subject:
     return Subject(kind="job", job_uid=job_uid)
 
 
+def source_key(subject: Subject, source: str) -> str:
+    """``<subject>/<source>``: the key on compacted topics that have a record of each source of a subject."""
+    return f"{subject.key}/{source}"
+
+
 class WindowMetric(RecordBase, frozen=True, kw_only=True):
     """What a window says of one metric, in its unit: of a gauge ``mean`` to ``p99``, of a cumulative counter
     ``increase``.
@@ -90,19 +95,25 @@ class Forecast(RecordBase, frozen=True, kw_only=True):
     p95: Number
 
 
-class Trend(VersionedRecord, frozen=True, kw_only=True):
+class TrendMetric(RecordBase, frozen=True, kw_only=True):
     """Level, slope and forecast of one metric, in its unit.
 
     ``exhausts_in_s`` is absent unless memory is running out.
     """
 
-    subject: Subject
-    metric: Label
-    ts_ms: Millis
     level: Number
     slope_per_s: Number
     forecast: tuple[Forecast, ...]
     exhausts_in_s: Amount | None = None
+
+
+class Trend(VersionedRecord, frozen=True, kw_only=True):
+    """The trends of all metrics of a subject from one ``source``, ``nvml`` or ``cgroup``, at ``ts_ms``."""
+
+    subject: Subject
+    source: Label
+    ts_ms: Millis
+    metrics: Mapping[str, TrendMetric]
 
 
 class OtherCycle(RecordBase, frozen=True, kw_only=True):
@@ -112,17 +123,23 @@ class OtherCycle(RecordBase, frozen=True, kw_only=True):
     confidence: Share
 
 
-class Cycle(VersionedRecord, frozen=True, kw_only=True):
+class CycleMetric(RecordBase, frozen=True, kw_only=True):
     """The periodicity of one metric. Without a cycle there is no ``period_s``."""
 
-    subject: Subject
-    metric: Label
-    ts_ms: Millis
     cyclic: bool
     period_s: Amount | None = None
     confidence: Share | None = None
     since_ms: Millis | None = None
     others: tuple[OtherCycle, ...] | None = None
+
+
+class Cycle(VersionedRecord, frozen=True, kw_only=True):
+    """The cycles of all metrics of a subject from one ``source``; one of them changed at ``ts_ms``."""
+
+    subject: Subject
+    source: Label
+    ts_ms: Millis
+    metrics: Mapping[str, CycleMetric]
 
 
 class Peak(RecordBase, frozen=True, kw_only=True):

@@ -25,7 +25,7 @@ class SubjectRow:
     ``processes`` of a GPU are (name and pid, GPU percent, bytes), ``pods`` the uids of those on it. ``does``
     is a pod's kind, and its bottleneck where it has one. A pod's ``gpu_util`` is the mean over its GPUs,
     ``gpu_util_max`` the most of any of them. Its ``name`` is empty until it is told; samples know its
-    ``programs`` (on GPUs) and a ``container``. ``cycles`` and ``trends`` are by metric.
+    ``programs`` (on GPUs) and a ``container``. ``cycles`` and ``trends``: the newest record of each source.
     """
 
     kind: str
@@ -43,7 +43,7 @@ class SubjectRow:
     processes: list[tuple[str, float | None, float | None]] = field(default_factory=list)
     pods: frozenset[str] = frozenset()
     does: str = ""
-    cycles: dict[str, str] = field(default_factory=dict)
+    cycles: dict[str, Plain] = field(default_factory=dict)
     trends: dict[str, Plain] = field(default_factory=dict)
     seen_ms: int = 0
 
@@ -67,7 +67,8 @@ class SubjectRow:
     @property
     def cycle(self) -> str:
         """The period of the main metric; empty without a cycle."""
-        return self.cycles.get(self.main[0], "")
+        cycle, _ = _newest(self.cycles, self.main[0])
+        return f"{cycle['period_s']:.3g} s" if "period_s" in cycle else ""
 
     def saw(self, util: float | None, mem: float | None, ts_ms: int) -> None:
         """Take the figures of a tick, and lift the maxima."""
@@ -221,21 +222,20 @@ class LiveState:
 
     def _cycle(self, cycle: Plain) -> None:
         if row := self.rows.get(_key(cycle["subject"])):
-            period = f"{cycle['period_s']:.3g} s" if cycle["cyclic"] and "period_s" in cycle else ""
-            row.cycles[cycle["metric"]] = period
+            row.cycles[cycle["source"]] = cycle
 
     def _trend(self, trend: Plain) -> None:
         if row := self.rows.get(_key(trend["subject"])):
-            row.trends[trend["metric"]] = trend
+            row.trends[trend["source"]] = trend
 
     def trend(self, row: SubjectRow) -> str:
         """What runs out, and where the main metric goes."""
         said, (main, now) = [], row.main
-        memory = row.trends.get("mem_used_bytes", {})
-        if "exhausts_in_s" in memory and self.newest_ms - memory["ts_ms"] < _UNSAID_MS:
-            left_s = memory["exhausts_in_s"] - (self.newest_ms - memory["ts_ms"]) / 1000
+        memory, told_ms = _newest(row.trends, "mem_used_bytes")
+        if "exhausts_in_s" in memory and self.newest_ms - told_ms < _UNSAID_MS:
+            left_s = memory["exhausts_in_s"] - (self.newest_ms - told_ms) / 1000
             said.append(f"memory full in {short_duration(max(left_s, 0))}")
-        forecast = row.trends.get(main, {}).get("forecast")
+        forecast = _newest(row.trends, main)[0].get("forecast")
         # A trend that does not change is told once: it holds for as long as its metric is measured.
         if forecast and now is not None:
             last = forecast[-1]
@@ -265,6 +265,12 @@ class LiveState:
             rows = [row for row in rows if row.seen_ms and self.newest_ms - row.seen_ms < _OLD_MS]
             return sorted(rows, key=lambda row: (-(row.gpu_util or 0), -(row.util or 0), row.title))
         return sorted(rows, key=lambda row: row.name)
+
+
+def _newest(records: dict[str, Plain], metric: str) -> tuple[Plain, int]:
+    """What was said last of a metric, which only one source measures, and when; empty if nothing was."""
+    of_it = (one for one in records.values() if metric in one["metrics"])
+    return next(((one["metrics"][metric], one["ts_ms"]) for one in of_it), ({}, 0))
 
 
 def _key(subject: Plain) -> str:

@@ -41,6 +41,7 @@ SAYS = {
 """The topics that each stage writes to at least, fed like this, so that there is something to check."""
 KEYS: dict[str, Callable[[Any], str]] = {
     "subject": lambda of: of.subject.key,
+    "subject/source": lambda of: f"{of.subject.key}/{of.source}",
     "pod uid": lambda of: getattr(of, "uid", None) or of.pod.uid,
     "job uid": lambda of: of.job.uid,
     "node": lambda of: of.node,

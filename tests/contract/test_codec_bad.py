@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from contract.codec import DecodeError, decode, encode
 from contract.records.deadletter import Reason
-from contract.records.derived import Forecast, Trend, gpu_subject
+from contract.records.derived import Forecast, TrendMetric
 from contract.records.samples import Container, Gpu, GpuProcess, NvmlSample
 from contract.topics import TOPICS
 from tests.support.data.strategies import record_of
@@ -25,7 +25,7 @@ WINDOW: dict[str, Any] = {
     "size_ms": 1, "start_ms": 0, "end_ms": 1,
     "metrics": {"m": {"count": 1, "mean": 1, "std": 0, "min": 1, "max": 1, "p50": 1, "p95": 1, "p99": 1}},
 }  # fmt: skip
-CYCLE: dict[str, Any] = {"v": 1, "subject": {"kind": "node", "node": "a"}, "metric": "m", "ts_ms": 1}
+CYCLE: dict[str, Any] = {"v": 1, "subject": {"kind": "node", "node": "a"}, "source": "nvml", "ts_ms": 1}
 
 
 def failure(data: bytes, topic: str = "nvml-samples") -> DecodeError:
@@ -153,7 +153,9 @@ def test_bad_fields_of_a_tick(change: dict[str, Any], field: str, detail: str) -
         ("window-aggregates", WINDOW | {"metrics": None}, "metrics"),
         ("window-aggregates", WINDOW | {"metrics": {"m": {"mean": 1}}}, "metrics[...].count"),
         ("window-aggregates", WINDOW | {"metrics": {"m": {"count": 1, "std": -1}}}, "metrics[...].std"),
-        ("cycles", CYCLE | {"cyclic": 0}, "cyclic"),
+        ("cycles", CYCLE | {"metrics": {"m": {"cyclic": 0}}}, "metrics[...].cyclic"),
+        ("cycles", CYCLE | {"metrics": []}, "metrics"),
+        ("trends", CYCLE | {"metrics": {"m": {"slope_per_s": 0}}}, "metrics[...].level"),
         ("pod-parts", {"v": 1, "uid": "u", "source": "nvml", "metrics": []}, "metrics"),
         ("pod-parts", {"v": 1, "uid": "u", "source": "nvml", "metrics": {"m": {}}}, "metrics[...].max"),
         ("cgroup-samples", CGROUP | {"host": []}, "host"),
@@ -218,11 +220,10 @@ def test_one_field_replaced_by_anything_decodes_or_names_that_field(
         ),
         (lambda bad: Container(id="c", cpu_util_pct=bad), "cpu_util_pct"),
         (
-            lambda bad: Trend(
-                subject=gpu_subject("a", "g"), metric="m", ts_ms=1, level=1.0, slope_per_s=0.0,
-                forecast=(Forecast(horizon_s=1, value=bad, p05=0, p95=1),),
+            lambda bad: TrendMetric(
+                level=1.0, slope_per_s=0.0, forecast=(Forecast(horizon_s=1, value=bad, p05=0, p95=1),)
             ),
-            r"Trend\.forecast\[0\]\.value",
+            r"TrendMetric\.forecast\[0\]\.value",
         ),
     ],
 )  # fmt: skip

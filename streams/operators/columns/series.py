@@ -114,6 +114,13 @@ def remapped(old: Sequence[K], new: Sequence[K]) -> Ints:
     return np.fromiter((position.get(key, -1) for key in new), np.int64, len(new))
 
 
+def subjects_of(series: Sequence[Series]) -> Ints:
+    """For each of the series a number that is the same for all of one subject, shape (len(series),)."""
+    numbers: dict[tuple[str, str], int] = {}
+    each = (numbers.setdefault((one.kind, one.member), len(numbers)) for one in series)
+    return np.fromiter(each, np.int64, len(series))
+
+
 def are_counters(series: Sequence[Series]) -> Bools:
     """Which of the series are cumulative counters, shape (len(series),)."""
     return np.fromiter((one.metric in COUNTERS for one in series), np.bool_, len(series))

@@ -15,7 +15,6 @@ from streams.operators.cycles.bank import CycleBank, CycleConfig, LockedCycle
 from streams.operators.cycles.bursts import SLOT_MS, Burst, BurstBank
 from streams.operators.cycles.combine import ScaleResult, combined
 from streams.operators.cycles.result import (
-    NO_CYCLE,
     CycleResult,
     near,
     result_from_plain,
@@ -162,9 +161,9 @@ class CycleScales:
                 break
             done = means
 
-    def current(self, column: int) -> CycleResult:
-        """What was published of a column last, or that it has no cycle."""
-        return self._published[column] or NO_CYCLE
+    def published(self, column: int) -> CycleResult | None:
+        """What was published of a column last; None if it never had a cycle."""
+        return self._published[column]
 
     def locked(self) -> list[LockedCycle]:
         """The cycles that go on now in the ticks themselves, by column."""

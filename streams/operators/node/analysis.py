@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from streams.operators.columns.arrays import Floats, pack, unpack
-from streams.operators.columns.series import CYCLE_METRICS, TREND_METRICS, Series, remapped
+from streams.operators.columns.arrays import Floats, Ints, pack, unpack
+from streams.operators.columns.series import CYCLE_METRICS, TREND_METRICS, Series, remapped, subjects_of
 from streams.operators.columns.tick import Tick
 from streams.operators.cycles.result import CycleResult
 from streams.operators.cycles.scales import CycleScales
@@ -17,9 +17,9 @@ from streams.operators.trends.season import season_of
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What an evaluation found: the trends that changed, as a column of ``forecast`` for each of
-    ``trend_series``, and the cycles that were found, changed or lost. ``forecast`` is None for a node without
-    trends."""
+    """What an evaluation found: trends, as a column of ``forecast`` for each of ``trend_series``, and
+    ``cycles``. If one of a subject changed, all of that subject are there, as they are now. ``forecast`` is
+    None for a node without trends."""
 
     ts_ms: int
     trend_series: list[Series]
@@ -43,6 +43,8 @@ class AnalysisBank:
     def _select(self, series: list[Series]) -> None:
         self._trend_series = [one for one in series if one.metric in TREND_METRICS]
         self._cycle_series = [one for one in series if one.metric in CYCLE_METRICS]
+        self._trend_subjects = subjects_of(self._trend_series)
+        self._cycle_subjects = subjects_of(self._cycle_series)
         self._cycle_place = {one: column for column, one in enumerate(self._cycle_series)}
         self._trend_columns = remapped(series, self._trend_series)
         self._cycle_columns = remapped(series, self._cycle_series)
@@ -70,7 +72,7 @@ class AnalysisBank:
 
     def evaluate(self, ts_ms: int) -> Analysis:
         """Forecast every trend and look for cycles, as of the last tick at ``ts_ms``."""
-        cycles = [(self._cycle_series[column], result) for column, result in self._cycles.changes(ts_ms)]
+        cycles = self._changed_cycles(ts_ms)
         if not self._trend_series:
             return Analysis(ts_ms, [], None, cycles)
         season = season_of(self._cycles.locked(), self._season_columns)
@@ -84,9 +86,17 @@ class AnalysisBank:
         cyclic = np.zeros(capacity.size, np.bool_)
         if season is not None:
             cyclic[season.columns] = True
-        changed = self._debouncer.changes(ts_ms, forecast, cyclic)
+        changed = self._debouncer.changes(ts_ms, forecast, cyclic, self._trend_subjects)
         series = [self._trend_series[column] for column in changed]
         return Analysis(ts_ms, series, forecast.pick(changed), cycles)
+
+    def _changed_cycles(self, ts_ms: int) -> list[tuple[Series, CycleResult]]:
+        """The cycles of each subject of which one was found, changed or lost, as they were published last."""
+        changed = [column for column, _ in self._cycles.changes(ts_ms)]
+        subjects = self._cycle_subjects
+        columns: Ints = np.flatnonzero(np.isin(subjects, subjects[changed]))
+        published = ((column, self._cycles.published(column)) for column in columns.tolist())
+        return [(self._cycle_series[column], said) for column, said in published if said is not None]
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""

@@ -141,7 +141,7 @@ class NodeOperator:
             if one.kind == "pod" and one.metric == "gpu_util_pct":
                 self._spans.set_cycle(one.member, cycle)
         self._gpus.evaluated(found)
-        emissions = records.analysis_records(self._node, found)
+        emissions = records.analysis_records(self._node, self._config.source, found)
         self._retire(self._last_ms - self._config.retire_ms)
         return emissions
 

@@ -8,7 +8,15 @@ import orjson
 
 from contract.codec import encode, to_plain
 from contract.log import ProducerRecord
-from contract.records.derived import Cycle, Subject, gpu_subject, node_subject, pod_subject
+from contract.records.derived import (
+    Cycle,
+    CycleMetric,
+    Subject,
+    gpu_subject,
+    node_subject,
+    pod_subject,
+    source_key,
+)
 from streams.operators.base import Emission
 from streams.operators.node.analysis import Analysis
 from streams.operators.rounding import tidy
@@ -24,39 +32,47 @@ def subject_of(node: str, kind: str, member: str) -> Subject:
 
 
 @cache
-def _subject_plain(node: str, kind: str, member: str) -> tuple[str, dict[str, Any]]:
+def _keyed(node: str, source: str, kind: str, member: str) -> tuple[str, dict[str, Any]]:
+    """The key of a subject's records, and the subject as plain data."""
     subject = subject_of(node, kind, member)
-    return subject.key, to_plain(subject)
+    return source_key(subject, source), to_plain(subject)
 
 
-def analysis_records(node: str, found: Analysis) -> list[Emission]:
-    """A ``Trend`` of each series whose trend changed, a ``Cycle`` of each whose cycle did."""
-    outs = [] if found.forecast is None else _trends(node, found, found.forecast)
+def analysis_records(node: str, source: str, found: Analysis) -> list[Emission]:
+    """A ``Trend`` of each subject of which a trend changed, a ``Cycle`` of each of which a cycle did."""
+    trends = [] if found.forecast is None else _trends(node, source, found, found.forecast)
+    return [*trends, *_cycles(node, source, found)]
+
+
+def _cycles(node: str, source: str, found: Analysis) -> list[Emission]:
+    of: dict[Subject, dict[str, CycleMetric]] = {}
     for one, result in found.cycles:
-        subject = subject_of(node, one.kind, one.member)
-        cycle = Cycle(
-            subject=subject, metric=one.metric, ts_ms=found.ts_ms, cyclic=result.cyclic,
-            period_s=result.period_s, confidence=result.confidence, since_ms=result.since_ms,
-            others=result.others,
+        of.setdefault(subject_of(node, one.kind, one.member), {})[one.metric] = CycleMetric(
+            cyclic=result.cyclic, period_s=result.period_s, confidence=result.confidence,
+            since_ms=result.since_ms, others=result.others,
         )  # fmt: skip
-        outs.append(ProducerRecord("cycles", subject.key, encode(cycle), found.ts_ms))
-    return outs
+    return [
+        ProducerRecord(
+            "cycles",
+            source_key(subject, source),
+            encode(Cycle(subject=subject, source=source, ts_ms=found.ts_ms, metrics=metrics)),
+            found.ts_ms,
+        )
+        for subject, metrics in of.items()
+    ]
 
 
-def _trends(node: str, found: Analysis, forecast: TrendForecast) -> list[Emission]:
+def _trends(node: str, source: str, found: Analysis, forecast: TrendForecast) -> list[Emission]:
     horizons = [tidy(horizon) for horizon in forecast.horizons_s]
     levels, slopes, exhausts = (
         column.tolist() for column in (forecast.level, forecast.slope_per_s, forecast.exhausts_in_s)
     )
     steps = (part.T.tolist() for part in (forecast.value, forecast.p05, forecast.p95))
-    outs: list[Emission] = []
+    of: dict[tuple[str, str], dict[str, Any]] = {}
     for one, known, level, slope, exhausts_in_s, *points in zip(
         found.trend_series, forecast.known.T.tolist(), levels, slopes, exhausts, *steps, strict=True
     ):
-        key, subject = _subject_plain(node, one.kind, one.member)
-        # Written by hand in the order of contract.records.derived.Trend, as windows are.
-        plain = {
-            "v": 1, "subject": subject, "metric": one.metric, "ts_ms": found.ts_ms,
+        metric: dict[str, Any] = {
             "level": tidy(level), "slope_per_s": slope,
             "forecast": [
                 {"horizon_s": horizon, "value": tidy(value), "p05": tidy(low), "p95": tidy(high)}
@@ -65,6 +81,12 @@ def _trends(node: str, found: Analysis, forecast: TrendForecast) -> list[Emissio
             ],
         }  # fmt: skip
         if not isnan(exhausts_in_s):
-            plain["exhausts_in_s"] = exhausts_in_s
+            metric["exhausts_in_s"] = exhausts_in_s
+        of.setdefault((one.kind, one.member), {})[one.metric] = metric
+    outs: list[Emission] = []
+    for name, metrics in of.items():
+        key, subject = _keyed(node, source, *name)
+        # Written by hand in the order of contract.records.derived.Trend, as windows are.
+        plain = {"v": 1, "subject": subject, "source": source, "ts_ms": found.ts_ms, "metrics": metrics}
         outs.append(ProducerRecord("trends", key, orjson.dumps(plain), found.ts_ms))
     return outs

@@ -1,4 +1,5 @@
-"""Which trends are published: at once if something changed, else no more often than once a minute.
+"""Which trends are published: at once if something changed, else no more often than once a minute; and with
+each all others of its subject, as a record has all of them.
 
 Something changed when memory begins or ceases to run out, or will be full much sooner or later than was
 published; when a cycle is found or lost; and when the level of a series without a cycle stays outside of its
@@ -78,8 +79,8 @@ def _ends_elsewhere(ts_ms: int, now: Floats, last: Floats) -> bool:
 
 
 @entry("int64[::1](int64, float64[:, ::1], float64[:, ::1])")
-def _to_publish(ts_ms: int, figures: Floats, published: Floats) -> Ints:
-    """The columns to publish; notes in ``published`` since when they are seen and how often outside."""
+def _due(ts_ms: int, figures: Floats, published: Floats) -> Ints:
+    """The columns that changed enough; notes in ``published`` since when they are seen and how often outside."""
     publish = np.zeros(published.shape[1], np.bool_)
     for column in range(publish.size):
         now, last = figures[:, column], published[:, column]
@@ -110,16 +111,20 @@ class TrendDebouncer:
         """Rearrange the columns; -1 is a new series."""
         self._published = np.where(keep >= 0, remap(self._published, keep, 0.0), _nothing(keep.size))
 
-    def changes(self, ts_ms: int, forecast: TrendForecast, cyclic: Bools) -> Ints:
+    def changes(self, ts_ms: int, forecast: TrendForecast, cyclic: Bools, subjects: Ints) -> Ints:
         """The columns to publish of a ``forecast`` of all n; from now on they count as published.
 
-        ``cyclic``, shape (n,), says which series have a cycle.
+        ``cyclic``, shape (n,), says which series have a cycle. ``subjects``, shape (n,): a number for each
+        series, the same for all of one subject.
         """
         now = _figures(
             forecast.level, forecast.slope_per_s, forecast.value, forecast.p05, forecast.p95,
             forecast.exhausts_in_s, cyclic,
         )  # fmt: skip
-        columns = _to_publish(ts_ms, now, self._published)
+        due = _due(ts_ms, now, self._published)
+        since_ms = self._published[SINCE_MS]
+        settled = (since_ms >= 0) & (ts_ms - since_ms >= SETTLING_MS)
+        columns = np.flatnonzero(settled & np.isin(subjects, subjects[due]))
         self._published[LEVEL:, columns] = now[LEVEL:, columns]
         self._published[PUBLISHED_MS, columns] = ts_ms
         return columns

@@ -73,40 +73,46 @@ def test_a_pod_that_is_gone_is_not_shown(goal: str, last: dict[str, Any] | None)
 
 
 def test_cycles_and_trends_of_the_main_metric() -> None:
-    cycle = {"subject": GPU, "metric": "gpu_util_pct", "cyclic": True, "period_s": 13.24}
-    other = {"subject": GPU, "metric": "power_w", "cyclic": True, "period_s": 99}
+    other = {"cyclic": True, "period_s": 99}
     state = fed(
         ("nvml-samples", "a", nvml(97)),
-        ("cycles", "k", cycle),
-        ("cycles", "k", other),
-        ("trends", "k", trend("gpu_util_pct", 61.6)),
+        ("cycles", "k", cycles(GPU, gpu_util_pct={"cyclic": True, "period_s": 13.24}, power_w=other)),
+        ("trends", "k", trends(gpu_util_pct=ahead(61.6), power_w=ahead(300))),
     )
     (row,) = state.of_kind("gpu")
     assert (row.cycle, state.trend(row)) == ("13.2 s", "62 % in 5m")
-    state.feed("cycles", "k", {**cycle, "cyclic": False})
+    state.feed("cycles", "k", cycles(GPU, gpu_util_pct={"cyclic": False}, power_w=other))
     assert row.cycle == ""
 
 
-def trend(metric: str, value: float, ts_ms: int = 1000, **more: float) -> dict[str, Any]:
-    forecast = [{"horizon_s": 300, "value": value}]
-    return {"subject": GPU, "metric": metric, "ts_ms": ts_ms, "forecast": forecast, **more}
+def cycles(subject: dict[str, Any], source: str = "nvml", **metrics: dict[str, Any]) -> dict[str, Any]:
+    return {"subject": subject, "source": source, "ts_ms": 1000, "metrics": metrics}
 
 
-def test_a_warning_stays_until_its_own_trend_takes_it_back() -> None:
+def trends(**metrics: dict[str, Any]) -> dict[str, Any]:
+    return {"subject": GPU, "source": "nvml", "ts_ms": 1000, "metrics": metrics}
+
+
+def ahead(value: float, **more: float) -> dict[str, Any]:
+    return {"forecast": [{"horizon_s": 300, "value": value}], **more}
+
+
+def test_a_warning_stays_until_the_trend_of_its_metric_takes_it_back() -> None:
     state = fed(("nvml-samples", "a", nvml(97)))
     (row,) = state.of_kind("gpu")
-    state.feed("trends", "k", trend("mem_used_bytes", 1e9, exhausts_in_s=90))
+    memory, util = ahead(1e9, exhausts_in_s=90), ahead(61.6)
+    state.feed("trends", "k", trends(mem_used_bytes=memory))
     assert state.trend(row) == "memory full in 1m30s"
-    state.feed("trends", "k", trend("gpu_util_pct", 61.6))
+    state.feed("trends", "k", trends(mem_used_bytes=memory, gpu_util_pct=util))
     assert state.trend(row) == "memory full in 1m30s, 62 % in 5m"
-    state.feed("trends", "k", trend("power_w", 300))
-    assert state.trend(row) == "memory full in 1m30s, 62 % in 5m"
-    state.feed("trends", "k", trend("mem_used_bytes", 1e9))
+    state.feed("trends", "k", trends(mem_used_bytes=ahead(1e9), gpu_util_pct=util))
     assert state.trend(row) == "62 % in 5m"
+    state.feed("trends", "k", trends(mem_used_bytes=ahead(1e9)))
+    assert state.trend(row) == "", "a metric without a trend now has none"
 
 
 def test_a_warning_that_is_no_longer_told_goes() -> None:
-    told = trend("mem_used_bytes", 1e9, exhausts_in_s=90)
+    told = trends(mem_used_bytes=ahead(1e9, exhausts_in_s=90))
     state = fed(("nvml-samples", "a", nvml(97)), ("trends", "k", told))
     (row,) = state.of_kind("gpu")
     said = {}
@@ -117,7 +123,7 @@ def test_a_warning_that_is_no_longer_told_goes() -> None:
 
 
 def test_a_trend_of_what_does_not_change_is_told_once_and_holds_while_it_is_measured() -> None:
-    state = fed(("nvml-samples", "a", nvml(97)), ("trends", "k", trend("gpu_util_pct", 97)))
+    state = fed(("nvml-samples", "a", nvml(97)), ("trends", "k", trends(gpu_util_pct=ahead(97))))
     (row,) = state.of_kind("gpu")
     state.feed("nvml-samples", "a", nvml(97, 3_600_000))
     assert state.trend(row) == "97 % in 5m"
@@ -126,12 +132,16 @@ def test_a_trend_of_what_does_not_change_is_told_once_and_holds_while_it_is_meas
 
 
 def test_a_cycle_is_of_the_metric_that_is_shown() -> None:
-    cycle = {"subject": {"kind": "pod", "node": "a", "pod_uid": "p"}, "metric": "cpu_util_pct"}
-    state = fed(("cgroup-samples", "a", cgroup()), ("cycles", "k", {**cycle, "cyclic": True, "period_s": 9}))
+    pod = {"kind": "pod", "node": "a", "pod_uid": "p"}
+    of_cpu = cycles(pod, "cgroup", cpu_util_pct={"cyclic": True, "period_s": 9})
+    state = fed(("cgroup-samples", "a", cgroup()), ("cycles", "pod/p/cgroup", of_cpu))
     (row,) = state.of_kind("pod")
     assert row.cycle == "9 s"
     state.feed("nvml-samples", "a", nvml(97))
     assert row.cycle == "", "its GPU is shown now, of which no cycle is known"
+    state.feed("cycles", "pod/p/nvml", cycles(pod, gpu_util_pct={"cyclic": True, "period_s": 4}))
+    state.feed("cycles", "pod/p/cgroup", of_cpu)
+    assert row.cycle == "4 s", "of each source of a pod the newest record counts"
 
 
 UID = "1b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4bed"
@@ -254,7 +264,7 @@ def drawn(state: LiveState, width: int, height: int = 40) -> list[str]:
 @pytest.mark.parametrize("width", [80, 99, 100, 120])
 def test_names_and_what_they_do_fit(width: int) -> None:
     longest = insight("interactive", "over_provisioned")
-    full = trend("mem_used_bytes", 1e9, exhausts_in_s=840)
+    full = trends(mem_used_bytes=ahead(1e9, exhausts_in_s=840))
     state = fed(
         ("nvml-samples", "a", nvml(97)), ("cgroup-samples", "a", cgroup()), ("pods", "p", POD),
         ("insights", "pod/p", longest), ("trends", "k", full),
@@ -276,8 +286,8 @@ def test_pods_that_do_not_fit_are_counted() -> None:
         state.feed("cgroup-samples", "a", more)
         state.feed("pods", uid, POD | {"uid": uid, "name": f"n-{number:02}"})
         state.feed("insights", f"pod/{uid}", insight("training", "gpu", uid))
-        cycle = {"metric": "cpu_util_pct", "cyclic": True, "period_s": 9}
-        state.feed("cycles", "k", cycle | {"subject": {"kind": "pod", "pod_uid": uid}})
+        cycle = {"cyclic": True, "period_s": 9}
+        state.feed("cycles", "k", cycles({"kind": "pod", "pod_uid": uid}, "cgroup", cpu_util_pct=cycle))
     lines = drawn(state, 100, height=30)
     shown = sum(line.startswith("ml/n-") for line in lines)
     assert f"… and {20 - shown} more" in lines[-1]

@@ -18,7 +18,7 @@ MERGED = ("pod-peaks", "job-peaks", "insights")
 DERIVED = (*IN_ORDER, *MERGED)
 
 Series = tuple[str, str, str]
-"""Topic without prefix, key, and what has an order of its own: a metric, of windows a source; else empty."""
+"""Topic without prefix, key, and the source: each has an order of its own. Empty where a topic has none."""
 Results = dict[Series, list[bytes]]
 """What counts of each series, repeats removed."""
 
@@ -30,7 +30,7 @@ def results(found: Derived) -> Results:
         if topic in DERIVED:
             for payload in payloads[-1:] if topic in MERGED else dict.fromkeys(payloads):
                 plain = orjson.loads(payload)
-                by_series[topic, key, plain.get("metric") or plain.get("source", "")].append(payload)
+                by_series[topic, key, plain.get("source", "")].append(payload)
     return dict(by_series)
 
 

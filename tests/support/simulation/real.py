@@ -49,8 +49,8 @@ def profile(plan: Plan) -> Profile:
         stages=list(every), feed=feed, digests=digests, piece_bytes=6_000,
         names={} if plan.has("evict") else {
             "window-aggregates": lambda of: (of["source"], of["size_ms"], of["start_ms"]),
-            "trends": lambda of: (of["metric"], of["ts_ms"]),
-            "cycles": lambda of: (of["metric"], of["ts_ms"]),
+            "trends": lambda of: (of["ts_ms"],),
+            "cycles": lambda of: (of["ts_ms"],),
             "pod-parts": _name_of_part,
         },
         versions={

@@ -39,7 +39,8 @@ def cycles(seconds: int, restart_at: int = -1) -> list[dict[str, Any]]:
 
 
 def test_steps_and_memory_of_a_gpu_and_the_steps_of_its_pod() -> None:
-    found = {(one["subject"]["kind"], one["metric"]): one for one in cycles(240)}
+    newest = {one["subject"]["kind"]: one["metrics"] for one in cycles(240)}
+    found = {(kind, name): one for kind, metrics in newest.items() for name, one in metrics.items()}
     assert set(found) == {("gpu", "gpu_util_pct"), ("pod", "gpu_util_pct"), ("gpu", "mem_used_bytes")}
     assert found["gpu", "gpu_util_pct"]["period_s"] == pytest.approx(STEP_S, rel=0.005)
     assert found["pod", "gpu_util_pct"]["period_s"] == pytest.approx(STEP_S, rel=0.005)

@@ -37,7 +37,8 @@ def of(emissions: list[Emission], topic: str) -> list[dict[str, Any]]:
 
 
 def of_gpu(plain: list[dict[str, Any]], uuid: str, metric: str) -> list[dict[str, Any]]:
-    return [one for one in plain if one["subject"].get("gpu") == uuid and one["metric"] == metric]
+    of_it = [one["metrics"] for one in plain if one["subject"].get("gpu") == uuid]
+    return [one[metric] for one in of_it if metric in one]
 
 
 def test_a_part_says_what_the_derived_records_of_its_gpus_said() -> None:

@@ -88,18 +88,15 @@ def test_energy_has_its_increase_and_no_mean() -> None:
 def test_the_pods_cycle_is_found() -> None:
     node = operator()
     emissions = run(node, [sample(second) for second in range(200)])
-    found = [
-        c for c in of(emissions, "cycles") if c["subject"]["kind"] == "pod" and c["metric"] == "gpu_util_pct"
-    ]
-    assert found[-1]["cyclic"] is True
-    assert found[-1]["period_s"] == pytest.approx(8, rel=0.01)
+    found = [c["metrics"] for c in of(emissions, "cycles") if c["subject"]["kind"] == "pod"]
+    assert found[-1]["gpu_util_pct"]["cyclic"] is True
+    assert found[-1]["gpu_util_pct"]["period_s"] == pytest.approx(8, rel=0.01)
 
 
 def test_memory_that_runs_out_is_announced() -> None:
     plain = [nvml(s, [gpu(0, mem_used_bytes=200_000 + 500 * s, mem_total_bytes=10**6)]) for s in range(700)]
     trends = of(run(operator(), plain), "trends")
-    assert trends[-1]["metric"] == "mem_used_bytes"
-    assert trends[-1]["exhausts_in_s"] == pytest.approx(1600 - 689, rel=0.1)
+    assert trends[-1]["metrics"]["mem_used_bytes"]["exhausts_in_s"] == pytest.approx(1600 - 689, rel=0.1)
 
 
 def test_peaks_are_settled_once_and_cumulative() -> None:

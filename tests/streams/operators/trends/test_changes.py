@@ -13,6 +13,8 @@ from streams.operators.trends.changes import TrendDebouncer
 from tests.support.data.samples import tick_of
 
 EVERY_S = 10
+ONE = np.zeros(1, np.int64)
+"""The number of the only subject."""
 
 
 def forecast(
@@ -31,7 +33,7 @@ def published(evaluations: list[TrendForecast], *, cyclic: Floats | None = None)
     debouncer, seconds = TrendDebouncer(1), []
     for turn, one in enumerate(evaluations):
         is_cyclic = np.array([cyclic is not None and cyclic[turn] > 0])
-        if debouncer.changes(1000 * EVERY_S * turn, one, is_cyclic).size:
+        if debouncer.changes(1000 * EVERY_S * turn, one, is_cyclic, ONE).size:
             seconds.append(EVERY_S * turn)
     return seconds
 
@@ -76,15 +78,38 @@ def test_a_cycle_swings_and_is_no_change() -> None:
     assert published(swings, cyclic=np.ones(13)) == [30, 100]
 
 
+def test_what_is_published_is_so_with_all_of_its_subject_that_is_old_enough() -> None:
+    debouncer, subjects = TrendDebouncer(4), np.array([0, 1, 0, 0])
+    found = []
+    for turn in range(9):
+        levels = forecast().pick(np.zeros(4, np.int64))
+        levels.level[3] = 50.0 if turn >= 2 else np.nan
+        levels.exhausts_in_s[0] = 900.0 if turn >= 4 else np.nan
+        found.append(debouncer.changes(10_000 * turn, levels, np.zeros(4, np.bool_), subjects).tolist())
+    assert found == [[], [], [], [0, 1, 2], [0, 2], [0, 2, 3], [], [], []]
+
+
+def test_a_minute_is_counted_from_the_last_record_of_the_subject() -> None:
+    debouncer, found = TrendDebouncer(2), []
+    for turn in range(14):
+        both = forecast(50 + 0.1 * turn).pick(np.zeros(2, np.int64))
+        both.exhausts_in_s[0] = 1000.0 - 10 * turn if turn >= 6 else np.nan
+        found.append(
+            debouncer.changes(10_000 * turn, both, np.zeros(2, np.bool_), np.zeros(2, np.int64)).size
+        )
+    assert found == [0, 0, 0, 2, 0, 0, 2, 0, 0, 0, 0, 0, 2, 0]
+
+
 def test_a_restart_and_a_move_leave_no_trace() -> None:
     debouncer = TrendDebouncer(1)
     for turn in range(4):
-        debouncer.changes(10_000 * turn, STILL, np.array([False]))
+        debouncer.changes(10_000 * turn, STILL, np.array([False]), ONE)
     debouncer = TrendDebouncer.restore(json.loads(json.dumps(debouncer.snapshot())))
     debouncer.resize(np.array([-1, 0]))
     both = STILL.pick(np.array([0, 0]))
     found = [
-        debouncer.changes(10_000 * turn, both, np.array([False, False])).tolist() for turn in range(4, 9)
+        debouncer.changes(10_000 * turn, both, np.zeros(2, np.bool_), np.arange(2)).tolist()
+        for turn in range(4, 9)
     ]
     assert found == [[], [], [], [0], []]
 

@@ -27,10 +27,9 @@ def test_no_tick_is_refused_and_no_interval_is_absurd(
         one = gpu(0, gpu_util_pct=95, mem_used_bytes=memory, mem_total_bytes=TOTAL)
         for out in node.update(record("nvml-samples", "a", nvml(second, [one]), second)):
             if isinstance(out, ProducerRecord) and out.topic == "trends":
-                trend = orjson.loads(out.value or b"")
-                if trend["metric"] == "mem_used_bytes":
-                    assert all(0 <= ahead["p95"] <= TOTAL for ahead in trend["forecast"])
-                    widest = max([widest, *(one["p95"] - one["p05"] for one in trend["forecast"])])
+                forecast = orjson.loads(out.value or b"")["metrics"]["mem_used_bytes"]["forecast"]
+                assert all(0 <= ahead["p95"] <= TOTAL for ahead in forecast)
+                widest = max([widest, *(one["p95"] - one["p05"] for one in forecast)])
     assert 0 < widest < TOTAL / 2
 
 

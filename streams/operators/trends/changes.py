@@ -80,7 +80,7 @@ def _ends_elsewhere(ts_ms: int, now: Floats, last: Floats) -> bool:
 
 @entry("int64[::1](int64, float64[:, ::1], float64[:, ::1])")
 def _due(ts_ms: int, figures: Floats, published: Floats) -> Ints:
-    """The columns that changed enough; notes in ``published`` since when they are seen and how often outside."""
+    """The columns that changed enough; notes in ``published`` since when they are seen, how often outside."""
     publish = np.zeros(published.shape[1], np.bool_)
     for column in range(publish.size):
         now, last = figures[:, column], published[:, column]

@@ -201,7 +201,8 @@ def _group(session_s: float) -> dict[str, Any]:
         "broker_session_timeout": session_s,
         "broker_heartbeat_interval": session_s / 5,
         "broker_rebalance_timeout": REBALANCE_S,
-        "broker_request_timeout": REBALANCE_S + 10.0,  # a join is answered when the last worker has joined
+        # A join is answered when the last worker has joined; and Faust refuses less than the session.
+        "broker_request_timeout": max(REBALANCE_S, session_s) + 10.0,
         "broker_commit_interval": 2.0,
     }
 

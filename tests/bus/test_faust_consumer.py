@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from faust.types import TP
 
 from bus.faust.app import create_app
@@ -92,3 +93,11 @@ def test_a_fetch_is_one_message_a_partition_but_a_changelog_is_read_one_by_one()
     scheduler = BatchScheduler(lambda place: place == changelog)
     fetched = {PLACE: [1, 2, 3], changelog: [7, 8], TP("t", 9): []}
     assert list(scheduler.iterate(fetched)) == [(PLACE, [1, 2, 3]), (changelog, 7), (changelog, 8)]
+
+
+@pytest.mark.parametrize("session_timeout", ["2s", "60s", "300s"])
+async def test_every_session_timeout_that_the_settings_allow_makes_an_app(session_timeout: str) -> None:
+    env = {"DUTYCYCLE_BROKER": "kafka://127.0.0.1:1", "DUTYCYCLE_SESSION_TIMEOUT": session_timeout}
+    app = create_app(load(env), "test", Telemetry("test"))
+    assert app.exact_consumer is not None
+    assert app.exact_consumer._new_consumer_thread()._create_worker_consumer(app.transport) is not None

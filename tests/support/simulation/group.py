@@ -46,12 +46,16 @@ class Coordinator:
             self._changed.set()
 
     def silent(self, worker: Worker) -> None:
-        """Nothing is heard of it from now on; after the session's time it counts as gone."""
-        loop = self._nursery.loop
-        loop.call_later(SESSION_S, self._nursery.guard(lambda: self._expire(worker)))
+        """Nothing is heard of it from now on; after the session's time it counts as gone.
 
-    def _expire(self, worker: Worker) -> None:
-        if worker in self.members and not self._reachable(worker.process):
+        A later silence has a time of its own: what was heard in between begins the session anew.
+        """
+        loop, process = self._nursery.loop, worker.process
+        until = max(process.still_until, process.deaf_until)
+        loop.call_later(SESSION_S, self._nursery.guard(lambda: self._expire(worker, until)))
+
+    def _expire(self, worker: Worker, until: float) -> None:
+        if worker in self.members and (worker.process.dead or worker.process.now() < until):
             self._trace.say("group", f"gives up on {worker.name}")
             self._expel(worker)
 

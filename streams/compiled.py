@@ -7,6 +7,8 @@ each operation is rounded by itself, in the order in which it is written.
 """
 
 import hashlib
+import logging
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -71,6 +73,10 @@ def _stamp(entry: Any) -> str:
                 waiting.append(value.py_func)
     return digest.hexdigest()
 
+
+_FOLDER = Path(__file__).parent
+if os.access(_FOLDER, os.W_OK) and not any(_FOLDER.rglob("__pycache__/*.nbi")):
+    logging.getLogger("dutycycle").warning("compiling the loops of the streams, once: half a minute or so")
 
 # Code for every machine of its architecture, so that what was compiled on one runs on another.
 _settings: Any = config

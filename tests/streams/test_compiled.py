@@ -1,11 +1,14 @@
 """Where compiled code is kept, and when it is compiled anew."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from streams import compiled
 
 MODULE = """
 from streams.compiled import entry, kernel
@@ -89,3 +92,21 @@ def _nowhere_to_write(folder: Path, tmp_path: Path) -> dict[str, str]:
         "tempfile.TemporaryFile = refused\n"
     )
     return {"PYTHONPATH": f"{Path(__file__).parents[2]}{os.pathsep}{tmp_path}"}
+
+
+def test_whoever_has_to_wait_for_the_compiler_is_told(tmp_path: Path) -> None:
+    package = tmp_path / "streams"
+    (package / "__pycache__").mkdir(parents=True)
+    (package / "__init__.py").touch()
+    shutil.copy(compiled.__file__, package)
+
+    def said() -> str:
+        command = [sys.executable, "-c", "import streams.compiled"]
+        environ = {**os.environ, "PYTHONPATH": str(tmp_path)}
+        return subprocess.run(
+            command, env=environ, cwd=tmp_path, check=True, capture_output=True, text=True
+        ).stderr
+
+    assert "compiling the loops of the streams, once" in said()
+    (package / "__pycache__" / "one.nbi").touch()
+    assert said() == ""

@@ -5,13 +5,12 @@ two longest cycles wide) takes out what repeats, found or not. What is left coun
 longest cycle, and every quarter of the history has to go the same way: a step and a phase of a cycle do not.
 """
 
-from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from streams.compiled import entry
+from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Floats, Ints, pack, remap, unpack
 from streams.operators.trends.line import Line
 
@@ -73,6 +72,65 @@ def _lines(means: npt.NDArray[np.float32], open_s: float) -> Floats:
     return lines
 
 
+def _window(size: int) -> Floats:
+    """The weights that smooth ``size`` blocks."""
+    width = min(2 * LONGEST, size // 3)
+    window = np.sin(np.pi * (np.arange(width) + 0.5) / width) ** 2
+    return np.asarray(window / window.sum())
+
+
+_WIDTHS = np.array([_window(size).size for size in SIZES])
+_WINDOWS = np.concatenate([_window(size) for size in SIZES])
+
+
+@kernel
+def _smoothed(means: Floats, window: Floats) -> Floats:
+    smooth = np.zeros(means.size - window.size + 1)
+    for offset in range(window.size):
+        for place in range(smooth.size):
+            smooth[place] += window[offset] * means[offset + place]
+    return smooth
+
+
+@kernel
+def _trend(smooth: Floats, deviation: float) -> float:
+    """The slope per block; 0 if it is not significant."""
+    size = smooth.size
+    mean, product, square, rest = smooth.mean(), 0.0, 0.0, 0.0
+    for block in range(size):
+        place = block - (size - 1) / 2
+        product += place * smooth[block]
+        square += place * place
+    slope = product / square
+    for block in range(size):
+        off = smooth[block] - mean - (block - (size - 1) / 2) * slope
+        rest += off * off
+    rise, least = abs(slope) * size, np.inf
+    for quarter in range(4):
+        climbed = smooth[(quarter + 1) * (size - 1) // 4] - smooth[quarter * (size - 1) // 4]
+        least = min(least, climbed * np.sign(slope))
+    told = rise > SIGNIFICANT * np.sqrt(rest / size) * np.sqrt(12 * LONGEST / size)
+    return slope if told and least > EVENLY / 4 * rise and rise > VISIBLE * deviation else 0.0
+
+
+@entry("float64[::1](float32[:, ::1], float64[::1])")
+def _trends(means: npt.NDArray[np.float32], deviation: Floats) -> Floats:
+    """The slopes of all series."""
+    slopes = np.zeros(deviation.size)
+    for column in range(deviation.size):
+        known, which = 0, 0
+        while known < BLOCKS and not np.isnan(means[BLOCKS - 1 - known, column]):
+            known += 1
+        while which < len(SIZES) and SIZES[which] <= known:
+            which += 1
+        if which > 0:
+            newest = means[BLOCKS - SIZES[which - 1] :, column].astype(np.float64)
+            end = _WIDTHS[:which].sum()
+            window = _WINDOWS[end - _WIDTHS[which - 1] : end]
+            slopes[column] = _trend(_smoothed(newest - newest[-1], window), deviation[column]) / BLOCK_S
+    return slopes
+
+
 class RecentMeans:
     """The newest closed blocks of n series in ``means``, oldest first, shape (BLOCKS, n); NaN where nothing
     was seen. ``_open`` holds sum, number and total offset (s) of the values since the open block began."""
@@ -129,15 +187,7 @@ class RecentMeans:
     def trend(self, deviation: Floats) -> Floats:
         """Slope per second of each series that has a trend, 0 for the others, shape (n,). ``deviation`` is
         that of the values, their standard deviation, (n,)."""
-        absent = np.isnan(self.means[::-1])
-        known = np.where(absent.any(axis=0), absent.argmax(axis=0), BLOCKS)
-        size = np.searchsorted(SIZES, known, side="right")
-        slope = np.zeros(size.size)
-        for which in np.unique(size[size > 0]).tolist():
-            columns = np.flatnonzero(size == which)
-            means = self.means[-SIZES[which - 1] :, columns].astype(np.float64)
-            slope[columns] = _trend(means - means[-1], deviation[columns])
-        return slope
+        return _trends(self.means, deviation)
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
@@ -147,29 +197,3 @@ class RecentMeans:
         """Go on from a snapshot of the same number of columns."""
         self.means = unpack(plain["means"], "f4", self.means.shape)
         self._open = unpack(plain["open"], "f8", self._open.shape)
-
-
-def _trend(means: Floats, deviation: Floats) -> Floats:
-    smooth = _smoothing(len(means)) @ means
-    size = len(smooth)
-    place = np.arange(size) - (size - 1) / 2
-    slope = place @ smooth / (place @ place)
-    rest = smooth - smooth.mean(axis=0) - np.outer(place, slope)
-    rise = np.abs(slope) * size
-    scatter = np.sqrt((rest * rest).mean(axis=0))
-    quarters = np.diff(smooth[np.linspace(0, size - 1, 5).astype(np.int64)], axis=0) * np.sign(slope)
-    told = rise > SIGNIFICANT * scatter * np.sqrt(12 * LONGEST / size)
-    told &= quarters.min(axis=0) > EVENLY / 4 * rise
-    told &= rise > VISIBLE * deviation
-    return np.where(told, slope / BLOCK_S, 0.0)
-
-
-@cache
-def _smoothing(size: int) -> Floats:
-    """The matrix that smooths ``size`` blocks."""
-    width = min(2 * LONGEST, size // 3)
-    window = np.sin(np.pi * (np.arange(width) + 0.5) / width) ** 2
-    matrix = np.zeros((size - width + 1, size))
-    for row in range(len(matrix)):
-        matrix[row, row : row + width] = window / window.sum()
-    return matrix

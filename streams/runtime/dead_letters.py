@@ -9,7 +9,7 @@ from contract.topics import DEFAULT_PREFIX, TOPICS
 def check(record: ConsumerRecord) -> None:
     """Raises ``DecodeError`` for a record that is of no use to any operator."""
     if not record.has_text_key:
-        raise DecodeError(record.topic, "key", Reason.KEY, "absent, empty, or no UTF-8: it belongs to nobody")
+        raise DecodeError(record.topic, "key", Reason.KEY, "no key, or none in UTF-8: it belongs to nobody")
     most = TOPICS[record.topic].max_bytes
     if record.value is not None and len(record.value) > most:
         detail = f"{len(record.value)} bytes, at most {most} are taken"

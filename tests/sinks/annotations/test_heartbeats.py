@@ -170,7 +170,7 @@ async def test_what_is_refused_to_the_lease_costs_the_annotations_nothing(api: F
     policy = Policy(interval_s=0.01, heartbeat_s=0.1)
     async with annotating(api, rig, policy=policy) as (dispatcher, sink):
         await dispatcher.handle(rig.origin("nvml-samples", sample(K80), key="gpu-a"))
-        await until(lambda: rig.telemetry.conditions)
+        await until(lambda: rig.telemetry.conditions and api.count("PATCH") == 2)
         more = sample(replace(K80, mem_used_bytes=1e9), ts_ms=FIRST_MS + 1000)
         await dispatcher.handle(rig.origin("nvml-samples", more, key="gpu-a"))
         await until(lambda: sink.pending_offsets().empty)

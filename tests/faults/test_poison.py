@@ -153,7 +153,9 @@ def of_others(found: Results) -> Results:
     mine = VICTIM[-1]
     return {
         name: of for name, of in found.items()
-        if f"/{VICTIM}" not in name[1] and not name[1].endswith(f"00{mine}") and name[0] != "job-peaks"
+        if f"/{VICTIM}" not in name[1]
+        and not any(part.endswith(f"00{mine}") for part in name[1].split("/"))
+        and name[0] != "job-peaks"
     }  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Collection
 
-from bus.kafka.clients import new_consumer, partition, translated
+from bus.kafka.clients import new_consumer, partition, stop_consumer, translated
 from bus.kafka.errors import BrokerError
 from contract.settings.groups import Settings
 
@@ -37,7 +37,7 @@ async def first_offset(settings: Settings, topic: str, number: int, offset: int)
             driver.seek(place, offset)
             found = await driver.getmany(timeout_ms=_WAIT_MS, max_records=1)
     finally:
-        await driver.stop()
+        await stop_consumer(driver)
     return next((int(record.offset) for batch in found.values() for record in batch), None)
 
 
@@ -53,5 +53,5 @@ async def ends(settings: Settings, places: Collection[tuple[str, int]]) -> dict[
     except (TimeoutError, BrokerError):
         return None  # it is asked again
     finally:
-        await driver.stop()
+        await stop_consumer(driver)
     return {(place.topic, place.partition): int(end) for place, end in found.items()}

@@ -90,7 +90,7 @@ class Consumer:
                 await driver.start()
                 there = await driver.topics()
         finally:
-            await driver.stop()
+            await stop_consumer(driver)
         if missing := [name for name in self._topics if name not in there]:
             raise MissingTopicError(
                 "no_topic",

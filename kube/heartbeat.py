@@ -13,7 +13,7 @@ from kube.discovery import Kind
 
 LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases")
 LABELS = {"app.kubernetes.io/managed-by": "dutycycle"}
-SELECTOR = "app.kubernetes.io/managed-by=dutycycle"
+SELECTOR = ",".join(f"{name}={value}" for name, value in LABELS.items())
 """What finds all heartbeats, in whichever namespace."""
 HOLDER = "dutycycle"
 MISSED = 3

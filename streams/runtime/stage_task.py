@@ -5,8 +5,10 @@ returns, at one instant, what has to be on the broker before the records process
 ``checkpoint_done`` is called once it is. ``CheckpointCoordinator`` sends, waits and acknowledges in between.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 from contract.codec import DecodeError
 from contract.log import ConsumerRecord, ProducerRecord, TopicPartition
@@ -25,6 +27,7 @@ from telemetry.events import DEAD_LETTER, SAMPLE_DUPLICATE, Telemetry
 MAX_RESIDENT = 20_000
 """How many operators without recent records stay in memory; the others are read back when one comes."""
 
+T = TypeVar("T")
 _Key = tuple[int, str]
 """A partition of the source, and a key."""
 
@@ -143,25 +146,23 @@ class StageTask:
         return [out for operator in unflushed.values() for out in self._flushed(operator)]
 
     def _flushed(self, operator: KeyedOperator) -> list[ProducerRecord]:
+        return self._or_anew(operator, lambda: counted(operator.flush(), self.stage.source, self._telemetry))
+
+    def _or_anew(self, operator: KeyedOperator, act: Callable[[], T]) -> T:
+        """What ``act`` makes of ``operator``; if it fails, the operator begins anew, and it is done again."""
         try:
-            return counted(operator.flush(), self.stage.source, self._telemetry)
+            return act()
         except Exception as error:  # noqa: BLE001 - one key's operator is broken: the other keys go on
             self._reset(f"{type(error).__name__}: {error}")
             operator.begin_anew()
-            return counted(operator.flush(), self.stage.source, self._telemetry)
+            return act()
 
     def checkpoint(self) -> Checkpoint:
         """Everything processed since the last checkpoint, which the next one does not hold again."""
         checkpoint = Checkpoint(outs=self.flush(), done=self._done, rewrites=self._rewrites)
         changed, self._changed, self._done, self._rewrites = self._changed, {}, {}, []
         for key, operator in changed.items():
-            try:
-                write = _write(operator)
-            except Exception as error:  # noqa: BLE001 - as above
-                self._reset(f"{type(error).__name__}: {error}")
-                operator.begin_anew()
-                write = _write(operator)
-            checkpoint.writes.append(write)
+            checkpoint.writes.append(self._or_anew(operator, partial(_write, operator)))
             if self._operators.pop(key, None) is not None:
                 self._operators[key] = operator  # the least recently used ones come first
         self._evict(checkpoint)

@@ -274,15 +274,16 @@ def test_two_workers_share_the_work_and_one_takes_over(
 REFUSED = {
     "unwritable": ({"records": "sqlite:////proc/nowhere/records.db"}, "DUTYCYCLE_RECORDS"),
     "no API server, but asked for": (
-        {"annotations": "on", "kubernetes": "off", "records": "sqlite:////tmp/never-made/records.db"},
+        {"annotations": "on", "kubernetes": "off", "records": "sqlite:///{folder}/records.db"},
         "DUTYCYCLE_ANNOTATIONS=on",
     ),
 }
 
 
 @pytest.mark.parametrize(("settings", "words"), REFUSED.values(), ids=REFUSED.keys())
-def test_what_cannot_work_is_refused_at_start(settings: dict[str, str], words: str) -> None:
-    env = environ(**({"broker": "kafka://127.0.0.1:1"} | settings))
+def test_what_cannot_work_is_refused_at_start(settings: dict[str, str], words: str, tmp_path: Path) -> None:
+    filled = {name: value.format(folder=tmp_path) for name, value in settings.items()}
+    env = environ(**({"broker": "kafka://127.0.0.1:1"} | filled))
     command = [sys.executable, "-m", "dutycycle", "sink"]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode in (1, 2)

@@ -66,7 +66,7 @@ def collectors(settings: Settings, telemetry: Telemetry, pods: PodsCollector | N
         from collectors.prometheus.collector import PrometheusCollector
         from collectors.prometheus.query import Prometheus
 
-        source = Prometheus(settings.prometheus)
+        source = Prometheus(settings)
         uid_of = None if pods is None else pods.uid_of
         yield PrometheusCollector(source, telemetry, uid_of=uid_of, retire_s=settings.retire)
     else:

@@ -12,9 +12,9 @@ from collectors.base import Outgoing, Tick
 from collectors.prometheus.containers import CONTAINER_SELECTOR
 from collectors.prometheus.gpus import GPU_SELECTOR
 from collectors.prometheus.host import HOST_SELECTOR
+from collectors.prometheus.kube_state import KUBE_NOW, KubeState
 from collectors.prometheus.labels import POD_INFO, PodIndex, UidOf, workload_of
 from collectors.prometheus.names import PodNames, scraped_pods
-from collectors.prometheus.owners import KUBE_SELECTOR, OwnerIndex
 from collectors.prometheus.query import QueryError
 from collectors.prometheus.records import by_node, cgroup_samples, host_names, nvml_samples
 from collectors.prometheus.series import NewSample, ScrapeCursor, ScrapedSeries
@@ -56,7 +56,7 @@ class PrometheusCollector:
         self._prometheus = prometheus
         self._telemetry = telemetry
         self._pod_index = PodIndex(uid_of=uid_of)
-        self._owners = OwnerIndex()
+        self._kube = KubeState()
         self._names = PodNames(retire_s) if uid_of is None else None
         self._cursors = {what: ScrapeCursor() for what in _SELECTORS}
         self._new = dict.fromkeys(_SELECTORS, True)
@@ -106,12 +106,12 @@ class PrometheusCollector:
         if tick.monotonic_s < self._pod_info_due_s:
             return
         try:
-            series = self._prometheus.now(KUBE_SELECTOR, deadline_s)
+            series = self._prometheus.now(KUBE_NOW, deadline_s)
         except QueryError as error:  # the pods known before stay
             self._report(POD_INFO, error)
             return
         self._pod_index.learn_pods(series)
-        self._owners.learn(series)
+        self._kube.learn(series)
         self._report(POD_INFO, None)
         self._pod_info_due_s = tick.monotonic_s + _POD_INFO_EVERY_S
 
@@ -126,7 +126,7 @@ class PrometheusCollector:
         samples_of_gpus = list(nvml_samples(nodes["gpus"], self._pod_index, tick))
         if self._names is not None:
             seen = scraped_pods(nodes["containers"], samples_of_gpus, self._pod_index)
-            yield from self._names.update(seen, self._owners, tick)
+            yield from self._names.update(seen, self._kube, tick)
         for gpus in samples_of_gpus:
             yield Outgoing(topic="nvml-samples", key=gpus.node, payload=encode(gpus), ts_ms=gpus.ts_ms)
         for use in cgroup_samples(nodes["containers"], hosts, self._pod_index, tick):

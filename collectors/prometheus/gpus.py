@@ -2,10 +2,13 @@
 
 Units of DCGM's fields (NVIDIA's field identifiers): utilization in percent, framebuffer in MiB, power in
 watts, energy in millijoules since the driver was loaded, clocks in MHz, PCIe traffic in bytes per second.
+
+Exporters before 2.0 have the same fields under names of their own (``dcgm_gpu_utilization``), and the label
+``uuid``. Where a GPU has both, the newer names count.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from collectors.prometheus.labels import PodIndex, Workload, gpu_workload_of
@@ -35,15 +38,28 @@ _FIELDS: dict[str, tuple[str, Callable[[float], Any]]] = {
 }
 _USED, _FREE, _RESERVED = "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_FB_FREE", "DCGM_FI_DEV_FB_RESERVED"
 _ENGINE = "DCGM_FI_PROF_GR_ENGINE_ACTIVE"
-GPU_SELECTOR = '{__name__=~"' + "|".join([*_FIELDS, _USED, _FREE, _RESERVED, _ENGINE]) + '"}'
+_OLD_NAMES = {
+    "dcgm_gpu_utilization": "DCGM_FI_DEV_GPU_UTIL",
+    "dcgm_mem_copy_utilization": "DCGM_FI_DEV_MEM_COPY_UTIL",
+    "dcgm_power_usage": "DCGM_FI_DEV_POWER_USAGE",
+    "dcgm_total_energy_consumption": "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION",
+    "dcgm_gpu_temp": "DCGM_FI_DEV_GPU_TEMP",
+    "dcgm_sm_clock": "DCGM_FI_DEV_SM_CLOCK",
+    "dcgm_memory_clock": "DCGM_FI_DEV_MEM_CLOCK",
+    "dcgm_mem_clock": "DCGM_FI_DEV_MEM_CLOCK",
+    "dcgm_fb_used": _USED,
+    "dcgm_fb_free": _FREE,
+}
+GPU_SELECTOR = '{__name__=~"' + "|".join([*_FIELDS, _USED, _FREE, _RESERVED, _ENGINE, *_OLD_NAMES]) + '"}'
 
 
 def gpus(samples: Iterable[NewSample], pod_index: PodIndex) -> tuple[Gpu, ...]:
     """The GPUs of one node, by index; one without a number is left out."""
     devices: dict[str, list[NewSample]] = defaultdict(list)
     for one in samples:
-        if one.value >= 0 and one.value not in _BLANKS and one.labels.get("UUID"):
-            devices[one.labels["UUID"]].append(one)
+        uuid = one.labels.get("UUID") or one.labels.get("uuid")
+        if uuid and one.value >= 0 and one.value not in _BLANKS:
+            devices[uuid].append(one)
     found = [gpu for uuid, of in devices.items() if (gpu := _gpu(uuid, of, pod_index)) is not None]
     return tuple(sorted(found, key=lambda gpu: (gpu.index, gpu.uuid)))
 
@@ -52,9 +68,9 @@ def _gpu(uuid: str, samples: list[NewSample], pod_index: PodIndex) -> Gpu | None
     index = samples[0].labels.get("gpu", "")
     if not (index.isascii() and index.isdigit()):
         return None
-    whole = [one for one in samples if not one.labels.get("GPU_I_ID")]
-    fields = {_FIELDS[one.name][0]: _FIELDS[one.name][1](one.value) for one in whole if one.name in _FIELDS}
-    used, total = _memory(whole)
+    values = _values(one for one in samples if not one.labels.get("GPU_I_ID"))
+    fields = {_FIELDS[name][0]: _FIELDS[name][1](value) for name, value in values.items() if name in _FIELDS}
+    used, total = _memory(values)
     return Gpu(
         uuid=uuid, index=int(index), model=samples[0].labels.get("modelName") or None, mem_used_bytes=used,
         mem_total_bytes=total, mig=_slices(uuid, samples), allocated=_holders(uuid, samples, pod_index),
@@ -62,9 +78,14 @@ def _gpu(uuid: str, samples: list[NewSample], pod_index: PodIndex) -> Gpu | None
     )  # fmt: skip
 
 
-def _memory(samples: Iterable[NewSample]) -> tuple[int | None, int | None]:
+def _values(samples: Iterable[NewSample]) -> dict[str, float]:
+    """The values by DCGM's names."""
+    named = {one.name: one.value for one in samples}
+    return {_OLD_NAMES[name]: value for name, value in named.items() if name in _OLD_NAMES} | named
+
+
+def _memory(mib: Mapping[str, float]) -> tuple[int | None, int | None]:
     """Used and total bytes. What the driver keeps for itself is in the total, where the exporter has it."""
-    mib = {one.name: one.value for one in samples if one.name in (_USED, _FREE, _RESERVED)}
     used = round(mib[_USED] * MIB) if _USED in mib else None
     if used is None or _FREE not in mib:
         return used, None
@@ -86,11 +107,13 @@ def _slice_name(uuid: str, instance: str) -> str:
 
 
 def _slice(name: str, samples: list[NewSample]) -> MigDevice:
-    used, total = _memory(samples)
-    active = [one.value for one in samples if one.name == _ENGINE]
+    values = _values(samples)
+    used, total = _memory(values)
+    active = values.get(_ENGINE)
     return MigDevice(
         uuid=name, profile=samples[0].labels.get("GPU_I_PROFILE") or None, mem_used_bytes=used,
-        mem_total_bytes=total, gpu_util_pct=min(100, round(100 * active[0], 3)) if active else None,
+        mem_total_bytes=total,
+        gpu_util_pct=None if active is None else min(100, round(100 * active, 3)),
     )  # fmt: skip
 
 

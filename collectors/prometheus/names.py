@@ -2,12 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 
-from msgspec.structs import replace
-
 from collectors.base import Outgoing, Tick
 from collectors.pods.table import PodTable
+from collectors.prometheus.kube_state import KubeState
 from collectors.prometheus.labels import PodIndex, Workload, workload_of
-from collectors.prometheus.owners import OwnerIndex, own_job
+from collectors.prometheus.owners import own_job
 from collectors.prometheus.records import ByNode
 from contract.records.pods import Pod
 from contract.records.samples import NvmlSample
@@ -25,32 +24,30 @@ class PodNames:
         self._table = PodTable(retire_s)
         self._pods: dict[str, Pod] = {}
         self._seen_s: dict[str, float] = {}
+        self._answers = 0
 
-    def update(self, seen: Iterable[_Seen], owners: OwnerIndex, tick: Tick) -> Iterator[Outgoing]:
+    def update(self, seen: Iterable[_Seen], kube: KubeState, tick: Tick) -> Iterator[Outgoing]:
         """The records that are new at ``tick``; pods that were not scraped for long are gone."""
-        for uid, node, who in seen:
-            self._put(uid, node, who, owners)
-            self._seen_s[uid] = tick.monotonic_s
-        gone = [uid for uid, seen_s in self._seen_s.items() if tick.monotonic_s - seen_s > _GONE_S]
-        for uid in gone:
+        new = {uid: _named(uid, node, who) for uid, node, who in seen}
+        self._seen_s |= dict.fromkeys(new, tick.monotonic_s)
+        new = {uid: pod for uid, pod in new.items() if uid not in self._pods}
+        self._pods |= new
+        for uid in [uid for uid, seen_s in self._seen_s.items() if tick.monotonic_s - seen_s > _GONE_S]:
             del self._seen_s[uid], self._pods[uid]
             self._table.remove(uid)
+        for uid in new if kube.answers == self._answers else list(self._pods):
+            self._pods[uid] = kube.known_of(self._pods[uid])
+            self._table.put(self._pods[uid])
+        self._answers = kube.answers
         for uid, payload in self._table.drain(tick.monotonic_s, tick.ts_ms):
             yield Outgoing(topic="pods", key=uid, payload=payload, ts_ms=tick.ts_ms)
 
-    def _put(self, uid: str, node: str, who: Workload, owners: OwnerIndex) -> None:
-        known, job = self._pods.get(uid), owners.job_of(who)
-        if known is None:
-            found = Pod(
-                uid=uid, namespace=who.namespace or None, name=who.pod, node=node, phase="Running",
-                job=job or own_job(uid, who.pod),
-            )  # fmt: skip
-        elif job is not None and job != known.job:  # an owner that is gone again changes nothing
-            found = replace(known, job=job)
-        else:
-            return
-        self._pods[uid] = found
-        self._table.put(found)
+
+def _named(uid: str, node: str, who: Workload) -> Pod:
+    return Pod(
+        uid=uid, namespace=who.namespace or None, name=who.pod, node=node, phase="Running",
+        job=own_job(uid, who.pod),
+    )  # fmt: skip
 
 
 def scraped_pods(containers: ByNode, gpus: Iterable[NvmlSample], pod_index: PodIndex) -> Iterator[_Seen]:

@@ -9,9 +9,8 @@ from collectors.prometheus.labels import POD_INFO, Workload, namespace_of, workl
 from collectors.prometheus.series import ScrapedSeries, SeriesLabels
 from contract.records.pods import JobRef, name_key
 
-_OWNED = {"kube_replicaset_owner": ("ReplicaSet", "replicaset"), "kube_job_owner": ("Job", "job_name")}
+OWNED = {"kube_replicaset_owner": ("ReplicaSet", "replicaset"), "kube_job_owner": ("Job", "job_name")}
 """By metric: the kind that has an owner, and the label with its name."""
-KUBE_SELECTOR = '{__name__=~"' + "|".join([POD_INFO, *_OWNED]) + '"}'
 _NO_JOBS = frozenset({"", "<none>", "Node"})
 """Kinds that own no job: a static pod belongs to its node."""
 _API_VERSIONS = {
@@ -31,7 +30,7 @@ class OwnerIndex:
         self._owners: dict[_Owned, tuple[str, str]] = {}
 
     def learn(self, series: Iterable[ScrapedSeries]) -> None:
-        """Take the answer to ``KUBE_SELECTOR``."""
+        """Take the owners as they are now; series of other names are left out."""
         pairs = ((_owned(one.labels), _owner(one.labels)) for one in series)
         self._owners = {owned: owner for owned, owner in pairs if owned and owner[0] not in _NO_JOBS}
 
@@ -59,10 +58,10 @@ def own_job(uid: str, name: str) -> JobRef:
 
 def _owned(labels: SeriesLabels) -> _Owned | None:
     metric = labels.get("__name__", "")
-    if metric in _OWNED:
-        kind, label = _OWNED[metric]
+    if metric in OWNED:
+        kind, label = OWNED[metric]
         return kind, namespace_of(labels), labels.get(label, "")
-    who = workload_of(labels)
+    who = workload_of(labels) if metric == POD_INFO else None
     return None if who is None else ("Pod", who.namespace, who.pod)
 
 

@@ -10,7 +10,8 @@ from prometheus_api_client.exceptions import PrometheusApiClientException
 from prometheus_api_client.prometheus_connect import PrometheusConnect
 from urllib3.util.retry import Retry
 
-from collectors.prometheus.series import ScrapedSeries, parse_matrix, parse_vector
+from collectors.prometheus.series import ScrapedSeries, parse_matrix, parse_vector, without_replicas
+from contract.settings.groups import PrometheusSettings
 
 _MESSAGE = 200
 
@@ -22,11 +23,18 @@ class QueryError(Exception):
 class Prometheus:
     """One Prometheus. A user and a password may be in its URL; they are never shown."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, settings: PrometheusSettings) -> None:
+        url = settings.prometheus or ""
         parts = urlsplit(url)
         self.place = f"{parts.scheme}://{parts.hostname}" + (f":{parts.port}" if parts.port else "")
+        session = requests.Session()
+        session.verify = settings.prometheus_ca or True
+        if settings.prometheus_token:
+            session.auth = _Bearer(settings.prometheus_token)
+        elif settings.prometheus_username and settings.prometheus_password:
+            session.auth = (settings.prometheus_username, settings.prometheus_password)
         # A query that failed is asked again at the next tick: repeats inside a tick would only make it late.
-        self._connection = PrometheusConnect(url, retry=Retry(0))
+        self._connection = PrometheusConnect(url, retry=Retry(0), session=session)
 
     def samples(self, selector: str, seconds: float, deadline_s: float) -> list[ScrapedSeries]:
         """Every sample of the last ``seconds``, as it was scraped; ``deadline_s`` is monotonic.
@@ -48,9 +56,12 @@ class Prometheus:
     ) -> list[ScrapedSeries]:
         timeout_s = max(1, round(deadline_s - time.monotonic()))
         try:
-            return parse(self._connection.custom_query(query, timeout=timeout_s))
+            return without_replicas(parse(self._connection.custom_query(query, timeout=timeout_s)))
         except PrometheusApiClientException as error:
             raise QueryError(self._refused(str(error))) from error
+        except requests.exceptions.SSLError as error:
+            where = "DUTYCYCLE_PROMETHEUS_CA is the file with the CA that signed its certificate"
+            raise QueryError(f"{self.place}: no TLS: {_root(error)}: {where}") from error
         except requests.Timeout as error:
             raise QueryError(f"{self.place} did not answer within {timeout_s} s") from error
         except requests.exceptions.JSONDecodeError as error:
@@ -64,14 +75,25 @@ class Prometheus:
         """``text`` is the client's: ``HTTP Status Code 401 (b'…')``."""
         status = next((word for word in text.split() if word.isdigit()), "")
         if status in ("401", "403"):
-            where = "give them as DUTYCYCLE_PROMETHEUS=https://user:password@host"
-            return f"{self.place} refuses the credentials (HTTP {status}): {where}"
+            where = "DUTYCYCLE_PROMETHEUS_USERNAME and _PASSWORD(_FILE), or DUTYCYCLE_PROMETHEUS_TOKEN(_FILE)"
+            return f"{self.place} refuses the credentials (HTTP {status}): give {where}"
         if status == "404":
             return self._no_prometheus("HTTP 404")
         return f"{self.place}: {text[:_MESSAGE]}"
 
     def _no_prometheus(self, why: str) -> str:
         return f"{self.place} is no Prometheus ({why}): DUTYCYCLE_PROMETHEUS is the URL above /api/v1"
+
+
+class _Bearer(requests.auth.AuthBase):
+    """Sends a token with each request, and lets no ``.netrc`` replace it."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        request.headers["Authorization"] = f"Bearer {self._token}"
+        return request
 
 
 def _root(error: BaseException) -> str:

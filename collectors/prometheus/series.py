@@ -1,11 +1,15 @@
 """Series as Prometheus answers them, and which of their samples are new. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import isfinite
+from statistics import median
 from typing import Any
 
 _FORGOTTEN_MS = 15 * 60_000
+_REPLICA = ("prometheus_replica", "__replica__", "receive_replica", "replica")
+"""Labels that tell apart the Prometheus servers that scrape the same targets; Thanos and Mimir show them."""
 
 SeriesLabels = Mapping[str, str]
 
@@ -55,6 +59,38 @@ def _points(values: Iterable[tuple[float, str]]) -> Iterator[tuple[int, float]]:
     for seconds, text in values:
         if isfinite(value := float(text)):
             yield round(seconds * 1000), value
+
+
+def without_replicas(series: Sequence[ScrapedSeries]) -> list[ScrapedSeries]:
+    """What several replicas of Prometheus scraped, each series once, without the replica's label.
+
+    The first replica counts; where it has a gap of one and a half scrapes, the next takes over. Points are
+    not mixed: two scrapes of one moment would look like twice as many.
+    """
+    if not any(name in one.labels for one in series for name in _REPLICA):
+        return list(series)
+    replicas: dict[tuple[tuple[str, str], ...], list[ScrapedSeries]] = {}
+    for one in series:
+        key = tuple((name, text) for name, text in sorted(one.labels.items()) if name not in _REPLICA)
+        replicas.setdefault(key, []).append(one)
+    return [ScrapedSeries(dict(key), _merged(of)) for key, of in replicas.items()]
+
+
+def _merged(replicas: list[ScrapedSeries]) -> tuple[tuple[int, float], ...]:
+    replicas.sort(key=lambda one: [one.labels.get(name, "") for name in _REPLICA])
+    of = [one.points for one in replicas if one.points]
+    if len(of) < 2:
+        return of[0] if of else ()
+    gaps = [after[0] - before[0] for points in of for before, after in pairwise(points)]
+    most_ms = 1.5 * median(gaps) if gaps else 0.0
+    merged = sorted((ts_ms, at, value) for at, points in enumerate(of) for ts_ms, value in points)
+    current = 0 if of[0][0][0] - merged[0][0] <= most_ms else merged[0][1]
+    kept: list[tuple[int, float]] = []
+    for ts_ms, at, value in merged:
+        if at == current or (kept and ts_ms - kept[-1][0] > most_ms):
+            current = at
+            kept.append((ts_ms, value))
+    return tuple(kept)
 
 
 class ScrapeCursor:

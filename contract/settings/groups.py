@@ -54,12 +54,6 @@ class CollectorSettings:
         parsers.choice("pods", "containers", "all"),
         "which cgroups to report: Kubernetes pods, also other containers, or systemd units and slices too",
     )
-    prometheus: str | None = _setting(
-        None,
-        parsers.http_url,
-        "a Prometheus that scrapes dcgm-exporter and cAdvisor; read instead of NVML",
-        secret=True,
-    )
     kubernetes: str = _setting(
         "auto", parsers.choice("auto", "on", "off"), "talk to the API server; auto: where there is one"
     )
@@ -73,6 +67,28 @@ class CollectorSettings:
         256 * 1024**2,
         parsers.size(1024**2),
         "the limit of the spool; beyond it the oldest samples are dropped",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrometheusSettings:
+    """A Prometheus as the source of samples, instead of this node, and how to reach it."""
+
+    prometheus: str | None = _setting(
+        None,
+        parsers.http_url,
+        "a Prometheus that scrapes dcgm-exporter and cAdvisor; read instead of NVML",
+        secret=True,
+    )
+    prometheus_ca: str | None = _setting(
+        None, parsers.readable_file, "CA certificates (PEM) that sign Prometheus' own"
+    )
+    prometheus_username: str | None = _setting(None, parsers.non_empty, "user name for basic authentication")
+    prometheus_password: str | None = _setting(
+        None, parsers.non_empty, "password for basic authentication; prefer …_FILE", secret=True
+    )
+    prometheus_token: str | None = _setting(
+        None, parsers.non_empty, "bearer token; prefer …_FILE", secret=True
     )
 
 
@@ -157,9 +173,13 @@ class StatusSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(StatusSettings, SinkSettings, StreamSettings, CollectorSettings, KafkaSettings):
+class Settings(
+    StatusSettings, SinkSettings, StreamSettings, PrometheusSettings, CollectorSettings, KafkaSettings
+):
     """All settings, in the order of the groups above: a dataclass takes its last base first."""
 
 
-SETTING_GROUPS = (KafkaSettings, CollectorSettings, StreamSettings, SinkSettings, StatusSettings)
+SETTING_GROUPS = (
+    KafkaSettings, CollectorSettings, PrometheusSettings, StreamSettings, SinkSettings, StatusSettings
+)  # fmt: skip
 """The groups in the order of the help."""

@@ -68,6 +68,15 @@ def _checked(settings: Settings) -> Settings:
         )
     if bool(settings.tls_cert) != bool(settings.tls_key):
         raise SettingError("DUTYCYCLE_TLS_CERT and DUTYCYCLE_TLS_KEY go together: one of them is missing")
+    if bool(settings.prometheus_username) != bool(settings.prometheus_password):
+        raise SettingError(
+            "DUTYCYCLE_PROMETHEUS_USERNAME and DUTYCYCLE_PROMETHEUS_PASSWORD(_FILE) go together: one of them "
+            "is missing"
+        )
+    if settings.prometheus_token and settings.prometheus_username:
+        raise SettingError(
+            "DUTYCYCLE_PROMETHEUS_TOKEN and DUTYCYCLE_PROMETHEUS_USERNAME are both set: Prometheus takes one"
+        )
     return settings
 
 

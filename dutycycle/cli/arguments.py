@@ -14,7 +14,8 @@ from contract.units import END_OF_TIME_MS
 
 OF_BROKER = ("broker", "tls_ca", "tls_cert", "tls_key", "sasl_mechanism", "sasl_username", "topic_prefix")
 OF_TOPICS = ("partitions", "replication")
-OF_NODE = ("node", "interval", "host_root", "containers", "prometheus", "kubernetes", "spool", "spool_bytes")
+OF_NODE = ("node", "interval", "host_root", "containers", "kubernetes", "spool", "spool_bytes")
+OF_PROMETHEUS = ("prometheus", "prometheus_ca", "prometheus_username")
 OF_OPERATORS = ("windows", "lateness", "retire")
 OF_WORKER = ("session_timeout",)
 OF_SINKS = (

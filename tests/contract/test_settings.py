@@ -39,6 +39,10 @@ GOOD: list[tuple[str, str, Any]] = [
     ("containers", "all", "all"),
     ("prometheus", "http://prometheus:9090/", "http://prometheus:9090"),
     ("prometheus", "https://user:pass@host/prefix", "https://user:pass@host/prefix"),
+    ("prometheus_ca", FILE, FILE),
+    ("prometheus_username", "reader", "reader"),
+    ("prometheus_password", "hunter 2", "hunter 2"),
+    ("prometheus_token", "t0ken", "t0ken"),
     ("kubernetes", "off", "off"),
     ("pod_resources", "/run/kubelet.sock", "/run/kubelet.sock"),
     ("spool", "/var/spool", "/var/spool"),
@@ -100,6 +104,10 @@ BAD: list[tuple[str, str, str]] = [
     ("interval", "9" * 400, "from 0.05s to 3600s"),
     ("host_root", FILE, "no such folder"),
     ("containers", "docker", "one of pods, containers, all"),
+    ("prometheus_ca", "/does/not/exist", "cannot be read"),
+    ("prometheus_username", " ", "is empty"),
+    ("prometheus_password", "", "is empty"),
+    ("prometheus_token", "", "is empty"),
     ("prometheus", "prometheus:9090", "http://prometheus:9090"),
     ("prometheus", "http://", "http://prometheus:9090"),
     ("prometheus", "http://[::1", "IPv6"),
@@ -141,6 +149,8 @@ BAD: list[tuple[str, str, str]] = [
 
 COMPANIONS = {
     "sasl_mechanism": {"DUTYCYCLE_SASL_USERNAME": "u", "DUTYCYCLE_SASL_PASSWORD": "p"},
+    "prometheus_username": {"DUTYCYCLE_PROMETHEUS_PASSWORD": "p"},
+    "prometheus_password": {"DUTYCYCLE_PROMETHEUS_USERNAME": "u"},
     "tls_cert": {"DUTYCYCLE_TLS_KEY": FILE},
     "tls_key": {"DUTYCYCLE_TLS_CERT": FILE},
 }
@@ -209,6 +219,12 @@ def test_any_text_is_a_value_or_a_setting_error(flags: dict[str, str]) -> None:
     ("environ", "missing"),
     [
         ({"DUTYCYCLE_SASL_MECHANISM": "PLAIN"}, "DUTYCYCLE_SASL_USERNAME"),
+        ({"DUTYCYCLE_PROMETHEUS_USERNAME": "u"}, "DUTYCYCLE_PROMETHEUS_PASSWORD"),
+        ({"DUTYCYCLE_PROMETHEUS_PASSWORD": "p"}, "DUTYCYCLE_PROMETHEUS_USERNAME"),
+        (
+            {f"DUTYCYCLE_PROMETHEUS_{name}": "x" for name in ("USERNAME", "PASSWORD", "TOKEN")},
+            "DUTYCYCLE_PROMETHEUS_TOKEN",
+        ),
         ({"DUTYCYCLE_SASL_MECHANISM": "PLAIN", "DUTYCYCLE_SASL_USERNAME": "u"}, "DUTYCYCLE_SASL_PASSWORD"),
         ({"DUTYCYCLE_TLS_CERT": FILE}, "DUTYCYCLE_TLS_KEY"),
         ({"DUTYCYCLE_TLS_KEY": FILE}, "DUTYCYCLE_TLS_CERT"),

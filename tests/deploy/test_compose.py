@@ -17,7 +17,9 @@ from tests.support.servers.compose import compose_command
 from tests.support.servers.missing import ServerMissingError
 
 SERVICES = services()
-OURS = {"collector": "collect", "streams": "stream", "sinks": "sink"}
+OURS = {
+    "collector": "collect", "prometheus-collector": "collect", "streams": "stream", "sinks": "sink"
+}  # fmt: skip
 SERVERS = sorted(SERVICES.keys() - OURS.keys())
 ACCOUNT = r"[a-z0-9/]+"
 
@@ -113,7 +115,11 @@ def test_ours_are_asked_where_they_answer(name: str) -> None:
     assert "ports" not in service, "figures are for Prometheus, which is in the same network"
     scraped = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text())["scrape_configs"]
     jobs = {job["job_name"]: job for job in scraped}
-    assert jobs[f"dutycycle-{process}"]["static_configs"] == [{"targets": [f"{name}:{PORTS[process]}"]}]
+    job = jobs[f"dutycycle-{process}"]
+    if "profiles" in service:
+        assert job["dns_sd_configs"] == [{"names": [name], "type": "A", "port": PORTS[process]}]
+    else:
+        assert job["static_configs"] == [{"targets": [f"{name}:{PORTS[process]}"]}]
 
 
 @each(SERVICES)

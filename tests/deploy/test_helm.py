@@ -15,6 +15,7 @@ from telemetry.metrics import LAG
 from tests.support.deploy.generate_schema import text as schema_text
 from tests.support.deploy.manifests import (
     CHART,
+    FROM_PROMETHEUS,
     FULL,
     NAMESPACE,
     ROOT,
@@ -30,9 +31,9 @@ from tests.support.deploy.manifests import (
     render,
 )
 
-OURS = ("collector", "streams", "sinks", "topics")
+OURS = ("collector", "prometheus", "streams", "sinks", "topics")
 EXAMPLES = sorted((ROOT / "deploy/helm/examples").glob("*.yaml"))
-_FILES = ("TLS_CA", "TLS_CERT", "TLS_KEY", "HOST_ROOT")
+_FILES = ("PROMETHEUS_CA", "TLS_CA", "TLS_CERT", "TLS_KEY", "HOST_ROOT")
 """Settings that name a file or folder of the pod, which is not here."""
 
 
@@ -44,7 +45,7 @@ def things(request: pytest.FixtureRequest) -> list[Object]:
 def every_container(things: list[Object]) -> list[tuple[str, Object, Object]]:
     """(component, pod spec, container) of what is ours."""
     specs = pod_specs(things)
-    return [(name, specs[name], one) for name in OURS for one in containers(specs[name])]
+    return [(name, specs[name], one) for name in OURS if name in specs for one in containers(specs[name])]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -68,6 +69,7 @@ def test_the_schema_is_current() -> None:
         "kafka.brokr=kafka://a:9092", "colector.enabled=false", "streams.resources.request=1",
         "sinks.affinity.nodeAfinity=1", "streams.replicas=two", "streams.replicas=-1", "sinks.replicas=1.5",
         "listen.port=99999", "listen.port=0", "collector.interval=banana", "collector.interval=-1s",
+        "prometheus.url=prometheus:9090",
         "streams.windows=10s;60s", "podMonitor.interval=often", "collector.containers=some",
         "image.pullPolicy=Allways", "image.tag=a b", "sinks.annotations.prefix=Dutycycle/IO",
         "sinks.annotations.heartbeat=often",
@@ -133,6 +135,8 @@ def test_the_schema_accepts_what_is_right(values: Object) -> None:
             "streams.replicas is 4, but kafka.partitions and streams.autoscaling.maxReplicas allow 3",
         ),
         ({"image": {"digest": "abc"}}, "image.digest"),
+        ({"prometheus": {"enabled": True, "url": "http://a:9090"}}, "set collector.enabled to false"),
+        ({"prometheus": {"enabled": True}, "collector": {"enabled": False}}, "prometheus.url"),
     ],
 )
 def test_what_cannot_work_is_refused_at_install(values: Object, says: str) -> None:
@@ -157,7 +161,10 @@ def test_every_setting_is_one_and_is_taken(things: list[Object]) -> None:
         there = {
             key: one
             for key, one in given.items()
-            if not key.endswith("_FILE") and key.removeprefix(PREFIX) not in _FILES and "SASL" not in key
+            if not key.endswith("_FILE")
+            and key.removeprefix(PREFIX) not in _FILES
+            and "SASL" not in key
+            and not key.endswith("USERNAME")
         }
         settings = load({"DUTYCYCLE_NODE": "n"} | there)
         assert settings.broker is not None
@@ -185,7 +192,7 @@ def test_every_pod_is_nobody_and_keeps_to_itself(things: list[Object]) -> None:
         assert spec.get("hostPID", False) is (name == "collector")
         assert not {"hostNetwork", "hostIPC"} & spec.keys()
         token = spec.get("automountServiceAccountToken")
-        assert token is (name in ("collector", "sinks")), name
+        assert token is (name in ("collector", "prometheus", "sinks")), name
 
 
 def test_the_host_is_only_read_but_for_the_spool(things: list[Object]) -> None:
@@ -195,9 +202,10 @@ def test_the_host_is_only_read_but_for_the_spool(things: list[Object]) -> None:
         for mount in container["volumeMounts"]:
             if mount["name"] in host - {"spool"}:
                 assert mount["readOnly"] is True, mount
-    paths = {
-        one["hostPath"]["path"] for one in pod_specs(things)["collector"]["volumes"] if "hostPath" in one
-    }
+    specs = pod_specs(things)
+    if "collector" not in specs:
+        return
+    paths = {one["hostPath"]["path"] for one in specs["collector"]["volumes"] if "hostPath" in one}
     allowed = {"/proc", "/sys", "/var/lib/dutycycle/spool", "/var/lib/kubelet/pod-resources"}
     assert {"/proc", "/sys"} <= paths <= allowed
 
@@ -210,10 +218,11 @@ def test_every_volume_is_mounted_and_every_mount_has_a_volume(things: list[Objec
 
 
 def test_secrets_are_files_and_never_in_the_environment() -> None:
-    for _, _, container in every_container(render(FULL)):
+    for _, _, container in [*every_container(render(FULL)), *every_container(render(FROM_PROMETHEUS))]:
         for one in container.get("env", ()):
             assert "secretKeyRef" not in json.dumps(one)
-            assert "PASSWORD" not in one["name"] or one["name"].endswith("_FILE")
+            secret = "PASSWORD" in one["name"] or "TOKEN" in one["name"]
+            assert not secret or one["name"].endswith("_FILE")
         mounts = {one["mountPath"]: one["readOnly"] for one in container["volumeMounts"] if "readOnly" in one}
         for key, value in environment(container).items() if "env" in container else ():
             if value.startswith("/etc/dutycycle/"):
@@ -291,6 +300,8 @@ def test_every_pod_can_be_told_where_to_run() -> None:
     values = dict.fromkeys(("collector", "streams", "sinks"), place)
     trial = {"topics": {"job": place}, "kafka": {"trial": {"enabled": True, **place}}}
     specs = pod_specs(render(values | trial))
+    other = render(FROM_PROMETHEUS | {"prometheus": FROM_PROMETHEUS["prometheus"] | place})
+    specs["prometheus"] = pod_specs(other)["prometheus"]
     assert specs.keys() == {*OURS, "kafka"}
     for name, spec in specs.items():
         assert {key: spec[key] for key in place} == place, name
@@ -320,3 +331,31 @@ def test_the_trials_broker_is_the_compose_files() -> None:
 def test_a_job_that_changes_gets_another_name() -> None:
     one, other = (of_kind(render({"kafka": {"partitions": n}}), "Job")["metadata"]["name"] for n in (8, 9))
     assert one != other
+
+
+def test_what_reads_a_prometheus_is_there_once_and_takes_the_place_of_the_collectors() -> None:
+    things = render(FROM_PROMETHEUS)
+    assert not [one for one in things if one["kind"] == "DaemonSet"]
+    deployment = of_kind(things, "Deployment", "-prometheus")["spec"]
+    assert (deployment["replicas"], deployment["strategy"]) == (1, {"type": "Recreate"})
+    (container,) = deployment["template"]["spec"]["containers"]
+    given = environment(container)
+    assert container["args"] == ["collect"]
+    assert given["DUTYCYCLE_PROMETHEUS"] == FROM_PROMETHEUS["prometheus"]["url"]
+    assert given["DUTYCYCLE_PROMETHEUS_USERNAME"] == "reader"
+    assert {"DUTYCYCLE_PROMETHEUS_PASSWORD_FILE", "DUTYCYCLE_PROMETHEUS_CA"} <= given.keys()
+
+
+def test_a_bearer_token_instead_of_a_password_and_no_api_server() -> None:
+    of = FROM_PROMETHEUS["prometheus"] | {"auth": {"existingSecret": "prometheus"}, "kubernetes": False}
+    things = render(FROM_PROMETHEUS | {"prometheus": of})
+    spec = pod_specs(things)["prometheus"]
+    given = environment(spec["containers"][0])
+    assert given["DUTYCYCLE_PROMETHEUS_TOKEN_FILE"] == "/etc/dutycycle/prometheus/secret"
+    assert "DUTYCYCLE_PROMETHEUS_USERNAME" not in given
+    (secret,) = (one["secret"] for one in spec["volumes"] if one["name"] == "prometheus-auth")
+    assert secret["items"] == [{"key": "token", "path": "secret"}]
+    assert (given["DUTYCYCLE_KUBERNETES"], spec["automountServiceAccountToken"]) == ("off", False)
+    assert not [
+        one for one in things if "Role" in one["kind"] and one["metadata"]["name"].endswith("-prometheus")
+    ]

@@ -2,15 +2,15 @@
 
 import pytest
 
-from tests.support.deploy.manifests import FULL, Object, of_kind, render
+from tests.support.deploy.manifests import FROM_PROMETHEUS, FULL, Object, of_kind, render
 
 
 def ports(things: list[Object], name: str) -> set[int]:
     """That a component's NetworkPolicy lets out."""
     egress = of_kind(things, "NetworkPolicy", name)["spec"]["egress"]
-    found = [one["port"] for rule in egress for one in rule["ports"] if one["protocol"] == "TCP"]
-    assert len(found) == len(set(found))
-    return set(found)
+    rules = [[one["port"] for one in rule["ports"] if one["protocol"] == "TCP"] for rule in egress]
+    assert all(len(found) == len(set(found)) for found in rules)
+    return {port for found in rules for port in found}
 
 
 def test_a_worker_reaches_kafka_and_only_who_needs_more_gets_more() -> None:
@@ -44,3 +44,13 @@ def test_the_api_server_s_ports_are_a_value() -> None:
     things = render({"networkPolicy": {"apiServerPorts": [16443]}})
     assert ports(things, "-collector") == ports(things, "-sinks") == {53, 9092, 9093, 16443}
     assert ports(things, "-streams") == {53, 9092, 9093}
+
+
+@pytest.mark.parametrize(
+    ("url", "port"),
+    [("http://a:19090", 19090), ("https://a.b/main", 443), ("http://a", 80), ("http://u:p@a:9091/x", 9091)],
+)
+def test_the_port_of_prometheus_is_let_out(url: str, port: int) -> None:
+    of = FROM_PROMETHEUS["prometheus"] | {"url": url}
+    things = render(FROM_PROMETHEUS | {"prometheus": of})
+    assert ports(things, "-prometheus") == {53, 9092, 9093, 9090, port, 443, 6443}

@@ -20,6 +20,7 @@ from sinks.annotations.core.targets import Target
 from sinks.annotations.heartbeats import Heartbeats
 from telemetry.events import Telemetry
 from tests.support.deploy.manifests import (
+    FROM_PROMETHEUS,
     FULL,
     KUSTOMIZE,
     NAMESPACE,
@@ -187,6 +188,11 @@ def test_only_the_sinks_have_a_role_in_their_namespace_and_only_for_leases() -> 
         assert binding["subjects"] == [
             {"kind": "ServiceAccount", "name": "dutycycle-sinks", "namespace": NAMESPACE}
         ]
+
+
+def test_what_reads_a_prometheus_has_the_role_of_the_collectors() -> None:
+    of_nodes = of_kind(render(), "ClusterRole", "-collector")["rules"]
+    assert of_kind(render(FROM_PROMETHEUS), "ClusterRole", "-prometheus")["rules"] == of_nodes
 
 
 def test_streams_may_nothing(installed: Kube) -> None:

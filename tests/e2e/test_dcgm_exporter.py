@@ -16,6 +16,7 @@ from collectors.base import Tick
 from collectors.prometheus.collector import PrometheusCollector
 from collectors.prometheus.query import Prometheus as PrometheusSource
 from contract.log import ConsumerRecord, ProducerRecord
+from contract.settings.groups import PrometheusSettings
 from contract.settings.load import load
 from dutycycle.live.state import LiveState
 from streams.local import LocalPipeline
@@ -79,7 +80,7 @@ class Field:
 
     def __init__(self, url: str) -> None:
         self._collector = PrometheusCollector(
-            PrometheusSource(url), Telemetry("test"), uid_of=None, retire_s=600
+            PrometheusSource(PrometheusSettings(prometheus=url)), Telemetry("test"), uid_of=None, retire_s=600
         )
         self._pipeline = LocalPipeline(stages(load({}, {})))
         self.live = LiveState()

@@ -7,7 +7,10 @@ from dutycycle.cli import arguments
 from dutycycle.cli.service import run_service
 
 EXAMPLE = "dutycycle collect --broker kafka://kafka:9092 --interval 1s --containers all"
-SETTINGS = (*arguments.OF_BROKER, *arguments.OF_TOPICS, *arguments.OF_NODE, *arguments.OF_SERVICE)
+SETTINGS = (
+    *arguments.OF_BROKER, *arguments.OF_TOPICS, *arguments.OF_NODE, *arguments.OF_PROMETHEUS,
+    *arguments.OF_SERVICE,
+)  # fmt: skip
 
 
 def add_arguments(_parser: argparse.ArgumentParser) -> None:

@@ -10,7 +10,10 @@ from dutycycle.cli.arguments import duration_s
 EXAMPLE = """dutycycle up
 dutycycle up --duration 20s && dutycycle peaks"""
 _NODE = tuple(name for name in arguments.OF_NODE if name != "containers")
-SETTINGS = (*arguments.OF_BROKER, *_NODE, *arguments.OF_OPERATORS, "annotations", "annotation_prefix")
+SETTINGS = (
+    *arguments.OF_BROKER, *_NODE, *arguments.OF_PROMETHEUS, *arguments.OF_OPERATORS, "annotations",
+    "annotation_prefix",
+)  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

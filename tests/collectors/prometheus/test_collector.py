@@ -3,16 +3,19 @@
 import time
 from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
+from collectors.prometheus.query import QueryError
 from contract.records.pods import JobRef, Pod
 from contract.records.samples import Allocation, Container
 from telemetry.events import ATTRIBUTION_FAILED, NOT_MEASURED
 from tests.support.data.prometheus_ticks import PATIENCE_S, SCRAPE_S, Records, Start
-from tests.support.fakes.exporter_pages import CID, UID, cadvisor, dcgm, line, pod_info
+from tests.support.fakes.exporter_pages import CID, UID, cadvisor, dcgm, line, old_dcgm, pod_info, pod_state
 from tests.support.servers.exposition import MetricsPage, serve_metrics
-from tests.support.servers.prometheus import Prometheus, scrape
+from tests.support.servers.kafka.certificates import make_certificates
+from tests.support.servers.prometheus import PASSWORD, USER, Prometheus, scrape
 
 
 @pytest.fixture
@@ -162,3 +165,60 @@ def test_a_pod_without_a_uid_and_a_node_without_a_name_are_told(
     assert (records.gpus, records.use) == ([], [])
     kinds = {("attribution_failed", ("no_uid",)), ("not_measured", ("node", "no_name"))}
     assert records.telemetry.counts.keys() == kinds
+
+
+def test_an_old_exporter_and_kube_state_metrics_are_enough(server: Prometheus, page: MetricsPage) -> None:
+    page.text = old_dcgm() + pod_info("bert-0", UID) + pod_state("bert-0", UID, "Running", 1_700_000_003)
+    server.wait_for("kube_pod_start_time", PATIENCE_S)
+    records = Records(server.url)
+    records.until(lambda: records.gpus and records.pods)
+    (gpu,) = records.gpus[-1].gpus
+    assert records.gpus[-1].node == "127.0.0.1"  # it names no host, so the target's has to do
+    assert (gpu.gpu_util_pct, gpu.mem_copy_util_pct, gpu.temp_c, gpu.power_w) == (88, 12, 34, 31.737)
+    assert (gpu.energy_j, gpu.mem_total_bytes, gpu.allocated) == (7824.041, 16_160 * 2**20, (given(UID),))
+    (pod,) = records.pods
+    assert (pod.uid, pod.phase, pod.started_ms) == (UID, "Running", 1_700_000_003_000)
+    assert (pod.gpu_request, pod.cpu_request, pod.mem_request_bytes, pod.cpu_limit) == (1, 4, 2**30, None)
+    page.text = old_dcgm() + pod_info("bert-0", UID) + pod_state("bert-0", UID, "Succeeded", 1_700_000_003)
+    server.wait_for('kube_pod_status_phase{phase="Succeeded"} == 1', PATIENCE_S)
+    later = Records(server.url)
+    later.until(lambda: later.pods)
+    assert later.pods[-1].phase == "Succeeded"
+
+
+def test_two_replicas_are_read_as_one(prometheus: Start, page: MetricsPage) -> None:
+    """What Thanos shows of two servers that scrape the same targets."""
+    page.text = dcgm("gpu-a", util_pct=10, used_bytes=0, energy_j=0) + cadvisor(
+        "gpu-a", cpu_s=1, ts_ms=round(time.time() * 1000)
+    )
+    config = scrape([page.target], SCRAPE_S)
+    (job,) = config["scrape_configs"]
+    config["scrape_configs"] = [
+        job | {"job_name": name, "honor_labels": True, "relabel_configs": [
+            {"target_label": "job", "replacement": "dcgm"},
+            {"target_label": "prometheus_replica", "replacement": f"prometheus-{name}"},
+        ]} for name in "ab"
+    ]  # fmt: skip
+    server = prometheus(config)
+    server.wait_for("count(DCGM_FI_DEV_GPU_UTIL) == 2", PATIENCE_S)
+    records = Records(server.url)
+    records.until(lambda: len(records.gpus) >= 8)
+    steps = [after.ts_ms - before.ts_ms for before, after in pairwise(records.gpus)]
+    assert min(steps) > SCRAPE_S * 1000 / 2
+    raw = server.query('DCGM_FI_DEV_GPU_UTIL{prometheus_replica="prometheus-a"}[2m]')[0]
+    scraped = {round(float(at) * 1000) for at, _ in raw["values"]}
+    assert {one.ts_ms for one in records.gpus} <= scraped
+
+
+def test_tls_and_a_password(prometheus: Start, page: MetricsPage, tmp_path: Path) -> None:
+    certificates = make_certificates(tmp_path)
+    page.text = dcgm("gpu-a", util_pct=10, used_bytes=0, energy_j=0)
+    server = prometheus(scrape([page.target], SCRAPE_S), certificates=certificates)
+    ca = str(certificates.authority)
+    with pytest.raises(QueryError, match=r"no TLS: .*DUTYCYCLE_PROMETHEUS_CA"):
+        Records(server.url).tick()
+    with pytest.raises(QueryError, match=r"HTTP 401\): give DUTYCYCLE_PROMETHEUS_USERNAME"):
+        Records(server.url, prometheus_ca=ca).tick()
+    records = Records(server.url, prometheus_ca=ca, prometheus_username=USER, prometheus_password=PASSWORD)
+    records.until(lambda: records.gpus)
+    assert records.gpus[0].node == "gpu-a"

@@ -90,11 +90,17 @@ def answering(code: int, body: bytes, only: str = "") -> Iterator[str]:
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
             """A query is no samples."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    with serving(Handler) as place:
+        yield f"http://user:hunter2@{place}"
+
+
+@contextmanager
+def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = Thread(target=server.serve_forever)
     thread.start()
     try:
-        yield f"http://user:hunter2@127.0.0.1:{server.server_address[1]}"
+        yield f"127.0.0.1:{server.server_address[1]}"
     finally:
         server.shutdown()
         thread.join()
@@ -104,7 +110,7 @@ def answering(code: int, body: bytes, only: str = "") -> Iterator[str]:
 @pytest.mark.parametrize(
     ("code", "body", "says"),
     [
-        (401, b"Unauthorized", r"refuses the credentials \(HTTP 401\): give them as DUTYCYCLE_PROMETHEUS="),
+        (401, b"Unauthorized", r"refuses the credentials \(HTTP 401\): give DUTYCYCLE_PROMETHEUS_USERNAME"),
         (403, b"Forbidden", r"refuses the credentials \(HTTP 403\)"),
         (404, b"not found", r"is no Prometheus \(HTTP 404\): DUTYCYCLE_PROMETHEUS is the URL above /api/v1"),
         (422, b"too many samples", r"HTTP Status Code 422 .*too many samples"),
@@ -134,3 +140,25 @@ def test_one_query_that_fails_is_told_and_the_others_go_on() -> None:
     assert [name for _, name in records.telemetry.conditions] == ["containers"]
     assert records.telemetry.count(PROMETHEUS_QUERY_FAILED) == 1
     assert "hunter2" not in str(records.telemetry.conditions)
+
+
+def test_a_token_is_sent_and_never_shown() -> None:
+    seen: list[str | None] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.append(self.headers["Authorization"])
+            self.send_response(403)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+            """A query is no samples."""
+
+    with serving(Handler) as place:
+        records = Records(f"http://{place}", prometheus_token="t0ken")
+        with pytest.raises(QueryError, match=r"HTTP 403") as caught:
+            records.tick()
+        records.collector.close()
+    assert set(seen) == {"Bearer t0ken"}
+    assert "t0ken" not in str(caught.value)

@@ -48,6 +48,34 @@ def test_a_field_of_dcgm(name: str, value: float, fields: dict[str, Any]) -> Non
     assert f"DCGM_FI_{name}" in GPU_SELECTOR
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "fields"),
+    [
+        ("dcgm_gpu_utilization", 97, {"gpu_util_pct": 97}),
+        ("dcgm_mem_copy_utilization", 41, {"mem_copy_util_pct": 41}),
+        ("dcgm_power_usage", 31.7, {"power_w": 31.7}),
+        ("dcgm_total_energy_consumption", 7000, {"energy_j": 7}),
+        ("dcgm_gpu_temp", 34, {"temp_c": 34}),
+        ("dcgm_sm_clock", 135, {"sm_clock_mhz": 135}),
+        ("dcgm_memory_clock", 405, {"mem_clock_mhz": 405}),
+        ("dcgm_mem_clock", 405, {"mem_clock_mhz": 405}),
+        ("dcgm_fb_used", 1000, {"mem_used_bytes": 1_048_576_000}),
+    ],
+)
+def test_a_field_of_an_old_exporter(name: str, value: float, fields: dict[str, Any]) -> None:
+    old = sample(name, value, gpu="0", uuid="GPU-1", modelName="NVIDIA H200")
+    assert gpus([old], PodIndex()) == (gpu(**fields),)
+    assert f"|{name}" in GPU_SELECTOR
+
+
+def test_where_a_gpu_has_both_names_the_newer_ones_count() -> None:
+    old = [
+        sample("dcgm_gpu_temp", 1, gpu="0", uuid="GPU-1"),
+        sample("dcgm_fb_used", 1, gpu="0", uuid="GPU-1"),
+    ]
+    assert gpus([dcgm("DEV_GPU_TEMP", 2), *old], PodIndex()) == (gpu(temp_c=2, mem_used_bytes=2**20),)
+
+
 @pytest.mark.parametrize("blank", [2147483632, 2147483635, 140737488355328, 2.0**63, -1])
 @pytest.mark.parametrize("name", ["DEV_GPU_UTIL", "DEV_FB_USED", "DEV_POWER_USAGE", "DEV_GPU_TEMP"])
 def test_a_value_that_dcgm_does_not_have_is_absent(name: str, blank: float) -> None:

@@ -4,6 +4,7 @@ from dataclasses import replace as changed
 
 from msgspec.structs import replace
 
+from collectors.prometheus.kube_state import KubeState
 from collectors.prometheus.labels import Workload
 from collectors.prometheus.names import PodNames
 from collectors.prometheus.owners import OwnerIndex
@@ -12,6 +13,7 @@ from contract.codec import decode
 from contract.records.pods import JobRef, Pod
 from tests.support.data.prometheus_samples import TICK, UID
 
+Answer = tuple[ScrapedSeries, ...]
 WEB = Workload("team", "web-7d4-x")
 
 
@@ -81,13 +83,15 @@ def test_names_of_a_scrape_without_honor_labels() -> None:
 
 
 def test_what_is_said_of_a_pod_from_its_first_to_its_last_scrape() -> None:
-    names, none = PodNames(retire_s=60), OwnerIndex()
-    known = owners(info(WEB.pod, "ReplicaSet", "web-7d4"), REPLICA_SET)
+    names, kube = PodNames(retire_s=60), KubeState()
+    none: Answer = ()
+    known = (info(WEB.pod, "ReplicaSet", "web-7d4"), REPLICA_SET)
     seen = [("name:team/web-7d4-x", "gpu-a", WEB)]
 
-    def said(at_s: float, *, there: bool, of: OwnerIndex) -> list[Pod | None]:
+    def said(at_s: float, *, there: bool, of: Answer) -> list[Pod | None]:
+        kube.learn(of)
         outs = names.update(
-            seen if there else [], of, changed(TICK, monotonic_s=at_s, ts_ms=round(at_s * 1000))
+            seen if there else [], kube, changed(TICK, monotonic_s=at_s, ts_ms=round(at_s * 1000))
         )
         return [None if out.payload is None else decode(Pod, out.payload, out.topic) for out in outs]
 

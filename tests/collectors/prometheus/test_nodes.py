@@ -4,7 +4,13 @@ import pytest
 
 from collectors.prometheus.labels import PodIndex, Workload, gpu_workload_of, node_of, workload_of
 from collectors.prometheus.records import by_node, cgroup_samples, host_names, nvml_samples
-from collectors.prometheus.series import NewSample, ScrapeCursor, ScrapedSeries, parse_matrix
+from collectors.prometheus.series import (
+    NewSample,
+    ScrapeCursor,
+    ScrapedSeries,
+    parse_matrix,
+    without_replicas,
+)
 from tests.support.data.prometheus_samples import (
     TICK,
     dcgm,
@@ -143,3 +149,37 @@ def test_series_that_ended_are_forgotten() -> None:
     assert newest.of(matrix((0, "1"), of="old")) == []
     newest.of(matrix((900, "1")))
     assert len(newest.of(matrix((0, "1"), of="old"))) == 1
+
+
+A, B = {"prometheus_replica": "p-0"}, {"prometheus_replica": "p-1"}
+
+
+def every(start: int, end: int, step: int = 15) -> list[tuple[int, float]]:
+    return [(second * 1000, float(second)) for second in range(start, end, step)]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        (every(0, 60), every(7, 60), every(0, 60)),
+        (every(0, 60), [], every(0, 60)),
+        ([], every(7, 60), every(7, 60)),
+        (every(0, 31), every(7, 120), every(0, 31) + every(67, 120)),
+        (every(0, 31) + every(120, 180), every(7, 120), every(0, 31) + every(67, 120) + every(135, 180)),
+        (every(60, 120), every(7, 120), every(7, 120)),
+        ([(0, 0.0)], [(1, 1.0)], [(0, 0.0), (1, 1.0)]),
+    ],
+    ids=["both", "first", "second", "hand over", "and back", "later", "a scrape each"],
+)  # fmt: skip
+def test_replicas_are_one_series(
+    a: list[tuple[int, float]], b: list[tuple[int, float]], expected: list[tuple[int, float]]
+) -> None:
+    found = without_replicas(
+        [ScrapedSeries({"__name__": "m", **of}, tuple(points)) for of, points in ((B, b), (A, a))]
+    )
+    assert found == [ScrapedSeries({"__name__": "m"}, tuple(expected))]
+
+
+def test_what_has_no_replica_stays_as_it_is() -> None:
+    series = [ScrapedSeries({"__name__": "m", "n": name}, ((0, 1.0),)) for name in "ab"]
+    assert without_replicas(series) == series

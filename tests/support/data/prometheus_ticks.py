@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 from itertools import count
-from typing import Any
 
 from collectors.base import Tick
 from collectors.prometheus.collector import PrometheusCollector
@@ -12,22 +11,26 @@ from collectors.prometheus.query import Prometheus as PrometheusSource
 from contract.codec import decode
 from contract.records.pods import Pod
 from contract.records.samples import CgroupSample, NvmlSample
+from contract.settings.groups import PrometheusSettings
 from telemetry.events import Telemetry
 from tests.support.servers.prometheus import Prometheus
 
 SCRAPE_S = 0.25
 PATIENCE_S = 60
 GB = 10**9
-Start = Callable[[dict[str, Any]], Prometheus]
+Start = Callable[..., Prometheus]
 
 
 class Records:
     """Ticks a collector, and keeps what it gives out."""
 
-    def __init__(self, url: str, *, uid_of: UidOf | None = None) -> None:
+    def __init__(self, url: str, *, uid_of: UidOf | None = None, **access: str) -> None:
         self.telemetry = Telemetry("test")
         self.collector = PrometheusCollector(
-            PrometheusSource(url), self.telemetry, uid_of=uid_of, retire_s=600
+            PrometheusSource(PrometheusSettings(prometheus=url, **access)),
+            self.telemetry,
+            uid_of=uid_of,
+            retire_s=600,
         )
         self.gpus: list[NvmlSample] = []
         self.use: list[CgroupSample] = []

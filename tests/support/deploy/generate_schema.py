@@ -82,6 +82,7 @@ _RULES: dict[str, Object] = {
     "port": _PORT,
     "prefix": _matching(_DNS),
     "priorityClassName": _matching(f"|{_DNS}"),
+    "prometheusPorts": _list(_PORT),
     "pullPolicy": _one_of("Always", "IfNotPresent", "Never"),
     "pullSecrets": _list(_object("name", name=_matching(_DNS))),
     "replicas": _whole(0),
@@ -101,6 +102,7 @@ _RULES: dict[str, Object] = {
         )
     ),
     "topicPrefix": _matching("[A-Za-z0-9._-]{0,200}"),
+    "url": _matching(r"|https?://.+"),
     "updateStrategy": _object(
         type=_one_of("RollingUpdate", "OnDelete"),
         rollingUpdate=_object(maxUnavailable=_AT_ONCE, maxSurge=_AT_ONCE),

@@ -43,7 +43,16 @@ TRIAL: Object = {
     "collector": {"spool": {"hostPath": ""}},
     "sinks": {"records": {"persistence": {"enabled": False}}},
 }
-SHAPES: dict[str, Object] = {"default": {}, "full": FULL, "trial": TRIAL}
+FROM_PROMETHEUS: Object = {
+    "collector": {"enabled": False},
+    "prometheus": {
+        "enabled": True, "url": "https://prometheus.monitoring:9443/main",
+        "auth": {"existingSecret": "prometheus", "username": "reader"}, "tls": {"caSecret": "prometheus-ca"},
+    },
+}  # fmt: skip
+SHAPES: dict[str, Object] = {
+    "default": {}, "full": FULL, "trial": TRIAL, "prometheus": FROM_PROMETHEUS
+}  # fmt: skip
 
 
 def helm(*arguments: str, values: Object | None = None) -> "subprocess.CompletedProcess[str]":

@@ -36,6 +36,31 @@ def dcgm(node: str, *, util_pct: float, used_bytes: int, energy_j: float, index:
     return "".join(line(name, labels, value) for name, value in values.items())
 
 
+OLD_FIELDS = {
+    "dcgm_sm_clock": ("SM clock frequency (in MHz).", 135),
+    "dcgm_memory_clock": ("Memory clock frequency (in MHz).", 405),
+    "dcgm_gpu_temp": ("GPU temperature (in C).", 34),
+    "dcgm_power_usage": ("Power draw (in W).", 31.737),
+    "dcgm_total_energy_consumption": ("Total energy consumption since boot (in mJ).", 7.824041e06),
+    "dcgm_gpu_utilization": ("GPU utilization (in %).", 88),
+    "dcgm_mem_copy_utilization": ("Memory utilization (in %).", 12),
+    "dcgm_fb_free": ("Framebuffer memory free (in MiB).", 16_000),
+    "dcgm_fb_used": ("Framebuffer memory used (in MiB).", 160),
+    "dcgm_xid_errors": ("Value of the last XID error encountered.", 0),
+}
+
+
+def old_dcgm(uuid: str = "GPU-8f640a3c-7e9a-608d-02a3-f4372d72b323") -> str:
+    """The page of an exporter of version 1, which names no host, with the GPU given to ``team/bert-0``."""
+    labels = {
+        "gpu": "0", "uuid": uuid, "pod_name": "bert-0", "pod_namespace": "team", "container_name": "main"
+    }  # fmt: skip
+    return "".join(
+        f"# HELP {name} {text}\n# TYPE {name} gauge\n" + line(name, labels, value)
+        for name, (text, value) in OLD_FIELDS.items()
+    )
+
+
 def cadvisor(node: str, *, cpu_s: float, ts_ms: int) -> str:
     """One pod and the node's root cgroup as the kubelet shows them, with the times of their measuring."""
     inside = {"id": f"{_SLICE}/cri-containerd-{CID}.scope", "name": CID, "image": "bert:1", **_WORKER}
@@ -63,3 +88,24 @@ def pod_info(name: str, uid: str) -> str:
     """One pod as kube-state-metrics shows it."""
     labels = {"namespace": "team", "pod": name, "uid": uid, "node": "gpu-b", "host_network": "false"}
     return line("kube_pod_info", labels, 1)
+
+
+def pod_state(name: str, uid: str, phase: str, started_s: int) -> str:
+    """What else kube-state-metrics shows of it: phase, start, and the requests of its one container."""
+    pod = {"namespace": "team", "pod": name, "uid": uid}
+    main = pod | {"container": "main"}
+    phases = ("Pending", "Succeeded", "Failed", "Unknown", "Running")
+    amounts = {("nvidia_com_gpu", "integer"): 1, ("cpu", "core"): 4, ("memory", "byte"): 2**30}
+    return (
+        line("kube_pod_container_info", main | {"image": "bert:1", "container_id": f"containerd://{CID}"}, 1)
+        + line("kube_pod_start_time", pod, started_s)
+        + "".join(line("kube_pod_status_phase", pod | {"phase": one}, int(one == phase)) for one in phases)
+        + "".join(
+            line(
+                "kube_pod_container_resource_requests",
+                main | {"resource": resource, "unit": unit, "node": "gpu-b"},
+                value,
+            )
+            for (resource, unit), value in amounts.items()
+        )
+    )

@@ -134,14 +134,14 @@ def postgres_url(postgres: Postgres) -> str:
 
 
 @pytest.fixture
-def prometheus(tmp_path: Path) -> Iterator[Callable[[dict[str, Any]], Prometheus]]:
+def prometheus(tmp_path: Path) -> Iterator[Callable[..., Prometheus]]:
     """Start Prometheus on a configuration: see ``servers.prometheus.scrape``. One for each call."""
     started: list[Prometheus] = []
 
-    def start(config: dict[str, Any]) -> Prometheus:
+    def start(config: dict[str, Any], **more: Any) -> Prometheus:
         folder = tmp_path / f"prometheus-{len(started)}"
         folder.mkdir()
-        started.append(Prometheus(folder, config))
+        started.append(Prometheus(folder, config, **more))
         return started[-1]
 
     yield start

@@ -1,6 +1,8 @@
 """A real Prometheus that scrapes what a test tells it to."""
 
+import base64
 import json
+import ssl
 import subprocess
 import urllib.error
 import urllib.parse
@@ -11,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from tests.support.servers.kafka.certificates import Certificates
 from tests.support.servers.missing import program
 from tests.support.servers.ports import free_port
 from tests.support.servers.process import ServerProcess
@@ -18,30 +21,62 @@ from tests.support.servers.process import ServerProcess
 _START_S = 60
 
 # Debian's package moves the web pages to /usr/share, and its own defaults point there; none are needed here.
-_OPTIONS = ["--log.level=warn", "--storage.tsdb.retention.time=1d"]
+_OPTIONS = ["--log.level=warn", "--storage.tsdb.retention.time=10y"]
+USER, PASSWORD = "reader", "hunter2"
+_PASSWORD_HASH = "$2b$10$WJ70T.g95AAzyVuYuI.ntuspg1Mag5vKx8uZxHYwW3bolhB2GEvla"
+"""bcrypt of the password."""
 
 
 class Prometheus:
-    """One running Prometheus with its data in ``folder``."""
+    """One running Prometheus with its data in ``folder``.
 
-    def __init__(self, folder: Path, config: dict[str, Any]) -> None:
+    ``history``: samples in the OpenMetrics text format that it has from the start. ``certificates``: it
+    speaks TLS, and answers ``USER`` with ``PASSWORD`` alone.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        config: dict[str, Any],
+        *,
+        history: str | None = None,
+        certificates: Certificates | None = None,
+    ) -> None:
         server = program("prometheus")
         file = folder / "prometheus.yml"
         file.write_text(yaml.safe_dump(config))
         check("config", file)
-        port = free_port()
-        self.url = f"http://127.0.0.1:{port}"
+        if history is not None:
+            _create_blocks(folder, history)
+        self._folder, self._config = folder, file
+        self._port = free_port()
+        self.url = f"{'https' if certificates else 'http'}://127.0.0.1:{self._port}"
+        self._tls, self._headers, web = None, {}, []
+        if certificates is not None:
+            self._tls = ssl.create_default_context(cafile=str(certificates.authority))
+            token = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
+            self._headers = {"Authorization": f"Basic {token}"}
+            web = [f"--web.config.file={_secured(folder, certificates)}"]
         where = [f"--config.file={file}", f"--storage.tsdb.path={folder / 'data'}"]
-        command = [server, *where, f"--web.listen-address=127.0.0.1:{port}", *_OPTIONS]
-        self._process = ServerProcess(command, folder / "prometheus.log")
+        self._command = [
+            server, *where, f"--web.listen-address=127.0.0.1:{self._port}", *web, *_OPTIONS
+        ]  # fmt: skip
+        self.start()
+
+    def start(self) -> None:
+        """Start it, or start it again where it was stopped, with the data that it has."""
+        self._process = ServerProcess(self._command, self._folder / "prometheus.log")
         self._process.wait_until(self._ready, _START_S)
 
     def query(self, expression: str) -> list[dict[str, Any]]:
         """The instant vector of ``expression`` now: a list of ``{"metric": …, "value": [time, text]}``."""
-        address = f"{self.url}/api/v1/query?{urllib.parse.urlencode({'query': expression})}"
-        with urllib.request.urlopen(address, timeout=10) as answer:  # noqa: S310 - our own loopback address
+        with self._open(f"/api/v1/query?{urllib.parse.urlencode({'query': expression})}") as answer:
             result: list[dict[str, Any]] = json.load(answer)["data"]["result"]
         return result
+
+    def _open(self, path: str) -> Any:
+        request = urllib.request.Request(self.url + path, headers=self._headers)  # noqa: S310 - loopback
+        return urllib.request.urlopen(request, timeout=10, context=self._tls)  # noqa: S310 - as above
 
     def wait_for(self, expression: str, deadline_s: float = 60) -> list[dict[str, Any]]:
         """``query``, repeated until it is not empty: a scrape takes its time."""
@@ -53,10 +88,32 @@ class Prometheus:
 
     def _ready(self) -> bool:
         try:
-            with urllib.request.urlopen(f"{self.url}/-/ready", timeout=2) as answer:  # noqa: S310 - as above
+            with self._open("/-/ready") as answer:
                 return bool(answer.status == 200)
         except (urllib.error.URLError, OSError):
             return False
+
+
+def _secured(folder: Path, certificates: Certificates) -> Path:
+    file = folder / "web.yml"
+    tls = {"cert_file": str(certificates.server), "key_file": str(certificates.server)}
+    file.write_text(yaml.safe_dump({"tls_server_config": tls, "basic_auth_users": {USER: _PASSWORD_HASH}}))
+    return file
+
+
+def _create_blocks(folder: Path, history: str) -> None:
+    text = folder / "history.txt"
+    text.write_text(history)
+    command = [
+        program("promtool"),
+        "tsdb",
+        "create-blocks-from",
+        "openmetrics",
+        str(text),
+        str(folder / "data"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def scrape(targets: Sequence[str], interval_s: float = 1) -> dict[str, Any]:

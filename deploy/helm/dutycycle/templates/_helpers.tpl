@@ -174,6 +174,21 @@ priorityClassName: {{ . }}
 {{- end }}
 {{- end }}
 
+{{/* From a pod to its job, for collectors. Only metadata is used. */}}
+{{- define "dutycycle.podRules" -}}
+- {apiGroups: [""], resources: [pods], verbs: [list, watch, get]}
+{{ include "dutycycle.ownerRules" (list . (list "get")) }}
+{{- end }}
+
+{{/* The ports that Prometheus is reached at, as a JSON list: those of the values and that of its URL. */}}
+{{- define "dutycycle.prometheusPorts" -}}
+{{- $url := urlParse .Values.prometheus.url }}
+{{- $port := regexFind ":[0-9]+$" $url.host | trimPrefix ":" | default (ternary "443" "80" (eq $url.scheme "https")) }}
+{{- $ports := list }}
+{{- range append .Values.networkPolicy.prometheusPorts $port }}{{ $ports = append $ports (int .) }}{{ end }}
+{{- $ports | uniq | toJson }}
+{{- end }}
+
 {{/* PodDisruptionBudget and HorizontalPodAutoscaler of a Deployment: (list . "streams" .Values.streams). */}}
 {{- define "dutycycle.scaling" -}}
 {{- $root := index . 0 }}{{ $component := index . 1 }}{{ $values := index . 2 }}

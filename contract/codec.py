@@ -5,8 +5,9 @@ and a ``null`` in an optional field counts as absent. A string is never taken fo
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
+from itertools import chain
 from math import isfinite
 from typing import Any, TypeVar
 
@@ -15,14 +16,12 @@ import orjson
 
 from contract.records.base import VersionedRecord
 from contract.records.deadletter import Reason
-from contract.units import NAME_PATTERN, TEXT_PATTERN
+from contract.units import TEXT_PATTERN
 
 _R = TypeVar("_R")
 _MISSING = re.compile(r"Object missing required field `(.+)`")
-_PATTERNS = {
-    repr(NAME_PATTERN): "no name of letters, digits, '.', '_' and '-'",
-    repr(TEXT_PATTERN): "holds characters that cannot be printed",
-}
+_NO_NAME = "no name of letters, digits, '.', '_' and '-'"
+_printable = re.compile(TEXT_PATTERN).fullmatch
 
 
 class DecodeError(ValueError):
@@ -52,25 +51,39 @@ def encode(record: Any) -> bytes:
     thing that JSON cannot carry, such as a string that is no Unicode.
     """
     try:
-        plain = msgspec.to_builtins(record)
-        data = orjson.dumps(plain)  # not msgspec's own: they differ in how 1e16 and more are written
+        data = orjson.dumps(
+            msgspec.to_builtins(record)
+        )  # not msgspec's own: they differ in how 1e16 and more are written
     except TypeError as error:
         raise ValueError(f"{type(record).__name__}: {error}") from error
-    if b"null" in data and (path := _not_finite(plain)):
+    if b"null" in data and (path := _first(record, _is_not_finite)) is not None:
         raise ValueError(f"{type(record).__name__}{path} is NaN or infinite: leave out what was not measured")
     return data
 
 
-def _not_finite(plain: Any) -> str | None:
-    """The path to the first float that JSON has no number for."""
-    if isinstance(plain, float):
-        return None if isfinite(plain) else ""
-    items: Any = ()
-    if isinstance(plain, dict):
-        items = ((f".{name}", one) for name, one in plain.items())
-    elif isinstance(plain, list | tuple):
-        items = ((f"[{at}]", one) for at, one in enumerate(plain))
-    return next((step + path for step, one in items if (path := _not_finite(one)) is not None), None)
+def _is_not_finite(value: Any) -> bool:
+    return isinstance(value, float) and not isfinite(value)
+
+
+def _is_not_printable(value: Any) -> bool:
+    return isinstance(value, str) and not _printable(value)
+
+
+def _first(value: Any, is_wrong: Callable[[Any], bool]) -> str | None:
+    """The path to the first value, or key of an object, that is wrong."""
+    if is_wrong(value):
+        return ""
+    return next((at + path for at, one in _parts(value) if (path := _first(one, is_wrong)) is not None), None)
+
+
+def _parts(value: Any) -> Iterable[tuple[str, Any]]:
+    if isinstance(value, msgspec.Struct):
+        return ((f".{name}", getattr(value, name)) for name in value.__struct_fields__)
+    if isinstance(value, Mapping):
+        return (("[...]", one) for one in chain(value, value.values()))
+    if isinstance(value, list | tuple):
+        return ((f"[{at}]", one) for at, one in enumerate(value))
+    return ()
 
 
 def to_plain(record: Any) -> Any:
@@ -89,7 +102,15 @@ def decode(record_type: type[_R], data: bytes, topic: str) -> _R:
         raise DecodeError(topic, "payload", Reason.DECODE, detail) from error
     if type(record) is _OtherVersion:
         raise _explained(topic, "Invalid value 0 - at `$.v`")
+    if not _is_plain(data) and (path := _first(record, _is_not_printable)) is not None:
+        field = path.removeprefix(".")
+        raise DecodeError(topic, field, Reason.SCHEMA, "holds characters that cannot be printed")
     return record
+
+
+def _is_plain(data: bytes) -> bool:
+    """Whether JSON holds no text but ASCII that can be printed: nothing else, and nothing escaped."""
+    return data.isascii() and b"\\" not in data and b"\x7f" not in data
 
 
 def _decoder(record_type: Any) -> Callable[[bytes], Any]:
@@ -101,7 +122,8 @@ _decoder_of: Callable[[Any], Callable[[bytes], Any]] = cache(_decoder)
 
 
 def from_plain(record_type: type[_R], plain: Any, topic: str) -> _R:
-    """A record from parsed JSON; raises ``DecodeError`` naming the first field that is wrong."""
+    """A record from parsed JSON, of text that was checked when it was decoded; raises ``DecodeError`` naming
+    the first field that is wrong."""
     try:
         return msgspec.convert(plain, record_type)
     except msgspec.ValidationError as error:
@@ -119,5 +141,5 @@ def _explained(topic: str, message: str) -> DecodeError:
     if field == "v" and detail.startswith("Invalid value "):
         detail = f"version {detail.removeprefix('Invalid value ')}, this reader knows 1"
         return DecodeError(topic, field, Reason.VERSION, detail)
-    detail = _PATTERNS.get(detail.partition(" matching regex ")[2], detail)
+    detail = _NO_NAME if " matching regex " in detail else detail
     return DecodeError(topic, field, Reason.SCHEMA, detail)

@@ -105,6 +105,9 @@ def test_a_future_version_is_told_before_its_fields() -> None:
         ({"collector": "a\x00b"}, "collector", "cannot be printed"),
         ({"collector": "a\n"}, "collector", "cannot be printed"),
         ({"collector": "a\u202eb"}, "collector", "cannot be printed"),
+        ({"collector": "a\x7fb"}, "collector", "cannot be printed"),
+        ({"gpus": [GPU, GPU | {"model": "a\\\n"}]}, "gpus[1].model", "cannot be printed"),
+        ({"gpus": [GPU | {"throttle": ["heat", "po\tw"]}]}, "gpus[0].throttle[1]", "cannot be printed"),
         ({"seq": -1}, "seq", ">= 0"),
         ({"seq": 1.5}, "seq", "Expected `int`, got `float`"),
         ({"seq": 1.0}, "seq", "Expected `int`, got `float`"),
@@ -158,6 +161,12 @@ def test_bad_fields_of_a_tick(change: dict[str, Any], field: str, detail: str) -
         ("trends", CYCLE | {"metrics": {"m": {"slope_per_s": 0}}}, "metrics[...].level"),
         ("pod-parts", {"v": 1, "uid": "u", "source": "nvml", "metrics": []}, "metrics"),
         ("pod-parts", {"v": 1, "uid": "u", "source": "nvml", "metrics": {"m": {}}}, "metrics[...].max"),
+        ("pod-parts", {"v": 1, "uid": "u", "source": "nvml", "gpus": {"a\x85": {}}}, "gpus[...]"),
+        (
+            "pod-parts",
+            {"v": 1, "uid": "u", "source": "nvml", "attribution": {"a": "\ufeff"}},
+            "attribution[...]",
+        ),
         ("cgroup-samples", CGROUP | {"host": []}, "host"),
         ("cgroup-samples", CGROUP | {"host": {"cpu_util_pct": "1"}}, "host.cpu_util_pct"),
         ("cgroup-samples", CGROUP | {"pods": [{"containers": []}]}, "pods[0].uid"),
@@ -171,6 +180,18 @@ def test_bad_fields_of_a_tick(change: dict[str, Any], field: str, detail: str) -
 def test_bad_fields_of_derived_records(topic: str, plain: dict[str, Any], field: str) -> None:
     error = failure(orjson.dumps(plain), topic)
     assert (error.field, error.reason) == (field, Reason.SCHEMA)
+
+
+@pytest.mark.parametrize("character", [chr(code) for code in (*range(0x100), 0x2028, 0x4E16, 0x1F600)])
+@pytest.mark.parametrize("around", ["", "ö", "\\"])
+def test_all_text_can_be_printed_however_it_is_written(character: str, around: str) -> None:
+    text, escaped = around + character, "".join(f"\\u{ord(one):04x}" for one in around + character)
+    written = [orjson.dumps(text)] + [f'"{escaped}"'.encode()] * (ord(character) < 0x10000)
+    for one in (WHOLE.replace(b'"c"', of) for of in written):
+        if character == " " or character.isprintable():
+            assert decode(NvmlSample, one, "nvml-samples").collector == text
+        else:
+            assert failure(one).field == "collector"
 
 
 def test_a_number_that_overflows_to_infinity() -> None:

@@ -11,23 +11,43 @@ import numpy as np
 
 from streams.compiled import entry
 from streams.operators.columns.arrays import Bools, Floats, Ints, check_version, pack, unpack
-from streams.operators.trends.exhaustion import ExhaustionDetector
-from streams.operators.trends.holt import LEVEL, SLOPE, VARIANCE, Holt
+from streams.operators.trends.exhaustion import BLOCK_MS as LEVEL_MS
+from streams.operators.trends.exhaustion import ExhaustionDetector, close_levels
+from streams.operators.trends.holt import SLOPE, VARIANCE, Holt, is_measured, update_holt
 from streams.operators.trends.horizon import Horizons
-from streams.operators.trends.recent import RecentMeans
+from streams.operators.trends.recent import BLOCK_MS as MEAN_MS
+from streams.operators.trends.recent import RecentMeans, close_means
 from streams.operators.trends.season import Season
 
-SNAPSHOT_VERSION = 1
+SNAPSHOT_VERSION = 2
 HORIZONS_S = (10.0, 30.0, 300.0)
 """How far ahead forecasts reach, ascending."""
-TOO_LARGE = 1e30
-"""No real measurement is this large, and its square still fits: larger values count as absent."""
 
 
-@entry("float64[::1](float64[::1])")
-def _measured(values: Floats) -> Floats:
-    """``values``, NaN for those that are too large."""
-    return np.where(np.abs(values) < TOO_LARGE, values, np.nan)
+@entry(
+    "void(int64, int64, float64[::1], float64[:, ::1], float32[:, ::1], float64[:, ::1], float32[:, ::1],"
+    " float64[::1], float64[:, ::1], float64[:, ::1])"
+)
+def _take(
+    ts_ms: int, last_ms: int, values: Floats, holt: Floats, means: Any, opened: Floats, low: Any, now: Floats,
+    high: Floats, began: Floats,
+) -> None:  # fmt: skip
+    """Take a tick after that at ``last_ms`` into all states."""
+    update_holt(ts_ms, values, holt)
+    if ts_ms // MEAN_MS > last_ms // MEAN_MS:
+        close_means(ts_ms, last_ms, values, holt[SLOPE], means, opened)
+    if ts_ms // LEVEL_MS > last_ms // LEVEL_MS and last_ms >= 0:
+        close_levels(ts_ms // LEVEL_MS, last_ms // LEVEL_MS, now, low, high, began)
+    offset_s = ts_ms % MEAN_MS / 1000
+    for column in range(values.size):
+        value = values[column]
+        if is_measured(value):
+            opened[0, column] += value
+            opened[1, column] += 1
+            opened[2, column] += offset_s
+            now[column] = np.fmin(now[column], value)
+            high[0, column] = np.fmax(high[0, column], value)
+            high[1, column] = np.fmax(high[1, column], value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +127,15 @@ class TrendBank:
             raise ValueError(f"values have shape {values.shape}, the bank has {self.n} columns: resize first")
         if ts_ms <= self._last_ms:
             raise ValueError(f"tick at {ts_ms} ms is not later than {self._last_ms} ms")
-        values = _measured(np.ascontiguousarray(values, np.float64))
+        values = np.ascontiguousarray(values, np.float64)
         if self._horizons.is_due(ts_ms):
             self._horizons.check(ts_ms, values)
-        self._holt.update(ts_ms, values)
-        self._recent.update(ts_ms, self._last_ms, values, self._holt.state[SLOPE])
+        recent, levels = self._recent, self._exhaustion
+        _take(
+            ts_ms, self._last_ms, values, self._holt.state, recent.means, recent.opened, levels.low,
+            levels.now, levels.high, levels.began,
+        )  # fmt: skip
         self._last_ms = ts_ms
-        self._exhaustion.update(ts_ms, values)
 
     def forecast(
         self,
@@ -131,28 +153,17 @@ class TrendBank:
         and forecasts are clipped to the bounds; without ``capacity`` nothing is said to run out. A series
         that was seen fewer than two times, or not for two minutes, has NaN everywhere.
         """
-        now_ms, holt, nothing = self._last_ms, self._holt, np.full(self.n, np.nan)
-        full = nothing if capacity is None else capacity
-        left_s = self._exhaustion.exhausts_in_s(full, now_ms, self._recent.means)
-        line = self._recent.line(now_ms).towards(holt.state[LEVEL], full, left_s)
+        now_ms, holt = self._last_ms, self._holt
+        bounds = np.full((4, self.n), np.nan)
+        for row, bound in enumerate((lower, upper, capacity)):
+            if bound is not None:
+                bounds[row] = bound
+        bounds[3] = self._exhaustion.exhausts_in_s(bounds[2], now_ms, self._recent.means)
+        recent = self._recent.read(now_ms, holt.state[VARIANCE])
         self._horizons.follow(season)
-        value, error = self._horizons.forecast(now_ms, holt, line, self._recent.age_s(), season)
-        p05, p95 = self._horizons.interval(value, error)
-        # No record says two things: the way to the announced end lies within the interval.
-        ends = np.where(line.announced, line.at(np.array(self._horizons_s)), np.nan)
-        p05, p95 = np.where(ends < p05, ends, p05), np.where(ends > p95, ends, p95)
-        slope = np.where(line.announced, line.slope_per_s, self._recent.trend(np.sqrt(holt.state[VARIANCE])))
-        known = holt.known(now_ms)
-        bounds = (nothing if lower is None else lower, nothing if upper is None else upper)
-        return TrendForecast(
-            horizons_s=self._horizons_s,
-            level=np.where(known, _within(holt.state[LEVEL:SLOPE], *bounds)[0], np.nan),
-            slope_per_s=np.where(known, slope, np.nan),
-            value=_within(value, *bounds),
-            p05=_within(p05, *bounds),
-            p95=_within(p95, *bounds),
-            exhausts_in_s=left_s,
-        )
+        said, (level, slope) = self._horizons.forecast(now_ms, holt, recent, bounds, season)
+        value, p05, p95 = said
+        return TrendForecast(self._horizons_s, level, slope, value, p05, p95, bounds[3])
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data from which ``restore`` goes on bit for bit."""
@@ -177,16 +188,3 @@ class TrendBank:
         bank._recent.restore(plain["recent"])
         bank._horizons.restore(plain["horizons"])
         return bank
-
-
-@entry("float64[:, ::1](float64[:, ::1], float64[::1], float64[::1])")
-def _within(values: Floats, lower: Floats, upper: Floats) -> Floats:
-    """``values`` clipped to the bounds; a NaN bound does not bind, a NaN value stays NaN."""
-    within = values.copy()
-    for row in within:
-        for column in range(row.size):
-            if row[column] < lower[column]:
-                row[column] = lower[column]
-            if row[column] > upper[column]:
-                row[column] = upper[column]
-    return within

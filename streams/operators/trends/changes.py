@@ -36,26 +36,21 @@ was a cycle; evaluations outside of the bounds; width between them."""
 NEVER = -1.0
 
 
-@entry(
-    "float64[:, ::1](float64[::1], float64[::1], float64[:, :], float64[:, :], float64[:, :],"
-    " float64[::1], boolean[::1])"
-)
+@kernel
 def _figures(
-    level: Floats, slope: Floats, value: Floats, p05: Floats, p95: Floats, exhausts: Floats, cyclic: Bools
+    level: float, slope: float, value: Floats, p05: Floats, p95: Floats, left_s: float, cyclic: bool
 ) -> Floats:
-    """The rows of what would be published; the bounds are the widest of all horizons."""
-    now = np.zeros((ROWS, level.size))
-    for column in range(level.size):
-        of_it, left_s = now[:, column], exhausts[column]
-        of_it[LEVEL], of_it[SLOPE], of_it[CYCLIC] = level[column], slope[column], cyclic[column]
-        of_it[VALUE] = of_it[LOW] = of_it[HIGH] = np.nan
-        for row in range(len(value)):
-            far, low, high = value[row, column], p05[row, column], p95[row, column]
-            of_it[HORIZONS] += np.isfinite(far) and np.isfinite(low) and np.isfinite(high)
-            of_it[VALUE] = of_it[VALUE] if np.isnan(far) else far
-            of_it[LOW], of_it[HIGH] = np.fmin(of_it[LOW], low), np.fmax(of_it[HIGH], high)
-        of_it[WIDTH] = of_it[HIGH] - of_it[LOW]
-        of_it[EXHAUSTS] = NEVER if np.isnan(left_s) else left_s
+    """The rows of what would be published of a series; the bounds are the widest of all horizons."""
+    now = np.zeros(ROWS)
+    now[LEVEL], now[SLOPE], now[CYCLIC] = level, slope, cyclic
+    now[VALUE] = now[LOW] = now[HIGH] = np.nan
+    for row in range(value.size):
+        far, low, high = value[row], p05[row], p95[row]
+        now[HORIZONS] += np.isfinite(far) and np.isfinite(low) and np.isfinite(high)
+        now[VALUE] = now[VALUE] if np.isnan(far) else far
+        now[LOW], now[HIGH] = np.fmin(now[LOW], low), np.fmax(now[HIGH], high)
+    now[WIDTH] = now[HIGH] - now[LOW]
+    now[EXHAUSTS] = NEVER if np.isnan(left_s) else left_s
     return now
 
 
@@ -78,27 +73,46 @@ def _ends_elsewhere(ts_ms: int, now: Floats, last: Floats) -> bool:
     return bool(ends != ended or (ends and off > max(SOONER * max(left_s, 0.0), SECONDS)))
 
 
-@entry("int64[::1](int64, float64[:, ::1], float64[:, ::1])")
-def _due(ts_ms: int, figures: Floats, published: Floats) -> Ints:
-    """The columns that changed enough; notes in ``published`` since when they are seen, how often outside."""
-    publish = np.zeros(published.shape[1], np.bool_)
-    for column in range(publish.size):
-        now, last = figures[:, column], published[:, column]
-        if not np.isfinite(now[LEVEL]):
-            last[SINCE_MS] = last[PUBLISHED_MS] = NEVER
-            last[OUTSIDE] = 0
-            continue
-        if last[SINCE_MS] < 0:
-            last[SINCE_MS] = ts_ms
-        outside = now[LEVEL] < last[LOW] or now[LEVEL] > last[HIGH]
-        last[OUTSIDE] = last[OUTSIDE] + 1 if outside and not now[CYCLIC] else 0
-        if last[PUBLISHED_MS] < 0:
-            publish[column] = ts_ms - last[SINCE_MS] >= SETTLING_MS
-            continue
-        again = ts_ms - last[PUBLISHED_MS] >= QUIET_MS and _moved(now, last)
-        changed = last[CYCLIC] != now[CYCLIC] or last[OUTSIDE] >= CONFIRMED
-        publish[column] = again or changed or _ends_elsewhere(ts_ms, now, last)
-    return np.flatnonzero(publish)
+@kernel
+def _is_due(ts_ms: int, now: Floats, last: Floats) -> bool:
+    """Whether a series changed enough; notes in ``last`` since when it is seen, and how often outside."""
+    if not np.isfinite(now[LEVEL]):
+        last[SINCE_MS] = last[PUBLISHED_MS] = NEVER
+        last[OUTSIDE] = 0
+        return False
+    if last[SINCE_MS] < 0:
+        last[SINCE_MS] = ts_ms
+    outside = now[LEVEL] < last[LOW] or now[LEVEL] > last[HIGH]
+    last[OUTSIDE] = last[OUTSIDE] + 1 if outside and not now[CYCLIC] else 0
+    if last[PUBLISHED_MS] < 0:
+        return bool(ts_ms - last[SINCE_MS] >= SETTLING_MS)
+    again = ts_ms - last[PUBLISHED_MS] >= QUIET_MS and _moved(now, last)
+    changed = last[CYCLIC] != now[CYCLIC] or last[OUTSIDE] >= CONFIRMED
+    return bool(again or changed or _ends_elsewhere(ts_ms, now, last))
+
+
+@entry(
+    "int64[::1](int64, float64[::1], float64[::1], float64[:, :], float64[:, :], float64[:, :],"
+    " float64[::1], boolean[::1], int64[::1], float64[:, ::1])"
+)
+def _changes(
+    ts_ms: int, level: Floats, slope: Floats, value: Floats, p05: Floats, p95: Floats, exhausts: Floats,
+    cyclic: Bools, subjects: Ints, published: Floats,
+) -> Ints:  # fmt: skip
+    """See ``TrendDebouncer.changes``."""
+    now, due = np.empty((level.size, ROWS)), np.zeros(level.size, np.bool_)
+    for column in range(level.size):
+        now[column] = _figures(
+            level[column], slope[column], value[:, column], p05[:, column], p95[:, column],
+            exhausts[column], cyclic[column],
+        )  # fmt: skip
+        due[subjects[column]] |= _is_due(ts_ms, now[column], published[:, column])
+    publish = due[subjects] & (published[SINCE_MS] >= 0) & (ts_ms - published[SINCE_MS] >= SETTLING_MS)
+    columns = np.flatnonzero(publish)
+    for one in columns:
+        published[PUBLISHED_MS, one] = ts_ms
+        published[LEVEL:, one] = now[one, LEVEL:]
+    return columns
 
 
 class TrendDebouncer:
@@ -114,20 +128,13 @@ class TrendDebouncer:
     def changes(self, ts_ms: int, forecast: TrendForecast, cyclic: Bools, subjects: Ints) -> Ints:
         """The columns to publish of a ``forecast`` of all n; from now on they count as published.
 
-        ``cyclic``, shape (n,), says which series have a cycle. ``subjects``, shape (n,): a number for each
-        series, the same for all of one subject.
+        ``cyclic``, shape (n,), says which series have a cycle. ``subjects``, shape (n,): a number below n for
+        each series, the same for all of one subject.
         """
-        now = _figures(
-            forecast.level, forecast.slope_per_s, forecast.value, forecast.p05, forecast.p95,
-            forecast.exhausts_in_s, cyclic,
+        return _changes(
+            ts_ms, forecast.level, forecast.slope_per_s, forecast.value, forecast.p05, forecast.p95,
+            forecast.exhausts_in_s, cyclic, subjects, self._published,
         )  # fmt: skip
-        due = _due(ts_ms, now, self._published)
-        since_ms = self._published[SINCE_MS]
-        settled = (since_ms >= 0) & (ts_ms - since_ms >= SETTLING_MS)
-        columns = np.flatnonzero(settled & np.isin(subjects, subjects[due]))
-        self._published[LEVEL:, columns] = now[LEVEL:, columns]
-        self._published[PUBLISHED_MS, columns] = ts_ms
-        return columns
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""

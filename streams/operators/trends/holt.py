@@ -6,8 +6,8 @@ Practice", 8.1-8.2 (damped: E. S. Gardner and E. McKenzie 1985). Initial values 
 
 import numpy as np
 
-from streams.compiled import entry, kernel
-from streams.operators.columns.arrays import Bools, Floats, Ints, remap
+from streams.compiled import kernel
+from streams.operators.columns.arrays import Floats, Ints, remap
 
 INTERVAL_MS = 1000
 """The nominal time between ticks, to which the gains belong."""
@@ -26,6 +26,14 @@ FORECASTERS = 3
 """Persistence, the damped line, and the slow mean."""
 MEAN_S = 180.0
 """Time constant of the slow mean."""
+TOO_LARGE = 1e30
+"""No real measurement is this large, and its square still fits: larger values count as absent."""
+
+
+@kernel
+def is_measured(value: float) -> bool:
+    """Whether it is a value; NaN is absent."""
+    return abs(value) < TOO_LARGE
 
 
 @kernel
@@ -49,13 +57,13 @@ def _begin(one: Floats, value: float, age_ms: float) -> None:
         one[COUNT] = 1
 
 
-@entry("void(int64, float64[::1], float64[:, ::1])")
-def _update(ts_ms: int, values: Floats, state: Floats) -> None:
+@kernel
+def update_holt(ts_ms: int, values: Floats, state: Floats) -> None:
     """Take one tick; nearly all columns were there at the last, too, and share its gains."""
     dt_ms, gains = 0.0, (0.0, 0.0, 0.0)
     for column in range(values.size):
         value, one = values[column], state[:, column]
-        if np.isnan(value):
+        if not is_measured(value):
             continue
         age_ms = ts_ms - one[SEEN_MS]
         if one[COUNT] < BEGUN or age_ms > RESET_MS:
@@ -72,6 +80,20 @@ def _update(ts_ms: int, values: Floats, state: Floats) -> None:
         one[NEWEST], one[SEEN_MS] = value, ts_ms
 
 
+@kernel
+def is_known(now_ms: int, one: Floats) -> bool:
+    """Whether a series can be forecast: seen twice, and not too long ago."""
+    return bool(one[SEEN_MS] >= now_ms - RESET_MS and one[COUNT] >= BEGUN)
+
+
+@kernel
+def expect(ahead_s: float, unseen_s: float, one: Floats, expected: Floats) -> None:
+    """Fill in what each forecaster expects so long after now; the series was not seen for ``unseen_s``."""
+    followed_s = DAMP_S * (1 - np.exp(-(ahead_s + unseen_s) / DAMP_S))
+    expected[0], expected[2] = one[NEWEST], one[MEAN]
+    expected[1] = one[SLOPE] * followed_s + one[LEVEL]
+
+
 class Holt:
     """Level, slope and slow mean of n series, in the rows of ``state``, shape (ROWS, n)."""
 
@@ -86,27 +108,3 @@ class Holt:
     def resize(self, keep: Ints) -> None:
         """Rearrange the columns; -1 is a new series."""
         self.state = remap(self.state, keep, 0.0)
-
-    def known(self, now_ms: int) -> Bools:
-        """Which columns can be forecast: seen twice, and not too long ago. Shape (n,)."""
-        fresh = self.state[SEEN_MS] >= now_ms - RESET_MS
-        return np.asarray(fresh & (self.state[COUNT] >= BEGUN))
-
-    def update(self, ts_ms: int, values: Floats) -> None:
-        """Take one tick; NaN is absent."""
-        _update(ts_ms, values, self.state)
-
-    def unseen_s(self, now_ms: int) -> Floats:
-        """For how long each column was not seen, shape (n,)."""
-        return np.asarray((now_ms - self.state[SEEN_MS]) / 1000)
-
-    def forecasts(self, now_ms: int, horizons_s: Floats) -> Floats:
-        """What each forecaster expects so long after ``now_ms``, shape (horizons, FORECASTERS, n)."""
-        state = self.state
-        ahead_s = horizons_s[:, np.newaxis] + self.unseen_s(now_ms)
-        expected = np.empty((horizons_s.size, FORECASTERS, self.n))
-        expected[:, 0], expected[:, 2] = state[NEWEST], state[MEAN]
-        followed_s = DAMP_S * (1 - np.exp(-ahead_s / DAMP_S))
-        np.multiply(state[SLOPE], followed_s, out=expected[:, 1])
-        expected[:, 1] += state[LEVEL]
-        return expected

@@ -15,9 +15,17 @@ import numpy as np
 import numpy.typing as npt
 
 from streams.compiled import entry, kernel
-from streams.operators.columns.arrays import Bools, Floats, Ints, pack, remap, unpack
-from streams.operators.trends.holt import FORECASTERS, INTERVAL_MS, Holt
-from streams.operators.trends.line import Line
+from streams.operators.columns.arrays import Floats, Ints, pack, remap, unpack
+from streams.operators.trends.holt import (
+    FORECASTERS,
+    INTERVAL_MS,
+    LEVEL,
+    SEEN_MS,
+    Holt,
+    expect,
+    is_known,
+    is_measured,
+)
 from streams.operators.trends.pending import NEVER_MS, PendingForecasts
 from streams.operators.trends.season import SEASONS, Season
 
@@ -108,39 +116,122 @@ def _learn_one(value: float, kept: Floats, state: Floats) -> None:
 def _learn(values: Floats, kept: npt.NDArray[np.float32], state: Floats) -> None:
     """Learn the errors of what was ``kept``, where it was forecast and is measured."""
     for column in range(values.size):
-        if not (np.isnan(values[column]) or np.isnan(kept[MODELS, column])):
+        if is_measured(values[column]) and not np.isnan(kept[MODELS, column]):
             _learn_one(values[column], kept[:, column].astype(np.float64), state[:, column])
 
 
-@entry("boolean[:, ::1](boolean[:, ::1], float64[::1], float64[:, :, ::1], float64[:, :, ::1])")
-def _blend(borne: Bools, overlap: Floats, state: Floats, forecasts: Floats) -> Bools:
-    """Fill in the blends that are ``borne``, and the standard errors of all; which are known from enough
-    errors."""
-    enough = np.empty(borne.shape, np.bool_)
-    for row in range(len(forecasts)):
-        for column in range(forecasts.shape[2]):
-            known, of_it = state[row, :, column], forecasts[row, :, column]
-            of_it[MODELS] = _blended(of_it, known) if borne[row, column] else np.nan
-            independent = min(known[COUNT], 2 / (FASTER * FADING)) / overlap[row]
-            enough[row, column] = independent >= ENOUGH
-            # Larger, the fewer errors it is known from: times the 95 % point of Student's distribution over
-            # that of the normal one, about.
-            few, root = 1 + 1 / (max(independent, 1.0) - 0.7), known[ROOT] / NORMAL_ROOT
-            of_it[MODELS + 1] = root * root * few
-    return enough
+@kernel
+def _expected(of_it: Floats) -> float:
+    """The forecasters' weighted mean error of one series at one horizon."""
+    errors = of_it[:MODELS].copy()
+    if not of_it[PERIOD] > 0:
+        errors[SEASONAL.start :] = np.nan
+    return _blended(errors, errors)
 
 
-@entry("float64[:, ::1](float64[:, :, ::1], int64[::1])")
-def _expected(state: Floats, columns: Ints) -> Floats:
-    """The forecasters' weighted mean error, shape (horizons, columns)."""
-    expected = np.empty((len(state), columns.size))
+@entry("Tuple((int64[::1], float64[:, ::1]))(int64[::1], float64[::1], float64[:, :, ::1])")
+def _follow(columns: Ints, period_s: Floats, state: Floats) -> tuple[Ints, Floats]:
+    """Note the known cycles. The series whose cycle was found, lost or is another, and the errors that were
+    expected of them before, shape (horizons, series)."""
+    periods = np.zeros(state.shape[2])
+    periods[columns] = period_s
+    changed = np.flatnonzero(np.abs(periods - state[0, PERIOD]) > ANOTHER * periods)
+    before = np.empty((len(state), changed.size))
     for row in range(len(state)):
-        for place, column in enumerate(columns):
-            errors = state[row, :MODELS, column].copy()
-            if not state[row, PERIOD, column] > 0:
-                errors[SEASONAL.start :] = np.nan
-            expected[row, place] = _blended(errors, errors)
-    return expected
+        for place, column in enumerate(changed):
+            before[row, place] = _expected(state[row, :, column])
+        state[row, PERIOD] = periods
+    return changed, before
+
+
+@entry("void(int64[::1], float64[:, ::1], float64[:, :, ::1])")
+def _begin(changed: Ints, before: Floats, state: Floats) -> None:
+    """Change the mean root of the blends' errors with what is expected of them."""
+    for row in range(len(state)):
+        for place, column in enumerate(changed):
+            of_it = state[row, :, column]
+            after, expected = _expected(of_it), before[row, place]
+            normal = NORMAL_ROOT * np.sqrt(NORMAL_ERROR * after)
+            # What a cycle foretold to the byte had next to no error: its ratio to the others' says nothing.
+            others = of_it[ROOT] * (np.sqrt(after / expected) if expected > 0 else 1.0)
+            of_it[ROOT] = normal if of_it[PERIOD] > 0 else min(others, max(of_it[ROOT], normal))
+
+
+@kernel
+def _spread(overlap: float, of_it: Floats) -> tuple[float, bool]:
+    """The blend's standard error, and whether it is known from enough errors."""
+    independent = min(of_it[COUNT], 2 / (FASTER * FADING)) / overlap
+    # Larger, the fewer errors it is known from: times the 95 % point of Student's distribution over that of
+    # the normal one, about.
+    few, root = 1 + 1 / (max(independent, 1.0) - 0.7), of_it[ROOT] / NORMAL_ROOT
+    return root * root * few, independent >= ENOUGH
+
+
+@kernel
+def _points(models: Floats, of_it: Floats, announced: bool) -> tuple[float, float, float]:
+    """Value, 5 % and 95 % point of a forecast."""
+    value, error, end = models[MODELS], models[MODELS + 1], models[LINE]
+    low, high = value - of_it[BELOW] * error, value + of_it[ABOVE] * error
+    # No record says two things: the way to the announced end lies within the interval.
+    if announced and end < low:
+        low = end
+    if announced and end > high:
+        high = end
+    return value, low, high
+
+
+@kernel
+def _within(value: float, lower: float, upper: float) -> float:
+    """The value clipped to bounds; a NaN bound does not bind, a NaN value stays NaN."""
+    if value < lower:
+        value = lower
+    if value > upper:
+        value = upper
+    return value
+
+
+@entry(
+    "Tuple((float64[:, :, ::1], float64[:, :, ::1], float64[:, ::1]))(int64, float64[::1], float64[::1],"
+    " float64[:, ::1], float64[:, ::1], float64[:, ::1], int64[::1], float64[:, :, ::1], float64[:, :, ::1])"
+)
+def _forecast(
+    now_ms: int, ahead_s: Floats, overlap: Floats, holt: Floats, recent: Floats, bounds: Floats,
+    cyclic: Ints, seasonal: Floats, state: Floats,
+) -> tuple[Floats, Floats, Floats]:  # fmt: skip
+    """See ``Horizons.forecast``; before what that returns, what is to be kept."""
+    horizons, n = ahead_s.size, holt.shape[1]
+    kept, said = np.full((horizons, KEPT, n), np.nan), np.empty((3, horizons, n))
+    now = np.full((2, n), np.nan)
+    for place, column in enumerate(cyclic):
+        kept[:, SEASONAL, column] = seasonal[:, :, place]
+    for column in range(n):
+        lower, upper = bounds[0, column], bounds[1, column]
+        capacity, left_s = bounds[2, column], bounds[3, column]
+        unseen_s = (now_ms - holt[SEEN_MS, column]) / 1000
+        known, announced = is_known(now_ms, holt[:, column]), np.isfinite(left_s) and np.isfinite(capacity)
+        level, slope = recent[0, column], recent[1, column]
+        trend, age_s = recent[2, column], recent[3, column]
+        if announced:
+            level = holt[LEVEL, column]
+            slope = trend = (capacity - level) / left_s
+        if known:
+            now[0, column], now[1, column] = _within(holt[LEVEL, column], lower, upper), trend
+        for row in range(horizons):
+            of_it, models = state[row, :, column], kept[row, :, column]
+            if not announced:
+                expect(ahead_s[row], unseen_s, holt[:, column], models)
+            models[LINE] = level + slope * ahead_s[row]
+            if known and ahead_s[row] <= YOUNG * age_s and unseen_s <= ahead_s[row]:
+                models[MODELS] = _blended(models, of_it)
+            models[MODELS + 1], enough = _spread(overlap[row], of_it)
+            points = _points(models, of_it, announced) if enough else (np.nan, np.nan, np.nan)
+            for figure, point in enumerate(points):
+                said[figure, row, column] = _within(point, lower, upper)
+    return kept, said, now
+
+
+_NO_COLUMNS: Ints = np.zeros(0, np.int64)
+_NO_PERIODS: Floats = np.zeros(0)
 
 
 class Horizons:
@@ -186,53 +277,38 @@ class Horizons:
 
         Where a cycle was found or lost, the interval changes at once, in proportion to the expected error.
         """
-        period_s = np.zeros(self._state.shape[2])
-        if season is not None:
-            period_s[season.columns] = season.period_s
-        changed = np.flatnonzero(np.abs(period_s - self._state[:1, PERIOD]) > ANOTHER * period_s)
-        before = _expected(self._state, changed) if changed.size else None
-        self._state[:, PERIOD] = period_s
-        if before is not None:
-            self._begin(changed, before, season)
-
-    def _begin(self, changed: Ints, before: Floats, season: Season | None) -> None:
-        """Begin anew in the columns whose cycles ``changed``; ``before`` is the error expected until now."""
-        state = self._state
-        state[:, SEASONAL, changed] = 0.0
+        columns, period_s = (
+            (_NO_COLUMNS, _NO_PERIODS) if season is None else (season.columns, season.period_s)
+        )
+        changed, before = _follow(columns, period_s, self._state)
+        if not changed.size:
+            return
+        self._state[:, SEASONAL, changed] = 0.0
         if season is not None:
             begun = np.flatnonzero(np.isin(season.columns, changed))
-            if begun.size:
-                state[:, SEASONAL, season.columns[begun]] = season.errors(begun)
-        after = _expected(self._state, changed)
-        ratio = np.where(before > 0, after, 1.0) / np.where(before > 0, before, 1.0)
-        normal, known = NORMAL_ROOT * np.sqrt(NORMAL_ERROR * after), state[:, ROOT, changed]
-        # What a cycle foretold to the byte had next to no error: its ratio to the others' says nothing.
-        others = np.minimum(known * np.sqrt(ratio), np.maximum(known, normal))
-        state[:, ROOT, changed] = np.where(state[:, PERIOD, changed] > 0, normal, others)
+            self._state[:, SEASONAL, season.columns[begun]] = season.errors(begun)
+        _begin(changed, before, self._state)
 
     def forecast(
-        self, ts_ms: int, holt: Holt, line: Line, age_s: Floats, season: Season | None
+        self, ts_ms: int, holt: Holt, recent: Floats, bounds: Floats, season: Season | None
     ) -> tuple[Floats, Floats]:
-        """Value and standard error of all columns, shape (horizons, n); NaN where ``age_s`` (n,) and the
-        errors that were measured do not bear the horizon. They are kept for when their moment comes."""
-        forecasts = np.full((len(self._kept), KEPT, holt.n), np.nan)
-        forecasts[:, :FORECASTERS] = holt.forecasts(ts_ms, self._ahead_s)
-        forecasts[:, LINE] = line.at(self._ahead_s)
-        if season is not None:
-            forecasts[:, SEASONAL, season.columns] = season.ahead(self._ahead_s)
-        forecasts[:, :FORECASTERS, line.announced] = np.nan
-        ahead_s = self._ahead_s[:, np.newaxis]
-        borne = holt.known(ts_ms) & (ahead_s <= YOUNG * age_s) & (holt.unseen_s(ts_ms) <= ahead_s)
-        enough = _blend(borne, self._overlap, self._state, forecasts)
-        for of_it, one in zip(forecasts, self._kept, strict=True):
+        """Value, 5 % and 95 % points of all columns, shape (3, horizons, n), NaN where the age of the series
+        and the errors that were measured do not bear the horizon; and level and slope, shape (2, n).
+
+        ``recent`` is what ``RecentMeans.read`` says. ``bounds``, shape (4, n): least and largest value,
+        capacity, and seconds until that is reached, NaN for no bound. The forecasts are kept until their
+        moment comes.
+        """
+        columns = _NO_COLUMNS if season is None else season.columns
+        ahead = np.empty((self._ahead_s.size, SEASONS, 0)) if season is None else season.ahead(self._ahead_s)
+        kept, said, now = _forecast(
+            ts_ms, self._ahead_s, self._overlap, holt.state, recent, bounds, columns, ahead, self._state
+        )
+        for of_it, one in zip(kept, self._kept, strict=True):
             if one.has_room(ts_ms):
                 one.put(ts_ms, of_it)
         self._plan()
-        return np.where(enough, forecasts[:, MODELS], np.nan), forecasts[:, MODELS + 1]
-
-    def interval(self, value: Floats, error: Floats) -> tuple[Floats, Floats]:
-        """The 5 % and 95 % points of what ``forecast`` gave."""
-        return value - self._state[:, BELOW] * error, value + self._state[:, ABOVE] * error
+        return said, now
 
     def snapshot(self) -> list[dict[str, Any]]:
         """Plain data of each horizon."""

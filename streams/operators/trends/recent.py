@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Floats, Ints, pack, remap, unpack
-from streams.operators.trends.line import Line
+from streams.operators.trends.holt import is_measured
 
 BLOCK_MS = 10_000
 BLOCK_S = BLOCK_MS / 1000
@@ -36,40 +36,60 @@ VISIBLE = 0.35
 """and least rise over the standard deviation of the values."""
 
 
-@entry("void(float64[::1], float64, float64[:, ::1])")
-def _add(values: Floats, offset_s: float, to: Floats) -> None:
-    """Add a tick to the sums, numbers and offsets ``to``."""
+@kernel
+def _bridge(means: npt.NDArray[np.float32], value: float, offset: float) -> None:
+    """Fill in the newest means, which are not known, on the line from the last that is known to ``value``,
+    so much of a block after them."""
+    last = means.size - 1
+    while last >= 0 and np.isnan(means[last]):
+        last -= 1
+    if last >= 0:
+        slope = (value - means[last]) / (means.size - 0.5 + offset - last)
+        for place in range(last + 1, means.size):
+            means[place] = slope * (place - last) + means[last]
+
+
+@kernel
+def close_means(
+    ts_ms: int, last_ms: int, values: Floats, slopes: Floats, means: npt.NDArray[np.float32], opened: Floats
+) -> None:
+    """Note the means of the block that ended, and begin that of ``ts_ms``. ``slopes`` (per second) move the
+    mean of an uneven block to its middle."""
+    passed = min(ts_ms // BLOCK_MS - last_ms // BLOCK_MS, BLOCKS)
+    for row in range(BLOCKS - passed):
+        means[row] = means[row + passed]
+    means[BLOCKS - passed :] = np.nan
     for column in range(values.size):
-        if not np.isnan(values[column]):
-            to[0, column] += values[column]
-            to[1, column] += 1
-            to[2, column] += offset_s
+        total, count, offset = opened[0, column], opened[1, column], opened[2, column]
+        if count > 0:
+            late_s = min(max(BLOCK_S / 2 - offset / count, -MOVED_S), MOVED_S)
+            means[BLOCKS - passed, column] = total / count + slopes[column] * late_s
+        if np.isnan(means[-1, column]) and is_measured(values[column]):
+            _bridge(means[-1 - BRIDGED :, column], values[column], ts_ms % BLOCK_MS / BLOCK_MS)
+    opened[:] = 0.0
 
 
-@entry("float64[:, ::1](float32[:, ::1], float64)")
-def _lines(means: npt.NDArray[np.float32], open_s: float) -> Floats:
-    """Level and slope of the least-squares lines through the newest of the ``means``, the last of which ended
+@kernel
+def _line(means: npt.NDArray[np.float32], open_s: float) -> tuple[float, float]:
+    """Level and slope of the least-squares line through the newest of the ``means``, the last of which ended
     ``open_s`` ago."""
-    lines = np.full((2, means.shape[1]), np.nan)
-    for column in range(means.shape[1]):
-        newest, used = means[-LINE:, column].astype(np.float64), 0
-        while used < LINE and not np.isnan(newest[LINE - 1 - used]):
-            used += 1
-        if used < FEWEST:
-            continue
-        base, total, places = newest[-1], 0.0, 0.0
-        for block in range(LINE - used, LINE):
-            newest[block] -= base
-            total += newest[block]
-            places -= (LINE - block - 0.5) * BLOCK_S + open_s
-        centre, product, square = places / used, 0.0, 0.0
-        for block in range(LINE - used, LINE):
-            place = -((LINE - block - 0.5) * BLOCK_S + open_s) - centre
-            product += place * newest[block]
-            square += place * place
-        slope = product / square
-        lines[0, column], lines[1, column] = base + total / used - slope * centre, slope
-    return lines
+    newest, used = means[-LINE:].astype(np.float64), 0
+    while used < LINE and not np.isnan(newest[LINE - 1 - used]):
+        used += 1
+    if used < FEWEST:
+        return np.nan, np.nan
+    base, total, places = newest[-1], 0.0, 0.0
+    for block in range(LINE - used, LINE):
+        newest[block] -= base
+        total += newest[block]
+        places -= (LINE - block - 0.5) * BLOCK_S + open_s
+    centre, product, square = places / used, 0.0, 0.0
+    for block in range(LINE - used, LINE):
+        place = -((LINE - block - 0.5) * BLOCK_S + open_s) - centre
+        product += place * newest[block]
+        square += place * place
+    slope = product / square
+    return base + total / used - slope * centre, slope
 
 
 def _window(size: int) -> Floats:
@@ -113,87 +133,58 @@ def _trend(smooth: Floats, deviation: float) -> float:
     return slope if told and least > EVENLY / 4 * rise and rise > VISIBLE * deviation else 0.0
 
 
-@entry("float64[::1](float32[:, ::1], float64[::1])")
-def _trends(means: npt.NDArray[np.float32], deviation: Floats) -> Floats:
-    """The slopes of all series."""
-    slopes = np.zeros(deviation.size)
-    for column in range(deviation.size):
-        known, which = 0, 0
-        while known < BLOCKS and not np.isnan(means[BLOCKS - 1 - known, column]):
-            known += 1
-        while which < len(SIZES) and SIZES[which] <= known:
-            which += 1
-        if which > 0:
-            newest = means[BLOCKS - SIZES[which - 1] :, column].astype(np.float64)
-            end = _WIDTHS[:which].sum()
-            window = _WINDOWS[end - _WIDTHS[which - 1] : end]
-            slopes[column] = _trend(_smoothed(newest - newest[-1], window), deviation[column]) / BLOCK_S
-    return slopes
+@kernel
+def _trend_of(means: npt.NDArray[np.float32], deviation: float) -> float:
+    """The slope per second of a series; 0 if there is no trend."""
+    known, which = 0, 0
+    while known < BLOCKS and not np.isnan(means[BLOCKS - 1 - known]):
+        known += 1
+    while which < len(SIZES) and SIZES[which] <= known:
+        which += 1
+    if which == 0:
+        return 0.0
+    newest = means[BLOCKS - SIZES[which - 1] :].astype(np.float64)
+    end = _WIDTHS[:which].sum()
+    window = _WINDOWS[end - _WIDTHS[which - 1] : end]
+    return _trend(_smoothed(newest - newest[-1], window), deviation) / BLOCK_S
+
+
+@entry("float64[:, ::1](float32[:, ::1], float64, float64[::1])")
+def _read(means: npt.NDArray[np.float32], open_s: float, variance: Floats) -> Floats:
+    """Level and slope of the line, trend, and age in seconds of all series."""
+    found = np.empty((4, variance.size))
+    for column in range(variance.size):
+        of_it = means[:, column]
+        found[0, column], found[1, column] = _line(of_it, open_s)
+        found[2, column] = _trend_of(of_it, np.sqrt(variance[column]))
+        found[3, column] = BLOCK_S * (BLOCKS - np.isnan(of_it).sum())
+    return found
 
 
 class RecentMeans:
     """The newest closed blocks of n series in ``means``, oldest first, shape (BLOCKS, n); NaN where nothing
-    was seen. ``_open`` holds sum, number and total offset (s) of the values since the open block began."""
+    was seen. ``opened`` holds sum, number and total offset (s) of the values since the open block began."""
 
     def __init__(self, n: int) -> None:
         self.means = np.full((BLOCKS, n), np.nan, np.float32)
-        self._open = np.zeros((3, n))
+        self.opened = np.zeros((3, n))
 
     def resize(self, keep: Ints) -> None:
         """Rearrange the columns; -1 is a new series."""
-        self.means, self._open = remap(self.means, keep, np.nan), remap(self._open, keep, 0.0)
+        self.means, self.opened = remap(self.means, keep, np.nan), remap(self.opened, keep, 0.0)
 
-    def update(self, ts_ms: int, last_ms: int, values: Floats, slope: Floats) -> None:
-        """Take one tick after that at ``last_ms``; NaN is absent. ``slope`` (per second) moves the mean of an
-        uneven block to its middle."""
-        passed = ts_ms // BLOCK_MS - last_ms // BLOCK_MS
-        if passed:
-            self._close(ts_ms, min(passed, BLOCKS), values, slope)
-        _add(values, ts_ms % BLOCK_MS / 1000, self._open)
-
-    def _mean(self, slope: Floats) -> Floats:
-        """That of the open block."""
-        total, count, offset = self._open
-        seen = np.maximum(count, 1)
-        middle = total / seen + slope * np.clip(BLOCK_S / 2 - offset / seen, -MOVED_S, MOVED_S)
-        return np.where(count > 0, middle, np.nan)
-
-    def _close(self, ts_ms: int, passed: int, values: Floats, slope: Floats) -> None:
-        mean = self._mean(slope)
-        self.means[:-passed] = self.means[passed:]
-        self.means[-passed:] = np.nan
-        self.means[-passed] = mean
-        self._open[:] = 0.0
-        for column in np.flatnonzero(np.isnan(self.means[-1]) & np.isfinite(values)).tolist():
-            self._bridge(self.means[-1 - BRIDGED :, column], values[column], ts_ms % BLOCK_MS / BLOCK_MS)
-
-    def _bridge(self, means: Any, value: float, offset: float) -> None:
-        known = np.flatnonzero(means == means)
-        if known.size:
-            gap = np.arange(known[-1] + 1, means.size)
-            ends = (float(known[-1]), means.size - 0.5 + offset)
-            means[gap] = np.interp(gap, ends, (float(means[known[-1]]), value))
-
-    def age_s(self) -> Floats:
-        """For how long each series is known, of the time that is remembered, shape (n,)."""
-        return np.asarray((self.means == self.means).sum(axis=0) * BLOCK_S)
-
-    def line(self, now_ms: int) -> Line:
-        """The least-squares lines through the newest blocks, as of ``now_ms``, the last tick; NaN where too
-        few are known."""
-        level, slope = _lines(self.means, now_ms % BLOCK_MS / 1000)
-        return Line(level, slope, np.zeros(level.size, np.bool_))
-
-    def trend(self, deviation: Floats) -> Floats:
-        """Slope per second of each series that has a trend, 0 for the others, shape (n,). ``deviation`` is
-        that of the values, their standard deviation, (n,)."""
-        return _trends(self.means, deviation)
+    def read(self, now_ms: int, variance: Floats) -> Floats:
+        """Of each series as of ``now_ms``, the last tick, shape (4, n): level and slope per second of the
+        least-squares line through the newest blocks, NaN where too few are known; the slope per second of its
+        trend, 0 without one; for how long it is known (s), of the time that is remembered. ``variance``
+        (n,) is that of the values."""
+        return _read(self.means, now_ms % BLOCK_MS / 1000, variance)
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
-        return {"means": pack(self.means), "open": pack(self._open)}
+        return {"means": pack(self.means), "open": pack(self.opened)}
 
     def restore(self, plain: dict[str, Any]) -> None:
         """Go on from a snapshot of the same number of columns."""
         self.means = unpack(plain["means"], "f4", self.means.shape)
-        self._open = unpack(plain["open"], "f8", self._open.shape)
+        self.opened = unpack(plain["open"], "f8", self.opened.shape)

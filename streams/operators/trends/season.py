@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Floats, Ints
 from streams.operators.cycles.bank import LockedCycle
 
@@ -19,6 +20,7 @@ PERIODS = 32
 """Most periods that are averaged."""
 FADING: tuple[float, ...] = (0.97, 0.5)
 """Weight of a period over that of the next newer one, per forecaster."""
+_FADED = np.array([[fading**back for back in range(PERIODS)] for fading in FADING])
 NEAR = 0.03
 """Squared distance (samples) from the phase asked for at which a sample counts half."""
 SMOOTHED = 16
@@ -49,6 +51,102 @@ def season_of(cycles: Sequence[LockedCycle], columns: Ints) -> "Season | None":
     )
 
 
+@kernel
+def _mean(sums: Floats, youngest: int, oldest: int) -> float:
+    """Mean of the samples of ages from ``youngest`` up to before ``oldest``."""
+    end, begin = sums.size - 1 - youngest, sums.size - 1 - oldest
+    return float((sums[end] - sums[begin]) / (end - begin))
+
+
+@kernel
+def _drift(sums: Floats, period: float) -> float:
+    """Change per sample: the newest whole periods' mean against that of as many before them."""
+    size = sums.size - 1
+    half = max(np.floor(size / (2 * period)), 1.0) * period
+    newer = min(max(int(np.rint(half)), 1), size - 1)
+    older = min(max(int(np.rint(2 * half)), newer + 1), size)
+    return (_mean(sums, 0, newer) - _mean(sums, newer, older)) / (older / 2)
+
+
+@kernel
+def _known(window: Floats, period: float) -> tuple[Floats, int, float, float]:
+    """Of a series: the sums of its samples up to each, how many make its level, its drift, and its level."""
+    sums = np.zeros(window.size + 1)
+    for place in range(window.size):
+        sums[place + 1] = sums[place] + window[place]
+    width = min(max(int(np.rint(period * np.ceil(SMOOTHED / period))), 2), window.size)
+    drift = _drift(sums, period)
+    return sums, width, drift, _mean(sums, 0, width) + drift * (width - 1) / 2
+
+
+@kernel
+def _shape(window: Floats, sums: Floats, width: int, drift: float, age: int) -> float:
+    """The sample of this age less the mean over the surrounding periods."""
+    youngest = min(max(age - width // 2, 0), window.size - width)
+    middle = youngest + (width - 1) / 2
+    value = window[window.size - 1 - age]
+    return float(value - _mean(sums, youngest, youngest + width) + drift * (age - middle))
+
+
+@kernel
+def _folded(
+    steps: float, period: float, window: Floats, sums: Floats, width: int, drift: float, shape: Floats
+) -> None:
+    """What each forecaster expects of the ``shape`` so many steps after the newest sample."""
+    first = max(np.ceil(steps / period), 1.0)
+    total = np.zeros(SEASONS)
+    shape[:] = 0.0
+    for back in range(PERIODS):
+        age = (first + back) * period - steps
+        nearest = np.rint(age)
+        if nearest >= window.size:
+            break
+        off = age - nearest
+        value = _shape(window, sums, width, drift, int(nearest))
+        for row in range(SEASONS):
+            weight = 1 / (off * off + NEAR) * _FADED[row, back]
+            total[row] += weight
+            shape[row] += weight * value
+    for row in range(SEASONS):
+        shape[row] = shape[row] / total[row] if total[row] > 0 else np.nan
+
+
+@entry("float64[:, :, ::1](float64[::1], float64[::1], int64[::1], float64[::1])")
+def _ahead(steps: Floats, periods: Floats, ends: Ints, samples: Floats) -> Floats:
+    """What each forecaster expects, shape (steps, SEASONS, periods)."""
+    expected, shape = np.empty((steps.size, SEASONS, periods.size)), np.empty(SEASONS)
+    begin = 0
+    for place, period in enumerate(periods):
+        window = samples[begin : ends[place]]
+        sums, width, drift, level = _known(window, period)
+        for row, ahead in enumerate(steps):
+            _folded(ahead, period, window, sums, width, drift, shape)
+            shape[0] += drift * ahead
+            expected[row, :, place] = shape + level
+        begin = ends[place]
+    return expected
+
+
+@entry("float64[:, ::1](int64[::1], float64[::1], int64[::1], float64[::1])")
+def _errors(places: Ints, periods: Floats, ends: Ints, samples: Floats) -> Floats:
+    """Mean absolute error of each forecaster on the newest samples, shape (SEASONS, places)."""
+    errors, shape = np.zeros((SEASONS, places.size)), np.empty(SEASONS)
+    for column, place in enumerate(places):
+        window, period = samples[ends[place - 1] if place > 0 else 0 : ends[place]], periods[place]
+        sums, width, drift, _ = _known(window, period)
+        known, oldest = np.zeros(SEASONS), min(2 * period, window.size / 2)
+        for tried in range(TRIED):
+            age = int(tried * (oldest / (TRIED - 1)) if tried < TRIED - 1 else oldest)
+            _folded(-float(age), period, window, sums, width, drift, shape)
+            truth = _shape(window, sums, width, drift, age)
+            for row in range(SEASONS):
+                if not np.isnan(shape[row]):
+                    errors[row, column] += abs(shape[row] - truth)
+                    known[row] += 1
+        errors[:, column] /= np.maximum(known, 1.0)
+    return errors
+
+
 class Season:
     """Forecasts of k series from their cycles.
 
@@ -60,78 +158,14 @@ class Season:
         self.columns, self.period_s = columns, periods * interval_ms / 1000
         self._interval_s = interval_ms / 1000
         self._periods = periods
-        self._sizes = np.array([one.size for one in windows], np.int64)
-        self._longest = int(self._sizes.max())
-        # What is before a window's first sample is never read; sums begin at 0 to lose no digits.
-        self._window = np.zeros((len(windows), self._longest))
-        for row, one in zip(self._window, windows, strict=True):
-            row[-one.size :] = one
-        self._sums = np.zeros((len(windows), self._longest + 1))
-        np.cumsum(self._window, axis=1, out=self._sums[:, 1:])
-        self._width = np.rint(periods * np.ceil(SMOOTHED / periods)).astype(np.int64)
-        self._width = np.clip(self._width, 2, self._sizes)
-        self._slope = self._slopes()
-        self._level = self._mean(self._width * 0, self._width) + self._slope * (self._width - 1) / 2
+        self._ends = np.cumsum([one.size for one in windows])
+        self._samples = np.concatenate(windows)
 
     def ahead(self, horizons_s: Floats) -> Floats:
         """What each forecaster expects so long after the newest sample, shape (horizons, SEASONS, k)."""
-        steps = np.repeat(horizons_s[:, np.newaxis] / self._interval_s, self.columns.size, axis=1)
-        shape = self._folded(steps)
-        shape[0] += self._slope * steps
-        return np.asarray((shape + self._level).transpose(1, 0, 2))
+        return _ahead(horizons_s / self._interval_s, self._periods, self._ends, self._samples)
 
     def errors(self, places: Ints) -> Floats:
         """Mean absolute error of each forecaster of the series at ``places`` on their newest samples,
         shape (SEASONS, places)."""
-        one = Season(
-            self.columns[places],
-            self._periods[places],
-            [self._window[place, -self._sizes[place] :] for place in places.tolist()],
-            int(self._interval_s * 1000),
-        )
-        return one._retrospect()
-
-    def _retrospect(self) -> Floats:
-        age = np.linspace(0, np.minimum(2 * self._periods, self._sizes / 2), TRIED).astype(np.int64)
-        error = np.abs(self._folded(-age.astype(np.float64)) - self._shape(age))
-        known = ~np.isnan(error)
-        return np.asarray(np.where(known, error, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1))
-
-    def _slopes(self) -> Floats:
-        """Change per sample, (k,): the newest whole periods' mean against that of as many before them."""
-        half = np.maximum(np.floor(self._sizes / (2 * self._periods)), 1) * self._periods
-        newer = np.clip(np.rint(half).astype(np.int64), 1, np.maximum(self._sizes - 1, 1))
-        older = np.clip(np.rint(2 * half).astype(np.int64), newer + 1, np.maximum(self._sizes, newer + 1))
-        rise = self._mean(np.zeros_like(newer), newer) - self._mean(newer, older)
-        return np.asarray(rise / (older / 2))
-
-    def _mean(self, youngest: Ints, oldest: Ints) -> Floats:
-        """Means of the samples of ages from ``youngest`` up to before ``oldest``; last axis is of series."""
-        rows = np.arange(self.columns.size)
-        high, low = self._longest - youngest, np.maximum(self._longest - oldest, 0)
-        return np.asarray((self._sums[rows, high] - self._sums[rows, low]) / (high - low))
-
-    def _shape(self, age: Ints) -> Floats:
-        """The samples of so many samples' age less their means over the surrounding periods."""
-        youngest = np.clip(age - self._width // 2, 0, self._sizes - self._width)
-        middle = youngest + (self._width - 1) / 2
-        value = self._window[np.arange(self.columns.size), self._longest - 1 - age]
-        return np.asarray(value - self._mean(youngest, youngest + self._width) + self._slope * (age - middle))
-
-    def _folded(self, steps: Floats) -> Floats:
-        """The shape at ``steps`` (m, k) samples after the newest, from older ones: (SEASONS, m, k)."""
-        first = np.maximum(np.ceil(steps / self._periods), 1)
-        most = int((self._sizes / self._periods).max()) + 1
-        back = np.arange(min(PERIODS, most), dtype=np.float64)[:, np.newaxis, np.newaxis]
-        age = (first + back) * self._periods - steps
-        nearest = np.rint(age)
-        inside = (nearest >= 0) & (nearest < self._sizes)
-        value = self._shape(np.where(inside, nearest, 0).astype(np.int64))
-        near = inside / ((age - nearest) ** 2 + NEAR)
-        out = np.empty((SEASONS, *steps.shape))
-        for row, fading in enumerate(FADING):
-            weight = near * fading**back
-            total = weight.sum(axis=0)
-            mean = (weight * value).sum(axis=0) / np.where(total > 0, total, 1.0)
-            out[row] = np.where(total > 0, mean, np.nan)
-        return out
+        return _errors(places, self._periods, self._ends, self._samples)

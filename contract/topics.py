@@ -16,6 +16,7 @@ from contract.records.parts import (
 )
 from contract.records.pods import Pod
 from contract.records.samples import CgroupSample, NvmlSample
+from contract.records.usage import NodeUsage
 
 DEFAULT_PREFIX = "dutycycle."
 _HOUR_MS = 3_600_000
@@ -93,6 +94,7 @@ _ALL = (
         name="job-insight-parts", key="job uid", writer="streams", record=JobInsightPart,
         retention_ms=_DAY_MS, internal=True,
     ),
+    Topic(name="node-usage", key="node", writer="sinks", record=NodeUsage, cleanup="compact", internal=True),
 )  # fmt: skip
 
 TOPICS: dict[str, Topic] = {topic.name: topic for topic in _ALL}

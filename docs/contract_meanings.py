@@ -109,6 +109,7 @@ OWN = {
         "cpu_limit": "CPUs (cores) that it can use at most; absent where one of its containers has no limit",
         "mem_request_bytes": "host memory that it requests, counted like cpu_request",
         "job": "the job that it belongs to: the topmost owner that could be read",
+        "labels": "those of its labels that `DUTYCYCLE_POD_LABELS` names",
     },
     "JobRef": {
         "api_version": "API version of the owner; `unknown` where only its kind is known",

@@ -2,7 +2,7 @@
 
 import logging
 
-from telemetry.events import SINK, Event
+from telemetry.events import METRICS, SINK, Event
 
 # fmt: off
 OBJECT_GONE = Event(
@@ -35,6 +35,10 @@ ANNOTATIONS_OFF = Event(
 )
 SINK_AWAY = Event(
     "sink_away", logging.WARNING, "The database or the API server cannot be written", ("sink",), by=(SINK,)
+)
+RECORD_UNREADABLE = Event(
+    "record_unreadable", logging.WARNING, "Records without series, because they cannot be read", ("topic",),
+    by=(METRICS,),
 )
 LOG_TRUNCATED = Event(
     "log_truncated", logging.ERROR,

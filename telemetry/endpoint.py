@@ -7,8 +7,9 @@ from contract.errors import DutycycleError, SettingError
 from contract.settings.parsers import listen as checked
 
 LOOPBACK = "127.0.0.1"
-PORTS = {"collect": 19470, "stream": 19471, "sink": 19472}
-"""By the name of the sub-command. Nobody is registered for these ports, and no kernel hands them out."""
+PORTS = {"collect": 19470, "stream": 19471, "sink": 19472, "metrics": 19473}
+"""By the name of the sub-command; ``metrics`` is ``sink --metrics``. Nobody is registered for these ports,
+and no kernel hands them out."""
 OFF = "off"
 ANSWER_S = 5.0
 _EVERYWHERE = {"0.0.0.0": LOOPBACK, "::": "::1"}  # noqa: S104 - compared with, not bound to

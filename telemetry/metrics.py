@@ -5,7 +5,7 @@ the scrape (``Metrics.read``): an increment of prometheus_client costs six times
 """
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -30,6 +30,8 @@ Read = Callable[[], float | Mapping[Labels, float] | None]
 
 It is called in the thread of whoever scrapes: it waits for nothing and changes nothing.
 """
+ReadMany = Callable[[], Iterable[tuple["Metric", Mapping[Labels, float]]]]
+"""Metrics whose label values come and go, each with all of its values; called like ``Read``."""
 M = TypeVar("M", Counter, Gauge)
 # A time stamp beside each counter would double the page, and a restart shows in process_start_time_seconds.
 disable_created_metrics()  # type: ignore[no-untyped-call]  # it is not annotated
@@ -86,6 +88,12 @@ SINK_UP = Metric(
 )
 LAST_WRITE = Metric("last_write_timestamp_seconds", "Time of the last successful write", ("sink",))
 
+# Sink of metrics.
+SERIES_PODS_OMITTED = Metric(
+    "series_pods_omitted",
+    "Pods that use GPUs and have no series, because there are more than DUTYCYCLE_METRICS_PODS",
+)
+
 # Collector.
 TICKS = Metric("ticks_total", "Ticks that were started")
 SOURCE_UP = Metric("source_up", "1 while the source measures, 0 while it does not", ("collector",))
@@ -112,6 +120,7 @@ GROUPS: dict[str, tuple[Metric, ...]] = {
     ),
     "stream": (COMMITS, COMMIT_SECONDS, SNAPSHOT_AGE, SNAPSHOTS, SNAPSHOT_BYTES, LIVE_KEYS),
     "sink": (WRITES, PENDING, SINK_UP, LAST_WRITE),
+    "sink --metrics": (SERIES_PODS_OMITTED,),
     "collect": (
         TICKS, SOURCE_UP, SOURCE_RESTARTS, MEASURES, MEASURE_SECONDS, LAST_MEASURE_SECONDS, RECORDS_SENT,
         QUEUED, SPOOL_RECORDS, SPOOL_BYTES,
@@ -129,6 +138,7 @@ class Metrics(Collector):
         ProcessCollector(registry=self.registry)
         self._made: dict[Metric, Counter | Gauge] = {}
         self._reads: dict[Metric, Read] = {}
+        self._reads_of_many: list[ReadMany] = []
         self._lock = threading.Lock()
 
     def counter(self, metric: Metric, **labels: str) -> Counter:
@@ -145,8 +155,15 @@ class Metrics(Collector):
         """Ask ``read`` for the value at every scrape; the last one given counts."""
         self._reads[metric] = read
 
+    def read_many(self, read: ReadMany) -> None:
+        """Ask ``read`` for all that it has at every scrape. If it fails, so does the scrape."""
+        self._reads_of_many.append(read)
+
     def collect(self) -> Iterator[Family]:
         """What is read at a scrape. Called by the registry."""
+        for read_many in self._reads_of_many:
+            for metric, values in read_many():
+                yield family(metric, values)
         for metric, read in list(self._reads.items()):
             yield family(metric, _value(read))
 

@@ -1,6 +1,6 @@
 """Reading topics without a group: every partition, from a place of one's choosing, committing nothing."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -30,11 +30,20 @@ class Message:
 class Consumer:
     """Reads ``topics`` (full names) once started. Not safe for use by several tasks at once."""
 
-    def __init__(self, settings: Settings, name: str, topics: Sequence[str], start: Start) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        name: str,
+        topics: Sequence[str],
+        start: Start,
+        at: Mapping[TopicPartition, int] | None = None,
+    ) -> None:
+        """``at``: of some partitions an offset to begin at, if ``start`` is later."""
         self._settings = settings
         self._name = name
         self._topics = tuple(topics)
         self._from = start
+        self._at = dict(at or {})
         self._least_ms = start if isinstance(start, int) else -1
         self._driver: Any = None
 
@@ -59,7 +68,7 @@ class Consumer:
             Message(one.topic, one.partition, one.offset, one.timestamp, one.key, one.value)
             for batch in batches.values()
             for one in batch
-            if one.timestamp >= self._least_ms
+            if one.timestamp >= self._least_ms or (one.topic, one.partition) in self._at
         ]
 
     async def ends(self) -> dict[TopicPartition, int]:
@@ -102,8 +111,20 @@ class Consumer:
         places = list(self._driver.assignment())
         if isinstance(self._from, int):
             await self._seek_time(places, self._from)
+        if self._at:
+            await self._seek_offsets(places)
         for place in places:  # settles where "end" is now, not at some later fetch
             await self._driver.position(place)
+
+    async def _seek_offsets(self, places: list[Any]) -> None:
+        begins = await self._driver.beginning_offsets(places)
+        ends = await self._driver.end_offsets(places)
+        for place in places:
+            wanted = self._at.get(TopicPartition(place.topic, place.partition))
+            if wanted is not None and wanted < await self._driver.position(place):
+                self._driver.seek(place, max(wanted, begins[place]))
+            elif wanted is not None and wanted > ends[place]:
+                self._driver.seek(place, begins[place])
 
     async def _seek_time(self, places: list[Any], ts_ms: int) -> None:
         found = await self._driver.offsets_for_times(dict.fromkeys(places, ts_ms))

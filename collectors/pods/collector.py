@@ -93,7 +93,10 @@ async def pods_collector(
     from collectors.pods.watch import PodWatch
 
     node = None if settings.prometheus else settings.node
-    return PodsCollector(PodWatch(api, node, telemetry, retire_s=settings.retire, refresh=refresh))
+    watch = PodWatch(
+        api, node, telemetry, retire_s=settings.retire, label_keys=settings.pod_labels, refresh=refresh
+    )
+    return PodsCollector(watch)
 
 
 async def _connect(mode: str) -> "ApiServer | None":

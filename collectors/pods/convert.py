@@ -1,6 +1,6 @@
 """From a pod as the API server shows it to the record on the topic ``pods``. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -34,8 +34,11 @@ _JOBSET_INDEX = "jobset.sigs.k8s.io/job-index"
 _JOBSET_REPLICAS = "jobset.sigs.k8s.io/replicatedjob-replicas"
 
 
-def pod_record(pod: Mapping[str, Any], owner: ObjectRef | None) -> Pod:
-    """The record of one pod on a node; ``owner`` is its job. Raises ``KeyError`` for what is none."""
+def pod_record(pod: Mapping[str, Any], owner: ObjectRef | None, label_keys: Sequence[str] = ()) -> Pod:
+    """The record of one pod on a node; ``owner`` is its job. Raises ``KeyError`` for what is none.
+
+    ``label_keys``: the labels that it has in its record.
+    """
     meta, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
     phase = status.get("phase") or "Unknown"
     labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
@@ -55,12 +58,13 @@ def pod_record(pod: Mapping[str, Any], owner: ObjectRef | None) -> Pod:
         cpu_limit=resources.limit(spec, "cpu"),
         mem_request_bytes=resources.request(spec, "memory"),
         job=job_ref(owner, labels),
+        labels={key: labels[key] for key in label_keys if labels.get(key)} or None,
     )
 
 
-def records(pod: Mapping[str, Any], owner: ObjectRef | None) -> Iterator[Pod]:
+def records(pod: Mapping[str, Any], owner: ObjectRef | None, label_keys: Sequence[str] = ()) -> Iterator[Pod]:
     """The pod's record; for a static pod a second one, under the uid that its cgroup carries."""
-    record = pod_record(pod, owner)
+    record = pod_record(pod, owner, label_keys)
     yield record
     static = (pod["metadata"].get("annotations") or {}).get(STATIC_POD)
     if static and static != record.uid:

@@ -50,6 +50,7 @@ class PodWatch:
         telemetry: Telemetry,
         *,
         retire_s: float,
+        label_keys: Sequence[str] = (),
         refresh: RefreshPolicy | None = None,
         backoff: Callable[[], Backoff] = lambda: Backoff(1.0, 30.0),
     ) -> None:
@@ -60,6 +61,7 @@ class PodWatch:
         self._refresh = refresh or RefreshPolicy()
         self._owners = OwnerCache(api, telemetry, fresh_s=self._refresh.fresh_s)
         self._table = PodTable(retire_s)
+        self._label_keys = label_keys
         self._lock = threading.Lock()
         self._running: tuple[asyncio.AbstractEventLoop, asyncio.Task[None]] | None = None
         self._stopping = False
@@ -169,7 +171,7 @@ class PodWatch:
     async def _put(self, pod: Mapping[str, Any]) -> None:
         """Take a pod as it is now."""
         try:
-            found = list(records(pod, await self._owner(pod)))
+            found = list(records(pod, await self._owner(pod), self._label_keys))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             detail = f"a pod that is none: {type(error).__name__}: {error}"
             self._telemetry.emit(COLLECTOR_FAILED, detail, collector="pods", reason="bad_pod")

@@ -1,5 +1,7 @@
 """Who a pod is, and which job owns it."""
 
+from collections.abc import Mapping
+
 from contract.records.base import RecordBase, VersionedRecord
 from contract.units import Amount, Count, Label, Millis, NodeName, Uid
 
@@ -33,7 +35,7 @@ class Pod(VersionedRecord, frozen=True, kw_only=True):
     """A pod, or outside Kubernetes a container or unit that stands for one (``finished_ms``: it is gone).
 
     ``uid`` may be a ``name_key``: then pods that had one name, one after the other, cannot be told apart.
-    ``cpu_request`` and ``cpu_limit`` are in cores.
+    ``cpu_request`` and ``cpu_limit`` are in cores. ``labels``: those that the setting ``pod_labels`` names.
     """
 
     uid: Uid
@@ -51,6 +53,7 @@ class Pod(VersionedRecord, frozen=True, kw_only=True):
     cpu_limit: Amount | None = None
     mem_request_bytes: Amount | None = None
     job: JobRef | None = None
+    labels: Mapping[str, Label] | None = None
 
     @property
     def finished(self) -> bool:

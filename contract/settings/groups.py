@@ -57,6 +57,9 @@ class CollectorSettings:
     kubernetes: str = _setting(
         "auto", parsers.choice("auto", "on", "off"), "talk to the API server; auto: where there is one"
     )
+    pod_labels: tuple[str, ...] = _setting(
+        (), parsers.label_keys, "labels of pods for their records and series, such as team,cost-centre"
+    )
     pod_resources: str = _setting(
         "auto", parsers.non_empty, "the kubelet's pod-resources socket; auto: where the host has one; or off"
     )
@@ -158,6 +161,17 @@ class SinkSettings:
     annotation_rate: int = _setting(
         50, parsers.whole(1, 10_000), "maximum of requests per second of one sink to the API server"
     )
+    metrics_window: float = _setting(
+        60.0, parsers.seconds(1, 600), "the window whose mean, maximum and p95 are served to Prometheus"
+    )
+    metrics_stale: float = _setting(
+        60.0,
+        parsers.seconds(5, 3600),
+        "age of a node's newest sample at which its series end; at least three of its intervals",
+    )
+    metrics_pods: int = _setting(
+        5000, parsers.whole(0, 1_000_000), "so many pods have series at most: those that used GPUs most"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,7 +182,8 @@ class StatusSettings:
         None,
         parsers.listen,
         "where /healthz, /readyz and /metrics are served: host:port, :0 for any free port, or off; "
-        "default: 127.0.0.1, 19470 for collect, 19471 for stream, 19472 for sink",
+        "default: 127.0.0.1, 19470 for collect, 19471 for stream, 19472 for sink, "
+        "19473 for sink --metrics",
     )
 
 

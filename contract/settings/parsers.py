@@ -14,6 +14,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", re.IGNORECASE)
 _SIZES = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 _NODE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
 _DNS = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*")
+_LABEL_KEY = re.compile(r"(?:[a-z0-9.-]{1,253}/)?[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{0,200}")
 _HOST_PORT = re.compile(r"(?:\[[0-9A-Fa-f:]+\]|[A-Za-z0-9._-]+):\d{1,5}")
 KAFKA_SCHEMES = ("kafka", "kafka+ssl")
@@ -113,6 +114,21 @@ def dns_name(value: str) -> str:
     if not _DNS.fullmatch(value) or len(value) > 253:
         raise ValueError("expected a DNS name in lower case, such as dutycycle.io")
     return value
+
+
+def label_name(key: str) -> str:
+    """What a pod's label ``key`` is called on a series, as kube-state-metrics calls it."""
+    return "label_" + re.sub(r"[^a-zA-Z0-9_]", "_", key)
+
+
+def label_keys(value: str) -> tuple[str, ...]:
+    """Keys of labels on Kubernetes objects, separated by commas."""
+    found = tuple(part.strip() for part in value.split(",") if part.strip())
+    if not all(_LABEL_KEY.fullmatch(key) for key in found):
+        raise ValueError("expected keys of labels, separated by commas, such as team,cost-centre")
+    if len(set(map(label_name, found))) < len(found):
+        raise ValueError("two of these keys would have the same name on a series")
+    return found
 
 
 def topic_prefix(value: str) -> str:

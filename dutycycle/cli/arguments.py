@@ -14,7 +14,7 @@ from contract.units import END_OF_TIME_MS
 
 OF_BROKER = ("broker", "tls_ca", "tls_cert", "tls_key", "sasl_mechanism", "sasl_username", "topic_prefix")
 OF_TOPICS = ("partitions", "replication")
-OF_NODE = ("node", "interval", "host_root", "containers", "kubernetes", "spool", "spool_bytes")
+OF_NODE = ("node", "interval", "host_root", "containers", "kubernetes", "pod_labels", "spool", "spool_bytes")
 OF_PROMETHEUS = ("prometheus", "prometheus_ca", "prometheus_username")
 OF_OPERATORS = ("windows", "lateness", "retire")
 OF_WORKER = ("session_timeout",)
@@ -22,6 +22,7 @@ OF_SINKS = (
     "annotations", "annotation_prefix", "annotation_interval", "annotation_heartbeat", "annotation_rate",
     "kubernetes",
 )  # fmt: skip
+OF_METRICS = ("metrics_window", "metrics_stale", "metrics_pods", "pod_labels")
 OF_SERVICE = ("listen",)
 _PREFIX = "setting_"
 _TIMEOUT_S = 30.0
@@ -116,5 +117,5 @@ def _shown(name: str, value: object) -> str:
     if name.endswith("_bytes") and isinstance(value, int):
         return f"{value // 1024**2}MB"
     if isinstance(value, tuple):
-        return ",".join(f"{item:g}s" for item in value)
+        return ",".join(item if isinstance(item, str) else f"{item:g}s" for item in value)
     return f"{value:g}s" if isinstance(value, float) else str(value)

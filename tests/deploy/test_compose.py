@@ -18,8 +18,10 @@ from tests.support.servers.missing import ServerMissingError
 
 SERVICES = services()
 OURS = {
-    "collector": "collect", "prometheus-collector": "collect", "streams": "stream", "sinks": "sink"
+    "collector": "collect", "prometheus-collector": "collect", "streams": "stream", "sinks": "sink",
+    "metrics": "metrics",
 }  # fmt: skip
+COMMANDS = OURS | {"metrics": "sink --metrics"}
 SERVERS = sorted(SERVICES.keys() - OURS.keys())
 ACCOUNT = r"[a-z0-9/]+"
 
@@ -44,7 +46,7 @@ def test_compose_accepts_it(files: list[Path]) -> None:
 @each(OURS)
 def test_its_command_exists(name: str) -> None:
     command = SERVICES[name]["command"]
-    assert command == [OURS[name]]
+    assert command == COMMANDS[name].split()
     help_page = [sys.executable, "-m", "dutycycle", *command, "--help"]
     done = subprocess.run(help_page, capture_output=True, text=True, check=False, cwd=ROOT)
     assert (done.returncode, done.stderr) == (0, "")

@@ -31,7 +31,7 @@ from tests.support.deploy.manifests import (
     render,
 )
 
-OURS = ("collector", "prometheus", "streams", "sinks", "topics")
+OURS = ("collector", "prometheus", "streams", "sinks", "metrics", "topics")
 EXAMPLES = sorted((ROOT / "deploy/helm/examples").glob("*.yaml"))
 _FILES = ("PROMETHEUS_CA", "TLS_CA", "TLS_CERT", "TLS_KEY", "HOST_ROOT")
 """Settings that name a file or folder of the pod, which is not here."""
@@ -297,7 +297,7 @@ def test_every_pod_can_be_told_where_to_run() -> None:
         "affinity": {"nodeAffinity": {}},
         "priorityClassName": "high",
     }
-    values = dict.fromkeys(("collector", "streams", "sinks"), place)
+    values = dict.fromkeys(("collector", "streams", "sinks", "metrics"), place)
     trial = {"topics": {"job": place}, "kafka": {"trial": {"enabled": True, **place}}}
     specs = pod_specs(render(values | trial))
     other = render(FROM_PROMETHEUS | {"prometheus": FROM_PROMETHEUS["prometheus"] | place})

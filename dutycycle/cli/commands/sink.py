@@ -13,18 +13,28 @@ SETTINGS = (
     *arguments.OF_BROKER,
     *arguments.OF_TOPICS,
     *arguments.OF_SINKS,
+    *arguments.OF_METRICS,
     *arguments.OF_WORKER,
     *arguments.OF_SERVICE,
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Settings are all that there is."""
+    """Settings, and which of the two sinks it is."""
     arguments.add_records(parser)
+    parser.add_argument(
+        "--metrics",
+        action="store_true",
+        help="serve series of GPUs, pods and jobs to Prometheus instead of writing: a process of its own",
+    )
 
 
-def run(_args: argparse.Namespace, settings: Settings) -> int:
-    """Write until a signal."""
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    """Write, or serve, until a signal."""
+    if args.metrics:
+        from sinks.prometheus.service import run as metrics
+
+        return run_service(metrics, "metrics", settings)
     from sinks.service import run as sink  # here, not above: --help need not wait for it
 
     return run_service(sink, "sink", settings)

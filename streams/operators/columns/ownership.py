@@ -5,13 +5,13 @@ index>/<pid>``.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from contract.records.attribution import ALLOCATED, MEASURED, UNKNOWN, less_sure
-from contract.records.samples import Allocation, Gpu
+from contract.records.attribution import ALLOCATED, MEASURED, UNKNOWN, holders, less_sure
+from contract.records.samples import Gpu
 
 USE_METRICS = ("gpu_util_pct", "mem_copy_util_pct", "mem_used_bytes")
 Cell = float | None
@@ -214,26 +214,3 @@ def _mean(column: Iterable[Cell]) -> Cell:
 
 def _most(column: Iterable[Cell]) -> Cell:
     return max((cell for cell in column if cell is not None), default=None)
-
-
-class Holder(NamedTuple):
-    """A pod that was given a GPU (``mig`` None) or a slice of it; ``alone``: no other pod was."""
-
-    pod_uid: str
-    mig: str | None
-    alone: bool
-
-
-def holders(allocated: Iterable[Allocation]) -> Iterator[Holder]:
-    """The pods of a GPU's ``allocated`` whose uid is known, once for each device, in the order of the
-    record."""
-    by_device: dict[str | None, dict[Any, bool]] = {}
-    for one in allocated:
-        # A pod without a known uid is one more pod all the same, by its name.
-        who = one.pod_uid or (one.namespace, one.pod)
-        pods = by_device.setdefault(one.mig, {})
-        pods[who] = pods.get(who, False) or bool(one.shared)
-    for mig, pods in by_device.items():
-        for who, shared in pods.items():
-            if isinstance(who, str):
-                yield Holder(who, mig, alone=len(pods) == 1 and not shared)

@@ -44,6 +44,14 @@ def test_a_whole_pod() -> None:
     assert decode(Pod, encode(record), "pods") == record
 
 
+def test_labels_that_were_asked_for() -> None:
+    labels = {"team": "blue", "empty": "", "other": "x"}
+    pod = POD | {"metadata": POD["metadata"] | {"labels": labels}}
+    assert pod_record(pod, None, ("team", "empty", "missing")).labels == {"team": "blue"}
+    assert pod_record(pod, None, ("missing",)).labels is None
+    assert [one.labels for one in records(pod, None, ("team",))] == [{"team": "blue"}]
+
+
 def test_a_pod_of_which_little_is_known() -> None:
     record = pod_record({"metadata": {"uid": "u1", "name": "n"}, "spec": {"nodeName": "gpu-a"}}, None)
     assert record == Pod(uid="u1", name="n", node="gpu-a", phase="Unknown", images=(), gpu_request=0)

@@ -79,6 +79,8 @@ _RULES: dict[str, Object] = {
     "nodeSelector": _map(_TEXT),
     "partitions": _whole(1),
     "podAnnotations": _map(_TEXT),
+    "podLabels": _list(_TEXT),
+    "pods": _whole(0),
     "port": _PORT,
     "prefix": _matching(_DNS),
     "priorityClassName": _matching(f"|{_DNS}"),
@@ -92,6 +94,7 @@ _RULES: dict[str, Object] = {
     "runtimeClassName": _matching(f"|{_DNS}"),
     "size": _QUANTITY,
     "sizeMegabytes": _whole(1),
+    "stale": _matching(_DURATION),
     "storageClassName": _matching(f"|-|{_DNS}"),
     "tag": _matching(r"|[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}"),
     "targetLagPerReplica": _matching("[1-9][0-9]*"),
@@ -107,6 +110,7 @@ _RULES: dict[str, Object] = {
         type=_one_of("RollingUpdate", "OnDelete"),
         rollingUpdate=_object(maxUnavailable=_AT_ONCE, maxSurge=_AT_ONCE),
     ),
+    "window": _matching(_DURATION),
     "windows": _matching(f"{_DURATION}(,{_DURATION})*"),
 }  # fmt: skip
 _TYPES = {bool: "boolean", int: "integer", str: "string", list: "array"}

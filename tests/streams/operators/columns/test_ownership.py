@@ -7,10 +7,9 @@ import orjson
 import pytest
 
 from contract.codec import DecodeError, from_plain
-from contract.records.attribution import merged
+from contract.records.attribution import Holder, holders, merged
 from contract.records.samples import Gpu
 from streams.operators.columns.nvml import NvmlReader
-from streams.operators.columns.ownership import Holder, holders
 from streams.operators.node.operator import NodeConfig, NodeOperator
 from tests.support.data.samples import gpu, nvml, record
 

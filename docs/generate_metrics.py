@@ -1,0 +1,50 @@
+"""Writes docs/metrics.md: the prose of metrics.template.md, with tables made from the code.
+
+``python -m docs.generate_metrics`` writes the page; a test says when that was forgotten.
+"""
+
+from pathlib import Path
+
+from docs.generate_contract import table
+from sinks.prometheus import metrics as m
+from telemetry.metrics import PREFIX, Metric
+
+HERE = Path(__file__).parent
+PAGE = HERE / "metrics.md"
+TEMPLATE = HERE / "metrics.template.md"
+_PLACES = (("gpus", m.OF_GPU), ("slices", m.OF_SLICE), ("pods", m.OF_POD), ("jobs", m.OF_JOB))
+
+
+def page() -> str:
+    """The whole page."""
+    text = TEMPLATE.read_text(encoding="utf-8")
+    for place, labels in _PLACES:
+        text = text.replace("{{" + place + "}}", _table(place, labels))
+    return text
+
+
+def _table(place: str, labels: tuple[str, ...]) -> str:
+    rows = [(f"`{PREFIX}{one.name}`", _more(one, labels), _type(one), one.help) for one in _of(place)]
+    return table(("name", "further labels", "type", "meaning"), rows)
+
+
+def _of(place: str) -> list[Metric]:
+    prefix = {"gpus": "gpu_", "slices": "mig_", "pods": "pod_", "jobs": "job_"}[place]
+    return [one for one in m.SERIES if one.name.startswith(prefix)]
+
+
+def _more(metric: Metric, labels: tuple[str, ...]) -> str:
+    return ", ".join(f"`{name}`" for name in metric.labels[len(labels) :])
+
+
+def _type(metric: Metric) -> str:
+    return "counter" if metric.is_counter else "gauge"
+
+
+def main() -> None:
+    """Write the page."""
+    PAGE.write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

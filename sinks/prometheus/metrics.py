@@ -1,0 +1,147 @@
+"""The series of GPUs, pods and jobs: names, labels and meanings. ``docs/metrics.md`` lists them."""
+
+from telemetry.metrics import Metric
+
+OF_GPU = ("node", "gpu", "uuid")
+OF_SLICE = (*OF_GPU, "slice", "profile")
+OF_POD = ("namespace", "pod", "uid", "node", "job_kind", "job_name")
+"""And the labels that the setting ``pod_labels`` names, as ``label_<name>``."""
+OF_JOB = ("namespace", "job_kind", "job_name", "job_uid")
+"""The same."""
+_ON_GPU = ("gpu", "uuid", "attribution")
+_FORECAST = ("horizon", "bound")
+
+_UTIL = "Share of the time in which a kernel ran, 0 to 1"
+_WINDOW = "over the window DUTYCYCLE_METRICS_WINDOW"
+_FORECAST_HELP = "Expected {} after the time of the label horizon; bound is expected, p05 or p95"
+
+GPU_INFO = Metric("gpu_info", "Always 1; the GPU's model", (*OF_GPU, "model"))
+GPU_UTIL = Metric("gpu_utilization_ratio", f"{_UTIL}, at the last sample", OF_GPU)
+GPU_UTIL_MEAN = Metric("gpu_utilization_mean_ratio", f"{_UTIL}: mean {_WINDOW}", OF_GPU)
+GPU_UTIL_MAX = Metric("gpu_utilization_max_ratio", f"{_UTIL}: maximum {_WINDOW}", OF_GPU)
+GPU_UTIL_P95 = Metric("gpu_utilization_p95_ratio", f"{_UTIL}: 95th percentile {_WINDOW}", OF_GPU)
+GPU_COPY = Metric(
+    "gpu_memory_copy_utilization_ratio",
+    "Share of the time in which the memory controller was busy, 0 to 1",
+    OF_GPU,
+)
+GPU_MEMORY = Metric("gpu_memory_used_bytes", "GPU memory in use", OF_GPU)
+GPU_MEMORY_SIZE = Metric("gpu_memory_size_bytes", "GPU memory in total", OF_GPU)
+GPU_POWER = Metric("gpu_power_watts", "Power draw", OF_GPU)
+GPU_POWER_LIMIT = Metric("gpu_power_limit_watts", "Enforced power limit", OF_GPU)
+GPU_TEMPERATURE = Metric("gpu_temperature_celsius", "Temperature of the chip", OF_GPU)
+GPU_SM_CLOCK = Metric("gpu_sm_clock_hertz", "Clock of the multiprocessors", OF_GPU)
+GPU_MEMORY_CLOCK = Metric("gpu_memory_clock_hertz", "Clock of the memory", OF_GPU)
+GPU_PCIE_RX = Metric("gpu_pcie_receive_bytes_per_second", "Received over PCIe", OF_GPU)
+GPU_PCIE_TX = Metric("gpu_pcie_transmit_bytes_per_second", "Sent over PCIe", OF_GPU)
+GPU_THROTTLED = Metric(
+    "gpu_throttled",
+    "1 while the clocks are reduced for this reason: power, heat or other; 0 while they are not",
+    (*OF_GPU, "reason"),
+)
+GPU_PODS = Metric("gpu_pods", "Pods that use the GPU or were given it", OF_GPU)
+GPU_BUSY = Metric(
+    "gpu_busy_seconds_total", "Time in which a kernel ran, integrated from the driver's samples", OF_GPU
+)
+GPU_ENERGY = Metric("gpu_energy_joules_total", "Energy, by the driver's counter", OF_GPU)
+GPU_FORECAST = Metric(
+    "gpu_utilization_forecast_ratio", _FORECAST_HELP.format("utilization"), (*OF_GPU, *_FORECAST)
+)
+GPU_MEMORY_FORECAST = Metric(
+    "gpu_memory_used_forecast_bytes", _FORECAST_HELP.format("GPU memory in use"), (*OF_GPU, *_FORECAST)
+)
+GPU_EXHAUSTED = Metric(
+    "gpu_memory_exhausted_seconds",
+    "Time until the GPU's memory is full; only while it is running out",
+    OF_GPU,
+)
+GPU_PERIOD = Metric("gpu_cycle_period_seconds", "Length of a cycle", (*OF_GPU, "metric"))
+
+SLICE_UTIL = Metric(
+    "mig_utilization_ratio", f"{_UTIL}, of a MIG slice; label gpu is the GPU that has it", OF_SLICE
+)
+SLICE_MEMORY = Metric("mig_memory_used_bytes", "Memory of a MIG slice in use", OF_SLICE)
+SLICE_MEMORY_SIZE = Metric("mig_memory_size_bytes", "Memory of a MIG slice in total", OF_SLICE)
+
+POD_GPUS = Metric(
+    "pod_gpus", "GPUs that the pod uses or was given, by how its use is known", (*OF_POD, "attribution")
+)
+POD_UTIL = Metric(
+    "pod_gpu_utilization_ratio", f"{_UTIL}, at the last sample: mean over the pod's GPUs", OF_POD
+)
+POD_UTIL_MEAN = Metric(
+    "pod_gpu_utilization_mean_ratio", f"{_UTIL}: mean {_WINDOW} and the pod's GPUs", OF_POD
+)
+POD_UTIL_MAX = Metric(
+    "pod_gpu_utilization_max_ratio", f"{_UTIL}: maximum {_WINDOW}, of the mean over the pod's GPUs", OF_POD
+)
+POD_UTIL_P95 = Metric(
+    "pod_gpu_utilization_p95_ratio", f"{_UTIL}: 95th percentile {_WINDOW}, of the same", OF_POD
+)
+POD_MEMORY = Metric("pod_gpu_memory_used_bytes", "GPU memory that the pod uses", OF_POD)
+POD_POWER = Metric("pod_gpu_power_watts", "The pod's part of the power of its GPUs", OF_POD)
+POD_BUSY = Metric(
+    "pod_gpu_busy_seconds_total",
+    "Time in which a kernel of the pod ran on this GPU, integrated from the driver's samples",
+    (*OF_POD, *_ON_GPU),
+)
+POD_ENERGY = Metric(
+    "pod_gpu_energy_joules_total",
+    "The pod's part of the GPU's energy; attribution shared: divided by utilization",
+    (*OF_POD, *_ON_GPU),
+)
+POD_CYCLIC = Metric("pod_cyclic", "1 while the metric has a cycle, 0 after it was lost", (*OF_POD, "metric"))
+POD_PERIOD = Metric(
+    "pod_cycle_period_seconds", "Length of a cycle, such as a training step", (*OF_POD, "metric")
+)
+POD_CONFIDENCE = Metric(
+    "pod_cycle_confidence_ratio", "Probability that the cycle is right, 0 to 1", (*OF_POD, "metric")
+)
+POD_FORECAST = Metric(
+    "pod_gpu_utilization_forecast_ratio", _FORECAST_HELP.format("utilization"), (*OF_POD, *_FORECAST)
+)
+POD_MEMORY_FORECAST = Metric(
+    "pod_gpu_memory_used_forecast_bytes", _FORECAST_HELP.format("GPU memory in use"), (*OF_POD, *_FORECAST)
+)
+POD_EXHAUSTED = Metric(
+    "pod_memory_exhausted_seconds",
+    "Time until memory is full; only while it is running out; memory is gpu or host",
+    (*OF_POD, "memory"),
+)
+POD_WORKLOAD = Metric(
+    "pod_workload_info", "Always 1; kind of workload and bottleneck", (*OF_POD, "kind", "bottleneck")
+)
+POD_WORKLOAD_CONFIDENCE = Metric(
+    "pod_workload_confidence_ratio", "Probability that the kind of workload is right, 0 to 1", OF_POD
+)
+POD_IDLE = Metric("pod_idle", "1 while the pod holds GPUs that it does not use, else 0", OF_POD)
+POD_IDLE_SECONDS = Metric("pod_idle_seconds", "For how long the pod has been idle; 0 if it is not", OF_POD)
+POD_IDLE_COST = Metric(
+    "pod_idle_cost",
+    "What the idle time has cost so far; only with DUTYCYCLE_PRICE_GPU_HOUR or DUTYCYCLE_PRICE_KWH",
+    OF_POD,
+)
+
+JOB_PODS = Metric("job_pods", "Pods of the job that use GPUs or were given some", OF_JOB)
+JOB_GPUS = Metric("job_gpus", "GPUs of the job", OF_JOB)
+JOB_UTIL = Metric(
+    "job_gpu_utilization_ratio", f"{_UTIL}, at the last sample: mean over the job's GPUs", OF_JOB
+)
+JOB_UTIL_MEAN = Metric(
+    "job_gpu_utilization_mean_ratio", f"{_UTIL}: mean {_WINDOW} and the job's GPUs", OF_JOB
+)
+JOB_UTIL_MAX = Metric(
+    "job_gpu_utilization_max_ratio", f"{_UTIL}: maximum {_WINDOW}, of the job's busiest pod", OF_JOB
+)
+JOB_MEMORY = Metric("job_gpu_memory_used_bytes", "GPU memory that the job uses", OF_JOB)
+JOB_POWER = Metric("job_gpu_power_watts", "The job's part of the power of its GPUs", OF_JOB)
+JOB_WORKLOAD = Metric(
+    "job_workload_info", "Always 1; kind of workload and bottleneck", (*OF_JOB, "kind", "bottleneck")
+)
+JOB_IDLE = Metric("job_idle", "1 while the job holds GPUs that it does not use, else 0", OF_JOB)
+JOB_RANK_GAP = Metric(
+    "job_rank_gap_ratio", "How much the busiest pod works more than the least busy one, 0 to 1", OF_JOB
+)
+
+SERIES = tuple(one for one in list(globals().values()) if isinstance(one, Metric))
+"""All of the above, in the order of the page."""

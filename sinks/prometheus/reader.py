@@ -1,0 +1,176 @@
+"""Follows the topics into the view, without a consumer group: every process reads every partition.
+
+So two processes show the same, and none has to know what another one holds. The counters of each node are
+kept on ``node-usage``. A process that starts reads them, and then the samples from where they end; it shows
+nothing before it has come to the end of the topics, so that no counter is ever seen to go down.
+"""
+
+import asyncio
+import threading
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from bus.kafka.consumer import Consumer, Message, Start
+from bus.kafka.errors import BrokerUnreachableError
+from bus.kafka.producer import Producer
+from bus.kafka.reachability import Reachability
+from contract.backoff import Backoff
+from contract.codec import DecodeError, decode, encode
+from contract.log import TopicPartition
+from contract.settings.groups import Settings
+from contract.topics import TOPICS, full_name
+from sinks.events import RECORD_UNREADABLE
+from sinks.prometheus.view import View
+from telemetry.events import Telemetry
+
+SAMPLES = "nvml-samples"
+STATE = "node-usage"
+COMPACTED = (STATE, "pods", "trends", "cycles", "insights")
+FOLLOWED = (SAMPLES, "window-aggregates")
+_WAIT_S = 0.5
+_AT_ONCE = 500
+"""Records between two moments at which a scrape may look."""
+
+
+class Reader:
+    """Keeps ``view`` up to date. ``lock`` is held while it changes; ``caught_up`` once it can be shown."""
+
+    def __init__(
+        self, settings: Settings, telemetry: Telemetry, view: View, wall: Callable[[], float] = time.time
+    ) -> None:
+        self.view = view
+        self.lock = threading.Lock()
+        self.caught_up = False
+        self.newest_ms: dict[str, int] = {}
+        self.taken: Counter[str] = Counter(dict.fromkeys((*COMPACTED, *FOLLOWED), 0))
+        self._settings = settings
+        self._telemetry = telemetry
+        self._reachability = Reachability(settings, telemetry)
+        self._wall = wall
+        self._names = {full_name(settings.topic_prefix, name): name for name in self.taken}
+        self._loaded = asyncio.Event()
+        self._next: dict[int, int] = {}
+        self._complete: dict[int, int] = {}
+        self._saved: dict[str, int] = {}
+
+    async def run(self) -> None:
+        """Follow and save until cancelled; a broker that is away is waited for."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._again(self._state))
+            group.create_task(self._again(self._samples))
+            group.create_task(self._again(self._save_regularly))
+
+    async def _again(self, work: Callable[[], Awaitable[None]]) -> None:
+        backoff = Backoff()
+        while True:
+            try:
+                await work()
+            except BrokerUnreachableError as error:
+                self._reachability.mark_down(error)
+                await asyncio.sleep(backoff.next_s())
+
+    async def _state(self) -> None:
+        await self._follow(COMPACTED, "beginning", {}, self._loaded.set)
+
+    async def _samples(self) -> None:
+        await self._loaded.wait()
+        begin_ms = round((self._wall() - self._settings.metrics_window - self._settings.metrics_stale) * 1000)
+        topic = full_name(self._settings.topic_prefix, SAMPLES)
+        places = {**self.view.complete_to, **self._next}
+        at = {TopicPartition(topic, number): offset for number, offset in places.items()}
+
+        def done() -> None:
+            self.caught_up = True
+
+        await self._follow(FOLLOWED, max(0, begin_ms), at, done)
+
+    async def _follow(
+        self,
+        topics: Sequence[str],
+        start: Start,
+        at: dict[TopicPartition, int],
+        reached: Callable[[], None],
+    ) -> None:
+        full = [full_name(self._settings.topic_prefix, name) for name in topics]
+        consumer = Consumer(self._settings, "metrics", full, start, at)
+        try:
+            await consumer.start()
+            self._reachability.mark_up()
+            ends: dict[TopicPartition, int] | None = await consumer.ends()
+            self._begin(at, ends or {})
+            while True:
+                if ends is not None and await consumer.reached(ends):
+                    ends = None
+                    reached()
+                messages = await consumer.take(_WAIT_S, _AT_ONCE)
+                with self.lock:
+                    for message in messages:
+                        self._take(message)
+        finally:
+            await consumer.stop()
+
+    def _begin(self, at: dict[TopicPartition, int], ends: dict[TopicPartition, int]) -> None:
+        """A log that ends before the place where we were is another log: it is read from its beginning."""
+        for place, offset in at.items():
+            if ends.get(place, offset) < offset:
+                with self.lock:
+                    self.view.partition_moved(place.partition)
+                self._next.pop(place.partition, None)
+                self._complete.pop(place.partition, None)
+
+    def _take(self, message: Message) -> None:
+        topic = self._names[message.topic]
+        self.taken[topic] += 1
+        if message.payload is None:
+            self.view.remove(topic, (message.key or b"").decode(errors="replace"))
+            return
+        try:
+            record: Any = decode(TOPICS[topic].record, message.payload, topic)
+        except DecodeError as error:  # the streams make a dead letter of a sample
+            self._telemetry.emit(RECORD_UNREADABLE, error.brief, topic=topic)
+            record = None
+        self.newest_ms[topic] = max(message.ts_ms, self.newest_ms.get(topic, 0))
+        if topic == SAMPLES:
+            self._complete.setdefault(message.partition, message.offset)
+            self._next[message.partition] = message.offset + 1
+            if record is not None:
+                self.view.sample(record, message.partition, message.offset)
+        elif record is not None:
+            self.view.take(record)
+
+    async def _save_regularly(self) -> None:
+        producer = Producer(self._settings, "metrics")
+        await producer.start()
+        try:
+            while True:
+                await asyncio.sleep(self._settings.snapshot_interval)
+                await self._save(producer)
+        except asyncio.CancelledError:
+            await self._save(producer)  # the runner gives us a moment
+            raise
+        finally:
+            await producer.abort()
+
+    async def _save(self, producer: Producer) -> None:
+        """Store the counters that changed. Where a reader begins is moved on by the next call, when all of
+        these are safe."""
+        if not self.caught_up:
+            return
+        topic = full_name(self._settings.topic_prefix, STATE)
+        with self.lock:
+            gone = list(self.view.forget(round(self._wall() * 1000)))
+            changed = {
+                name: (node.offset, node.ts_ms, node.record(name, self._complete.get(node.partition, 0)))
+                for name, node in self.view.nodes.items()
+                if self._saved.get(name) != node.offset
+            }
+            reached = dict(self._next)
+        sent = [
+            await producer.send(topic, name, encode(one), ts_ms) for name, (_, ts_ms, one) in changed.items()
+        ]
+        sent += [await producer.send(topic, name, None, None) for name in gone]
+        await producer.settle(sent)
+        self._saved |= {name: offset for name, (offset, _, _) in changed.items()}
+        self._complete |= reached

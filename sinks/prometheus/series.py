@@ -1,0 +1,311 @@
+"""The rows of the page: what the view says, by metric and labels, as of a moment. Pure.
+
+A node whose newest sample is too old has no series, nor have its GPUs and pods: Prometheus sees them end. A
+pod that held a GPU a moment ago and has not ended has 0, so that what scales on it sees no gap.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from contract.records.derived import Trend, TrendMetric
+from contract.records.insights import Insight
+from contract.records.pods import Pod
+from contract.records.samples import Gpu
+from contract.settings.parsers import label_name
+from sinks.prometheus import metrics as m
+from sinks.prometheus.counters import Key, NodeCounters, PodCount
+from sinks.prometheus.usage import Use
+from sinks.prometheus.view import View
+from telemetry.metrics import Labels, Metric
+
+Rows = dict[Metric, dict[Labels, float]]
+_MHZ = 1e6
+_POWER = frozenset({"sw_power_cap", "hw_power_brake_slowdown"})
+_HEAT = frozenset({"sw_thermal_slowdown", "hw_thermal_slowdown"})
+_NOT_HELD = frozenset({"applications_clocks_setting", "display_clock_setting", "sync_boost"})
+"""Somebody set the clocks so: that throttles nothing."""
+_GPU_WINDOW = ((m.GPU_UTIL_MEAN, "mean"), (m.GPU_UTIL_MAX, "max"), (m.GPU_UTIL_P95, "p95"))
+_POD_WINDOW = ((m.POD_UTIL_MEAN, "mean"), (m.POD_UTIL_MAX, "max"), (m.POD_UTIL_P95, "p95"))
+
+
+@dataclass(slots=True)
+class PodNow:
+    """A pod that has series: its ``uses`` at the last sample, with the GPU of each, and its counters."""
+
+    uid: str
+    node: str
+    ts_ms: int
+    uses: list[tuple[Gpu, Use]] = field(default_factory=list)
+    counts: list[tuple[Key, PodCount]] = field(default_factory=list)
+    labels: Labels = ()
+
+    @property
+    def busy_s(self) -> float:
+        """GPU time so far."""
+        return sum(count.busy_s or 0 for _, count in self.counts)
+
+    @property
+    def utils(self) -> list[float]:
+        """The utilization of each of its GPUs; 0 of a pod that has none now."""
+        return [0.0] if not self.uses else [use.util_pct for _, use in self.uses if use.util_pct is not None]
+
+
+class Series:
+    """Makes rows of ``view``. ``pod_labels``: keys of labels that become labels of series; ``most``: so many
+    pods have series."""
+
+    def __init__(self, view: View, pod_labels: Sequence[str], stale_s: float, most: int) -> None:
+        self._view = view
+        self._keys = tuple(pod_labels)
+        self._stale_ms = round(stale_s * 1000)
+        self._most = most
+        self.omitted = 0
+        """Pods without series at the last call, because there are too many."""
+        names = tuple(map(label_name, pod_labels))
+        split = {len(of) for of in (m.OF_POD, m.OF_JOB)}
+        assert len(split) == 2  # noqa: S101 - or a pod's labels could be taken for a job's
+        self._declared = {one: _with(one, names) for one in m.SERIES}
+
+    def rows(self, now_ms: int) -> Iterator[tuple[Metric, Mapping[Labels, float]]]:
+        """Every metric that there is, with its values by label values."""
+        rows: Rows = defaultdict(dict)
+        pods: dict[str, PodNow] = {}
+        for name, node in self._view.nodes.items():
+            if node.newest is not None and self._is_fresh(node, now_ms):
+                self._gpus(rows, name, node, now_ms)
+                self._find_pods(pods, name, node, now_ms)
+        kept = sorted(pods.values(), key=lambda pod: (-pod.busy_s, pod.uid))
+        self.omitted = len(kept[self._most :])
+        for pod in kept[: self._most]:
+            self._pod(rows, pod, now_ms)
+        self._jobs(rows, list(pods.values()))
+        return ((self._declared[one], rows[one]) for one in m.SERIES if rows.get(one))
+
+    def _is_fresh(self, node: NodeCounters, now_ms: int) -> bool:
+        interval_ms = node.newest.interval_ms if node.newest else 0
+        return now_ms - node.ts_ms <= max(self._stale_ms, 3 * interval_ms)
+
+    def _gpus(self, rows: Rows, name: str, node: NodeCounters, now_ms: int) -> None:
+        for gpu in node.newest.gpus if node.newest else ():
+            labels = name, str(gpu.index), gpu.uuid
+            _gpu_gauges(rows, labels, gpu)
+            _put(rows, m.GPU_PODS, labels, float(len(node.uses[gpu.uuid])))
+            count = node.gpus[gpu.uuid]
+            if gpu.gpu_util_pct is not None:
+                _put(rows, m.GPU_BUSY, labels, count.busy_s)
+            if gpu.energy_j is not None or gpu.power_w is not None:
+                _put(rows, m.GPU_ENERGY, labels, count.energy_j)
+            key = f"gpu/{name}/{gpu.uuid}"
+            self._window(rows, _GPU_WINDOW, key, labels, now_ms)
+            trend = self._view.trends.get((key, "nvml"))
+            _forecasts(rows, m.GPU_FORECAST, labels, trend, "gpu_util_pct", 0.01)
+            _forecasts(rows, m.GPU_MEMORY_FORECAST, labels, trend, "mem_used_bytes", 1)
+            _put(rows, m.GPU_EXHAUSTED, labels, _exhausted_s(trend, "mem_used_bytes", now_ms))
+            cycle = self._view.cycles.get((key, "nvml"))
+            for metric, one in cycle.metrics.items() if cycle else ():
+                _put(rows, m.GPU_PERIOD, (*labels, metric), one.period_s)
+
+    def _find_pods(self, pods: dict[str, PodNow], name: str, node: NodeCounters, now_ms: int) -> None:
+        """Add the pods of a node that have not ended."""
+        for key, count in node.pods.items():
+            identity = self._view.pods.get(key[0])
+            if identity is not None and identity.finished and now_ms - count.seen_ms > self._stale_ms:
+                continue
+            if key[0] not in pods:
+                pods[key[0]] = PodNow(key[0], name, node.ts_ms, labels=self._labels(key[0], name, identity))
+            pods[key[0]].counts.append((key, count))
+        for gpu in node.newest.gpus if node.newest else ():
+            for use in node.uses[gpu.uuid]:
+                if use.pod_uid not in pods:
+                    identity = self._view.pods.get(use.pod_uid)
+                    labels = self._labels(use.pod_uid, name, identity)
+                    pods[use.pod_uid] = PodNow(use.pod_uid, name, node.ts_ms, labels=labels)
+                pods[use.pod_uid].uses.append((gpu, use))
+
+    def _labels(self, uid: str, node: str, pod: Pod | None) -> Labels:
+        """As in ``OF_POD``, then those that the setting names; an unknown pod has its uid as name."""
+        if pod is None:
+            return ("", uid, uid, node, "", "", *("" for _ in self._keys))
+        job = (pod.job.kind, pod.job.name) if pod.job else ("", "")
+        return (pod.namespace or "", pod.name, uid, node, *job, *_chosen(pod, self._keys))
+
+    def _pod(self, rows: Rows, pod: PodNow, now_ms: int) -> None:
+        labels, key = pod.labels, f"pod/{pod.uid}"
+        words: dict[str, int] = defaultdict(int)
+        for _, use in pod.uses:
+            words[use.attribution] += 1
+        for word, number in words.items():
+            _put(rows, m.POD_GPUS, (*labels, word), float(number))
+        _put(rows, m.POD_UTIL, labels, _mean(pod.utils, 0.01))
+        memories = [use.mem_bytes for _, use in pod.uses if use.mem_bytes is not None]
+        _put(rows, m.POD_MEMORY, labels, sum(memories) if memories else None if pod.uses else 0.0)
+        _put(rows, m.POD_POWER, labels, _power_w(pod))
+        places = {gpu.uuid: str(gpu.index) for gpu in self._gpus_of(pod.node)}
+        for (_, uuid, word), count in pod.counts:
+            on = (*labels, places.get(uuid, ""), uuid, word)
+            _put(rows, m.POD_BUSY, on, count.busy_s)
+            _put(rows, m.POD_ENERGY, on, count.energy_j)
+        self._window(rows, _POD_WINDOW, key, labels, now_ms)
+        self._analysis(rows, key, labels, now_ms)
+        _insight(rows, self._view.insights.get(key), labels, now_ms)
+
+    def _gpus_of(self, node: str) -> Iterable[Gpu]:
+        newest = self._view.nodes[node].newest
+        return newest.gpus if newest else ()
+
+    def _analysis(self, rows: Rows, key: str, labels: Labels, now_ms: int) -> None:
+        """Cycles and trends of a pod."""
+        trend, host = self._view.trends.get((key, "nvml")), self._view.trends.get((key, "cgroup"))
+        _forecasts(rows, m.POD_FORECAST, labels, trend, "gpu_util_pct", 0.01)
+        _forecasts(rows, m.POD_MEMORY_FORECAST, labels, trend, "gpu_mem_used_bytes", 1)
+        _put(rows, m.POD_EXHAUSTED, (*labels, "gpu"), _exhausted_s(trend, "gpu_mem_used_bytes", now_ms))
+        _put(rows, m.POD_EXHAUSTED, (*labels, "host"), _exhausted_s(host, "mem_used_bytes", now_ms))
+        for source in ("nvml", "cgroup"):
+            cycle = self._view.cycles.get((key, source))
+            for metric, one in cycle.metrics.items() if cycle else ():
+                _put(rows, m.POD_CYCLIC, (*labels, metric), float(one.cyclic))
+                _put(rows, m.POD_PERIOD, (*labels, metric), one.period_s)
+                _put(rows, m.POD_CONFIDENCE, (*labels, metric), one.confidence)
+
+    def _window(
+        self, rows: Rows, of: Sequence[tuple[Metric, str]], key: str, labels: Labels, now_ms: int
+    ) -> None:
+        window = self._view.windows.get(key)
+        found = window.metrics.get("gpu_util_pct") if window else None
+        if window is None or found is None or now_ms - window.end_ms > window.size_ms + self._stale_ms:
+            return
+        for metric, name in of:
+            value = getattr(found, name)
+            _put(rows, metric, labels, None if value is None else value / 100)
+
+    def _jobs(self, rows: Rows, pods: Iterable[PodNow]) -> None:
+        """A job is what its pods are together."""
+        by_job: dict[Labels, list[PodNow]] = defaultdict(list)
+        for pod in pods:
+            identity = self._view.pods.get(pod.uid)
+            if identity is not None and identity.job is not None:
+                job = identity.job
+                by_job[identity.namespace or "", job.kind, job.name, job.uid].append(pod)
+        for name, members in by_job.items():
+            # A label of the job is what all of its pods say.
+            said = {tuple(_chosen(self._view.pods[pod.uid], self._keys)) for pod in members}
+            own = said.pop() if len(said) == 1 else tuple("" for _ in self._keys)
+            self._job(rows, (*name, *own), members, self._view.insights.get(f"job/{name[3]}"))
+
+    def _job(self, rows: Rows, labels: Labels, pods: Sequence[PodNow], insight: Insight | None) -> None:
+        uses = [use for pod in pods for _, use in pod.uses]
+        _put(rows, m.JOB_PODS, labels, float(len(pods)))
+        _put(rows, m.JOB_GPUS, labels, float(len(uses)))
+        _put(rows, m.JOB_UTIL, labels, _mean([util for pod in pods for util in pod.utils], 0.01))
+        _put(rows, m.JOB_MEMORY, labels, float(sum(use.mem_bytes or 0 for use in uses)))
+        powers = [power for pod in pods if (power := _power_w(pod)) is not None]
+        _put(rows, m.JOB_POWER, labels, sum(powers) if powers else None)
+        windows = [rows[m.POD_UTIL_MEAN].get(pod.labels) for pod in pods]
+        known = [
+            (value, len(pod.uses)) for value, pod in zip(windows, pods, strict=True) if value is not None
+        ]
+        if total := sum(gpus for _, gpus in known):
+            _put(rows, m.JOB_UTIL_MEAN, labels, sum(value * gpus for value, gpus in known) / total)
+        most = [value for pod in pods if (value := rows[m.POD_UTIL_MAX].get(pod.labels)) is not None]
+        _put(rows, m.JOB_UTIL_MAX, labels, max(most) if most else None)
+        if insight is not None:
+            _put(rows, m.JOB_WORKLOAD, (*labels, insight.kind, insight.bottleneck), 1.0)
+            _put(rows, m.JOB_IDLE, labels, float(_is_idle(insight)))
+            gap = insight.evidence.get("rank_gap_pct")
+            _put(rows, m.JOB_RANK_GAP, labels, None if gap is None else gap / 100)
+
+
+def _with(metric: Metric, names: Labels) -> Metric:
+    """The metric with the labels that a setting adds, after those of the pod or the job."""
+    for of in (m.OF_POD, m.OF_JOB):
+        if metric.labels[: len(of)] == of:
+            return replace(metric, labels=(*of, *names, *metric.labels[len(of) :]))
+    return metric
+
+
+def _put(rows: Rows, metric: Metric, labels: Labels, value: float | None) -> None:
+    if value is not None:
+        rows[metric][labels] = value
+
+
+def _gpu_gauges(rows: Rows, labels: Labels, gpu: Gpu) -> None:
+    _put(rows, m.GPU_INFO, (*labels, gpu.model or ""), 1.0)
+    for metric, value, factor in (
+        (m.GPU_UTIL, gpu.gpu_util_pct, 0.01),
+        (m.GPU_COPY, gpu.mem_copy_util_pct, 0.01),
+        (m.GPU_MEMORY, gpu.mem_used_bytes, 1),
+        (m.GPU_MEMORY_SIZE, gpu.mem_total_bytes, 1),
+        (m.GPU_POWER, gpu.power_w, 1),
+        (m.GPU_POWER_LIMIT, gpu.power_limit_w, 1),
+        (m.GPU_TEMPERATURE, gpu.temp_c, 1),
+        (m.GPU_SM_CLOCK, gpu.sm_clock_mhz, _MHZ),
+        (m.GPU_MEMORY_CLOCK, gpu.mem_clock_mhz, _MHZ),
+        (m.GPU_PCIE_RX, gpu.pcie_rx_bytes_per_s, 1),
+        (m.GPU_PCIE_TX, gpu.pcie_tx_bytes_per_s, 1),
+    ):
+        _put(rows, metric, labels, None if value is None else value * factor)
+    if gpu.throttle is not None:
+        reasons = set(gpu.throttle) - _NOT_HELD
+        for name, now in (
+            ("power", reasons & _POWER),
+            ("heat", reasons & _HEAT),
+            ("other", reasons - _POWER - _HEAT),
+        ):
+            _put(rows, m.GPU_THROTTLED, (*labels, name), float(bool(now)))
+    for one in gpu.mig or ():
+        on = (*labels, one.uuid, one.profile or "")
+        _put(rows, m.SLICE_UTIL, on, None if one.gpu_util_pct is None else one.gpu_util_pct / 100)
+        _put(rows, m.SLICE_MEMORY, on, one.mem_used_bytes)
+        _put(rows, m.SLICE_MEMORY_SIZE, on, one.mem_total_bytes)
+
+
+def _insight(rows: Rows, insight: Insight | None, labels: Labels, now_ms: int) -> None:
+    if insight is None:
+        return
+    idle = _is_idle(insight)
+    _put(rows, m.POD_WORKLOAD, (*labels, insight.kind, insight.bottleneck), 1.0)
+    _put(rows, m.POD_WORKLOAD_CONFIDENCE, labels, float(insight.confidence))
+    _put(rows, m.POD_IDLE, labels, float(idle))
+    then_s = insight.evidence.get("idle_s", (insight.ts_ms - insight.since_ms) / 1000) if idle else 0.0
+    now_s = then_s + max(0, now_ms - insight.ts_ms) / 1000 if idle else 0.0
+    _put(rows, m.POD_IDLE_SECONDS, labels, now_s)
+    cost = insight.evidence.get("idle_cost")
+    if idle and cost is not None and then_s:  # it is said at growing distances, and grows evenly
+        _put(rows, m.POD_IDLE_COST, labels, cost * now_s / then_s)
+
+
+def _is_idle(insight: Insight) -> bool:
+    return "idle" in (insight.kind, insight.bottleneck)
+
+
+def _forecasts(
+    rows: Rows, metric: Metric, labels: Labels, trend: Trend | None, name: str, factor: float
+) -> None:
+    found: TrendMetric | None = trend.metrics.get(name) if trend else None
+    for one in found.forecast if found else ():
+        for bound, value in (("expected", one.value), ("p05", one.p05), ("p95", one.p95)):
+            _put(rows, metric, (*labels, f"{one.horizon_s:g}s", bound), value * factor)
+
+
+def _exhausted_s(trend: Trend | None, name: str, now_ms: int) -> float | None:
+    """Counted down since it was said, which is only said again when it differs by a quarter."""
+    found = trend.metrics.get(name) if trend else None
+    if trend is None or found is None or found.exhausts_in_s is None:
+        return None
+    return max(0.0, found.exhausts_in_s - max(0, now_ms - trend.ts_ms) / 1000)
+
+
+def _power_w(pod: PodNow) -> float | None:
+    known = [
+        gpu.power_w * use.share for gpu, use in pod.uses if gpu.power_w is not None and use.share is not None
+    ]
+    return sum(known) if known else None if pod.uses else 0.0
+
+
+def _mean(values: Sequence[float], factor: float) -> float | None:
+    return sum(values) / len(values) * factor if values else None
+
+
+def _chosen(pod: Pod, keys: Iterable[str]) -> Iterator[str]:
+    return ((pod.labels or {}).get(key, "") for key in keys)

@@ -1,0 +1,64 @@
+"""``dutycycle sink --metrics``: a process that serves the series, from a broker that may not be there yet."""
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+
+from bus.kafka.reachability import StoppedError, unless, wait_for_topics
+from contract.settings.groups import Settings
+from contract.topics import ALIKE_TOPICS
+from sinks import events as sink_events
+from sinks.prometheus.reader import COMPACTED, FOLLOWED, Reader
+from sinks.prometheus.series import Series
+from sinks.prometheus.view import View
+from telemetry import events
+from telemetry.events import Telemetry
+from telemetry.metrics import RECORDS_TAKEN, SERIES_PODS_OMITTED, WATERMARK_DELAY, Labels, Metric
+
+_CLOSE_S = 5.0
+
+
+async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> None:
+    """Serve until ``stop`` is set. Raises ``DutycycleError`` where the start is refused."""
+    telemetry.expect(events, sink_events, topic=[*COMPACTED, *FOLLOWED])
+    status = telemetry.status
+    status.waiting = f"waiting for the broker at {settings.broker}"
+    outputs = [name for name in (*COMPACTED, *FOLLOWED) if name not in ALIKE_TOPICS]
+    try:
+        await unless(stop, wait_for_topics(settings, telemetry, ALIKE_TOPICS, outputs=outputs))
+    except StoppedError:
+        return
+    reader = Reader(settings, telemetry, View(round(settings.metrics_window * 1000)))
+    _serve(settings, telemetry, reader)
+    status.waiting = None
+    reading = asyncio.create_task(reader.run())
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait([reading, stopping], return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if reading.done():
+        reading.result()
+    reading.cancel()
+    with suppress(TimeoutError, asyncio.CancelledError):
+        async with asyncio.timeout(_CLOSE_S):
+            await reading
+
+
+def _serve(settings: Settings, telemetry: Telemetry, reader: Reader) -> None:
+    series = Series(reader.view, settings.pod_labels, settings.metrics_stale, settings.metrics_pods)
+
+    def rows() -> Iterable[tuple[Metric, Mapping[Labels, float]]]:
+        if not reader.caught_up:
+            return ()
+        with reader.lock:
+            return series.rows(round(time.time() * 1000))
+
+    metrics = telemetry.metrics
+    metrics.read_many(rows)
+    metrics.read(SERIES_PODS_OMITTED, lambda: float(series.omitted))
+    metrics.read(RECORDS_TAKEN, lambda: {(topic,): float(count) for topic, count in reader.taken.items()})
+    metrics.read(
+        WATERMARK_DELAY,
+        lambda: {(topic,): time.time() - ms / 1000 for topic, ms in list(reader.newest_ms.items())},
+    )
+    telemetry.status.ready["topics"] = lambda: None if reader.caught_up else "reads the topics"

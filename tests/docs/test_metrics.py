@@ -1,0 +1,18 @@
+"""Goal: docs/metrics.md says what the code serves."""
+
+import re
+
+from docs.generate_metrics import PAGE, TEMPLATE, page
+from sinks.prometheus.metrics import SERIES
+from telemetry.metrics import GROUPS, PREFIX
+
+
+def test_the_page_is_current() -> None:
+    assert PAGE.read_text() == page()
+
+
+def test_it_lists_every_series_and_the_prose_names_what_there_is() -> None:
+    names = {PREFIX + one.name for one in SERIES}
+    assert set(re.findall(r"^\| `(\w+)`", page(), re.MULTILINE)) == names
+    known = names | {PREFIX + one.name for group in GROUPS.values() for one in group}
+    assert set(re.findall(PREFIX + r"\w+", TEMPLATE.read_text())) <= known

@@ -1,0 +1,197 @@
+"""Goal: `dutycycle sink --metrics` on the real Kafka: counters are exact, also after kills and in two."""
+
+import asyncio
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bus.kafka.producer import Producer
+from bus.kafka.topics import ensure_topics
+from contract.codec import encode, from_plain
+from contract.records.pods import Pod
+from contract.records.samples import NvmlSample
+from contract.topics import ALIKE_TOPICS, TOPICS, full_name
+from sinks.prometheus.counters import NodeCounters
+from telemetry.serving import SERVING
+from tests.e2e.test_sink import settings_of
+from tests.support.data.samples import gpu, nvml
+from tests.support.processes.commands import environ, running, wait_until
+from tests.support.servers.kafka.broker import RunningBroker
+from tests.support.servers.prometheus import check
+
+NODES = ("a", "b", "c")
+Env = dict[str, str]
+
+
+def publish(env: Env, records: Iterable[tuple[str, str, Any]]) -> None:
+    """Put records (topic without prefix, key, record) on their topics, each with its own time."""
+    asyncio.run(_publish(env, records))
+
+
+async def _publish(env: Env, records: Iterable[tuple[str, str, Any]]) -> None:
+    settings = settings_of(env)
+    producer = Producer(settings, "test", linger_ms=5)
+    await producer.start()
+    sent = [
+        await producer.send(
+            full_name(settings.topic_prefix, topic), key, encode(record), getattr(record, "ts_ms", None)
+        )
+        for topic, key, record in records
+    ]
+    await producer.settle(sent)
+    await producer.stop()
+
+
+class Feed:
+    """Ticks of three nodes in real time, one a second, that end now; and what they add up to."""
+
+    def __init__(self, env: Env) -> None:
+        self._env = env
+        self._seq = 0
+        self._counters = {node: NodeCounters() for node in NODES}
+
+    def send(self, ticks: int) -> None:
+        """So many ticks more; the last one is of this moment."""
+        begin_ms = round(time.time() * 1000) - 1000 * ticks
+        records: list[tuple[str, str, Any]] = []
+        for tick in range(ticks):
+            for node, counters in self._counters.items():
+                sample = self._sample(node, begin_ms + 1000 * (tick + 1))
+                records.append(("nvml-samples", node, sample))
+                counters.add(sample, 0, self._seq)
+            self._seq += 1
+        publish(self._env, records)
+
+    def _sample(self, node: str, ts_ms: int) -> NvmlSample:
+        n = self._seq
+        processes = [{"pid": 1, "pod_uid": f"pod-{node}", "gpu_util_pct": n * 7 % 100}]
+        one = gpu(0, gpu_util_pct=n * 7 % 100, energy_j=1000 + 0.37 * n, processes=processes)
+        plain = nvml(n, [one], ts_ms=ts_ms, node=node, collector=node)
+        return from_plain(NvmlSample, plain, "nvml-samples")
+
+    @property
+    def expected(self) -> dict[tuple[str, str], float]:
+        """The pods' counters, by metric and node."""
+        found = {}
+        for node, counters in self._counters.items():
+            (count,) = counters.pods.values()
+            found["busy_seconds", node] = count.busy_s or 0.0
+            found["energy_joules", node] = count.energy_j or 0.0
+        return found
+
+
+def page(log: Path) -> str:
+    """What the process serves now; empty while it does not answer."""
+    said = re.findall(SERVING + r"(\S+)", log.read_text()) if log.exists() else []
+    if not said:
+        return ""
+    with urllib.request.urlopen(f"http://{said[-1]}/metrics", timeout=5) as answer:
+        return str(answer.read().decode())
+
+
+def counters(text: str) -> dict[tuple[str, str], float]:
+    """The pods' counters on a page."""
+    found = {}
+    for metric, labels, value in re.findall(
+        r"^dutycycle_pod_gpu_(\w+)_total\{(.*)\} (\S+)$", text, re.MULTILINE
+    ):
+        node = re.search(r'node="(\w+)"', labels)
+        assert node
+        found[metric, node[1]] = float(value)
+    return found
+
+
+@pytest.fixture
+def env(kafka: RunningBroker, topic_prefix: str) -> Env:
+    return environ(
+        broker=kafka.url,
+        topic_prefix=topic_prefix,
+        partitions="2",
+        snapshot_interval="0.5s",
+        pod_labels="team",
+    )
+
+
+def create_topics(env: Env) -> None:
+    settings = settings_of(env)
+    asyncio.run(
+        ensure_topics(settings, ALIKE_TOPICS, outputs=[name for name in TOPICS if name not in ALIKE_TOPICS])
+    )
+
+
+@contextmanager
+def killed_at_the_end(env: Env, log: Path) -> Iterator[None]:
+    with log.open("wb") as out:
+        command = [sys.executable, "-m", "dutycycle", "sink", "--metrics"]
+        process = subprocess.Popen(command, env=env, stdout=out, stderr=subprocess.STDOUT)
+        try:
+            yield
+        finally:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+
+
+def pod(node: str) -> Pod:
+    known: dict[str, Any] = {
+        "v": 1, "uid": f"pod-{node}", "namespace": "ml", "name": f"bert-{node}", "node": node,
+        "phase": "Running", "labels": {"team": "blue"},
+    }  # fmt: skip
+    return from_plain(Pod, known, "pods")
+
+
+def test_counters_survive_kills_and_never_go_down(env: Env, tmp_path: Path) -> None:
+    create_topics(env)
+    publish(env, [("pods", f"pod-{node}", pod(node)) for node in NODES])
+    feed = Feed(env)
+    feed.send(20)
+    shown: dict[tuple[str, str], float] = {}
+
+    def exact(log: Path) -> bool:
+        """Look once; whether all that was fed is shown."""
+        found = counters(page(log))
+        for key, value in found.items():
+            assert value >= shown.get(key, 0), f"{key} went down"
+        shown.update(found)
+        return found == feed.expected
+
+    for run in range(3):
+        log = tmp_path / f"{run}.log"
+        with killed_at_the_end(env, log):
+            wait_until(lambda log=log: exact(log), lambda: f"{shown}, {feed.expected}")  # type: ignore[misc]
+            feed.send(5)
+            if run != 1:  # in one of them right after the samples came, before anything is saved
+                wait_until(lambda log=log: exact(log), lambda: f"{shown}, {feed.expected}")  # type: ignore[misc]
+        feed.send(5)
+    with running("sink", "--metrics", env=env, log=tmp_path / "a.log"):
+        wait_until(lambda: exact(tmp_path / "a.log"), lambda: f"{shown}, {feed.expected}")
+        with running("sink", "--metrics", env=env, log=tmp_path / "b.log"):
+            wait_until(lambda: exact(tmp_path / "b.log"), lambda: "the other process")
+            text = page(tmp_path / "b.log")
+            assert counters(text) == counters(page(tmp_path / "a.log"))
+    assert 'pod="bert-a"' in text
+    assert 'label_team="blue"' in text
+    file = tmp_path / "metrics"
+    file.write_text(text)
+    check("metrics", file)
+
+
+def test_a_source_that_stalls_has_no_series(env: Env, tmp_path: Path) -> None:
+    create_topics(env)
+    log = tmp_path / "sink.log"
+    feed = Feed(env)
+    with running("sink", "--metrics", env=env | {"DUTYCYCLE_METRICS_STALE": "5s"}, log=log):
+        wait_until(lambda: "dutycycle_ready 1.0" in page(log), log.read_text)
+        feed.send(3)
+        wait_until(lambda: "dutycycle_gpu_utilization_ratio{" in page(log), log.read_text)
+        wait_until(lambda: "dutycycle_gpu" not in page(log), log.read_text)
+        feed.send(1)
+        wait_until(lambda: "dutycycle_gpu_utilization_ratio{" in page(log), log.read_text)

@@ -1,0 +1,219 @@
+"""Goal: rows for what there is, none for what is not known, 0 for what is idle, an end for what is gone."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contract.codec import from_plain
+from contract.records.derived import Cycle, Trend, WindowAggregate
+from contract.records.insights import Insight
+from contract.records.pods import Pod
+from contract.records.samples import NvmlSample
+from sinks.prometheus.metrics import SERIES
+from sinks.prometheus.series import Series
+from sinks.prometheus.view import View
+from telemetry.metrics import PREFIX, Metrics
+from tests.support.data.samples import gpu, nvml
+from tests.support.servers.prometheus import check
+
+NOW_MS = 1_700_000_000_000
+P = {"pid": 1, "pod_uid": "p", "gpu_util_pct": 50, "mem_used_bytes": 6}
+POD = {"v": 1, "uid": "p", "namespace": "ml", "name": "bert-0", "node": "a", "phase": "Running",
+       "labels": {"team": "blue", "secret": "x"},
+       "job": {"api_version": "v1", "kind": "Job", "name": "bert", "uid": "j"}}  # fmt: skip
+OF_POD = {"kind": "pod", "node": "a", "pod_uid": "p"}
+IDLE = {"v": 1, "subject": OF_POD, "ts_ms": NOW_MS, "since_ms": NOW_MS - 600_000,
+        "kind": "idle", "confidence": 1, "bottleneck": "idle", "bottleneck_confidence": 1,
+        "evidence": {"idle_s": 600, "idle_cost": 0.5}}  # fmt: skip
+SOON = {"horizon_s": 300, "value": 50, "p05": 40, "p95": 60}
+UTIL_TREND = {"level": 50, "slope_per_s": 0, "forecast": [SOON]}
+MEMORY_TREND = UTIL_TREND | {"exhausts_in_s": 900}
+TREND = {"v": 1, "subject": OF_POD, "source": "nvml", "ts_ms": NOW_MS,
+         "metrics": {"gpu_mem_used_bytes": MEMORY_TREND, "gpu_util_pct": UTIL_TREND}}  # fmt: skip
+CYCLE = {"v": 1, "subject": OF_POD, "source": "nvml", "ts_ms": NOW_MS, "metrics": {
+    "gpu_util_pct": {"cyclic": True, "period_s": 13.2, "confidence": 0.9},
+    "gpu_mem_used_bytes": {"cyclic": False}}}  # fmt: skip
+WINDOW = {"v": 1, "subject": OF_POD, "source": "nvml", "size_ms": 60_000, "start_ms": NOW_MS - 80_000,
+          "end_ms": NOW_MS - 20_000,
+          "metrics": {"gpu_util_pct": {"count": 60, "mean": 50, "max": 90, "p95": 85}}}  # fmt: skip
+FULL = {"model": "H200", "gpu_util_pct": 60, "mem_copy_util_pct": 10,
+        "mem_used_bytes": 8, "mem_total_bytes": 10, "power_w": 300, "power_limit_w": 700, "energy_j": 9,
+        "temp_c": 50, "sm_clock_mhz": 1980, "mem_clock_mhz": 1,
+        "pcie_rx_bytes_per_s": 1, "pcie_tx_bytes_per_s": 2, "throttle": ["sw_power_cap"],
+        "mig": [{"uuid": "M", "profile": "1g", "gpu_util_pct": 1, "mem_used_bytes": 1, "mem_total_bytes": 2}],
+        "processes": [P]}  # fmt: skip
+RECORDS: dict[Any, dict[str, Any]] = {
+    Pod: POD,
+    Insight: IDLE,
+    Trend: TREND,
+    Cycle: CYCLE,
+    WindowAggregate: WINDOW,
+}
+
+
+def feed(view: View, seq: int, gpus: list[dict[str, Any]], at_ms: int = NOW_MS, node: str = "a") -> None:
+    plain = nvml(seq, gpus, ts_ms=at_ms, node=node)
+    view.sample(from_plain(NvmlSample, plain, "nvml-samples"), 0, seq)
+
+
+def full_view() -> View:
+    view = View(60_000)
+    for kind, plain in RECORDS.items():
+        view.take(from_plain(kind, plain, "x"))
+    of_job = IDLE | {"subject": {"kind": "job", "job_uid": "j"}, "evidence": {"rank_gap_pct": 40}}
+    view.take(from_plain(Insight, of_job, "insights"))
+    of_gpu = {"subject": {"kind": "gpu", "node": "a", "gpu": "GPU-0"}}
+    metrics = {"gpu_util_pct": UTIL_TREND, "mem_used_bytes": MEMORY_TREND}
+    view.take(from_plain(Trend, TREND | of_gpu | {"metrics": metrics}, "trends"))
+    view.take(from_plain(Cycle, CYCLE | of_gpu, "cycles"))
+    view.take(from_plain(WindowAggregate, WINDOW | of_gpu, "window-aggregates"))
+    feed(view, 1, [gpu(0, **FULL)], NOW_MS - 1000)
+    feed(view, 2, [gpu(0, **FULL | {"energy_j": 309})])
+    return view
+
+
+Found = dict[str, dict[tuple[str, ...], float]]
+
+
+def shown(view: View, now_ms: int = NOW_MS, most: int = 100, labels: tuple[str, ...] = ("team",)) -> Found:
+    rows = Series(view, labels, 60, most).rows(now_ms)
+    return {metric.name: dict(values) for metric, values in rows}
+
+
+ON_GPU = ("a", "0", "GPU-0")
+ON_POD = ("ml", "bert-0", "p", "a", "Job", "bert", "blue")
+ON_JOB = ("ml", "Job", "bert", "j", "blue")
+VALUES = {
+    "gpu_utilization_ratio": (ON_GPU, 0.6),
+    "gpu_sm_clock_hertz": (ON_GPU, 1.98e9),
+    "gpu_energy_joules_total": (ON_GPU, 300),
+    "gpu_pods": (ON_GPU, 1),
+    "mig_utilization_ratio": ((*ON_GPU, "M", "1g"), 0.01),
+    "pod_gpus": ((*ON_POD, "measured"), 1),
+    "pod_gpu_utilization_ratio": (ON_POD, 0.5),
+    "pod_gpu_utilization_p95_ratio": (ON_POD, 0.85),
+    "pod_gpu_memory_used_bytes": (ON_POD, 6),
+    "pod_gpu_power_watts": (ON_POD, 300),
+    "pod_gpu_busy_seconds_total": ((*ON_POD, "0", "GPU-0", "measured"), 0.6),
+    "pod_gpu_energy_joules_total": ((*ON_POD, "0", "GPU-0", "measured"), 300),
+    "pod_cycle_period_seconds": ((*ON_POD, "gpu_util_pct"), 13.2),
+    "pod_memory_exhausted_seconds": ((*ON_POD, "gpu"), 900),
+    "pod_gpu_utilization_forecast_ratio": ((*ON_POD, "300s", "p95"), 0.6),
+    "pod_idle_seconds": (ON_POD, 600),
+    "pod_idle_cost": (ON_POD, 0.5),
+    "job_gpus": (ON_JOB, 1),
+    "job_gpu_utilization_mean_ratio": (ON_JOB, 0.5),
+    "job_rank_gap_ratio": (ON_JOB, 0.4),
+    "job_workload_info": ((*ON_JOB, "idle", "idle"), 1),
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_values(name: str) -> None:
+    labels, value = VALUES[name]
+    assert shown(full_view())[name][labels] == pytest.approx(value)
+
+
+def test_every_series_is_made_and_nothing_is_declared_in_vain() -> None:
+    assert set(shown(full_view())) == {one.name for one in SERIES}
+
+
+def test_promtool_finds_nothing_to_say(tmp_path: Path) -> None:
+    metrics = Metrics()
+    series = Series(full_view(), ("team", "example.com/cost-centre"), 60, 100)
+    metrics.read_many(lambda: series.rows(NOW_MS))
+    page = metrics.page()
+    assert b'label_team="blue"' in page
+    assert b'label_example_com_cost_centre=""' in page
+    assert b"secret" not in page
+    assert all(f"# TYPE {PREFIX}{one.name} ".encode() in page for one in SERIES)
+    file = tmp_path / "metrics"
+    file.write_bytes(page)
+    check("metrics", file)
+
+
+def test_a_lost_cycle_is_0_and_has_no_period() -> None:
+    found = shown(full_view())
+    assert found["pod_cyclic"][*ON_POD, "gpu_mem_used_bytes"] == 0
+    assert (*ON_POD, "gpu_mem_used_bytes") not in found["pod_cycle_period_seconds"]
+
+
+def test_a_node_that_is_silent_has_no_series() -> None:
+    view = full_view()
+    assert shown(view, NOW_MS + 60_000)
+    assert not shown(view, NOW_MS + 60_001)
+
+
+def test_slow_samples_are_not_stale() -> None:
+    view = View(60_000)
+    plain = nvml(0, [gpu(gpu_util_pct=0)], ts_ms=NOW_MS, interval_ms=60_000)
+    view.sample(from_plain(NvmlSample, plain, "nvml-samples"), 0, 0)
+    assert shown(view, NOW_MS + 180_000)
+    assert not shown(view, NOW_MS + 180_001)
+
+
+def test_time_goes_on_between_two_records() -> None:
+    view = full_view()
+    for seq in range(3, 33):
+        feed(view, seq, [gpu(0, **FULL)], NOW_MS + 1000 * (seq - 2))
+    found = shown(view, NOW_MS + 30_000)
+    assert found["pod_memory_exhausted_seconds"][*ON_POD, "gpu"] == 870
+    assert found["pod_idle_seconds"][ON_POD] == 630
+    assert found["pod_idle_cost"][ON_POD] == pytest.approx(0.525)
+
+
+def test_a_window_ends_when_no_other_follows() -> None:
+    view = full_view()
+    for seq in range(3, 303):
+        feed(view, seq, [gpu(0, **FULL)], NOW_MS + 1000 * (seq - 2))
+    assert "pod_gpu_utilization_mean_ratio" in shown(view, NOW_MS + 90_000)
+    assert "pod_gpu_utilization_mean_ratio" not in shown(view, NOW_MS + 110_000)
+
+
+def test_a_pod_whose_process_is_gone_is_0_until_it_ends() -> None:
+    view = full_view()
+    feed(view, 3, [gpu(0, gpu_util_pct=0, energy_j=309)], NOW_MS + 1000)
+    found = shown(view, NOW_MS + 1000)
+    for name in ("pod_gpu_utilization_ratio", "pod_gpu_memory_used_bytes", "pod_gpu_power_watts"):
+        assert found[name][ON_POD] == 0, name
+    view.take(from_plain(Pod, POD | {"phase": "Succeeded", "finished_ms": NOW_MS}, "pods"))
+    assert "pod_gpu_busy_seconds_total" in shown(view, NOW_MS + 1000), "the last counts are scraped once more"
+    feed(view, 4, [gpu(0, gpu_util_pct=0, energy_j=309)], NOW_MS + 61_000)
+    assert not [name for name in shown(view, NOW_MS + 61_000) if name.startswith(("pod_", "job_"))]
+
+
+def test_unknown_is_not_idle() -> None:
+    view = View(60_000)
+    given = [{"pod_uid": one, "namespace": "n", "pod": one, "shared": True} for one in ("p", "q")]
+    feed(view, 1, [gpu(gpu_util_pct=9, power_w=5, allocated=given)])
+    found = {name: values for name, values in shown(view).items() if name.startswith("pod_")}
+    assert found == {
+        "pod_gpus": {("", one, one, "a", "", "", "", "unknown"): 1 for one in ("p", "q")},
+    }
+
+
+def test_the_pods_that_used_most_have_series() -> None:
+    view = View(60_000)
+    for seq in range(3):
+        every = [gpu(n, gpu_util_pct=10 * n, processes=[{"pid": n, "pod_uid": f"p{n}"}]) for n in range(5)]
+        feed(view, seq, every, NOW_MS + seq * 1000)
+    series = Series(view, (), 60, 2)
+    rows = {metric.name: values for metric, values in series.rows(NOW_MS + 2000)}
+    assert {labels[2] for labels in rows["pod_gpu_utilization_ratio"]} == {"p4", "p3"}
+    assert series.omitted == 3
+    assert len(rows["gpu_utilization_ratio"]) == 5
+
+
+def test_what_is_old_leaves_memory() -> None:
+    view = full_view()
+    later = NOW_MS + 2 * 3_600_000
+    kept: Callable[[], list[int]] = lambda: [  # noqa: E731
+        len(one) for one in (view.windows, view.trends, view.cycles, view.insights)
+    ]
+    feed(view, 3, [gpu(0, **FULL)], later)
+    assert list(view.forget(later)) == []
+    assert kept() == [0, 2, 2, 2], "what is said of the living stays, however old"
+    assert list(view.forget(later + 86_400_001)) == ["a"]
+    assert kept() == [0, 0, 0, 0]

@@ -3,15 +3,17 @@
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from math import isnan, nan
 from typing import Any
 
 import msgspec
 
 from contract.records.derived import gpu_subject, node_subject, pod_subject
 from contract.records.samples import Gpu
-from streams.operators.columns.ownership import cells_of, use_plan
+from streams.operators.columns.ownership import pods_of, use_plan
 
 Plain = dict[str, Any]
+_UNUSED = (nan,) * 4
 _OLD_MS = 60_000
 """A pod is no longer shown when it was seen last so long ago."""
 _UNSAID_MS = 180_000
@@ -171,15 +173,17 @@ class LiveState:
         node, programs = sample["node"], _programs(sample["gpus"])
         gpus = msgspec.convert(sample["gpus"], tuple[Gpu, ...])
         plan = use_plan(node, gpus)
-        pods, used = {uid for uid, _ in plan.attribution}, plan.of_pods(plan.uses(cells_of(gpus)))
+        use = plan.arrays()
+        used = dict(zip(plan.pods, pods_of(plan.uses(gpus), use.pod_ends, use.places).tolist(), strict=True))
+        pods = {uid for uid, _ in plan.attribution}
         for key in self._on_gpus.get(node, set()):
             if key in self.rows:
                 self.rows[key].gpu_util = None
         self._on_gpus[node] = {pod_subject(node, uid).key for uid in pods}
         for uid in pods:
             pod = self._sampled_pod(node, uid)
-            pod.gpu_util, _, _, busiest = used.get(uid, (None,) * 4)
-            pod.gpu_util_max = _most(pod.gpu_util_max, busiest)
+            util, _, _, busiest = (None if isnan(one) else one for one in used.get(uid, _UNUSED))
+            pod.gpu_util, pod.gpu_util_max = util, _most(pod.gpu_util_max, busiest)
             pod.programs, pod.seen_ms = programs.get(uid, pod.programs), sample["ts_ms"]
         self._name_allocated(sample)
 

@@ -6,9 +6,8 @@ import numpy as np
 
 from contract.records.samples import CgroupSample, Host, PodCgroup
 from streams.operators.columns.series import CAPACITIES, HOST_METRICS, POD_CGROUP_METRICS, Series, TallySeries
-from streams.operators.columns.tick import Layout, Tick, make_layout
+from streams.operators.columns.tick import Tick, make_layout
 
-_TALLIED = [column for column, metric in enumerate(POD_CGROUP_METRICS) if metric not in CAPACITIES]
 _cells_of_host = attrgetter(*HOST_METRICS)
 _cells_of_container = attrgetter(*POD_CGROUP_METRICS[:6])
 Cells = list[float | None]
@@ -18,8 +17,7 @@ class CgroupReader:
     """Keeps the layout from tick to tick, so that an unchanged node costs no look-up."""
 
     def __init__(self) -> None:
-        self._names: tuple[str, ...] | None = None
-        self._layout = make_layout((), ())
+        self._lay_out(())
 
     def read(self, sample: CgroupSample) -> Tick:
         """The tick in columns."""
@@ -27,21 +25,26 @@ class CgroupReader:
         cells: Cells = [*_cells_of_host(sample.host)]
         for pod in pods.values():
             cells += _pod(pod)
-        values = np.array(cells, np.float64)
-        tallies = values[len(HOST_METRICS) :].reshape(-1, len(POD_CGROUP_METRICS))[:, _TALLIED].ravel()
+        cells.append(_busy(sample.host))
+        if (names := tuple(pods)) != self._names:
+            self._lay_out(names)
+        numbers = np.array(cells, np.float64)
+        tallies = numbers.take(self._tallied)
         return Tick(
-            sample.collector, sample.seq, sample.ts_ms, sample.interval_ms, self._layout_of(tuple(pods)),
-            values, tallies, tallies, np.array([_busy(sample.host)], np.float64),
+            sample.collector, sample.seq, sample.ts_ms, sample.interval_ms, self._layout,
+            numbers[:-1], tallies, tallies, numbers[-1:],
         )  # fmt: skip
 
-    def _layout_of(self, pods: tuple[str, ...]) -> Layout:
-        if pods != self._names:
-            self._names = pods
-            series = [Series("node", "", metric) for metric in HOST_METRICS]
-            series += [Series("pod", uid, metric) for uid in pods for metric in POD_CGROUP_METRICS]
-            tallies = [TallySeries(uid, "", POD_CGROUP_METRICS[at]) for uid in pods for at in _TALLIED]
-            self._layout = make_layout(series, tallies)
-        return self._layout
+    def _lay_out(self, pods: tuple[str, ...]) -> None:
+        """Other pods than before."""
+        self._names = pods
+        series = [Series("node", "", metric) for metric in HOST_METRICS]
+        series += [Series("pod", uid, metric) for uid in pods for metric in POD_CGROUP_METRICS]
+        tallies = [
+            (at, one) for at, one in enumerate(series) if one.kind == "pod" and one.metric not in CAPACITIES
+        ]
+        self._layout = make_layout(series, (TallySeries(one.member, "", one.metric) for _, one in tallies))
+        self._tallied = np.array([at for at, _ in tallies], np.int64)
 
 
 def _busy(host: Host) -> float | None:

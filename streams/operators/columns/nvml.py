@@ -1,30 +1,80 @@
 """Reads an ``nvml-samples`` record into columns: its GPUs, their MIG slices, and the pods that use them."""
 
-from operator import attrgetter
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
+from msgspec.structs import astuple
 
-from contract.records.samples import Gpu, NvmlSample
-from streams.operators.columns.arrays import Floats
+from contract.records.samples import Gpu, GpuProcess, MigDevice, NvmlSample
+from streams.compiled import entry, kernel
+from streams.operators.columns.arrays import Bools, Floats, Ints
 from streams.operators.columns.ownership import (
     USE_METRICS,
-    Cell,
-    Cells,
-    UsePlan,
-    cells_of,
-    shape_of,
+    highs_of,
+    pods_of,
     use_plan,
+    uses_of,
 )
 from streams.operators.columns.series import GPU_METRICS, MIG_METRICS, POD_GPU_METRICS, Series, TallySeries
 from streams.operators.columns.tick import Tick, make_layout
 
 _MEMORY = POD_GPU_METRICS.index("gpu_mem_used_bytes")
-_cells_of_gpu = attrgetter(*GPU_METRICS)
-_cells_of_slice = attrgetter(*MIG_METRICS)
+_CELLS = (*GPU_METRICS, "power_limit_w")
+"""The numbers that are read of a GPU."""
+_LIMIT = _CELLS.index("power_limit_w")
 _POWER = frozenset({"sw_power_cap", "hw_power_brake_slowdown"})
 _HEAT = frozenset({"sw_thermal_slowdown", "hw_thermal_slowdown"})
 """What holds clocks down, by NVML's names as ``nvml-samples`` have them."""
+_NAN = (float("nan"),)
+_of_pair = itemgetter(1)
+
+
+def _fields(record: Any, *names: str) -> Any:
+    """Takes the fields ``names`` out of the columns of a record's fields."""
+    return itemgetter(*(record.__struct_fields__.index(name) for name in names))
+
+
+_cells_of_gpus = _fields(Gpu, *_CELLS)
+_shape_of_gpus = _fields(Gpu, "uuid", "index", "allocated", "mig", "processes")
+_facts_of_gpus = _fields(Gpu, "throttle", "util_burst", "power_burst")
+_cells_of_slices = _fields(MigDevice, *MIG_METRICS)
+_uuids_of_slices = _fields(MigDevice, "uuid")
+_cells_of_processes = _fields(GpuProcess, *USE_METRICS)
+_shape_of_processes = _fields(GpuProcess, "pid", "pod_uid")
+
+_uses, _highs, _pods = kernel(uses_of), kernel(highs_of), kernel(pods_of)
+
+
+@entry(
+    "Tuple((float64[::1], float64[::1], float64[::1], float64[::1]))(float64[::1], int64[:, ::1], int64[::1],"
+    " int64[::1], float64[::1], float64[::1], int64[::1], int64[::1], boolean[::1], int64[::1], int64[::1],"
+    " int64[::1], int64[::1])"
+)
+def _columns(
+    cells: Floats, table_cells: Ints, value_cells: Ints, limit_cells: Ints, held_down: Floats,
+    highest: Floats, ends: Ints, rows: Ints, measured: Bools, devices: Ints, bursts: Ints, pod_ends: Ints,
+    places: Ints,
+) -> tuple[Floats, Floats, Floats, Floats]:  # fmt: skip
+    """Values, tallies, highs and facts of a tick, of its ``cells``, the last of which is NaN."""
+    table = np.empty(table_cells.shape)
+    for row in range(len(table)):
+        for metric in range(3):
+            table[row, metric] = cells[table_cells[row, metric]]
+    uses = _uses(table, ends, rows, measured, devices)
+    pods = _pods(uses, pod_ends, places)
+    values = np.append(cells[value_cells], pods)
+    tallies = np.append(pods[:, _MEMORY], uses)
+    highs = tallies.copy()
+    highs[len(pods) :: 3] = _highs(table, uses, highest, ends, rows, measured, bursts)
+    facts = np.empty(3 * limit_cells.size)
+    for gpu in range(limit_cells.size):
+        facts[3 * gpu] = cells[limit_cells[gpu]]
+        facts[3 * gpu + 1 : 3 * gpu + 3] = held_down[2 * gpu : 2 * gpu + 2]
+    return values, tallies, highs, facts
 
 
 class NvmlReader:
@@ -33,82 +83,105 @@ class NvmlReader:
     def __init__(self, node: str) -> None:
         self._node = node
         self._shape: Any = None
-        self._plan = UsePlan()
-        self._layout = make_layout((), ())
+        self._throttles: Any = None
+        self._held_down: Floats = np.zeros(0)
+        self._lay_out((), 0, 0)
 
     def read(self, sample: NvmlSample) -> Tick:
         """The tick in columns."""
-        gpus = sample.gpus
-        if (shape := shape_of(gpus)) != self._shape:
+        gpus = _columns_of(sample.gpus, Gpu)
+        uuids, indexes, allocated, slices, processes = _shape_of_gpus(gpus)
+        of_slices = _columns_of(_all(slices), MigDevice)
+        of_processes = _columns_of(_all(processes), GpuProcess)
+        shape = (
+            uuids, indexes, allocated, _counts(slices), _uuids_of_slices(of_slices), _counts(processes),
+            _shape_of_processes(of_processes),
+        )  # fmt: skip
+        if shape != self._shape:
+            self._lay_out(sample.gpus, len(of_slices[0]), len(of_processes[0]))
             self._shape = shape
-            self._lay_out(gpus)
-        cells = cells_of(gpus)
-        uses = self._plan.uses(cells)
-        of_pods = self._plan.of_pods(uses).values()
-        values: Cells = []
-        for gpu in gpus:
-            values += _cells_of_gpu(gpu)
-        for gpu in gpus:
-            for slice_ in gpu.mig or ():
-                values += _cells_of_slice(slice_)
-        tallies: Cells = [use[_MEMORY] for use in of_pods]
-        for use in uses:
-            tallies += use
-        for use in of_pods:
-            values += use
-        tallied = np.array(tallies, np.float64)
+        cells = chain.from_iterable(
+            (*_cells_of_gpus(gpus), *_cells_of_slices(of_slices), *_cells_of_processes(of_processes), _NAN)
+        )
+        throttles, util, power = _facts_of_gpus(gpus)
+        if throttles != self._throttles:
+            self._throttles = throttles
+            self._held_down = np.array([*chain.from_iterable(map(_held_down, throttles))], np.float64)
+        use = self._uses
+        values, tallies, highs, facts = _columns(
+            np.array([*cells], np.float64), *self._cells, self._held_down, self._highest(util), use.ends,
+            use.rows, use.measured, use.devices, use.bursts, use.pod_ends, use.places,
+        )  # fmt: skip
         return Tick(
-            sample.collector, sample.seq, sample.ts_ms, sample.interval_ms,
-            self._layout, np.array(values, np.float64), tallied, self._highs(gpus, cells, uses, tallied),
-            _facts(gpus), self._bursts(gpus),
+            sample.collector, sample.seq, sample.ts_ms, sample.interval_ms, self._layout, values, tallies,
+            highs, facts, self._bursts(uuids, util, power) if any(util) or any(power) else (),
         )  # fmt: skip
 
-    def _lay_out(self, gpus: tuple[Gpu, ...]) -> None:
-        self._plan = use_plan(self._node, gpus)
-        slices = [slice_.uuid for gpu in gpus for slice_ in gpu.mig or ()]
+    def _lay_out(self, gpus: tuple[Gpu, ...], slices: int, processes: int) -> None:
+        """Other GPUs, slices or processes than before, so many of each."""
+        plan = use_plan(self._node, gpus)
+        self._uses, self._alone = plan.arrays(), plan.alone()
+        self._cells = _cells(len(gpus), slices, processes)
+        self._no_bursts = np.full(len(gpus), np.nan)
+        uuids = [slice_.uuid for gpu in gpus for slice_ in gpu.mig or ()]
         series = [Series("gpu", gpu.uuid, metric) for gpu in gpus for metric in GPU_METRICS]
-        series += [Series("gpu", uuid, metric) for uuid in slices for metric in MIG_METRICS]
-        series += [Series("pod", uid, metric) for uid in self._plan.pods for metric in POD_GPU_METRICS]
-        tallies = [TallySeries(uid, "", POD_GPU_METRICS[_MEMORY]) for uid in self._plan.pods]
-        tallies += [
-            TallySeries(uid, scope, metric) for uid, scope in self._plan.sources for metric in USE_METRICS
-        ]
+        series += [Series("gpu", uuid, metric) for uuid in uuids for metric in MIG_METRICS]
+        series += [Series("pod", uid, metric) for uid in plan.pods for metric in POD_GPU_METRICS]
+        tallies = [TallySeries(uid, "", POD_GPU_METRICS[_MEMORY]) for uid in plan.pods]
+        tallies += [TallySeries(uid, scope, metric) for uid, scope in plan.sources for metric in USE_METRICS]
         scopes = tuple(f"{self._node}/{gpu.index}" for gpu in gpus)
-        self._layout = make_layout(series, tallies, self._plan.attribution, scopes)
+        self._layout = make_layout(series, tallies, plan.attribution, scopes)
 
-    def _highs(self, gpus: tuple[Gpu, ...], cells: Cells, uses: list[Cells], tallied: Floats) -> Floats:
-        """``tallied`` with utilization lifted to the highest of a moment."""
-        if not self._plan.sliced and not any(gpu.util_burst for gpu in gpus):
-            return tallied
-        bursts = [max(value for _, value in gpu.util_burst) if gpu.util_burst else None for gpu in gpus]
-        highs = self._plan.highs(cells, uses, bursts)
-        lifted = tallied.copy()
-        lifted[len(self._plan.pods) :: len(USE_METRICS)] = np.array(highs, np.float64)
-        return lifted
+    def _highest(self, bursts: Sequence[Any]) -> Floats:
+        """The highest utilization in the burst of each GPU."""
+        if not any(bursts):
+            return self._no_bursts
+        return np.array([max(map(_of_pair, one)) if one else None for one in bursts], np.float64)
 
-    def _bursts(self, gpus: tuple[Gpu, ...]) -> tuple[tuple[Series, Any], ...]:
+    def _bursts(
+        self, gpus: Sequence[str], util: Sequence[Any], power: Sequence[Any]
+    ) -> tuple[tuple[Series, Any], ...]:
         """The driver's samples of each GPU, and of each pod that has one to itself (of its first)."""
         found: list[tuple[Series, Any]] = []
-        for gpu in gpus:
-            if gpu.util_burst:
-                found.append((Series("gpu", gpu.uuid, "gpu_util_pct"), gpu.util_burst))
-            if gpu.power_burst:
-                found.append((Series("gpu", gpu.uuid, "power_w"), gpu.power_burst))
-        if found:
-            first = {uid: burst for (uid, _), gpu in self._plan.alone() if (burst := gpus[gpu].util_burst)}
-            found += [(Series("pod", uid, "gpu_util_pct"), burst) for uid, burst in first.items()]
-        return tuple(found)
+        for gpu, of_util, of_power in zip(gpus, util, power, strict=True):
+            if of_util:
+                found.append((Series("gpu", gpu, "gpu_util_pct"), of_util))
+            if of_power:
+                found.append((Series("gpu", gpu, "power_w"), of_power))
+        first = {uid: burst for (uid, _), gpu in self._alone if (burst := util[gpu])}
+        return (*found, *((Series("pod", uid, "gpu_util_pct"), burst) for uid, burst in first.items()))
 
 
-def _facts(gpus: tuple[Gpu, ...]) -> Floats:
-    """See ``Tick.facts``."""
-    cells: list[Cell] = []
-    for gpu in gpus:
-        reasons = gpu.throttle
-        cells += gpu.power_limit_w, _held_down(reasons, _POWER), _held_down(reasons, _HEAT)
-    return np.array(cells, np.float64)
+def _columns_of(records: Sequence[Any], kind: Any) -> Sequence[tuple[Any, ...]]:
+    """A column for each field of the records."""
+    return tuple(zip(*map(astuple, records), strict=True)) or ((),) * len(kind.__struct_fields__)
 
 
-def _held_down(reasons: tuple[str, ...] | None, by: frozenset[str]) -> Cell:
-    """100 where one of the reasons holds the clocks down, else 0; None where they are unknown."""
-    return None if reasons is None else 0.0 if by.isdisjoint(reasons) else 100.0
+def _all(groups: Iterable[Sequence[Any] | None]) -> list[Any]:
+    return [one for group in groups if group for one in group]
+
+
+def _counts(groups: Iterable[Sequence[Any] | None]) -> list[int]:
+    return [len(group) if group else 0 for group in groups]
+
+
+def _cells(gpus: int, slices: int, processes: int) -> tuple[Ints, Ints, Ints]:
+    """Where the cells are: of the rows of a use table, of the values of GPUs and slices, of power limits."""
+    sizes = (len(_CELLS) * gpus, len(MIG_METRICS) * slices, len(USE_METRICS) * processes)
+    each = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:2])
+    of_gpus = each[0].reshape(len(_CELLS), gpus)
+    of_slices = each[1].reshape(len(MIG_METRICS), slices)
+    of_processes = each[2].reshape(len(USE_METRICS), processes)
+    use = of_gpus[[_CELLS.index(metric) for metric in USE_METRICS]]
+    no_copy = np.full(slices, sum(sizes))
+    table = np.hstack((use, (of_slices[0], no_copy, of_slices[1]), of_processes)).T
+    values = np.append(of_gpus[: len(GPU_METRICS)].T, of_slices.T)
+    return np.ascontiguousarray(table), values, of_gpus[_LIMIT]
+
+
+@lru_cache(maxsize=1024)
+def _held_down(reasons: tuple[str, ...] | None) -> tuple[float | None, float | None]:
+    """Whether power and heat hold the clocks down, 0 or 100; None where the reasons are unknown."""
+    if reasons is None:
+        return None, None
+    return 0.0 if _POWER.isdisjoint(reasons) else 100.0, 0.0 if _HEAT.isdisjoint(reasons) else 100.0

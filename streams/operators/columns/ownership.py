@@ -5,32 +5,30 @@ index>/<pid>``.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+import numpy as np
 
 from contract.records.attribution import ALLOCATED, MEASURED, UNKNOWN, holders, less_sure
 from contract.records.samples import Gpu
+from streams.operators.columns.arrays import Bools, Floats, Ints
 
 USE_METRICS = ("gpu_util_pct", "mem_copy_util_pct", "mem_used_bytes")
 Cell = float | None
-Cells = list[Cell]
-"""Three of them, in the order of ``USE_METRICS``, are what is used; None for what was not measured."""
 Place = tuple[str, str]
 """Pod uid and scope."""
 _use_of = attrgetter(*USE_METRICS)
-_shape_of_gpu = attrgetter("uuid", "index", "allocated")
-_shape_of_process = attrgetter("pid", "pod_uid")
-_FULL_PCT = 100.0
 
 
 class _Source(NamedTuple):
-    """Where the figures of a place are among the cells of a tick.
+    """Where the figures of a place are in a ``use_table``.
 
-    ``rows``: where the use of each of its processes begins (``measured``), or of each device that it was
-    given. ``device``: where that of a GPU begins which the pod has alone, for what its processes do not tell.
-    ``burst``: the GPU, by position, whose bursts are all of this pod.
+    ``rows``: of each of its processes (``measured``), or of each device that it was given. ``device``: of a
+    GPU which the pod has alone, for what its processes do not tell. ``burst``: the GPU, by position, whose
+    bursts are all of this pod.
     """
 
     rows: tuple[int, ...]
@@ -41,7 +39,7 @@ class _Source(NamedTuple):
 
 @dataclass(slots=True)
 class UsePlan:
-    """Who uses what on the GPUs of a node: the same as long as ``shape_of`` is.
+    """Who uses what on the GPUs of a node, by uuids, allocations, slices and processes.
 
     ``sources`` by pod and scope, GPUs and processes. ``attribution``: how the use of each GPU is known.
     ``pods``: of each pod its places on GPUs, by position in ``sources``.
@@ -50,73 +48,124 @@ class UsePlan:
     sources: dict[Place, _Source] = field(default_factory=dict)
     attribution: dict[Place, str] = field(default_factory=dict)
     pods: dict[str, list[int]] = field(default_factory=dict)
-    sliced: bool = False
-    """Whether a pod was given several slices of one GPU."""
 
     def alone(self) -> list[tuple[Place, int]]:
         """The pods that have a GPU to themselves, with its position; of each pod the first GPU comes last."""
         found = [(place, one.burst) for place, one in self.sources.items() if one.burst is not None]
         return sorted(found, reverse=True)
 
-    def uses(self, cells: Cells) -> list[Cells]:
-        """What is used at each place, of ``cells_of`` the tick."""
-        return [_use(cells, source) for source in self.sources.values()]
+    def uses(self, gpus: Sequence[Gpu]) -> Floats:
+        """What is used at each place, without a compiler: see ``uses_of``."""
+        use = self.arrays()
+        return uses_of(use_table(gpus), use.ends, use.rows, use.measured, use.devices)
 
-    def of_pods(self, uses: list[Cells]) -> dict[str, Cells]:
-        """Each pod over its GPUs, in the order of ``POD_GPU_METRICS``: mean percent, the sum of memory, and
-        the busiest GPU's utilization."""
-        found: dict[str, Cells] = {}
-        for pod_uid, places in self.pods.items():
-            mine = [uses[at] for at in places]
-            found[pod_uid] = [*_combined(mine), _most([use[0] for use in mine])]
-        return found
-
-    def highs(self, cells: Cells, uses: list[Cells], bursts: Cells) -> Cells:
-        """The highest utilization at each place: in a burst of its GPU, or on one of several slices."""
-        return [
-            _high(cells, use[0], source, bursts)
-            for use, source in zip(uses, self.sources.values(), strict=True)
-        ]
-
-
-def shape_of(gpus: Iterable[Gpu]) -> list[Any]:
-    """What a plan depends on."""
-    return [
-        (
-            _shape_of_gpu(gpu),
-            [one.uuid for one in gpu.mig] if gpu.mig else None,
-            [_shape_of_process(one) for one in gpu.processes] if gpu.processes else None,
+    def arrays(self) -> "UseArrays":
+        """The same in numbers."""
+        sources, pods = self.sources.values(), self.pods.values()
+        return UseArrays(
+            ends=np.cumsum([len(one.rows) for one in sources], dtype=np.int64),
+            rows=np.array([row for one in sources for row in one.rows], np.int64),
+            measured=np.array([one.measured for one in sources], np.bool_),
+            devices=np.array([-1 if one.device is None else one.device for one in sources], np.int64),
+            bursts=np.array([-1 if one.burst is None else one.burst for one in sources], np.int64),
+            pod_ends=np.cumsum([len(places) for places in pods], dtype=np.int64),
+            places=np.array([place for places in pods for place in places], np.int64),
         )
-        for gpu in gpus
-    ]
 
 
-def cells_of(gpus: Sequence[Gpu]) -> Cells:
-    """The use of each GPU, then that of each slice, then that of each process."""
-    cells: Cells = []
-    for gpu in gpus:
-        cells += _use_of(gpu)
-    for gpu in gpus:
-        for slice_ in gpu.mig or ():
-            cells += slice_.gpu_util_pct, None, slice_.mem_used_bytes
-    for gpu in gpus:
-        for process in gpu.processes or ():
-            cells += _use_of(process)
-    return cells
+class UseArrays(NamedTuple):
+    """A ``UsePlan`` in numbers: of each place where its ``rows`` end, and its ``_Source`` (-1 is None); of
+    each pod where its ``places`` end."""
+
+    ends: Ints
+    rows: Ints
+    measured: Bools
+    devices: Ints
+    bursts: Ints
+    pod_ends: Ints
+    places: Ints
+
+
+def uses_of(table: Floats, ends: Ints, rows: Ints, measured: Bools, devices: Ints) -> Floats:
+    """What is used at each place, shape (places, ``USE_METRICS``), of a ``use_table``; NaN is unknown.
+
+    What several processes use of one GPU is added; of several devices it is the mean percent, and the sum of
+    memory. This is a loop for a compiler; a program that has none can call it as it is.
+    """
+    uses, begin = np.full((ends.size, 3), np.nan), 0
+    for place in range(ends.size):
+        for metric in range(3):
+            total, known = 0.0, 0
+            for row in rows[begin : ends[place]]:
+                if not np.isnan(table[row, metric]):
+                    total += table[row, metric]
+                    known += 1
+            if known > 0 and metric < 2:
+                total = min(total, 100.0) if measured[place] else total / known
+            if known > 0:
+                uses[place, metric] = total
+            elif metric < 2 and devices[place] >= 0:
+                uses[place, metric] = table[devices[place], metric]
+        begin = ends[place]
+    return uses
+
+
+def highs_of(
+    table: Floats, uses: Floats, highest: Floats, ends: Ints, rows: Ints, measured: Bools, bursts: Ints
+) -> Floats:
+    """The highest utilization at each place: in the bursts of its GPU, whose ``highest`` are given, or on one
+    of several slices."""
+    highs, begin = uses[:, 0].copy(), 0
+    for place in range(ends.size):
+        if not measured[place]:
+            for row in rows[begin : ends[place]]:
+                highs[place] = np.fmax(highs[place], table[row, 0])
+        if bursts[place] >= 0:
+            highs[place] = np.fmax(highs[place], highest[bursts[place]])
+        begin = ends[place]
+    return highs
+
+
+def pods_of(uses: Floats, pod_ends: Ints, places: Ints) -> Floats:
+    """Each pod over its GPUs, shape (pods, ``POD_GPU_METRICS``): mean percent, the sum of memory, and the
+    busiest GPU's utilization."""
+    pods, begin = np.full((pod_ends.size, 4), np.nan), 0
+    for pod in range(pod_ends.size):
+        for metric in range(3):
+            total, known = 0.0, 0
+            for place in places[begin : pod_ends[pod]]:
+                use = uses[place, metric]
+                if metric == 0:
+                    pods[pod, 3] = np.fmax(pods[pod, 3], use)
+                if not np.isnan(use):
+                    total += use
+                    known += 1
+            if known > 0:
+                pods[pod, metric] = total if metric == 2 else total / known
+        begin = pod_ends[pod]
+    return pods
+
+
+def use_table(gpus: Sequence[Gpu]) -> Floats:
+    """The use of each GPU, then that of each slice, then that of each process; NaN is unknown."""
+    rows: list[tuple[Cell, ...]] = [_use_of(gpu) for gpu in gpus]
+    rows += [(one.gpu_util_pct, None, one.mem_used_bytes) for gpu in gpus for one in gpu.mig or ()]
+    rows += [_use_of(process) for gpu in gpus for process in gpu.processes or ()]
+    return np.array(rows, np.float64).reshape(-1, 3)
 
 
 def use_plan(node: str, gpus: Sequence[Gpu]) -> UsePlan:
     """The pods that use the GPUs of one tick, in the order of the record."""
     plan = UsePlan()
-    slices = len(USE_METRICS) * len(gpus)
-    processes = slices + len(USE_METRICS) * sum(len(gpu.mig or ()) for gpu in gpus)
+    slices = len(gpus)
+    processes = slices + sum(len(gpu.mig or ()) for gpu in gpus)
     for position, gpu in enumerate(gpus):
         scope = f"{node}/{gpu.index}"
         owned = _add_measured(plan, gpu, scope, position, processes)
         if gpu.allocated:
             _add_allocated(plan, gpu, scope, position, slices, owned)
-        slices += len(USE_METRICS) * len(gpu.mig or ())
-        processes += len(USE_METRICS) * len(gpu.processes or ())
+        slices += len(gpu.mig or ())
+        processes += len(gpu.processes or ())
     for at, (pod_uid, place) in enumerate(plan.sources):
         if place.count("/") == 1:  # a GPU, not a process there
             plan.pods.setdefault(pod_uid, []).append(at)
@@ -131,10 +180,9 @@ def _add_measured(plan: UsePlan, gpu: Gpu, scope: str, position: int, begin: int
         if process.pod_uid is not None:
             owned[process.pod_uid][at] = process.pid
     for pod_uid, pids in owned.items():
-        rows = {begin + len(USE_METRICS) * at: pid for at, pid in pids.items()}
-        alone = len(users) == 1
-        device, burst = (len(USE_METRICS) * position, position) if alone else (None, None)
-        plan.sources[pod_uid, scope] = _Source(tuple(rows), device=device, burst=burst)
+        rows = {begin + at: pid for at, pid in pids.items()}
+        alone = position if len(users) == 1 else None
+        plan.sources[pod_uid, scope] = _Source(tuple(rows), device=alone, burst=alone)
         plan.attribution[pod_uid, scope] = MEASURED
         for row, pid in rows.items():
             plan.sources[pod_uid, f"{scope}/{pid}"] = _Source((row,))
@@ -147,9 +195,9 @@ def _add_allocated(
     """The pods to which the kubelet gave the GPU or slices of it, and of which no process is seen there; the
     use of its first slice is at ``begin``."""
     devices: dict[str | None, int] = {
-        one.uuid: begin + len(USE_METRICS) * at for at, one in reversed(list(enumerate(gpu.mig or ())))
+        one.uuid: begin + at for at, one in reversed(list(enumerate(gpu.mig or ())))
     }
-    devices[None] = len(USE_METRICS) * position
+    devices[None] = position
     by_pod: dict[str, list[int]] = defaultdict(list)
     for one in holders(gpu.allocated or ()):
         if one.pod_uid in owned:
@@ -164,53 +212,3 @@ def _add_allocated(
     for pod_uid, rows in by_pod.items():
         burst = None if gpu.mig else position
         plan.sources[pod_uid, scope] = _Source(tuple(rows), measured=False, burst=burst)
-        plan.sliced |= len(rows) > 1
-
-
-def _use(cells: Cells, source: _Source) -> Cells:
-    rows, measured, device, _ = source
-    if len(rows) == 1:
-        use = cells[rows[0] : rows[0] + 3]
-    else:
-        uses = [cells[row : row + 3] for row in rows]
-        use = _added(uses) if measured else _combined(uses)
-    if device is not None:
-        if use[0] is None:
-            use[0] = cells[device]
-        if use[1] is None:
-            use[1] = cells[device + 1]
-    return use
-
-
-def _high(cells: Cells, util: Cell, source: _Source, bursts: Cells) -> Cell:
-    rows, measured, _, gpu = source
-    found = [util] if measured else [util, *(cells[row] for row in rows)]
-    if gpu is not None:
-        found.append(bursts[gpu])
-    return _most(found)
-
-
-def _added(uses: list[Cells]) -> Cells:
-    """What several processes use of one GPU."""
-    util, copy, memory = (_sum(column) for column in zip(*uses, strict=True))
-    return [*(None if pct is None else min(pct, _FULL_PCT) for pct in (util, copy)), memory]
-
-
-def _combined(uses: list[Cells]) -> Cells:
-    """Mean percent and the sum of memory, of at least one use. What is not measured does not count."""
-    utils, copies, memories = zip(*uses, strict=True)
-    return [_mean(utils), _mean(copies), _sum(memories)]
-
-
-def _sum(column: Iterable[Cell]) -> Cell:
-    known = [cell for cell in column if cell is not None]
-    return sum(known) if known else None
-
-
-def _mean(column: Iterable[Cell]) -> Cell:
-    known = [cell for cell in column if cell is not None]
-    return sum(known) / len(known) if known else None
-
-
-def _most(column: Iterable[Cell]) -> Cell:
-    return max((cell for cell in column if cell is not None), default=None)

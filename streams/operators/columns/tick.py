@@ -1,8 +1,8 @@
 """A tick: what a node measured at one moment, in columns. Each sample becomes one before any bank sees it."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,8 +27,7 @@ class Layout:
     gpus: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(NamedTuple):
     """One tick of a node. What was not measured is NaN.
 
     ``interval_ms``: the time before ``ts_ms`` that it measures. ``values`` (n,): of ``layout.series``.
@@ -47,7 +46,7 @@ class Tick:
     values: Floats
     tallies: Floats
     highs: Floats
-    facts: Floats = field(default_factory=lambda: np.zeros(0))
+    facts: Floats = np.zeros(0)
     bursts: tuple[tuple[Series, Any], ...] = ()
 
 

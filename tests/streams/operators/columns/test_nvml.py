@@ -54,6 +54,41 @@ def test_a_slice_is_a_gpu_of_its_own() -> None:
     assert found == {("gpu", "MIG-1", "gpu_util_pct"): 40, ("gpu", "MIG-1", "mem_used_bytes"): 7}
 
 
+def test_every_number_finds_its_column() -> None:
+    """GPUs, slices and processes, several of each: no number is taken for another's."""
+    slices = [{"uuid": f"MIG-{at}", "gpu_util_pct": 40 + at, "mem_used_bytes": 400 + at} for at in range(3)]
+    running = [process(at, f"p{at}", gpu_util_pct=70 + at, mem_used_bytes=700 + at) for at in range(3)]
+    tick = read([
+        gpu(0, gpu_util_pct=10, mem_used_bytes=100, power_w=1, power_limit_w=5, processes=running[:2]),
+        gpu(1, gpu_util_pct=11, mem_used_bytes=101, temp_c=2, mig=slices[:1], throttle=["sw_power_cap"]),
+        gpu(2, gpu_util_pct=12, mem_used_bytes=102, power_limit_w=6, mig=slices[1:], processes=running[2:]),
+    ])  # fmt: skip
+    expected = {("gpu", "GPU-0", "power_w"): 1, ("gpu", "GPU-1", "temp_c"): 2}
+    for at in range(3):
+        expected |= {
+            ("gpu", f"GPU-{at}", "gpu_util_pct"): 10 + at,
+            ("gpu", f"GPU-{at}", "mem_used_bytes"): 100 + at,
+            ("gpu", f"MIG-{at}", "gpu_util_pct"): 40 + at,
+            ("gpu", f"MIG-{at}", "mem_used_bytes"): 400 + at,
+            ("pod", f"p{at}", "gpu_util_pct"): 70 + at,
+            ("pod", f"p{at}", "busiest_gpu_util_pct"): 70 + at,
+            ("pod", f"p{at}", "gpu_mem_used_bytes"): 700 + at,
+        }
+    assert values(tick) == expected
+    assert [None if math.isnan(one) else one for one in tick.facts] == [
+        5,
+        None,
+        None,
+        None,
+        100,
+        0,
+        6,
+        None,
+        None,
+    ]
+    assert tallies(tick)["p1", "a/0/1", "mem_used_bytes"] == (701, 701)
+
+
 PODS: list[tuple[str, list[dict[str, Any]], dict[str, float]]] = [
     (
         "two processes on one GPU add up",

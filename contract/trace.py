@@ -6,6 +6,7 @@ the reading with an error that names the file, the line and the reason: what cam
 
 import gzip
 import io
+import os
 import sys
 import zlib
 from collections.abc import Iterator
@@ -221,16 +222,21 @@ class TraceWriter:
     whole until the new one is. After an error the new one gets the name only if it holds a record; what came
     before a damaged line is of use.
 
+    ``resume_at`` is what ``checkpoint`` said: the file is cut there, and written on. A trace with checkpoints
+    keeps its other name after an error, so that a later run can resume it.
+
     Raises ``DutycycleError`` where the file cannot be opened or written, is there already without
     ``overwrite``, or has a name that promises another format. ``BrokenPipeError`` is left to the
     caller: whoever reads the output has seen enough.
     """
 
-    def __init__(self, path: str, *, overwrite: bool = True) -> None:
+    def __init__(self, path: str, *, overwrite: bool = True, resume_at: int | None = None) -> None:
         self.path = path
         self._overwrite = overwrite
+        self._resume_at = resume_at
         self._partial: Path | None = None
         self._written = False
+        self._checkpoints = resume_at is not None
         self._raw: IO[bytes] | None = None
         self._stream: Any = None
 
@@ -248,12 +254,36 @@ class TraceWriter:
             if file.is_file() and not self._overwrite:
                 raise DutycycleError(f"{self.path} is there already: give another name, or --force")
             self._partial = file = file.with_name(f"{file.name}.partial")
-        self._raw = file.open("wb")
+        if self._resume_at is None:
+            self._raw = file.open("wb")
+        else:
+            self._raw = file.open("r+b")
+            self._raw.truncate(self._resume_at)
+            self._raw.seek(self._resume_at)
+        return self._compressed(self._raw)
+
+    def _compressed(self, raw: IO[bytes]) -> Any:
         if self.path.endswith(".gz"):
-            return gzip.GzipFile(filename="", mode="wb", fileobj=self._raw, compresslevel=6, mtime=0)
+            return gzip.GzipFile(filename="", mode="wb", fileobj=raw, compresslevel=6, mtime=0)
         if self.path.endswith(".zst"):
-            return zstandard.ZstdCompressor(level=6, write_checksum=True).stream_writer(self._raw)
-        return self._raw
+            compressor = zstandard.ZstdCompressor(level=6, write_checksum=True)
+            return compressor.stream_writer(raw, closefd=False)
+        return raw
+
+    def checkpoint(self) -> int:
+        """Store what was written so far, as a whole: the size of the file, in bytes; 0 for ``-``."""
+        raw = self._raw
+        if raw is None:
+            return 0
+        with self._explained():
+            if self._stream is not raw:
+                self._stream.close()
+            raw.flush()
+            os.fsync(raw.fileno())
+            size = raw.tell()  # a new stream may begin with a header at once
+            self._stream = self._compressed(raw)
+            self._checkpoints = True
+            return size
 
     def write(self, record: TraceRecord) -> None:
         """Append one record."""
@@ -272,6 +302,8 @@ class TraceWriter:
                 if self._raw is not None:
                     self._raw.close()
             if self._partial is None:
+                return
+            if failure is not None and self._checkpoints:
                 return
             if failure is None or self._written:
                 self._partial.replace(self.path)

@@ -58,6 +58,15 @@ class PodTable:
         named = self._named.get((namespace, name), {})
         return next((uid for uid in reversed(named) if self._rows[uid].gone_s is None), None)
 
+    def snapshot(self) -> list[tuple[Pod, float | None]]:
+        """Every pod as it was said last, and since when it is gone; in between two calls of ``drain``."""
+        return [(row.pod, row.gone_s) for row in self._rows.values()]
+
+    def restore(self, pod: Pod, gone_s: float | None) -> None:
+        """The pod is known, and was said as this."""
+        self._rows[pod.uid] = _Row(pod, encode(pod), gone_s)
+        self._named.setdefault((pod.namespace, pod.name), {})[pod.uid] = None
+
     def drain(self, now_s: float, now_ms: int) -> Iterator[tuple[str, bytes | None]]:
         """What is to be published now, by key; None is a tombstone. A pod that ended has ``finished_ms``."""
         for uid in self._unsaid_ends:

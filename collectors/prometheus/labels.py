@@ -92,10 +92,14 @@ class PodIndex:
     """
 
     def __init__(
-        self, cgroup: Callable[[str], CgroupId | None] = parse_cgroup_path, uid_of: UidOf | None = None
+        self,
+        cgroup: Callable[[str], CgroupId | None] = parse_cgroup_path,
+        uid_of: UidOf | None = None,
+        patient_answers: int = _PATIENT_ANSWERS,
     ) -> None:
         self._cgroup = cgroup
         self._uid_of = uid_of
+        self._patient_answers = patient_answers
         self._answers = 0
         self._unknown: dict[tuple[str, str], tuple[int, int]] = {}
         """Pods without a uid: with which answer each was first asked for, and with which last."""
@@ -105,7 +109,7 @@ class PodIndex:
     def learn_pods(self, infos: Iterable[ScrapedSeries]) -> None:
         """Take ``kube_pod_info`` as it is now; series of other names are left out."""
         self._answers += 1
-        oldest = self._answers - 2 * _PATIENT_ANSWERS
+        oldest = self._answers - 2 * self._patient_answers
         self._unknown = {name: times for name, times in self._unknown.items() if times[1] >= oldest}
         infos = [one for one in infos if one.labels.get("__name__") == POD_INFO]
         named = [(one, one.labels.get("uid", "")) for one in infos if one.labels.get("uid")]
@@ -156,6 +160,6 @@ class PodIndex:
             return self._uid_of(*name)
         since, _ = self._unknown.get(name, (self._answers, 0))
         self._unknown[name] = since, self._answers
-        if self._uids and self._answers - since < _PATIENT_ANSWERS:
+        if self._uids and self._answers - since < self._patient_answers:
             return None
         return name_key(*name)

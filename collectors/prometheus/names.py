@@ -8,13 +8,22 @@ from collectors.prometheus.kube_state import KubeState
 from collectors.prometheus.labels import PodIndex, Workload, workload_of
 from collectors.prometheus.owners import own_job
 from collectors.prometheus.records import ByNode
+from contract.records.base import RecordBase
 from contract.records.pods import Pod
 from contract.records.samples import NvmlSample
 
 _GONE_S = 180.0
 """Longer than the time between two scrapes, which is a minute at most in practice."""
-_Seen = tuple[str, str, Workload]
+ScrapedPod = tuple[str, str, Workload]
 """A pod that was scraped: its uid, its node and its names."""
+
+
+class PodState(RecordBase, frozen=True, kw_only=True):
+    """A pod that is known: when it was scraped last, or since when it is gone."""
+
+    pod: Pod
+    seen_s: float | None = None
+    gone_s: float | None = None
 
 
 class PodNames:
@@ -26,7 +35,7 @@ class PodNames:
         self._seen_s: dict[str, float] = {}
         self._answers = 0
 
-    def update(self, seen: Iterable[_Seen], kube: KubeState, tick: Tick) -> Iterator[Outgoing]:
+    def update(self, seen: Iterable[ScrapedPod], kube: KubeState, tick: Tick) -> Iterator[Outgoing]:
         """The records that are new at ``tick``; pods that were not scraped for long are gone."""
         new = {uid: _named(uid, node, who) for uid, node, who in seen}
         self._seen_s |= dict.fromkeys(new, tick.monotonic_s)
@@ -42,6 +51,20 @@ class PodNames:
         for uid, payload in self._table.drain(tick.monotonic_s, tick.ts_ms):
             yield Outgoing(topic="pods", key=uid, payload=payload, ts_ms=tick.ts_ms)
 
+    def snapshot(self) -> list[PodState]:
+        """Every pod that is known, for ``restore``."""
+        return [
+            PodState(pod=pod, seen_s=self._seen_s.get(pod.uid), gone_s=gone_s)
+            for pod, gone_s in self._table.snapshot()
+        ]
+
+    def restore(self, state: Iterable[PodState]) -> None:
+        """Go on with what was known: nothing of it is said again."""
+        for one in state:
+            self._table.restore(one.pod, one.gone_s)
+            if one.seen_s is not None:
+                self._pods[one.pod.uid], self._seen_s[one.pod.uid] = one.pod, one.seen_s
+
 
 def _named(uid: str, node: str, who: Workload) -> Pod:
     return Pod(
@@ -50,7 +73,7 @@ def _named(uid: str, node: str, who: Workload) -> Pod:
     )  # fmt: skip
 
 
-def scraped_pods(containers: ByNode, gpus: Iterable[NvmlSample], pod_index: PodIndex) -> Iterator[_Seen]:
+def scraped_pods(containers: ByNode, gpus: Iterable[NvmlSample], pod_index: PodIndex) -> Iterator[ScrapedPod]:
     """The pods of a tick: those with containers, and those that hold GPUs."""
     for node, samples in containers.items():
         for one in samples:

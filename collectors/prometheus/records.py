@@ -13,25 +13,31 @@ from collectors.prometheus.series import NewSample, ScrapedSeries, SeriesLabels
 from contract.records.samples import CgroupSample, Host, NvmlSample
 
 ByNode = Mapping[str, Sequence[NewSample]]
+Target = tuple[str, str]
+"""The labels ``job`` and ``instance`` of a scrape."""
+HostNames = Mapping[Target, str]
 _NODE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
 
 
-def host_names(series: Iterable[ScrapedSeries]) -> dict[tuple[str, str], str]:
+def host_names(series: Iterable[ScrapedSeries]) -> dict[Target, str]:
     """The host name of each target of node_exporter, whose other metrics do not have it."""
     return {_target(one.labels): one.labels.get("nodename", "") for one in series if _is_uname(one.labels)}
 
 
-def by_node(
-    samples: Iterable[NewSample], names: Mapping[tuple[str, str], str], apart_ms: int
-) -> dict[str, list[NewSample]]:
+def node_name(labels: SeriesLabels, names: HostNames) -> str:
+    """The node that a series is of; empty where it has no name that a record may carry."""
+    node = node_of(labels, names.get(_target(labels), ""))
+    return node if _NODE.fullmatch(node) else ""
+
+
+def by_node(samples: Iterable[NewSample], names: HostNames, apart_ms: int) -> dict[str, list[NewSample]]:
     """News by node; under the empty name those whose node has none that a record may carry.
 
     A record is of one moment: what is more than ``apart_ms`` older than the node's newest is left out.
     """
     found: dict[str, list[NewSample]] = defaultdict(list)
     for one in samples:
-        node = node_of(one.labels, names.get(_target(one.labels), ""))
-        found[node if _NODE.fullmatch(node) else ""].append(one)
+        found[node_name(one.labels, names)].append(one)
     for node, of in found.items():
         oldest_ms = _ts_ms(of) - apart_ms
         found[node] = [one for one in of if one.ts_ms >= oldest_ms]
@@ -79,7 +85,7 @@ def _interval_ms(samples: Iterable[NewSample], tick: Tick) -> int:
     return min((one.passed_ms for one in samples if one.passed_ms), default=tick.interval_ms)
 
 
-def _target(labels: SeriesLabels) -> tuple[str, str]:
+def _target(labels: SeriesLabels) -> Target:
     return labels.get("job", ""), labels.get("instance", "")
 
 

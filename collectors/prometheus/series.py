@@ -12,6 +12,8 @@ _REPLICA = ("prometheus_replica", "__replica__", "receive_replica", "replica")
 """Labels that tell apart the Prometheus servers that scrape the same targets; Thanos and Mimir show them."""
 
 SeriesLabels = Mapping[str, str]
+Point = tuple[int, float]
+"""Unix milliseconds, and the value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +21,12 @@ class ScrapedSeries:
     """One series: its labels, the name among them, and its samples (Unix ms, value), oldest first."""
 
     labels: SeriesLabels
-    points: tuple[tuple[int, float], ...]
+    points: tuple[Point, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class NewSample:
-    """The newest sample of a series, seen for the first time.
+    """A sample of a series, seen for the first time.
 
     ``passed_ms`` lies between it and the one before, ``per_s`` is a counter's growth since then. Both are
     absent for a first sample, ``per_s`` as well when the counter began anew.
@@ -55,7 +57,7 @@ def parse_vector(result: Iterable[Mapping[str, Any]]) -> list[ScrapedSeries]:
     return [ScrapedSeries(one["metric"], tuple(_points([one["value"]]))) for one in result]
 
 
-def _points(values: Iterable[tuple[float, str]]) -> Iterator[tuple[int, float]]:
+def _points(values: Iterable[tuple[float, str]]) -> Iterator[Point]:
     for seconds, text in values:
         if isfinite(value := float(text)):
             yield round(seconds * 1000), value
@@ -64,8 +66,8 @@ def _points(values: Iterable[tuple[float, str]]) -> Iterator[tuple[int, float]]:
 def without_replicas(series: Sequence[ScrapedSeries]) -> list[ScrapedSeries]:
     """What several replicas of Prometheus scraped, each series once, without the replica's label.
 
-    The first replica counts; where it has a gap of one and a half scrapes, the next takes over. Points are
-    not mixed: two scrapes of one moment would look like twice as many.
+    The first replica counts; where it misses a scrape, the next takes over. Points are not mixed: two scrapes
+    of one moment would look like twice as many.
     """
     if not any(name in one.labels for one in series for name in _REPLICA):
         return list(series)
@@ -76,28 +78,48 @@ def without_replicas(series: Sequence[ScrapedSeries]) -> list[ScrapedSeries]:
     return [ScrapedSeries(dict(key), _merged(of)) for key, of in replicas.items()]
 
 
-def _merged(replicas: list[ScrapedSeries]) -> tuple[tuple[int, float], ...]:
+def _merged(replicas: list[ScrapedSeries]) -> tuple[Point, ...]:
     replicas.sort(key=lambda one: [one.labels.get(name, "") for name in _REPLICA])
     of = [one.points for one in replicas if one.points]
     if len(of) < 2:
         return of[0] if of else ()
     gaps = [after[0] - before[0] for points in of for before, after in pairwise(points)]
-    most_ms = 1.5 * median(gaps) if gaps else 0.0
+    scrape_ms = median(gaps) if gaps else 0
     merged = sorted((ts_ms, at, value) for at, points in enumerate(of) for ts_ms, value in points)
-    current = 0 if of[0][0][0] - merged[0][0] <= most_ms else merged[0][1]
-    kept: list[tuple[int, float]] = []
+    current = 0 if of[0][0][0] - merged[0][0] < scrape_ms else merged[0][1]
+    kept: list[Point] = []
     for ts_ms, at, value in merged:
-        if at == current or (kept and ts_ms - kept[-1][0] > most_ms):
+        if at == current or (kept and ts_ms - kept[-1][0] >= scrape_ms):
             current = at
             kept.append((ts_ms, value))
     return tuple(kept)
+
+
+def samples_after(series: ScrapedSeries, start_ms: int, gap_ms: int) -> Iterator[NewSample]:
+    """All samples after ``start_ms``; the points before it serve the first rate alone.
+
+    After a gap of more than ``gap_ms`` a series begins anew: no rate is taken over it.
+    """
+    last: Point | None = None
+    for point in series.points:
+        if point[0] > start_ms:
+            known = last if last is not None and point[0] - last[0] <= gap_ms else None
+            yield _sample(series.labels, known, point)
+        last = point
+
+
+def _sample(labels: SeriesLabels, last: Point | None, point: Point) -> NewSample:
+    if last is None:
+        return NewSample(labels, *point)
+    passed_ms, grown = point[0] - last[0], point[1] - last[1]
+    return NewSample(labels, *point, passed_ms, grown / passed_ms * 1000 if grown >= 0 else None)
 
 
 class ScrapeCursor:
     """Gives each sample out once. So what stopped being scraped is absent at once, and never repeated."""
 
     def __init__(self) -> None:
-        self._last: dict[tuple[tuple[str, str], ...], tuple[int, float]] = {}
+        self._last: dict[tuple[tuple[str, str], ...], Point] = {}
 
     def of(self, series: Iterable[ScrapedSeries]) -> list[NewSample]:
         """The new samples of an answer; series that ended a quarter of an hour ago are forgotten."""
@@ -115,9 +137,4 @@ class ScrapeCursor:
         ts_ms, value = self._last[key] = series.points[-1]
         if last is None and len(series.points) > 1:
             last = series.points[-2]
-        if last is None:
-            return NewSample(series.labels, ts_ms, value)
-        passed_ms, grown = ts_ms - last[0], value - last[1]
-        return NewSample(
-            series.labels, ts_ms, value, passed_ms, grown / passed_ms * 1000 if grown >= 0 else None
-        )
+        return _sample(series.labels, last, (ts_ms, value))

@@ -1,0 +1,191 @@
+"""From what a Prometheus kept to the records that the collector would have written, in order of time. Pure.
+
+History is taken in chunks. A chunk needs nothing of the one before but what ``HistoryState`` holds, so that a
+run that was interrupted goes on with the same records.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from collectors.base import Outgoing, Tick
+from collectors.prometheus.containers import CONTAINER_SELECTOR
+from collectors.prometheus.gpus import GPU_SELECTOR
+from collectors.prometheus.host import HOST_SELECTOR
+from collectors.prometheus.kube_state import KUBE_SELECTOR, KubeState
+from collectors.prometheus.labels import PodIndex
+from collectors.prometheus.names import PodNames, PodState, ScrapedPod, scraped_pods
+from collectors.prometheus.records import (
+    Target,
+    cgroup_samples,
+    host_names,
+    node_name,
+    nvml_samples,
+)
+from collectors.prometheus.series import NewSample, ScrapedSeries, samples_after
+from contract.codec import encode
+from contract.records.base import RecordBase, written
+
+HISTORY_SELECTORS = {
+    "gpus": GPU_SELECTOR, "hosts": HOST_SELECTOR, "containers": CONTAINER_SELECTOR, "kube": KUBE_SELECTOR
+}  # fmt: skip
+_APART_MS = {"gpus": 1000, "hosts": 1000, "containers": 30_000}
+"""How far apart the samples of one record may be: cAdvisor measures each container at a time of its own."""
+_SLICE_MS = 30_000
+"""How often what kube-state-metrics says is looked at, as the collector does."""
+_KUBE_AGE_MS = 120_000
+"""What it says counts for so long: it is scraped once a minute at least."""
+_Scrapes = dict[tuple[int, str], dict[str, list[NewSample]]]
+"""By moment and node, and by kind: what one record is made of."""
+
+
+class HistoryState(RecordBase, frozen=True, kw_only=True):
+    """What goes from one chunk to the next. ``hosts``: nodes for which node_exporter speaks."""
+
+    seq: int = written(int)
+    hosts: tuple[str, ...] = written(tuple)
+    host_names: tuple[tuple[Target, str], ...] = written(tuple)
+    pods: tuple[PodState, ...] = written(tuple)
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """The answers for ``(start_ms, end_ms]`` by the names of ``HISTORY_SELECTORS``.
+
+    Points before ``start_ms`` are there for rates and names alone. Over more than ``gap_ms`` no rate is
+    taken.
+    """
+
+    start_ms: int
+    end_ms: int
+    gap_ms: int
+    series: Mapping[str, list[ScrapedSeries]] = field(repr=False)
+
+
+class History:
+    """Turns chunks, given in order, into records. ``collector`` is their field of that name; ``interval_ms``
+    is that of a record whose scrape has none before it."""
+
+    def __init__(self, collector: str, interval_ms: int, retire_s: float) -> None:
+        self._collector = collector
+        self._interval_ms = interval_ms
+        self._kube = KubeState()
+        self._names = PodNames(retire_s)
+        self._seq = 0
+        self._hosts: set[str] = set()
+        self._host_names: dict[Target, str] = {}
+        self.nameless = 0
+        """Samples without a node's name, which are in no record."""
+
+    def snapshot(self) -> HistoryState:
+        """After a chunk: what the next one needs."""
+        return HistoryState(
+            seq=self._seq, hosts=tuple(sorted(self._hosts)), host_names=tuple(self._host_names.items()),
+            pods=tuple(self._names.snapshot()),
+        )  # fmt: skip
+
+    def restore(self, state: HistoryState) -> None:
+        """Go on after the chunk of the snapshot."""
+        self._seq, self._hosts, self._host_names = state.seq, set(state.hosts), dict(state.host_names)
+        self._names.restore(state.pods)
+
+    def records(self, chunk: Chunk) -> Iterator[Outgoing]:
+        """The records of a chunk, in order of time."""
+        self._host_names |= host_names(chunk.series["hosts"])
+        scrapes: _Scrapes = defaultdict(lambda: defaultdict(list))
+        for what in _APART_MS:
+            for ts_ms, node, samples in self._scrapes(what, chunk):
+                scrapes[ts_ms, node][what] += samples
+                self._hosts |= {node} if what == "hosts" else set()
+        index = _index_of(chunk)
+        for start_ms, of in groupby(sorted(scrapes), key=lambda key: key[0] // _SLICE_MS * _SLICE_MS):
+            self._learn(chunk.series["kube"], start_ms, index)
+            yield from self._slice({key: scrapes.pop(key) for key in of}, index)
+
+    def _scrapes(self, what: str, chunk: Chunk) -> Iterator[tuple[int, str, list[NewSample]]]:
+        nodes: dict[str, list[tuple[int, int, NewSample]]] = defaultdict(list)
+        for number, series in enumerate(chunk.series[what]):
+            node = node_name(series.labels, self._host_names)
+            new = [(one.ts_ms, number, one) for one in samples_after(series, chunk.start_ms, chunk.gap_ms)]
+            if node:
+                nodes[node] += new
+            else:
+                self.nameless += len(new)
+        for node, samples in nodes.items():
+            samples.sort(key=lambda one: one[:2])
+            for ts_ms, found in _together(samples, _APART_MS[what]):
+                yield ts_ms, node, found
+
+    def _learn(self, kube: Iterable[ScrapedSeries], start_ms: int, index: PodIndex) -> None:
+        """Take what kube-state-metrics said at the end of a slice."""
+        end_ms = start_ms + _SLICE_MS
+        now = []
+        for one in kube:
+            points = tuple(point for point in one.points if end_ms - _KUBE_AGE_MS < point[0] <= end_ms)
+            if points:
+                now.append(ScrapedSeries(one.labels, points))
+        index.learn_pods(now)
+        self._kube.learn(now)
+
+    def _slice(self, scrapes: _Scrapes, index: PodIndex) -> Iterator[Outgoing]:
+        """The records of a slice: who the pods are, and then what they did."""
+        outs: list[Outgoing] = []
+        seen: list[ScrapedPod] = []
+        for (ts_ms, node), of in scrapes.items():
+            tick = self._tick(ts_ms)
+            index.learn_containers(of["containers"])
+            containers = {node: of["containers"]} if of["containers"] else {}
+            hosts = {node: of["hosts"]} if node in self._hosts else {}
+            gpus = list(nvml_samples({node: of["gpus"]} if of["gpus"] else {}, index, tick))
+            seen += scraped_pods(containers, gpus, index)
+            outs += [
+                Outgoing(topic="nvml-samples", key=node, payload=encode(one), ts_ms=ts_ms) for one in gpus
+            ]
+            outs += [
+                Outgoing(topic="cgroup-samples", key=node, payload=encode(one), ts_ms=ts_ms)
+                for one in cgroup_samples(containers, hosts, index, tick)
+            ]
+        first_ms, _ = next(iter(scrapes))
+        yield from self._names.update(seen, self._kube, self._tick(first_ms))
+        yield from outs
+
+    def _tick(self, ts_ms: int) -> Tick:
+        self._seq += 1
+        return Tick(
+            node="", collector=self._collector, seq=self._seq - 1, ts_ms=ts_ms,
+            interval_ms=self._interval_ms, monotonic_s=ts_ms / 1000,
+        )  # fmt: skip
+
+
+def _index_of(chunk: Chunk) -> PodIndex:
+    """Names and uids of the whole chunk; of several pods that had one name, the first."""
+    index = PodIndex(patient_answers=0)
+    index.learn_pods(_latest_first(chunk.series["kube"]))
+    index.learn_containers(_latest_first(chunk.series["containers"]))
+    return index
+
+
+def _latest_first(series: Iterable[ScrapedSeries]) -> list[ScrapedSeries]:
+    return sorted((one for one in series if one.points), key=lambda one: one.points[0][0], reverse=True)
+
+
+def _together(
+    samples: Iterable[tuple[int, int, NewSample]], apart_ms: int
+) -> Iterator[tuple[int, list[NewSample]]]:
+    """Scrapes of a node, each with its newest moment: no series twice, and not more than ``apart_ms`` apart.
+
+    ``samples`` are in order of time, each with the number of its series.
+    """
+    group: dict[int, NewSample] = {}
+    first_ms = last_ms = 0
+    for ts_ms, of in groupby(samples, key=lambda one: one[0]):
+        now = {number: sample for _, number, sample in of}
+        if group and (now.keys() & group.keys() or ts_ms - first_ms > apart_ms):
+            yield last_ms, list(group.values())
+            group = {}
+        first_ms = first_ms if group else ts_ms
+        last_ms = ts_ms
+        group |= now
+    if group:
+        yield last_ms, list(group.values())

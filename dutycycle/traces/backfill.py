@@ -1,0 +1,191 @@
+"""Writes what a Prometheus kept to a trace: chunk after chunk, in order of time, so that memory is bounded.
+
+After each chunk the file is whole, and ``<out>.progress`` says how far it is. The same command, given again
+after an interruption, goes on there, and the file has the same bytes in the end.
+"""
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from collectors.prometheus.history import HISTORY_SELECTORS, Chunk, History
+from collectors.prometheus.query import AwayError, Prometheus, QueryError, TooMuchError
+from collectors.prometheus.series import ScrapedSeries
+from contract.backoff import Backoff
+from contract.errors import DutycycleError
+from contract.settings.groups import Settings
+from contract.topics import full_name
+from contract.trace import TraceRecord, TraceWriter
+from dutycycle.traces.progress import Progress
+from dutycycle.traces.resume import Reached, ResumeFile
+
+_FIRST_CHUNK_MS = 120_000
+_LEAST_CHUNK_MS = 30_000
+_MOST_CHUNK_MS = 6 * 3_600_000
+_WANTED_POINTS = 300_000
+"""Points of a chunk, which the next ones are made to have: some 100 MB while they are read."""
+_LOOK_BACK_MS = 300_000
+"""Points before a chunk that give its first rates; over a longer gap none is taken."""
+_ANSWER_S = 120
+_INTERVAL_MS = 15_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """What is wanted: ``(start_ms, end_ms]``, every sample, or one each ``step_s`` seconds.
+
+    ``given`` is how the user named it: a later run goes on only with the same.
+    """
+
+    start_ms: int
+    end_ms: int
+    step_s: int | None
+    given: tuple[str, ...]
+
+
+class HistoryApi(Protocol):
+    """What is asked; raises ``QueryError``. See ``Prometheus``."""
+
+    place: str
+
+    def history(
+        self, selector: str, start_ms: int, end_ms: int, step_s: int | None, timeout_s: int
+    ) -> list[ScrapedSeries]: ...
+
+
+def backfill(out: str, wanted: Range, settings: Settings, *, overwrite: bool, patience_s: float) -> int:
+    """Record; 0 when the trace is whole. A Prometheus that is away is asked again for ``patience_s``."""
+    prometheus = Prometheus(settings)
+    try:
+        run = Backfill(prometheus, out, wanted, settings, overwrite=overwrite, patience_s=patience_s)
+        counts = run.run()
+    except KeyboardInterrupt as error:
+        raise DutycycleError("interrupted: the same command goes on from here") from error
+    finally:
+        prometheus.close()
+    found = ", ".join(f"{count} {topic}" for topic, count in sorted(counts.items()))
+    print(f"recorded: {found}", file=sys.stderr)  # noqa: T201
+    return 0
+
+
+class Backfill:
+    """One run, or the rest of one that was interrupted. Raises ``DutycycleError``."""
+
+    def __init__(
+        self,
+        prometheus: HistoryApi,
+        out: str,
+        wanted: Range,
+        settings: Settings,
+        *,
+        overwrite: bool,
+        patience_s: float,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._prometheus = prometheus
+        self._out = out
+        self._overwrite = overwrite
+        self._prefix = settings.topic_prefix
+        self._patience_s = patience_s
+        self._sleep = sleep
+        self._step_s = wanted.step_s
+        step_ms = 1000 * (wanted.step_s or 0)
+        self._look_back_ms = self._whole_steps(max(_LOOK_BACK_MS, 2 * step_ms) + step_ms)
+        self._least_ms = max(_LEAST_CHUNK_MS, step_ms)
+        self._file = ResumeFile(out)
+        earlier = None if overwrite else self._file.read(wanted.given)
+        self._resume_at = None if earlier is None else earlier.size_bytes
+        self._reached = earlier or Reached(
+            given=wanted.given, start_ms=wanted.start_ms, end_ms=wanted.end_ms, next_ms=wanted.start_ms,
+            chunk_ms=self._whole_steps(max(_FIRST_CHUNK_MS, self._least_ms)),
+        )  # fmt: skip
+        self._counts = Counter(self._reached.counts)
+        self._history = History(
+            f"prometheus-{self._reached.start_ms}", step_ms or _INTERVAL_MS, settings.retire
+        )
+        self._history.restore(self._reached.history)
+        self._progress = Progress(self._reached.start_ms, self._reached.end_ms, sys.stderr)
+
+    def run(self) -> Mapping[str, int]:
+        """Record; how many records there are of each topic."""
+        end_ms = self._reached.end_ms
+        if self._resume_at is not None:
+            self._progress.say(f"goes on with {self._out}.partial")
+        with TraceWriter(self._out, overwrite=self._overwrite, resume_at=self._resume_at) as trace:
+            if self._resume_at is None:
+                self._store(trace, self._reached)
+            while self._reached.next_ms < end_ms:
+                self._progress.show(self._reached.next_ms, self._counts.total())
+                self._store(trace, self._take(trace))
+            self._progress.show(end_ms, self._counts.total())
+            if not self._counts:
+                self._file.remove(trace=True)
+                raise DutycycleError(
+                    f"{self._prometheus.place} has no samples of dcgm-exporter, cAdvisor or node_exporter of "
+                    "this time: see its page /targets, and --since and --until"
+                )
+        self._file.remove()
+        if self._history.nameless:
+            self._progress.say(f"left out: {self._history.nameless} samples without the name of a node")
+        return self._counts
+
+    def _take(self, trace: TraceWriter) -> Reached:
+        """Write the next chunk. The one after it is made to fit, by what this one held."""
+        chunk, asked_ms = self._asked()
+        for one in self._history.records(chunk):
+            topic = full_name(self._prefix, one.topic)
+            trace.write(TraceRecord(topic=topic, key=one.key, payload=one.payload, ts_ms=one.ts_ms))
+            self._counts[one.topic] += 1
+        points = sum(len(series.points) for of in chunk.series.values() for series in of)
+        fitting_ms = asked_ms * min(4.0, _WANTED_POINTS / max(points, 1))
+        chunk_ms = self._whole_steps(min(max(fitting_ms, self._least_ms), _MOST_CHUNK_MS))
+        return replace(self._reached, next_ms=chunk.end_ms, chunk_ms=chunk_ms)
+
+    def _whole_steps(self, length_ms: float) -> int:
+        step_ms = 1000 * (self._step_s or 1)
+        return max(1, int(length_ms // step_ms)) * step_ms
+
+    def _asked(self) -> tuple[Chunk, int]:
+        """The next chunk, and its length. What is too much is asked for in smaller pieces."""
+        waits, waited_s, chunk_ms = Backoff(0.5, 15.0), 0.0, self._reached.chunk_ms
+        while True:
+            try:
+                return self._chunk(min(self._reached.next_ms + chunk_ms, self._reached.end_ms)), chunk_ms
+            except (TooMuchError, AwayError) as error:
+                if isinstance(error, TooMuchError) and chunk_ms > self._least_ms:
+                    chunk_ms = self._whole_steps(max(self._least_ms, chunk_ms / 2))
+                    self._progress.say(f"{error}; asking for {chunk_ms // 1000} s at a time")
+                    continue
+                if waited_s >= self._patience_s:
+                    raise DutycycleError(f"{error}; the same command goes on from here") from error
+                pause_s = waits.next_s()
+                waited_s += pause_s
+                self._progress.say(f"{error}; again in {pause_s:.1f} s")
+                self._sleep(pause_s)
+            except QueryError as error:
+                raise DutycycleError(f"{error}; the same command goes on from here") from error
+
+    def _chunk(self, end_ms: int) -> Chunk:
+        start_ms = self._reached.next_ms
+        series = {
+            what: self._prometheus.history(
+                selector, start_ms - self._look_back_ms, end_ms, self._step_s, _ANSWER_S
+            )
+            for what, selector in HISTORY_SELECTORS.items()
+        }
+        return Chunk(start_ms, end_ms, self._look_back_ms, series)
+
+    def _store(self, trace: TraceWriter, reached: Reached) -> None:
+        """What was written is whole now; say so in the file beside it."""
+        self._reached = replace(
+            reached,
+            size_bytes=trace.checkpoint(),
+            counts=dict(self._counts),
+            history=self._history.snapshot(),
+        )
+        self._file.write(self._reached)

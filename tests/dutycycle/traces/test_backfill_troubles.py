@@ -1,0 +1,153 @@
+"""Goal: a back-fill waits, asks for less, gives up, and goes on where it was: with the same bytes."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from collectors.prometheus.history import HISTORY_SELECTORS
+from collectors.prometheus.query import AwayError, QueryError, TooMuchError
+from collectors.prometheus.series import ScrapedSeries
+from contract.errors import DutycycleError
+from contract.settings.load import load
+from contract.trace import read_lines
+from dutycycle.traces.backfill import Backfill, HistoryApi, Range
+
+HOUR_MS = 3_600_000
+GPU = {"__name__": "DCGM_FI_DEV_GPU_UTIL", "UUID": "GPU-1", "gpu": "0", "Hostname": "gpu-a",
+       "namespace": "team", "pod": "bert-0"}  # fmt: skip
+WANTED = Range(start_ms=0, end_ms=HOUR_MS, step_s=None, given=("1h",))
+
+
+class KilledError(BaseException):
+    """Nothing of the run is executed any more."""
+
+
+class Kept(HistoryApi):
+    """A GPU that was scraped every 15 s, by a Prometheus with ``troubles``, one for each query."""
+
+    place = "http://prometheus"
+
+    def __init__(self, troubles: Iterable[BaseException | None] = (), most_ms: int = 10 * HOUR_MS) -> None:
+        self._troubles = iter(troubles)
+        self._most_ms = most_ms
+        self.asked: list[tuple[int, int]] = []
+
+    def history(
+        self, selector: str, start_ms: int, end_ms: int, step_s: int | None, timeout_s: int
+    ) -> list[ScrapedSeries]:
+        if (trouble := next(self._troubles, None)) is not None:
+            raise trouble
+        if end_ms - start_ms > self._most_ms:
+            raise TooMuchError("query processing would load too many samples into memory")
+        if selector != HISTORY_SELECTORS["gpus"]:
+            return []
+        self.asked.append((start_ms, end_ms))
+        points = range(-(-max(start_ms, 0) // 15_000) * 15_000, end_ms + 1, 15_000)
+        return [ScrapedSeries(GPU, tuple((ts_ms, float(ts_ms // 15_000 % 100)) for ts_ms in points))]
+
+
+def run(prometheus: Kept, out: Path, *, wanted: Range = WANTED, overwrite: bool = False) -> list[float]:
+    """Record; how long it waited each time."""
+    waited: list[float] = []
+    Backfill(
+        prometheus, str(out), wanted, load({}), overwrite=overwrite, patience_s=5, sleep=waited.append
+    ).run()
+    return waited
+
+
+def times(out: Path) -> list[int | None]:
+    return [one.ts_ms for _, one in read_lines(str(out)) if one.topic == "dutycycle.nvml-samples"]
+
+
+ALL = [15_000 * at for at in range(1, 241)]
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "jsonl.gz", "jsonl.zst"])
+@pytest.mark.parametrize("queries", [0, 1, 4, 9, 13])
+def test_wherever_it_is_killed_it_goes_on_with_the_same_bytes(
+    tmp_path: Path, suffix: str, queries: int
+) -> None:
+    whole, out = tmp_path / f"whole.{suffix}", tmp_path / f"killed.{suffix}"
+    run(Kept(), whole)
+    assert times(whole) == ALL
+    with pytest.raises(KilledError):
+        run(Kept([None] * queries + [KilledError()]), out)
+    assert not out.exists()
+    run(Kept(), out)
+    assert out.read_bytes() == whole.read_bytes()
+    assert {file.name for file in tmp_path.iterdir()} == {whole.name, out.name}
+
+
+def test_what_is_done_is_not_asked_for_again(tmp_path: Path) -> None:
+    out = tmp_path / "x.jsonl"
+    first, second = Kept([None] * 9 + [KilledError()]), Kept()
+    with pytest.raises(KilledError):
+        run(first, out)
+    run(second, out)
+    done_ms = first.asked[1][1]
+    assert second.asked[0][0] + 300_000 == done_ms
+
+
+def test_it_waits_for_a_prometheus_that_is_away(tmp_path: Path) -> None:
+    out = tmp_path / "x.jsonl"
+    waited = run(Kept([None, None, AwayError("away"), AwayError("away")]), out)
+    assert len(waited) == 2
+    assert times(out) == ALL
+
+
+def test_it_gives_up_after_its_patience_and_what_is_there_stays(tmp_path: Path) -> None:
+    out = tmp_path / "x.jsonl"
+    with pytest.raises(DutycycleError, match="away; the same command goes on from here"):
+        run(Kept([None] * 6 + [AwayError("away")] * 50), out)
+    run(Kept(), out)
+    assert times(out) == ALL
+
+
+def test_what_is_refused_for_good_is_not_asked_again(tmp_path: Path) -> None:
+    with pytest.raises(DutycycleError, match="credentials"):
+        run(Kept([QueryError("refuses the credentials")]), tmp_path / "x.jsonl")
+
+
+def test_what_is_too_much_is_asked_for_in_pieces(tmp_path: Path) -> None:
+    out = tmp_path / "x.jsonl"
+    small = Kept(most_ms=400_000)  # a chunk of 100 s, and what is looked back
+    assert run(small, out) == []
+    assert times(out) == ALL
+    assert max(end_ms - start_ms for start_ms, end_ms in small.asked) <= 400_000
+
+
+def test_chunks_grow_until_they_hold_enough(tmp_path: Path) -> None:
+    found = Kept()
+    run(found, tmp_path / "x.jsonl")
+    lengths = [end_ms - start_ms - 300_000 for start_ms, end_ms in found.asked]
+    assert lengths[:3] == [120_000, 480_000, 1_920_000]
+    assert sum(lengths) == HOUR_MS
+
+
+def test_another_range_is_refused_and_force_begins_anew(tmp_path: Path) -> None:
+    out = tmp_path / "x.jsonl"
+    other = Range(start_ms=HOUR_MS, end_ms=2 * HOUR_MS, step_s=None, given=("2h",))
+    with pytest.raises(KilledError):
+        run(Kept([None] * 5 + [KilledError()]), out)
+    with pytest.raises(DutycycleError, match=r"is of another range \(1h\)"):
+        run(Kept(), out, wanted=other)
+    run(Kept(), out, wanted=other, overwrite=True)
+    assert times(out) == [ts_ms + HOUR_MS for ts_ms in ALL]
+
+
+def test_a_trace_that_is_gone_is_not_resumed(tmp_path: Path) -> None:
+    out = tmp_path / "x.jsonl"
+    with pytest.raises(KilledError):
+        run(Kept([None] * 5 + [KilledError()]), out)
+    Path(f"{out}.partial").write_bytes(b"")
+    with pytest.raises(DutycycleError, match=r"is not what .*\.progress says: --force begins anew"):
+        run(Kept(), out)
+
+
+def test_a_trace_that_is_there_is_left_alone(tmp_path: Path) -> None:
+    out = tmp_path / "x.jsonl"
+    out.write_text("mine")
+    with pytest.raises(DutycycleError, match="is there already"):
+        run(Kept(), out)
+    assert out.read_text() == "mine"

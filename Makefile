@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 # Python compiles what is used when it is used: doing it for all at once takes as long as the download.
 INSTALL = $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 COMPILE = CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet $(ARGS) --generate-hashes --allow-unsafe \
-	--strip-extras --no-emit-index-url --no-emit-find-links $(foreach role,collector streams sinks kubectl local,--extra $(role))
+	--strip-extras --no-emit-index-url --no-emit-find-links $(foreach role,collector streams sinks kubectl report local,--extra $(role))
 TESTS ?= tests
 JOBS ?= 3
 MINUTES ?= 10

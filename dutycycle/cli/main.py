@@ -26,13 +26,14 @@ COMMANDS = {
     "replay": "compute the same from a recorded trace, without Kafka; or publish the trace",
     "record": "write what topics hold to a trace file",
     "topics": "create and verify the Kafka topics, or list those that are needed",
+    "report": "write a report of a recorded trace: one page, pictures and tables",
     "peaks": "show what pods and jobs used at most, from the peak records",
     "annotate": "remove our annotations from all Kubernetes objects",
     "healthy": "ask a running process whether it is healthy",
 }
 """Sub-commands, each in ``dutycycle.cli.commands.<name>``."""
 
-_EXTRAS = {"collect": "collector", "stream": "streams", "sink": "sinks"}
+_EXTRAS = {"collect": "collector", "stream": "streams", "sink": "sinks", "report": "report"}
 """What to install for a command alone; the others want everything."""
 
 

@@ -8,6 +8,7 @@ import pytest
 
 _PACKAGES = {
     "cc": "gcc libc6-dev",
+    "chromium": "chromium",
     "etcd": "etcd-server",
     "java": "default-jre-headless",
     "kcat": "kcat",

@@ -1,0 +1,119 @@
+"""From traces to a report on disk."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from contract.errors import DutycycleError, SettingError
+from contract.settings.groups import Settings
+from contract.topics import SAMPLE_TOPICS
+from dutycycle.report.charts import POINTS, charts_of, cycles_of, periods_s
+from dutycycle.report.facts import facts_of
+from dutycycle.report.gather import Gathered
+from dutycycle.report.page import Report, html_of
+from dutycycle.report.phases import phases_of
+from dutycycle.report.pictures import write_pictures
+from dutycycle.report.tables import write_tables
+from dutycycle.report.view import View, insights_of, view_of
+from dutycycle.traces.replay import no_samples, samples
+from streams.local import LocalPipeline
+from streams.topology import stages
+
+FOLDER_SUFFIX = ".files"
+
+
+def gather(traces: list[str], settings: Settings, progress: Callable[[int], None]) -> Gathered:
+    """Read the traces through the stages. ``progress`` is told of each sample. Raises ``DutycycleError``."""
+    pipeline = LocalPipeline(stages(settings), settings.topic_prefix)
+    found, tally = Gathered(), Counter[str]()
+    for number, record in enumerate(samples(traces, settings.topic_prefix, tally)):
+        found.sample(record)
+        found.derived(pipeline.feed(record))
+        progress(number)
+    found.derived(pipeline.close())
+    if not any(tally[f"in {topic}"] for topic in SAMPLE_TOPICS) or found.first_ms is None:
+        raise no_samples(traces)
+    return found
+
+
+def report_of(
+    gathered: Gathered, settings: Settings, source: str, *, job: str | None = None, pod: str | None = None
+) -> Report:
+    """What the report says. Raises ``DutycycleError`` for a job or pod that is not there."""
+    view = view_of(gathered, job=job, pod=pod)
+    insights = insights_of(gathered, view)
+    periods = [one for _, cycle in cycles_of(gathered, view, "gpu_util_pct")[:1] for one in periods_s(cycle)]
+    phases = phases_of(view, next(iter(insights.values()), []), min(periods, default=None))
+    return Report(
+        view=view,
+        facts=facts_of(gathered, view, settings),
+        charts=charts_of(gathered, view),
+        phases=phases,
+        source=source,
+        notes=list(_notes(gathered, view, settings)),
+    )
+
+
+def _notes(gathered: Gathered, view: View, settings: Settings) -> Iterator[str]:
+    step_s = (view.last_ms - view.first_ms) / POINTS / 1000
+    tick_s = max((one.ticks.step_ms for one in view.parts), default=0) / 1000
+    if step_s > tick_s:
+        yield (
+            f"Measured every {tick_s:g} s. A point of a chart is the mean of about {step_s:.0f} s. Its "
+            "largest value is shown when you point at it; where there are few lines, a band has all values."
+        )
+    elif tick_s:
+        yield f"Measured every {tick_s:g} s; the charts show every tick."
+    if view.others:
+        yield f"Others used these GPUs too, and their use is in the figures: {', '.join(view.others)}."
+    if not view.gpus:
+        yield "No GPU was measured."
+    gaps = sum(_gaps(one.ticks.times, one.ticks.step_ms) for one in view.gpus)
+    if gaps:
+        yield f"{gaps} gaps of more than two ticks in the samples of the GPUs; charts leave them open."
+    if gathered.dead_letters:
+        yield f"{gathered.dead_letters} records could not be used."
+    yield (
+        "Phases: while the GPUs are used by 5 % or more, the job does what the insights say of that time. "
+        "While they are not, it is a checkpoint if much is written, loading if much is read or computed, "
+        "and idle otherwise."
+    )
+    if settings.price_gpu_hour is not None or settings.price_kwh is not None:
+        prices = {"a GPU hour": settings.price_gpu_hour, "a kWh of its energy": settings.price_kwh}
+        yield (
+            "Cost: "
+            + ", ".join(f"{price:g} for {what}" for what, price in prices.items() if price is not None)
+            + "."
+        )
+
+
+def _gaps(times: npt.NDArray[np.int64], step_ms: int) -> int:
+    return int((np.diff(times) > 2.5 * step_ms).sum()) if step_ms else 0
+
+
+def check_out(out: Path, *, overwrite: bool) -> None:
+    """Before anything is read: whether the page can be written there. Raises ``SettingError``."""
+    if out.suffix not in (".html", ".htm"):
+        raise SettingError(f"--out {out}: a report is a page: expected a name that ends with .html")
+    if out.is_dir() or not out.absolute().parent.is_dir():
+        raise SettingError(f"--out {out}: expected a file in a folder that is there")
+    if out.exists() and not overwrite:
+        raise SettingError(f"--out {out}: is there already; --force replaces it")
+
+
+def write_report(report: Report, out: Path) -> Path:
+    """Write ``out`` and beside it the folder of pictures and tables; that folder's path."""
+    folder = out.with_name(out.stem + FOLDER_SUFFIX)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        part = out.with_name(out.name + ".partial")
+        part.write_text(html_of(report), encoding="utf-8")
+        part.replace(out)
+        write_pictures(report.charts, report.phases, folder)
+        write_tables(report, folder)
+    except OSError as error:
+        raise DutycycleError(f"{error.filename}: {error.strerror}") from error
+    return folder

@@ -1,0 +1,274 @@
+"""The figures of a report in words and numbers: what it took, what it cost, what holds it back."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from contract.settings.groups import Settings
+from dutycycle.live.state import short_duration
+from dutycycle.report.charts import cycles_of, periods_s
+from dutycycle.report.gather import Gathered, Plain
+from dutycycle.report.view import HostView, View, insights_of
+
+_J_PER_KWH = 3.6e6
+_S_PER_HOUR = 3600.0
+_IDLE_PCT = 1.0
+_CYCLIC = (
+    ("gpu_util_pct", "GPU utilization"),
+    ("gpu_mem_used_bytes", "GPU memory"),
+    ("power_w", "GPU power"),
+    ("cpu_util_pct", "CPU"),
+    ("mem_used_bytes", "memory"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GpuUse:
+    """What one GPU did. Percent, seconds, joules, bytes; None for what was not measured."""
+
+    name: str
+    model: str | None
+    seconds: float
+    busy_s: float | None
+    idle_s: float | None
+    energy_j: float | None
+    util_mean: float | None
+    util_max: float | None
+    mem_copy_max: float | None
+    mem_max: float | None
+    mem_total: float | None
+    power_mean: float | None
+    power_max: float | None
+    temp_max: float | None
+    throttled: dict[str, float]
+    """Of each reason the share of the ticks in which the driver gave it, in percent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a pod or job is, and what holds it back: its longest-lasting insight."""
+
+    name: str
+    insight: Plain
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Everything that is said of a view."""
+
+    duration_s: float
+    gpus: list[GpuUse]
+    verdicts: list[Verdict]
+    cycles: list[tuple[str, str, Plain]]
+    """Subject, what of it, and its cycle."""
+    cost: float | None
+    idle_cost: float | None
+
+    def total(self, name: str) -> float | None:
+        """The sum of a figure over the GPUs; None where no GPU has it."""
+        known = [value for one in self.gpus if (value := getattr(one, name)) is not None]
+        return sum(known) if known else None
+
+    @property
+    def util_mean(self) -> float | None:
+        """The mean over the GPUs, each for as long as it was there."""
+        known = [(one.util_mean, one.seconds) for one in self.gpus if one.util_mean is not None]
+        seconds = sum(one for _, one in known)
+        return sum(mean * weight for mean, weight in known) / seconds if seconds else None
+
+
+def facts_of(gathered: Gathered, view: View, settings: Settings) -> Facts:
+    """Work them out; ``settings`` has the prices."""
+    gpus = [_use(gathered, view, place) for place in range(len(view.gpus))]
+    cost, idle_cost = _cost(gpus, settings)
+    return Facts(
+        duration_s=(view.last_ms - view.first_ms + _step_ms(view)) / 1000,
+        gpus=gpus,
+        verdicts=list(_verdicts(gathered, view)),
+        cycles=[
+            (name, what, one) for metric, what in _CYCLIC for name, one in cycles_of(gathered, view, metric)
+        ],
+        cost=cost,
+        idle_cost=idle_cost,
+    )
+
+
+def _step_ms(view: View) -> int:
+    return max((one.ticks.step_ms for one in view.parts), default=0)
+
+
+def _use(gathered: Gathered, view: View, place: int) -> GpuUse:
+    gpu = view.gpus[place]
+    ticks, seen = gpu.ticks, gpu.seen
+    lasted = ticks.durations_s()
+    util = ticks["gpu_util_pct"]
+    known = np.isfinite(util)
+    energy = ticks.increase("energy_j")
+    return GpuUse(
+        name=gpu.name,
+        model=seen.model,
+        seconds=float(lasted.sum()),
+        busy_s=float((util * lasted)[known].sum() / 100) if known.any() else None,
+        idle_s=float(lasted[known & (util < _IDLE_PCT)].sum()) if known.any() else None,
+        energy_j=energy if energy is not None else ticks.total("power_w"),
+        util_mean=ticks.mean("gpu_util_pct"),
+        util_max=ticks.most("gpu_util_high_pct"),
+        mem_copy_max=ticks.most("mem_copy_util_pct"),
+        mem_max=ticks.most("mem_used_bytes"),
+        mem_total=seen.mem_total_bytes,
+        power_mean=ticks.mean("power_w"),
+        power_max=ticks.most("power_w"),
+        temp_max=ticks.most("temp_c"),
+        throttled=_throttled(gathered, ticks["throttle"]),
+    )
+
+
+def _throttled(gathered: Gathered, codes: np.ndarray) -> dict[str, float]:
+    known = codes[np.isfinite(codes)].astype(int)
+    found: dict[str, float] = {}
+    for code, count in zip(*np.unique(known, return_counts=True), strict=True):
+        for name in gathered.throttles[code]:
+            found[name] = found.get(name, 0.0) + 100 * float(count) / len(known)
+    return found
+
+
+def _cost(gpus: Iterable[GpuUse], settings: Settings) -> tuple[float | None, float | None]:
+    """What the GPUs' time and energy cost, and the part of it in which they did nothing."""
+    hour, kwh = settings.price_gpu_hour, settings.price_kwh
+    if hour is None and kwh is None:
+        return None, None
+    cost = idle = 0.0
+    for one in gpus:
+        of_time = (hour or 0.0) * one.seconds / _S_PER_HOUR
+        cost += of_time + (kwh or 0.0) * (one.energy_j or 0.0) / _J_PER_KWH
+        idle += of_time * (one.idle_s or 0.0) / one.seconds if one.seconds else 0.0
+    return cost, idle
+
+
+def _verdicts(gathered: Gathered, view: View) -> Iterator[Verdict]:
+    for key, told in insights_of(gathered, view).items():
+        lasted: dict[tuple[str, str], float] = {}
+        newest: dict[tuple[str, str], Plain] = {}
+        ends = [one["ts_ms"] for one in told[1:]] + [view.last_ms]
+        for number, (one, end_ms) in enumerate(zip(told, ends, strict=True)):
+            what = one["kind"], one["bottleneck"]
+            begin_ms = one["since_ms"] if number == 0 else one["ts_ms"]
+            lasted[what] = lasted.get(what, 0.0) + max(end_ms - begin_ms, 0) / 1000
+            newest[what] = one
+        best = max(lasted, key=lambda what: ("unknown" not in what, "idle" not in what, lasted[what]))
+        yield Verdict(view.subjects[key], newest[best], lasted[best])
+
+
+def headline(facts: Facts) -> tuple[str, str]:
+    """What it is and what holds it back, in one line, and the advice; empty where nothing is known."""
+    if not facts.verdicts:
+        return "", ""
+    insight = facts.verdicts[0].insight
+    kind, bottleneck = insight["kind"], insight["bottleneck"]
+    held = {
+        "unknown": "what holds it back is not known",
+        "none": "nothing holds it back but its demand",
+        "idle": "no GPU is used",
+    }.get(bottleneck, f"held back by: {bottleneck.replace('_', ' ')}")
+    return f"{kind} ({insight['confidence']:.0%} sure); {held}", insight.get("advice", "")
+
+
+def evidence_of(verdict: Verdict) -> list[tuple[str, str]]:
+    """The figures that a verdict rests on, for people."""
+    return [_named_figure(name, value) for name, value in verdict.insight["evidence"].items()]
+
+
+def _named_figure(name: str, value: float) -> tuple[str, str]:
+    if name.endswith("_bytes_per_s"):
+        return _spaced(name.removesuffix("_bytes_per_s")), decimal_bytes(value) + "/s"
+    if name.endswith("_bytes"):
+        return _spaced(name.removesuffix("_bytes")), decimal_bytes(value)
+    for ending, unit in (("_pct", "%"), ("_w", "W"), ("_j", "J"), ("_s", "s"), ("_cores", "cores")):
+        if name.endswith(ending):
+            of = " of limit" if name == "power_pct" else ""
+            return _spaced(name.removesuffix(ending)) + of, f"{value:.4g} {unit}"
+    return _spaced(name), f"{value:.4g}"
+
+
+def _spaced(name: str) -> str:
+    return name.replace("_", " ").replace("gpu", "GPU").replace("cpu", "CPU").replace("mem ", "memory ")
+
+
+def key_figures(facts: Facts, view: View) -> Iterator[tuple[str, str]]:
+    """Name and value of what a reader looks for first."""
+    yield "Duration", short_duration(facts.duration_s)
+    if facts.gpus:
+        yield "GPUs", f"{len(facts.gpus)} × {facts.gpus[0].model or 'GPU'}"
+        seconds, busy = facts.total("seconds") or 0.0, facts.total("busy_s")
+        yield "GPU time", seconds_text(seconds) + ("" if busy is None else f", busy {seconds_text(busy)}")
+        if (energy := facts.total("energy_j")) is not None:
+            yield "GPU energy", joules_text(energy)
+        high = max((one.util_max for one in facts.gpus if one.util_max is not None), default=None)
+        if facts.util_mean is not None and high is not None:
+            yield "GPU utilization", f"mean {facts.util_mean:.1f} %, max {high:.0f} %"
+        held = [one for one in facts.gpus if one.mem_max is not None]
+        if held:
+            most = max(held, key=lambda one: one.mem_max or 0)
+            total = f" of {bytes_text(most.mem_total)}" if most.mem_total else ""
+            yield "GPU memory, max of one", bytes_text(most.mem_max or 0) + total
+    yield from _machine_figures(view)
+    if facts.cycles:
+        name, _, cycle = facts.cycles[0]
+        yield "Cycle", ", ".join(f"{one:.3g} s" for one in periods_s(cycle)) + f" ({name})"
+    if facts.cost is not None:
+        idle = f", idle {facts.idle_cost:.2f}" if facts.idle_cost else ""
+        yield "Cost", f"{facts.cost:.2f}{idle}"
+
+
+def _machine_figures(view: View) -> Iterator[tuple[str, str]]:
+    def each(machines: Iterable[HostView], name: str, how: str) -> list[float]:
+        return [value for one in machines if (value := getattr(one.ticks, how)(name)) is not None]
+
+    of = view.machines
+    whose = "" if view.pods else " of the machine" if len(of) == 1 else " of the machines"
+    if means := each(of, "cpu_util_pct", "mean"):
+        most = max(each(of, "cpu_util_pct", "most"))
+        yield (
+            f"CPU{whose}",
+            f"mean {sum(means) / 100:.2f} cores, max {most / 100:.2f}" + (" of one" if len(of) > 1 else ""),
+        )
+    if memory := each(of, "mem_used_bytes", "most"):
+        yield f"Host memory{whose}, max" + (" of one" if len(of) > 1 else ""), bytes_text(max(memory))
+    prefix = "io" if view.pods else "disk"
+    read, written = (each(of, f"{prefix}_{way}_bytes_per_s", "total") for way in ("read", "write"))
+    if read or written:
+        yield f"Disk{whose}", f"read {decimal_bytes(sum(read))}, written {decimal_bytes(sum(written))}"
+    net = [one for one in view.pods if one.ticks.most("net_rx_bytes_per_s") is not None]
+    whose = "" if net else " of the machine" if len(view.hosts) == 1 else " of the machines"
+    rx, tx = (each(net or view.hosts, f"net_{way}_bytes_per_s", "total") for way in ("rx", "tx"))
+    if rx or tx:
+        yield f"Network{whose}", f"received {decimal_bytes(sum(rx))}, sent {decimal_bytes(sum(tx))}"
+
+
+def seconds_text(seconds: float) -> str:
+    """GPU-seconds, and from some hours on GPU-hours."""
+    return f"{seconds:.0f} GPU-s" if seconds < 2 * _S_PER_HOUR else f"{seconds / _S_PER_HOUR:.2f} GPU-h"
+
+
+def joules_text(joules: float) -> str:
+    """Joules, and from a tenth of a kilowatt hour on that, too."""
+    if joules < 1e4:
+        return f"{joules:.0f} J"
+    if joules < _J_PER_KWH / 10:
+        return f"{joules / 1e3:.1f} kJ"
+    return f"{joules / 1e6:.2f} MJ ({joules / _J_PER_KWH:.2f} kWh)"
+
+
+def bytes_text(value: float) -> str:
+    """Bytes of memory, in binary units."""
+    return f"{value / 1024**3:.1f} GiB" if value >= 1024**3 else f"{value / 1024**2:.0f} MiB"
+
+
+def decimal_bytes(value: float) -> str:
+    """Bytes that were moved, in decimal units."""
+    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
+        if value >= size:
+            return f"{value / size:.2f} {unit}"
+    return f"{value / 1e3:.0f} kB"

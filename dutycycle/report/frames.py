@@ -1,0 +1,121 @@
+"""Figures over time: the columns of one subject, and their buckets for a chart."""
+
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+_NAN = float("nan")
+
+
+class Frame:
+    """The ticks of one subject: a time and a value of each column; NaN is absent."""
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self.columns = tuple(columns)
+        self._times = array("q")
+        self._values = {name: array("d") for name in columns}
+
+    def __len__(self) -> int:
+        return len(self._times)
+
+    def add(self, ts_ms: int, values: Mapping[str, float | None]) -> None:
+        """Append one tick."""
+        self._times.append(ts_ms)
+        for name, column in self._values.items():
+            value = values.get(name)
+            column.append(_NAN if value is None else value)
+
+    def between(self, first_ms: int, last_ms: int) -> "Ticks":
+        """The ticks from ``first_ms`` to ``last_ms``, both included, in order, each once."""
+        times, first = np.unique(np.frombuffer(self._times, np.int64), return_index=True)
+        chosen = (times >= first_ms) & (times <= last_ms)
+        values = {name: np.frombuffer(one, np.float64)[first][chosen] for name, one in self._values.items()}
+        return Ticks(times[chosen], values)
+
+
+@dataclass(frozen=True, slots=True)
+class Ticks:
+    """A part of a frame: ``times`` in Unix milliseconds, rising; ``values`` by column, NaN for absent."""
+
+    times: npt.NDArray[np.int64]
+    values: Mapping[str, Floats]
+
+    def __getitem__(self, name: str) -> Floats:
+        return self.values[name]
+
+    @property
+    def step_ms(self) -> int:
+        """The usual time between two ticks; 0 with fewer than two."""
+        return int(np.median(np.diff(self.times))) if len(self.times) > 1 else 0
+
+    def durations_s(self) -> Floats:
+        """For how long each tick stands: since the one before, but two usual steps at most, so that a gap in
+        the measurement is not taken for what was measured after it."""
+        step = self.step_ms
+        passed = np.diff(self.times, prepend=self.times[:1] - step)
+        return np.asarray(np.minimum(passed, 2 * step) / 1000.0)
+
+    def total(self, name: str) -> float | None:
+        """A rate per second over its time: how much in all; None where it was never measured."""
+        values = self[name]
+        known = np.isfinite(values)
+        return float((values * self.durations_s())[known].sum()) if known.any() else None
+
+    def mean(self, name: str) -> float | None:
+        """The mean over the ticks; None where it was never measured."""
+        known = self[name][np.isfinite(self[name])]
+        return float(known.mean()) if len(known) else None
+
+    def most(self, name: str) -> float | None:
+        """The largest value; None where it was never measured."""
+        known = self[name][np.isfinite(self[name])]
+        return float(known.max()) if len(known) else None
+
+    def increase(self, name: str) -> float | None:
+        """How much a counter grew; a step down is a reset, and adds nothing. None with one value."""
+        known = self[name][np.isfinite(self[name])]
+        return float(np.maximum(np.diff(known), 0).sum()) if len(known) > 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Buckets:
+    """A series for a chart: bucket ``i`` begins at ``start_ms + i * step_ms``; NaN is absent.
+
+    ``exact``: no bucket holds more than one tick, so that mean, low and high are the same.
+    """
+
+    start_ms: int
+    step_ms: int
+    mean: Floats
+    low: Floats
+    high: Floats
+    exact: bool
+
+    @property
+    def times(self) -> npt.NDArray[np.int64]:
+        """Where each bucket begins."""
+        return np.asarray(self.start_ms + self.step_ms * np.arange(len(self.mean)))
+
+
+def buckets(times: npt.NDArray[np.int64], values: Floats, first_ms: int, last_ms: int, most: int) -> Buckets:
+    """At most ``most`` equal buckets from ``first_ms`` to ``last_ms``, none shorter than a tick."""
+    tick_ms = int(np.median(np.diff(times))) if len(times) > 1 else 1000
+    step_ms = max(tick_ms, -(-(last_ms - first_ms + 1) // most), 1)
+    # A tick is a little early or late: half a step of a bucket of one tick is on either side of it.
+    shift = step_ms // 2 if step_ms == tick_ms else 0
+    count = (last_ms - first_ms + shift) // step_ms + 1
+    known = np.isfinite(values)
+    place = np.clip((times[known] - first_ms + shift) // step_ms, 0, count - 1)
+    found = values[known]
+    held = np.bincount(place, minlength=count)
+    with np.errstate(invalid="ignore"):
+        mean = np.bincount(place, weights=found, minlength=count) / held
+    low, high = np.full(count, np.inf), np.full(count, -np.inf)
+    np.minimum.at(low, place, found)
+    np.maximum.at(high, place, found)
+    low[held == 0] = high[held == 0] = np.nan
+    return Buckets(first_ms, step_ms, mean, low, high, exact=bool((held <= 1).all()))

@@ -1,0 +1,178 @@
+"""Reads records, samples and what the stages made of them, into frames."""
+
+from collections import defaultdict, deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from contract.codec import DecodeError, decode
+from contract.log import ConsumerRecord, ProducerRecord
+from contract.records.pods import Pod
+from contract.records.samples import CgroupSample, Gpu, Host, NvmlSample, PodCgroup
+from dutycycle.report.frames import Frame
+
+GPU_COLUMNS = (
+    "gpu_util_pct",
+    "gpu_util_high_pct",
+    "mem_copy_util_pct",
+    "mem_used_bytes",
+    "power_w",
+    "energy_j",
+    "temp_c",
+    "sm_clock_mhz",
+    "throttle",
+)
+"""``gpu_util_high_pct``: the largest of the tick and the driver's samples since the one before; ``throttle``:
+a place in ``Gathered.throttles``."""
+HOST_COLUMNS = (
+    "cpu_util_pct",
+    "mem_used_bytes",
+    "disk_read_bytes_per_s",
+    "disk_write_bytes_per_s",
+    "net_rx_bytes_per_s",
+    "net_tx_bytes_per_s",
+)
+POD_COLUMNS = (
+    "cpu_util_pct",
+    "cpu_throttled_pct",
+    "mem_used_bytes",
+    "io_read_bytes_per_s",
+    "io_write_bytes_per_s",
+    "net_rx_bytes_per_s",
+    "net_tx_bytes_per_s",
+)
+_SUMMED = POD_COLUMNS[:1] + POD_COLUMNS[2:5]
+_TRENDS_KEPT = 48
+Plain = dict[str, Any]
+
+
+@dataclass(slots=True)
+class GpuSeen:
+    """One GPU of the trace, and from when to when each pod used it or had it."""
+
+    node: str
+    index: int
+    uuid: str
+    model: str | None = None
+    mem_total_bytes: float | None = None
+    power_limit_w: float | None = None
+    frame: Frame = field(default_factory=lambda: Frame(GPU_COLUMNS))
+    users: dict[str, list[int]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class HostSeen:
+    """One node of the trace."""
+
+    cpu_count: int | None = None
+    mem_total_bytes: float | None = None
+    frame: Frame = field(default_factory=lambda: Frame(HOST_COLUMNS))
+
+
+@dataclass(slots=True)
+class Gathered:
+    """All that a report may need of a trace. What derived records say is kept as plain objects."""
+
+    gpus: dict[tuple[str, str], GpuSeen] = field(default_factory=dict)
+    hosts: dict[str, HostSeen] = field(default_factory=dict)
+    pods: dict[str, Frame] = field(default_factory=lambda: defaultdict(lambda: Frame(POD_COLUMNS)))
+    identities: dict[str, Pod] = field(default_factory=dict)
+    throttles: list[tuple[str, ...]] = field(default_factory=lambda: [()])
+    insights: dict[str, list[Plain]] = field(default_factory=lambda: defaultdict(list))
+    cycles: dict[str, Plain] = field(default_factory=dict)
+    trends: dict[str, deque[bytes]] = field(
+        default_factory=lambda: defaultdict(lambda: deque(maxlen=_TRENDS_KEPT))
+    )
+    dead_letters: int = 0
+    first_ms: int | None = None
+    last_ms: int | None = None
+
+    def sample(self, record: ConsumerRecord) -> None:
+        """A record of the topics of samples. One that cannot be read is left to the stages, which say so."""
+        if record.value is None:
+            return
+        try:
+            if record.topic == "nvml-samples":
+                self._nvml(decode(NvmlSample, record.value, record.topic))
+            elif record.topic == "cgroup-samples":
+                self._cgroup(decode(CgroupSample, record.value, record.topic))
+            elif record.topic == "pods":
+                pod = decode(Pod, record.value, record.topic)
+                self.identities[pod.uid] = pod
+        except DecodeError:
+            return
+
+    def derived(self, outs: Iterable[ProducerRecord]) -> None:
+        """What the stages sent."""
+        for one in outs:
+            if one.value is None:
+                continue
+            if one.topic == "insights":
+                self.insights[one.key].append(orjson.loads(one.value))
+            elif one.topic == "cycles":
+                self.cycles[one.key] = orjson.loads(one.value)
+            elif one.topic == "trends":
+                self.trends[one.key].append(one.value)
+            elif one.topic == "dead-letters":
+                self.dead_letters += 1
+
+    def _at(self, ts_ms: int) -> None:
+        self.first_ms = ts_ms if self.first_ms is None else min(self.first_ms, ts_ms)
+        self.last_ms = ts_ms if self.last_ms is None else max(self.last_ms, ts_ms)
+
+    def _nvml(self, sample: NvmlSample) -> None:
+        self._at(sample.ts_ms)
+        for gpu in sample.gpus:
+            key = sample.node, gpu.uuid
+            seen = self.gpus.get(key)
+            if seen is None:
+                seen = self.gpus[key] = GpuSeen(sample.node, gpu.index, gpu.uuid)
+            seen.model = gpu.model or seen.model
+            seen.mem_total_bytes = gpu.mem_total_bytes or seen.mem_total_bytes
+            seen.power_limit_w = gpu.power_limit_w or seen.power_limit_w
+            seen.frame.add(sample.ts_ms, self._of_gpu(gpu))
+            for uid in _users(gpu):
+                seen.users.setdefault(uid, [sample.ts_ms, 0])[1] = sample.ts_ms
+
+    def _of_gpu(self, gpu: Gpu) -> dict[str, float | None]:
+        values: dict[str, float | None] = {name: getattr(gpu, name, None) for name in GPU_COLUMNS[:-1]}
+        utils = [one for _, one in gpu.util_burst or ()]
+        utils += [] if gpu.gpu_util_pct is None else [gpu.gpu_util_pct]
+        values["gpu_util_high_pct"] = max(utils, default=None)
+        if gpu.throttle is not None:
+            if gpu.throttle not in self.throttles:
+                self.throttles.append(gpu.throttle)
+            values["throttle"] = self.throttles.index(gpu.throttle)
+        return values
+
+    def _cgroup(self, sample: CgroupSample) -> None:
+        self._at(sample.ts_ms)
+        host = sample.host
+        if host != Host():
+            seen = self.hosts.setdefault(sample.node, HostSeen())
+            seen.cpu_count = host.cpu_count or seen.cpu_count
+            seen.mem_total_bytes = host.mem_total_bytes or seen.mem_total_bytes
+            seen.frame.add(sample.ts_ms, {name: getattr(host, name) for name in HOST_COLUMNS})
+        for pod in sample.pods:
+            self.pods[pod.uid].add(sample.ts_ms, _of_pod(pod))
+
+
+def _users(gpu: Gpu) -> set[str]:
+    """The pods with a process on a GPU, or to which it was given."""
+    named = [one.pod_uid for one in gpu.processes or ()] + [one.pod_uid for one in gpu.allocated or ()]
+    return {uid for uid in named if uid is not None}
+
+
+def _of_pod(pod: PodCgroup) -> dict[str, float | None]:
+    values: dict[str, float | None] = {
+        "net_rx_bytes_per_s": pod.net_rx_bytes_per_s,
+        "net_tx_bytes_per_s": pod.net_tx_bytes_per_s,
+    }
+    for name in _SUMMED:
+        known = [value for one in pod.containers if (value := getattr(one, name)) is not None]
+        values[name] = sum(known) if known else None
+    throttled = [one.cpu_throttled_pct for one in pod.containers if one.cpu_throttled_pct is not None]
+    values["cpu_throttled_pct"] = max(throttled, default=None)
+    return values

@@ -1,0 +1,339 @@
+"""The report as one HTML file: text, tables, and charts that Plotly draws, which is in the file as well."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from html import escape
+from pathlib import Path
+
+import numpy as np
+import orjson
+
+from dutycycle.live.state import short_duration
+from dutycycle.report.charts import Chart, periods_s
+from dutycycle.report.facts import (
+    Facts,
+    GpuUse,
+    Verdict,
+    bytes_text,
+    evidence_of,
+    headline,
+    joules_text,
+    key_figures,
+)
+from dutycycle.report.phases import Phase, seconds_by_name
+from dutycycle.report.plot import color_of, figure_of
+from dutycycle.report.view import View
+
+_HERE = Path(__file__).parent
+_MOST_SPANS = 1500
+_KNOWN_PHASES = frozenset({"idle", "loading", "training", "inference", "interactive", "checkpoint", "busy"})
+_BROAD = frozenset({"ranks"})
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All that a report says."""
+
+    view: View
+    facts: Facts
+    charts: list[Chart]
+    phases: list[Phase]
+    source: str
+    notes: list[str]
+
+
+def html_of(report: Report) -> str:
+    """The whole file."""
+    from plotly.offline import get_plotlyjs  # here, not above: only a page needs it
+
+    view = report.view
+    figures = {one.id: figure_of(one, view.first_ms, view.last_ms) for one in report.charts}
+    title = escape(view.title)
+    return "\n".join(
+        [
+            "<!DOCTYPE html>",
+            '<html lang="en"><head><meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>{title} – Dutycycle report</title>",
+            f"<style>{_text('page.css')}</style></head>",
+            "<body><main>",
+            *_head(report),
+            *_verdict(report),
+            *_figures(report),
+            *_phases(report),
+            *_charts(report),
+            *_gpus(report.facts.gpus),
+            *_insights(report.facts.verdicts),
+            *_cycles(report.facts),
+            *_about(report),
+            '<p id="said" class="hidden" role="status" aria-live="polite"></p></main>',
+            f'<script type="application/json" id="figures">{_safe(orjson.dumps(figures).decode())}</script>',
+            f"<script>{_script(get_plotlyjs())}</script>",
+            f"<script>{_text('page.js')}</script>",
+            "</body></html>",
+            "",
+        ]
+    )
+
+
+def _text(name: str) -> str:
+    return (_HERE / name).read_text(encoding="utf-8")
+
+
+def _safe(json: str) -> str:
+    """JSON that cannot end the script element that it stands in."""
+    return json.replace("<", "\\u003c")
+
+
+def _script(code: str) -> str:
+    return code.replace("</script", "<\\/script")
+
+
+def _moment(ts_ms: int) -> str:
+    return datetime.fromtimestamp(ts_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _head(report: Report) -> Iterator[str]:
+    view = report.view
+    yield f"<header><h1>{escape(view.title)}</h1>"
+    yield (
+        f'<p class="soft">{_moment(view.first_ms)} to {_moment(view.last_ms)} UTC, '
+        f"{short_duration(report.facts.duration_s)}</p></header>"
+    )
+
+
+def _verdict(report: Report) -> Iterator[str]:
+    line, advice = headline(report.facts)
+    if not line:
+        return
+    verdict = report.facts.verdicts[0]
+    yield '<section class="verdict" aria-label="Verdict">'
+    yield f"<p><strong>{escape(line[0].upper() + line[1:])}</strong></p>"
+    yield f"<p>{escape(advice)}</p>" if advice else ""
+    yield f'<p class="soft">{escape(verdict.name)}, for {short_duration(verdict.seconds)}; the evidence:</p>'
+    yield '<dl class="evidence">'
+    for name, value in evidence_of(verdict):
+        yield f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>"
+    yield "</dl></section>"
+
+
+def _figures(report: Report) -> Iterator[str]:
+    yield '<section aria-label="Key figures"><dl class="figures">'
+    for name, value in key_figures(report.facts, report.view):
+        yield f"<div><dt>{escape(name)}</dt><dd>{_kept_together(value)}</dd></div>"
+    yield "</dl></section>"
+
+
+def _kept_together(value: str) -> str:
+    """A number stays on one line with its unit."""
+    return re.sub(r"(?<=\d) (?=[^\d\s(])", "&nbsp;", escape(value))
+
+
+def _phases(report: Report) -> Iterator[str]:
+    if not report.phases:
+        return
+    view, found = report.view, seconds_by_name(report.phases)
+    span = view.last_ms + 1 - view.first_ms
+    shown = ", ".join(f"{name} {short_duration(seconds)}" for name, (seconds, _) in found.items())
+    yield f'<section><h2>Phases</h2><div class="phases" role="img" aria-label="{escape(shown)}">'
+    least = span / _MOST_SPANS if len(report.phases) > _MOST_SPANS else 0
+    for one in report.phases:
+        if one.last_ms - one.first_ms >= least:
+            left, width = (
+                100 * (one.first_ms - view.first_ms) / span,
+                100 * (one.last_ms - one.first_ms) / span,
+            )
+            yield (
+                f'<span style="left:{left:.3f}%;width:{width:.3f}%;background:{_phase_color(one.name)}" '
+                f'title="{escape(one.name)}, {_moment(one.first_ms)}, {short_duration(one.seconds)}"></span>'
+            )
+    rows = [
+        [
+            f'<span class="key" style="background:{_phase_color(name)}"></span>{escape(name)}',
+            short_duration(seconds),
+            f"{100_000 * seconds / span:.1f} %",
+            str(count),
+        ]
+        for name, (seconds, count) in found.items()
+    ]
+    yield "</div>" + _table(["Phase", "Time", "Share", "Times"], rows, raw=True) + "</section>"
+
+
+def _phase_color(name: str) -> str:
+    return f"var(--{name if name in _KNOWN_PHASES else 'none'})"
+
+
+def _charts(report: Report) -> Iterator[str]:
+    if not report.charts:
+        return
+    yield "<section><h2>Over time</h2>"
+    yield from _tools(report)
+    yield "<noscript><p>The charts need JavaScript; the tables below hold the figures.</p></noscript>"
+    yield '<div class="charts">'
+    for one in report.charts:
+        yield from _chart(one)
+    yield "</div></section>"
+
+
+def _tools(report: Report) -> Iterator[str]:
+    yield '<fieldset class="tools"><legend class="hidden">Charts</legend>'
+    if len(report.view.gpus) > 1:
+        for place, gpu in enumerate(report.view.gpus):
+            name = escape(gpu.name)
+            yield (
+                f'<label><input type="checkbox" data-group="{name}" checked> '
+                f'<span class="key" style="background:{color_of(place)}"></span>{name}</label>'
+            )
+    for key, text in (
+        ("+", "Zoom in"),
+        ("-", "Zoom out"),
+        ("ArrowLeft", "Earlier"),
+        ("ArrowRight", "Later"),
+        ("0", "All"),
+    ):
+        yield f'<button type="button" data-key="{key}">{text}</button>'
+    yield '<span class="soft">or drag in a chart; on the keyboard + − ← → 0</span></fieldset>'
+
+
+def _chart(chart: Chart) -> Iterator[str]:
+    in_time = ' data-time tabindex="0"' if chart.kind in ("lines", "heat") else ""
+    said = "; ".join(_said(chart))
+    broad = ' class="broad"' if chart.id in _BROAD else ""
+    yield f'<figure{broad} aria-labelledby="title-{chart.id}">'
+    unit = f'<span class="soft">({escape(chart.unit)})</span>'
+    yield f'<h3 id="title-{chart.id}">{escape(chart.title)} {unit}</h3>'
+    yield f'<div class="plot" data-chart="{chart.id}"{in_time} role="img" aria-label="{escape(said)}"></div>'
+    yield f"<figcaption>{escape(chart.note)}</figcaption>" if chart.note else ""
+    rows = [
+        [line.name or chart.title, *_summary(line.points.mean, line.points.low, line.points.high)]
+        for line in chart.lines
+    ]
+    table = _table(["Series", "Min", "Mean", "Max"], rows)
+    yield f"<details><summary>Figures</summary>{table}</details></figure>"
+
+
+def _summary(mean: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[str, str, str]:
+    return f"{np.nanmin(low):.4g}", f"{np.nanmean(mean):.4g}", f"{np.nanmax(high):.4g}"
+
+
+def _said(chart: Chart) -> Iterator[str]:
+    """A chart for who does not see it."""
+    yield f"{chart.title} in {chart.unit}"
+    for line in chart.lines:
+        low, mean, high = _summary(line.points.mean, line.points.low, line.points.high)
+        yield f"{line.name or chart.title}: mean {mean}, from {low} to {high}"
+    if chart.cycle is not None:
+        yield chart.cycle[0]
+
+
+def _gpus(gpus: Sequence[GpuUse]) -> Iterator[str]:
+    if not gpus:
+        return
+    mean = sum(one.util_mean or 0 for one in gpus) / len(gpus)
+    head = [
+        "GPU",
+        "Model",
+        "Utilization mean",
+        "from mean of all",
+        "max",
+        "Mem-copy max",
+        "Memory max",
+        "Power mean",
+        "Power max",
+        "Energy",
+        "Max °C",
+        "Clock reduced",
+    ]
+    rows = []
+    for one in gpus:
+        gap = "" if one.util_mean is None else f"{one.util_mean - mean:+.1f}"
+        throttled = ", ".join(
+            f"{name.replace('_', ' ')} {share:.1f} %" for name, share in one.throttled.items()
+        )
+        rows.append(
+            [
+                one.name,
+                one.model or "",
+                _pct(one.util_mean),
+                gap,
+                _pct(one.util_max),
+                _pct(one.mem_copy_max),
+                "" if one.mem_max is None else bytes_text(one.mem_max),
+                _unit(one.power_mean, "W"),
+                _unit(one.power_max, "W"),
+                "" if one.energy_j is None else joules_text(one.energy_j),
+                _unit(one.temp_max, ""),
+                throttled or "no",
+            ]
+        )
+    yield f'<section><h2>GPUs</h2><div class="wide">{_table(head, rows)}</div></section>'
+
+
+def _pct(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f} %"
+
+
+def _unit(value: float | None, unit: str) -> str:
+    return "" if value is None else f"{value:.0f} {unit}".strip()
+
+
+def _insights(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    if len(verdicts) < 2:  # the only one is at the top
+        return
+    rows = [
+        [
+            one.name,
+            one.insight["kind"],
+            one.insight["bottleneck"].replace("_", " "),
+            f"{one.insight['bottleneck_confidence']:.0%}",
+            short_duration(one.seconds),
+            one.insight.get("advice", ""),
+        ]
+        for one in verdicts
+    ]
+    head = ["Who", "Kind", "Held back by", "Sure", "For", "Advice"]
+    table = _table(head, rows, text=(1, 2, 5))
+    yield f'<section><h2>Kinds and bottlenecks</h2><div class="wide">{table}</div></section>'
+
+
+def _cycles(facts: Facts) -> Iterator[str]:
+    if not facts.cycles:
+        return
+    rows = [
+        [
+            name,
+            what,
+            ", ".join(f"{one:.3g} s" for one in periods_s(cycle)),
+            f"{cycle.get('confidence', 0):.0%}",
+            _moment(cycle["since_ms"]) if "since_ms" in cycle else "",
+        ]
+        for name, what, cycle in facts.cycles
+    ]
+    head = ["Whose", "Of what", "Period, and those within it", "Sure", "Since (UTC)"]
+    yield f'<section><h2>Cycles</h2><div class="wide">{_table(head, rows, text=(1,))}</div></section>'
+
+
+def _about(report: Report) -> Iterator[str]:
+    yield '<section><h2>About these figures</h2><ul class="soft">'
+    for note in [f"Made from {report.source}.", *report.notes]:
+        yield f"<li>{escape(note)}</li>"
+    yield "</ul></section>"
+
+
+def _table(
+    head: Sequence[str], rows: Iterable[Sequence[str]], *, raw: bool = False, text: Sequence[int] = ()
+) -> str:
+    """``raw``: the first cell of a row is HTML already. ``text``: columns that are no figures."""
+
+    def cell(place: int, value: str) -> str:
+        kind = ' class="text"' if place in text else ""
+        return f"<td{kind}>{value if raw and place == 0 else escape(value)}</td>"
+
+    heads = "".join(
+        f'<th scope="col"{" class=text" if place in text else ""}>{escape(one)}</th>'
+        for place, one in enumerate(head)
+    )
+    body = "".join(f"<tr>{''.join(cell(*one) for one in enumerate(row))}</tr>" for row in rows)
+    return f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"

@@ -1,0 +1,190 @@
+"""What a job did when: loading, training, checkpoint, idle. From the GPUs' use, the I/O and the insights."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from dutycycle.report.frames import Floats, buckets
+from dutycycle.report.gather import Plain
+from dutycycle.report.view import HostView, View
+
+IDLE, LOADING, CHECKPOINT, BUSY, UNMEASURED = "idle", "loading", "checkpoint", "busy", "not measured"
+_BUSY_PCT = 5.0
+_SMOOTH_S = 5.0
+_PAUSE_S = (5.0, 30.0)
+_MOST_TICKS = 700_000
+_BYTES_PER_S = 5e6
+_TIMES_USUAL = 3.0
+_CPU_PCT = 50.0
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One stretch of time of one name; ``last_ms`` is exclusive."""
+
+    name: str
+    first_ms: int
+    last_ms: int
+
+    @property
+    def seconds(self) -> float:
+        """How long it is."""
+        return (self.last_ms - self.first_ms) / 1000
+
+
+@dataclass(frozen=True, slots=True)
+class _Activity:
+    """At each step the mean over the GPUs, and what all pods together read, wrote and computed."""
+
+    step_ms: int
+    util: Floats
+    read: Floats
+    written: Floats
+    cpu: Floats
+
+
+def phases_of(view: View, insights: Iterable[Plain], period_s: float | None) -> list[Phase]:
+    """The phases, in order and without a gap. ``period_s``: the shortest cycle, during which a GPU may wait
+    without the phase being over. Without a GPU there are none."""
+    if not view.gpus:
+        return []
+    activity = _activity(view)
+    steps = activity.step_ms / 1000
+    pause = min(max(_PAUSE_S[0], 1.2 * (period_s or 0.0)), _PAUSE_S[1])
+    states = _states(activity, max(round(_SMOOTH_S / steps), 1), pause / steps)
+    named = list(_named(states, activity, view.first_ms, sorted(insights, key=lambda one: one["since_ms"])))
+    return _merged(named, view.last_ms + 1)
+
+
+def seconds_by_name(phases: Iterable[Phase]) -> dict[str, tuple[float, int]]:
+    """Of each name how long in all, and how often; the longest first."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for one in phases:
+        found[one.name].append(one.seconds)
+    return {name: (sum(all_), len(all_)) for name, all_ in sorted(found.items(), key=lambda x: -sum(x[1]))}
+
+
+def _activity(view: View) -> _Activity:
+    step_ms = max(*(gpu.ticks.step_ms for gpu in view.gpus), 1000)
+    count = (view.last_ms - view.first_ms) // step_ms + 1
+
+    def column(pairs: Iterable[tuple[np.ndarray, Floats]]) -> np.ndarray:
+        found = [buckets(times, values, view.first_ms, view.last_ms, count) for times, values in pairs]
+        place = view.first_ms + step_ms * np.arange(count)
+        # A slower source has fewer buckets: each of its values stands until the next.
+        return np.array(
+            [one.mean[np.clip((place - one.start_ms) // one.step_ms, 0, len(one.mean) - 1)] for one in found]
+        )
+
+    gpus = column((one.ticks.times, one.ticks["gpu_util_pct"]) for one in view.gpus)
+    known = np.isfinite(gpus).any(axis=0)
+    util = np.full(count, np.nan)
+    util[known] = np.nanmean(gpus[:, known], axis=0)
+
+    def summed(of_pod: str, of_host: str) -> Floats:
+        rows = column(
+            (one.ticks.times, one.ticks[of_pod if one.of_pod else of_host]) for one in _measured(view)
+        )
+        return np.asarray(np.nansum(rows, axis=0)) if len(rows) else np.zeros(count)
+
+    return _Activity(
+        step_ms,
+        util,
+        summed("io_read_bytes_per_s", "disk_read_bytes_per_s"),
+        summed("io_write_bytes_per_s", "disk_write_bytes_per_s"),
+        summed("cpu_util_pct", "cpu_util_pct"),
+    )
+
+
+def _measured(view: View) -> list[HostView]:
+    return [one for one in view.machines if len(one.ticks.times)]
+
+
+def _states(activity: _Activity, smooth: int, least_pause: float) -> list[tuple[str, int, int]]:
+    """Stretches of busy, paused and not measured, as (name, first step, step after the last).
+
+    A short pause between busy stretches is a wait within a step, unless much is written in it.
+    """
+    known = np.isfinite(activity.util)
+    window = np.ones(smooth)
+    work = np.convolve(np.where(known, activity.util, 0), window, "same")
+    level = work / np.maximum(np.convolve(known, window, "same"), 1)
+    busy = level >= _BUSY_PCT
+    usual = float(activity.written[busy].mean()) if busy.any() else 0.0
+    runs = _runs(np.where(~known, 2, np.where(busy, 0, 1)))
+    joined: list[tuple[str, int, int]] = []
+    for place, (value, first, last) in enumerate(runs):
+        name = (BUSY, IDLE, UNMEASURED)[value]
+        inside = 0 < place < len(runs) - 1 and joined[-1][0] == BUSY
+        if inside and last - first < least_pause and not _much(activity.written[first:last], usual):
+            name = BUSY
+        if joined and joined[-1][0] == name:
+            joined[-1] = name, joined[-1][1], last
+        else:
+            joined.append((name, first, last))
+    return joined
+
+
+def _runs(state: np.ndarray) -> list[tuple[int, int, int]]:
+    edges = [0, *(np.flatnonzero(np.diff(state)) + 1).tolist(), len(state)]
+    return [(int(state[first]), first, last) for first, last in pairwise(edges)]
+
+
+def _named(
+    states: Sequence[tuple[str, int, int]], activity: _Activity, start_ms: int, insights: Sequence[Plain]
+) -> Iterator[Phase]:
+    usual_written, usual_read = (_usual(states, one) for one in (activity.written, activity.read))
+    worked = False
+    for name, first, last in states:
+        from_ms, to_ms = (start_ms + at * activity.step_ms for at in (first, last))
+        where = slice(first, last)
+        if name == BUSY:
+            worked = True
+            yield from _by_insight(from_ms, to_ms, insights)
+            continue
+        if name == IDLE:
+            if worked and _much(activity.written[where], usual_written):
+                name = CHECKPOINT
+            elif _much(activity.read[where], usual_read) or (
+                not worked and activity.cpu[where].mean() >= _CPU_PCT
+            ):
+                name = LOADING
+        yield Phase(name, from_ms, to_ms)
+
+
+def _usual(states: Iterable[tuple[str, int, int]], rate: Floats) -> float:
+    """The mean while the GPUs are busy."""
+    busy = [rate[first:last] for name, first, last in states if name == BUSY]
+    return float(np.concatenate(busy).mean()) if busy else 0.0
+
+
+def _much(rate: Floats, usual: float) -> bool:
+    return bool(rate.mean() >= max(_BYTES_PER_S, _TIMES_USUAL * usual))
+
+
+def _by_insight(first_ms: int, last_ms: int, insights: Sequence[Plain]) -> Iterator[Phase]:
+    """A busy stretch, by the kinds that the insights give it; the first one counts from the beginning on."""
+    told = [
+        (one["since_ms"], one["kind"])
+        for one in insights
+        if one["kind"] not in ("unknown", "idle", "loading")
+    ]
+    cuts = [at for at, _ in told[1:] if first_ms < at < last_ms]
+    for begin, end in zip([first_ms, *cuts], [*cuts, last_ms], strict=True):
+        past = [kind for at, kind in told if at <= begin]
+        yield Phase(past[-1] if past else (told[0][1] if told else BUSY), begin, end)
+
+
+def _merged(phases: Iterable[Phase], end_ms: int) -> list[Phase]:
+    found: list[Phase] = []
+    for one in phases:
+        if found and found[-1].name == one.name:
+            found[-1] = Phase(one.name, found[-1].first_ms, one.last_ms)
+        else:
+            found.append(one)
+    if found:
+        found[-1] = Phase(found[-1].name, found[-1].first_ms, max(end_ms, found[-1].first_ms + 1))
+    return found

@@ -1,0 +1,155 @@
+"""The charts as PNG files, for slides and papers."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dutycycle.report.charts import Chart, cycle_lines_ms
+from dutycycle.report.phases import Phase, seconds_by_name
+from dutycycle.report.plot import color_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_BANDS = 4
+_PHASES = {
+    "idle": "#b9c0cb",
+    "loading": "#b78a06",
+    "training": "#3b82d6",
+    "inference": "#1f9e76",
+    "interactive": "#8a6fdf",
+    "checkpoint": "#e0712a",
+    "busy": "#2aa3b8",
+}
+
+
+def write_pictures(charts: list[Chart], phases: list[Phase], folder: Path) -> list[Path]:
+    """One file for each chart, and one for the phases; their paths."""
+    from matplotlib.figure import Figure  # here, not above: it takes a second
+
+    written = []
+    for chart in charts:
+        figure = Figure(
+            figsize=(9, max(2.0, 0.35 * len(chart.lines) + 1) if chart.kind == "heat" else 3.2), dpi=120
+        )
+        axes = figure.add_subplot()
+        _draw(axes, chart)
+        written.append(_save(figure, folder / f"{chart.id}.png"))
+    if phases:
+        figure = Figure(figsize=(9, 1.6), dpi=120)
+        _draw_phases(figure.add_subplot(), phases)
+        written.append(_save(figure, folder / "phases.png"))
+    return written
+
+
+def _save(figure: Any, path: Path) -> Path:
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Software": None})
+    return path
+
+
+def _moments(times_ms: Any) -> Any:
+    return np.asarray(times_ms, "datetime64[ms]")
+
+
+def _draw(axes: "Axes", chart: Chart) -> None:
+    axes.set_title(f"{chart.title} ({chart.unit})", loc="left", fontsize=11)
+    if chart.kind == "heat":
+        _draw_heat(axes, chart)
+        return
+    for line in chart.lines:
+        points = line.points
+        fold = chart.kind == "fold"
+        times = points.times / 1000 if fold else _moments(points.times)
+        color = color_of(line.color)
+        if not points.exact and len(chart.lines) <= _BANDS:
+            axes.fill_between(times, points.low, points.high, color=color, alpha=0.18, linewidth=0)
+        axes.plot(times, points.mean, color=color, linewidth=1, label=line.name or None)
+    for name, value in chart.limits:
+        axes.axhline(value, color="#8b8b8b", linestyle="--", linewidth=0.8)
+        axes.annotate(
+            f"{name} {value:.4g} {chart.unit}",
+            (0.005, value),
+            xycoords=("axes fraction", "data"),
+            va="top",
+            fontsize=8,
+            color="#57606f",
+        )
+    for marks in chart.marks:
+        axes.plot(
+            _moments(marks.times_ms),
+            marks.values,
+            "v",
+            markersize=4,
+            label=f"{marks.name} ({marks.group})",
+            color="#d6455d" if "thermal" in marks.name else "#b78a06",
+        )
+    for number, fan in enumerate(chart.fans):
+        times = _moments(fan.times_ms)
+        axes.fill_between(times, fan.low, fan.high, color=color_of(1), alpha=0.22, linewidth=0)
+        axes.plot(
+            times, fan.values, ":", color=color_of(1), label=None if number else "forecast, 90 % interval"
+        )
+    for at in cycle_lines_ms(chart):
+        axes.axvline(_moments(at), color="#8a6fdf", linestyle=":", linewidth=0.6, alpha=0.6)
+    _finish(axes, chart)
+
+
+def _finish(axes: "Axes", chart: Chart) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color="#d8dde5", linewidth=0.6)
+    if chart.most is not None:
+        axes.set_ylim(0, chart.most * 1.04)
+    elif chart.unit not in ("MHz", "°C"):
+        axes.set_ylim(bottom=0)
+    if chart.kind == "fold":
+        axes.set_xlabel("seconds of the cycle")
+    else:
+        _time_axis(axes)
+    if chart.cycle is not None:
+        axes.set_title(chart.cycle[0], loc="right", fontsize=8, color="#57606f")
+    if len(axes.get_legend_handles_labels()[0]) > 1:
+        axes.legend(fontsize=7, ncols=4, frameon=False, loc="upper left", bbox_to_anchor=(0, -0.16))
+
+
+def _time_axis(axes: "Axes") -> None:
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    locator = AutoDateLocator()
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+
+
+def _draw_heat(axes: "Axes", chart: Chart) -> None:
+    from matplotlib.dates import date2num
+
+    points = chart.lines[0].points
+    ends = date2num(_moments([points.start_ms, points.start_ms + points.step_ms * len(points.mean)]))
+    rows = np.stack([line.points.mean for line in chart.lines])
+    extent = (float(ends[0]), float(ends[1]), len(rows) - 0.5, -0.5)
+    image = axes.imshow(
+        rows, aspect="auto", extent=extent, vmin=0, vmax=100, cmap="Blues", interpolation="nearest"
+    )
+    axes.set_yticks(range(len(rows)), [line.name for line in chart.lines], fontsize=8)
+    axes.xaxis_date()
+    _time_axis(axes)
+    axes.figure.colorbar(image, ax=axes, label=chart.unit)
+
+
+def _draw_phases(axes: "Axes", phases: list[Phase]) -> None:
+    from matplotlib.dates import date2num
+
+    for name, (seconds, _) in seconds_by_name(phases).items():
+        bars = [
+            (date2num(_moments(one.first_ms)), (one.last_ms - one.first_ms) / 86_400_000)
+            for one in phases
+            if one.name == name
+        ]
+        axes.broken_barh(bars, (0, 1), color=_PHASES.get(name, "#ffffff"), label=f"{name} {seconds:.0f} s")
+    axes.set_title("Phases", loc="left", fontsize=11)
+    axes.set_yticks([])
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.xaxis_date()
+    _time_axis(axes)
+    axes.legend(fontsize=7, ncols=6, frameon=False, loc="upper left", bbox_to_anchor=(0, -0.3))

@@ -1,0 +1,260 @@
+"""A chart as a figure of Plotly: plain data and layout. The page's own style sheet has the colors of text."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from dutycycle.report.charts import Chart, Fan, Line, Marks, cycle_lines_ms
+from dutycycle.report.frames import Buckets
+
+PALETTE = ("#3b82d6", "#e0712a", "#1f9e76", "#c05299", "#8a6fdf", "#b78a06", "#d6455d", "#2aa3b8")
+"""Told apart by people who do not see all colors, and on white as on black."""
+_BANDS = 4
+"""With more lines in a chart their bands would hide one another."""
+_HEIGHT, _ROW = 250, 26
+_DASHES = ("solid", "dash", "dot", "dashdot")
+Figure = dict[str, Any]
+
+
+def figure_of(chart: Chart, from_ms: int, to_ms: int) -> Figure:
+    """``data`` and ``layout`` of one chart, over the report's time."""
+    if chart.kind == "heat":
+        data: list[Figure] = [_heat(chart)]
+    else:
+        data = [trace for line in chart.lines for trace in _traces(chart, line)]
+        data += [_marks(one, chart) for one in chart.marks]
+        data += [trace for number, fan in enumerate(chart.fans) for trace in _fan(fan, first=number == 0)]
+    return {"data": data, "layout": _layout(chart, from_ms, to_ms)}
+
+
+def color_of(place: int) -> str:
+    """The color of a series."""
+    return PALETTE[place % len(PALETTE)]
+
+
+def _ungrouped(chart: Chart) -> list[Line]:
+    """The lines that the page's own list of GPUs does not name."""
+    return [line for line in chart.lines if not line.group]
+
+
+def _dash(place: int) -> str:
+    return _DASHES[place // len(PALETTE) % len(_DASHES)]
+
+
+def _layout(chart: Chart, from_ms: int, to_ms: int) -> Figure:
+    in_time = chart.kind in ("lines", "heat")
+    axis: Figure = {"type": "date", "range": [from_ms, to_ms]} if in_time else {"type": "date"}
+    if chart.kind == "fold":
+        axis = {"title": {"text": "seconds of the cycle"}}
+    heat = chart.kind == "heat"
+    lines = len(chart.lines)
+    layout: Figure = {
+        "height": 76 + _ROW * lines if heat else _HEIGHT,
+        "margin": {
+            "l": 96 if heat else 58,
+            "r": 70 if heat else 16,
+            "t": 26,
+            "b": 46 if chart.kind in ("fold", "heat") else 30,
+        },
+        "hovermode": "closest" if heat else "x unified",
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "showlegend": not heat and (len(_ungrouped(chart)) > 1 or chart.kind == "fan" or bool(chart.marks)),
+        "legend": {
+            "orientation": "h",
+            "traceorder": "normal",
+            "y": 1.02,
+            "yanchor": "bottom",
+            "x": 1,
+            "xanchor": "right",
+        },
+        "xaxis": {**axis, "showgrid": False, "zeroline": False},
+        "yaxis": {
+            "fixedrange": True,
+            "zeroline": False,
+            "automargin": True,
+            **({"autorange": "reversed"} if heat else _vertical(chart)),
+        },
+        "shapes": [] if heat else [*_limit_shapes(chart), *_cycle_shapes(chart)],
+        "annotations": [] if heat else [*_limit_labels(chart), *_cycle_label(chart)],
+    }
+    return layout
+
+
+def _vertical(chart: Chart) -> Figure:
+    if chart.most is not None:
+        return {"range": [0, chart.most * 1.04]}
+    return {"rangemode": "tozero"} if chart.unit not in ("MHz", "°C") else {}
+
+
+def _traces(chart: Chart, line: Line) -> Iterator[Figure]:
+    points, group = line.points, {"meta": line.group} if line.group else {}
+    color = color_of(line.color)
+    bands = not points.exact and len(chart.lines) <= _BANDS
+    if bands:
+        for values, fill in ((points.high, None), (points.low, "tonexty")):
+            yield {
+                **_at(chart, points),
+                **group,
+                "type": "scatter",
+                "mode": "lines",
+                "y": rounded(values),
+                "line": {"width": 0, "color": color},
+                "hoverinfo": "skip",
+                "showlegend": False,
+                **({"fill": fill, "fillcolor": color + "2e"} if fill else {}),
+            }
+    many = chart.unit and not points.exact
+    yield {
+        **_at(chart, points),
+        **group,
+        "type": "scatter",
+        "mode": "lines",
+        "name": line.name or chart.title,
+        "y": rounded(points.mean),
+        "line": {"width": 1.4, "color": color, "dash": _dash(line.color)},
+        "showlegend": not line.group,
+        "hovertemplate": f"%{{y:.4~g}} {chart.unit}" + (" (max %{customdata:.4~g})" if many else ""),
+        **({"customdata": rounded(points.high)} if many else {}),
+    }
+
+
+def _at(chart: Chart, points: Buckets) -> Figure:
+    if chart.kind == "fold":
+        return {"x0": 0, "dx": points.step_ms / 1000}
+    return {"x0": points.start_ms, "dx": points.step_ms}
+
+
+def rounded(values: np.ndarray) -> list[float | None]:
+    """Four digits are more than a chart shows; None where there is nothing."""
+    return [None if one != one else float(f"{one:.4g}") for one in values.tolist()]
+
+
+def _marks(marks: Marks, chart: Chart) -> Figure:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "meta": marks.group,
+        "name": f"{marks.name} ({marks.group})",
+        "x": marks.times_ms,
+        "y": marks.values,
+        "hovertemplate": marks.name,
+        "marker": {
+            "symbol": "triangle-down",
+            "size": 8,
+            "color": "#d6455d" if "thermal" in marks.name else "#b78a06",
+        },
+    }
+
+
+def _fan(fan: Fan, *, first: bool) -> Iterator[Figure]:
+    color = PALETTE[1]
+    there_and_back = [*fan.high, *reversed(fan.low)]
+    yield {
+        "type": "scatter",
+        "mode": "lines",
+        "x": [*fan.times_ms, *reversed(fan.times_ms)],
+        "y": rounded(np.array(there_and_back)),
+        "fill": "toself",
+        "fillcolor": color + "38",
+        "line": {"width": 0, "color": color},
+        "hoverinfo": "skip",
+        "name": "90 % interval",
+        "showlegend": first,
+    }
+    yield {
+        "type": "scatter",
+        "mode": "lines",
+        "x": fan.times_ms,
+        "y": rounded(np.array(fan.values)),
+        "name": "forecast",
+        "line": {"width": 1.4, "color": color, "dash": "dot"},
+        "showlegend": first,
+        "hovertemplate": "%{y:.4~g}",
+    }
+
+
+def _heat(chart: Chart) -> Figure:
+    points = chart.lines[0].points
+    return {
+        "type": "heatmap",
+        "x0": points.start_ms,
+        "dx": points.step_ms,
+        "y": [one.name for one in chart.lines],
+        "z": [rounded(np.round(one.points.mean)) for one in chart.lines],
+        "zmin": 0,
+        "zmax": 100,
+        "colorscale": [[0, "#dfe9f5"], [0.5, "#5b95d1"], [1, "#0b3c6f"]],
+        "ygap": 2,
+        "colorbar": {"thickness": 10, "len": 1.1, "tickvals": [0, 100], "ticksuffix": f" {chart.unit}"},
+        "hovertemplate": "%{y}: %{z:.0f} %<br>%{x}<extra></extra>",
+    }
+
+
+def _limit_shapes(chart: Chart) -> Iterator[Figure]:
+    for _, value in chart.limits:
+        yield {
+            "type": "line",
+            "xref": "paper",
+            "x0": 0,
+            "x1": 1,
+            "y0": value,
+            "y1": value,
+            "line": {"width": 1, "dash": "dash", "color": "#8b8b8b"},
+        }
+
+
+def _limit_labels(chart: Chart) -> Iterator[Figure]:
+    for name, value in chart.limits:
+        yield {
+            "xref": "paper",
+            "x": 0,
+            "y": value,
+            "text": f"{name} {value:.4g} {chart.unit}",
+            "showarrow": False,
+            "xanchor": "left",
+            "yanchor": "top",
+            "font": {"size": 11},
+        }
+
+
+def _cycle_shapes(chart: Chart) -> Iterator[Figure]:
+    if chart.cycle is not None:
+        _, first_ms, last_ms, _ = chart.cycle
+        yield {
+            "type": "rect",
+            "yref": "paper",
+            "x0": first_ms,
+            "x1": last_ms,
+            "y0": 1,
+            "y1": 1.025,
+            "fillcolor": "#8a6fdf",
+            "line": {"width": 0},
+        }
+    for at in cycle_lines_ms(chart):
+        yield {
+            "type": "line",
+            "yref": "paper",
+            "x0": at,
+            "x1": at,
+            "y0": 0,
+            "y1": 1,
+            "layer": "below",
+            "line": {"width": 1, "dash": "dot", "color": "#8a6fdf80"},
+        }
+
+
+def _cycle_label(chart: Chart) -> Iterator[Figure]:
+    if chart.cycle is not None:
+        yield {
+            "xref": "paper",
+            "yref": "paper",
+            "x": 0,
+            "y": 1.03,
+            "text": chart.cycle[0],
+            "showarrow": False,
+            "xanchor": "left",
+            "yanchor": "bottom",
+            "font": {"size": 11},
+        }

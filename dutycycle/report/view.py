@@ -1,0 +1,202 @@
+"""What of a trace a report is about: everything, one job, or one pod."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from contract.errors import DutycycleError
+from contract.records.pods import JobRef, Pod
+from dutycycle.report.frames import Ticks
+from dutycycle.report.gather import Gathered, GpuSeen, Plain
+
+_NAMED = 8
+_SLACK_MS = 1
+
+
+@dataclass(frozen=True, slots=True)
+class GpuView:
+    """One GPU that the report shows: its name there, and its ticks in the report's time."""
+
+    name: str
+    seen: GpuSeen
+    ticks: Ticks
+
+
+@dataclass(frozen=True, slots=True)
+class HostView:
+    """A pod or a node, by what its cgroups or its kernel count. ``key``: its subject's, as on Kafka."""
+
+    name: str
+    key: str
+    ticks: Ticks
+    of_pod: bool
+    mem_total_bytes: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The subjects of a report, and its time, both ends included.
+
+    ``subjects``: the keys of the pods and jobs whose insights count. ``others``: pods that used the same GPUs
+    meanwhile, whose use is in the figures of these GPUs too.
+    """
+
+    title: str
+    first_ms: int
+    last_ms: int
+    gpus: list[GpuView]
+    pods: list[HostView]
+    hosts: list[HostView]
+    subjects: dict[str, str]
+    others: list[str]
+
+    @property
+    def machines(self) -> list[HostView]:
+        """Whose CPU, memory and I/O are shown: the chosen pods', or the nodes'."""
+        return self.pods or self.hosts
+
+    @property
+    def parts(self) -> list[GpuView | HostView]:
+        """Everything whose ticks are shown."""
+        return [*self.gpus, *self.machines]
+
+
+def view_of(gathered: Gathered, *, job: str | None = None, pod: str | None = None) -> View:
+    """Choose by a name, with or without its namespace, or a uid.
+
+    Raises ``DutycycleError`` for one that is not there.
+    """
+    if gathered.first_ms is None or gathered.last_ms is None:
+        raise DutycycleError("there is no sample to report on")
+    if job is None and pod is None:
+        return _everything(gathered, gathered.first_ms, gathered.last_ms)
+    chosen = [one for one in gathered.identities.values() if _is(one, job, pod)]
+    if not chosen:
+        raise DutycycleError(_unknown(gathered, job, pod))
+    return _of_pods(gathered, chosen, job)
+
+
+def _is(one: Pod, job: str | None, pod: str | None) -> bool:
+    if pod is not None:
+        return pod in (one.name, one.uid, f"{one.namespace}/{one.name}")
+    return one.job is not None and job in (one.job.name, one.job.uid, f"{one.namespace}/{one.job.name}")
+
+
+def _unknown(gathered: Gathered, job: str | None, pod: str | None) -> str:
+    pods = gathered.identities.values()
+    names = {one.job.name for one in pods if one.job} if pod is None else {_pod_name(one) for one in pods}
+    shown = ", ".join(sorted(names)[:_NAMED]) or "none"
+    more = f", and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    what, name = ("pod", pod) if pod is not None else ("job", job)
+    return f"no {what} {name!r} in the trace; there is: {shown}{more}"
+
+
+def _everything(gathered: Gathered, first_ms: int, last_ms: int) -> View:
+    users = {uid for gpu in gathered.gpus.values() for uid in gpu.users}
+    named = {f"pod/{uid}": _named(gathered, uid) for uid in sorted(users)}
+    jobs = {ref.uid: ref for uid in users if (ref := _job(gathered, uid)) is not None}
+    several = {
+        uid: ref for uid, ref in jobs.items() if sum(_job_uid(gathered, one) == uid for one in users) > 1
+    }
+    subjects = {f"job/{uid}": f"job {ref.name}" for uid, ref in several.items()} | named
+    nodes = sorted({key[0] for key in gathered.gpus} | set(gathered.hosts))
+    return View(
+        title=", ".join(nodes[:_NAMED]) + (" …" if len(nodes) > _NAMED else ""),
+        first_ms=first_ms,
+        last_ms=last_ms,
+        gpus=_gpu_views(gathered, gathered.gpus, first_ms, last_ms, nodes),
+        pods=[],
+        hosts=_host_views(gathered, nodes, first_ms, last_ms),
+        subjects=subjects,
+        others=[],
+    )
+
+
+def _of_pods(gathered: Gathered, chosen: list[Pod], job: str | None) -> View:
+    uids = {one.uid for one in chosen}
+    mine = {key: gpu for key, gpu in gathered.gpus.items() if not uids.isdisjoint(gpu.users)}
+    spans = [span for gpu in mine.values() for uid, span in gpu.users.items() if uid in uids]
+    cgroups = {uid: frame for uid in uids if (frame := gathered.pods.get(uid)) is not None and len(frame)}
+    for frame in cgroups.values():
+        times = frame.between(0, 2**62).times
+        spans.append([int(times[0]), int(times[-1])])
+    if not spans:
+        raise DutycycleError(f"{_pod_name(chosen[0])}: is named in the trace, and nothing of it was measured")
+    first_ms, last_ms = min(span[0] for span in spans), max(span[1] for span in spans)
+    nodes = sorted({key[0] for key in mine} | {one.node for one in chosen})
+    order = {one.uid: (_replica(one), one.name) for one in chosen}
+    pods = [
+        HostView(
+            gathered.identities[uid].name, f"pod/{uid}", cgroups[uid].between(first_ms, last_ms), of_pod=True
+        )
+        for uid in sorted(cgroups, key=lambda uid: order[uid])
+    ]
+    others = {
+        uid
+        for gpu in mine.values()
+        for uid, span in gpu.users.items()
+        if uid not in uids and span[0] <= last_ms and span[1] >= first_ms
+    }
+    subjects = {f"pod/{one.uid}": _pod_name(one) for one in chosen}
+    ref = chosen[0].job
+    title = _pod_name(chosen[0])
+    if job is not None and ref is not None:
+        title = f"{chosen[0].namespace}/{ref.name}" if chosen[0].namespace else ref.name
+        subjects = {f"job/{ref.uid}": f"job {ref.name}", **subjects}
+    return View(
+        title=title,
+        first_ms=first_ms,
+        last_ms=last_ms,
+        gpus=_gpu_views(gathered, mine, first_ms, last_ms, nodes),
+        pods=pods,
+        hosts=_host_views(gathered, nodes, first_ms, last_ms),
+        subjects=subjects,
+        others=sorted(_named(gathered, uid) for uid in others),
+    )
+
+
+def _gpu_views(
+    gathered: Gathered, keys: Iterable[tuple[str, str]], first_ms: int, last_ms: int, nodes: Collection[str]
+) -> list[GpuView]:
+    found = sorted((gathered.gpus[key] for key in keys), key=lambda gpu: (gpu.node, gpu.index))
+    several = len(nodes) > 1
+    return [
+        GpuView(f"{gpu.node} gpu {gpu.index}" if several else f"gpu {gpu.index}", gpu, ticks)
+        for gpu in found
+        if len((ticks := gpu.frame.between(first_ms, last_ms)).times)
+    ]
+
+
+def _host_views(gathered: Gathered, nodes: Iterable[str], first_ms: int, last_ms: int) -> list[HostView]:
+    hosts = ((node, gathered.hosts[node]) for node in nodes if node in gathered.hosts)
+    return [
+        HostView(node, f"node/{node}", host.frame.between(first_ms, last_ms), False, host.mem_total_bytes)
+        for node, host in hosts
+    ]
+
+
+def _replica(pod: Pod) -> int:
+    return pod.job.replica if pod.job is not None and pod.job.replica is not None else -1
+
+
+def _job(gathered: Gathered, uid: str) -> JobRef | None:
+    pod = gathered.identities.get(uid)
+    return pod.job if pod is not None else None
+
+
+def _job_uid(gathered: Gathered, uid: str) -> str | None:
+    ref = _job(gathered, uid)
+    return ref.uid if ref is not None else None
+
+
+def _named(gathered: Gathered, uid: str) -> str:
+    pod = gathered.identities.get(uid)
+    return _pod_name(pod) if pod is not None else uid
+
+
+def _pod_name(pod: Pod) -> str:
+    return f"{pod.namespace}/{pod.name}" if pod.namespace else pod.name
+
+
+def insights_of(gathered: Gathered, view: View) -> dict[str, list[Plain]]:
+    """The insights of each subject that has any, oldest first."""
+    return {key: found for key in view.subjects if (found := gathered.insights.get(key))}

@@ -1,0 +1,27 @@
+"""One trace of a training job, read once for all tests of the report."""
+
+from pathlib import Path
+
+import pytest
+
+from contract.settings.groups import Settings
+from contract.trace import TraceWriter
+from dutycycle.report.build import gather
+from dutycycle.report.gather import Gathered
+from tests.support.data.training_job import training_job
+
+
+@pytest.fixture(scope="session")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of twelve minutes on two GPUs."""
+    path = tmp_path_factory.mktemp("report") / "job.jsonl.zst"
+    with TraceWriter(str(path)) as writer:
+        for one in training_job(720, 2):
+            writer.write(one)
+    return path
+
+
+@pytest.fixture(scope="session")
+def gathered(trace: Path) -> Gathered:
+    """What is in it."""
+    return gather([str(trace)], Settings(), lambda _: None)

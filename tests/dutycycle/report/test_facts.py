@@ -1,0 +1,116 @@
+"""The figures of a report, against what the trace was made of."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import orjson
+import pytest
+
+from contract.settings.groups import Settings
+from contract.trace import decode_line, encode_line
+from dutycycle.report.build import report_of
+from dutycycle.report.facts import Facts, evidence_of, facts_of, headline, key_figures
+from dutycycle.report.gather import Gathered
+from dutycycle.report.phases import Phase, phases_of, seconds_by_name
+from dutycycle.report.view import view_of
+from tests.support.data.training_job import IDLE_S, LOADING_S, START_MS, activity, training_job
+
+SECONDS = 720
+
+
+@pytest.fixture(scope="module")
+def facts(gathered: Gathered) -> Facts:
+    return facts_of(gathered, view_of(gathered, job="bert"), Settings())
+
+
+def test_gpus_are_summed_exactly(facts: Facts) -> None:
+    gpus: dict[int, list[dict[str, float]]] = {0: [], 1: []}
+    for one in training_job(SECONDS, 2):
+        record = decode_line(encode_line(one))
+        if record.topic.endswith("nvml-samples"):
+            for gpu in orjson.loads(record.payload or b"")["gpus"]:
+                gpus[gpu["index"]].append(gpu)
+    for use in facts.gpus:
+        ticks = gpus[int(use.name.removeprefix("gpu "))]
+        utils = [one["gpu_util_pct"] for one in ticks]
+        assert use.seconds == SECONDS
+        assert use.busy_s == pytest.approx(sum(utils) / 100)
+        assert use.idle_s == sum(util < 1 for util in utils)
+        assert use.util_mean == pytest.approx(sum(utils) / SECONDS)
+        assert use.util_max == max(utils)
+        assert use.mem_max == max(one["mem_used_bytes"] for one in ticks)
+        assert use.temp_max == max(one["temp_c"] for one in ticks)
+        assert use.energy_j == pytest.approx(ticks[-1]["energy_j"] - ticks[0]["energy_j"])
+        throttled = sum(bool(one["throttle"]) for one in ticks)
+        assert use.throttled.get("hw_thermal_slowdown", 0) == pytest.approx(100 * throttled / SECONDS)
+    assert facts.gpus[0].throttled
+
+
+def test_what_it_costs(gathered: Gathered) -> None:
+    view = view_of(gathered, job="bert")
+    found = facts_of(gathered, view, Settings(price_gpu_hour=3.6, price_kwh=0.5))
+    energy_kwh = (found.total("energy_j") or 0) / 3.6e6
+    assert found.cost == pytest.approx(2 * SECONDS * 0.001 + 0.5 * energy_kwh)
+    assert found.idle_cost == pytest.approx(0.001 * (found.total("idle_s") or 0))
+    assert (facts_of(gathered, view, Settings()).cost, facts_of(gathered, view, Settings()).idle_cost) == (
+        None,
+        None,
+    )
+
+
+def test_the_verdict_is_that_of_most_of_the_time_with_its_evidence(facts: Facts) -> None:
+    line, _ = headline(facts)
+    assert line.startswith("training (")
+    assert facts.verdicts[0].name == "job bert"
+    evidence = dict(evidence_of(facts.verdicts[0]))
+    assert evidence["GPUs"] == "2"
+    assert evidence["GPU util"].endswith(" %")
+    assert evidence["io"].endswith("B/s")
+
+
+def test_key_figures_say_what_moved(gathered: Gathered, facts: Facts) -> None:
+    found = dict(key_figures(facts, view_of(gathered, job="bert")))
+    assert found["Duration"] == "12m"
+    assert found["GPUs"] == "2 × NVIDIA H200"
+    reading = sum(
+        {"loading": 400e6, "waiting": 90e6}.get(activity(second, SECONDS), 0) for second in range(SECONDS)
+    )
+    assert found["Disk"].startswith(f"read {reading / 1e9:.2f} GB")
+
+
+def test_phases_follow_what_the_job_did(gathered: Gathered) -> None:
+    phases = report_of(gathered, Settings(), "t", job="bert").phases
+    assert phases[0].first_ms == START_MS
+    for before, after in pairwise(phases):
+        assert before.last_ms == after.first_ms
+        assert before.name != after.name
+    names = [one.name for one in phases]
+    assert names == ["loading", "training", "checkpoint", "training", "checkpoint", "training", "idle"]
+    spent = {name: seconds for name, (seconds, _) in seconds_by_name(phases).items()}
+    assert spent["loading"] == pytest.approx(LOADING_S, abs=4)
+    assert spent["idle"] == pytest.approx(IDLE_S, abs=4)
+    assert spent["checkpoint"] == pytest.approx(30, abs=6)
+
+
+def test_a_wait_within_a_step_ends_no_phase_but_a_long_one_does(gathered: Gathered) -> None:
+    view = view_of(gathered, job="bert")
+    quiet = [replace(one, ticks=replace(one.ticks, values={**one.ticks.values, "gpu_util_pct": util}))
+             for one in view.gpus for util in [one.ticks["gpu_util_pct"].copy()]]  # fmt: skip
+    for one in quiet:
+        one.ticks.values["gpu_util_pct"][300:325] = 0
+    found = phases_of(replace(view, gpus=quiet), [], 12.0)
+    inside = [one for one in found if one.first_ms <= START_MS + 312_000 < one.last_ms]
+    assert [one.name for one in inside] == ["idle"]
+    bridged = phases_of(replace(view, gpus=quiet), [], 25.0)
+    assert START_MS + 312_000 not in [
+        at for one in bridged if one.name == "idle" for at in range(one.first_ms, one.last_ms, 1000)
+    ]
+
+
+def test_without_a_gpu_there_are_no_phases(gathered: Gathered) -> None:
+    assert phases_of(replace(view_of(gathered), gpus=[]), [], None) == []
+
+
+def test_seconds_by_name_has_the_longest_first() -> None:
+    found = seconds_by_name([Phase("a", 0, 1000), Phase("b", 1000, 5000), Phase("a", 5000, 6000)])
+    assert list(found.items()) == [("b", (4.0, 1)), ("a", (2.0, 2))]

@@ -1,0 +1,94 @@
+"""Whose figures a report has: all, a job's, or a pod's."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+import pytest
+
+from contract.errors import DutycycleError
+from contract.log import ConsumerRecord
+from dutycycle.report.gather import Gathered
+from dutycycle.report.view import view_of
+
+POD = {"v": 1, "namespace": "ml", "phase": "Running"}
+
+
+def given(*records: tuple[str, Mapping[str, Any]]) -> Gathered:
+    found = Gathered()
+    for offset, (topic, plain) in enumerate(records):
+        found.sample(ConsumerRecord(topic, 0, offset, "k", orjson.dumps(plain), plain.get("ts_ms", 0)))
+    return found
+
+
+def gpus(node: str, second: int, **users: list[str]) -> tuple[str, Mapping[str, Any]]:
+    """``users``: of each GPU (``g0`` …) the uids of the pods on it."""
+    found = [
+        {"uuid": f"GPU-{node}-{name}", "index": int(name[1:]), "gpu_util_pct": 50,
+         "processes": [{"pid": at, "pod_uid": uid} for at, uid in enumerate(uids)]}
+        for name, uids in users.items()
+    ]  # fmt: skip
+    head = {
+        "v": 1,
+        "node": node,
+        "collector": "c",
+        "seq": second,
+        "ts_ms": 1000 * second,
+        "interval_ms": 1000,
+    }
+    return "nvml-samples", {**head, "gpus": found}
+
+
+def pod(
+    uid: str, name: str, node: str, job: str | None = None, replica: int = 0
+) -> tuple[str, Mapping[str, Any]]:
+    ref = {"api_version": "v1", "kind": "Job", "name": job, "uid": f"u-{job}", "replica": replica}
+    return "pods", {**POD, "uid": uid, "name": name, "node": node, **({"job": ref} if job else {})}
+
+
+CLUSTER = given(
+    pod("p1", "bert-0", "a", "bert", 0), pod("p2", "bert-1", "b", "bert", 1), pod("p3", "other", "a"),
+    *(gpus("a", at, g0=["p1"], g1=["p3"], g2=["p1", "p3"] if at == 5 else []) for at in range(10)),
+    *(gpus("b", second, g0=["p2"], g1=[]) for second in range(3, 20)),
+)  # fmt: skip
+
+
+def test_without_a_name_everything_is_shown() -> None:
+    view = view_of(CLUSTER)
+    assert (view.title, view.first_ms, view.last_ms) == ("a, b", 0, 19_000)
+    assert [one.name for one in view.gpus] == ["a gpu 0", "a gpu 1", "a gpu 2", "b gpu 0", "b gpu 1"]
+    assert list(view.subjects) == ["job/u-bert", "pod/p1", "pod/p2", "pod/p3"]
+
+
+@pytest.mark.parametrize("name", ["bert", "ml/bert", "u-bert"])
+def test_a_job_has_the_gpus_of_its_pods_in_their_time(name: str) -> None:
+    view = view_of(CLUSTER, job=name)
+    assert (view.title, view.first_ms, view.last_ms) == ("ml/bert", 0, 19_000)
+    assert [one.name for one in view.gpus] == ["a gpu 0", "a gpu 2", "b gpu 0"]
+    assert list(view.subjects) == ["job/u-bert", "pod/p1", "pod/p2"]
+    assert view.others == ["ml/other"]
+
+
+@pytest.mark.parametrize("name", ["bert-1", "ml/bert-1", "p2"])
+def test_a_pod_has_its_own_gpus_and_time(name: str) -> None:
+    view = view_of(CLUSTER, pod=name)
+    assert (view.first_ms, view.last_ms) == (3000, 19_000)
+    assert [one.name for one in view.gpus] == ["gpu 0"]
+    assert view.others == []
+
+
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        ({"job": "gpt"}, r"no job 'gpt' in the trace; there is: bert$"),
+        ({"pod": "gpt"}, r"no pod 'gpt' in the trace; there is: ml/bert-0, ml/bert-1, ml/other$"),
+    ],
+)
+def test_a_name_that_is_not_there_is_said_with_those_that_are(chosen: dict[str, str], message: str) -> None:
+    with pytest.raises(DutycycleError, match=message):
+        view_of(CLUSTER, **chosen)
+
+
+def test_a_pod_of_which_nothing_was_measured_is_no_report_of_zeros() -> None:
+    with pytest.raises(DutycycleError, match="nothing of it was measured"):
+        view_of(given(pod("p1", "x", "a"), gpus("a", 1, g0=[])), pod="x")

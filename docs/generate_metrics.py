@@ -4,6 +4,9 @@
 """
 
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from docs.generate_contract import table
 from sinks.prometheus import metrics as m
@@ -12,6 +15,7 @@ from telemetry.metrics import PREFIX, Metric
 HERE = Path(__file__).parent
 PAGE = HERE / "metrics.md"
 TEMPLATE = HERE / "metrics.template.md"
+RULES = HERE.parent / "deploy/prometheus/rules/workloads.yml"
 _PLACES = (("gpus", m.OF_GPU), ("slices", m.OF_SLICE), ("pods", m.OF_POD), ("jobs", m.OF_JOB))
 
 
@@ -20,7 +24,26 @@ def page() -> str:
     text = TEMPLATE.read_text(encoding="utf-8")
     for place, labels in _PLACES:
         text = text.replace("{{" + place + "}}", _table(place, labels))
-    return text
+    return text.replace("{{alerts}}", _alerts()).replace("{{records}}", _records())
+
+
+def _rules(kind: str) -> list[dict[str, Any]]:
+    groups = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
+    return [rule for group in groups for rule in group["rules"] if kind in rule]
+
+
+def _alerts() -> str:
+    rows = (
+        (rule["alert"], rule["labels"]["severity"], f"`{rule['expr']}`", rule.get("for", ""))
+        for rule in _rules("alert")
+    )
+    return table(("alert", "severity", "when", "for"), rows)
+
+
+def _records() -> str:
+    return table(
+        ("record", "is"), ((f"`{rule['record']}`", f"`{rule['expr']}`") for rule in _rules("record"))
+    )
 
 
 def _table(place: str, labels: tuple[str, ...]) -> str:

@@ -12,6 +12,8 @@ from contract.settings.groups import PREFIX, Settings
 from contract.settings.load import load
 from telemetry.endpoint import PORTS
 from telemetry.metrics import LAG
+from tests.support.deploy.generate_chart_files import there as chart_files
+from tests.support.deploy.generate_chart_files import wanted as wanted_files
 from tests.support.deploy.generate_schema import text as schema_text
 from tests.support.deploy.manifests import (
     CHART,
@@ -359,3 +361,30 @@ def test_a_bearer_token_instead_of_a_password_and_no_api_server() -> None:
     assert not [
         one for one in things if "Role" in one["kind"] and one["metadata"]["name"].endswith("-prometheus")
     ]
+
+
+def test_rules_and_dashboards_are_those_that_are_tested() -> None:
+    assert chart_files() == set(wanted_files())
+    assert all(path.read_text() == text for path, text in wanted_files().items()), (
+        "run `python -m tests.support.deploy.generate_chart_files`"
+    )
+    things = render(
+        {"prometheusRule": {"enabled": True, "labels": {"release": "x"}}, "dashboards": {"enabled": True}}
+    )
+    rule = of_kind(things, "PrometheusRule")
+    assert rule["metadata"]["labels"]["release"] == "x"
+    files = sorted((ROOT / "deploy/prometheus/rules").glob("*.yml"))
+    assert rule["spec"]["groups"] == [
+        one for file in files for one in yaml.safe_load(file.read_text())["groups"]
+    ]
+    shown = {
+        name: json.loads(text)
+        for one in things
+        if one["kind"] == "ConfigMap" and one["metadata"]["labels"].get("grafana_dashboard")
+        for name, text in one["data"].items()
+    }
+    dashboards = {
+        file.name: json.loads(file.read_text()) for file in (ROOT / "deploy/grafana/dashboards").iterdir()
+    }
+    del dashboards["peaks.json"]  # by default: it asks a database that only the compose file has
+    assert shown == dashboards

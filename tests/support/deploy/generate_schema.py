@@ -111,6 +111,7 @@ _RULES: dict[str, Object] = {
         rollingUpdate=_object(maxUnavailable=_AT_ONCE, maxSurge=_AT_ONCE),
     ),
     "window": _matching(_DURATION),
+    "without": _list(_TEXT),
     "windows": _matching(f"{_DURATION}(,{_DURATION})*"),
 }  # fmt: skip
 _TYPES = {bool: "boolean", int: "integer", str: "string", list: "array"}

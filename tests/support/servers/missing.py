@@ -7,6 +7,7 @@ from typing import NoReturn
 import pytest
 
 _PACKAGES = {
+    "amtool": "prometheus-alertmanager",
     "cc": "gcc libc6-dev",
     "chromium": "chromium",
     "etcd": "etcd-server",
@@ -15,6 +16,7 @@ _PACKAGES = {
     "mvn": "maven",
     "openssl": "openssl",
     "prometheus": "prometheus",
+    "prometheus-alertmanager": "prometheus-alertmanager",
     "promtool": "prometheus",
     "psql": "postgresql-client",
 }

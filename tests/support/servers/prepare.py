@@ -34,6 +34,7 @@ _SERVERS: dict[str, Callable[[], object]] = {
     "kafka with TLS": _programs("openssl"),
     "postgres": find_programs,
     "prometheus": _programs("prometheus", "promtool"),
+    "alertmanager": _programs("prometheus-alertmanager", "amtool"),
     "docker compose": build_compose,
     "helm": build_helm,
     "kcat": _programs("kcat"),

@@ -1,7 +1,7 @@
 """Loops over one series, compiled to machine code by numba: the only module that imports it.
 
-A ``kernel`` is part of other kernels; an ``entry`` is called from Python. An entry is compiled for the one
-signature that it names, when its module is imported, and kept in ``__pycache__`` beside the module: the
+A ``kernel`` is part of other kernels; an ``entry`` is called from Python. An entry is compiled for the
+signatures that it names, when its module is imported, and kept in ``__pycache__`` beside the module: the
 second import takes milliseconds, and an image that was built with them never compiles. Without ``fastmath``
 each operation is rounded by itself, in the order in which it is written.
 """
@@ -89,10 +89,10 @@ def kernel(function: F) -> F:
     return cast("F", njit(error_model="numpy")(function))
 
 
-def entry(signature: str) -> Callable[[F], F]:
-    """A function that Python calls, for arguments of ``signature``."""
+def entry(*signatures: str) -> Callable[[F], F]:
+    """A function that Python calls, for arguments of one of the ``signatures``."""
 
     def compiled(function: F) -> F:
-        return cast("F", njit(signature, error_model="numpy", cache=True)(function))
+        return cast("F", njit(list(signatures), error_model="numpy", cache=True)(function))
 
     return compiled

@@ -6,20 +6,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from contract.records.derived import OtherCycle
-from streams.operators.columns.arrays import Floats, Ints, check_version, remap
-from streams.operators.cycles.detect.window import Detection, find_cycles, follow_cycle
+from streams.operators.columns.arrays import Bools, Floats, Ints, check_version, remap
+from streams.operators.cycles.detect.follow import unbroken
+from streams.operators.cycles.detect.window import Detection, Windows, active_parts, look
+from streams.operators.cycles.locks import Locks
 from streams.operators.cycles.result import NO_CYCLE, CycleResult
 from streams.operators.cycles.ring import EXACT, Ring, Store
-from streams.operators.cycles.schedule import EvaluationBackoff
+from streams.operators.cycles.schedule import RECENT, Schedule
 from streams.operators.cycles.tracker import CycleTracker
 
-SNAPSHOT_VERSION = 1
-EVERY_WHOLE, RARELY = 6, 12
-"""Turns of which one is of whole windows; and of series that go on as they did."""
-PARTS = ((EVERY_WHOLE, 1), (3, 2), (1, 4))
-"""(n, part): in each n-th turn the newest samples, a whole window over ``part``; the first one counts."""
-RECENT = 10
-"""Newest samples that are compared with what is usual."""
+SNAPSHOT_VERSION = 2
 SURE, SURE_OF_PART, SURE_OF_BEGUN = 0.9, 0.97, 0.95
 """Confidence that a lock needs, in a whole window, in a part of one, and in what has only begun: a series
 is evaluated thousands of times, so that even unlikely mistakes would happen."""
@@ -63,12 +59,16 @@ class CycleBank:
     def __init__(self, n: int = 0, config: CycleConfig = TICKS) -> None:
         self._config = config
         self._ring = Ring(config.samples, config.interval_ms, n, config.store)
+        self._locks = Locks(n)
         self._trackers = [CycleTracker() for _ in range(n)]
-        self._backoff = EvaluationBackoff(n)
+        self._schedule = Schedule(n, config.samples)
         self._since_ms: Ints = np.zeros(n, np.int64)
         """Of each series, samples before this are not read any more."""
+        self._doubted: Bools = np.zeros(n, np.bool_)
+        """The trackers that want to look again: the last look did not confirm the lock."""
+        self._told: Bools = np.zeros(n, np.bool_)
+        """The trackers that have published a cycle."""
         self._last_ms = -1
-        self._turn = 0
 
     @property
     def n(self) -> int:
@@ -88,24 +88,31 @@ class CycleBank:
     def resize(self, keep: Ints) -> None:
         """Rearrange the columns: column j goes on from old column ``keep[j]``, -1 is a new series."""
         self._ring.resize(keep)
-        self._backoff.resize(keep)
+        self._locks.resize(keep)
+        self._schedule.resize(keep)
         self._since_ms = remap(self._since_ms, keep, 0)
+        self._doubted, self._told = remap(self._doubted, keep, 0), remap(self._told, keep, 0)
         self._trackers = [self._trackers[old] if old >= 0 else CycleTracker() for old in keep.tolist()]
 
     def update(self, ts_ms: int, values: Floats, interval_ms: int | None = None) -> None:
-        """Take the tick at ``ts_ms``; ``values`` has shape (n,), NaN is absent.
+        """Take the tick at ``ts_ms``; ``values`` has shape (n,), NaN is absent. See ``extend``."""
+        self.extend(np.array([ts_ms]), np.array([values]), interval_ms)
+
+    def extend(self, times: Ints, rows: Floats, interval_ms: int | None = None) -> None:
+        """Take ticks in the order of their ``times``, shape (ticks,); ``rows`` has shape (ticks, n).
 
         ``interval_ms`` is the nominal time between ticks; when it changes, the window begins anew. Raises
         ``ValueError`` for another shape, and for a tick that is not later than the last.
         """
-        if values.shape != (self.n,):
-            raise ValueError(f"values have shape {values.shape}, the bank has {self.n} columns: resize first")
-        if ts_ms <= self._last_ms:
-            raise ValueError(f"tick at {ts_ms} ms is not later than {self._last_ms} ms")
+        if rows.shape[1] != self.n:
+            raise ValueError(f"values of {rows.shape[1]} series, the bank has {self.n} columns: resize first")
+        if times[0] <= self._last_ms:
+            raise ValueError(f"tick at {times[0]} ms is not later than {self._last_ms} ms")
         if interval_ms is not None and interval_ms != self._ring.interval_ms:
             self._ring.begin(interval_ms)
-        self._ring.add(ts_ms, values)
-        self._last_ms = ts_ms
+            self._schedule.begin()
+        self._ring.extend(times, rows)
+        self._last_ms = int(times[-1])
 
     def current(self, column: int) -> CycleResult:
         """The cycle that a column is locked on."""
@@ -113,96 +120,93 @@ class CycleBank:
 
     def locked(self) -> list[LockedCycle]:
         """The cycles that go on now, by column."""
-        held = [(column, one.period_s) for column, one in enumerate(self._trackers) if one.period_s]
-        windows = self._windows(np.array([column for column, _ in held], np.int64))
+        columns = self._locks.locked.nonzero()[0]
+        if not columns.size:
+            return []
+        windows, periods_s = self._windows(columns), self._locks.periods_s[columns].tolist()
+        interval_ms = self._ring.interval_ms
         return [
-            LockedCycle(column, period_s, window, self._ring.interval_ms)
-            for (column, period_s), window in zip(held, windows, strict=True)
+            LockedCycle(column, period_s, windows.of(row), interval_ms)
+            for row, (column, period_s) in enumerate(zip(columns.tolist(), periods_s, strict=True))
         ]
 
     def changes(self, ts_ms: int) -> list[tuple[int, CycleResult]]:
         """The columns whose cycle was found, changed or lost since the last call, as of ``ts_ms``.
 
-        Not every call evaluates all of every window. A cycle that is locked is followed, and searched for
-        again now and then. Without a lock, older samples are evaluated less often than the newest, and so is
-        a series that goes on as it did. Raises ``ValueError`` if ``ts_ms`` lies before the last tick.
+        A cycle that is locked is followed, and looked for again now and then. Without a lock, a window is
+        looked at when enough in it is new. Raises ``ValueError`` if ``ts_ms`` lies before the last tick.
         """
         if ts_ms < self._last_ms:
             raise ValueError(f"evaluation at {ts_ms} ms lies before the last tick at {self._last_ms} ms")
-        self._release()
-        self._backoff.observe(*self._ring.recent(RECENT))
-        found = self._evaluate()
+        self._follow()
+        self._schedule.observe(self._ring.recent(RECENT), self._ring.slot)
         changes: list[tuple[int, CycleResult]] = []
-        for column, one in found:
-            tracker = self._trackers[column]
-            was_locked = tracker.period_s is not None
-            result = NO_CYCLE if one is None or not one.goes_on else self._result(one)
-            change = tracker.update(ts_ms, result)
-            # Only what is published has to be dated.
-            if change is not None and change.cyclic and change.since_ms is None and one is not None:
-                change = tracker.began_at(self._began_ms(one))
-            if change is not None:
+        for column, one in self._look():
+            if (change := self._take(ts_ms, column, one)) is not None:
                 changes.append((column, change))
-            if one is not None and not was_locked:
-                # What lies before the part in which the cycle was found would hide it again.
-                self._since_ms[column] = self._ring.start_ms(one.samples.size + one.idle)
         return changes
 
-    def _evaluate(self) -> list[tuple[int, Detection | None]]:
-        """The columns whose turn it is, and what is found in them that is sure enough."""
-        limits = {column: limit for column in range(self.n) if (limit := self._limit(column))}
-        columns = np.array(list(limits), np.int64)
-        windows, config = self._windows(columns), self._config
-        detections = find_cycles(windows, list(limits.values()), config.store.flat, early=config.early)
-        found: list[tuple[int, Detection | None]] = []
-        for column, one in zip(limits, detections, strict=True):
-            one = one and one.slower(config.least)
-            found.append((column, one if one and self._is_sure(column, one) else None))
-        if self._turn % EVERY_WHOLE == 0:
-            self._backoff.evaluated(columns, np.array([one is not None for _, one in found], np.bool_))
-        self._turn += 1
-        return found
-
-    def _limit(self, column: int) -> int:
-        """How many samples to evaluate in this turn; 0 for none.
-
-        All columns have the same turns, as series that are evaluated together share their work.
-        """
+    def _take(self, ts_ms: int, column: int, found: Detection | None) -> CycleResult | None:
+        """What to publish after a look at a column."""
         tracker = self._trackers[column]
-        if tracker.period_s is None:
-            every = (1, EVERY_WHOLE, RARELY)[self._backoff.level(column)]
-            part = next(part for n, part in PARTS if self._turn % n == 0)
-            return self._config.samples // part if self._turn % every == 0 else 0
-        every = RARELY if tracker.is_settled else EVERY_WHOLE
-        return self._config.samples if tracker.wants_evaluation or self._turn % every == 0 else 0
+        was_locked = tracker.period_s is not None
+        result = NO_CYCLE if found is None or not found.goes_on else self._result(found)
+        change = tracker.update(ts_ms, result)
+        # Only what is published has to be dated.
+        if change is not None and change.cyclic and change.since_ms is None and found is not None:
+            change = tracker.began_at(self._began_ms(found))
+        if found is not None and not was_locked:
+            # What lies before the part in which the cycle was found would hide it again.
+            self._since_ms[column] = self._ring.start_ms(found.samples.size + found.idle)
+        self._locks.hold(column, tracker.period_s)
+        self._doubted[column], self._told[column] = tracker.is_in_doubt, tracker.has_told
+        if was_locked and tracker.period_s is None:
+            self._schedule.wake(self._ring.slot, column)
+        return change
 
-    def _is_sure(self, column: int, found: Detection) -> bool:
-        """Whether that is enough to lock, or to stay locked."""
-        if self._trackers[column].period_s is not None:
-            return True
+    def _follow(self) -> None:
+        """Release the locks on cycles that ended; samples from before their end are not read again."""
+        columns, interval_ms = self._locks.to_follow(self._last_ms), self._ring.interval_ms
+        if not columns.size:
+            return
+        ended, doubted = self._locks.follow(self._last_ms, interval_ms, columns, self._windows(columns))
+        self._doubted[doubted] = True
+        for column, strayed in ended:
+            self._trackers[column].release()
+            self._since_ms[column] = self._last_ms - strayed * interval_ms
+            self._doubted[column] = False
+            self._schedule.wake(self._ring.slot, column)
+
+    def _look(self) -> list[tuple[int, Detection | None]]:
+        """The columns that were looked at to some purpose, and what is in them that is sure enough."""
+        config, slot, locked = self._config, self._ring.slot, self._locks.locked
+        columns = self._schedule.due(slot, self._ring.sizes(self._since_ms), locked, self._doubted)
+        if not columns.size:
+            return []
+        windows, expected = self._windows(columns), locked | self._told
+        parts = active_parts(windows)
+        limits = self._schedule.limits(slot, columns, parts, expected)
+        found = look(windows, parts, limits, config.store.flat, early=config.early)
+        rows = sorted({*found, *expected[columns].nonzero()[0].tolist()})
+        return [(column := int(columns[row]), self._sure(column, found.get(row))) for row in rows]
+
+    def _sure(self, column: int, found: Detection | None) -> Detection | None:
+        """What was found, if that is enough to lock, or to stay locked."""
+        found = found and found.slower(self._config.least)
+        if found is None or self._trackers[column].period_s is not None:
+            return found
         main = found.cycles[0]
         enough = SURE_OF_BEGUN if found.begun else SURE if found.whole else SURE_OF_PART
         # What rests already for longer than it did in between has most likely ended.
-        return main.confidence >= enough and found.idle <= main.period / 2
+        return found if main.confidence >= enough and found.idle <= main.period / 2 else None
 
-    def _release(self) -> None:
-        """Release the locks on cycles that ended; samples from before their end are not read again."""
-        due = [c for c, tracker in enumerate(self._trackers) if tracker.wants_gain(self._last_ms)]
-        for column, window in zip(due, self._windows(np.array(due, np.int64)), strict=True):
-            tracker = self._trackers[column]
-            period = (tracker.period_s or 0.0) * 1000 / self._ring.interval_ms
-            one = follow_cycle(window, period, run=False)
-            if one is not None and tracker.follow(self._last_ms, one.gain, one.noise):
-                self._since_ms[column] = self._last_ms - one.strayed * self._ring.interval_ms
-
-    def _windows(self, columns: Ints) -> list[Floats]:
-        return self._ring.newest(columns, self._since_ms[columns])
+    def _windows(self, columns: Ints) -> Windows:
+        return self._ring.windows(columns, self._since_ms)
 
     def _began_ms(self, found: Detection) -> int:
         """When the unbroken run of the main cycle began."""
-        size, period = found.samples.size, found.cycles[0].period
-        follow = follow_cycle(found.samples, period, run=True)
-        run = max(follow.run, round(period)) if follow else size
+        size = found.samples.size
+        run = unbroken(np.ascontiguousarray(found.samples), found.cycles[0].period)
         return self._ring.start_ms(min(run, size) + found.idle)
 
     def _result(self, found: Detection) -> CycleResult:
@@ -223,11 +227,12 @@ class CycleBank:
             "n": self.n,
             "samples": self._config.samples,
             "last_ms": self._last_ms,
-            "turn": self._turn,
             "since_ms": self._since_ms.tolist(),
+            "doubted": self._doubted.nonzero()[0].tolist(),
             "ring": self._ring.snapshot(),
+            "locks": self._locks.snapshot(),
             "trackers": [tracker.snapshot() for tracker in self._trackers],
-            "backoff": self._backoff.snapshot(),
+            "schedule": self._schedule.snapshot(),
         }
 
     @classmethod
@@ -237,9 +242,12 @@ class CycleBank:
         bank = cls(plain["n"], config)
         if plain["samples"] != config.samples:
             raise ValueError(f"snapshot of cycles: {plain['samples']} samples, not {config.samples}")
-        bank._last_ms, bank._turn = plain["last_ms"], plain["turn"]
+        bank._last_ms = plain["last_ms"]
         bank._since_ms = np.array(plain["since_ms"], np.int64)
         bank._ring.restore(plain["ring"])
-        bank._backoff.restore(plain["backoff"])
+        bank._locks.restore(plain["locks"])
+        bank._schedule.restore(plain["schedule"])
         bank._trackers = [CycleTracker.restore(one) for one in plain["trackers"]]
+        bank._doubted[plain["doubted"]] = True
+        bank._told[:] = [tracker.has_told for tracker in bank._trackers]
         return bank

@@ -138,6 +138,8 @@ class BurstBank:
     def changes(self, ts_ms: int) -> list[int]:
         """Evaluate the slots that are over; the columns whose cycle changed."""
         ready = [c for c, one in sorted(self._windows.items()) if ts_ms - one.from_ms >= SLOT_MS]
+        if not ready:
+            return []
         grids = [self._windows[column].grid() for column in ready]
         found = find_cycles([samples for _, samples in grids])
         return [

@@ -5,13 +5,14 @@ four bytes each, or in two where the scale is slow.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from streams.compiled import entry
+from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Floats, Ints, pack, remap, unpack
+from streams.operators.cycles.detect.window import Windows
 
 LARGEST = 3e38
 """The largest value that a float32 holds; larger ones count as absent."""
@@ -24,46 +25,22 @@ SMALLEST = 1e-3
 ABSENT = 65_535
 """The code of what was not measured."""
 
+_ANCHOR, _SLOT, _INTERVAL = range(3)
+"""Of ``place``: when the first slot began, the newest slot, and how long each is (ms)."""
+
 Samples = npt.NDArray[Any]
+T = TypeVar("T", bound=np.generic)
 
 
 @dataclass(frozen=True, slots=True)
-class Exact:
-    """Samples as float32, NaN for absent."""
+class Store:
+    """How samples are kept. What spreads by less than the share ``flat`` of its mean is only rounding."""
 
-    dtype: str = "f4"
-    absent: float = np.nan
-    flat: float = 1e-6
-    """A spread below this share of the mean is the storage's rounding."""
-
-    def encoded(self, values: Floats) -> Samples:
-        """How ``values`` are kept; writing them into a ring rounds them to float32."""
-        return values
-
-    def decoded(self, kept: Samples) -> Floats:
-        """The values, rounded to float32."""
-        return np.ascontiguousarray(kept, np.float64)
-
-
-@dataclass(frozen=True, slots=True)
-class Logarithms:
-    """Samples from 0 to 6e18 as 16-bit logarithms: two neighbouring codes are 0.08 % apart.
-
-    For means over longer intervals, of which smaller variations are of no interest.
-    """
-
-    dtype: str = "u2"
-    absent: float = ABSENT
-    flat: float = 1e-3
-
-    def encoded(self, values: Floats) -> Samples:
-        """The codes of ``values``; negative ones count as 0."""
-        codes = np.rint(STEPS_PER_OCTAVE * np.log2(np.maximum(values, 0.0) / SMALLEST + 1))
-        return np.where(np.isnan(codes), ABSENT, np.minimum(codes, ABSENT - 1)).astype(np.uint16)
-
-    def decoded(self, kept: Samples) -> Floats:
-        """The values of the codes."""
-        return np.asarray(_VALUES[kept])
+    dtype: str
+    absent: float
+    flat: float
+    values: Floats
+    """The value of each code; empty if values are kept as they are."""
 
 
 def _values() -> Floats:
@@ -72,37 +49,92 @@ def _values() -> Floats:
     return np.asarray(values)
 
 
-_VALUES = _values()
-Store = Exact | Logarithms
-EXACT, LOGARITHMS = Exact(), Logarithms()
+EXACT = Store("f4", np.nan, 1e-6, np.empty(0))
+"""As float32, NaN for absent."""
+LOGARITHMS = Store("u2", ABSENT, 1e-3, _values())
+"""From 0 to 8e18 as 16-bit logarithms: two neighbouring codes are 0.08 % apart. For means over longer
+intervals, of which smaller variations are of no interest. Negative values count as 0."""
 
 
-@entry("void(float64[::1], float64[::1], float64[::1])")
-def tally(values: Floats, sums: Floats, counts: Floats) -> None:
-    """Add what is present of ``values`` to ``sums`` and ``counts``."""
-    for place in range(values.size):
-        if abs(values[place]) < LARGEST:
-            sums[place] += values[place]
-            counts[place] += 1
+@kernel
+def _add(row: Floats, sums: Floats) -> None:
+    """Add what is present of a row to ``sums`` (2, n): the sum, and how many."""
+    for place in range(row.size):
+        if abs(row[place]) < LARGEST:
+            sums[0, place] += row[place]
+            sums[1, place] += 1
 
 
-@entry("float64[::1](float64[::1], float64[::1])")
-def means_of(sums: Floats, counts: Floats) -> Floats:
+@entry("void(float64[:, ::1], float64[:, ::1])")
+def tally(rows: Floats, sums: Floats) -> None:
+    """The same for each of ``rows`` (ticks, n)."""
+    for row in rows:
+        _add(row, sums)
+
+
+@entry("float64[::1](float64[:, ::1])")
+def means_of(sums: Floats) -> Floats:
     """The means, NaN where nothing was counted."""
-    means = np.empty(sums.size)
-    for place in range(sums.size):
-        means[place] = sums[place] / counts[place] if counts[place] > 0 else np.nan
+    means = np.empty(sums.shape[1])
+    for place in range(means.size):
+        means[place] = sums[0, place] / sums[1, place] if sums[1, place] > 0 else np.nan
     return means
 
 
-@entry("UniTuple(int64, 2)(float64[::1], int64, int64, float64[::1])")
-def _unrolled(kept: Floats, oldest: int, skip: int, window: Floats) -> tuple[int, int]:
+@kernel
+def _code(value: float) -> float:
+    if np.isnan(value):
+        return ABSENT
+    return float(min(np.rint(STEPS_PER_OCTAVE * np.log2(max(value, 0.0) / SMALLEST + 1)), ABSENT - 1.0))
+
+
+@entry(
+    "void(int64[::1], float64[:, ::1], float32[:, ::1], float64[::1], int64[::1], float64[:, ::1])",
+    "void(int64[::1], float64[:, ::1], uint16[:, ::1], float64[::1], int64[::1], float64[:, ::1])",
+)
+def _extend(times: Ints, rows: Floats, kept: Samples, values: Floats, place: Ints, sums: Floats) -> None:
+    """Take ticks into the slots that they fall into; ``sums`` are those of the newest slot."""
+    samples, absent = kept.shape[1], ABSENT if values.size else np.nan
+    for tick in range(times.size):
+        if place[_SLOT] < 0:
+            place[_ANCHOR] = times[tick] - place[_INTERVAL] // 2
+        slot = (times[tick] - place[_ANCHOR]) // place[_INTERVAL]
+        if slot != place[_SLOT]:
+            for passed in range(max(place[_SLOT] + 1, slot - samples + 1), slot):
+                kept[:, passed % samples] = absent
+            place[_SLOT] = slot
+            sums[:] = 0.0
+        _add(rows[tick], sums)
+        at = slot % samples
+        for series in range(len(kept)):
+            mean = sums[0, series] / sums[1, series] if sums[1, series] > 0 else np.nan
+            kept[series, at] = _code(mean) if values.size else mean
+
+
+@kernel
+def _value(kept: float, values: Floats) -> float:
+    return values[int(kept)] if values.size else float(kept)
+
+
+@entry(
+    "void(float32[:, ::1], float64[::1], int64, float64[:, ::1])",
+    "void(uint16[:, ::1], float64[::1], int64, float64[:, ::1])",
+)
+def _recent(kept: Samples, values: Floats, slot: int, recent: Floats) -> None:
+    count, samples = recent.shape[1], kept.shape[1]
+    for series in range(len(kept)):
+        for at in range(count):
+            recent[series, at] = _value(kept[series, (slot + 1 - count + at) % samples], values)
+
+
+@kernel
+def _unrolled(kept: Samples, values: Floats, oldest: int, skip: int, window: Floats) -> tuple[int, int]:
     """Write the samples of a ring, which begins at ``oldest``, into ``window`` in order, without the first
     ``skip``; begin and end of what follows the last long gap, where short gaps are filled in by lines."""
     size = kept.size
     begin, end = size, 0
     for at in range(size - 1, skip - 1, -1):
-        value = kept[oldest + at if oldest + at < size else oldest + at - size]
+        value = _value(kept[oldest + at if oldest + at < size else oldest + at - size], values)
         if np.isnan(value):
             if begin - at > BRIDGED:
                 break
@@ -117,8 +149,43 @@ def _unrolled(kept: Floats, oldest: int, skip: int, window: Floats) -> tuple[int
     return (begin, end) if end else (0, 0)
 
 
+@kernel
+def _skip(since_ms: int, samples: int, place: Ints) -> int:
+    """How many of the oldest samples lie before that moment."""
+    oldest_ms = place[_ANCHOR] + (place[_SLOT] - samples + 1) * place[_INTERVAL] + place[_INTERVAL] // 2
+    return int(min(max((since_ms - oldest_ms) // place[_INTERVAL], 0), samples))
+
+
+@entry("int64[::1](int64[::1], int64, int64[::1])")
+def _sizes(since_ms: Ints, samples: int, place: Ints) -> Ints:
+    sizes = np.empty_like(since_ms)
+    for column in range(since_ms.size):
+        sizes[column] = min(samples - _skip(since_ms[column], samples, place), place[_SLOT] + 1)
+    return sizes
+
+
+@entry(
+    "void(float32[:, ::1], float64[::1], int64[::1], int64[::1], int64[::1], float64[:, ::1], int64[:, ::1])",
+    "void(uint16[:, ::1], float64[::1], int64[::1], int64[::1], int64[::1], float64[:, ::1], int64[:, ::1])",
+)
+def _windows(
+    kept: Samples, values: Floats, place: Ints, columns: Ints, since_ms: Ints, windows: Floats, bounds: Ints
+) -> None:
+    samples = kept.shape[1]
+    oldest = (place[_SLOT] + 1) % samples
+    for row in range(columns.size):
+        column = columns[row]
+        skip = _skip(since_ms[column], samples, place)
+        bounds[row, 0], bounds[row, 1] = _unrolled(kept[column], values, oldest, skip, windows[row])
+
+
+@entry("UniTuple(int64, 2)(float64[::1], float64[::1])")
+def _bridged(row: Floats, window: Floats) -> tuple[int, int]:
+    return _unrolled(row, row[:0], 0, 0, window)
+
+
 class Ring:
-    """One row per grid slot, one column per series; NaN where nothing was measured. Shape (samples, n).
+    """One row per series, one column per grid slot; shape (n, samples).
 
     A slot begins half an interval before the first tick's moment, so that a jittering tick stays in its
     own. Several ticks in one slot are averaged, so the grid may be coarser than the ticks.
@@ -132,78 +199,70 @@ class Ring:
 
     def begin(self, interval_ms: int) -> None:
         """Forget everything, and go on with a grid of ``interval_ms``."""
-        self.interval_ms = interval_ms
-        self._rows = np.full((self._samples, self.n), self._store.absent, self._store.dtype)
-        self._anchor_ms = -1
-        self._slot = -1
-        self._sum, self._count = np.zeros(self.n), np.zeros(self.n)
+        self._kept = np.full((self.n, self._samples), self._store.absent, self._store.dtype)
+        self._place = np.array([-1, -1, interval_ms], np.int64)
+        self._sums = np.zeros((2, self.n))
+
+    @property
+    def interval_ms(self) -> int:
+        """The time between samples."""
+        return int(self._place[_INTERVAL])
+
+    @property
+    def slot(self) -> int:
+        """The newest slot; -1 before the first."""
+        return int(self._place[_SLOT])
 
     def resize(self, keep: Ints) -> None:
-        """Rearrange the columns; -1 is a new series."""
+        """Rearrange the series; -1 is a new one."""
         self.n = keep.size
-        self._rows = remap(self._rows, keep, self._store.absent)
-        self._sum, self._count = remap(self._sum, keep, 0.0), remap(self._count, keep, 0.0)
+        self._kept = remap_rows(self._kept, keep, self._store.absent)
+        self._sums = remap(self._sums, keep, 0.0)
 
-    def add(self, ts_ms: int, values: Floats) -> None:
-        """Take a tick that is not older than the last; NaN is absent."""
-        if self._slot < 0:
-            self._anchor_ms = ts_ms - self.interval_ms // 2
-        slot = (ts_ms - self._anchor_ms) // self.interval_ms
-        if slot != self._slot:
-            self._open(slot)
-        tally(np.ascontiguousarray(values), self._sum, self._count)
-        self._rows[slot % self._samples] = self._store.encoded(means_of(self._sum, self._count))
+    def extend(self, times: Ints, rows: Floats) -> None:
+        """Take ticks in the order of their ``times``, none older than the last; NaN is absent."""
+        _extend(times, rows, self._kept, self._store.values, self._place, self._sums)
 
-    def _open(self, slot: int) -> None:
-        first = max(self._slot + 1, slot - self._samples + 1)
-        for passed in range(first, slot + 1):
-            self._rows[passed % self._samples] = self._store.absent
-        self._slot = slot
-        self._sum[:] = self._count[:] = 0.0
-
-    def recent(self, count: int) -> tuple[Floats, Floats]:
-        """Mean and spread of each column's newest ``count`` samples, NaN where one of them is absent."""
-        order = np.arange(self._slot + 1 - count, self._slot + 1) % self._samples
-        newest = self._store.decoded(self._rows[order])
-        return newest.mean(axis=0), newest.max(axis=0) - newest.min(axis=0)
+    def recent(self, count: int) -> Floats:
+        """The newest ``count`` samples of each series, shape (n, count), NaN where absent."""
+        recent = np.empty((self.n, count))
+        _recent(self._kept, self._store.values, self.slot, recent)
+        return recent
 
     def start_ms(self, length: int) -> int:
         """The moment of the oldest of the newest ``length`` samples."""
-        return self._anchor_ms + (self._slot - length + 1) * self.interval_ms + self.interval_ms // 2
+        interval_ms = self.interval_ms
+        return int(self._place[_ANCHOR]) + (self.slot - length + 1) * interval_ms + interval_ms // 2
 
-    def newest(self, columns: Ints, since_ms: Ints) -> list[Floats]:
-        """The usable samples of each column, oldest first, none from before ``since_ms``, up to now.
+    def sizes(self, since_ms: Ints) -> Ints:
+        """How many slots have passed since the moment of each series, as far as they are kept."""
+        return _sizes(since_ms, self._samples, self._place)
 
-        Empty for a series that is absent now.
-        """
-        skip = np.clip((since_ms - self.start_ms(self._samples)) // self.interval_ms, 0, self._samples)
-        windows, oldest = np.empty((columns.size, self._samples)), (self._slot + 1) % self._samples
-        return [
-            _filled(self._store.decoded(self._rows[:, column]), oldest, first, window)
-            for column, first, window in zip(columns.tolist(), skip.tolist(), windows, strict=True)
-        ]
+    def windows(self, columns: Ints, since_ms: Ints) -> Windows:
+        """The usable samples of these columns up to now, none from before the moment of the column in
+        ``since_ms`` (n,); none of a series that is absent now."""
+        found = Windows(np.empty((columns.size, self._samples)), np.empty((columns.size, 2), np.int64))
+        _windows(self._kept, self._store.values, self._place, columns, since_ms, *found)
+        return found
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
-        return {
-            "interval_ms": self.interval_ms, "anchor_ms": self._anchor_ms, "slot": self._slot,
-            "rows": pack(self._rows), "sum": pack(self._sum), "count": pack(self._count),
-        }  # fmt: skip
+        return {"place": self._place.tolist(), "kept": pack(self._kept), "sums": pack(self._sums)}
 
     def restore(self, plain: dict[str, Any]) -> None:
         """Go on from a snapshot of the same shape."""
-        self.interval_ms, self._anchor_ms = plain["interval_ms"], plain["anchor_ms"]
-        self._slot = plain["slot"]
-        self._rows = unpack(plain["rows"], self._store.dtype, self._rows.shape)
-        self._sum = unpack(plain["sum"], "f8", self._sum.shape)
-        self._count = unpack(plain["count"], "f8", self._count.shape)
+        self._place = np.array(plain["place"], np.int64)
+        self._kept = unpack(plain["kept"], self._store.dtype, self._kept.shape)
+        self._sums = unpack(plain["sums"], "f8", self._sums.shape)
 
 
 def bridged(row: Floats) -> Floats:
     """What follows the last long gap of ``row``, short gaps filled in by lines; empty if it ends in one."""
-    return _filled(row, 0, 0, np.empty(row.size))
-
-
-def _filled(kept: Floats, oldest: int, skip: int, window: Floats) -> Floats:
-    begin, end = _unrolled(kept, oldest, skip, window)
+    window = np.empty(row.size)
+    begin, end = _bridged(row, window)
     return window[begin:end]
+
+
+def remap_rows(old: npt.NDArray[T], keep: Ints, fill: float) -> npt.NDArray[T]:
+    """``old`` with its rows rearranged as ``remap`` does with columns."""
+    return np.ascontiguousarray(remap(old.T, keep, fill).T)

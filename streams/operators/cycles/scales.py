@@ -6,6 +6,7 @@ series is combined into one answer.
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from streams.operators.columns.arrays import Floats, Ints, check_version, pack, 
 from streams.operators.cycles.bank import CycleBank, CycleConfig, LockedCycle
 from streams.operators.cycles.bursts import SLOT_MS, Burst, BurstBank
 from streams.operators.cycles.combine import ScaleResult, combined
+from streams.operators.cycles.locks import DRIFT
 from streams.operators.cycles.result import (
     CycleResult,
     near,
@@ -23,9 +25,9 @@ from streams.operators.cycles.result import (
     sharper,
 )
 from streams.operators.cycles.ring import LOGARITHMS, means_of, tally
-from streams.operators.cycles.tracker import DRIFT, QUIET_MS
+from streams.operators.cycles.tracker import QUIET_MS
 
-SNAPSHOT_VERSION = 1
+SNAPSHOT_VERSION = 2
 SCALES = (
     CycleConfig(interval_ms=10_000, samples=400, least=18, early=False, store=LOGARITHMS),
     CycleConfig(interval_ms=60_000, samples=400, least=20, early=False, store=LOGARITHMS),
@@ -34,6 +36,8 @@ SCALES = (
 """Means over these intervals. Each leaves to the finer ones what these can see."""
 EVERY = 10
 """Samples of a scale after which it is evaluated again."""
+WAITING = 16
+"""At most so many ticks wait until the banks get them."""
 
 
 class Means:
@@ -42,33 +46,40 @@ class Means:
     def __init__(self, interval_ms: int, n: int) -> None:
         self.interval_ms = interval_ms
         self._slot = -1
-        self._sum, self._count = np.zeros(n), np.zeros(n)
+        self._sums = np.zeros((2, n))
 
     def resize(self, keep: Ints) -> None:
         """Rearrange the columns; -1 is a new series."""
-        self._sum, self._count = remap(self._sum, keep, 0.0), remap(self._count, keep, 0.0)
+        self._sums = remap(self._sums, keep, 0.0)
 
-    def add(self, ts_ms: int, values: Floats) -> tuple[int, Floats] | None:
-        """Take a tick, NaN is absent. When it is the first of an interval: when the last one began, and
-        its means, shape (n,), NaN where nothing was measured."""
-        slot, done = ts_ms // self.interval_ms, None
-        if slot != self._slot:
-            if self._slot >= 0:
-                done = self._slot * self.interval_ms, means_of(self._sum, self._count)
-            self._slot = slot
-            self._sum[:] = self._count[:] = 0.0
-        tally(np.ascontiguousarray(values), self._sum, self._count)
-        return done
+    def extend(self, times: Ints, rows: Floats) -> tuple[Ints, Floats]:
+        """Take ticks, shape (ticks, n), NaN is absent. When each interval began that has ended with them, and
+        its means, NaN where nothing was measured."""
+        slots = times // self.interval_ms
+        begins: list[int] = []
+        means: list[Floats] = []
+        edges = (slots[1:] != slots[:-1]).nonzero()[0] + 1
+        for first, end in pairwise((0, *edges.tolist(), len(slots))):
+            slot = int(slots[first])
+            if slot != self._slot:
+                if self._slot >= 0:
+                    begins.append(self._slot * self.interval_ms)
+                    means.append(means_of(self._sums))
+                self._slot = slot
+                self._sums[:] = 0.0
+            tally(rows[first:end], self._sums)
+        if not begins:
+            return times[:0], rows[:0]
+        return np.array(begins, np.int64), np.array(means)
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
-        return {"slot": self._slot, "sum": pack(self._sum), "count": pack(self._count)}
+        return {"slot": self._slot, "sums": pack(self._sums)}
 
     def restore(self, plain: dict[str, Any]) -> None:
         """Go on from a snapshot of the same shape."""
         self._slot = plain["slot"]
-        self._sum = unpack(plain["sum"], "f8", self._sum.shape)
-        self._count = unpack(plain["count"], "f8", self._count.shape)
+        self._sums = unpack(plain["sums"], "f8", self._sums.shape)
 
 
 class _Scale:
@@ -86,13 +97,13 @@ class _Scale:
         self.bank.resize(keep)
         self._means.resize(keep)
 
-    def add(self, ts_ms: int, values: Floats) -> tuple[int, Floats] | None:
-        """Take a tick or a finer scale's means; the means of an interval, when it has ended."""
-        done = self._means.add(ts_ms, values)
-        if done is not None:
-            self._last_ms = done[0]
-            self.bank.update(*done)
-            self._fresh += 1
+    def extend(self, times: Ints, rows: Floats) -> tuple[Ints, Floats]:
+        """Take ticks or a finer scale's means; the means of the intervals that have ended."""
+        done = self._means.extend(times, rows)
+        if len(done[0]):
+            self._last_ms = int(done[0][-1])
+            self.bank.extend(*done)
+            self._fresh += len(done[0])
         return done
 
     def changes(self) -> list[int]:
@@ -113,11 +124,37 @@ class _Scale:
         self._means.restore(means)
 
 
+class _Waiting:
+    """Ticks of one interval that the banks do not have yet."""
+
+    def __init__(self, n: int) -> None:
+        self.interval_ms: int | None = None
+        self.count = 0
+        self._times = np.empty(WAITING, np.int64)
+        self._rows = np.empty((WAITING, n))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no room for another."""
+        return self.count == WAITING
+
+    def add(self, ts_ms: int, values: Floats) -> None:
+        """Keep a tick."""
+        self._times[self.count], self._rows[self.count] = ts_ms, values
+        self.count += 1
+
+    def taken(self) -> tuple[Ints, Floats]:
+        """Their times and values; they do not wait any more."""
+        count, self.count = self.count, 0
+        return self._times[:count], self._rows[:count]
+
+
 class CycleScales:
     """The windows of n series on all scales, and what was published of them."""
 
     def __init__(self, n: int = 0) -> None:
         self._ticks = CycleBank(n)
+        self._waiting = _Waiting(n)
         self._bursts = BurstBank()
         self._scales = [_Scale(config, n) for config in SCALES]
         self._published: list[CycleResult | None] = [None] * n
@@ -132,6 +169,8 @@ class CycleScales:
 
     def resize(self, keep: Ints) -> None:
         """Rearrange the columns: column j goes on from old column ``keep[j]``, -1 is a new series."""
+        self._settle()
+        self._waiting = _Waiting(keep.size)
         self._ticks.resize(keep)
         self._bursts.resize(keep)
         for scale in self._scales:
@@ -152,14 +191,23 @@ class CycleScales:
         ``interval_ms`` is the nominal time between ticks. ``bursts`` are columns with the driver's
         samples, pairs of (milliseconds from ``ts_ms``, value).
         """
-        self._ticks.update(ts_ms, values, interval_ms)
-        self._bursts.update(ts_ms, bursts)
-        done = ts_ms, values
+        if interval_ms != self._waiting.interval_ms or self._waiting.is_full:
+            self._settle()
+            self._waiting.interval_ms = interval_ms
+        self._waiting.add(ts_ms, values)
+        if bursts:
+            self._bursts.update(ts_ms, bursts)
+
+    def _settle(self) -> None:
+        """Give the banks the ticks that wait: many at once cost little more than one."""
+        if self._waiting.count == 0:
+            return
+        done = self._waiting.taken()
+        self._ticks.extend(*done, self._waiting.interval_ms)
         for scale in self._scales:
-            means = scale.add(*done)
-            if means is None:
+            done = scale.extend(*done)
+            if not len(done[0]):
                 break
-            done = means
 
     def published(self, column: int) -> CycleResult | None:
         """What was published of a column last; None if it never had a cycle."""
@@ -167,10 +215,12 @@ class CycleScales:
 
     def locked(self) -> list[LockedCycle]:
         """The cycles that go on now in the ticks themselves, by column."""
+        self._settle()
         return self._ticks.locked()
 
     def changes(self, ts_ms: int) -> list[tuple[int, CycleResult]]:
         """The columns whose cycles changed since the last call, as of the last tick's time."""
+        self._settle()
         changed = {column for column, _ in self._ticks.changes(ts_ms)}
         self._bursts.wake(ts_ms, sorted(changed))
         changed.update(self._bursts.changes(ts_ms))
@@ -206,6 +256,7 @@ class CycleScales:
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data from which ``restore`` goes on bit for bit."""
+        self._settle()
         return {
             "v": SNAPSHOT_VERSION,
             "ticks": self._ticks.snapshot(),

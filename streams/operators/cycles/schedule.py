@@ -1,71 +1,149 @@
-"""Which series are evaluated less often: one that goes on as it did, and had no cycle, can wait."""
+"""When a series is looked at: once enough is new, and less often if it goes on as it did."""
 
 from typing import Any
 
 import numpy as np
 
+from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Bools, Floats, Ints, pack, remap, unpack
+from streams.operators.cycles.ring import remap_rows
 
-PATIENCE = 3
-"""Evaluations of whole windows without a cycle after which a series can wait; and again so many."""
+PARTS = 3
+"""Looked at are all of a window, its newest half, and its newest quarter."""
+GROWN = (0.1, 0.1, 0.065)
+"""Share of each part that has to be new before it is looked at again: ten samples of the newest 150."""
+GROWN_STEADY, GROWN_LOCKED = 0.2, 0.5
+"""The same of a whole window that goes on as it did, and of one with a locked cycle."""
+PATIENT = 180
+"""Samples without anything new after which a series goes on as it did."""
+RECENT = 10
+"""Newest samples that are compared with what is usual."""
 FURTHER = 2.0
 """So many times the usual distance from the mean, or so many times the usual spread, is something new."""
 LITTLE = 0.02
 """Share of the mean that is nothing new in any case."""
 SLOWLY = 0.1
 """Share by which what is usual moves towards the newest; distances and spreads grow at once."""
+_NEVER, _LATER = -(1 << 60), 1 << 60
+
+_MEAN, _OFF, _SPREAD = range(3)
 
 
-class EvaluationBackoff:
-    """What is usual in n series, and how many evaluations in a row found no cycle."""
+@kernel
+def _largest(usual: float, newest: float) -> float:
+    slowly = (1 - SLOWLY) * usual
+    return newest if np.isnan(slowly) or newest > slowly else slowly
 
-    def __init__(self, n: int) -> None:
-        self._misses: Ints = np.zeros(n, np.int64)
-        self._mean, self._off, self._spread = (np.full(n, np.nan) for _ in range(3))
+
+@kernel
+def _is_new(mean: float, spread: float, usual: Floats) -> bool:
+    """Take mean and spread of the newest samples into what is ``usual``; whether they are something new."""
+    off, little = abs(mean - usual[_MEAN]), LITTLE * abs(mean)
+    new = bool(
+        np.isnan(usual[_MEAN])
+        or off > FURTHER * usual[_OFF] + little
+        or spread > FURTHER * usual[_SPREAD] + little
+    )
+    usual[_OFF] = _largest(usual[_OFF], spread if new else off)
+    usual[_SPREAD] = _largest(usual[_SPREAD], spread)
+    usual[_MEAN] = mean if new else usual[_MEAN] + SLOWLY * (mean - usual[_MEAN])
+    return new
+
+
+@entry("void(float64[:, ::1], int64, float64[:, ::1], int64[::1])")
+def _observe(recent: Floats, slot: int, usual: Floats, fresh: Ints) -> None:
+    for column in range(len(recent)):
+        total, low, high = 0.0, np.inf, -np.inf
+        for value in recent[column]:
+            total += value
+            low, high = min(low, value), max(high, value)
+        if not np.isnan(total) and _is_new(total / recent.shape[1], high - low, usual[column]):
+            fresh[column] = slot
+
+
+@entry("int64[::1](int64, int64[:, ::1], int64[::1], int64[::1], boolean[::1], boolean[::1])")
+def _due(slot: int, looked: Ints, fresh: Ints, sizes: Ints, locked: Bools, doubted: Bools) -> Ints:
+    columns, count = np.empty(len(sizes), np.int64), 0
+    for column in range(len(sizes)):
+        steady = slot - fresh[column] >= PATIENT
+        share = GROWN_LOCKED if locked[column] else GROWN_STEADY if steady else 0.0
+        if doubted[column] or slot - looked[column, 0] >= share * sizes[column]:
+            columns[count] = column
+            count += 1
+    return columns[:count]
+
+
+@entry("int64[::1](int64[::1], int64[:, ::1], boolean[::1], int64, int64, int64[:, ::1], int64[::1])")
+def _limits(
+    columns: Ints, parts: Ints, expected: Bools, samples: int, slot: int, looked: Ints, fresh: Ints
+) -> Ints:
+    limits = np.zeros(len(columns), np.int64)
+    for row in range(len(columns)):
+        if expected[columns[row]]:
+            limits[row], looked[columns[row]] = samples, slot
+            continue
+        new = slot - looked[columns[row]]
+        steady = slot - fresh[columns[row]] >= PATIENT
+        for part in range(1 if steady else PARTS):
+            length = min(samples >> part, parts[row, 1] - parts[row, 0])
+            if length > 0 and new[part] >= (GROWN_STEADY if steady else GROWN[part]) * length:
+                limits[row] = samples >> part
+                looked[columns[row], part:] = slot
+                break
+    return limits
+
+
+class Schedule:
+    """What is usual in n series, when something new was last seen, and when each was looked at.
+
+    ``samples``: how many a window has. Moments are slots of the grid.
+    """
+
+    def __init__(self, n: int, samples: int) -> None:
+        self._samples = samples
+        self._usual = np.full((n, 3), np.nan)
+        self._fresh: Ints = np.full(n, _LATER)
+        self._looked: Ints = np.full((n, PARTS), _NEVER)
 
     def resize(self, keep: Ints) -> None:
         """Rearrange the columns; -1 is a new series."""
-        self._misses = remap(self._misses, keep, 0)
-        self._mean, self._off, self._spread = (
-            remap(one, keep, np.nan) for one in (self._mean, self._off, self._spread)
-        )
+        self._usual = remap_rows(self._usual, keep, np.nan)
+        self._fresh = remap(self._fresh, keep, _LATER)
+        self._looked = remap_rows(self._looked, keep, _NEVER)
 
-    def observe(self, mean: Floats, spread: Floats) -> None:
-        """Take mean and spread (unit of the metric) of each series' newest samples, NaN where absent.
+    def begin(self) -> None:
+        """The grid begins anew."""
+        self._usual[:], self._fresh[:], self._looked[:] = np.nan, _LATER, _NEVER
 
-        A series in which something is new is evaluated at full rate again.
+    def observe(self, recent: Floats, slot: int) -> None:
+        """Take the newest samples of each series up to ``slot``, shape (n, ``RECENT``); NaN is absent."""
+        _observe(recent, slot, self._usual, self._fresh)
+
+    def due(self, slot: int, sizes: Ints, locked: Bools, doubted: Bools) -> Ints:
+        """The columns that may be due at ``slot``; ``sizes``: how many samples there are of each at most.
+
+        Of those that are ``locked`` it is sure that they are due.
         """
-        seen = ~np.isnan(mean)
-        first = seen & np.isnan(self._mean)
-        off = np.abs(mean - self._mean)
-        little = LITTLE * np.abs(mean)
-        far = (off > FURTHER * self._off + little) | (spread > FURTHER * self._spread + little)
-        new = seen & (first | far)
-        self._off = np.where(seen, _largest(self._off, np.where(new, spread, off)), self._off)
-        self._spread = np.where(seen, _largest(self._spread, spread), self._spread)
-        moved = np.where(new, mean, self._mean + SLOWLY * (mean - self._mean))
-        self._mean = np.where(seen, moved, self._mean)
-        self._misses[new] = 0
+        return _due(slot, self._looked, self._fresh, sizes, locked, doubted)
 
-    def evaluated(self, columns: Ints, found: Bools) -> None:
-        """The whole windows of ``columns`` were evaluated; ``found`` says which of them have a cycle."""
-        self._misses[columns] = np.where(found, 0, self._misses[columns] + 1)
+    def limits(self, slot: int, columns: Ints, parts: Ints, expected: Bools) -> Ints:
+        """How many of the newest samples of these columns are looked at now, 0 for none.
 
-    def level(self, column: int) -> int:
-        """0 to 2: the higher, the less often the series need be evaluated."""
-        return min(int(self._misses[column]) // PATIENCE, 2)
+        ``parts``: begins and ends of their active parts. Those that are ``expected``, of all columns, to have
+        a cycle are looked at in any case.
+        """
+        return _limits(columns, parts, expected, self._samples, slot, self._looked, self._fresh)
+
+    def wake(self, slot: int, column: int) -> None:
+        """Something new is in this column at ``slot``: a cycle was found, or has ended."""
+        self._fresh[column], self._looked[column] = slot, _NEVER
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
-        usual = [pack(one) for one in (self._mean, self._off, self._spread)]
-        return {"misses": self._misses.tolist(), "usual": usual}
+        return {"usual": pack(self._usual), "fresh": pack(self._fresh), "looked": pack(self._looked)}
 
     def restore(self, plain: dict[str, Any]) -> None:
         """Go on from a snapshot of the same shape."""
-        self._misses = np.array(plain["misses"], np.int64)
-        shape = self._misses.shape
-        self._mean, self._off, self._spread = (unpack(one, "f8", shape) for one in plain["usual"])
-
-
-def _largest(usual: Floats, newest: Floats) -> Floats:
-    return np.asarray(np.fmax((1 - SLOWLY) * usual, newest))
+        self._usual = unpack(plain["usual"], "f8", self._usual.shape)
+        self._fresh = unpack(plain["fresh"], "i8", self._fresh.shape)
+        self._looked = unpack(plain["looked"], "i8", self._looked.shape)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from streams.compiled import entry, kernel
-from streams.operators.columns.arrays import Floats
+from streams.operators.columns.arrays import Floats, Ints
 from streams.operators.cycles.detect.confidence import EVIDENCE, WEIGHTS, chance, weigh
 from streams.operators.cycles.detect.fold import fold, phases_of, without_shape
 from streams.operators.cycles.detect.period import fundamental
@@ -62,42 +62,24 @@ class FoundCycle:
     confidence: float
 
 
-def detect(samples: Floats, flat: float = FLAT) -> list[tuple[FoundCycle, ...]]:
-    """The cycles of each row of ``samples`` (series, length), the main one first; none if it has none.
-
-    The length is a multiple of 4. Nothing in a row may be NaN. What spreads by less than the share ``flat``
-    of its mean is flat, and has none.
-    """
-    series, lines = spectra(samples, flat)
-    found, known = np.empty((1 + OTHERS, 2)), np.empty(EVIDENCE)
-    cycles: list[tuple[FoundCycle, ...]] = []
-    for row, line in zip(series, lines, strict=True):
-        count = judge(row, line, found, known)
-        cycles.append(tuple(FoundCycle(*pair) for pair in found[:count].tolist()))
-    return cycles
-
-
 def likeliest_of(samples: Floats) -> tuple[FoundCycle, Floats] | None:
     """The likeliest period of one window, however unlikely, and its evidence: what fits and measures the
     confidence needs. None if no peak of the spectrum is worth folding."""
-    (series,), (lines,) = spectra(samples[np.newaxis])
-    found, known = np.empty((1 + OTHERS, 2)), np.empty(EVIDENCE)
-    judge(series, lines, found, known)
-    return (FoundCycle(*found[0].tolist()), known) if found[0, 0] else None
+    series, known = np.empty((1, samples.size)), np.empty((1, EVIDENCE))
+    standardise(samples, FLAT, series[0])
+    found = np.empty((1, 1 + OTHERS, 2))
+    judge_each(series, spectra(series), np.zeros(1, np.int64), found, known)
+    return (FoundCycle(*found[0, 0].tolist()), known[0]) if found[0, 0, 0] else None
 
 
-def spectra(samples: Floats, flat: float = FLAT) -> tuple[Floats, Lines]:
-    """Each row standardised, and its spectrum up to half the sampling rate; all 0 for a flat row.
+def spectra(series: Floats) -> Lines:
+    """The spectrum of each row up to half the sampling rate; rows are standardised.
 
-    One transform of many rows does the same to each as one of it alone.
+    One transform of many rows does the same to each as one of it alone. Half the precision is enough, and
+    takes half the memory.
     """
-    series: Floats = np.empty_like(samples)
-    length = samples.shape[1]
-    for row, out in zip(samples, series, strict=True):
-        standardise(row, flat, out)
-    # Half the precision is enough for a spectrum, and takes half the memory.
-    lines = np.fft.rfft(series.astype(np.float32), FINE * length, axis=1)
-    return series, np.asarray(lines, np.complex64)
+    lines = np.fft.rfft(series.astype(np.float32), FINE * series.shape[1], axis=1)
+    return np.asarray(lines, np.complex64)
 
 
 @kernel
@@ -186,7 +168,7 @@ def _with_multiples(series: Floats, tried: Floats, count: int, best: int) -> int
 
 
 @kernel
-def likeliest(series: Floats, lines: Lines, power: Singles, known: Singles, noise: float) -> Floats:
+def likeliest(series: Floats, lines: Lines, power: Singles, known: Singles) -> Floats:
     """The likeliest cycle of a series, whatever its confidence; a period of 0 if there is none.
 
     Of the highest peaks it is the shortest period that explains about as much as any: a multiple of the
@@ -221,7 +203,7 @@ def _silence(known: Singles, place: float) -> None:
         line += place
 
 
-@entry("int64(float64[::1], complex64[::1], float64[:, ::1], float64[::1])")
+@kernel
 def judge(series: Floats, lines: Lines, found: Floats, known: Floats) -> int:
     """Write periods and confidences of the cycles of a ``series``, standardised, into ``found``; how many.
 
@@ -233,10 +215,10 @@ def judge(series: Floats, lines: Lines, found: Floats, known: Floats) -> int:
         return 0
     lines = lines[: FINE * (series.size // 2)]
     power, evidence = evidence_of(lines, series.size)
-    noise = noise_of(series)
-    one = likeliest(series, lines, power, evidence, noise)
+    one = likeliest(series, lines, power, evidence)
     if one[PERIOD] == 0:
         return 0
+    noise = noise_of(series)
     likely = _is_likely(one, noise, found[0], known)
     if not likely or one[SHARE] * one[PERIODS] < EXPLAINED:
         return 0
@@ -256,3 +238,13 @@ def judge(series: Floats, lines: Lines, found: Floats, known: Floats) -> int:
         found[1] = found[2]
         return 2
     return 2 if count == 3 and _is_multiple(found[1, 0], found[2, 0]) else count
+
+
+@entry("int64[::1](float64[:, ::1], complex64[:, ::1], int64[::1], float64[:, :, ::1], float64[:, ::1])")
+def judge_each(series: Floats, lines: Lines, rows: Ints, found: Floats, known: Floats) -> Ints:
+    """The same for each of the ``series``, whose length is a multiple of 4, into ``rows`` of ``found`` and
+    ``known``; how many cycles there are of each."""
+    counts = np.empty(len(series), np.int64)
+    for at in range(len(series)):
+        counts[at] = judge(series[at], lines[at], found[rows[at]], known[rows[at]])
+    return counts

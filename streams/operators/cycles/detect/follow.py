@@ -9,6 +9,7 @@ import numpy as np
 from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Floats
 from streams.operators.cycles.detect.fold import TINY, phase_of, phases_of, without_drift
+from streams.operators.cycles.detect.spectrum import ALMOST, FEWEST
 
 BEFORE = 8
 """Periods that the newest are compared with."""
@@ -20,6 +21,8 @@ UNKNOWN = 0.1
 """Variance of the gain that a stretch more would have had: what few stretches say is not certain."""
 FOLLOWS = 0.4
 """Gain from which a stretch follows the shape."""
+LEAST = 96
+"""Samples in which a quick cycle is followed, if there are so many: they tell how steady it is."""
 
 
 @kernel
@@ -93,8 +96,8 @@ def _unsteadiness(gains: Floats, whole: int) -> float:
     return total / max(count, 1)
 
 
-@entry("Tuple((float64, float64, int64, int64))(float64[::1], float64)")
-def follow(series: Floats, period: float) -> tuple[float, float, int, int]:
+@kernel
+def _follow(series: Floats, period: float) -> tuple[float, float, int, int]:
     """How a ``series`` has followed its ``period`` (samples), of which it holds three.
 
     The gain of the newest periods, 1 as before and 0 no longer there; its standard error; how many samples up
@@ -130,3 +133,32 @@ def follow(series: Floats, period: float) -> tuple[float, float, int, int]:
         run += 1
     strayed = _strayed(level, shape, tail, taught, error + power / 2, min(int(2 * late), size))
     return both / size_, noise, int(min(run * stretch, float(size))), strayed
+
+
+@kernel
+def samples_to_follow(period: float) -> int:
+    """How many samples the gain of a ``period`` needs."""
+    return max(int(max(NEWEST * period, float(FEW)) + (BEFORE + 1) * period), LEAST)
+
+
+@kernel
+def _is_known(samples: int, period: float) -> bool:
+    return period >= 2 and samples >= max((FEWEST - ALMOST) * period, 2.0 * FEW)
+
+
+@kernel
+def follow_newest(window: Floats, period: float) -> tuple[bool, float, float, int]:
+    """Whether a ``window`` is long enough to follow its ``period`` (samples) in, and of the newest of its
+    samples the gain, its standard error, and how many samples do not follow any more."""
+    if not _is_known(window.size, period):
+        return False, 0.0, 0.0, 0
+    gain, noise, _, strayed = _follow(window[max(window.size - samples_to_follow(period), 0) :], period)
+    return True, gain, noise, strayed
+
+
+@entry("int64(float64[::1], float64)")
+def unbroken(series: Floats, period: float) -> int:
+    """How many samples up to now follow their ``period`` unbroken; all of too few."""
+    if not _is_known(series.size, period):
+        return series.size
+    return max(_follow(series, period)[2], int(period + 0.5))

@@ -1,21 +1,20 @@
-"""The cycles of the active part of each of many windows, and how known cycles go on."""
+"""The cycles of the active part of each of many windows."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from streams.operators.columns.arrays import Floats
+from streams.compiled import entry, kernel
+from streams.operators.columns.arrays import Floats, Ints
 from streams.operators.cycles.detect.active import BLOCK, active, beginning
 from streams.operators.cycles.detect.confidence import EVIDENCE
-from streams.operators.cycles.detect.detector import LIKELY, FoundCycle, detect
+from streams.operators.cycles.detect.detector import LIKELY, OTHERS, FoundCycle, judge_each, spectra
 from streams.operators.cycles.detect.early import LEAST as LEAST_BEGUN
 from streams.operators.cycles.detect.early import LONGEST as LONGEST_BEGUN
 from streams.operators.cycles.detect.early import repeats
-from streams.operators.cycles.detect.follow import BEFORE, FEW, NEWEST, follow
-from streams.operators.cycles.detect.spectrum import ALMOST, FEWEST, FLAT
+from streams.operators.cycles.detect.spectrum import FLAT, standardise
 
 LEAST = 24
 """Fewest samples in which a cycle can be found."""
@@ -23,10 +22,21 @@ STEPS = 32
 """Lengths are rounded down to one of 16 to 32 steps in each octave."""
 LONGEST = 600
 """Most samples that are searched, without a limit."""
-LEAST_FOLLOWED = 96
-"""Samples in which a quick cycle is followed, if there are so many: they tell how steady it is."""
 ENDED = 1.5
 """Periods of idleness after which a cycle is over."""
+
+
+class Windows(NamedTuple):
+    """Of each row of ``samples`` (rows, size) those from ``bounds[row, 0]`` to ``bounds[row, 1]`` count,
+    oldest first, none of them NaN."""
+
+    samples: Floats
+    bounds: Ints
+
+    def of(self, row: int) -> Floats:
+        """The samples of a row that count."""
+        begin, end = self.bounds[row].tolist()
+        return self.samples[row, begin:end]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,79 +64,130 @@ class Detection:
 
 
 def find_cycles(
-    windows: Sequence[Floats],
-    limits: Sequence[int] | None = None,
-    flat: float = FLAT,
-    *,
-    early: bool = False,
+    windows: Sequence[Floats], flat: float = FLAT, *, early: bool = False
 ) -> list[Detection | None]:
     """The cycles of each window (oldest sample first, no NaN, any length); None for no cycle.
 
-    With ``limits``, of the newest so many samples of its active part. What spreads by less than the
-    share ``flat`` of its mean has none. With ``early``, cycles that have only begun are found, too.
+    What spreads by less than the share ``flat`` of its mean has none. With ``early``, cycles that have only
+    begun are found, too.
 
     >>> steps = 90.0 * (np.arange(200) % 20 < 12) + np.random.default_rng(0).normal(size=200)
     >>> (found,) = find_cycles([steps])
     >>> round(found.cycles[0].period, 1)
     20.0
     """
-    found: list[Detection | None] = [None] * len(windows)
+    bounds = np.array([[0, one.size] for one in windows], np.int64).reshape(-1, 2)
+    samples = np.empty((len(windows), max((one.size for one in windows), default=0)))
+    for row, one in zip(samples, windows, strict=True):
+        row[: one.size] = one
+    every = Windows(samples, bounds)
+    limits = np.full(len(windows), LONGEST)
+    found = look(every, active_parts(every), limits, flat, early=early)
+    return [found.get(row) for row in range(len(windows))]
+
+
+def active_parts(windows: Windows) -> Ints:
+    """Where the active part of each window begins and ends, in samples of the window; shape (rows, 2)."""
+    parts = np.empty((len(windows.samples), 2), np.int64)
+    _active_parts(windows.samples, windows.bounds, parts)
+    return parts
+
+
+def look(
+    windows: Windows, parts: Ints, limits: Ints, flat: float = FLAT, *, early: bool = False
+) -> dict[int, Detection]:
+    """The cycles of those windows that have any, by row.
+
+    They are those of the newest ``limits`` samples of the active ``parts``; with a limit of 0 there is none.
+    """
+    rows = len(limits)
+    series, lengths = np.empty(windows.samples.shape), np.empty(rows, np.int64)
+    _standardised(windows.samples, windows.bounds, parts, limits, flat, series, lengths)
+    found, known = np.empty((rows, 1 + OTHERS, 2)), np.empty((rows, EVIDENCE))
+    counts = np.zeros(rows, np.int64)
     # Windows of one length share the call of the FFT, which does the same to each of them.
-    groups: dict[int, list[int]] = defaultdict(list)
-    parts = [active(window) for window in windows]
-    for place, (begin, end) in enumerate(parts):
-        limit = limits[place] if limits else LONGEST
-        groups[limit if end - begin >= limit else _rounded(end - begin)].append(place)
-    for length, places in groups.items():
-        if length < LEAST:
-            continue
-        rows = [windows[place][parts[place][1] - length : parts[place][1]] for place in places]
-        for place, row, cycles in zip(places, rows, detect(np.array(rows), flat), strict=True):
-            if cycles:
-                begin, end = parts[place]
-                whole = length >= _rounded(end - begin)
-                found[place] = Detection(cycles, row, windows[place].size - end, whole)
+    for length in sorted({*lengths.tolist()} - {0}):
+        those = (lengths == length).nonzero()[0]
+        alike = np.ascontiguousarray(series[those, :length])
+        counts[those] = judge_each(alike, spectra(alike), those, found, known)
+    starts = np.full(rows, -1)
     if early:
-        for place, (window, part) in enumerate(zip(windows, parts, strict=True)):
-            if found[place] is None:
-                found[place] = _begun(window, *part, flat)
-    return found
+        _begun(windows.samples, windows.bounds, parts, limits, flat, counts, found, starts)
+    return {
+        row: _detection(
+            windows.of(row), parts[row], int(limits[row]), int(starts[row]), found[row, : counts[row]]
+        )
+        for row in counts.nonzero()[0].tolist()
+    }
 
 
-def _begun(window: Floats, begin: int, end: int, flat: float) -> Detection | None:
-    """What has only begun in a window with such an active part."""
-    if not window.size == end <= begin + LONGEST_BEGUN + BLOCK:
-        return None
-    part = window[beginning(window, begin) :]
-    if not LEAST_BEGUN <= part.size <= LONGEST_BEGUN:
-        return None
-    period, chance = repeats(part, flat, np.empty(EVIDENCE))
-    if chance < LIKELY:
-        return None
-    return Detection((FoundCycle(period, chance),), part, 0, True, begun=True)
+def _detection(window: Floats, part: Ints, limit: int, start: int, found: Floats) -> Detection:
+    cycles = tuple(FoundCycle(*pair) for pair in found.tolist())
+    if start >= 0:
+        return Detection(cycles, window[start:], 0, True, begun=True)
+    begin, end = part.tolist()
+    length = _length(begin, end, limit)
+    whole = length >= _length(begin, end, end - begin + 1)
+    return Detection(cycles, window[end - length : end], window.size - end, whole)
 
 
+@kernel
 def _rounded(length: int) -> int:
     """A length a little shorter, a multiple of 4, of which there are few: equal lengths share a call."""
-    step = max(4, (1 << length.bit_length()) // STEPS)
+    octave = 1
+    while octave <= length:
+        octave *= 2
+    step = max(4, octave // STEPS)
     return length // step * step
 
 
-class FollowedCycle(NamedTuple):
-    """What ``follow`` says of a series."""
-
-    gain: float
-    noise: float
-    run: int
-    strayed: int
+@entry("int64(int64, int64, int64)")
+def _length(begin: int, end: int, limit: int) -> int:
+    """How many samples of such a part are looked at."""
+    return limit if end - begin >= limit else _rounded(end - begin)
 
 
-def follow_cycle(window: Floats, period: float, *, run: bool) -> FollowedCycle | None:
-    """How a window follows its period (samples); None where it is too short.
+@entry("void(float64[:, ::1], int64[:, ::1], int64[:, ::1])")
+def _active_parts(samples: Floats, bounds: Ints, parts: Ints) -> None:
+    for row in range(len(samples)):
+        parts[row, 0], parts[row, 1] = active(samples[row, bounds[row, 0] : bounds[row, 1]])
 
-    Without ``run`` only as much is read as the gain needs, and ``run`` is of that.
-    """
-    if period < 2 or window.size < max((FEWEST - ALMOST) * period, 2 * FEW):
-        return None
-    needed = int(max(NEWEST * period, FEW) + (BEFORE + 1) * period)
-    return FollowedCycle(*follow(window if run else window[-max(needed, LEAST_FOLLOWED) :], period))
+
+@entry(
+    "void(float64[:, ::1], int64[:, ::1], int64[:, ::1], int64[::1], float64, float64[:, ::1], int64[::1])"
+)
+def _standardised(
+    samples: Floats, bounds: Ints, parts: Ints, limits: Ints, flat: float, series: Floats, lengths: Ints
+) -> None:
+    """Write the series of each row, and their ``lengths``: 0 where nothing has to be looked at."""
+    for row in range(len(samples)):
+        length, end = _length(parts[row, 0], parts[row, 1], limits[row]), bounds[row, 0] + parts[row, 1]
+        lengths[row] = 0
+        if length >= LEAST and standardise(samples[row, end - length : end], flat, series[row, :length]):
+            lengths[row] = length
+
+
+@entry(
+    "void(float64[:, ::1], int64[:, ::1], int64[:, ::1], int64[::1], float64, int64[::1],"
+    " float64[:, :, ::1], int64[::1])"
+)
+def _begun(
+    samples: Floats, bounds: Ints, parts: Ints, limits: Ints, flat: float, counts: Ints, found: Floats,
+    starts: Ints,
+) -> None:  # fmt: skip
+    """Look for what has only begun in each window without a cycle, and write where that ``starts``."""
+    evidence = np.empty(EVIDENCE)
+    for row in range(len(samples)):
+        window, begin = samples[row, bounds[row, 0] : bounds[row, 1]], parts[row, 0]
+        if (
+            counts[row]
+            or limits[row] == 0
+            or not window.size == parts[row, 1] <= begin + LONGEST_BEGUN + BLOCK
+        ):
+            continue
+        start = beginning(window, begin)
+        if LEAST_BEGUN <= window.size - start <= LONGEST_BEGUN:
+            period, chance = repeats(window[start:], flat, evidence)
+            if chance >= LIKELY:
+                found[row, 0, 0], found[row, 0, 1] = period, chance
+                counts[row], starts[row] = 1, start

@@ -144,11 +144,9 @@ def _bits(found: Detection | None) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("length", LENGTHS)
 def test_a_transform_of_many_rows_is_that_of_each(length: int, size: int) -> None:
     rows = np.random.default_rng(length).normal(size=(size, length))
-    series, lines = spectra(rows)
+    lines = spectra(rows)
     for place in range(size):
-        alone = spectra(rows[place : place + 1].copy())
-        assert alone[0][0].tobytes() == series[place].tobytes()
-        assert alone[1][0].tobytes() == lines[place].tobytes()
+        assert spectra(rows[place : place + 1].copy())[0].tobytes() == lines[place].tobytes()
 
 
 def test_bursts_at_odd_distances_are_not_found_with_confidence() -> None:

@@ -2,20 +2,30 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from streams.operators.cycles.ring import Ring
+from streams.operators.cycles.ring import EXACT, LOGARITHMS, Ring, Store
 
 START_MS = 1_700_000_000_123
-ALL_TIME = np.zeros(1, np.int64)
 ONE = np.zeros(1, np.int64)
+
+
+def filled(
+    ticks: list[tuple[int, float]], interval_ms: int = 1000, cuts: tuple[int, ...] = (), store: Store = EXACT
+) -> Ring:
+    """A ring after ticks of (milliseconds from the start, value), one by one or cut into parts."""
+    ring = Ring(64, interval_ms, 1, store)
+    for part in np.split(np.arange(len(ticks)), cuts or range(1, len(ticks))):
+        times, values = zip(*(ticks[place] for place in part), strict=True)
+        ring.extend(START_MS + np.array(times), np.array(values)[:, np.newaxis])
+    return ring
 
 
 def kept(ticks: list[tuple[int, float]], interval_ms: int = 1000, since_ms: int = 0) -> list[float]:
     """What is there after ticks of (milliseconds from the start, value)."""
-    ring = Ring(64, interval_ms, 1)
-    for at_ms, value in ticks:
-        ring.add(START_MS + at_ms, np.array([value]))
-    samples: list[float] = ring.newest(ONE, np.array([since_ms]))[0].tolist()
+    ring = filled(ticks, interval_ms)
+    samples: list[float] = ring.windows(ONE, np.array([since_ms])).of(0).tolist()
     return samples
 
 
@@ -54,8 +64,27 @@ def test_what_was_before_a_moment_can_be_left_out() -> None:
 
 
 def test_a_ring_knows_when_its_samples_were() -> None:
-    ring = Ring(64, 1000, 1)
-    for second in range(100):
-        ring.add(START_MS + 1000 * second, np.array([1.0]))
+    ring = filled([(1000 * second, 1.0) for second in range(100)])
     assert ring.start_ms(1) == START_MS + 99_000
     assert ring.start_ms(40) == START_MS + 60_000
+
+
+def test_logarithms_keep_a_value_to_a_tenth_of_a_percent() -> None:
+    values = [0.0, 1e-3, 0.7, 55.5, 8e10, -3.0, NAN, 1e37]
+    ring = filled([(1000 * second, value) for second, value in enumerate(values)], store=LOGARITHMS)
+    expected = [0.0, 1e-3, 0.7, 55.5, 8e10, 0.0, NAN, 8.31e18]
+    assert ring.recent(8)[0].tolist() == pytest.approx(expected, rel=1e-2 / 8, nan_ok=True)
+
+
+@pytest.mark.parametrize("store", [EXACT, LOGARITHMS], ids=["exact", "logarithms"])
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_it_does_not_matter_how_ticks_are_cut(store: Store, data: st.DataObject) -> None:
+    steps = data.draw(
+        st.lists(st.sampled_from([300, 900, 1000, 1100, 7000, 70_000]), min_size=2, max_size=90)
+    )
+    values = st.sampled_from([NAN, 0.1, 2.7, 1e300])
+    ticks = [(at, data.draw(values)) for at in np.cumsum(steps).tolist()]
+    places = st.integers(1, len(ticks) - 1)
+    cuts = sorted(data.draw(st.sets(places, min_size=1, max_size=5)))
+    assert filled(ticks, cuts=tuple(cuts), store=store).snapshot() == filled(ticks, store=store).snapshot()

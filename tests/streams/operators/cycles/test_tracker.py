@@ -59,35 +59,20 @@ def test_a_cycle_keeps_its_beginning_while_it_drifts() -> None:
     assert (one.period_s, one.since_ms) == (104, -400_000)
 
 
-GAINS = {
-    "steady": ([1.0] * 40, None),
-    "noisy": ([1.0, 0.7, 1.2, 0.9, 1.3, 0.6] * 6, None),
-    "ends at once": ([1.0] * 10 + [0.0], 10),
-    "ends after long": ([1.0] * 70 + [0.1], 70),
-    "wanes": ([1.0, 1.0, 1.0, 0.9, 0.7, 0.4, 0.2], 6),
-}
+def test_a_cycle_that_was_not_confirmed_is_in_doubt_until_it_is() -> None:
+    tracker = CycleTracker()
+    doubts = []
+    for place, answer in enumerate([cycle(13), NO_CYCLE, cycle(13), cycle(26), cycle(13)]):
+        tracker.update(place * 10_000, answer)
+        doubts.append(tracker.is_in_doubt)
+    assert doubts == [False, True, False, True, False]
 
 
-@pytest.mark.parametrize(("gains", "end"), GAINS.values(), ids=GAINS)
-def test_a_lock_is_released_when_the_newest_periods_no_longer_follow(
-    gains: list[float], end: int | None
-) -> None:
+def test_the_end_of_a_cycle_is_published_once() -> None:
     tracker = CycleTracker()
     tracker.update(0, cycle(13))
-    released = next(
-        (place for place, gain in enumerate(gains) if tracker.follow(place * 10_000, gain, 0.1)),
-        None,
-    )
-    assert released == end
-    if end is not None:
-        assert tracker.period_s is None
-        assert tracker.update(10_000, NO_CYCLE) == NO_CYCLE
-
-
-def test_what_its_noise_explains_is_no_end() -> None:
-    tracker = CycleTracker()
-    tracker.update(0, cycle(13))
-    assert not any(tracker.follow(10_000, gain, 0.5) for gain in [1.0] * 10 + [0.0])
+    tracker.release()
+    assert [tracker.update(ts_ms, NO_CYCLE) for ts_ms in (10_000, 20_000)] == [NO_CYCLE, None]
 
 
 @pytest.mark.parametrize("stop", range(0, 60, 7))
@@ -97,9 +82,6 @@ def test_a_restart_leaves_no_trace(stop: int) -> None:
     for place, answer in enumerate(answers):
         if place == stop:
             other = CycleTracker.restore(json.loads(json.dumps(other.snapshot())))
-        gain = 1.0 - 0.02 * place
-        assert one.follow(place * 10_000, gain, 0.1) == other.follow(place * 10_000, gain, 0.1)
         assert one.update(place * 10_000, answer) == other.update(place * 10_000, answer)
-        assert one.wants_evaluation == other.wants_evaluation
-        assert one.wants_gain(place * 9_000) == other.wants_gain(place * 9_000)
+        assert (one.is_in_doubt, one.has_told) == (other.is_in_doubt, other.has_told)
     assert one.snapshot() == other.snapshot()

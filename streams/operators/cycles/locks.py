@@ -1,0 +1,165 @@
+"""How the locked cycles of n series go on: each is followed, and released when it has ended.
+
+The end is found by Page's test with the mean so far (E. S. Page 1954, D. Hinkley 1971) on the *gain* of the
+newest periods (``detect.follow``), as River's ``PageHinkley`` does it.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from streams.compiled import entry
+from streams.operators.columns.arrays import Bools, Floats, Ints, pack, unpack
+from streams.operators.cycles.detect.follow import follow_newest
+from streams.operators.cycles.detect.window import Windows
+from streams.operators.cycles.result import near
+from streams.operators.cycles.ring import remap_rows
+
+REMEMBERED = 30
+"""So many gains are kept at most; when they are more, the newer half of them."""
+DELTA, THRESHOLD, ALPHA, LEAST = 0.1, 0.5, 1 - 0.0001, 2
+"""Page's test fires when the gains fall together by half below their mean; each may fall by a tenth."""
+HALF, SIGMAS = 0.5, 3.0
+"""A cycle is gone if its gain is below half, and so far below 1 that its noise does not explain it."""
+BACK = 0.75
+"""Gain from which on a cycle is not suspected to have ended."""
+DRIFT = 0.05
+"""Up to this share it is the same cycle, a little faster or slower."""
+FOLLOWED = 4
+"""A cycle is followed so many times in a period."""
+
+_PERIOD, _NOISE, _GAINS = 0, 1, 2
+"""Columns of ``floats``; the gains are the last ones."""
+_FOLLOWED_MS, _SUSPECTED, _COUNT = range(3)
+"""Columns of ``ints``."""
+_GOES_ON, _DOUBTED = -1, -2
+"""Instead of how many samples have strayed."""
+
+
+@entry("boolean(float64[::1])")
+def falls(gains: Floats) -> bool:
+    """Whether Page's test fires at the last of the ``gains``; it begins anew after it has fired."""
+    fired, count, mean, total, most = False, 0, 0.0, 0.0, -1.0
+    for gain in gains:
+        if fired:
+            fired, count, mean, total, most = False, 0, 0.0, 0.0, -1.0
+        count += 1
+        mean += (gain - mean) / count
+        total = ALPHA * total + (gain - mean) + DELTA
+        most = max(most, total)
+        fired = count >= LEAST and most - total > THRESHOLD
+    return fired
+
+
+@entry("boolean(float64, float64, float64[::1], int64[::1])")
+def take(gain: float, noise: float, floats: Floats, ints: Ints) -> bool:
+    """Take the ``gain`` of the newest periods and its standard error; whether the cycle has ended."""
+    gains, count = floats[_GAINS:], ints[_COUNT]
+    if count == REMEMBERED:
+        half = REMEMBERED // 2
+        gains[: half - 1] = gains[REMEMBERED - half + 1 :].copy()
+        count = half - 1
+    gains[count] = gain
+    ints[_COUNT] = count + 1
+    # The test starts over once it has fired; the suspicion stays until the cycle is back.
+    suspected = gain < BACK and (ints[_SUSPECTED] == 1 or falls(gains[: count + 1]))
+    ints[_SUSPECTED] = 1 if suspected else 0
+    # At an end the noise is that of the end, not of the cycle: what it was before counts.
+    if np.isnan(floats[_NOISE]) or gain >= BACK:
+        floats[_NOISE] = noise
+    return bool(suspected and gain < HALF and 1 - gain > SIGMAS * floats[_NOISE])
+
+
+@entry(
+    "void(float64[:, ::1], int64[:, ::1], int64[::1], float64, int64, float64[:, ::1], int64[:, ::1],"
+    " int64[::1])"
+)
+def _follow(
+    samples: Floats, bounds: Ints, columns: Ints, interval_ms: float, ts_ms: int, floats: Floats, ints: Ints,
+    strayed: Ints,
+) -> None:  # fmt: skip
+    for row in range(len(columns)):
+        column, window = columns[row], samples[row, bounds[row, 0] : bounds[row, 1]]
+        strayed[row] = _DOUBTED
+        known, gain, noise, off = follow_newest(window, floats[column, _PERIOD] * 1000 / interval_ms)
+        if known:
+            ints[column, _FOLLOWED_MS] = ts_ms
+            ended = take(gain, noise, floats[column], ints[column])
+            strayed[row] = off if ended else _DOUBTED if gain < BACK else _GOES_ON
+
+
+@entry("int64[::1](float64[:, ::1], int64[:, ::1], int64)")
+def _to_follow(floats: Floats, ints: Ints, ts_ms: int) -> Ints:
+    columns, count = np.empty(len(floats), np.int64), 0
+    for column in range(len(floats)):
+        if ts_ms - ints[column, _FOLLOWED_MS] >= floats[column, _PERIOD] * 1000 / FOLLOWED:
+            columns[count] = column
+            count += 1
+    return columns[:count]
+
+
+class Locks:
+    """The period of the locked cycle of each of n series, and how it was followed: a row each of ``floats``
+    (period in seconds, noise, gains; NaN where there is none) and ``ints``."""
+
+    def __init__(self, n: int) -> None:
+        self.floats = np.full((n, _GAINS + REMEMBERED), np.nan)
+        self.ints = np.zeros((n, 3), np.int64)
+
+    @property
+    def periods_s(self) -> Floats:
+        """The newest period of each locked cycle, NaN without a lock; shape (n,)."""
+        return self.floats[:, _PERIOD]
+
+    @property
+    def locked(self) -> Bools:
+        """Which series are locked."""
+        return np.asarray(~np.isnan(self.floats[:, _PERIOD]))
+
+    def resize(self, keep: Ints) -> None:
+        """Rearrange the columns; -1 is a new series."""
+        self.floats = remap_rows(self.floats, keep, np.nan)
+        self.ints = remap_rows(self.ints, keep, 0)
+
+    def hold(self, column: int, period_s: float | None) -> None:
+        """The series is locked on this period now, which is that of another cycle if it is not near; None:
+        there is no cycle any more."""
+        before_s = float(self.floats[column, _PERIOD])
+        if period_s is None or not near(period_s, before_s, DRIFT):
+            self.floats[column], self.ints[column] = np.nan, 0
+        if period_s is not None:
+            self.floats[column, _PERIOD] = period_s
+
+    def to_follow(self, ts_ms: int) -> Ints:
+        """The columns whose gain is due at ``ts_ms``: four times in a period."""
+        return _to_follow(self.floats, self.ints, ts_ms)
+
+    def follow(
+        self, ts_ms: int, interval_ms: int, columns: Ints, windows: Windows
+    ) -> tuple[list[tuple[int, int]], Ints]:
+        """Follow the cycles of these columns at ``ts_ms``, each in its window.
+
+        The columns in which it has ended and was released, with how many samples ago that was; and those in
+        which it is in doubt whether it goes on: their window is too short to say, or they follow badly.
+        """
+        strayed = np.empty(columns.size, np.int64)
+        _follow(*windows, columns, interval_ms, ts_ms, self.floats, self.ints, strayed)
+        ended = [(int(columns[row]), int(strayed[row])) for row in (strayed >= 0).nonzero()[0]]
+        for column, _ in ended:
+            self.hold(column, None)
+        return ended, columns[strayed == _DOUBTED]
+
+    def snapshot(self) -> dict[str, Any]:
+        """Plain data."""
+        columns = self.locked.nonzero()[0]
+        return {
+            "columns": columns.tolist(),
+            "floats": pack(self.floats[columns]),
+            "ints": pack(self.ints[columns]),
+        }
+
+    def restore(self, plain: dict[str, Any]) -> None:
+        """Go on from a snapshot of the same shape."""
+        columns = plain["columns"]
+        self.floats[columns] = unpack(plain["floats"], "f8", (len(columns), self.floats.shape[1]))
+        self.ints[columns] = unpack(plain["ints"], "i8", (len(columns), self.ints.shape[1]))

@@ -53,7 +53,7 @@ test: $(VENV)/.ready $(if $(filter true,$(CI)),servers) ## run the tests; a part
 soak: $(VENV)/.ready ## what takes minutes: tests marked soak, and fresh seeds of the simulation; MINUTES=10
 	SIMULATION_MINUTES=$(MINUTES) $(BIN)/pytest -n 0 -m soak $(TESTS) $(ARGS)
 
-bench: $(VENV)/.ready ## what a sample costs beside the peers, on Kafka, into docs/performance.md; ten minutes by ARGS=--quick
+bench: $(VENV)/.ready ## the goals of speed, beside the peers, into docs/performance.md (half an hour); less by ARGS=--quick
 	$(BIN)/python -m bench.speed $(ARGS)
 
 bench-insight: $(VENV)/.ready ## what insight is worth beside its peers: tables and pictures; SEEDS=6 FIRST=2000

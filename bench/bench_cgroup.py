@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import cycle
 from pathlib import Path
 
@@ -28,9 +28,9 @@ from tests.support.data.fake_host import LAYOUTS, Counters, FakeHost, pod_path
 KERNEL_TOP = "dutycycle-bench"
 
 
-def pods(count: int) -> list[str]:
-    """Paths of ``count`` containers, two to a pod."""
-    uids = [f"{number // 2:08x}-0000-4000-8000-000000000000" for number in range(count)]
+def paths(count: int, pods: int) -> list[str]:
+    """Paths of ``count`` containers in so many pods."""
+    uids = [f"{number * pods // count:08x}-0000-4000-8000-000000000000" for number in range(count)]
     return [pod_path("systemd", "burstable", uid, f"{number:064x}") for number, uid in enumerate(uids)]
 
 
@@ -39,22 +39,22 @@ def host_of_files(layout: str, count: int) -> Iterator[str]:
     """A host root with this many containers."""
     with tempfile.TemporaryDirectory() as folder:
         host = FakeHost(Path(folder), layout)
-        for path in pods(count):
+        for path in paths(count, count // 2):
             host.put(path, Counters(io=host.io(1, 1)))
         yield folder
 
 
 @contextmanager
-def host_of_the_kernel(count: int) -> Iterator[str]:
-    """This machine, with this many containers more."""
+def host_of_the_kernel(count: int, pods: int) -> Iterator[list[int]]:
+    """This machine, with this many containers more in so many pods; a process of each."""
     roots = [Path(one.root) / KERNEL_TOP for one in find_hierarchies("/") if one.controllers]
-    folders = [root / path[1:] for root in roots for path in pods(count)]
+    folders = [root / path[1:] for root in roots for path in paths(count, pods)]
     sleepers = [subprocess.Popen(["sleep", "infinity"]) for _ in range(count)]
     try:
         for folder, sleeper in zip(folders, cycle(sleepers), strict=False):
             folder.mkdir(parents=True)
             (folder / "cgroup.procs").write_text(str(sleeper.pid))
-        yield "/"
+        yield [sleeper.pid for sleeper in sleepers]
     finally:
         for sleeper in sleepers:
             sleeper.kill()
@@ -84,13 +84,12 @@ def main() -> None:
     parser.add_argument("--layout", choices=[*LAYOUTS, "kernel"], default="v2")
     parser.add_argument("--profile", action="store_true", help="show where the time goes")
     options = parser.parse_args()
-    kernel = options.layout == "kernel"
-    made = (
-        host_of_the_kernel(options.containers)
-        if kernel
-        else host_of_files(options.layout, options.containers)
-    )
-    with made as root:
+    with ExitStack() as stack:
+        root = "/"
+        if options.layout == "kernel":
+            stack.enter_context(host_of_the_kernel(options.containers, options.containers // 2))
+        else:
+            root = stack.enter_context(host_of_files(options.layout, options.containers))
         collector = CgroupCollector(telemetry=Telemetry("bench"), host_root=root)
         if options.profile:
             with cProfile.Profile() as profile:

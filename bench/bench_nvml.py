@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median, quantiles
 from tempfile import TemporaryDirectory
@@ -30,14 +30,14 @@ TICKS = 200
 INSIDE = "BENCH_NVML_INSIDE"
 
 
-def scenario() -> Scenario:
+def scenario(pids: Sequence[int] = range(1000, 1000 + GPUS * PROCESSES)) -> Scenario:
     """Eight busy GPUs; six processes on each, buffers as a data centre GPU's (power every 20 ms)."""
-    return Scenario(gpus=[gpu(number) for number in range(GPUS)])
+    return Scenario(gpus=[gpu(number, pids[number::GPUS][:PROCESSES]) for number in range(GPUS)])
 
 
-def gpu(number: int) -> FakeGpu:
+def gpu(number: int, pids: Sequence[int]) -> FakeGpu:
     """One of them."""
-    processes = [FakeProcess(pid=1000 * number + n, util=10 + n, mem_util=3) for n in range(PROCESSES)]
+    processes = [FakeProcess(pid=pid, util=10 + n, mem_util=3) for n, pid in enumerate(pids)]
     values = {"util": square(0.5, 0.7, 20, 98), "mem_util": sine(7, 10, 60), "power_w": sine(5, 200, 690)}
     return FakeGpu(
         uuid=f"GPU-{number}",

@@ -20,9 +20,9 @@ from sinks.app import SinksApp
 from sinks.base import Sink
 from sinks.deadletters import DeadLetters
 from sinks.events import ANNOTATIONS_OFF, SINK_AWAY
+from sinks.records.location import default_records_url
 from sinks.records.sink import RecordsSink
 from sinks.records.store import RecordsStore, RecordsUnreachableError
-from sinks.records.url import default_records_url
 from sinks.thread import in_thread
 from telemetry.events import Telemetry
 

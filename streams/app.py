@@ -14,6 +14,7 @@ from bus.faust.offsets import describe_truncation
 from contract.log import TopicPartition
 from contract.settings.groups import Settings
 from contract.topics import full_name
+from streams.names import changelog_name
 from streams.operators.base import Stage
 from streams.runtime.checkpoint import CheckpointCoordinator
 from streams.runtime.faust_port import FaustStreamsPort, StateTable, add_table
@@ -45,11 +46,6 @@ def pause_s(interval_s: float, took_s: float, written_bytes: int) -> float:
 def app_id(settings: Settings) -> str:
     """The consumer group of the streams."""
     return f"{settings.topic_prefix}streams"
-
-
-def changelog_name(settings: Settings, stage: str) -> str:
-    """The full name of the topic that holds a stage's state."""
-    return f"{settings.topic_prefix}state-{stage}"
 
 
 def changelog_topics(settings: Settings, stages: Sequence[Stage]) -> dict[str, str]:

@@ -9,13 +9,35 @@ each operation is rounded by itself, in the order in which it is written.
 import hashlib
 import logging
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
-from numba import config, njit
-from numba.core.caching import InTreeCacheLocator, UserWideCacheLocator
+
+
+@contextmanager
+def _absent(module: str) -> Iterator[None]:
+    """Who imports this module finds that it is not there."""
+    if module in sys.modules:
+        yield
+        return
+    modules: dict[str, Any] = sys.modules
+    modules[module] = None
+    try:
+        yield
+    finally:
+        del modules[module]
+
+
+with _absent(
+    "scipy.linalg.cython_blas"
+):  # for products of matrices, which no loop has: a third of the import
+    import numba.np.arraymath  # noqa: F401 - else it would be imported later, with the first entry
+    from numba import config, njit
+    from numba.core.caching import InTreeCacheLocator, UserWideCacheLocator
 
 F = TypeVar("F", bound=Callable[..., Any])
 

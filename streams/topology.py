@@ -1,11 +1,10 @@
 """The pipeline's stages: which topic feeds which operator. A replay and the Faust app run this same list."""
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Protocol
 
-from contract.errors import SettingError
 from contract.settings.groups import Settings
+from streams.names import SOURCES, STATELESS, check_settings
 from streams.operators.base import Operator, Snapshot, Stage
 from streams.operators.columns.cgroup import CgroupReader
 from streams.operators.columns.nvml import NvmlReader
@@ -22,50 +21,32 @@ _MS = 1000
 
 def stages(settings: Settings) -> list[Stage]:
     """Every stage, sources first: what a stage sends is read by a later one or by nobody."""
-    _check_order(settings)
+    check_settings(settings)
     evict_ms, evict_pods_ms, evict_jobs_ms = (
         int(seconds * _MS) for seconds in (settings.evict, settings.evict_pods, settings.evict_jobs)
     )
     prices = Prices(per_gpu_hour=settings.price_gpu_hour, per_kwh=settings.price_kwh)
     nvml, cgroup = _node_config(settings, "nvml"), _node_config(settings, "cgroup")
+    built: dict[str, tuple[Callable[[str, Snapshot | None], Operator], int | None]] = {
+        "nvml": (_resuming(lambda node: NodeOperator(nvml, node, NvmlReader(node))), evict_ms),
+        "cgroup": (_resuming(lambda node: NodeOperator(cgroup, node, CgroupReader())), evict_ms),
+        "pods": (lambda uid, _: PodForwarder(uid), None),
+        "pod-peaks": (_resuming(PodOperator), evict_pods_ms),
+        "job-peaks": (_resuming(JobOperator), evict_jobs_ms),
+        "insights": (_resuming(lambda uid: PodInsightOperator(uid, prices)), evict_pods_ms),
+        "job-insights": (_resuming(JobInsightOperator), evict_jobs_ms),
+    }
     return [
         Stage(
-            name="nvml", source="nvml-samples", evict_ms=evict_ms,
-            build=_resuming(lambda node: NodeOperator(nvml, node, NvmlReader(node))),
-        ),
-        Stage(
-            name="cgroup", source="cgroup-samples", evict_ms=evict_ms,
-            build=_resuming(lambda node: NodeOperator(cgroup, node, CgroupReader())),
-        ),
-        Stage(name="pods", source="pods", build=lambda uid, _: PodForwarder(uid), stateless=True),
-        Stage(name="pod-peaks", source="pod-parts", build=_resuming(PodOperator), evict_ms=evict_pods_ms),
-        Stage(name="job-peaks", source="job-parts", build=_resuming(JobOperator), evict_ms=evict_jobs_ms),
-        Stage(
-            name="insights", source="insight-parts", evict_ms=evict_pods_ms,
-            build=_resuming(lambda uid: PodInsightOperator(uid, prices)),
-        ),
-        Stage(
-            name="job-insights", source="job-insight-parts", evict_ms=evict_jobs_ms,
-            build=_resuming(JobInsightOperator),
-        ),
+            name=name, source=source, build=built[name][0], evict_ms=built[name][1],
+            stateless=name in STATELESS,
+        )
+        for name, source in SOURCES.items()
     ]  # fmt: skip
 
 
-def _check_order(settings: Settings) -> None:
-    """What a later stage knows must not leave before what it is made of. Raises ``SettingError``."""
-    names = ("retire", "evict", "evict_pods", "evict_jobs")
-    for shorter, longer in pairwise(names):
-        least, value = getattr(settings, shorter), getattr(settings, longer)
-        if value < least:
-            raise SettingError(
-                f"DUTYCYCLE_{longer.upper()}={value:.10g}s: expected at least DUTYCYCLE_{shorter.upper()}, "
-                f"{least:.10g}s"
-            )
-
-
 def _node_config(settings: Settings, source: str) -> NodeConfig:
-    """Raises ``SettingError`` where a source is retired while its longest window may still be open."""
-    config = NodeConfig(
+    return NodeConfig(
         topic=f"{source}-samples",
         source=source,
         sizes_ms=tuple(int(size * _MS) for size in settings.windows),
@@ -73,13 +54,6 @@ def _node_config(settings: Settings, source: str) -> NodeConfig:
         retire_ms=int(settings.retire * _MS),
         evict_ms=int(settings.evict * _MS),
     )
-    open_for = config.sizes_ms[-1] + config.lateness_ms
-    if config.retire_ms < open_for:
-        raise SettingError(
-            f"DUTYCYCLE_RETIRE={settings.retire:g}s: expected at least the longest window and the allowed "
-            f"lateness, {open_for / _MS:g}s"
-        )
-    return config
 
 
 class _Resumable(Operator, Protocol):

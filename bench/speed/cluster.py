@@ -7,7 +7,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
 from bench.cluster_trace import START_MS, Node, Shape
@@ -15,6 +22,7 @@ from bus.kafka.topics import ensure_topics
 from contract.log import ConsumerRecord
 from contract.settings.groups import Settings
 from contract.topics import full_name
+from streams.local import LocalPipeline
 from streams.topology import stages
 from tests.support.servers.kafka.broker import OwnBroker
 
@@ -23,20 +31,22 @@ GPU, HOST = "nvml-samples", "cgroup-samples"
 _MAKE = {GPU: Node.nvml, HOST: Node.cgroup}
 Sample = tuple[str, str, bytes, int]
 """Topic, key, payload, ``ts_ms``."""
+Sent = tuple[str, str, int]
+"""Which sample: topic, node, ``ts_ms``."""
+
+
+def stream_of(nodes: int, seconds: int, topics: tuple[str, ...]) -> Iterator[list[Sample]]:
+    """The samples of a training cluster, second by second. The same arguments give the same bytes."""
+    cluster = [Node(number, Shape(nodes=nodes)) for number in range(nodes)]
+    for second in range(seconds):
+        at_ms = START_MS + 1000 * second
+        yield [(topic, node.name, _MAKE[topic](node, second), at_ms) for node in cluster for topic in topics]
 
 
 @lru_cache(maxsize=1)
 def ticks(nodes: int, seconds: int, topics: tuple[str, ...]) -> list[list[Sample]]:
-    """The samples of a training cluster, second by second. The same arguments give the same bytes."""
-    cluster = [Node(number, Shape(nodes=nodes)) for number in range(nodes)]
-    return [
-        [
-            (topic, node.name, _MAKE[topic](node, second), START_MS + 1000 * second)
-            for node in cluster
-            for topic in topics
-        ]
-        for second in range(seconds)
-    ]
+    """All of ``stream_of``: so that making them takes no time when they are sent."""
+    return list(stream_of(nodes, seconds, topics))
 
 
 @dataclass(frozen=True)
@@ -53,6 +63,11 @@ class Topics:
         cluster = [Node(number, Shape(nodes=nodes)) for number in range(nodes)]
         self.fill(("pods", node.pod_uid, node.pod(), START_MS) for node in cluster)
 
+    @property
+    def group(self) -> str:
+        """The consumer group of a peer."""
+        return self.prefix.rstrip(".")
+
     def name(self, topic: str) -> str:
         """As Kafka knows it."""
         return full_name(self.prefix, topic)
@@ -64,16 +79,19 @@ class Topics:
             self._send(producer, sample)
         producer.flush()
 
-    def pace(self, seconds: Iterable[list[Sample]]) -> None:
-        """Send a tick of all nodes each second, spread over it."""
-        producer, due_s = self._producer(), time.monotonic()
+    def pace(self, seconds: Iterable[list[Sample]]) -> dict[Sent, float]:
+        """Send a tick of all nodes each second, spread over it. By sample: when, by ``time.monotonic``."""
+        producer, due_s, sent = self._producer(linger_ms=5), time.monotonic(), {}
         for tick in seconds:
             for number, sample in enumerate(tick):
                 if number % 10 == 0:
                     time.sleep(max(0.0, due_s + number / len(tick) - time.monotonic()))
+                topic, node, _, ts_ms = sample
+                sent[topic, node, ts_ms] = time.monotonic()
                 self._send(producer, sample)
             due_s += 1
         producer.flush()
+        return sent
 
     def count(self, topic: str) -> int:
         """How many records were written to a topic."""
@@ -82,6 +100,37 @@ class Topics:
         admin = self.broker.admin()  # named, because it must outlive its futures
         return sum(one.result().offset for one in admin.list_offsets(parts).values())
 
+    def stored_bytes(self, topic: str) -> int:
+        """What a topic takes on the broker's disk, which is what went over the network to it."""
+        return self.broker.stored_bytes(self.name(topic))
+
+    def committed(self, group: str, topic: str) -> int:
+        """How many records of a topic a consumer group has committed."""
+        places = [TopicPartition(self.name(topic), number) for number in range(PARTITIONS)]
+        admin = self.broker.admin()
+        asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group, places)])
+        try:
+            return sum(max(0, place.offset) for place in asked[group].result().topic_partitions)
+        except KafkaException as error:
+            if error.args[0].retriable() or error.args[0].code() == KafkaError.COORDINATOR_LOAD_IN_PROGRESS:
+                return 0  # the broker has just made the topic of the groups
+            raise
+
+    def values(self, topic: str) -> Iterator[bytes]:
+        """All that was written to a topic until now."""
+        left = self.count(topic)
+        consumer = Consumer({"bootstrap.servers": self.broker.bootstrap, "group.id": "bench"})
+        places = [TopicPartition(self.name(topic), number, 0) for number in range(PARTITIONS)]
+        consumer.assign(places)
+        try:
+            while left > 0:
+                for message in consumer.consume(1000, 10):
+                    if message.error() is None:
+                        left -= 1
+                        yield message.value() or b""
+        finally:
+            consumer.close()
+
     def delete(self) -> None:
         """Remove them, with what workers made beside them."""
         admin = self.broker.admin()
@@ -89,8 +138,12 @@ class Topics:
         for one in admin.delete_topics(mine).values():
             one.result()
 
-    def _producer(self) -> Producer:
-        own = {"linger.ms": 20, "partitioner": "murmur2_random", "queue.buffering.max.messages": 500_000}
+    def _producer(self, linger_ms: int = 20) -> Producer:
+        own = {
+            "linger.ms": linger_ms,
+            "partitioner": "murmur2_random",
+            "queue.buffering.max.messages": 500_000,
+        }
         return Producer({"bootstrap.servers": self.broker.bootstrap, **own})
 
     def _send(self, producer: Producer, sample: Sample) -> None:
@@ -103,6 +156,17 @@ class Topics:
             else:
                 producer.poll(0)
                 return
+
+
+@lru_cache(maxsize=8)
+def windows_of(nodes: int, seconds: int) -> int:
+    """How many records of ``window-aggregates`` these ``nvml-samples`` make: so many as in process."""
+    node, pipeline, count = Node(0, Shape(nodes=1)), LocalPipeline(stages(Settings())), 0
+    for second in range(seconds):
+        at_ms = START_MS + 1000 * second
+        outs = pipeline.feed(ConsumerRecord(GPU, 0, second, node.name, node.nvml(second), at_ms))
+        count += sum(out.topic == "window-aggregates" for out in outs)
+    return nodes * count
 
 
 def series(nodes: int) -> int:

@@ -1,18 +1,26 @@
-"""From figures to the page: medians, spreads, ratios within a round, tables and pictures."""
+"""From figures to the page: medians, spreads, ratios within a round, verdicts, tables and pictures."""
 
-import os
-import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from bench.speed.bench import brief
+from bench.speed.figures import Figures
+from bench.speed.goals import ROWS, Row, ratio
+
 Rounds = Sequence[float]
 """A figure, once a round. Those of the same round were measured shortly after one another."""
+MISSING = "Not measured."
+_HOW = ("peers", "scaling", "live", "state", "replay", "collector", "postgres", "annotations")
+"""Measurements that say how they were made."""
+
+
+def middle(values: Rounds) -> str:
+    """The median, if there is any."""
+    return brief(median(values)) if values else "–"
 
 
 def spread(values: Rounds) -> str:
@@ -20,58 +28,36 @@ def spread(values: Rounds) -> str:
     return "" if len(values) < 2 else f"{brief(min(values))} – {brief(max(values))}"
 
 
-def brief(value: float) -> str:
-    """Three digits, or all of those before the point."""
-    if value == 0:
-        return "0"
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
-
-
-def ratio(ours: Rounds, theirs: Rounds) -> float:
-    """The median of the ratios within a round: what else runs on the machine then weighs on both."""
-    return median(one / other for one, other in zip(ours, theirs, strict=True))
-
-
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """In Markdown; the first column is text, the others are figures."""
     if not rows:
-        return "Not measured: the run was ended early."
+        return MISSING
     lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-@dataclass
-class Results:
-    """All that was measured."""
+def goals(figures: Figures, rows: Sequence[Row] = ROWS) -> str:
+    """Every goal, and whether it is met."""
+    return table(
+        ["", "goal", "beyond", "measured", "least – largest", ""], [_goal(figures, row) for row in rows]
+    )
 
-    contenders: dict[str, list[float]] = field(default_factory=dict)
-    """µs of CPU a sample, by who."""
-    own: dict[str, tuple[str, list[float], str]] = field(default_factory=dict)
-    """What is measured of ours alone: goal, values, unit."""
-    nodes: dict[int, list[float]] = field(default_factory=dict)
-    workers: dict[int, list[float]] = field(default_factory=dict)
-    parts: dict[str, float] = field(default_factory=dict)
-    notes: dict[str, str] = field(default_factory=dict)
-    """How it was run, in words."""
+
+def _goal(figures: Figures, row: Row) -> list[str]:
+    values, sign = row.values(figures), "≥" if row.at_least else "≤"
+    bounds = ["" if bound is None else f"{sign} {brief(bound)}" for bound in (row.goal, row.beyond)]
+    measured = f"{middle(values)} {row.unit}" if values else ""
+    return [row.title, *bounds, measured, spread(values), row.verdict(values)]
 
 
 def compared(contenders: Mapping[str, list[float]]) -> str:
     """Who takes what, and ours against each."""
     ours = next(iter(contenders), "")
     rows = [
-        [name, brief(median(found)), spread(found), brief(ratio(contenders[ours], found))]
+        [name, brief(median(found)), spread(found), brief(median(ratio(contenders[ours], found)))]
         for name, found in contenders.items()
     ]
     return table(["", "µs of CPU a sample", "least – largest", f"{ours} takes … times as much"], rows)
-
-
-def alone(own: Mapping[str, tuple[str, list[float], str]]) -> str:
-    """What is measured of ours alone."""
-    rows = [
-        [name, f"{brief(median(found))} {unit}", spread(found), goal]
-        for name, (goal, found, unit) in own.items()
-    ]
-    return table(["", "median", "least – largest", "goal"], rows)
 
 
 def scaling(name: str, curve: Mapping[int, list[float]]) -> str:
@@ -84,46 +70,87 @@ def scaling(name: str, curve: Mapping[int, list[float]]) -> str:
     return table([name, "µs of CPU a sample", "least – largest", "times the first"], rows)
 
 
-def split(parts: Mapping[str, float]) -> str:
+def curves(figures: Figures) -> dict[str, dict[int, list[float]]]:
+    """Cost by nodes and by workers; with one worker it is the curve of nodes that says it."""
+    found: dict[str, dict[int, list[float]]] = {
+        name: {
+            int(count): values for count, values in sorted(figures.of(f"scaling.{name}").items(), key=_number)
+        }
+        for name in ("nodes", "workers")
+    }
+    if found["workers"] and 50 in found["nodes"]:
+        found["workers"] = {1: found["nodes"][50], **found["workers"]}
+    return found
+
+
+def _number(item: tuple[str, list[float]]) -> int:
+    return int(item[0])
+
+
+def split(parts: Mapping[str, list[float]]) -> str:
     """Where the time goes."""
-    whole = sum(parts.values())
+    medians = {part: median(found) for part, found in parts.items()}
+    whole = sum(medians.values())
     rows = [
         [part, f"{us:.1f}", f"{us / whole:.0%}"]
-        for part, us in sorted(parts.items(), key=lambda one: -one[1])
+        for part, us in sorted(medians.items(), key=lambda one: -one[1])
     ]
     return table(["part", "µs a record", "share"], rows)
 
 
-def machine() -> str:
-    """The processor, and the versions that matter."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "unknown")
-    names = ("faust-streaming", "aiokafka", "numpy", "numba", "orjson", "msgspec")
-    versions = ", ".join(f"{name} {version(name)}" for name in names)
-    return f"{len(os.sched_getaffinity(1))} cores of {model}; Python {platform.python_version()}, {versions}"
-
-
-def bars(path: Path, figures: Mapping[str, Rounds], unit: str) -> None:
-    """A bar for each, with the least and the largest."""
-    figure = Figure(figsize=(7, 0.8 + 0.4 * len(figures)))
-    axes = figure.subplots()
-    middle = [median(found) for found in figures.values()]
-    error = [
-        [mid - min(found) for mid, found in zip(middle, figures.values(), strict=True)],
-        [max(found) - mid for mid, found in zip(middle, figures.values(), strict=True)],
+def beside(figures: Figures) -> str:
+    """What was measured without a goal."""
+    names = {
+        "live.behind": ("samples that a worker was behind at the end of real time", ""),
+        "live.p50_ms": ("sample to result, median", "ms"),
+        "exact.cpu_us": ("stream worker, real time, without snapshots", "µs of CPU a sample"),
+        "state.recovery_cpu_s": ("recovery with 1,000 nodes, CPU until the first sample", "s"),
+        "state.recovered_mb": ("memory after the recovery", "MB"),
+        "start.figures_s": ("`dutycycle up`, start to its first figures", "s"),
+        "collector.tick_ms": ("collector, median of a tick", "ms"),
+        "postgres.cpu_us": ("peaks into PostgreSQL", "µs of CPU a record in the sink"),
+        "annotations.cpu_pct": ("annotations of 10,000 pods, to decide what is written", "% of a core"),
+        "annotations.taken_per_s": ("annotations that one kube-apiserver takes", "PATCH/s"),
+        "annotations.sink_ms": ("an annotation, in the sink", "ms of CPU"),
+        "annotations.server_ms": ("an annotation, in API server and etcd", "ms of CPU"),
+    }
+    rows = [
+        [title, f"{middle(figures.get(name))} {unit}", spread(figures.get(name))]
+        for name, (title, unit) in names.items()
+        if figures.get(name)
     ]
-    axes.barh(list(figures), middle, xerr=error, color="#3b6ea5", ecolor="#555555")
+    return table(["", "median", "least – largest"], rows)
+
+
+def runs(figures: Figures) -> str:
+    """When and under what load each was measured."""
+    rows = [
+        [name, run.date, run.commit, f"{run.load[0]:g} → {run.load[1]:g}", "quick" if run.quick else "full"]
+        for name, run in figures.runs.items()
+    ]
+    return table(["measurement", "at", "commit", "load average", ""], rows)
+
+
+def bars(path: Path, found: Mapping[str, Rounds], unit: str) -> None:
+    """A bar for each, with the least and the largest."""
+    figure = Figure(figsize=(7, 0.8 + 0.4 * len(found)))
+    axes = figure.subplots()
+    middles = [median(values) for values in found.values()]
+    error = [
+        [mid - min(values) for mid, values in zip(middles, found.values(), strict=True)],
+        [max(values) - mid for mid, values in zip(middles, found.values(), strict=True)],
+    ]
+    axes.barh(list(found), middles, xerr=error, color="#3b6ea5", ecolor="#555555")
     axes.invert_yaxis()
     axes.set_xlabel(unit)
     _save(figure, path)
 
 
-def curves(path: Path, results: Results) -> None:
+def draw(path: Path, found: Mapping[str, Mapping[int, Rounds]]) -> None:
     """Cost by nodes and by workers."""
     figure = Figure(figsize=(7, 2.8))
-    pairs = zip(figure.subplots(1, 2), (("nodes", results.nodes), ("workers", results.workers)), strict=True)
-    for axes, (name, curve) in pairs:
-        axes.plot(list(curve), [median(found) for found in curve.values()], "o-", color="#3b6ea5")
+    for axes, (name, curve) in zip(figure.subplots(1, len(found)), found.items(), strict=True):
+        axes.plot(list(curve), [median(values) for values in curve.values()], "o-", color="#3b6ea5")
         axes.set_xlabel(name)
         axes.set_ylim(bottom=0)
         axes.set_xticks(list(curve))
@@ -132,18 +159,31 @@ def curves(path: Path, results: Results) -> None:
 
 
 def _save(figure: Figure, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     figure.tight_layout()
     FigureCanvasAgg(figure).print_figure(str(path), dpi=110, metadata={"Software": None})
 
 
-def page(results: Results, template: str) -> str:
+def page(figures: Figures, template: str) -> str:
     """The page: the template with what was measured."""
+    found = curves(figures)
+    machines = sorted({run.machine for run in figures.runs.values()})
     return template.format(
-        **results.notes,
-        machine=machine(),
-        compared=compared(results.contenders),
-        alone=alone(results.own),
-        nodes=scaling("nodes", results.nodes),
-        workers=scaling("workers", results.workers),
-        parts=split(results.parts),
+        machine="; ".join(machines),
+        all_goals=goals(figures),
+        by_contender=compared(figures.of("peers")),
+        without_goal=beside(figures),
+        by_nodes=scaling("nodes", found["nodes"]),
+        by_workers=scaling("workers", found["workers"]),
+        by_part=split(figures.of("parts")),
+        all_runs=runs(figures),
+        **{name: figures.notes.get(f"{name}.how", MISSING) for name in _HOW},
     )
+
+
+def write(figures: Figures, folder: Path) -> None:
+    """Write the page and its pictures."""
+    template = Path(__file__).with_name("performance.template.md").read_text()
+    bars(folder / "pictures" / "speed_peers.png", figures.of("peers"), "µs of CPU a sample")
+    draw(folder / "pictures" / "speed_scaling.png", curves(figures))
+    (folder / "performance.md").write_text(page(figures, template))

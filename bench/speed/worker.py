@@ -5,12 +5,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.speed.cluster import GPU, HOST, PARTITIONS, Topics
+from bench.speed import truth
+from bench.speed.cluster import GPU, HOST, PARTITIONS, Topics, windows_of
+from contract.settings.groups import Settings
+from streams.app import app_id
 from tests.support.processes.commands import environ
 from tests.support.processes.figures import Figures, Process
 from tests.support.servers.cache import cache_folder, locked
@@ -20,8 +23,9 @@ WAIT_S = 900.0
 STOPPED_S = 30
 """A worker may be stopped for so long while its backlog is written, and keeps its partitions."""
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-_IDLE = 0.08
-"""A worker that uses less of a core, and sends nothing, has nothing to do."""
+_LOOK_S = 0.25
+COMMIT_S = 5
+"""Between two commits while contenders are compared: the default of Quix Streams."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +36,13 @@ class Contender:
     command: Callable[[Path], list[str]]
     """What to run, given a folder for its state."""
     environment: Callable[[Topics], dict[str, str]]
-    each: int
-    """At least so many records for a window of a node."""
+    results: Callable[[int, int], int] = lambda _nodes, _seconds: 0
+    """How many records it has sent at least when it has read so many seconds of so many nodes."""
+    windows: Callable[[Iterable[bytes]], truth.Windows] = truth.of_ours
+    late_s: float = truth.LATENESS_S
+    """It sends a window when it reads a sample that is so much later than its end."""
+    group: Callable[[Topics], str] | None = None
+    """The consumer group that commits what was read; None: nothing is committed."""
 
 
 def ours(snapshot_interval: str = "30s", session_timeout: int = STOPPED_S) -> Contender:
@@ -45,13 +54,29 @@ def ours(snapshot_interval: str = "30s", session_timeout: int = STOPPED_S) -> Co
             snapshot_interval=snapshot_interval, session_timeout=f"{session_timeout}s",
         )  # fmt: skip
 
-    return Contender("Dutycycle", lambda _: [sys.executable, "-m", "dutycycle", "stream"], environment, 8)
+    return Contender(
+        name="Dutycycle",
+        command=lambda _: [sys.executable, "-m", "dutycycle", "stream"],
+        environment=environment,
+        results=windows_of,
+        windows=truth.of_ours,
+        group=lambda topics: app_id(Settings(topic_prefix=topics.prefix)),
+    )
+
+
+def own_command(name: str, environment: Callable[[Topics], dict[str, str]]) -> Contender:
+    """Another long-lived command of ours."""
+    return Contender(
+        name=name, command=lambda _: [sys.executable, "-m", "dutycycle", name], environment=environment
+    )
 
 
 def peer(name: str, title: str) -> Contender:
     """A peer, by its folder in ``bench/peers``, in its own environment."""
     folder = PEERS / name
     python = str(_environment_of(folder) / "bin" / "python")
+    # Plain Faust sends a window when the next one begins; it does not wait for late samples.
+    late_s = 0 if name == "faust" else truth.LATENESS_S
 
     def command(state: Path) -> list[str]:
         if name == "bytewax":
@@ -63,11 +88,18 @@ def peer(name: str, title: str) -> Contender:
     def environment(topics: Topics) -> dict[str, str]:
         return os.environ | {
             "PYTHONPATH": f"{folder}:{PEERS}", "BROKER": topics.broker.bootstrap, "SOURCE": topics.name(GPU),
-            "SINK": topics.name("window-aggregates"), "GROUP": topics.prefix.rstrip("."),
-            "PARTITIONS": str(PARTITIONS),
+            "SINK": topics.name("window-aggregates"), "GROUP": topics.group, "PARTITIONS": str(PARTITIONS),
         }  # fmt: skip
 
-    return Contender(title, command, environment, 1)
+    return Contender(
+        name=title,
+        command=command,
+        environment=environment,
+        results=lambda nodes, seconds: nodes * int((seconds - 1 - late_s) // truth.WINDOW_S),
+        windows=truth.of_peer,
+        late_s=late_s,
+        group=None if name == "bytewax" else (lambda topics: topics.group),
+    )
 
 
 def _environment_of(folder: Path) -> Path:
@@ -159,23 +191,17 @@ def all_working(
         yield [stack.enter_context(working(contender, topics, folder, one)) for one in cores]
 
 
-def cpu_until_idle(workers: list[Worker], sent: Callable[[], int], least: int) -> float:
-    """CPU until the workers had nothing to do, when so many results were sent and no more come.
+def cpu_until_done(workers: list[Worker], who: Contender, topics: Topics, nodes: int, seconds: int) -> float:
+    """CPU of the workers until all results are in Kafka, and what was read is committed.
 
-    What they use while they wait is not counted when it is below ``_IDLE``. Open: Bytewax polls, and closes
-    its last windows by the clock; on a busy machine up to half of its figure was that waiting.
+    Seen four times a second, so that what they use while they wait for more is not counted.
     """
-    quiet_s: list[float] = []
+    wanted, group = who.results(nodes, seconds), who.group and who.group(topics)
 
-    def idle() -> bool:
-        before_s, before = sum(one.cpu_s() for one in workers), sent()
-        time.sleep(2)
-        used_s = sum(one.cpu_s() for one in workers) - before_s
-        if used_s >= 2 * _IDLE * len(workers):
-            quiet_s.clear()
+    def done() -> bool:
+        if topics.count("window-aggregates") < wanted:
             return False
-        quiet_s.append(before_s)
-        return least <= sent() == before
+        return group is None or topics.committed(group, GPU) >= nodes * seconds
 
-    workers[0].wait(idle, 0)
-    return quiet_s[0]
+    workers[0].wait(done, _LOOK_S)
+    return sum(one.cpu_s() for one in workers)

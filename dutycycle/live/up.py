@@ -14,9 +14,8 @@ from contract.topics import TOPICS, full_name
 from dutycycle.live.children import Child
 from dutycycle.live.follow import LiveView
 from dutycycle.process import stop_on_signals, stopped_within
-from sinks.records.url import default_records_path, default_records_url
-from streams.app import changelog_topics
-from streams.topology import stages
+from sinks.records.location import default_records_path, default_records_url
+from streams.names import changelogs, check_settings
 
 _EMBEDDED_PARTITIONS = 2
 _COMMANDS = ("sink", "stream", "collect")
@@ -24,6 +23,7 @@ _COMMANDS = ("sink", "stream", "collect")
 
 async def up(settings: Settings, given: Mapping[str, str], duration_s: float | None) -> int:
     """Run until a signal, or for ``duration_s``; 0 when all ended in good order, and nothing is away."""
+    check_settings(settings)
     stop = stop_on_signals()
     logs = default_records_path().parent / "log"
     for folder in (logs.parent, logs):  # a mode is for the last folder alone
@@ -50,7 +50,7 @@ async def _broker(settings: Settings) -> AsyncIterator[tuple[int | None, str]]:
         return
     chosen = replace(settings, partitions=_EMBEDDED_PARTITIONS)
     names = [full_name(settings.topic_prefix, name) for name in TOPICS]
-    topics = dict.fromkeys([*names, *changelog_topics(chosen, stages(chosen))], _EMBEDDED_PARTITIONS)
+    topics = dict.fromkeys([*names, *changelogs(chosen)], _EMBEDDED_PARTITIONS)
     broker = await asyncio.to_thread(EmbeddedBroker(topics).start)
     try:
         yield _EMBEDDED_PARTITIONS, broker.url

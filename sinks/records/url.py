@@ -1,7 +1,5 @@
-"""Where peak records are kept: the URL, checked, and how it is shown without its password."""
+"""The URL of the peak records, checked, and how it is shown without its password."""
 
-import os
-from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -11,30 +9,6 @@ from sqlalchemy.exc import ArgumentError
 from contract.errors import DutycycleError
 
 _SECRET_OPTIONS = ("password", "sslpassword", "passfile")
-
-
-def default_records_path(environ: Mapping[str, str] = os.environ) -> Path:
-    """``$XDG_STATE_HOME/dutycycle/records.db``; without a (absolute) one, below ``~/.local/state``."""
-    state = Path(environ.get("XDG_STATE_HOME") or "")
-    if not state.is_absolute():  # the XDG specification says that a relative one is to be ignored
-        state = _home(environ) / ".local" / "state"
-    return state / "dutycycle" / "records.db"
-
-
-def default_records_url(environ: Mapping[str, str] = os.environ) -> str:
-    """The SQLite file in the user's state directory, as an SQLAlchemy URL."""
-    return URL.create("sqlite", database=str(default_records_path(environ))).render_as_string()
-
-
-def _home(environ: Mapping[str, str]) -> Path:
-    if home := environ.get("HOME"):
-        return Path(home)
-    try:
-        return Path.home()
-    except RuntimeError as error:
-        raise DutycycleError(
-            "there is no home directory to keep records in: set DUTYCYCLE_RECORDS"
-        ) from error
 
 
 def parse_records_url(text: str) -> URL:

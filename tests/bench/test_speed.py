@@ -1,29 +1,114 @@
-"""``make bench``: medians, ratios and tables from figures; the peers' fold. Measuring takes minutes."""
+"""``make bench``: what is verified of contenders, and verdicts, ratios and pages from figures."""
 
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+import orjson
 import pytest
 
 from bench.peers.fold import METRICS, first, fold, result
-from bench.speed import __main__ as command
-from bench.speed import measure, report
+from bench.speed import report, scale
+from bench.speed import truth as truths
+from bench.speed.__main__ import MEASUREMENTS
+from bench.speed.bench import Bench, Progress, brief
+from bench.speed.cluster import GPU, stream_of
+from bench.speed.figures import Figures, Run
+from bench.speed.goals import ROWS, Row, ratio
+from bench.speed.rows import backlog, live
+from bench.speed.size import QUICK
+from bench.speed.truth import Truth, WrongResultsError, of_ours, of_peer, truth
 from bench.speed.worker import ours
+from contract.log import ConsumerRecord
+from contract.settings.groups import Settings
+from streams.local import LocalPipeline
+from streams.topology import stages
+
+NODES, SECONDS = 2, 45
+SAMPLES = [sample for tick in stream_of(NODES, SECONDS, (GPU,)) for sample in tick]
+
+
+@pytest.fixture(scope="module")
+def right() -> Truth:
+    return truth(payload for _, _, payload, _ in SAMPLES)
+
+
+def _ours() -> list[bytes]:
+    """What the stages send."""
+    pipeline = LocalPipeline(stages(Settings()))
+    outs = [
+        out
+        for offset, (topic, node, payload, ts_ms) in enumerate(SAMPLES)
+        for out in pipeline.feed(ConsumerRecord(topic, 0, offset, node, payload, ts_ms))
+    ]
+    return [out.value or b"" for out in outs if out.topic == "window-aggregates"]
+
+
+def _peers() -> list[bytes]:
+    """What a peer sends: the windows of whole ten seconds."""
+    windows: dict[tuple[str, int], Any] = {}
+    for _, node, payload, ts_ms in SAMPLES:
+        key, sample = (node, ts_ms // 10_000 * 10_000), orjson.loads(payload)
+        windows[key] = fold(windows[key], sample) if key in windows else first(sample)
+    return [orjson.dumps({"start_ms": key[1], "metrics": result(one)}) for key, one in windows.items()]
+
+
+def test_all_contenders_send_the_windows_that_the_samples_have(right: Truth) -> None:
+    # 45 seconds: ours waits ten for late samples, so that three windows of each of 16 GPUs are closed.
+    assert len(right.closed(truths.LATENESS_S)) == 48
+    assert len(right.closed(0)) == 64
+    right.verify("ours", of_ours(_ours()), truths.LATENESS_S)
+    right.verify("peer", of_peer(_peers()), 0)
+
+
+def test_a_window_that_is_missing_ends_the_run(right: Truth) -> None:
+    with pytest.raises(WrongResultsError, match=r"peer: 8 of 64 windows are missing, the first of GPU-0000-"):
+        right.verify("peer", of_peer(_peers()[1:]), 0)
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_a_figure_that_differs_ends_the_run(right: Truth, place: int) -> None:
+    found = of_ours(_ours())
+    wrong = list(found[("GPU-0001-3", right.last_ms // 10_000 * 10_000 - 40_000)]["power_w"])
+    wrong[place] += 0.001
+    found[("GPU-0001-3", right.last_ms // 10_000 * 10_000 - 40_000)]["power_w"] = (
+        wrong[0],
+        wrong[1],
+        wrong[2],
+    )
+    with pytest.raises(WrongResultsError, match="ours: power_w of GPU-0001-3 at "):
+        right.verify("ours", found, truths.LATENESS_S)
 
 
 def test_a_ratio_is_taken_within_a_round() -> None:
     # The machine was ten times as busy in the second round: the ratio is the same in each.
-    assert report.ratio([10, 100, 12], [20, 200, 24]) == 0.5
+    assert ratio([10, 100, 12], [20, 200, 24]) == [0.5, 0.5, 0.5]
     with pytest.raises(ValueError, match="shorter"):
-        report.ratio([1, 2], [1])
+        ratio([1, 2], [1])
 
 
 @pytest.mark.parametrize(
     ("value", "text"), [(0, "0"), (0.1234, "0.123"), (12.34, "12.3"), (123.4, "123"), (12345.6, "12,346")]
 )
 def test_figures_have_three_digits(value: float, text: str) -> None:
-    assert report.brief(value) == text
+    assert brief(value) == text
+
+
+@pytest.mark.parametrize(
+    ("values", "at_least", "verdict"),
+    [
+        ([], False, "not measured"),
+        ([50], False, "beyond"),
+        ([51], False, "met"),
+        ([90, 100, 200], False, "met"),
+        ([130], False, "**missed**: 1.30 times the goal"),
+        ([50], True, "**missed**: 0.50 times the goal"),
+        ([100], True, "met"),
+    ],
+)
+def test_a_goal_is_met_or_missed_by_so_much(values: list[float], at_least: bool, verdict: str) -> None:
+    row = Row("a", "s", lambda _: values, 100, None if at_least else 50, at_least)
+    assert row.verdict(row.values(Figures())) == verdict
 
 
 def test_medians_and_spreads_stand_in_the_table() -> None:
@@ -41,32 +126,41 @@ def test_growth_is_told_against_the_first() -> None:
 
 
 def test_a_run_that_ended_early_says_what_is_missing() -> None:
-    assert report.compared({}) == report.alone({}) == report.scaling("nodes", {}) == report.split({})
-    assert "Not measured" in report.compared({})
+    assert report.compared({}) == report.scaling("nodes", {}) == report.split({}) == report.MISSING
+    assert report.goals(Figures()).count("not measured") == len(ROWS)
 
 
 def test_parts_are_shares_of_their_sum_the_largest_first() -> None:
-    assert report.split({"small": 25.0, "large": 75.0}).split("\n")[2:] == [
+    assert report.split({"small": [25.0], "large": [75.0]}).split("\n")[2:] == [
         "| large | 75.0 | 75% |",
         "| small | 25.0 | 25% |",
     ]
 
 
-def test_the_page_and_its_pictures_can_be_made(tmp_path: Path) -> None:
-    results = report.Results(
-        contenders={"Dutycycle": [2.0], "Peer": [1.0]},
-        own={"memory": ("≤ 600", [500.0], "MB")},
-        nodes={10: [1.0]},
-        workers={1: [1.0]},
-        parts={"decode": 1.0},
-        notes={"date": "today"},
+def test_the_pages_and_pictures_are_made_of_the_figures_alone(tmp_path: Path) -> None:
+    run = Run("today", "abc", (0.1, 2.0), quick=True, machine="two cores")
+    figures = Figures(
+        values={"peers.Dutycycle": [90.0, 110.0], "peers.Bytewax 1": [200.0, 200.0],
+                "scaling.nodes.50": [1.0], "scaling.nodes.10": [2.0], "scaling.workers.2": [1.05]},
+        notes={"live.how": "so"},
+        runs={"peers": run},
+    )  # fmt: skip
+    figures.save(tmp_path / "figures.json")
+    again = Figures.load(tmp_path / "figures.json")
+    assert again == figures
+    report.write(again, tmp_path)
+    scale.write(again, tmp_path)
+    page = (tmp_path / "performance.md").read_text()
+    assert "| stream worker, backlog | ≤ 100 | ≤ 50 | 100 µs of CPU a sample | 90 – 110 | met |" in page
+    assert (
+        "| backlog, against Bytewax doing only windows | ≤ 0.6 | ≤ 0.3 | 0.5 times | 0.45 – 0.55 | met |"
+        in page
     )
-    made = report.page(results, "{date} {machine} {compared} {alone} {nodes} {workers} {parts}")
-    assert made.startswith("today ")
-    assert "| memory | 500 MB |  | ≤ 600 |" in made
-    report.bars(tmp_path / "bars.png", results.contenders, "µs")
-    report.curves(tmp_path / "curves.png", results)
-    assert all((tmp_path / name).stat().st_size > 1000 for name in ("bars.png", "curves.png"))
+    assert "| CPU a sample with more workers, against one | ≤ 1.1 |  | 1.05 times |  | met |" in page
+    assert "| peers | today | abc | 0.1 → 2 | quick |" in page
+    assert "{" not in page
+    pictures = [tmp_path / "pictures" / name for name in ("speed_peers.png", "speed_scaling.png")]
+    assert all(picture.stat().st_size > 1000 for picture in pictures)
 
 
 def test_what_peers_compute_is_mean_min_and_max() -> None:
@@ -81,18 +175,33 @@ def test_what_peers_compute_is_mean_min_and_max() -> None:
     assert found["temp_c"] == {"mean": 1, "min": 1, "max": 1}
 
 
-def test_a_round_that_was_interrupted_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_latency_is_from_the_sample_that_closes_a_window_to_its_arrival() -> None:
+    record = {"source": "cgroup", "subject": {"node": "a"}, "end_ms": 60_000}
+    unknown = record | {"end_ms": 10_000}  # closed by a sample of before
+    arrivals = [(7.25, orjson.dumps(record)), (7.5, orjson.dumps(unknown))]
+    sent_s = {("cgroup-samples", "a", 70_000): 7.0, ("nvml-samples", "a", 70_000): 6.0}
+    assert list(live.latencies_ms(arrivals, sent_s)) == [250.0]
+
+
+def test_a_round_that_was_interrupted_does_not_count(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     costs = iter([1.0, 2.0, 3.0, 4.0, 5.0])
 
-    def backlog(*_: object) -> float:
+    def one(*_: object, **__: object) -> float:
         for cost in costs:
             return cost
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(measure, "backlog", backlog)
-    monkeypatch.setattr(command, "peer", lambda name, title: replace(ours(), name=title))
-    results = report.Results()
+    monkeypatch.setattr(backlog, "backlog", one)
+    monkeypatch.setattr(backlog, "peer", lambda name, title: replace(ours(), name=title))
+    size = replace(QUICK, rounds=2, compared=(1, 1, 2))
+    bench = Bench(tmp_path, [0], size, Progress(), Figures())
     with pytest.raises(KeyboardInterrupt):
-        command._compare(cast("Any", None), command.QUICK, command.Progress(), results)
-    assert list(results.contenders.values()) == [[1], [2], [3], [4]]
-    assert "| Dutycycle | 1 |" in report.compared(results.contenders)
+        backlog.compare(bench)
+    assert list(bench.figures.of("peers").values()) == [[1], [2], [3], [4]]
+
+
+def test_what_is_measured_anew_replaces_its_own_figures_alone() -> None:
+    figures = Figures({"a.x": [1.0], "a.y.z": [2.0], "ab.x": [3.0]}, {"a.how": "so"})
+    figures.forget("a")
+    assert (figures.values, figures.notes) == ({"ab.x": [3.0]}, {})
+    assert "peers" in cast("dict[str, object]", MEASUREMENTS)

@@ -18,9 +18,9 @@ from contract.records.derived import JobPeaks, PodPeaks
 from contract.settings.groups import Settings
 from dutycycle.cli import arguments
 from dutycycle.live.view import bytes_text, percent_text
+from sinks.records.location import default_records_url
 from sinks.records.query import job_peaks, pod_peaks
 from sinks.records.rows import started_ms
-from sinks.records.url import default_records_url
 
 EXAMPLE = """dutycycle peaks
 dutycycle peaks --job bert --format json | jq '.[0].metrics.gpu_util_pct.max'"""

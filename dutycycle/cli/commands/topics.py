@@ -1,7 +1,4 @@
-"""``dutycycle topics``: creates and verifies every topic of a deployment; ``--dry-run`` lists them.
-
-What knows the streams' own topics takes two seconds to import, so functions do it: ``--help`` is not to wait.
-"""
+"""``dutycycle topics``: creates and verifies every topic of a deployment; ``--dry-run`` lists them."""
 
 import argparse
 import asyncio
@@ -13,6 +10,7 @@ from contract.errors import DutycycleError, SettingError
 from contract.settings.groups import Settings
 from contract.topics import ALIKE_TOPICS, TOPICS, full_name
 from dutycycle.cli import arguments
+from streams.names import SOURCES, changelogs
 from telemetry.events import Telemetry
 
 EXAMPLE = """dutycycle topics --broker kafka://kafka:9092 --partitions 24 --replication 3
@@ -64,12 +62,11 @@ def planned(settings: Settings) -> list[Planned]:
     """All topics by their full names; those of the contract first."""
     from bus.kafka.topics import CHANGELOG_CONFIG
 
-    alike = _alike(settings)
     ours = [
-        Planned(full_name(settings.topic_prefix, name), topic.config(), name in alike)
+        Planned(full_name(settings.topic_prefix, name), topic.config(), name in _ALIKE)
         for name, topic in TOPICS.items()
     ]
-    return ours + [Planned(name, CHANGELOG_CONFIG, alike=True) for name in _changelogs(settings)]
+    return ours + [Planned(name, CHANGELOG_CONFIG, alike=True) for name in changelogs(settings)]
 
 
 async def make_topics(settings: Settings, telemetry: Telemetry, timeout_s: float) -> dict[str, int]:
@@ -80,23 +77,10 @@ async def make_topics(settings: Settings, telemetry: Telemetry, timeout_s: float
     """
     from bus.kafka.reachability import answered_within, wait_for_topics
 
-    alike = _alike(settings)
-    outputs = [name for name in TOPICS if name not in alike]
-    changelogs = _changelogs(settings)
-    waiting = wait_for_topics(settings, telemetry, alike, outputs=outputs, changelogs=changelogs)
+    outputs = [name for name in TOPICS if name not in _ALIKE]
+    waiting = wait_for_topics(settings, telemetry, _ALIKE, outputs=outputs, changelogs=changelogs(settings))
     return await answered_within(timeout_s, settings, waiting)
 
 
-def _changelogs(settings: Settings) -> dict[str, str]:
-    """The topics that hold the state of the stages, and the source of each."""
-    from streams.app import changelog_topics
-    from streams.topology import stages
-
-    return changelog_topics(settings, stages(settings))
-
-
-def _alike(settings: Settings) -> list[str]:
-    """What the stages read, and what the sinks read of one node in one worker."""
-    from streams.topology import stages
-
-    return list(dict.fromkeys((*ALIKE_TOPICS, *(stage.source for stage in stages(settings)))))
+_ALIKE = tuple(dict.fromkeys((*ALIKE_TOPICS, *SOURCES.values())))
+"""What the stages read, and what the sinks read of one node in one worker."""

@@ -114,3 +114,25 @@ def test_a_scenario_can_change_at_any_moment(tmp_path: Path) -> None:
         for n in range(20)
     ]
     assert times == sorted(set(times))
+
+
+_TIME = """
+import pynvml as n, time
+n.nvmlInit()
+h = n.nvmlDeviceGetHandleByIndex(0)
+def took(call, *args):
+    began = time.monotonic()
+    call(*args)
+    return 1000 * (time.monotonic() - began)
+print(took(n.nvmlDeviceGetPowerUsage, h), took(n.nvmlDeviceGetTemperature, h, 0))
+"""
+
+
+def test_a_call_takes_as_long_as_the_scenario_says(tmp_path: Path) -> None:
+    delays = {"nvmlDeviceGetPowerUsage": 40_000, "*": 10_000}
+    world = Scenario(gpus=[FakeGpu(uuid="GPU-1")], delays_us=delays).write(tmp_path / "world")
+    command = [sys.executable, "-c", _TIME]
+    done = subprocess.run(command, env=env(build(), world), stdout=subprocess.PIPE, text=True, check=True)
+    power_ms, temperature_ms = map(float, done.stdout.split())
+    assert power_ms >= 40
+    assert temperature_ms >= 10

@@ -14,10 +14,11 @@ from sqlalchemy import create_engine, text
 
 from contract.codec import encode
 from contract.errors import DutycycleError
+from sinks.records.location import default_records_path, default_records_url
 from sinks.records.query import pod_peaks
 from sinks.records.rows import pod_row
 from sinks.records.store import RecordsAwayError, RecordsRefusedError, RecordsStore
-from sinks.records.url import default_records_path, default_records_url, parse_records_url, redacted
+from sinks.records.url import parse_records_url, redacted
 from sinks.records.writer import RecordsWriter
 from tests.support.servers.postgres import Postgres
 from tests.support.sinks import made

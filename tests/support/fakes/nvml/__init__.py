@@ -10,6 +10,7 @@ environment of a process that is to see it (the library is found by name, so it 
     clock wall                    # of buffered samples: wall, boot, or seconds added to the wall clock
     enumerate init                # GPUs are counted at nvmlInit, as the driver does; or live
     error nvmlInitWithFlags DRIVER_NOT_LOADED until=5
+    delay nvmlDeviceGetPowerUsage 365     # microseconds that a call takes
 
     gpu GPU-11111111-2222-3333-4444-555555555555
       name NVIDIA H200
@@ -27,5 +28,5 @@ A number is a signal that never changes. Further keys of a GPU: mem_total, mem_r
 energy_j (else the integral of power_w), temp_c, sm_mhz, mem_mhz, pcie_rx and pcie_tx (bytes/s),
 pcie_gen, pcie_width, throttle (the mask), gpm (0: before Hopper), util_hz, power_hz, process_hz, ring
 (samples kept), pcie_bits (32: a counter that wraps), idle_dry (0: an idle GPU is sampled, too). ``*`` as
-the function of an error means all of them.
+the function of an error means all of them, of a delay all others.
 """

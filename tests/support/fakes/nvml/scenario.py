@@ -101,6 +101,8 @@ class Scenario:
     clock: str = "wall"
     live: bool = False
     errors: Mapping[str, str] = field(default_factory=dict)
+    delays_us: Mapping[str, float] = field(default_factory=dict)
+    """How long a call of a function takes; ``*``: of all others."""
 
     def text(self) -> str:
         """The whole file."""
@@ -111,6 +113,7 @@ class Scenario:
         ]
         head += [f"start {self.start!r}"] if self.start is not None else []
         head += [f"error {function} {code}" for function, code in self.errors.items()]
+        head += [f"delay {function} {us!r}" for function, us in self.delays_us.items()]
         return "\n".join([*head, *(line for gpu in self.gpus for line in gpu.lines())]) + "\n"
 
     def write(self, path: Path) -> Path:

@@ -1,5 +1,6 @@
 """The broker that tests use: its address, and for one of our own its start, stop and kill."""
 
+import glob
 import os
 import shutil
 import signal
@@ -153,6 +154,10 @@ class OwnBroker(RunningBroker):
             yield
         finally:
             os.kill(self._process.pid, signal.SIGCONT)
+
+    def stored_bytes(self, topic: str) -> int:
+        """The bytes of a topic's records on disk, batches as producers have compressed them."""
+        return sum(log.stat().st_size for log in self._folder.glob(f"data/{glob.escape(topic)}-[0-9]*/*.log"))
 
     def ensure_running(self) -> None:
         """Start it again if the test before left it stopped."""

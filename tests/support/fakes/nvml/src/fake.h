@@ -6,7 +6,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { MAX_GPUS = 32, MAX_PROCESSES = 128, MAX_MIG = 16, MAX_FAULTS = 64, MAX_TEXT = 96 };
+enum { MAX_GPUS = 32, MAX_PROCESSES = 128, MAX_MIG = 16, MAX_FAULTS = 64, MAX_DELAYS = 16, MAX_TEXT = 96 };
 
 typedef enum { CONSTANT, SQUARE, SINE, RAMP } Shape;
 
@@ -15,6 +15,9 @@ typedef enum { CONSTANT, SQUARE, SINE, RAMP } Shape;
 typedef struct { Shape shape; double a, b, c, d; } Signal;
 
 typedef struct { char function[MAX_TEXT]; unsigned code; double from, until; } Fault;
+
+/* How long a call takes, in which the driver keeps its caller waiting. */
+typedef struct { char function[MAX_TEXT]; double us; } Delay;
 
 typedef struct {
     unsigned pid, gpu_instance, compute_instance;
@@ -47,7 +50,8 @@ typedef struct {
     double start, clock_offset;
     Gpu gpus[MAX_GPUS];
     Fault faults[MAX_FAULTS];
-    unsigned gpu_count, fault_count;
+    Delay delays[MAX_DELAYS];
+    unsigned gpu_count, fault_count, delay_count;
 } World;
 
 /* signal.c */
@@ -59,6 +63,7 @@ double signal_mean(const Signal *signal, double from, double until);
 /* scenario.c */
 void scenario_parse(const char *path, World *world);
 unsigned fault_code(const Fault *faults, unsigned count, const char *function, double t);
+double delay_us(const World *world, const char *function);
 
 /* world.c: one call at a time. `enter` takes the lock, reads a changed scenario anew, counts the call. */
 typedef struct { unsigned code; const Gpu *gpu; const Mig *mig; double t; } Call;

@@ -80,6 +80,14 @@ static void add_fault(Fault *faults, unsigned *count, char *rest) {
     }
 }
 
+static void add_delay(World *world, char *rest) {
+    char *function = strtok_r(NULL, " \t", &rest), *us = strtok_r(NULL, " \t", &rest);
+    if (!function || !us || world->delay_count == MAX_DELAYS) refuse("delay wants a function and microseconds", "");
+    Delay *delay = &world->delays[world->delay_count++];
+    copy_text(function, delay->function, MAX_TEXT);
+    delay->us = number(us);
+}
+
 static void set_kind(Process *process, const char *kind) {
     process->compute = strcmp(kind, "compute") == 0 || strcmp(kind, "both") == 0;
     process->graphics = strcmp(kind, "graphics") == 0 || strcmp(kind, "both") == 0;
@@ -162,6 +170,7 @@ static void read_line(World *world, Gpu **gpu, char *line) {
     if (strcmp(key, "gpu") == 0) *gpu = add_gpu(world, strtok_r(NULL, " \t", &rest));
     else if (strcmp(key, "error") == 0 && *gpu) add_fault((*gpu)->faults, &(*gpu)->fault_count, rest);
     else if (strcmp(key, "error") == 0) add_fault(world->faults, &world->fault_count, rest);
+    else if (strcmp(key, "delay") == 0) add_delay(world, rest);
     else if (strcmp(key, "process") == 0 && *gpu) add_process(*gpu, rest);
     else if (strcmp(key, "mig") == 0 && *gpu) add_mig(*gpu, rest);
     else if (*gpu) read_gpu_key(*gpu, key, rest);
@@ -191,4 +200,13 @@ unsigned fault_code(const Fault *faults, unsigned count, const char *function, d
             return f->code;
     }
     return OK;
+}
+
+double delay_us(const World *world, const char *function) {
+    double all = 0;
+    for (unsigned i = 0; i < world->delay_count; i++) {
+        if (strcmp(world->delays[i].function, function) == 0) return world->delays[i].us;
+        if (strcmp(world->delays[i].function, "*") == 0) all = world->delays[i].us;
+    }
+    return all;
 }

@@ -95,10 +95,16 @@ EXPORT unsigned fakeNvmlCalls(const char *function) {
     return count;
 }
 
+static void wait_us(double us) {
+    struct timespec left = {(time_t)(us / 1e6), (long)(us * 1e3) % 1000000000L};
+    if (us > 0) nanosleep(&left, NULL);
+}
+
 static Call begin(const char *function) {
     pthread_mutex_lock(&g_lock);
     read_scenario();
     count_call(function);
+    wait_us(delay_us(&g_world, function));
     Call call = {OK, NULL, NULL, signal_time()};
     call.code = fault_code(g_world.faults, g_world.fault_count, function, call.t);
     return call;

@@ -1,0 +1,87 @@
+"""A backlog through Kafka: beside the peers, and by how many nodes and workers there are."""
+
+import signal
+from itertools import chain
+
+from bench.speed.bench import Bench
+from bench.speed.cluster import GPU, PARTITIONS, Topics, ticks
+from bench.speed.truth import Truth, truth
+from bench.speed.worker import COMMIT_S, Contender, all_working, cpu_until_done, ours, peer
+
+PEERS = {"bytewax": "Bytewax 0.21", "quixstreams": "Quix Streams 3.28", "faust": "plain Faust 0.15"}
+"""Folder in ``bench/peers``, and how it is called."""
+
+
+def compare(bench: Bench) -> None:
+    """Ours and each peer in turns. A round that is interrupted does not count."""
+    contenders = [ours(f"{COMMIT_S}s"), *(peer(name, title) for name, title in PEERS.items())]
+    nodes, first, seconds = bench.size.compared
+    right = truth(sample[2] for tick in ticks(nodes, seconds, (GPU,)) for sample in tick)
+    kilobytes = len(ticks(nodes, seconds, (GPU,))[0][0][2]) / 1000
+    bench.note(
+        "peers.how",
+        f"{nodes} nodes send a sample of 8 GPUs ({kilobytes:.1f} kB of JSON) a second, {PARTITIONS} "
+        f"partitions; {first} s are read before, {seconds - first} s are the backlog "
+        f"({nodes * (seconds - first):,} samples); {bench.size.rounds} rounds",
+    )
+    for turn in range(bench.size.rounds):
+        found: dict[str, float] = {}
+        for who in contenders:
+            found[who.name] = backlog(bench, who, *bench.size.compared, right=right)
+            bench.say(
+                f"round {turn + 1} of {bench.size.rounds}: {who.name}", f"{found[who.name]:.0f} µs a sample"
+            )
+        for name, cost in found.items():
+            bench.figures.add(f"peers.{name}", cost)
+
+
+def scale(bench: Bench) -> None:
+    """Cost a sample by nodes, and by workers."""
+    nodes, (first, seconds) = bench.size.compared[0], bench.size.scaled
+    who = ours(f"{COMMIT_S}s")
+    bench.note(
+        "scaling.how", f"{seconds - first} s of samples after {first} s before, {bench.size.repeats} times"
+    )
+    for _ in range(bench.size.repeats):
+        for workers in bench.size.workers:
+            cost = backlog(bench, who, nodes, *bench.size.scaled, workers=workers)
+            bench.add(f"scaling.workers.{workers}", cost, "µs a sample")
+        for count in bench.size.nodes:
+            cost = backlog(bench, who, count, *bench.size.scaled)
+            bench.add(f"scaling.nodes.{count}", cost, "µs a sample")
+
+
+def backlog(
+    bench: Bench,
+    who: Contender,
+    nodes: int,
+    first: int,
+    seconds: int,
+    *,
+    workers: int = 1,
+    right: Truth | None = None,
+) -> float:
+    """µs of CPU a sample, over a backlog of ``first`` to ``seconds`` that Kafka has before it is read.
+
+    The worker has read the seconds before ``first`` already: its start, what it compiles and how it joins
+    its group are not in the figure. It is stopped (SIGSTOP) while the backlog is written. Raises
+    ``WrongResultsError`` where the windows are not those of ``right``.
+    """
+    topics = Topics(bench.broker)
+    topics.create(nodes)
+    load = ticks(nodes, seconds, (GPU,))
+    cores = [bench.last] if workers == 1 else [{core} for core in bench.cores[-workers:]]
+    with all_working(who, topics, bench.folder, cores) as running:
+        topics.fill(chain.from_iterable(load[:first]))
+        cpu_until_done(running, who, topics, nodes, first)
+        for worker in running:
+            worker.process.send_signal(signal.SIGSTOP)
+        before_s = sum(worker.cpu_s() for worker in running)
+        topics.fill(chain.from_iterable(load[first:]))
+        for worker in running:
+            worker.process.send_signal(signal.SIGCONT)
+        spent_s = cpu_until_done(running, who, topics, nodes, seconds) - before_s
+    if right is not None:
+        right.verify(who.name, who.windows(topics.values("window-aggregates")), who.late_s)
+    topics.delete()
+    return spent_s / (nodes * (seconds - first)) * 1e6

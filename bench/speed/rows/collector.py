@@ -1,0 +1,80 @@
+"""``dutycycle collect`` on a full node: 8 GPUs of the fake driver, 100 pods of the kernel, 1 Hz."""
+
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from statistics import quantiles
+
+from bench.bench_cgroup import host_of_the_kernel
+from bench.bench_nvml import scenario
+from bench.speed.bench import Bench
+from bench.speed.cluster import PARTITIONS, Topics
+from bench.speed.worker import Contender, Worker, own_command, working
+from tests.support.fakes.nvml.library import build, env
+from tests.support.processes.commands import environ
+
+PODS = 100
+DELAYS_US = {"nvmlDeviceGetPowerUsage": 365.0, "*": 100.0}
+"""A power reading as on a K40 (2,743 a second: wookayin/gpustat issue 76); the others are an assumption."""
+SOURCES = ("nvml", "cgroup")
+
+
+def collector(bench: Bench) -> None:
+    """CPU and memory of the process, and how long its sources take for a tick."""
+    bench.note(
+        "collector.how",
+        f"{PODS} pods with a process each in cgroups of this kernel, 8 GPUs with six processes each; "
+        f"a call takes {DELAYS_US['*']:g} µs, a power reading {DELAYS_US['nvmlDeviceGetPowerUsage']:g} µs",
+    )
+    with host_of_the_kernel(PODS, pods=PODS) as pids:
+        world = replace(scenario(pids), delays_us=DELAYS_US).write(bench.folder / "world")
+        topics = Topics(bench.broker)
+        topics.create(1)
+        with working(
+            _collect(world, bench.folder), topics, bench.folder, bench.last, signal.SIGTERM
+        ) as worker:
+            _measure(bench, worker)
+        topics.delete()
+
+
+def _measure(bench: Bench, worker: Worker) -> None:
+    warm, seconds = bench.size.collector_s
+    worker.wait(lambda: _measured(worker, "nvml") > 0)
+    time.sleep(warm)
+    before_s, began_s = worker.cpu_s(), time.monotonic()
+    time.sleep(seconds)  # nobody asks for its metrics, which costs as much as half a tick
+    share = (worker.cpu_s() - before_s) / (time.monotonic() - began_s)
+    bench.add("collector.cpu_pct", 100 * share, "% of a core")
+    bench.add("collector.memory_mb", worker.memory_mb(), "MB resident")
+    took_ms = list(_ticks_ms(worker, seconds))
+    bench.add("collector.tick_ms", quantiles(took_ms, n=100)[49], f"ms, the middle of {len(took_ms)} ticks")
+    bench.add("collector.tick_p99_ms", quantiles(took_ms, n=100, method="inclusive")[98], "ms")
+
+
+def _ticks_ms(worker: Worker, seconds: int) -> Iterator[float]:
+    """How long each tick took until the slower of its sources had answered."""
+    seen = _measured(worker, "nvml")
+    for _ in range(seconds):
+        worker.wait(lambda: _measured(worker, "nvml") > seen, 0.2)  # noqa: B023
+        figures = worker.figures()
+        seen = figures['measures_total{collector="nvml"}']
+        yield 1000 * max(figures[f'last_measure_seconds{{collector="{one}"}}'] for one in SOURCES)
+
+
+def _measured(worker: Worker, source: str) -> float:
+    return worker.figures().get(f'measures_total{{collector="{source}"}}', 0.0)
+
+
+def _collect(world: Path, folder: Path) -> Contender:
+    def environment(topics: Topics) -> dict[str, str]:
+        settings = environ(
+            broker=topics.broker.url, topic_prefix=topics.prefix, partitions=str(PARTITIONS), node="bench",
+            spool=str(folder / "spool"), kubernetes="off", pod_resources="off",
+        )  # fmt: skip
+        return settings | {
+            name: env(build(), world)[name] for name in ("LD_LIBRARY_PATH", "FAKE_NVML_SCENARIO")
+        }
+
+    return own_command("collect", environment)

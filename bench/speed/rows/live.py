@@ -1,0 +1,125 @@
+"""A worker that keeps up with a cluster in real time: CPU, results, changelog, latency."""
+
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from statistics import quantiles
+
+import cramjam
+import orjson
+from confluent_kafka import OFFSET_END, Consumer, TopicPartition
+
+from bench.speed.bench import Bench
+from bench.speed.cluster import GPU, HOST, PARTITIONS, Sent, Topics, series, stream_of, ticks
+from bench.speed.truth import LATENESS_S
+from bench.speed.worker import Contender, Worker, ours, total, working
+from contract.topics import TOPICS
+
+_NO_SNAPSHOTS = "300s"
+_OF_SOURCE = {"nvml": GPU, "cgroup": HOST}
+
+
+class Arrivals(threading.Thread):
+    """Reads ``window-aggregates`` as it grows, and keeps when each record came."""
+
+    def __init__(self, topics: Topics) -> None:
+        super().__init__(daemon=True)
+        self.records: list[tuple[float, bytes]] = []
+        self._consumer = Consumer(
+            {"bootstrap.servers": topics.broker.bootstrap, "group.id": "bench-arrivals"}
+        )
+        name = topics.name("window-aggregates")
+        self._consumer.assign([TopicPartition(name, place, OFFSET_END) for place in range(PARTITIONS)])
+        self._done = threading.Event()
+
+    def run(self) -> None:
+        """Until ``stop``."""
+        while not self._done.is_set():
+            message = self._consumer.poll(0.1)
+            if message is not None and message.error() is None:
+                self.records.append((time.monotonic(), message.value() or b""))
+
+    def stop(self) -> None:
+        """No more are kept."""
+        self._done.set()
+        self.join()
+        self._consumer.close()
+
+
+def latencies_ms(arrivals: Sequence[tuple[float, bytes]], sent_s: Mapping[Sent, float]) -> Iterator[float]:
+    """From the moment when the sample was sent that closed a window, to the window's arrival."""
+    for arrived_s, value in arrivals:
+        record = orjson.loads(value)
+        closing_ms = record["end_ms"] + 1000 * LATENESS_S
+        key = (_OF_SOURCE[record["source"]], record["subject"]["node"], closing_ms)
+        if key in sent_s:
+            yield 1000 * (arrived_s - sent_s[key])
+
+
+def live(bench: Bench) -> None:
+    """Everything on, snapshots at their default; a node sends two samples a second."""
+    nodes, warm, seconds = bench.size.live
+    bench.note(
+        "live.how", f"{nodes} nodes with two samples a second each, for {seconds} s after {warm} s before"
+    )
+    gained, found = _keep_up(bench, ours(), bench.size.live)
+    centiles = quantiles(found, n=100)
+    bench.add("live.behind", gained["behind"], "samples behind at the end")
+    bench.add("live.cpu_us", gained["cpu_s"] / gained["taken"] * 1e6, "µs of CPU a sample")
+    bench.add("live.windows", gained["records.window-aggregates"] / (nodes * seconds), "a node and second")
+    bench.add(
+        "live.changelog", gained["changelog"] / series(nodes) / (seconds / 60), "bytes a series and minute"
+    )
+    bench.add("live.p50_ms", centiles[49], f"ms, of {len(found)} windows")
+    bench.add("live.p99_ms", centiles[98], "ms")
+    for topic, _, payload, _ in next(stream_of(1, 1, (GPU, HOST))):
+        bench.figures.add(f"live.sample_bytes.{topic}", len(payload))
+        bench.figures.add(f"live.sent_bytes.{topic}", len(bytes(cramjam.zstd.compress(payload))))
+    for name, value in gained.items():
+        if name.startswith(("records.", "bytes.", "changelog")) and value:
+            bench.figures.add(f"live.a_node.{name}", value / (nodes * seconds))
+
+
+def exact(bench: Bench) -> None:
+    """What the snapshots cost: the same without any."""
+    gained, _ = _keep_up(bench, ours(_NO_SNAPSHOTS), bench.size.exact)
+    bench.add("exact.cpu_us", gained["cpu_s"] / gained["taken"] * 1e6, "µs of CPU a sample without snapshots")
+
+
+def _keep_up(
+    bench: Bench, who: Contender, size: tuple[int, int, int]
+) -> tuple[dict[str, float], list[float]]:
+    """What the measured seconds brought, and the latencies of all windows in milliseconds."""
+    nodes, warm, seconds = size
+    topics = Topics(bench.broker)
+    topics.create(nodes)
+    load = ticks(nodes, warm + seconds, (GPU, HOST))
+    with working(who, topics, bench.folder, bench.last) as worker:
+        topics.fill(chain.from_iterable(load[: warm // 2]))
+        worker.wait(lambda: worker.taken() >= nodes * warm)
+        bench.say(f"{nodes} nodes in real time, for {warm // 2 + seconds} s")
+        topics.pace(load[warm // 2 : warm])
+        arrivals = Arrivals(topics)
+        arrivals.start()
+        before = _state(worker, topics)
+        sent_s = topics.pace(load[warm:])
+        after = _state(worker, topics)
+        worker.wait(lambda: worker.taken() >= 2 * nodes * (warm + seconds))
+        time.sleep(1)
+        arrivals.stop()
+    topics.delete()
+    gained = {name: after[name] - before[name] for name in before}
+    gained["behind"] = 2 * nodes * (warm + seconds) - after["taken"]
+    return gained, list(latencies_ms(arrivals.records, sent_s))
+
+
+def _state(worker: Worker, topics: Topics) -> dict[str, float]:
+    figures = worker.figures()
+    return {
+        "cpu_s": worker.cpu_s(),
+        "taken": worker.taken(),
+        "changelog": total(figures, "snapshot_bytes_total"),
+        **{f"records.{name}": topics.count(name) for name in TOPICS},
+        **{f"bytes.{name}": topics.stored_bytes(name) for name in TOPICS},
+    }

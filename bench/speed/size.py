@@ -1,0 +1,46 @@
+"""How much is measured."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Size:
+    """All that is smaller with ``--quick``."""
+
+    rounds: int
+    """Of the comparison with peers."""
+    repeats: int
+    """Of what is measured more than once, else."""
+    compared: tuple[int, int, int]
+    """Nodes, seconds that are read before, seconds in all."""
+    nodes: tuple[int, ...]
+    """Of the curve."""
+    scaled: tuple[int, int]
+    """Seconds before, and in all, of the curves."""
+    workers: tuple[int, ...]
+    """Beside one, which the curve of nodes has."""
+    replays: tuple[tuple[int, int], ...] = ((50, 240), (10, 900))
+    live: tuple[int, int, int] = (500, 60, 120)
+    """Nodes, seconds before, seconds that are measured. A node sends two samples a second."""
+    exact: tuple[int, int, int] = (500, 30, 60)
+    """The same without snapshots."""
+    state: tuple[int, int] = (1000, 240)
+    """Nodes, and the seconds that they were seen before the worker is killed."""
+    collector_s: tuple[int, int] = (10, 60)
+    """Before, and measured."""
+    peak_records: int = 40_000
+    """Of as many pods, after as many before."""
+    pods: tuple[int, int] = (10_000, 900)
+    """Pods, and seconds of simulated time after a warm-up of as long."""
+    objects: int = 2_000
+    """Pods on a real API server."""
+
+
+FULL = Size(
+    rounds=5, repeats=3, compared=(50, 60, 360), nodes=(10, 50, 200, 1000), scaled=(30, 120), workers=(2,)
+)
+QUICK = Size(
+    rounds=1, repeats=1, compared=(50, 30, 120), nodes=(10, 50, 200), scaled=(30, 60), workers=(2,),
+    replays=((50, 60), (10, 300)), live=(500, 20, 40), exact=(500, 20, 20), state=(1000, 60),
+    collector_s=(5, 20), peak_records=10_000, pods=(10_000, 200), objects=500,
+)  # fmt: skip

@@ -1,0 +1,52 @@
+"""The stages by name, for who needs no operator: importing those takes seconds, most of it compiled loops."""
+
+from itertools import pairwise
+
+from contract.errors import SettingError
+from contract.settings.groups import Settings
+
+SOURCES = {
+    "nvml": "nvml-samples",
+    "cgroup": "cgroup-samples",
+    "pods": "pods",
+    "pod-peaks": "pod-parts",
+    "job-peaks": "job-parts",
+    "insights": "insight-parts",
+    "job-insights": "job-insight-parts",
+}
+"""What each stage reads, sources first: what a stage sends is read by a later one or by nobody."""
+STATELESS = frozenset({"pods"})
+
+
+def changelog_name(settings: Settings, stage: str) -> str:
+    """The full name of the topic that holds a stage's state."""
+    return f"{settings.topic_prefix}state-{stage}"
+
+
+def changelogs(settings: Settings) -> dict[str, str]:
+    """Full names of all changelogs: name of the source that must have the same number of partitions."""
+    return {
+        changelog_name(settings, stage): source for stage, source in SOURCES.items() if stage not in STATELESS
+    }
+
+
+def check_settings(settings: Settings) -> None:
+    """Raises ``SettingError`` where settings do not go together.
+
+    What a later stage knows must not leave before what it is made of, and no source is retired while its
+    longest window may still be open.
+    """
+    names = ("retire", "evict", "evict_pods", "evict_jobs")
+    for shorter, longer in pairwise(names):
+        least, value = getattr(settings, shorter), getattr(settings, longer)
+        if value < least:
+            raise SettingError(
+                f"DUTYCYCLE_{longer.upper()}={value:.10g}s: expected at least DUTYCYCLE_{shorter.upper()}, "
+                f"{least:.10g}s"
+            )
+    open_for = settings.windows[-1] + settings.lateness
+    if settings.retire < open_for:
+        raise SettingError(
+            f"DUTYCYCLE_RETIRE={settings.retire:g}s: expected at least the longest window and the allowed "
+            f"lateness, {open_for:g}s"
+        )

@@ -1,0 +1,20 @@
+"""What commands import decides how soon they begin: compiled loops, SQL and matrices take seconds."""
+
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("module", "absent"),
+    [
+        ("dutycycle.live.up", {"numba", "numpy", "sqlalchemy", "faust", "streams.topology"}),
+        ("dutycycle.cli.commands.topics", {"numba", "numpy", "sqlalchemy", "faust", "streams.topology"}),
+        ("streams.service", {"scipy.linalg", "scipy.stats", "numpy.f2py"}),
+    ],
+)
+def test_what_is_not_needed_is_not_imported(module: str, absent: set[str]) -> None:
+    script = f"import sys, {module}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], check=True, stdout=subprocess.PIPE, text=True)
+    assert absent & set(done.stdout.split()) == set()

@@ -10,7 +10,8 @@ import base64
 import numpy as np
 import numpy.typing as npt
 
-from streams.operators.columns.arrays import Floats
+from streams.compiled import entry, kernel
+from streams.operators.columns.arrays import Floats, Ints
 
 Codes = npt.NDArray[np.uint8]
 """Codes by channel and second, newest second last."""
@@ -60,6 +61,12 @@ CHANNEL_ROW = {name: row for row, name in enumerate(CHANNELS)}
 """The row of each channel where all of them are in one array."""
 
 
+CODINGS = {
+    source: np.array(list(channels.values()), np.int64) for source, channels in SOURCE_CHANNELS.items()
+}
+"""How the channels of each source are coded."""
+
+
 def _decoding_table() -> Floats:
     """The value of each code, shape (channels, 256)."""
     codes = np.arange(256.0)
@@ -72,16 +79,30 @@ _VALUES = _decoding_table().ravel()
 _OFFSETS = (256 * np.arange(len(CHANNELS), dtype=np.int16))[:, np.newaxis]
 
 
-def quantize(source: str, values: Floats) -> Codes:
-    """Codes of values; the last axis holds the channels of ``source``, NaN is absent."""
-    coding = np.array(list(SOURCE_CHANNELS[source].values()))
-    scaled = np.where(coding == _HALF, 2 * values, values)
-    logs = coding == _LOG
-    scaled[..., logs] = 10 * np.log2(1 + values[..., logs])
-    known = ~np.isnan(scaled)
-    codes = np.full(values.shape, ABSENT_CODE, np.uint8)
-    codes[known] = np.clip(np.rint(scaled[known]), 0, ABSENT_CODE - 1)
+@kernel
+def code_of(value: float, coding: int) -> int:
+    """The code of a value, NaN is absent."""
+    if np.isnan(value):
+        return ABSENT_CODE
+    if coding == _HALF:
+        value *= 2
+    elif coding == _LOG:
+        value = 10 * np.log2(1 + value)
+    return int(min(max(np.rint(value), 0.0), ABSENT_CODE - 1.0))
+
+
+@entry("uint8[:, ::1](float64[:, ::1], int64[::1])")
+def _quantized(values: Floats, codings: Ints) -> Codes:
+    codes = np.empty(values.shape, np.uint8)
+    for row in range(codes.shape[0]):
+        for channel in range(codes.shape[1]):
+            codes[row, channel] = code_of(values[row, channel], codings[channel])
     return codes
+
+
+def quantize(source: str, values: Floats) -> Codes:
+    """Codes of values, shape (rows, channels of ``source``); NaN is absent."""
+    return _quantized(np.ascontiguousarray(values), CODINGS[source])
 
 
 def dequantize(codes: Codes) -> Floats:

@@ -4,13 +4,14 @@ import numpy as np
 
 from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Floats, Ints
-from streams.operators.workload.channels import IDLE_PCT
+from streams.operators.workload.channels import IDLE_PCT, Codes, code_of
 
 # Of a row: the columns of one pod; those of one GPU, its metrics, then the tick's facts about it.
 _POD_METRICS, _POD_UTIL, _POD_COPY, _POD_MEMORY, _POD_BUSIEST = 4, 0, 1, 2, 3
 _UTIL, _POWER, _RX, _TX, _MEMORY, _POWER_LIMIT, _POWER_CAPPED, _HEAT_CAPPED = range(8)
 _METRICS, _FACTS, _COLUMNS = 5, 3, 8
-_KILO = 1e3
+_CGROUP = 8
+_KILO, _MEGA = 1e3, 1e6
 NO_GPU = -1
 
 
@@ -80,17 +81,41 @@ def nvml_channels(rows: Floats, places: Ints, gpus: int, channels: Floats) -> No
             of[10] = mine[_POD_BUSIEST]
 
 
-@entry("void(float64[:, :, :], int64[:, ::1], float64[:, :, ::1])")
-def means_by_second(channels: Floats, seconds: Ints, means: Floats) -> None:
-    """Fill ``means``, shape (seconds, pods, channels), from ticks that cover ``seconds``, the first and the
-    last of each; NaN where nothing was measured."""
-    for second in range(means.shape[0]):
-        for pod in range(means.shape[1]):
-            for channel in range(means.shape[2]):
-                total, count = 0.0, 0
-                for tick in range(len(channels)):
-                    value = channels[tick, pod, channel]
-                    if seconds[tick, 0] <= second <= seconds[tick, 1] and not np.isnan(value):
-                        total += value
-                        count += 1
-                means[second, pod, channel] = total / count if count else np.nan
+@entry("void(float64[:, ::1], float64[:, :, ::1])")
+def cgroup_channels(rows: Floats, channels: Floats) -> None:
+    """Fill ``channels``, shape (ticks, pods, ``CGROUP_CHANNELS``). A row has the ``POD_CGROUP_METRICS`` of each
+    pod, and how busy the host's CPUs are."""
+    for tick in range(channels.shape[0]):
+        row = rows[tick]
+        for pod in range(channels.shape[1]):
+            cpu, throttled, memory, limit, read, write, rx, tx = row[_CGROUP * pod : _CGROUP * (pod + 1)]
+            share = _share(memory, limit)
+            of = channels[tick, pod]
+            of[0], of[1] = cpu, throttled
+            of[2], of[3], of[4], of[5] = read / _KILO, write / _KILO, rx / _KILO, tx / _KILO
+            of[6] = share if np.isnan(share) else min(share, 100.0)
+            of[7] = memory / _MEGA
+            of[8] = row[-1]
+
+
+@kernel
+def _mean(channels: Floats, seconds: Ints, second: int, pod: int, channel: int) -> float:
+    """Of the ticks that cover a second; NaN where nothing was measured."""
+    total, count = 0.0, 0
+    for tick in range(len(channels)):
+        value = channels[tick, pod, channel]
+        if seconds[tick, 0] <= second <= seconds[tick, 1] and not np.isnan(value):
+            total += value
+            count += 1
+    return total / count if count else np.nan
+
+
+@entry("void(float64[:, :, ::1], int64[:, ::1], int64[::1], uint8[:, :, ::1])")
+def codes_by_second(channels: Floats, seconds: Ints, codings: Ints, codes: Codes) -> None:
+    """Fill ``codes``, shape (pods, channels, seconds), from ticks that cover ``seconds``, the first and the
+    last of each. ``codings``: of the channels."""
+    for pod in range(codes.shape[0]):
+        for channel in range(codes.shape[1]):
+            for second in range(codes.shape[2]):
+                mean = _mean(channels, seconds, second, pod, channel)
+                codes[pod, channel, second] = code_of(mean, codings[channel])

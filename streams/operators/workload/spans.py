@@ -17,8 +17,8 @@ from streams.operators.base import Emission
 from streams.operators.columns.arrays import Floats, pack, unpack
 from streams.operators.columns.tick import Tick
 from streams.operators.cycles.result import CycleResult
-from streams.operators.workload.channels import SPAN_MS, SPAN_S, codes_to_text, quantize
-from streams.operators.workload.loops import means_by_second
+from streams.operators.workload.channels import CODINGS, SPAN_MS, SPAN_S, codes_to_text
+from streams.operators.workload.loops import codes_by_second
 from streams.operators.workload.tick_channels import (
     CgroupTickChannels,
     NvmlTickChannels,
@@ -59,9 +59,10 @@ class SpanBank:
         plan = self._channels.plan(tick)
         if not plan.uids:
             return outs
-        if not self._runs or self._runs[-1].plan != plan:
-            self._runs.append(_Run(plan))
-        run = self._runs[-1]
+        run = self._runs[-1] if self._runs else None
+        if run is None or (run.plan is not plan and run.plan != plan):
+            run = _Run(plan)
+            self._runs.append(run)
         # A tick measures the interval before it, which may be longer than a second.
         last = (tick.ts_ms - start_ms) // _SECOND_MS
         run.seconds.append([max(last - max(tick.interval_ms // _SECOND_MS, 1) + 1, 0), last])
@@ -92,13 +93,12 @@ class SpanBank:
     def _parts(self, run: _Run, done: set[str]) -> list[Emission]:
         rows, uids = np.array(run.rows), run.plan.uids
         channels = self._channels.channels(run.plan, rows)
-        means = np.empty((SPAN_S, *channels.shape[1:]))
-        means_by_second(channels, np.array(run.seconds), means)
-        codes = quantize(self._source, means)
+        codes = np.empty((*channels.shape[1:], SPAN_S), np.uint8)
+        codes_by_second(channels, np.array(run.seconds), CODINGS[self._source], codes)
         outs: list[Emission] = []
         for pod, (uid, fields) in enumerate(zip(uids, self._channels.fields(run.plan, rows), strict=True)):
             if uid not in done:
-                plain = self._head(uid) | {"codes": codes_to_text(codes[:, pod].T)} | fields
+                plain = self._head(uid) | {"codes": codes_to_text(codes[pod])} | fields
                 outs.append(ProducerRecord(_TOPIC, uid, orjson.dumps(plain), self._start_ms + SPAN_MS))
         return outs
 

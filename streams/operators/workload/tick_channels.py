@@ -5,6 +5,7 @@ A tick is reduced to a row of the numbers that are needed, and the rows of a spa
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import lru_cache
 from math import isnan
 from typing import Any
 
@@ -15,13 +16,12 @@ from streams.operators.columns.arrays import Floats, Ints
 from streams.operators.columns.series import POD_CGROUP_METRICS, POD_GPU_METRICS, Series, remapped
 from streams.operators.columns.tick import Layout, Tick
 from streams.operators.rounding import tidy
-from streams.operators.workload.channels import NVML_CHANNELS
-from streams.operators.workload.loops import NO_GPU, nvml_channels
+from streams.operators.workload.channels import CGROUP_CHANNELS, NVML_CHANNELS
+from streams.operators.workload.loops import NO_GPU, cgroup_channels, nvml_channels
 
 _GPU_METRICS = ("gpu_util_pct", "power_w", "pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s", "mem_total_bytes")
 _TOTAL = _GPU_METRICS.index("mem_total_bytes")
 _LIMIT = POD_CGROUP_METRICS.index("mem_limit_bytes")
-_KILO, _MEGA = 1e3, 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,11 @@ class TickChannels(ABC):
 
     def row(self, tick: Tick) -> Floats:
         """The numbers that are needed of a tick whose ``plan`` was just asked for, shape (numbers,)."""
-        return np.concatenate((tick.values[self._columns], tick.facts))
+        count = self._columns.size
+        row = np.empty(count + tick.facts.size)
+        tick.values.take(self._columns, out=row[:count], mode="wrap")
+        row[count:] = tick.facts
+        return row
 
     @abstractmethod
     def _plan_of(self, layout: Layout) -> tuple[RowPlan, list[Series]]:
@@ -96,12 +100,8 @@ class NvmlTickChannels(TickChannels):
 
     def channels(self, plan: RowPlan, rows: Floats) -> Floats:
         """See ``TickChannels``."""
-        pods, most = len(plan.uids), max((len(of) for of in plan.alone), default=0)
-        places = np.full((pods, most), NO_GPU)
-        for pod, of in enumerate(plan.alone):
-            places[pod, : len(of)] = of
-        channels = np.empty((len(rows), pods, len(NVML_CHANNELS)))
-        nvml_channels(rows, places, plan.gpus, channels)
+        channels = np.empty((len(rows), len(plan.uids), len(NVML_CHANNELS)))
+        nvml_channels(rows, _places(plan.alone), plan.gpus, channels)
         return channels
 
     def fields(self, plan: RowPlan, rows: Floats) -> list[dict[str, Any]]:
@@ -124,28 +124,24 @@ class CgroupTickChannels(TickChannels):
 
     def channels(self, plan: RowPlan, rows: Floats) -> Floats:
         """See ``TickChannels``."""
-        cpu, throttled, memory, limit, read, write, rx, tx = np.moveaxis(self._of_pods(plan, rows), 2, 0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            share = 100 * memory / _positive(limit)
-        return np.stack([
-            cpu, throttled, read / _KILO, write / _KILO, rx / _KILO, tx / _KILO,
-            np.minimum(share, 100), memory / _MEGA, np.broadcast_to(rows[:, -1:], cpu.shape),
-        ], axis=2)  # fmt: skip
+        channels = np.empty((len(rows), len(plan.uids), len(CGROUP_CHANNELS)))
+        cgroup_channels(rows, channels)
+        return channels
 
     def fields(self, plan: RowPlan, rows: Floats) -> list[dict[str, Any]]:
         """See ``TickChannels``: its limit of host memory, if there is one."""
-        limits: list[float] = self._of_pods(plan, rows[-1:])[0, :, _LIMIT].tolist()
+        limits: list[float] = rows[-1, _LIMIT : -1 : len(POD_CGROUP_METRICS)].tolist()
         return [{} if isnan(limit) else {"mem_limit_bytes": tidy(limit)} for limit in limits]
-
-    def _of_pods(self, plan: RowPlan, rows: Floats) -> Floats:
-        """Shape (ticks, pods, ``POD_CGROUP_METRICS``): all but the last number, which is of the host."""
-        return rows[:, :-1].reshape(len(rows), len(plan.uids), -1)
 
 
 def _pods_of(layout: Layout) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one.member for one in layout.series if one.kind == "pod"))
 
 
-def _positive(values: Floats) -> Floats:
-    """The values to divide by: NaN for what is 0 or absent."""
-    return np.where(values > 0, values, np.nan)
+@lru_cache(maxsize=1024)
+def _places(alone: tuple[tuple[int, ...], ...]) -> Ints:
+    """Of each pod the GPUs that it holds alone, filled up with ``NO_GPU``."""
+    places = np.full((len(alone), max((len(of) for of in alone), default=0)), NO_GPU)
+    for pod, of in enumerate(alone):
+        places[pod, : len(of)] = of
+    return places

@@ -4,12 +4,9 @@
 the last minute, "all" up to four. A figure that cannot be known is the one of a quiet pod, and flagged.
 """
 
-from math import log2, sqrt
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Bools, Floats
 from streams.operators.workload.channels import CHANNEL_ROW
 
@@ -28,6 +25,17 @@ NAMES = (
     "write_recent", "write_most", "write_share", "power_busy", "minutes", "no_cgroup", "no_network",
 )  # fmt: skip
 """In the order of the vector."""
+_UTILIZATION, _MEMORY, _CPU, _TRAFFIC, _POWER = (
+    NAMES.index(name) for name in ("util_recent", "mem_level", "cpu_recent", "rx_follows", "power_busy")
+)
+"""Where the figures of each function below begin; ``no_cgroup`` and ``no_network`` are the last two."""
+_UTIL_ROW, _COPY_ROW, _POWER_ROW, _GPU_MEMORY_ROW, _HOST_MEMORY_ROW, _CPU_ROW = (
+    CHANNEL_ROW[name]
+    for name in ("busiest_gpu_util_pct", "mem_copy_util_pct", "power_pct", "gpu_mem_pct", "mem_mb", "cpu_pct")
+)
+_RX_ROW, _TX_ROW, _READ_ROW, _WRITE_ROW = (
+    CHANNEL_ROW[f"{name}_kb_per_s"] for name in ("rx", "tx", "read", "write")
+)
 
 
 def features(values: Floats, period_confidence: float) -> Floats | None:
@@ -36,155 +44,217 @@ def features(values: Floats, period_confidence: float) -> Floats | None:
     ``values``: shape (channels, seconds). ``period_confidence``: of the cycle that the node found, 0 for
     none.
     """
-    known = ~np.isnan(values[CHANNEL_ROW["busiest_gpu_util_pct"]])
-    if np.count_nonzero(known) < _MIN_S:
-        return None
-    # Seconds before the first that was measured do not belong to the pod.
-    rows = values[:, int(np.argmax(known)) :]
-    util = _filled(rows[CHANNEL_ROW["busiest_gpu_util_pct"]])
-    found = {
-        **_utilization(util, _row(rows, "mem_copy_util_pct"), period_confidence),
-        **_memory(rows), **_cpu(rows, util), **_traffic(rows, util),
-        "power_busy": _mean(_row(rows, "power_pct")[util >= _BUSY_PCT]) / 100,
-        "minutes": min(util.size / 240, 1.0),
-    }  # fmt: skip
-    return np.array([found[name] for name in NAMES])
+    found = np.empty(len(NAMES))
+    return found if _features(np.ascontiguousarray(values), period_confidence, found) else None
 
 
-def _utilization(util: Floats, copy: Floats, period_confidence: float) -> dict[str, float]:
-    busy = util >= _BUSY_PCT
-    level = _median(util[busy])
-    high = util >= 0.6 * max(level, _BUSY_PCT)
-    ups = np.flatnonzero(busy[1:] & ~busy[:-1]) + 1
-    dips = np.count_nonzero(high[:-1] & ~high[1:])
-    minutes = util.size / 60
-    spans = ups[1:] - ups[:-1]
-    rests = _runs(~busy)
-    used = util[high & busy]
-    return {
-        "util_recent": _avg(util[-_RECENT_S:]) / 100,
-        "util_all": _avg(util) / 100,
-        "util_std": _std(util) / 50,
-        "busy_share": _avg(busy),
-        "full_share": _avg(util >= 90),
-        "busy_level": level / 100,
-        "busy_noise": _avg(abs(used[1:] - used[:-1])) / 20 if used.size > 1 else 0.0,
-        "copy_ratio": min(_mean(copy[busy]) / level, 1.0) if busy.any() else 0.0,
-        "ups_per_min": min(ups.size / minutes, 20.0) / 10,
-        "dips_per_min": min(dips / minutes, 20.0) / 10,
-        "run_spread": min(_std(spans) / _avg(spans), 2.0) if spans.size > 2 else 1.0,
-        "rest_longest": log2(1 + max(rests, default=0)) / 8,
-        "rest_now": log2(1 + (rests[-1] if not busy[-1] and rests else 0)) / 8,
-        "smoothness": _follows(util[1:], util[:-1]),
-        "periodicity": _periodicity(util),
-        "period_found": period_confidence,
-    }
-
-
-def _memory(rows: Floats) -> dict[str, float]:
-    memory, host = _filled(_row(rows, "gpu_mem_pct")), _filled(_row(rows, "mem_mb"))
-    recent = memory[-_RECENT_S:]
-    steps = abs(memory[1:] - memory[:-1])
-    return {
-        "mem_level": float(memory[-1]) / 100,
-        "mem_rise_recent": (_avg(recent[-5:]) - _avg(recent[:5])) / 50,
-        "mem_rise_all": (_avg(memory[-5:]) - _avg(memory[:5])) / 50,
-        "mem_moves": min(np.count_nonzero(steps >= 1) / max(steps.size, 1) * 10, 2.0),
-        "host_mem_rise": min(max(log2((1 + float(host[-1])) / (1 + float(host[-_RECENT_S:][0]))), -1.0), 2.0),
-    }
-
-
-def _cpu(rows: Floats, util: Floats) -> dict[str, float]:
-    raw = _row(rows, "cpu_pct")
-    cpu = _filled(raw)
-    logs = np.log2(1 + cpu)
-    resting = cpu[util < _BUSY_PCT]
-    return {
-        "cpu_recent": _avg(logs[-_RECENT_S:]) / 10,
-        "cpu_busy_share": _avg(cpu >= 20),
-        "cpu_spread": _std(logs) / 3,
-        "cpu_follows": _follows(util, logs),
-        "cpu_rest_level": log2(1 + _median(resting)) / 10 if resting.size else 0.5,
-        "no_cgroup": _avg(np.isnan(raw)),
-    }
-
-
-def _traffic(rows: Floats, util: Floats) -> dict[str, float]:
-    raw = _row(rows, "rx_kb_per_s")
-    rx, tx, read, write = (
-        np.log2(1 + _filled(_row(rows, f"{name}_kb_per_s"))) for name in ("rx", "tx", "read", "write")
-    )
-    return {
-        "rx_follows": _follows(util, rx),
-        "tx_follows": _follows(util, tx),
-        "rx_recent": _avg(rx[-_RECENT_S:]) / 20,
-        "tx_recent": _avg(tx[-_RECENT_S:]) / 20,
-        "rx_spread": _std(rx) / 5,
-        "read_recent": _avg(read[-_RECENT_S:]) / 20,
-        "read_all": _avg(read) / 20,
-        "write_recent": _avg(write[-_RECENT_S:]) / 20,
-        "write_most": float(write.max()) / 20,
-        "write_share": _avg(write >= 5),
-        "no_network": _avg(np.isnan(raw)),
-    }
-
-
-def _row(rows: Floats, name: str) -> Floats:
-    return np.asarray(rows[CHANNEL_ROW[name]])
-
-
+@kernel
 def _filled(values: Floats) -> Floats:
     """Gaps filled with the value before them; 0 before the first."""
-    known = ~np.isnan(values)
-    if known.all():
-        return values
-    last: npt.NDArray[np.int64] = np.maximum.accumulate(np.where(known, np.arange(values.size), -1))
-    return np.where(last >= 0, values[np.maximum(last, 0)], 0.0)
+    filled, last = np.empty(values.size), 0.0
+    for at in range(values.size):
+        if not np.isnan(values[at]):
+            last = values[at]
+        filled[at] = last
+    return filled
 
 
-def _avg(values: npt.NDArray[Any]) -> float:
-    """The mean of at least one value, a third as costly as ``values.mean()``."""
-    return float(np.add.reduce(values)) / values.size
+@kernel
+def _logs(values: Floats) -> Floats:
+    """Of what is there, and 0 where nothing is."""
+    logs = _filled(values)
+    for at in range(logs.size):
+        logs[at] = np.log2(1 + logs[at])
+    return logs
 
 
-def _std(values: npt.NDArray[Any]) -> float:
-    apart = values - _avg(values)
-    return sqrt(float(apart @ apart) / values.size)
+@kernel
+def _avg(values: Floats) -> float:
+    """The mean of at least one value."""
+    total = 0.0
+    for value in values:
+        total += value
+    return total / values.size
 
 
+@kernel
+def _recent(values: Floats) -> float:
+    """The mean of the last minute."""
+    return _avg(values[max(values.size - _RECENT_S, 0) :])
+
+
+@kernel
+def _std(values: Floats) -> float:
+    mean, total = _avg(values), 0.0
+    for value in values:
+        total += (value - mean) ** 2
+    return float(np.sqrt(total / values.size))
+
+
+@kernel
+def _share(values: Floats, least: float) -> float:
+    """Of the values that are not below ``least``."""
+    count = 0
+    for value in values:
+        count += value >= least
+    return count / values.size
+
+
+@kernel
+def _absent(values: Floats) -> float:
+    """The share of the values that are."""
+    count = 0
+    for value in values:
+        count += np.isnan(value)
+    return count / values.size
+
+
+@kernel
 def _median(values: Floats) -> float:
     """The middle value, of two the larger; 0 of none."""
-    middle = values.size // 2
-    return float(np.partition(values, middle)[middle]) if values.size else 0.0
+    return float(np.sort(values)[values.size // 2]) if values.size else 0.0
 
 
-def _mean(values: Floats) -> float:
-    known = values[~np.isnan(values)]
-    return _avg(known) if known.size else 0.0
+@kernel
+def _mean_where(values: Floats, where: Bools) -> float:
+    """Of the values that are there and picked; 0 of none."""
+    total, count = 0.0, 0
+    for at in range(values.size):
+        if where[at] and not np.isnan(values[at]):
+            total += values[at]
+            count += 1
+    return total / count if count else 0.0
 
 
-def _runs(what: Bools) -> list[int]:
-    """Lengths of the runs in which ``what`` holds."""
-    edges = np.flatnonzero(np.diff(np.concatenate(([False], what, [False])).astype(np.int8)))
-    return [int(length) for length in edges[1::2] - edges[::2]]
-
-
+@kernel
 def _follows(one: Floats, other: Floats) -> float:
     """Pearson's correlation; 0 where one of the two does not move."""
-    a, b = one - _avg(one), other - _avg(other)
-    size = sqrt(float(a @ a) * float(b @ b))
-    return float(a @ b) / size if size > 1e-6 * one.size else 0.0
+    mean, mean_other = _avg(one), _avg(other)
+    both, square, square_other = 0.0, 0.0, 0.0
+    for at in range(one.size):
+        a, b = one[at] - mean, other[at] - mean_other
+        both += a * b
+        square += a * a
+        square_other += b * b
+    size = np.sqrt(square * square_other)
+    return float(both / size) if size > 1e-6 * one.size else 0.0
 
 
+@kernel
 def _periodicity(util: Floats) -> float:
     """The largest autocorrelation at a lag from three seconds to a third, after the first that is below 0."""
     n = util.size
-    x = util - _avg(util)
-    power = abs(np.fft.rfft(x, 2 * n)) ** 2
-    acf = np.fft.irfft(power)[: n // 2]
-    if acf[0] <= n * 1.0:  # a standard deviation of one percent: nothing moves
+    lags = n // 2
+    sums, off = np.zeros(lags), util - _avg(util)
+    for at in range(n):
+        for lag in range(min(lags, n - at)):
+            sums[lag] += off[at] * off[at + lag]
+    if sums[0] <= n * 1.0:  # a standard deviation of one percent: nothing moves
         return 0.0
-    acf = acf / acf[0] * n / (n - np.arange(acf.size))
-    below = np.flatnonzero(acf < 0)
-    first = max(int(below[0]), 3) if below.size else acf.size
-    return min(max(float(acf[first:].max(initial=0.0)), 0.0), 1.0)
+    largest, below = 0.0, False
+    for lag in range(lags):
+        below = below or sums[lag] < 0
+        if below and lag >= 3:
+            largest = max(largest, sums[lag] / sums[0] * n / (n - lag))
+    return min(largest, 1.0)
+
+
+@kernel
+def _rests(busy: Bools) -> tuple[int, int]:
+    """The longest run of seconds that are not busy, and the one that lasts until now."""
+    longest = run = 0
+    for one in busy:
+        run = 0 if one else run + 1
+        longest = max(longest, run)
+    return longest, run
+
+
+@kernel
+def _changes(busy: Bools, high: Bools, util: Floats, found: Floats) -> None:
+    """How often the GPU starts to work and how regularly, how often it dips, and how noisy it is at work."""
+    starts, count = np.empty(util.size), 0
+    dips, moved, used, before = 0, 0.0, 0, 0.0
+    for at in range(util.size):
+        if at and busy[at] and not busy[at - 1]:
+            starts[count] = at
+            count += 1
+        dips += at > 0 and high[at - 1] and not high[at]
+        if high[at] and busy[at]:
+            moved += abs(util[at] - before) if used else 0.0
+            before = util[at]
+            used += 1
+    minutes = util.size / 60
+    found[6] = moved / (used - 1) / 20 if used > 1 else 0.0
+    found[8], found[9] = min(count / minutes, 20.0) / 10, min(dips / minutes, 20.0) / 10
+    apart = starts[1:count] - starts[: max(count - 1, 0)]
+    found[10] = min(_std(apart) / _avg(apart), 2.0) if apart.size > 2 else 1.0
+
+
+@kernel
+def _utilization(util: Floats, copy: Floats, period_confidence: float, found: Floats) -> None:
+    busy = util >= _BUSY_PCT
+    level = _median(util[busy])
+    found[0], found[1], found[2] = _recent(util) / 100, _avg(util) / 100, _std(util) / 50
+    found[3], found[4], found[5] = _share(util, _BUSY_PCT), _share(util, 90.0), level / 100
+    found[7] = min(_mean_where(copy, busy) / level, 1.0) if busy.any() else 0.0
+    _changes(busy, util >= 0.6 * max(level, _BUSY_PCT), util, found)
+    longest, now = _rests(busy)
+    found[11], found[12] = np.log2(1 + longest) / 8, np.log2(1 + now) / 8
+    found[13], found[14], found[15] = _follows(util[1:], util[:-1]), _periodicity(util), period_confidence
+
+
+@kernel
+def _memory(memory: Floats, host: Floats, found: Floats) -> None:
+    size, recent = memory.size, memory[max(memory.size - _RECENT_S, 0) :]
+    moves = 0
+    for at in range(1, size):
+        moves += abs(memory[at] - memory[at - 1]) >= 1
+    found[0] = memory[-1] / 100
+    found[1] = (_avg(recent[-5:]) - _avg(recent[:5])) / 50
+    found[2] = (_avg(memory[-5:]) - _avg(memory[:5])) / 50
+    found[3] = min(moves / max(size - 1, 1) * 10, 2.0)
+    rise = np.log2((1 + host[-1]) / (1 + host[max(size - _RECENT_S, 0)]))
+    found[4] = min(max(rise, -1.0), 2.0)
+
+
+@kernel
+def _cpu(cpu: Floats, util: Floats, found: Floats) -> None:
+    logs, resting = _logs(cpu), cpu[util < _BUSY_PCT]
+    found[0], found[1], found[2] = _recent(logs) / 10, _share(cpu, 20.0), _std(logs) / 3
+    found[3] = _follows(util, logs)
+    found[4] = np.log2(1 + _median(resting)) / 10 if resting.size else 0.5
+
+
+@kernel
+def _traffic(rows: Floats, util: Floats, found: Floats) -> None:
+    rx, tx, read, write = (
+        _logs(rows[_RX_ROW]), _logs(rows[_TX_ROW]), _logs(rows[_READ_ROW]), _logs(rows[_WRITE_ROW]),
+    )  # fmt: skip
+    found[0], found[1] = _follows(util, rx), _follows(util, tx)
+    found[2], found[3], found[4] = _recent(rx) / 20, _recent(tx) / 20, _std(rx) / 5
+    found[5], found[6] = _recent(read) / 20, _avg(read) / 20
+    found[7], found[8], found[9] = _recent(write) / 20, write.max() / 20, _share(write, 5.0)
+
+
+@entry("boolean(float64[:, ::1], float64, float64[::1])")
+def _features(values: Floats, period_confidence: float, found: Floats) -> bool:
+    """Fill ``found``, if there is enough to judge."""
+    seconds = values.shape[1]
+    first, count = seconds, 0
+    for at in range(seconds - 1, -1, -1):
+        if not np.isnan(values[_UTIL_ROW, at]):
+            first = at
+            count += 1
+    if count < _MIN_S:
+        return False
+    # Seconds before the first that was measured do not belong to the pod.
+    rows = values[:, first:].copy()
+    util = _filled(rows[_UTIL_ROW])
+    _utilization(util, rows[_COPY_ROW], period_confidence, found[_UTILIZATION:])
+    _memory(_filled(rows[_GPU_MEMORY_ROW]), _filled(rows[_HOST_MEMORY_ROW]), found[_MEMORY:])
+    _cpu(_filled(rows[_CPU_ROW]), util, found[_CPU:])
+    _traffic(rows, util, found[_TRAFFIC:])
+    found[_POWER] = _mean_where(rows[_POWER_ROW], util >= _BUSY_PCT) / 100
+    found[_POWER + 1] = min(util.size / 240, 1.0)
+    found[_POWER + 2], found[_POWER + 3] = _absent(rows[_CPU_ROW]), _absent(rows[_RX_ROW])
+    return True

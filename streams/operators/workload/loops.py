@@ -83,7 +83,7 @@ def nvml_channels(rows: Floats, places: Ints, gpus: int, channels: Floats) -> No
 
 @entry("void(float64[:, ::1], float64[:, :, ::1])")
 def cgroup_channels(rows: Floats, channels: Floats) -> None:
-    """Fill ``channels``, shape (ticks, pods, ``CGROUP_CHANNELS``). A row has the ``POD_CGROUP_METRICS`` of each
+    """Fill ``channels``, shape (ticks, pods, ``CGROUP_CHANNELS``). A row has ``POD_CGROUP_METRICS`` of each
     pod, and how busy the host's CPUs are."""
     for tick in range(channels.shape[0]):
         row = rows[tick]

@@ -2,7 +2,6 @@
 any of that changed."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from contract.codec import DecodeError, encode, from_plain, to_plain
@@ -137,7 +136,7 @@ class PodInsightOperator:
 
     def _insight(self, judged: Judgement) -> Insight:
         judged = with_sizes(judged, self._track.sizer.sizes, self._pod)
-        return Insight(subject=pod_subject(self._node or "unknown", self._uid), **asdict(judged))
+        return Insight(subject=pod_subject(self._node or "unknown", self._uid), **judged.fields())
 
     def _concerns_job(self, end_ms: int, changed: bool) -> bool:
         """Whether the job gets a part: something changed, or a rank sample is due, which is taken here."""
@@ -152,7 +151,7 @@ class PodInsightOperator:
         published = self._track.debouncer.published
         if published is None or self._pod is None or self._pod.job is None:
             return []
-        judged = asdict(with_sizes(published, self._track.sizer.sizes, self._pod))
+        judged = with_sizes(published, self._track.sizer.sizes, self._pod).fields()
         rank = self._rank
         part = JobInsightPart(
             job=self._pod.job, namespace=self._pod.namespace, pod_uid=self._uid, pod_name=self._pod.name,

@@ -8,6 +8,7 @@ something only where all of them work.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from contract.units import Number
 from streams.operators.workload.channels import IDLE_PCT
@@ -48,6 +49,10 @@ class Judgement:
     bottleneck_confidence: float
     evidence: dict[str, Number] = field(default_factory=dict)
     advice: str | None = None
+
+    def fields(self) -> dict[str, Any]:
+        """By name; they are not copied."""
+        return {name: getattr(self, name) for name in self.__slots__}
 
 
 @dataclass(slots=True)

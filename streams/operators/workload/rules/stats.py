@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from streams.compiled import entry
 from streams.operators.columns.arrays import Floats
 from streams.operators.workload.channels import CHANNEL_ROW
 
@@ -12,6 +13,7 @@ _MIN_S = 45
 _WAITS = 0.6
 """A GPU waits in a second with less than this share of its usual utilization."""
 _UTIL = CHANNEL_ROW["busiest_gpu_util_pct"]
+_FIGURES = 5
 _BLOCK_MS = 300_000
 _BLOCKS = 12
 _EVIDENCE = {
@@ -69,31 +71,46 @@ class PodStats:
 def pod_stats(values: Floats) -> PodStats | None:
     """Statistics of values of all channels, shape (channels, seconds), newest second last. None for fewer
     than 45 seconds with a known utilization."""
-    values = values[:, -_WINDOW_S:]
-    values = values[:, ~np.isnan(values[_UTIL])]
-    util = values[_UTIL]
-    if util.size < _MIN_S:
+    figures = np.empty((len(CHANNEL_ROW), _FIGURES))
+    seconds, level, waits = _statistics(np.ascontiguousarray(values), figures)
+    if seconds < _MIN_S:
         return None
-    level = float(np.partition(util, int(0.9 * util.size))[int(0.9 * util.size)])
-    waiting = util < _WAITS * level
-    known = ~np.isnan(values)
-    filled = np.where(known, values, 0.0)
-    # Of every channel at once: the sum and count of all seconds, and of those in which the GPU waits.
-    picks = np.stack([np.ones(util.size), waiting]).T
-    sums, counts = filled @ picks, known @ picks
-    sums = np.column_stack((sums, sums[:, 0] - sums[:, 1]))
-    counts = np.column_stack((counts, counts[:, 0] - counts[:, 1]))
-    mean, low, high = (sums / np.maximum(counts, 1)).T.tolist()
-    most = filled.max(axis=1).tolist()
-    there = [(name, row) for name, row in CHANNEL_ROW.items() if counts[row, 0]]
+    mean, low, high, most, count = figures.T.tolist()
+    there = [(name, row) for name, row in CHANNEL_ROW.items() if count[row]]
     return PodStats(
-        seconds=util.size,
+        seconds=seconds,
         means={name: mean[row] for name, row in there},
         most={name: most[row] for name, row in there},
         level_pct=level,
-        waits=float(np.count_nonzero(waiting)) / util.size,
+        waits=waits,
         loads={name: (low[row], high[row]) for name, row in there},
     )
+
+
+@entry("Tuple((int64, float64, float64))(float64[:, ::1], float64[:, ::1])")
+def _statistics(values: Floats, figures: Floats) -> tuple[int, float, float]:
+    """The seconds that count, and if they are enough the usual utilization, and how often the GPU waits; into
+    ``figures`` of each channel its mean, those while the GPU waits and otherwise, its largest value, and in
+    how many seconds it is there."""
+    util = values[_UTIL, max(values.shape[1] - _WINDOW_S, 0) :]
+    known = np.flatnonzero(~np.isnan(util))
+    seconds, first = len(known), values.shape[1] - len(util)
+    if seconds < _MIN_S:
+        return seconds, 0.0, 0.0
+    level = np.sort(util[known])[int(0.9 * seconds)]
+    waiting = util < _WAITS * level
+    for channel in range(len(values)):
+        total, count, most = np.zeros(2), np.zeros(2), 0.0
+        for second in known:
+            value = values[channel, first + second]
+            if not np.isnan(value):
+                total[int(waiting[second])] += value
+                count[int(waiting[second])] += 1
+                most = max(most, value)
+        of = figures[channel]
+        of[0], of[1] = total.sum() / max(count.sum(), 1.0), total[1] / max(count[1], 1.0)
+        of[2], of[3], of[4] = total[0] / max(count[0], 1.0), most, count.sum()
+    return seconds, level, np.count_nonzero(waiting[known]) / seconds
 
 
 @dataclass(slots=True)

@@ -191,7 +191,8 @@ _PRODUCER: dict[str, Any] = {
     "producer_linger": 0.02,
     "producer_max_batch_size": 128 * 1024,
     "producer_max_request_size": 1024**2,
-    "producer_compression_type": "lz4",
+    # A tenth of the CPU of aiokafka's lz4, which is at level 9, and smaller.
+    "producer_compression_type": "zstd",
     "producer_request_timeout": 30.0,
 }
 

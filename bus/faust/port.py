@@ -1,6 +1,6 @@
 """What a worker needs of Kafka, narrow enough that its order of doing things is tested without it."""
 
-from collections.abc import Awaitable
+from asyncio import Future
 from typing import Protocol
 
 from bus.faust.app import ExactApp
@@ -25,7 +25,7 @@ class WorkerPort(Protocol):
         """Everything up to and including ``offset`` is done: it may be committed."""
         ...
 
-    async def post(self, out: ProducerRecord) -> Awaitable[object]:
+    async def post(self, out: ProducerRecord) -> "Future[object]":
         """Put a record in line, in the order of the calls; the answer is awaited for its arrival."""
         ...
 
@@ -57,7 +57,7 @@ class FaustPort:
         """See ``WorkerPort``."""
         self._app.exact_consumer.acknowledge(self._full(source.topic), source.partition, offset)
 
-    async def post(self, out: ProducerRecord) -> Awaitable[object]:
+    async def post(self, out: ProducerRecord) -> "Future[object]":
         """See ``WorkerPort``."""
         return await self._app.exact_producer.post(
             self._full(out.topic), key_bytes(out.key), out.value, ts_ms=out.ts_ms

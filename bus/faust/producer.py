@@ -3,14 +3,19 @@
 import math
 from asyncio import Event, Future, wait
 from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from aiokafka.errors import KafkaTimeoutError
+from aiokafka.partitioner import murmur2
+from aiokafka.structs import TopicPartition
 from faust.transport.drivers import aiokafka as driver
 
 from bus.kafka.clients import pace_metadata
 
 _LAST_REQUESTS_S = 1.0
+_hash = lru_cache(maxsize=100_000)(murmur2)
+"""Of a key: it takes 20 µs, and the same keys come again and again."""
 
 
 class ExactProducer(driver.Producer):
@@ -60,6 +65,26 @@ class ExactProducer(driver.Producer):
                 await wait([sender], timeout=_LAST_REQUESTS_S)
         await client.client.close()
         client._closed = True
+
+    def append(self, topic: str, key: bytes, value: bytes | None, *, ts_ms: int) -> "Future[Any] | None":
+        """Put a record into the batch that waits for its partition; the future of the batch, which is not
+        to be cancelled.
+
+        None, and nothing is done, where ``post`` has to wait: the batch is full, the topic is new.
+        The client's own way costs three times as much, and a future for each record.
+        """
+        client = self._ensure_producer()
+        lines: Any = client._message_accumulator
+        partitions = client.client.cluster._partitions.get(topic)
+        if not partitions or lines._closed or lines._exception is not None:
+            return None
+        place = TopicPartition(topic, (_hash(key) & 0x7FFFFFFF) % len(partitions))
+        waiting = lines._batches.get(place)
+        batch = waiting[-1] if waiting else lines._append_batch(lines.create_builder(), place)
+        if batch._builder.append(timestamp=ts_ms, key=key, value=value) is None:
+            return None
+        arrival: Future[Any] = batch.future
+        return arrival
 
     async def post(
         self,

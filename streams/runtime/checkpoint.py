@@ -16,7 +16,7 @@ somebody else wrote among ours: the next worker recovers what is there, and puts
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from bus.faust.sequence import SourceSequence
 from contract.log import ConsumerRecord, ProducerRecord
@@ -54,7 +54,7 @@ class CheckpointCoordinator:
         self.next_offset = self._sequence.next_offset
         self.metrics = StreamsMetrics(telemetry, self._tasks)
         self._outbox: deque[ProducerRecord] = deque()
-        self._under_way: list[Awaitable[object]] = []
+        self._under_way: set[asyncio.Future[object]] = set()
         self._sending = asyncio.Lock()
         self._committing = asyncio.Lock()
         self._failed = False
@@ -73,24 +73,44 @@ class CheckpointCoordinator:
         Does not return once the worker has failed.
         """
         assignment = self._sequence.assignment
+        for one in records[:1]:
+            if self._sequence.next_offset(one.topic, one.partition) is None:
+                await self._verify_recovery(task, one.partition)
         for number, record in enumerate(records, 1):
             await self._room.wait()
             if self._failed:
                 await asyncio.Event().wait()
             if self._sequence.assignment != assignment:
                 return  # while it waited, the partition was handed over
-            if not await self._sequence.admits(record):
-                continue
-            self._outbox += task.process(record)
-            self._uncommitted += 1
-            if self._uncommitted >= self._early:
-                self.commit_due.set()
-            if self._uncommitted >= 2 * self._early:
-                self._room.clear()
-            if self._outbox:
-                await self._send_outbox()
+            if await self._sequence.admits(record):
+                self._outbox += task.process(record)
+                self._count()
             if number % YIELD_EVERY == 0:
+                await self._send_outbox()
                 await asyncio.sleep(0)
+        await self._send_outbox()
+
+    async def _verify_recovery(self, task: StageTask, partition: int) -> None:
+        """End if others wrote states and committed after we read ours: what follows from old states would be
+        wrong, and what is sent at once is not fenced.
+
+        More may be committed than the states have seen because somebody moved the group's offset: then there
+        is no newer state, and nothing to recover.
+        """
+        if not task.is_behind_commit(partition):
+            return
+        async with self._committing:  # nothing is under way
+            assignment = self._sequence.assignment
+            alone = await self._port.is_sole_writer(task.stage.name)
+            if not alone and assignment == self._sequence.assignment:
+                self.fail(f"states of {task.stage.name}, {partition} are older than what is committed")
+
+    def _count(self) -> None:
+        self._uncommitted += 1
+        if self._uncommitted >= self._early:
+            self.commit_due.set()
+        if self._uncommitted >= 2 * self._early:
+            self._room.clear()
 
     async def _send_outbox(self) -> None:
         async with self._sending:  # one at a time, so that the order stays
@@ -102,7 +122,7 @@ class CheckpointCoordinator:
                     self._telemetry.emit(RECORD_TOO_LARGE, detail, topic=out.topic)
                     continue
                 try:
-                    self._under_way.append(await self._port.post(out))
+                    self._under_way.add(await self._port.post(out))
                 except Exception as error:  # noqa: BLE001 - whatever it was, the output did not leave
                     self.fail(f"sending to {out.topic}: {error!r}")
                     return
@@ -120,8 +140,11 @@ class CheckpointCoordinator:
 
     async def _outputs_arrived(self) -> None:
         await self._send_outbox()
-        under_way, self._under_way = self._under_way, []
-        await asyncio.gather(*under_way)
+        under_way, self._under_way = self._under_way, set()
+        if under_way:
+            done, _ = await asyncio.wait(under_way, return_when=asyncio.FIRST_EXCEPTION)
+            for answer in done:
+                answer.result()
 
     async def commit(self) -> None:
         """Put outputs and state of everything processed so far on the broker, then acknowledge it."""
@@ -146,9 +169,10 @@ class CheckpointCoordinator:
         async with self._committing:  # nothing is under way
             assignment = self._sequence.assignment
             for task in self._tasks:
-                if self._failed or not self._begun or await self._port.is_sole_writer(task.stage.name):
+                if self._failed or not self._begun:
                     continue
-                if self._begun and assignment == self._sequence.assignment:
+                alone = await self._port.is_sole_writer(task.stage.name)
+                if alone is False and self._begun and assignment == self._sequence.assignment:
                     self.fail(f"somebody else writes into the state of {task.stage.name}")
 
     async def _arrived(self, checkpoints: list[tuple[StageTask, Checkpoint]]) -> bool:

@@ -62,6 +62,13 @@ class Eviction:
         clock.observe(record.offset, record.ts_ms)
         return clock.now_ms
 
+    def stored_to(self, partition: int) -> int | None:
+        """The last record that the stored states of a partition have seen; None if no clock says so."""
+        if self._stage.evict_ms is None:
+            return None
+        offset = offset_of(self._port.load(self._stage.name, clock_key(partition)))
+        return None if offset < 0 else offset
+
     def _begun(self, partition: int) -> PartitionClock:
         value = self._port.load(self._stage.name, clock_key(partition))
         stage = self._stage

@@ -1,5 +1,6 @@
 """The streams' port on Faust: state in tables whose changelogs the coordinator writes itself."""
 
+from asyncio import Future
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
@@ -8,7 +9,7 @@ import faust
 from bus.faust.app import ExactApp, raw_topic
 from bus.faust.offsets import ends
 from bus.faust.port import FaustPort
-from contract.log import TopicPartition
+from contract.log import ProducerRecord, TopicPartition, key_bytes
 from contract.settings.groups import Settings
 from streams.state.fencing import ChangelogFence
 from streams.state.record import tombstone_headers
@@ -82,6 +83,15 @@ class FaustStreamsPort(FaustPort):
         self._tables = tables
         self._changelog = changelog
 
+    async def post(self, out: ProducerRecord) -> "Future[object]":
+        key = key_bytes(out.key)
+        sent = (
+            self._app.exact_producer.append(self._full(out.topic), key, out.value, ts_ms=out.ts_ms)
+            if key
+            else None
+        )
+        return await super().post(out) if sent is None else sent
+
     async def save(self, stage: str, partition: int, key: bytes, value: bytes) -> Awaitable[object]:
         return await self._app.exact_producer.post(
             self._changelog(stage), key, value, ts_ms=None, partition=partition
@@ -96,13 +106,15 @@ class FaustStreamsPort(FaustPort):
     def wrote(self, stage: str, partition: int, answer: Any) -> bool:
         return self._tables[stage].fence.wrote(partition, answer.offset)
 
-    async def is_sole_writer(self, stage: str) -> bool:
+    async def is_sole_writer(self, stage: str) -> bool | None:
         if stage not in self._tables:
             return True  # it keeps no state
         name = self._changelog(stage)
         found = await ends(self._settings, [(name, number) for number in self._assigned(stage)])
         fence = self._tables[stage].fence
-        return all(fence.ends(number, end) for (_, number), end in (found or {}).items())
+        if found is None:
+            return None
+        return all(fence.ends(number, end) for (_, number), end in found.items())
 
     def _assigned(self, stage: str) -> set[int]:
         name = self._changelog(stage)

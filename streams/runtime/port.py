@@ -1,15 +1,20 @@
 """What tasks and coordinator need of Kafka beyond what every worker needs: the changelogs of states."""
 
+from asyncio import Future
 from collections.abc import Awaitable, Iterable
 from typing import Protocol
 
 from bus.faust.port import WorkerPort
-from contract.log import TopicPartition
+from contract.log import ProducerRecord, TopicPartition
 from streams.state.recovery import Rewrite
 
 
 class StreamsPort(WorkerPort, Protocol):
     """Kafka, as tasks and coordinator see it. ``stage`` is a name without prefix."""
+
+    async def post(self, out: ProducerRecord) -> "Future[object]":
+        """As of ``WorkerPort``. The answer may be that of many records: it is not to be cancelled."""
+        ...
 
     async def save(self, stage: str, partition: int, key: bytes, value: bytes) -> Awaitable[object]:
         """Put a record of a stage's changelog in line; the answer is awaited for its arrival."""
@@ -19,10 +24,10 @@ class StreamsPort(WorkerPort, Protocol):
         """Hear the answer to a ``save`` or ``drop``, in order; False if somebody else wrote before it."""
         ...
 
-    async def is_sole_writer(self, stage: str) -> bool:
+    async def is_sole_writer(self, stage: str) -> bool | None:
         """Ask the broker where the stage's changelog ends; False if somebody else wrote there.
 
-        Nothing of ours is under way meanwhile. True if it does not answer.
+        Nothing of ours is under way meanwhile. None if it does not answer.
         """
         ...
 

@@ -119,6 +119,11 @@ class StageTask:
         self._telemetry.emit(DEAD_LETTER, detail, topic=record.topic, reason=reason.value)
         return [dead_letter(record, reason, detail, prefix=self._prefix)]
 
+    def is_behind_commit(self, partition: int) -> bool:
+        """Whether more is committed of a partition than its stored states have seen."""
+        begins, seen = self._port.begins_at(self._source(partition)), self._eviction.stored_to(partition)
+        return begins is not None and seen is not None and begins > seen + 1
+
     def _updated(self, key: _Key, record: ConsumerRecord, now_ms: int) -> list[Emission]:
         if self.stage.stateless:
             emissions = self.stage.build(key[1], None).update(record)

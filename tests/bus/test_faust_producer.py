@@ -1,6 +1,7 @@
 """What Faust's producer sends, and what it no longer sends."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
@@ -69,3 +70,35 @@ async def test_what_waited_in_line_for_a_moment_is_sent(settings: Settings) -> N
         now_s += LIMIT_S - 1
         await asyncio.wait_for(waiting, 10)
     assert await stored(settings) == [b"new"]
+
+
+async def test_records_of_a_batch_have_one_answer_and_keep_their_order(settings: Settings) -> None:
+    async with producing(settings) as app:
+        producer = app.exact_producer
+        assert producer.append(TOPIC, b"k", b"0", ts_ms=1) is None, "of a topic that is new nothing is known"
+        await (await producer.post(TOPIC, b"k", b"0", ts_ms=1))
+        answers = {producer.append(TOPIC, b"k", b"%d" % n, ts_ms=1) for n in range(1, 100)}
+        (answer,) = answers
+        assert answer is not None
+        await asyncio.wait_for(answer, 10)
+    assert await stored(settings) == [b"%d" % n for n in range(100)]
+
+
+async def test_a_batch_that_is_full_takes_no_more(settings: Settings) -> None:
+    async with producing(settings) as app:
+        producer, value = app.exact_producer, os.urandom(50_000)
+        await (await producer.post(TOPIC, b"k", b"", ts_ms=1))
+        taken = [producer.append(TOPIC, b"k", value, ts_ms=1) is not None for _ in range(4)]
+        assert taken == [True, True, False, False]
+        await asyncio.wait_for(await producer.post(TOPIC, b"k", value, ts_ms=1), 10)
+    assert await stored(settings) == [b"", value, value, value]
+
+
+@pytest.mark.parametrize("key", [b"gpu-001", b"x", "päd".encode(), b"00000000-0000-4000-8000-000000000007"])
+async def test_a_key_lies_in_one_partition_whichever_way_it_is_sent(key: bytes) -> None:
+    with EmbeddedBroker({TOPIC: 7}) as broker:
+        async with producing(load({}, {"broker": broker.url})) as app:
+            posted = await (await app.exact_producer.post(TOPIC, key, b"1", ts_ms=1))
+            appended = app.exact_producer.append(TOPIC, key, b"2", ts_ms=1)
+            assert appended is not None
+            assert (await asyncio.wait_for(appended, 10)).partition == posted.partition

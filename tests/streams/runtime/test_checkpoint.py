@@ -3,11 +3,13 @@
 import asyncio
 import itertools
 from collections.abc import Awaitable
+from dataclasses import replace
 
 import orjson
 import pytest
 
 from contract.log import ProducerRecord, TopicPartition
+from streams.operators.base import Stage
 from telemetry.events import SOURCE_GAP
 from tests.support.fakes.broker import Broker
 from tests.support.streams.port import Died, Moment, Worker, place, record
@@ -308,3 +310,76 @@ async def test_a_flush_that_does_not_arrive_ends_the_worker() -> None:
     assert len(worker.port.failures) == 1
     await worker.coordinator.commit()
     assert worker.port.broker.committed == {}
+
+
+CLOCKED = replace(STAGE, evict_ms=1_000_000)
+
+
+async def recovered_before_the_last_commit(stage: Stage) -> tuple[Worker, Broker]:
+    """A worker that recovered the states, but reads from where another one has committed since."""
+    broker = Broker()
+    first = Worker(broker, stage=stage)
+    await first.take(*(record(n, 1) for n in range(5)))
+    await first.coordinator.commit()
+    late, owner = Worker(broker, stage=stage), Worker(broker, stage=stage)
+    await owner.take(*(record(n, 1) for n in range(5, 15)))
+    await owner.coordinator.commit()
+    late.port.begins = dict(broker.committed)
+    return late, broker
+
+
+async def test_a_worker_whose_states_are_older_than_the_commit_ends_before_it_takes_a_record() -> None:
+    late, broker = await recovered_before_the_last_commit(CLOCKED)
+    before = list(broker.outputs)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(late.take(*(record(n, 1) for n in range(15, 30))), 0.05)
+    assert late.port.failures == ["states of toy, 0 are older than what is committed"]
+    assert broker.outputs == before
+    again = Worker(broker, stage=CLOCKED)
+    await again.take(*(record(n, 1) for n in range(15, 30)))
+    await again.coordinator.flush()
+    assert trail(broker.outputs)[-2:] == [("a", b"[20,20]"), ("a", b"[30,30]")]
+
+
+async def test_a_broker_that_does_not_say_who_wrote_counts_as_if_others_had(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    late, _ = await recovered_before_the_last_commit(CLOCKED)
+
+    async def no_answer(stage: str) -> None:
+        await asyncio.sleep(0)
+
+    monkeypatch.setattr(late.port, "is_sole_writer", no_answer)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(late.take(record(15, 1)), 0.05)
+    assert len(late.port.failures) == 1
+
+
+async def test_a_commit_that_somebody_moved_ahead_by_hand_stops_nobody() -> None:
+    broker = Broker()
+    first = Worker(broker, stage=CLOCKED)
+    await first.take(record(0, 1))
+    await first.coordinator.commit()
+    broker.committed[place()] = 10
+    skipping = Worker(broker, stage=CLOCKED)
+    await skipping.take(record(10, 1))
+    await skipping.coordinator.commit()
+    assert skipping.port.failures == []
+    assert newest(broker.outputs, RESULT) == {"a": [2, 2]}
+
+
+@pytest.mark.parametrize("stage", [STAGE, replace(STAGE, stateless=True)], ids=["no clock", "no state"])
+async def test_of_a_stage_without_clock_nothing_is_asked(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late, _ = await recovered_before_the_last_commit(stage)
+    load = late.port.load
+
+    def known(name: str, key: bytes) -> bytes | None:
+        if stage.stateless:
+            raise KeyError(name)  # as of a stage without a table
+        return load(name, key)
+
+    monkeypatch.setattr(late.port, "load", known)
+    await late.take(record(15, 1))
+    assert late.port.failures == []

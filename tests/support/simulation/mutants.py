@@ -84,7 +84,7 @@ def failed_output_dropped(patch: Patch) -> None:
             while self._outbox:
                 out = self._outbox.popleft()
                 try:
-                    self._under_way.append(await self._port.post(out))
+                    self._under_way.add(await self._port.post(out))
                 except OSError:
                     continue
 

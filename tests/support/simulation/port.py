@@ -1,7 +1,7 @@
 """A process' port on the broker in memory: what it sends is on its wires, and takes its time."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from contract.log import TopicPartition
 from tests.support.fakes.broker import Broker
@@ -33,7 +33,7 @@ class SimulatedPort(BrokerPort):
 
     async def _send(
         self, kind: str, topic: str, partition: int, land: Callable[[], object]
-    ) -> Awaitable[object]:
+    ) -> "asyncio.Future[object]":
         await self._room()
         if kind != "output":
             self._process.storing.set()
@@ -52,7 +52,7 @@ class SimulatedPort(BrokerPort):
             self._process.sends_fail -= 1
             raise SendFailedError("did not leave")
 
-    async def is_sole_writer(self, stage: str) -> bool:
+    async def is_sole_writer(self, stage: str) -> bool | None:
         await self._process.pause(delay_s(self._process.dice))
         return await super().is_sole_writer(stage)
 

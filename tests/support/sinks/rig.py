@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -41,9 +41,9 @@ class MemoryPort:
         assert offset > self.acknowledged.get(place, -1)
         self.acknowledged[place] = offset
 
-    async def post(self, out: ProducerRecord) -> Awaitable[object]:
+    async def post(self, out: ProducerRecord) -> "asyncio.Future[object]":
         assert out.topic == "dead-letters"
-        return self._arrive(out.value or b"")
+        return asyncio.ensure_future(self._arrive(out.value or b""))
 
     async def _arrive(self, payload: bytes) -> None:
         await asyncio.sleep(0)

@@ -33,7 +33,7 @@ class BrokerPort(ABC):
     @abstractmethod
     async def _send(
         self, kind: str, topic: str, partition: int, land: Callable[[], object]
-    ) -> Awaitable[object]:
+    ) -> "asyncio.Future[object]":
         """Put a record in line: an output, head, piece, clock or tombstone. ``land`` is its arrival."""
 
     @abstractmethod
@@ -47,7 +47,7 @@ class BrokerPort(ABC):
         """What the process knows of a stage's changelog."""
         return self._tables.setdefault(stage, Table())
 
-    async def post(self, out: ProducerRecord) -> Awaitable[object]:
+    async def post(self, out: ProducerRecord) -> "asyncio.Future[object]":
         number = self.broker.partition_of(out.key)
         return await self._send("output", out.topic, number, lambda: self.broker.land(out))
 
@@ -67,7 +67,7 @@ class BrokerPort(ABC):
         assert isinstance(answer, int)
         return self.table(stage).fence.wrote(partition, answer)
 
-    async def is_sole_writer(self, stage: str) -> bool:
+    async def is_sole_writer(self, stage: str) -> bool | None:
         fence, logs = self.table(stage).fence, self.broker.changelogs
         mine = self._assigned(stage)
         return all(fence.ends(number, logs[TopicPartition(stage, number)].end) for number in mine)
@@ -133,7 +133,7 @@ class SteppedPort(BrokerPort):
 
     async def _send(
         self, kind: str, topic: str, partition: int, land: Callable[[], object]
-    ) -> Awaitable[object]:
+    ) -> "asyncio.Future[object]":
         if kind == "output":
             self._step("post", topic)
         else:

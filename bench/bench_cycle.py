@@ -14,13 +14,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import orjson
 import zstandard
 
 from bench.generators import CONTROLS, HARDER, NAMED_CONTROLS, SHAPES, SNRS, Case, controls, cyclic_cases
 from streams.operators.cycles.detect.detector import likeliest_of
 from streams.operators.cycles.detect.window import find_cycles
 from streams.operators.cycles.scales import CycleScales
+from streams.state.codec import to_bytes
 
 CLOSE = 0.05
 """Relative error up to which a period is a hit."""
@@ -171,7 +171,7 @@ def costs(seed: int, seconds: int = 2100, warm_s: int = 900) -> Costs:
             scales.changes(START_MS + 1000 * second)
         if second >= warm_s:
             ticks, evaluations = ticks + middle - began, evaluations + time.process_time() - middle
-    plain = orjson.dumps(scales.snapshot())
+    plain = to_bytes(scales.snapshot())
     packed = zstandard.ZstdCompressor(level=1).compress(plain)
     tick_us = ticks / (seconds - warm_s) * 1e6
     evaluation_us = evaluations / ((seconds - warm_s) / EVERY) / len(columns) * 1e6

@@ -27,7 +27,7 @@ FLUSH_S = 2.0
 _COMMIT_SHARE = 4
 """After a commit the pause is at least this many times as long as the commit took: at most a fifth of the
 time goes into commits, and large states are stored less often."""
-_STATE_BYTES_PER_S = 1_000_000
+_STATE_BYTES_PER_S = 500_000
 """Commits write at most this much on average. A state is written as a whole each time, and a recovery reads
 what compaction has left of all that."""
 _LONGEST_PAUSE_S = 60.0

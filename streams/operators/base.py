@@ -22,7 +22,7 @@ class CountedEvent:
 
 Emission = ProducerRecord | CountedEvent
 Snapshot = dict[str, Any]
-"""Plain data that orjson can carry: dicts, lists, str, int, float, bool, None. Holds ``"v"``."""
+"""Plain data that MessagePack can carry: dicts, lists, str, bytes, int, float, bool, None. Holds ``"v"``."""
 
 
 class Operator(Protocol):

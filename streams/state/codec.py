@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
+import msgspec
 import zstandard
 
 from streams.operators.base import Snapshot
@@ -59,6 +59,19 @@ class Packed:
     head: Record
 
 
+def to_bytes(snapshot: Any) -> bytes:
+    """A snapshot as MessagePack. Raises ``TypeError`` if it is no plain data."""
+    return msgspec.msgpack.encode(snapshot)
+
+
+def from_bytes(raw: bytes) -> Any:
+    """What ``to_bytes`` was given. Raises ``StateError`` for other bytes."""
+    try:
+        return msgspec.msgpack.decode(raw)
+    except msgspec.DecodeError as error:
+        raise StateError(f"damaged: {error}") from error
+
+
 def pack(
     key: bytes,
     offset: int,
@@ -72,7 +85,7 @@ def pack(
 
     Raises ``TypeError`` if the snapshot is no plain data.
     """
-    body, kind = orjson.dumps(snapshot), Kind.JSON
+    body, kind = to_bytes(snapshot), Kind.PLAIN
     if len(body) > min(_PLAIN_BYTES, piece_bytes // 2):
         body, kind = zstandard.ZstdCompressor(level=1).compress(body), Kind.ZSTD
     if len(body) <= piece_bytes:
@@ -130,10 +143,10 @@ def _joined(key: bytes, head: bytes, offset: int, lookup: Lookup) -> bytes:
 
 def _parsed(body: bytes, kind: int) -> Snapshot:
     try:
-        text = zstandard.ZstdDecompressor().decompress(body) if kind == Kind.ZSTD else body
-        found: Any = orjson.loads(text)
-    except (zstandard.ZstdError, orjson.JSONDecodeError) as error:
+        plain = zstandard.ZstdDecompressor().decompress(body) if kind == Kind.ZSTD else body
+    except zstandard.ZstdError as error:
         raise StateError(f"damaged: {error}") from error
+    found = from_bytes(plain)
     if not isinstance(found, dict):
-        raise StateError("damaged: no JSON object")
+        raise StateError("damaged: no object")
     return found

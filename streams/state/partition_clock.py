@@ -54,7 +54,7 @@ class PartitionClock:
     def stored(self, partition: int) -> Record:
         """The clock as a record of the changelog."""
         body = orjson.dumps({"v": _VERSION, "high_ms": self._high_ms, "behind": self._behind})
-        return clock_key(partition), to_value(Kind.JSON, self.offset, self.now_ms, body)
+        return clock_key(partition), to_value(Kind.PLAIN, self.offset, self.now_ms, body)
 
     @classmethod
     def restored(cls, stride_ms: int, value: bytes | None, *, confirm: int) -> "PartitionClock | None":

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import NamedTuple
 
-FORMAT = 2
+FORMAT = 3
 _HEADER = struct.Struct(">BBQQ")
 HEADER_BYTES = _HEADER.size
 _PARTITION = struct.Struct(">H")
@@ -35,7 +35,8 @@ Headers = list[tuple[str, bytes]]
 class Kind(IntEnum):
     """What a value's body is."""
 
-    JSON = 0
+    PLAIN = 0
+    """As it is."""
     ZSTD = 1
     HEAD = 2
     """Slot and number of the pieces."""

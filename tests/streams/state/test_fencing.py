@@ -85,7 +85,7 @@ async def test_what_is_outdated_is_written_anew_with_the_first_commit() -> None:
     await first.coordinator.commit()
     newest, changelog = broker.changelog[KEY], broker.changelogs[CHANGELOG]
     changelog.append(Stored(gone, None, tombstone_headers(5)))
-    late = to_value(Kind.JSON, 0, 0, b"{}")  # older than both
+    late = to_value(Kind.PLAIN, 0, 0, b"{}")  # older than both
     for key in (KEY, gone):
         changelog.append(Stored(key, late, []))
     again = Worker(broker)

@@ -8,11 +8,11 @@ from streams.state.recovery import read_to
 
 
 def state(key: str, offset: int, partition: int = 0) -> Record:
-    return state_key(partition, key), to_value(Kind.JSON, offset, 0, b"{}")
+    return state_key(partition, key), to_value(Kind.PLAIN, offset, 0, b"{}")
 
 
 def clock(offset: int, partition: int = 0) -> Record:
-    return clock_key(partition), to_value(Kind.JSON, offset, 0, b"{}")
+    return clock_key(partition), to_value(Kind.PLAIN, offset, 0, b"{}")
 
 
 PIECE = piece_key(state_key(0, "a"), 0, 0), to_value(Kind.PIECE, 99, 0, b"")

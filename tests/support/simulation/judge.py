@@ -8,7 +8,7 @@ import orjson
 
 from contract.log import ConsumerRecord, ProducerRecord, TopicPartition
 from streams.runtime.stage_task import StageTask
-from streams.state.codec import unpack
+from streams.state.codec import from_bytes, to_bytes, unpack
 from streams.state.record import name_of, offset_of, state_key
 from tests.support.fakes.broker import Broker
 from tests.support.simulation.feed import Sent
@@ -146,9 +146,7 @@ class Judge:
                 continue
             assert found.offset >= key.offset, f"{stage} {name}: state at {found.offset}, not {key.offset}"
             lasting = self._profile.lasting
-            has, wanted = (
-                orjson.dumps(lasting(one)) for one in (found.snapshot, orjson.loads(key.snapshot()))
-            )
+            has, wanted = (to_bytes(lasting(one)) for one in (found.snapshot, from_bytes(key.snapshot())))
             assert has == wanted, f"{stage} {name}: state {_around(has, wanted)}"
             self.checked["states"] += 1
         for (stage, partition), changelog in self._broker.changelogs.items():

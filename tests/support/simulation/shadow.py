@@ -5,13 +5,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
-
 from contract.codec import DecodeError
 from contract.log import ConsumerRecord, ProducerRecord, TopicPartition
 from contract.records.deadletter import Reason
 from streams.operators.base import CountedEvent, Emission, Operator, Stage
 from streams.runtime.dead_letters import check, dead_letter
+from streams.state.codec import to_bytes
 from streams.state.partition_clock import PartitionClock
 from tests.support.streams.toy import Counter as Toy
 
@@ -42,7 +41,7 @@ class Key:
 
     def snapshot(self) -> bytes:
         """What should be stored of it, if anything still is."""
-        return orjson.dumps(self.operator.snapshot()) if self.left is None else self.left
+        return to_bytes(self.operator.snapshot()) if self.left is None else self.left
 
 
 class Shadow:

@@ -15,6 +15,7 @@ from contract.log import ConsumerRecord, ProducerRecord
 from contract.settings.groups import Settings
 from streams.local import LocalPipeline
 from streams.operators.base import Emission, Operator, Stage
+from streams.state.codec import from_bytes, to_bytes
 from streams.topology import stages
 
 STAGES = stages(Settings())
@@ -101,12 +102,12 @@ def outs(emissions: list[Emission]) -> list[ProducerRecord]:
 
 def stored(operator: Operator) -> bytes:
     """The state as it is stored."""
-    return orjson.dumps(operator.snapshot())
+    return to_bytes(operator.snapshot())
 
 
 def resumed(stage: Stage, key: str, state: bytes) -> Operator:
     """An operator that goes on from a stored state."""
-    return stage.build(key, orjson.loads(state))
+    return stage.build(key, from_bytes(state))
 
 
 EMPTY = {stage.name: stored(stage.build("new", None)) for stage in STAGES}

@@ -11,6 +11,7 @@ from contract.records.attribution import Holder, holders, merged
 from contract.records.samples import Gpu
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.node.operator import NodeConfig, NodeOperator
+from streams.state.codec import from_bytes, to_bytes
 from tests.support.data.samples import gpu, nvml, record
 
 USED = {"gpu_util_pct": 70, "mem_used_bytes": 9, "mem_copy_util_pct": 30}
@@ -145,7 +146,7 @@ def test_partly_allocated_is_not_measured_whatever_came_first(order: tuple[str, 
     for seq, word in enumerate(order, 1):
         node.update(record("nvml-samples", "a", nvml(seq, [TICKS[word]])))
         again = operator()
-        again.restore(orjson.loads(orjson.dumps(node.snapshot())))
+        again.restore(from_bytes(to_bytes(node.snapshot())))
         node = again
     expected = "allocated" if "allocated" in order else "measured"
     assert parts(node)["p"]["attribution"] == {"a/0": expected}

@@ -1,6 +1,5 @@
 """The bank of cycles: from ticks to changes."""
 
-import json
 from collections.abc import Callable
 
 import numpy as np
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 from bench.generators import Case, Floats
 from streams.operators.cycles.bank import CycleBank, CycleConfig
 from streams.operators.cycles.result import NO_CYCLE, CycleResult
+from streams.state.codec import from_bytes, to_bytes
 from tests.support.streams.cycles import idle
 
 START_MS = 1_700_000_000_000
@@ -128,15 +128,15 @@ def test_a_restart_leaves_no_trace(seed: int, stop: int, missing: float) -> None
     series[rng.uniform(size=series.shape) < missing] = np.nan
     straight, expected = fed(series)
     before, changes = fed(series[:stop])
-    again = CycleBank.restore(json.loads(json.dumps(before.snapshot())))
+    again = CycleBank.restore(from_bytes(to_bytes(before.snapshot())))
     after, more = fed(series[stop:], again, first=stop)
     assert changes + more == expected
-    assert json.dumps(after.snapshot()) == json.dumps(straight.snapshot())
+    assert to_bytes(after.snapshot()) == to_bytes(straight.snapshot())
 
 
 def test_a_snapshot_of_a_node_is_small() -> None:
     bank, _ = fed(np.random.default_rng(0).normal(size=(650, 24)))
-    assert len(json.dumps(bank.snapshot())) < 150_000
+    assert len(to_bytes(bank.snapshot())) < 150_000
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 from contract.log import ProducerRecord
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.node.operator import NodeConfig, NodeOperator
+from streams.state.codec import from_bytes, to_bytes
 from tests.support.data.samples import gpu, nvml, record
 
 STEP_S = 0.7
@@ -30,7 +31,7 @@ def cycles(seconds: int, restart_at: int = -1) -> list[dict[str, Any]]:
     node, found = NodeOperator(config, "a", NvmlReader("a")), []
     for second in range(seconds):
         if second == restart_at:
-            plain = orjson.loads(orjson.dumps(node.snapshot()))
+            plain = from_bytes(to_bytes(node.snapshot()))
             node = NodeOperator(config, "a", NvmlReader("a"))
             node.restore(plain)
         emissions = node.update(record("nvml-samples", "a", sample(second), second))

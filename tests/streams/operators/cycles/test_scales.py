@@ -1,6 +1,5 @@
 """Cycles on all time scales: from the driver's samples to hours."""
 
-import json
 from collections.abc import Callable
 
 import numpy as np
@@ -9,6 +8,7 @@ import pytest
 from bench.generators import Floats
 from streams.operators.cycles.result import CycleResult
 from streams.operators.cycles.scales import CycleScales
+from streams.state.codec import from_bytes, to_bytes
 
 START_MS = 1_700_000_000_000
 SAMPLES_PER_S = 25
@@ -118,10 +118,10 @@ def test_a_restart_leaves_no_trace(stop: int) -> None:
     signal: Signal = lambda at: np.where(at % 300 < 25, 5 + 0 * at, step(at))  # noqa: E731
     straight, expected = fed(signal, range(430), bursts=True)
     before, changes = fed(signal, range(stop), bursts=True)
-    again = CycleScales.restore(json.loads(json.dumps(before.snapshot())))
+    again = CycleScales.restore(from_bytes(to_bytes(before.snapshot())))
     after, more = fed(signal, range(stop, 430), again, bursts=True)
     assert changes + more == expected
-    assert json.dumps(after.snapshot()) == json.dumps(straight.snapshot())
+    assert to_bytes(after.snapshot()) == to_bytes(straight.snapshot())
 
 
 def test_series_come_go_and_move() -> None:
@@ -144,4 +144,4 @@ def test_a_snapshot_stays_small() -> None:
     for tick in range(2000):
         ts_ms = START_MS + 600_000 * tick
         scales.update(ts_ms, 50 + rng.normal(size=24), 600_000)
-    assert len(json.dumps(scales.snapshot())) < 24 * 9_000
+    assert len(to_bytes(scales.snapshot())) < 24 * 9_000

@@ -1,6 +1,5 @@
 """When a series is looked at."""
 
-import json
 from itertools import pairwise
 
 import numpy as np
@@ -8,6 +7,7 @@ import pytest
 
 from streams.operators.columns.arrays import Floats, Ints
 from streams.operators.cycles.schedule import PATIENT, RECENT, Schedule
+from streams.state.codec import from_bytes, to_bytes
 
 NAN = float("nan")
 SAMPLES = 600
@@ -87,10 +87,10 @@ def test_columns_move_and_a_restart_leaves_no_trace() -> None:
     schedule.limits(100, np.zeros(1, np.int64), active(np.array([100])), FREE)
     schedule.resize(np.array([-1, 0]))
     again = Schedule(2, SAMPLES)
-    again.restore(json.loads(json.dumps(schedule.snapshot())))
+    again.restore(from_bytes(to_bytes(schedule.snapshot())))
     both = np.array([False, False])
     for one in (schedule, again):
         one.observe(np.concatenate((newest(1.0, 2.0), newest(51.0, 4.0))), 101)
         due = one.due(101, np.array([101, 101]), both, both)
         assert one.limits(101, due, active(np.array([101, 101])), both).tolist() == [SAMPLES, 0]
-    assert json.dumps(again.snapshot()) == json.dumps(schedule.snapshot())
+    assert to_bytes(again.snapshot()) == to_bytes(schedule.snapshot())

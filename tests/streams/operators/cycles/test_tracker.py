@@ -1,11 +1,10 @@
 """What of many results is published."""
 
-import json
-
 import pytest
 
 from streams.operators.cycles.result import NO_CYCLE, CycleResult
 from streams.operators.cycles.tracker import CycleTracker
+from streams.state.codec import from_bytes, to_bytes
 from tests.support.streams.cycles import cycle
 
 
@@ -81,7 +80,7 @@ def test_a_restart_leaves_no_trace(stop: int) -> None:
     one, other = CycleTracker(), CycleTracker()
     for place, answer in enumerate(answers):
         if place == stop:
-            other = CycleTracker.restore(json.loads(json.dumps(other.snapshot())))
+            other = CycleTracker.restore(from_bytes(to_bytes(other.snapshot())))
         assert one.update(place * 10_000, answer) == other.update(place * 10_000, answer)
         assert (one.is_in_doubt, one.has_told) == (other.is_in_doubt, other.has_told)
     assert one.snapshot() == other.snapshot()

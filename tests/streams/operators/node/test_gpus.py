@@ -11,6 +11,7 @@ from streams.operators.base import Emission
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.node.gpus import LOOK_BACK_MS, RecentMaximum
 from streams.operators.node.operator import NodeConfig, NodeOperator
+from streams.state.codec import from_bytes, to_bytes
 from tests.support.data.samples import gpu, nvml, record
 
 CONFIG = NodeConfig(topic="nvml-samples", source="nvml")
@@ -74,8 +75,8 @@ def test_when_it_is_flushed_and_restarted_makes_no_difference(seed: int) -> None
         if chance.random() < 0.2:
             pieces.flush()
         if chance.random() < 0.05:
-            plain, pieces = orjson.dumps(pieces.snapshot()), operator()
-            pieces.restore(orjson.loads(plain))
+            plain, pieces = to_bytes(pieces.snapshot()), operator()
+            pieces.restore(from_bytes(plain))
     assert of(whole.close(), "node-parts") == of(pieces.close(), "node-parts")
 
 

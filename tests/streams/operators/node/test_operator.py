@@ -13,6 +13,7 @@ from contract.records.derived import Subject
 from streams.operators.base import CountedEvent, Emission
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.node.operator import NodeConfig, NodeOperator
+from streams.state.codec import from_bytes, to_bytes
 from tests.support.data.samples import gpu, nvml, record
 
 CONFIG = NodeConfig(topic="nvml-samples", source="nvml", sizes_ms=(10_000, 60_000))
@@ -146,7 +147,7 @@ def test_restart_equals_no_restart(seed: int, cut: int) -> None:
     samples = disturbed(seed)
     whole, node = operator(), operator()
     got = run(node, samples[:cut])
-    plain = orjson.loads(orjson.dumps(node.snapshot()))
+    plain = from_bytes(to_bytes(node.snapshot()))
     again = operator()
     again.restore(plain)
     got += run(again, samples[cut:]) + again.close()

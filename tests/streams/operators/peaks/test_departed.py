@@ -16,6 +16,7 @@ from contract.records.pods import JobRef
 from streams.operators.peaks.departed import DEPART_AFTER_MS, MAX_JOB_PODS, MAX_REMEMBERED_PODS, DepartedPods
 from streams.operators.peaks.job import JobOperator
 from streams.operators.peaks.merge import merge_tallies, to_peaks
+from streams.state.codec import from_bytes, to_bytes
 
 JOB = JobRef(api_version="batch/v1", kind="CronJob", name="nightly", uid="j")
 START_MS = 1_700_000_000_000
@@ -63,12 +64,12 @@ def record_of(operator: JobOperator) -> JobPeaks:
 
 
 def stored(operator: JobOperator) -> bytes:
-    return orjson.dumps(operator.snapshot())
+    return to_bytes(operator.snapshot())
 
 
 def resumed(operator: JobOperator) -> JobOperator:
     other = JobOperator("j")
-    other.restore(orjson.loads(stored(operator)))
+    other.restore(from_bytes(stored(operator)))
     return other
 
 

@@ -14,6 +14,7 @@ from contract.records.parts import PodPart, Tally
 from contract.records.pods import JobRef, Pod
 from streams.operators.peaks.job import JobOperator
 from streams.operators.peaks.pod import PodOperator
+from streams.state.codec import from_bytes, to_bytes
 
 JOB = JobRef(api_version="batch/v1", kind="Job", name="train", uid="j", role="worker", replica=1)
 
@@ -145,7 +146,7 @@ def test_restart_equals_no_restart(parts: list[PodPart], cut: int) -> None:
     pod = PodOperator("p")
     for offset, one in enumerate(parts):
         if offset == cut:
-            plain = orjson.loads(orjson.dumps(pod.snapshot()))
+            plain = from_bytes(to_bytes(pod.snapshot()))
             pod = PodOperator("p")
             pod.restore(plain)
         pod.update(record(one, offset))

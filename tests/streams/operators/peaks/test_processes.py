@@ -14,6 +14,7 @@ from contract.records.parts import PodPart, Tally
 from streams.operators.node.operator import NodeOperator
 from streams.operators.peaks.pod import PodOperator
 from streams.operators.peaks.processes import MAX_POD_PROCESSES, limit_processes
+from streams.state.codec import from_bytes, to_bytes
 from tests.streams.operators.node.test_operator import operator
 from tests.support.data.samples import gpu, nvml, record
 
@@ -52,7 +53,7 @@ def test_a_pod_with_thousands_of_processes_stays_small_and_keeps_the_highest() -
     for offset, plain in enumerate(samples):
         node.update(record("nvml-samples", "a", plain, offset))
         if offset in (300, 999):
-            sizes.append(len(orjson.dumps(node.snapshot())))
+            sizes.append(len(to_bytes(node.snapshot())))
     (part,) = parts_of(node)
     pids = {int(scope.split("/")[2]) for scope in part["processes"]}
     assert len(pids) == MAX_POD_PROCESSES
@@ -80,14 +81,14 @@ def test_restarts_change_nothing(seed: int, cuts: set[int]) -> None:
     whole, now = operator(), operator()
     for offset, plain in enumerate(samples):
         if offset in cuts:
-            plain_state = orjson.loads(orjson.dumps(now.snapshot()))
+            plain_state = from_bytes(to_bytes(now.snapshot()))
             now = operator()
             now.restore(plain_state)
         assert whole.update(record("nvml-samples", "a", plain, offset)) == now.update(
             record("nvml-samples", "a", plain, offset)
         )
     assert whole.flush() == now.flush()
-    assert orjson.dumps(whole.snapshot()) == orjson.dumps(now.snapshot())
+    assert to_bytes(whole.snapshot()) == to_bytes(now.snapshot())
 
 
 def part_of(opened_ms: int, pids: range, omitted: int) -> PodPart:

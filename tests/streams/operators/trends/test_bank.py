@@ -1,6 +1,5 @@
 """Trends: the same numbers as River's, whatever is missing, and the same after a restart."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ from river.time_series import HoltWinters
 from streams.operators.columns.arrays import Floats
 from streams.operators.trends.bank import TrendBank, TrendForecast
 from streams.operators.trends.holt import ALPHA, BETA, LEVEL, SLOPE
+from streams.state.codec import from_bytes, to_bytes
 
 START_MS = 1_700_000_000_000
 VALUES = st.floats(-1e6, 1e6).map(lambda value: round(value, 3))
@@ -33,8 +33,8 @@ def figures(said: TrendForecast) -> Floats:
     return np.vstack((said.level, said.slope_per_s, said.value, said.p05, said.p95)).T
 
 
-def text(bank: TrendBank) -> str:
-    return json.dumps(bank.snapshot())
+def text(bank: TrendBank) -> bytes:
+    return to_bytes(bank.snapshot())
 
 
 def river_holt() -> Any:
@@ -97,7 +97,7 @@ def test_a_restart_leaves_no_trace(seed: int, before: int, after: int, missing: 
     rows = noise(before + after, 3, seed) * 1e9
     rows[np.random.default_rng(seed).uniform(size=rows.shape) < missing] = np.nan
     straight = fed(rows)
-    stopped = TrendBank.restore(json.loads(text(fed(rows[:before]))) if before else TrendBank(3).snapshot())
+    stopped = TrendBank.restore(from_bytes(text(fed(rows[:before]))) if before else TrendBank(3).snapshot())
     resumed = fed(rows[before:], bank=stopped, first=before)
     assert text(resumed) == text(straight)
     ours, theirs = resumed.forecast(), straight.forecast()

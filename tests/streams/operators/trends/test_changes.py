@@ -1,7 +1,5 @@
 """Which trends are published, and when: on change, and else once a minute at the most."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -10,6 +8,7 @@ from streams.operators.columns.series import Series
 from streams.operators.node.analysis import AnalysisBank
 from streams.operators.trends.bank import TrendForecast
 from streams.operators.trends.changes import TrendDebouncer
+from streams.state.codec import from_bytes, to_bytes
 from tests.support.data.samples import tick_of
 
 EVERY_S = 10
@@ -104,7 +103,7 @@ def test_a_restart_and_a_move_leave_no_trace() -> None:
     debouncer = TrendDebouncer(1)
     for turn in range(4):
         debouncer.changes(10_000 * turn, STILL, np.array([False]), ONE)
-    debouncer = TrendDebouncer.restore(json.loads(json.dumps(debouncer.snapshot())))
+    debouncer = TrendDebouncer.restore(from_bytes(to_bytes(debouncer.snapshot())))
     debouncer.resize(np.array([-1, 0]))
     both = STILL.pick(np.array([0, 0]))
     found = [

@@ -1,12 +1,11 @@
 """When memory is said to run out, and when not."""
 
-import json
-
 import numpy as np
 import pytest
 
 from streams.operators.columns.arrays import Floats
 from streams.operators.trends.bank import TrendBank
+from streams.state.codec import from_bytes, to_bytes
 
 START_MS = 1_700_000_000_000
 GB = 1e9
@@ -147,7 +146,7 @@ def announced(curve: Floats, restart: int | None = None, capacity: Floats | None
             continue
         bank.update(START_MS + 1000 * second, np.array([value * GB]))
         if second == restart:
-            bank = TrendBank.restore(json.loads(json.dumps(bank.snapshot())))
+            bank = TrendBank.restore(from_bytes(to_bytes(bank.snapshot())))
         if second % 10 == 0:
             left.append(float(bank.forecast(capacity=full[[second]] * GB).exhausts_in_s[0]))
     return np.array(left)

@@ -1,7 +1,5 @@
 """Forecasts that wait for their moment: which are kept, and when they come out again."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -9,6 +7,7 @@ from streams.operators.columns.arrays import Floats
 from streams.operators.trends.bank import TrendBank
 from streams.operators.trends.horizon import COUNT
 from streams.operators.trends.pending import NEVER_MS, PendingForecasts
+from streams.state.codec import from_bytes, to_bytes
 
 START_MS = 1_700_000_000_000
 
@@ -58,7 +57,7 @@ def test_the_oldest_comes_out_first_and_one_long_past_is_forgotten() -> None:
 def test_a_restart_leaves_no_trace() -> None:
     waiting, _ = kept_at(300.0, range(0, 400, 10))
     resumed = PendingForecasts(300.0, 2, 1)
-    resumed.restore(json.loads(json.dumps(waiting.snapshot())))
+    resumed.restore(from_bytes(to_bytes(waiting.snapshot())))
     assert resumed.snapshot() == waiting.snapshot()
     assert resumed.next_ms == waiting.next_ms
 

@@ -1,7 +1,5 @@
 """Forecasts of what repeats: as good as the cycle, at once, and gone with it."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -10,6 +8,7 @@ from streams.operators.columns.series import Series
 from streams.operators.node.analysis import AnalysisBank
 from streams.operators.trends.bank import TrendForecast
 from streams.operators.trends.season import Season, season_of
+from streams.state.codec import from_bytes, to_bytes
 from tests.support.data.samples import tick_of
 
 START_MS = 1_700_000_000_000
@@ -117,8 +116,8 @@ def test_a_restart_leaves_no_trace() -> None:
     values = rows(square(17.7) + noise(5))[:700]
     straight = fed(values)
     for stop in (55, 300, 433):
-        stopped = json.loads(json.dumps(fed(values[:stop]).snapshot()))
+        stopped = from_bytes(to_bytes(fed(values[:stop]).snapshot()))
         resumed = AnalysisBank()
         resumed.restore(stopped, SERIES)
         fed(values[stop:], resumed, stop)
-        assert json.dumps(resumed.snapshot()) == json.dumps(straight.snapshot())
+        assert to_bytes(resumed.snapshot()) == to_bytes(straight.snapshot())

@@ -30,6 +30,7 @@ from streams.operators.workload.channels import (
     codes_to_text,
     quantize,
 )
+from streams.state.codec import from_bytes, to_bytes
 from streams.topology import stages
 
 START_MS = 1_700_000_000_000
@@ -179,7 +180,7 @@ def test_restart_equals_no_restart(shape: str, asks: Identity) -> None:
     again = build("p", None)
     for one in records:
         expected = whole.update(record(one))
-        again = build("p", orjson.loads(orjson.dumps(again.snapshot())))
+        again = build("p", from_bytes(to_bytes(again.snapshot())))
         assert again.update(record(one)) == expected
     assert again.snapshot() == whole.snapshot()
 
@@ -339,7 +340,7 @@ def test_a_job_is_what_its_pods_are_in_any_order() -> None:
         told: list[Emission] = []
         for out in order:
             operator.update(ConsumerRecord("job-insight-parts", 0, 0, "j", out.value, out.ts_ms))
-            operator = STAGES["job-insights"].build("j", orjson.loads(orjson.dumps(operator.snapshot())))
+            operator = STAGES["job-insights"].build("j", from_bytes(to_bytes(operator.snapshot())))
             told += operator.flush()
         assert operator.flush() == []
         results |= set(newest(told).values())

@@ -17,6 +17,7 @@ from streams.local import LocalPipeline
 from streams.operators.base import Operator
 from streams.operators.workload.job import STALE_MS
 from streams.operators.workload.ranks import RANK_SAMPLE_MS, RankSamples
+from streams.state.codec import from_bytes, to_bytes
 from streams.topology import stages
 
 STAGES = {stage.name: stage for stage in stages(load({}))}
@@ -59,7 +60,7 @@ def in_any_order(values: list[bytes]) -> Insight:
         operator, told = job(), []
         for value in order:
             told += settled(operator, [value])
-            operator = STAGES["job-insights"].build("j", orjson.loads(orjson.dumps(operator.snapshot())))
+            operator = STAGES["job-insights"].build("j", from_bytes(to_bytes(operator.snapshot())))
         results += [at_once, told[-1]]
     assert all(one == results[0] for one in results)
     return results[0]

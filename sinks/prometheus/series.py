@@ -147,19 +147,22 @@ class Series:
             _put(rows, m.POD_BUSY, on, count.busy_s)
             _put(rows, m.POD_ENERGY, on, count.energy_j)
         self._window(rows, _POD_WINDOW, key, labels, now_ms)
-        self._analysis(rows, key, labels, now_ms)
+        self._analysis(rows, pod, now_ms)
         _insight(rows, self._view.insights.get(key), labels, now_ms)
 
     def _gpus_of(self, node: str) -> Iterable[Gpu]:
         newest = self._view.nodes[node].newest
         return newest.gpus if newest else ()
 
-    def _analysis(self, rows: Rows, key: str, labels: Labels, now_ms: int) -> None:
-        """Cycles and trends of a pod."""
+    def _analysis(self, rows: Rows, pod: PodNow, now_ms: int) -> None:
+        """Cycles and trends of a pod. Its GPU memory is full when that of one of its GPUs is."""
+        key, labels = f"pod/{pod.uid}", pod.labels
         trend, host = self._view.trends.get((key, "nvml")), self._view.trends.get((key, "cgroup"))
         _forecasts(rows, m.POD_FORECAST, labels, trend, "gpu_util_pct", 0.01)
         _forecasts(rows, m.POD_MEMORY_FORECAST, labels, trend, "gpu_mem_used_bytes", 1)
-        _put(rows, m.POD_EXHAUSTED, (*labels, "gpu"), _exhausted_s(trend, "gpu_mem_used_bytes", now_ms))
+        on = {gpu.uuid for gpu, _ in pod.uses}
+        full = [value for (_, _, uuid), value in rows[m.GPU_EXHAUSTED].items() if uuid in on]
+        _put(rows, m.POD_EXHAUSTED, (*labels, "gpu"), min(full) if full else None)
         _put(rows, m.POD_EXHAUSTED, (*labels, "host"), _exhausted_s(host, "mem_used_bytes", now_ms))
         for source in ("nvml", "cgroup"):
             cycle = self._view.cycles.get((key, source))

@@ -15,6 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from sinks.records.rows import job_row, pod_row
 from sinks.records.store import RecordsStore
 from tests.support.deploy.compose_file import ROOT, services
+from tests.support.deploy.generate_dashboards import FOLDER, wanted
 from tests.support.servers.missing import program
 from tests.support.servers.prometheus import Prometheus, scrape
 from tests.support.sinks.made import job_peaks, pod_peaks
@@ -88,15 +89,36 @@ def test_grafanas_user_cannot_write(reader: Engine, write: str) -> None:
 
 def test_prometheus_understands_the_promql(prometheus: Callable[[dict[str, Any]], Prometheus]) -> None:
     server = prometheus(scrape([]))
-    for panel in PROM_PANELS:
-        server.query(panel["targets"][0]["expr"])
+    for target in (one for panel in PROM_PANELS for one in panel["targets"]):
+        server.query(target["expr"])
 
 
 def test_promql_names_rules_that_exist() -> None:
-    rules = (ROOT / "deploy/prometheus/rules/gpu.yml").read_text()
-    for panel in PROM_PANELS:
-        for name in re.findall(r"\w+(?::\w+)+", panel["targets"][0]["expr"]):
+    rules = "".join(file.read_text() for file in (ROOT / "deploy/prometheus/rules").glob("*.yml"))
+    for target in (one for panel in PROM_PANELS for one in panel["targets"]):
+        for name in re.findall(r"\w+(?::\w+)+", target["expr"]):
             assert f"record: {name}\n" in rules
+
+
+def test_the_dashboards_of_workloads_are_current() -> None:
+    assert all(path.read_text() == text for path, text in wanted().items()), (
+        "run `python -m tests.support.deploy.generate_dashboards`"
+    )
+
+
+def test_links_lead_to_dashboards_and_their_variables() -> None:
+    whole = {path.stem: json.loads(path.read_text()) for path in FOLDER.glob("*.json")}
+    variables = {one["uid"]: {var["name"] for var in one["templating"]["list"]} for one in whole.values()}
+    links = [
+        link["url"]
+        for one in whole.values()
+        for panel in one["panels"]
+        for link in panel["fieldConfig"]["defaults"].get("links", ())
+    ]
+    assert len(links) == 5
+    for link in links:
+        uid, _, query = link.removeprefix("/d/").partition("?")
+        assert set(re.findall(r"var-(\w+)=", query)) <= variables[uid], link
 
 
 def test_panels_use_sources_that_are_provisioned() -> None:

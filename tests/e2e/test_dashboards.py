@@ -1,0 +1,230 @@
+"""Goal: each query of each panel finds what it should, in a Prometheus that scraped our sink behind Kafka."""
+
+import asyncio
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from bus.kafka.topics import ensure_topics
+from contract.codec import encode
+from contract.settings.load import load
+from contract.topics import ALIKE_TOPICS, TOPICS, full_name
+from contract.trace import TraceRecord, TraceWriter
+from telemetry.serving import SERVING
+from tests.e2e.test_sink_metrics import publish
+from tests.support.deploy import small_fleet as fleet
+from tests.support.deploy.compose_file import ROOT
+from tests.support.deploy.generate_dashboards import DASHBOARDS, Panel
+from tests.support.processes.commands import dutycycle, environ, running, wait_until
+from tests.support.servers.exposition import serve_metrics
+from tests.support.servers.kafka.broker import RunningBroker
+from tests.support.servers.prometheus import Prometheus, scrape
+
+PAST_S = 800
+VARIABLES = {"node": "a|b|c", "namespace": "ml", "job": "bert", "pod": "train-0|serve-0|lazy-0"}
+Env = dict[str, str]
+Rows = list[dict[str, Any]]
+
+
+def written_trace(path: Path, prefix: str, begin_ms: int) -> Path:
+    """The last minutes of the fleet, as a trace."""
+    with TraceWriter(str(path)) as trace:
+        for pod in fleet.pods():
+            trace.write(_record(prefix, "pods", pod.uid, pod, begin_ms))
+        for number in range(PAST_S):
+            at_ms = begin_ms + 1000 * number
+            for node in fleet.NODES:
+                for topic, sample in zip(ALIKE_TOPICS[:2], fleet.tick(node, number, at_ms), strict=True):
+                    trace.write(_record(prefix, topic, node, sample, at_ms))
+    return path
+
+
+def _record(prefix: str, topic: str, key: str, record: Any, ts_ms: int) -> TraceRecord:
+    return TraceRecord(topic=full_name(prefix, topic), key=key, payload=encode(record), ts_ms=ts_ms)
+
+
+@contextmanager
+def going_on(env: Env, begin_ms: int) -> Iterator[None]:
+    """From where the trace ends: a tick when its second has come."""
+    stop = threading.Event()
+
+    def live() -> None:
+        number = PAST_S
+        while not stop.is_set():
+            due = (time.time() * 1000 - begin_ms) // 1000
+            records = []
+            while number <= due:
+                for node in fleet.NODES:
+                    pair = fleet.tick(node, number, begin_ms + 1000 * number)
+                    records += [(topic, node, one) for topic, one in zip(ALIKE_TOPICS[:2], pair, strict=True)]
+                number += 1
+            publish(env, records)
+            stop.wait(1)
+
+    thread = threading.Thread(target=live)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def address(log: Path) -> str:
+    """Where a process serves its page; empty while it does not."""
+    return next(iter(re.findall(SERVING + r"(\S+)", log.read_text() if log.exists() else "")), "")
+
+
+def configuration(target: str, exporter: str) -> dict[str, Any]:
+    """As deploy/prometheus/prometheus.yml, on this machine and every second."""
+    shipped = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text())
+    jobs = {one["job_name"]: one for one in shipped["scrape_configs"]}
+    config = scrape([])
+    config["global"]["evaluation_interval"] = "1s"
+    config["rule_files"] = [str(ROOT / "deploy/prometheus/rules/*.yml")]
+    config["scrape_configs"] = [
+        jobs["dutycycle-metrics"] | {"static_configs": [{"targets": [target]}]},
+        {"job_name": "exporters", "honor_labels": True, "static_configs": [{"targets": [exporter]}]},
+    ]
+    return config
+
+
+def filled(expr: str) -> str:
+    """With every variable at all of its values."""
+    for name, value in VARIABLES.items():
+        expr = expr.replace(f"${name}", value)
+    assert "$" not in expr
+    return expr
+
+
+def one(rows: Rows, **labels: str) -> float:
+    """The only value with these labels."""
+    (found,) = [row for row in rows if labels.items() <= row["metric"].items()]
+    return float(found["value"][1])
+
+
+def about(value: float, rel: float = 0.05) -> Any:
+    return pytest.approx(value, rel=rel)
+
+
+EXPECTED: dict[tuple[str, str], Callable[[list[Rows]], bool]] = {
+    ("fleet", "GPUs"): lambda found: one(found[0]) == 5,
+    ("fleet", "Idle pods"): lambda found: one(found[0]) == 1,
+    ("fleet", "Throttled GPUs"): lambda found: one(found[0]) == 1,
+    ("fleet", "Cost of idleness"): lambda found: 0 < one(found[0]) < 2,
+    ("fleet", "Temperature"): lambda found: {one(found[0], node=node) for node in fleet.NODES} == {60},
+    ("fleet", "Jobs"): lambda found: (
+        one(found[0], job_name="bert") == 3 and one(found[0], job_name="lazy") == 1
+    ),
+    ("fleet", "Who is idle"): lambda found: one(found[0], pod="lazy-0") > 300,
+    ("node", "GPUs"): lambda found: one(found[0], uuid="GPU-c0", model="NVIDIA H200") == 1,
+    ("node", "SM clock"): lambda found: one(found[0], uuid="GPU-a0") == 1.98e9,
+    ("node", "Throttled"): lambda found: one(found[0], uuid="GPU-a0", reason="power") == 1,
+    ("node", "Tensor cores"): lambda found: one(found[0]) == 0.4,
+    ("node", "MIG slices"): lambda found: one(found[0], slice="MIG-b11") == 0,
+    ("node", "Memory is full in"): lambda found: 0 < one(found[0], uuid="GPU-a0") < 600,
+    ("node", "Cycles"): lambda found: one(found[0], uuid="GPU-a0") == about(fleet.PERIOD_S),
+    ("job", "Pods"): lambda found: one(found[0]) == 2,
+    ("job", "GPUs"): lambda found: one(found[0]) == 3,
+    ("job", "Utilization"): lambda found: one(found[0]) == about((2 * 0.74 + 0.34) / 3, 0.1),
+    ("job", "Highest utilization"): lambda found: one(found[0]) == about(0.99, 0.02),
+    ("job", "Step time by pod"): lambda found: one(found[0], pod="train-1") == about(fleet.PERIOD_S),
+    ("job", "Kind and bottleneck"): lambda found: one(found[0], kind="training", bottleneck="imbalance") == 1,
+    ("job", "Gap between ranks"): lambda found: one(found[0]) == about(0.4, 0.3),
+    ("pod", "GPUs"): lambda found: one(found[0]) == 4,
+    ("pod", "Memory is full in"): lambda found: 0 < one(found[0]) < 600,
+    ("pod", "Cycle"): lambda found: one(found[0], pod="train-0", metric="gpu_util_pct") == 1,
+    ("pod", "Power"): lambda found: one(found[0], pod="lazy-0") == 200,
+    ("pod", "Kind and bottleneck"): lambda found: one(found[0], pod="lazy-0", kind="idle") == 1,
+}
+"""What some panels show, by their queries in order; of all the others, that they show anything."""
+# What a training of three GPUs uses, whose ticks are whole seconds: train-1 is busy in 4 of 12.
+BUSY_GPUS = 2 * 0.75 + 4 / 12
+WATTS = sum(fleet.POWER_W[fleet.is_busy(n, duty)] for duty in (0.75, 0.75, 0.3) for n in range(12)) / 12
+COUNTED = {
+    "busy_seconds": about(BUSY_GPUS, 0.03),
+    "energy_joules": about(WATTS, 0.03),
+}
+
+
+def counted_per_s(server: Prometheus, what: str) -> float:
+    """How much faster than time a counter of the training grows, over some steps; 0 while it is too young."""
+    name = f'dutycycle_pod_gpu_{what}_total{{job_name="bert"}}'
+    span_s = 4 * fleet.PERIOD_S
+    found = server.query(f"sum({name} - {name} offset {span_s}s) / {span_s}")
+    return one(found) if found else 0.0
+
+
+def unlike(server: Prometheus) -> dict[str, str]:
+    """The panels that do not show what they should, and what they show."""
+    wrong = {}
+    for name, dashboard in DASHBOARDS.items():
+        for panel in dashboard.panels:
+            found = [server.query(filled(query.expr)) for query in panel.queries]
+            if reason := _wrong(name, panel, found):
+                wrong[f"{name}: {panel.title}"] = f"{reason}: {str(found)[:600]}"
+    return wrong
+
+
+def _wrong(name: str, panel: Panel, found: list[Rows]) -> str:
+    if not all(found):
+        return "nothing"
+    is_right = EXPECTED.get((name, panel.title))
+    try:
+        if is_right is not None and not is_right(found):
+            return "something else"
+    except ValueError:
+        return "other labels"
+    for query, rows in zip(panel.queries, found, strict=True):
+        labels = set(re.findall(r"\{\{(\w+)\}\}", query.legend))
+        if panel.link is not None:
+            labels |= {variable.rpartition(":")[2] for variable in panel.link[1]}
+        if not all(labels <= row["metric"].keys() for row in rows):
+            return f"without the labels {labels}"
+    return ""
+
+
+def test_expectations_are_of_panels_that_there_are() -> None:
+    titles = [(name, panel.title) for name, one in DASHBOARDS.items() for panel in one.panels]
+    assert len(titles) == len(set(titles))
+    assert EXPECTED.keys() <= set(titles)
+
+
+def test_every_panel_shows_what_it_should(
+    kafka: RunningBroker,
+    topic_prefix: str,
+    prometheus: Callable[[dict[str, Any]], Prometheus],
+    tmp_path: Path,
+) -> None:
+    env = environ(
+        broker=kafka.url, topic_prefix=topic_prefix, partitions="2", snapshot_interval="2s",
+        price_gpu_hour="4", metrics_stale="120s",
+    )  # fmt: skip
+    settings = load({key: value for key, value in env.items() if key.startswith("DUTYCYCLE_")})
+    asyncio.run(
+        ensure_topics(settings, ALIKE_TOPICS, outputs=[one for one in TOPICS if one not in ALIKE_TOPICS])
+    )
+    begin_ms = round(time.time() * 1000) - 1000 * PAST_S
+    trace = written_trace(tmp_path / "fleet.jsonl.zst", topic_prefix, begin_ms)
+    log = tmp_path / "metrics.log"
+    with (
+        running("stream", env=env, log=tmp_path / "stream.log"),
+        running("sink", "--metrics", env=env, log=log),
+        serve_metrics(fleet.PROMETHEUS_PAGE) as exporter,
+    ):
+        dutycycle("replay", trace, "--broker", kafka.url, env=env)
+        with going_on(env, begin_ms):
+            wait_until(lambda: bool(address(log)), lambda: "the sink")
+            server = prometheus(configuration(address(log), exporter.target))
+            wait_until(lambda: not unlike(server), lambda: str(unlike(server)), 200)
+            wait_until(
+                lambda: all(counted_per_s(server, what) == rate for what, rate in COUNTED.items()),
+                lambda: str({what: counted_per_s(server, what) for what in COUNTED}),
+            )

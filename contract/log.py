@@ -1,6 +1,5 @@
 """A record of a Kafka log: as it was read, and as it is to be sent. Says where it lies, not what it means."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 
@@ -11,8 +10,7 @@ class TopicPartition(NamedTuple):
     partition: int
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerRecord:
+class ConsumerRecord(NamedTuple):
     """One record as it lies in the log. ``topic`` is without prefix; ``value`` None is a tombstone.
 
     ``key`` is text, because every key of ours is; None if the record has none. Bytes that are no UTF-8 are
@@ -40,8 +38,7 @@ class ConsumerRecord:
         return key.isascii() or not any("\ud800" <= character <= "\udfff" for character in key)
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerRecord:
+class ProducerRecord(NamedTuple):
     """A record to send. ``topic`` is without prefix; ``ts_ms`` is its Kafka timestamp."""
 
     topic: str

@@ -111,14 +111,15 @@ class WindowBank:
         return ClosedWindow(size, start, figures)
 
     def _forget(self) -> None:
+        # A window that has closed ended before each that is open. So what is not older than the first of the
+        # open ones is in one of them.
         times = self._times[: self._used]
-        needed = np.zeros(self._used, np.bool_)
-        for start, size in self._open:
-            needed |= (times >= start) & (times < start + size)
-        kept = int(needed.sum())
-        self._times[:kept] = times[needed]
-        self._rows[:kept] = self._rows[: self._used][needed]
-        self._used = kept
+        needed = times >= min((start for start, _ in self._open), default=np.inf)
+        kept = int(np.count_nonzero(needed))
+        if kept < self._used:
+            self._times[:kept] = times[needed]
+            self._rows[:kept] = self._rows[: self._used][needed]
+            self._used = kept
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""

@@ -17,7 +17,7 @@ from contract.topics import TOPICS
 from streams.operators.base import CountedEvent, Emission, Snapshot
 from streams.operators.columns.arrays import Floats, Ints, check_version
 from streams.operators.columns.series import ColumnIndex, Series, are_counters
-from streams.operators.columns.tick import Tick
+from streams.operators.columns.tick import Layout, Tick
 from streams.operators.keyed import decode_under_key
 from streams.operators.node import records
 from streams.operators.node.analysis import AnalysisBank
@@ -70,6 +70,8 @@ class NodeOperator:
 
     def _empty(self) -> None:
         self._index: ColumnIndex[Series] = ColumnIndex()
+        self._layout: Layout | None = None
+        self._at: Ints | slice = slice(None)
         self._last_seen: Ints = np.zeros(0, np.int64)
         self._nothing: Floats = np.zeros(0)
         """A row of nothing but NaN."""
@@ -123,14 +125,18 @@ class NodeOperator:
         self._gpus.close_windows(closed)
         return [out for one in closed for out in self._window_records.of(one)]
 
-    def _columns(self, tick: Tick) -> Ints:
-        known = len(self._index)
-        columns = self._index.columns(tick.layout.series)
-        if len(self._index) > known:
+    def _columns(self, tick: Tick) -> Ints | slice:
+        """The columns of a tick's values; a slice if these are all columns in their order."""
+        if tick.layout is not self._layout:
+            known = len(self._index)
+            columns = self._index.columns(tick.layout.series)
             keep = np.arange(len(self._index))
-            keep[known:] = -1
-            self._resize(keep)
-        return columns
+            self._at = slice(None) if np.array_equal(columns, keep) else columns
+            self._layout = tick.layout
+            if len(keep) > known:
+                keep[known:] = -1
+                self._resize(keep)
+        return self._at
 
     def _resize(self, keep: Ints) -> None:
         self._nothing = np.full(keep.size, np.nan)
@@ -155,6 +161,7 @@ class NodeOperator:
         keep: Ints = np.flatnonzero(self._last_seen >= before_ms)
         if len(keep) < len(self._index):
             self._index.retain(keep)
+            self._layout = None
             members = {one.member for one in self._index.ids}
             self._spans.retain(members)
             self._gpus.retain(members)

@@ -53,6 +53,8 @@ class WindowBank:
         self._counters = np.zeros(0, np.bool_)
         self._last = np.full((len(self._sizes), 0), np.nan)
         self._open: set[tuple[int, int]] = set()
+        self._from_ms = self._until_ms = 0
+        """Between these the windows of the newest tick are open, of all lengths: they close after the end."""
         self._due: float = float("inf")
 
     def resize(self, keep: Ints, counters: Bools) -> None:
@@ -67,6 +69,15 @@ class WindowBank:
 
         ``row``: a value for each column. ``watermark_ms`` is the one before this tick.
         """
+        fitting = len(self._sizes)
+        if watermark_ms > ts_ms or not self._from_ms <= ts_ms < self._until_ms:
+            fitting = self._open_at(ts_ms, watermark_ms)
+        if fitting:
+            self._append(ts_ms, row)
+        return fitting == len(self._sizes)
+
+    def _open_at(self, ts_ms: int, watermark_ms: int) -> int:
+        """Open the windows that a tick is in; how many of them are not over yet."""
         fitting = 0
         for size in self._sizes:
             start = ts_ms - ts_ms % size
@@ -75,9 +86,10 @@ class WindowBank:
                 fitting += 1
                 self._open.add((start, size))
                 self._due = min(self._due, due)
-        if fitting:
-            self._append(ts_ms, row)
-        return fitting == len(self._sizes)
+        if ts_ms >= watermark_ms:
+            self._from_ms = max(ts_ms - ts_ms % size for size in self._sizes)
+            self._until_ms = min(ts_ms - ts_ms % size + size for size in self._sizes)
+        return fitting
 
     def _append(self, ts_ms: int, row: Floats) -> None:
         if self._used == len(self._times):
@@ -100,6 +112,7 @@ class WindowBank:
 
     def close(self) -> list[ClosedWindow]:
         """Close every open window: the input has ended."""
+        self._from_ms = self._until_ms = 0
         return self.advance(float("inf"))
 
     def _close(self, start: int, size: int) -> ClosedWindow:

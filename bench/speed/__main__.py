@@ -17,7 +17,7 @@ from bench.speed import report, scale
 from bench.speed.bench import Bench, Measurement, Progress
 from bench.speed.figures import ROOT, Figures, load_average, run_of
 from bench.speed.goals import ROWS
-from bench.speed.rows import backlog, collector, live, replay, sinks, start, state
+from bench.speed.rows import backlog, collector, imports, live, replay, sinks, start, state
 from bench.speed.size import FULL, QUICK
 
 MEASUREMENTS: dict[str, Measurement] = {
@@ -28,6 +28,7 @@ MEASUREMENTS: dict[str, Measurement] = {
     "state": state.state,
     "replay": replay.replay,
     "start": start.start,
+    "imports": imports.imports,
     "collector": collector.collector,
     "postgres": sinks.postgres,
     "annotations": sinks.annotations,

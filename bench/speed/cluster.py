@@ -21,7 +21,7 @@ from bench.cluster_trace import START_MS, Node, Shape
 from bus.kafka.topics import ensure_topics
 from contract.log import ConsumerRecord
 from contract.settings.groups import Settings
-from contract.topics import full_name
+from contract.topics import TOPICS, full_name
 from streams.local import LocalPipeline
 from streams.topology import stages
 from tests.support.servers.kafka.broker import OwnBroker
@@ -100,6 +100,11 @@ class Topics:
         admin = self.broker.admin()  # named, because it must outlive its futures
         return sum(one.result().offset for one in admin.list_offsets(parts).values())
 
+    def existing(self) -> list[str]:
+        """Which of the contract's topics are there."""
+        there = self.broker.admin().list_topics(timeout=10).topics
+        return [name for name in TOPICS if self.name(name) in there]
+
     def stored_bytes(self, topic: str) -> int:
         """What a topic takes on the broker's disk, which is what went over the network to it."""
         return self.broker.stored_bytes(self.name(topic))
@@ -119,7 +124,7 @@ class Topics:
     def values(self, topic: str) -> Iterator[bytes]:
         """All that was written to a topic until now."""
         left = self.count(topic)
-        consumer = Consumer({"bootstrap.servers": self.broker.bootstrap, "group.id": "bench"})
+        consumer = Consumer({"bootstrap.servers": self.broker.bootstrap, "group.id": "bench", "log_level": 0})
         places = [TopicPartition(self.name(topic), number, 0) for number in range(PARTITIONS)]
         consumer.assign(places)
         try:

@@ -122,6 +122,16 @@ def beside(figures: Figures) -> str:
     return table(["", "median", "least – largest"], rows)
 
 
+def imported(figures: Figures) -> str:
+    """What a process imports, and what that takes."""
+    memory = figures.of("imports.memory_mb")
+    rows = [
+        [f"`{module}`", f"{median(found):.2f} s", f"{median(memory[module]):.0f} MB"]
+        for module, found in figures.of("imports.cpu_s").items()
+    ]
+    return table(["import, with all that it needs", "CPU", "resident"], rows)
+
+
 def runs(figures: Figures) -> str:
     """When and under what load each was measured."""
     rows = [
@@ -176,6 +186,8 @@ def page(figures: Figures, template: str) -> str:
         by_nodes=scaling("nodes", found["nodes"]),
         by_workers=scaling("workers", found["workers"]),
         by_part=split(figures.of("parts")),
+        imports=imported(figures),
+        compile_s=middle(figures.get("imports.compile_s")),
         all_runs=runs(figures),
         **{name: figures.notes.get(f"{name}.how", MISSING) for name in _HOW},
     )

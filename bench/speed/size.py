@@ -11,6 +11,8 @@ class Size:
     """Of the comparison with peers."""
     repeats: int
     """Of what is measured more than once, else."""
+    curves: int
+    """How often a curve is measured."""
     compared: tuple[int, int, int]
     """Nodes, seconds that are read before, seconds in all."""
     nodes: tuple[int, ...]
@@ -22,7 +24,7 @@ class Size:
     replays: tuple[tuple[int, int], ...] = ((50, 240), (10, 900))
     live: tuple[int, int, int] = (500, 60, 120)
     """Nodes, seconds before, seconds that are measured. A node sends two samples a second."""
-    exact: tuple[int, int, int] = (500, 30, 60)
+    exact: tuple[int, int, int] = (500, 20, 40)
     """The same without snapshots."""
     state: tuple[int, int] = (1000, 240)
     """Nodes, and the seconds that they were seen before the worker is killed."""
@@ -30,17 +32,20 @@ class Size:
     """Before, and measured."""
     peak_records: int = 40_000
     """Of as many pods, after as many before."""
-    pods: tuple[int, int] = (10_000, 900)
+    pods: tuple[int, int] = (10_000, 600)
     """Pods, and seconds of simulated time after a warm-up of as long."""
     objects: int = 2_000
     """Pods on a real API server."""
+    compiles: bool = True
+    """Whether the loops are compiled once more."""
 
 
 FULL = Size(
-    rounds=5, repeats=3, compared=(50, 60, 360), nodes=(10, 50, 200, 1000), scaled=(30, 120), workers=(2,)
-)
+    rounds=4, repeats=3, curves=2, compared=(50, 60, 360), nodes=(10, 50, 200, 1000), scaled=(30, 90),
+    workers=(2,),
+)  # fmt: skip
 QUICK = Size(
-    rounds=1, repeats=1, compared=(50, 30, 120), nodes=(10, 50, 200), scaled=(30, 60), workers=(2,),
-    replays=((50, 60), (10, 300)), live=(500, 20, 40), exact=(500, 20, 20), state=(1000, 60),
-    collector_s=(5, 20), peak_records=10_000, pods=(10_000, 200), objects=500,
+    rounds=1, repeats=1, curves=1, compared=(50, 30, 120), nodes=(50, 200), scaled=(30, 60), workers=(2,),
+    replays=((50, 60), (10, 300)), live=(500, 20, 40), exact=(500, 10, 15), state=(1000, 60),
+    collector_s=(3, 15), peak_records=10_000, pods=(10_000, 100), objects=500, compiles=False,
 )  # fmt: skip

@@ -40,9 +40,9 @@ def scale(bench: Bench) -> None:
     nodes, (first, seconds) = bench.size.compared[0], bench.size.scaled
     who = ours(f"{COMMIT_S}s")
     bench.note(
-        "scaling.how", f"{seconds - first} s of samples after {first} s before, {bench.size.repeats} times"
+        "scaling.how", f"{seconds - first} s of samples after {first} s before, {bench.size.curves} times"
     )
-    for _ in range(bench.size.repeats):
+    for _ in range(bench.size.curves):
         for workers in bench.size.workers:
             cost = backlog(bench, who, nodes, *bench.size.scaled, workers=workers)
             bench.add(f"scaling.workers.{workers}", cost, "µs a sample")

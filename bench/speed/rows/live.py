@@ -14,7 +14,6 @@ from bench.speed.bench import Bench
 from bench.speed.cluster import GPU, HOST, PARTITIONS, Sent, Topics, series, stream_of, ticks
 from bench.speed.truth import LATENESS_S
 from bench.speed.worker import Contender, Worker, ours, total, working
-from contract.topics import TOPICS
 
 _NO_SNAPSHOTS = "300s"
 _OF_SOURCE = {"nvml": GPU, "cgroup": HOST}
@@ -27,21 +26,24 @@ class Arrivals(threading.Thread):
         super().__init__(daemon=True)
         self.records: list[tuple[float, bytes]] = []
         self._consumer = Consumer(
-            {"bootstrap.servers": topics.broker.bootstrap, "group.id": "bench-arrivals"}
+            {"bootstrap.servers": topics.broker.bootstrap, "group.id": "bench", "log_level": 0}
         )
         name = topics.name("window-aggregates")
         self._consumer.assign([TopicPartition(name, place, OFFSET_END) for place in range(PARTITIONS)])
         self._done = threading.Event()
 
     def run(self) -> None:
-        """Until ``stop``."""
+        """Until the block ends."""
         while not self._done.is_set():
             message = self._consumer.poll(0.1)
             if message is not None and message.error() is None:
                 self.records.append((time.monotonic(), message.value() or b""))
 
-    def stop(self) -> None:
-        """No more are kept."""
+    def __enter__(self) -> "Arrivals":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._done.set()
         self.join()
         self._consumer.close()
@@ -100,14 +102,12 @@ def _keep_up(
         worker.wait(lambda: worker.taken() >= nodes * warm)
         bench.say(f"{nodes} nodes in real time, for {warm // 2 + seconds} s")
         topics.pace(load[warm // 2 : warm])
-        arrivals = Arrivals(topics)
-        arrivals.start()
-        before = _state(worker, topics)
-        sent_s = topics.pace(load[warm:])
-        after = _state(worker, topics)
-        worker.wait(lambda: worker.taken() >= 2 * nodes * (warm + seconds))
-        time.sleep(1)
-        arrivals.stop()
+        with Arrivals(topics) as arrivals:
+            before = _state(worker, topics)
+            sent_s = topics.pace(load[warm:])
+            after = _state(worker, topics)
+            worker.wait(lambda: worker.taken() >= 2 * nodes * (warm + seconds))
+            time.sleep(1)
     topics.delete()
     gained = {name: after[name] - before[name] for name in before}
     gained["behind"] = 2 * nodes * (warm + seconds) - after["taken"]
@@ -115,11 +115,11 @@ def _keep_up(
 
 
 def _state(worker: Worker, topics: Topics) -> dict[str, float]:
-    figures = worker.figures()
+    figures, there = worker.figures(), topics.existing()
     return {
         "cpu_s": worker.cpu_s(),
         "taken": worker.taken(),
         "changelog": total(figures, "snapshot_bytes_total"),
-        **{f"records.{name}": topics.count(name) for name in TOPICS},
-        **{f"bytes.{name}": topics.stored_bytes(name) for name in TOPICS},
+        **{f"records.{name}": topics.count(name) for name in there},
+        **{f"bytes.{name}": topics.stored_bytes(name) for name in there},
     }

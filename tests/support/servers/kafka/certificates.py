@@ -29,6 +29,19 @@ def make_certificates(folder: Path) -> Certificates:
     return Certificates(authority=folder / "ca.crt", server=server)
 
 
+def make_certificate(folder: Path, name: str, common_name: str, authority: str) -> None:
+    """``<name>.crt`` and ``<name>.key`` in ``folder``, for a client or a server of the name.
+
+    They are signed by ``<authority>.crt``, which is made where it is missing.
+    """
+    program("openssl")
+    if not (folder / f"{authority}.crt").exists():
+        _openssl(folder, authority, ["-subj", f"/CN={authority}"])
+    extensions = ["-addext", f"subjectAltName=DNS:{common_name}", "-addext", "basicConstraints=CA:FALSE"]
+    signed = ["-CA", f"{authority}.crt", "-CAkey", f"{authority}.key"]
+    _openssl(folder, name, ["-subj", f"/CN={common_name}", *extensions, *signed])
+
+
 def _openssl(folder: Path, name: str, arguments: list[str]) -> None:
     command = [
         "openssl",

@@ -2,7 +2,8 @@
 
 ``KUBEBUILDER_ASSETS`` is the folder of etcd, kube-apiserver and kubectl that Kubernetes' own envtest takes.
 Without it etcd is as installed, kube-apiserver is built into the cache folder from go.mod beside this file,
-and kubectl is as installed or, where it is missing or too old, built too.
+and kubectl is as installed or, where it is missing or too old, built too. kube-controller-manager is no part
+of envtest: it is built in either case, and only the tests that run it need it.
 """
 
 import json
@@ -22,6 +23,7 @@ from tests.support.servers.missing import ServerMissingError, program
 
 _HERE = Path(__file__).parent
 _MODULE = "k8s.io/kubernetes"
+_CONTROLLERS = "kube-controller-manager"
 _OLDEST_KUBECTL = (1, 26)
 """From here on ``auth can-i --list`` and ``describe`` print what the tests read."""
 
@@ -49,14 +51,20 @@ def find_kubectl() -> Path:
     return _installed_kubectl() or _built("kubectl")
 
 
+def find_controllers() -> Path:
+    """kube-controller-manager. As ``find_programs``."""
+    return _built(_CONTROLLERS)
+
+
 def build_programs() -> None:
     """Build what is not in the cache yet. Raises ``ServerMissingError`` where that cannot be."""
+    wanted = [_CONTROLLERS]
     if not os.environ.get("KUBEBUILDER_ASSETS"):
         _etcd()
-        wanted = ["kube-apiserver", *([] if _installed_kubectl() else ["kubectl"])]
-        with locked("kube"):
-            if missing := [name for name in wanted if not (_cached() / name).exists()]:
-                _build(missing)
+        wanted += ["kube-apiserver", *([] if _installed_kubectl() else ["kubectl"])]
+    with locked("kube"):
+        if missing := [name for name in wanted if not (_cached() / name).exists()]:
+            _build(missing)
     find_programs()
 
 

@@ -7,7 +7,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from tests.support.servers.kafka.certificates import make_certificates
+from tests.support.servers.kafka.certificates import make_certificate, make_certificates
 from tests.support.servers.kube.build import find_programs
 from tests.support.servers.kube.client import Access, Client
 from tests.support.servers.kube.crds import KINDS, manifests
@@ -28,7 +28,14 @@ _OPTIONS = [
     "--endpoint-reconciler-type=none",
     "--enable-priority-and-fairness=true",
     "--profiling=false",
+    # The aggregation layer: how it says to other API servers that it is the one that asks, and for whom.
+    "--requestheader-allowed-names=front-proxy-client",
+    "--requestheader-username-headers=X-Remote-User",
+    "--requestheader-group-headers=X-Remote-Group",
+    "--requestheader-extra-headers-prefix=X-Remote-Extra-",
 ]
+FRONT_PROXY_CA = "front-proxy-ca"
+"""The authority that signs its certificate as a front proxy, in the folder of a server."""
 
 
 class Kube:
@@ -39,6 +46,7 @@ class Kube:
         self._folder = Path(tempfile.mkdtemp(prefix="dutycycle-kube-"))
         self._names = itertools.count(1)
         certificates = make_certificates(self._folder)
+        make_certificate(self._folder, "front-proxy", "front-proxy-client", FRONT_PROXY_CA)
         self.port = free_port()
         self._access = Access(f"https://127.0.0.1:{self.port}", certificates.authority, secrets.token_hex(16))
         self.admin = self.client(self._access.token)
@@ -51,6 +59,11 @@ class Kube:
         except BaseException:
             self.discard()
             raise
+
+    @property
+    def front_proxy(self) -> Path:
+        """Its certificate as a front proxy, and its key beside it, without ``.crt`` and ``.key``."""
+        return self._folder / "front-proxy"
 
     def start(self) -> None:
         """Start what does not run, on the ports and data of before."""
@@ -106,6 +119,8 @@ class Kube:
             "tls-cert-file": "server.crt", "tls-private-key-file": "server.key",
             "token-auth-file": "tokens.csv",
             "service-account-key-file": "server.key", "service-account-signing-key-file": "server.key",
+            "requestheader-client-ca-file": f"{FRONT_PROXY_CA}.crt",
+            "proxy-client-cert-file": "front-proxy.crt", "proxy-client-key-file": "front-proxy.key",
         }  # fmt: skip
         where = [f"--etcd-servers=http://127.0.0.1:{self._etcd_port}", f"--secure-port={self.port}"]
         where += [f"--{option}={self._folder / name}" for option, name in files.items()]

@@ -1,5 +1,6 @@
 """A record of a Kafka log: as it was read, and as it is to be sent. Says where it lies, not what it means."""
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 
@@ -10,7 +11,8 @@ class TopicPartition(NamedTuple):
     partition: int
 
 
-class ConsumerRecord(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ConsumerRecord:
     """One record as it lies in the log. ``topic`` is without prefix; ``value`` None is a tombstone.
 
     ``key`` is text, because every key of ours is; None if the record has none. Bytes that are no UTF-8 are
@@ -38,7 +40,8 @@ class ConsumerRecord(NamedTuple):
         return key.isascii() or not any("\ud800" <= character <= "\udfff" for character in key)
 
 
-class ProducerRecord(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ProducerRecord:
     """A record to send. ``topic`` is without prefix; ``ts_ms`` is its Kafka timestamp."""
 
     topic: str

@@ -91,6 +91,15 @@ class ApiServer:
         """Make an object of a namespace. ``BusyError`` (409) where there is one of its name."""
         await self._client.create(kind.path(namespace=thing["metadata"]["namespace"]), thing)
 
+    async def read(self, kind: Kind, name: str, namespace: str | None = None) -> Mapping[str, Any]:
+        """One object, with all that it has."""
+        return await self._client.get(kind.path(name, namespace))
+
+    async def review(self, kind: Kind, spec: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The status of a review, such as a ``SubjectAccessReview``: a question in the form of an object."""
+        body = {"apiVersion": kind.api_version, "kind": kind.name, "spec": spec}
+        return dict((await self._client.create(kind.path(), body)).get("status") or {})
+
     async def each(
         self, kind: Kind, namespace: str | None = None, selector: str | None = None
     ) -> AsyncIterator[Metadata]:

@@ -2,7 +2,10 @@
 
 import logging
 
-from telemetry.events import METRICS, SINK, Event
+from telemetry.events import ADAPTER, METRICS, SINK, Event
+
+DERIVED = ("window-aggregates", "trends", "cycles", "pods")
+"""What the adapter reads."""
 
 # fmt: off
 OBJECT_GONE = Event(
@@ -37,8 +40,17 @@ SINK_AWAY = Event(
     "sink_away", logging.WARNING, "The database or the API server cannot be written", ("sink",), by=(SINK,)
 )
 RECORD_UNREADABLE = Event(
-    "record_unreadable", logging.WARNING, "Records without series, because they cannot be read", ("topic",),
-    by=(METRICS,),
+    "record_unreadable", logging.WARNING, "Records that cannot be read: they are in no series and no answer",
+    ("topic",), by=(METRICS, ADAPTER),
+)
+ADAPTER_SERVES = Event(
+    "adapter_serves", logging.INFO, "The adapter listens, at its start and with each new certificate",
+    by=(ADAPTER,),
+)
+FRONT_PROXY_UNKNOWN = Event(
+    "front_proxy_unknown", logging.WARNING,
+    "The adapter cannot learn by which certificate authority to recognise the API server",
+    by=(ADAPTER,),
 )
 LOG_TRUNCATED = Event(
     "log_truncated", logging.ERROR,

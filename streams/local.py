@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from contract.codec import DecodeError
 from contract.log import ConsumerRecord, ProducerRecord
@@ -123,7 +124,7 @@ class LocalStage:
     def update(self, record: ConsumerRecord) -> list[Emission]:
         """Apply a record. Raises ``DecodeError`` or ``OperatorFailedError``: then it counts as never come."""
         key = record.key or ""
-        numbered = record._replace(partition=_PARTITION, offset=self._clock.offset)
+        numbered = replace(record, partition=_PARTITION, offset=self._clock.offset)
         operator = self._operators.get(key) or self._begun(key)
         if self._stage.stateless:
             return operator.update(numbered)

@@ -94,6 +94,9 @@ SERIES_PODS_OMITTED = Metric(
     "Pods that use GPUs and have no series, because there are more than DUTYCYCLE_METRICS_PODS",
 )
 
+# Adapter.
+ADAPTER_ANSWERS = Metric("adapter_answers_total", "Answers to the API server, by HTTP status", ("code",))
+
 # Collector.
 TICKS = Metric("ticks_total", "Ticks that were started")
 SOURCE_UP = Metric("source_up", "1 while the source measures, 0 while it does not", ("collector",))
@@ -121,6 +124,7 @@ GROUPS: dict[str, tuple[Metric, ...]] = {
     "stream": (COMMITS, COMMIT_SECONDS, SNAPSHOT_AGE, SNAPSHOTS, SNAPSHOT_BYTES, LIVE_KEYS),
     "sink": (WRITES, PENDING, SINK_UP, LAST_WRITE),
     "sink --metrics": (SERIES_PODS_OMITTED,),
+    "adapter": (ADAPTER_ANSWERS,),
     "collect": (
         TICKS, SOURCE_UP, SOURCE_RESTARTS, MEASURES, MEASURE_SECONDS, LAST_MEASURE_SECONDS, RECORDS_SENT,
         QUEUED, SPOOL_RECORDS, SPOOL_BYTES,

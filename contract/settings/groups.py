@@ -175,6 +175,19 @@ class SinkSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AdapterSettings:
+    """The metrics APIs of Kubernetes, which the API server asks for an autoscaler."""
+
+    adapter_listen: str = _setting(
+        "127.0.0.1:6443", parsers.address, "where the API server is answered: host:port, :0 for any free port"
+    )
+    adapter_cert: str | None = _setting(
+        None, parsers.readable_file, "certificate (PEM) for the name of the adapter's Service"
+    )
+    adapter_key: str | None = _setting(None, parsers.readable_file, "its private key (PEM)")
+
+
+@dataclass(frozen=True, kw_only=True)
 class StatusSettings:
     """Health pages and metrics of a process."""
 
@@ -183,18 +196,25 @@ class StatusSettings:
         parsers.listen,
         "where /healthz, /readyz and /metrics are served: host:port, :0 for any free port, or off; "
         "default: 127.0.0.1, 19470 for collect, 19471 for stream, 19472 for sink, "
-        "19473 for sink --metrics",
+        "19473 for sink --metrics, 19474 for adapter",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(
-    StatusSettings, SinkSettings, StreamSettings, PrometheusSettings, CollectorSettings, KafkaSettings
+    StatusSettings,
+    AdapterSettings,
+    SinkSettings,
+    StreamSettings,
+    PrometheusSettings,
+    CollectorSettings,
+    KafkaSettings,
 ):
     """All settings, in the order of the groups above: a dataclass takes its last base first."""
 
 
 SETTING_GROUPS = (
-    KafkaSettings, CollectorSettings, PrometheusSettings, StreamSettings, SinkSettings, StatusSettings
+    KafkaSettings, CollectorSettings, PrometheusSettings, StreamSettings, SinkSettings, AdapterSettings,
+    StatusSettings,
 )  # fmt: skip
 """The groups in the order of the help."""

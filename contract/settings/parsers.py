@@ -151,14 +151,20 @@ def _is_host_port(value: str) -> bool:
     return bool(_HOST_PORT.fullmatch(value)) and 0 < int(value.rpartition(":")[2]) < 65_536
 
 
-def listen(value: str) -> str:
-    """``host:port``, ``:port`` on loopback, or ``off``; port 0 is any free one."""
+def address(value: str) -> str:
+    """``host:port``, or ``:port`` on loopback; port 0 is any free one."""
     found = f"127.0.0.1{value}" if value.startswith(":") else value
-    if value != "off" and not (_HOST_PORT.fullmatch(found) and int(found.rpartition(":")[2]) < 65_536):
-        raise ValueError(
-            "expected host:port such as 127.0.0.1:19471, :0 for any free port of loopback, or off"
-        )
+    if not (_HOST_PORT.fullmatch(found) and int(found.rpartition(":")[2]) < 65_536):
+        raise ValueError("expected host:port such as 127.0.0.1:19471, or :0 for any free port of loopback")
     return found
+
+
+def listen(value: str) -> str:
+    """As ``address``, or ``off``."""
+    try:
+        return value if value == "off" else address(value)
+    except ValueError as error:
+        raise ValueError(f"{error}, or off") from error
 
 
 def http_url(value: str) -> str:

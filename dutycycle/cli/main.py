@@ -23,6 +23,7 @@ COMMANDS = {
     "collect": "run the collector of one node, which publishes samples",
     "stream": "run a worker that computes windows, trends, cycles and peaks from samples",
     "sink": "run a worker that writes annotations to Kubernetes and peak records to SQL",
+    "adapter": "answer autoscalers: the custom and external metrics APIs of Kubernetes",
     "replay": "compute the same from a recorded trace, without Kafka; or publish the trace",
     "record": "write what topics hold to a trace file",
     "topics": "create and verify the Kafka topics, or list those that are needed",
@@ -33,7 +34,9 @@ COMMANDS = {
 }
 """Sub-commands, each in ``dutycycle.cli.commands.<name>``."""
 
-_EXTRAS = {"collect": "collector", "stream": "streams", "sink": "sinks", "report": "report"}
+_EXTRAS = {
+    "collect": "collector", "stream": "streams", "sink": "sinks", "adapter": "sinks", "report": "report",
+}  # fmt: skip
 """What to install for a command alone; the others want everything."""
 
 

@@ -33,9 +33,11 @@ from tests.support.deploy.manifests import (
     render,
 )
 
-OURS = ("collector", "prometheus", "streams", "sinks", "metrics", "topics")
+OURS = ("collector", "prometheus", "streams", "sinks", "metrics", "adapter", "topics")
 EXAMPLES = sorted((ROOT / "deploy/helm/examples").glob("*.yaml"))
-_FILES = ("PROMETHEUS_CA", "TLS_CA", "TLS_CERT", "TLS_KEY", "HOST_ROOT")
+_FILES = (
+    "PROMETHEUS_CA", "TLS_CA", "TLS_CERT", "TLS_KEY", "HOST_ROOT", "ADAPTER_CERT", "ADAPTER_KEY",
+)  # fmt: skip
 """Settings that name a file or folder of the pod, which is not here."""
 
 
@@ -73,7 +75,8 @@ def test_the_schema_is_current() -> None:
         "listen.port=99999", "listen.port=0", "collector.interval=banana", "collector.interval=-1s",
         "prometheus.url=prometheus:9090",
         "streams.windows=10s;60s", "podMonitor.interval=often", "collector.containers=some",
-        "image.pullPolicy=Allways", "image.tag=a b", "sinks.annotations.prefix=Dutycycle/IO",
+        "image.pullPolicy=Allways",
+        "adapter.apis=[metrics.k8s.io]", "image.tag=a b", "sinks.annotations.prefix=Dutycycle/IO",
         "sinks.annotations.heartbeat=often",
         "kafka.broker=dutycycle:9092", "kafka.partitions=0", "kafka.sasl.mechanism=SCRAM",
         "kafka.tls.caSecret=My_Secret", "sinks.resources.requests.cpu=much",
@@ -194,7 +197,7 @@ def test_every_pod_is_nobody_and_keeps_to_itself(things: list[Object]) -> None:
         assert spec.get("hostPID", False) is (name == "collector")
         assert not {"hostNetwork", "hostIPC"} & spec.keys()
         token = spec.get("automountServiceAccountToken")
-        assert token is (name in ("collector", "prometheus", "sinks")), name
+        assert token is (name in ("collector", "prometheus", "sinks", "adapter")), name
 
 
 def test_the_host_is_only_read_but_for_the_spool(things: list[Object]) -> None:
@@ -235,7 +238,7 @@ def test_probes_ask_the_port_that_is_listened_at(things: list[Object]) -> None:
     for name, _, container in every_container(things):
         if name == "topics" or container["name"] == "spool-owner":
             continue
-        (port,) = container["ports"]
+        port = container["ports"][0]
         assert environment(container)["DUTYCYCLE_LISTEN"].endswith(f":{port['containerPort']}")
         probes = {
             one: container[one]["httpGet"] for one in ("startupProbe", "livenessProbe", "readinessProbe")
@@ -269,10 +272,11 @@ def test_selectors_select_what_is_theirs(things: list[Object]) -> None:
 
 def test_each_object_is_there_once_and_in_its_namespace(things: list[Object]) -> None:
     cluster_wide = {"ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy",
-                    "ValidatingAdmissionPolicyBinding"}  # fmt: skip
+                    "ValidatingAdmissionPolicyBinding", "APIService"}  # fmt: skip
     for kind, namespace, name in by_key(things):
-        assert namespace == ("" if kind in cluster_wide else NAMESPACE), name
-        assert name.startswith("dutycycle")
+        place = "kube-system" if name.endswith("auth-reader") else NAMESPACE
+        assert namespace == ("" if kind in cluster_wide else place), name
+        assert name.startswith("v1beta1." if kind == "APIService" else "dutycycle")
 
 
 def test_what_scales_scales_by_a_figure_that_we_serve() -> None:
@@ -300,6 +304,7 @@ def test_every_pod_can_be_told_where_to_run() -> None:
         "priorityClassName": "high",
     }
     values = dict.fromkeys(("collector", "streams", "sinks", "metrics"), place)
+    values["adapter"] = {"enabled": True, **place}
     trial = {"topics": {"job": place}, "kafka": {"trial": {"enabled": True, **place}}}
     specs = pod_specs(render(values | trial))
     other = render(FROM_PROMETHEUS | {"prometheus": FROM_PROMETHEUS["prometheus"] | place})

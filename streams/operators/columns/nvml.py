@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import accumulate, chain
+from itertools import chain
 from operator import itemgetter
 from typing import Any
 
@@ -50,43 +50,31 @@ _uses, _highs, _pods = kernel(uses_of), kernel(highs_of), kernel(pods_of)
 
 
 @entry(
-    "void(float64[::1], int64[:, ::1], int64[::1], int64[::1], float64[::1], float64[::1], int64[::1],"
-    " int64[::1], boolean[::1], int64[::1], int64[::1], int64[::1], int64[::1], float64[::1])"
+    "Tuple((float64[::1], float64[::1], float64[::1], float64[::1]))(float64[::1], int64[:, ::1], int64[::1],"
+    " int64[::1], float64[::1], float64[::1], int64[::1], int64[::1], boolean[::1], int64[::1], int64[::1],"
+    " int64[::1], int64[::1])"
 )
 def _columns(
     cells: Floats, table_cells: Ints, value_cells: Ints, limit_cells: Ints, held_down: Floats,
     highest: Floats, ends: Ints, rows: Ints, measured: Bools, devices: Ints, bursts: Ints, pod_ends: Ints,
-    places: Ints, found: Floats,
-) -> None:  # fmt: skip
-    """Fill in values, tallies, highs and facts of a tick, one after the other, of its ``cells``; the last of
-    these is NaN."""
+    places: Ints,
+) -> tuple[Floats, Floats, Floats, Floats]:  # fmt: skip
+    """Values, tallies, highs and facts of a tick, of its ``cells``, the last of which is NaN."""
     table = np.empty(table_cells.shape)
     for row in range(len(table)):
         for metric in range(3):
             table[row, metric] = cells[table_cells[row, metric]]
     uses = _uses(table, ends, rows, measured, devices)
     pods = _pods(uses, pod_ends, places)
-    highs = _highs(table, uses, highest, ends, rows, measured, bursts)
-    at = 0
-    for cell in value_cells:
-        found[at] = cells[cell]
-        at += 1
-    for pod in range(len(pods)):
-        for metric in range(4):
-            found[at] = pods[pod, metric]
-            at += 1
-    for high in (False, True):
-        for pod in range(len(pods)):
-            found[at] = pods[pod, _MEMORY]
-            at += 1
-        for place in range(len(uses)):
-            found[at] = highs[place] if high else uses[place, 0]
-            found[at + 1], found[at + 2] = uses[place, 1], uses[place, 2]
-            at += 3
+    values = np.append(cells[value_cells], pods)
+    tallies = np.append(pods[:, _MEMORY], uses)
+    highs = tallies.copy()
+    highs[len(pods) :: 3] = _highs(table, uses, highest, ends, rows, measured, bursts)
+    facts = np.empty(3 * limit_cells.size)
     for gpu in range(limit_cells.size):
-        found[at] = cells[limit_cells[gpu]]
-        found[at + 1], found[at + 2] = held_down[2 * gpu], held_down[2 * gpu + 1]
-        at += 3
+        facts[3 * gpu] = cells[limit_cells[gpu]]
+        facts[3 * gpu + 1 : 3 * gpu + 3] = held_down[2 * gpu : 2 * gpu + 2]
+    return values, tallies, highs, facts
 
 
 class NvmlReader:
@@ -120,16 +108,13 @@ class NvmlReader:
             self._throttles = throttles
             self._held_down = np.array([*chain.from_iterable(map(_held_down, throttles))], np.float64)
         use = self._uses
-        values, tallies, highs, facts = self._parts
-        found = np.empty(facts.stop)
-        _columns(
+        values, tallies, highs, facts = _columns(
             np.array([*cells], np.float64), *self._cells, self._held_down, self._highest(util), use.ends,
-            use.rows, use.measured, use.devices, use.bursts, use.pod_ends, use.places, found,
+            use.rows, use.measured, use.devices, use.bursts, use.pod_ends, use.places,
         )  # fmt: skip
         return Tick(
-            sample.collector, sample.seq, sample.ts_ms, sample.interval_ms, self._layout, found[values],
-            found[tallies], found[highs], found[facts],
-            self._bursts(uuids, util, power) if any(util) or any(power) else (),
+            sample.collector, sample.seq, sample.ts_ms, sample.interval_ms, self._layout, values, tallies,
+            highs, facts, self._bursts(uuids, util, power) if any(util) or any(power) else (),
         )  # fmt: skip
 
     def _lay_out(self, gpus: tuple[Gpu, ...], slices: int, processes: int) -> None:
@@ -144,8 +129,6 @@ class NvmlReader:
         series += [Series("pod", uid, metric) for uid in plan.pods for metric in POD_GPU_METRICS]
         tallies = [TallySeries(uid, "", POD_GPU_METRICS[_MEMORY]) for uid in plan.pods]
         tallies += [TallySeries(uid, scope, metric) for uid, scope in plan.sources for metric in USE_METRICS]
-        sizes = (len(series), len(tallies), len(tallies), 3 * len(gpus))
-        self._parts = [slice(end - size, end) for end, size in zip(accumulate(sizes), sizes, strict=True)]
         scopes = tuple(f"{self._node}/{gpu.index}" for gpu in gpus)
         self._layout = make_layout(series, tallies, plan.attribution, scopes)
 

@@ -19,7 +19,7 @@ from streams.operators.trends.season import season_of
 class Analysis:
     """What an evaluation found: trends, as a column of ``forecast`` for each of ``trend_series``, and
     ``cycles``. If one of a subject changed, all of that subject are there, as they are now. ``forecast`` is
-    None where no trend changed."""
+    None for a node without trends."""
 
     ts_ms: int
     trend_series: list[Series]
@@ -51,7 +51,6 @@ class AnalysisBank:
         self._capacity_columns = remapped(series, [_capacity_of(one) for one in self._trend_series])
         self._season_columns = remapped(self._trend_series, self._cycle_series)
         self._shares = np.array([one.metric == "gpu_util_pct" for one in self._trend_series], np.bool_)
-        self._least = np.zeros(len(self._trend_series))
 
     def resize(self, series: list[Series]) -> None:
         """The node's columns are ``series`` now: keep what stays, begin what is new, drop what is gone."""
@@ -67,7 +66,7 @@ class AnalysisBank:
         """Take a tick that is newer than the last; ``row``: its values in the node's columns."""
         self._row = row
         place = self._cycle_place
-        bursts = [(place[one], burst) for one, burst in tick.bursts if one in place] if tick.bursts else ()
+        bursts = [(place[one], burst) for one, burst in tick.bursts if one in place]
         self._cycles.update(tick.ts_ms, row.take(self._cycle_columns), tick.interval_ms, bursts)
         self._trends.update(tick.ts_ms, row.take(self._trend_columns))
 
@@ -80,7 +79,7 @@ class AnalysisBank:
         capacity = np.where(self._capacity_columns >= 0, self._row[self._capacity_columns], np.nan)
         forecast = self._trends.forecast(
             season,
-            lower=self._least,
+            lower=np.zeros(capacity.size),
             upper=np.where(self._shares, 100.0, capacity),
             capacity=capacity,
         )
@@ -88,16 +87,12 @@ class AnalysisBank:
         if season is not None:
             cyclic[season.columns] = True
         changed = self._debouncer.changes(ts_ms, forecast, cyclic, self._trend_subjects)
-        if not changed.size:
-            return Analysis(ts_ms, [], None, cycles)
-        series = [self._trend_series[column] for column in changed.tolist()]
+        series = [self._trend_series[column] for column in changed]
         return Analysis(ts_ms, series, forecast.pick(changed), cycles)
 
     def _changed_cycles(self, ts_ms: int) -> list[tuple[Series, CycleResult]]:
         """The cycles of each subject of which one was found, changed or lost, as they were published last."""
         changed = [column for column, _ in self._cycles.changes(ts_ms)]
-        if not changed:
-            return []
         subjects = self._cycle_subjects
         columns: Ints = np.flatnonzero(np.isin(subjects, subjects[changed]))
         published = ((column, self._cycles.published(column)) for column in columns.tolist())

@@ -70,30 +70,21 @@ class NodeGpus:
     def __init__(self, node: str) -> None:
         self._node = node
         self._gpus: dict[str, _Gpu] = {}
-        self._columns: list[int] = []
-        self._series: list[tuple[str, str]] = []
-        """The columns of which maxima are kept, and of each the GPU and the metric."""
         self._ts_ms = 0
         self._pending: str | None = None
         """The part to send next, as JSON. It is made when windows close, not when it is sent: so there is one
         part of a moment, whenever the checkpoint comes."""
 
-    def resize(self, series: Sequence[Series]) -> None:
-        """The node's columns are ``series`` now."""
-        of_gpus = [(at, one) for at, one in enumerate(series) if one.kind == "gpu" and one.metric in MAXIMA]
-        self._columns = [at for at, _ in of_gpus]
-        self._series = [(one.member, one.metric) for _, one in of_gpus]
-
-    def close_windows(self, closed: Sequence[ClosedWindow]) -> None:
-        """Windows of the node's columns have closed."""
+    def close_windows(self, series: Sequence[Series], closed: Sequence[ClosedWindow]) -> None:
+        """Windows have closed, with a column for each of ``series``."""
+        columns = [(at, one) for at, one in enumerate(series) if one.kind == "gpu" and one.metric in MAXIMA]
         before_ms = self._ts_ms
         for window in closed:
-            end_ms, maxima = window.start_ms + window.size_ms, window.of("max")[self._columns].tolist()
-            for (member, metric), maximum in zip(self._series, maxima, strict=True):
-                if not isnan(maximum):
-                    gpu = self._gpus.get(member) or self._gpus.setdefault(member, _Gpu())
-                    recent = gpu.maxima.get(metric) or gpu.maxima.setdefault(metric, RecentMaximum())
-                    recent.add(end_ms, tidy(maximum))
+            end_ms, maximum = window.start_ms + window.size_ms, window.of("max").tolist()
+            for at, one in columns:
+                if not isnan(maximum[at]):
+                    maxima = self._gpus.setdefault(one.member, _Gpu()).maxima
+                    maxima.setdefault(one.metric, RecentMaximum()).add(end_ms, tidy(maximum[at]))
                     self._ts_ms = max(self._ts_ms, end_ms)
         if self._ts_ms > before_ms:
             self._make_part()

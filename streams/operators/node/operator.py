@@ -15,9 +15,9 @@ from contract.codec import from_plain
 from contract.log import ConsumerRecord, ProducerRecord
 from contract.topics import TOPICS
 from streams.operators.base import CountedEvent, Emission, Snapshot
-from streams.operators.columns.arrays import Floats, Ints, check_version
+from streams.operators.columns.arrays import Ints, check_version
 from streams.operators.columns.series import ColumnIndex, Series, are_counters
-from streams.operators.columns.tick import Layout, Tick
+from streams.operators.columns.tick import Tick
 from streams.operators.keyed import decode_under_key
 from streams.operators.node import records
 from streams.operators.node.analysis import AnalysisBank
@@ -64,17 +64,12 @@ class NodeOperator:
         self._config = config
         self._node = node
         self._reader = reader
-        self._record_type: type[Any] = TOPICS[config.topic].record
         self._timeline = Timeline()
         self._empty()
 
     def _empty(self) -> None:
         self._index: ColumnIndex[Series] = ColumnIndex()
-        self._layout: Layout | None = None
-        self._at: Ints | slice = slice(None)
         self._last_seen: Ints = np.zeros(0, np.int64)
-        self._nothing: Floats = np.zeros(0)
-        """A row of nothing but NaN."""
         self._windows = WindowBank(self._config.sizes_ms, self._config.lateness_ms)
         self._window_records = WindowRecords(self._node, self._config.source)
         self._analysis = AnalysisBank()
@@ -85,9 +80,9 @@ class NodeOperator:
 
     def update(self, record: ConsumerRecord) -> list[Emission]:
         """Take one sample; raises ``DecodeError`` and changes nothing if it cannot be used."""
-        sample = decode_under_key(
-            self._record_type, record.value, self._config.topic, key=self._node, field="node"
-        )
+        topic = self._config.topic
+        record_type: type[Any] = TOPICS[topic].record
+        sample = decode_under_key(record_type, record.value, topic, key=self._node, field="node")
         before = self._timeline.watermark_ms
         ticks, events = self._timeline.admit(self._reader.read(sample), sample)
         emissions: list[Emission] = list(events)
@@ -106,7 +101,7 @@ class NodeOperator:
         if self._last_ms >= 0 and tick.ts_ms // EVALUATE_MS > self._last_ms // EVALUATE_MS:
             emissions += self._evaluate()  # as of the last tick, and before columns are retired or added
         columns = self._columns(tick)
-        row = self._nothing.copy()
+        row = np.full(len(self._index), np.nan)
         row[columns] = tick.values
         if tick.ts_ms > self._last_ms:
             self._last_ms = tick.ts_ms
@@ -122,27 +117,21 @@ class NodeOperator:
         return emissions + self._closed(closed) if closed else emissions
 
     def _closed(self, closed: list[ClosedWindow]) -> list[Emission]:
-        self._gpus.close_windows(closed)
+        self._gpus.close_windows(self._index.ids, closed)
         return [out for one in closed for out in self._window_records.of(one)]
 
-    def _columns(self, tick: Tick) -> Ints | slice:
-        """The columns of a tick's values; a slice if these are all columns in their order."""
-        if tick.layout is not self._layout:
-            known = len(self._index)
-            columns = self._index.columns(tick.layout.series)
+    def _columns(self, tick: Tick) -> Ints:
+        known = len(self._index)
+        columns = self._index.columns(tick.layout.series)
+        if len(self._index) > known:
             keep = np.arange(len(self._index))
-            self._at = slice(None) if np.array_equal(columns, keep) else columns
-            self._layout = tick.layout
-            if len(keep) > known:
-                keep[known:] = -1
-                self._resize(keep)
-        return self._at
+            keep[known:] = -1
+            self._resize(keep)
+        return columns
 
     def _resize(self, keep: Ints) -> None:
-        self._nothing = np.full(keep.size, np.nan)
         self._windows.resize(keep, are_counters(self._index.ids))
         self._window_records.resize(self._index.ids)
-        self._gpus.resize(self._index.ids)
         self._last_seen = np.where(keep >= 0, np.append(self._last_seen, 0)[keep], 0)
         self._analysis.resize(self._index.ids)
 
@@ -161,7 +150,6 @@ class NodeOperator:
         keep: Ints = np.flatnonzero(self._last_seen >= before_ms)
         if len(keep) < len(self._index):
             self._index.retain(keep)
-            self._layout = None
             members = {one.member for one in self._index.ids}
             self._spans.retain(members)
             self._gpus.retain(members)
@@ -200,15 +188,13 @@ class NodeOperator:
         """Go on from a snapshot; raises ``ValueError`` for one of another version."""
         check_version(plain, SNAPSHOT_VERSION, "a node")
         self._index = ColumnIndex([Series(*one) for one in plain["series"]])
-        self._nothing = np.full(len(self._index), np.nan)
         self._last_seen = np.array(plain["last_seen"], np.int64)
         self._last_ms = plain["last_ms"]
-        held = plain["timeline"]["held"]
-        samples = [from_plain(self._record_type, one, self._config.topic) for one in held]
+        topic, held = self._config.topic, plain["timeline"]["held"]
+        samples: list[Any] = [from_plain(TOPICS[topic].record, one, topic) for one in held]
         self._timeline.restore(plain["timeline"], [Held(self._reader.read(one), one) for one in samples])
         self._windows.restore(plain["windows"], are_counters(self._index.ids))
         self._window_records.resize(self._index.ids)
-        self._gpus.resize(self._index.ids)
         self._analysis.restore(plain["analysis"], self._index.ids)
         self._peaks.restore(plain["peaks"])
         self._spans.restore(plain["spans"])

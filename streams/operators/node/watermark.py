@@ -38,16 +38,12 @@ class Timeline:
         self.watermark_ms: int | None = None
         self.held: list[Held] = []
         self._seen: OrderedDict[tuple[str, int], int] = OrderedDict()
-        """Which ticks were seen, in the blocks that ticks came from lately, newest last."""
 
     def admit(self, tick: Tick, sample: RecordBase) -> tuple[list[Tick], list[CountedEvent]]:
         """The ticks that count now (none, this one, or this and the held ones), and events to count."""
-        block = tick.collector, tick.seq // _BLOCK_TICKS
-        duplicates = [] if block == next(reversed(self._seen), None) else self._begin(block)
-        bits, bit = self._seen[block], 1 << tick.seq % _BLOCK_TICKS
-        if bits & bit:
+        duplicates = self._duplicate_producer(tick.collector)
+        if self._repeated(tick.collector, tick.seq):
             return [], [CountedEvent(SAMPLE_DUPLICATE.name)]
-        self._seen[block] = bits | bit
         if not self.far_ahead(tick.ts_ms):
             events = self._dropped() + duplicates
             self.watermark_ms = max(tick.ts_ms, self.watermark_ms or 0)
@@ -75,15 +71,23 @@ class Timeline:
         """Whether a tick of this time would have to be confirmed by others."""
         return self.watermark_ms is not None and ts_ms > self.watermark_ms + MAX_AHEAD_MS
 
-    def _begin(self, block: tuple[str, int]) -> list[CountedEvent]:
-        """A tick of another block than the last comes. An event if a collector comes back after another one:
-        two of them measure this node."""
-        newest, collector = next(reversed(self._seen), block)[0], block[0]
-        back = newest != collector and any(name == collector for name, _ in self._seen)
-        self._seen[block] = self._seen.pop(block, 0)
+    def _duplicate_producer(self, collector: str) -> list[CountedEvent]:
+        """An event if a collector comes back after another one: two of them measure this node."""
+        newest = next(reversed(self._seen), None)
+        back = (
+            newest is not None and newest[0] != collector and any(name == collector for name, _ in self._seen)
+        )
+        return [CountedEvent(DUPLICATE_PRODUCER.name)] if back else []
+
+    def _repeated(self, collector: str, seq: int) -> bool:
+        """Whether the tick was seen before, as far as it is in one of the blocks that ticks came from
+        lately."""
+        block = collector, seq // _BLOCK_TICKS
+        bits, bit = self._seen.pop(block, 0), 1 << seq % _BLOCK_TICKS
+        self._seen[block] = bits | bit
         if len(self._seen) > SEEN_BLOCKS:
             self._seen.popitem(last=False)
-        return [CountedEvent(DUPLICATE_PRODUCER.name)] if back else []
+        return bool(bits & bit)
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data. Held ticks are kept as the records that they came from."""

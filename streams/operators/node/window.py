@@ -53,8 +53,6 @@ class WindowBank:
         self._counters = np.zeros(0, np.bool_)
         self._last = np.full((len(self._sizes), 0), np.nan)
         self._open: set[tuple[int, int]] = set()
-        self._from_ms = self._until_ms = 0
-        """Between these the windows of the newest tick are open, of all lengths: they close after the end."""
         self._due: float = float("inf")
 
     def resize(self, keep: Ints, counters: Bools) -> None:
@@ -69,15 +67,6 @@ class WindowBank:
 
         ``row``: a value for each column. ``watermark_ms`` is the one before this tick.
         """
-        fitting = len(self._sizes)
-        if watermark_ms > ts_ms or not self._from_ms <= ts_ms < self._until_ms:
-            fitting = self._open_at(ts_ms, watermark_ms)
-        if fitting:
-            self._append(ts_ms, row)
-        return fitting == len(self._sizes)
-
-    def _open_at(self, ts_ms: int, watermark_ms: int) -> int:
-        """Open the windows that a tick is in; how many of them are not over yet."""
         fitting = 0
         for size in self._sizes:
             start = ts_ms - ts_ms % size
@@ -86,10 +75,9 @@ class WindowBank:
                 fitting += 1
                 self._open.add((start, size))
                 self._due = min(self._due, due)
-        if ts_ms >= watermark_ms:
-            self._from_ms = max(ts_ms - ts_ms % size for size in self._sizes)
-            self._until_ms = min(ts_ms - ts_ms % size + size for size in self._sizes)
-        return fitting
+        if fitting:
+            self._append(ts_ms, row)
+        return fitting == len(self._sizes)
 
     def _append(self, ts_ms: int, row: Floats) -> None:
         if self._used == len(self._times):
@@ -112,7 +100,6 @@ class WindowBank:
 
     def close(self) -> list[ClosedWindow]:
         """Close every open window: the input has ended."""
-        self._from_ms = self._until_ms = 0
         return self.advance(float("inf"))
 
     def _close(self, start: int, size: int) -> ClosedWindow:
@@ -124,15 +111,14 @@ class WindowBank:
         return ClosedWindow(size, start, figures)
 
     def _forget(self) -> None:
-        # A window that has closed ended before each that is open. So what is not older than the first of the
-        # open ones is in one of them.
         times = self._times[: self._used]
-        needed = times >= min((start for start, _ in self._open), default=np.inf)
-        kept = int(np.count_nonzero(needed))
-        if kept < self._used:
-            self._times[:kept] = times[needed]
-            self._rows[:kept] = self._rows[: self._used][needed]
-            self._used = kept
+        needed = np.zeros(self._used, np.bool_)
+        for start, size in self._open:
+            needed |= (times >= start) & (times < start + size)
+        kept = int(needed.sum())
+        self._times[:kept] = times[needed]
+        self._rows[:kept] = self._rows[: self._used][needed]
+        self._used = kept
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""

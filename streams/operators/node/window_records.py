@@ -20,9 +20,6 @@ from streams.operators.node.figures import FIGURES
 from streams.operators.node.records import subject_of
 from streams.operators.node.window import ClosedWindow
 
-_PLACE = b"\0"
-"""Where a number goes: no JSON has such a byte."""
-
 
 class _Subject(NamedTuple):
     """The key of a subject, how its records begin, and its metrics."""
@@ -76,9 +73,8 @@ class WindowRecords:
             mine = tuple(counts[row : row + len(metrics)])
             row += len(metrics)
             if until := sum(mine):
-                pieces = _template(metrics, mine).copy()
-                pieces[1::2] = numbers[at : at + until]
-                outs.append(ProducerRecord("window-aggregates", key, head + times + b"".join(pieces), end_ms))
+                body = _template(metrics, mine) % tuple(numbers[at : at + until])
+                outs.append(ProducerRecord("window-aggregates", key, head + times + body, end_ms))
                 at += until
         return outs
 
@@ -90,15 +86,14 @@ def _written(numbers: Floats) -> list[bytes]:
 
 
 @lru_cache(maxsize=1024)
-def _template(metrics: tuple[str, ...], counts: tuple[int, ...]) -> list[bytes]:
-    """The end of a record from its metrics on, in pieces: each second is the place of a number. ``counts``:
-    how many each metric has."""
+def _template(metrics: tuple[str, ...], counts: tuple[int, ...]) -> bytes:
+    """The end of a record from its metrics on, with a place for each number; ``counts``: how many each metric
+    has."""
     named = (b'"%b":%b' % (one.encode(), _places(n)) for one, n in zip(metrics, counts, strict=True) if n)
-    pieces = (b",".join(named) + b"}}").split(_PLACE)
-    return [one for piece in pieces for one in (piece, b"")][:-1]
+    return b",".join(named) + b"}}"
 
 
 def _places(count: int) -> bytes:
     """A counter has two figures, the first and the last, a gauge all but the last."""
     figures = (FIGURES[0], FIGURES[-1]) if count == 2 else FIGURES[:-1]
-    return b"{" + b",".join(b'"%b":%b' % (one.encode(), _PLACE) for one in figures) + b"}"
+    return b"{" + b",".join(b'"%b":%%b' % one.encode() for one in figures) + b"}"

@@ -35,17 +35,20 @@ def season_of(cycles: Sequence[LockedCycle], columns: Ints) -> "Season | None":
 
     Column j of the cycles is column ``columns[j]`` of the trends; -1 has no trend.
     """
-    places = columns.tolist()
     held = [
-        (place, one.period_s * 1000 / one.interval_ms, one.samples)
+        one
         for one in cycles
-        if (place := places[one.column]) >= 0
-        and one.samples.size >= max(FEWEST, one.period_s * 1000 / one.interval_ms)
+        if columns[one.column] >= 0 and one.samples.size >= max(FEWEST, one.period_s * 1000 / one.interval_ms)
     ]
     if not held:
         return None
-    of_trends, periods, windows = zip(*held, strict=True)
-    return Season(np.array(of_trends), np.array(periods), windows, cycles[0].interval_ms)
+    interval_ms = held[0].interval_ms
+    return Season(
+        columns[[one.column for one in held]],
+        np.array([one.period_s * 1000 / interval_ms for one in held]),
+        [one.samples for one in held],
+        interval_ms,
+    )
 
 
 @kernel

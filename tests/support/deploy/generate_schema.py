@@ -54,11 +54,14 @@ _SECRET = _matching(f"|{_DNS}")
 _RULES: dict[str, Object] = {
     "affinity": _object(nodeAffinity=_ANY, podAffinity=_ANY, podAntiAffinity=_ANY),
     "apiServerPorts": _list(_PORT),
+    "apiServiceAnnotations": _map(_TEXT),
+    "apis": _list(_one_of("custom.metrics.k8s.io", "external.metrics.k8s.io")),
     # What is wrong with the rest of it the templates say in better words; so of `digest`.
     "broker": _matching(r"|kafka(\+ssl)?://.+"),
     "containers": _one_of("pods", "containers", "all"),
     "databasePorts": _list(_PORT),
     "existingSecret": _SECRET,
+    "caBundle": _matching("[A-Za-z0-9+/=]*"),
     "caSecret": _SECRET,
     "clientSecret": _SECRET,
     "extraEnv": _list(_object("name", name=_matching(r"[A-Za-z_]\w*"), value=_TEXT, valueFrom=_ANY)),

@@ -36,6 +36,7 @@ FULL: Object = {
     },
     "streams": {"autoscaling": {"enabled": True}, "replicas": 3},
     "sinks": {"autoscaling": {"enabled": True}, "replicas": 2, "records": {"existingSecret": "records"}},
+    "adapter": {"enabled": True, "apis": ["custom.metrics.k8s.io", "external.metrics.k8s.io"]},
     "podMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
 }  # fmt: skip
 TRIAL: Object = {

@@ -54,28 +54,6 @@ def test_when_a_window_closes(goal: str, ticks: list[tuple[int, float]], starts:
     assert late == 0
 
 
-def test_a_tick_after_the_end_of_the_input_opens_its_windows_again() -> None:
-    made = bank((10_000, 20_000))
-    counts = []
-    for second in (10, 11):
-        assert made.add(second * 1000, np.ones(1), 10_000)
-        counts.append([(one.size_ms, one.of("count").tolist()) for one in made.close()])
-    assert counts == [[(10_000, [1.0]), (20_000, [1.0])]] * 2
-
-
-def test_lengths_that_do_not_divide_each_other_hold_the_ticks_that_are_theirs() -> None:
-    """Each window holds every tick of its time, however the lengths overlap and the ticks are mixed up."""
-    sizes = (4_000, 6_000, 10_000)
-    ticks = [second + shift for second in range(100, 160, 4) for shift in (2, 0, 3, 1)]
-    closed, late = run(bank(sizes, lateness=3_000), [(second, float(second)) for second in ticks])
-    assert late == 0
-    assert {one.size_ms for one in closed} == set(sizes)
-    for one in closed:
-        inside = [second for second in ticks if 0 <= second * 1000 - one.start_ms < one.size_ms]
-        figures = [one.of(name)[0] for name in ("count", "min", "max")]
-        assert figures == [len(inside), min(inside), max(inside)], one
-
-
 LATE = [
     ("in order", [10, 11, 12], 0),
     ("out of order within lateness", [10, 25, 11], 0),

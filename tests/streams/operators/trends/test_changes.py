@@ -123,8 +123,8 @@ def test_noise_is_published_once_a_minute_and_stillness_once_for_each_horizon() 
         bank.add(tick_of(series, row, 1000 * second), row)
         if second % EVERY_S == EVERY_S - 1:
             now = bank.evaluate(1000 * second)
-            said = 0 if now.forecast is None else now.forecast.level.size
-            assert said == len(now.trend_series)
+            assert now.forecast is not None
+            assert now.forecast.level.size == len(now.trend_series)
             found += now.trend_series
     assert found.count(series[1]) == 3
     assert 8 <= found.count(series[0]) <= 10

@@ -1,0 +1,98 @@
+"""Who asks: the API server, by its client certificate, and for whom, by its headers.
+
+https://kubernetes.io/docs/tasks/extend-kubernetes/configure-aggregation-layer/#authentication-flow
+"""
+
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+from urllib.parse import unquote
+
+import orjson
+
+_CA = "requestheader-client-ca-file"
+_ANONYMOUS = "system:anonymous"
+_AUTHENTICATED = "system:authenticated"
+"""The group of everybody who is known. The headers leave it out; roles are bound to it, as for discovery."""
+
+
+class Headers(Protocol):
+    """The headers of a request: a name may be there several times, in any case."""
+
+    def getall(self, name: str, default: list[str]) -> list[str]: ...
+
+    def keys(self) -> Any: ...
+
+
+class NoFrontProxyError(Exception):
+    """The API server does not say how to recognise it."""
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """For whom the API server asks, as it has authenticated them."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class FrontProxy:
+    """How the API server is recognised: the ConfigMap ``extension-apiserver-authentication``.
+
+    ``authority``: certificates (PEM) that sign its own. ``names``: its common names; empty for any.
+    """
+
+    authority: str
+    names: tuple[str, ...]
+    user_headers: tuple[str, ...]
+    group_headers: tuple[str, ...]
+    extra_prefixes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, data: Mapping[str, str]) -> "FrontProxy":
+        """From the ConfigMap's data. Raises ``NoFrontProxyError``."""
+        if not data.get(_CA):
+            raise NoFrontProxyError(f"{_CA} is not set: the API server's aggregation layer is not configured")
+        return cls(
+            data[_CA],
+            *(
+                tuple(orjson.loads(data.get(f"requestheader-{name}") or "[]"))
+                for name in (
+                    "allowed-names", "username-headers", "group-headers", "extra-headers-prefix",
+                )
+            ),
+        )  # fmt: skip
+
+    def tls(self, certificate: str, key: str) -> ssl.SSLContext:
+        """Nobody is let in without a certificate of ``authority``. Raises ``OSError``."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate, key)
+        context.load_verify_locations(cadata=self.authority)
+        context.verify_mode = ssl.CERT_REQUIRED
+        return context
+
+    def admits(self, certificate: Mapping[str, Any]) -> bool:
+        """Whether the certificate, which ``authority`` has signed, is the API server's."""
+        names = {
+            value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"
+        }
+        return not self.names or not names.isdisjoint(self.names)
+
+    def user(self, headers: Headers) -> User | None:
+        """For whom it asks; None where it does not say."""
+        names = [value for header in self.user_headers for value in headers.getall(header, [])]
+        if not names:
+            return None
+        groups = [value for header in self.group_headers for value in headers.getall(header, [])]
+        extra = {
+            unquote(header[len(prefix) :]).lower(): tuple(headers.getall(header, []))
+            for prefix in self.extra_prefixes
+            for header in headers.keys()  # noqa: SIM118 - a header that is there twice has two keys
+            if header.lower().startswith(prefix.lower())
+        }
+        if names[0] != _ANONYMOUS and _AUTHENTICATED not in groups:
+            groups.append(_AUTHENTICATED)
+        return User(names[0], tuple(groups), extra)

@@ -1,0 +1,136 @@
+"""The adapter's process: reads the topics, and listens for the API server."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from aiohttp import web
+
+from bus.kafka.reachability import StoppedError, unless, wait_for_topics
+from contract.backoff import Backoff
+from contract.errors import SettingError
+from contract.settings.groups import Settings
+from kube.discovery import Kind
+from kube.errors import KubeError
+from kube.objects import ApiServer, connect
+from sinks.adapter.figures import Figures
+from sinks.adapter.front_proxy import FrontProxy, NoFrontProxyError
+from sinks.adapter.reader import Reader
+from sinks.adapter.server import MetricsApi
+from sinks.events import ADAPTER_SERVES, DERIVED, FRONT_PROXY_UNKNOWN
+from telemetry.endpoint import Address, parse
+from telemetry.events import Telemetry
+
+_CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps")
+_NAME, _NAMESPACE = "extension-apiserver-authentication", "kube-system"
+_LOOK_S = 60.0
+"""How often certificates are looked at, the API server's and our own: both are renewed."""
+_CLOSE_S = 3.0
+
+
+async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> None:
+    """Answer until ``stop`` is set. Raises ``SettingError`` where there is no certificate or API server."""
+    if settings.adapter_cert is None or settings.adapter_key is None:
+        raise SettingError(
+            "DUTYCYCLE_ADAPTER_CERT and DUTYCYCLE_ADAPTER_KEY: give the files of the certificate"
+        )
+    server = await connect("on", asked_by="dutycycle adapter", user_agent="dutycycle-adapter")
+    assert server is not None  # noqa: S101 - "on" finds one, or raises
+    current = Figures(settings.lateness)
+    reader = Reader(settings, current, telemetry)
+    api = MetricsApi(current, server, telemetry)
+    status = telemetry.status
+    status.ready["figures"] = reader.readiness_error
+    try:
+        status.waiting = f"waiting for the broker at {settings.broker}"
+        await unless(stop, wait_for_topics(settings, telemetry, DERIVED))
+        status.waiting = "waiting for the API server's certificate authority"
+        await unless(stop, _work(settings, telemetry, server, reader, api))
+    except StoppedError:
+        return
+    finally:
+        await server.close()
+
+
+async def _work(
+    settings: Settings, telemetry: Telemetry, server: ApiServer, reader: Reader, api: MetricsApi
+) -> None:
+    tasks = [
+        asyncio.create_task(reader.run()),
+        asyncio.create_task(_serve(settings, telemetry, server, api)),
+    ]
+    try:
+        await asyncio.gather(*tasks)  # no TaskGroup: an error shall come out as it is
+    finally:
+        for one in tasks:
+            one.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _serve(settings: Settings, telemetry: Telemetry, server: ApiServer, api: MetricsApi) -> None:
+    """Listen; again where a certificate was renewed."""
+    runner = web.AppRunner(api.app(), shutdown_timeout=_CLOSE_S, access_log=None)
+    await runner.setup()
+    address, backoff = parse(settings.adapter_listen), Backoff()
+    try:
+        while True:
+            front_proxy = await _front_proxy(server, telemetry, backoff)
+            files = _files(settings)
+            api.front_proxy = front_proxy
+            async with _listening(runner, address, _tls(settings, front_proxy)) as where:
+                telemetry.emit(ADAPTER_SERVES, f"https://{where}")
+                telemetry.status.waiting = None
+                while True:
+                    await asyncio.sleep(_LOOK_S)
+                    if files != _files(settings):
+                        break
+                    if front_proxy != await _front_proxy(server, telemetry, backoff):
+                        break
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def _listening(runner: web.AppRunner, address: Address, tls: ssl.SSLContext) -> AsyncIterator[Address]:
+    site = web.TCPSite(runner, address.host, address.port, ssl_context=tls)
+    try:
+        await site.start()
+    except OSError as error:
+        raise SettingError(
+            f"DUTYCYCLE_ADAPTER_LISTEN={address}: {error.strerror}: give another host:port"
+        ) from error
+    try:
+        yield Address(address.host, runner.addresses[-1][1])
+    finally:
+        await site.stop()
+
+
+async def _front_proxy(server: ApiServer, telemetry: Telemetry, backoff: Backoff) -> FrontProxy:
+    """How the API server is recognised; what keeps us from knowing it is said and waited for."""
+    while True:
+        try:
+            found = FrontProxy.of((await server.read(_CONFIG_MAP, _NAME, _NAMESPACE)).get("data") or {})
+        except (KubeError, NoFrontProxyError) as error:
+            telemetry.raise_condition(
+                FRONT_PROXY_UNKNOWN, _NAME, f"ConfigMap {_NAMESPACE}/{_NAME}: {error}; trying again"
+            )
+            await asyncio.sleep(backoff.next_s())
+        else:
+            telemetry.clear_condition(FRONT_PROXY_UNKNOWN, _NAME, "it is known")
+            backoff.reset()
+            return found
+
+
+def _files(settings: Settings) -> list[bytes]:
+    return [Path(name).read_bytes() for name in (settings.adapter_cert, settings.adapter_key) if name]
+
+
+def _tls(settings: Settings, front_proxy: FrontProxy) -> ssl.SSLContext:
+    try:
+        return front_proxy.tls(settings.adapter_cert or "", settings.adapter_key or "")
+    except OSError as error:  # an SSLError is one
+        raise SettingError(
+            f"DUTYCYCLE_ADAPTER_CERT={settings.adapter_cert}: no certificate with its key in PEM: {error}"
+        ) from error

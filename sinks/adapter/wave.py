@@ -1,0 +1,62 @@
+"""What all pods of a workload used together, minute by minute, and what comes one period later. Pure.
+
+An autoscaler changes the number of pods, and so the utilization of each. The sum over the pods does not
+change with their number, as long as they can bear it: it is the load. So the sum is what is forecast.
+"""
+
+from array import array
+from math import ceil, isnan, nan
+
+SLOT_MS = 60_000
+SLOTS = 1440
+"""A day, the longest cycle that is found."""
+LEAST_PERIOD_S = 240.0
+"""A shorter cycle is over before a pod has started: its mean is what matters."""
+_PERIODS = 3
+
+
+class Wave:
+    """The sum over the pods, as the mean of each minute of the last day."""
+
+    def __init__(self) -> None:
+        self._sums = array("d", [nan]) * SLOTS
+        self._first = self._newest = -1
+
+    def add(self, start_ms: int, end_ms: int, mean: float) -> None:
+        """One pod's mean over a window."""
+        for slot in range(start_ms // SLOT_MS, -(-end_ms // SLOT_MS)):
+            overlap_ms = min(end_ms, (slot + 1) * SLOT_MS) - max(start_ms, slot * SLOT_MS)
+            self._add(slot, mean * overlap_ms / SLOT_MS)
+
+    def forecast(self, period_s: float, at_ms: int, known_ms: int) -> float | None:
+        """The mean of what was there one, two and three periods before ``at_ms``; None without the first.
+
+        All minutes that ended before ``known_ms`` are complete. Where one period before is later than that,
+        more are gone back.
+        """
+        period_ms = round(period_s * 1000)
+        back = max(1, ceil((at_ms + SLOT_MS - known_ms) / period_ms))
+        found = [self._at(at_ms - (back + one) * period_ms) for one in range(_PERIODS)]
+        if found[0] is None:
+            return None
+        there = [one for one in found if one is not None]
+        return sum(there) / len(there)
+
+    def _add(self, slot: int, amount: float) -> None:
+        if self._newest < 0:
+            self._first = self._newest = slot
+        if slot <= self._newest - SLOTS:
+            return
+        for passed in range(max(self._newest + 1, slot - SLOTS + 1), slot + 1):
+            self._sums[passed % SLOTS] = nan
+        self._newest = max(self._newest, slot)
+        before = self._sums[slot % SLOTS]
+        self._sums[slot % SLOTS] = amount if isnan(before) else before + amount
+
+    def _at(self, ms: int) -> float | None:
+        """None for a minute in which nothing was measured, or not all of it was seen."""
+        slot = ms // SLOT_MS
+        if not max(self._first, self._newest - SLOTS) < slot <= self._newest:
+            return None
+        found = self._sums[slot % SLOTS]
+        return None if isnan(found) else found

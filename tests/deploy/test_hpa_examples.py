@@ -1,0 +1,71 @@
+"""The example of autoscaling: what the API server takes, and the names in it. tests/e2e/kube runs it."""
+
+import re
+
+import pytest
+import yaml
+
+from sinks.prometheus import metrics as series
+from telemetry.metrics import PREFIX, Metric
+from tests.support.deploy.manifests import ROOT, Object, objects, of_kind
+from tests.support.servers.kube.server import Kube
+
+EXAMPLES = ROOT / "deploy/examples/hpa"
+OURS = ("vision-api.yaml", "hpa.yaml", "hpa-forecast.yaml", "load.yaml")
+
+
+def of(file: str) -> list[Object]:
+    return objects((EXAMPLES / file).read_text())
+
+
+def labels(name: str) -> set[str]:
+    """Of the series that the metrics sink has under this name."""
+    (found,) = (one for one in vars(series).values() if isinstance(one, Metric) and PREFIX + one.name == name)
+    return set(found.labels)
+
+
+@pytest.mark.parametrize("file", OURS)
+def test_the_api_server_takes_it(kube: Kube, namespace: str, file: str) -> None:
+    flags = ("--dry-run=server", "--validate=strict", "--namespace", namespace)
+    said = kube.admin.kubectl("apply", *flags, "-f", str(EXAMPLES / file))
+    assert len(said.splitlines()) == len(of(file))
+
+
+def test_the_forecast_is_one_more_metric() -> None:
+    now, ahead = (
+        of_kind(of(file), "HorizontalPodAutoscaler")["spec"] for file in ("hpa.yaml", "hpa-forecast.yaml")
+    )
+    metric, further = ahead["metrics"]
+    assert [metric] == now["metrics"]
+    assert (
+        metric["pods"]["target"]
+        == further["pods"]["target"]
+        == {"type": "AverageValue", "averageValue": "30"}
+    )
+    assert further["pods"]["metric"]["name"] == metric["pods"]["metric"]["name"] + "_in_300s"
+    assert {**now, "metrics": []} == {**ahead, "metrics": []}
+    assert (now["minReplicas"], now["maxReplicas"]) == (2, 12)
+    deployment = of_kind(of("vision-api.yaml"), "Deployment")
+    assert now["scaleTargetRef"]["name"] == deployment["metadata"]["name"]
+    assert "replicas" not in deployment["spec"]
+
+
+def test_the_load_asks_the_service() -> None:
+    service = of_kind(of("vision-api.yaml"), "Service")
+    (container,) = of_kind(of("load.yaml"), "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert f"http://{service['metadata']['name']}/" in container["command"][-1]
+
+
+def test_the_variants_ask_for_series_that_there_are() -> None:
+    (rule,) = yaml.safe_load((EXAMPLES / "prometheus-adapter.yaml").read_text())["rules"]["custom"]
+    name, _, _ = rule["seriesQuery"].partition("{")
+    assert rule["resources"]["overrides"].keys() <= labels(name)
+    (metric,) = of_kind(of("hpa.yaml"), "HorizontalPodAutoscaler")["spec"]["metrics"]
+    assert rule["name"]["as"] == metric["pods"]["metric"]["name"]
+    keda = of_kind(of("keda.yaml"), "ScaledObject")["spec"]
+    (trigger,) = keda["triggers"]
+    found = re.search(r"(dutycycle_\w+)\{(.*)\}", trigger["metadata"]["query"])
+    assert found
+    assert set(re.findall(r"(\w+)=", found[2])) <= labels(found[1])
+    assert (keda["minReplicaCount"], keda["maxReplicaCount"]) == (2, 12)
+    assert trigger["metadata"]["threshold"] == "30"

@@ -1,0 +1,131 @@
+"""The example of deploy/examples/hpa, through the real APIService: the real API server and autoscaler."""
+
+import http.client
+import json
+import ssl
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from contract.records.pods import name_key
+from tests.support.kube.autoscaling import CUSTOM, EXTERNAL, Adapter, VisionApi, values, window
+from tests.support.kube.cluster import Cluster
+from tests.support.processes.commands import wait_until
+from tests.support.servers.kafka.broker import RunningBroker
+from tests.support.servers.kafka.certificates import make_certificate
+from tests.support.servers.kube.accounts import grant, service_account
+from tests.support.servers.kube.client import Object, Refused
+from tests.support.servers.kube.controllers import Controllers
+from tests.support.servers.kube.server import FRONT_PROXY_CA, Kube
+
+
+@pytest.fixture
+def adapter(kafka: RunningBroker, topic_prefix: str, kube: Kube, tmp_path: Path) -> Iterator[Adapter]:
+    """The adapter of the chart, which the API server asks."""
+    one = Adapter(kafka, topic_prefix, kube, tmp_path)
+    with one.run():
+        yield one
+
+
+@pytest.fixture
+def controllers(kube: Kube, tmp_path: Path) -> Iterator[Controllers]:
+    """The real autoscaler, and the controllers of Deployments."""
+    one = Controllers(kube, tmp_path)
+    yield one
+    one.stop()
+
+
+def test_the_example_scales_under_load_and_not_while_nothing_is_measured(
+    kube: Kube, cluster: Cluster, adapter: Adapter, controllers: Controllers
+) -> None:
+    api = VisionApi(cluster, kube.admin, adapter, controllers)
+    api.under(0, replicas=2)  # the minimum
+    api.under(150, replicas=5)  # 30 % each
+    api.under(900, replicas=12)  # the maximum, at 75 % each
+    wait_until(lambda: "not FailedGetPodsMetric" in api.conditions.values(), lambda: str(api.conditions))
+    assert api.replicas == 12
+    api.under(0, replicas=2)  # idle is 0, which is a figure
+
+
+def test_kubectl_reads_the_figures_and_only_who_may(kube: Kube, cluster: Cluster, adapter: Adapter) -> None:
+    busy, idle, unmeasured = (
+        cluster.pod(name, labels={"app": "a"}) for name in ("busy", "idle", "unmeasured")
+    )
+    cluster.pod("other", labels={"app": "b"})
+    now_ms = round(time.time() * 1000)
+    adapter.publish(
+        "window-aggregates",
+        {
+            "pod/busy": window(busy["metadata"]["uid"], now_ms, gpu_util_pct=48.5),
+            "pod/idle": window(idle["metadata"]["uid"], now_ms, gpu_util_pct=0),
+            # Known by its name alone, as from a Prometheus without uids.
+            "pod/other": window(name_key(cluster.namespace, "other"), now_ms, gpu_util_pct=7),
+        },
+    )
+    path = f"{CUSTOM}/namespaces/{cluster.namespace}/pods"
+
+    def read(name: str, query: str = "") -> Object:
+        found: Object = json.loads(kube.admin.kubectl("get", "--raw", f"{path}/{name}/gpu_util_pct{query}"))
+        return found
+
+    wait_until(lambda: len(values(read("*"))) == 3, lambda: str(read("*")))
+    assert values(read("*", "?labelSelector=app%3Da")) == {"busy": "48500m", "idle": "0"}
+    assert values(read("*", "?labelSelector=app+in+(b,c)")) == {"other": "7"}
+    (item,) = read("busy")["items"]
+    assert item["describedObject"]["uid"] == busy["metadata"]["uid"]
+    assert item["window"] == 1
+    said = kube.admin.kubectl("get", "--raw", f"{path}/unmeasured/gpu_util_pct", check=False)
+    assert f"gpu_util_pct of pod {cluster.namespace}/unmeasured is not measured now" in said
+    external = kube.admin.request(
+        "GET", f"{EXTERNAL}/namespaces/{cluster.namespace}/gpu_util_pct?labelSelector=app%3Da"
+    )
+    assert {one["metricLabels"]["pod"]: one["value"] for one in external["items"]} == {
+        "busy": "48500m",
+        "idle": "0",
+    }
+    names = {one["name"] for one in kube.admin.request("GET", CUSTOM)["resources"]}
+    assert {"pods/gpu_util_pct", "pods/gpu_util_pct_in_300s"} <= names
+    nobody = service_account(kube, cluster.namespace, "nobody")
+    with pytest.raises(Refused) as refused:
+        nobody.request("GET", f"{path}/*/gpu_util_pct")
+    assert refused.value.status == 403
+    assert unmeasured["metadata"]["name"] not in values(read("*"))
+
+
+def test_only_the_api_server_is_answered_and_for_whom_it_may(
+    kube: Kube, cluster: Cluster, adapter: Adapter
+) -> None:
+    reader = service_account(kube, cluster.namespace, "reader")
+    rules = [{"apiGroups": ["custom.metrics.k8s.io"], "resources": ["pods/gpu_util_pct"], "verbs": ["get"]}]
+    grant(kube, reader, cluster.namespace, "reader", rules)
+    user = f"system:serviceaccount:{cluster.namespace}:reader"
+    path = f"{CUSTOM}/namespaces/{cluster.namespace}/pods/*"
+
+    def ask(
+        certificate: Path | None, metric: str = "gpu_util_pct", user: str | None = user
+    ) -> tuple[int, str]:
+        context = ssl.create_default_context(cafile=str(adapter.folder / "ca.crt"))
+        context.check_hostname = False  # it is for the name of the Service
+        if certificate is not None:
+            context.load_cert_chain(certificate.with_suffix(".crt"), certificate.with_suffix(".key"))
+        connection = http.client.HTTPSConnection("127.0.0.1", adapter.port, context=context, timeout=30)
+        connection.request("GET", f"{path}/{metric}", headers={} if user is None else {"X-Remote-User": user})
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+
+    theirs = kube.front_proxy
+    assert ask(theirs) == (
+        200,
+        '{"kind":"MetricValueList","apiVersion":"custom.metrics.k8s.io/v1beta1","metadata":{},"items":[]}',
+    )
+    assert ask(theirs, metric="power_w")[0] == 403
+    assert ask(theirs, user="somebody")[0] == 403
+    assert ask(theirs, user=None)[0] == 401
+    make_certificate(theirs.parent, "another", "another", FRONT_PROXY_CA)
+    assert ask(theirs.with_name("another"))[0] == 401
+    make_certificate(adapter.folder, "forged", "front-proxy-client", "forged-ca")
+    for certificate in (None, adapter.folder / "forged"):
+        with pytest.raises((ssl.SSLError, ConnectionError, http.client.RemoteDisconnected)):
+            ask(certificate)

@@ -1,0 +1,200 @@
+"""The adapter as the chart installs it, and the example's Deployment as a cluster with GPUs would run it."""
+
+import asyncio
+import base64
+import json
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from bus.kafka.producer import Producer
+from bus.kafka.topics import ensure_topics
+from contract.codec import encode
+from contract.records.derived import WindowAggregate, WindowMetric, pod_subject
+from contract.settings.groups import PREFIX, Settings
+from contract.settings.load import load
+from contract.topics import full_name
+from sinks.events import DERIVED
+from tests.support.deploy.manifests import NAMESPACE, ROOT, of_kind, render
+from tests.support.kube.cluster import Cluster
+from tests.support.processes.commands import environ, running, wait_until
+from tests.support.servers.kafka.broker import RunningBroker
+from tests.support.servers.kube.accounts import new_token
+from tests.support.servers.kube.client import Client, Object
+from tests.support.servers.kube.controllers import Controllers
+from tests.support.servers.kube.server import Kube
+from tests.support.servers.ports import free_port
+
+EXAMPLES = ROOT / "deploy/examples/hpa"
+CUSTOM = "/apis/custom.metrics.k8s.io/v1beta1"
+EXTERNAL = "/apis/external.metrics.k8s.io/v1beta1"
+_NAME = "dutycycle-adapter"
+_APIS = ["custom.metrics.k8s.io", "external.metrics.k8s.io"]
+_WINDOW_MS = 1000
+
+
+class Adapter:
+    """The process, its log, and how it is reached without the API server."""
+
+    def __init__(self, kafka: RunningBroker, prefix: str, kube: Kube, folder: Path) -> None:
+        self.port = free_port()
+        self.folder = folder
+        self._kube = kube
+        things = render({"adapter": {"enabled": True, "apis": _APIS}})
+        self._things = [
+            one for one in things if one["metadata"]["labels"]["app.kubernetes.io/component"] == "adapter"
+        ]
+        secret = of_kind(self._things, "Secret")["data"]
+        for name in ("ca.crt", "tls.crt", "tls.key"):
+            (folder / name).write_bytes(base64.b64decode(secret[name]))
+        self._env = environ(
+            broker=kafka.url, topic_prefix=prefix, partitions="2", lateness="0",
+            adapter_listen=f"127.0.0.1:{self.port}",
+            adapter_cert=str(folder / "tls.crt"), adapter_key=str(folder / "tls.key"),
+        )  # fmt: skip
+        self.settings: Settings = load({key: one for key, one in self._env.items() if key.startswith(PREFIX)})
+        asyncio.run(ensure_topics(self.settings, DERIVED))
+
+    @contextmanager
+    def run(self) -> Iterator[None]:
+        """Installed and available, until it ends in good order."""
+        admin = self._kube.admin
+        namespace: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+        wanted = ("Secret", "ServiceAccount", "ClusterRole", "RoleBinding", "Service", "APIService")
+        things = [namespace, *(self._here(one) for one in self._things if one["kind"].startswith(wanted))]
+        admin.kubectl(
+            "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=yaml.safe_dump_all(things)
+        )
+        account = self._kube.client(new_token(self._kube, NAMESPACE, _NAME), NAMESPACE)
+        env = self._env | {"KUBECONFIG": str(account.kubeconfig)}
+        try:
+            with running("adapter", env=env, log=self.folder / "adapter.log"):
+                wait_until(lambda: admin.answers(CUSTOM) and admin.answers(EXTERNAL), lambda: self.said)
+                yield
+        finally:
+            for one in things:
+                if one["kind"] == "APIService":
+                    admin.delete(one)
+        assert "Traceback" not in self.said
+
+    @property
+    def said(self) -> str:
+        """Its log."""
+        return (self.folder / "adapter.log").read_text()
+
+    def publish(self, topic: str, records: dict[str, Any]) -> None:
+        """Records by key."""
+        asyncio.run(_publish(self.settings, topic, records))
+
+    def _here(self, thing: Object) -> Object:
+        """Without nodes and a network of services: the Service leads to this machine."""
+        if thing["kind"] == "Service":
+            return thing | {"spec": {"type": "ExternalName", "externalName": "localhost"}}
+        if thing["kind"] == "APIService":
+            spec = thing["spec"]
+            return thing | {"spec": spec | {"service": spec["service"] | {"port": self.port}}}
+        return thing
+
+
+async def _publish(settings: Settings, topic: str, records: dict[str, Any]) -> None:
+    producer = Producer(settings, "test")
+    await producer.start()
+    try:
+        name = full_name(settings.topic_prefix, topic)
+        now_ms = round(time.time() * 1000)
+        sent = [await producer.send(name, key, encode(one), now_ms) for key, one in records.items()]
+        await producer.settle(sent)
+    finally:
+        await producer.stop()
+
+
+def window(uid: str, end_ms: int, **means: float) -> WindowAggregate:
+    """A window of one second of a pod."""
+    return WindowAggregate(
+        subject=pod_subject("gpu-a", uid), source="nvml", size_ms=_WINDOW_MS,
+        start_ms=end_ms - _WINDOW_MS, end_ms=end_ms,
+        metrics={name: WindowMetric(count=1, mean=mean, max=mean) for name, mean in means.items()},
+    )  # fmt: skip
+
+
+class VisionApi:
+    """The example's Deployment: its pods are run, and the load of its GPUs is shared by them."""
+
+    def __init__(self, cluster: Cluster, admin: Client, adapter: Adapter, controllers: Controllers) -> None:
+        self._cluster = cluster
+        self._admin = admin
+        self._adapter = adapter
+        self._controllers = controllers
+        self._running: set[str] = set()
+        for file in ("vision-api.yaml", "hpa.yaml"):
+            admin.kubectl("apply", "-n", cluster.namespace, "-f", str(EXAMPLES / file))
+
+    @property
+    def replicas(self) -> int:
+        """That the Deployment is to have."""
+        return int(self._get("apps/v1", "deployments", "vision-api")["spec"]["replicas"])
+
+    @property
+    def conditions(self) -> dict[str, str]:
+        """Of the autoscaler: the reason of each that holds, and ``not <reason>`` of each that does not."""
+        status = self._get("autoscaling/v2", "horizontalpodautoscalers", "vision-api").get("status") or {}
+        return {
+            one["type"]: one["reason"] if one["status"] == "True" else f"not {one['reason']}"
+            for one in status.get("conditions", ())
+        }
+
+    def under(self, load_pct: float | None, replicas: int, seconds: float = 90) -> None:
+        """Until there are so many replicas and their pods run; None: the collector is silent."""
+
+        def so_many() -> bool:
+            pods = self.moment(load_pct)
+            return self.replicas == replicas == len(pods)
+
+        wait_until(so_many, lambda: f"{replicas} replicas: {self._state()}", seconds)
+
+    def moment(self, load_pct: float | None) -> list[Object]:
+        """Run the pods that there are, and say what their GPUs did in the last second."""
+        pods = self.pods()
+        for pod in pods:
+            if pod["metadata"]["uid"] not in self._running:
+                self._cluster.bind(pod)
+                self._cluster.running(pod, pod["metadata"]["uid"])
+                self._running.add(pod["metadata"]["uid"])
+        if load_pct is not None:
+            each, end_ms = min(100.0, load_pct / max(1, len(pods))), round(time.time() * 1000)
+            uids = [pod["metadata"]["uid"] for pod in pods]
+            self._adapter.publish(
+                "window-aggregates", {f"pod/{uid}": window(uid, end_ms, gpu_util_pct=each) for uid in uids}
+            )
+        return pods
+
+    def pods(self) -> list[Object]:
+        """That are not about to go."""
+        path = f"/api/v1/namespaces/{self._cluster.namespace}/pods?labelSelector=app%3Dvision-api"
+        items = self._admin.request("GET", path)["items"]
+        return [
+            {"apiVersion": "v1", "kind": "Pod", **one}
+            for one in items
+            if "deletionTimestamp" not in one["metadata"]
+        ]
+
+    def _get(self, version: str, plural: str, name: str) -> Object:
+        return self._admin.request(
+            "GET", f"/apis/{version}/namespaces/{self._cluster.namespace}/{plural}/{name}"
+        )
+
+    def _state(self) -> str:
+        events = self._admin.kubectl("get", "events", "-n", self._cluster.namespace, check=False)
+        said = re.sub(r"(?m)^I.*\n", "", self._controllers.said())
+        return f"{self.replicas} {self.conditions}\n{events}\n{said[-2000:]}\n{self._adapter.said[-2000:]}"
+
+
+def values(answer: Object) -> dict[str, str]:
+    """The value of each pod in a MetricValueList."""
+    assert answer["kind"] == "MetricValueList", json.dumps(answer)
+    return {one["describedObject"]["name"]: one["value"] for one in answer["items"]}

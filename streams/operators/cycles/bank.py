@@ -123,11 +123,13 @@ class CycleBank:
         columns = self._locks.locked.nonzero()[0]
         if not columns.size:
             return []
-        windows, periods_s = self._windows(columns), self._locks.periods_s[columns].tolist()
-        interval_ms = self._ring.interval_ms
+        samples, bounds = self._windows(columns)
+        periods_s, interval_ms = self._locks.periods_s[columns].tolist(), self._ring.interval_ms
         return [
-            LockedCycle(column, period_s, windows.of(row), interval_ms)
-            for row, (column, period_s) in enumerate(zip(columns.tolist(), periods_s, strict=True))
+            LockedCycle(column, period_s, row[begin:end], interval_ms)
+            for column, period_s, row, (begin, end) in zip(
+                columns.tolist(), periods_s, samples, bounds.tolist(), strict=True
+            )
         ]
 
     def changes(self, ts_ms: int) -> list[tuple[int, CycleResult]]:

@@ -65,20 +65,30 @@ def _add(row: Floats, sums: Floats) -> None:
             sums[1, place] += 1
 
 
-@entry("void(float64[:, ::1], float64[:, ::1])")
-def tally(rows: Floats, sums: Floats) -> None:
-    """The same for each of ``rows`` (ticks, n)."""
-    for row in rows:
-        _add(row, sums)
-
-
-@entry("float64[::1](float64[:, ::1])")
-def means_of(sums: Floats) -> Floats:
-    """The means, NaN where nothing was counted."""
-    means = np.empty(sums.shape[1])
+@kernel
+def _means(sums: Floats, means: Floats) -> None:
+    """Write the means, NaN where nothing was counted."""
     for place in range(means.size):
         means[place] = sums[0, place] / sums[1, place] if sums[1, place] > 0 else np.nan
-    return means
+
+
+@entry("int64(int64[::1], float64[:, ::1], float64[:, ::1], int64[::1], float64[:, ::1])")
+def means_by_slot(slots: Ints, rows: Floats, sums: Floats, ended: Ints, means: Floats) -> int:
+    """Add ``rows`` (ticks, n), which are in these slots, to the ``sums`` of the newest slot.
+
+    That is ``ended[0]``. The slots that end are written there, the newest after them, and their ``means``;
+    returns how many there are.
+    """
+    count = 0
+    for tick in range(slots.size):
+        if slots[tick] != ended[count]:
+            if ended[count] >= 0:
+                _means(sums, means[count])
+                count += 1
+            ended[count] = slots[tick]
+            sums[:] = 0.0
+        _add(rows[tick], sums)
+    return count
 
 
 @kernel
@@ -94,7 +104,7 @@ def _code(value: float) -> float:
 )
 def _extend(times: Ints, rows: Floats, kept: Samples, values: Floats, place: Ints, sums: Floats) -> None:
     """Take ticks into the slots that they fall into; ``sums`` are those of the newest slot."""
-    samples, absent = kept.shape[1], ABSENT if values.size else np.nan
+    samples, absent, means = kept.shape[1], ABSENT if values.size else np.nan, np.empty(len(kept))
     for tick in range(times.size):
         if place[_SLOT] < 0:
             place[_ANCHOR] = times[tick] - place[_INTERVAL] // 2
@@ -106,9 +116,9 @@ def _extend(times: Ints, rows: Floats, kept: Samples, values: Floats, place: Int
             sums[:] = 0.0
         _add(rows[tick], sums)
         at = slot % samples
+        _means(sums, means)
         for series in range(len(kept)):
-            mean = sums[0, series] / sums[1, series] if sums[1, series] > 0 else np.nan
-            kept[series, at] = _code(mean) if values.size else mean
+            kept[series, at] = _code(means[series]) if values.size else means[series]
 
 
 @kernel
@@ -199,14 +209,11 @@ class Ring:
 
     def begin(self, interval_ms: int) -> None:
         """Forget everything, and go on with a grid of ``interval_ms``."""
+        self.interval_ms = interval_ms
+        """The time between samples."""
         self._kept = np.full((self.n, self._samples), self._store.absent, self._store.dtype)
         self._place = np.array([-1, -1, interval_ms], np.int64)
         self._sums = np.zeros((2, self.n))
-
-    @property
-    def interval_ms(self) -> int:
-        """The time between samples."""
-        return int(self._place[_INTERVAL])
 
     @property
     def slot(self) -> int:
@@ -252,6 +259,7 @@ class Ring:
     def restore(self, plain: dict[str, Any]) -> None:
         """Go on from a snapshot of the same shape."""
         self._place = np.array(plain["place"], np.int64)
+        self.interval_ms = plain["place"][_INTERVAL]
         self._kept = unpack(plain["kept"], self._store.dtype, self._kept.shape)
         self._sums = unpack(plain["sums"], "f8", self._sums.shape)
 

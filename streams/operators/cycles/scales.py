@@ -6,7 +6,6 @@ series is combined into one answer.
 """
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from streams.operators.cycles.result import (
     same,
     sharper,
 )
-from streams.operators.cycles.ring import LOGARITHMS, means_of, tally
+from streams.operators.cycles.ring import LOGARITHMS, means_by_slot
 from streams.operators.cycles.tracker import QUIET_MS
 
 SNAPSHOT_VERSION = 2
@@ -55,22 +54,11 @@ class Means:
     def extend(self, times: Ints, rows: Floats) -> tuple[Ints, Floats]:
         """Take ticks, shape (ticks, n), NaN is absent. When each interval began that has ended with them, and
         its means, NaN where nothing was measured."""
-        slots = times // self.interval_ms
-        begins: list[int] = []
-        means: list[Floats] = []
-        edges = (slots[1:] != slots[:-1]).nonzero()[0] + 1
-        for first, end in pairwise((0, *edges.tolist(), len(slots))):
-            slot = int(slots[first])
-            if slot != self._slot:
-                if self._slot >= 0:
-                    begins.append(self._slot * self.interval_ms)
-                    means.append(means_of(self._sums))
-                self._slot = slot
-                self._sums[:] = 0.0
-            tally(rows[first:end], self._sums)
-        if not begins:
-            return times[:0], rows[:0]
-        return np.array(begins, np.int64), np.array(means)
+        ended, means = np.empty(times.size + 1, np.int64), np.empty(rows.shape)
+        ended[0] = self._slot
+        count = means_by_slot(times // self.interval_ms, rows, self._sums, ended, means)
+        self._slot = int(ended[count])
+        return ended[:count] * self.interval_ms, means[:count]
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""

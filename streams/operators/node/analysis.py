@@ -93,6 +93,8 @@ class AnalysisBank:
     def _changed_cycles(self, ts_ms: int) -> list[tuple[Series, CycleResult]]:
         """The cycles of each subject of which one was found, changed or lost, as they were published last."""
         changed = [column for column, _ in self._cycles.changes(ts_ms)]
+        if not changed:
+            return []
         subjects = self._cycle_subjects
         columns: Ints = np.flatnonzero(np.isin(subjects, subjects[changed]))
         published = ((column, self._cycles.published(column)) for column in columns.tolist())

@@ -55,6 +55,8 @@ class Detection:
     def slower(self, least: int) -> "Detection | None":
         """The cycles with a period of at least ``least`` samples; None if there is none."""
         cycles = tuple(one for one in self.cycles if one.period >= least)
+        if len(cycles) == len(self.cycles):
+            return self
         return replace(self, cycles=cycles) if cycles else None
 
     @property

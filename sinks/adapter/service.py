@@ -59,7 +59,7 @@ async def _work(
 ) -> None:
     tasks = [
         asyncio.create_task(reader.run()),
-        asyncio.create_task(_serve(settings, telemetry, server, api)),
+        asyncio.create_task(serve(settings, telemetry, server, api)),
     ]
     try:
         await asyncio.gather(*tasks)  # no TaskGroup: an error shall come out as it is
@@ -69,8 +69,10 @@ async def _work(
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _serve(settings: Settings, telemetry: Telemetry, server: ApiServer, api: MetricsApi) -> None:
-    """Listen; again where a certificate was renewed."""
+async def serve(
+    settings: Settings, telemetry: Telemetry, server: ApiServer, api: MetricsApi, look_s: float = _LOOK_S
+) -> None:
+    """Listen; again where a certificate was renewed, which is looked for every ``look_s``."""
     runner = web.AppRunner(api.app(), shutdown_timeout=_CLOSE_S, access_log=None)
     await runner.setup()
     address, backoff = parse(settings.adapter_listen), Backoff()
@@ -83,7 +85,7 @@ async def _serve(settings: Settings, telemetry: Telemetry, server: ApiServer, ap
                 telemetry.emit(ADAPTER_SERVES, f"https://{where}")
                 telemetry.status.waiting = None
                 while True:
-                    await asyncio.sleep(_LOOK_S)
+                    await asyncio.sleep(look_s)
                     if files != _files(settings):
                         break
                     if front_proxy != await _front_proxy(server, telemetry, backoff):

@@ -99,7 +99,7 @@ class Reader:
             await consumer.start()
             self._reachability.mark_up()
             ends: dict[TopicPartition, int] | None = await consumer.ends()
-            self._begin(at, ends or {})
+            self.begin(at, ends or {})
             while True:
                 if ends is not None and await consumer.reached(ends):
                     ends = None
@@ -107,11 +107,11 @@ class Reader:
                 messages = await consumer.take(_WAIT_S, _AT_ONCE)
                 with self.lock:
                     for message in messages:
-                        self._take(message)
+                        self.take(message)
         finally:
             await consumer.stop()
 
-    def _begin(self, at: dict[TopicPartition, int], ends: dict[TopicPartition, int]) -> None:
+    def begin(self, at: dict[TopicPartition, int], ends: dict[TopicPartition, int]) -> None:
         """A log that ends before the place where we were is another log: it is read from its beginning."""
         for place, offset in at.items():
             if ends.get(place, offset) < offset:
@@ -120,7 +120,8 @@ class Reader:
                 self._next.pop(place.partition, None)
                 self._complete.pop(place.partition, None)
 
-    def _take(self, message: Message) -> None:
+    def take(self, message: Message) -> None:
+        """Take one record; the lock is held."""
         topic = self._names[message.topic]
         self.taken[topic] += 1
         if message.payload is None:
@@ -146,14 +147,14 @@ class Reader:
         try:
             while True:
                 await asyncio.sleep(self._settings.snapshot_interval)
-                await self._save(producer)
+                await self.save(producer)
         except asyncio.CancelledError:
-            await self._save(producer)  # the runner gives us a moment
+            await self.save(producer)  # the runner gives us a moment
             raise
         finally:
             await producer.abort()
 
-    async def _save(self, producer: Producer) -> None:
+    async def save(self, producer: Producer) -> None:
         """Store the counters that changed. Where a reader begins is moved on by the next call, when all of
         these are safe."""
         if not self.caught_up:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
 from bus.kafka.reachability import StoppedError, unless, wait_for_topics
@@ -30,7 +30,7 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
     except StoppedError:
         return
     reader = Reader(settings, telemetry, View(round(settings.metrics_window * 1000)))
-    _serve(settings, telemetry, reader)
+    serve(settings, telemetry, reader)
     status.waiting = None
     reading = asyncio.create_task(reader.run())
     stopping = asyncio.create_task(stop.wait())
@@ -44,14 +44,17 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
             await reading
 
 
-def _serve(settings: Settings, telemetry: Telemetry, reader: Reader) -> None:
+def serve(
+    settings: Settings, telemetry: Telemetry, reader: Reader, wall: Callable[[], float] = time.time
+) -> None:
+    """Show what ``reader`` knows at every scrape."""
     series = Series(reader.view, settings.pod_labels, settings.metrics_stale, settings.metrics_pods)
 
     def rows() -> Iterable[tuple[Metric, Mapping[Labels, float]]]:
         if not reader.caught_up:
             return ()
         with reader.lock:
-            return series.rows(round(time.time() * 1000))
+            return series.rows(round(wall() * 1000))
 
     metrics = telemetry.metrics
     metrics.read_many(rows)
@@ -59,6 +62,6 @@ def _serve(settings: Settings, telemetry: Telemetry, reader: Reader) -> None:
     metrics.read(RECORDS_TAKEN, lambda: {(topic,): float(count) for topic, count in reader.taken.items()})
     metrics.read(
         WATERMARK_DELAY,
-        lambda: {(topic,): time.time() - ms / 1000 for topic, ms in list(reader.newest_ms.items())},
+        lambda: {(topic,): wall() - ms / 1000 for topic, ms in list(reader.newest_ms.items())},
     )
     telemetry.status.ready["topics"] = lambda: None if reader.caught_up else "reads the topics"

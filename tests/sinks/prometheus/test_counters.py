@@ -47,6 +47,14 @@ def test_the_drivers_own_samples_count_and_not_the_last_of_them() -> None:
     assert of_pod(node) == (pytest.approx(5), None), "and nothing is said of energy that nobody measures"
 
 
+def test_a_sample_of_the_driver_is_about_a_second_at_most() -> None:
+    """Its buffer was empty before, as that of an idle GPU is."""
+    ticks = [
+        sample(n, [gpu(gpu_util_pct=100, util_burst=[[0, 100]])], 5 * n, interval_ms=5000) for n in range(5)
+    ]
+    assert fed(*ticks).gpus["GPU-0"].busy_s == 4
+
+
 def test_without_a_counter_the_power_is_integrated() -> None:
     node = fed(*(sample(n, [gpu(power_w=200, processes=[{"pid": 1, "pod_uid": "p"}])]) for n in range(4)))
     assert of_pod(node) == (None, 600)

@@ -10,7 +10,9 @@ until then is written.
 import argparse
 import os
 import signal
+import sys
 import tempfile
+import traceback
 from pathlib import Path
 
 from bench.speed import report, scale
@@ -19,6 +21,7 @@ from bench.speed.figures import ROOT, Figures, load_average, run_of
 from bench.speed.goals import ROWS
 from bench.speed.rows import backlog, collector, imports, live, replay, sinks, start, state
 from bench.speed.size import FULL, QUICK
+from bench.speed.truth import WrongResultsError
 
 MEASUREMENTS: dict[str, Measurement] = {
     "peers": backlog.compare,
@@ -38,16 +41,26 @@ BUSY = 1.0
 """A load average, before anything of ours runs, that is said."""
 
 
-def measure(bench: Bench, names: list[str], *, quick: bool) -> None:
-    """One after the other; each replaces its own figures of before."""
+def measure(bench: Bench, names: list[str], *, quick: bool) -> list[str]:
+    """One after the other; each replaces its own figures of before. Which ones failed: they have none."""
+    failed = []
     for name in names:
         bench.figures.forget(name)
         before = load_average()
         bench.say(f"== {name}, load average {before}")
         try:
             MEASUREMENTS[name](bench)
+        except WrongResultsError as error:
+            bench.say(f"!! {name} is not measured:", error)
+            failed.append(name)
+        except Exception:  # noqa: BLE001 - half an hour of other figures is not lost by it
+            bench.say(f"!! {name} is not measured:", traceback.format_exc())
+            failed.append(name)
         finally:
             bench.figures.runs[name] = run_of(before, quick=quick)
+        if name in failed:
+            bench.figures.forget(name)
+    return failed
 
 
 def write(figures: Figures, folder: Path) -> None:
@@ -57,8 +70,8 @@ def write(figures: Figures, folder: Path) -> None:
     scale.write(figures, folder)
 
 
-def main() -> None:
-    """Measure, and write."""
+def main() -> int:
+    """Measure, and write; 1 if something could not be measured."""
     parser = argparse.ArgumentParser(
         prog="make bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -70,19 +83,23 @@ def main() -> None:
     options = parser.parse_args()
     folder = ROOT / "bench" / "out" if options.quick else ROOT / "docs"
     figures = Figures.load(folder / "performance.json")
+    failed: list[str] = []
     if not options.write:
         signal.signal(
             signal.SIGTERM, signal.default_int_handler
         )  # ends like Ctrl-C, and takes the servers with it
-        _measure(figures, options.only or list(MEASUREMENTS), quick=options.quick)
+        failed = _measure(figures, options.only or list(MEASUREMENTS), quick=options.quick)
     write(figures, folder)
     for row in ROWS:
         values = row.values(figures)
         print(f"{row.title:48s} {report.middle(values):>8s} {row.unit:20s} {row.verdict(values)}")
     print(f"written: {folder / 'performance.md'}")
+    if failed:
+        print(f"NOT MEASURED, see above: {', '.join(failed)}")
+    return 1 if failed else 0
 
 
-def _measure(figures: Figures, names: list[str], *, quick: bool) -> None:
+def _measure(figures: Figures, names: list[str], *, quick: bool) -> list[str]:
     say = Progress()
     if (load := load_average()) > BUSY:
         say(f"this machine is busy (load average {load}): times by the clock and CPU are worse than they are")
@@ -91,12 +108,13 @@ def _measure(figures: Figures, names: list[str], *, quick: bool) -> None:
     with tempfile.TemporaryDirectory(prefix="dutycycle-bench-") as temporary:
         bench = Bench(Path(temporary), cores, QUICK if quick else FULL, say, figures)
         try:
-            measure(bench, names, quick=quick)
+            return measure(bench, names, quick=quick)
         except KeyboardInterrupt:
             say("interrupted")
+            return ["what was interrupted"]
         finally:
             bench.close()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -39,6 +39,7 @@ class Figures:
 
     def forget(self, measurement: str) -> None:
         """It is measured anew."""
+        self.runs.pop(measurement, None)
         for kept in (self.values, self.notes):
             for name in [name for name in kept if name.startswith(f"{measurement}.")]:
                 del kept[name]

@@ -106,6 +106,7 @@ def beside(figures: Figures) -> str:
         "exact.cpu_us": ("stream worker, real time, without snapshots", "µs of CPU a sample"),
         "state.recovery_cpu_s": ("recovery with 1,000 nodes, CPU until the first sample", "s"),
         "state.recovered_mb": ("memory after the recovery", "MB"),
+        "start.stream_cpu_s": ("`dutycycle stream`, CPU until its first sample", "s"),
         "start.figures_s": ("`dutycycle up`, start to its first figures", "s"),
         "collector.tick_ms": ("collector, median of a tick", "ms"),
         "postgres.cpu_us": ("peaks into PostgreSQL", "µs of CPU a record in the sink"),

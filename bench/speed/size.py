@@ -32,8 +32,9 @@ class Size:
     """Before, and measured."""
     peak_records: int = 40_000
     """Of as many pods, after as many before."""
-    pods: tuple[int, int] = (10_000, 600)
-    """Pods, and seconds of simulated time after a warm-up of as long."""
+    pods: tuple[int, int] = (2_000, 1_800)
+    """Pods, and seconds of simulated time after a warm-up of as long: what pods need grows in the first
+    half hour."""
     objects: int = 2_000
     """Pods on a real API server."""
     compiles: bool = True
@@ -47,5 +48,5 @@ FULL = Size(
 QUICK = Size(
     rounds=1, repeats=1, curves=1, compared=(50, 30, 120), nodes=(50, 200), scaled=(30, 60), workers=(2,),
     replays=((50, 60), (10, 300)), live=(500, 20, 40), exact=(500, 10, 15), state=(1000, 60),
-    collector_s=(3, 15), peak_records=10_000, pods=(10_000, 100), objects=500, compiles=False,
+    collector_s=(3, 15), peak_records=10_000, pods=(500, 1_800), objects=500, compiles=False,
 )  # fmt: skip

@@ -42,7 +42,8 @@ class Truth:
             uuid, start_ms = min(missing, key=lambda place: place[1])
             raise WrongResultsError(
                 f"{name}: {len(missing)} of {len(self.closed(late_s))} windows are missing, "
-                f"the first of {uuid} at {start_ms}"
+                f"the first of {uuid} at {start_ms}. (Bytewax closes windows by the clock, {LATENESS_S} s "
+                "after the newest sample: it loses some where it is stopped for longer, as on a busy machine)"
             )
         for place, metrics in found.items():
             wanted = self.windows[place]

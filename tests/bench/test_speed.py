@@ -2,15 +2,15 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import orjson
 import pytest
 
 from bench.peers.fold import METRICS, first, fold, result
+from bench.speed import __main__ as command
 from bench.speed import report, scale
 from bench.speed import truth as truths
-from bench.speed.__main__ import MEASUREMENTS
 from bench.speed.bench import Bench, Progress, brief
 from bench.speed.cluster import GPU, stream_of
 from bench.speed.figures import Figures, Run
@@ -204,4 +204,23 @@ def test_what_is_measured_anew_replaces_its_own_figures_alone() -> None:
     figures = Figures({"a.x": [1.0], "a.y.z": [2.0], "ab.x": [3.0]}, {"a.how": "so"})
     figures.forget("a")
     assert (figures.values, figures.notes) == ({"ab.x": [3.0]}, {})
-    assert "peers" in cast("dict[str, object]", MEASUREMENTS)
+
+
+def test_a_measurement_that_fails_has_no_figures_and_the_others_go_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def wrong(bench: Bench) -> None:
+        bench.add("wrong.x", 1)
+        raise WrongResultsError("peer: 1 of 2 windows are missing")
+
+    def broken(bench: Bench) -> None:
+        bench.add("broken.x", 1)
+        raise RuntimeError("the worker ended")
+
+    monkeypatch.setattr(command, "MEASUREMENTS", {
+        "wrong": wrong, "broken": broken, "good": lambda bench: bench.add("good.x", 1),
+    })  # fmt: skip
+    bench = Bench(tmp_path, [0], QUICK, Progress(), Figures({"wrong.x": [2.0], "other.x": [3.0]}))
+    assert command.measure(bench, ["wrong", "broken", "good"], quick=True) == ["wrong", "broken"]
+    assert bench.figures.values == {"other.x": [3.0], "good.x": [1]}
+    assert list(bench.figures.runs) == ["good"]

@@ -23,18 +23,20 @@ _WAIT_S = 60.0
 def start(bench: Bench) -> None:
     """Both, without any state to read; what is compiled was compiled before."""
     for _ in range(bench.size.repeats):
-        bench.add("start.stream_s", _stream(bench), "s from the start of the process to its first sample")
+        stream_s, cpu_s = _stream(bench)
+        bench.add("start.stream_s", stream_s, "s from the start of the process to its first sample")
+        bench.add("start.stream_cpu_s", cpu_s, "s of CPU until then")
         screen_s, figures_s = _up(bench.last)
         bench.add("start.screen_s", screen_s, "s to the first screen of `up`")
         bench.add("start.figures_s", figures_s, "s to its first figures")
 
 
-def _stream(bench: Bench) -> float:
+def _stream(bench: Bench) -> tuple[float, float]:
     topics = Topics(bench.broker)
     topics.create(1)
     topics.fill(chain.from_iterable(ticks(1, 5, (GPU, HOST))))
     with working(ours(), topics, bench.folder, bench.last) as worker:
-        found = worker.wait(lambda: worker.taken() > 0, 0.05)
+        found = worker.wait(lambda: worker.taken() > 0, 0.05), worker.cpu_s()
     topics.delete()
     return found
 

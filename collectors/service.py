@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 from bus.kafka.reachability import Reachability
 from bus.kafka.security import security_kwargs
@@ -10,6 +11,7 @@ from collectors.attribution.allocations import allocations
 from collectors.attribution.processes import Attribution
 from collectors.base import Collector
 from collectors.cgroup.collector import CgroupCollector
+from collectors.cuda.collector import CudaCollector
 from collectors.nvml.collector import NvmlCollector
 from collectors.pods.collector import PodsCollector, pods_collector
 from collectors.publish.link import KafkaLink
@@ -88,7 +90,10 @@ def _own(settings: Settings, telemetry: Telemetry, pods: PodsCollector | None) -
         host_root=settings.host_root,
         containers=settings.containers,
     )
-    given = allocations(settings, telemetry, pods.uid_of if pods else _nobody)
+    uid_of = pods.uid_of if pods else _nobody
+    if settings.cuda_logs is not None:
+        yield CudaCollector(telemetry, Path(settings.cuda_logs), uid_of)
+    given = allocations(settings, telemetry, uid_of)
     yield NvmlCollector(telemetry, attribution, allocations=given, host_root=settings.host_root)
 
 

@@ -15,7 +15,7 @@ from contract.records.parts import (
     PodPart,
 )
 from contract.records.pods import Pod
-from contract.records.samples import CgroupSample, NvmlSample
+from contract.records.samples import CgroupSample, CudaSample, NvmlSample
 from contract.records.usage import NodeUsage
 
 DEFAULT_PREFIX = "dutycycle."
@@ -58,6 +58,7 @@ _ALL = (
     Topic(
         name="cgroup-samples", key="node", writer="collector", record=CgroupSample, retention_ms=2 * _DAY_MS
     ),
+    Topic(name="cuda-samples", key="node", writer="collector", record=CudaSample, retention_ms=2 * _DAY_MS),
     Topic(name="pods", key="pod uid", writer="collector", record=Pod, cleanup="compact"),
     Topic(name="window-aggregates", key="subject", writer="streams", record=WindowAggregate),
     Topic(name="trends", key="subject/source", writer="streams", record=Trend, cleanup="compact"),
@@ -100,7 +101,7 @@ _ALL = (
 TOPICS: dict[str, Topic] = {topic.name: topic for topic in _ALL}
 """Every topic by its name without the prefix."""
 
-SAMPLE_TOPICS = ("nvml-samples", "cgroup-samples", "pods")
+SAMPLE_TOPICS = ("nvml-samples", "cgroup-samples", "cuda-samples", "pods")
 """What collectors write: the input of a replay."""
 
 ALIKE_TOPICS = (*SAMPLE_TOPICS, "node-parts")

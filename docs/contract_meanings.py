@@ -9,7 +9,7 @@ COMMON = {
     "interval_ms": "the configured time between two ticks; of a scraped source, the measured one",
     "uuid": "the driver's identifier of the device",
     "subject": "what the record is about",
-    "source": "nvml or cgroup: the samples that it is computed from",
+    "source": "nvml, cgroup or cuda: the samples that it is computed from",
     "first_ms": "the time of the first tick that counts",
     "last_ms": "the time of the last tick that counts",
     "samples": "the number of ticks that count",
@@ -78,6 +78,14 @@ OWN = {
         "mem_used_bytes": "total memory minus available memory",
         "disk_read_bytes_per_s": "read from disks; each byte counts once, not again for its partition",
         "disk_write_bytes_per_s": "written to disks; each byte counts once",
+    },
+    "CudaSample": {"pods": "every pod with a library that intercepts CUDA calls"},
+    "CudaPod": {
+        "uid": "the pod's uid",
+        "kernel_launches_per_s": "kernels that its processes launch",
+        "kernel_burst_pct": "time in bursts of kernels; 100 is one process all the time",
+        "memcpys_per_s": "copies between host and device",
+        "cuda_mem_used_bytes": "device memory that its processes have allocated",
     },
     "PodCgroup": {
         "uid": "the pod's uid, as in the name of its cgroup",

@@ -8,6 +8,7 @@ from contract.settings.groups import Settings
 SOURCES = {
     "nvml": "nvml-samples",
     "cgroup": "cgroup-samples",
+    "cuda": "cuda-samples",
     "pods": "pods",
     "pod-peaks": "pod-parts",
     "job-peaks": "job-parts",

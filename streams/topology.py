@@ -7,6 +7,7 @@ from contract.settings.groups import Settings
 from streams.names import SOURCES, STATELESS, check_settings
 from streams.operators.base import Operator, Snapshot, Stage
 from streams.operators.columns.cgroup import CgroupReader
+from streams.operators.columns.cuda import CudaReader
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.forward import PodForwarder
 from streams.operators.node.operator import NodeConfig, NodeOperator
@@ -26,10 +27,11 @@ def stages(settings: Settings) -> list[Stage]:
         int(seconds * _MS) for seconds in (settings.evict, settings.evict_pods, settings.evict_jobs)
     )
     prices = Prices(per_gpu_hour=settings.price_gpu_hour, per_kwh=settings.price_kwh)
-    nvml, cgroup = _node_config(settings, "nvml"), _node_config(settings, "cgroup")
+    nvml, cgroup, cuda = (_node_config(settings, source) for source in ("nvml", "cgroup", "cuda"))
     built: dict[str, tuple[Callable[[str, Snapshot | None], Operator], int | None]] = {
         "nvml": (_resuming(lambda node: NodeOperator(nvml, node, NvmlReader(node))), evict_ms),
         "cgroup": (_resuming(lambda node: NodeOperator(cgroup, node, CgroupReader())), evict_ms),
+        "cuda": (_resuming(lambda node: NodeOperator(cuda, node, CudaReader())), evict_ms),
         "pods": (lambda uid, _: PodForwarder(uid), None),
         "pod-peaks": (_resuming(PodOperator), evict_pods_ms),
         "job-peaks": (_resuming(JobOperator), evict_jobs_ms),

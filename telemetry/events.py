@@ -82,6 +82,10 @@ NOT_MEASURED = Event(
 ATTRIBUTION_FAILED = Event(
     "attribution_failed", logging.INFO, "A process whose pod could not be found", ("reason",), by=(COLLECT,)
 )
+CUDA_LOG_UNREADABLE = Event(
+    "cuda_log_unreadable", logging.WARNING, "Lines and files of CUDA logs that cannot be used", ("reason",),
+    by=(COLLECT,), values={"reason": ("bad_line", "no_pod", "not_readable")},
+)
 KUBERNETES_AWAY = Event(
     "kubernetes_away", logging.WARNING, "The Kubernetes API server cannot be read", ("what",),
     by=(COLLECT,), values={"what": ("pods",)},

@@ -75,7 +75,7 @@ class WindowAggregate(VersionedRecord, frozen=True, kw_only=True):
     """One closed window ``[start_ms, end_ms)`` of one subject, in event time.
 
     A metric without a measured value is left out, and so is a window without any. ``source``: the samples
-    that it is computed from, ``nvml`` or ``cgroup``. A pod has a record of each.
+    that it is computed from, ``nvml``, ``cgroup`` or ``cuda``. A pod has a record of each.
     """
 
     subject: Subject

@@ -102,6 +102,27 @@ class Host(RecordBase, frozen=True, kw_only=True):
     net_tx_bytes_per_s: Amount | None = None
 
 
+class CudaPod(RecordBase, frozen=True, kw_only=True):
+    """What the CUDA calls of a pod's processes tell, as an intercept library counts them."""
+
+    uid: Uid
+    kernel_launches_per_s: Amount | None = None
+    kernel_burst_pct: CpuPct | None = None
+    memcpys_per_s: Amount | None = None
+    cuda_mem_used_bytes: Amount | None = None
+
+
+class CudaSample(VersionedRecord, frozen=True, kw_only=True):
+    """Every pod of the node with such a library at one tick."""
+
+    node: NodeName
+    collector: Uid
+    seq: Count
+    ts_ms: Millis
+    interval_ms: Count
+    pods: tuple[CudaPod, ...]
+
+
 class Container(RecordBase, frozen=True, kw_only=True):
     """One container. Memory used is the working set; ``mem_limit_bytes`` is absent without a limit."""
 

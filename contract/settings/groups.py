@@ -63,6 +63,9 @@ class CollectorSettings:
     pod_resources: str = _setting(
         "auto", parsers.non_empty, "the kubelet's pod-resources socket; auto: where the host has one; or off"
     )
+    cuda_logs: str | None = _setting(
+        None, parsers.folder, "folder with the logs of CUDA intercept libraries: <folder>/<any>/metrics.log"
+    )
     spool: str | None = _setting(
         None, parsers.non_empty, "folder that keeps samples while the broker is unreachable"
     )

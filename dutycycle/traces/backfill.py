@@ -27,8 +27,8 @@ from dutycycle.traces.resume import Reached, ResumeFile
 _FIRST_CHUNK_MS = 120_000
 _LEAST_CHUNK_MS = 30_000
 _MOST_CHUNK_MS = 6 * 3_600_000
-_WANTED_POINTS = 300_000
-"""Points of a chunk, which the next ones are made to have: some 100 MB while they are read."""
+_WANTED_POINTS = 150_000
+"""Points of a chunk, which the next ones are made to have: 200 to 300 MB while they are read."""
 _LOOK_BACK_MS = 300_000
 """Points before a chunk that give its first rates; over a longer gap none is taken."""
 _ANSWER_S = 120

@@ -32,6 +32,7 @@ _NODE = {"window-aggregates", "trends", "cycles", "pod-parts", "insight-parts"}
 SAYS = {
     "nvml": _NODE | {"node-parts"},
     "cgroup": _NODE - {"cycles"},
+    "cuda": {"window-aggregates", "pod-parts"},
     "pods": {"pod-parts", "insight-parts"},
     "pod-peaks": {"pod-peaks", "job-parts"},
     "job-peaks": {"job-peaks"},
@@ -47,7 +48,7 @@ KEYS: dict[str, Callable[[Any], str]] = {
     "node": lambda of: of.node,
 }
 """The key of a record, by what ``contract.topics`` calls it."""
-HAPPENED = {"nvml": {SAMPLE_LATE.name, CLOCK_JUMP.name}, "cgroup": {SAMPLE_LATE.name, CLOCK_JUMP.name}}
+HAPPENED = {name: {SAMPLE_LATE.name, CLOCK_JUMP.name} for name in ("nvml", "cgroup", "cuda")}
 """The events that each stage counts."""
 
 

@@ -36,7 +36,7 @@ from tests.support.deploy.manifests import (
 OURS = ("collector", "prometheus", "streams", "sinks", "metrics", "adapter", "topics")
 EXAMPLES = sorted((ROOT / "deploy/helm/examples").glob("*.yaml"))
 _FILES = (
-    "PROMETHEUS_CA", "TLS_CA", "TLS_CERT", "TLS_KEY", "HOST_ROOT", "ADAPTER_CERT", "ADAPTER_KEY",
+    "PROMETHEUS_CA", "TLS_CA", "TLS_CERT", "TLS_KEY", "HOST_ROOT", "CUDA_LOGS", "ADAPTER_CERT", "ADAPTER_KEY",
 )  # fmt: skip
 """Settings that name a file or folder of the pod, which is not here."""
 
@@ -190,7 +190,7 @@ def test_no_container_may_more_than_it_needs(things: list[Object]) -> None:
 def test_every_pod_is_nobody_and_keeps_to_itself(things: list[Object]) -> None:
     for name, spec in pod_specs(things).items():
         context = spec["securityContext"]
-        as_root = any(one["name"] == "pod-resources" for one in spec["volumes"])
+        as_root = any(one["name"] in ("pod-resources", "cuda-logs") for one in spec["volumes"])
         assert context["seccompProfile"] == {"type": "RuntimeDefault"}
         assert context["runAsNonRoot"] is not as_root
         assert (context["runAsUser"] == 0) is as_root
@@ -211,7 +211,8 @@ def test_the_host_is_only_read_but_for_the_spool(things: list[Object]) -> None:
     if "collector" not in specs:
         return
     paths = {one["hostPath"]["path"] for one in specs["collector"]["volumes"] if "hostPath" in one}
-    allowed = {"/proc", "/sys", "/var/lib/dutycycle/spool", "/var/lib/kubelet/pod-resources"}
+    allowed = {"/proc", "/sys", "/var/lib/dutycycle/spool", "/var/lib/kubelet/pod-resources",
+               "/var/lib/alnair/workspace"}  # fmt: skip
     assert {"/proc", "/sys"} <= paths <= allowed
 
 

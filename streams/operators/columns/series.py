@@ -50,13 +50,17 @@ POD_CGROUP_METRICS = (
     "net_rx_bytes_per_s",
     "net_tx_bytes_per_s",
 )
+POD_CUDA_METRICS = ("kernel_launches_per_s", "kernel_burst_pct", "memcpys_per_s", "cuda_mem_used_bytes")
 CAPACITIES = {"mem_total_bytes", "mem_limit_bytes"}
 """How much there is, not how much is used: such series have no window and no peak, and bound a trend."""
 COUNTERS = {"energy_j"}
 """Cumulative counters: a window has their increase, and no mean or maximum."""
 
 TREND_METRICS = {"gpu_util_pct", "mem_used_bytes", "power_w", "cpu_util_pct", "gpu_mem_used_bytes"}
-CYCLE_METRICS = {"gpu_util_pct", "power_w", "cpu_util_pct", "mem_used_bytes", "gpu_mem_used_bytes"}
+CYCLE_METRICS = {
+    "gpu_util_pct", "power_w", "cpu_util_pct", "mem_used_bytes", "gpu_mem_used_bytes",
+    "kernel_launches_per_s", "kernel_burst_pct",
+}  # fmt: skip
 
 
 class Series(NamedTuple):

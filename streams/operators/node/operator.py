@@ -1,9 +1,9 @@
 """The operator of a node: windows, trends, cycles, peaks of pods and spans, from one source topic.
 
-There is one for ``nvml-samples`` and one for ``cgroup-samples``; they differ in the reader alone. A sample is
-decoded, becomes a tick in columns, and goes to each bank; banks keep their state in columns over all series
-of the node. Trends, cycles and spans need order and take only ticks newer than the last; windows and peaks
-take late ones as well.
+There is one for each of ``nvml-samples``, ``cgroup-samples`` and ``cuda-samples``; they differ in the reader
+alone. A sample is decoded, becomes a tick in columns, and goes to each bank; banks keep their state in
+columns over all series of the node. Trends, cycles and spans need order and take only ticks newer than the
+last; windows and peaks take late ones as well.
 """
 
 from dataclasses import dataclass

@@ -4,7 +4,7 @@ Spans are aligned to the Unix epoch. Only ticks newer than the last are taken, a
 when the first tick of a later span comes.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,7 @@ from streams.operators.workload.channels import CODINGS, SPAN_MS, SPAN_S, codes_
 from streams.operators.workload.loops import codes_by_second
 from streams.operators.workload.tick_channels import (
     CgroupTickChannels,
+    NoTickChannels,
     NvmlTickChannels,
     RowPlan,
     TickChannels,
@@ -28,6 +29,7 @@ from streams.operators.workload.tick_channels import (
 
 _TOPIC = "insight-parts"
 _SECOND_MS = 1000
+_CHANNELS: Mapping[str, type[TickChannels]] = {"nvml": NvmlTickChannels, "cgroup": CgroupTickChannels}
 
 
 @dataclass(slots=True)
@@ -41,12 +43,12 @@ class _Run:
 
 
 class SpanBank:
-    """Gathers the ticks of one node from one ``source`` (``nvml`` or ``cgroup``) into spans."""
+    """Gathers the ticks of one node from one ``source`` into spans. Only ``nvml`` and ``cgroup`` have any."""
 
     def __init__(self, node: str, source: str) -> None:
         self._node = node
         self._source = source
-        self._channels: TickChannels = NvmlTickChannels() if source == "nvml" else CgroupTickChannels()
+        self._channels: TickChannels = _CHANNELS.get(source, NoTickChannels)()
         self._start_ms = 0
         self._runs: list[_Run] = []
         self._periods: dict[str, tuple[float, float]] = {}

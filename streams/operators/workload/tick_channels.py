@@ -134,6 +134,21 @@ class CgroupTickChannels(TickChannels):
         return [{} if isnan(limit) else {"mem_limit_bytes": tidy(limit)} for limit in limits]
 
 
+class NoTickChannels(TickChannels):
+    """A source that tells nothing for insights."""
+
+    def _plan_of(self, layout: Layout) -> tuple[RowPlan, list[Series]]:
+        return RowPlan(()), []
+
+    def channels(self, plan: RowPlan, rows: Floats) -> Floats:
+        """See ``TickChannels``: never asked for, as there are no pods in the plan."""
+        return np.empty((len(rows), 0, 0))
+
+    def fields(self, plan: RowPlan, rows: Floats) -> list[dict[str, Any]]:
+        """See ``TickChannels``."""
+        return []
+
+
 def _pods_of(layout: Layout) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one.member for one in layout.series if one.kind == "pod"))
 

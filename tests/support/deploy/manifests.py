@@ -31,6 +31,7 @@ FULL: Object = {
     },
     "collector": {
         "runtimeClassName": "nvidia", "podResources": {"enabled": True},
+        "cudaLogs": {"hostPath": "/var/lib/alnair/workspace"},
         "priorityClassName": "system-node-critical",
         "extraEnv": [{"name": "TZ", "value": "UTC"}], "podAnnotations": {"a.io/b": "c"},
     },

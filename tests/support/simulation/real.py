@@ -26,7 +26,7 @@ _FATES = ("dead_letter", "sample_duplicate", "clock_jump", "sample_late")
 
 
 _EVICT_MS = {
-    "nvml": 80_000, "cgroup": 80_000, "pod-peaks": 100_000, "job-peaks": 120_000,
+    "nvml": 80_000, "cgroup": 80_000, "cuda": 80_000, "pod-peaks": 100_000, "job-peaks": 120_000,
     "insights": 100_000, "job-insights": 120_000,
 }  # fmt: skip
 

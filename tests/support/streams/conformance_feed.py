@@ -4,15 +4,19 @@ Made once for each shape, and shared by all checks of a process.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import cache
 
 import orjson
 import pytest
 
 from bench.cluster_trace import START_MS, Shape, records
+from contract.codec import decode, encode
 from contract.log import ConsumerRecord, ProducerRecord
+from contract.records.samples import CgroupSample, CudaPod, CudaSample
 from contract.settings.groups import Settings
+from contract.trace import TraceRecord
 from streams.local import LocalPipeline
 from streams.operators.base import Emission, Operator, Stage
 from streams.state.codec import from_bytes, to_bytes
@@ -58,7 +62,7 @@ def _troubled(shape: Shape) -> Iterator[ConsumerRecord]:
     """The trace with a late tick and one ahead of its node; at the end the first pod is removed."""
     late: list[ConsumerRecord] = []
     ts_ms = 0
-    for offset, one in enumerate(records(shape)):
+    for offset, one in enumerate(_with_cuda(records(shape))):
         topic, ts_ms = one.topic.removeprefix("dutycycle."), one.ts_ms or 0
         record = ConsumerRecord(topic, 0, offset, one.key, one.payload, ts_ms)
         second = (ts_ms - START_MS) // 1000
@@ -73,6 +77,23 @@ def _troubled(shape: Shape) -> Iterator[ConsumerRecord]:
         else:
             yield record
     yield ConsumerRecord("pods", 0, 10**9, next(records(shape)).key, None, ts_ms)
+
+
+def _with_cuda(trace: Iterable[TraceRecord]) -> Iterator[TraceRecord]:
+    """The trace, and for each ``cgroup-samples`` record the CUDA calls of its pods."""
+    for one in trace:
+        yield one
+        if one.topic.endswith("cgroup-samples"):
+            sample = decode(CgroupSample, one.payload or b"", "cgroup-samples")
+            pods = tuple(
+                CudaPod(uid=pod.uid, kernel_launches_per_s=sample.seq % 50 * 100, cuda_mem_used_bytes=2**30)
+                for pod in sample.pods
+            )
+            calls = CudaSample(
+                node=sample.node, collector=sample.collector, seq=sample.seq, ts_ms=sample.ts_ms,
+                interval_ms=sample.interval_ms, pods=pods,
+            )  # fmt: skip
+            yield replace(one, topic="dutycycle.cuda-samples", payload=encode(calls))
 
 
 def keys_of(stage: Stage, shape: Shape = SMALL) -> list[str]:

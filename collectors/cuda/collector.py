@@ -1,0 +1,116 @@
+"""The collector of CUDA logs: what each pod does, by the logs of the libraries that intercept its calls."""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from collectors.base import Outgoing, Tick
+from collectors.cuda.log_file import CudaUse, LogFile
+from collectors.cuda.pod_file import POD_FILE, PodName, pod_name
+from collectors.rates import rounded_pct
+from contract.codec import encode
+from contract.records.samples import CudaPod, CudaSample
+from telemetry.events import ATTRIBUTION_FAILED, CUDA_LOG_UNREADABLE, Telemetry
+
+LOG_FILE = "metrics.log"
+_MOST_LOGS = 1024
+_US_PER_PCT = 10_000
+
+
+class CudaCollector:
+    """Reads ``<folder>/<any>/metrics.log``, and ``podInfo`` beside it. A pod may have several.
+
+    ``uid_of``: the pods of the API server, for a file that tells no uid. A pod that is not known is left out.
+    """
+
+    name = "cuda"
+
+    def __init__(
+        self,
+        telemetry: Telemetry,
+        folder: Path,
+        uid_of: Callable[[str, str], str | None],
+        wall_s: Callable[[], float] = time.time,
+    ) -> None:
+        self._telemetry = telemetry
+        self._folder = folder
+        self._uid_of = uid_of
+        self._wall_s = wall_s
+        self._logs: dict[Path, LogFile] = {}
+
+    def collect(self, tick: Tick) -> Sequence[Outgoing]:
+        """One ``cuda-samples`` record with the pods whose logs were written, or nothing if there are none."""
+        pods: dict[str, list[CudaUse]] = defaultdict(list)
+        paths = sorted(self._folder.glob(f"*/{LOG_FILE}"))[:_MOST_LOGS]
+        self._logs = {path: self._logs.get(path) or LogFile(path) for path in paths}
+        for path in paths:
+            use = self._use(path, tick)
+            if use is not None and (uid := self._owner(path.with_name(POD_FILE))) is not None:
+                pods[uid].append(use)
+        if not pods:
+            return ()
+        sample = CudaSample(
+            node=tick.node, collector=tick.collector, seq=tick.seq, ts_ms=tick.ts_ms,
+            interval_ms=tick.interval_ms, pods=tuple(_pod(uid, pods[uid]) for uid in sorted(pods)),
+        )  # fmt: skip
+        return (Outgoing(topic="cuda-samples", key=tick.node, payload=encode(sample), ts_ms=tick.ts_ms),)
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _use(self, path: Path, tick: Tick) -> CudaUse | None:
+        try:
+            use = self._logs[path].use(tick.monotonic_s, self._wall_s())
+        except FileNotFoundError:  # rotated in this moment: the new one comes
+            return None
+        except OSError as error:
+            self._telemetry.emit(CUDA_LOG_UNREADABLE, f"{path}: {error.strerror}", reason="not_readable")
+            return None
+        if use is not None and use.bad_lines:
+            detail = f"{path}: {use.bad_lines} lines are no counters"
+            self._telemetry.emit(CUDA_LOG_UNREADABLE, detail, count=use.bad_lines, reason="bad_line")
+        return use
+
+    def _owner(self, path: Path) -> str | None:
+        """The uid of the pod that a file names. Whose log it is can change: a folder may be used again."""
+        who = _named(path)
+        if who is None:
+            detail = f"{path}: expected the lines podname:… and namespace:…"
+            self._telemetry.emit(CUDA_LOG_UNREADABLE, detail, reason="no_pod")
+            return None
+        uid = who.uid or self._uid_of(who.namespace, who.pod)
+        if uid is None:
+            detail = f"{path}: the uid of {who.namespace}/{who.pod} is not known"
+            self._telemetry.emit(ATTRIBUTION_FAILED, detail, reason="no_uid")
+        return uid
+
+
+def _named(path: Path) -> PodName | None:
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return pod_name(file.read(4096))
+    except OSError:
+        return None
+
+
+def _pod(uid: str, logs: Iterable[CudaUse]) -> CudaPod:
+    """One pod: sums over its logs."""
+    every = list(logs)
+    burst = _sum(one.burst_us_per_s for one in every)
+    return CudaPod(
+        uid=uid,
+        kernel_launches_per_s=_rounded(_sum(one.launches_per_s for one in every)),
+        kernel_burst_pct=None if burst is None else rounded_pct(burst / _US_PER_PCT),
+        memcpys_per_s=_rounded(_sum(one.copies_per_s for one in every)),
+        cuda_mem_used_bytes=_sum(one.mem_used_bytes for one in every),
+    )
+
+
+def _sum(values: Iterator[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _rounded(rate: float | None) -> float | None:
+    return None if rate is None else round(rate, 3)

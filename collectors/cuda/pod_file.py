@@ -1,0 +1,25 @@
+"""Whose log it is, by the file ``podInfo`` beside it: ``podname:bert-0``, ``namespace:team``. Pure."""
+
+from dataclasses import dataclass
+
+POD_FILE = "podInfo"
+_UID = ("uid", "pod_uid", "poduid")
+
+
+@dataclass(frozen=True, slots=True)
+class PodName:
+    """A pod by its names; ``uid`` where the file has it."""
+
+    namespace: str
+    pod: str
+    uid: str | None = None
+
+
+def pod_name(text: str) -> PodName | None:
+    """The pod that a file names; None where it names none."""
+    pairs = (line.partition(":") for line in text.splitlines())
+    found = {key.strip().lower(): value.strip() for key, _, value in pairs}
+    pod, namespace = found.get("podname") or found.get("pod_name"), found.get("namespace")
+    if not pod or not namespace:
+        return None
+    return PodName(namespace, pod, next((found[key] for key in _UID if found.get(key)), None))

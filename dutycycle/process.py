@@ -5,7 +5,7 @@ Imports next to nothing: what follows the first lines of a process takes a secon
 
 import os
 import signal
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
@@ -22,13 +22,18 @@ NOT_BEGUN = 128 + signal.SIGTERM
 _PR_SET_PDEATHSIG = 1
 
 
-def end_on_signals(arguments: Collection[str]) -> None:
+def command_name(arguments: Iterable[str]) -> str:
+    """The sub-command that is asked for: the first word that is no flag; empty for none."""
+    return next((one for one in arguments if not one.startswith("-")), "")
+
+
+def end_on_signals(arguments: Iterable[str]) -> None:
     """Until there is anything to end in good order, SIGTERM and SIGINT end a service at once, as a success
     (a child of ``dutycycle up`` with ``NOT_BEGUN``).
 
     Without an exception: raised inside of an import it would be ignored at times, and the process go on.
     """
-    if SERVICES.isdisjoint(arguments):
+    if command_name(arguments) not in SERVICES:
         return
 
     def leave(*_: object) -> NoReturn:

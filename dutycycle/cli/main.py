@@ -16,9 +16,10 @@ from contract.errors import DutycycleError, SettingError
 from contract.settings.groups import Settings
 from contract.settings.load import load, near_misses
 from dutycycle.cli import arguments
-from dutycycle.process import die_with_parent, end_on_signals
+from dutycycle.process import command_name, die_with_parent, end_on_signals
 
 COMMANDS = {
+    "run": "run a command on this machine, and report what it used and what holds it back",
     "up": "run the whole pipeline on this machine, with a live view",
     "collect": "run the collector of one node, which publishes samples",
     "stream": "run a worker that computes windows, trends, cycles and peaks from samples",
@@ -36,6 +37,7 @@ COMMANDS = {
 
 _EXTRAS = {
     "collect": "collector", "stream": "streams", "sink": "sinks", "adapter": "sinks", "report": "report",
+    "run": "report",
 }  # fmt: skip
 """What to install for a command alone; the others want everything."""
 
@@ -88,12 +90,14 @@ def _not_installed(error: ModuleNotFoundError, given: Sequence[str]) -> str:
     package = (error.name or "").partition(".")[0]
     if not package or package in sys.modules:  # it is there, and a part of it is not
         raise error
-    extra = next((_EXTRAS[word] for word in given if word in _EXTRAS), "all")
+    extra = _EXTRAS.get(command_name(given), "all")
     return f"the package {package} is not installed: pip install 'dutycycle[{extra}]'"
 
 
 def _joined(given: Sequence[str]) -> list[str]:
     """``--from -10m`` as ``--from=-10m``: argparse takes what begins with a dash for a flag."""
+    if command_name(given) == "run":  # what follows is for another program
+        return list(given)
     joined: list[str] = []
     for one in given:
         if joined and joined[-1] in ("--from", "--to") and re.match(r"-\d", one):
@@ -140,7 +144,7 @@ def build_parser(given: Sequence[str]) -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         sub.add_argument("-v", "--verbose", action="store_true", help="log what libraries do, too")
-        if name in given:
+        if name == command_name(given):
             module = command_module(name)
             sub.epilog = "example:\n  " + module.EXAMPLE.replace("\n", "\n  ")
             module.add_arguments(sub)

@@ -66,9 +66,12 @@ class Ticks:
         return float((values * self.durations_s())[known].sum()) if known.any() else None
 
     def mean(self, name: str) -> float | None:
-        """The mean over the ticks; None where it was never measured."""
-        known = self[name][np.isfinite(self[name])]
-        return float(known.mean()) if len(known) else None
+        """The mean, each tick for as long as it stands; None where it was never measured."""
+        known = np.isfinite(self[name])
+        lasted = self.durations_s()[known]
+        if not lasted.any():
+            return float(self[name][known].mean()) if known.any() else None
+        return float(np.average(self[name][known], weights=lasted))
 
     def most(self, name: str) -> float | None:
         """The largest value; None where it was never measured."""

@@ -1,0 +1,6 @@
+"""``dutycycle run``: a command on this machine, measured from its start to its end, with a report.
+
+``command`` starts it and passes signals on; ``process_tree`` and ``collector`` measure it; ``measuring`` puts
+that into the pipeline, in threads beside it; ``summary`` is what is said at the end. May import
+``dutycycle.report`` and what is below that.
+"""

@@ -1,0 +1,152 @@
+"""Measures a command as a collector measures a pod: its samples have one pod, the command's processes."""
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from collectors.attribution.allocations import Allocations
+from collectors.attribution.cgroup_path import CgroupId, CgroupKind
+from collectors.attribution.processes import Attribution
+from collectors.base import Outgoing, Tick
+from collectors.cgroup.host import HostReader
+from collectors.rates import Rate, rounded, rounded_pct
+from contract.codec import encode
+from contract.records.pods import Pod
+from contract.records.samples import Allocation, CgroupSample, Container, PodCgroup
+from dutycycle.run.command import Ended
+from dutycycle.run.process_tree import ProcessTree, TreeUse
+
+NAMESPACE = "run"
+_CONTAINER = "command"
+_INITIAL_PID_NAMESPACE = "pid:[4026531836]"
+"""``PROC_PID_INIT_INO`` of the kernel: in any other one the driver's process ids may not be ours."""
+
+
+class CommandCollector:
+    """The host, and the command's processes as one pod. ``end`` is told what the command used in all."""
+
+    name = "command"
+
+    def __init__(self, pod: Pod, tree: ProcessTree) -> None:
+        self._pod = pod
+        self._tree = tree
+        self._host = HostReader()
+        self._cpu, self._read, self._written = Rate(), Rate(), Rate()
+        self._named = False
+        self._ended: Ended | None = None
+        self.pids: frozenset[int] = frozenset()
+        """The command's processes at the last tick."""
+
+    def end(self, ended: Ended) -> None:
+        """The command has ended: the next tick is the last."""
+        self._ended = ended
+
+    def collect(self, tick: Tick) -> Sequence[Outgoing]:
+        """One sample; with the first and the last one the pod's own record."""
+        out = [] if self._named and self._ended is None else [self._identity(tick)]
+        self._named = True
+        sample = CgroupSample(
+            node=tick.node, collector=tick.collector, seq=tick.seq, ts_ms=tick.ts_ms,
+            interval_ms=tick.interval_ms, host=self._host.read(), pods=self._pods(),
+        )  # fmt: skip
+        return [*out, _outgoing("cgroup-samples", tick.node, sample, tick)]
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _identity(self, tick: Tick) -> Outgoing:
+        pod = self._pod
+        if self._ended is not None:
+            phase = "Failed" if self._ended.status else "Succeeded"
+            pod = Pod(
+                uid=pod.uid, namespace=pod.namespace, name=pod.name, node=pod.node, phase=phase,
+                created_ms=pod.created_ms, started_ms=pod.started_ms, finished_ms=tick.ts_ms,
+            )  # fmt: skip
+        return _outgoing("pods", pod.uid, pod, tick)
+
+    def _pods(self) -> tuple[PodCgroup, ...]:
+        use = self._tree.read() if self._ended is None else None
+        now = time.monotonic()
+        self.pids = use.pids if use else frozenset()
+        if use is None and self._ended is None:
+            return ()
+        cpu_s, read, written = _counters(use, self._ended)
+        cpu = self._cpu.per_s(None if cpu_s is None else round(cpu_s * 1e9), now)
+        container = Container(
+            id=_CONTAINER, cpu_util_pct=rounded_pct(None if cpu is None else cpu / 1e7),
+            mem_used_bytes=use.mem_bytes if use else None,
+            io_read_bytes_per_s=rounded(self._read.per_s(read, now)),
+            io_write_bytes_per_s=rounded(self._written.per_s(written, now)),
+        )  # fmt: skip
+        return (PodCgroup(uid=self._pod.uid, containers=(container,)),)
+
+
+def _outgoing(topic: str, key: str, record: Pod | CgroupSample, tick: Tick) -> Outgoing:
+    return Outgoing(topic=topic, key=key, payload=encode(record), ts_ms=tick.ts_ms)
+
+
+def _counters(use: TreeUse | None, ended: Ended | None) -> tuple[float | None, int | None, int | None]:
+    if ended is not None:  # the kernel's own sums: also of processes that no tick has seen
+        return ended.cpu_s, ended.read_bytes, ended.written_bytes
+    return (use.cpu_s, use.read_bytes, use.written_bytes) if use is not None else (None, None, None)
+
+
+class OfCommand(Attribution):
+    """The owner of a process on a GPU: the command, or nobody."""
+
+    def __init__(self, collector: CommandCollector, uid: str) -> None:
+        self._collector = collector
+        self._owner = CgroupId(
+            kind=CgroupKind.POD, path="/", name=_CONTAINER, pod_uid=uid, container_id=_CONTAINER
+        )
+
+    def of_pid(self, pid: int) -> CgroupId | None:
+        """The command's pod, if it is one of its processes."""
+        return self._owner if pid in self._collector.pids else None
+
+
+class GivenGpus(Allocations):
+    """Inside a container, where the driver's process ids are the host's: the GPUs that the command may use
+    count as its own, as those that a kubelet gave to a pod."""
+
+    def __init__(self, pod: Pod, visible: frozenset[str] | None) -> None:
+        self._given = (Allocation(pod_uid=pod.uid, namespace=NAMESPACE, pod=pod.name),)
+        self._visible = visible
+
+    def of(self, uuid: str, index: int, slices: Mapping[int, str]) -> tuple[Allocation, ...]:
+        """The command, on each GPU that it may use."""
+        mine = self._visible is None or str(index) in self._visible or uuid in self._visible
+        return self._given if mine else ()
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def given_gpus(pod: Pod, environ: Mapping[str, str]) -> GivenGpus | None:
+    """What the command may use, by ``CUDA_VISIBLE_DEVICES``; None where processes say it."""
+    if Path("/proc/self/ns/pid").readlink().name == _INITIAL_PID_NAMESPACE:
+        return None
+    return GivenGpus(pod, visible_gpus(environ.get("CUDA_VISIBLE_DEVICES")))
+
+
+def visible_gpus(text: str | None) -> frozenset[str] | None:
+    """Indexes and UUIDs in ``CUDA_VISIBLE_DEVICES``, up to the first that is neither; None for all."""
+    if text is None:
+        return None
+    found = []
+    for one in (part.strip() for part in text.split(",")):
+        if not one.isdecimal() and not one.startswith(("GPU-", "MIG-")):
+            break
+        found.append(one)
+    return frozenset(found)
+
+
+def pod_of(command: Sequence[str], node: str, pid: int, ts_ms: int) -> Pod:
+    """The pod that stands for the command: named as it is typed, cut to what is told apart by it."""
+    shown = " ".join([Path(command[0]).name, *command[1:]])
+    name = "".join(letter if letter.isprintable() else "?" for letter in shown)
+    return Pod(
+        uid=f"run-{node}-{pid}-{ts_ms}", namespace=NAMESPACE,
+        name=name[:80] or "?", node=node, phase="Running",
+        created_ms=ts_ms, started_ms=ts_ms,
+    )  # fmt: skip

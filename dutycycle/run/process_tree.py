@@ -1,0 +1,93 @@
+"""The processes of a command: it, what it started, and what these started, from ``/proc``."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_PPID, _TIMES = 1, slice(11, 15)
+"""Fields of ``/proc/<pid>/stat`` (proc(5)), counted after the name: the parent; utime and stime, of the
+process and of its children that were waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class TreeUse:
+    """All processes together. ``cpu_s``, ``read_bytes`` and ``written_bytes`` count from the start, with the
+    processes that have ended and were waited for; I/O is None where it may not be read.
+
+    ``mem_bytes``: what each holds for itself, and once the largest part that is shared. An estimate: pages
+    that a fork left shared count for both.
+    """
+
+    pids: frozenset[int]
+    cpu_s: float
+    mem_bytes: int
+    read_bytes: int | None
+    written_bytes: int | None
+
+
+class ProcessTree:
+    """Everything below ``parent``, which started nothing else, and to whom orphans come (a subreaper)."""
+
+    def __init__(self, parent: int, proc: str = "/proc") -> None:
+        self._parent = parent
+        self._proc = Path(proc)
+
+    def read(self) -> TreeUse | None:
+        """Now; None when there is no process any more."""
+        stats = dict(self._stats())
+        pids = self._members({pid: int(fields[_PPID]) for pid, fields in stats.items()})
+        if not pids:
+            return None
+        memory = [self._memory(pid) for pid in pids]
+        moved = [self._moved(pid) for pid in pids]
+        known = [one for one in moved if one is not None]
+        ticks = sum(sum(map(int, stats[pid][_TIMES])) for pid in pids)
+        return TreeUse(
+            pids=pids,
+            cpu_s=ticks / _TICKS_PER_S,
+            mem_bytes=sum(own for own, _ in memory) + max(shared for _, shared in memory),
+            read_bytes=sum(one[0] for one in known) if known else None,
+            written_bytes=sum(one[1] for one in known) if known else None,
+        )
+
+    def _stats(self) -> Iterator[tuple[int, list[bytes]]]:
+        for entry in os.scandir(self._proc):
+            if entry.name.isdecimal():
+                try:
+                    stat = (self._proc / entry.name / "stat").read_bytes()
+                except OSError:  # it ended
+                    continue
+                # The name may hold anything: the fields begin after its last bracket.
+                yield int(entry.name), stat[stat.rindex(b")") + 2 :].split()
+
+    def _members(self, parents: dict[int, int]) -> frozenset[int]:
+        children: dict[int, list[int]] = {}
+        for pid, parent in parents.items():
+            children.setdefault(parent, []).append(pid)
+        waiting, found = list(children.get(self._parent, ())), set[int]()
+        while waiting:
+            pid = waiting.pop()
+            found.add(pid)
+            waiting += children.get(pid, ())
+        return frozenset(found)
+
+    def _memory(self, pid: int) -> tuple[int, int]:
+        """Bytes of its own, and bytes that are of a file or shared; of one that has ended, none."""
+        try:
+            fields = (self._proc / str(pid) / "statm").read_text().split()
+        except OSError:
+            return 0, 0
+        resident, shared = int(fields[1]) * _PAGE, int(fields[2]) * _PAGE
+        return resident - shared, shared
+
+    def _moved(self, pid: int) -> tuple[int, int] | None:
+        """Bytes read from and written to disks; None where that may not be read."""
+        try:
+            lines = (self._proc / str(pid) / "io").read_text().splitlines()
+        except OSError:
+            return None
+        found = dict(line.split(": ") for line in lines)
+        return int(found["read_bytes"]), int(found["write_bytes"])

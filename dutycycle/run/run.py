@@ -1,0 +1,88 @@
+"""``dutycycle run``: start, measure, wait, say."""
+
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from contract.errors import DutycycleError
+from contract.settings.groups import Settings
+from dutycycle.run.command import CannotStartError, Command, Ended, own_cpu_s
+from dutycycle.run.measuring import Measuring
+from sinks.records.location import default_records_path
+
+TRACE, PAGE = "trace.jsonl.zst", "report.html"
+
+
+def run_command(arguments: Sequence[str], settings: Settings, out: Path | None) -> int:
+    """Run it to its end; its exit status. Raises ``DutycycleError`` before it was started."""
+    folder = _folder(arguments[0], out)
+    began = time.monotonic()
+    try:
+        command = Command(arguments)
+    except CannotStartError as error:
+        folder.rmdir()
+        _say(f"dutycycle: {error}")
+        return error.status
+    measuring = Measuring(arguments, command, settings, folder / TRACE)
+    measuring.start()
+    ended = command.wait()
+    lasted, own_s = time.monotonic() - began, own_cpu_s()
+    measuring.stop(ended)
+    _conclude(arguments, ended, lasted, own_s, measuring, settings, folder)
+    return ended.status
+
+
+def _folder(name: str, out: Path | None) -> Path:
+    """An empty folder for what is written. Raises ``DutycycleError``."""
+    if out is None:
+        stamp = time.strftime("%Y-%m-%dT%H-%M-%S", time.gmtime())
+        out = default_records_path().parent / "runs" / f"{stamp}-{Path(name).name}"
+        number = 1
+        while out.exists():  # another one within the same second
+            number += 1
+            out = out.with_name(f"{stamp}-{Path(name).name}-{number}")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        if any(out.iterdir()):
+            raise DutycycleError(f"--out {out}: is not empty; give another folder")
+    except OSError as error:
+        raise DutycycleError(f"--out {out}: {error.strerror}") from error
+    return out
+
+
+def _conclude(
+    arguments: Sequence[str], ended: Ended, lasted: float, own_s: float, measuring: Measuring,
+    settings: Settings, folder: Path,
+) -> None:  # fmt: skip
+    """The command has ended: whatever goes wrong now is said, and changes no status."""
+    from dutycycle.run.summary import figures_of, lines_of, notes_of
+
+    for line in lines_of(f"dutycycle: {shlex.join(arguments)[:100]}", ended, lasted, own_s):
+        _say(line)
+    conditions = list(measuring.telemetry.conditions.values())
+    errors = list(measuring.errors)
+    try:
+        from dutycycle.report.build import report_of, write_report
+
+        if measuring.gathered is not None:
+            report = report_of(measuring.gathered, settings, TRACE, pod=measuring.pod.uid)
+            for line in figures_of(report):
+                _say(line)
+            write_report(report, folder / PAGE)
+    except ModuleNotFoundError as error:
+        errors.append(
+            f"no report: the package {error.name} is not installed: pip install 'dutycycle[report]'"
+        )
+    except DutycycleError as error:
+        errors.append(f"no report: {error}")
+    for line in notes_of(errors, conditions):
+        _say(line)
+    for name, path in (("Report", folder / PAGE), ("Trace", folder / TRACE)):
+        if path.exists():
+            _say(f"  {name:<22} {path}")
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)  # noqa: T201

@@ -1,0 +1,51 @@
+"""What is said at the end of a run: one screenful."""
+
+from collections.abc import Iterator, Sequence
+
+from dutycycle.live.state import short_duration
+from dutycycle.report.facts import evidence_of, headline, key_figures
+from dutycycle.report.page import Report
+from dutycycle.run.command import Ended
+
+_WIDTH = 22
+_EVIDENCE = 6
+
+
+def lines_of(name: str, ended: Ended, seconds: float, own_s: float) -> Iterator[str]:
+    """How the command ended, and what it cost to look at it."""
+    by = f" (ended by {ended.signal.name})" if ended.signal is not None else ""
+    yield f"{name}: status {ended.status}{by} after {_lasted(seconds)}"
+    yield _row("CPU time", f"{ended.cpu_s:.2f} s")
+    yield _row(
+        "Measuring took", f"{own_s:.2f} s of CPU time, {100 * own_s / max(seconds, 0.001):.1f} % of one core"
+    )
+
+
+def figures_of(report: Report) -> Iterator[str]:
+    """The figures of the report, and its verdict with the evidence."""
+    for name, value in key_figures(report.facts, report.view):
+        if name != "Duration":
+            yield _row(name, value)
+    line, advice = headline(report.facts)
+    if not line:
+        yield _row("Kind", "not known: that takes a minute of a GPU's work")
+        return
+    yield _row("Kind", line)
+    evidence = evidence_of(report.facts.verdicts[0])[:_EVIDENCE]
+    yield _row("Evidence", ", ".join(f"{name} {value}" for name, value in evidence))
+    if advice:
+        yield _row("Advice", advice)
+
+
+def notes_of(errors: Sequence[str], conditions: Sequence[str]) -> Iterator[str]:
+    """What could not be measured, once."""
+    for one in (*conditions, *errors):
+        yield _row("Not measured", one)
+
+
+def _lasted(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds < 60 else short_duration(seconds)
+
+
+def _row(name: str, value: str) -> str:
+    return f"  {name:<{_WIDTH}} {value}"

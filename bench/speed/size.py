@@ -17,8 +17,8 @@ class Size:
     """Nodes, seconds that are read before, seconds in all."""
     nodes: tuple[int, ...]
     """Of the curve."""
-    scaled: tuple[int, int]
-    """Seconds before, and in all, of the curves."""
+    scaled: tuple[int, int, int]
+    """Of the curves: seconds before; seconds that are measured, and samples, at least."""
     workers: tuple[int, ...]
     """Beside one, which the curve of nodes has."""
     replays: tuple[tuple[int, int], ...] = ((50, 240), (10, 900))
@@ -42,11 +42,12 @@ class Size:
 
 
 FULL = Size(
-    rounds=4, repeats=3, curves=2, compared=(50, 60, 360), nodes=(10, 50, 200, 1000), scaled=(30, 90),
+    rounds=4, repeats=3, curves=2, compared=(50, 60, 360), nodes=(10, 50, 200, 1000), scaled=(30, 60, 8_000),
     workers=(2,),
 )  # fmt: skip
 QUICK = Size(
-    rounds=1, repeats=1, curves=1, compared=(50, 30, 120), nodes=(50, 200), scaled=(30, 60), workers=(2,),
+    rounds=1, repeats=1, curves=1, compared=(50, 30, 120),
+    nodes=(50, 200), scaled=(30, 30, 4_000), workers=(2,),
     replays=((50, 60), (10, 300)), live=(500, 20, 40), exact=(500, 10, 15), state=(1000, 60),
     collector_s=(3, 15), peak_records=10_000, pods=(500, 1_800), objects=500, compiles=False,
 )  # fmt: skip

@@ -1,6 +1,7 @@
 """A backlog through Kafka: beside the peers, and by how many nodes and workers there are."""
 
 import signal
+from dataclasses import replace
 from itertools import chain
 
 from bench.speed.bench import Bench
@@ -36,18 +37,20 @@ def compare(bench: Bench) -> None:
 
 
 def scale(bench: Bench) -> None:
-    """Cost a sample by nodes, and by workers."""
-    nodes, (first, seconds) = bench.size.compared[0], bench.size.scaled
-    who = ours(f"{COMMIT_S}s")
+    """Cost a sample by nodes, and by workers, until all results are there: a commit is for more samples."""
+    who, nodes = replace(ours(), group=None), bench.size.compared[0]
+    first, least, samples = bench.size.scaled
     bench.note(
-        "scaling.how", f"{seconds - first} s of samples after {first} s before, {bench.size.curves} times"
+        "scaling.how",
+        f"at least {least} s and {samples:,} samples, after {first} s before; {bench.size.curves} times",
     )
     for _ in range(bench.size.curves):
         for workers in bench.size.workers:
-            cost = backlog(bench, who, nodes, *bench.size.scaled, workers=workers)
+            seconds = first + max(least, samples // nodes)
+            cost = backlog(bench, who, nodes, first, seconds, workers=workers)
             bench.add(f"scaling.workers.{workers}", cost, "µs a sample")
         for count in bench.size.nodes:
-            cost = backlog(bench, who, count, *bench.size.scaled)
+            cost = backlog(bench, who, count, first, first + max(least, samples // count))
             bench.add(f"scaling.nodes.{count}", cost, "µs a sample")
 
 

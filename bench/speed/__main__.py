@@ -103,6 +103,8 @@ def _measure(figures: Figures, names: list[str], *, quick: bool) -> list[str]:
     say = Progress()
     if (load := load_average()) > BUSY:
         say(f"this machine is busy (load average {load}): times by the clock and CPU are worse than they are")
+    # Without byte code on disk every start would compile all that it imports: nobody's installation does.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, set(cores[:-1] or cores))  # servers inherit this
     with tempfile.TemporaryDirectory(prefix="dutycycle-bench-") as temporary:

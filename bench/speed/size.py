@@ -48,6 +48,6 @@ FULL = Size(
 QUICK = Size(
     rounds=1, repeats=1, curves=1, compared=(50, 30, 120),
     nodes=(50, 200), scaled=(30, 30, 4_000), workers=(2,),
-    replays=((50, 60), (10, 300)), live=(500, 20, 40), exact=(500, 10, 15), state=(1000, 60),
+    replays=((50, 60), (10, 300)), live=(500, 20, 60), exact=(500, 10, 15), state=(1000, 60),
     collector_s=(3, 15), peak_records=10_000, pods=(500, 1_800), objects=500, compiles=False,
 )  # fmt: skip

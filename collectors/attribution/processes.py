@@ -20,6 +20,8 @@ INCLUDED = {
     "all": frozenset(CgroupKind),
 }
 """What each value of the setting ``containers`` reports."""
+LASTING = frozenset({CgroupKind.POD, CgroupKind.CONTAINER})
+"""What a process stays in once it is there. A runtime starts it in a unit of its own and moves it."""
 _START_TIME = 19
 """The field of ``/proc/<pid>/stat`` with the start time, counted after the name (field 22 in proc(5))."""
 
@@ -81,7 +83,7 @@ class Attribution:
             self._known.move_to_end(key)
             return known
         found = self._look(pid)
-        if isinstance(found, CgroupId) and found.kind in (CgroupKind.POD, CgroupKind.CONTAINER):
+        if isinstance(found, CgroupId) and found.kind in LASTING:
             self._remember(key, found)
         return found
 
@@ -109,8 +111,6 @@ class Attribution:
         return found if found.pod_uid else replace(found, pod_uid=found.synthetic_uid(self._node))
 
     def _remember(self, key: tuple[int, int], found: CgroupId) -> None:
-        # Only these: a runtime starts a process in a unit of its own and moves it into the container,
-        # where it stays.
         self._known[key] = found
         if len(self._known) > self._capacity:
             self._known.popitem(last=False)

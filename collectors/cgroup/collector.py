@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from collectors.attribution.cgroup_path import CgroupKind
 from collectors.attribution.processes import INCLUDED
 from collectors.base import Outgoing, Tick
-from collectors.cgroup.files import FilePool
 from collectors.cgroup.host import HostReader
 from collectors.cgroup.meter import ContainerMeter
 from collectors.cgroup.mounts import Hierarchy, find_hierarchies
 from collectors.cgroup.network import PodNetworks
 from collectors.cgroup.synthetic_pods import SyntheticPods, label
 from collectors.cgroup.tree import CgroupTree, Group
+from collectors.files import FilePool
 from collectors.rates import rounded
 from contract.codec import encode
 from contract.records.samples import CgroupSample, Container, PodCgroup

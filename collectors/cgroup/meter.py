@@ -3,11 +3,11 @@
 import time
 from collections.abc import Callable
 
-from collectors.cgroup.files import FilePool
 from collectors.cgroup.tree import CgroupFolder, Group
 from collectors.cgroup.usage import ContainerUsage, Controller, Disks
 from collectors.cgroup.v1 import v1_controllers
 from collectors.cgroup.v2 import v2_controllers
+from collectors.files import FilePool
 from collectors.rates import CounterRatio, Rate, rounded, rounded_pct
 from contract.records.samples import Container
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from collectors.cgroup.files import CounterFile, FilePool, field_of
+from collectors.files import CounterFile, FilePool, field_of
 
 
 @dataclass(slots=True)

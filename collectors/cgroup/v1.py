@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from collectors.cgroup.files import CounterFile, FilePool
 from collectors.cgroup.mounts import Hierarchy
 from collectors.cgroup.usage import ContainerUsage, Controller, Disks, read_periods, read_working_set
+from collectors.files import CounterFile, FilePool
 
 _NO_LIMIT = 2**60
 """v1 writes "no limit" as the largest number of whole pages, which differs between machines."""

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from collectors.cgroup.files import CounterFile, FilePool, field_of
 from collectors.cgroup.mounts import Hierarchy
 from collectors.cgroup.usage import ContainerUsage, Controller, Disks, read_periods, read_working_set
+from collectors.files import CounterFile, FilePool, field_of
 
 
 def v2_controllers(

@@ -25,6 +25,7 @@ class BurstReader:
         self._what = what
         self._to_unit = to_unit
         self._cursor = Cursor()
+        self._room = 0
 
     def read(self, query: DeviceQuery, now: Now, ts_ms: int, interval_ms: int) -> _Burst | None:
         """Samples since the last read as (ms from ``ts_ms``, value in the record's unit), oldest first.
@@ -47,5 +48,9 @@ class BurstReader:
         return tuple((at_ms - ts_ms, value) for at_ms, value in dated if at_ms > oldest_ms) or None
 
     def _new(self, handle: Handle, after_us: int, now: Now) -> list[BufferedSample]:
-        found = gate.buffered_samples(handle, self._buffer, after_us)
+        if not self._room:
+            self._room = gate.buffer_size(handle, self._buffer) + 1
+        found = gate.buffered_samples(handle, self._buffer, after_us, self._room)
+        if len(found) == self._room:
+            self._room = 0  # the buffer is larger than it said: there may be more
         return [one for one in found if self._cursor.is_new(one.stamp_us, now)]

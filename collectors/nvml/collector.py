@@ -56,8 +56,9 @@ class NvmlCollector:
         return (Outgoing(topic="nvml-samples", key=tick.node, payload=encode(sample), ts_ms=tick.ts_ms),)
 
     def close(self) -> None:
-        """Close the library and the connection to the kubelet."""
+        """Close the library, the files and the connection to the kubelet."""
         self._session.close()
+        self._identities.close()
         if self._allocations is not None:
             self._allocations.close()
 

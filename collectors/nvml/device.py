@@ -22,6 +22,8 @@ from contract.records.samples import Gpu
 from telemetry.events import Telemetry
 
 _MILLI = 0.001
+_STATIC_TICKS = 10
+"""The limit of power and the PCIe link hardly ever change: they are read once in so many ticks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,7 @@ class Device:
         self._mig = MigReader()
         self._divided = False
         self._model: str | None = None
+        self._static: dict[str, int] = {}
         self.ref = ref
 
     @property
@@ -61,6 +64,7 @@ class Device:
         """Go on with a new handle of the same GPU."""
         self.ref = ref
         self._query.handle, self._query.label = ref.handle, ref.label
+        self._static.clear()
 
     def release(self) -> None:
         """Free what the driver holds for us, before the library is closed."""
@@ -76,6 +80,9 @@ class Device:
         self._model = self._model or printable(ask("model", gate.name) or "")
         util, mem_copy_util = ask("gpu_util", gate.utilization) or (None, None)
         used, total = ask("memory", gate.memory, gate.memory_with_reserved) or (None, None)
+        if (tick.seq + self.ref.index) % _STATIC_TICKS == 0:  # not all GPUs in the same tick
+            self._static.clear()
+        power_limit_mw = self._ask_static("power_limit", gate.power_limit_mw)
         rates = self._pcie.read(self._query)
         reasons = ask("throttle", gate.event_reasons, gate.throttle_reasons)
         utilizations = self._utilizations.read(self._query, now, tick.interval_ms)
@@ -88,15 +95,15 @@ class Device:
             mem_used_bytes=used,
             mem_total_bytes=total,
             power_w=self._milli("power", gate.power_mw),
-            power_limit_w=self._milli("power_limit", gate.power_limit_mw),
+            power_limit_w=None if power_limit_mw is None else _watts(power_limit_mw),
             energy_j=self._milli("energy", gate.energy_mj),
             temp_c=ask("temperature", gate.temperature_c, gate.temperature_c_before_r570),
             sm_clock_mhz=ask("sm_clock", gate.sm_clock_mhz),
             mem_clock_mhz=ask("mem_clock", gate.mem_clock_mhz),
             pcie_rx_bytes_per_s=rates.get(PcieField.PCIE_RX),
             pcie_tx_bytes_per_s=rates.get(PcieField.PCIE_TX),
-            pcie_gen=ask("pcie_gen", gate.pcie_generation),
-            pcie_width=ask("pcie_width", gate.pcie_width),
+            pcie_gen=self._ask_static("pcie_gen", gate.pcie_generation),
+            pcie_width=self._ask_static("pcie_width", gate.pcie_width),
             throttle=None if reasons is None else throttle_names(reasons),
             util_burst=self._util_burst.read(self._query, now, tick.ts_ms, tick.interval_ms),
             power_burst=self._power_burst.read(self._query, now, tick.ts_ms, tick.interval_ms),
@@ -110,6 +117,11 @@ class Device:
             # A GPU in MIG mode has no utilization of its own; out of it, it has.
             self._query.forget()
         self._divided = divided
+
+    def _ask_static(self, what: str, way: Callable[[Handle], int]) -> int | None:
+        if what not in self._static and (value := self._query.ask(what, way)) is not None:
+            self._static[what] = value
+        return self._static.get(what)
 
     def _milli(self, what: str, way: Callable[[Handle], int]) -> float | None:
         value = self._query.ask(what, way)

@@ -5,6 +5,7 @@ range here, as drivers report them. A docstring names what ``nvidia-smi`` shows 
 """
 
 from collections.abc import Callable, Sequence
+from ctypes import byref, c_uint, c_ulonglong
 from math import isfinite
 from typing import Any, TypeVar
 
@@ -30,6 +31,11 @@ from collectors.nvml.types import (
 _T = TypeVar("_T")
 _UNKNOWN_32 = 0xFFFFFFFF
 """NVML's "not available" in an unsigned int."""
+_UNKNOWN_64 = 0xFFFFFFFFFFFFFFFF
+_LEAST_ROOM = 64
+_MOST_ROOM = 65_536
+_room: dict[str, int] = {}
+"""How many rows a function's answer has needed, where that is more than ``_LEAST_ROOM``."""
 _VALUE_OF_TYPE = {
     pynvml.NVML_VALUE_TYPE_DOUBLE: ("dVal", 64),
     pynvml.NVML_VALUE_TYPE_UNSIGNED_INT: ("uiVal", 32),
@@ -194,14 +200,33 @@ def throttle_reasons(handle: Handle) -> int:
     return int(call(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle))
 
 
-def buffered_samples(handle: Handle, buffer: SampleBuffer, after_us: int) -> list[BufferedSample]:
-    """Samples of a ring buffer newer than ``after_us`` (0: all), oldest first.
+def buffer_size(handle: Handle, buffer: SampleBuffer) -> int:
+    """How many samples a ring buffer holds at most."""
+    count = c_uint(0)
+    code = call(_function, "nvmlDeviceGetSamples")(
+        handle, c_uint(buffer), c_ulonglong(0), byref(c_uint()), byref(count), None
+    )
+    if code:
+        raise nvml_error(code)
+    return count.value
+
+
+def buffered_samples(handle: Handle, buffer: SampleBuffer, after_us: int, room: int) -> list[BufferedSample]:
+    """Samples of a ring buffer newer than ``after_us`` (0: all), oldest first; ``room`` for so many.
 
     Power in milliwatts, utilization in percent. Raises ``NoDataError`` for none: the buffers of an idle GPU
     run dry. nvidia-smi does not show them.
     """
-    kind, found = call(pynvml.nvmlDeviceGetSamples, handle, int(buffer), after_us)
-    where, _ = _VALUE_OF_TYPE[kind]
+    kind = c_uint()
+    found = _rows(
+        "nvmlDeviceGetSamples",
+        pynvml.c_nvmlSample_t,
+        room,
+        lambda function, count, rows: function(
+            handle, c_uint(buffer), c_ulonglong(after_us), byref(kind), byref(count), rows
+        ),
+    )
+    where, _ = _VALUE_OF_TYPE[kind.value]
     read = (BufferedSample(one.timeStamp, getattr(one.sampleValue, where)) for one in found)
     return sorted(one for one in read if one.value != _UNKNOWN_32)
 
@@ -211,8 +236,14 @@ def process_utilization(handle: Handle, after_us: int) -> list[ProcessUtilizatio
 
     nvidia-smi pmon: sm, mem.
     """
+    name = "nvmlDeviceGetProcessUtilization"
     try:
-        found = call(pynvml.nvmlDeviceGetProcessUtilization, handle, after_us)
+        found = _rows(
+            name,
+            pynvml.c_nvmlProcessUtilizationSample_t,
+            _room.get(name, _LEAST_ROOM),
+            lambda function, count, rows: function(handle, rows, byref(count), c_ulonglong(after_us)),
+        )
     except NoDataError:
         return []
     # Some drivers name pid 0 in unused places of the answer.
@@ -222,16 +253,49 @@ def process_utilization(handle: Handle, after_us: int) -> list[ProcessUtilizatio
 
 def compute_processes(handle: Handle) -> list[RunningProcess]:
     """Processes with a compute context (nvidia-smi: type C); of a whole GPU, those of all its MIG slices."""
-    return [_running(one) for one in call(pynvml.nvmlDeviceGetComputeRunningProcesses_v3, handle)]
+    return _running_processes("nvmlDeviceGetComputeRunningProcesses_v3", handle)
 
 
 def graphics_processes(handle: Handle) -> list[RunningProcess]:
     """Processes with a graphics context (nvidia-smi: type G); one with both is in both lists (C+G)."""
-    return [_running(one) for one in call(pynvml.nvmlDeviceGetGraphicsRunningProcesses_v3, handle)]
+    return _running_processes("nvmlDeviceGetGraphicsRunningProcesses_v3", handle)
+
+
+def _running_processes(name: str, handle: Handle) -> list[RunningProcess]:
+    found = _rows(
+        name,
+        pynvml.c_nvmlProcessInfo_v3_t,
+        _room.get(name, _LEAST_ROOM),
+        lambda function, count, rows: function(handle, byref(count), rows),
+    )
+    return [_running(one) for one in found]
 
 
 def _running(one: Any) -> RunningProcess:
-    return RunningProcess(one.pid, one.usedGpuMemory, (one.gpuInstanceId, one.computeInstanceId))
+    used = one.usedGpuMemory
+    known = None if used == _UNKNOWN_64 else used
+    return RunningProcess(one.pid, known, (one.gpuInstanceId, one.computeInstanceId))
+
+
+def _rows(name: str, row: Any, room: int, ask: Callable[[Any, c_uint, Any], int]) -> list[Any]:
+    """What a function writes into an array, in one call; in one more where there was too little room.
+
+    The binding asks for the size first, each time, which is as long a call as the one for the answer.
+    """
+    function = call(_function, name)
+    while True:
+        count, rows = c_uint(room), (row * room)()
+        code = ask(function, count, rows)
+        if code != pynvml.NVML_ERROR_INSUFFICIENT_SIZE or room >= _MOST_ROOM:
+            break
+        room = _room[name] = min(2 * max(room, count.value), _MOST_ROOM)
+    if code:
+        raise nvml_error(code)
+    return list(rows[: min(count.value, room)])
+
+
+def _function(name: str) -> Any:
+    return pynvml._nvmlGetFunctionPointer(name)
 
 
 def counters(handle: Handle, fields: Sequence[PcieField]) -> list[CounterValue | NvmlError]:

@@ -1,9 +1,10 @@
 """The processes on a GPU: who they are, the memory they hold, the part of the GPU they use."""
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
-from collectors.attribution.processes import Attribution
+from collectors.attribution.cgroup_path import CgroupId
+from collectors.attribution.processes import LASTING, Attribution
+from collectors.files import CounterFile, FilePool
 from collectors.nvml import gate
 from collectors.nvml.clock import Cursor, Now, wall_shift_us
 from collectors.nvml.query import DeviceQuery
@@ -12,35 +13,69 @@ from contract.records.samples import GpuProcess
 
 _PERIOD_US = 1_000_000
 """The longest time between two of the driver's samples: it averages over 1/6 to 1 s."""
+_OPEN_FILES = 256
 _Identity = tuple[str | None, str | None, str | None]
 
 
+class _Process:
+    """A process: its ``comm``, which is kept open, and its owner as far as that is known for good."""
+
+    __slots__ = ("comm", "identity", "opened", "owner")
+
+    def __init__(self, comm: CounterFile) -> None:
+        self.comm = comm
+        self.opened = 0
+        self.owner: CgroupId | None = None
+        self.identity: _Identity | None = None
+        """Of this tick."""
+
+
 class ProcessIdentities:
-    """Identifies each process once a tick, on however many GPUs it is."""
+    """Identifies each process once a tick, on however many GPUs it is.
+
+    The ``comm`` of a process is kept open: reading it again costs a tenth of opening it, and fails when the
+    process has ended, even if its pid is another's now. So an owner holds for as long as it can be read.
+    """
 
     def __init__(self, attribution: Attribution | None, host_root: str = "/") -> None:
         self._attribution = attribution
-        self._proc = Path(host_root) / "proc"
-        self._known: dict[int, _Identity] = {}
+        self._proc = f"{host_root.rstrip('/')}/proc"
+        self._pool = FilePool(_OPEN_FILES)
+        self._known: dict[int, _Process] = {}
 
     def begin_tick(self) -> None:
-        """Forget all: a name may change, and a pid be given to another process."""
-        self._known.clear()
+        """Every name is read again, because it may change. Forgets the processes that were not asked for."""
+        for pid in [pid for pid, known in self._known.items() if known.identity is None]:
+            self._known.pop(pid).comm.close()
+        for known in self._known.values():
+            known.identity = None
 
     def of(self, pid: int) -> _Identity:
         """Name (``/proc/<pid>/comm``), pod uid and container id of process ``pid``; None: unknown."""
         if (known := self._known.get(pid)) is None:
-            owner = self._attribution.of_pid(pid) if self._attribution else None
-            pod_uid, container_id = (owner.pod_uid, owner.container_id) if owner else (None, None)
-            known = self._known[pid] = self._name(pid), pod_uid, container_id
-        return known
+            known = self._known[pid] = _Process(self._pool.file(f"{self._proc}/{pid}/comm"))
+        if known.identity is None:
+            known.identity = self._identify(pid, known)
+        return known.identity
 
-    def _name(self, pid: int) -> str | None:
-        try:
-            raw = (self._proc / str(pid) / "comm").read_bytes()
-        except OSError:
-            return None
-        return printable(raw.decode(errors="replace").rstrip("\n"))
+    def close(self) -> None:
+        """Close the files that are held."""
+        for known in self._known.values():
+            known.comm.close()
+        self._known.clear()
+
+    def _identify(self, pid: int, known: _Process) -> _Identity:
+        raw = known.comm.read()
+        if raw is None or known.opened != known.comm.opened:  # the process ended, or is another one now
+            known.opened, known.owner = known.comm.opened, None
+        owner = known.owner
+        if owner is None and self._attribution is not None:
+            owner = self._attribution.of_pid(pid)
+            if owner is not None and owner.kind in LASTING:
+                known.owner = owner
+        pod_uid, container_id = (owner.pod_uid, owner.container_id) if owner else (None, None)
+        name = None if raw is None else printable(raw.decode(errors="replace").rstrip("\n"))
+        return name, pod_uid, container_id
 
 
 def printable(text: str) -> str | None:

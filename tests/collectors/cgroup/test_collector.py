@@ -7,7 +7,7 @@ import pytest
 
 from collectors.base import Outgoing, Tick
 from collectors.cgroup.collector import CgroupCollector
-from collectors.cgroup.files import FilePool
+from collectors.files import FilePool
 from contract.codec import decode
 from contract.records.pods import Pod
 from contract.records.samples import CgroupSample, Container

@@ -15,9 +15,9 @@ import pytest
 from collectors.attribution.processes import Attribution
 from collectors.base import Tick
 from collectors.cgroup.collector import CgroupCollector
-from collectors.cgroup.files import FilePool
 from collectors.cgroup.host import disk_bytes
 from collectors.cgroup.mounts import find_hierarchies
+from collectors.files import FilePool
 from contract.codec import decode
 from contract.records.pods import Pod
 from contract.records.samples import CgroupSample, Container, PodCgroup

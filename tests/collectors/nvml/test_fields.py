@@ -70,6 +70,29 @@ def test_every_field(tmp_path: Path) -> None:
     assert all(one.gpu.pcie_rx_bytes_per_s and one.gpu.pcie_tx_bytes_per_s for one in later)
 
 
+def test_what_hardly_ever_changes_is_read_every_ten_ticks(tmp_path: Path) -> None:
+    calls = ["nvmlDeviceGetEnforcedPowerLimit", "nvmlDeviceGetCurrPcieLinkWidth", "nvmlDeviceGetPowerUsage"]
+    with Probe(tmp_path, world()) as probe:
+        before = [probe.tick(calls=calls) for _ in range(5)]
+        probe.world(world(power_limit_w=500, pcie_width=8))
+        after = [probe.tick(calls=calls) for _ in range(15)]
+    limits = [one.gpu.power_limit_w for one in (*before, *after)]
+    assert limits == [700] * 10 + [500] * 10
+    assert [one.gpu.pcie_width for one in after] == [16] * 5 + [8] * 10
+    assert list(after[-1].calls.values()) == [2, 2, 20]
+
+
+def test_a_limit_that_could_not_be_read_is_read_in_the_next_tick(tmp_path: Path) -> None:
+    broken = Scenario(
+        gpus=[FakeGpu(uuid="GPU-a", values=VALUES, errors={"nvmlDeviceGetEnforcedPowerLimit": "TIMEOUT"})]
+    )
+    with Probe(tmp_path, broken) as probe:
+        first = probe.tick()
+        probe.world(world())
+        second = probe.tick()
+    assert (first.gpu.power_limit_w, second.gpu.power_limit_w) == (None, 700)
+
+
 def test_rates_are_over_the_time_that_really_passed(tmp_path: Path) -> None:
     with Probe(tmp_path, world()) as probe:
         probe.tick()

@@ -1,14 +1,18 @@
 """The processes of a GPU: merged from three lists, named, attributed, and idle only where that is known."""
 
+import subprocess
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from collectors.nvml.processes import ProcessUtilizations, memory_by_pid, printable
+from collectors.attribution.cgroup_path import CgroupId, CgroupKind
+from collectors.attribution.processes import Attribution
+from collectors.nvml.processes import ProcessIdentities, ProcessUtilizations, memory_by_pid, printable
 from collectors.nvml.types import ProcessUtilization, RunningProcess
 from contract.records.samples import GpuProcess
+from tests.support.data.real_cgroup import until
 from tests.support.fakes.nvml.probe import Answer, Probe
 from tests.support.fakes.nvml.scenario import FakeGpu, FakeProcess, Scenario
 
@@ -106,8 +110,7 @@ def test_utilization_is_asked_once_a_tick_and_from_the_last_time_on(tmp_path: Pa
         again = probe.tick(calls=SHARES)
     assert {pid: one.gpu_util_pct for pid, one in by_pid(first).items()} == {1: 30, 2: 30, 3: 30}
     assert {one.gpu_util_pct for one in by_pid(again).values()} <= {None, 30}
-    # The binding calls twice: for the size, and for the answer.
-    assert again.calls[SHARES[0]] - first.calls[SHARES[0]] == 2
+    assert again.calls[SHARES[0]] - first.calls[SHARES[0]] == 1
 
 
 @pytest.mark.parametrize("clock", ["wall", "boot", "-1699000000"])
@@ -159,14 +162,69 @@ def test_without_any_list_processes_are_absent(tmp_path: Path) -> None:
 
 
 def test_a_name_is_read_again_each_tick(tmp_path: Path) -> None:
-    root = host(tmp_path / "host", pid1=b"init\n")
-    with Probe(tmp_path, world(FakeProcess(pid=1)), host_root=root) as probe:
-        before = by_pid(probe.tick())[1].name
-        (root / "proc" / "1" / "comm").write_bytes(b"torchrun\n")
-        after = by_pid(probe.tick())[1].name
-        (root / "proc" / "1" / "comm").unlink()
-        gone = by_pid(probe.tick())[1].name
-    assert (before, after, gone) == ("init", "torchrun", None)
+    command = ["sh", "-c", "read line; exec sleep 60"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, text=True) as started:
+        pid = started.pid
+        comm = Path(f"/proc/{pid}/comm")
+        with Probe(tmp_path, world(FakeProcess(pid=pid)), host_root=Path("/")) as probe:
+            before = by_pid(probe.tick())[pid].name
+            assert started.stdin
+            started.stdin.write("go\n")
+            started.stdin.flush()
+            until(lambda: comm.read_text() == "sleep\n", "the process runs another program")
+            after = by_pid(probe.tick())[pid].name
+            started.kill()
+            started.wait()
+            gone = by_pid(probe.tick())[pid].name
+    assert (before, after, gone) == ("sh", "sleep", None)
+
+
+class Owners(Attribution):
+    """Owners of these kinds, one after the other, each time that it is asked; uids are their numbers."""
+
+    def __init__(self, *kinds: CgroupKind) -> None:
+        self._owners = [
+            CgroupId(kind=kind, path="/", name="", pod_uid=str(number)) for number, kind in enumerate(kinds)
+        ]
+
+    def of_pid(self, pid: int) -> CgroupId | None:
+        return self._owners.pop(0) if self._owners else None
+
+
+def test_whose_a_process_is_holds_once_it_is_in_a_pod_until_it_ends() -> None:
+    owners = Owners(CgroupKind.UNIT, CgroupKind.POD, CgroupKind.POD)
+    identities = ProcessIdentities(owners, "/")
+    with subprocess.Popen(["sleep", "60"]) as process:
+        comm = Path(f"/proc/{process.pid}/comm")
+        until(lambda: comm.read_text() == "sleep\n", "the process runs its program")
+        seen = []
+        for tick in range(6):
+            if tick == 4:  # from now on its number may be another process's
+                process.kill()
+                process.wait()
+            identities.begin_tick()
+            seen.append((identities.of(process.pid)[1], identities.of(process.pid)[0]))
+    identities.close()
+    assert seen == [("0", "sleep"), ("1", "sleep"), ("1", "sleep"), ("1", "sleep"), ("2", None), (None, None)]
+
+
+def test_processes_that_are_on_no_gpu_any_more_hold_no_file() -> None:
+    identities = ProcessIdentities(None, "/")
+    with subprocess.Popen(["sleep", "60"]) as process:
+        before = len(list(Path("/proc/self/fd").iterdir()))
+        identities.of(process.pid)
+        identities.begin_tick()
+        identities.begin_tick()
+        assert len(list(Path("/proc/self/fd").iterdir())) == before
+        process.kill()
+
+
+@pytest.mark.parametrize("count", [65, 128])
+def test_more_processes_than_the_first_answer_has_room_for(tmp_path: Path, count: int) -> None:
+    processes = [FakeProcess(pid=pid, util=30) for pid in range(1, count + 1)]
+    with Probe(tmp_path, world(*processes)) as probe:
+        found = by_pid(probe.tick())
+    assert {pid: one.gpu_util_pct for pid, one in found.items()} == dict.fromkeys(range(1, count + 1), 30)
 
 
 @pytest.mark.parametrize(

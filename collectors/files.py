@@ -22,12 +22,14 @@ class FilePool:
 class CounterFile:
     """One small file of the kernel's, such as ``cpu.stat``. ``read`` answers None when it is not there."""
 
-    __slots__ = ("_fd", "_path", "_pool")
+    __slots__ = ("_fd", "_path", "_pool", "opened")
 
     def __init__(self, path: str, pool: FilePool) -> None:
         self._path = path
         self._pool = pool
         self._fd = -1
+        self.opened = 0
+        """How often it was opened: once, as long as it is the same file and may be kept open."""
 
     def read(self) -> bytes | None:
         """What the file says now; None when it is gone, not permitted, or switched off."""
@@ -40,6 +42,7 @@ class CounterFile:
             fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             return None
+        self.opened += 1
         try:
             return _content(fd)
         except OSError:

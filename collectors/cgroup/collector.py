@@ -54,9 +54,9 @@ class CgroupCollector:
         self._host = HostReader(host_root, clock=clock)
         hierarchies = find_hierarchies(host_root)
         self._tree = CgroupTree(hierarchies, INCLUDED[containers])
-        self._networks = PodNetworks(host_root)
-        self._synthetic_pods = SyntheticPods(retire_s)
         self._pool = FilePool()
+        self._networks = PodNetworks(host_root, self._pool)
+        self._synthetic_pods = SyntheticPods(retire_s)
         self._meters: dict[tuple[str, str], ContainerMeter] = {}
         self._report_missing_controllers(hierarchies)
 
@@ -79,6 +79,7 @@ class CgroupCollector:
     def close(self) -> None:
         """Close every file that is held open."""
         self._forget(set(), set())
+        self._tree.close()
 
     def _measure(self, groups: list[Group], node: str) -> Iterator[_Measured]:
         for group in groups:

@@ -1,10 +1,11 @@
 """A pod's network: the counters of its network namespace, seen through one of its processes."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from collectors.cgroup.tree import first_pid
+from collectors.files import CounterFile, FilePool
 from collectors.interfaces import interface_bytes
 from collectors.rates import PairRate
 
@@ -13,12 +14,23 @@ NoRates = tuple[None, None]
 
 @dataclass(slots=True)
 class _Seen:
-    """One pod: the process whose ``net/dev`` is read, its cgroup folder and network namespace, the rates."""
+    """One pod: the process whose ``net/dev`` is read, its cgroup folder and network namespace, the rates.
+
+    ``comm`` is a file of that process, kept open: it can be read while the process is there, and never tells
+    of another one that was given its pid.
+    """
 
     folder: str = ""
     pid: int = 0
+    comm: CounterFile | None = None
     namespace: str | None = None
     rate: PairRate = field(default_factory=PairRate)
+
+    def forget_process(self) -> None:
+        """Search the cgroups for a process again."""
+        if self.comm is not None:
+            self.comm.close()
+            self.comm = None
 
 
 class PodNetworks:
@@ -31,27 +43,32 @@ class PodNetworks:
     namespace goes by the inode of its ``net/dev``, of which each has its own, and which all may see.
     """
 
-    def __init__(self, host_root: str) -> None:
+    def __init__(self, host_root: str, pool: FilePool) -> None:
+        self._pool = pool
         self._proc = Path(host_root) / "proc"
         self._seen: dict[str, _Seen] = {}
         self._by_link = True
 
     def rates(
-        self, uid: str, folders: Iterable[str], host: str | None, now: float
+        self, uid: str, folders: Sequence[str], host: str | None, now: float
     ) -> tuple[float, float] | NoRates:
         """Bytes per second received and sent by pod ``uid``, whose cgroups are ``folders``.
 
         ``host``: the host's namespace, from ``host_namespace``; ``now``: monotonic seconds.
         """
         seen = self._seen.setdefault(uid, _Seen())
-        pid = self._process(seen, folders)
-        if pid is None or host is None:
-            return None, None
-        if pid != seen.pid:
-            self._enter(seen, pid)
-        if seen.namespace is None or seen.namespace == host:
-            return None, None
-        return seen.rate.per_s(self._counters(pid), now)
+        for _ in range(2):
+            pid = self._process(seen, folders)
+            if pid is None or host is None:
+                return None, None
+            if pid != seen.pid:
+                self._enter(seen, pid)
+            if seen.namespace is None or seen.namespace == host:
+                return None, None
+            if counters := self._counters(pid):
+                return seen.rate.per_s(counters, now)
+            seen.forget_process()  # it has ended, and waits to be reaped: another one may be there
+        return seen.rate.per_s({}, now)
 
     def host_namespace(self) -> str | None:
         """The host's network namespace, pid 1's; None when it is not to be known."""
@@ -62,13 +79,19 @@ class PodNetworks:
         """Drop what is known of pods that are gone."""
         kept = set(uids)
         for uid in self._seen.keys() - kept:
-            del self._seen[uid]
+            self._seen.pop(uid).forget_process()
 
-    def _process(self, seen: _Seen, folders: Iterable[str]) -> int | None:
+    def _process(self, seen: _Seen, folders: Sequence[str]) -> int | None:
+        # It stays in its container: the groups need not be searched while it is there.
+        if seen.comm is not None and seen.comm.read() is not None and seen.comm.opened == 1:
+            return seen.pid
+        seen.forget_process()
         # On v1 some of a container's folders may be empty of processes: first where one was the last time.
         for folder in (seen.folder, *folders):
             if folder and (pid := first_pid(folder)):
                 seen.folder = folder
+                seen.comm = self._pool.file(f"{self._proc}/{pid}/comm")
+                seen.comm.read()
                 return pid
         return None
 

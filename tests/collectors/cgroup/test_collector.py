@@ -240,6 +240,28 @@ def test_a_pods_network_survives_the_process_it_was_seen_through(tmp_path: Path)
     assert watched.sample().pods[0].net_rx_bytes_per_s == 3000
 
 
+def test_a_process_that_is_there_is_not_searched_again(tmp_path: Path) -> None:
+    host = network_host(tmp_path, "net:[2]")
+    host.write("proc/70/comm", "python\n")
+    watched = Watched(host)
+    watched.tick()
+    host.put(POD, pids=(71, 70))
+    host.network(70, lo=(5, 5), eth0=(3000, 100), eth1=(0, 0))
+    assert watched.sample().pods[0].net_rx_bytes_per_s == 2000
+
+
+def test_a_process_that_waits_to_be_reaped_gives_its_place_to_another(tmp_path: Path) -> None:
+    host = network_host(tmp_path, "net:[2]")
+    host.write("proc/70/comm", "python\n")
+    watched = Watched(host)
+    watched.tick()
+    gone(host)
+    host.put(POD, pids=(71,))
+    host.process(71, POD, netns="net:[2]")
+    host.network(71, eth0=(4000, 100), eth1=(0, 0))
+    assert watched.sample().pods[0].net_rx_bytes_per_s == 3000
+
+
 def test_another_namespace_has_other_counters(tmp_path: Path) -> None:
     host = network_host(tmp_path, "net:[2]")
     watched = Watched(host)

@@ -215,6 +215,34 @@ def test_one_leaves_as_another_comes(tmp_path: Path) -> None:
     assert listing.folders == present(tmp_path)
 
 
+def test_a_folder_held_open_that_another_one_replaced(tmp_path: Path) -> None:
+    (tmp_path / "a/b").mkdir(parents=True)
+    listing = FolderListing(str(tmp_path), many=1)
+    listing.refresh()
+    (tmp_path / "a").rename(tmp_path / "kept")
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "kept").rename(tmp_path.parent / "kept elsewhere")
+    assert listing.refresh()
+    assert listing.folders == present(tmp_path)
+    listing.close()
+
+
+def test_no_folder_stays_open(tmp_path: Path) -> None:
+    (tmp_path / "a/b").mkdir(parents=True)
+    before = open_files()
+    listing = FolderListing(str(tmp_path), many=1)
+    for name in "cde":
+        (tmp_path / "a" / name).mkdir()
+        listing.refresh()
+    assert open_files() > before
+    listing.close()
+    assert open_files() == before
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
 def test_links_are_not_followed(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").symlink_to("a")
@@ -242,10 +270,10 @@ folders = st.lists(st.sampled_from(["a", "b", "a/a", "a/b", "a/b/a", "b/b", "b/b
 
 
 @settings(max_examples=40, deadline=None)
-@given(steps=st.lists(folders, max_size=6), counted=st.booleans())
-def test_any_changes_are_noticed(empty: Path, steps: list[list[str]], counted: bool) -> None:
+@given(steps=st.lists(folders, max_size=6), counted=st.booleans(), many=st.sampled_from([1, 2, 8]))
+def test_any_changes_are_noticed(empty: Path, steps: list[list[str]], counted: bool, many: int) -> None:
     """``counted`` False: a file system whose link counts say nothing of sub-folders."""
-    listing = FolderListing(str(empty), leaf_links=2 if counted else 1)
+    listing = FolderListing(str(empty), leaf_links=2 if counted else 1, many=many)
     for wanted in [*steps, []]:
         for folder in sorted(present(empty), reverse=True):
             if not any(one == folder[1:] or one.startswith(f"{folder[1:]}/") for one in wanted):
@@ -254,3 +282,4 @@ def test_any_changes_are_noticed(empty: Path, steps: list[list[str]], counted: b
             (empty / folder).mkdir(parents=True, exist_ok=True)
         listing.refresh()
         assert listing.folders == present(empty)
+    listing.close()

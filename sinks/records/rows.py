@@ -3,7 +3,6 @@
 Pure. The columns ``max_<metric>`` and ``mean_<metric>`` are NULL for what was not measured, never 0.
 """
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +34,6 @@ MAXIMA = tuple(f"max_{metric}" for metric in COLUMN_METRICS)
 UNNAMED = "Unknown"
 """The phase of a pod whose name is not known."""
 _LARGEST = 2**63 - 1
-_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +118,5 @@ def _row(table: str, values: dict[str, Any], metrics: Peaks, record: PodPeaks | 
         peak = metrics.get(metric)
         values[f"max_{metric}"] = None if peak is None else float(peak.max)
         values[f"mean_{metric}"] = None if peak is None else float(peak.mean)
-    values["record"] = _json(record)
+    values["record"] = encode(record).decode()
     return Row(table, values)
-
-
-def _json(record: PodPeaks | JobPeaks) -> str:
-    text = encode(record).decode()
-    if _NUL.search(text):  # PostgreSQL stores it, and then every query that touches the text fails
-        raise ValueError("a name holds the character NUL, which PostgreSQL cannot hold")
-    return text

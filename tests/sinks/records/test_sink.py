@@ -85,11 +85,12 @@ async def test_what_no_database_can_hold_goes_to_the_dead_letters(records_url: s
     async with running(rig, records_url) as (dispatcher, _):
         await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks("uid-1")))
         await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks("uid-2", {"images": ("\0",)})))
+        await dispatcher.handle(rig.origin("job-peaks", made.job_peaks(pods_omitted=2**63 - 1)))
         await dispatcher.handle(rig.origin("pod-peaks", made.pod_peaks("uid-3")))
         await dispatcher.drain()
-        assert rig.port.acknowledged == {PLACE: 2}
+        assert rig.port.acknowledged == {PLACE: 2, ("job-peaks", 0): 0}
         assert [record.pod.uid for record in pod_peaks(records_url)] == ["uid-1", "uid-3"]
-        assert [letter["reason"] for letter in rig.port.dead_letters] == ["rejected"]
+        assert [letter["reason"] for letter in rig.port.dead_letters] == ["schema", "rejected"]
 
 
 async def test_a_row_that_the_database_refuses_is_told_and_the_rest_is_written(postgres_url: str) -> None:

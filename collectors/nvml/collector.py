@@ -1,6 +1,7 @@
 """The collector of GPUs: every GPU of the node at each tick, by NVML."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -9,6 +10,7 @@ from collectors.attribution.processes import Attribution
 from collectors.base import Outgoing, Tick
 from collectors.nvml.device import Device
 from collectors.nvml.processes import ProcessIdentities
+from collectors.nvml.readers import Readers
 from collectors.nvml.session import Session
 from collectors.nvml.types import DeviceLostError, DriverUnavailableError
 from contract.codec import encode
@@ -39,6 +41,7 @@ class NvmlCollector:
         self._session = Session(telemetry, retry_s)
         self._allocations = allocations
         self._identities = ProcessIdentities(attribution, host_root)
+        self._readers: Readers[Gpu] = Readers()
 
     def collect(self, tick: Tick) -> Sequence[Outgoing]:
         """One ``nvml-samples`` record with the GPUs that answered, or nothing if none did."""
@@ -57,6 +60,7 @@ class NvmlCollector:
 
     def close(self) -> None:
         """Close the library, the files and the connection to the kubelet."""
+        self._readers.close()
         self._session.close()
         self._identities.close()
         if self._allocations is not None:
@@ -64,16 +68,21 @@ class NvmlCollector:
 
     def _read(self, tick: Tick) -> list[Gpu]:
         self._identities.begin_tick()
+        devices = self._session.devices(tick.monotonic_s)
+        readings = self._readers.run([partial(one.read, tick, self._identities) for one in devices])
         gpus = []
-        for device in self._session.devices(tick.monotonic_s):
-            try:
-                gpus.append(self._with_allocations(device, device.read(tick, self._identities)))
-                self._session.mark_answered(device)
-            except DeviceLostError as error:
-                self._session.mark_lost(device, error, tick.monotonic_s)
-            except DriverUnavailableError as error:
-                self._session.driver_failed(error, tick.monotonic_s)
-                break
+        for device, reading in zip(devices, readings, strict=True):
+            match reading:
+                case Gpu():
+                    gpus.append(self._with_allocations(device, reading))
+                    self._session.mark_answered(device)
+                case DeviceLostError():
+                    self._session.mark_lost(device, reading, tick.monotonic_s)
+                case DriverUnavailableError():
+                    self._session.driver_failed(reading, tick.monotonic_s)
+                    break
+                case _:
+                    raise reading
         return gpus
 
     def _with_allocations(self, device: Device, gpu: Gpu) -> Gpu:

@@ -1,6 +1,7 @@
 """The processes on a GPU: who they are, the memory they hold, the part of the GPU they use."""
 
 from collections.abc import Iterable, Mapping
+from threading import Lock
 
 from collectors.attribution.cgroup_path import CgroupId
 from collectors.attribution.processes import LASTING, Attribution
@@ -35,6 +36,7 @@ class ProcessIdentities:
 
     The ``comm`` of a process is kept open: reading it again costs a tenth of opening it, and fails when the
     process has ended, even if its pid is another's now. So an owner holds for as long as it can be read.
+    ``of`` may be called by several threads.
     """
 
     def __init__(self, attribution: Attribution | None, host_root: str = "/") -> None:
@@ -42,6 +44,7 @@ class ProcessIdentities:
         self._proc = f"{host_root.rstrip('/')}/proc"
         self._pool = FilePool(_OPEN_FILES)
         self._known: dict[int, _Process] = {}
+        self._lock = Lock()
 
     def begin_tick(self) -> None:
         """Every name is read again, because it may change. Forgets the processes that were not asked for."""
@@ -52,11 +55,12 @@ class ProcessIdentities:
 
     def of(self, pid: int) -> _Identity:
         """Name (``/proc/<pid>/comm``), pod uid and container id of process ``pid``; None: unknown."""
-        if (known := self._known.get(pid)) is None:
-            known = self._known[pid] = _Process(self._pool.file(f"{self._proc}/{pid}/comm"))
-        if known.identity is None:
-            known.identity = self._identify(pid, known)
-        return known.identity
+        with self._lock:
+            if (known := self._known.get(pid)) is None:
+                known = self._known[pid] = _Process(self._pool.file(f"{self._proc}/{pid}/comm"))
+            if known.identity is None:
+                known.identity = self._identify(pid, known)
+            return known.identity
 
     def close(self) -> None:
         """Close the files that are held."""

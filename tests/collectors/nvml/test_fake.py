@@ -136,3 +136,32 @@ def test_a_call_takes_as_long_as_the_scenario_says(tmp_path: Path) -> None:
     power_ms, temperature_ms = map(float, done.stdout.split())
     assert power_ms >= 40
     assert temperature_ms >= 10
+
+
+_SIDE_BY_SIDE = """
+import pynvml as n, sys, time
+from threading import Thread
+n.nvmlInit()
+handles = [n.nvmlDeviceGetHandleByIndex(int(index)) for index in sys.argv[1]]
+threads = [Thread(target=n.nvmlDeviceGetPowerUsage, args=[handle]) for handle in handles]
+began, cpu = time.monotonic(), time.process_time()
+for one in threads: one.start()
+for one in threads: one.join()
+print(time.monotonic() - began, time.process_time() - cpu)
+"""
+
+
+@pytest.mark.parametrize("spins", [False, True])
+@pytest.mark.parametrize(("devices", "waits"), [("000", 3), ("012", 1)])
+def test_calls_to_one_device_wait_for_each_other(
+    tmp_path: Path, devices: str, waits: int, spins: bool
+) -> None:
+    gpus = [FakeGpu(uuid=f"GPU-{number}") for number in range(3)]
+    delays = {"nvmlDeviceGetPowerUsage": 300_000.0}
+    world = Scenario(gpus=gpus, delays_us=delays, spins=spins).write(tmp_path / "world")
+    command = [sys.executable, "-c", _SIDE_BY_SIDE, devices]
+    done = subprocess.run(command, env=env(build(), world), stdout=subprocess.PIPE, text=True, check=True)
+    took_s, cpu_s = map(float, done.stdout.split())
+    assert took_s >= 0.3 * waits
+    assert spins or waits == 3 or took_s < 0.9
+    assert (cpu_s > 0.05) == spins

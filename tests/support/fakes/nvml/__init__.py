@@ -10,7 +10,8 @@ environment of a process that is to see it (the library is found by name, so it 
     clock wall                    # of buffered samples: wall, boot, or seconds added to the wall clock
     enumerate init                # GPUs are counted at nvmlInit, as the driver does; or live
     error nvmlInitWithFlags DRIVER_NOT_LOADED until=5
-    delay nvmlDeviceGetPowerUsage 365     # microseconds that a call takes
+    delay nvmlDeviceGetPowerUsage 365     # microseconds that a call takes; those of one device one by one
+    wait sleep                    # how: asleep, or on a CPU (spin), as drivers that wait for the GSP do
 
     gpu GPU-11111111-2222-3333-4444-555555555555
       name NVIDIA H200

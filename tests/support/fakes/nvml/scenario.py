@@ -103,6 +103,8 @@ class Scenario:
     errors: Mapping[str, str] = field(default_factory=dict)
     delays_us: Mapping[str, float] = field(default_factory=dict)
     """How long a call of a function takes; ``*``: of all others."""
+    spins: bool = False
+    """Whether it takes that time on a CPU, or asleep."""
 
     def text(self) -> str:
         """The whole file."""
@@ -111,6 +113,7 @@ class Scenario:
             f"clock {self.clock}",
             f"enumerate {'live' if self.live else 'init'}",
         ]
+        head += ["wait spin"] if self.spins else []
         head += [f"start {self.start!r}"] if self.start is not None else []
         head += [f"error {function} {code}" for function, code in self.errors.items()]
         head += [f"delay {function} {us!r}" for function, us in self.delays_us.items()]

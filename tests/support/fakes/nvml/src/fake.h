@@ -46,7 +46,7 @@ typedef struct {
 
 typedef struct {
     char driver[MAX_TEXT];
-    int enumerate_live, clock_boot;
+    int enumerate_live, clock_boot, spins;
     double start, clock_offset;
     Gpu gpus[MAX_GPUS];
     Fault faults[MAX_FAULTS];

@@ -161,6 +161,7 @@ static void read_world_key(World *world, const char *key, char *rest) {
     else if (strcmp(key, "enumerate") == 0) world->enumerate_live = strcmp(rest, "live") == 0;
     else if (strcmp(key, "clock") == 0 && strcmp(rest, "boot") == 0) world->clock_boot = 1;
     else if (strcmp(key, "clock") == 0) world->clock_offset = strcmp(rest, "wall") == 0 ? 0 : number(rest);
+    else if (strcmp(key, "wait") == 0) world->spins = strcmp(rest, "spin") == 0;
     else refuse("unknown key", key);
 }
 

@@ -16,6 +16,9 @@ enum { MAX_HANDLES = 256, MAX_FUNCTIONS = 128 };
 typedef struct { char uuid[MAX_TEXT]; int is_mig; } Slot;
 
 static pthread_mutex_t g_lock = PTHREAD_MUTEX_INITIALIZER;
+/* Held while a call takes its time: calls to one device wait for each other, those to others do not. */
+static pthread_mutex_t g_busy[MAX_HANDLES] = {[0 ... MAX_HANDLES - 1] = PTHREAD_MUTEX_INITIALIZER};
+static pthread_mutex_t g_system_busy = PTHREAD_MUTEX_INITIALIZER;
 static World g_world;
 static struct timespec g_read_at;
 static double g_loaded_at;
@@ -96,28 +99,48 @@ EXPORT unsigned fakeNvmlCalls(const char *function) {
     return count;
 }
 
-static void wait_us(double us) {
+static void sleep_us(double us) {
     struct timespec left = {(time_t)(us / 1e6), (long)(us * 1e3) % 1000000000L};
-    if (us <= 0) return;
     prctl(PR_SET_TIMERSLACK, 1UL); /* else the kernel adds 50 microseconds */
     nanosleep(&left, NULL);
 }
 
-static Call begin(const char *function) {
+/* As a driver does that waits for the GPU's own processor (GSP): the time is this process's, too. */
+static void spin_us(double us) {
+    double until = now(CLOCK_MONOTONIC) + us / 1e6;
+    while (now(CLOCK_MONOTONIC) < until) {}
+}
+
+static pthread_mutex_t *busy_of(const Slot *slot) {
+    return slot >= g_slots && slot < g_slots + g_slot_count ? &g_busy[slot - g_slots] : &g_system_busy;
+}
+
+static Call begin(const char *function, const Slot *slot) {
     pthread_mutex_lock(&g_lock);
     read_scenario();
     count_call(function);
-    wait_us(delay_us(&g_world, function));
+    double us = delay_us(&g_world, function);
+    int spins = g_world.spins;
+    if (us > 0) {
+        pthread_mutex_t *busy = busy_of(slot);
+        pthread_mutex_unlock(&g_lock);
+        pthread_mutex_lock(busy);
+        (spins ? spin_us : sleep_us)(us);
+        pthread_mutex_unlock(busy);
+        pthread_mutex_lock(&g_lock);
+    }
     Call call = {OK, NULL, NULL, signal_time()};
     call.code = fault_code(g_world.faults, g_world.fault_count, function, call.t);
     return call;
 }
 
-Call enter_system(const char *function) {
-    Call call = begin(function);
+static Call enter_slot(const char *function, const Slot *slot) {
+    Call call = begin(function, slot);
     if (!call.code && !g_references && strncmp(function, "nvmlInit", 8) != 0) call.code = UNINITIALIZED;
     return call;
 }
+
+Call enter_system(const char *function) { return enter_slot(function, NULL); }
 
 static void find_mig(Call *call, const Slot *slot) {
     for (unsigned i = 0; i < g_world.gpu_count; i++)
@@ -140,8 +163,8 @@ static void find_gpu(Call *call, const Slot *slot) {
 }
 
 Call enter(const char *function, void *handle) {
-    Call call = enter_system(function);
     Slot *slot = handle;
+    Call call = enter_slot(function, slot);
     if (call.code) return call;
     if (slot < g_slots || slot >= g_slots + g_slot_count) {
         call.code = INVALID_ARGUMENT;

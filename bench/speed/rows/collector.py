@@ -23,34 +23,43 @@ SOURCES = ("nvml", "cgroup")
 
 def collector(bench: Bench) -> None:
     """CPU and memory of the process, and how long its sources take for a tick."""
-    bench.note(
-        "collector.how",
-        f"{PODS} pods with a process each in cgroups of this kernel, 8 GPUs with six processes each; "
-        f"a call takes {DELAYS_US['*']:g} µs, a power reading {DELAYS_US['nvmlDeviceGetPowerUsage']:g} µs",
-    )
     with host_of_the_kernel(PODS, pods=PODS) as pids:
-        world = replace(scenario(pids), delays_us=DELAYS_US).write(bench.folder / "world")
+        driver = replace(scenario(pids), delays_us=DELAYS_US)
+        world = driver.write(bench.folder / "world")
         topics = Topics(bench.broker)
         topics.create(1)
         with working(
             _collect(world, bench.folder), topics, bench.folder, bench.last, signal.SIGTERM
         ) as worker:
             _measure(bench, worker)
+            replace(driver, spins=True).write(world)
+            spinning = _cpu_pct(worker, bench.size.collector_s[1])
+            bench.add("collector.spinning_cpu_pct", spinning, "% of a core, if the driver spins")
         topics.delete()
+    bench.note(
+        "collector.how",
+        f"{PODS} pods with a process each in cgroups of this kernel, 8 GPUs with six processes each; "
+        f"a call takes {DELAYS_US['*']:g} µs, a power reading {DELAYS_US['nvmlDeviceGetPowerUsage']:g} µs. "
+        "The calls sleep, so that the CPU is the collector's own. A driver that waits for the GPU's own "
+        f"processor (GSP) does so on a CPU: with its time it is {spinning:.1f} % of a core",
+    )
 
 
 def _measure(bench: Bench, worker: Worker) -> None:
     warm, seconds = bench.size.collector_s
     worker.wait(lambda: _measured(worker, "nvml") > 0)
     time.sleep(warm)
-    before_s, began_s = worker.cpu_s(), time.monotonic()
-    time.sleep(seconds)  # nobody asks for its metrics, which costs as much as half a tick
-    share = (worker.cpu_s() - before_s) / (time.monotonic() - began_s)
-    bench.add("collector.cpu_pct", 100 * share, "% of a core")
+    bench.add("collector.cpu_pct", _cpu_pct(worker, seconds), "% of a core")
     bench.add("collector.memory_mb", worker.memory_mb(), "MB resident")
     took_ms = list(_ticks_ms(worker, seconds))
     bench.add("collector.tick_ms", quantiles(took_ms, n=100)[49], f"ms, the middle of {len(took_ms)} ticks")
     bench.add("collector.tick_p99_ms", quantiles(took_ms, n=100, method="inclusive")[98], "ms")
+
+
+def _cpu_pct(worker: Worker, seconds: float) -> float:
+    before_s, began_s = worker.cpu_s(), time.monotonic()
+    time.sleep(seconds)  # nobody asks for its metrics, which costs as much as half a tick
+    return 100 * (worker.cpu_s() - before_s) / (time.monotonic() - began_s)
 
 
 def _ticks_ms(worker: Worker, seconds: int) -> Iterator[float]:

@@ -8,6 +8,7 @@ last; windows and peaks take late ones as well.
 
 from dataclasses import dataclass
 from typing import Any, Protocol
+from zlib import crc32
 
 import numpy as np
 
@@ -31,7 +32,8 @@ from telemetry.events import SAMPLE_LATE
 
 SNAPSHOT_VERSION = 8
 EVALUATE_MS = 10_000
-"""How often, in event time, trends and cycles are evaluated."""
+"""How often, in event time, trends and cycles are evaluated. Each node has its own moment within that time:
+windows of all nodes close together, and their records would wait for the evaluations."""
 
 
 class Reader(Protocol):
@@ -65,6 +67,7 @@ class NodeOperator:
         self._node = node
         self._reader = reader
         self._timeline = Timeline()
+        self._evaluation_offset_ms = crc32(node.encode()) % EVALUATE_MS
         self._empty()
 
     def _empty(self) -> None:
@@ -98,7 +101,7 @@ class NodeOperator:
 
     def _apply(self, tick: Tick, watermark_ms: int) -> list[Emission]:
         emissions: list[Emission] = []
-        if self._last_ms >= 0 and tick.ts_ms // EVALUATE_MS > self._last_ms // EVALUATE_MS:
+        if self._evaluation_due(tick.ts_ms):
             emissions += self._evaluate()  # as of the last tick, and before columns are retired or added
         columns = self._columns(tick)
         row = np.full(len(self._index), np.nan)
@@ -115,6 +118,13 @@ class NodeOperator:
         self._peaks.add(tick)
         closed = self._windows.advance(max(watermark_ms, tick.ts_ms))
         return emissions + self._closed(closed) if closed else emissions
+
+    def _evaluation_due(self, ts_ms: int) -> bool:
+        offset_ms = self._evaluation_offset_ms
+        return (
+            self._last_ms >= 0
+            and (self._last_ms - offset_ms) // EVALUATE_MS < (ts_ms - offset_ms) // EVALUATE_MS
+        )
 
     def _closed(self, closed: list[ClosedWindow]) -> list[Emission]:
         self._gpus.close_windows(self._index.ids, closed)

@@ -87,3 +87,20 @@ def test_how_a_child_of_up_ends_and_a_service_of_its_own(does: str, status: int,
         )  # fmt: skip
         lines = [line for line in done.stderr.splitlines() if line.startswith("dutycycle: ")]
         assert (done.returncode, lines) == (expected, [f"dutycycle: {words}"] if words else []), done.stderr
+
+
+COLLECTS = """
+import gc
+from contract.settings.groups import Settings
+from dutycycle.cli.commands import stream
+
+stream.run_service = lambda *_: print(gc.isenabled(), gc.get_freeze_count() > 0, gc.get_threshold())
+stream.run(None, Settings())
+"""
+
+
+def test_a_stream_worker_seldom_goes_over_all_its_states_for_garbage() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", COLLECTS], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout == "True True (700, 10, 1000)\n"

@@ -5,7 +5,7 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from confluent_kafka import (
     Consumer,
@@ -15,7 +15,7 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from bench.cluster_trace import START_MS, Node, Shape
 from bus.kafka.topics import ensure_topics
@@ -97,12 +97,11 @@ class Topics:
         """How many records were written to a topic."""
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         parts = {TopicPartition(self.name(topic), number): latest for number in range(PARTITIONS)}
-        admin = self.broker.admin()  # named, because it must outlive its futures
-        return sum(one.result().offset for one in admin.list_offsets(parts).values())
+        return sum(one.result().offset for one in self._admin.list_offsets(parts).values())
 
     def existing(self) -> list[str]:
         """Which of the contract's topics are there."""
-        there = self.broker.admin().list_topics(timeout=10).topics
+        there = self._admin.list_topics(timeout=10).topics
         return [name for name in TOPICS if self.name(name) in there]
 
     def stored_bytes(self, topic: str) -> int:
@@ -112,8 +111,7 @@ class Topics:
     def committed(self, group: str, topic: str) -> int:
         """How many records of a topic a consumer group has committed."""
         places = [TopicPartition(self.name(topic), number) for number in range(PARTITIONS)]
-        admin = self.broker.admin()
-        asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group, places)])
+        asked = self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group, places)])
         try:
             return sum(max(0, place.offset) for place in asked[group].result().topic_partitions)
         except KafkaException as error:
@@ -138,10 +136,15 @@ class Topics:
 
     def delete(self) -> None:
         """Remove them, with what workers made beside them."""
-        admin = self.broker.admin()
-        mine = [name for name in admin.list_topics(timeout=10).topics if self.prefix.rstrip(".") in name]
-        for one in admin.delete_topics(mine).values():
+        there = self._admin.list_topics(timeout=10).topics
+        mine = [name for name in there if self.prefix.rstrip(".") in name]
+        for one in self._admin.delete_topics(mine).values():
             one.result()
+
+    @cached_property
+    def _admin(self) -> AdminClient:
+        """One for all questions: librdkafka crashed where one was made and dropped each quarter second."""
+        return self.broker.admin()
 
     def _producer(self, linger_ms: int = 20) -> Producer:
         own = {

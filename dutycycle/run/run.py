@@ -59,7 +59,8 @@ def _conclude(
     """The command has ended: whatever goes wrong now is said, and changes no status."""
     from dutycycle.run.summary import figures_of, lines_of, notes_of
 
-    for line in lines_of(f"dutycycle: {shlex.join(arguments)[:100]}", ended, lasted, own_s):
+    typed = " ".join(shlex.join(arguments).split())  # a script after -c has lines
+    for line in lines_of(f"dutycycle: {typed[:100]}", ended, lasted, own_s):
         _say(line)
     conditions = list(measuring.telemetry.conditions.values())
     errors = list(measuring.errors)

@@ -125,8 +125,9 @@ def test_overhead_and_paths_are_said_and_the_report_is_there(trained: Trained) -
 
 
 def test_without_a_gpu_it_works_and_says_so_once(tmp_path: Path) -> None:
-    done = dutycycle("run", "--out", tmp_path / "out", "--", "sh", "-c", "sleep 1.2; exit 5")
+    done = dutycycle("run", "--out", tmp_path / "out", "--", "sh", "-c", "sleep 1.2\nexit 5")
     assert done.returncode == 5
+    assert done.stderr.startswith("dutycycle: sh -c 'sleep 1.2 exit 5'")
     assert done.stderr.count("libnvidia-ml.so.1 cannot be loaded") == 1
     assert "GPU utilization" not in done.stderr
     assert (tmp_path / "out" / "report.html").exists()

@@ -84,7 +84,7 @@ def _merged(replicas: list[ScrapedSeries]) -> tuple[Point, ...]:
     if len(of) < 2:
         return of[0] if of else ()
     gaps = [after[0] - before[0] for points in of for before, after in pairwise(points)]
-    scrape_ms = median(gaps) if gaps else 0
+    scrape_ms = median(gaps) if gaps else 1  # a moment counts once: some targets say the time themselves
     merged = sorted((ts_ms, at, value) for at, points in enumerate(of) for ts_ms, value in points)
     current = 0 if of[0][0][0] - merged[0][0] < scrape_ms else merged[0][1]
     kept: list[Point] = []

@@ -10,7 +10,6 @@ import msgspec
 
 from contract.records.derived import gpu_subject, node_subject, pod_subject
 from contract.records.samples import Gpu
-from streams.operators.columns.ownership import pods_of, use_plan
 
 Plain = dict[str, Any]
 _UNUSED = (nan,) * 4
@@ -170,6 +169,9 @@ class LiveState:
         self._pods_on_gpus(sample)
 
     def _pods_on_gpus(self, sample: Plain) -> None:
+        # Here, because it brings numpy: the first screen does not wait for that.
+        from streams.operators.columns.ownership import pods_of, use_plan
+
         node, programs = sample["node"], _programs(sample["gpus"])
         gpus = msgspec.convert(sample["gpus"], tuple[Gpu, ...])
         plan = use_plan(node, gpus)

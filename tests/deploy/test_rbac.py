@@ -184,7 +184,11 @@ def test_only_the_sinks_have_a_role_in_their_namespace_and_only_for_leases() -> 
         role = of_kind(render(values), "Role")
         assert role["metadata"]["namespace"] == NAMESPACE
         assert permissions(role) == [(verb, "coordination.k8s.io", "leases") for verb in ("create", "patch")]
-        binding = of_kind(render(values), "RoleBinding")
+        (binding,) = (
+            one
+            for one in render(values)
+            if one["kind"] == "RoleBinding" and one["metadata"]["namespace"] == NAMESPACE
+        )
         assert binding["subjects"] == [
             {"kind": "ServiceAccount", "name": "dutycycle-sinks", "namespace": NAMESPACE}
         ]

@@ -168,8 +168,9 @@ def every(start: int, end: int, step: int = 15) -> list[tuple[int, float]]:
         (every(0, 31) + every(120, 180), every(7, 120), every(0, 31) + every(52, 120) + every(135, 180)),
         (every(60, 120), every(7, 120), every(7, 120)),
         ([(0, 0.0)], [(1, 1.0)], [(0, 0.0), (1, 1.0)]),
+        ([(0, 0.0)], [(0, 1.0)], [(0, 0.0)]),
     ],
-    ids=["both", "first", "second", "hand over", "and back", "later", "a scrape each"],
+    ids=["both", "first", "second", "hand over", "and back", "later", "a scrape each", "one moment"],
 )  # fmt: skip
 def test_replicas_are_one_series(
     a: list[tuple[int, float]], b: list[tuple[int, float]], expected: list[tuple[int, float]]

@@ -108,20 +108,20 @@ class Series:
 
     def _find_pods(self, pods: dict[str, PodNow], name: str, node: NodeCounters, now_ms: int) -> None:
         """Add the pods of a node that have not ended."""
+
+        def of(uid: str) -> PodNow:
+            if uid not in pods:
+                labels = self._labels(uid, name, self._view.pods.get(uid))
+                pods[uid] = PodNow(uid, name, node.ts_ms, labels=labels)
+            return pods[uid]
+
         for key, count in node.pods.items():
             identity = self._view.pods.get(key[0])
-            if identity is not None and identity.finished and now_ms - count.seen_ms > self._stale_ms:
-                continue
-            if key[0] not in pods:
-                pods[key[0]] = PodNow(key[0], name, node.ts_ms, labels=self._labels(key[0], name, identity))
-            pods[key[0]].counts.append((key, count))
+            if identity is None or not identity.finished or now_ms - count.seen_ms <= self._stale_ms:
+                of(key[0]).counts.append((key, count))
         for gpu in node.newest.gpus if node.newest else ():
             for use in node.uses[gpu.uuid]:
-                if use.pod_uid not in pods:
-                    identity = self._view.pods.get(use.pod_uid)
-                    labels = self._labels(use.pod_uid, name, identity)
-                    pods[use.pod_uid] = PodNow(use.pod_uid, name, node.ts_ms, labels=labels)
-                pods[use.pod_uid].uses.append((gpu, use))
+                of(use.pod_uid).uses.append((gpu, use))
 
     def _labels(self, uid: str, node: str, pod: Pod | None) -> Labels:
         """As in ``OF_POD``, then those that the setting names; an unknown pod has its uid as name."""

@@ -89,16 +89,14 @@ class View:
             yield name
         alive = self._alive(now_ms)
         old = now_ms - FORGET_MS
+
+        def stays(one: Trend | Cycle | Insight) -> bool:
+            return one.ts_ms > old or _of(one.subject) in alive
+
         self.windows = {k: one for k, one in self.windows.items() if one.end_ms > old}
-        self.trends = {
-            k: one for k, one in self.trends.items() if one.ts_ms > old or _of(one.subject) in alive
-        }
-        self.cycles = {
-            k: one for k, one in self.cycles.items() if one.ts_ms > old or _of(one.subject) in alive
-        }
-        self.insights = {
-            k: one for k, one in self.insights.items() if one.ts_ms > old or _of(one.subject) in alive
-        }
+        self.trends = {k: one for k, one in self.trends.items() if stays(one)}
+        self.cycles = {k: one for k, one in self.cycles.items() if stays(one)}
+        self.insights = {k: one for k, one in self.insights.items() if stays(one)}
 
     def _alive(self, now_ms: int) -> set[str | None]:
         """GPUs, pods and jobs of the nodes whose samples still come."""

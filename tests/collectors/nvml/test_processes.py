@@ -1,6 +1,7 @@
 """The processes of a GPU: merged from three lists, named, attributed, and idle only where that is known."""
 
 import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,8 @@ from tests.support.data.real_cgroup import until
 from tests.support.fakes.nvml.probe import Answer, Probe
 from tests.support.fakes.nvml.scenario import FakeGpu, FakeProcess, Scenario
 
+SLEEPER = (sys.executable, "-c", "import time; time.sleep(60)")
+"""A process of its own that needs no program of PATH."""
 WHOLE = (0xFFFFFFFF, 0xFFFFFFFF)
 SHARES = ["nvmlDeviceGetProcessUtilization"]
 
@@ -162,7 +165,7 @@ def test_without_any_list_processes_are_absent(tmp_path: Path) -> None:
 
 
 def test_a_name_is_read_again_each_tick(tmp_path: Path) -> None:
-    command = ["sh", "-c", "read line; exec sleep 60"]
+    command = ["sh", "-c", 'read line; exec "$@"', "sh", *SLEEPER]
     with subprocess.Popen(command, stdin=subprocess.PIPE, text=True) as started:
         pid = started.pid
         comm = Path(f"/proc/{pid}/comm")
@@ -171,12 +174,12 @@ def test_a_name_is_read_again_each_tick(tmp_path: Path) -> None:
             assert started.stdin
             started.stdin.write("go\n")
             started.stdin.flush()
-            until(lambda: comm.read_text() == "sleep\n", "the process runs another program")
+            until(lambda: comm.read_text() != "sh\n", "the process runs another program")
             after = by_pid(probe.tick())[pid].name
             started.kill()
             started.wait()
             gone = by_pid(probe.tick())[pid].name
-    assert (before, after, gone) == ("sh", "sleep", None)
+    assert (before, after, gone) == ("sh", Path(sys.executable).name, None)
 
 
 class Owners(Attribution):
@@ -194,9 +197,7 @@ class Owners(Attribution):
 def test_whose_a_process_is_holds_once_it_is_in_a_pod_until_it_ends() -> None:
     owners = Owners(CgroupKind.UNIT, CgroupKind.POD, CgroupKind.POD)
     identities = ProcessIdentities(owners, "/")
-    with subprocess.Popen(["sleep", "60"]) as process:
-        comm = Path(f"/proc/{process.pid}/comm")
-        until(lambda: comm.read_text() == "sleep\n", "the process runs its program")
+    with subprocess.Popen(SLEEPER) as process:
         seen = []
         for tick in range(6):
             if tick == 4:  # from now on its number may be another process's
@@ -205,12 +206,13 @@ def test_whose_a_process_is_holds_once_it_is_in_a_pod_until_it_ends() -> None:
             identities.begin_tick()
             seen.append((identities.of(process.pid)[1], identities.of(process.pid)[0]))
     identities.close()
-    assert seen == [("0", "sleep"), ("1", "sleep"), ("1", "sleep"), ("1", "sleep"), ("2", None), (None, None)]
+    name = Path(sys.executable).name
+    assert seen == [("0", name), ("1", name), ("1", name), ("1", name), ("2", None), (None, None)]
 
 
 def test_processes_that_are_on_no_gpu_any_more_hold_no_file() -> None:
     identities = ProcessIdentities(None, "/")
-    with subprocess.Popen(["sleep", "60"]) as process:
+    with subprocess.Popen(SLEEPER) as process:
         before = len(list(Path("/proc/self/fd").iterdir()))
         identities.of(process.pid)
         identities.begin_tick()

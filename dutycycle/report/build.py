@@ -1,16 +1,19 @@
 """From traces to a report on disk."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from contract.errors import DutycycleError, SettingError
+from contract.log import ConsumerRecord
 from contract.settings.groups import Settings
 from contract.topics import SAMPLE_TOPICS
-from dutycycle.report.charts import POINTS, charts_of, cycles_of, periods_s
+from dutycycle.report.chart import POINTS
+from dutycycle.report.charts import charts_of
+from dutycycle.report.cycles import cycles_of
 from dutycycle.report.facts import facts_of
 from dutycycle.report.gather import Gathered
 from dutycycle.report.page import Report, html_of
@@ -27,15 +30,23 @@ FOLDER_SUFFIX = ".files"
 
 def gather(traces: list[str], settings: Settings, progress: Callable[[int], None]) -> Gathered:
     """Read the traces through the stages. ``progress`` is told of each sample. Raises ``DutycycleError``."""
-    pipeline = LocalPipeline(stages(settings), settings.topic_prefix)
-    found, tally = Gathered(), Counter[str]()
-    for number, record in enumerate(samples(traces, settings.topic_prefix, tally)):
+    tally = Counter[str]()
+    found = gather_records(samples(traces, settings.topic_prefix, tally), settings, progress)
+    if not any(tally[f"in {topic}"] for topic in SAMPLE_TOPICS) or found.first_ms is None:
+        raise no_samples(traces)
+    return found
+
+
+def gather_records(
+    records: Iterable[ConsumerRecord], settings: Settings, progress: Callable[[int], None] = lambda _: None
+) -> Gathered:
+    """The same of samples and pods from elsewhere, in order of time."""
+    pipeline, found = LocalPipeline(stages(settings), settings.topic_prefix), Gathered()
+    for number, record in enumerate(records):
         found.sample(record)
         found.derived(pipeline.feed(record))
         progress(number)
     found.derived(pipeline.close())
-    if not any(tally[f"in {topic}"] for topic in SAMPLE_TOPICS) or found.first_ms is None:
-        raise no_samples(traces)
     return found
 
 
@@ -45,7 +56,8 @@ def report_of(
     """What the report says. Raises ``DutycycleError`` for a job or pod that is not there."""
     view = view_of(gathered, job=job, pod=pod)
     insights = insights_of(gathered, view)
-    periods = [one for _, cycle in cycles_of(gathered, view, "gpu_util_pct")[:1] for one in periods_s(cycle)]
+    cycles = cycles_of(gathered, view, "gpu_util_pct")[:1]
+    periods = [one.period_s for cycle in cycles for one in cycle.periods]
     phases = phases_of(view, next(iter(insights.values()), []), min(periods, default=None))
     return Report(
         view=view,
@@ -104,9 +116,14 @@ def check_out(out: Path, *, overwrite: bool) -> None:
         raise SettingError(f"--out {out}: is there already; --force replaces it")
 
 
+def folder_of(out: Path) -> Path:
+    """Where the pictures and tables of a page are, and the trace that was recorded for it."""
+    return out.with_name(out.stem + FOLDER_SUFFIX)
+
+
 def write_report(report: Report, out: Path) -> Path:
     """Write ``out`` and beside it the folder of pictures and tables; that folder's path."""
-    folder = out.with_name(out.stem + FOLDER_SUFFIX)
+    folder = folder_of(out)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         part = out.with_name(out.name + ".partial")

@@ -7,7 +7,7 @@ import numpy as np
 
 from contract.settings.groups import Settings
 from dutycycle.live.state import short_duration
-from dutycycle.report.charts import cycles_of, periods_s
+from dutycycle.report.cycles import Cycle, cycles_of
 from dutycycle.report.gather import Gathered, Plain
 from dutycycle.report.view import HostView, View, insights_of
 
@@ -61,8 +61,8 @@ class Facts:
     duration_s: float
     gpus: list[GpuUse]
     verdicts: list[Verdict]
-    cycles: list[tuple[str, str, Plain]]
-    """Subject, what of it, and its cycle."""
+    cycles: list[tuple[str, Cycle]]
+    """What of a subject, and its cycle."""
     cost: float | None
     idle_cost: float | None
 
@@ -87,9 +87,7 @@ def facts_of(gathered: Gathered, view: View, settings: Settings) -> Facts:
         duration_s=(view.last_ms - view.first_ms + _step_ms(view)) / 1000,
         gpus=gpus,
         verdicts=list(_verdicts(gathered, view)),
-        cycles=[
-            (name, what, one) for metric, what in _CYCLIC for name, one in cycles_of(gathered, view, metric)
-        ],
+        cycles=[(what, one) for metric, what in _CYCLIC for one in cycles_of(gathered, view, metric)],
         cost=cost,
         idle_cost=idle_cost,
     )
@@ -215,8 +213,8 @@ def key_figures(facts: Facts, view: View) -> Iterator[tuple[str, str]]:
             yield "GPU memory, max of one", bytes_text(most.mem_max or 0) + total
     yield from _machine_figures(view)
     if facts.cycles:
-        name, _, cycle = facts.cycles[0]
-        yield "Cycle", ", ".join(f"{one:.3g} s" for one in periods_s(cycle)) + f" ({name})"
+        _, cycle = facts.cycles[0]
+        yield "Cycle", f"{cycle} ({cycle.name})"
     if facts.cost is not None:
         idle = f", idle {facts.idle_cost:.2f}" if facts.idle_cost else ""
         yield "Cost", f"{facts.cost:.2f}{idle}"

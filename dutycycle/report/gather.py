@@ -81,7 +81,7 @@ class Gathered:
     identities: dict[str, Pod] = field(default_factory=dict)
     throttles: list[tuple[str, ...]] = field(default_factory=lambda: [()])
     insights: dict[str, list[Plain]] = field(default_factory=lambda: defaultdict(list))
-    cycles: dict[str, Plain] = field(default_factory=dict)
+    cycles: dict[str, list[Plain]] = field(default_factory=lambda: defaultdict(list))
     trends: dict[str, deque[bytes]] = field(
         default_factory=lambda: defaultdict(lambda: deque(maxlen=_TRENDS_KEPT))
     )
@@ -112,7 +112,7 @@ class Gathered:
             if one.topic == "insights":
                 self.insights[one.key].append(orjson.loads(one.value))
             elif one.topic == "cycles":
-                self.cycles[one.key] = orjson.loads(one.value)
+                self.cycles[one.key].append(orjson.loads(one.value))
             elif one.topic == "trends":
                 self.trends[one.key].append(one.value)
             elif one.topic == "dead-letters":

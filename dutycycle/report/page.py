@@ -11,7 +11,7 @@ import numpy as np
 import orjson
 
 from dutycycle.live.state import short_duration
-from dutycycle.report.charts import Chart, periods_s
+from dutycycle.report.chart import Chart
 from dutycycle.report.facts import (
     Facts,
     GpuUse,
@@ -303,15 +303,18 @@ def _cycles(facts: Facts) -> Iterator[str]:
         return
     rows = [
         [
-            name,
+            cycle.name,
             what,
-            ", ".join(f"{one:.3g} s" for one in periods_s(cycle)),
-            f"{cycle.get('confidence', 0):.0%}",
-            _moment(cycle["since_ms"]) if "since_ms" in cycle else "",
+            f"{one.period_s:.3g} s",
+            f"{one.confidence:.0%}",
+            short_duration(one.seconds),
+            _moment(one.first_ms),
+            _moment(one.last_ms),
         ]
-        for name, what, cycle in facts.cycles
+        for what, cycle in facts.cycles
+        for one in cycle.periods
     ]
-    head = ["Whose", "Of what", "Period, and those within it", "Sure", "Since (UTC)"]
+    head = ["Whose", "Of what", "Period", "Sure", "For", "From (UTC)", "To (UTC)"]
     yield f'<section><h2>Cycles</h2><div class="wide">{_table(head, rows, text=(1,))}</div></section>'
 
 

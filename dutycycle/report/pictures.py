@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dutycycle.report.charts import Chart, cycle_lines_ms
+from dutycycle.report.chart import Chart, cycle_lines_ms
 from dutycycle.report.phases import Phase, seconds_by_name
 from dutycycle.report.plot import color_of
 

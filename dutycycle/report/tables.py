@@ -6,7 +6,7 @@ from pathlib import Path
 
 import orjson
 
-from dutycycle.report.charts import Chart, periods_s
+from dutycycle.report.chart import Chart
 from dutycycle.report.facts import Facts
 from dutycycle.report.page import Report
 
@@ -25,7 +25,7 @@ def write_tables(report: Report, folder: Path) -> list[Path]:
         ),
         _write(
             folder / "cycles.csv",
-            ("subject", "metric", "period_s", "confidence", "since_ms", "other_periods_s"),
+            ("subject", "metric", "period_s", "seconds", "confidence", "first_ms", "last_ms"),
             _cycles(facts),
         ),
         _write(
@@ -77,9 +77,9 @@ def _gpus(facts: Facts) -> Iterator[_Row]:
 
 
 def _cycles(facts: Facts) -> Iterator[_Row]:
-    for name, what, cycle in facts.cycles:
-        first, *others = periods_s(cycle)
-        yield name, what, first, cycle.get("confidence"), cycle.get("since_ms"), " ".join(map(str, others))
+    for what, cycle in facts.cycles:
+        for one in cycle.periods:
+            yield cycle.name, what, one.period_s, one.seconds, one.confidence, one.first_ms, one.last_ms
 
 
 def _insights(facts: Facts) -> Iterator[_Row]:

@@ -7,9 +7,7 @@ from contract.errors import DutycycleError
 from contract.records.pods import JobRef, Pod
 from dutycycle.report.frames import Ticks
 from dutycycle.report.gather import Gathered, GpuSeen, Plain
-
-_NAMED = 8
-_SLACK_MS = 1
+from dutycycle.traces.subject import NAMED, Subject, qualified, subject_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,31 +61,13 @@ class View:
 def view_of(gathered: Gathered, *, job: str | None = None, pod: str | None = None) -> View:
     """Choose by a name, with or without its namespace, or a uid.
 
-    Raises ``DutycycleError`` for one that is not there.
+    Raises ``DutycycleError`` for one that is not there, or that several have.
     """
     if gathered.first_ms is None or gathered.last_ms is None:
         raise DutycycleError("there is no sample to report on")
     if job is None and pod is None:
         return _everything(gathered, gathered.first_ms, gathered.last_ms)
-    chosen = [one for one in gathered.identities.values() if _is(one, job, pod)]
-    if not chosen:
-        raise DutycycleError(_unknown(gathered, job, pod))
-    return _of_pods(gathered, chosen, job)
-
-
-def _is(one: Pod, job: str | None, pod: str | None) -> bool:
-    if pod is not None:
-        return pod in (one.name, one.uid, f"{one.namespace}/{one.name}")
-    return one.job is not None and job in (one.job.name, one.job.uid, f"{one.namespace}/{one.job.name}")
-
-
-def _unknown(gathered: Gathered, job: str | None, pod: str | None) -> str:
-    pods = gathered.identities.values()
-    names = {one.job.name for one in pods if one.job} if pod is None else {_pod_name(one) for one in pods}
-    shown = ", ".join(sorted(names)[:_NAMED]) or "none"
-    more = f", and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    what, name = ("pod", pod) if pod is not None else ("job", job)
-    return f"no {what} {name!r} in the trace; there is: {shown}{more}"
+    return _of_subject(gathered, subject_of(gathered.identities.values(), job=job, pod=pod))
 
 
 def _everything(gathered: Gathered, first_ms: int, last_ms: int) -> View:
@@ -100,7 +80,7 @@ def _everything(gathered: Gathered, first_ms: int, last_ms: int) -> View:
     subjects = {f"job/{uid}": f"job {ref.name}" for uid, ref in several.items()} | named
     nodes = sorted({key[0] for key in gathered.gpus} | set(gathered.hosts))
     return View(
-        title=", ".join(nodes[:_NAMED]) + (" …" if len(nodes) > _NAMED else ""),
+        title=", ".join(nodes[:NAMED]) + (" …" if len(nodes) > NAMED else ""),
         first_ms=first_ms,
         last_ms=last_ms,
         gpus=_gpu_views(gathered, gathered.gpus, first_ms, last_ms, nodes),
@@ -111,7 +91,8 @@ def _everything(gathered: Gathered, first_ms: int, last_ms: int) -> View:
     )
 
 
-def _of_pods(gathered: Gathered, chosen: list[Pod], job: str | None) -> View:
+def _of_subject(gathered: Gathered, subject: Subject) -> View:
+    chosen, ref = subject.pods, subject.job
     uids = {one.uid for one in chosen}
     mine = {key: gpu for key, gpu in gathered.gpus.items() if not uids.isdisjoint(gpu.users)}
     spans = [span for gpu in mine.values() for uid, span in gpu.users.items() if uid in uids]
@@ -120,7 +101,9 @@ def _of_pods(gathered: Gathered, chosen: list[Pod], job: str | None) -> View:
         times = frame.between(0, 2**62).times
         spans.append([int(times[0]), int(times[-1])])
     if not spans:
-        raise DutycycleError(f"{_pod_name(chosen[0])}: is named in the trace, and nothing of it was measured")
+        raise DutycycleError(
+            f"{qualified(chosen[0], chosen[0].name)}: is named in the trace, and nothing of it was measured"
+        )
     first_ms, last_ms = min(span[0] for span in spans), max(span[1] for span in spans)
     nodes = sorted({key[0] for key in mine} | {one.node for one in chosen})
     order = {one.uid: (_replica(one), one.name) for one in chosen}
@@ -136,11 +119,9 @@ def _of_pods(gathered: Gathered, chosen: list[Pod], job: str | None) -> View:
         for uid, span in gpu.users.items()
         if uid not in uids and span[0] <= last_ms and span[1] >= first_ms
     }
-    subjects = {f"pod/{one.uid}": _pod_name(one) for one in chosen}
-    ref = chosen[0].job
-    title = _pod_name(chosen[0])
-    if job is not None and ref is not None:
-        title = f"{chosen[0].namespace}/{ref.name}" if chosen[0].namespace else ref.name
+    subjects = {f"pod/{one.uid}": qualified(one, one.name) for one in chosen}
+    title = qualified(chosen[0], chosen[0].name if ref is None else ref.name)
+    if ref is not None:
         subjects = {f"job/{ref.uid}": f"job {ref.name}", **subjects}
     return View(
         title=title,
@@ -190,11 +171,7 @@ def _job_uid(gathered: Gathered, uid: str) -> str | None:
 
 def _named(gathered: Gathered, uid: str) -> str:
     pod = gathered.identities.get(uid)
-    return _pod_name(pod) if pod is not None else uid
-
-
-def _pod_name(pod: Pod) -> str:
-    return f"{pod.namespace}/{pod.name}" if pod.namespace else pod.name
+    return qualified(pod, pod.name) if pod is not None else uid
 
 
 def insights_of(gathered: Gathered, view: View) -> dict[str, list[Plain]]:

@@ -36,7 +36,7 @@ def test_a_report_of_a_trace(trace: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (["{trace}", "--job", "gpt"], 1, "no job 'gpt' in the trace; there is: bert"),
+        (["{trace}", "--job", "gpt"], 1, "no job 'gpt' in the trace; there are jobs: ml/bert"),
         (["{folder}/none.jsonl"], 1, "none.jsonl: No such file or directory"),
         (["{folder}/empty.jsonl"], 1, "no samples to replay"),
         (["{trace}", "--out", "{folder}/x.pdf"], 2, "expected a name that ends with .html"),

@@ -12,7 +12,7 @@ from plotly.graph_objects import Figure
 
 from contract.settings.groups import Settings
 from dutycycle.report.build import report_of, write_report
-from dutycycle.report.charts import cycle_lines_ms
+from dutycycle.report.chart import cycle_lines_ms
 from dutycycle.report.frames import Frame
 from dutycycle.report.gather import GPU_COLUMNS, HOST_COLUMNS, Gathered, GpuSeen, HostSeen
 from dutycycle.report.page import Report, html_of
@@ -64,14 +64,15 @@ def test_everything_that_was_asked_for_has_a_chart(report: Report) -> None:
         "gpu-util", "gpu-memory", "gpu-power", "gpu-temperature", "gpu-mem-copy", "clock",
         "cpu", "memory", "network", "disk", "ranks",
     ]  # fmt: skip
-    assert {one.partition("-")[0] for one in ids[11:]} == {"forecast"}
+    assert {one.partition("-")[0] for one in ids[11:]} == {"cycle", "forecast"}
     clock = next(one for one in report.charts if one.id == "clock")
     assert {one.name for one in clock.marks} == {"hw_thermal_slowdown"}
 
 
 def test_a_cycle_is_marked_and_folded(gathered: Gathered) -> None:
     cycle = {"cyclic": True, "period_s": 12.0, "confidence": 0.9, "since_ms": START_MS + 60_000}
-    known = replace(gathered, cycles={"pod/" + UID + "/nvml": {"metrics": {"gpu_util_pct": cycle}}})
+    told = {"ts_ms": START_MS + 90_000, "metrics": {"gpu_util_pct": cycle}}
+    known = replace(gathered, cycles={"pod/" + UID + "/nvml": [told]})
     charts = {one.id: one for one in report_of(known, Settings(), "t", job="bert").charts}
     label, first_ms, last_ms, period_s = charts["gpu-util"].cycle or ("", 0, 0, 0)
     assert label == "cycle 12 s (ml/bert-worker-0)"

@@ -80,8 +80,8 @@ def test_a_pod_has_its_own_gpus_and_time(name: str) -> None:
 @pytest.mark.parametrize(
     ("chosen", "message"),
     [
-        ({"job": "gpt"}, r"no job 'gpt' in the trace; there is: bert$"),
-        ({"pod": "gpt"}, r"no pod 'gpt' in the trace; there is: ml/bert-0, ml/bert-1, ml/other$"),
+        ({"job": "gpt"}, r"no job 'gpt' in the trace; there are jobs: ml/bert$"),
+        ({"pod": "gpt"}, r"no pod 'gpt' in the trace; there are pods: ml/bert-0, ml/bert-1, ml/other$"),
     ],
 )
 def test_a_name_that_is_not_there_is_said_with_those_that_are(chosen: dict[str, str], message: str) -> None:

@@ -1,0 +1,95 @@
+"""A chart as plain data, that a page and a picture are drawn from alike."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from dutycycle.report.frames import Buckets, Ticks, buckets
+from dutycycle.report.view import View
+
+POINTS = 1000
+"""Points of a line at most; of a map, a third of that."""
+_PREFIXES = {
+    "bytes": (("GiB", 1024.0**3), ("MiB", 1024.0**2)),
+    "bytes/s": (("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3)),
+}
+_LINES_OF_CYCLE = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One series. ``group``: the GPU that it belongs to, by which it is shown or hidden; empty for none.
+    ``color``: a place in the palette."""
+
+    name: str
+    group: str
+    color: int
+    points: Buckets
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """Moments that stand out on a line, such as reduced clocks."""
+
+    name: str
+    group: str
+    times_ms: list[int]
+    values: list[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Fan:
+    """A forecast as it was made: its moment and those ahead, with the expected value and the interval."""
+
+    times_ms: list[int]
+    values: list[float]
+    low: list[float]
+    high: list[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """One chart. ``kind``: lines, heat (one row a line), fold (over one cycle, in seconds) or fan."""
+
+    id: str
+    title: str
+    unit: str
+    lines: list[Line]
+    kind: str = "lines"
+    note: str = ""
+    limits: list[tuple[str, float]] = field(default_factory=list)
+    marks: list[Marks] = field(default_factory=list)
+    fans: list[Fan] = field(default_factory=list)
+    cycle: tuple[str, int, int, float] | None = None
+    """What is said of the cycle, from when to when it lasted, and its period in seconds."""
+    most: float | None = None
+    """The end of the vertical axis, where it is known."""
+
+
+def cycle_lines_ms(chart: Chart) -> list[int]:
+    """Where each period of the chart's cycle begins; none where they would be too many to see."""
+    if chart.cycle is None:
+        return []
+    _, first_ms, last_ms, period_s = chart.cycle
+    count = int((last_ms - first_ms) / 1000 / period_s)
+    return (
+        [round(first_ms + 1000 * period_s * n) for n in range(count + 1)] if count <= _LINES_OF_CYCLE else []
+    )
+
+
+def unit_of(unit: str, most: Iterable[float | None]) -> tuple[str, float]:
+    """The unit that suits values of up to ``most``, and how much of the measured one it is."""
+    if unit not in _PREFIXES:
+        return unit, 1.0
+    highest = max((one for one in most if one is not None), default=0.0)
+    prefixes = _PREFIXES[unit]
+    return next((one for one in prefixes if highest >= one[1]), prefixes[-1])
+
+
+def points_of(view: View, ticks: Ticks, column: str, most: int = POINTS) -> Buckets:
+    """A column over the time of the report."""
+    return buckets(ticks.times, ticks[column], view.first_ms, view.last_ms, most)
+
+
+def scaled(points: Buckets, scale: float) -> Buckets:
+    """The points in another unit."""
+    return replace(points, mean=points.mean / scale, low=points.low / scale, high=points.high / scale)

@@ -1,0 +1,86 @@
+"""The cycles of a run: not only those that go on at its end, but all that there were, and for how long."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from dutycycle.report.gather import Gathered, Plain
+from dutycycle.report.view import View
+
+_SAME = 0.05
+"""Periods that differ by less than this share are one."""
+_MOST = 4
+
+
+@dataclass(slots=True)
+class Period:
+    """One period of a series: from when to when it was there, of that so many ``seconds``."""
+
+    first_ms: int
+    last_ms: int
+    seconds: float = 0.0
+    confidence: float = 0.0
+    _weighted: float = field(default=0.0, repr=False)
+
+    @property
+    def period_s(self) -> float:
+        """Its length: the mean over the time."""
+        return self._weighted / self.seconds
+
+    def lasted(self, begin_ms: int, end_ms: int, period_s: float, confidence: float) -> None:
+        """It was there from ``begin_ms`` to ``end_ms``."""
+        seconds = (end_ms - max(begin_ms, self.last_ms)) / 1000
+        self.last_ms = end_ms
+        self.seconds += seconds
+        self.confidence = max(self.confidence, confidence)
+        self._weighted += seconds * period_s
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """The periods of one series, the one that lasted longest first. ``name``: its subject's."""
+
+    name: str
+    periods: list[Period]
+
+    def __str__(self) -> str:
+        return ", ".join(f"{one.period_s:.3g} s" for one in self.periods)
+
+
+def cycles_of(gathered: Gathered, view: View, metric: str) -> list[Cycle]:
+    """The cycles of a metric, of each subject that had any, the one that lasted longest first."""
+    names = {f"{key}/nvml": name for key, name in view.subjects.items()}
+    names |= {f"{one.key}/cgroup": one.name for one in view.machines}
+    names |= {f"gpu/{one.seen.node}/{one.seen.uuid}/nvml": one.name for one in view.gpus}
+    found = [
+        Cycle(name, periods)
+        for key, name in names.items()
+        if (periods := _periods(gathered.cycles.get(key, ()), metric, view))
+    ]
+    return sorted(found, key=lambda one: -one.periods[0].seconds)
+
+
+def _periods(records: Iterable[Plain], metric: str, view: View) -> list[Period]:
+    """What the records of one subject say of a metric, each until the next."""
+    told = [one for one in records if metric in one["metrics"]]
+    ends = [*(one["ts_ms"] for one in told), view.last_ms][1:]
+    found: list[Period] = []
+    for one, end_ms in zip(told, ends, strict=True):
+        for begin_ms, period_s, confidence in _said(one, metric):
+            begin_ms, end_ms = max(begin_ms, view.first_ms), min(end_ms, view.last_ms)
+            known = next((it for it in found if abs(it.period_s - period_s) <= _SAME * period_s), None)
+            if begin_ms >= end_ms or (known and known.last_ms >= end_ms):
+                continue
+            if known is None:
+                known = Period(begin_ms, begin_ms)
+                found.append(known)
+            known.lasted(begin_ms, end_ms, period_s, confidence)
+    return sorted(found, key=lambda one: -one.seconds)[:_MOST]
+
+
+def _said(record: Plain, metric: str) -> Iterator[tuple[int, float, float]]:
+    """Since when, period and confidence of each cycle in a record. Of the main one it says since when."""
+    cycle = record["metrics"][metric]
+    if "period_s" in cycle:
+        yield cycle.get("since_ms", record["ts_ms"]), cycle["period_s"], cycle.get("confidence", 0.0)
+    for one in cycle.get("others", ()):
+        yield record["ts_ms"], one["period_s"], one.get("confidence", 0.0)

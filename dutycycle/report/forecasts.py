@@ -1,0 +1,77 @@
+"""Forecasts as they were made, beside what came."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import orjson
+
+from dutycycle.report.chart import Chart, Fan, Line, points_of, scaled, unit_of
+from dutycycle.report.frames import Floats, Ticks
+from dutycycle.report.gather import Gathered, Plain
+from dutycycle.report.view import View
+
+_FANS = 6
+_SPAN_MS = 20 * 60_000
+
+
+def forecasts_of(gathered: Gathered, view: View) -> Iterator[Chart]:
+    """Of each subject that is forecast here the last ones, as fans."""
+    for key, name, ticks, metric, title in _forecast_subjects(view):
+        records = [orjson.loads(one) for one in gathered.trends.get(key, ())]
+        made = [(one["ts_ms"], one["metrics"][metric]) for one in records if metric in one["metrics"]]
+        made = [one for one in made if one[1].get("forecast") and one[0] >= view.last_ms - _SPAN_MS]
+        if not made:
+            continue
+        unit, scale = unit_of("bytes" if "bytes" in metric else "%", [ticks.most(metric)])
+        fans = [_fan(ts_ms, trend, ticks, metric, scale) for ts_ms, trend in _spread(made)]
+        first_ms = max(view.first_ms, view.last_ms - _SPAN_MS)
+        recent = np.where(ticks.times >= first_ms, ticks[metric], np.nan)
+        points = points_of(view, Ticks(ticks.times, {metric: recent}), metric)
+        runs_out = made[-1][1].get("exhausts_in_s")
+        note = (
+            "Forecasts as they were made, up to 5 minutes ahead; 90 % of what came was expected within a fan."
+        )
+        if runs_out is not None:
+            note += f" At this rate it is full {_minutes(runs_out)} after the last forecast."
+        yield Chart(
+            f"forecast-{metric.replace('_', '-')}-{name.replace(' ', '-').replace('/', '-')}",
+            f"Forecast: {title}, {name}",
+            unit,
+            [Line("measured", "", 0, scaled(points, scale))],
+            kind="fan",
+            note=note,
+            fans=fans,
+            most=100 if unit == "%" and "gpu" in metric else None,
+        )
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:.0f} minutes" if seconds >= 120 else f"{seconds:.0f} s"
+
+
+def _forecast_subjects(view: View) -> Iterator[tuple[str, str, Ticks, str, str]]:
+    """Of the GPU that is used most its utilization and memory, of the first pod or node its memory."""
+    if view.gpus:
+        gpu = max(view.gpus, key=lambda one: one.ticks.mean("gpu_util_pct") or 0)
+        key = f"gpu/{gpu.seen.node}/{gpu.seen.uuid}/nvml"
+        yield key, gpu.name, gpu.ticks, "gpu_util_pct", "GPU utilization"
+        yield key, gpu.name, gpu.ticks, "mem_used_bytes", "GPU memory"
+    for one in view.machines[:1]:
+        yield f"{one.key}/cgroup", one.name, one.ticks, "mem_used_bytes", "host memory"
+
+
+def _spread(made: list[tuple[int, Plain]]) -> list[tuple[int, Plain]]:
+    places = np.unique(np.linspace(0, len(made) - 1, min(_FANS, len(made))).round().astype(int))
+    return [made[at] for at in places]
+
+
+def _fan(ts_ms: int, trend: Plain, ticks: Ticks, metric: str, scale: float) -> Fan:
+    forecast = trend["forecast"]
+    at = max(int(np.searchsorted(ticks.times, ts_ms, "right")) - 1, 0)
+    now = float(ticks[metric][at])
+    now = (trend["level"] if np.isnan(now) else now) / scale
+    columns: list[Floats] = [
+        np.array([one[name] for one in forecast]) / scale for name in ("value", "p05", "p95")
+    ]
+    value, low, high = ([now, *column.tolist()] for column in columns)
+    return Fan([ts_ms, *(ts_ms + round(1000 * one["horizon_s"]) for one in forecast)], value, low, high)

@@ -1,0 +1,61 @@
+"""Which cycles a run had: also those that had ended before it did."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dutycycle.report.cycles import cycles_of
+from dutycycle.report.gather import Gathered
+from dutycycle.report.view import view_of
+from tests.support.data.training_job import CHECKPOINT_EVERY_S, LOADING_S, START_MS, UID
+
+
+def told(
+    second: int, period_s: float | None = None, since: int | None = None, *others: float
+) -> dict[str, Any]:
+    cycle: dict[str, Any] = {"cyclic": period_s is not None}
+    if period_s is not None:
+        cycle |= {"period_s": period_s, "confidence": 0.9}
+    if since is not None:
+        cycle["since_ms"] = START_MS + 1000 * since
+    if others:
+        cycle["others"] = [{"period_s": one, "confidence": 0.8} for one in others]
+    return {"ts_ms": START_MS + 1000 * second, "metrics": {"gpu_util_pct": cycle}}
+
+
+def test_steps_are_a_cycle_of_a_run_that_ends_idle(gathered: Gathered) -> None:
+    """The detector loses them in each checkpoint, and at the end."""
+    (cycle, *_) = cycles_of(gathered, view_of(gathered, job="bert"), "gpu_util_pct")
+    (steps,) = cycle.periods
+    assert steps.period_s == pytest.approx(12, rel=0.01)
+    assert abs(steps.first_ms - START_MS - 1000 * LOADING_S) <= 3000
+    assert steps.last_ms < START_MS + 700_000
+    assert 1.7 * CHECKPOINT_EVERY_S < steps.seconds < 2 * CHECKPOINT_EVERY_S + 30
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        ([told(100, 12.0, 60)], [(12, 60, 719, 659)]),
+        ([told(100, 12.0, 60), told(160)], [(12, 60, 160, 100)]),
+        ([told(100, 12.0, 60), told(160), told(220, 12.1, 200), told(300)], [(12, 60, 300, 200)]),
+        (
+            [told(100, 12.0, 60), told(200, 12.0, 60, 300.0), told(260, 300.0, 60), told(300)],
+            [(12, 60, 260, 200), (300, 200, 300, 100)],
+        ),
+        ([told(100, 12.0, -50)], [(12, 0, 719, 719)]),  # no earlier than the report
+        ([told(800, 12.0, 790)], []),  # later than it
+        ([told(100)], []),
+    ],
+)
+def test_each_period_counts_for_as_long_as_it_was_there(
+    gathered: Gathered, records: list[dict[str, Any]], expected: list[tuple[float, ...]]
+) -> None:
+    known = replace(gathered, cycles={f"pod/{UID}/nvml": records})
+    found = cycles_of(known, view_of(known, job="bert"), "gpu_util_pct")
+    assert [
+        (round(one.period_s), (one.first_ms - START_MS) / 1000, (one.last_ms - START_MS) / 1000, one.seconds)
+        for cycle in found
+        for one in cycle.periods
+    ] == expected

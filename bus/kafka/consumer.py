@@ -79,11 +79,17 @@ class Consumer:
 
     async def reached(self, ends: dict[TopicPartition, int]) -> bool:
         """Whether all records before ``ends`` have been given out."""
+        return await self.left(ends) == 0
+
+    async def left(self, ends: dict[TopicPartition, int]) -> int:
+        """How many offsets before ``ends`` lie ahead of what has been given out."""
         with translated():
-            for place, offset in ends.items():
-                if await self._driver.position(partition(*place)) < offset:
-                    return False
-        return True
+            return sum(
+                [
+                    max(0, offset - await self._driver.position(partition(*place)))
+                    for place, offset in ends.items()
+                ]
+            )
 
     async def stop(self) -> None:
         """Disconnect."""

@@ -1,7 +1,7 @@
 """Figures over time: the columns of one subject, and their buckets for a chart."""
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -122,3 +122,13 @@ def buckets(times: npt.NDArray[np.int64], values: Floats, first_ms: int, last_ms
     np.maximum.at(high, place, found)
     low[held == 0] = high[held == 0] = np.nan
     return Buckets(first_ms, step_ms, mean, low, high, exact=bool((held <= 1).all()))
+
+
+def aligned(parts: Iterable[Ticks], column: str, first_ms: int, last_ms: int, step_ms: int) -> Floats:
+    """A column of several subjects on one grid, shape (subjects, steps). A slower source has fewer buckets:
+    each of its values stands until the next."""
+    count = (last_ms - first_ms) // step_ms + 1
+    place = first_ms + step_ms * np.arange(count)
+    found = [buckets(one.times, one[column], first_ms, last_ms, count) for one in parts]
+    rows = [one.mean[np.clip((place - one.start_ms) // one.step_ms, 0, len(one.mean) - 1)] for one in found]
+    return np.array(rows).reshape(len(rows), count)

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from dutycycle.report.frames import Floats, buckets
+from dutycycle.report.frames import Floats, aligned
 from dutycycle.report.gather import Plain
-from dutycycle.report.view import HostView, View
+from dutycycle.report.view import GpuView, HostView, View
 
 IDLE, LOADING, CHECKPOINT, BUSY, UNMEASURED = "idle", "loading", "checkpoint", "busy", "not measured"
 _BUSY_PCT = 5.0
@@ -69,38 +69,22 @@ def seconds_by_name(phases: Iterable[Phase]) -> dict[str, tuple[float, int]]:
 
 def _activity(view: View) -> _Activity:
     step_ms = max(*(gpu.ticks.step_ms for gpu in view.gpus), 1000)
-    count = (view.last_ms - view.first_ms) // step_ms + 1
 
-    def column(pairs: Iterable[tuple[np.ndarray, Floats]]) -> np.ndarray:
-        found = [buckets(times, values, view.first_ms, view.last_ms, count) for times, values in pairs]
-        place = view.first_ms + step_ms * np.arange(count)
-        # A slower source has fewer buckets: each of its values stands until the next.
-        return np.array(
-            [one.mean[np.clip((place - one.start_ms) // one.step_ms, 0, len(one.mean) - 1)] for one in found]
-        )
+    def rows(of: Iterable[GpuView | HostView], column: str) -> Floats:
+        return aligned((one.ticks for one in of), column, view.first_ms, view.last_ms, step_ms)
 
-    gpus = column((one.ticks.times, one.ticks["gpu_util_pct"]) for one in view.gpus)
+    def summed(name: str) -> Floats:
+        machines = [one for one in view.machines if len(one.ticks.times)]
+        column = name if view.pods else name.replace("io_", "disk_")
+        return np.asarray(np.nansum(rows(machines, column), axis=0))
+
+    gpus = rows(view.gpus, "gpu_util_pct")
     known = np.isfinite(gpus).any(axis=0)
-    util = np.full(count, np.nan)
+    util = np.full(gpus.shape[1], np.nan)
     util[known] = np.nanmean(gpus[:, known], axis=0)
-
-    def summed(of_pod: str, of_host: str) -> Floats:
-        rows = column(
-            (one.ticks.times, one.ticks[of_pod if one.of_pod else of_host]) for one in _measured(view)
-        )
-        return np.asarray(np.nansum(rows, axis=0)) if len(rows) else np.zeros(count)
-
     return _Activity(
-        step_ms,
-        util,
-        summed("io_read_bytes_per_s", "disk_read_bytes_per_s"),
-        summed("io_write_bytes_per_s", "disk_write_bytes_per_s"),
-        summed("cpu_util_pct", "cpu_util_pct"),
+        step_ms, util, summed("io_read_bytes_per_s"), summed("io_write_bytes_per_s"), summed("cpu_util_pct")
     )
-
-
-def _measured(view: View) -> list[HostView]:
-    return [one for one in view.machines if len(one.ticks.times)]
 
 
 def _states(activity: _Activity, smooth: int, least_pause: float) -> list[tuple[str, int, int]]:

@@ -1,4 +1,4 @@
-"""The figures of a report as CSV files."""
+"""The figures of a report as CSV and Parquet files."""
 
 import csv
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,40 +13,44 @@ from dutycycle.report.page import Report
 _Row = Sequence[object]
 
 
-def write_tables(report: Report, folder: Path) -> list[Path]:
-    """GPUs, phases, cycles, insights and the series of the charts; the paths of the files."""
+def write_tables(report: Report, folder: Path) -> None:
+    """GPUs, phases, cycles, insights and the series of the charts, each as ``.csv`` and as ``.parquet``."""
     facts = report.facts
-    return [
-        _write(folder / "gpus.csv", _gpu_head(), _gpus(facts)),
-        _write(
-            folder / "phases.csv",
+    in_time = (one for one in report.charts if one.kind in ("lines", "heat"))
+    tables: dict[str, tuple[Sequence[str], Iterable[_Row]]] = {
+        "gpus": (("gpu", *_GPU_FIGURES[1:], "throttled_pct"), _gpus(facts)),
+        "phases": (
             ("phase", "start_ms", "end_ms"),
             ((one.name, one.first_ms, one.last_ms) for one in report.phases),
         ),
-        _write(
-            folder / "cycles.csv",
+        "cycles": (
             ("subject", "metric", "period_s", "seconds", "confidence", "first_ms", "last_ms"),
             _cycles(facts),
         ),
-        _write(
-            folder / "insights.csv",
+        "insights": (
             ("subject", "kind", "bottleneck", "bottleneck_confidence", "seconds", "advice", "evidence"),
             _insights(facts),
         ),
-        _write(
-            folder / "series.csv",
+        "series": (
             ("chart", "series", "unit", "ts_ms", "mean", "min", "max"),
-            (row for one in report.charts if one.kind in ("lines", "heat") for row in _series(one)),
+            (row for one in in_time for row in _series(one)),
         ),
-    ]
+    }
+    for name, (head, rows) in tables.items():
+        _write(folder / name, head, list(rows))
 
 
-def _write(path: Path, head: _Row, rows: Iterable[_Row]) -> Path:
-    with path.open("w", newline="", encoding="utf-8") as file:
+def _write(path: Path, head: Sequence[str], rows: Sequence[_Row]) -> None:
+    import pyarrow as pa  # here, not above: only the writing needs it
+    from pyarrow import parquet
+
+    with path.with_suffix(".csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(head)
         writer.writerows(rows)
-    return path
+    columns = zip(*rows, strict=True) if rows else [() for _ in head]
+    table = pa.table({name: list(column) for name, column in zip(head, columns, strict=True)})
+    parquet.write_table(table, path.with_suffix(".parquet"))
 
 
 _GPU_FIGURES = (
@@ -65,10 +69,6 @@ _GPU_FIGURES = (
     "power_max",
     "temp_max",
 )
-
-
-def _gpu_head() -> _Row:
-    return ("gpu", *_GPU_FIGURES[1:], "throttled_pct")
 
 
 def _gpus(facts: Facts) -> Iterator[_Row]:

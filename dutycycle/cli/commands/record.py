@@ -2,14 +2,12 @@
 
 import argparse
 import time
-from dataclasses import replace
 
 from contract.errors import SettingError
-from contract.settings import parsers
 from contract.settings.groups import Settings
 from contract.topics import SAMPLE_TOPICS, TOPICS, short_name
-from dutycycle.cli import arguments
-from dutycycle.cli.arguments import ago_or_moment_ms, duration_s, moment_ms
+from dutycycle.cli import arguments, history
+from dutycycle.cli.arguments import duration_s, moment_ms
 from dutycycle.traces.record import Wanted, record
 
 EXAMPLE = """dutycycle record --broker kafka://127.0.0.1:9092 --out now.jsonl.zst --duration 10m
@@ -21,8 +19,6 @@ dutycycle replay week.jsonl.zst --records sqlite:///week.db"""
 SETTINGS = (*arguments.OF_BROKER, "prometheus_ca", "prometheus_username")
 _OF_KAFKA = {"topic": "--topic", "duration": "--duration", "start": "--from", "end": "--to"}
 _OF_PROMETHEUS = {"since": "--since", "until": "--until", "step": "--step"}
-_LEAST_STEP_S = 1
-_MOST_STEP_S = 3600
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,19 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="first event time: -10m is ten minutes ago, 2026-11-20T10:00:00Z, or Unix milliseconds",
     )
     parser.add_argument("--to", dest="end", metavar="TIME", help="event time to stop before")
-    group = parser.add_argument_group("history", "what a Prometheus kept, instead of topics")
-    group.add_argument(
-        "--from-prometheus", nargs="?", const="", metavar="URL",
-        help="that scrapes dcgm-exporter, cAdvisor, …; without a URL that of DUTYCYCLE_PROMETHEUS(_FILE)",
-    )  # fmt: skip
-    group.add_argument(
-        "--since", metavar="TIME", help="where to begin: 7d is a week ago, or 2026-11-20T10:00:00Z"
-    )
-    group.add_argument("--until", metavar="TIME", help="where to end (default: now)")
-    group.add_argument(
-        "--step", type=duration_s, metavar="TIME",
-        help="one sample each so long, such as 1m (default: every sample, as it was scraped)",
-    )  # fmt: skip
+    history.add_arguments(parser.add_argument_group("history", "what a Prometheus kept, instead of topics"))
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
@@ -72,43 +56,10 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _from_prometheus(args: argparse.Namespace, settings: Settings) -> int:
-    if args.from_prometheus:
-        try:
-            settings = replace(settings, prometheus=parsers.http_url(args.from_prometheus))
-        except ValueError as error:
-            raise SettingError(f"--from-prometheus: {error}") from error
-    if settings.prometheus is None:
-        raise SettingError("no Prometheus to record from: give --from-prometheus http://host:9090")
-    if args.since is None:
-        raise SettingError("--from-prometheus needs --since, such as --since 7d")
-    from dutycycle.traces.backfill import Range, backfill  # here, not above: --help need not wait for it
+    settings, wanted = history.prometheus_of(args, settings), history.range_of(args)
+    from dutycycle.traces.backfill import backfill  # here, not above: --help need not wait for it
 
-    now_ms = time.time_ns() // 1_000_000
-    start_ms, end_ms = _ago("--since", args.since, now_ms), _ago("--until", args.until or "0s", now_ms)
-    if start_ms >= end_ms:
-        raise SettingError(f"--since {args.since} --until {args.until}: the end is not after the beginning")
-    step_s = _step_s(args.step)
-    grid_ms = 1000 * (step_s or 1)
-    given = ("--since", args.since, "--until", args.until or "now", "--step", f"{step_s or 'every'}")
-    wanted = Range(
-        start_ms=start_ms // grid_ms * grid_ms, end_ms=end_ms // grid_ms * grid_ms, step_s=step_s, given=given
-    )
     return backfill(args.out, wanted, settings, overwrite=args.force, patience_s=args.timeout)
-
-
-def _step_s(step: float | None) -> int | None:
-    if step is not None and (step != int(step) or not _LEAST_STEP_S <= step <= _MOST_STEP_S):
-        raise SettingError(
-            f"--step {step:g}s: expected whole seconds, from {_LEAST_STEP_S} to {_MOST_STEP_S}"
-        )
-    return None if step is None else int(step)
-
-
-def _ago(flag: str, text: str, now_ms: int) -> int:
-    try:
-        return ago_or_moment_ms(text, now_ms)
-    except ValueError as error:
-        raise SettingError(f"{flag} {error}") from error
 
 
 def _from_kafka(args: argparse.Namespace, settings: Settings) -> int:

@@ -1,50 +1,115 @@
-"""``dutycycle report``: a trace as one page, with pictures and tables."""
+"""``dutycycle report``: a trace, or the past of a job, as one page with pictures and tables."""
 
 import argparse
 import sys
 import time
 from pathlib import Path
 
+from contract.errors import DutycycleError, SettingError
 from contract.settings.groups import Settings
-from dutycycle.cli import arguments
+from dutycycle.cli import arguments, history
 
 EXAMPLE = """dutycycle report day.jsonl.zst --out day.html
-dutycycle report day.jsonl.zst --job bert --price-gpu-hour 2.5 --out bert.html"""
-SETTINGS = ("topic_prefix", *arguments.OF_OPERATORS, "price_gpu_hour", "price_kwh")
+dutycycle report day.jsonl.zst --job bert --price-gpu-hour 2.5 --out bert.html
+dutycycle report ml/bert --since 2h --broker kafka://kafka:9092 --out bert.html
+dutycycle report ml/bert --since 7d --until 5d --from-prometheus http://prometheus:9090 --out bert.html"""
+SETTINGS = (
+    *arguments.OF_BROKER, "prometheus_ca", "prometheus_username", *arguments.OF_OPERATORS, "price_gpu_hour",
+    "price_kwh",
+)  # fmt: skip
+TRACE = "trace.jsonl.zst"
 _EVERY_S = 2.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Traces, whose report, and where it goes."""
+    """Traces or a name, whose report, and where it goes."""
     parser.add_argument(
-        "trace", nargs="+", metavar="TRACE", help="trace files, one after the other; - is stdin"
-    )
+        "what", nargs="*", metavar="TRACE|NAME",
+        help="trace files, one after the other (- is stdin); with --since a job or a pod: its name, "
+        "namespace/name or uid (default: everything)",
+    )  # fmt: skip
     whose = parser.add_mutually_exclusive_group()
-    whose.add_argument("--job", metavar="NAME", help="only this job: its name, namespace/name or uid")
-    whose.add_argument("--pod", metavar="NAME", help="only this pod: its name, namespace/name or uid")
+    whose.add_argument("--job", metavar="NAME", help="of a trace only this job: name, namespace/name or uid")
+    whose.add_argument("--pod", metavar="NAME", help="of a trace only this pod: name, namespace/name or uid")
     parser.add_argument(
         "--out", metavar="FILE", type=Path, default=Path("report.html"),
         help="the page; pictures and tables are in a folder beside it (default: report.html, report.files)",
     )  # fmt: skip
     arguments.add_force(parser)
+    arguments.add_timeout(parser)
+    history.add_arguments(parser.add_argument_group("history", "what Kafka or a Prometheus kept"))
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Read, compute and write; 0 when there is a report."""
-    from dutycycle.report.build import (
-        check_out,
-        gather,
-        report_of,
-        write_report,
-    )  # here: --help need not wait
+    from dutycycle.report import build  # here, not above: --help need not wait for it
 
-    check_out(args.out, overwrite=args.force)
-    gathered = gather(args.trace, settings, _Progress().tell)
-    source = ", ".join("standard input" if one == "-" else Path(one).name for one in args.trace)
-    report = report_of(gathered, settings, source, job=args.job, pod=args.pod)
-    folder = write_report(report, args.out)
+    build.check_out(args.out, overwrite=args.force)
+    name = _name(args)
+    if args.since is None:
+        traces, source = args.what, ", ".join(map(_shown, args.what))
+    else:
+        trace = build.folder_of(args.out) / TRACE
+        traces, source = [str(trace)], f"{trace}, read from {_recorded(args, name, trace, settings)}"
+    gathered = build.gather(traces, settings, _Progress().tell)
+    report = build.report_of(gathered, settings, source, job=args.job or name, pod=args.pod or name)
+    folder = build.write_report(report, args.out)
     print(f"{args.out}: the report; pictures and tables are in {folder}")  # noqa: T201
     return 0
+
+
+def _name(args: argparse.Namespace) -> str | None:
+    """The name that is to be looked for in the past; None for a trace, and for everything.
+
+    Raises ``DutycycleError`` for arguments that do not go together.
+    """
+    if args.since is not None:
+        if args.job or args.pod:
+            raise SettingError("--job and --pod go with a trace; with --since, give the name alone")
+        if len(args.what) > 1:
+            raise SettingError(f"--since goes with one name, not {len(args.what)}: {', '.join(args.what)}")
+        return args.what[0] if args.what else None
+    for flag, value in (
+        ("--until", args.until),
+        ("--step", args.step),
+        ("--from-prometheus", args.from_prometheus),
+    ):
+        if value is not None:
+            raise SettingError(f"{flag} needs --since, such as --since 2h")
+    if not args.what:
+        raise SettingError("give a trace, or --since 2h with the name of a job or pod")
+    for one in args.what:
+        if one != "-" and not Path(one).exists():
+            raise DutycycleError(
+                f"{one}: No such file or directory; for a job or pod of this name add --since 2h"
+            )
+    return None
+
+
+def _recorded(args: argparse.Namespace, name: str | None, trace: Path, settings: Settings) -> str:
+    """Write what was kept to ``trace``; where it is from."""
+    if trace.exists() and not args.force:
+        raise SettingError(f"{trace}: is there already: make the report of it, or read it anew with --force")
+    if args.from_prometheus is not None:
+        from dutycycle.traces.backfill import backfill
+
+        settings, past = history.prometheus_of(args, settings), history.range_of(args)
+        trace.parent.mkdir(exist_ok=True)
+        backfill(str(trace), past, settings, overwrite=args.force, patience_s=args.timeout)
+        return str(settings.prometheus)
+    if args.step is not None:
+        raise SettingError("--step needs --from-prometheus")
+    if settings.broker is None:
+        raise SettingError("give --broker kafka://host:9092 (or DUTYCYCLE_BROKER), or --from-prometheus URL")
+    from dutycycle.traces.extract import Wanted, extract
+
+    wanted = Wanted(name, *history.since_until(args))
+    extract(trace, wanted, settings, overwrite=args.force, timeout_s=args.timeout)
+    return settings.broker
+
+
+def _shown(trace: str) -> str:
+    return "standard input" if trace == "-" else Path(trace).name
 
 
 class _Progress:

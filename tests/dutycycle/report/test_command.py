@@ -37,7 +37,32 @@ def test_a_report_of_a_trace(trace: Path, tmp_path: Path) -> None:
     ("arguments", "status", "message"),
     [
         (["{trace}", "--job", "gpt"], 1, "no job 'gpt' in the trace; there are jobs: ml/bert"),
-        (["{folder}/none.jsonl"], 1, "none.jsonl: No such file or directory"),
+        (
+            ["{folder}/none.jsonl"],
+            1,
+            "none.jsonl: No such file or directory; for a job or pod of this name add",
+        ),
+        ([], 2, "give a trace, or --since 2h with the name of a job or pod"),
+        (["{trace}", "--until", "1h"], 2, "--until needs --since"),
+        (["{trace}", "--from-prometheus", "http://h:1"], 2, "--from-prometheus needs --since"),
+        (
+            ["bert", "--since", "1h"],
+            2,
+            "give --broker kafka://host:9092 (or DUTYCYCLE_BROKER), or --from-prom",
+        ),
+        (["bert", "gpt", "--since", "1h"], 2, "--since goes with one name, not 2: bert, gpt"),
+        (["--since", "1h", "--job", "bert"], 2, "--job and --pod go with a trace"),
+        (
+            ["--since", "1h", "--until", "2h", "--broker", "kafka://h:1"],
+            2,
+            "the end is not after the beginning",
+        ),
+        (["--since", "1h", "--step", "1m", "--broker", "kafka://h:1"], 2, "--step needs --from-prometheus"),
+        (
+            ["--since", "1h", "--timeout", "1s", "--broker", "kafka://127.0.0.1:9"],
+            1,
+            "no broker answered within",
+        ),
         (["{folder}/empty.jsonl"], 1, "no samples to replay"),
         (["{trace}", "--out", "{folder}/x.pdf"], 2, "expected a name that ends with .html"),
         (["{trace}", "--out", "{folder}/there.html"], 2, "is there already; --force replaces it"),
@@ -58,7 +83,7 @@ def test_what_cannot_be_done_is_one_line(
     assert message in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
     assert (tmp_path / "there.html").read_text() == "mine"
-    assert not (tmp_path / "new.html").exists()
+    assert {one.name for one in tmp_path.iterdir()} == {"empty.jsonl", "there.html"}
 
 
 def test_a_trace_that_is_cut_off_gives_no_report_of_a_part(trace: Path, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The page: what is in it, that it needs nothing else, and how large it is."""
 
 import re
+from csv import DictReader
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 import orjson
 import pytest
 from plotly.graph_objects import Figure
+from pyarrow import parquet
 
 from contract.settings.groups import Settings
 from dutycycle.report.build import report_of, write_report
@@ -161,6 +163,12 @@ def test_the_files(report: Report, tmp_path: Path) -> None:
     assert heads.keys() == {"gpus", "phases", "cycles", "insights", "series"}
     assert [line.split(",")[0] for line in heads["gpus"]] == ["gpu", "gpu 0", "gpu 1"]
     assert len(heads["phases"]) == 1 + len(report.phases)
+    for csv in folder.glob("*.csv"):
+        table = parquet.read_table(csv.with_suffix(".parquet"))
+        assert table.column_names == heads[csv.stem][0].split(",")
+        assert table.num_rows == len(list(DictReader(heads[csv.stem])))
+    powers = parquet.read_table(folder / "gpus.parquet")["power_max"].to_pylist()
+    assert powers == [one.power_max for one in report.facts.gpus]
     assert not list(tmp_path.glob("*.partial"))
 
 

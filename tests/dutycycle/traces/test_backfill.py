@@ -200,7 +200,7 @@ def test_nothing_there_is_an_error_and_leaves_nothing(
     [
         (["--from-prometheus", "http://h:1"], "needs --since"),
         (["--from-prometheus", "h:1", "--since", "1h"], "--from-prometheus: expected a URL"),
-        (["--from-prometheus", "--since", "1h"], "no Prometheus to record from"),
+        (["--from-prometheus", "--since", "1h"], "no Prometheus is known: give"),
         (["--from-prometheus", "http://h:1", "--since", "soon"], "--since 'soon': expected"),
         (["--from-prometheus", "http://h:1", "--since", "1h", "--until", "2h"], "is not after the beginning"),
         (["--from-prometheus", "http://h:1", "--since", "1h", "--step", "1.5s"], "--step 1.5s: expected"),

@@ -1,0 +1,86 @@
+"""Arguments of commands that look back: since when, until when, and from which Prometheus."""
+
+import argparse
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from contract.errors import SettingError
+from contract.settings import parsers
+from contract.settings.groups import Settings
+from dutycycle.cli.arguments import ago_or_moment_ms, duration_s
+
+if TYPE_CHECKING:
+    from dutycycle.traces.backfill import Range
+
+_LEAST_STEP_S = 1
+_MOST_STEP_S = 3600
+
+
+def add_arguments(group: argparse._ArgumentGroup) -> None:
+    """``--since``, ``--until``, ``--from-prometheus`` and its ``--step``."""
+    group.add_argument(
+        "--from-prometheus", nargs="?", const="", metavar="URL",
+        help="that scrapes dcgm-exporter, cAdvisor, …; without a URL that of DUTYCYCLE_PROMETHEUS(_FILE)",
+    )  # fmt: skip
+    group.add_argument(
+        "--since", metavar="TIME", help="where to begin: 7d is a week ago, or 2026-11-20T10:00:00Z"
+    )
+    group.add_argument("--until", metavar="TIME", help="where to end (default: now)")
+    group.add_argument(
+        "--step", type=duration_s, metavar="TIME",
+        help="of a Prometheus one sample each so long, such as 1m (default: every one, as it was scraped)",
+    )  # fmt: skip
+
+
+def since_until(args: argparse.Namespace) -> tuple[int, int]:
+    """``--since`` and ``--until`` in Unix milliseconds. Raises ``SettingError``."""
+    now_ms = time.time_ns() // 1_000_000
+    start_ms, end_ms = _ago("--since", args.since, now_ms), _ago("--until", args.until or "0s", now_ms)
+    if start_ms >= end_ms:
+        raise SettingError(
+            f"--since {args.since} --until {args.until or 'now'}: the end is not after the beginning"
+        )
+    return start_ms, end_ms
+
+
+def prometheus_of(args: argparse.Namespace, settings: Settings) -> Settings:
+    """The settings with the Prometheus that was given, if one was. Raises ``SettingError``."""
+    if args.from_prometheus:
+        try:
+            settings = replace(settings, prometheus=parsers.http_url(args.from_prometheus))
+        except ValueError as error:
+            raise SettingError(f"--from-prometheus: {error}") from error
+    if settings.prometheus is None:
+        raise SettingError("no Prometheus is known: give --from-prometheus http://host:9090")
+    return settings
+
+
+def range_of(args: argparse.Namespace) -> "Range":
+    """What of it is wanted. Raises ``SettingError``."""
+    if args.since is None:
+        raise SettingError("--from-prometheus needs --since, such as --since 7d")
+    from dutycycle.traces.backfill import Range  # here, not above: --help need not wait for it
+
+    start_ms, end_ms = since_until(args)
+    step_s = _step_s(args.step)
+    grid_ms = 1000 * (step_s or 1)
+    given = ("--since", args.since, "--until", args.until or "now", "--step", f"{step_s or 'every'}")
+    return Range(
+        start_ms=start_ms // grid_ms * grid_ms, end_ms=end_ms // grid_ms * grid_ms, step_s=step_s, given=given
+    )
+
+
+def _step_s(step: float | None) -> int | None:
+    if step is not None and (step != int(step) or not _LEAST_STEP_S <= step <= _MOST_STEP_S):
+        raise SettingError(
+            f"--step {step:g}s: expected whole seconds, from {_LEAST_STEP_S} to {_MOST_STEP_S}"
+        )
+    return None if step is None else int(step)
+
+
+def _ago(flag: str, text: str, now_ms: int) -> int:
+    try:
+        return ago_or_moment_ms(text, now_ms)
+    except ValueError as error:
+        raise SettingError(f"{flag} {error}") from error

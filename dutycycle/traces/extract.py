@@ -1,0 +1,145 @@
+"""Writes what the topics hold of a job, of a pod or of all, in order of time: what a report is made of.
+
+The topic of pods is read first, as a whole: it says on which nodes the pods are. Of the samples only those of
+these nodes are kept.
+"""
+
+import asyncio
+import sys
+from collections import defaultdict
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from msgspec import structs
+
+from bus.kafka.consumer import Consumer, Message, Start
+from bus.kafka.reachability import answered_within, wait_for_broker
+from contract.codec import DecodeError, decode, encode
+from contract.errors import DutycycleError
+from contract.records.pods import Pod
+from contract.settings.groups import Settings
+from contract.topics import full_name
+from contract.trace import TraceRecord, TraceWriter
+from dutycycle.traces.progress import Progress
+from dutycycle.traces.sorting import ORDER, Sorting
+from dutycycle.traces.subject import subject_of
+from telemetry.events import Telemetry
+
+_WAIT_S = 0.2
+_TICKS = tuple(name for name in ORDER if name != "pods")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A job or pod by its name or uid, None for all, in ``[start_ms, end_ms)``."""
+
+    name: str | None
+    start_ms: int
+    end_ms: int
+
+
+def extract(out: Path, wanted: Wanted, settings: Settings, *, overwrite: bool, timeout_s: float) -> None:
+    """Write the trace ``out``. A broker is waited for ``timeout_s``, seconds.
+
+    Raises ``DutycycleError``: for a name that is not there, and if nothing was measured.
+    """
+    with TemporaryDirectory(prefix="dutycycle-") as folder:
+        sorting = Sorting(Path(folder), settings.topic_prefix)
+        asyncio.run(_read(wanted, settings, sorting, timeout_s))
+        out.parent.mkdir(exist_ok=True)
+        with TraceWriter(str(out), overwrite=overwrite) as trace:
+            for one in sorting.merged():
+                trace.write(one)
+
+
+async def _read(wanted: Wanted, settings: Settings, sorting: Sorting, timeout_s: float) -> None:
+    await answered_within(timeout_s, settings, wait_for_broker(settings, Telemetry("report")))
+    told = [one async for batch, _ in _batches(settings, ("pods",), "beginning") for one in batch]
+    pods = list(known_pods(told, wanted))
+    where = f"the topics {_said(wanted)}"
+    nodes: set[str] | None = None
+    if wanted.name is not None:
+        subject = subject_of([pod for _, pod in pods], job=wanted.name, pod=wanted.name, where=where)
+        nodes = {one.node for one in subject.pods}
+    for record, pod in pods:
+        if nodes is None or pod.node in nodes:
+            sorting.add(record)
+    named = sorting.count
+    await _read_ticks(wanted, settings, sorting, nodes)
+    if sorting.count == named:
+        raise DutycycleError(f"nothing of {wanted.name or 'any node'} was measured {_said(wanted)}")
+
+
+async def _read_ticks(
+    wanted: Wanted, settings: Settings, sorting: Sorting, nodes: Collection[str] | None
+) -> None:
+    progress = Progress(wanted.start_ms, wanted.end_ms, sys.stderr)
+    span_ms, most = wanted.end_ms - wanted.start_ms, 1
+    async for messages, left in _batches(settings, _TICKS, wanted.start_ms):
+        for one in messages:
+            key = _key(one)
+            if one.ts_ms < wanted.end_ms and (nodes is None or key in nodes):
+                sorting.add(_record(one, key))
+        most = max(most, left + len(messages))
+        progress.show(wanted.end_ms - span_ms * left // most, sorting.count)
+
+
+async def _batches(
+    settings: Settings, topics: Iterable[str], start: Start
+) -> AsyncIterator[tuple[list[Message], int]]:
+    """What lies on the broker now, from ``start`` on; with each batch how many records are left."""
+    names = [full_name(settings.topic_prefix, one) for one in topics]
+    consumer = Consumer(settings, "dutycycle-report", names, start)
+    await consumer.start()
+    try:
+        ends, left = await consumer.ends(), 1
+        while left:
+            messages = await consumer.take(_WAIT_S)
+            left = await consumer.left(ends)
+            yield messages, left
+    finally:
+        await consumer.stop()
+
+
+def known_pods(told: Iterable[Message], wanted: Wanted) -> Iterator[tuple[TraceRecord, Pod]]:
+    """What was known of the pods that were there in the time that is wanted, from its beginning on."""
+    found: dict[str, list[tuple[Message, Pod]]] = defaultdict(list)
+    for message in told:
+        try:
+            pod = None if message.payload is None else decode(Pod, message.payload, "pods")
+        except DecodeError:
+            continue
+        if pod is not None:
+            found[pod.uid].append((message, pod))
+    for records in found.values():
+        newest = records[-1][1]
+        if (newest.finished_ms or wanted.start_ms) < wanted.start_ms:
+            continue
+        before = [one for one in records if one[0].ts_ms < wanted.end_ms]
+        if not before:  # what was said of it then was compacted away: it ran, if it has started
+            message, pod = records[0]
+            if min(pod.started_ms or message.ts_ms, message.ts_ms) >= wanted.end_ms:
+                continue
+            then = structs.replace(pod, phase="Running", finished_ms=None)
+            before = [(replace(message, ts_ms=wanted.start_ms, payload=encode(then)), then)]
+        for message, pod in before:
+            yield _record(message, _key(message), max(message.ts_ms, wanted.start_ms)), pod
+
+
+def _record(message: Message, key: str | None, ts_ms: int | None = None) -> TraceRecord:
+    return TraceRecord(
+        topic=message.topic, key=key, payload=message.payload, partition=message.partition,
+        offset=message.offset, ts_ms=message.ts_ms if ts_ms is None else ts_ms,
+    )  # fmt: skip
+
+
+def _key(message: Message) -> str | None:
+    return None if message.key is None else message.key.decode(errors="replace")
+
+
+def _said(wanted: Wanted) -> str:
+    first, last = (datetime.fromtimestamp(at / 1000, UTC) for at in (wanted.start_ms, wanted.end_ms))
+    return f"from {first:%Y-%m-%d %H:%M:%S} to {last:%Y-%m-%d %H:%M:%S} UTC"

@@ -1,0 +1,33 @@
+"""Records in any order become one order, however they are cut into runs."""
+
+from pathlib import Path
+
+import pytest
+
+from contract.trace import TraceRecord
+from dutycycle.traces.sorting import Sorting
+
+
+def record(topic: str, ts_ms: int, offset: int) -> TraceRecord:
+    return TraceRecord(topic=f"t.{topic}", key="a", payload=b"{}", offset=offset, ts_ms=ts_ms)
+
+
+@pytest.mark.parametrize("run_bytes", [1, 20, 1_000_000])
+def test_the_order_is_that_of_time_then_of_topics(tmp_path: Path, run_bytes: int) -> None:
+    expected = [
+        record(topic, ts_ms, 2 * ts_ms + copy)
+        for ts_ms in range(1, 12)
+        for topic in ("pods", "nvml-samples", "cgroup-samples", "cuda-samples")
+        for copy in range(2)
+    ]
+    mixed = sorted(expected, key=lambda one: (one.offset or 0) * 7919 % 101)
+    assert mixed != expected
+    sorting = Sorting(tmp_path, "t.", run_bytes)
+    for one in mixed:
+        sorting.add(one)
+    assert sorting.count == len(expected)
+    assert list(sorting.merged()) == expected
+
+
+def test_of_nothing_there_is_nothing(tmp_path: Path) -> None:
+    assert list(Sorting(tmp_path, "t.").merged()) == []

@@ -20,9 +20,13 @@ class StoppedError(Exception):
 
 
 class Reachability:
-    """Keeps the condition ``BROKER_UNREACHABLE``, one for each reason, for one client."""
+    """Keeps the condition ``BROKER_UNREACHABLE``, one for each reason, for one client.
 
-    def __init__(self, settings: Settings, telemetry: Telemetry) -> None:
+    ``backoff``: how long it waits before it tries again, from the last answer on.
+    """
+
+    def __init__(self, settings: Settings, telemetry: Telemetry, backoff: Backoff | None = None) -> None:
+        self.backoff = backoff or Backoff()
         self._telemetry = telemetry
         self._where = ", ".join(bootstrap_servers(settings))
         self._setting = f"DUTYCYCLE_BROKER={settings.broker}"
@@ -39,26 +43,26 @@ class Reachability:
         for reason in self._reasons:
             self._telemetry.clear_condition(BROKER_UNREACHABLE, reason, f"{self._where} answers")
         self._reasons.clear()
+        self.backoff.reset()
 
 
 async def retry_until_reachable(
     attempt: Callable[[], Awaitable[T]],
     reachability: Reachability,
     *,
-    backoff: Backoff | None = None,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> T:
     """What ``attempt`` gives once the broker can be reached; until then it is tried again and again.
 
-    Raises ``BrokerRefusedError`` for what waiting does not mend: wrong credentials, an untrusted certificate.
+    An attempt that works on until an outage calls ``mark_up`` itself when it was answered. Raises
+    ``BrokerRefusedError`` for what waiting does not mend: wrong credentials, an untrusted certificate.
     """
-    backoff = backoff or Backoff()
     while True:
         try:
             found = await attempt()
         except BrokerUnreachableError as error:
             reachability.mark_down(error)
-            await sleep(backoff.next_s())
+            await sleep(reachability.backoff.next_s())
         else:
             reachability.mark_up()
             return found

@@ -9,19 +9,16 @@ import asyncio
 import threading
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
-from bus.kafka.consumer import Consumer, Message, Start
-from bus.kafka.errors import BrokerUnreachableError
+from bus.kafka.consumer import Message, Start
 from bus.kafka.producer import Producer
-from bus.kafka.reachability import Reachability
-from contract.backoff import Backoff
-from contract.codec import DecodeError, decode, encode
+from bus.kafka.reachability import Reachability, retry_until_reachable
+from contract.codec import encode
 from contract.log import TopicPartition
 from contract.settings.groups import Settings
-from contract.topics import TOPICS, full_name
-from sinks.events import RECORD_UNREADABLE
+from contract.topics import full_name
+from sinks.follow import Follower, Offsets
 from sinks.prometheus.view import View
 from telemetry.events import Telemetry
 
@@ -29,9 +26,6 @@ SAMPLES = "nvml-samples"
 STATE = "node-usage"
 COMPACTED = (STATE, "pods", "trends", "cycles", "insights")
 FOLLOWED = (SAMPLES, "window-aggregates")
-_WAIT_S = 0.5
-_AT_ONCE = 500
-"""Records between two moments at which a scrape may look."""
 
 
 class Reader:
@@ -46,10 +40,9 @@ class Reader:
         self.newest_ms: dict[str, int] = {}
         self.taken: Counter[str] = Counter(dict.fromkeys((*COMPACTED, *FOLLOWED), 0))
         self._settings = settings
-        self._telemetry = telemetry
+        self._follower = Follower(settings, telemetry, "metrics")
         self._reachability = Reachability(settings, telemetry)
         self._wall = wall
-        self._names = {full_name(settings.topic_prefix, name): name for name in self.taken}
         self._loaded = asyncio.Event()
         self._next: dict[int, int] = {}
         self._complete: dict[int, int] = {}
@@ -57,81 +50,49 @@ class Reader:
 
     async def run(self) -> None:
         """Follow and save until cancelled; a broker that is away is waited for."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._again(self._state))
-            group.create_task(self._again(self._samples))
-            group.create_task(self._again(self._save_regularly))
-
-    async def _again(self, work: Callable[[], Awaitable[None]]) -> None:
-        backoff = Backoff()
-        while True:
-            try:
-                await work()
-            except BrokerUnreachableError as error:
-                self._reachability.mark_down(error)
-                await asyncio.sleep(backoff.next_s())
-
-    async def _state(self) -> None:
-        await self._follow(COMPACTED, "beginning", {}, self._loaded.set)
+        await asyncio.gather(  # no TaskGroup: an error shall come out as it is
+            self._follower.follow(COMPACTED, lambda: ("beginning", {}), self.take_all, self._loaded.set),
+            self._samples(),
+            retry_until_reachable(self._save_regularly, self._reachability),
+        )
 
     async def _samples(self) -> None:
         await self._loaded.wait()
-        begin_ms = round((self._wall() - self._settings.metrics_window - self._settings.metrics_stale) * 1000)
-        topic = full_name(self._settings.topic_prefix, SAMPLES)
-        places = {**self.view.complete_to, **self._next}
-        at = {TopicPartition(topic, number): offset for number, offset in places.items()}
 
         def done() -> None:
             self.caught_up = True
 
-        await self._follow(FOLLOWED, max(0, begin_ms), at, done)
+        await self._follower.follow(FOLLOWED, self.begin, self.take_all, done, self.connected)
 
-    async def _follow(
-        self,
-        topics: Sequence[str],
-        start: Start,
-        at: dict[TopicPartition, int],
-        reached: Callable[[], None],
-    ) -> None:
-        full = [full_name(self._settings.topic_prefix, name) for name in topics]
-        consumer = Consumer(self._settings, "metrics", full, start, at)
-        try:
-            await consumer.start()
-            self._reachability.mark_up()
-            ends: dict[TopicPartition, int] | None = await consumer.ends()
-            self.begin(at, ends or {})
-            while True:
-                if ends is not None and await consumer.reached(ends):
-                    ends = None
-                    reached()
-                messages = await consumer.take(_WAIT_S, _AT_ONCE)
-                with self.lock:
-                    for message in messages:
-                        self.take(message)
-        finally:
-            await consumer.stop()
+    def begin(self) -> tuple[Start, Offsets]:
+        """Windows and samples that count now; of a partition that was read, or saved, from there on."""
+        begin_ms = round((self._wall() - self._settings.metrics_window - self._settings.metrics_stale) * 1000)
+        topic = full_name(self._settings.topic_prefix, SAMPLES)
+        places = {**self.view.complete_to, **self._next}
+        return max(0, begin_ms), {TopicPartition(topic, number): at for number, at in places.items()}
 
-    def begin(self, at: dict[TopicPartition, int], ends: dict[TopicPartition, int]) -> None:
+    def connected(self, ends: Offsets) -> None:
         """A log that ends before the place where we were is another log: it is read from its beginning."""
-        for place, offset in at.items():
+        for place, offset in self.begin()[1].items():
             if ends.get(place, offset) < offset:
                 with self.lock:
                     self.view.partition_moved(place.partition)
                 self._next.pop(place.partition, None)
                 self._complete.pop(place.partition, None)
 
+    def take_all(self, messages: Sequence[Message]) -> None:
+        """Take records; a scrape looks before or after."""
+        with self.lock:
+            for message in messages:
+                self.take(message)
+
     def take(self, message: Message) -> None:
         """Take one record; the lock is held."""
-        topic = self._names[message.topic]
+        topic, key, record = self._follower.decoded(message)
         self.taken[topic] += 1
         if message.payload is None:
-            self.view.remove(topic, (message.key or b"").decode(errors="replace"))
+            self.view.remove(topic, key)
             return
-        try:
-            record: Any = decode(TOPICS[topic].record, message.payload, topic)
-        except DecodeError as error:  # the streams make a dead letter of a sample
-            self._telemetry.emit(RECORD_UNREADABLE, error.brief, topic=topic)
-            record = None
         self.newest_ms[topic] = max(message.ts_ms, self.newest_ms.get(topic, 0))
         if topic == SAMPLES:
             self._complete.setdefault(message.partition, message.offset)
@@ -144,6 +105,7 @@ class Reader:
     async def _save_regularly(self) -> None:
         producer = Producer(self._settings, "metrics")
         await producer.start()
+        self._reachability.mark_up()
         try:
             while True:
                 await asyncio.sleep(self._settings.snapshot_interval)

@@ -112,10 +112,11 @@ def test_another_log_with_smaller_offsets_counts_on() -> None:
     for seq in range(10):
         one.take(sample("a", seq, 100 + seq))
     before = one.view.nodes["a"].gpus["GPU-0"].busy_s
-    one.take(sample("a", 11, 0))
+    one.take(sample("a", 11, 109))
     assert one.view.nodes["a"].gpus["GPU-0"].busy_s == before, "an old offset is one that was counted"
     place = TopicPartition(SAMPLES, 0)
-    one.begin({place: 110}, {place: 3})
+    assert one.begin()[1] == {place: 110}
+    one.connected({place: 3})
     one.take(sample("a", 11, 0))
     assert one.view.nodes["a"].gpus["GPU-0"].busy_s > before
 

@@ -1,0 +1,74 @@
+"""Follows topics without a consumer group: every process reads every partition, so any two know the same."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from bus.kafka.consumer import Consumer, Message, Start
+from bus.kafka.reachability import Reachability, retry_until_reachable
+from contract.codec import DecodeError, decode
+from contract.log import TopicPartition
+from contract.settings.groups import Settings
+from contract.topics import TOPICS, full_name, short_name
+from sinks.events import RECORD_UNREADABLE
+from telemetry.events import Telemetry
+
+Offsets = dict[TopicPartition, int]
+_WAIT_S = 0.5
+_AT_ONCE = 500
+"""Records between two moments at which others may look."""
+
+
+class Follower:
+    """``name``: of the Kafka client. What waiting for a broker does not mend is raised."""
+
+    def __init__(self, settings: Settings, telemetry: Telemetry, name: str) -> None:
+        self._settings = settings
+        self._telemetry = telemetry
+        self._name = name
+
+    async def follow(
+        self,
+        topics: Sequence[str],
+        begin: Callable[[], tuple[Start, Offsets]],
+        take: Callable[[Sequence[Message]], None],
+        reached: Callable[[], None],
+        connected: Callable[[Offsets], None] = lambda ends: None,
+    ) -> None:
+        """Give records to ``take`` until cancelled. After each outage ``begin`` says from where.
+
+        ``connected`` is told where the partitions end; ``reached`` is called when that much was given out.
+        """
+        names = [full_name(self._settings.topic_prefix, name) for name in topics]
+        reachability = Reachability(self._settings, self._telemetry)
+
+        async def read() -> None:
+            consumer = Consumer(self._settings, self._name, names, *begin())
+            try:
+                await consumer.start()
+                ends = await consumer.ends()
+                reachability.mark_up()
+                connected(ends)
+                while True:
+                    if ends and await consumer.reached(ends):
+                        ends = {}
+                        reached()
+                    take(await consumer.take(_WAIT_S, _AT_ONCE))
+                    await asyncio.sleep(0)  # what was fetched already comes without a pause
+            finally:
+                await consumer.stop()
+
+        await retry_until_reachable(read, reachability)
+
+    def decoded(self, message: Message) -> tuple[str, str, Any]:
+        """Topic (without prefix), key and record; None for a tombstone, and for what cannot be read."""
+        topic = short_name(self._settings.topic_prefix, message.topic) or ""
+        key = (message.key or b"").decode(errors="replace")
+        record: Any = None
+        try:
+            if message.payload is not None:
+                record = decode(TOPICS[topic].record, message.payload, topic)
+        except DecodeError as error:  # the streams make a dead letter of a sample
+            where = f"{message.topic}-{message.partition}@{message.offset}: {error.brief}"
+            self._telemetry.emit(RECORD_UNREADABLE, where, topic=topic)
+        return topic, key, record

@@ -7,8 +7,11 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from contract.settings.secret import Secret, authorization
 
 if TYPE_CHECKING:
     from kubernetes.client import Configuration
@@ -98,26 +101,15 @@ def of_user(kubeconfig: str | None, context: str | None, act_as: Impersonation |
     return ConfigSource(files, files, context, act_as=act_as)
 
 
-class _TokenFile:
-    """A pod's token. The kubelet replaces it within the hour, so it is read for each request."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        self._token = file.read_text(encoding="utf-8").strip()
-
-    def __call__(self) -> str:
-        with suppress(OSError):  # while it is being replaced the one before is good
-            self._token = self._file.read_text(encoding="utf-8").strip()
-        return f"Bearer {self._token}"
-
-
 def _of_service_account(folder: Path) -> Access:
     host, port = (os.environ.get(f"KUBERNETES_SERVICE_{one}", "") for one in ("HOST", "PORT"))
     if not host or not port:
         raise UnusableConfigError("KUBERNETES_SERVICE_HOST or KUBERNETES_SERVICE_PORT is not set")
+    # The kubelet replaces the token within the hour.
+    token = Secret((folder / "token").read_text(encoding="utf-8").strip(), str(folder / "token"))
     return Access(
         f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
-        _TokenFile(folder / "token"),
+        partial(authorization, None, None, token),
         _trusting(str(folder / "ca.crt")),
         namespace=(folder / "namespace").read_text(encoding="utf-8").strip(),
     )

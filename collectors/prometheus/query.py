@@ -14,6 +14,7 @@ from urllib3.util.retry import Retry
 
 from collectors.prometheus.series import ScrapedSeries, parse_matrix, parse_vector, without_replicas
 from contract.settings.groups import PrometheusSettings
+from contract.settings.secret import authorization
 
 _MESSAGE = 200
 _BUSY = ("408", "429", "500", "502", "503", "504")
@@ -42,10 +43,8 @@ class Prometheus:
         self.place = f"{parts.scheme}://{parts.hostname}" + (f":{parts.port}" if parts.port else "")
         session = requests.Session()
         session.verify = settings.prometheus_ca or True
-        if settings.prometheus_token:
-            session.auth = _Bearer(settings.prometheus_token)
-        elif settings.prometheus_username and settings.prometheus_password:
-            session.auth = (settings.prometheus_username, settings.prometheus_password)
+        if settings.prometheus_token or settings.prometheus_username:
+            session.auth = _Credentials(settings)
         # A query that failed is asked again at the next tick: repeats inside a tick would only make it late.
         self._connection = PrometheusConnect(url, retry=Retry(0), session=session)
 
@@ -126,14 +125,15 @@ class Prometheus:
         return f"{self.place} is no Prometheus ({why}): DUTYCYCLE_PROMETHEUS is the URL above /api/v1"
 
 
-class _Bearer(requests.auth.AuthBase):
-    """Sends a token with each request, and lets no ``.netrc`` replace it."""
+class _Credentials(requests.auth.AuthBase):
+    """Sends them with each request, as they are then, and lets no ``.netrc`` replace them."""
 
-    def __init__(self, token: str) -> None:
-        self._token = token
+    def __init__(self, settings: PrometheusSettings) -> None:
+        self._given = settings.prometheus_username, settings.prometheus_password, settings.prometheus_token
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        request.headers["Authorization"] = f"Bearer {self._token}"
+        if header := authorization(*self._given):
+            request.headers["Authorization"] = header
         return request
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from contract.settings import parsers
 from contract.settings.parsers import Parser
+from contract.settings.secret import Secret
 
 PREFIX = "DUTYCYCLE_"
 
@@ -90,11 +91,11 @@ class PrometheusSettings:
         None, parsers.readable_file, "CA certificates (PEM) that sign Prometheus' own"
     )
     prometheus_username: str | None = _setting(None, parsers.non_empty, "user name for basic authentication")
-    prometheus_password: str | None = _setting(
-        None, parsers.non_empty, "password for basic authentication; prefer …_FILE", secret=True
+    prometheus_password: Secret | None = _setting(
+        None, parsers.secret, "password for basic authentication; prefer …_FILE", secret=True
     )
-    prometheus_token: str | None = _setting(
-        None, parsers.non_empty, "bearer token; prefer …_FILE", secret=True
+    prometheus_token: Secret | None = _setting(
+        None, parsers.secret, "bearer token; prefer …_FILE, which is read again as it changes", secret=True
     )
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from contract.errors import SettingError
 from contract.settings import parsers
 from contract.settings.groups import PREFIX, Settings
+from contract.settings.secret import Secret
 
 _FOR_TESTS = "DUTYCYCLE_TEST_"
 
@@ -31,9 +32,11 @@ def load(environ: Mapping[str, str], flags: Mapping[str, str] | None = None) -> 
             continue
         shown = "…" if one.metadata["secret"] or "@" in text else repr(text)
         try:
-            values[one.name] = one.metadata["parse"](text)
+            values[one.name] = value = one.metadata["parse"](text)
         except ValueError as error:
             raise SettingError(f"{source}={shown}: {error}") from error
+        if isinstance(value, Secret) and source.endswith("_FILE"):
+            value.file = environ[source]
     if "node" not in values:
         values["node"] = _host_name()
     return _checked(Settings(**values))

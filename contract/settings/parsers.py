@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from contract.settings.secret import Secret
+
 Parser = Callable[[str], Any]
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
@@ -25,6 +27,11 @@ def non_empty(value: str) -> str:
     if not value.strip():
         raise ValueError("is empty")
     return value
+
+
+def secret(value: str) -> Secret:
+    """A password or token."""
+    return Secret(non_empty(value))
 
 
 def whole(low: int, high: int) -> Parser:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from contract.errors import DutycycleError, SettingError
 from contract.settings.groups import PREFIX, Settings
 from contract.settings.load import load, near_misses
+from contract.settings.secret import Secret
 
 HERE = str(Path(__file__).parent)
 FILE = __file__
@@ -41,8 +42,8 @@ GOOD: list[tuple[str, str, Any]] = [
     ("prometheus", "https://user:pass@host/prefix", "https://user:pass@host/prefix"),
     ("prometheus_ca", FILE, FILE),
     ("prometheus_username", "reader", "reader"),
-    ("prometheus_password", "hunter 2", "hunter 2"),
-    ("prometheus_token", "t0ken", "t0ken"),
+    ("prometheus_password", "hunter 2", Secret("hunter 2")),
+    ("prometheus_token", "t0ken", Secret("t0ken")),
     ("kubernetes", "off", "off"),
     ("pod_resources", "/run/kubelet.sock", "/run/kubelet.sock"),
     ("cuda_logs", HERE, HERE),

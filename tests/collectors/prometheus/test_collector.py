@@ -10,6 +10,7 @@ import pytest
 from collectors.prometheus.query import QueryError
 from contract.records.pods import JobRef, Pod
 from contract.records.samples import Allocation, Container
+from contract.settings.secret import Secret
 from telemetry.events import ATTRIBUTION_FAILED, NOT_MEASURED
 from tests.support.data.prometheus_ticks import PATIENCE_S, SCRAPE_S, Records, Start
 from tests.support.fakes.exporter_pages import CID, UID, cadvisor, dcgm, line, old_dcgm, pod_info, pod_state
@@ -219,6 +220,8 @@ def test_tls_and_a_password(prometheus: Start, page: MetricsPage, tmp_path: Path
         Records(server.url).tick()
     with pytest.raises(QueryError, match=r"HTTP 401\): give DUTYCYCLE_PROMETHEUS_USERNAME"):
         Records(server.url, prometheus_ca=ca).tick()
-    records = Records(server.url, prometheus_ca=ca, prometheus_username=USER, prometheus_password=PASSWORD)
+    records = Records(
+        server.url, prometheus_ca=ca, prometheus_username=USER, prometheus_password=Secret(PASSWORD)
+    )
     records.until(lambda: records.gpus)
     assert records.gpus[0].node == "gpu-a"

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -14,6 +15,7 @@ from collectors.prometheus.query import QueryError
 from collectors.prometheus.series import ScrapedSeries
 from contract.codec import decode
 from contract.records.samples import NvmlSample
+from contract.settings.load import load
 from telemetry.events import PROMETHEUS_QUERY_FAILED, Telemetry
 from tests.support.data.prometheus_ticks import SCRAPE_S, Records, Start
 from tests.support.fakes.exporter_pages import dcgm
@@ -142,7 +144,7 @@ def test_one_query_that_fails_is_told_and_the_others_go_on() -> None:
     assert "hunter2" not in str(records.telemetry.conditions)
 
 
-def test_a_token_is_sent_and_never_shown() -> None:
+def test_a_token_is_sent_as_it_is_now_and_never_shown(tmp_path: Path) -> None:
     seen: list[str | None] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -155,10 +157,17 @@ def test_a_token_is_sent_and_never_shown() -> None:
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
             """A query is no samples."""
 
+    file = tmp_path / "token"
     with serving(Handler) as place:
-        records = Records(f"http://{place}", prometheus_token="t0ken")
-        with pytest.raises(QueryError, match=r"HTTP 403") as caught:
-            records.tick()
+        file.write_text("t0ken\n")
+        settings = load({"DUTYCYCLE_PROMETHEUS_TOKEN_FILE": str(file)})
+        records = Records(f"http://{place}", prometheus_token=settings.prometheus_token)
+        for token in ("t0ken", "rotated"):
+            file.write_text(token)
+            seen.clear()
+            with pytest.raises(QueryError, match=r"HTTP 403") as caught:
+                records.tick()
+            assert set(seen) == {f"Bearer {token}"}
         records.collector.close()
-    assert set(seen) == {"Bearer t0ken"}
-    assert "t0ken" not in str(caught.value)
+    assert "rotated" not in str(caught.value)
+    assert "t0ken" not in repr(settings)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from itertools import count
+from typing import Any
 
 from collectors.base import Tick
 from collectors.prometheus.collector import PrometheusCollector
@@ -24,7 +25,7 @@ Start = Callable[..., Prometheus]
 class Records:
     """Ticks a collector, and keeps what it gives out."""
 
-    def __init__(self, url: str, *, uid_of: UidOf | None = None, **access: str) -> None:
+    def __init__(self, url: str, *, uid_of: UidOf | None = None, **access: Any) -> None:
         self.telemetry = Telemetry("test")
         self.collector = PrometheusCollector(
             PrometheusSource(PrometheusSettings(prometheus=url, **access)),

@@ -6,12 +6,14 @@ instead of by column, with the shares of a counter that only the device has.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from contract.records.attribution import ALLOCATED, MEASURED, UNKNOWN, holders, less_sure
 from contract.records.samples import Gpu, GpuProcess, MigDevice
 
+_MOST = 1 + 1e-9
+"""The parts of a device together, but for rounding."""
 SHARED = "shared"
 """Attribution of energy that only the device counts, and that several use."""
 
@@ -35,7 +37,10 @@ class Use:
 def uses(gpu: Gpu) -> list[Use]:
     """Every pod that uses the GPU or was given it: those with processes, then the others."""
     measured = _measured(gpu)
-    return [*measured.values(), *_allocated(gpu, measured)]
+    found = [*measured.values(), *_allocated(gpu, measured)]
+    if sum(use.share or 0 for use in found) > _MOST:  # the GPU is one's, and a slice of it another's
+        return [replace(use, share=None) if use.share == 1 else use for use in found]
+    return found
 
 
 def _measured(gpu: Gpu) -> dict[str, Use]:

@@ -72,6 +72,14 @@ def given_to(pod: str, **more: Any) -> dict[str, Any]:
 HALF = {"mem_total_bytes": 10}
 MIG = [{"uuid": "MIG-1", "gpu_util_pct": 90, **HALF}, {"uuid": "MIG-2", "gpu_util_pct": 30, **HALF}]
 SHARES = {
+    "alone, and a slice of another": (
+        {"mig": MIG, "processes": [process("p", 40)], "allocated": [given_to("q", mig="MIG-1")]},
+        {"p": None, "q": 0.75},
+    ),
+    "the GPU and a slice of it": (
+        {"mig": MIG, "allocated": [given_to("p"), given_to("q", mig="MIG-1")]},
+        {"p": None, "q": 0.75},
+    ),
     "alone": ({"processes": [process("p", 40)]}, {"p": 1.0}),
     "by utilization": ({"processes": [process("p", 60), process("q", 20, 2)]}, {"p": 0.75, "q": 0.25}),
     "evenly, while both wait": ({"processes": [process("p", 0), process("q", 0, 2)]}, {"p": 0.5, "q": 0.5}),

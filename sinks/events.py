@@ -37,7 +37,13 @@ ANNOTATIONS_OFF = Event(
     by=(SINK,), values={"reason": ("off", "no_api_server")},
 )
 SINK_AWAY = Event(
-    "sink_away", logging.WARNING, "The database or the API server cannot be written", ("sink",), by=(SINK,)
+    "sink_away", logging.WARNING, "The database, the API server or the receiver of series cannot be written",
+    ("sink",), by=(SINK, METRICS),
+)
+SAMPLES_DROPPED = Event(
+    "samples_dropped", logging.ERROR,
+    "Samples that the receiver of remote write refused, or that waited for it when the memory was full",
+    ("reason",), by=(METRICS,), values={"reason": ("refused", "full")},
 )
 RECORD_UNREADABLE = Event(
     "record_unreadable", logging.WARNING, "Records that cannot be read: they are in no series and no answer",

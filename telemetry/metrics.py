@@ -80,11 +80,13 @@ SNAPSHOTS = Metric("snapshots_total", "Stored states of a key", ("stage",))
 SNAPSHOT_BYTES = Metric("snapshot_bytes_total", "Their bytes in the changelog", ("stage",))
 LIVE_KEYS = Metric("live_keys", "Keys whose operator is in memory", ("stage",))
 
-# Sink.
-WRITES = Metric("writes_total", "Rows or objects written", ("sink",))
-PENDING = Metric("pending_writes", "Rows or objects that wait to be written", ("sink",))
+# Sink; and sink --metrics, whose sink remote_write writes samples.
+WRITES = Metric("writes_total", "Rows, objects or samples written", ("sink",))
+PENDING = Metric("pending_writes", "Rows, objects or samples that wait to be written", ("sink",))
 SINK_UP = Metric(
-    "sink_up", "1 while the database or the API server accepts writes, 0 while it does not", ("sink",)
+    "sink_up",
+    "1 while the database, the API server or the receiver of series accepts writes, 0 while it does not",
+    ("sink",),
 )
 LAST_WRITE = Metric("last_write_timestamp_seconds", "Time of the last successful write", ("sink",))
 
@@ -122,7 +124,7 @@ GROUPS: dict[str, tuple[Metric, ...]] = {
         LAG, LAG_MAX, ASSIGNED, REBALANCES, RECOVERY, RECORDS_TAKEN, RECORDS_USED, WATERMARK_DELAY,
     ),
     "stream": (COMMITS, COMMIT_SECONDS, SNAPSHOT_AGE, SNAPSHOTS, SNAPSHOT_BYTES, LIVE_KEYS),
-    "sink": (WRITES, PENDING, SINK_UP, LAST_WRITE),
+    "sink, and sink --metrics with remote write": (WRITES, PENDING, SINK_UP, LAST_WRITE),
     "sink --metrics": (SERIES_PODS_OMITTED,),
     "adapter": (ADAPTER_ANSWERS,),
     "collect": (
@@ -170,6 +172,12 @@ class Metrics(Collector):
                 yield family(metric, values)
         for metric, read in list(self._reads.items()):
             yield family(metric, _value(read))
+
+    def samples(self) -> Iterator[tuple[str, Mapping[str, str], float]]:
+        """Everything as it is now: name, labels and value of each series."""
+        for found in self.registry.collect():
+            for one in found.samples:
+                yield one.name, one.labels, one.value
 
     def page(self) -> bytes:
         """Everything as it is now, in Prometheus' text format."""

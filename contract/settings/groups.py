@@ -179,6 +179,39 @@ class SinkSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RemoteWriteSettings:
+    """A receiver that the series are written to, where no Prometheus can scrape them."""
+
+    remote_write: str | None = _setting(
+        None,
+        parsers.http_url,
+        "the whole URL of a receiver of Prometheus' remote write, such as http://host:9090/api/v1/write",
+        secret=True,
+    )
+    remote_write_ca: str | None = _setting(
+        None, parsers.readable_file, "CA certificates (PEM) that sign the receiver's own"
+    )
+    remote_write_username: str | None = _setting(
+        None, parsers.non_empty, "user name for basic authentication"
+    )
+    remote_write_password: Secret | None = _setting(
+        None, parsers.secret, "password for basic authentication; prefer …_FILE", secret=True
+    )
+    remote_write_token: Secret | None = _setting(
+        None, parsers.secret, "bearer token; prefer …_FILE, which is read again as it changes", secret=True
+    )
+    remote_write_labels: tuple[tuple[str, str], ...] = _setting(
+        (), parsers.series_labels, "labels that every series gets, such as cluster=a,__replica__=1"
+    )
+    remote_write_interval: float = _setting(15.0, parsers.seconds(1, 300), "between two samples of a series")
+    remote_write_bytes: int = _setting(
+        64 * 1024**2,
+        parsers.size(1024**2),
+        "so much waits in memory for a receiver that is away; beyond it the oldest samples are dropped",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class AdapterSettings:
     """The metrics APIs of Kubernetes, which the API server asks for an autoscaler."""
 
@@ -208,6 +241,7 @@ class StatusSettings:
 class Settings(
     StatusSettings,
     AdapterSettings,
+    RemoteWriteSettings,
     SinkSettings,
     StreamSettings,
     PrometheusSettings,
@@ -218,7 +252,7 @@ class Settings(
 
 
 SETTING_GROUPS = (
-    KafkaSettings, CollectorSettings, PrometheusSettings, StreamSettings, SinkSettings, AdapterSettings,
-    StatusSettings,
+    KafkaSettings, CollectorSettings, PrometheusSettings, StreamSettings, SinkSettings,
+    RemoteWriteSettings, AdapterSettings, StatusSettings,
 )  # fmt: skip
 """The groups in the order of the help."""

@@ -71,15 +71,17 @@ def _checked(settings: Settings) -> Settings:
         )
     if bool(settings.tls_cert) != bool(settings.tls_key):
         raise SettingError("DUTYCYCLE_TLS_CERT and DUTYCYCLE_TLS_KEY go together: one of them is missing")
-    if bool(settings.prometheus_username) != bool(settings.prometheus_password):
-        raise SettingError(
-            "DUTYCYCLE_PROMETHEUS_USERNAME and DUTYCYCLE_PROMETHEUS_PASSWORD(_FILE) go together: one of them "
-            "is missing"
+    for of, whom in (("PROMETHEUS", "Prometheus"), ("REMOTE_WRITE", "the receiver")):
+        username, password, token = (
+            getattr(settings, f"{of}_{what}".lower()) for what in ("USERNAME", "PASSWORD", "TOKEN")
         )
-    if settings.prometheus_token and settings.prometheus_username:
-        raise SettingError(
-            "DUTYCYCLE_PROMETHEUS_TOKEN and DUTYCYCLE_PROMETHEUS_USERNAME are both set: Prometheus takes one"
-        )
+        if bool(username) != bool(password):
+            both = f"DUTYCYCLE_{of}_USERNAME and DUTYCYCLE_{of}_PASSWORD(_FILE)"
+            raise SettingError(f"{both} go together: one of them is missing")
+        if token and username:
+            raise SettingError(
+                f"DUTYCYCLE_{of}_TOKEN and DUTYCYCLE_{of}_USERNAME are both set: {whom} takes one"
+            )
     return settings
 
 

@@ -17,6 +17,7 @@ _SIZES = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 _NODE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
 _DNS = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*")
 _LABEL_KEY = re.compile(r"(?:[a-z0-9.-]{1,253}/)?[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+_SERIES_LABEL = re.compile(r"([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*(.+)")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{0,200}")
 _HOST_PORT = re.compile(r"(?:\[[0-9A-Fa-f:]+\]|[A-Za-z0-9._-]+):\d{1,5}")
 KAFKA_SCHEMES = ("kafka", "kafka+ssl")
@@ -136,6 +137,17 @@ def label_keys(value: str) -> tuple[str, ...]:
     if len(set(map(label_name, found))) < len(found):
         raise ValueError("two of these keys would have the same name on a series")
     return found
+
+
+def series_labels(value: str) -> tuple[tuple[str, str], ...]:
+    """Labels of series: ``name=value``, separated by commas."""
+    found = [_SERIES_LABEL.fullmatch(part.strip()) for part in value.split(",") if part.strip()]
+    if not all(found):
+        raise ValueError("expected labels of series, separated by commas, such as cluster=a,__replica__=1")
+    pairs = {match[1]: match[2] for match in found if match}
+    if len(pairs) < len(found):
+        raise ValueError("a label is there twice")
+    return tuple(pairs.items())
 
 
 def topic_prefix(value: str) -> str:

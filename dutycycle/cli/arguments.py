@@ -25,7 +25,10 @@ OF_SINKS = (
     "annotations", "annotation_prefix", "annotation_interval", "annotation_heartbeat", "annotation_rate",
     "kubernetes",
 )  # fmt: skip
-OF_METRICS = ("metrics_window", "metrics_stale", "metrics_pods", "pod_labels")
+OF_METRICS = (
+    "metrics_window", "metrics_stale", "metrics_pods", "pod_labels", "remote_write", "remote_write_ca",
+    "remote_write_username", "remote_write_labels", "remote_write_interval", "remote_write_bytes",
+)  # fmt: skip
 OF_SERVICE = ("listen",)
 _PREFIX = "setting_"
 _TIMEOUT_S = 30.0

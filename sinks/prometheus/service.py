@@ -21,7 +21,8 @@ _CLOSE_S = 5.0
 
 async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> None:
     """Serve until ``stop`` is set. Raises ``DutycycleError`` where the start is refused."""
-    telemetry.expect(events, sink_events, topic=[*COMPACTED, *FOLLOWED])
+    sinks = ["remote_write"] if settings.remote_write else []
+    telemetry.expect(events, sink_events, topic=[*COMPACTED, *FOLLOWED], sink=sinks)
     status = telemetry.status
     status.waiting = f"waiting for the broker at {settings.broker}"
     outputs = [name for name in (*COMPACTED, *FOLLOWED) if name not in ALIKE_TOPICS]
@@ -32,16 +33,25 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
     reader = Reader(settings, telemetry, View(round(settings.metrics_window * 1000)))
     serve(settings, telemetry, reader)
     status.waiting = None
-    reading = asyncio.create_task(reader.run())
+    working = asyncio.create_task(_work(settings, telemetry, reader))
     stopping = asyncio.create_task(stop.wait())
-    await asyncio.wait([reading, stopping], return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait([working, stopping], return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
-    if reading.done():
-        reading.result()
-    reading.cancel()
+    if working.done():
+        working.result()
+    working.cancel()
     with suppress(TimeoutError, asyncio.CancelledError):
         async with asyncio.timeout(_CLOSE_S):
-            await reading
+            await working
+
+
+async def _work(settings: Settings, telemetry: Telemetry, reader: Reader) -> None:
+    work = [reader.run()]
+    if settings.remote_write is not None:
+        from sinks.prometheus.remote_write import RemoteWriter  # most do without, and without aiohttp
+
+        work.append(RemoteWriter(settings, telemetry).run())
+    await asyncio.gather(*work)  # no TaskGroup: an error shall come out as it is
 
 
 def serve(

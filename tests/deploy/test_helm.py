@@ -36,7 +36,8 @@ from tests.support.deploy.manifests import (
 OURS = ("collector", "prometheus", "streams", "sinks", "metrics", "adapter", "topics")
 EXAMPLES = sorted((ROOT / "deploy/helm/examples").glob("*.yaml"))
 _FILES = (
-    "PROMETHEUS_CA", "TLS_CA", "TLS_CERT", "TLS_KEY", "HOST_ROOT", "CUDA_LOGS", "ADAPTER_CERT", "ADAPTER_KEY",
+    "PROMETHEUS_CA", "REMOTE_WRITE_CA", "TLS_CA", "TLS_CERT", "TLS_KEY", "HOST_ROOT", "CUDA_LOGS",
+    "ADAPTER_CERT", "ADAPTER_KEY",
 )  # fmt: skip
 """Settings that name a file or folder of the pod, which is not here."""
 
@@ -366,6 +367,18 @@ def test_a_bearer_token_instead_of_a_password_and_no_api_server() -> None:
     assert (given["DUTYCYCLE_KUBERNETES"], spec["automountServiceAccountToken"]) == ("off", False)
     assert not [
         one for one in things if "Role" in one["kind"] and one["metadata"]["name"].endswith("-prometheus")
+    ]
+
+
+def test_series_are_written_where_nobody_may_scrape() -> None:
+    given = environment(pod_specs(render(FULL))["metrics"]["containers"][0])
+    of = FULL["metrics"]["remoteWrite"]
+    assert given["DUTYCYCLE_REMOTE_WRITE"] == of["url"]
+    assert given["DUTYCYCLE_REMOTE_WRITE_LABELS"] == "cluster=eu-1,env=test"
+    assert given["DUTYCYCLE_REMOTE_WRITE_TOKEN_FILE"] == "/etc/dutycycle/remote-write/secret"
+    assert given["DUTYCYCLE_REMOTE_WRITE_CA"] == "/etc/dutycycle/remote-write-ca/ca.crt"
+    assert not [
+        name for name in environment(pod_specs(render())["metrics"]["containers"][0]) if "REMOTE" in name
     ]
 
 

@@ -55,3 +55,6 @@ def test_the_port_of_prometheus_is_let_out(url: str, port: int) -> None:
     of = FROM_PROMETHEUS["prometheus"] | {"url": url}
     things = render(FROM_PROMETHEUS | {"prometheus": of})
     assert ports(things, "-prometheus") == {53, 9092, 9093, 9090, port, 443, 6443}
+    written = render({"metrics": {"remoteWrite": {"url": url}}})
+    assert ports(written, "-metrics") == {53, 9092, 9093, 9090, port}
+    assert ports(render(), "-metrics") == {53, 9092, 9093}

@@ -45,6 +45,8 @@ PIPELINE = {
     "no source": ("DutycycleSourceDown", series("source_up", collector="nvml"), "0x20", 10, 1),
     "spool": ("DutycycleSpoolFills", series("spool_bytes"), "0+30000000x20", 10, 1),
     "lost": ("DutycycleRecordsLost", series("spool_dropped_total"), "0x5 8x20", 8, 1),
+    "samples lost": ("DutycycleRecordsLost", series("samples_dropped_total", reason="full"),
+                     "0x5 8x20", 8, 1),
     "nothing lost": ("DutycycleRecordsLost", series("spool_dropped_total"), "0x20", 8, 0),
     "dead letters": ("DutycycleDeadLetters", series("dead_letter_total", topic="pods", reason="decode"),
                      "0x5 1x20", 8, 1),

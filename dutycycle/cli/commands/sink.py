@@ -2,6 +2,7 @@
 
 import argparse
 
+from contract.errors import SettingError
 from contract.settings.groups import Settings
 from dutycycle.cli import arguments
 from dutycycle.cli.service import run_service
@@ -25,7 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--metrics",
         action="store_true",
-        help="serve series of GPUs, pods and jobs to Prometheus instead of writing: a process of its own",
+        help="serve series of GPUs, pods and jobs to Prometheus instead of writing records and annotations: "
+        "a process of its own; with --remote-write it sends them, too",
     )
 
 
@@ -35,6 +37,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         from sinks.prometheus.service import run as metrics
 
         return run_service(metrics, "metrics", settings)
+    if "remote_write" in arguments.given_settings(args):
+        raise SettingError("--remote-write: it sends the series of --metrics: give that, too")
     from sinks.service import run as sink  # here, not above: --help need not wait for it
 
     return run_service(sink, "sink", settings)

@@ -37,6 +37,12 @@ FULL: Object = {
     },
     "streams": {"autoscaling": {"enabled": True}, "replicas": 3},
     "sinks": {"autoscaling": {"enabled": True}, "replicas": 2, "records": {"existingSecret": "records"}},
+    "metrics": {
+        "remoteWrite": {
+            "url": "https://mimir.example/api/v1/push", "labels": {"cluster": "eu-1", "env": "test"},
+            "auth": {"existingSecret": "mimir"}, "tls": {"caSecret": "mimir-ca"},
+        }
+    },
     "adapter": {"enabled": True, "apis": ["custom.metrics.k8s.io", "external.metrics.k8s.io"]},
     "podMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
 }  # fmt: skip

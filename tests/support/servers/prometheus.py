@@ -31,7 +31,7 @@ class Prometheus:
     """One running Prometheus with its data in ``folder``.
 
     ``history``: samples in the OpenMetrics text format that it has from the start. ``certificates``: it
-    speaks TLS, and answers ``USER`` with ``PASSWORD`` alone.
+    speaks TLS, and answers ``USER`` with ``PASSWORD`` alone. ``options``: more for its command line.
     """
 
     def __init__(
@@ -41,6 +41,7 @@ class Prometheus:
         *,
         history: str | None = None,
         certificates: Certificates | None = None,
+        options: Sequence[str] = (),
     ) -> None:
         server = program("prometheus")
         file = folder / "prometheus.yml"
@@ -59,7 +60,7 @@ class Prometheus:
             web = [f"--web.config.file={_secured(folder, certificates)}"]
         where = [f"--config.file={file}", f"--storage.tsdb.path={folder / 'data'}"]
         self._command = [
-            server, *where, f"--web.listen-address=127.0.0.1:{self._port}", *web, *_OPTIONS
+            server, *where, f"--web.listen-address=127.0.0.1:{self._port}", *web, *_OPTIONS, *options
         ]  # fmt: skip
         self.start()
 
@@ -85,6 +86,9 @@ class Prometheus:
 
     def stop(self) -> None:
         self._process.stop()
+
+    def kill(self) -> None:
+        self._process.kill()
 
     def _ready(self) -> bool:
         try:

@@ -180,13 +180,61 @@ priorityClassName: {{ . }}
 {{ include "dutycycle.ownerRules" (list . (list "get")) }}
 {{- end }}
 
-{{/* The ports that Prometheus is reached at, as a JSON list: those of the values and that of its URL. */}}
+{{/* The ports that a Prometheus is reached at, as a JSON list: those of the values and that of its URL: (list . .Values.prometheus.url). */}}
 {{- define "dutycycle.prometheusPorts" -}}
-{{- $url := urlParse .Values.prometheus.url }}
+{{- $url := urlParse (index . 1) }}
 {{- $port := regexFind ":[0-9]+$" $url.host | trimPrefix ":" | default (ternary "443" "80" (eq $url.scheme "https")) }}
 {{- $ports := list }}
-{{- range append .Values.networkPolicy.prometheusPorts $port }}{{ $ports = append $ports (int .) }}{{ end }}
+{{- range append (index . 0).Values.networkPolicy.prometheusPorts $port }}{{ $ports = append $ports (int .) }}{{ end }}
 {{- $ports | uniq | toJson }}
+{{- end }}
+
+{{/* How a Prometheus is spoken to, from its values `auth` and `tls`: (list "prometheus" .Values.prometheus). */}}
+{{- define "dutycycle.httpEnv" -}}
+{{- $name := index . 0 }}{{ $prefix := $name | upper | replace "-" "_" | printf "DUTYCYCLE_%s" }}
+{{- with (index . 1).auth }}
+{{- if and .existingSecret .username }}
+- {name: {{ $prefix }}_USERNAME, value: {{ .username | quote }}}
+- {name: {{ $prefix }}_PASSWORD_FILE, value: /etc/dutycycle/{{ $name }}/secret}
+{{- else if .existingSecret }}
+- {name: {{ $prefix }}_TOKEN_FILE, value: /etc/dutycycle/{{ $name }}/secret}
+{{- end }}
+{{- end }}
+{{- if (index . 1).tls.caSecret }}
+- {name: {{ $prefix }}_CA, value: /etc/dutycycle/{{ $name }}-ca/ca.crt}
+{{- end }}
+{{- end }}
+
+{{- define "dutycycle.httpMounts" -}}
+{{- $name := index . 0 }}
+{{- if (index . 1).auth.existingSecret }}
+- {name: {{ $name }}-auth, mountPath: /etc/dutycycle/{{ $name }}, readOnly: true}
+{{- end }}
+{{- if (index . 1).tls.caSecret }}
+- {name: {{ $name }}-ca, mountPath: /etc/dutycycle/{{ $name }}-ca, readOnly: true}
+{{- end }}
+{{- end }}
+
+{{- define "dutycycle.httpVolumes" -}}
+{{- $name := index . 0 }}
+{{- with (index . 1).auth }}
+{{- if .existingSecret }}
+- name: {{ $name }}-auth
+  secret:
+    secretName: {{ .existingSecret }}
+    defaultMode: 0440
+    items: [{key: {{ ternary .passwordKey .tokenKey (ne .username "") | quote }}, path: secret}]
+{{- end }}
+{{- end }}
+{{- with (index . 1).tls }}
+{{- if .caSecret }}
+- name: {{ $name }}-ca
+  secret:
+    secretName: {{ .caSecret }}
+    defaultMode: 0440
+    items: [{key: {{ .caKey | quote }}, path: ca.crt}]
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{/* PodDisruptionBudget and HorizontalPodAutoscaler of a Deployment: (list . "streams" .Values.streams). */}}

@@ -1,0 +1,72 @@
+"""Samples as requests of Prometheus' remote write 1.0: protocol buffers in Snappy's block format. Pure.
+
+https://prometheus.io/docs/specs/prw/remote_write_spec/
+"""
+
+import struct
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import cramjam
+
+STALE = struct.pack("<Q", 0x7FF0000000000002)
+"""The value that ends a series: a NaN that Prometheus keeps for that."""
+_AT_ONCE = 2000
+"""Samples of a request, as Prometheus' own default."""
+
+
+class Request(NamedTuple):
+    """A body, and how many samples it has."""
+
+    body: bytes
+    samples: int
+
+
+class WriteRequests:
+    """Keeps which series there were: one that is missing the next time is ended.
+
+    ``labels`` are on every series that has no label of that name.
+    """
+
+    def __init__(self, labels: Mapping[str, str]) -> None:
+        self._common = labels
+        self._series: dict[tuple[str, ...], bytes] = {}
+
+    def at(self, ts_ms: int, samples: Iterable[tuple[str, Mapping[str, str], float]]) -> list[Request]:
+        """The samples of one moment (name, labels, value), all with its time; to be sent in this order."""
+        gone, self._series = self._series, {}
+        moment = b"\x10" + _varint(ts_ms)
+        found = []
+        for name, labels, value in samples:
+            key = (name, *labels.values())
+            self._series[key] = series = gone.pop(key, b"") or self._encoded(name, labels)
+            found.append(_with_sample(series, struct.pack("<d", value), moment))
+        found += [_with_sample(series, STALE, moment) for series in gone.values()]
+        parts = (found[first : first + _AT_ONCE] for first in range(0, len(found), _AT_ONCE))
+        return [Request(bytes(cramjam.snappy.compress_raw(b"".join(part))), len(part)) for part in parts]
+
+    def _encoded(self, name: str, labels: Mapping[str, str]) -> bytes:
+        """The labels of a series, sorted; an empty one is as good as none, and not allowed."""
+        every = {**self._common, **labels, "__name__": name}
+        pairs = sorted((key, value) for key, value in every.items() if value)
+        return b"".join(
+            _field(1, _field(1, key.encode()) + _field(2, value.encode())) for key, value in pairs
+        )
+
+
+def _with_sample(series: bytes, value: bytes, moment: bytes) -> bytes:
+    return _field(1, series + _field(2, b"\x09" + value + moment))
+
+
+def _field(number: int, content: bytes) -> bytes:
+    """A field of bytes, a text or a message. https://protobuf.dev/programming-guides/encoding/"""
+    return bytes((number << 3 | 2,)) + _varint(len(content)) + content
+
+
+def _varint(value: int) -> bytes:
+    found = bytearray()
+    while value > 0x7F:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    found.append(value)
+    return bytes(found)

@@ -9,7 +9,7 @@ import os
 import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
@@ -24,8 +24,9 @@ from kube.errors import BusyError, KubeError, error_of_answer
 from kube.references import JSON
 
 _MERGE_PATCH = "application/merge-patch+json"
+_APPLY = "application/apply-patch+yaml"
 _AS_US = {"fieldManager": "dutycycle"}
-_GOOD = frozenset({200, 201})
+_GOOD = frozenset({200, 201, 202})
 _CONNECT_S = 5.0
 _BURST_S = 2.0
 _GRACE_S = 15.0
@@ -100,23 +101,44 @@ class Client:
         # A strategic merge patch would be refused for custom resources (415).
         return await self._call(_Request(path, _AS_US, accept, "PATCH", body, _MERGE_PATCH))
 
-    async def create(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    async def create(
+        self, path: str, body: Mapping[str, Any], query: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
         """A new object in the collection at ``path``. ``BusyError`` (409) where there is one of its name."""
-        return await self._call(_Request(path, _AS_US, method="POST", body=body))
+        return await self._call(_Request(path, query or _AS_US, method="POST", body=body))
+
+    async def apply(self, path: str, body: Mapping[str, Any], query: Mapping[str, str]) -> dict[str, Any]:
+        """Server-side apply: ``body`` is all that the manager in ``query`` wants. JSON is YAML."""
+        return await self._call(_Request(path, query, JSON, "PATCH", body, _APPLY))
+
+    async def delete(self, path: str, body: Mapping[str, Any]) -> None:
+        """``body``: the ``DeleteOptions``. ``GoneError`` where there is no such object."""
+        await self._call(_Request(path, method="DELETE", body=body))
 
     async def stream(
         self, path: str, query: Mapping[str, str], seconds: float
     ) -> AsyncGenerator[dict[str, Any], None]:
         """JSON objects, one a line, as they come: for ``seconds``, or until the connection breaks off."""
+        async with aclosing(self.lines(path, query, seconds)) as lines:
+            async for line in lines:
+                if line.strip():
+                    yield self._parsed(line)
+
+    async def lines(
+        self, path: str, query: Mapping[str, str], seconds: float | None = None
+    ) -> AsyncGenerator[bytes, None]:
+        """Lines as they come, without their ends. ``seconds``: how long there may be none."""
         rest = b""
         # A limit for each piece, not for all: whoever reads may take long over one of them.
-        silence = aiohttp.ClientTimeout(sock_connect=_CONNECT_S, sock_read=seconds + _GRACE_S)
+        patience_s = None if seconds is None else seconds + _GRACE_S
+        silence = aiohttp.ClientTimeout(sock_connect=_CONNECT_S, sock_read=patience_s)
         async with self._opened(_Request(path, query), silence) as response:
             async for chunk in response.content.iter_any():
                 *lines, rest = (rest + chunk).split(b"\n")
                 for line in lines:
-                    if line.strip():
-                        yield self._parsed(line)
+                    yield line
+        if rest:
+            yield rest
 
     async def close(self) -> None:
         """Give the connections back. The next request, of any event loop, makes new ones."""

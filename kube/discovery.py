@@ -60,6 +60,8 @@ class Kind:
 POD = Kind("v1", "Pod", "pods", short_names=frozenset({"po"}))
 NODE = Kind("v1", "Node", "nodes", namespaced=False, short_names=frozenset({"no"}))
 
+EVENT = Kind("v1", "Event", "events")
+
 
 def version_path(api_version: str) -> str:
     """Where a version of a group is served."""

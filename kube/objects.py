@@ -12,7 +12,7 @@ import orjson
 from contract.errors import SettingError
 from kube.client import Client, Limits
 from kube.config import ConfigSource, UnusableConfigError, of_service
-from kube.discovery import Kind, Kinds
+from kube.discovery import EVENT, POD, Kind, Kinds
 from kube.errors import BusyError, GoneError, error_of_answer
 from kube.references import JSON, Metadata, ObjectRef, Patch
 
@@ -91,6 +91,35 @@ class ApiServer:
         """Make an object of a namespace. ``BusyError`` (409) where there is one of its name."""
         await self._client.create(kind.path(namespace=thing["metadata"]["namespace"]), thing)
 
+    async def submit(self, kind: Kind, thing: Mapping[str, Any], manager: str) -> Metadata:
+        """Make an object as a user would: a field that its kind does not have is refused. Its metadata."""
+        path = kind.path(namespace=thing["metadata"].get("namespace"))
+        return dict((await self._client.create(path, thing, _strict(manager)))["metadata"])
+
+    async def apply(self, kind: Kind, thing: Mapping[str, Any], manager: str) -> Metadata:
+        """Server-side apply, which makes or changes the object. ``BusyError`` (409): others own a field."""
+        meta = thing["metadata"]
+        path = kind.path(meta["name"], meta.get("namespace"))
+        return dict((await self._client.apply(path, thing, _strict(manager)))["metadata"])
+
+    async def delete(self, kind: Kind, name: str, namespace: str | None, uid: str) -> None:
+        """Begin to delete this very object and what it owns; it is there until all of that is gone.
+
+        ``BusyError`` (409) where another object has its name now.
+        """
+        options = {"preconditions": {"uid": uid}, "propagationPolicy": "Foreground"}
+        await self._client.delete(kind.path(name, namespace), options)
+
+    async def events(self, namespace: str, fields: str) -> list[dict[str, Any]]:
+        """The events of a namespace that a field selector picks, 50 at most."""
+        query = {"fieldSelector": fields, "limit": "50"}
+        return list((await self._client.get(EVENT.path(namespace=namespace), query)).get("items") or ())
+
+    def logs(self, namespace: str, pod: str, container: str) -> AsyncGenerator[bytes, None]:
+        """What a container of a pod writes, line by line, from its beginning to its end."""
+        query = {"container": container, "follow": "true"}
+        return self._client.lines(f"{POD.path(pod, namespace)}/log", query)
+
     async def read(self, kind: Kind, name: str, namespace: str | None = None) -> Mapping[str, Any]:
         """One object, with all that it has."""
         return await self._client.get(kind.path(name, namespace))
@@ -140,20 +169,22 @@ class ApiServer:
             if not query["continue"]:
                 return
 
-    async def list_all(self, kind: Kind, fields: str) -> tuple[list[dict[str, Any]], str]:
+    async def list_all(
+        self, kind: Kind, fields: str, namespace: str | None = None
+    ) -> tuple[list[dict[str, Any]], str]:
         """The whole objects that a field selector picks, and the version that a watch goes on from."""
-        answer = await self._client.get(kind.path(), {"fieldSelector": fields})
+        answer = await self._client.get(kind.path(namespace=namespace), {"fieldSelector": fields})
         return answer["items"], answer["metadata"]["resourceVersion"]
 
     async def watch(
-        self, kind: Kind, fields: str, version: str, seconds: int
+        self, kind: Kind, fields: str, version: str, seconds: int, namespace: str | None = None
     ) -> AsyncGenerator[dict[str, Any], None]:
         """What happens to these objects after ``version``, for about ``seconds``; may break off any time."""
         query = {
             "fieldSelector": fields, "watch": "true", "allowWatchBookmarks": "true",
             "resourceVersion": version, "timeoutSeconds": str(seconds),
         }  # fmt: skip
-        async with aclosing(self._client.stream(kind.path(), query, seconds)) as events:
+        async with aclosing(self._client.stream(kind.path(namespace=namespace), query, seconds)) as events:
             async for event in events:
                 thing = event.get("object") or {}
                 if event.get("type") == "ERROR":
@@ -174,6 +205,10 @@ class ApiServer:
         if ref.uid is not None and metadata.get("uid") != ref.uid:
             raise GoneError(f"{ref} has another uid now")
         return metadata
+
+
+def _strict(manager: str) -> dict[str, str]:
+    return {"fieldManager": manager, "fieldValidation": "Strict"}
 
 
 def _annotations(metadata: Metadata) -> dict[str, str]:

@@ -58,6 +58,18 @@ async def ensure_topics(
         await admin.close()
 
 
+async def topics_there(settings: Settings, names: Iterable[str]) -> list[str]:
+    """Which of the topics ``names`` (full names) there are. Raises ``BrokerError``."""
+    admin = new_admin(settings, "admin")
+    try:
+        with translated():
+            await admin.start()
+            there = await partitions_of(admin)
+    finally:
+        await admin.close()
+    return [name for name in names if name in there]
+
+
 async def partitions_of(admin: Any) -> dict[str, int]:
     """How many partitions each topic on the broker has."""
     # All topics are asked for: a broker may create what it is asked for by name.

@@ -66,7 +66,7 @@ def given_settings(args: argparse.Namespace) -> dict[str, str]:
 
 
 def add_records(
-    parser: argparse.ArgumentParser, default: str = "default: records.db in your state directory"
+    parser: argparse._ActionsContainer, default: str = "default: records.db in your state directory"
 ) -> None:
     """Add ``--records``. A URL that holds a password is better given by DUTYCYCLE_RECORDS(_FILE)."""
     parser.add_argument(

@@ -19,7 +19,7 @@ from dutycycle.cli import arguments
 from dutycycle.process import command_name, die_with_parent, end_on_signals
 
 COMMANDS = {
-    "run": "run a command on this machine, and report what it used and what holds it back",
+    "run": "run a command here or a job on a cluster, and report what it used and what holds it back",
     "up": "run the whole pipeline on this machine, with a live view",
     "collect": "run the collector of one node, which publishes samples",
     "stream": "run a worker that computes windows, trends, cycles and peaks from samples",

@@ -9,15 +9,13 @@ from pathlib import Path
 from contract.errors import DutycycleError
 from contract.settings.groups import Settings
 from dutycycle.run.command import CannotStartError, Command, Ended, own_cpu_s
+from dutycycle.run.folder import PAGE, TRACE, run_folder
 from dutycycle.run.measuring import Measuring
-from sinks.records.location import default_records_path
-
-TRACE, PAGE = "trace.jsonl.zst", "report.html"
 
 
 def run_command(arguments: Sequence[str], settings: Settings, out: Path | None) -> int:
     """Run it to its end; its exit status. Raises ``DutycycleError`` before it was started."""
-    folder = _folder(arguments[0], out)
+    folder = run_folder(Path(arguments[0]).name, out)
     began = time.monotonic()
     try:
         command = Command(arguments)
@@ -32,24 +30,6 @@ def run_command(arguments: Sequence[str], settings: Settings, out: Path | None) 
     measuring.stop(ended)
     _conclude(arguments, ended, lasted, own_s, measuring, settings, folder)
     return ended.status
-
-
-def _folder(name: str, out: Path | None) -> Path:
-    """An empty folder for what is written. Raises ``DutycycleError``."""
-    if out is None:
-        stamp = time.strftime("%Y-%m-%dT%H-%M-%S", time.gmtime())
-        out = default_records_path().parent / "runs" / f"{stamp}-{Path(name).name}"
-        number = 1
-        while out.exists():  # another one within the same second
-            number += 1
-            out = out.with_name(f"{stamp}-{Path(name).name}-{number}")
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        if any(out.iterdir()):
-            raise DutycycleError(f"--out {out}: is not empty; give another folder")
-    except OSError as error:
-        raise DutycycleError(f"--out {out}: {error.strerror}") from error
-    return out
 
 
 def _conclude(

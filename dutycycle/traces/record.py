@@ -82,14 +82,15 @@ async def _until_done(
     while not stop.is_set() and (until is None or loop.time() < until):
         for message in await consumer.take(_WAIT_S):
             if wanted.takes(message.ts_ms):
-                trace.write(_line(message))
+                trace.write(trace_record(message))
                 counts[message.topic] += 1
         if ends is not None and await consumer.reached(ends):
             break
     return counts
 
 
-def _line(message: Message) -> TraceRecord:
+def trace_record(message: Message) -> TraceRecord:
+    """A message as a line of a trace."""
     return TraceRecord(
         topic=message.topic,
         key=None if message.key is None else message.key.decode(errors="replace"),

@@ -1,34 +1,96 @@
-"""``dutycycle run``: a command on this machine, measured from start to end."""
+"""``dutycycle run``: a command on this machine, or a job on a cluster, measured from start to end."""
 
 import argparse
 import logging
+import os
 from pathlib import Path
+from typing import Any
 
 from contract.errors import SettingError
 from contract.settings.groups import Settings
+from contract.settings.load import load
 from dutycycle.cli import arguments
 
 EXAMPLE = """dutycycle run -- python train.py --epochs 3
-dutycycle run --interval 200ms --out bert -- torchrun --nproc-per-node 8 train.py"""
-SETTINGS = ("node", "interval", *arguments.OF_OPERATORS, "price_gpu_hour", "price_kwh")
+dutycycle run --interval 200ms --out bert -- torchrun --nproc-per-node 8 train.py
+dutycycle run job.yaml -n research --timeout 2h
+dutycycle run deployment.yaml --for 10m --keep"""
+SETTINGS = (
+    "node", "interval", *arguments.OF_BROKER, *arguments.OF_OPERATORS, "price_gpu_hour", "price_kwh",
+)  # fmt: skip
+_OF_CLUSTER = {
+    "namespace": None, "keep": False, "update": False, "timeout": None, "for_s": None, "kubeconfig": None,
+    "context": None, "logs": False,
+}  # fmt: skip
+"""Arguments that a command on this machine does not take, and their defaults."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command, and where its report goes."""
+    """The command or the files, and where the report goes."""
+    parser.usage = "dutycycle run [OPTIONS] (FILE.yaml … | -- COMMAND …)"
     parser.add_argument(
         "--out", metavar="DIR", type=Path,
         help="an empty or new folder for the report and the trace (default: one in your state directory)",
     )  # fmt: skip
+    group = parser.add_argument_group("on a cluster", "with files of objects; - is stdin")
+    group.add_argument("-n", "--namespace", metavar="NAME", help="of objects that name none")
+    group.add_argument("--keep", action="store_true", help="do not delete what was made")
+    group.add_argument(
+        "--update", action="store_true", help="also change objects that are there; they are not deleted"
+    )
+    group.add_argument(
+        "--timeout", type=arguments.duration_s, metavar="TIME", help="give up after so long, such as 2h"
+    )
+    group.add_argument(
+        "--for", dest="for_s", type=arguments.duration_s, metavar="TIME",
+        help="end so long after its first container runs; needed for what never ends, such as a Deployment",
+    )  # fmt: skip
+    group.add_argument(
+        "--logs", action="store_true", help="print what its containers write, each line with its pod's name"
+    )
+    group.add_argument("--kubeconfig", metavar="FILE", help="as of kubectl")
+    group.add_argument("--context", metavar="NAME", help="as of kubectl")
+    arguments.add_records(group, "for the length of its last run; default: none")
     parser.add_argument("program", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="what to run")
+    parser.set_defaults(parser=parser)
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Run it; its exit status."""
+    files = []
+    while args.program and _is_file_name(args.program[0]):
+        files.append(args.program[0])
+        args = args.parser.parse_args(args.program[1:], args)  # flags may stand behind the file
+    if files:
+        settings = load(os.environ, arguments.given_settings(args))
+        return _on_cluster(args, files, settings)
     command = args.program[1:] if args.program[:1] == ["--"] else args.program
     if not command:
-        raise SettingError("run: give a command, such as: dutycycle run -- python train.py")
+        raise SettingError(
+            "run: give a command, such as: dutycycle run -- python train.py; "
+            "or the objects of a job: dutycycle run job.yaml"
+        )
+    for name, default in _OF_CLUSTER.items():
+        if getattr(args, name) != default:
+            flag = name.removesuffix("_s")
+            raise SettingError(f"--{flag} is for a job on a cluster: dutycycle run job.yaml --{flag} …")
     if not args.verbose:  # what could not be measured is said at the end, not within the command's output
         logging.getLogger("dutycycle").setLevel(logging.CRITICAL)
     from dutycycle.run.run import run_command  # here, not above: --help need not wait for it
 
     return run_command(command, settings, args.out)
+
+
+def _is_file_name(word: str) -> bool:
+    """Whether it is a file of objects; ``-`` is stdin."""
+    return word == "-" or word.lower().endswith((".yaml", ".yml", ".json"))
+
+
+def _on_cluster(args: argparse.Namespace, files: list[str], settings: Settings) -> int:
+    if args.program:
+        raise SettingError(f"run: {files[0]} is a job for a cluster, and {args.program[0]!r} is no such file")
+    from dutycycle.submit.run import Wish, run_job
+
+    given: dict[str, Any] = {name: getattr(args, name) for name in ("out", *_OF_CLUSTER)}
+    given["timeout_s"] = given.pop("timeout")
+    return run_job(Wish(files, **given), settings)

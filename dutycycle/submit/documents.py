@@ -1,0 +1,139 @@
+"""The objects of a job, as they stand in YAML or JSON files; checked before anything is sent."""
+
+import secrets
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from contract.errors import SettingError
+
+NEVER_END = frozenset(
+    {"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController", "CronJob", "RayCluster",
+     "RayService", "Notebook"}
+)  # fmt: skip
+"""Kinds whose pods are to run for ever."""
+_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # as the API server takes them for names that it makes
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One object. ``where``: the file and the place in it, for messages."""
+
+    thing: Mapping[str, Any]
+    where: str
+
+    @property
+    def api_version(self) -> str:
+        """Such as ``batch/v1``."""
+        return str(self.thing["apiVersion"])
+
+    @property
+    def kind(self) -> str:
+        """Such as ``Job``."""
+        return str(self.thing["kind"])
+
+    @property
+    def name(self) -> str:
+        """Its own, or what was made of ``generateName``."""
+        return str(self.thing["metadata"]["name"])
+
+    @property
+    def namespace(self) -> str | None:
+        """The one that it names itself."""
+        found: str | None = self.thing["metadata"].get("namespace")
+        return found
+
+    @property
+    def has_pods(self) -> bool:
+        """Whether it is a pod, or pods are made from it: it says what containers they have."""
+        return _has_containers(self.thing.get("spec"))
+
+    @property
+    def never_ends(self) -> bool:
+        """Whether its pods are to run for ever."""
+        return self.kind in NEVER_END
+
+    def __str__(self) -> str:
+        return f"{self.kind.lower()}/{self.name}"
+
+
+def read_documents(files: Sequence[str]) -> list[Document]:
+    """The objects of all files, in their order. Raises ``SettingError``."""
+    found = [document for file in files for document in _of_file(file)]
+    seen: dict[tuple[str, str, str | None], Document] = {}
+    for one in found:
+        who = one.kind, one.name, one.namespace
+        if who in seen:
+            raise SettingError(f"{one.where}: {one} stands in {seen[who].where} already")
+        seen[who] = one
+    if not any(one.has_pods for one in found):
+        raise SettingError(f"{', '.join(files)}: no object in it makes pods, such as a Pod or a Job")
+    return found
+
+
+def _of_file(file: str) -> Iterator[Document]:
+    name = "standard input" if file == "-" else file
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+        things = list(yaml.safe_load_all(text))
+    except OSError as error:
+        raise SettingError(f"{name}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise SettingError(f"{name}: is no text in UTF-8") from error
+    except yaml.YAMLError as error:
+        raise SettingError(f"{name}{_place(error)}: is no YAML: {_problem(error)}") from error
+    number = 0
+    for thing in things:
+        if thing is None:  # nothing between two lines of ---
+            continue
+        for one in thing["items"] if _is_list(thing) else [thing]:
+            number += 1
+            yield _document(one, f"{name}, object {number}")
+    if not number:
+        raise SettingError(f"{name}: there is no object in it")
+
+
+def _place(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    return f", line {mark.line + 1}" if mark is not None else ""
+
+
+def _problem(error: yaml.YAMLError) -> str:
+    return " ".join(str(getattr(error, "problem", None) or error).split())[:200]
+
+
+def _is_list(thing: object) -> bool:
+    return (
+        isinstance(thing, dict)
+        and str(thing.get("kind", "")).endswith("List")
+        and isinstance(thing.get("items"), list)
+    )
+
+
+def _document(thing: object, where: str) -> Document:
+    if not isinstance(thing, dict):
+        raise SettingError(f"{where}: is no object: expected apiVersion, kind and metadata")
+    for key in ("apiVersion", "kind"):
+        if not isinstance(thing.get(key), str) or not thing[key]:
+            raise SettingError(f"{where}: has no {key}")
+    meta = thing.get("metadata")
+    if not isinstance(meta, dict) or not (meta.get("name") or meta.get("generateName")):
+        raise SettingError(f"{where}: the {thing['kind']} has no metadata.name")
+    if not meta.get("name"):
+        # Here, not by the API server: a name that is known beforehand can be looked for after a lost answer.
+        meta = meta | {"name": meta["generateName"] + "".join(secrets.choice(_LETTERS) for _ in range(5))}
+    for key in ("name", "namespace"):
+        if not isinstance(meta.get(key, ""), str):
+            raise SettingError(f"{where}: metadata.{key} is {meta[key]!r}: put it in quotes")
+    return Document(thing | {"metadata": meta}, where)
+
+
+def _has_containers(part: object) -> bool:
+    """Whether ``containers`` stand anywhere in it: in the spec of a pod, or in a template of one."""
+    if isinstance(part, dict):
+        return isinstance(part.get("containers"), list) or any(map(_has_containers, part.values()))
+    return isinstance(part, list) and any(map(_has_containers, part))

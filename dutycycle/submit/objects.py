@@ -1,0 +1,233 @@
+"""Makes the objects of a job, and deletes those that it has made; never one that was there before.
+
+An object is deleted if its uid is the one that the API server answered with when we made it. Where that
+answer was lost, it is deleted if it carries the mark of this very run.
+"""
+
+import asyncio
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+
+from contract.backoff import Backoff
+from contract.errors import DutycycleError, SettingError
+from dutycycle.submit.documents import Document
+from kube.discovery import Kind
+from kube.errors import BusyError, GoneError, KubeError, NoKindError, RefusedError
+from kube.objects import ApiServer
+from kube.references import Metadata
+
+MANAGER = "dutycycle-run"
+MARK = "dutycycle.io/run"
+"""Annotation of the objects of a run: which run has made them."""
+_POLL_S = 0.5
+_HOPELESS = frozenset({"401", "certificate"})
+T = TypeVar("T")
+
+
+class CannotRunError(DutycycleError):
+    """The job cannot be run, or not any further; one line."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """An object of the job. ``tried``: we have begun to make it; ``uid``: known once it is there."""
+
+    document: Document
+    kind: Kind
+    namespace: str | None
+    there_before: bool = False
+    tried: bool = False
+    uid: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.kind.name.lower()}/{self.document.name}"
+
+    @property
+    def place(self) -> str:
+        """For messages."""
+        return f" in namespace {self.namespace}" if self.namespace else ""
+
+    @property
+    def thing(self) -> dict[str, Any]:
+        """As it is sent, without a mark."""
+        meta = dict(self.document.thing["metadata"])
+        meta.pop("generateName", None)
+        if self.namespace is not None:
+            meta["namespace"] = self.namespace
+        return {**self.document.thing, "metadata": meta}
+
+    def marked(self, run: str) -> dict[str, Any]:
+        """As it is made."""
+        thing = self.thing
+        annotations = thing["metadata"].get("annotations") or {}
+        return thing | {"metadata": thing["metadata"] | {"annotations": {**annotations, MARK: run}}}
+
+
+@dataclass(slots=True)
+class Objects:
+    """The objects of one run. ``patience_s``: how long an API server that is away is waited for."""
+
+    server: ApiServer
+    stop: asyncio.Event
+    say: Callable[[str], None]
+    patience_s: float = 120.0
+    run: str = field(default_factory=lambda: uuid.uuid4().hex)
+    entries: list[Entry] = field(default_factory=list)
+
+    async def find(self, documents: Sequence[Document], namespace: str | None, *, update: bool) -> None:
+        """What kinds they are, and whether they are there. Makes nothing. Raises ``CannotRunError``."""
+        for one in documents:
+            try:
+                kind = await self._kind(one)
+                entry = Entry(one, kind, _namespace(one, kind, namespace, self.server.namespace))
+                entry.there_before = await self._read(entry) is not None
+            except KubeError as error:
+                raise explained(error, f"look for {one}", self.server) from error
+            self.entries.append(entry)
+            if entry.there_before and not update:
+                raise CannotRunError(
+                    f"{entry} is there already{entry.place}: delete it, give it another name, "
+                    "or use --update, which changes it and does not delete it at the end"
+                )
+
+    async def make(self) -> None:
+        """Make what is missing, update the others; until ``stop``. Raises ``CannotRunError``."""
+        for entry in self.entries:
+            if self.stop.is_set():
+                return
+            if entry.there_before:
+                meta = await self._answered(f"update {entry}", partial(self._apply, entry))
+                self.say(f"{entry}: updated; it was there before, and stays")
+            else:
+                entry.tried = True
+                meta = await self._answered(f"create {entry}", partial(self._create, entry))
+                self.say(f"{entry}: created{entry.place}")
+            entry.uid = str(meta["uid"])
+
+    async def delete(self, hurry: asyncio.Event) -> list[Entry]:
+        """Delete what this run has made, the last first, and wait until it is gone; what is left.
+
+        ``hurry``: do not wait any longer.
+        """
+        until = time.monotonic() + self.patience_s
+        waiting = [one for one in reversed(self.entries) if one.tried]
+        asked: set[str] = set()
+        backoff, last = Backoff(_POLL_S, 5.0), ""
+        while waiting:
+            try:
+                waiting = [one for one in waiting if await self._is_left(one, asked)]
+                wait_s, last = _POLL_S, ""
+                backoff = Backoff(_POLL_S, 5.0)
+            except KubeError as error:
+                wait_s, last = backoff.next_s(), f": {error}"
+                if isinstance(error, RefusedError):
+                    break
+            if not waiting or hurry.is_set() or time.monotonic() > until:
+                break
+            await _pause(hurry, wait_s)
+        for one in waiting:
+            place = f" -n {one.namespace}" if one.namespace else ""
+            how = "is being deleted" if one.uid in asked else "is not deleted"
+            self.say(f"{one} {how}{last}; see: kubectl get {one.kind}{place} {one.document.name}")
+        return waiting
+
+    async def _is_left(self, entry: Entry, asked: set[str]) -> bool:
+        """Whether what we have made is there still; it is asked to go, once."""
+        meta = await self._read(entry)
+        if meta is None or not self._is_ours(entry, meta):
+            if entry.uid in asked:
+                self.say(f"{entry}: deleted")
+            return False
+        entry.uid = str(meta["uid"])
+        if entry.uid not in asked:
+            try:
+                await self.server.delete(entry.kind, entry.document.name, entry.namespace, entry.uid)
+            except GoneError:
+                return False
+            asked.add(entry.uid)
+        return True
+
+    def _is_ours(self, entry: Entry, meta: Metadata) -> bool:
+        if entry.uid is not None:
+            return bool(meta["uid"] == entry.uid)
+        return (meta.get("annotations") or {}).get(MARK) == self.run
+
+    async def _create(self, entry: Entry) -> Metadata:
+        try:
+            return await self.server.submit(entry.kind, entry.marked(self.run), MANAGER)
+        except BusyError as error:
+            if error.reason != "409":
+                raise
+            meta = await self._read(entry)
+            if meta is None:  # a conflict of another kind, such as two changes of one quota
+                raise
+            if self._is_ours(entry, meta):  # the answer was lost, and this is the second request
+                return meta
+            raise CannotRunError(f"{entry}: somebody else has made it in this moment") from error
+
+    async def _apply(self, entry: Entry) -> Metadata:
+        try:
+            return await self.server.apply(entry.kind, entry.thing, MANAGER)
+        except BusyError as error:
+            if error.reason != "409":
+                raise
+            raise CannotRunError(f"{entry} cannot be updated: {error.detail}") from error
+
+    async def _kind(self, document: Document) -> Kind:
+        wanted = f"{document.kind} of {document.api_version}"
+        try:
+            kind = await self.server.kinds.find(document.api_version, document.kind)
+        except NoKindError as error:
+            raise CannotRunError(f"{document.where}: the cluster has no {wanted}") from error
+        if kind.api_version != document.api_version:
+            raise CannotRunError(
+                f"{document.where}: the cluster has no {wanted}, but one of {kind.api_version}"
+            )
+        return kind
+
+    async def _read(self, entry: Entry) -> Metadata | None:
+        try:
+            thing = await self.server.read(entry.kind, entry.document.name, entry.namespace)
+        except GoneError:
+            return None
+        return dict(thing["metadata"])
+
+    async def _answered(self, what: str, ask: Callable[[], Awaitable[T]]) -> T:
+        """What is answered, once the API server answers at all. Raises ``CannotRunError``."""
+        backoff, until = Backoff(_POLL_S, 5.0), time.monotonic() + self.patience_s
+        while True:
+            try:
+                return await ask()
+            except BusyError as error:
+                if error.reason in _HOPELESS or self.stop.is_set() or time.monotonic() > until:
+                    raise explained(error, what, self.server) from error
+                await asyncio.sleep(max(backoff.next_s(), min(error.retry_after_s or 0.0, 10.0)))
+            except KubeError as error:
+                raise explained(error, what, self.server) from error
+
+
+def explained(error: KubeError, what: str, server: ApiServer) -> CannotRunError:
+    """``what`` was wanted, and this came instead."""
+    if error.reason == "401":
+        return CannotRunError(f"{server.address} does not accept your credentials (401); check --context")
+    if error.reason.isdecimal():
+        return CannotRunError(f"cannot {what}: {error.detail}")
+    return CannotRunError(f"{error}; check the cluster and --context")
+
+
+def _namespace(document: Document, kind: Kind, given: str | None, usual: str) -> str | None:
+    if not kind.namespaced:
+        return None
+    if given and document.namespace and given != document.namespace:
+        raise SettingError(f"--namespace {given}: {document.where} is for the namespace {document.namespace}")
+    return document.namespace or given or usual
+
+
+async def _pause(hurry: asyncio.Event, seconds: float) -> None:
+    with suppress(TimeoutError):
+        await asyncio.wait_for(hurry.wait(), seconds)

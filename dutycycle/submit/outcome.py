@@ -1,0 +1,74 @@
+"""How a job ended: by its conditions, by its pods, and as an exit status. Pure.
+
+===  ==========================================================================
+0    it succeeded; what never ends by itself ran for as long as ``--for`` says
+n    it failed: the exit code of the first of its containers that failed
+1    it failed, and no container did
+124  ``--timeout`` is over
+125  it was not run: refused, not permitted, its image cannot be pulled
+130  Ctrl-C; 143: SIGTERM
+===  ==========================================================================
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from dutycycle.submit.states import Thing, exits_of, state_of
+
+FAILED, TIMED_OUT, NOT_RUN, OF_A_SIGNAL = 1, 124, 125, 128
+_SUCCESS = frozenset({"Complete", "Completed", "Succeeded", "SUCCEEDED"})
+_FAILURE = frozenset({"Failed", "FAILED", "STOPPED", "Aborted", "Terminated"})
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """``words`` for people."""
+
+    status: int
+    words: str
+
+
+def outcome_of(thing: Thing, pods: Collection[Thing]) -> Outcome | None:
+    """Of one object and its pods; None while it has not ended."""
+    verdict = _verdict(thing)
+    if verdict is None:
+        return None
+    succeeded, why = verdict
+    if succeeded:
+        return Outcome(0, "succeeded")
+    exits = sorted(((one, pod) for pod in pods for one in exits_of(pod)), key=lambda found: found[0].finished)
+    if not exits:
+        return Outcome(FAILED, f"failed: {why}" if why else "failed")
+    first, pod = exits[0]
+    return Outcome(first.code, f"failed: {first} of {first.container} in pod {pod['metadata']['name']}")
+
+
+def held_back(thing: Thing) -> str | None:
+    """Why an object makes no pods: it is suspended, or its pods are refused; None where it does not say."""
+    for one in (thing.get("status") or {}).get("conditions") or ():
+        if one.get("status") == "True" and one.get("type") in ("Suspended", "ReplicaFailure"):
+            says = " ".join(str(one.get("message") or one.get("reason") or "").split())
+            what = "suspended" if one["type"] == "Suspended" else "its pods are refused"
+            return f"{what}: {says}" if says else what
+    return None
+
+
+def _verdict(thing: Thing) -> tuple[bool, str] | None:
+    """Whether it has succeeded, and why not; None while it goes on."""
+    status = thing.get("status") or {}
+    if thing.get("kind") == "Pod":
+        state = state_of(thing)
+        return (
+            (status.get("phase") == "Succeeded", state.words.removeprefix("failed: "))
+            if state.ended
+            else None
+        )
+    for one in status.get("conditions") or ():
+        if one.get("status") == "True" and one.get("type") in _SUCCESS | _FAILURE:
+            says = " ".join(f"{one.get('reason') or ''}: {one.get('message') or ''}".split()).strip(": ")
+            return one["type"] in _SUCCESS, says
+    # RayJob, and Volcano's Job, say it in a word of their own.
+    word = status.get("jobStatus") or (status.get("state") or {}).get("phase")
+    if word in _SUCCESS | _FAILURE:
+        return word in _SUCCESS, str(status.get("message") or word)
+    return None

@@ -1,0 +1,113 @@
+"""When a run is over, and what has to be said meanwhile. Pure: what is known and the time are arguments."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from dutycycle.live.state import short_duration
+from dutycycle.submit.follow import Follower
+from dutycycle.submit.objects import CannotRunError, Entry
+from dutycycle.submit.outcome import FAILED, TIMED_OUT, Outcome, outcome_of
+from dutycycle.submit.states import PodState, exits_of
+
+_IMAGE_PATIENCE_S = 60.0
+"""So long an image may not be pulled: a registry that is busy answers the second or third time."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """Seconds by any one clock; 0 is when the objects were made. ``for_s``: how long the job is to run;
+    ``timeout_s``: how long all may take."""
+
+    follower: Follower
+    for_s: float | None = None
+    timeout_s: float | None = None
+    began_s: float | None = None
+    """When the first container ran."""
+    _cannot_start_s: dict[str, float] = field(default_factory=dict)
+    _said: dict[str, str] = field(default_factory=dict)
+
+    def look(self, now_s: float) -> Outcome | None:
+        """The outcome, once there is one. Raises ``CannotRunError``."""
+        states = [self.follower.state(pod) for pod in self.follower.pods.values()]
+        if self.began_s is None and any(one.started for one in states):
+            self.began_s = now_s
+        self._check_images(now_s)
+        found = self._ended()
+        if found is None and self.for_s is not None and self.began_s is not None:
+            found = self._after_so_long(now_s - self.began_s)
+        if found is None and self.timeout_s is not None and now_s >= self.timeout_s:
+            return self._timed_out(self.timeout_s)
+        return found
+
+    def news(self, broker_away: str | None = None) -> Iterator[str]:
+        """A line for each change since the last call. ``broker_away``: why nothing is read."""
+        for entry in self.follower.entries:
+            pods = self.follower.pods_of(entry)
+            if not pods and entry.uid in self.follower.things:
+                yield from self._new(str(entry), self.follower.why_no_pods(entry))
+            for pod in pods:
+                name, state = pod["metadata"]["name"], self.follower.state(pod)
+                if str(entry) != f"pod/{name}" or not state.ended:  # of a Pod the outcome says it
+                    yield from self._new(f"pod {name}", state.words)
+        api_away = next(iter(self.follower.away.values()), None)
+        for whose, away in (("API server", api_away), ("broker", broker_away)):
+            if away is not None:
+                yield from self._new(whose, f"{away}; the job goes on, and it is tried again")
+            elif whose in self._said:
+                yield from self._new(whose, "answers")
+
+    def _new(self, what: str, words: str) -> Iterator[str]:
+        if self._said.get(what) != words:
+            self._said[what] = words
+            yield f"{what}: {words}"
+
+    def _check_images(self, now_s: float) -> None:
+        for uid, pod in self.follower.pods.items():
+            state = self.follower.state(pod)
+            if state.cannot_start is None:
+                self._cannot_start_s.pop(uid, None)
+            elif state.hopeless or now_s - self._cannot_start_s.setdefault(uid, now_s) >= _IMAGE_PATIENCE_S:
+                raise CannotRunError(f"pod {pod['metadata']['name']}: {state.cannot_start}")
+
+    def _ended(self) -> Outcome | None:
+        """All that end by themselves have, or one of them has failed."""
+        ending = [one for one in self.follower.entries if not one.document.never_ends]
+        for one in self.follower.entries:
+            if one.uid in self.follower.lost:
+                return Outcome(FAILED, f"{one}: somebody has deleted it")
+        found = [(one, self._outcome(one)) for one in ending]
+        for one, outcome in found:
+            if outcome is not None and outcome.status:
+                return Outcome(outcome.status, f"{one}: {outcome.words}")
+        if not ending or any(outcome is None for _, outcome in found):
+            return None
+        return Outcome(0, f"{', '.join(str(one) for one in ending)}: succeeded")
+
+    def _outcome(self, entry: Entry) -> Outcome | None:
+        thing = self.follower.things.get(str(entry.uid))
+        return None if thing is None else outcome_of(thing, self.follower.pods_of(entry))
+
+    def _after_so_long(self, lasted_s: float) -> Outcome | None:
+        if self.for_s is None or lasted_s < self.for_s:
+            return None
+        for pod in self.follower.pods.values():
+            state = self.follower.state(pod)
+            if not _is_well(state):
+                exits = exits_of(pod)
+                name = pod["metadata"]["name"]
+                return Outcome(exits[0].code if exits else FAILED, f"pod {name}: {state.words}")
+        return Outcome(0, f"ran for {short_duration(self.for_s)}, as --for says")
+
+    def _timed_out(self, timeout_s: float) -> Outcome:
+        words = f"not over after {short_duration(timeout_s)}, as --timeout says"
+        if self.began_s is None:
+            why = [
+                f"{pod['metadata']['name']} is {self.follower.state(pod).words}"
+                for pod in self.follower.pods.values()
+            ] or [f"{one}: {self.follower.why_no_pods(one)}" for one in self.follower.entries]
+            words = f"never started within {short_duration(timeout_s)}, as --timeout says: {why[0]}"
+        return Outcome(TIMED_OUT, words)
+
+
+def _is_well(state: PodState) -> bool:
+    return state.words.startswith(("running", "succeeded", "deleted", "is being deleted"))

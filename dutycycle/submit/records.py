@@ -1,0 +1,142 @@
+"""Collects what was measured of a run from the topics, while it runs, into a trace."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from bus.kafka.consumer import Consumer, Message
+from bus.kafka.errors import BrokerError
+from bus.kafka.reachability import answered_within, wait_for_broker
+from bus.kafka.topics import topics_there
+from contract.codec import DecodeError, decode
+from contract.log import TopicPartition
+from contract.records.derived import Cycle
+from contract.records.pods import Pod
+from contract.settings.groups import Settings
+from contract.topics import full_name, short_name
+from contract.trace import TraceWriter
+from dutycycle.submit.objects import CannotRunError
+from dutycycle.submit.states import Thing
+from dutycycle.traces.record import trace_record
+from telemetry.events import Telemetry
+
+_OF_NODES = ("nvml-samples", "cgroup-samples", "cuda-samples")
+_TOPICS = (*_OF_NODES, "pods", "cycles")
+_TAKE_S = 0.5
+_RETRY_S = 1.0
+_BROKER_S = 15.0
+_UNKNOWN = 10_000
+"""So many records of pods are kept that are not known to be ours: the API server may tell us later."""
+_STEP = "gpu_util_pct"
+
+
+class Records:
+    """Reads from ``start`` to ``stop``. ``pods``: those of the run, by uid, as they are known now.
+
+    ``away``: why nothing is read just now.
+    """
+
+    def __init__(self, settings: Settings, trace: Path, pods: Callable[[], Mapping[str, Thing]]) -> None:
+        self._settings = settings
+        self._path = trace
+        self._pods = pods
+        self._consumer: Consumer | None = None
+        self._names: list[str] = []
+        self._places: dict[TopicPartition, int] = {}
+        self._unknown: dict[str, Message] = {}
+        self._finished: set[str] = set()
+        self._task: asyncio.Task[None] | None = None
+        self.samples = 0
+        self.away: str | None = None
+        self.periods_s: dict[str, float] = {}
+        """The shortest cycle of GPU utilization, by uid of a pod."""
+
+    async def start(self) -> None:
+        """Be at the ends of the topics. Raises ``DutycycleError``, also where there are no samples."""
+        waiting = wait_for_broker(self._settings, Telemetry("run"))
+        await answered_within(_BROKER_S, self._settings, waiting)
+        prefix = self._settings.topic_prefix
+        self._names = await topics_there(self._settings, [full_name(prefix, one) for one in _TOPICS])
+        if not any(full_name(prefix, one) in self._names for one in _OF_NODES):
+            raise CannotRunError(
+                f"no topic {full_name(prefix, _OF_NODES[0])} on {self._settings.broker}: "
+                "is DUTYCYCLE_TOPIC_PREFIX right, and does a collector run?"
+            )
+        self._consumer = Consumer(self._settings, "dutycycle-run", self._names, "end")
+        await self._consumer.start()
+        self._task = asyncio.create_task(self._read())
+
+    async def stop(self, patience_s: float) -> None:
+        """Read on until the ends of all pods that ran are on the topic, for ``patience_s`` at most."""
+        if self._task is None:
+            return
+        for _ in range(round(patience_s / _TAKE_S)):
+            if self._task.done() or self._all_finished():
+                break
+            await asyncio.sleep(_TAKE_S)
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._task
+
+    def _all_finished(self) -> bool:
+        return all(uid in self._finished for uid, pod in self._pods().items() if pod["spec"].get("nodeName"))
+
+    async def _read(self) -> None:
+        with TraceWriter(str(self._path)) as trace:
+            while True:
+                try:
+                    await self._take(trace)
+                except BrokerError as error:
+                    self.away = str(error)
+                    await asyncio.sleep(_RETRY_S)
+                finally:
+                    consumer, self._consumer = self._consumer, None
+                    if consumer is not None:
+                        await consumer.stop()
+
+    async def _take(self, trace: TraceWriter) -> None:
+        if self._consumer is None:  # again, from where the one before has read to
+            self._consumer = Consumer(self._settings, "dutycycle-run", self._names, "end", at=self._places)
+            await self._consumer.start()
+        self.away = None
+        while True:
+            for message in await self._consumer.take(_TAKE_S):
+                self._places[TopicPartition(message.topic, message.partition)] = message.offset + 1
+                self._feed(message, trace)
+            for uid in self._unknown.keys() & self._pods().keys():
+                trace.write(trace_record(self._unknown.pop(uid)))
+
+    def _feed(self, message: Message, trace: TraceWriter) -> None:
+        topic = short_name(self._settings.topic_prefix, message.topic) or ""
+        key = (message.key or b"").decode(errors="replace")
+        if message.payload is None:
+            return
+        if topic in _OF_NODES:
+            if key in {pod["spec"].get("nodeName") for pod in self._pods().values()}:
+                trace.write(trace_record(message))
+                self.samples += 1
+            return
+        try:
+            if topic == "pods":
+                self._pod(message, decode(Pod, message.payload, topic), trace)
+            else:
+                self._cycle(decode(Cycle, message.payload, topic))
+        except DecodeError:  # the streams make a dead letter of it
+            return
+
+    def _pod(self, message: Message, pod: Pod, trace: TraceWriter) -> None:
+        if pod.finished:
+            self._finished.add(pod.uid)
+        if pod.uid in self._pods():
+            trace.write(trace_record(message))
+        elif len(self._unknown) < _UNKNOWN:
+            self._unknown[pod.uid] = message
+
+    def _cycle(self, cycle: Cycle) -> None:
+        uid, found = cycle.subject.pod_uid, cycle.metrics.get(_STEP)
+        if uid is None or uid not in self._pods() or found is None:
+            return
+        self.periods_s.pop(uid, None)
+        if found.period_s:
+            self.periods_s[uid] = min([found.period_s, *(one.period_s for one in found.others or ())])

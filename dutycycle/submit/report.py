@@ -1,0 +1,44 @@
+"""The report of a run on a cluster, from the trace that it has left, and its summary."""
+
+import sys
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from contract.errors import DutycycleError
+from contract.records.pods import Pod
+from contract.settings.groups import Settings
+from dutycycle.run.folder import PAGE, TRACE
+
+
+def say(line: str) -> None:
+    """For people, beside what the job itself says."""
+    print(line, file=sys.stderr, flush=True)  # noqa: T201
+
+
+def write_report_of(folder: Path, settings: Settings, pods: Collection[str]) -> None:
+    """The report of these pods (uids). Why there is none is said, and is no failure of the job."""
+    # Here, not above: they take a second to import, and the job need not wait for it.
+    from dutycycle.report.build import gather, report_of, write_report
+    from dutycycle.run.summary import figures_of
+
+    trace = folder / TRACE
+    try:
+        gathered = gather([str(trace)], settings, lambda _: None)
+        job, pod = _whose([gathered.identities[uid] for uid in pods if uid in gathered.identities])
+        report = report_of(gathered, settings, TRACE, job=job, pod=pod)
+        for line in figures_of(report):
+            say(line)
+        write_report(report, folder / PAGE)
+    except DutycycleError as error:
+        say(f"dutycycle: no report: {error}")
+    for name, path in (("Report", folder / PAGE), ("Trace", trace)):
+        if path.exists():
+            say(f"  {name:<22} {path}")
+
+
+def _whose(pods: Sequence[Pod]) -> tuple[str | None, str | None]:
+    """The uid of the one job, or of the one pod, that it was. Of several: neither, and the report is of
+    their nodes."""
+    jobs = {one.job.uid if one.job is not None else None for one in pods}
+    job = jobs.pop() if len(jobs) == 1 else None
+    return job, pods[0].uid if job is None and len(pods) == 1 else None

@@ -1,0 +1,194 @@
+"""``dutycycle run job.yaml``: make, follow, delete, say."""
+
+import asyncio
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from contract.errors import DutycycleError, SettingError
+from contract.settings.groups import Settings
+from dutycycle.process import stopped_within
+from dutycycle.run.folder import TRACE, run_folder
+from dutycycle.submit.documents import Document, read_documents
+from dutycycle.submit.follow import Follower
+from dutycycle.submit.logs import Logs
+from dutycycle.submit.objects import CannotRunError, Objects
+from dutycycle.submit.outcome import NOT_RUN, OF_A_SIGNAL, Outcome
+from dutycycle.submit.progress import Progress
+from dutycycle.submit.records import Records
+from dutycycle.submit.report import say, write_report_of
+from dutycycle.submit.states import Thing
+from dutycycle.submit.view import View, past_run_s, status_of
+from kube.client import Limits
+from kube.config import UnusableConfigError, of_user
+from kube.objects import opened
+
+_LOOK_S = 0.3
+_LAST_RECORDS_S = 10.0
+_LAST_LINES_S = 5.0
+_LIMITS = Limits(answer_s=30.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the command line asks for."""
+
+    files: Sequence[str]
+    namespace: str | None = None
+    kubeconfig: str | None = None
+    context: str | None = None
+    keep: bool = False
+    update: bool = False
+    timeout_s: float | None = None
+    for_s: float | None = None
+    out: Path | None = None
+    logs: bool = False
+
+
+def run_job(wish: Wish, settings: Settings) -> int:
+    """Run it to its end; its exit status, as ``outcome`` lists them. Raises ``SettingError``."""
+    documents = read_documents(wish.files)
+    _check(documents, wish)
+    folder: Path | None = None
+    try:
+        if settings.broker is not None:
+            folder = run_folder(next(one.name for one in documents if one.has_pods), wish.out)
+        run = _Run(wish, settings, folder)
+        outcome = asyncio.run(run.run(documents))
+        say(f"dutycycle: {outcome.words}")
+        if folder is None:
+            say("dutycycle: no report: give --broker or DUTYCYCLE_BROKER, where the samples are")
+        else:
+            write_report_of(folder, settings, set(run.pods))
+    except SettingError:
+        raise
+    except DutycycleError as error:
+        say(f"dutycycle: {error}")
+        return NOT_RUN
+    else:
+        return outcome.status
+    finally:
+        if folder is not None and not any(folder.iterdir()):
+            folder.rmdir()
+
+
+def _check(documents: Sequence[Document], wish: Wish) -> None:
+    endless = [one for one in documents if one.has_pods and one.never_ends]
+    if wish.for_s is None and all(one in endless for one in documents if one.has_pods):
+        raise SettingError(f"{endless[0]} never ends by itself: give --for 10m, and it is deleted after that")
+
+
+class _Run:
+    """One run. ``pods``: what it had, by uid."""
+
+    def __init__(self, wish: Wish, settings: Settings, folder: Path | None) -> None:
+        self._wish = wish
+        self._follower: Follower | None = None
+        self._settings = settings
+        self._records = Records(settings, folder / TRACE, lambda: self.pods) if folder is not None else None
+        self._view = View()
+
+    @property
+    def pods(self) -> Mapping[str, Thing]:
+        return self._follower.pods if self._follower is not None else {}
+
+    async def run(self, documents: Sequence[Document]) -> Outcome:
+        """Until all that was made is deleted again. Raises ``DutycycleError``."""
+        signals = Signals()
+        try:
+            source = of_user(self._wish.kubeconfig, self._wish.context)
+            server = await opened(source, limits=_LIMITS, user_agent="dutycycle-run")
+        except UnusableConfigError as error:
+            raise CannotRunError(
+                f"no access to a cluster: {error}; see --kubeconfig, KUBECONFIG and --context"
+            ) from error
+        objects = Objects(server, signals.stop, self._view.line)
+        try:
+            await objects.find(documents, self._wish.namespace, update=self._wish.update)
+            if self._records is not None:
+                await self._records.start()
+            return await self._make_and_follow(objects, signals)
+        finally:
+            await server.close()
+
+    async def _make_and_follow(self, objects: Objects, signals: "Signals") -> Outcome:
+        """Whatever happens, what was made is deleted, unless it is to be kept."""
+        made = False
+        try:
+            await objects.make()
+            made = True
+            return await self._follow(objects, signals)
+        finally:
+            if not (self._wish.keep and made):
+                await objects.delete(signals.hurry)
+            if self._records is not None:
+                await self._records.stop(0 if signals.hurry.is_set() else _LAST_RECORDS_S)
+
+    async def _follow(self, objects: Objects, signals: "Signals") -> Outcome:
+        if signals.stop.is_set():
+            return signals.outcome()
+        follower = self._follower = Follower(objects.server, objects.entries)
+        progress = Progress(follower, self._wish.for_s, self._wish.timeout_s)
+        logs = Logs(objects.server, follower) if self._wish.logs else None
+        past_s = await asyncio.to_thread(self._past_s, follower)
+        following, begun = asyncio.create_task(follower.run()), time.monotonic()
+        try:
+            while True:
+                now_s = time.monotonic() - begun
+                outcome = progress.look(now_s)
+                self._show(progress, logs, now_s, past_s)
+                if outcome is not None:
+                    if logs is not None:
+                        await logs.finish(_LAST_LINES_S)
+                    return outcome
+                if following.done():
+                    await following  # raises what ended it
+                if await stopped_within(signals.stop, _LOOK_S):
+                    return signals.outcome()
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+            if logs is not None:
+                await logs.finish(0)
+
+    def _show(self, progress: Progress, logs: Logs | None, now_s: float, past_s: float | None) -> None:
+        away = self._records.away if self._records is not None else None
+        for line in (*progress.news(away), *(logs.look() if logs is not None else ())):
+            self._view.line(line)
+        running_s = now_s - progress.began_s if progress.began_s is not None else None
+        periods_s = self._records.periods_s.values() if self._records is not None else ()
+        self._view.status(status_of(progress.follower, now_s, running_s, periods_s, past_s))
+
+    def _past_s(self, follower: Follower) -> float | None:
+        """How long the run before took; a database that cannot be read is said, and is no reason to stop."""
+        if self._settings.records is None:
+            return None
+        try:
+            return past_run_s(self._settings.records, follower.entries)
+        except DutycycleError as error:
+            self._view.line(f"no past run is known: {error}")
+            return None
+
+
+class Signals:
+    """Ctrl-C and SIGTERM: the first one ends the run, the second one does not wait for what is deleted."""
+
+    def __init__(self) -> None:
+        self.stop, self.hurry = asyncio.Event(), asyncio.Event()
+        self._first: signal.Signals | None = None
+        for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(one, self._came, one)
+
+    def _came(self, number: signal.Signals) -> None:
+        if self._first is None:
+            self._first = number
+            self.stop.set()
+        else:
+            self.hurry.set()
+
+    def outcome(self) -> Outcome:
+        """Of a run that a signal has ended."""
+        first = self._first or signal.SIGTERM
+        return Outcome(OF_A_SIGNAL + first, f"ended by {first.name}")

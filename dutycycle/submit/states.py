@@ -1,0 +1,143 @@
+"""How a pod is, in words: what it waits for, that it runs, how it ended. Pure."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Thing = Mapping[str, Any]
+"""An object of Kubernetes, as JSON."""
+_PULL = frozenset({"ErrImagePull", "ImagePullBackOff"})
+_NO_IMAGE = frozenset({"InvalidImageName", "ErrImageNeverPull", "ImageInspectError"})
+_NOT_MADE = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
+_STARTING = frozenset({"ContainerCreating", "PodInitializing", ""})
+_MOST = 240
+
+
+@dataclass(frozen=True, slots=True)
+class PodState:
+    """``words``, for people; ``started``: a container of it runs or has run; ``ended``: it is over for good.
+
+    ``cannot_start``: what its image lacks, as long as it does; ``hopeless``: that cannot mend itself.
+    """
+
+    words: str
+    started: bool = False
+    ended: bool = False
+    cannot_start: str | None = None
+    hopeless: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How a container ended: ``code`` is not 0."""
+
+    code: int
+    container: str
+    reason: str
+    finished: str
+
+    def __str__(self) -> str:
+        reason = f" ({self.reason})" if self.reason not in ("", "Error") else ""
+        return f"exit code {self.code}{reason}"
+
+
+def state_of(pod: Thing, events: Iterable[Thing] = ()) -> PodState:
+    """``events``: of this pod, oldest first; they tell what is done before a container starts."""
+    status = pod.get("status") or {}
+    phase = status.get("phase") or "Pending"
+    node = (pod.get("spec") or {}).get("nodeName")
+    where = f" on {node}" if node else ""
+    if phase == "Succeeded":
+        return PodState("succeeded", started=True, ended=True)
+    if phase == "Failed":
+        return PodState(_failed(pod, status), started=True, ended=True)
+    if pod["metadata"].get("deletionTimestamp"):
+        return PodState(f"is being deleted{where}", started=_has_run(pod))
+    waiting = _waiting(pod)
+    if waiting is not None:
+        return waiting
+    if phase == "Unknown":
+        return PodState(f"unknown: its node does not answer{where}", started=True)
+    if phase == "Running":
+        return PodState(f"running{where}", started=True)
+    if not node:
+        return PodState(f"pending: {_unscheduled(status)}")
+    return PodState(f"pending{where}: {_before_start(events)}")
+
+
+def exits_of(pod: Thing) -> list[Exit]:
+    """How containers ended with a code other than 0, the first one first; of a restarted one, the last."""
+    found = []
+    for one in _containers(pod):
+        for state in (one.get("state") or {}, one.get("lastState") or {}):
+            ended = state.get("terminated")
+            if ended and ended.get("exitCode"):
+                reason, at = str(ended.get("reason") or ""), str(ended.get("finishedAt") or "")
+                found.append(Exit(int(ended["exitCode"]), str(one.get("name")), reason, at))
+                break
+    return sorted(found, key=lambda one: one.finished)
+
+
+def _failed(pod: Thing, status: Thing) -> str:
+    why = " ".join(f"{status.get('reason') or ''} {status.get('message') or ''}".split())
+    exits = exits_of(pod)
+    said = [str(exits[0])] if exits else []
+    return "failed: " + (", ".join(said + ([_cut(why)] if why else [])) or "no reason is given")
+
+
+def _waiting(pod: Thing) -> PodState | None:
+    """What a container waits for that is more than its start."""
+    for one in _containers(pod):
+        waiting = (one.get("state") or {}).get("waiting") or {}
+        reason, says = waiting.get("reason") or "", _cut(str(waiting.get("message") or ""))
+        if reason in _STARTING:
+            continue
+        if reason == "CrashLoopBackOff":
+            exits = [exit_ for exit_ in exits_of(pod) if exit_.container == one.get("name")]
+            after = f" after {exits[0]}" if exits else ""
+            return PodState(f"waits to restart{after}, {one.get('restartCount')} restarts", started=True)
+        if reason in _PULL | _NO_IMAGE:
+            says = f"image {one.get('image')} cannot be pulled: {says or reason}"
+            return PodState(f"pending: {says}", _has_run(pod), False, says, reason in _NO_IMAGE)
+        says = f"{reason}: {says}" if says else reason
+        what = f"container {one.get('name')} cannot be started: {says}"
+        return PodState(f"pending: {what}", _has_run(pod), False, what if reason in _NOT_MADE else None)
+    return None
+
+
+def _unscheduled(status: Thing) -> str:
+    for one in status.get("conditions") or ():
+        if one.get("type") == "PodScheduled" and one.get("status") == "False":
+            says = _cut(str(one.get("message") or ""))
+            if one.get("reason") == "SchedulingGated":
+                return f"held back by its scheduling gates{f': {says}' if says else ''}"
+            return f"unschedulable: {says}" if says else "unschedulable"
+    return "no node was chosen yet"
+
+
+def _before_start(events: Iterable[Thing]) -> str:
+    newest = next(reversed(list(events)), None)
+    if newest is None:
+        return "its containers are being made"
+    says = _cut(str(newest.get("message") or ""))
+    if newest.get("reason") == "Pulling":
+        return f"pulling: {says}"
+    return says if newest.get("type") == "Warning" else f"its containers are being made: {says}"
+
+
+def _containers(pod: Thing) -> Iterator[Thing]:
+    status = pod.get("status") or {}
+    yield from status.get("initContainerStatuses") or ()
+    yield from status.get("containerStatuses") or ()
+
+
+def _has_run(pod: Thing) -> bool:
+    states = [
+        state for one in _containers(pod) for state in (one.get("state"), one.get("lastState")) if state
+    ]
+    return any("running" in one or "terminated" in one for one in states)
+
+
+def _cut(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _MOST else line[: _MOST - 2] + " …"

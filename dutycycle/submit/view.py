@@ -1,0 +1,83 @@
+"""What is said while a job runs: a line for each change, and how it goes on the last line of a terminal."""
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Collection, Sequence
+from statistics import median
+
+from dutycycle.live.state import short_duration
+from dutycycle.submit.follow import Follower
+from dutycycle.submit.objects import Entry
+from sinks.records.query import job_peaks, pod_peaks
+
+_LINE_EVERY_S = 60.0
+_END_OF_LINE = "\033[K"
+
+
+class View:
+    """Writes to stderr: what the job itself writes is on stdout."""
+
+    def __init__(self) -> None:
+        self._is_terminal = sys.stderr.isatty()
+        self._due_s = time.monotonic() + _LINE_EVERY_S
+
+    def line(self, text: str) -> None:
+        """Something has changed."""
+        clear = f"\r{_END_OF_LINE}" if self._is_terminal else ""
+        print(f"{clear}{text}", file=sys.stderr, flush=True)  # noqa: T201
+
+    def status(self, text: str) -> None:
+        """How it goes: on a terminal always, elsewhere once a minute."""
+        if self._is_terminal:
+            print(f"\r{text}{_END_OF_LINE}", end="", file=sys.stderr, flush=True)  # noqa: T201
+        elif time.monotonic() >= self._due_s:
+            self._due_s = time.monotonic() + _LINE_EVERY_S
+            self.line(text)
+
+
+def status_of(
+    follower: Follower,
+    now_s: float,
+    running_s: float | None,
+    periods_s: Collection[float],
+    past_s: float | None,
+) -> str:
+    """``now_s``: since it was made; ``running_s``: since its first container ran; ``periods_s``: the cycles
+    of its pods; ``past_s``: how long its last run took."""
+    words = Counter(_word(follower.state(pod).words) for pod in follower.pods.values())
+    parts = [", ".join(f"{count} {word}" for word, count in words.items()) or "no pod yet"]
+    if periods_s:
+        parts.append(f"{60 / median(periods_s):.1f} steps a minute")
+    if past_s and running_s is not None:
+        parts.append(f"{100 * running_s / past_s:.0f} % of its last run ({short_duration(past_s)})")
+    return f"{short_duration(now_s)}: {'; '.join(parts)}"
+
+
+def past_run_s(records: str, entries: Sequence[Entry]) -> float | None:
+    """How long the last run of a job or pod of this name took, by the peak records at the URL ``records``.
+
+    Raises ``DutycycleError``.
+    """
+    for one in entries:
+        if one.kind.name == "Pod":
+            spans = [
+                (pod.last_ms, pod.first_ms)
+                for pod in pod_peaks(records, one.namespace, name=one.document.name)
+                if pod.final and pod.pod.uid != one.uid
+            ]
+        else:
+            spans = [
+                (job.last_ms, job.first_ms)
+                for job in job_peaks(records, one.namespace, one.document.name)
+                if job.final and job.job.uid != one.uid and job.job.kind == one.kind.name
+            ]
+        if spans:
+            last_ms, first_ms = max(spans)
+            return (last_ms - first_ms) / 1000
+    return None
+
+
+def _word(words: str) -> str:
+    """The first word of a pod's state, such as ``running``."""
+    return words.partition(":")[0].partition(" on ")[0]

@@ -1,0 +1,78 @@
+"""The files of a job: what is read from them, and what is wrong with them in one line."""
+
+import io
+from pathlib import Path
+
+import pytest
+
+from contract.errors import SettingError
+from dutycycle.submit.documents import read_documents
+
+POD = """apiVersion: v1
+kind: Pod
+metadata: {name: a}
+spec: {containers: [{name: main, image: x}]}
+"""
+JOB = """apiVersion: batch/v1
+kind: Job
+metadata: {generateName: train-, namespace: team}
+spec: {template: {spec: {containers: [{name: main, image: x}]}}}
+"""
+CONFIG = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n"
+
+
+def write(folder: Path, text: str) -> str:
+    file = folder / "job.yaml"
+    file.write_text(text)
+    return str(file)
+
+
+def test_several_documents_lists_and_stdin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = f"kind: List\napiVersion: v1\nitems:\n- {CONFIG.replace(chr(10), chr(10) + '  ')}"
+    monkeypatch.setattr("sys.stdin", io.StringIO(JOB))
+    found = read_documents([write(tmp_path, f"---\n{POD}---\n---\n{listed}"), "-"])
+    assert [(one.kind, one.has_pods, one.never_ends) for one in found] == [
+        ("Pod", True, False), ("ConfigMap", False, False), ("Job", True, False),
+    ]  # fmt: skip
+    assert found[1].where == f"{tmp_path}/job.yaml, object 2"
+    assert found[2].namespace == "team"
+
+
+def test_a_name_is_made_of_generate_name(tmp_path: Path) -> None:
+    file = write(tmp_path, JOB)
+    (one,), (other,) = read_documents([file]), read_documents([file])
+    assert one.name.startswith("train-")
+    assert len(one.name) == len("train-") + 5
+    assert one.name != other.name
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "there is no object in it"),
+        ("---\n---\n", "there is no object in it"),
+        (CONFIG, "no object in it makes pods"),
+        ("\na: [", "line 2: is no YAML"),
+        ("a: b: c", "line 1: is no YAML: mapping values are not allowed here"),
+        ("!!python/object:os.system {}", "is no YAML"),
+        ("- 1", "object 1: is no object: expected apiVersion, kind and metadata"),
+        ("kind: Pod", "object 1: has no apiVersion"),
+        ("apiVersion: v1\nkind: 7", "object 1: has no kind"),
+        ("apiVersion: v1\nkind: Pod", "object 1: the Pod has no metadata.name"),
+        ("apiVersion: v1\nkind: Pod\nmetadata: {name: 7}", "object 1: metadata.name is 7: put it in quotes"),
+        (POD + "---\n" + POD, "object 2: pod/a stands in "),
+    ],
+)
+def test_what_is_wrong_is_one_line(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(SettingError) as error:
+        read_documents([write(tmp_path, text)])
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match=r"no\.yaml: No such file or directory"):
+        read_documents([str(tmp_path / "no.yaml")])
+    (tmp_path / "raw.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(SettingError, match="is no text in UTF-8"):
+        read_documents([str(tmp_path / "raw.yaml")])

@@ -1,0 +1,247 @@
+"""``dutycycle run job.yaml`` as a user types it: the real API server and controllers, pods as processes."""
+
+import io
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from bus.kafka.embedded import EmbeddedBroker
+from contract.topics import TOPICS, full_name
+from dutycycle.cli.main import main
+from tests.support.fakes.nvml.one_used import one_used
+from tests.support.kube.cluster import Cluster
+from tests.support.kube.kubelet import GPU, NO_SUCH_IMAGE, ProcessKubelet
+from tests.support.kube.shipped import shipped_account
+from tests.support.processes.commands import environ, running, wait_until
+from tests.support.servers.kube.accounts import service_account
+from tests.support.servers.kube.client import Client, Object
+from tests.support.servers.kube.controllers import WORKLOADS, Controllers
+from tests.support.servers.kube.server import Kube
+
+_TRAINS = """
+import os, sys, time
+held = bytearray(os.urandom(1)) * (200 << 20)
+print("loss 0.5", flush=True)
+time.sleep(5)
+sys.exit(3)
+"""
+_SLEEPS = "import time; time.sleep(600)"
+
+
+@pytest.fixture(scope="module")
+def controllers(kube_server: Kube, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controllers]:
+    """The controllers of Jobs, Deployments and of what is deleted with its owner."""
+    one = Controllers(kube_server, tmp_path_factory.mktemp("controllers"), WORKLOADS)
+    yield one
+    one.stop()
+
+
+@pytest.fixture
+def kubelet(
+    kube: Kube, cluster: Cluster, controllers: Controllers, tmp_path: Path
+) -> Iterator[ProcessKubelet]:
+    """Runs the pods of the namespace; at the end nothing of them may be there."""
+    with ProcessKubelet(kube, cluster, tmp_path, one_used) as one:
+        yield one
+        assert not one.errors
+
+
+def pod_spec(program: str = _SLEEPS, image: str = "train:1", gpus: int = 0) -> Object:
+    container: Object = {"name": "main", "image": image, "command": [sys.executable, "-c", program]}
+    container |= {"resources": {"limits": {GPU: str(gpus)}}} if gpus else {}
+    return {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]}
+
+
+def pod(name: str, **of: Any) -> Object:
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": pod_spec(**of)}
+
+
+def job(name: str, **of: Any) -> Object:
+    spec = {"backoffLimit": 0, "template": {"spec": pod_spec(**of)}}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
+
+
+CONFIG: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "config"}}
+
+
+class User:
+    """Types ``dutycycle run`` in the namespace of ``cluster``, as ``client``. ``printed``: its stdout."""
+
+    def __init__(self, client: Client, cluster: Cluster, folder: Path, **settings: str) -> None:
+        self._cluster = cluster
+        self._folder = folder
+        self.printed = ""
+        self._env = environ(**settings) | {
+            "KUBECONFIG": str(client.kubeconfig), "XDG_STATE_HOME": str(folder / "state"),
+        }  # fmt: skip
+
+    def file(self, *things: Object) -> str:
+        file = self._folder / "job.yaml"
+        file.write_text(yaml.safe_dump_all(things))
+        return str(file)
+
+    @contextmanager
+    def runs(self, *arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
+        command = [sys.executable, "-m", "dutycycle", "run", "-n", self._cluster.namespace]
+        process = subprocess.Popen(
+            [*command, *map(str, arguments)], env=self._env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True,
+        )  # fmt: skip
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+    def run(self, *arguments: str | Path) -> tuple[int, str]:
+        """Its exit status, and what it said on stderr."""
+        with self.runs(*arguments) as process:
+            self.printed, said = process.communicate(timeout=100)
+        print(said)
+        assert "Traceback" not in said
+        return process.returncode, said
+
+    def run_here(self, *arguments: str) -> tuple[int, str]:
+        """The same in this process, which saves the imports."""
+        with pytest.MonkeyPatch.context() as patched, redirect_stderr(io.StringIO()) as said:
+            for name, value in self._env.items():
+                patched.setenv(name, value)
+            status = main(["run", "-n", self._cluster.namespace, *arguments])
+        print(said.getvalue())
+        return status, said.getvalue()
+
+
+@pytest.fixture
+def user(kube: Kube, cluster: Cluster, tmp_path: Path) -> User:
+    return User(kube.admin, cluster, tmp_path)
+
+
+def left_in(kube: Kube, cluster: Cluster) -> str:
+    return kube.admin.kubectl("get", "pods,jobs,deployments,replicasets,configmaps", "-o", "name",
+                              "-n", cluster.namespace)  # fmt: skip
+
+
+def test_a_job_from_its_yaml_to_its_report(
+    kube: Kube, cluster: Cluster, kubelet: ProcessKubelet, tmp_path: Path
+) -> None:
+    collector = shipped_account(kube, "collector")
+    with EmbeddedBroker({full_name("dutycycle.", name): 1 for name in TOPICS}) as broker:
+        shared = {"broker": broker.url, "interval": "0.25s"}
+        user = User(kube.admin, cluster, tmp_path, **shared)
+        env = environ(node=cluster.node, spool=str(tmp_path / "spool"), **shared)
+        env |= {"KUBECONFIG": str(collector.kubeconfig)}
+        env |= {name: kubelet.driver[name] for name in ("LD_LIBRARY_PATH", "FAKE_NVML_SCENARIO")}
+        env.pop("KUBERNETES_SERVICE_HOST", None)
+        with running("collect", env=env, log=tmp_path / "collect.log"):
+            out = tmp_path / "out"
+            status, said = user.run(
+                user.file(CONFIG, job("train", program=_TRAINS, gpus=1)), "--out", out, "--logs"
+            )
+    assert status == 3, "the exit code of the container"
+    assert re.fullmatch(r"\[train-\w+\] loss 0\.5\n", user.printed)
+    assert f"job/train: created in namespace {cluster.namespace}" in said
+    assert f"running on {cluster.node}" in said
+    assert re.search(r"job/train: failed: exit code 3 of main in pod train-\w+", said)
+    assert re.search(r"GPUs +1 × NVIDIA H200", said)
+    assert re.search(r"GPU utilization +mean [\d.]+ %, max 88 %", said)
+    assert re.search(r"GPU memory, max of one +3\.0 GiB of 141\.0 GiB", said)
+    memory = re.search(r"Host memory, max +(\d+) MiB", said)
+    assert memory is not None
+    assert 200 <= int(memory[1]) < 320
+    page = (out / "report.html").read_text()
+    assert f"{cluster.namespace}/train" in page
+    assert 'data-chart="gpu-util"' in page
+    assert (out / "trace.jsonl.zst").exists()
+    assert left_in(kube, cluster) == ""
+
+
+def test_ctrl_c_and_sigterm_leave_nothing_and_what_was_there_stays(
+    kube: Kube, cluster: Cluster, kubelet: ProcessKubelet, user: User
+) -> None:
+    kube.admin.create(CONFIG | {"metadata": {"name": "config", "namespace": cluster.namespace}})
+    file = user.file(CONFIG, job("a"), pod("b"))
+    status, said = user.run_here(file)
+    assert (status, said.count("\n")) == (125, 1)
+    assert "configmap/config is there already in namespace" in said
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with user.runs(file, "--update") as process:
+            wait_until(lambda: kubelet.processes == 2, lambda: "both pods to run", 30)
+            process.send_signal(number)
+            _, said = process.communicate(timeout=60)
+        assert process.returncode == 128 + number, said
+        assert f"dutycycle: ended by {number.name}" in said
+        assert (left_in(kube, cluster), kubelet.processes) == ("configmap/config\n", 0)
+    status, said = user.run_here(user.file(pod("kept", program="print('done')")), "--keep")
+    assert status == 0, said
+    assert left_in(kube, cluster) == "pod/kept\nconfigmap/config\n"
+
+
+def test_a_deployment_for_a_while_over_a_server_that_is_away(
+    kube: Kube, cluster: Cluster, kubelet: ProcessKubelet, user: User
+) -> None:
+    labels = {"app": "a"}
+    template = {"metadata": {"labels": labels}, "spec": pod_spec() | {"restartPolicy": "Always"}}
+    spec = {"replicas": 2, "selector": {"matchLabels": labels}, "template": template}
+    made = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"generateName": "web-"}, "spec": spec}
+    file = user.file(made)
+    status, said = user.run_here(file)
+    assert (status, said.count("\n")) == (2, 1)
+    assert "never ends by itself: give --for 10m" in said
+    with user.runs(file, "--for", "8s") as process:
+        wait_until(lambda: kubelet.processes == 2, lambda: "both pods to run", 30)
+        kube.stop()
+        time.sleep(6)
+        kube.start()
+        _, said = process.communicate(timeout=90)
+    assert process.returncode == 0, said
+    assert "API server: " in said
+    assert "dutycycle: ran for 8s, as --for says" in said
+    assert (left_in(kube, cluster), kubelet.processes) == ("", 0)
+
+
+def test_what_cannot_run_is_said_in_one_line_and_leaves_nothing(
+    kube: Kube, cluster: Cluster, kubelet: ProcessKubelet, user: User, tmp_path: Path
+) -> None:
+    typo = job("a")
+    typo["spec"]["backofLimit"] = 1
+    nobody = User(service_account(kube, cluster.namespace, "nobody"), cluster, tmp_path)
+    many, no_image = pod("a", gpus=9), pod("a", image=NO_SUCH_IMAGE)
+    never = "never started within [23]s, as --timeout says: "
+    cases: list[tuple[User, tuple[Object, ...], list[str], int, str]] = [
+        (user, (CONFIG, typo), [], 125, 'cannot create job/a: .*unknown field "spec.backofLimit"'),
+        (user, (CONFIG, job("A_b")), [], 125, 'cannot create job/A_b: .*Invalid value: "A_b"'),
+        (user, (job("a"),), ["-n", "no-such"], 125, 'cannot create job/a: namespaces "no-such" not found'),
+        (nobody, (job("a"),), [], 125, 'look for job/a: .* cannot get resource "jobs"'),
+        (user, (many,), ["--timeout", "2s"], 124, f"{never}.*unschedulable: .*Insufficient {GPU}"),
+        (user, (no_image,), ["--timeout", "2s"], 124, f"{never}.*cannot be pulled: failed"),
+    ]  # fmt: skip
+    for who, things, flags, code, message in cases:
+        status, said = who.run_here(who.file(*things), *flags)
+        assert status == code, said
+        assert re.search(message, _verdict(said)), said
+        assert left_in(kube, cluster) == ""
+    hard = {"hard": {"pods": "0"}}
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "spec": hard,
+        "status": hard | {"used": {"pods": "0"}},
+    }
+    kube.admin.create(quota | {"metadata": {"name": "none", "namespace": cluster.namespace}})
+    status, said = user.run_here(user.file(job("a")), "--timeout", "3s")
+    assert status == 124
+    assert re.search(f"{never}job/a: its pods are refused: .*exceeded quota: none", _verdict(said))
+    assert left_in(kube, cluster) == ""
+
+
+def _verdict(said: str) -> str:
+    return next(line for line in said.splitlines() if line.startswith("dutycycle: "))

@@ -92,13 +92,27 @@ class NodePart(VersionedRecord, frozen=True, kw_only=True):
     gpus: Mapping[str, GpuAnalysis]
 
 
+class WorkloadState(RecordBase, frozen=True, kw_only=True):
+    """What holds of a pod or job at ``seen_ms``, beside its insight.
+
+    ``period_s`` and ``confidence``: the cycle of its utilization, if there is one. ``lost_ms``: since when a
+    training that used to have a cycle has none. ``mem_full_ms``: when host memory reaches its limit.
+    """
+
+    seen_ms: Millis
+    period_s: Amount | None = None
+    confidence: Share | None = None
+    lost_ms: Millis | None = None
+    mem_full_ms: Millis | None = None
+
+
 class InsightPart(VersionedRecord, frozen=True, kw_only=True):
     """Ten seconds of one pod from one source, or its identity (``source`` is ``pods``).
 
     ``codes`` are bytes as base64, a row of ten for each channel of the source, one a second: see
     ``streams.operators.workload.channels``. ``gpus`` counts those that the pod holds, ``gpu_mem_total_bytes``
-    is that of those it holds alone, ``mem_limit_bytes`` its limit of host memory. ``period_s`` is the cycle
-    of its utilization, where there is one.
+    is that of those it holds alone, ``mem_limit_bytes`` its limit of host memory, which it reaches at
+    ``mem_full_ms`` if it runs out. ``period_s`` is the cycle of its utilization, where there is one.
     """
 
     uid: Uid
@@ -111,6 +125,7 @@ class InsightPart(VersionedRecord, frozen=True, kw_only=True):
     mem_limit_bytes: Amount | None = None
     period_s: Amount | None = None
     period_confidence: Share | None = None
+    mem_full_ms: Millis | None = None
     pod: Pod | None = None
     gone: bool = written(bool)
 
@@ -143,6 +158,7 @@ class JobInsightPart(VersionedRecord, frozen=True, kw_only=True):
     rank_sample_ms: Millis = written(int)
     created_ms: Millis | None = None
     gone_ms: Millis | None = None
+    state: WorkloadState | None = None
     evidence: Mapping[str, Number] = written(dict)
     advice: Label | None = None
 
@@ -152,6 +168,7 @@ class PodInsight(VersionedRecord, frozen=True, kw_only=True):
 
     pod: Pod
     insight: Insight
+    state: WorkloadState | None = None
 
 
 class JobInsight(VersionedRecord, frozen=True, kw_only=True):
@@ -160,3 +177,4 @@ class JobInsight(VersionedRecord, frozen=True, kw_only=True):
     job: JobRef
     namespace: Label | None = None
     insight: Insight
+    state: WorkloadState | None = None

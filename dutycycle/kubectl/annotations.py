@@ -82,8 +82,8 @@ def ours(annotations: Mapping[str, str] | None, prefix: str) -> Json:
         if key.startswith(f"{prefix}/"):
             try:
                 found[key.removeprefix(f"{prefix}/")] = orjson.loads(text)
-            except orjson.JSONDecodeError:  # somebody else's hand
-                continue
+            except orjson.JSONDecodeError:  # a text, or somebody else's hand
+                found[key.removeprefix(f"{prefix}/")] = text
     return found
 
 

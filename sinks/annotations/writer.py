@@ -119,4 +119,4 @@ class AnnotationWriter:
 def _is_enough(patch: Patch, differs: Collection[str], threshold: ChangeThreshold) -> bool:
     if threshold is ChangeThreshold.MUCH:
         return bool(differs)
-    return threshold is ChangeThreshold.TIME_STAMP or has_figures(patch)
+    return threshold is ChangeThreshold.TIME_STAMP or bool(differs) or has_figures(patch)

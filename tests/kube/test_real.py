@@ -1,7 +1,7 @@
 """Annotating through a real kube-apiserver, under an account that may get and patch and nothing else."""
 
 import asyncio
-import json
+import re
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,7 +12,9 @@ import pytest
 from msgspec.structs import replace
 
 from contract.records.derived import PodOfJob
+from contract.records.parts import WorkloadState
 from contract.records.pods import JobRef
+from dutycycle.kubectl.annotations import ours as parsed
 from kube.objects import connect
 from sinks.annotations.core.keys import PODS_OMITTED, PODS_SUMMARY
 from sinks.annotations.core.schedule import Policy
@@ -26,6 +28,11 @@ from tests.support.sinks import made
 from tests.support.sinks.made import K80, sample
 from tests.support.sinks.rig import Rig, at_work, until
 
+GUIDE = (Path(__file__).parents[2] / "docs/kubernetes.md").read_text()
+_COMMAND = re.search(r'\$ kubectl get pods .*-o custom-columns="([^"]+)"\n(.+?)```', GUIDE, re.DOTALL)
+assert _COMMAND, "the guide has the command"
+GUIDE_COLUMNS = _COMMAND[1]
+GUIDE_TABLE = [line.split() for line in _COMMAND[2].splitlines()]
 GET_AND_PATCH = ["get", "patch"]
 ALL = ["get", "list", "patch"]
 SPEC = {"containers": [{"name": "main", "image": "example.org/train:1"}], "nodeName": "gpu-a"}
@@ -62,8 +69,7 @@ def annotations(kube: Kube, thing: Object) -> dict[str, str]:
 
 def ours(kube: Kube, thing: Object) -> dict[str, Any]:
     """Our annotations, parsed."""
-    found = annotations(kube, thing).items()
-    return {key.split("/")[1]: json.loads(one) for key, one in found if key.startswith("dutycycle.io/")}
+    return parsed(annotations(kube, thing), "dutycycle.io")
 
 
 @asynccontextmanager
@@ -206,6 +212,14 @@ async def test_the_command_takes_ours_away_from_a_namespace(
     things += [new(kube, v, k, "bert", namespace, spec={}) for v, k in JOBS.items()]
     for thing in things:
         kube.admin.patch(thing, {"metadata": {"annotations": both}})
+    said = await annotate_remove(client, namespace)
+    assert said.startswith(f"removed {2 * len(things)} annotations from {len(things)} objects")
+    for thing in things:
+        assert annotations(kube, thing) == {"example.org/mine": "kept"}
+
+
+async def annotate_remove(client: Client, namespace: str) -> str:
+    """What the command says."""
     env = environ() | {"KUBECONFIG": str(client.kubeconfig)}
     env.pop("KUBERNETES_SERVICE_HOST", None)
     process = await asyncio.create_subprocess_exec(
@@ -214,6 +228,31 @@ async def test_the_command_takes_ours_away_from_a_namespace(
     )  # fmt: skip
     out, err = await asyncio.wait_for(process.communicate(), 60)
     assert process.returncode == 0, err.decode()
-    assert out.decode().startswith(f"removed {2 * len(things)} annotations from {len(things)} objects")
-    for thing in things:
-        assert annotations(kube, thing) == {"example.org/mine": "kept"}
+    return out.decode()
+
+
+async def test_the_guide_s_columns_show_plain_values_until_they_are_removed(
+    kube: Kube, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, rig = account(kube, namespace, ALL), Rig()
+    pod = new(kube, "v1", "Pod", "bert-worker-0", namespace, spec=SPEC)
+    insight = made.insight("training", "input", "More loader processes.")
+    who = replace(insight.pod, uid=pod["metadata"]["uid"], name="bert-worker-0", namespace=namespace)
+    state = WorkloadState(seen_ms=1, period_s=13.2, confidence=0.9, mem_full_ms=1_795_348_800_000)
+    metrics = {"gpu_util_pct": made.peak(97, 61), "gpu_mem_used_bytes": made.peak(11_669e6)}
+    async with annotating(client, rig, monkeypatch) as (dispatcher, sink):
+        told = replace(insight, pod=who, state=state)
+        await dispatcher.handle(rig.origin("pod-insights", told))
+        await dispatcher.handle(rig.origin("pod-peaks", of_pod(pod, metrics=metrics)))
+        await until(lambda: sink.pending_offsets().empty)
+    assert columns(client, namespace) == GUIDE_TABLE
+    assert (await annotate_remove(client, namespace)).startswith("removed 12 annotations from 1 objects")
+    header, row = columns(client, namespace)
+    assert (header, row[1:]) == (GUIDE_TABLE[0], ["<none>"] * 7)
+
+
+def columns(client: Client, namespace: str) -> list[list[str]]:
+    """The table that the guide's command prints."""
+    columns = GUIDE_COLUMNS.replace("\\\n", "")
+    printed = client.kubectl("get", "pods", "-n", namespace, "-o", f"custom-columns={columns}")
+    return [line.split() for line in printed.splitlines()]

@@ -11,7 +11,6 @@ from typing import Any
 import orjson
 
 from contract.records.derived import JobPeaks, PodPeaks
-from contract.records.insights import Insight
 from contract.records.parts import JobInsight, NodePart, PodInsight
 from contract.records.samples import NvmlSample
 from sinks.annotations.core import keys
@@ -20,7 +19,7 @@ from sinks.annotations.core.job import JobView
 from sinks.annotations.core.node import NodeView
 from sinks.annotations.core.pod import insight_values, pod_values
 from sinks.annotations.core.targets import Target, job_target, node_target, pod_target
-from sinks.annotations.core.values import text
+from sinks.annotations.core.values import state_values, text
 
 Record = NvmlSample | NodePart | PodPeaks | PodInsight | JobPeaks | JobInsight
 TOPICS = ("nvml-samples", "node-parts", "pod-peaks", "pod-insights", "job-peaks", "job-insights")
@@ -74,7 +73,7 @@ class Annotations:
         """What else may be taken away: keys that this kind of object would otherwise keep for ever."""
         surplus: frozenset[str] = frozenset()
         if target in self._insights:  # advice that holds no more
-            ours = {self._key(name) for name in keys.INSIGHT_NAMES}
+            ours = {self._key(name) for name in keys.INSIGHT_NAMES | keys.STATE_NAMES}
             surplus = frozenset(ours & present.ours.keys() - wanted.keys())
         job = self._jobs.get(target)
         return surplus if job is None else surplus | job.surplus(present, wanted)
@@ -133,16 +132,16 @@ class Annotations:
         return target
 
     def _insight_of_pod(self, record: PodInsight) -> Target | None:
-        return self._insight(pod_target(record.pod), record.insight)
+        return self._insight(pod_target(record.pod), record)
 
     def _insight_of_job(self, record: JobInsight) -> Target | None:
-        return self._insight(job_target(record.job, record.namespace), record.insight)
+        return self._insight(job_target(record.job, record.namespace), record)
 
-    def _insight(self, target: Target | None, insight: Insight) -> Target | None:
+    def _insight(self, target: Target | None, record: PodInsight | JobInsight) -> Target | None:
         """Kept until the object's peaks are known: written alone, it would remove their keys."""
         if target is None:
             return None
-        self._insights[target] = insight_values(insight)
+        self._insights[target] = insight_values(record.insight) | state_values(record.state)
         self._insights.move_to_end(target)
         if len(self._insights) > _MOST_WAITING + len(self._pods) + len(self._jobs):
             self._insights.popitem(last=False)

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from kube.references import Patch
-from sinks.annotations.core.keys import UPDATED, is_ours, size_of
+from sinks.annotations.core.keys import CYCLE_PERIOD, MEM_FULL, PASSENGERS, UPDATED, is_ours, size_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,8 @@ class Present:
     others_bytes: int = 0
 
 
+_NO_FIGURES = PASSENGERS | {UPDATED}
+_COME_AND_GO = frozenset({CYCLE_PERIOD, MEM_FULL})
 _USUAL = Tolerance()
 _EXACT = Tolerance(0.0, 0.0)
 _TOLERANCES = {
@@ -79,8 +81,8 @@ def diff(
 
 
 def has_figures(patch: Patch) -> bool:
-    """Whether anything but the time stamp is in the patch."""
-    return any(key.rpartition("/")[2] != UPDATED for key in patch)
+    """Whether anything but the time stamp and plain values is in the patch."""
+    return any(key.rpartition("/")[2] not in _NO_FIGURES for key in patch)
 
 
 def goes_back(prefix: str, wanted: Mapping[str, str], present: Mapping[str, str]) -> bool:
@@ -90,14 +92,17 @@ def goes_back(prefix: str, wanted: Mapping[str, str], present: Mapping[str, str]
 
 
 def changed(kind: str, patch: Patch, present: Mapping[str, str]) -> frozenset[str]:
-    """The figures in the patch that changed by enough to be worth a write; the time stamp alone never is.
+    """The figures in the patch that changed by enough to be worth a write; the time stamp alone never is, and
+    of plain values only a cycle or an end of memory that comes or goes.
 
     Each is named ``<key>``, or ``<key>/<name>`` within a value; on a node ``<name>`` for all of its GPUs.
     """
     found: set[str] = set()
     for key, value in patch.items():
         name = key.rpartition("/")[2]
-        if name != UPDATED:
+        if name in _COME_AND_GO and (value is None or key not in present):
+            found.add(name)
+        elif name not in _NO_FIGURES:
             path = "" if kind == "node" else name
             found.update(_changed(path, name, _json(value), _json(present.get(key))))
     return frozenset(found)

@@ -15,14 +15,15 @@ from contract.records.derived import JobPeaks, Peaks, PodOfJob
 from sinks.annotations.core import keys
 from sinks.annotations.core.diff import Present, stays
 from sinks.annotations.core.targets import is_name
-from sinks.annotations.core.values import BITS, DISK, MEGA, NETWORK, largest, measured, text
+from sinks.annotations.core.values import BITS, DISK, MEGA, NETWORK, gpu_figures, largest, measured, text
 
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """A job's record as texts by key, those that needed most first."""
+    """A job's record as texts by key: ``plain`` of the job, ``pods`` with those that needed most first."""
 
     prefix: str
+    plain: Mapping[str, str]
     pods: Mapping[str, str]
     summary: str
     final: bool
@@ -40,12 +41,13 @@ class JobView:
             name = keys.pod_key_name(pod)
             # The value says the pod's name where the key cannot.
             pods[f"{prefix}/{name}"] = text(values[pod] if name == pod else {"pod": pod} | values[pod])
-        return cls(prefix, pods, text(job_summary(record)), record.final, record.pods_omitted or 0)
+        plain = {f"{prefix}/{name}": text(value) for name, value in gpu_figures(record.metrics).items()}
+        return cls(prefix, plain, pods, text(job_summary(record)), record.final, record.pods_omitted or 0)
 
     def wanted(self, present: Present, insight: Mapping[str, str]) -> dict[str, str]:
         """All that we want on the job, ``insight`` before its pods, within what fits beside
         what is kept there."""
-        chosen = {**insight, **self._chosen(present)}
+        chosen = {**insight, **self.plain, **self._chosen(present)}
         taken = present.others_bytes + keys.size_of(self._stays(present, chosen))
         kept, _ = keys.that_fit(chosen.items(), taken)
         if self.pods.keys() <= kept.keys() and not self.hidden:

@@ -20,6 +20,13 @@ KIND = "kind"
 BOTTLENECK = "bottleneck"
 ADVICE = "advice"
 UPDATED = "updated"
+GPU_COUNT = "gpu_count"
+GPU_UTIL_MAX = "gpu_util_max"
+GPU_UTIL_MEAN = "gpu_util_mean"
+GPU_MEM_MAX = "gpu_mem_max_mb"
+CYCLE_PERIOD = "cycle_period_s"
+CYCLE_CONFIDENCE = "cycle_confidence"
+MEM_FULL = "mem_full_at"
 PODS_OMITTED = "pods_omitted"
 """On a job: how many pods have no key of their own. No pod can have this name, because of the underscore."""
 PODS_SUMMARY = "pods_summary"
@@ -31,15 +38,21 @@ JOB_NAMES = frozenset({PODS_OMITTED, PODS_SUMMARY})
 INSIGHT_NAMES = frozenset({KIND, BOTTLENECK, ADVICE})
 """Of a pod and a job. Their records come when they change, so a worker that has just started does not know
 them yet, and keeps what is on the object. A pod that has such a name gets another key on its job."""
-POD_NAMES = frozenset(
-    {GPU_UTIL, GPU_MEM_UTIL, GPU_ATTRIBUTION, MAX_CPU_UTIL, MAX_CPU_MEM, MAX_NETWORK, MAX_DISK_IO, UPDATED}
-)
+STATE_NAMES = frozenset({CYCLE_PERIOD, CYCLE_CONFIDENCE, MEM_FULL})
+"""They come and go with the insight. No pod can have such a name, because of the underscore."""
+PASSENGERS = STATE_NAMES | {GPU_COUNT, GPU_UTIL_MAX, GPU_UTIL_MEAN, GPU_MEM_MAX}
+"""Plain values for ``kubectl get``. They are written with the others, and are no reason for a write, except a
+cycle that is found or lost, and memory that begins or ceases to run out."""
+POD_NAMES = frozenset({
+    GPU_UTIL, GPU_MEM_UTIL, GPU_ATTRIBUTION, GPU_UTIL_MAX, GPU_UTIL_MEAN, GPU_MEM_MAX,
+    MAX_CPU_UTIL, MAX_CPU_MEM, MAX_NETWORK, MAX_DISK_IO, UPDATED,
+})  # fmt: skip
 LONGEST_NAME = 63
 TOTAL_BYTES = 262_144
 """Of all annotations of one object, those of others included."""
 _SPARE_BYTES = 16_384
 _HASH_CHARS = 8
-_NODE_NAME = re.compile(r"gpu-(?:static|\d+)")
+_NODE_NAME = re.compile(rf"gpu-(?:static|\d+)|{GPU_COUNT}|{GPU_UTIL_MAX}")
 
 
 def gpu_name(index: int) -> str:

@@ -65,7 +65,9 @@ class NodeView:
         values: dict[str, Any] = {keys.GPU_STATIC: gpu_static(self._sample.gpus)}
         for gpu in sorted(self._sample.gpus, key=lambda one: one.index):
             values[keys.gpu_name(gpu.index)] = gpu_now(gpu) | self._analysis(gpu.uuid)
-        return values
+        maxima = [gpu["max_gpu_util"] for gpu in values.values() if "max_gpu_util" in gpu]
+        plain = {keys.GPU_COUNT: len(self._sample.gpus), keys.GPU_UTIL_MAX: max(maxima, default=None)}
+        return values | measured(plain)
 
     def _analysis(self, uuid: str) -> dict[str, Any]:
         if self._adopted is not None:

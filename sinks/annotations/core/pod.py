@@ -13,6 +13,7 @@ from sinks.annotations.core.values import (
     MOST_PROCESSES,
     NETWORK,
     UNKNOWN_PID,
+    gpu_figures,
     largest,
     measured,
     number,
@@ -32,7 +33,7 @@ def pod_values(record: PodPeaks) -> dict[str, Any]:
         keys.MAX_NETWORK: largest(metrics, NETWORK, BITS / MEGA, 1),
         keys.MAX_DISK_IO: largest(metrics, DISK, 1 / MEGA, 1),
     }
-    found = measured(value)
+    found = measured(value) | gpu_figures(metrics)
     return found | {keys.UPDATED: rfc3339(record.last_ms)} if found else {}
 
 

@@ -1,5 +1,7 @@
 """The values of our annotations, from records. Pure. What is absent in the record is absent in the value.
 
+A number or a text is written as it is, so that ``kubectl get`` can show it in a column; all else is JSON.
+
 Units are decimal: GB is 10⁹ bytes, MB 10⁶, and Mbit/s 10⁶ bits. Network and disk are the busier of the two
 directions: of the two together no maximum is known.
 """
@@ -11,6 +13,8 @@ from typing import Any
 import orjson
 
 from contract.records.derived import Peaks
+from contract.records.parts import WorkloadState
+from sinks.annotations.core import keys
 
 MEGA = 1e6
 GIGA = 1e9
@@ -24,8 +28,8 @@ DISK = ("io_read_bytes_per_s", "io_write_bytes_per_s")
 
 
 def text(value: Any) -> str:
-    """A value as compact JSON."""
-    return orjson.dumps(value).decode()
+    """A text as it is, any other value as compact JSON."""
+    return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
 def number(value: float, digits: int = 0) -> int | float:
@@ -57,6 +61,29 @@ def rfc3339(ms: int) -> str:
 def largest(peaks: Peaks, metrics: tuple[str, ...], factor: float, digits: int) -> int | float | None:
     known = [peaks[metric].max for metric in metrics if metric in peaks]
     return number(max(known) * factor, digits) if known else None
+
+
+def gpu_figures(peaks: Peaks) -> dict[str, Any]:
+    """The plain values of a pod's or job's GPUs, by name."""
+    util = peaks.get("gpu_util_pct")
+    value = {
+        keys.GPU_UTIL_MAX: None if util is None else number(util.max),
+        keys.GPU_UTIL_MEAN: None if util is None else number(util.mean),
+        keys.GPU_MEM_MAX: largest(peaks, ("gpu_mem_used_bytes",), 1 / MEGA, 0),
+    }
+    return measured(value)
+
+
+def state_values(state: WorkloadState | None) -> dict[str, Any]:
+    """The plain values of what holds of a pod or job now, by name."""
+    if state is None:
+        return {}
+    value = {
+        keys.CYCLE_PERIOD: None if state.period_s is None else significant(state.period_s),
+        keys.CYCLE_CONFIDENCE: None if state.confidence is None else number(state.confidence, 2),
+        keys.MEM_FULL: None if state.mem_full_ms is None else rfc3339(state.mem_full_ms),
+    }
+    return measured(value)
 
 
 def each_once(values: Iterable[str]) -> str | None:

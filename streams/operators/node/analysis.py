@@ -1,6 +1,8 @@
 """The analysis of a node: trends and cycles of those of its series that get them."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,13 @@ class Analysis:
     trend_series: list[Series]
     forecast: TrendForecast | None
     cycles: list[tuple[Series, CycleResult]]
+
+    def memory_full_ms(self) -> Iterator[tuple[Series, int | None]]:
+        """Of each pod whose host memory has a trend here: when it reaches its limit, None if it does not."""
+        if self.forecast is not None:
+            for one, left_s in zip(self.trend_series, self.forecast.exhausts_in_s.tolist(), strict=True):
+                if one.kind == "pod" and one.metric == "mem_used_bytes":
+                    yield one, None if isnan(left_s) else self.ts_ms + round(left_s * 1000)
 
 
 class AnalysisBank:

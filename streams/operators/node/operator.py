@@ -30,7 +30,7 @@ from streams.operators.peaks.tally import PeakTally
 from streams.operators.workload.spans import SpanBank
 from telemetry.events import SAMPLE_LATE
 
-SNAPSHOT_VERSION = 8
+SNAPSHOT_VERSION = 9
 EVALUATE_MS = 10_000
 """How often, in event time, trends and cycles are evaluated. Each node has its own moment within that time:
 windows of all nodes close together, and their records would wait for the evaluations."""
@@ -150,6 +150,8 @@ class NodeOperator:
         for one, cycle in found.cycles:
             if one.kind == "pod" and one.metric == "gpu_util_pct":
                 self._spans.set_cycle(one.member, cycle)
+        for one, full_ms in found.memory_full_ms():
+            self._spans.set_memory_full(one.member, full_ms)
         self._gpus.evaluated(found)
         emissions = records.analysis_records(self._node, self._config.source, found)
         self._retire(self._last_ms - self._config.retire_ms)

@@ -14,7 +14,7 @@ from contract.codec import encode, from_plain, to_plain
 from contract.log import ConsumerRecord, ProducerRecord
 from contract.records.derived import job_subject
 from contract.records.insights import Insight
-from contract.records.parts import JobInsight, JobInsightPart
+from contract.records.parts import JobInsight, JobInsightPart, WorkloadState
 from streams.operators.base import Emission, Snapshot
 from streams.operators.columns.arrays import check_version
 from streams.operators.keyed import decode_under_key
@@ -22,7 +22,7 @@ from streams.operators.workload.ranks import LatestChange, largest_gap
 from streams.operators.workload.rules.advice import advice
 from streams.operators.workload.rules.stats import three_digits
 
-SNAPSHOT_VERSION = 5
+SNAPSHOT_VERSION = 6
 _TOPIC = "job-insight-parts"
 STALE_MS = 900_000
 """A pod that was silent for so long, while others were not, is gone; each pod sends a part every three
@@ -84,7 +84,8 @@ class JobInsightOperator:
         newest = max(self._parts.values(), key=lambda part: (part.ts_ms, part.pod_uid))
         whole = replace(newest.job, role=None, replica=None)
         insight = job_insight(self._uid, self._parts.values(), self._latest.ms)
-        return JobInsight(job=whole, namespace=newest.namespace, insight=insight)
+        state = job_state(self._parts.values())
+        return JobInsight(job=whole, namespace=newest.namespace, insight=insight, state=state)
 
     def close(self) -> list[Emission]:
         """The input has ended."""
@@ -129,8 +130,8 @@ def _counted(parts: Iterable[JobInsightPart]) -> list[JobInsightPart]:
     return present or [part for part in last if ended_ms - (part.gone_ms or 0) <= _TOGETHER_MS]
 
 
-def _newness(part: JobInsightPart) -> tuple[int, int]:
-    return part.ts_ms, part.gone_ms or 0
+def _newness(part: JobInsightPart) -> tuple[int, int, int]:
+    return part.ts_ms, part.gone_ms or 0, part.state.seen_ms if part.state else 0
 
 
 def _age(part: JobInsightPart) -> tuple[int, int, str]:
@@ -155,6 +156,24 @@ def job_insight(uid: str, every: Iterable[JobInsightPart], ts_ms: int) -> Insigh
         subject=job_subject(uid), ts_ms=ts_ms,
         since_ms=min(part.since_ms for part in those), kind=kind, confidence=round(confidence, 3),
         bottleneck=limit, bottleneck_confidence=round(sure, 3), evidence=evidence, advice=text,
+    )  # fmt: skip
+
+
+def job_state(every: Iterable[JobInsightPart]) -> WorkloadState | None:
+    """The state of a job from the parts of its pods, in any order; None of one whose pods have ended.
+
+    Its cycle is that of the pod that is surest. It is lost when no pod has one and some pod lost its own.
+    """
+    states = [part.state for part in _counted(every) if part.gone_ms is None and part.state is not None]
+    if not states:
+        return None
+    cycles = [(one.confidence or 0.0, one.period_s) for one in states if one.period_s is not None]
+    confidence, period_s = max(cycles, default=(None, None))
+    lost = [one.lost_ms for one in states if one.lost_ms is not None]
+    return WorkloadState(
+        seen_ms=max(one.seen_ms for one in states), period_s=period_s, confidence=confidence,
+        lost_ms=None if cycles else max(lost, default=None),
+        mem_full_ms=min((one.mem_full_ms for one in states if one.mem_full_ms is not None), default=None),
     )  # fmt: skip
 
 

@@ -19,10 +19,11 @@ from streams.operators.workload.join import TOPIC, JoinedSpan, SpanJoin
 from streams.operators.workload.ranks import RankSamples
 from streams.operators.workload.rules.bottleneck import Judgement
 from streams.operators.workload.rules.rightsizing import Size, with_sizes
+from streams.operators.workload.state import STATE_MS
 from streams.operators.workload.track import Prices, Track
 
-SNAPSHOT_VERSION = 7
-REPEAT_MS = 30_000
+SNAPSHOT_VERSION = 8
+REPEAT_MS = STATE_MS
 """So often the insight is sent to the sinks and to the job even if it is the same: a sink that has just
 started knows nothing, and what is missing on an object has to come back. ``insights`` has changes alone."""
 _GPU_ONLY_SPANS = 6
@@ -131,7 +132,8 @@ class PodInsightOperator:
     def _to_annotate(self, judged: Judgement) -> list[ProducerRecord]:
         if self._pod is None:
             return []
-        both = PodInsight(pod=self._pod, insight=self._insight(judged))
+        state = (self._gpu_only or self._track).state
+        both = PodInsight(pod=self._pod, insight=self._insight(judged), state=state)
         return [ProducerRecord("pod-insights", self._uid, encode(both), both.insight.ts_ms)]
 
     def _insight(self, judged: Judgement) -> Insight:
@@ -158,7 +160,7 @@ class PodInsightOperator:
             ts_ms=self._job_ms, insight_ms=judged.pop("ts_ms"), **judged, gpus=self._gpus,
             rank_figures=rank.figures, rank_before=None if rank.before == rank.figures else rank.before,
             rank_changed_ms=rank.changed_ms, rank_sample_ms=rank.sample_ms,
-            created_ms=self._pod.created_ms, gone_ms=self._gone_ms,
+            created_ms=self._pod.created_ms, gone_ms=self._gone_ms, state=self._track.state,
         )  # fmt: skip
         return [ProducerRecord("job-insight-parts", part.job.uid, encode(part), self._job_ms)]
 

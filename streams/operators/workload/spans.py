@@ -13,6 +13,7 @@ import orjson
 
 from contract.codec import from_plain, to_plain
 from contract.log import ProducerRecord
+from contract.units import END_OF_TIME_MS
 from streams.operators.base import Emission
 from streams.operators.columns.arrays import Floats, pack, unpack
 from streams.operators.columns.tick import Tick
@@ -52,6 +53,7 @@ class SpanBank:
         self._start_ms = 0
         self._runs: list[_Run] = []
         self._periods: dict[str, tuple[float, float]] = {}
+        self._full_ms: dict[str, int] = {}
 
     def add(self, tick: Tick) -> list[Emission]:
         """Take a tick that is newer than the last. Returns the parts of the span that it ends."""
@@ -78,9 +80,17 @@ class SpanBank:
         else:
             self._periods.pop(uid, None)
 
+    def set_memory_full(self, uid: str, full_ms: int | None) -> None:
+        """When a pod's memory reaches its limit, if it does."""
+        if full_ms is None:
+            self._full_ms.pop(uid, None)
+        else:
+            self._full_ms[uid] = min(full_ms, END_OF_TIME_MS)
+
     def retain(self, uids: Collection[str]) -> None:
-        """Forget the cycles of all other pods."""
+        """Forget the cycles and forecasts of all other pods."""
         self._periods = {uid: period for uid, period in self._periods.items() if uid in uids}
+        self._full_ms = {uid: full_ms for uid, full_ms in self._full_ms.items() if uid in uids}
 
     def close(self) -> list[Emission]:
         """End the open span. Returns its parts."""
@@ -109,6 +119,8 @@ class SpanBank:
         head = {"v": 1, "uid": uid, "source": self._source, "node": self._node, "start_ms": self._start_ms}
         if (period := self._periods.get(uid)) is not None:
             head |= {"period_s": period[0], "period_confidence": period[1]}
+        if (full_ms := self._full_ms.get(uid)) is not None:
+            head["mem_full_ms"] = full_ms
         return head
 
     def snapshot(self) -> dict[str, Any]:
@@ -122,12 +134,15 @@ class SpanBank:
             for run in self._runs
         ]
         periods = {uid: list(one) for uid, one in self._periods.items()}
-        return {"start_ms": self._start_ms, "runs": runs, "periods": periods}
+        return {
+            "start_ms": self._start_ms, "runs": runs, "periods": periods, "full_ms": dict(self._full_ms),
+        }  # fmt: skip
 
     def restore(self, plain: dict[str, Any]) -> None:
         """Take over a snapshot."""
         self._start_ms = plain["start_ms"]
         self._periods = {uid: (period, chance) for uid, (period, chance) in plain["periods"].items()}
+        self._full_ms = dict(plain["full_ms"])
         self._runs = []
         for one in plain["runs"]:
             rows = unpack(one["rows"], "f8", (-1,)).reshape(len(one["seconds"]), -1)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from contract.codec import from_plain, to_plain
-from contract.records.parts import InsightPart
+from contract.records.parts import InsightPart, WorkloadState
 from contract.units import END_OF_TIME_MS
 from streams.operators.columns.arrays import Floats
 from streams.operators.workload.channels import (
@@ -41,6 +41,7 @@ from streams.operators.workload.rules.bottleneck import (
 )
 from streams.operators.workload.rules.rightsizing import Sizer
 from streams.operators.workload.rules.stats import PodStats, pod_stats, three_digits
+from streams.operators.workload.state import StateTracker
 
 _KEPT_S = 240
 _SPLIT = len(NVML_CHANNELS)
@@ -82,12 +83,20 @@ class Track:
         self.debouncer = InsightDebouncer()
         self.sizer = Sizer()
         self._bottleneck = BottleneckFinder()
+        self._states = StateTracker()
+
+    @property
+    def state(self) -> WorkloadState | None:
+        """What holds beside the insight; None before the first span."""
+        return self._states.state
 
     def add(self, span: JoinedSpan) -> Judgement | None:
         """Take the next span. Returns what to publish, or None."""
         self._append(span)
         found = self._judge(span)
-        self.sizer.add(span.end_ms, self._codes[:, -SPAN_S:], self.debouncer.published)
+        published = self.debouncer.published
+        self.sizer.add(span.end_ms, self._codes[:, -SPAN_S:], published)
+        self._states.add(span, None if published is None else published.kind)
         return found
 
     def recent(self) -> dict[str, float]:
@@ -200,6 +209,7 @@ class Track:
             "debouncer": to_plain(self.debouncer),
             "sizer": to_plain(self.sizer),
             "bottleneck": to_plain(self._bottleneck),
+            "states": to_plain(self._states),
         }
 
     def restore(self, plain: dict[str, Any]) -> None:
@@ -212,6 +222,7 @@ class Track:
         self.debouncer = from_plain(InsightDebouncer, plain["debouncer"], TOPIC)
         self.sizer = from_plain(Sizer, plain["sizer"], TOPIC)
         self._bottleneck = from_plain(BottleneckFinder, plain["bottleneck"], TOPIC)
+        self._states = from_plain(StateTracker, plain["states"], TOPIC)
 
 
 def _with_idleness(found: Finding, kind: str, idle_s: int) -> Finding:

@@ -68,7 +68,7 @@ def test_of_two_heartbeats_of_a_node_the_newest_counts() -> None:
 
 
 def placed(kube: Kube, namespace: str, name: str, node: str, phase: str = "Running") -> None:
-    made: Object = pod(namespace, name, max_cpu_util="7", updated=f'"{UPDATED}"')
+    made: Object = pod(namespace, name, max_cpu_util="7", updated=UPDATED)
     made["spec"]["nodeName"] = node
     kube.admin.create(made | {"status": {"phase": phase}})
 

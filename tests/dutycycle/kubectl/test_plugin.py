@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from dutycycle.kubectl.annotations import ours
 from kube import client
 from kube.config import ConfigSource
 from kube.discovery import POD
@@ -128,7 +129,7 @@ def test_a_node_is_one_line_or_one_for_each_gpu(user: User, node: str) -> None:
 
 
 def test_jobs_of_every_kind_that_is_installed(kube: Kube, user: User, namespace: str) -> None:
-    insights = {"kind": '"training"', "bottleneck": '"imbalance"'}
+    insights = {"kind": "training", "bottleneck": "imbalance"}
     kube.admin.create(mpijob(namespace, "bert", bert__worker__0=WORKER, bert__worker__1=TWO_GPUS, **insights))
     kube.admin.create(job(namespace, "etl", etl__x8='{"cpu_util":99.5,"cpu_mem_mb":1800}'))
     kube.admin.create(job(namespace, "plain"))
@@ -208,7 +209,9 @@ def test_json_has_the_figures_as_they_are(user: User, pods: str) -> None:
     status, stdout, _ = user.run("top", "pods", "-n", pods, "-o", "json")
     busy, idle = json.loads(stdout)
     assert (status, busy["name"], idle["namespace"]) == (0, "busy", pods)
-    assert busy["annotations"] == {key: json.loads(value) for key, value in BUSY.items()}
+    assert busy["annotations"] == ours(
+        {f"dutycycle.io/{key}": value for key, value in BUSY.items()}, "dutycycle.io"
+    )
 
 
 @pytest.mark.parametrize(

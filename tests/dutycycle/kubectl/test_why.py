@@ -55,7 +55,7 @@ def test_why_adds_averages_from_the_records(kube: Kube, user: User, namespace: s
 
 
 def test_of_a_job(kube: Kube, user: User, namespace: str, tmp_path: Path) -> None:
-    insight = {"kind": '"training"', "bottleneck": '"imbalance"'}
+    insight = {"kind": "training", "bottleneck": "imbalance"}
     made = kube.admin.create(mpijob(namespace, "bert", bert__0=WORKER, bert__1='{"cpu_util":300}', **insight))
     status, stdout, stderr = user.run("why", "mpijob/bert", "-n", namespace)
     assert (status, stderr) == (0, "")

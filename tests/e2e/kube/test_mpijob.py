@@ -145,8 +145,8 @@ def assert_kept_after_the_pods(cluster: Cluster, kube: Kube, job: Object, worker
     )["metadata"]["annotations"]
     names = {pod["metadata"]["name"] for pod in workers}
     ours = {key.removeprefix("dutycycle.io/") for key in found if key.startswith("dutycycle.io/")}
-    of_the_job = {"kind", "bottleneck", "advice"}
-    """What it does and what holds it back, as far as the few seconds of a test tell."""
+    of_the_job = {"kind", "bottleneck", "advice", "gpu_util_max", "gpu_util_mean", "gpu_mem_max_mb"}
+    """What it needed, does, and what holds it back, as far as the few seconds of a test tell."""
     assert names <= ours <= names | {"bert-launcher-x7v2p"} | of_the_job
     assert {key: found[key] for key in FOREIGN} == FOREIGN, "what others wrote is theirs"
     applied = "kubectl.kubernetes.io/last-applied-configuration"

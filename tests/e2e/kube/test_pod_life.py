@@ -63,7 +63,7 @@ def test_a_pods_life(pipeline: Pipeline, cluster: Cluster, kube: Kube) -> None:
         cluster.ended(pod, second.id, restarts=1)
         final_peaks(pipeline, pod)
         pipeline.wait_until(
-            lambda: orjson.loads(cluster.annotations(pod)["updated"]) == rfc3339(last_ms(pipeline, uid)),
+            lambda: cluster.annotations(pod)["updated"] == rfc3339(last_ms(pipeline, uid)),
             lambda: f"the final figures: {cluster.annotations(pod)}, {pipeline.newest('pod-peaks')[uid]}",
         )
         final = pipeline.newest("pod-peaks")[uid]

@@ -4,7 +4,9 @@ import asyncio
 import json
 
 import pytest
+from msgspec.structs import replace
 
+from contract.records.parts import WorkloadState
 from contract.records.pods import JobRef
 from sinks.annotations.core.schedule import Policy
 from tests.support.fakes.api_server import MPIJOB, NODE, POD, FakeApi, Trouble, written
@@ -59,6 +61,24 @@ async def test_an_old_process_s_work_is_not_repeated(api: FakeApi) -> None:
     assert api.count("PATCH") == 1
 
 
+async def test_plain_values_cause_no_writes_but_go_with_those_of_others(api: FakeApi) -> None:
+    """They move all the time. A cycle that is found is worth a write, the next period is not."""
+    api.add(POD, "uid-1")
+    found = made.insight("training", "gpu", None)
+    cpu = {"cpu_util_pct": made.peak(151.8)}
+    steps = [(40, None, 1), (50, None, 1), (55, 8.0, 2), (60, 9.0, 2), (70, 12.0, 2)]
+    for mean, period_s, patches in steps:
+        rig = Rig()
+        async with annotating(api, rig) as (dispatcher, sink):
+            state = WorkloadState(seen_ms=1, period_s=period_s)
+            peaks = made.pod_peaks(metrics=cpu | {"gpu_util_pct": made.peak(97, mean)})
+            await dispatcher.handle(rig.origin("pod-insights", replace(found, state=state)))
+            await dispatcher.handle(rig.origin("pod-peaks", peaks))
+            await until(lambda sink=sink: sink.pending_offsets().empty)  # type: ignore[misc]  # bound for the loop
+        assert api.count("PATCH") == patches
+    assert (written(api, POD)["gpu_util_mean"], written(api, POD)["cycle_period_s"]) == (55, 8)
+
+
 async def test_after_a_restart_an_older_record_does_not_go_back(api: FakeApi) -> None:
     api.add(POD, "uid-1")
     old, new = (
@@ -83,7 +103,7 @@ async def test_after_a_restart_what_was_known_of_a_gpu_stays(api: FakeApi) -> No
         await dispatcher.handle(rig.origin("nvml-samples", sample(K80), key="gpu-a"))
         await until(lambda: sink.pending_offsets().empty)
     found = written(api, NODE)
-    assert found.keys() == {"gpu-static", "gpu-1"}
+    assert found.keys() == {"gpu-static", "gpu-1", "gpu_count", "gpu_util_max"}
     assert found["gpu-1"] == value | {
         "mem_used": "11.2GB", "mem_free": "0.8GB", "process_cnt": 1, "pid_mem": [[18477, "11094MB"]],
     }  # fmt: skip

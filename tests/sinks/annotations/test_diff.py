@@ -88,7 +88,12 @@ def test_what_is_enough_for_a_write(changes: dict[str, Any], worth: bool) -> Non
 
 
 PLAIN: dict[str, tuple[dict[str, str], dict[str, str], bool]] = {
-    "the time alone": ({f"{P}/updated": '"b"'}, {f"{P}/updated": '"a"'}, False),
+    "the time alone": ({f"{P}/updated": "b"}, {f"{P}/updated": "a"}, False),
+    "a plain value beside JSON": ({f"{P}/gpu_util_max": "97"}, {f"{P}/gpu_util_max": "10"}, False),
+    "a plain value that is new": ({f"{P}/gpu_util_mean": "97"}, {}, False),
+    "another period": ({f"{P}/cycle_period_s": "97"}, {f"{P}/cycle_period_s": "3"}, False),
+    "a cycle was found": ({f"{P}/cycle_period_s": "97"}, {}, True),
+    "memory will be full": ({f"{P}/mem_full_at": "2023-11-14T22:13:20Z"}, {}, True),
     "new": ({f"{P}/max_disk_io": "0"}, {}, True),
     "gone": ({}, {f"{P}/max_disk_io": "0"}, True),
     "a little": ({f"{P}/max_cpu_util": "100.9"}, {f"{P}/max_cpu_util": "100"}, False),
@@ -108,6 +113,10 @@ def test_what_is_enough_for_a_write_on_a_pod(
     wanted: dict[str, str], present: dict[str, str], worth: bool
 ) -> None:
     assert bool(changed("pod", diff("pod", P, wanted, present), present)) is worth
+
+
+def test_a_cycle_that_is_lost_is_enough_for_a_write() -> None:
+    assert changed("pod", {f"{P}/cycle_period_s": None}, {f"{P}/cycle_period_s": "3"}) == {"cycle_period_s"}
 
 
 def test_long_pod_names_are_cut_and_stay_apart() -> None:

@@ -43,7 +43,7 @@ def after(annotations: dict[str, str], *records: Record) -> dict[str, str]:
 
 
 def plain(annotations: dict[str, str]) -> dict[str, Any]:
-    return {key.removeprefix(f"{P}/"): json.loads(value) for key, value in annotations.items()}
+    return ours(annotations, P)
 
 
 @pytest.mark.parametrize("order", [(job("w-0", "w-1"), SLOW), (SLOW, job("w-0", "w-1"))])

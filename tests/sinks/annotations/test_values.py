@@ -4,10 +4,12 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from contract.records.derived import PodOfJob
-from contract.records.parts import NodePart
+from contract.records.parts import NodePart, WorkloadState
 from contract.records.samples import Gpu, GpuProcess
+from dutycycle.kubectl.annotations import ours
 from sinks.annotations.core.desired import Annotations
 from sinks.annotations.core.diff import Present, diff
 from sinks.annotations.core.node import gpu_static
@@ -30,7 +32,7 @@ def wanted(*records: Any, target: Target | None = NODE) -> dict[str, Any]:
     assert target is not None
     found = state.wanted(target, Present({}))
     assert all(key.startswith("dutycycle.io/") for key in found)
-    return {key.removeprefix("dutycycle.io/"): json.loads(value) for key, value in found.items()}
+    return ours(found, "dutycycle.io")
 
 
 def test_a_node_as_in_the_contract() -> None:
@@ -49,6 +51,7 @@ def test_a_node_as_in_the_contract() -> None:
             "cyclic": True, "period_s": 13.2, "max_gpu_util": 100, "max_mem_util": 66,
             "trend_pct_per_h": -0.4,
         },
+        "gpu_count": 2, "gpu_util_max": 100,
     }  # fmt: skip
     state = Annotations("dutycycle.io")
     state.take(sample(K80))
@@ -127,8 +130,52 @@ def test_a_worker_that_has_just_begun_leaves_what_was_said_and_advice_ends() -> 
     assert state.take(made.insight("training", "gpu", None)) == target
     ours = state.wanted(target, present)
     patch = diff("pod", "dutycycle.io", ours, present.ours, state.surplus(target, present, ours))
-    assert patch["dutycycle.io/bottleneck"] == '"gpu"'
+    assert patch["dutycycle.io/bottleneck"] == "gpu"
     assert patch["dutycycle.io/advice"] is None
+
+
+def test_plain_values_of_a_pod_s_gpus() -> None:
+    metrics = {"gpu_util_pct": made.peak(97, 40.4), "gpu_mem_used_bytes": made.peak(11.669e9)}
+    record = made.pod_peaks(metrics=metrics)
+    found = wanted(record, target=pod_target(record.pod))
+    names = ("gpu_util_max", "gpu_util_mean", "gpu_mem_max_mb")
+    assert [found.get(name) for name in names] == [97, 40, 11669]
+
+
+STATES: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
+    "a cycle": (
+        {"period_s": 13.24, "confidence": 0.876},
+        {"cycle_period_s": "13.2", "cycle_confidence": "0.88"},
+    ),
+    "memory runs out": ({"mem_full_ms": 1_700_000_000_000}, {"mem_full_at": "2023-11-14T22:13:20Z"}),
+    "nothing": ({}, {}),
+}
+
+
+@pytest.mark.parametrize(("state", "expected"), STATES.values(), ids=STATES.keys())
+@pytest.mark.parametrize("kind", ["pod", "job"])
+def test_what_holds_now_stands_there_as_plain_values(
+    kind: str, state: dict[str, Any], expected: dict[str, str]
+) -> None:
+    """And goes with the next insight, but not where a worker has just begun and knows none."""
+    names = ("cycle_period_s", "cycle_confidence", "mem_full_at")
+    old = Present({f"dutycycle.io/{name}": "7" for name in names})
+    annotations = Annotations("dutycycle.io")
+    target = annotations.take(made.pod_peaks() if kind == "pod" else made.job_peaks(job=made.JOB))
+    assert target is not None
+    before = annotations.wanted(target, old)
+    untouched = diff(kind, "dutycycle.io", before, old.ours, annotations.surplus(target, old, before))
+    assert not untouched.keys() & old.ours.keys()
+    insight = (
+        made.insight("training", "gpu", None)
+        if kind == "pod"
+        else made.job_insight("training", "gpu", None, made.JOB)
+    )
+    annotations.take(replace(insight, state=WorkloadState(seen_ms=1, **state)))
+    texts = annotations.wanted(target, old)
+    patch = diff(kind, "dutycycle.io", texts, old.ours, annotations.surplus(target, old, texts))
+    after = {name: patch.get(f"dutycycle.io/{name}", "7") for name in names}
+    assert {name: text for name, text in after.items() if text is not None} == expected
 
 
 POD_CASES = {
@@ -251,12 +298,12 @@ def test_what_was_written_by_an_earlier_process_stays_until_a_part_comes(
 
 def test_a_gpu_that_is_lost_is_not_wanted_any_more() -> None:
     other = Gpu(uuid="GPU-0", index=0)
-    assert wanted(sample(K80, other), sample(other)).keys() == {"gpu-static", "gpu-0"}
+    assert wanted(sample(K80, other), sample(other)).keys() == {"gpu-static", "gpu-0", "gpu_count"}
 
 
 NODES = {
     "no GPU was ever there": ([sample()], None),
-    "all GPUs are lost": ([sample(K80), sample()], {"gpu-static": {"count": 0}}),
+    "all GPUs are lost": ([sample(K80), sample()], {"gpu-static": {"count": 0}, "gpu_count": 0}),
     "no sample yet": ([node_part(cyclic=False, slope_per_s=1)], None),
 }
 

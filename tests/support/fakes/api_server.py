@@ -20,6 +20,7 @@ from typing import Any
 
 from aiohttp import web
 
+from dutycycle.kubectl.annotations import ours
 from kube.client import Client, Limits
 from kube.config import Access
 from kube.objects import ApiServer
@@ -308,8 +309,7 @@ async def _slowly(request: web.Request, answer: web.Response, trouble: Trouble) 
 
 def written(api: FakeApi, path: str) -> dict[str, Any]:
     """Our annotations on an object, parsed."""
-    found = api.objects[path]["annotations"]
-    return {k.split("/")[1]: json.loads(v) for k, v in found.items() if k.startswith("dutycycle.io/")}
+    return ours(api.objects[path]["annotations"], "dutycycle.io")
 
 
 @contextmanager

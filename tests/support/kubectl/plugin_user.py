@@ -16,11 +16,11 @@ sys.path.insert(0, {!r})
 from dutycycle.kubectl.{} import main
 sys.exit(main())
 """
-UPDATED = '"2026-01-01T00:00:00Z"'
+UPDATED = "2026-01-01T00:00:00Z"
 BUSY = {
     "gpu_util": '{"gpu_0_827505":97,"gpu_0_9":3}', "gpu_mem_util": '{"gpu_0_827505":41}',
     "max_cpu_util": "271.82", "max_cpu_mem_mb": "245.7", "max_network_mbps": "62.4", "max_disk_io": "0",
-    "updated": UPDATED, "kind": '"training"', "bottleneck": '"input"',
+    "updated": UPDATED, "kind": "training", "bottleneck": "input",
 }  # fmt: skip
 IDLE = {"gpu_util": '{"gpu_1":0}', "max_cpu_util": "0.3", "max_cpu_mem_mb": "2400", "updated": UPDATED}
 

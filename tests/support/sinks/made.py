@@ -58,13 +58,13 @@ def insight(kind: str, bottleneck: str, advice: str | None) -> PodInsight:
     return PodInsight(pod=pod("uid-1"), insight=found)
 
 
-def job_insight(kind: str, bottleneck: str, advice: str | None) -> JobInsight:
+def job_insight(kind: str, bottleneck: str, advice: str | None, job: JobRef | None = None) -> JobInsight:
     """What is said of the job ``job-1``."""
     found = Insight(
         subject=job_subject("job-1"), ts_ms=1, since_ms=1, kind=kind, confidence=0.9,
         bottleneck=bottleneck, bottleneck_confidence=0.8, advice=advice,
     )  # fmt: skip
-    return JobInsight(job=job_peaks().job, namespace="default", insight=found)
+    return JobInsight(job=job or job_peaks().job, namespace="default", insight=found)
 
 
 def job_peaks(uid: str = "job-1", **changed: Any) -> JobPeaks:

@@ -1,0 +1,130 @@
+"""What holds of a pod and a job beside the insight: the cycle, its loss, when memory is full."""
+
+import random
+from itertools import permutations
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from bench.generators_jobs import pod
+from contract.codec import decode, from_plain, to_plain
+from contract.log import ConsumerRecord
+from contract.records.parts import InsightPart, JobInsight, JobInsightPart, PodInsight, WorkloadState
+from contract.records.pods import JobRef
+from streams.operators.workload.channels import SPAN_MS
+from streams.operators.workload.job import job_state
+from streams.operators.workload.join import JoinedSpan
+from streams.operators.workload.state import STATE_MS, StateTracker
+from tests.streams.operators.workload.test_insights import (
+    STAGES,
+    START_MS,
+    in_turn,
+    parts,
+    run,
+    sent,
+    shuffled,
+)
+
+BEGIN_MS = START_MS - START_MS % STATE_MS
+KINDS = {"t": "training", "i": "inference"}
+
+
+def followed(*stretches: tuple[str, int]) -> StateTracker:
+    """Spans in a row: ``T`` a training with a cycle, ``t`` without, ``I`` and ``i`` the same of inference."""
+    tracker, start_ms = StateTracker(), BEGIN_MS
+    for letter, spans in stretches:
+        for _ in range(spans):
+            period = {"period_s": 12.5, "period_confidence": 0.9} if letter.isupper() else {}
+            part = InsightPart(uid="p", source="nvml", start_ms=start_ms, **period)
+            tracker.add(JoinedSpan(part, None), KINDS[letter.lower()])
+            tracker = from_plain(StateTracker, to_plain(tracker), "t")
+            start_ms += SPAN_MS
+    return tracker
+
+
+LOST: dict[str, tuple[list[tuple[str, int]], int | None]] = {
+    "never": ([("t", 30)], None),
+    "it steps": ([("T", 90)], None),
+    "lost": ([("T", 60), ("t", 30)], 60),
+    "too short a cycle": ([("T", 57), ("t", 30)], None),
+    "found again": ([("T", 60), ("t", 30), ("T", 3)], None),
+    "found again and lost at once": ([("T", 60), ("t", 30), ("T", 3), ("t", 3)], 93),
+    "no training": ([("I", 60), ("i", 30)], None),
+    "another kind once it stopped": ([("T", 60), ("i", 30)], 60),
+}
+
+
+@pytest.mark.parametrize(("stretches", "lost"), LOST.values(), ids=LOST.keys())
+def test_when_a_cycle_counts_as_lost(stretches: list[tuple[str, int]], lost: int | None) -> None:
+    state = followed(*stretches).state
+    assert state is not None
+    assert state.lost_ms == (None if lost is None else BEGIN_MS + lost * SPAN_MS)
+
+
+def test_the_state_is_that_of_the_last_half_minute() -> None:
+    states = [followed(("t", 1), ("T", spans)).state for spans in range(1, 6)]
+    assert [one and (one.seen_ms - BEGIN_MS, one.period_s) for one in states] == [
+        (10_000, None), (30_000, 12.5), (30_000, 12.5), (30_000, 12.5), (60_000, 12.5),
+    ]  # fmt: skip
+
+
+def job_part(uid: str, gone: bool = False, **state: Any) -> JobInsightPart:
+    return JobInsightPart(
+        job=JobRef(api_version="v1", kind="Job", name="j", uid="j"), pod_uid=uid, pod_name=uid, ts_ms=1,
+        insight_ms=1, since_ms=1, kind="training", confidence=1.0, bottleneck="gpu",
+        bottleneck_confidence=1.0, gpus=1, gone_ms=5 if gone else None,
+        state=WorkloadState(**({"seen_ms": 100} | state)),
+    )  # fmt: skip
+
+
+CYCLE = {"period_s": 3.0, "confidence": 0.8}
+JOBS: dict[str, tuple[list[JobInsightPart], WorkloadState | None]] = {
+    "the surest cycle": (
+        [job_part("a", **CYCLE), job_part("b", period_s=6.0, confidence=0.9, seen_ms=200), job_part("c")],
+        WorkloadState(seen_ms=200, period_s=6.0, confidence=0.9),
+    ),
+    "one rank lost it": (
+        [job_part("a", **CYCLE), job_part("b", lost_ms=7)], WorkloadState(seen_ms=100, **CYCLE),
+    ),
+    "all lost it": (
+        [job_part("a", lost_ms=9), job_part("b", lost_ms=7), job_part("c")],
+        WorkloadState(seen_ms=100, lost_ms=9),
+    ),
+    "the only one that has it ended": (
+        [job_part("a", gone=True, **CYCLE), job_part("b", lost_ms=7)], WorkloadState(seen_ms=100, lost_ms=7),
+    ),
+    "the first whose memory is full": (
+        [job_part("a", mem_full_ms=70), job_part("b", mem_full_ms=60), job_part("c")],
+        WorkloadState(seen_ms=100, mem_full_ms=60),
+    ),
+    "all ended": ([job_part("a", gone=True, lost_ms=7)], None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("ranks", "state"), JOBS.values(), ids=JOBS.keys())
+def test_the_state_of_a_job(ranks: list[JobInsightPart], state: WorkloadState | None) -> None:
+    assert all(job_state(order) == state for order in permutations(ranks))
+
+
+def test_it_reaches_the_records_for_the_sinks_however_the_topics_interleave() -> None:
+    of = parts(pod("steady", 2000))
+    end_ms = START_MS + 3_600_000
+    of["nvml"] = [replace(one, period_s=12.5, period_confidence=0.9) for one in of["nvml"]]
+    of["cgroup"] = [replace(one, mem_full_ms=end_ms) for one in of["cgroup"]]
+    seeds = random.Random(5).sample(range(1000), 3)  # noqa: S311 - a simulation
+    found = []
+    for feed in (in_turn(of), *(shuffled(of, seed) for seed in seeds)):
+        outs = run(STAGES["insights"].build("p", None), feed)
+        newest = decode(PodInsight, sent(outs, "pod-insights")[-1].value or b"", "pod-insights")
+        job = STAGES["job-insights"].build("j", None)
+        for one in sent(outs, "job-insight-parts"):
+            job.update(ConsumerRecord(one.topic, 0, 0, one.key, one.value, one.ts_ms))
+        last = decode(JobInsight, sent(job.flush(), "job-insights")[-1].value or b"", "job-insights")
+        assert last.state == newest.state
+        found.append(newest)
+    state = found[0].state
+    assert state is not None
+    assert (state.period_s, state.confidence, state.mem_full_ms) == (12.5, 0.9, end_ms)
+    assert state.seen_ms % STATE_MS == 0
+    assert all(one == found[0] for one in found)

@@ -52,7 +52,7 @@ def renewal(sampled_ms: int, period_s: float) -> dict[str, Any]:
     spec = {
         "holderIdentity": HOLDER,
         "leaseDurationSeconds": max(1, round(MISSED * period_s)),
-        "renewTime": _micro_time(sampled_ms),
+        "renewTime": micro_time(sampled_ms),
     }
     return {"metadata": {"labels": LABELS}, "spec": spec}
 
@@ -73,6 +73,6 @@ def _millis(moment: datetime) -> int:
     return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 
-def _micro_time(ms: int) -> str:
-    """As Kubernetes' MicroTime, with exactly six digits behind the point."""
+def micro_time(ms: int) -> str:
+    """Unix milliseconds as Kubernetes' MicroTime, with exactly six digits behind the point."""
     return (_EPOCH + timedelta(milliseconds=ms)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -25,6 +25,9 @@ PERMISSION_MISSING = Event(
 HEARTBEAT_FAILED = Event(
     "heartbeat_failed", logging.WARNING, "Nodes whose Lease cannot be renewed", by=(SINK,)
 )
+EVENT_FAILED = Event(
+    "event_failed", logging.WARNING, "Kubernetes Events that the API server refuses", by=(SINK,)
+)
 ANNOTATION_SHED = Event(
     "annotation_shed", logging.WARNING, "Objects whose annotations were dropped, because too many wait",
     ("final",), by=(SINK,), values={"final": ("true", "false")},

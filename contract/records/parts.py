@@ -96,13 +96,15 @@ class WorkloadState(RecordBase, frozen=True, kw_only=True):
     """What holds of a pod or job at ``seen_ms``, beside its insight.
 
     ``period_s`` and ``confidence``: the cycle of its utilization, if there is one. ``lost_ms``: since when a
-    training that used to have a cycle has none. ``mem_full_ms``: when host memory reaches its limit.
+    training that used to have a cycle has none. ``idle_since_ms``: since when a pod uses none of its GPUs.
+    ``mem_full_ms``: when host memory reaches its limit.
     """
 
     seen_ms: Millis
     period_s: Amount | None = None
     confidence: Share | None = None
     lost_ms: Millis | None = None
+    idle_since_ms: Millis | None = None
     mem_full_ms: Millis | None = None
 
 

@@ -162,6 +162,11 @@ class SinkSettings:
         parsers.seconds(0, 86_400),
         "minimum time between two renewals of a node's Lease, which has its newest sample's time; 0: none",
     )
+    kubernetes_events: str = _setting(
+        "on",
+        parsers.choice("on", "off"),
+        "write Kubernetes Events on idle pods and on jobs that lost their cycle, where objects are annotated",
+    )
     annotation_rate: int = _setting(
         50, parsers.whole(1, 10_000), "maximum of requests per second of one sink to the API server"
     )

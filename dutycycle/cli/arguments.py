@@ -22,7 +22,8 @@ OF_PROMETHEUS = ("prometheus", "prometheus_ca", "prometheus_username")
 OF_OPERATORS = ("windows", "lateness", "retire")
 OF_WORKER = ("session_timeout",)
 OF_SINKS = (
-    "annotations", "annotation_prefix", "annotation_interval", "annotation_heartbeat", "annotation_rate",
+    "annotations", "annotation_prefix", "annotation_interval", "annotation_heartbeat",
+    "kubernetes_events", "annotation_rate",
     "kubernetes",
 )  # fmt: skip
 OF_METRICS = (

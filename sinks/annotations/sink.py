@@ -10,6 +10,7 @@ from contract.backoff import Backoff
 from contract.log import ConsumerRecord
 from contract.records.deadletter import Reason
 from contract.records.derived import JobPeaks, PodPeaks
+from contract.records.parts import JobInsight, PodInsight
 from contract.records.samples import NvmlSample
 from kube.errors import BusyError, GoneError, KubeError, NoKindError
 from kube.objects import ApiServer
@@ -25,6 +26,7 @@ from sinks.annotations.forbidden import (
 )
 from sinks.annotations.gone import GoneObjects
 from sinks.annotations.heartbeats import Heartbeats
+from sinks.annotations.object_events import ObjectEvents
 from sinks.annotations.writer import AnnotationWriter, Written
 from sinks.base import PendingOffsets
 from sinks.deadletters import DeadLetters
@@ -77,6 +79,7 @@ class AnnotationSink:
         self._writer = AnnotationWriter(server, policy.prefix, self._annotations, self._forbidden, telemetry)
         self._gone_objects = GoneObjects(clock)
         self._heartbeats = Heartbeats(server, policy.heartbeat_s, self.name, telemetry, clock)
+        self._events = ObjectEvents(server, self.name, telemetry, clock) if policy.events else None
         self._plan = WritePlan(policy.interval_s, policy.most)
         self._origins: dict[Target, ConsumerRecord] = {}
         self._failures: dict[Target | None, int] = {}
@@ -100,6 +103,8 @@ class AnnotationSink:
     def take(self, origin: ConsumerRecord, record: Any) -> None:
         """Note what the record changes."""
         target = self._annotations.take(record)
+        if self._events is not None and isinstance(record, PodInsight | JobInsight):
+            self._events.take(record)
         if isinstance(record, NvmlSample):
             self._sampled[record.node] = origin.ts_ms
             if target is not None:
@@ -137,6 +142,8 @@ class AnnotationSink:
         self._gone_objects.clear()
         self._forbidden.forget()
         self._heartbeats.forget()
+        if self._events is not None:
+            self._events.forget()
         for memory in (self._origins, self._failures, self._told, self._sampled):
             memory.clear()
         self._wake.set()
@@ -147,6 +154,8 @@ class AnnotationSink:
             for _ in range(WRITERS):
                 group.create_task(self._work())
             group.create_task(self._heartbeats.run(self._may_renew))
+            if self._events is not None:
+                group.create_task(self._events.run(self._may_renew))
 
     async def drain(self) -> None:
         """Begin nothing more, and let end what is under way: it would overwrite what the next worker writes.

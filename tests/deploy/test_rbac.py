@@ -13,6 +13,7 @@ from dutycycle.kubectl.api import Api
 from dutycycle.kubectl.jobs import OWNERS, served
 from kube.discovery import NODE, POD
 from kube.errors import RefusedError
+from kube.events import CONTROLLER, Occurrence, new_event, repetition
 from kube.heartbeat import LABELS, SELECTOR, Heartbeat, heartbeat_of
 from kube.objects import ApiServer
 from kube.references import ObjectRef
@@ -43,6 +44,7 @@ OWN_KINDS = {
     "batch": ("jobs", "cronjobs"),
 }
 Permission = tuple[str, str, str]
+EVENTS = [(verb, "events.k8s.io", "events") for verb in ("create", "patch")]
 
 
 def permissions(role: Object) -> list[Permission]:
@@ -140,7 +142,8 @@ def test_the_server_would_refuse_a_field_that_is_none(installed: Kube) -> None:
         ("collector", {(verb, "", "pods") for verb in ("get", "list", "watch")}, ("get",)),
         (
             "sinks",
-            {(verb, "", resource) for verb in ("get", "patch") for resource in ("nodes", "pods")},
+            {(verb, "", resource) for verb in ("get", "patch") for resource in ("nodes", "pods")}
+            | set(EVENTS),
             ("get", "patch"),
         ),
         (
@@ -379,6 +382,38 @@ def test_no_other_lease_is_the_sinks(installed: Kube, sinks: Client, namespace: 
             sinks.request(
                 method, f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/election-{namespace}"
             )
+
+
+def test_without_events_the_sinks_may_not_make_any() -> None:
+    things = render({"sinks": {"annotations": {"events": False}}})
+    assert not set(permissions(of_kind(things, "ClusterRole", "sinks"))) & set(EVENTS)
+    (policy,) = (one for one in things if one["kind"] == "ValidatingAdmissionPolicy")
+    assert "events.k8s.io" not in json.dumps(policy)
+    (container,) = of_kind(things, "Deployment", "sinks")["spec"]["template"]["spec"]["containers"]
+    assert {"name": "DUTYCYCLE_KUBERNETES_EVENTS", "value": "off"} in container["env"]
+
+
+def event(name: str, namespace: str, controller: str) -> Object:
+    about = ObjectRef("v1", "Pod", "p", namespace, "uid-1")
+    made = dict(new_event(Occurrence(about, "GpuIdle", "Normal", 1, "a note"), 1))
+    meta = {"name": name, "namespace": namespace}
+    return made | {"metadata": meta, "reportingController": controller}
+
+
+def test_the_sinks_make_events_of_their_own_and_touch_no_others(
+    installed: Kube, sinks: Client, namespace: str
+) -> None:
+    mine = sinks.create(event("mine", namespace, CONTROLLER))
+    sinks.patch(mine, repetition(2, 1))
+    assert installed.admin.get(mine)["series"]["count"] == 2
+    with pytest.raises(Refused, match="the sinks change objects that exist"):
+        sinks.create(event("kubelets", namespace, "kubelet"))
+    other = installed.admin.create(event("other", namespace, "kubelet"))
+    with pytest.raises(Refused, match="the sinks change annotations alone"):
+        sinks.patch(other, repetition(2, 1))
+    for thing in (mine, other):
+        with pytest.raises(Refused, match="cannot delete resource"):
+            sinks.delete(thing)
 
 
 def test_the_sinks_neither_make_nor_delete(sinks: Client, namespace: str, node: Object) -> None:

@@ -61,7 +61,7 @@ def carry(kube: Kube, things: list[Object], cpu: float, updated: str) -> bool:
         == {
             "example.org/mine": "kept",
             "dutycycle.io/max_cpu_util": json.dumps(int(cpu + i)),
-            "dutycycle.io/updated": json.dumps(updated),
+            "dutycycle.io/updated": updated,
         }
         for i, thing in enumerate(things)
     )

@@ -28,13 +28,15 @@ _NEVER = float("-inf")
 @dataclass(frozen=True, slots=True)
 class Policy:
     """``interval_s`` lies between two writes to one object, at least; ``most`` objects are known at once.
-    ``heartbeat_s`` lies between two renewals of a node's Lease; 0: there is none.
+    ``heartbeat_s`` lies between two renewals of a node's Lease; 0: there is none. ``events``: whether Events
+    are written.
     """
 
     prefix: str = "dutycycle.io"
     interval_s: float = 30.0
     most: int = 20_000
     heartbeat_s: float = 0.0
+    events: bool = False
 
     @classmethod
     def of(cls, settings: Settings) -> "Policy":
@@ -43,6 +45,7 @@ class Policy:
             settings.annotation_prefix,
             settings.annotation_interval,
             heartbeat_s=settings.annotation_heartbeat,
+            events=settings.kubernetes_events == "on",
         )
 
 

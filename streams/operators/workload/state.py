@@ -10,21 +10,21 @@ STATE_MS = 30_000
 """The state is that of the last half minute, aligned to the Unix epoch: so whatever is sent in between, and
 whenever a pod's identity becomes known, the last record says the same."""
 _USUAL_MS = 600_000
-"""A training that had a cycle for so long has lost it when it has none; one found by chance ends before."""
+"""A training that had a cycle for so long has lost it when it has none. A cycle found by chance ends before."""
 
 
 @dataclass(slots=True)
 class StateTracker:
-    """Follows the spans of one pod. ``cyclic_since_ms`` stays while a cycle is lost; ``trains``: the pod was a
-    training when its cycle was seen last."""
+    """Follows the spans of one pod. ``cyclic_since_ms`` stays while a cycle is lost. ``trains``: the pod
+    was a training when its cycle was seen last."""
 
     state: WorkloadState | None = None
     cyclic_since_ms: int | None = None
     trains: bool = False
     lost_ms: int | None = None
 
-    def add(self, span: JoinedSpan, kind: str | None) -> None:
-        """Take the next span. ``kind`` was published last."""
+    def add(self, span: JoinedSpan, kind: str | None, idle_since_ms: int | None) -> None:
+        """Take the next span. ``kind`` was published last; since ``idle_since_ms`` no GPU was used."""
         part, end_ms = span.gpu, min(span.end_ms, END_OF_TIME_MS)
         if part.period_s is not None:
             self.cyclic_since_ms = part.start_ms if self.cyclic_since_ms is None else self.cyclic_since_ms
@@ -37,5 +37,6 @@ class StateTracker:
         if self.state is None or end_ms % STATE_MS == 0:
             self.state = WorkloadState(
                 seen_ms=end_ms, period_s=part.period_s, confidence=part.period_confidence,
-                lost_ms=self.lost_ms, mem_full_ms=None if span.cgroup is None else span.cgroup.mem_full_ms,
+                lost_ms=self.lost_ms, idle_since_ms=idle_since_ms,
+                mem_full_ms=None if span.cgroup is None else span.cgroup.mem_full_ms,
             )  # fmt: skip

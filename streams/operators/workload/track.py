@@ -96,7 +96,7 @@ class Track:
         found = self._judge(span)
         published = self.debouncer.published
         self.sizer.add(span.end_ms, self._codes[:, -SPAN_S:], published)
-        self._states.add(span, None if published is None else published.kind)
+        self._states.add(span, None if published is None else published.kind, self._idle_since_ms)
         return found
 
     def recent(self) -> dict[str, float]:

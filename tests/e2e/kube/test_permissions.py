@@ -52,6 +52,8 @@ OWNERS: dict[tuple[str, str], tuple[str, str, Object]] = {
 }
 """By group and resource: how an object of it is made."""
 LEASES = [(verb, "coordination.k8s.io", "leases") for verb in ("create", "patch")]
+EVENTS = [(verb, "events.k8s.io", "events") for verb in ("create", "patch")]
+"""``tests/kube/test_real_events.py`` tries these."""
 EVERY_TOPIC = {full_name("dutycycle.", name): 1 for name in TOPICS}
 EVERY_OWNER = pytest.mark.parametrize(
     "owner", OWNERS, ids=lambda owner: ".".join(filter(None, reversed(owner)))
@@ -63,7 +65,7 @@ def test_what_is_shipped_is_what_is_tried_here() -> None:
     pods = {("list", "", "pods"), ("watch", "", "pods")}
     assert expand(shipped_rules("collector")) == pods | {one for one in owners if one[0] == "get"}
     objects = {(verb, "", resource) for verb in ("get", "patch") for resource in ("nodes", "pods")}
-    assert expand(shipped_rules("sinks")) == objects | owners | set(LEASES)
+    assert expand(shipped_rules("sinks")) == objects | owners | set(LEASES) | set(EVENTS)
 
 
 def test_with_all_of_them_no_owner_is_forbidden(

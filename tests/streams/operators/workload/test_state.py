@@ -35,9 +35,9 @@ def followed(*stretches: tuple[str, int]) -> StateTracker:
     tracker, start_ms = StateTracker(), BEGIN_MS
     for letter, spans in stretches:
         for _ in range(spans):
-            period = {"period_s": 12.5, "period_confidence": 0.9} if letter.isupper() else {}
-            part = InsightPart(uid="p", source="nvml", start_ms=start_ms, **period)
-            tracker.add(JoinedSpan(part, None), KINDS[letter.lower()])
+            period_s = 12.5 if letter.isupper() else None
+            part = InsightPart(uid="p", source="nvml", start_ms=start_ms, period_s=period_s)
+            tracker.add(JoinedSpan(part, None), KINDS[letter.lower()], 5)
             tracker = from_plain(StateTracker, to_plain(tracker), "t")
             start_ms += SPAN_MS
     return tracker
@@ -59,6 +59,7 @@ LOST: dict[str, tuple[list[tuple[str, int]], int | None]] = {
 def test_when_a_cycle_counts_as_lost(stretches: list[tuple[str, int]], lost: int | None) -> None:
     state = followed(*stretches).state
     assert state is not None
+    assert state.idle_since_ms == 5
     assert state.lost_ms == (None if lost is None else BEGIN_MS + lost * SPAN_MS)
 
 
@@ -69,7 +70,7 @@ def test_the_state_is_that_of_the_last_half_minute() -> None:
     ]  # fmt: skip
 
 
-def job_part(uid: str, gone: bool = False, **state: Any) -> JobInsightPart:
+def job_part(uid: str, *, gone: bool = False, **state: Any) -> JobInsightPart:
     return JobInsightPart(
         job=JobRef(api_version="v1", kind="Job", name="j", uid="j"), pod_uid=uid, pod_name=uid, ts_ms=1,
         insight_ms=1, since_ms=1, kind="training", confidence=1.0, bottleneck="gpu",
@@ -78,7 +79,7 @@ def job_part(uid: str, gone: bool = False, **state: Any) -> JobInsightPart:
     )  # fmt: skip
 
 
-CYCLE = {"period_s": 3.0, "confidence": 0.8}
+CYCLE: dict[str, Any] = {"period_s": 3.0, "confidence": 0.8}
 JOBS: dict[str, tuple[list[JobInsightPart], WorkloadState | None]] = {
     "the surest cycle": (
         [job_part("a", **CYCLE), job_part("b", period_s=6.0, confidence=0.9, seen_ms=200), job_part("c")],

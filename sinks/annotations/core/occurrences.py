@@ -1,0 +1,113 @@
+"""What is worth a Kubernetes Event, and when it is due: first, and again while it holds. Pure.
+
+Times are those of the samples. The moments of an Event and of its repetitions are decided by the occurrence
+alone. So a sink that has just started, or another one, writes what is there already, and adds nothing.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from contract.records.parts import JobInsight, PodInsight, WorkloadState
+from kube.events import Occurrence
+from sinks.annotations.core.targets import Target, job_target, pod_target
+from sinks.annotations.core.values import rfc3339
+
+GPU_IDLE, CYCLE_LOST = "GpuIdle", "CycleLost"
+AFTER_MS = {GPU_IDLE: 1_800_000, CYCLE_LOST: 600_000}
+"""How long it has to hold, by reason: as for the alerts ``PodHoldsIdleGpu`` and ``CycleLost``."""
+REPEAT_MS = 1_800_000
+"""Kubernetes forgets an Event after an hour without a change, and what still holds should be seen."""
+FRESH_MS = 300_000
+"""An Event says what holds now: not what a sink that is behind reads of the past."""
+_MISSED_MS = 6 * 3_600_000
+"""A cycle that was lost longer ago is not missed any more: so says the alert, too."""
+MOST = 10_000
+"""Objects at once; beyond, those are given up of which was heard the longest ago."""
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """An Event to write: for the ``count``-th time, as of ``at_ms``."""
+
+    target: Target
+    occurrence: Occurrence
+    count: int
+    at_ms: int
+
+
+@dataclass(slots=True)
+class _Entry:
+    seen_ms: int = 0
+    holds: tuple[Occurrence, ...] = ()
+    not_before_ms: dict[str, int] = field(default_factory=dict)
+
+
+class Occurrences:
+    """What holds of each pod and job, from the newest record of each."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self._entries: OrderedDict[Target, _Entry] = OrderedDict()
+
+    def take(self, record: PodInsight | JobInsight) -> None:
+        """Take a record."""
+        target, state = target_of(record), record.state
+        if target is None or state is None:
+            return
+        entry = self._entries.setdefault(target, _Entry())
+        entry.seen_ms, entry.holds = state.seen_ms, tuple(_holding(record, target, state))
+        self._entries.move_to_end(target)
+        if len(self._entries) > self._most:
+            self._entries.popitem(last=False)
+
+    def due(self, now_ms: int) -> list[Due]:
+        """The Events to write now. Forgets what was not heard of lately: it may hold no more."""
+        for target in [one for one, entry in self._entries.items() if entry.seen_ms < now_ms - FRESH_MS]:
+            del self._entries[target]
+        return [due for target, entry in self._entries.items() for due in _due(target, entry)]
+
+    def done(self, due: Due) -> None:
+        """It was written, or never can be."""
+        if entry := self._entries.get(due.target):
+            entry.not_before_ms[due.occurrence.reason] = due.at_ms + REPEAT_MS
+
+    def clear(self) -> None:
+        """Know nothing any more."""
+        self._entries.clear()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+def target_of(record: PodInsight | JobInsight) -> Target | None:
+    """The object that the record is about; None where Kubernetes has none."""
+    if isinstance(record, PodInsight):
+        return pod_target(record.pod)
+    return job_target(record.job, record.namespace)
+
+
+def _due(target: Target, entry: _Entry) -> Iterator[Due]:
+    for one in entry.holds:
+        first_ms = one.since_ms + AFTER_MS[one.reason]
+        if entry.seen_ms >= max(first_ms, entry.not_before_ms.get(one.reason, 0)):
+            repeats = (entry.seen_ms - first_ms) // REPEAT_MS
+            yield Due(target, one, repeats + 1, first_ms + repeats * REPEAT_MS)
+
+
+def _holding(record: PodInsight | JobInsight, target: Target, state: WorkloadState) -> Iterator[Occurrence]:
+    if state.idle_since_ms is not None:
+        since = rfc3339(state.idle_since_ms)
+        note = f"It holds GPUs and has used none of them since {since}"
+        yield Occurrence(target.ref, GPU_IDLE, "Normal", state.idle_since_ms, note)
+    of_a_job = isinstance(record, PodInsight) and target_of_job(record) is not None
+    lost_ms = state.lost_ms
+    if lost_ms is not None and not of_a_job and state.seen_ms - lost_ms < _MISSED_MS:
+        note = f"It has stopped stepping: its GPUs had a cycle, and have had none since {rfc3339(lost_ms)}"
+        yield Occurrence(target.ref, CYCLE_LOST, "Warning", lost_ms, note)
+
+
+def target_of_job(record: PodInsight) -> Target | None:
+    """The job of a pod, which says of itself that it lost its cycle."""
+    pod = record.pod
+    return None if pod.job is None else job_target(pod.job, pod.namespace)

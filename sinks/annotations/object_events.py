@@ -1,0 +1,115 @@
+"""Writes Kubernetes Events: what is in one says ``kube.events``, and which are due ``core.occurrences``.
+
+One request at a time, and so many a second. Nothing is held for long: while a pod is idle its records go on
+to say so, and what could not be written is due again.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from contract.records.parts import JobInsight, PodInsight
+from kube.errors import BusyError, GoneError, RefusedError
+from kube.events import EVENT, new_event, repetition
+from kube.objects import ApiServer
+from sinks.annotations.core.occurrences import Due, Occurrences
+from sinks.annotations.forbidden import RETRY_S, missing_permission
+from sinks.events import EVENT_FAILED, PERMISSION_MISSING
+from telemetry.events import WRITE_RETRIED, Telemetry
+
+_LOOK_S = 1.0
+AT_ONCE = 5
+"""So many Events at one look, at most: beside the limit of all requests."""
+_THERE_ALREADY = "409"
+_NEVER = float("-inf")
+
+
+class ObjectEvents:
+    """The Events of pods and jobs. ``sink``: whose metrics count a failure; ``wall``: Unix seconds."""
+
+    def __init__(
+        self,
+        server: ApiServer,
+        sink: str,
+        telemetry: Telemetry,
+        clock: Callable[[], float],
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._server = server
+        self._sink = sink
+        self._telemetry = telemetry
+        self._clock = clock
+        self._wall = wall
+        self.occurrences = Occurrences()
+        self._held_until = _NEVER
+        self._lacking: set[str] = set()
+
+    def take(self, record: PodInsight | JobInsight) -> None:
+        """Note what holds of a pod or job."""
+        self.occurrences.take(record)
+
+    async def run(self, may_write: Callable[[], bool]) -> None:
+        """Write what is due, until cancelled."""
+        while True:
+            await self.write_due(may_write)
+            await asyncio.sleep(_LOOK_S)
+
+    async def write_due(self, may_write: Callable[[], bool]) -> None:
+        """Write what is due now, as far as the limit goes."""
+        for due in self.occurrences.due(round(self._wall() * 1000))[:AT_ONCE]:
+            if not may_write() or self._clock() < self._held_until:
+                return
+            await self._write_or_hold(due)
+
+    def forget(self) -> None:
+        """The objects are another worker's now."""
+        self.occurrences.clear()
+        self._allowed("", "another worker may write them now")
+
+    async def _write_or_hold(self, due: Due) -> None:
+        try:
+            await self._write(due)
+        except BusyError as error:
+            self._telemetry.emit(
+                WRITE_RETRIED, f"Event {due.occurrence.name}: {error}", sink=self._sink, reason=error.reason
+            )
+            self._held_until = self._clock() + (error.retry_after_s or RETRY_S)
+        except (GoneError, RefusedError) as error:
+            self._refused(due, error)
+        else:
+            self.occurrences.done(due)
+
+    async def _write(self, due: Due) -> None:
+        """The first time it is made, later its series goes on; made too where Kubernetes has forgotten it."""
+        one, namespace = due.occurrence, due.target.namespace or ""
+        if due.count > 1:
+            try:
+                await self._server.merge(EVENT, one.name, namespace, repetition(due.count, due.at_ms))
+            except GoneError:
+                self._allowed("patch ", "allowed now")
+            else:
+                self._allowed("patch ", "allowed now")
+                return
+        try:
+            await self._server.create(EVENT, new_event(one, due.at_ms))
+        except BusyError as error:
+            if error.reason != _THERE_ALREADY:
+                raise
+        self._allowed("create ", "allowed now")
+
+    def _refused(self, due: Due, error: GoneError | RefusedError) -> None:
+        lacks = missing_permission(str(error)) if error.reason == "403" else ""
+        if lacks:
+            self._held_until = self._clock() + RETRY_S
+            self._lacking.add(lacks)
+            detail = f"{error}; annotations go on"
+            self._telemetry.raise_condition(PERMISSION_MISSING, lacks, detail, kind=EVENT.name)
+            return
+        self._telemetry.emit(EVENT_FAILED, f"{due.occurrence.reason} of {due.target}: {error}")
+        self.occurrences.done(due)
+
+    def _allowed(self, beginning: str, detail: str) -> None:
+        """The permissions that begin so are there."""
+        for permission in [one for one in self._lacking if one.startswith(beginning)]:
+            self._lacking.remove(permission)
+            self._telemetry.clear_condition(PERMISSION_MISSING, permission, detail)

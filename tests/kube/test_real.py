@@ -246,7 +246,7 @@ async def test_the_guide_s_columns_show_plain_values_until_they_are_removed(
         await dispatcher.handle(rig.origin("pod-peaks", of_pod(pod, metrics=metrics)))
         await until(lambda: sink.pending_offsets().empty)
     assert columns(client, namespace) == GUIDE_TABLE
-    assert (await annotate_remove(client, namespace)).startswith("removed 12 annotations from 1 objects")
+    assert (await annotate_remove(client, namespace)).startswith("removed 11 annotations from 1 objects")
     header, row = columns(client, namespace)
     assert (header, row[1:]) == (GUIDE_TABLE[0], ["<none>"] * 7)
 

@@ -1,5 +1,6 @@
 """Kubernetes Events on a real kube-apiserver: what ``kubectl describe`` shows, once and again."""
 
+import re
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,7 +16,7 @@ from sinks.annotations.forbidden import RETRY_S
 from sinks.annotations.object_events import AT_ONCE, ObjectEvents
 from sinks.annotations.sink import AnnotationSink
 from telemetry.events import Telemetry
-from tests.kube.test_real import SPEC, new
+from tests.kube.test_real import GUIDE, SPEC, new
 from tests.support.kube.api_server import api_server
 from tests.support.kube.shipped import account, shipped_rules, without
 from tests.support.servers.kube.client import Client, Object
@@ -104,6 +105,15 @@ async def test_what_kubectl_describe_shows(kube: Kube, namespace: str) -> None:
     ((kind, reason, text),) = described(kube, "mpijob", "bert", namespace)
     assert (kind, reason) == ("Warning", "CycleLost")
     assert text.endswith(f"It has stopped stepping: its GPUs had a cycle, and have had none since {at}")
+    (asked,) = re.findall(r"\$ kubectl (get events .*)", GUIDE)
+    kube.admin.create(
+        {
+            "apiVersion": "v1", "kind": "Event", "metadata": {"name": "another", "namespace": namespace},
+            "involvedObject": {"namespace": namespace}, "source": {"component": "kubelet"},
+        }
+    )  # fmt: skip
+    rows = kube.admin.kubectl(*asked.replace("-A", f"-n {namespace}").split(), "--no-headers").splitlines()
+    assert sorted(row.split()[2] for row in rows) == ["CycleLost", "GpuIdle"]
 
 
 async def test_it_is_one_event_with_a_series_also_after_a_restart(kube: Kube, namespace: str) -> None:

@@ -19,7 +19,7 @@ from streams.operators.workload.join import TOPIC, JoinedSpan, SpanJoin
 from streams.operators.workload.ranks import RankSamples
 from streams.operators.workload.rules.bottleneck import Judgement
 from streams.operators.workload.rules.rightsizing import Size, with_sizes
-from streams.operators.workload.state import STATE_MS
+from streams.operators.workload.rules.state import STATE_MS
 from streams.operators.workload.track import Prices, Track
 
 SNAPSHOT_VERSION = 8

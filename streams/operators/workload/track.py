@@ -40,8 +40,8 @@ from streams.operators.workload.rules.bottleneck import (
     Judgement,
 )
 from streams.operators.workload.rules.rightsizing import Sizer
+from streams.operators.workload.rules.state import StateTracker
 from streams.operators.workload.rules.stats import PodStats, pod_stats, three_digits
-from streams.operators.workload.state import StateTracker
 
 _KEPT_S = 240
 _SPLIT = len(NVML_CHANNELS)

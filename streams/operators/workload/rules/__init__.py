@@ -1,4 +1,5 @@
-"""Rules over a pod's statistics: its bottleneck, the size that is enough, and advice in a sentence. Pure.
+"""Rules over a pod's statistics: its bottleneck, the size that is enough, advice in a sentence, whether it
+lost its cycle. Pure.
 
-Imports the channels of its parent; the classifier and all else there is above it.
+Imports the channels and the joined spans of its parent; the classifier and all else there is above it.
 """

@@ -15,7 +15,7 @@ from contract.records.pods import JobRef
 from streams.operators.workload.channels import SPAN_MS
 from streams.operators.workload.job import job_state
 from streams.operators.workload.join import JoinedSpan
-from streams.operators.workload.state import STATE_MS, StateTracker
+from streams.operators.workload.rules.state import STATE_MS, StateTracker
 from tests.streams.operators.workload.test_insights import (
     STAGES,
     START_MS,

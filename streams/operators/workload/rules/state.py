@@ -10,7 +10,7 @@ STATE_MS = 30_000
 """The state is that of the last half minute, aligned to the Unix epoch: so whatever is sent in between, and
 whenever a pod's identity becomes known, the last record says the same."""
 _USUAL_MS = 600_000
-"""A training that had a cycle for so long has lost it when it has none. A cycle found by chance ends before."""
+"""A training that had a cycle for so long has lost it when it has none. One that is chance ends before."""
 
 
 @dataclass(slots=True)

@@ -29,6 +29,7 @@ COMMANDS = {
     "record": "write what topics hold to a trace file",
     "topics": "create and verify the Kafka topics, or list those that are needed",
     "report": "write a report of a recorded trace: one page, pictures and tables",
+    "profile": "say what a profile of Nsight Systems or PyTorch shows, and what holds the program back",
     "peaks": "show what pods and jobs used at most, from the peak records",
     "annotate": "remove our annotations from all Kubernetes objects",
     "healthy": "ask a running process whether it is healthy",
@@ -37,7 +38,7 @@ COMMANDS = {
 
 _EXTRAS = {
     "collect": "collector", "stream": "streams", "sink": "sinks", "adapter": "sinks", "report": "report",
-    "run": "report",
+    "run": "report", "profile": "report",
 }  # fmt: skip
 """What to install for a command alone; the others want everything."""
 

@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field, replace
 
 from streams.operators.workload.classifier import MIN_CONFIDENCE, UNKNOWN_KIND
-from streams.operators.workload.rules.bottleneck import IDLE, UNKNOWN_BOTTLENECK, Judgement
+from streams.operators.workload.rules.bottleneck import IDLE, Judgement
+from streams.operators.workload.rules.finding import UNKNOWN_BOTTLENECK
 
 _FIRST_SPANS = 3
 """Spans before anything is published; ``_UNKNOWN_SPANS`` before ``unknown`` is."""

@@ -32,13 +32,8 @@ from streams.operators.workload.debouncer import InsightDebouncer
 from streams.operators.workload.features import features
 from streams.operators.workload.join import TOPIC, JoinedSpan
 from streams.operators.workload.rules.advice import advice
-from streams.operators.workload.rules.bottleneck import (
-    IDLE,
-    UNKNOWN_BOTTLENECK,
-    BottleneckFinder,
-    Finding,
-    Judgement,
-)
+from streams.operators.workload.rules.bottleneck import IDLE, BottleneckFinder, Judgement
+from streams.operators.workload.rules.finding import UNKNOWN_BOTTLENECK, Finding
 from streams.operators.workload.rules.rightsizing import Sizer
 from streams.operators.workload.rules.state import StateTracker
 from streams.operators.workload.rules.stats import PodStats, pod_stats, three_digits

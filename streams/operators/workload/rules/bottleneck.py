@@ -12,9 +12,16 @@ from typing import Any
 
 from contract.units import Number
 from streams.operators.workload.channels import IDLE_PCT
+from streams.operators.workload.rules.finding import (
+    NO_BOTTLENECK,
+    UNKNOWN_BOTTLENECK,
+    Finding,
+    confidence,
+    ramp,
+)
 from streams.operators.workload.rules.stats import HourlyMax, PodStats
 
-NO_BOTTLENECK, UNKNOWN_BOTTLENECK, IDLE, OVER_PROVISIONED = "none", "unknown", "idle", "over_provisioned"
+IDLE, OVER_PROVISIONED = "idle", "over_provisioned"
 _UTIL = "busiest_gpu_util_pct"
 """A pod works as long as one of its GPUs does."""
 _STARVED_PCT = 75.0
@@ -26,15 +33,6 @@ _LEVEL, _MEMORY_PCT = "level_pct", "gpu_mem_pct"
 _HOURLY = (_LEVEL, _MEMORY_PCT)
 _TOO_LARGE = "gpu_mem_most_pct"
 """The evidence of the only rule that looks back an hour."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A bottleneck, how sure that is (0-1), and the evidence that belongs to it alone."""
-
-    bottleneck: str
-    confidence: float
-    evidence: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,40 +100,29 @@ def find_bottleneck(stats: PodStats | None, kind: str, gpus: int) -> Finding:
     return Finding(NO_BOTTLENECK, 0.6)
 
 
-def _ramp(value: float, low: float, high: float) -> float:
-    """0 below ``low``, 1 above ``high``, straight in between."""
-    return min(max((value - low) / (high - low), 0.0), 1.0)
-
-
-def _sure(*parts: float) -> float:
-    """As sure as the weakest of what has to hold: 0 if one does not at all, else 0.5 to 0.98."""
-    weakest = min(parts)
-    return 0.0 if weakest <= 0 else 0.5 + 0.48 * weakest
-
-
 def _idle(stats: PodStats, kind: str, _gpus: int) -> Finding | None:
     if kind == "loading" or stats.most[_UTIL] >= IDLE_PCT:
         return None
-    return Finding(IDLE, _sure(_ramp(stats.seconds, 30, 120)))
+    return Finding(IDLE, confidence(ramp(stats.seconds, 30, 120)))
 
 
 def _loading(stats: PodStats, kind: str, _gpus: int) -> Finding | None:
     rate = stats.sum_of("read_kb_per_s", "rx_kb_per_s")
     if kind != "loading" or rate is None:
         return None
-    return Finding("input", _sure(_ramp(rate, 5 * _MB, 100 * _MB)), {"input_bytes_per_s": 1e3 * rate})
+    return Finding("input", confidence(ramp(rate, 5 * _MB, 100 * _MB)), {"input_bytes_per_s": 1e3 * rate})
 
 
 def _heat(stats: PodStats, _kind: str, _gpus: int) -> Finding | None:
     held = stats.mean("throttled_heat_pct")
-    sure = _sure(_ramp(held, 10, 40), _ramp(stats.mean(_UTIL), 10, 40))
+    sure = confidence(ramp(held, 10, 40), ramp(stats.mean(_UTIL), 10, 40))
     return Finding("heat", sure, {"throttled_heat_pct": held})
 
 
 def _power(stats: PodStats, _kind: str, _gpus: int) -> Finding | None:
     held = stats.mean("throttled_power_pct")
     util, power = stats.mean(_UTIL), stats.mean("power_pct", 100)
-    sure = _sure(_ramp(held, 30, 70), _ramp(util, 30, 70), _ramp(power, 70, 92))
+    sure = confidence(ramp(held, 30, 70), ramp(util, 30, 70), ramp(power, 70, 92))
     return Finding("power", sure, {"throttled_power_pct": held})
 
 
@@ -147,9 +134,9 @@ def _input(stats: PodStats, kind: str, _gpus: int) -> Finding | None:
     throttled = stats.mean("cpu_throttled_pct")
     more, rate = max(stats.contrast("read_kb_per_s"), stats.contrast("rx_kb_per_s"))
     causes = {
-        "cpu_throttled_pct": _sure(_ramp(throttled, 5, 25), max(waits, _ramp(below, 0.2, 0.5))),
-        "input_bytes_per_s": _sure(waits, _ramp(more, 1.3, 2.0), _ramp(rate, 5 * _MB, 40 * _MB)),
-        "host_cpu_pct": _sure(waits, _ramp(stats.mean("host_cpu_pct"), 88, 97)),
+        "cpu_throttled_pct": confidence(ramp(throttled, 5, 25), max(waits, ramp(below, 0.2, 0.5))),
+        "input_bytes_per_s": confidence(waits, ramp(more, 1.3, 2.0), ramp(rate, 5 * _MB, 40 * _MB)),
+        "host_cpu_pct": confidence(waits, ramp(stats.mean("host_cpu_pct"), 88, 97)),
     }
     cause = max(causes, key=lambda name: causes[name])
     evidence = {"cpu_throttled_pct": throttled, "input_bytes_per_s": 1e3 * rate,
@@ -161,9 +148,9 @@ def _communication(stats: PodStats, kind: str, _gpus: int) -> Finding | None:
     if kind == "inference":
         return None
     both_kb = stats.sum_of("rx_kb_per_s", "tx_kb_per_s") or 0.0
-    spins = _sure(_spins(stats), _ramp(stats.mean("tx_kb_per_s"), 20 * _MB, 200 * _MB))
+    spins = confidence(_spins(stats), ramp(stats.mean("tx_kb_per_s"), 20 * _MB, 200 * _MB))
     more, rate = stats.contrast("tx_kb_per_s")
-    waits = _sure(_waits(stats), _ramp(more, 1.3, 2.0), _ramp(rate, 10 * _MB, 100 * _MB))
+    waits = confidence(_waits(stats), ramp(more, 1.3, 2.0), ramp(rate, 10 * _MB, 100 * _MB))
     return Finding("communication", max(spins, waits), {"net_bytes_per_s": 1e3 * both_kb})
 
 
@@ -174,10 +161,10 @@ def _unseen_network(stats: PodStats, kind: str, gpus: int) -> Finding | None:
     if kind == "inference" or spins < 0.5 or (gpus < 2 and measured):
         return None
     each_kb = stats.mean("pcie_kb_per_s")
-    sure = min(_sure(_ramp(each_kb, 50 * _MB, 200 * _MB)), _INDIRECT)
+    sure = min(confidence(ramp(each_kb, 50 * _MB, 200 * _MB)), _INDIRECT)
     if sure >= _INDIRECT:
         return Finding("communication", sure, {"pcie_bytes_per_s": 2e3 * each_kb * gpus})
-    return None if measured else Finding(UNKNOWN_BOTTLENECK, _sure(spins))
+    return None if measured else Finding(UNKNOWN_BOTTLENECK, confidence(spins))
 
 
 def _one_core(stats: PodStats, kind: str, _gpus: int) -> Finding | None:
@@ -185,21 +172,21 @@ def _one_core(stats: PodStats, kind: str, _gpus: int) -> Finding | None:
     _, cpu = stats.contrast("cpu_pct")
     if kind == "inference":
         return None
-    sure = min(_sure(_waits(stats), _ramp(10 - abs(cpu - 100), 0, 5)), _INDIRECT)
+    sure = min(confidence(_waits(stats), ramp(10 - abs(cpu - 100), 0, 5)), _INDIRECT)
     return Finding("input", sure, {"cpu_waiting_pct": cpu})
 
 
 def _waits(stats: PodStats) -> float:
     """Whether the GPU waits in some seconds, and works in others."""
-    return min(_ramp(stats.waits, 0.08, 0.25), _ramp(stats.level_pct, 10, 25))
+    return min(ramp(stats.waits, 0.08, 0.25), ramp(stats.level_pct, 10, 25))
 
 
 def _spins(stats: PodStats) -> float:
     """Whether kernels wait: that counts as utilization, but needs little power and memory."""
     return min(
-        _ramp(stats.mean(_UTIL), 70, 90),
-        _ramp(-stats.mean("power_pct", 100), -60, -45),
-        _ramp(-stats.mean("mem_copy_util_pct", 100), -45, -30),
+        ramp(stats.mean(_UTIL), 70, 90),
+        ramp(-stats.mean("power_pct", 100), -60, -45),
+        ramp(-stats.mean("mem_copy_util_pct", 100), -45, -30),
     )
 
 
@@ -208,7 +195,7 @@ def _unused(stats: PodStats, _kind: str, gpus: int) -> Finding | None:
     idle = stats.loads.get("idle_gpus", (0.0, 0.0))[1]
     if gpus < 2 or stats.level_pct < IDLE_PCT:
         return None
-    return Finding(OVER_PROVISIONED, _sure(_ramp(idle, 0.7, 0.98)), {"idle_gpus": round(idle)})
+    return Finding(OVER_PROVISIONED, confidence(ramp(idle, 0.7, 0.98)), {"idle_gpus": round(idle)})
 
 
 def _imbalance(stats: PodStats, _kind: str, gpus: int) -> Finding | None:
@@ -216,16 +203,16 @@ def _imbalance(stats: PodStats, _kind: str, gpus: int) -> Finding | None:
     gap = stats.mean(_UTIL) - stats.mean("least_gpu_util_pct", stats.mean(_UTIL))
     if gpus < 2:
         return None
-    return Finding("imbalance", _sure(_ramp(gap, 15, 35)), {"gpu_util_gap_pct": gap})
+    return Finding("imbalance", confidence(ramp(gap, 15, 35)), {"gpu_util_gap_pct": gap})
 
 
 def _memory(stats: PodStats, _kind: str, _gpus: int) -> Finding | None:
     share = stats.mean("mem_copy_util_pct")
-    return Finding("memory_bandwidth", _sure(_ramp(stats.mean(_UTIL), 60, 85), _ramp(share, 50, 65)))
+    return Finding("memory_bandwidth", confidence(ramp(stats.mean(_UTIL), 60, 85), ramp(share, 50, 65)))
 
 
 def _gpu(stats: PodStats, _kind: str, _gpus: int) -> Finding | None:
-    return Finding("gpu", _sure(_ramp(stats.mean(_UTIL), 75, 92)))
+    return Finding("gpu", confidence(ramp(stats.mean(_UTIL), 75, 92)))
 
 
 def _too_large(stats: PodStats, kind: str, _gpus: int) -> Finding | None:
@@ -233,7 +220,7 @@ def _too_large(stats: PodStats, kind: str, _gpus: int) -> Finding | None:
     if kind == "loading" or _MEMORY_PCT not in stats.most:
         return None
     most = stats.most[_MEMORY_PCT]
-    sure = _sure(_ramp(stats.seconds, 100, 180), _ramp(-stats.level_pct, -45, -25), _ramp(-most, -45, -25))
+    sure = confidence(ramp(stats.seconds, 100, 180), ramp(-stats.level_pct, -45, -25), ramp(-most, -45, -25))
     return Finding(OVER_PROVISIONED, sure, {_TOO_LARGE: most})
 
 

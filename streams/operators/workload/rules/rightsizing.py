@@ -10,13 +10,8 @@ from dataclasses import dataclass, field, replace
 from contract.records.pods import Pod
 from streams.operators.workload.channels import ABSENT_CODE, CHANNEL_ROW, SPAN_MS, Codes, dequantize_one
 from streams.operators.workload.rules.advice import advice
-from streams.operators.workload.rules.bottleneck import (
-    IDLE,
-    NO_BOTTLENECK,
-    OVER_PROVISIONED,
-    UNKNOWN_BOTTLENECK,
-    Judgement,
-)
+from streams.operators.workload.rules.bottleneck import IDLE, OVER_PROVISIONED, Judgement
+from streams.operators.workload.rules.finding import NO_BOTTLENECK, UNKNOWN_BOTTLENECK
 from streams.operators.workload.rules.stats import HourlyMax, three_digits
 
 MIN_SPANS = 15

@@ -1,0 +1,7 @@
+"""What a profiler saw from inside: exports of Nsight Systems and traces of PyTorch, and what they say.
+
+``export`` reads an SQLite export of Nsight Systems; ``chrome`` makes the same tables of a Chrome trace.
+``statistics`` has the tables that ``nsys stats`` prints, ``timeline`` what the GPUs did and what they waited
+for, ``verdict`` the bottleneck; ``profile`` puts them together and ``terminal`` prints them. May import
+``streams.operators`` and ``contract``.
+"""

@@ -1,0 +1,219 @@
+"""A trace of PyTorch's profiler, in Chrome's Trace Event Format, as a database with the tables of an export.
+
+It is read as a stream: a trace is often hundreds of megabytes of JSON, in no order of time. What Kineto calls
+an activity has changed with its versions (``Kernel``, later ``kernel``); all of them are known. Times in
+traces are microseconds, with three digits behind the point in newer ones, and are kept exactly.
+"""
+
+import re
+import sqlite3
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import ijson
+
+from contract.errors import DutycycleError
+from dutycycle.profile.export import COPIES
+
+_GZIP = b"\x1f\x8b"
+_BLANK = b"\xef\xbb\xbf \t\r\n"
+_TABLES = {
+    "CUPTI_ACTIVITY_KIND_KERNEL": ("start", "end", "deviceId", "correlationId", "demangledName"),
+    "CUPTI_ACTIVITY_KIND_MEMCPY": (
+        "start", "end", "deviceId", "correlationId", "bytes", "copyKind", "srcKind",
+    ),
+    "CUPTI_ACTIVITY_KIND_MEMSET": ("start", "end", "deviceId", "correlationId", "bytes"),
+    "CUPTI_ACTIVITY_KIND_RUNTIME": ("start", "end", "globalTid", "correlationId", "nameId"),
+    "NVTX_EVENTS": ("start", "end", "eventType", "textId"),
+}  # fmt: skip
+_KERNELS, _COPIES, _SETS, _CALLS, _RANGES = _TABLES
+_TABLE_OF = {
+    "kernel": _KERNELS, "gpu_memcpy": _COPIES, "memcpy": _COPIES, "gpu_memset": _SETS, "memset": _SETS,
+    "cuda_runtime": _CALLS, "cuda_driver": _CALLS, "hip_runtime": _CALLS, "runtime": _CALLS,
+    "user_annotation": _RANGES, "cpu_op": _RANGES, "operator": _RANGES,
+}  # fmt: skip
+"""By the category of an event, in lower case."""
+_MEMORY = {"pageable": 0, "pinned": 1, "device": 2}
+_COPY = re.compile(r"Memcpy (\w+)(?: \((\w+) ->)?")
+_PUSH_POP = 59
+_BATCH = 10_000
+_HUGE = 2**62
+"""What is larger does not fit into a column."""
+
+
+@dataclass(slots=True)
+class Made:
+    """What was read. ``notes``: what a reader has to know of it."""
+
+    product: str
+    notes: list[str] = field(default_factory=list)
+
+
+def is_trace(path: Path) -> bool:
+    """Whether it begins like JSON, or is packed. Raises ``DutycycleError``."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(64).lstrip(_BLANK)
+    except OSError as error:
+        raise DutycycleError(f"{path}: {error.strerror}") from error
+    return head.startswith((_GZIP, b"{", b"["))
+
+
+def convert(path: Path, database: Path, progress: Callable[[str], None]) -> Made:
+    """Write the trace's events to ``database``; of one that is cut off, those that are there.
+
+    Raises ``DutycycleError`` for a file that is none.
+    """
+    writer = _Writer(database)
+    made = Made("a Chrome trace")
+    read = 0
+    with path.open("rb") as file:
+        whole = max(path.stat().st_size, 1)
+        try:
+            for read, event in enumerate(_events(file), 1):
+                writer.add(event)
+                if read % _BATCH == 0:
+                    progress(f"the trace, {100 * file.tell() / whole:.0f} %")
+        except ijson.IncompleteJSONError as error:
+            if not read:
+                raise _not_a_trace(path, error) from error
+            made.notes.append(f"the file is cut off or damaged after {read} events: these alone are shown")
+        except (ijson.JSONError, zlib.error, UnicodeDecodeError) as error:
+            raise _not_a_trace(path, error) from error
+        except (sqlite3.Error, OSError) as error:
+            raise DutycycleError(
+                f"{path}: its events cannot be kept in {database.parent}: {error}"
+            ) from error
+    writer.close()
+    if not read:
+        raise DutycycleError(f"{path}: has no events: expected a trace in Chrome's Trace Event Format")
+    if writer.skipped:
+        made.notes.append(f"{writer.skipped} events have no time, and are left out")
+    if writer.is_of_pytorch:
+        made.product = "PyTorch profiler"
+    return made
+
+
+def _not_a_trace(path: Path, error: Exception) -> DutycycleError:
+    reason = " ".join(str(error).split())[:120]
+    return DutycycleError(f"{path}: is no whole trace in Chrome's Trace Event Format (JSON): {reason}")
+
+
+def _events(file: BinaryIO) -> Iterator[Any]:
+    is_list = _text(file).read(64).lstrip(_BLANK).startswith(b"[")
+    return iter(ijson.items(_text(file), "item" if is_list else "traceEvents.item"))
+
+
+def _text(file: BinaryIO) -> "BinaryIO | _Unpacked":
+    file.seek(0)
+    packed = file.read(2) == _GZIP
+    file.seek(0)
+    return _Unpacked(file) if packed else file
+
+
+class _Unpacked:
+    """A packed file. One that is cut off has what could be unpacked, to the last byte; ``gzip`` would not
+    give it out."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._unpack = zlib.decompressobj(wbits=31)
+
+    def read(self, size: int) -> bytes:
+        """At most ``size`` bytes, and none only at the end."""
+        found = b""
+        while size and not found and not self._unpack.eof:
+            packed = self._unpack.unconsumed_tail or self._file.read(size)
+            if not packed:
+                break
+            found = self._unpack.decompress(packed, size)
+        return found
+
+
+class _Writer:
+    """Puts events into tables, ten thousand at a time."""
+
+    def __init__(self, database: Path) -> None:
+        self.skipped = 0
+        self.is_of_pytorch = False
+        self._names: dict[str, int] = {}
+        self._waiting: dict[str, list[tuple[Any, ...]]] = {table: [] for table in _TABLES}
+        self._db = sqlite3.connect(database)
+        self._db.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF")
+        self._db.execute("CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT)")
+        for table, columns in _TABLES.items():
+            self._db.execute(f"CREATE TABLE {table} ({', '.join(columns)})")
+
+    def add(self, event: Any) -> None:
+        """One event, of whatever kind."""
+        if not isinstance(event, dict) or event.get("ph") != "X":
+            return
+        table = _TABLE_OF.get(str(event.get("cat")).lower())
+        if table is None:
+            return
+        start, lasted, args = _ns(event.get("ts")), _ns(event.get("dur", 0)), event.get("args")
+        if start is None or lasted is None:
+            self.skipped += 1
+            return
+        self.is_of_pytorch = True
+        name = str(event.get("name", ""))
+        row = _row(table, name, args if isinstance(args, dict) else {}, event, self._id)
+        waiting = self._waiting[table]
+        waiting.append((start, start + lasted, *row))
+        if len(waiting) >= _BATCH:
+            self._write(table)
+
+    def close(self) -> None:
+        """Write what is left."""
+        for table in _TABLES:
+            self._write(table)
+        self._db.executemany(
+            "INSERT INTO StringIds VALUES (?, ?)", ((id_, name) for name, id_ in self._names.items())
+        )
+        self._db.commit()
+        self._db.close()
+
+    def _id(self, name: str) -> int:
+        return self._names.setdefault(name, len(self._names) + 1)
+
+    def _write(self, table: str) -> None:
+        marks = ", ".join("?" for _ in _TABLES[table])
+        self._db.executemany(f"INSERT INTO {table} VALUES ({marks})", self._waiting[table])
+        self._waiting[table].clear()
+
+
+def _ns(micros: Any) -> int | None:
+    """Whole nanoseconds; None for what is no time."""
+    if isinstance(micros, bool) or not isinstance(micros, int | Decimal) or not 0 <= micros < 2**52:
+        return None
+    return int(micros * 1000)
+
+
+def _row(
+    table: str, name: str, args: dict[str, Any], event: dict[str, Any], id_of: Callable[[str], int]
+) -> tuple[Any, ...]:
+    """The columns behind ``start`` and ``end``."""
+    if table == _RANGES:
+        return _PUSH_POP, id_of(name)
+    correlation = _whole(args.get("correlation"))
+    if table == _CALLS:
+        thread = (_whole(event.get("tid")) or 0) & 0xFFFFFF  # above it an export has the process
+        return thread, correlation, id_of(name)
+    of_gpu = _whole(args.get("device")) or 0, correlation
+    if table == _KERNELS:
+        return (*of_gpu, id_of(name))
+    if table == _SETS:
+        return (*of_gpu, _whole(args.get("bytes")))
+    found = _COPY.match(name)
+    kind, source = found.groups() if found else ("", None)
+    copy = COPIES.index(kind) if kind in COPIES else 0
+    return (*of_gpu, _whole(args.get("bytes")), copy, _MEMORY.get((source or "").lower()))
+
+
+def _whole(value: Any) -> int | None:
+    number: Any = Decimal(value) if isinstance(value, str) and value.isdecimal() else value
+    return int(number) if isinstance(number, (int, Decimal)) and -_HUGE < number < _HUGE else None

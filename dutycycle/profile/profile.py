@@ -1,0 +1,118 @@
+"""A profile read to its end: its summaries, what its GPUs did, and what holds the program back."""
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from contract.units import Number
+from dutycycle.profile import chrome, statistics, verdict
+from dutycycle.profile.export import COPY, HOST_TO_DEVICE, PAGEABLE, Export
+from dutycycle.profile.statistics import Table
+from dutycycle.profile.timeline import GpuTime, Timeline
+from streams.operators.workload.rules.finding import Finding
+
+_RANGES = {False: "NVTX Range Summary", True: "Annotations and operators"}
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """All that is said of it. ``notes``: what it lacks, and whether it is cut off."""
+
+    source: str
+    product: str
+    notes: list[str]
+    gpus: dict[str, GpuTime]
+    tables: list[Table]
+    evidence: dict[str, Number]
+    finding: Finding
+    advice: str | None
+
+    def headline(self) -> str:
+        """The verdict in one line."""
+        word = self.finding.bottleneck
+        if not self.gpus:
+            return "no GPU was traced"
+        if word == "none":
+            return "nothing holds it back but its demand"
+        if word == "unknown":
+            return "what holds it back is not known: the GPU waits for something that is not in the profile"
+        return f"held back by: {word.replace('_', ' ')} ({self.finding.confidence:.0%} sure)"
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON. The verdict has the fields of an insight."""
+        gpus = {
+            name: {"span_ns": one.span, "busy_ns": one.busy, "activities": one.activities}
+            | {f"{part}_ns": value for part, value in one.shares().items()}
+            | {"longest_wait_ns": one.longest[0], "longest_wait_at_ns": one.longest[1]}
+            for name, one in self.gpus.items()
+        }
+        return {
+            "source": self.source,
+            "product": self.product,
+            "notes": self.notes,
+            "bottleneck": self.finding.bottleneck,
+            "bottleneck_confidence": self.finding.confidence,
+            "evidence": self.evidence,
+            "advice": self.advice,
+            "gpus": gpus,
+            "tables": {
+                one.title: [dict(zip(one.columns, row, strict=True)) for row in one.rows]
+                for one in self.tables
+            },
+        }
+
+
+def read(path: Path, progress: Callable[[str], None] = lambda _: None) -> Profile:
+    """Read an SQLite export of Nsight Systems or a Chrome trace. Raises ``DutycycleError``.
+
+    A Chrome trace is first written to a database in the folder for temporary files, about as large as itself.
+    """
+    if not chrome.is_trace(path):
+        return _of_export(Export(path, progress), path, None, [])
+    with tempfile.TemporaryDirectory(prefix="dutycycle-") as folder:
+        database = Path(folder) / "trace.sqlite"
+        made = chrome.convert(path, database, progress)
+        return _of_export(Export(database, progress), path, made, made.notes)
+
+
+def _of_export(export: Export, path: Path, made: chrome.Made | None, notes: list[str]) -> Profile:
+    try:
+        timeline = Timeline()
+        timeline.read(export)
+        calls, kernels = statistics.api_calls(export), statistics.kernels(export)
+        evidence = verdict.evidence_of(
+            timeline.gpus.values(), kernels, statistics.waits(calls), _pageable_pct(export)
+        )
+        finding = verdict.judge(evidence, kernels)
+        models = export.models()
+        gpus = {f"{id_} {models.get(id_, '')}".strip(): one for id_, one in sorted(timeline.gpus.items())}
+        summaries = statistics.tables_of(export, calls, kernels, _RANGES[made is not None])
+        tables = [*verdict.time_of(gpus), verdict.families(kernels), *summaries]
+        return Profile(
+            source=path.name,
+            product=export.product() if made is None else made.product,
+            notes=[*notes, *(_lacking(*one, made) for one in export.missing)],
+            gpus=gpus,
+            tables=[one for one in tables if one.rows],
+            evidence=evidence,
+            finding=finding,
+            advice=verdict.advice(finding.bottleneck, evidence),
+        )
+    finally:
+        export.close()
+
+
+def _lacking(table: str, what: str, made: chrome.Made | None) -> str:
+    return f"no {what}" + ("" if made else f": the export has no table {table}, or it is empty")
+
+
+def _pageable_pct(export: Export) -> float | None:
+    """Of the bytes copied to GPUs from a known kind of memory, those from pageable memory."""
+    sql = (
+        f"SELECT sum(bytes), sum(bytes * (source = {PAGEABLE})) FROM activities "
+        f"WHERE what = {COPY} AND copy IN {HOST_TO_DEVICE} AND source IS NOT NULL"
+    )
+    every, pageable = next(export.rows("copies", sql))
+    return 100 * pageable / every if every else None

@@ -1,0 +1,160 @@
+"""The summaries of ``nsys stats``: the same columns, units and figures; exact, medians too."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from math import floor, sqrt
+from operator import itemgetter
+
+from dutycycle.profile.export import COPY, KERNEL, SET, Export, does
+
+Cell = str | int | float
+_TIMES = ("Avg (ns)", "Med (ns)", "Min (ns)", "Max (ns)", "StdDev (ns)")
+_SIZES = ("Avg (MB)", "Med (MB)", "Min (MB)", "Max (MB)", "StdDev (MB)")
+_MB = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A summary: its rows have one cell a column, largest first."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: list[tuple[Cell, ...]]
+
+
+@dataclass(slots=True)
+class Spread:
+    """How values that belong together are spread; of their squares the sum is exact as well."""
+
+    name: str
+    count: int
+    total: int = 0
+    squares: int = 0
+    low: int = 0
+    high: int = 0
+    median: float = 0.0
+
+    @property
+    def mean(self) -> float:
+        """Their mean."""
+        return self.total / self.count
+
+    @property
+    def deviation(self) -> float:
+        """Their standard deviation, as that of a sample."""
+        if self.count < 2:
+            return 0.0
+        return sqrt(max(self.count * self.squares - self.total**2, 0) / (self.count * (self.count - 1)))
+
+    def times(self) -> tuple[Cell, ...]:
+        """The columns from ``Avg (ns)`` on."""
+        return rounded(self.mean, 1), self.median, self.low, self.high, rounded(self.deviation, 1)
+
+    def sizes(self) -> tuple[Cell, ...]:
+        """The same of bytes, in MB."""
+        values = (self.mean, self.median, self.low, self.high, self.deviation)
+        return tuple(rounded(one / _MB, 3) for one in values)
+
+
+def rounded(value: float, digits: int) -> float:
+    """A half is rounded up, as SQLite does, and so ``nsys stats``."""
+    scale = 10.0**digits
+    return floor(value * scale + 0.5) / scale
+
+
+def spreads(export: Export, doing: str, source: str, key: str, value: str) -> Iterator[Spread]:
+    """Of each ``key`` how ``value`` is spread over the rows of ``source``. SQLite sorts, on disk if need be:
+    what is held here is one spread."""
+    counts = dict(export.rows(doing, f"SELECT {key}, count(*) FROM {source} GROUP BY 1"))
+    sql = f"SELECT {key}, {value}, count(*) FROM {source} GROUP BY 1, 2 ORDER BY 1, 2"
+    for name, rows in groupby(export.rows(doing, sql), key=itemgetter(0)):
+        yield _spread(name, counts[name], rows)
+
+
+def _spread(name: str, count: int, rows: Iterator[tuple[str, int, int]]) -> Spread:
+    found = Spread(name, count)
+    seen, middle = 0, []
+    for _, value, times in rows:
+        found.low = value if seen == 0 else found.low
+        found.high = value
+        found.total += value * times
+        found.squares += value * value * times
+        middle += [value for place in ((count - 1) // 2, count // 2) if seen <= place < seen + times]
+        seen += times
+    found.median = sum(middle) / 2
+    return found
+
+
+def _shares(found: list[Spread]) -> Iterator[tuple[float, Spread]]:
+    total = sum(one.total for one in found) or 1
+    for one in sorted(found, key=lambda one: -one.total):
+        yield rounded(100 * one.total / total, 1), one
+
+
+def api_calls(export: Export) -> list[Spread]:
+    """CUDA API calls by name; the version of a function is a name of its own, as for ``nsys stats``."""
+    return _by_name(export, "CUDA API calls", "calls")
+
+
+def kernels(export: Export) -> list[Spread]:
+    """Kernels by name; CUDA graphs that were traced as one are one."""
+    return _by_name(export, "kernels", f"(SELECT * FROM activities WHERE what = {KERNEL})")
+
+
+def _by_name(export: Export, doing: str, source: str) -> list[Spread]:
+    found = list(spreads(export, doing, source, "COALESCE(name, -1)", "end - start"))
+    for one in found:
+        one.name = export.name_of(int(one.name))
+    return found
+
+
+def memory_operations(export: Export, value: str) -> list[Spread]:
+    """Copies and sets, by ``end - start`` or ``bytes``."""
+    labels = export.label_of_copy()
+    key = f"CASE what WHEN {SET} THEN -1 ELSE COALESCE(copy, 0) END"
+    source = f"(SELECT * FROM activities WHERE what IN ({COPY}, {SET}) AND {value} IS NOT NULL)"
+    found = list(spreads(export, "memory operations", source, key, value))
+    for one in found:
+        label = labels.get(int(one.name), "Unknown")
+        one.name = "[CUDA memset]" if int(one.name) < 0 else f"[CUDA memcpy {label}]"
+    return found
+
+
+def tables_of(export: Export, calls: list[Spread], kernels: list[Spread], of_ranges: str) -> Iterator[Table]:
+    """All summaries; ``of_ranges`` is the title of that of ranges."""
+    yield _by_time("CUDA API Summary", "Num Calls", ("Name",), calls, versioned=True)
+    yield _by_time("CUDA GPU Kernel Summary", "Instances", ("Name",), kernels)
+    copies = memory_operations(export, "end - start")
+    yield _by_time("CUDA GPU MemOps Summary (by Time)", "Count", ("Operation",), copies)
+    sizes = sorted(memory_operations(export, "bytes"), key=lambda one: -one.total)
+    rows = [(rounded(one.total / _MB, 3), one.count, *one.sizes(), one.name) for one in sizes]
+    columns = ("Total (MB)", "Count", *_SIZES, "Operation")
+    yield Table("CUDA GPU MemOps Summary (by Size)", columns, rows)
+    key = "style || char(9) || name"
+    ranges = list(spreads(export, "NVTX ranges", "ranges", key, "end - start"))
+    yield _by_time(of_ranges, "Instances", ("Style", "Range"), ranges)
+
+
+def _by_time(
+    title: str, count: str, named: tuple[str, ...], found: list[Spread], *, versioned: bool = False
+) -> Table:
+    columns = ("Time (%)", "Total Time (ns)", count, *_TIMES, *named)
+    rows = [
+        (share, one.total, one.count, *one.times(), *_names(one.name, len(named), versioned=versioned))
+        for share, one in _shares(found)
+    ]
+    return Table(title, columns, rows)
+
+
+def _names(name: str, parts: int, *, versioned: bool) -> list[str]:
+    if versioned:  # cudaMalloc_v3020, and not cudaLaunchKernelExC_v11060: as nsys stats prints them
+        stem, _, version = name.rpartition("_v")
+        return [stem if stem and version.isdecimal() and len(version) == 4 else name]
+    return name.split("\t", parts - 1)
+
+
+def waits(calls: list[Spread]) -> tuple[int, int]:
+    """How often the host waited for a GPU, and for how long in all, in nanoseconds."""
+    found = [one for one in calls if "synchronize" in one.name.lower() and does(one.name)]
+    return sum(one.count for one in found), sum(one.total for one in found)

@@ -1,0 +1,77 @@
+"""A profile on a terminal: the verdict, then tables as ``nsys stats`` prints them."""
+
+from typing import TextIO
+
+from rich import box
+from rich.console import Console, JustifyMethod
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from dutycycle.profile.profile import Profile
+from dutycycle.profile.statistics import Cell, Table
+from dutycycle.profile.verdict import GPU_TIME
+
+_NARROW = 130
+_LEFT_OUT = ("Med", "Min", "Max", "StdDev")
+"""Columns of figures that a narrow terminal has no room for."""
+_OF_A_FILE = 200
+_LONG = frozenset({"Name", "Range", "Largest Kernel"})
+_LEAST, _GAP = 20, 3
+_TEXTS = frozenset({"Name", "Operation", "Style", "Range", "Family", "Largest Kernel", "What", "For", "GPU"})
+
+
+def show(profile: Profile, out: TextIO, rows: int) -> None:
+    """Print it, of each table so many rows; the width of a file is fixed, that of a terminal its own."""
+    console = Console(file=out, width=None if out.isatty() else _OF_A_FILE, highlight=False, soft_wrap=False)
+    console.print(Text(f"{profile.source}, {profile.product}: {profile.headline()}", "bold"))
+    if profile.advice:
+        console.print(Text(profile.advice[0].upper() + profile.advice[1:]))
+    if profile.evidence:
+        console.print(
+            Text("Evidence: " + ", ".join(_figure(*one) for one in profile.evidence.items() if one[1]), "dim")
+        )
+    for note in profile.notes:
+        console.print(Text(f"Note: {note}", "yellow"))
+    for table in profile.tables:
+        console.print()
+        shown = len(table.rows) if table.title == GPU_TIME else rows
+        console.print(_table(table, shown, console.width))
+        if len(table.rows) > shown:
+            console.print(Text(f" … and {len(table.rows) - shown} more; --rows shows more", "dim"))
+
+
+def _figure(name: str, value: float) -> str:
+    for ending, unit in (("_pct", " %"), ("_us", " µs"), ("_ms", " ms"), ("_per_s", "/s"), ("_s", " s")):
+        if name.endswith(ending):
+            return f"{name.removesuffix(ending).replace('_', ' ')} {value:,g}{unit}"
+    return f"{name.replace('_', ' ')} {value:,g}"
+
+
+def _table(table: Table, rows: int, width: int) -> RichTable:
+    places = [
+        place
+        for place, name in enumerate(table.columns)
+        if not (width < _NARROW and name.startswith(_LEFT_OUT))
+    ]
+    texts = [[cell_text(table.columns[place], row[place]) for place in places] for row in table.rows[:rows]]
+    names = [table.columns[place] for place in places]
+    widths = [max(map(len, column)) for column in zip(names, *texts, strict=True)]
+    left = width - sum(one for name, one in zip(names, widths, strict=True) if name not in _LONG)
+    shown = RichTable(title=table.title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for name, wide in zip(names, widths, strict=True):
+        if name in _LONG:
+            wide = min(wide, max(left - _GAP * len(names), _LEAST))
+        justify: JustifyMethod = "left" if name in _TEXTS else "right"
+        shown.add_column(name, justify=justify, no_wrap=True, overflow="ellipsis", width=wide)
+    for row in texts:
+        shown.add_row(*map(Text, row))
+    return shown
+
+
+def cell_text(column: str, cell: Cell) -> str:
+    """With separators, and the digits that ``nsys stats`` gives it; control characters are left out."""
+    if isinstance(cell, str):
+        return "".join(letter if letter.isprintable() else "?" for letter in cell)
+    if isinstance(cell, int):
+        return f"{cell:,}"
+    return f"{cell:,.3f}" if "(MB)" in column else f"{cell:,.1f}"

@@ -1,0 +1,183 @@
+"""What each GPU did, and what it waited for while it did nothing, from the order of things in a profile.
+
+Each moment from a GPU's first activity to its last counts once: for kernels that compute, else for
+communication, else for copies to the GPU, else for copies from it, else for a wait. A wait ends with an
+activity. If the host had put that on the queue before the wait began, the GPU waited for another stream or
+for the launch itself (``queued``). If not, the host was late, and what its thread did in the meantime is the
+cause:
+
+- ``input``: it loaded data, by a range of that name, or what it then sent is a batch;
+- ``synchronization``: it had waited for the GPU, and could prepare nothing ahead;
+- ``launch``: it launches as fast as it can, and the kernels are shorter than that;
+- ``host``: something else, for a millisecond or more.
+
+``unexplained``: the call that put it on the queue is not in the profile.
+"""
+
+from collections import OrderedDict, deque
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from dutycycle.profile.export import COPY, DEVICE_TO_HOST, HOST_TO_DEVICE, LAUNCHES, PEER, WAITS, Export
+
+COMPUTE, COMMUNICATION, TO_GPU, FROM_GPU = range(4)
+INPUT, SYNCHRONIZATION, LAUNCH, HOST = "input", "synchronization", "launch", "host"
+QUEUED, UNEXPLAINED = "queued", "unexplained"
+_LONG_NS = 1_000_000
+"""What a host that only launches needs at most: a wait that is longer has another cause."""
+_BATCH_BYTES = 1 << 16
+_LAUNCHES_HELD = 50_000
+"""The queue of a stream has about a thousand places."""
+_LOADS_HELD = 64
+
+
+class Launch(NamedTuple):
+    """A call that put work on a queue."""
+
+    start: int
+    thread: int
+
+
+@dataclass(slots=True)
+class Union:
+    """The length of intervals that come by their start; what several cover counts once."""
+
+    total: int = 0
+    end: int | None = None
+
+    def add(self, start: int, end: int) -> None:
+        """One more interval."""
+        if self.end is None or start > self.end:
+            self.total += end - start
+        elif end > self.end:
+            self.total += end - self.end
+        self.end = end if self.end is None else max(self.end, end)
+
+
+@dataclass(slots=True)
+class GpuTime:
+    """One GPU, in nanoseconds. ``unions[k]``: when it did anything of the first ``k + 1`` sorts."""
+
+    first: int
+    last: int
+    activities: int = 0
+    late: int = 0
+    """Activities that found the GPU idle since the host was late."""
+    unions: tuple[Union, ...] = field(default_factory=lambda: tuple(Union() for _ in range(4)))
+    copies: Union = field(default_factory=Union)
+    waits: dict[str, int] = field(default_factory=dict)
+    longest: tuple[int, int, str] = (0, 0, "")
+    """Its longest wait: how long, from when, and for what."""
+
+    @property
+    def span(self) -> int:
+        """From its first activity to the end of its last."""
+        return self.last - self.first
+
+    @property
+    def busy(self) -> int:
+        """While it did anything."""
+        return self.unions[-1].total
+
+    @property
+    def overlapped(self) -> int:
+        """Copies between host and GPU while there were kernels."""
+        return self.unions[COMMUNICATION].total + self.copies.total - self.busy
+
+    def shares(self) -> dict[str, int]:
+        """All of ``span`` by what it went to."""
+        totals = [0, *(one.total for one in self.unions)]
+        sorts = ("compute", "communication", "copies_to_gpu", "copies_from_gpu")
+        found = {name: totals[place + 1] - totals[place] for place, name in enumerate(sorts)}
+        return found | {f"wait_{cause}": self.waits.get(cause, 0) for cause in _CAUSES}
+
+
+_CAUSES = (INPUT, SYNCHRONIZATION, LAUNCH, HOST, QUEUED, UNEXPLAINED)
+
+
+class Timeline:
+    """Reads a profile in the order of time, and holds little of it."""
+
+    def __init__(self) -> None:
+        self.gpus: dict[int, GpuTime] = {}
+        self._launches: OrderedDict[tuple[int, int], Launch] = OrderedDict()
+        self._waited: dict[int, int] = {}
+        self._loads: deque[tuple[int, int]] = deque(maxlen=_LOADS_HELD)
+
+    def read(self, export: Export) -> None:
+        """All of it."""
+        devices = export.devices()
+        for start, which, end, owner, process, correlation, flags, size in export.rows(
+            "the timeline", _ORDERED
+        ):
+            if which == _OF_CALL:
+                self._call(start, end, owner, (process, correlation), flags)
+            elif which == _OF_LOAD:
+                self._loads.append((start, end))
+            elif end > start >= 0:
+                gpu = devices.get((process, owner), owner)
+                self._activity(gpu, start, end, (process, correlation), flags, size or 0)
+
+    def _call(self, start: int, end: int, thread: int, key: tuple[int, int], flags: int) -> None:
+        if flags & WAITS:
+            self._waited[thread] = end
+        if flags & LAUNCHES and key[1] is not None:
+            self._launches[key] = Launch(start, thread)
+            if len(self._launches) > _LAUNCHES_HELD:
+                self._launches.popitem(last=False)
+
+    def _activity(
+        self, device: int, start: int, end: int, key: tuple[int, int], sort: int, size: int
+    ) -> None:
+        gpu = self.gpus.setdefault(device, GpuTime(start, end))
+        gpu.activities += 1
+        idle_since = gpu.unions[-1].end
+        if idle_since is not None and start > idle_since:
+            cause = self._cause(idle_since, start, key, size if sort == TO_GPU else 0)
+            gpu.waits[cause] = gpu.waits.get(cause, 0) + start - idle_since
+            gpu.late += cause not in (QUEUED, UNEXPLAINED)
+            gpu.longest = max(gpu.longest, (start - idle_since, idle_since, cause))
+        gpu.last = max(gpu.last, end)
+        for union in gpu.unions[sort:]:
+            union.add(start, end)
+        if sort in (TO_GPU, FROM_GPU):
+            gpu.copies.add(start, end)
+
+    def _cause(self, begin: int, end: int, key: tuple[int, int], sent: int) -> str:
+        launch = self._launches.get(key)
+        if launch is None:
+            return UNEXPLAINED
+        if launch.start <= begin:
+            return QUEUED
+        is_long = end - begin >= _LONG_NS
+        if 2 * self._loading(begin, launch.start) >= launch.start - begin:
+            return INPUT
+        if is_long:
+            return INPUT if sent >= _BATCH_BYTES else HOST
+        return SYNCHRONIZATION if self._waited.get(launch.thread, 0) >= begin else LAUNCH
+
+    def _loading(self, begin: int, end: int) -> int:
+        """For how long data was loaded between these."""
+        found = Union()
+        for start, until in self._loads:
+            if until > begin and start < end:
+                found.add(max(start, begin), min(until, end))
+        return found.total
+
+
+_OF_CALL, _OF_LOAD, _OF_GPU = range(3)
+_ORDERED = f"""
+WITH calling AS MATERIALIZED (SELECT id, does(value) AS flags FROM StringIds WHERE does(value) > 0),
+talking AS MATERIALIZED (SELECT id FROM StringIds WHERE communicates(value))
+SELECT start, {_OF_CALL}, end, thread, process, correlation, flags, NULL
+FROM calls CROSS JOIN calling ON calling.id = name
+UNION ALL SELECT start, {_OF_LOAD}, end, NULL, NULL, NULL, NULL, NULL FROM ranges WHERE loads(name)
+UNION ALL SELECT start, {_OF_GPU}, end, device, process, correlation, CASE
+    WHEN what = {COPY} AND copy IN {HOST_TO_DEVICE} THEN {TO_GPU}
+    WHEN what = {COPY} AND copy IN {DEVICE_TO_HOST} THEN {FROM_GPU}
+    WHEN what = {COPY} AND copy = {PEER} THEN {COMMUNICATION}
+    WHEN name IN talking THEN {COMMUNICATION}
+    ELSE {COMPUTE} END, bytes
+FROM activities
+ORDER BY 1, 2
+"""

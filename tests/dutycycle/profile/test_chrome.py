@@ -1,0 +1,150 @@
+"""Traces of PyTorch's profiler: forms, damage, size."""
+
+import gzip
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from contract.errors import DutycycleError
+from dutycycle.profile.profile import read
+from tests.support.data.profiled import asks_for_results, events, waits_for_data, write_export, write_trace
+
+
+def trace(path: Path, value: Any) -> Path:
+    path.write_bytes(orjson.dumps(value))
+    return path
+
+
+def test_old_names_of_categories_and_a_bare_list_are_known(tmp_path: Path) -> None:
+    new = read(write_trace(waits_for_data(), tmp_path / "new.json"))
+    old = read(write_trace(waits_for_data(), tmp_path / "old.json", year=2021))
+    bare = read(trace(tmp_path / "bare.json", events(waits_for_data())))
+    assert new.evidence == old.evidence == bare.evidence
+    assert new.evidence["wait_input_pct"] > 30
+    assert new.product == "PyTorch profiler"
+    assert new.notes == ["no memory sets"]
+
+
+def test_nanoseconds_are_kept_at_times_of_today(tmp_path: Path) -> None:
+    """1.7e15 microseconds with three digits behind the point are more than a double holds."""
+    base = 1_712_195_495_505_583
+    path = tmp_path / "trace.json"
+    path.write_text(
+        '{"traceEvents": ['
+        + ", ".join(
+            f'{{"ph": "X", "cat": "kernel", "name": "k", "ts": {base}.{start}, "dur": 0.1, "args": {{}}}}'
+            for start in (100, 250)
+        )
+        + "]}"
+    )
+    gpu = read(path).gpus["0"]
+    assert (gpu.span, gpu.busy) == (250, 200)
+
+
+def test_the_names_of_copies_say_their_kind_and_memory(tmp_path: Path) -> None:
+    found = read(write_trace(asks_for_results(), tmp_path / "trace.json"))
+    rows = {one.title: one.rows for one in found.tables}["CUDA GPU MemOps Summary (by Size)"]
+    assert rows[0][1:2] + rows[0][-1:] == (200, "[CUDA memcpy DtoH]")
+    assert "pageable_pct" not in found.evidence
+
+
+@pytest.mark.parametrize("suffix", [".json", ".json.gz"])
+@pytest.mark.parametrize("part", [0.3, 0.6, 0.97])
+def test_a_trace_that_is_cut_off_is_shown_as_far_as_it_goes(tmp_path: Path, suffix: str, part: float) -> None:
+    path = write_trace(asks_for_results(), tmp_path / f"trace{suffix}")
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(len(whole) * part)])
+    found = read(path)
+    assert found.notes[0].startswith("the file is cut off or damaged after ")
+    assert 0 < found.gpus["0"].activities <= 400
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is no SQLite export"),
+        (b"{", "is no whole trace"),
+        (b'{"a": 1}', "has no events"),
+        (b"[]", "has no events"),
+        (b'{"traceEvents": [}', "is no whole trace"),
+        (gzip.compress(b"hello"), "is no whole trace"),
+        (gzip.compress(b"[1, 2")[:-6], "cut off"),
+        (b"\x1f\x8bnonsense", "is no whole trace"),
+    ],
+)
+def test_what_is_no_trace_is_one_line(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "trace.json.gz"
+    path.write_bytes(content)
+    if message == "cut off":
+        assert message in read(path).notes[0]
+        return
+    with pytest.raises(DutycycleError, match=message) as raised:
+        read(path)
+    assert "\n" not in str(raised.value)
+
+
+def test_events_that_make_no_sense_do_no_harm(tmp_path: Path) -> None:
+    good: dict[str, Any] = {"ph": "X", "cat": "kernel", "name": "k", "ts": 5, "dur": 2, "args": {"device": 0}}
+    bad: list[Any] = [
+        None, 7, "x", [], {}, {"ph": "X"}, good | {"ts": "soon"}, good | {"ts": -1}, good | {"dur": None},
+        good | {"ts": 1e300}, good | {"ts": True},
+    ]  # fmt: skip
+    odd = [good | {"args": None}, good | {"args": {"device": "many", "correlation": 2.5, "bytes": []}}]
+    found = read(trace(tmp_path / "trace.json", {"traceEvents": [*bad, good, *odd]}))
+    assert found.gpus["0"].activities == 3
+    assert found.notes[0] == "5 events have no time, and are left out"
+
+
+def test_a_trace_and_an_export_of_a_cpu_alone_say_so(tmp_path: Path) -> None:
+    one = {"ph": "X", "cat": "cpu_op", "name": "aten::add", "ts": 5, "dur": 2, "pid": 1, "tid": 1}
+    found = read(trace(tmp_path / "trace.json", {"traceEvents": [one]}))
+    assert found.headline() == "no GPU was traced"
+    assert found.tables[0].title == "Annotations and operators"
+    assert found.tables[0].rows[0][-1] == "aten::add"
+
+
+_MEASURED = """
+import resource, sys
+from pathlib import Path
+from dutycycle.profile.profile import read
+read(Path(sys.argv[1]))
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+assert read(Path(sys.argv[2])).gpus["0"].activities == 120_000
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def test_memory_does_not_grow_with_the_trace(tmp_path: Path) -> None:
+    """Of 35 MB of events a third is held, by the sorter of SQLite: two millions need no more."""
+    small = write_trace(waits_for_data(), tmp_path / "small.json")
+    event = (
+        b'{"ph":"X","cat":"kernel","name":"k%d","ts":%d,"dur":3,'
+        b'"args":{"device":0,"correlation":%d,"pad":"%s"}}'
+    )
+    large = tmp_path / "large.json.gz"
+    with gzip.open(large, "wb", compresslevel=1) as file:
+        file.write(b'{"traceEvents": [')
+        file.write(b",".join(event % (n % 50, 9 * n, n, b"x" * 200) for n in range(120_000)))
+        file.write(b"]}")
+    done = subprocess.run(
+        [sys.executable, "-c", _MEASURED, small, large], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 12_000, "kB"
+
+
+def test_nothing_is_left_in_the_folder_for_temporary_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    read(write_trace(waits_for_data(), tmp_path / "trace.json"))
+    with pytest.raises(DutycycleError):
+        read(trace(tmp_path / "none.json", {}))
+    assert list(folder.iterdir()) == []
+    assert write_export(waits_for_data(), tmp_path / "e.sqlite").exists()

@@ -1,0 +1,84 @@
+"""``dutycycle profile`` as a user types it."""
+
+from pathlib import Path
+
+import orjson
+import pytest
+
+from dutycycle.cli.commands.profile import Progress
+from dutycycle.cli.main import main
+from tests.support.data.profiled import waits_for_data, write_export, write_trace
+
+
+def test_the_verdict_comes_first_and_then_the_tables(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_export(waits_for_data(), tmp_path / "report1.sqlite")
+    assert main(["profile", str(path), "--rows", "1"]) == 0
+    out = capsys.readouterr().out
+    lines = out.splitlines()
+    assert lines[0] == ("report1.sqlite, NVIDIA Nsight Systems 2024.2.1.31: held back by: input (98% sure)")
+    assert "The GPU waits for data 37.5 % of the time" in out
+    assert "Note: no memory sets: the export has no table CUPTI_ACTIVITY_KIND_MEMSET" in out
+    row = next(line for line in lines if "cutlass" in line and "2,000,000.0" in line)
+    assert row.split()[:3] == ["100.0", "80,000,000", "40"]
+    assert "… and 2 more; --rows shows more" in out
+    assert "idle: the host loads data" in out, "where the time went is shown whole"
+
+
+def test_json_has_the_fields_of_an_insight_and_every_row(
+    tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    path = write_trace(waits_for_data(), tmp_path / "rank0.pt.trace.json.gz")
+    assert main(["profile", str(path), "--format", "json", "--rows", "1"]) == 0
+    found = orjson.loads(capsysbinary.readouterr().out)
+    assert (found["bottleneck"], found["bottleneck_confidence"]) == ("input", 0.98)
+    assert found["evidence"]["pageable_pct"] == 100
+    assert "pin_memory" in found["advice"]
+    assert found["gpus"]["0"]["wait_input_ns"] == 9 * 6_000_000 + 9 * 7_000
+    assert len(found["tables"]["CUDA API Summary"]) == 3
+
+
+@pytest.mark.parametrize("width", ["60", "100", "160"])
+def test_a_terminal_of_any_width_has_whole_figures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    path = write_export(waits_for_data(), tmp_path / "report1.sqlite")
+    assert main(["profile", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert "80,000,000" in out
+    assert ("Med (ns)" in out) == (width == "160")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["none.sqlite"], 1, "none.sqlite: No such file or directory"),
+        (["."], 1, ".: Is a directory"),
+        (["--rows", "0", "x"], 2, "expected a number from 1 on"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], status: int, message: str
+) -> None:
+    try:
+        got = main(["profile", *arguments])
+    except SystemExit as end:
+        got = int(end.code or 0)
+    assert got == status
+    assert message in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_progress_is_said_on_a_terminal_alone(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.monotonic", iter([0.0, 1.0, 5.0]).__next__)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    progress = Progress()
+    progress.tell("kernels")
+    progress.tell("kernels")
+    assert capsys.readouterr().err == "\rreading kernels …\033[K"
+    progress.clear()
+    assert capsys.readouterr().err == "\r\033[K"

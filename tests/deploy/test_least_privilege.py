@@ -29,6 +29,7 @@ import sys
 sys.path.insert(0, {root!r})
 from collectors.attribution.processes import cgroup_paths
 from collectors.cgroup.network import PodNetworks
+from collectors.files import FilePool
 from collectors.interfaces import interface_bytes
 from pathlib import Path
 for folder in sys.argv[1:]:
@@ -41,7 +42,7 @@ for folder in sys.argv[1:]:
         linked = True
     interfaces = interface_bytes((process / "net/dev").read_text())
     cgroups = cgroup_paths((process / "cgroup").read_text())
-    print(PodNetworks(folder).host_namespace(), linked, len(interfaces) > 0, len(cgroups) > 0)
+    print(PodNetworks(folder, FilePool()).host_namespace(), linked, len(interfaces) > 0, len(cgroups) > 0)
 """
 
 pytestmark = pytest.mark.skipif(

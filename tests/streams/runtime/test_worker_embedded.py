@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from bus.faust.runner import GRACE_S
 from contract.topics import TOPICS
 from tests.support.fakes.interruptible_broker import InterruptibleBroker
 from tests.support.streams.field import PARTITIONS, Field
 
 PREFIX = "toy."
+PATIENCE_S = GRACE_S + 5.0
+"""An end takes no longer than its grace; a busy machine shows it later."""
 
 
 @pytest.fixture
@@ -42,7 +45,7 @@ async def test_kills_and_an_outage_change_nothing(
         await field.judge()
         status, took = await asyncio.to_thread(field.workers[-1].terminate)
         assert status == 0, field.logs()
-        assert took < 20
+        assert took < PATIENCE_S
 
 
 @pytest.mark.parametrize("moment", [0.0, 1.3, 3.0])
@@ -54,7 +57,7 @@ async def test_sigterm_at_any_moment(broker: InterruptibleBroker, tmp_path: Path
         await asyncio.sleep(moment)
         status, took = await asyncio.to_thread(worker.terminate)
         assert status == 0, field.logs()
-        assert took < 20
+        assert took < PATIENCE_S
 
 
 async def test_sigterm_while_the_broker_is_away(broker: InterruptibleBroker, tmp_path: Path) -> None:
@@ -65,7 +68,7 @@ async def test_sigterm_while_the_broker_is_away(broker: InterruptibleBroker, tmp
         await asyncio.sleep(0.5)
         status, took = await asyncio.to_thread(worker.terminate)
         assert status == 0, field.logs()
-        assert took < 5
+        assert took < PATIENCE_S
         assert "broker_unreachable" in field.logs()
 
 
@@ -79,7 +82,7 @@ async def test_sigterm_in_an_outage(broker: InterruptibleBroker, tmp_path: Path)
         status, took = await asyncio.to_thread(worker.terminate)
         broker.set_up()
         assert status == 0, field.logs()
-        assert took < 12
+        assert took < PATIENCE_S
         field.start_worker()
         await field.judge()
 

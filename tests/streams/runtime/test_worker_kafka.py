@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bus.faust.runner import GRACE_S
 from bus.kafka.consumer import Consumer
 from bus.kafka.errors import BrokerError
 from bus.kafka.producer import Producer
@@ -36,7 +37,7 @@ async def test_two_workers_and_every_way_to_end(
         await field.shared_by(2)
         status, took = await asyncio.to_thread(second.terminate)
         assert status == 0, field.logs()
-        assert took < 20
+        assert took < GRACE_S + 5.0
         fourth = field.start_worker()
         await field.shared_by(2)
         third.signal(signal.SIGSTOP)

@@ -28,7 +28,8 @@ COMMANDS = {
     "replay": "compute the same from a recorded trace, without Kafka; or publish the trace",
     "record": "write what topics hold to a trace file",
     "topics": "create and verify the Kafka topics, or list those that are needed",
-    "report": "write a report of a recorded trace: one page, pictures and tables",
+    "report": "write a report of a trace, or of a job that ran: one page, pictures and tables",
+    "compare": "show runs side by side: what changed by more than noise, and which is better",
     "profile": "say what a profile of Nsight Systems or PyTorch shows, and what holds the program back",
     "peaks": "show what pods and jobs used at most, from the peak records",
     "annotate": "remove our annotations from all Kubernetes objects",
@@ -38,7 +39,7 @@ COMMANDS = {
 
 _EXTRAS = {
     "collect": "collector", "stream": "streams", "sink": "sinks", "adapter": "sinks", "report": "report",
-    "run": "report", "profile": "report",
+    "run": "report", "profile": "report", "compare": "report",
 }  # fmt: skip
 """What to install for a command alone; the others want everything."""
 

@@ -48,7 +48,8 @@ class Fan:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """One chart. ``kind``: lines, heat (one row a line), fold (over one cycle, in seconds) or fan."""
+    """One chart. ``kind``: lines, heat (one row a line), fan, and from 0 on: fold (over one cycle) or since
+    (over a run)."""
 
     id: str
     title: str

@@ -170,6 +170,8 @@ def _fold(gathered: Gathered, view: View) -> Chart | None:
         here = value[place == at]
         if len(here):
             mean[at], (low[at], high[at]) = here.mean(), np.percentile(here, (10, 90))
+    rise = int(np.argmax(np.nan_to_num(mean - np.roll(mean, 1))))  # a cycle begins where the work does
+    mean, low, high = (np.roll(one, -rise) for one in (mean, low, high))
     points = Buckets(0, round(period_s / bins * 1000), mean, low, high, exact=False)
     note = (
         f"The last cycles of {period_s:.3g} s, up to {_FOLD_PERIODS}, on one another; the band has 80 % of "

@@ -1,7 +1,7 @@
 """The report as one HTML file: text, tables, and charts that Plotly draws, which is in the file as well."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
@@ -23,7 +23,7 @@ from dutycycle.report.facts import (
     key_figures,
 )
 from dutycycle.report.phases import Phase, seconds_by_name
-from dutycycle.report.plot import color_of, figure_of
+from dutycycle.report.plot import Figure, color_of, figure_of
 from dutycycle.report.view import View
 
 _HERE = Path(__file__).parent
@@ -46,28 +46,35 @@ class Report:
 
 def html_of(report: Report) -> str:
     """The whole file."""
-    from plotly.offline import get_plotlyjs  # here, not above: only a page needs it
-
     view = report.view
     figures = {one.id: figure_of(one, view.first_ms, view.last_ms) for one in report.charts}
-    title = escape(view.title)
+    body = [
+        *_head(report),
+        *_verdict(report),
+        *_figures(report),
+        *_phases(report),
+        *_charts(report),
+        *_gpus(report.facts.gpus),
+        *_insights(report.facts.verdicts),
+        *_cycles(report.facts),
+        *_about(report),
+    ]
+    return document(f"{view.title} – Dutycycle report", body, figures)
+
+
+def document(title: str, body: Iterable[str], figures: Mapping[str, Figure]) -> str:
+    """A file that holds all that it needs: style, scripts, and the figures of the charts in ``body``."""
+    from plotly.offline import get_plotlyjs  # here, not above: only a page needs it
+
     return "\n".join(
         [
             "<!DOCTYPE html>",
             '<html lang="en"><head><meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{title} – Dutycycle report</title>",
+            f"<title>{escape(title)}</title>",
             f"<style>{_text('page.css')}</style></head>",
             "<body><main>",
-            *_head(report),
-            *_verdict(report),
-            *_figures(report),
-            *_phases(report),
-            *_charts(report),
-            *_gpus(report.facts.gpus),
-            *_insights(report.facts.verdicts),
-            *_cycles(report.facts),
-            *_about(report),
+            *body,
             '<p id="said" class="hidden" role="status" aria-live="polite"></p></main>',
             f'<script type="application/json" id="figures">{_safe(orjson.dumps(figures).decode())}</script>',
             f"<script>{_script(get_plotlyjs())}</script>",
@@ -91,7 +98,8 @@ def _script(code: str) -> str:
     return code.replace("</script", "<\\/script")
 
 
-def _moment(ts_ms: int) -> str:
+def moment(ts_ms: int) -> str:
+    """In UTC, to the second."""
     return datetime.fromtimestamp(ts_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
@@ -99,7 +107,7 @@ def _head(report: Report) -> Iterator[str]:
     view = report.view
     yield f"<header><h1>{escape(view.title)}</h1>"
     yield (
-        f'<p class="soft">{_moment(view.first_ms)} to {_moment(view.last_ms)} UTC, '
+        f'<p class="soft">{moment(view.first_ms)} to {moment(view.last_ms)} UTC, '
         f"{short_duration(report.facts.duration_s)}</p></header>"
     )
 
@@ -147,7 +155,7 @@ def _phases(report: Report) -> Iterator[str]:
             )
             yield (
                 f'<span style="left:{left:.3f}%;width:{width:.3f}%;background:{_phase_color(one.name)}" '
-                f'title="{escape(one.name)}, {_moment(one.first_ms)}, {short_duration(one.seconds)}"></span>'
+                f'title="{escape(one.name)}, {moment(one.first_ms)}, {short_duration(one.seconds)}"></span>'
             )
     rows = [
         [
@@ -158,7 +166,7 @@ def _phases(report: Report) -> Iterator[str]:
         ]
         for name, (seconds, count) in found.items()
     ]
-    yield "</div>" + _table(["Phase", "Time", "Share", "Times"], rows, raw=True) + "</section>"
+    yield "</div>" + table(["Phase", "Time", "Share", "Times"], rows, raw=True) + "</section>"
 
 
 def _phase_color(name: str) -> str:
@@ -173,7 +181,7 @@ def _charts(report: Report) -> Iterator[str]:
     yield "<noscript><p>The charts need JavaScript; the tables below hold the figures.</p></noscript>"
     yield '<div class="charts">'
     for one in report.charts:
-        yield from _chart(one)
+        yield from chart_of(one)
     yield "</div></section>"
 
 
@@ -197,7 +205,8 @@ def _tools(report: Report) -> Iterator[str]:
     yield '<span class="soft">or drag in a chart; on the keyboard + − ← → 0</span></fieldset>'
 
 
-def _chart(chart: Chart) -> Iterator[str]:
+def chart_of(chart: Chart) -> Iterator[str]:
+    """A chart with its title, its note, and its figures as a table."""
     in_time = ' data-time tabindex="0"' if chart.kind in ("lines", "heat") else ""
     said = "; ".join(_said(chart))
     broad = ' class="broad"' if chart.id in _BROAD else ""
@@ -210,8 +219,8 @@ def _chart(chart: Chart) -> Iterator[str]:
         [line.name or chart.title, *_summary(line.points.mean, line.points.low, line.points.high)]
         for line in chart.lines
     ]
-    table = _table(["Series", "Min", "Mean", "Max"], rows)
-    yield f"<details><summary>Figures</summary>{table}</details></figure>"
+    shown = table(["Series", "Min", "Mean", "Max"], rows)
+    yield f"<details><summary>Figures</summary>{shown}</details></figure>"
 
 
 def _summary(mean: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[str, str, str]:
@@ -268,7 +277,7 @@ def _gpus(gpus: Sequence[GpuUse]) -> Iterator[str]:
                 throttled or "no",
             ]
         )
-    yield f'<section><h2>GPUs</h2><div class="wide">{_table(head, rows)}</div></section>'
+    yield f'<section><h2>GPUs</h2><div class="wide">{table(head, rows)}</div></section>'
 
 
 def _pct(value: float | None) -> str:
@@ -294,8 +303,8 @@ def _insights(verdicts: Sequence[Verdict]) -> Iterator[str]:
         for one in verdicts
     ]
     head = ["Who", "Kind", "Held back by", "Sure", "For", "Advice"]
-    table = _table(head, rows, text=(1, 2, 5))
-    yield f'<section><h2>Kinds and bottlenecks</h2><div class="wide">{table}</div></section>'
+    shown = table(head, rows, text=(1, 2, 5))
+    yield f'<section><h2>Kinds and bottlenecks</h2><div class="wide">{shown}</div></section>'
 
 
 def _cycles(facts: Facts) -> Iterator[str]:
@@ -308,14 +317,14 @@ def _cycles(facts: Facts) -> Iterator[str]:
             f"{one.period_s:.3g} s",
             f"{one.confidence:.0%}",
             short_duration(one.seconds),
-            _moment(one.first_ms),
-            _moment(one.last_ms),
+            moment(one.first_ms),
+            moment(one.last_ms),
         ]
         for what, cycle in facts.cycles
         for one in cycle.periods
     ]
     head = ["Whose", "Of what", "Period", "Sure", "For", "From (UTC)", "To (UTC)"]
-    yield f'<section><h2>Cycles</h2><div class="wide">{_table(head, rows, text=(1,))}</div></section>'
+    yield f'<section><h2>Cycles</h2><div class="wide">{table(head, rows, text=(1,))}</div></section>'
 
 
 def _about(report: Report) -> Iterator[str]:
@@ -325,7 +334,7 @@ def _about(report: Report) -> Iterator[str]:
     yield "</ul></section>"
 
 
-def _table(
+def table(
     head: Sequence[str], rows: Iterable[Sequence[str]], *, raw: bool = False, text: Sequence[int] = ()
 ) -> str:
     """``raw``: the first cell of a row is HTML already. ``text``: columns that are no figures."""

@@ -14,6 +14,8 @@ _BANDS = 4
 """With more lines in a chart their bands would hide one another."""
 _HEIGHT, _ROW = 250, 26
 _DASHES = ("solid", "dash", "dot", "dashdot")
+_SPANS = {"fold": ("seconds of the cycle", 1000), "since": ("minutes since the start", 60_000)}
+"""What stands below the charts that begin at 0, and how many milliseconds a unit has."""
 Figure = dict[str, Any]
 
 
@@ -45,8 +47,8 @@ def _dash(place: int) -> str:
 def _layout(chart: Chart, from_ms: int, to_ms: int) -> Figure:
     in_time = chart.kind in ("lines", "heat")
     axis: Figure = {"type": "date", "range": [from_ms, to_ms]} if in_time else {"type": "date"}
-    if chart.kind == "fold":
-        axis = {"title": {"text": "seconds of the cycle"}}
+    if chart.kind in _SPANS:
+        axis = {"title": {"text": _SPANS[chart.kind][0]}}
     heat = chart.kind == "heat"
     lines = len(chart.lines)
     layout: Figure = {
@@ -55,7 +57,7 @@ def _layout(chart: Chart, from_ms: int, to_ms: int) -> Figure:
             "l": 96 if heat else 58,
             "r": 70 if heat else 16,
             "t": 26,
-            "b": 46 if chart.kind in ("fold", "heat") else 30,
+            "b": 46 if heat or chart.kind in _SPANS else 30,
         },
         "hovermode": "closest" if heat else "x unified",
         "paper_bgcolor": "rgba(0,0,0,0)",
@@ -121,8 +123,8 @@ def _traces(chart: Chart, line: Line) -> Iterator[Figure]:
 
 
 def _at(chart: Chart, points: Buckets) -> Figure:
-    if chart.kind == "fold":
-        return {"x0": 0, "dx": points.step_ms / 1000}
+    if chart.kind in _SPANS:
+        return {"x0": 0, "dx": points.step_ms / _SPANS[chart.kind][1]}
     return {"x0": points.start_ms, "dx": points.step_ms}
 
 

@@ -1,0 +1,95 @@
+"""``dutycycle compare``: runs side by side, as a table, JSON and a page."""
+
+import argparse
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import orjson
+
+from contract.errors import DutycycleError, SettingError
+from contract.settings.groups import Settings
+from dutycycle.cli import arguments
+
+EXAMPLE = """dutycycle run --out before -- python train.py
+dutycycle run --out after -- python train.py --workers 8
+dutycycle compare before after
+dutycycle compare mon.jsonl.zst tue.jsonl.zst --job bert --price-gpu-hour 2.5 --out bert.html"""
+SETTINGS = ("topic_prefix", *arguments.OF_OPERATORS, "price_gpu_hour", "price_kwh")
+_TRACE = "trace.jsonl.zst"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The runs, and how they are shown."""
+    parser.add_argument(
+        "runs", nargs="+", metavar="RUN",
+        help="a trace, or a folder with one: that of dutycycle run, or that beside a report; the others are "
+        "compared to the first",
+    )  # fmt: skip
+    whose = parser.add_mutually_exclusive_group()
+    whose.add_argument(
+        "--job", metavar="NAME", help="of each trace only this job: name, namespace/name or uid"
+    )
+    whose.add_argument(
+        "--pod", metavar="NAME", help="of each trace only this pod: name, namespace/name or uid"
+    )
+    parser.add_argument("--format", choices=("table", "json"), default="table", help="(default: table)")
+    parser.add_argument("--out", metavar="FILE", type=Path, help="write a page as well, with charts")
+    arguments.add_force(parser)
+
+
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    """Compare and print; 0 when all runs could be read."""
+    if len(args.runs) < 2:
+        raise SettingError("give two runs or more, such as: dutycycle compare before after")
+    from dutycycle.compare.comparison import Run  # here, not above: --help need not wait for it
+    from dutycycle.compare.figures import measures_of
+    from dutycycle.compare.text import lines_of, plain_of
+    from dutycycle.report.build import check_out, gather, report_of
+
+    if args.out is not None:
+        check_out(args.out, overwrite=args.force)
+    traces = [_trace(one) for one in args.runs]
+    runs = []
+    for name, trace in zip(_names(args.runs), traces, strict=True):
+        gathered = gather([trace], settings, lambda _: None)
+        try:
+            report = report_of(gathered, settings, trace, job=args.job, pod=args.pod)
+        except DutycycleError as error:
+            raise DutycycleError(f"{trace}: {error}") from error
+        runs.append(Run(name, report, measures_of(report)))
+    if args.format == "json":
+        print(orjson.dumps(plain_of(runs), option=orjson.OPT_INDENT_2).decode())  # noqa: T201
+    else:
+        for line in lines_of(runs):
+            print(line)  # noqa: T201
+    if args.out is not None:
+        from dutycycle.compare.page import html_of
+
+        args.out.write_text(html_of(runs), encoding="utf-8")
+    return 0
+
+
+def _trace(given: str) -> str:
+    """The trace of a run. Raises ``DutycycleError``."""
+    path = Path(given)
+    if path.is_dir():
+        path /= _TRACE
+        if not path.exists():
+            raise DutycycleError(f"{given}: is a folder without a {_TRACE}: dutycycle run writes one")
+    elif not path.exists():
+        raise DutycycleError(f"{given}: No such file or directory")
+    return str(path)
+
+
+def _names(given: Sequence[str]) -> list[str]:
+    """What to call each run: short, and no two alike."""
+    paths = [Path(one).absolute() for one in given]
+    names = [one.name.split(".")[0] or one.name for one in paths]
+    if len(set(names)) < len(names):
+        names = [f"{one.parent.name}/{name}" for one, name in zip(paths, names, strict=True)]
+    seen = Counter[str]()
+    for at, name in enumerate(names):
+        seen[name] += 1
+        names[at] = name if seen[name] == 1 else f"{name} ({seen[name]})"
+    return names

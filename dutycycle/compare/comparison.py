@@ -1,0 +1,105 @@
+"""What changed from the first run to each other one, and which run is better."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import hypot
+
+from dutycycle.compare.figures import FIGURES, Figure, Measure
+from dutycycle.report.page import Report
+
+SIGMAS = 4.0
+"""Standard errors beyond which a difference is one. Some twenty figures are compared, whose errors are
+themselves estimates from twenty blocks: three would be passed by chance now and then."""
+LEAST = 0.01
+"""A smaller share is no difference that matters, however little noise there is."""
+DECIDING = {"duration_s": "time", "gpu_s": "GPU time", "energy_j": "energy", "cost": "cost"}
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run by the name that it has beside the others."""
+
+    name: str
+    report: Report
+    measures: dict[str, Measure]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """From one value to another. ``limit``: what a difference has to exceed to be more than noise; None where
+    a run is too short to tell."""
+
+    before: float
+    after: float
+    limit: float | None
+
+    @property
+    def share(self) -> float | None:
+        """Of the value before; None where that was 0."""
+        return (self.after - self.before) / self.before if self.before else None
+
+    @property
+    def is_one(self) -> bool | None:
+        """Whether there is a difference; None: it cannot be told."""
+        difference = abs(self.after - self.before)
+        if difference <= LEAST * max(abs(self.before), abs(self.after)):
+            return False
+        return None if self.limit is None else difference > self.limit
+
+
+def change(before: Measure, after: Measure) -> Change:
+    """Of one figure in two runs."""
+    errors = before.error, after.error
+    limit = None if None in errors else SIGMAS * hypot(*(one for one in errors if one is not None))
+    return Change(before.value, after.value, limit)
+
+
+def figures_in(runs: Sequence[Run]) -> list[Figure]:
+    """Those that any of the runs has and of which there is something to say."""
+    return [one for one in FIGURES if any(_value(run, one.id) for run in runs)]
+
+
+def change_of(figure: Figure, runs: Sequence[Run], place: int) -> Change | None:
+    """From the first run to the one at ``place``; None where it was not measured in both."""
+    before, after = (runs[at].measures.get(figure.id) for at in (0, place))
+    return None if before is None or after is None else change(before, after)
+
+
+def best(figure: Figure, runs: Sequence[Run]) -> list[str]:
+    """The runs that are better than another and not worse than any; empty where there is no difference."""
+    known = [(run, run.measures[figure.id]) for run in runs if figure.id in run.measures]
+    if len(known) < 2 or not figure.better:
+        return []
+    _, top = (min if figure.better == "less" else max)(known, key=lambda one: one[1].value)
+    of_top = [run.name for run, measure in known if not change(top, measure).is_one]
+    return of_top if len(of_top) < len(known) else []
+
+
+def verdicts(runs: Sequence[Run]) -> Iterator[str]:
+    """Whether the runs can be compared, and which is better in time, GPU time, energy and cost."""
+    by_id = {one.id: one for one in FIGURES}
+    counts = [run.measures["cycles"] for run in runs if "cycles" in run.measures]
+    if len(counts) < len(runs):
+        yield "The runs are taken to have done the same work."
+    elif any(change(counts[0], one).is_one for one in counts[1:]):
+        several = ", ".join(f"{one.value:.0f}" for one in counts)
+        yield f"The runs did not do the same work: about {several} cycles."
+    for id_, what in DECIDING.items():
+        known = [run.measures[id_] for run in runs if id_ in run.measures]
+        if len(known) < 2:
+            continue
+        top = best(by_id[id_], runs)
+        unclear = any(change(known[0], one).is_one is None for one in known[1:])
+        if top:
+            values = [one.value for one in known]
+            much = f" (up to {100 * (1 - min(values) / max(values)):.1f} % less)"
+            yield f"Better in {what}: {', '.join(top)}{much}."
+        elif unclear:
+            yield f"In {what} it cannot be told: a run is too short to know its noise."
+        else:
+            yield f"In {what} there is no difference."
+
+
+def _value(run: Run, id_: str) -> float:
+    measure = run.measures.get(id_)
+    return 0.0 if measure is None else measure.value

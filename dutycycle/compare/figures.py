@@ -1,0 +1,187 @@
+"""What is compared: the figures of a run, each with its standard error."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import hypot, sqrt
+from typing import Literal
+
+import numpy as np
+
+from dutycycle.compare.noise import blocks_of, error_of_max, error_of_mean
+from dutycycle.live.state import short_duration
+from dutycycle.report.facts import bytes_text, decimal_bytes, joules_text, seconds_text
+from dutycycle.report.frames import Floats, aligned
+from dutycycle.report.page import Report
+from dutycycle.report.phases import seconds_by_name
+from dutycycle.report.view import GpuView, HostView
+
+Better = Literal["less", "more", ""]
+_OF_PERIOD = 0.005
+"""The error of a period, as a share of it: what the detector is tested for."""
+_DEGREE = 1.0
+"""The error of a temperature, which comes in whole degrees."""
+_EDGE_S = 2.0
+"""The error of where a phase begins or ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One row of a comparison. ``better``: which values are, empty where neither is."""
+
+    id: str
+    title: str
+    shown: Callable[[float], str]
+    better: Better = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A figure of one run. ``error``: its standard error; None where the run is too short to tell."""
+
+    value: float
+    error: float | None
+
+
+def _unit(unit: str, digits: int = 4) -> Callable[[float], str]:
+    return lambda value: f"{value:.{digits}g} {unit}"
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.1f} s" if value < 120 else short_duration(value)
+
+
+_WORK = ("training", "inference", "interactive", "busy")
+_PHASES = ("loading", *_WORK, "checkpoint", "idle")
+FIGURES = (
+    Figure("duration_s", "Duration", _seconds, "less"),
+    Figure("gpu_s", "GPU time", seconds_text, "less"),
+    Figure("energy_j", "GPU energy", joules_text, "less"),
+    Figure("cost", "Cost", lambda value: f"{value:.4g}", "less"),
+    Figure("cycle_s", "Cycle", _unit("s")),
+    Figure("cycles", "Cycles, about", lambda value: f"{value:.0f}"),
+    Figure("gpu_util_pct", "GPU utilization, mean", _unit("%")),
+    Figure("mem_copy_util_pct", "Mem-copy utilization, mean", _unit("%")),
+    Figure("gpu_mem_bytes", "GPU memory, max of one", bytes_text),
+    Figure("power_w", "GPU power, mean of one", _unit("W")),
+    Figure("temp_c", "GPU temperature, max", _unit("°C")),
+    Figure("sm_clock_mhz", "SM clock, mean", _unit("MHz")),
+    Figure("cpu_cores", "CPU, mean", _unit("cores", 3)),
+    Figure("mem_bytes", "Host memory, max of one", bytes_text),
+    Figure("read_bytes", "Disk read", decimal_bytes),
+    Figure("written_bytes", "Disk written", decimal_bytes),
+    Figure("received_bytes", "Network received", decimal_bytes),
+    Figure("sent_bytes", "Network sent", decimal_bytes),
+    *(Figure(f"{name}_phase_s", f"Phase: {name}", _seconds) for name in _PHASES),
+)
+
+
+def measures_of(report: Report) -> dict[str, Measure]:
+    """The figures of a run that were measured, by ``Figure.id``."""
+    return dict(_Run(report).measures())
+
+
+class _Run:
+    """A run on one grid of ticks."""
+
+    def __init__(self, report: Report) -> None:
+        self._report, self._view = report, report.view
+        self._step_ms = max(max((one.ticks.step_ms for one in self._view.parts), default=0), 1)
+        self._tick_s = self._step_ms / 1000
+        cycles = [one for what, one in report.facts.cycles if what == "GPU utilization"]
+        self._period_s = min((one.period_s for one in cycles[0].periods), default=None) if cycles else None
+
+    def measures(self) -> Iterator[tuple[str, Measure]]:
+        facts, view = self._report.facts, self._view
+        pace = self._pace()
+        power = _relative(self._mean(view.gpus, "power_w"))
+        yield "duration_s", self._timed(facts.duration_s, pace)
+        if view.gpus:
+            yield "gpu_s", self._timed(facts.total("seconds") or 0.0, pace, len(view.gpus))
+        both = None if pace is None or power is None else hypot(pace, power)
+        for name, value in (("energy_j", facts.total("energy_j")), ("cost", facts.cost)):
+            if value is not None:
+                yield name, Measure(value, None if both is None else value * both)
+        yield from self._of_cycles()
+        yield from self._of_gpus()
+        yield from self._of_machines()
+        for name, (seconds, count) in seconds_by_name(self._report.phases).items():
+            yield f"{name}_phase_s", Measure(seconds, sqrt(2 * count) * max(_EDGE_S, self._tick_s))
+
+    def _of_cycles(self) -> Iterator[tuple[str, Measure]]:
+        if (period_s := self._period_s) is None:
+            return
+        yield "cycle_s", Measure(period_s, _OF_PERIOD * period_s)
+        spent = seconds_by_name(self._report.phases)
+        worked_s = sum(seconds for name, (seconds, _) in spent.items() if name in _WORK)
+        count = worked_s / period_s
+        yield "cycles", Measure(count, hypot(1.0, count * _OF_PERIOD))
+
+    def _of_gpus(self) -> Iterator[tuple[str, Measure]]:
+        gpus = self._view.gpus
+        for name in ("gpu_util_pct", "mem_copy_util_pct", "power_w", "sm_clock_mhz"):
+            if (found := self._mean(gpus, name)) is not None:
+                yield name, found
+        if (memory := self._max(gpus, "mem_used_bytes")) is not None:
+            yield "gpu_mem_bytes", memory
+        if (heat := self._max(gpus, "temp_c")) is not None:
+            yield "temp_c", replace(heat, error=None if heat.error is None else hypot(heat.error, _DEGREE))
+
+    def _of_machines(self) -> Iterator[tuple[str, Measure]]:
+        view, of = self._view, self._view.machines
+        if (cpu := self._mean(of, "cpu_util_pct", summed=True)) is not None:
+            yield "cpu_cores", _times(cpu, 0.01)
+        if (memory := self._max(of, "mem_used_bytes")) is not None:
+            yield "mem_bytes", memory
+        disk = "io" if view.pods else "disk"
+        net = [one for one in view.pods if one.ticks.most("net_rx_bytes_per_s") is not None] or view.hosts
+        for name, whose, column in (
+            ("read_bytes", of, f"{disk}_read_bytes_per_s"),
+            ("written_bytes", of, f"{disk}_write_bytes_per_s"),
+            ("received_bytes", net, "net_rx_bytes_per_s"),
+            ("sent_bytes", net, "net_tx_bytes_per_s"),
+        ):
+            if (rate := self._mean(whose, column, summed=True)) is not None:
+                yield name, _times(rate, self._report.facts.duration_s)
+
+    def _pace(self) -> float | None:
+        """The relative error of how fast the run worked, taken from the use of its GPUs, or of its CPUs."""
+        use = self._mean(self._view.gpus, "gpu_util_pct")
+        return _relative(use or self._mean(self._view.machines, "cpu_util_pct", summed=True))
+
+    def _timed(self, value: float, pace: float | None, ticks: int = 1) -> Measure:
+        """What grows with the time that the run takes: with its pace, and to a tick."""
+        return Measure(value, None if pace is None else hypot(value * pace, ticks * self._tick_s))
+
+    def _mean(self, of: Sequence[GpuView | HostView], column: str, *, summed: bool = False) -> Measure | None:
+        values = self._values(of, column)
+        known = np.isfinite(values).any(axis=0) if len(values) else np.array([])
+        if not known.any():
+            return None
+        line = np.full(values.shape[1], np.nan)
+        line[known] = (np.nansum if summed else np.nanmean)(values[:, known], axis=0)
+        return Measure(float(np.nanmean(line)), error_of_mean(self._blocks(line)))
+
+    def _max(self, of: Sequence[GpuView | HostView], column: str) -> Measure | None:
+        most = [found for one in of if (found := one.ticks.most(column)) is not None]
+        if not most:
+            return None
+        values = self._values(of, column)
+        highest = np.where(np.isfinite(values), values, -np.inf).max(axis=0)
+        return Measure(max(most), error_of_max(self._blocks(np.where(highest > -np.inf, highest, np.nan))))
+
+    def _values(self, of: Sequence[GpuView | HostView], column: str) -> Floats:
+        view = self._view
+        return aligned((one.ticks for one in of), column, view.first_ms, view.last_ms, self._step_ms)
+
+    def _blocks(self, values: Floats) -> Floats:
+        return blocks_of(values, None if self._period_s is None else self._period_s / self._tick_s)
+
+
+def _relative(measure: Measure | None) -> float | None:
+    if measure is None or measure.error is None or measure.value <= 0:
+        return None
+    return measure.error / measure.value
+
+
+def _times(measure: Measure, factor: float) -> Measure:
+    return Measure(measure.value * factor, None if measure.error is None else measure.error * factor)

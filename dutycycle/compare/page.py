@@ -1,0 +1,98 @@
+"""A comparison as one HTML file, in the style of a report."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from html import escape
+
+import numpy as np
+
+from dutycycle.compare.comparison import LEAST, SIGMAS, Run, verdicts
+from dutycycle.compare.text import NO_DIFFERENCE, heads_of, kind_of, rows_of
+from dutycycle.live.state import short_duration
+from dutycycle.report.chart import Chart, Line
+from dutycycle.report.page import chart_of, document, moment, table
+from dutycycle.report.plot import color_of, figure_of
+
+_OVERLAID = ("gpu-util", "gpu-power", "cpu", "cycle")
+
+
+def html_of(runs: Sequence[Run]) -> str:
+    """The whole file."""
+    charts = [chart for id_ in _OVERLAID if (chart := _overlaid(runs, id_)) is not None]
+    names = ", ".join(run.name for run in runs)
+    body = [*_head(runs), *_table(runs), *_charts(charts), *_about()]
+    figures = {one.id: figure_of(one, 0, 0) for one in charts}
+    return document(f"{names} – Dutycycle comparison", body, figures)
+
+
+def _head(runs: Sequence[Run]) -> Iterator[str]:
+    yield f"<header><h1>{escape(', '.join(run.name for run in runs))}</h1></header>"
+    yield '<section class="verdict" aria-label="Verdict">'
+    for one in verdicts(runs):
+        yield f"<p><strong>{escape(one)}</strong></p>"
+    yield "</section><section><h2>The runs</h2>"
+    rows = []
+    for place, run in enumerate(runs):
+        key = f'<span class="key" style="background:{color_of(place)}"></span>{escape(run.name)}'
+        view, kind = run.report.view, kind_of(run)
+        lasted = short_duration(run.report.facts.duration_s)
+        rows.append([key, view.title, moment(view.first_ms), lasted, kind[0].upper() + kind[1:]])
+    head = ["Run", "Of", "Began (UTC)", "Lasted", "Kind, and what holds it back"]
+    yield f'<div class="wide">{table(head, rows, raw=True, text=(1, 4))}</div></section>'
+
+
+def _table(runs: Sequence[Run]) -> Iterator[str]:
+    changes = [at for at, head in enumerate(heads_of(runs)) if head == "change"]
+    yield "<section><h2>Side by side</h2>"
+    rows = [[_kept_together(cell) for cell in row] for row in rows_of(runs)]
+    shown = table(["Figure", *heads_of(runs)[1:]], rows, text=changes)
+    yield f'<div class="wide">{shown}</div></section>'
+
+
+def _kept_together(cell: str) -> str:
+    """A cell breaks before what stands in brackets, and nowhere else."""
+    return cell.replace(" ", "\u00a0").replace("\u00a0(", " (")
+
+
+def _charts(charts: Sequence[Chart]) -> Iterator[str]:
+    yield '<section><h2>Over one another</h2><div class="charts">'
+    for one in charts:
+        yield from chart_of(one)
+    yield "</div></section>"
+
+
+def _about() -> Iterator[str]:
+    yield '<section><h2>About these figures</h2><ul class="soft">'
+    for note in (
+        "* is better than the others by more than noise.",
+        f"“{NO_DIFFERENCE}”: less than {100 * LEAST:g} %, or less than the noise of the two runs. That is "
+        f"{SIGMAS:g} standard errors, which are taken from the runs themselves: each is cut into some twenty "
+        "blocks of whole cycles, and what differs between neighbouring blocks is noise.",
+        "“?”: a run is too short to know its noise.",
+        "The noise of a time is that of the pace of its run, for which the use of its GPUs stands.",
+    ):
+        yield f"<li>{escape(note)}</li>"
+    yield "</ul></section>"
+
+
+def _overlaid(runs: Sequence[Run], id_: str) -> Chart | None:
+    """One line a run: the mean over its GPUs or machines, since its start."""
+    found = [
+        (place, run, chart)
+        for place, run in enumerate(runs)
+        for chart in run.report.charts
+        if chart.id == id_
+    ]
+    if not found:
+        return None
+    kind, first = "fold" if id_ == "cycle" else "since", found[0][2]
+    lines = [replace(_mean(chart.lines), name=run.name, group="", color=place) for place, run, chart in found]
+    return Chart(id_, first.title, first.unit, lines, kind=kind, most=first.most)
+
+
+def _mean(lines: Sequence[Line]) -> Line:
+    rows = np.stack([one.points.mean for one in lines if len(one.points.mean) == len(lines[0].points.mean)])
+    known = np.isfinite(rows).any(axis=0)
+    mean = np.full(rows.shape[1], np.nan)
+    mean[known] = np.nanmean(rows[:, known], axis=0)
+    return replace(lines[0], points=replace(lines[0].points, mean=mean, low=mean, high=mean, exact=True))

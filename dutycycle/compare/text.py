@@ -1,0 +1,96 @@
+"""A comparison as lines of text, and as JSON."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from dutycycle.compare.comparison import Change, Run, best, change_of, figures_in, verdicts
+from dutycycle.report.facts import headline
+
+NO_DIFFERENCE = "no difference"
+
+
+def changed(change: Change | None) -> str:
+    """A change for people: how much, and what is noise."""
+    if change is None:
+        return ""
+    if change.is_one is False:
+        return NO_DIFFERENCE
+    much = "from 0" if change.share is None else f"{100 * change.share:+.1f} %"
+    if change.limit is None:
+        return f"{much} ?"
+    if change.share is None:
+        return much
+    return f"{much} (noise {100 * change.limit / abs(change.before):.1f} %)"
+
+
+def rows_of(runs: Sequence[Run]) -> Iterator[list[str]]:
+    """One row a figure: its name, its value in the first run, then value and change in each other one."""
+    for figure in figures_in(runs):
+        row = [figure.title]
+        top = best(figure, runs)
+        for place, run in enumerate(runs):
+            measure = run.measures.get(figure.id)
+            star = " *" if run.name in top else ""
+            row.append("" if measure is None else figure.shown(measure.value) + star)
+            if place:
+                row.append(changed(change_of(figure, runs, place)))
+        yield row
+
+
+def heads_of(runs: Sequence[Run]) -> list[str]:
+    """What stands above the rows."""
+    return ["", runs[0].name, *(head for run in runs[1:] for head in (run.name, "change"))]
+
+
+def kind_of(run: Run) -> str:
+    """What a run is, and what holds it back."""
+    return headline(run.report.facts)[0] or "kind not known"
+
+
+def lines_of(runs: Sequence[Run]) -> Iterator[str]:
+    """The verdicts, and the table below them."""
+    yield from verdicts(runs)
+    yield ""
+    table = [heads_of(runs), *rows_of(runs)]
+    widths = [max(len(row[at]) for row in table) for at in range(len(table[0]))]
+    for row in table:
+        first, *others = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        yield "  ".join([first, *others]).rstrip()
+    yield ""
+    for run in runs:
+        yield f"{run.name}: {kind_of(run)}"
+
+
+def plain_of(runs: Sequence[Run]) -> dict[str, Any]:
+    """The same for programs. ``changed`` is null where a run is too short to tell."""
+    return {
+        "runs": [
+            {
+                "name": run.name,
+                "of": run.report.view.title,
+                "is": kind_of(run),
+                "figures": {
+                    figure.id: {"value": measure.value, "error": measure.error}
+                    for figure in figures_in(runs)
+                    if (measure := run.measures.get(figure.id))
+                },
+            }
+            for run in runs
+        ],
+        "changes": [
+            {
+                "figure": figure.id,
+                "from": runs[0].name,
+                "to": run.name,
+                "before": found.before,
+                "after": found.after,
+                "noise": found.limit,
+                "changed": found.is_one,
+                "better": best(figure, runs),
+            }
+            for place, run in enumerate(runs[1:], 1)
+            for figure in figures_in(runs)
+            if (found := change_of(figure, runs, place))
+        ],
+        "verdicts": list(verdicts(runs)),
+    }

@@ -1,0 +1,67 @@
+"""``dutycycle compare`` as a user runs it, and its page in a real browser."""
+
+import re
+from pathlib import Path
+
+import orjson
+import pytest
+
+from dutycycle.cli.main import main
+from dutycycle.compare.comparison import Run
+from dutycycle.compare.page import html_of
+from tests.support.browser import dump, print_pages, screenshot
+
+
+def test_folders_and_traces_are_compared(
+    traces: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = tmp_path / "before"
+    before.mkdir()
+    (before / "trace.jsonl.zst").write_bytes(traces["once"].read_bytes())
+    out = tmp_path / "page.html"
+    assert main(["compare", str(before), str(traces["slow"]), "--format", "json", "--out", str(out)]) == 0
+    plain = orjson.loads(capsys.readouterr().out)
+    assert [one["name"] for one in plain["runs"]] == ["before", "slow"]
+    assert plain["verdicts"][0].startswith("Better in time: before (up to 7.")
+    assert "<title>before, slow – Dutycycle comparison</title>" in out.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["{once}"], 2, "give two runs or more, such as: dutycycle compare before after"),
+        (["{once}", "{folder}/none"], 1, "none: No such file or directory"),
+        (["{once}", "{folder}"], 1, "is a folder without a trace.jsonl.zst: dutycycle run writes one"),
+        (["{once}", "{again}", "--job", "x"], 1, "{once}: no job 'x' in the trace; there are jobs: none"),
+        (["{once}", "{again}", "--out", "{folder}/x.pdf"], 2, "expected a name that ends with .html"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(
+    traces: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    arguments: list[str], status: int, message: str,
+) -> None:  # fmt: skip
+    names = {**{name: str(path) for name, path in traces.items()}, "folder": str(tmp_path)}
+    assert main(["compare", *(one.format(**names) for one in arguments)]) == status
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message.format(**names) in line
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def page(runs: dict[str, Run], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("page") / "compare.html"
+    out.write_text(html_of([runs["once"], runs["slow"], runs["hungry"]]))
+    return out
+
+
+def test_a_browser_draws_the_charts_and_the_page_fits(page: Path, tmp_path: Path) -> None:
+    script = "<script>document.title = document.documentElement.scrollWidth</script></body>"
+    wide = tmp_path / "wide.html"
+    wide.write_text(page.read_text().replace("</body>", script))
+    document = dump(wide, tmp_path / "profile", "--window-size=600,1200")
+    assert 'data-drawn="4"' in document
+    title = re.search(r"<title>(\d+)<", document)
+    assert title is not None
+    assert int(title[1]) <= 600
+    assert screenshot(page, tmp_path / "profile", tmp_path / "page.png", 1280, 1200) == (1280, 1200)
+    assert 1 <= print_pages(page, tmp_path / "profile", tmp_path / "page.pdf") <= 5

@@ -1,0 +1,97 @@
+"""Runs that are equal up to noise have no difference; a known one is found, and no other beside it."""
+
+from dataclasses import replace
+
+import orjson
+import pytest
+
+from dutycycle.compare.comparison import Run, best, change_of, figures_in, verdicts
+from dutycycle.compare.figures import FIGURES
+from dutycycle.compare.text import lines_of, plain_of
+
+Runs = dict[str, Run]
+
+
+def changes(runs: Runs, *names: str) -> dict[str, float]:
+    """What changed from the first run to the last, in percent."""
+    chosen = [runs[one] for one in names]
+    return {
+        figure.id: 100 * (found.share or 0)
+        for figure in figures_in(chosen)
+        if (found := change_of(figure, chosen, len(chosen) - 1)) and found.is_one is not False
+    }
+
+
+def test_what_differs_by_chance_is_no_difference(runs: Runs) -> None:
+    pair = [runs["once"], runs["again"]]
+    assert runs["once"].measures != runs["again"].measures
+    assert changes(runs, "once", "again") == {}
+    assert {one.id for one in figures_in(pair)} >= {
+        "duration_s", "gpu_s", "energy_j", "cost", "cycle_s", "gpu_util_pct", "power_w", "cpu_cores",
+        "mem_bytes",
+    }  # fmt: skip
+    assert list(verdicts(pair)) == [
+        f"In {what} there is no difference." for what in ("time", "GPU time", "energy", "cost")
+    ]
+
+
+def test_longer_steps_take_time_energy_and_money(runs: Runs) -> None:
+    found = changes(runs, "once", "slow")
+    assert found["cycle_s"] == pytest.approx(100 * 1 / 12, abs=1)
+    for one in ("duration_s", "gpu_s", "cost"):
+        assert found[one] == pytest.approx(7.8, abs=0.2)
+    assert found["energy_j"] > 7
+    assert found.keys().isdisjoint(
+        {"gpu_mem_bytes", "mem_bytes", "cpu_cores", "temp_c", "idle_phase_s", "cycles"}
+    )
+    assert [one.partition(" (")[0] for one in verdicts([runs["once"], runs["slow"]])] == [
+        f"Better in {what}: once" for what in ("time", "GPU time", "energy", "cost")
+    ]
+
+
+def test_more_power_is_no_more_time(runs: Runs) -> None:
+    found = changes(runs, "once", "hungry")
+    assert found.keys() == {"energy_j", "power_w"}
+    assert found["power_w"] == pytest.approx(5, abs=1)
+    assert found["energy_j"] == pytest.approx(5, abs=1)
+
+
+def test_of_several_runs_those_share_the_first_place_that_do_not_differ(runs: Runs) -> None:
+    chosen = [runs[one] for one in ("once", "slow", "hungry")]
+    by_id = {one.id: one for one in FIGURES}
+    assert best(by_id["duration_s"], chosen) == ["once", "hungry"]
+    assert best(by_id["energy_j"], chosen) == ["once"]
+    assert best(by_id["gpu_util_pct"], chosen) == []  # more of it is not better as such
+    assert changes(runs, "slow", "hungry", "slow") == {}
+
+
+def test_runs_of_different_work_are_said_to_be_that(runs: Runs) -> None:
+    first, *_ = verdicts([runs["once"], runs["half"]])
+    assert first == "The runs did not do the same work: about 70, 35 cycles."
+
+
+def test_without_cycles_the_same_work_is_an_assumption_and_what_is_too_short_is_not_judged(
+    runs: Runs,
+) -> None:
+    unknown = replace(runs["once"].measures["duration_s"], error=None)
+    short = Run("short", runs["once"].report, {"duration_s": unknown})
+    found = list(verdicts([runs["slow"], short]))
+    assert found == [
+        "The runs are taken to have done the same work.",
+        "In time it cannot be told: a run is too short to know its noise.",
+    ]
+
+
+def test_the_table_and_the_json_say_the_same(runs: Runs) -> None:
+    chosen = [runs["once"], runs["slow"]]
+    lines = list(lines_of(chosen))
+    plain = orjson.loads(orjson.dumps(plain_of(chosen)))
+    assert lines[: len(plain["verdicts"])] == plain["verdicts"]
+    by_figure = {one["figure"]: one for one in plain["changes"]}
+    for figure in figures_in(chosen):
+        (line,) = (one for one in lines if one.startswith(figure.title + "  "))
+        assert ("no difference" in line) == (by_figure[figure.id]["changed"] is False)
+        assert plain["runs"][0]["figures"][figure.id]["value"] == by_figure[figure.id]["before"]
+    (duration,) = (one for one in lines if one.startswith("Duration"))
+    assert "15m *" in duration
+    assert "+7.8 % (noise " in duration

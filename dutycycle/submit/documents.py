@@ -16,6 +16,8 @@ NEVER_END = frozenset(
      "RayService", "Notebook"}
 )  # fmt: skip
 """Kinds whose pods are to run for ever."""
+_TEMPLATES = frozenset({"PodTemplate", "TrainingRuntime", "ClusterTrainingRuntime"})
+"""Kinds that say what containers pods have, and make none."""
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # as the API server takes them for names that it makes
 
 
@@ -49,8 +51,10 @@ class Document:
 
     @property
     def has_pods(self) -> bool:
-        """Whether it is a pod, or pods are made from it: it says what containers they have."""
-        return _has_containers(self.thing.get("spec"))
+        """Whether it is a pod or makes pods: it says what containers they have, or names a runtime."""
+        if self.kind in _TEMPLATES:
+            return False
+        return self.kind == "TrainJob" or _has_containers(self.thing.get("spec"))
 
     @property
     def never_ends(self) -> bool:

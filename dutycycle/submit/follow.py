@@ -60,7 +60,7 @@ class Follower:
 
     def __init__(self, server: ApiServer, entries: Sequence[Entry]) -> None:
         self._server = server
-        self.entries = [one for one in entries if one.document.has_pods]
+        self.entries = [one for one in entries if one.document.has_pods and one.namespace]
         self.things: dict[str, Thing] = {}
         self.lost: set[str] = set()
         """Objects of ours that somebody has deleted."""

@@ -52,6 +52,11 @@ class Entry:
         """For messages."""
         return f" in namespace {self.namespace}" if self.namespace else ""
 
+    def kubectl(self, verb: str) -> str:
+        """The command of kubectl that does so."""
+        place = f" -n {self.namespace}" if self.namespace else ""
+        return f"kubectl {verb} {self.kind}{place} {self.document.name}"
+
     @property
     def thing(self) -> dict[str, Any]:
         """As it is sent, without a mark."""
@@ -114,27 +119,40 @@ class Objects:
 
         ``hurry``: do not wait any longer.
         """
-        until = time.monotonic() + self.patience_s
+        until, backoff = time.monotonic() + self.patience_s, Backoff(_POLL_S, 5.0)
         waiting = [one for one in reversed(self.entries) if one.tried]
         asked: set[str] = set()
-        backoff, last = Backoff(_POLL_S, 5.0), ""
+        errors: dict[str, KubeError] = {}
         while waiting:
-            try:
-                waiting = [one for one in waiting if await self._is_left(one, asked)]
-                wait_s, last = _POLL_S, ""
-                backoff = Backoff(_POLL_S, 5.0)
-            except KubeError as error:
-                wait_s, last = backoff.next_s(), f": {error}"
-                if isinstance(error, RefusedError):
-                    break
-            if not waiting or hurry.is_set() or time.monotonic() > until:
+            errors = await self._ask_to_go(waiting, asked)
+            is_hopeless = all(isinstance(errors.get(one.document.where), RefusedError) for one in waiting)
+            if is_hopeless or hurry.is_set() or time.monotonic() > until:
                 break
-            await _pause(hurry, wait_s)
+            backoff = backoff if errors else Backoff(_POLL_S, 5.0)
+            await _pause(hurry, backoff.next_s() if errors else _POLL_S)
         for one in waiting:
-            place = f" -n {one.namespace}" if one.namespace else ""
             how = "is being deleted" if one.uid in asked else "is not deleted"
-            self.say(f"{one} {how}{last}; see: kubectl get {one.kind}{place} {one.document.name}")
+            error = errors.get(one.document.where)
+            why = f": {error}" if error is not None else ""
+            self.say(f"{one} {how}{why}; see: {one.kubectl('get')}")
         return waiting
+
+    async def _ask_to_go(self, waiting: list[Entry], asked: set[str]) -> dict[str, KubeError]:
+        """Takes what is gone out of ``waiting``. The errors of the others, by where they stand in a file."""
+        errors: dict[str, KubeError] = {}
+        for one in list(waiting):
+            try:
+                if not await self._is_left(one, asked):
+                    waiting.remove(one)
+            except KubeError as error:
+                errors[one.document.where] = error
+        return errors
+
+    def keep(self) -> None:
+        """Say how what was made can be deleted later."""
+        for one in self.entries:
+            if one.tried:
+                self.say(f"{one}: kept; to delete it: {one.kubectl('delete')}")
 
     async def _is_left(self, entry: Entry, asked: set[str]) -> bool:
         """Whether what we have made is there still; it is asked to go, once."""

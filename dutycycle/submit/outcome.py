@@ -34,8 +34,19 @@ def outcome_of(thing: Thing, pods: Collection[Thing]) -> Outcome | None:
     if verdict is None:
         return None
     succeeded, why = verdict
-    if succeeded:
+    return Outcome(0, "succeeded") if succeeded else _failure(pods, why)
+
+
+def outcome_of_lost(pods: Collection[Thing]) -> Outcome:
+    """Of an object that somebody has deleted, perhaps because it had ended (``ttlSecondsAfterFinished``)."""
+    phases = {(pod.get("status") or {}).get("phase") for pod in pods}
+    if phases == {"Succeeded"}:
         return Outcome(0, "succeeded")
+    why = "somebody has deleted it"
+    return _failure(pods, why) if phases and phases <= {"Succeeded", "Failed"} else Outcome(FAILED, why)
+
+
+def _failure(pods: Collection[Thing], why: str) -> Outcome:
     exits = sorted(((one, pod) for pod in pods for one in exits_of(pod)), key=lambda found: found[0].finished)
     if not exits:
         return Outcome(FAILED, f"failed: {why}" if why else "failed")

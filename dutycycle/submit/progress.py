@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from dutycycle.live.state import short_duration
 from dutycycle.submit.follow import Follower
 from dutycycle.submit.objects import CannotRunError, Entry
-from dutycycle.submit.outcome import FAILED, TIMED_OUT, Outcome, outcome_of
+from dutycycle.submit.outcome import FAILED, TIMED_OUT, Outcome, outcome_of, outcome_of_lost
 from dutycycle.submit.states import PodState, exits_of
 
 _IMAGE_PATIENCE_S = 60.0
@@ -71,21 +71,20 @@ class Progress:
 
     def _ended(self) -> Outcome | None:
         """All that end by themselves have, or one of them has failed."""
-        ending = [one for one in self.follower.entries if not one.document.never_ends]
-        for one in self.follower.entries:
-            if one.uid in self.follower.lost:
-                return Outcome(FAILED, f"{one}: somebody has deleted it")
-        found = [(one, self._outcome(one)) for one in ending]
-        for one, outcome in found:
+        ending = [str(one) for one in self.follower.entries if not one.document.never_ends]
+        found = {str(one): self._outcome(one) for one in self.follower.entries}
+        for one, outcome in found.items():
             if outcome is not None and outcome.status:
                 return Outcome(outcome.status, f"{one}: {outcome.words}")
-        if not ending or any(outcome is None for _, outcome in found):
+        if not ending or any(found[one] is None for one in ending):
             return None
-        return Outcome(0, f"{', '.join(str(one) for one in ending)}: succeeded")
+        return Outcome(0, f"{', '.join(ending)}: succeeded")
 
     def _outcome(self, entry: Entry) -> Outcome | None:
-        thing = self.follower.things.get(str(entry.uid))
-        return None if thing is None else outcome_of(thing, self.follower.pods_of(entry))
+        thing, pods = self.follower.things.get(str(entry.uid)), self.follower.pods_of(entry)
+        if entry.uid in self.follower.lost:
+            return outcome_of_lost(pods)
+        return None if thing is None else outcome_of(thing, pods)
 
     def _after_so_long(self, lasted_s: float) -> Outcome | None:
         if self.for_s is None or lasted_s < self.for_s:

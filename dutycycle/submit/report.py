@@ -17,19 +17,22 @@ def say(line: str) -> None:
 
 def write_report_of(folder: Path, settings: Settings, pods: Collection[str]) -> None:
     """The report of these pods (uids). Why there is none is said, and is no failure of the job."""
-    # Here, not above: they take a second to import, and the job need not wait for it.
-    from dutycycle.report.build import gather, report_of, write_report
-    from dutycycle.run.summary import figures_of
-
     trace = folder / TRACE
     try:
+        # Here, not above: they take a second to import, and the job need not wait for it.
+        from dutycycle.report.build import gather, report_of, write_report
+        from dutycycle.run.summary import figures_of
+
         gathered = gather([str(trace)], settings, lambda _: None)
         job, pod = _whose([gathered.identities[uid] for uid in pods if uid in gathered.identities])
         report = report_of(gathered, settings, TRACE, job=job, pod=pod)
         for line in figures_of(report):
             say(line)
         write_report(report, folder / PAGE)
-    except DutycycleError as error:
+    except ModuleNotFoundError as error:
+        missing = f"the package {error.name} is not installed: pip install 'dutycycle[report]'"
+        say(f"dutycycle: no report: {missing}")
+    except (DutycycleError, OSError) as error:
         say(f"dutycycle: no report: {error}")
     for name, path in (("Report", folder / PAGE), ("Trace", trace)):
         if path.exists():

@@ -121,7 +121,9 @@ class _Run:
             made = True
             return await self._follow(objects, signals)
         finally:
-            if not (self._wish.keep and made):
+            if self._wish.keep and made:
+                objects.keep()
+            else:
                 await objects.delete(signals.hurry)
             if self._records is not None:
                 await self._records.stop(0 if signals.hurry.is_set() else _LAST_RECORDS_S)

@@ -47,6 +47,22 @@ def test_a_name_is_made_of_generate_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "spec", "has_pods"),
+    [
+        ("Pod", "{containers: []}", True),
+        ("MPIJob", "{mpiReplicaSpecs: {Worker: {template: {spec: {containers: []}}}}}", True),
+        ("JobSet", "{replicatedJobs: [{template: {spec: {template: {spec: {containers: []}}}}}]}", True),
+        ("TrainJob", "{runtimeRef: {name: torch}}", True),
+        ("TrainingRuntime", "{template: {spec: {containers: []}}}", False),
+        ("Service", "{ports: []}", False),
+    ],
+)
+def test_what_makes_pods(tmp_path: Path, kind: str, spec: str, has_pods: bool) -> None:
+    text = f"apiVersion: v1\nkind: {kind}\nmetadata: {{name: x}}\nspec: {spec}\n---\n{POD}"
+    assert read_documents([write(tmp_path, text)])[0].has_pods == has_pods
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("", "there is no object in it"),

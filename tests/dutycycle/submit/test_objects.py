@@ -92,7 +92,7 @@ class Trial:
 
 def document(name: str, kind: str = "Job", **meta: str) -> Document:
     thing = {"apiVersion": "batch/v1", "kind": kind, "metadata": {"name": name, **meta}, "spec": {}}
-    return Document(thing, "job.yaml, object 1")
+    return Document(thing, f"job.yaml, {name}")
 
 
 async def test_all_that_was_made_is_deleted_the_last_first() -> None:
@@ -177,26 +177,41 @@ async def test_an_object_that_was_replaced_meanwhile_is_theirs() -> None:
     assert trial.server.deleted == ["by hand"]
 
 
-async def test_what_cannot_be_deleted_is_named_with_how_to_look_at_it() -> None:
+async def test_what_may_not_be_deleted_is_named_and_the_others_go() -> None:
+    trial = Trial("a", "b")
+    await trial.find()
+    await trial.objects.make()
+    delete = trial.server.delete
+
+    async def refuse(kind: Kind, name: str, namespace: str | None, uid: str) -> None:
+        if name == "b":
+            raise RefusedError("403", "403: you may not delete b")
+        await delete(kind, name, namespace, uid)
+
+    trial.server.delete = refuse  # type: ignore[method-assign]
+    assert await trial.delete() == ["job/b"]
+    assert trial.said[-2:] == [
+        "job/a: deleted",
+        "job/b is not deleted: 403: you may not delete b; see: kubectl get jobs.batch -n usual b",
+    ]
+
+
+async def test_a_second_signal_does_not_wait() -> None:
     trial = Trial("a")
     await trial.find()
     await trial.objects.make()
-
-    async def refuse(*_: object) -> None:
-        raise RefusedError("403", "403: you may not delete jobs")
-
-    trial.server.delete = refuse  # type: ignore[assignment,method-assign]
-    assert await trial.delete() == ["job/a"]
-    assert trial.said[-1] == (
-        "job/a is not deleted: 403: you may not delete jobs; see: kubectl get jobs.batch -n usual a"
-    )
+    hurry = asyncio.Event()
+    hurry.set()
+    left = await trial.objects.delete(hurry)
+    assert (len(left), trial.server.deleted) == (1, ["a"])
+    assert trial.said[-1] == "job/a is being deleted; see: kubectl get jobs.batch -n usual a"
 
 
 @pytest.mark.parametrize(
     ("one", "namespace", "error", "message"),
     [
         (document("a", "Job", namespace="x"), "y", SettingError, "--namespace y: .* for the namespace x"),
-        (document("a", "Jobb"), None, CannotRunError, "object 1: the cluster has no Jobb of batch/v1"),
+        (document("a", "Jobb"), None, CannotRunError, "job.yaml, a: the cluster has no Jobb of batch/v1"),
         (Document({**document("a").thing, "apiVersion": "batch/v2"}, "f"), None, CannotRunError,
          "f: the cluster has no Job of batch/v2, but one of batch/v1"),
     ],

@@ -1,45 +1,13 @@
 """When a run is over, with which status, and what is said on the way."""
 
-from typing import Any, cast
-
 import pytest
 
-from dutycycle.submit.documents import Document
-from dutycycle.submit.follow import Follower
-from dutycycle.submit.objects import CannotRunError, Entry
+from dutycycle.submit.objects import CannotRunError
 from dutycycle.submit.outcome import Outcome
-from dutycycle.submit.progress import Progress
-from kube.discovery import Kind
-from kube.objects import ApiServer
 from tests.support.kube.statuses import Json, ended, job, pod, waiting
+from tests.support.kube.watched_job import Watched
 
 RUNNING: Json = {"running": {}}
-
-
-class Watched:
-    """What the API server has said of objects of these kinds, named as their kinds in lower case."""
-
-    def __init__(self, *kinds: str) -> None:
-        self.follower = Follower(cast("ApiServer", None), [_entry(kind) for kind in kinds])
-        for kind in kinds:
-            self.says(kind, {"kind": kind, "metadata": {}})
-
-    def says(self, kind: str, thing: Json) -> None:
-        self.follower.things[f"uid-{kind}"] = thing
-
-    def has(self, kind: str, thing: Json) -> None:
-        thing["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
-        self.follower.pods[thing["metadata"]["uid"]] = thing
-        self.follower.root[thing["metadata"]["uid"]] = f"uid-{kind}"
-
-    def progress(self, **limits: Any) -> Progress:
-        return Progress(self.follower, **limits)
-
-
-def _entry(kind: str) -> Entry:
-    spec: Json = {"template": {"spec": {"containers": []}}}
-    thing = {"apiVersion": "v1", "kind": kind, "metadata": {"name": "x"}, "spec": spec}
-    return Entry(Document(thing, "f"), Kind("v1", kind, f"{kind.lower()}s"), "n", uid=f"uid-{kind}")
 
 
 def test_it_is_over_when_all_that_end_have() -> None:
@@ -62,6 +30,20 @@ def test_it_is_over_when_somebody_has_deleted_it() -> None:
     watched = Watched("Job")
     watched.follower.lost.add("uid-Job")
     assert watched.progress().look(1) == Outcome(1, "job/x: somebody has deleted it")
+    watched.has("Job", pod("Running", state=RUNNING))
+    assert watched.progress().look(1) == Outcome(1, "job/x: somebody has deleted it")
+
+
+@pytest.mark.parametrize(
+    ("phase", "code", "outcome"),
+    [("Succeeded", 0, Outcome(0, "job/x: succeeded")),
+     ("Failed", 4, Outcome(4, "job/x: failed: exit code 4 of main in pod p"))],
+)  # fmt: skip
+def test_a_job_that_was_deleted_because_it_had_ended(phase: str, code: int, outcome: Outcome) -> None:
+    watched = Watched("Job")
+    watched.has("Job", pod(phase, state=ended(code)))
+    watched.follower.lost.add("uid-Job")
+    assert watched.progress().look(1) == outcome
 
 
 @pytest.mark.parametrize(

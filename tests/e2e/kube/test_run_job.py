@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from dutycycle.cli.main import main
 from tests.support.fakes.nvml.one_used import one_used
 from tests.support.kube.cluster import Cluster
 from tests.support.kube.kubelet import GPU, NO_SUCH_IMAGE, ProcessKubelet
+from tests.support.kube.line import Line
 from tests.support.kube.shipped import shipped_account
 from tests.support.processes.commands import environ, running, wait_until
 from tests.support.servers.kube.accounts import service_account
@@ -182,12 +184,17 @@ def test_ctrl_c_and_sigterm_leave_nothing_and_what_was_there_stays(
         assert (left_in(kube, cluster), kubelet.processes) == ("configmap/config\n", 0)
     status, said = user.run_here(user.file(pod("kept", program="print('done')")), "--keep")
     assert status == 0, said
+    assert f"pod/kept: kept; to delete it: kubectl delete pods -n {cluster.namespace} kept" in said
     assert left_in(kube, cluster) == "pod/kept\nconfigmap/config\n"
 
 
-def test_a_deployment_for_a_while_over_a_server_that_is_away(
-    kube: Kube, cluster: Cluster, kubelet: ProcessKubelet, user: User
+def test_a_deployment_for_a_while_and_the_server_is_away_at_its_end(
+    kube: Kube, cluster: Cluster, kubelet: ProcessKubelet, tmp_path: Path
 ) -> None:
+    line = Line(kube.port)
+    (tmp_path / "away").mkdir()
+    there = replace(kube.admin.access, url=f"https://127.0.0.1:{line.port}")
+    user = User(Client(there, kube.programs.kubectl, tmp_path / "away"), cluster, tmp_path)
     labels = {"app": "a"}
     template = {"metadata": {"labels": labels}, "spec": pod_spec() | {"restartPolicy": "Always"}}
     spec = {"replicas": 2, "selector": {"matchLabels": labels}, "template": template}
@@ -196,15 +203,18 @@ def test_a_deployment_for_a_while_over_a_server_that_is_away(
     status, said = user.run_here(file)
     assert (status, said.count("\n")) == (2, 1)
     assert "never ends by itself: give --for 10m" in said
-    with user.runs(file, "--for", "8s") as process:
+    with user.runs(file, "--for", "5s") as process:
         wait_until(lambda: kubelet.processes == 2, lambda: "both pods to run", 30)
-        kube.stop()
-        time.sleep(6)
-        kube.start()
+        time.sleep(0.5)  # it has heard of that
+        line.cut()
+        time.sleep(7)
+        assert kubelet.processes == 2, "nobody could delete them"
+        line.mend()
         _, said = process.communicate(timeout=90)
+    line.cut()
     assert process.returncode == 0, said
     assert "API server: " in said
-    assert "dutycycle: ran for 8s, as --for says" in said
+    assert "dutycycle: ran for 5s, as --for says" in said
     assert (left_in(kube, cluster), kubelet.processes) == ("", 0)
 
 

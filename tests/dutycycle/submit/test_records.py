@@ -1,0 +1,127 @@
+"""What is collected of a run, and what is made of it at the end."""
+
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from bus.kafka.embedded import EmbeddedBroker
+from bus.kafka.producer import Producer
+from contract.codec import encode
+from contract.records.derived import Cycle, CycleMetric, OtherCycle, pod_subject
+from contract.settings.load import load
+from contract.topics import TOPICS, full_name
+from dutycycle.submit.objects import CannotRunError
+from dutycycle.submit.records import Records
+from dutycycle.submit.report import write_report_of
+from dutycycle.submit.view import past_run_s, status_of
+from sinks.records.writer import RecordsWriter
+from tests.support.data.traces import read_trace
+from tests.support.kube.statuses import ended, pod
+from tests.support.kube.watched_job import Watched
+from tests.support.sinks import made
+
+EVERY = {full_name("dutycycle.", name): 1 for name in TOPICS}
+
+
+@pytest.fixture
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(EVERY) as one:
+        yield one
+
+
+async def publish(broker: EmbeddedBroker, *records: tuple[str, str, Any]) -> None:
+    producer = Producer(load({"DUTYCYCLE_BROKER": broker.url}), "test")
+    await producer.start()
+    now_ms = round(time.time() * 1000)
+    for topic, key, record in records:
+        await producer.settle([await producer.send(f"dutycycle.{topic}", key, encode(record), now_ms)])
+    await producer.stop()
+
+
+def cycle(uid: str, period_s: float | None, *others: float) -> tuple[str, str, Cycle]:
+    found = CycleMetric(
+        cyclic=period_s is not None, period_s=period_s,
+        others=tuple(OtherCycle(period_s=one, confidence=1) for one in others) or None,
+    )  # fmt: skip
+    subject = pod_subject("gpu-a", uid)
+    one = Cycle(subject=subject, source="nvml", ts_ms=1, metrics={"gpu_util_pct": found})
+    return "cycles", f"{subject.key}/nvml", one
+
+
+async def test_the_records_of_the_pods_and_of_their_nodes_are_kept(
+    broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    await publish(broker, ("nvml-samples", "gpu-a", made.sample(ts_ms=1)))  # before the run
+    pods: dict[str, Any] = {}
+    records = Records(load({"DUTYCYCLE_BROKER": broker.url}), tmp_path / "t.jsonl.zst", lambda: pods)
+    await records.start()
+    mine, other = made.pod("mine"), made.pod("other")
+    await publish(broker, ("pods", "mine", mine), ("pods", "other", other))
+    pods["mine"] = {"spec": {"nodeName": "gpu-a"}}  # the API server says so after the collector did
+    await publish(
+        broker,
+        ("nvml-samples", "gpu-a", made.sample(ts_ms=2)),
+        ("nvml-samples", "gpu-b", replace(made.sample(ts_ms=2), node="gpu-b")),
+        cycle("mine", 60, 2.5, 10), cycle("other", 7), cycle("mine", 60, 2.5),
+        ("pods", "mine", replace(mine, phase="Succeeded")),
+    )  # fmt: skip
+    begun = time.monotonic()
+    await records.stop(60)
+    assert time.monotonic() - begun < 30, "the end of the pod was read"
+    found = [(one.topic, one.key) for one in read_trace(str(tmp_path / "t.jsonl.zst"))]
+    assert sorted(found) == [
+        ("dutycycle.nvml-samples", "gpu-a"), ("dutycycle.pods", "mine"), ("dutycycle.pods", "mine"),
+    ]  # fmt: skip
+    assert (records.samples, records.periods_s) == (1, {"mine": 2.5})
+
+
+async def test_without_topics_of_samples_nothing_begins(tmp_path: Path) -> None:
+    with EmbeddedBroker({"dutycycle.pods": 1}) as broker:
+        settings = load({"DUTYCYCLE_BROKER": broker.url})
+        with pytest.raises(CannotRunError, match=r"^no topic dutycycle\.nvml-samples on kafka://.*collector"):
+            await Records(settings, tmp_path / "t", dict).start()
+
+
+def test_how_it_goes_on_one_line() -> None:
+    watched = Watched("Job")
+    assert status_of(watched.follower, 3, None, (), 600) == "3s: no pod yet"
+    watched.has("Job", pod("Running", state={"running": {}}, name="a"))
+    watched.has("Job", pod("Running", state={"running": {}}, name="b"))
+    watched.has("Job", pod("Failed", state=ended(1), name="c"))
+    assert status_of(watched.follower, 90, 60, (2.0, 2.5, 2.5), 600) == (
+        "1m30s: 2 running, 1 failed; 24.0 steps a minute; 10 % of its last run (10m)"
+    )
+
+
+def test_the_last_run_is_that_of_the_same_kind_and_name(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/records.db"
+    base = made.job_peaks("uid-0", final=True)
+    job = replace(base.job, name="x")
+    with RecordsWriter(url) as writer:
+        for record in (
+            replace(base, job=replace(job, uid="a"), namespace="n", first_ms=0, last_ms=60_000),
+            replace(base, job=replace(job, uid="b"), namespace="n", first_ms=70_000, last_ms=190_000),
+            replace(base, job=replace(job, uid="c"), namespace="other", first_ms=0, last_ms=900_000),
+            replace(base, job=replace(job, uid="d", kind="MPIJob"), namespace="n", last_ms=900_000),
+            replace(base, job=replace(job, uid="uid-Job"), namespace="n", first_ms=900_000, last_ms=900_001),
+            replace(base, job=replace(job, uid="e"), namespace="n", final=False, last_ms=999_000),
+        ):
+            writer.write("job-peaks", encode(record))
+    assert past_run_s(url, Watched("Job").follower.entries) == 120
+    assert past_run_s(url, Watched("Pod").follower.entries) is None
+
+
+def test_a_report_that_cannot_be_written_is_said_and_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = load({})
+    write_report_of(tmp_path, settings, [])
+    assert "dutycycle: no report: " in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "dutycycle.report.build", None)
+    write_report_of(tmp_path, settings, [])
+    assert "pip install 'dutycycle[report]'" in capsys.readouterr().err

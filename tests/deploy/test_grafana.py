@@ -16,6 +16,7 @@ from sinks.records.rows import job_row, pod_row
 from sinks.records.store import RecordsStore
 from tests.support.deploy.compose_file import ROOT, services
 from tests.support.deploy.generate_dashboards import FOLDER, wanted
+from tests.support.deploy.grafana_schema import problems
 from tests.support.servers.missing import program
 from tests.support.servers.prometheus import Prometheus, scrape
 from tests.support.sinks.made import job_peaks, pod_peaks
@@ -104,6 +105,43 @@ def test_the_dashboards_of_workloads_are_current() -> None:
     assert all(path.read_text() == text for path, text in wanted().items()), (
         "run `python -m tests.support.deploy.generate_dashboards`"
     )
+
+
+@pytest.mark.parametrize("name", DASHBOARDS)
+def test_grafanas_schema_knows_all_of_it(name: str) -> None:
+    assert problems(json.loads((FOLDER / f"{name}.json").read_text())) == []
+
+
+def _set(place: str, value: Any) -> Callable[[dict[str, Any]], None]:
+    """Change the first panel at ``place``: names, separated by dots."""
+    *way, last = place.split(".")
+
+    def change(panel: dict[str, Any]) -> None:
+        for name in way:
+            panel = panel[int(name)] if isinstance(panel, list) else panel.setdefault(name, {})
+        panel[last] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (_set("titel", "x"), ".panels[0].titel: no such name"),
+        (_set("gridPos.w", "12"), ".panels[0].grid_pos.w: '12' is no int"),
+        (_set("targets.0.exp", "up"), ".panels[0].targets[0].exp: no such name"),
+        (_set("targets.0.instant", 1), ".panels[0].targets[0].instant: 1 is no bool"),
+        (_set("options.colourMode", "value"), ".panels[0].options.colourMode: no such name"),
+        (_set("options.graphMode", "bars"), ".panels[0].options.graph_mode: 'bars' is none of "),
+        (_set("fieldConfig.defaults.units", "s"), ".panels[0].fieldConfig.defaults.units: no such name"),
+        (_set("fieldConfig.defaults.max", "1"), ".panels[0].field_config.defaults.max_val: '1' is no float"),
+    ],
+)
+def test_grafanas_schema_knows_no_other(change: Callable[[dict[str, Any]], None], says: str) -> None:
+    dashboard = json.loads((FOLDER / "fleet.json").read_text())
+    assert dashboard["panels"][0]["type"] == "stat"
+    change(dashboard["panels"][0])
+    assert any(one.startswith(says) for one in problems(dashboard)), problems(dashboard)
 
 
 def test_links_lead_to_dashboards_and_their_variables() -> None:

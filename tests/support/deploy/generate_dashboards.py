@@ -281,7 +281,6 @@ def _variable(name: str, query: str) -> Json:
         "type": "query",
         "datasource": _SOURCE,
         "query": {"query": query, "refId": name},
-        "definition": query,
         "refresh": 2,
         "sort": 1,
         "multi": True,

@@ -43,7 +43,7 @@ def add_settings(parser: argparse.ArgumentParser, names: Collection[str]) -> Non
     by_name = {one.name: one for one in fields(Settings)}
     for name in dict.fromkeys(names):
         one = by_name[name]
-        default = "" if one.default in (None, "") else f" (default: {_shown(name, one.default)})"
+        default = "" if one.default in (None, "", ()) else f" (default: {_shown(name, one.default)})"
         group.add_argument(
             "--" + name.replace("_", "-"),
             dest=_PREFIX + name,

@@ -28,6 +28,7 @@ class GpuUse:
     """What one GPU did. Percent, seconds, joules, bytes; None for what was not measured."""
 
     name: str
+    node: str
     model: str | None
     seconds: float
     busy_s: float | None
@@ -106,6 +107,7 @@ def _use(gathered: Gathered, view: View, place: int) -> GpuUse:
     energy = ticks.increase("energy_j")
     return GpuUse(
         name=gpu.name,
+        node=seen.node,
         model=seen.model,
         seconds=float(lasted.sum()),
         busy_s=float((util * lasted)[known].sum() / 100) if known.any() else None,
@@ -206,6 +208,7 @@ def key_figures(facts: Facts, view: View) -> Iterator[tuple[str, str]]:
         high = max((one.util_max for one in facts.gpus if one.util_max is not None), default=None)
         if facts.util_mean is not None and high is not None:
             yield "GPU utilization", f"mean {facts.util_mean:.1f} %, max {high:.0f} %"
+        yield from _between(facts.gpus)
         held = [one for one in facts.gpus if one.mem_max is not None]
         if held:
             most = max(held, key=lambda one: one.mem_max or 0)
@@ -218,6 +221,13 @@ def key_figures(facts: Facts, view: View) -> Iterator[tuple[str, str]]:
     if facts.cost is not None:
         idle = f", idle {facts.idle_cost:.2f}" if facts.idle_cost else ""
         yield "Cost", f"{facts.cost:.2f}{idle}"
+
+
+def _between(gpus: Iterable[GpuUse]) -> Iterator[tuple[str, str]]:
+    means = sorted((one.util_mean, one.name) for one in gpus if one.util_mean is not None)
+    if len(means) > 1:
+        (low, least), (high, most) = means[0], means[-1]
+        yield "Between GPUs", f"mean {low:.1f} % ({least}) to {high:.1f} % ({most})"
 
 
 def _machine_figures(view: View) -> Iterator[tuple[str, str]]:

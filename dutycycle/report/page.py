@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
+from itertools import groupby, islice
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +30,7 @@ from dutycycle.report.view import View
 
 _HERE = Path(__file__).parent
 _MOST_SPANS = 1500
+_MOST_OF_CYCLES = 3
 _KNOWN_PHASES = frozenset({"idle", "loading", "training", "inference", "interactive", "checkpoint", "busy"})
 _BROAD = frozenset({"ranks"})
 
@@ -243,6 +246,7 @@ def _gpus(gpus: Sequence[GpuUse]) -> Iterator[str]:
     mean = sum(one.util_mean or 0 for one in gpus) / len(gpus)
     head = [
         "GPU",
+        "Node",
         "Model",
         "Utilization mean",
         "from mean of all",
@@ -264,6 +268,7 @@ def _gpus(gpus: Sequence[GpuUse]) -> Iterator[str]:
         rows.append(
             [
                 one.name,
+                one.node,
                 one.model or "",
                 _pct(one.util_mean),
                 gap,
@@ -320,11 +325,18 @@ def _cycles(facts: Facts) -> Iterator[str]:
             moment(one.first_ms),
             moment(one.last_ms),
         ]
-        for what, cycle in facts.cycles
+        for what, cycles in groupby(facts.cycles, key=itemgetter(0))
+        for _, cycle in islice(cycles, _MOST_OF_CYCLES)
         for one in cycle.periods
     ]
     head = ["Whose", "Of what", "Period", "Sure", "For", "From (UTC)", "To (UTC)"]
-    yield f'<section><h2>Cycles</h2><div class="wide">{table(head, rows, text=(1,))}</div></section>'
+    yield f'<section><h2>Cycles</h2><div class="wide">{table(head, rows, text=(1,))}</div>'
+    if sum(len(cycle.periods) for _, cycle in facts.cycles) > len(rows):
+        yield (
+            f'<p class="soft">Of each figure the {_MOST_OF_CYCLES} whose cycles lasted longest; all are in '
+            "cycles.csv.</p>"
+        )
+    yield "</section>"
 
 
 def _about(report: Report) -> Iterator[str]:

@@ -55,6 +55,7 @@ def _write(path: Path, head: Sequence[str], rows: Sequence[_Row]) -> None:
 
 _GPU_FIGURES = (
     "name",
+    "node",
     "model",
     "seconds",
     "busy_s",

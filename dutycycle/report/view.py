@@ -1,6 +1,6 @@
 """What of a trace a report is about: everything, one job, or one pod."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from contract.errors import DutycycleError
@@ -83,7 +83,7 @@ def _everything(gathered: Gathered, first_ms: int, last_ms: int) -> View:
         title=", ".join(nodes[:NAMED]) + (" …" if len(nodes) > NAMED else ""),
         first_ms=first_ms,
         last_ms=last_ms,
-        gpus=_gpu_views(gathered, gathered.gpus, first_ms, last_ms, nodes),
+        gpus=_gpu_views(gathered, gathered.gpus, first_ms, last_ms, _nodes_of(gathered.gpus.values())),
         pods=[],
         hosts=_host_views(gathered, nodes, first_ms, last_ms),
         subjects=subjects,
@@ -127,7 +127,7 @@ def _of_subject(gathered: Gathered, subject: Subject) -> View:
         title=title,
         first_ms=first_ms,
         last_ms=last_ms,
-        gpus=_gpu_views(gathered, mine, first_ms, last_ms, nodes),
+        gpus=_gpu_views(gathered, mine, first_ms, last_ms, _ranks_of(mine.values(), subject)),
         pods=pods,
         hosts=_host_views(gathered, nodes, first_ms, last_ms),
         subjects=subjects,
@@ -136,15 +136,39 @@ def _of_subject(gathered: Gathered, subject: Subject) -> View:
 
 
 def _gpu_views(
-    gathered: Gathered, keys: Iterable[tuple[str, str]], first_ms: int, last_ms: int, nodes: Collection[str]
+    gathered: Gathered, keys: Iterable[tuple[str, str]], first_ms: int, last_ms: int, names: Mapping[str, str]
 ) -> list[GpuView]:
-    found = sorted((gathered.gpus[key] for key in keys), key=lambda gpu: (gpu.node, gpu.index))
-    several = len(nodes) > 1
+    """The GPUs in the order of ``names``: what to call the node, or the rank, of each GPU by its uuid."""
+    places = list(names.values())
+    found = sorted(
+        (gathered.gpus[key] for key in keys),
+        key=lambda gpu: (places.index(names[gpu.uuid]), gpu.node, gpu.index),
+    )
+    several = len(set(places)) > 1
     return [
-        GpuView(f"{gpu.node} gpu {gpu.index}" if several else f"gpu {gpu.index}", gpu, ticks)
+        GpuView(f"{names[gpu.uuid]} gpu {gpu.index}" if several else f"gpu {gpu.index}", gpu, ticks)
         for gpu in found
         if len((ticks := gpu.frame.between(first_ms, last_ms)).times)
     ]
+
+
+def _nodes_of(gpus: Iterable[GpuSeen]) -> dict[str, str]:
+    return {gpu.uuid: gpu.node for gpu in sorted(gpus, key=lambda gpu: gpu.node)}
+
+
+def _ranks_of(gpus: Collection[GpuSeen], subject: Subject) -> dict[str, str]:
+    """Of each GPU the role and number of the pod that used it, such as "worker 3"; its node if a pod has no
+    number, or two GPUs would have one name."""
+    pods = sorted(subject.pods, key=_replica)
+    names = {
+        gpu.uuid: f"{one.job.role or 'rank'} {one.job.replica}"
+        for one in pods
+        if one.job is not None and one.job.replica is not None
+        for gpu in gpus
+        if one.uid in gpu.users
+    }
+    distinct = {(names.get(gpu.uuid), gpu.index) for gpu in gpus}
+    return names if len(names) == len(distinct) == len(gpus) else _nodes_of(gpus)
 
 
 def _host_views(gathered: Gathered, nodes: Iterable[str], first_ms: int, last_ms: int) -> list[HostView]:

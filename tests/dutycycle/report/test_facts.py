@@ -72,6 +72,8 @@ def test_key_figures_say_what_moved(gathered: Gathered, facts: Facts) -> None:
     found = dict(key_figures(facts, view_of(gathered, job="bert")))
     assert found["Duration"] == "12m"
     assert found["GPUs"] == "2 × NVIDIA H200"
+    means = [use.util_mean for use in facts.gpus]
+    assert found["Between GPUs"] == f"mean {means[1]:.1f} % (gpu 1) to {means[0]:.1f} % (gpu 0)"
     reading = sum(
         {"loading": 400e6, "waiting": 90e6}.get(activity(second, SECONDS), 0) for second in range(SECONDS)
     )

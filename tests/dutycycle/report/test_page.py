@@ -89,6 +89,18 @@ def test_a_cycle_is_marked_and_folded(gathered: Gathered) -> None:
     assert high.tolist() == [True] * 9 + [False] * 3  # three quarters of a step are work, and come first
 
 
+def test_of_many_gpus_the_page_names_the_cycles_of_a_few(report: Report) -> None:
+    (what, cycle), *_ = report.facts.cycles
+    cycles = [(what, replace(cycle, name=f"gpu 10{at}")) for at in range(9)]
+    many = replace(report, facts=replace(report.facts, cycles=cycles))
+    shown = html_of(many)
+    assert [f"<td>gpu 10{at}</td>" in shown for at in range(9)] == [True] * 3 + [False] * 6
+    assert "Of each figure the 3 whose cycles lasted longest; all are in cycles.csv." in shown
+    assert "lasted longest" not in html_of(
+        replace(many, facts=replace(many.facts, cycles=many.facts.cycles[:3]))
+    )
+
+
 def test_the_page_asks_for_nothing_from_elsewhere(page: Elements) -> None:
     named = [
         value for _, one in page.found for name, value in one.items() if name in ("src", "href", "action")

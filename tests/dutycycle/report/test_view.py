@@ -64,7 +64,7 @@ def test_without_a_name_everything_is_shown() -> None:
 def test_a_job_has_the_gpus_of_its_pods_in_their_time(name: str) -> None:
     view = view_of(CLUSTER, job=name)
     assert (view.title, view.first_ms, view.last_ms) == ("ml/bert", 0, 19_000)
-    assert [one.name for one in view.gpus] == ["a gpu 0", "a gpu 2", "b gpu 0"]
+    assert [one.name for one in view.gpus] == ["rank 0 gpu 0", "rank 0 gpu 2", "rank 1 gpu 0"]
     assert list(view.subjects) == ["job/u-bert", "pod/p1", "pod/p2"]
     assert view.others == ["ml/other"]
 
@@ -92,3 +92,19 @@ def test_a_name_that_is_not_there_is_said_with_those_that_are(chosen: dict[str, 
 def test_a_pod_of_which_nothing_was_measured_is_no_report_of_zeros() -> None:
     with pytest.raises(DutycycleError, match="nothing of it was measured"):
         view_of(given(pod("p1", "x", "a"), gpus("a", 1, g0=[])), pod="x")
+
+
+def test_ranks_are_in_their_order_whatever_the_nodes_are_called() -> None:
+    pods = [pod("p1", "bert-0", "z", "bert", 0), pod("p2", "bert-1", "a", "bert", 1)]
+    found = given(*pods, gpus("z", 1, g0=["p1"]), gpus("a", 1, g0=["p2"]))
+    view = view_of(found, job="bert")
+    assert [(one.name, one.seen.node) for one in view.gpus] == [("rank 0 gpu 0", "z"), ("rank 1 gpu 0", "a")]
+
+
+def test_a_rank_that_was_on_two_nodes_gives_no_gpu_its_name() -> None:
+    pods = [
+        pod("p1", "bert-0", "z", "bert", 0),
+        pod("p2", "bert-0", "a", "bert", 0),
+    ]  # started again elsewhere
+    found = given(*pods, gpus("z", 1, g0=["p1"]), gpus("a", 2, g0=["p2"]))
+    assert [one.name for one in view_of(found, job="bert").gpus] == ["a gpu 0", "z gpu 0"]

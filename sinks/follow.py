@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from bus.kafka.consumer import Consumer, Message, Start
@@ -19,13 +20,13 @@ _AT_ONCE = 500
 """Records between two moments at which others may look."""
 
 
+@dataclass(frozen=True)
 class Follower:
     """``name``: of the Kafka client. What waiting for a broker does not mend is raised."""
 
-    def __init__(self, settings: Settings, telemetry: Telemetry, name: str) -> None:
-        self._settings = settings
-        self._telemetry = telemetry
-        self._name = name
+    settings: Settings
+    telemetry: Telemetry
+    name: str
 
     async def follow(
         self,
@@ -39,11 +40,11 @@ class Follower:
 
         ``connected`` is told where the partitions end; ``reached`` is called when that much was given out.
         """
-        names = [full_name(self._settings.topic_prefix, name) for name in topics]
-        reachability = Reachability(self._settings, self._telemetry)
+        names = [full_name(self.settings.topic_prefix, name) for name in topics]
+        reachability = Reachability(self.settings, self.telemetry)
 
         async def read() -> None:
-            consumer = Consumer(self._settings, self._name, names, *begin())
+            consumer = Consumer(self.settings, self.name, names, *begin())
             try:
                 await consumer.start()
                 ends = await consumer.ends()
@@ -62,7 +63,7 @@ class Follower:
 
     def decoded(self, message: Message) -> tuple[str, str, Any]:
         """Topic (without prefix), key and record; None for a tombstone, and for what cannot be read."""
-        topic = short_name(self._settings.topic_prefix, message.topic) or ""
+        topic = short_name(self.settings.topic_prefix, message.topic) or ""
         key = (message.key or b"").decode(errors="replace")
         record: Any = None
         try:
@@ -70,5 +71,5 @@ class Follower:
                 record = decode(TOPICS[topic].record, message.payload, topic)
         except DecodeError as error:  # the streams make a dead letter of a sample
             where = f"{message.topic}-{message.partition}@{message.offset}: {error.brief}"
-            self._telemetry.emit(RECORD_UNREADABLE, where, topic=topic)
+            self.telemetry.emit(RECORD_UNREADABLE, where, topic=topic)
         return topic, key, record

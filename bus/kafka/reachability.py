@@ -20,10 +20,7 @@ class StoppedError(Exception):
 
 
 class Reachability:
-    """Keeps the condition ``BROKER_UNREACHABLE``, one for each reason, for one client.
-
-    ``backoff``: how long it waits before it tries again, from the last answer on.
-    """
+    """The condition ``BROKER_UNREACHABLE`` of one client, one for each reason, and how long it waits."""
 
     def __init__(self, settings: Settings, telemetry: Telemetry, backoff: Backoff | None = None) -> None:
         self.backoff = backoff or Backoff()

@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Sequence
-from functools import partial
 
 from bus.kafka.consumer import Message, Start
 from contract.settings.groups import Settings
@@ -32,20 +31,16 @@ class Reader:
 
     async def run(self) -> None:
         """Identities and cycles from the beginning, windows from now on."""
-        follow, behind = self._follower.follow, self._behind
-        await asyncio.gather(
-            *(
-                follow(topics, partial(_begin, topics), self._take, partial(behind.discard, topics))
-                for topics in (_COMPACTED, _WINDOWS)
-            )
-        )
+        await asyncio.gather(self._follow(_COMPACTED), self._follow(_WINDOWS))
+
+    async def _follow(self, topics: tuple[str, ...]) -> None:
+        def begin() -> tuple[Start, Offsets]:
+            return "beginning" if topics == _COMPACTED else round(time.time() * 1000) - _LOOK_BACK_MS, {}
+
+        await self._follower.follow(topics, begin, self._take, lambda: self._behind.discard(topics))
 
     def _take(self, messages: Sequence[Message]) -> None:
         for message in messages:
             topic, key, record = self._follower.decoded(message)
             if record is not None or message.payload is None:
                 self._figures.take(topic, key, record)
-
-
-def _begin(topics: Sequence[str]) -> tuple[Start, Offsets]:
-    return "beginning" if topics == _COMPACTED else round(time.time() * 1000) - _LOOK_BACK_MS, {}

@@ -1,7 +1,7 @@
 """A profile read to its end: its summaries, what its GPUs did, and what holds the program back."""
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from dutycycle.profile.statistics import Table
 from dutycycle.profile.timeline import GpuTime, Timeline
 from streams.operators.workload.rules.finding import Finding
 
+_UNITS = {"_pct": " %", "_us": " µs", "_ms": " ms", "_per_s": "/s", "_s": " s"}
 _RANGES = {False: "NVTX Range Summary", True: "Annotations and operators"}
 
 
@@ -39,6 +40,14 @@ class Profile:
         if word == "unknown":
             return "what holds it back is not known: the GPU waits for something that is not in the profile"
         return f"held back by: {word.replace('_', ' ')} ({self.finding.confidence:.0%} sure)"
+
+    def figures(self) -> Iterator[tuple[str, str]]:
+        """The evidence for people, without what is zero."""
+        for name, value in self.evidence.items():
+            ending = next((one for one in _UNITS if name.endswith(one)), "")
+            if value:
+                named = name.removesuffix(ending).replace("_", " ").replace("gpu", "GPU")
+                yield named, f"{value:,g}{_UNITS.get(ending, '')}"
 
     def plain(self) -> dict[str, Any]:
         """For JSON. The verdict has the fields of an insight."""

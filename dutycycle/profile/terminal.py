@@ -8,7 +8,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from dutycycle.profile.profile import Profile
-from dutycycle.profile.statistics import Cell, Table
+from dutycycle.profile.statistics import TEXTS, Table, cell_text
 from dutycycle.profile.verdict import GPU_TIME
 
 _NARROW = 130
@@ -17,7 +17,6 @@ _LEFT_OUT = ("Med", "Min", "Max", "StdDev")
 _OF_A_FILE = 200
 _LONG = frozenset({"Name", "Range", "Largest Kernel"})
 _LEAST, _GAP = 20, 3
-_TEXTS = frozenset({"Name", "Operation", "Style", "Range", "Family", "Largest Kernel", "What", "For", "GPU"})
 
 
 def show(profile: Profile, out: TextIO, rows: int) -> None:
@@ -28,7 +27,7 @@ def show(profile: Profile, out: TextIO, rows: int) -> None:
         console.print(Text(profile.advice[0].upper() + profile.advice[1:]))
     if profile.evidence:
         console.print(
-            Text("Evidence: " + ", ".join(_figure(*one) for one in profile.evidence.items() if one[1]), "dim")
+            Text("Evidence: " + ", ".join(f"{name} {value}" for name, value in profile.figures()), "dim")
         )
     for note in profile.notes:
         console.print(Text(f"Note: {note}", "yellow"))
@@ -38,13 +37,6 @@ def show(profile: Profile, out: TextIO, rows: int) -> None:
         console.print(_table(table, shown, console.width))
         if len(table.rows) > shown:
             console.print(Text(f" … and {len(table.rows) - shown} more; --rows shows more", "dim"))
-
-
-def _figure(name: str, value: float) -> str:
-    for ending, unit in (("_pct", " %"), ("_us", " µs"), ("_ms", " ms"), ("_per_s", "/s"), ("_s", " s")):
-        if name.endswith(ending):
-            return f"{name.removesuffix(ending).replace('_', ' ')} {value:,g}{unit}"
-    return f"{name.replace('_', ' ')} {value:,g}"
 
 
 def _table(table: Table, rows: int, width: int) -> RichTable:
@@ -61,17 +53,8 @@ def _table(table: Table, rows: int, width: int) -> RichTable:
     for name, wide in zip(names, widths, strict=True):
         if name in _LONG:
             wide = min(wide, max(left - _GAP * len(names), _LEAST))
-        justify: JustifyMethod = "left" if name in _TEXTS else "right"
+        justify: JustifyMethod = "left" if name in TEXTS else "right"
         shown.add_column(name, justify=justify, no_wrap=True, overflow="ellipsis", width=wide)
     for row in texts:
         shown.add_row(*map(Text, row))
     return shown
-
-
-def cell_text(column: str, cell: Cell) -> str:
-    """With separators, and the digits that ``nsys stats`` gives it; control characters are left out."""
-    if isinstance(cell, str):
-        return "".join(letter if letter.isprintable() else "?" for letter in cell)
-    if isinstance(cell, int):
-        return f"{cell:,}"
-    return f"{cell:,.3f}" if "(MB)" in column else f"{cell:,.1f}"

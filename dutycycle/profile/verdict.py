@@ -91,7 +91,7 @@ def time_of(gpus: Mapping[str, GpuTime]) -> Iterator[Table]:
     columns = (
         "Busy (%)",
         "Compute (%)",
-        "From First to Last (ns)",
+        "Span (ns)",
         "Activities",
         "Longest Wait (ns)",
         "For",

@@ -1,7 +1,7 @@
 """From traces to a report on disk."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +11,7 @@ from contract.errors import DutycycleError, SettingError
 from contract.log import ConsumerRecord
 from contract.settings.groups import Settings
 from contract.topics import SAMPLE_TOPICS
+from dutycycle.profile.profile import Profile
 from dutycycle.report.chart import POINTS
 from dutycycle.report.charts import charts_of
 from dutycycle.report.cycles import cycles_of
@@ -51,9 +52,13 @@ def gather_records(
 
 
 def report_of(
-    gathered: Gathered, settings: Settings, source: str, *, job: str | None = None, pod: str | None = None
-) -> Report:
-    """What the report says. Raises ``DutycycleError`` for a job or pod that is not there."""
+    gathered: Gathered, settings: Settings, source: str, *, job: str | None = None, pod: str | None = None,
+    profiles: Sequence[Profile] = (),
+) -> Report:  # fmt: skip
+    """What the report says, with what ``profiles`` saw from inside.
+
+    Raises ``DutycycleError`` for a job or pod that is not there.
+    """
     view = view_of(gathered, job=job, pod=pod)
     insights = insights_of(gathered, view)
     cycles = cycles_of(gathered, view, "gpu_util_pct")[:1]
@@ -66,6 +71,7 @@ def report_of(
         phases=phases,
         source=source,
         notes=list(_notes(gathered, view, settings)),
+        profiles=profiles,
     )
 
 

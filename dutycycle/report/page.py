@@ -13,6 +13,8 @@ import numpy as np
 import orjson
 
 from dutycycle.live.state import short_duration
+from dutycycle.profile.profile import Profile
+from dutycycle.profile.statistics import TEXTS, cell_text
 from dutycycle.report.chart import Chart
 from dutycycle.report.facts import (
     Facts,
@@ -33,6 +35,8 @@ _MOST_SPANS = 1500
 _MOST_OF_CYCLES = 3
 _KNOWN_PHASES = frozenset({"idle", "loading", "training", "inference", "interactive", "checkpoint", "busy"})
 _BROAD = frozenset({"ranks"})
+_MOST_ROWS, _MOST_LETTERS = 10, 120
+"""Of a profile's tables: names of kernels have hundreds of letters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,7 @@ class Report:
     phases: list[Phase]
     source: str
     notes: list[str]
+    profiles: Sequence[Profile] = ()
 
 
 def html_of(report: Report) -> str:
@@ -60,6 +65,7 @@ def html_of(report: Report) -> str:
         *_gpus(report.facts.gpus),
         *_insights(report.facts.verdicts),
         *_cycles(report.facts),
+        *_profiles(report.profiles),
         *_about(report),
     ]
     return document(f"{view.title} – Dutycycle report", body, figures)
@@ -117,17 +123,32 @@ def _head(report: Report) -> Iterator[str]:
 
 def _verdict(report: Report) -> Iterator[str]:
     line, advice = headline(report.facts)
+    if line or report.profiles:
+        yield '<section class="verdict" aria-label="Verdict">'
+        yield from _from_outside(report, line, advice)
+        for one in report.profiles:
+            yield f"<p><strong>From inside ({escape(one.source)}): {escape(one.headline())}</strong></p>"
+            yield f"<p>{escape(one.advice)}</p>" if one.advice else ""
+        yield "</section>"
+
+
+def _from_outside(report: Report, line: str, advice: str) -> Iterator[str]:
     if not line:
         return
     verdict = report.facts.verdicts[0]
-    yield '<section class="verdict" aria-label="Verdict">'
-    yield f"<p><strong>{escape(line[0].upper() + line[1:])}</strong></p>"
+    yield f"<p><strong>{escape(_capital(line))}</strong></p>"
     yield f"<p>{escape(advice)}</p>" if advice else ""
     yield f'<p class="soft">{escape(verdict.name)}, for {short_duration(verdict.seconds)}; the evidence:</p>'
-    yield '<dl class="evidence">'
-    for name, value in evidence_of(verdict):
-        yield f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>"
-    yield "</dl></section>"
+    yield _evidence(evidence_of(verdict))
+
+
+def _evidence(figures: Iterable[tuple[str, str]]) -> str:
+    rows = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in figures)
+    return f'<dl class="evidence">{rows}</dl>'
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _figures(report: Report) -> Iterator[str]:
@@ -337,6 +358,25 @@ def _cycles(facts: Facts) -> Iterator[str]:
             "cycles.csv.</p>"
         )
     yield "</section>"
+
+
+def _profiles(profiles: Sequence[Profile]) -> Iterator[str]:
+    for profile in profiles:
+        yield f"<section><h2>From inside: {escape(profile.source)}</h2>"
+        yield f'<p class="soft">{escape(profile.product)}; the evidence:</p>{_evidence(profile.figures())}'
+        for note in profile.notes:
+            yield f'<p class="note">{escape(_capital(note))}.</p>'
+        for one in profile.tables:
+            texts = [place for place, name in enumerate(one.columns) if name in TEXTS]
+            rows = [
+                [cell_text(name, cell)[:_MOST_LETTERS] for name, cell in zip(one.columns, row, strict=True)]
+                for row in one.rows[:_MOST_ROWS]
+            ]
+            left = len(one.rows) - len(rows)
+            yield f"<h3>{escape(one.title)}</h3>"
+            yield f'<div class="wide">{table(one.columns, rows, text=texts)}</div>'
+            yield f'<p class="note">{left} more: dutycycle profile shows them.</p>' if left > 0 else ""
+        yield "</section>"
 
 
 def _about(report: Report) -> Iterator[str]:

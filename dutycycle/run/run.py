@@ -3,22 +3,33 @@
 import shlex
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from contract.errors import DutycycleError
 from contract.settings.groups import Settings
 from dutycycle.run.command import CannotStartError, Command, Ended, own_cpu_s
 from dutycycle.run.folder import PAGE, TRACE, run_folder
 from dutycycle.run.measuring import Measuring
+from dutycycle.run.nsys import REPORT, Nsys
+
+if TYPE_CHECKING:
+    from dutycycle.profile.profile import Profile
 
 
-def run_command(arguments: Sequence[str], settings: Settings, out: Path | None) -> int:
-    """Run it to its end; its exit status. Raises ``DutycycleError`` before it was started."""
+def run_command(
+    arguments: Sequence[str], settings: Settings, out: Path | None, *, profiled: bool = False
+) -> int:
+    """Run it to its end; its exit status. ``profiled``: under Nsight Systems.
+
+    Raises ``DutycycleError`` before it was started.
+    """
+    nsys = Nsys() if profiled else None
     folder = run_folder(Path(arguments[0]).name, out)
     began = time.monotonic()
     try:
-        command = Command(arguments)
+        command = Command(arguments) if nsys is None else Command(nsys.wrapped(arguments, folder))
     except CannotStartError as error:
         folder.rmdir()
         _say(f"dutycycle: {error}")
@@ -28,13 +39,13 @@ def run_command(arguments: Sequence[str], settings: Settings, out: Path | None) 
     ended = command.wait()
     lasted, own_s = time.monotonic() - began, own_cpu_s()
     measuring.stop(ended)
-    _conclude(arguments, ended, lasted, own_s, measuring, settings, folder)
+    _conclude(arguments, ended, lasted, own_s, measuring, settings, folder, nsys)
     return ended.status
 
 
 def _conclude(
     arguments: Sequence[str], ended: Ended, lasted: float, own_s: float, measuring: Measuring,
-    settings: Settings, folder: Path,
+    settings: Settings, folder: Path, nsys: Nsys | None,
 ) -> None:  # fmt: skip
     """The command has ended: whatever goes wrong now is said, and changes no status."""
     from dutycycle.run.summary import figures_of, lines_of, notes_of
@@ -44,11 +55,12 @@ def _conclude(
         _say(line)
     conditions = list(measuring.telemetry.conditions.values())
     errors = list(measuring.errors)
+    profiles = list(_profiles(nsys, folder, errors)) if nsys else []
     try:
         from dutycycle.report.build import report_of, write_report
 
         if measuring.gathered is not None:
-            report = report_of(measuring.gathered, settings, TRACE, pod=measuring.pod.uid)
+            report = report_of(measuring.gathered, settings, TRACE, pod=measuring.pod.uid, profiles=profiles)
             for line in figures_of(report):
                 _say(line)
             write_report(report, folder / PAGE)
@@ -60,9 +72,16 @@ def _conclude(
         errors.append(f"no report: {error}")
     for line in notes_of(errors, conditions):
         _say(line)
-    for name, path in (("Report", folder / PAGE), ("Trace", folder / TRACE)):
+    for name, path in (("Report", folder / PAGE), ("Trace", folder / TRACE), ("Profile", folder / REPORT)):
         if path.exists():
             _say(f"  {name:<22} {path}")
+
+
+def _profiles(nsys: Nsys, folder: Path, errors: list[str]) -> Iterator["Profile"]:
+    try:
+        yield nsys.profile(folder)
+    except DutycycleError as error:
+        errors.append(f"the profile: {error}")
 
 
 def _say(line: str) -> None:

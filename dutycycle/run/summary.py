@@ -26,6 +26,13 @@ def figures_of(report: Report) -> Iterator[str]:
     for name, value in key_figures(report.facts, report.view):
         if name != "Duration":
             yield _row(name, value)
+    for profile in report.profiles:
+        yield _row("From inside", profile.headline())
+        if profile.evidence:
+            evidence = list(profile.figures())[1 : 1 + _EVIDENCE]
+            yield _row("Evidence", ", ".join(f"{name} {value}" for name, value in evidence))
+        if profile.advice:
+            yield _row("Advice", profile.advice)
     line, advice = headline(report.facts)
     if not line:
         yield _row("Kind", "not known: that takes a minute of a GPU's work")

@@ -35,6 +35,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out", metavar="FILE", type=Path, default=Path("report.html"),
         help="the page; pictures and tables are in a folder beside it (default: report.html, report.files)",
     )  # fmt: skip
+    parser.add_argument(
+        "--profile", metavar="FILE", type=Path, action="append", default=[],
+        help="also what this profile of it says: an SQLite export of Nsight Systems, or a trace of PyTorch's "
+        "profiler; may be given several times",
+    )  # fmt: skip
     arguments.add_force(parser)
     arguments.add_timeout(parser)
     history.add_arguments(parser.add_argument_group("history", "what Kafka or a Prometheus kept"))
@@ -42,17 +47,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Read, compute and write; 0 when there is a report."""
-    from dutycycle.report import build  # here, not above: --help need not wait for it
+    from dutycycle.profile.profile import read  # here, not above: --help need not wait for it
+    from dutycycle.report import build
 
     build.check_out(args.out, overwrite=args.force)
     name = _name(args)
+    profiles = [read(one) for one in args.profile]
     if args.since is None:
         traces, source = args.what, ", ".join(map(_shown, args.what))
     else:
         trace = build.folder_of(args.out) / TRACE
         traces, source = [str(trace)], f"{trace}, read from {_recorded(args, name, trace, settings)}"
     gathered = build.gather(traces, settings, _Progress().tell)
-    report = build.report_of(gathered, settings, source, job=args.job or name, pod=args.pod or name)
+    report = build.report_of(
+        gathered, settings, source, job=args.job or name, pod=args.pod or name, profiles=profiles
+    )
     folder = build.write_report(report, args.out)
     print(f"{args.out}: the report; pictures and tables are in {folder}")  # noqa: T201
     return 0

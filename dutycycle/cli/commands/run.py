@@ -32,6 +32,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out", metavar="DIR", type=Path,
         help="an empty or new folder for the report and the trace (default: one in your state directory)",
     )  # fmt: skip
+    parser.add_argument(
+        "--nsys", action="store_true",
+        help="run the command under nsys (NVIDIA Nsight Systems), and report what it saw from inside",
+    )  # fmt: skip
     group = parser.add_argument_group("on a cluster", "with files of objects; - is stdin")
     group.add_argument("-n", "--namespace", metavar="NAME", help="of objects that name none")
     group.add_argument("--keep", action="store_true", help="do not delete what was made")
@@ -78,7 +82,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         logging.getLogger("dutycycle").setLevel(logging.CRITICAL)
     from dutycycle.run.run import run_command  # here, not above: --help need not wait for it
 
-    return run_command(command, settings, args.out)
+    return run_command(command, settings, args.out, profiled=args.nsys)
 
 
 def _is_file_name(word: str) -> bool:
@@ -89,6 +93,8 @@ def _is_file_name(word: str) -> bool:
 def _on_cluster(args: argparse.Namespace, files: list[str], settings: Settings) -> int:
     if args.program:
         raise SettingError(f"run: {files[0]} is a job for a cluster, and {args.program[0]!r} is no such file")
+    if args.nsys:
+        raise SettingError("--nsys is for a command on this machine: dutycycle run --nsys -- COMMAND")
     from dutycycle.submit.run import Wish, run_job
 
     given: dict[str, Any] = {name: getattr(args, name) for name in ("out", *_OF_CLUSTER)}

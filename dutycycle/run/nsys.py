@@ -1,0 +1,57 @@
+"""A command under Nsight Systems: how it is called, and what its report says."""
+
+import shutil
+import signal
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from contract.errors import DutycycleError
+from dutycycle.run.command import NOT_FOUND, CannotStartError
+
+if TYPE_CHECKING:
+    from dutycycle.profile.profile import Profile
+
+REPORT = "nsys.nsys-rep"
+_PROFILE = ("profile", "--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none")
+"""What is read of it, and no more: the rest costs time and space."""
+
+
+class Nsys:
+    """The ``nsys`` of PATH, which leaves ``nsys.nsys-rep`` in ``folder``."""
+
+    def __init__(self) -> None:
+        """Find it. Raises ``DutycycleError``."""
+        found = shutil.which("nsys")
+        if found is None:
+            raise DutycycleError(
+                "--nsys: nsys is not on PATH: install NVIDIA Nsight Systems, or leave --nsys out"
+            )
+        self._program = found
+
+    def wrapped(self, arguments: Sequence[str], folder: Path) -> list[str]:
+        """The command that runs ``arguments`` under it. Raises ``CannotStartError``."""
+        if shutil.which(arguments[0]) is None:
+            raise CannotStartError(f"{arguments[0]}: command not found", NOT_FOUND)
+        return [self._program, *_PROFILE, "--output", str(folder / "nsys"), *arguments]
+
+    def profile(self, folder: Path) -> "Profile":
+        """What it has seen; the export stays in ``folder``. Raises ``DutycycleError``."""
+        from dutycycle.profile.profile import read  # here, not above: the command need not wait for it
+
+        report, export = folder / REPORT, folder / "nsys.sqlite"
+        if not report.exists():
+            raise DutycycleError(f"nsys has left no {report}")
+        done = subprocess.run(  # noqa: S603 - the nsys of PATH, as for the command
+            [self._program, "export", "--type", "sqlite", "--output", str(export), str(report)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, ()),  # Ctrl-C ends it
+            check=False,
+        )
+        if done.returncode or not export.exists():
+            said = done.stderr.decode(errors="replace").strip().splitlines()
+            reason = said[-1][:200] if said else f"status {done.returncode}"
+            raise DutycycleError(f"nsys could not export {report}: {reason}")
+        return read(export)

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import aclosing
 
 from dutycycle.submit.follow import Follower
@@ -15,10 +15,11 @@ _Container = tuple[str, str, int]
 
 
 class Logs:
-    """One task for each container that runs or has run."""
+    """One task for each container that runs or has run. ``clear``: called before each line."""
 
-    def __init__(self, server: ApiServer, follower: Follower) -> None:
+    def __init__(self, server: ApiServer, follower: Follower, clear: Callable[[], None]) -> None:
         self._server = server
+        self._clear = clear
         self._follower = follower
         self._tasks: dict[_Container, asyncio.Task[None]] = {}
         self._failed: set[_Container] = set()
@@ -57,6 +58,7 @@ class Logs:
                         number += 1
                         if number > printed:  # the server was away: it begins anew
                             printed = number
+                            self._clear()
                             sys.stdout.buffer.write(b"[%s] %s\n" % (pod.encode(), line))
                             sys.stdout.buffer.flush()
             except BusyError:

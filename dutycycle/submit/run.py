@@ -133,7 +133,7 @@ class _Run:
             return signals.outcome()
         follower = self._follower = Follower(objects.server, objects.entries)
         progress = Progress(follower, self._wish.for_s, self._wish.timeout_s)
-        logs = Logs(objects.server, follower) if self._wish.logs else None
+        logs = Logs(objects.server, follower, self._view.clear) if self._wish.logs else None
         past_s = await asyncio.to_thread(self._past_s, follower)
         following, begun = asyncio.create_task(follower.run()), time.monotonic()
         try:
@@ -154,6 +154,7 @@ class _Run:
             await asyncio.gather(following, return_exceptions=True)
             if logs is not None:
                 await logs.finish(0)
+            self._view.clear()
 
     def _show(self, progress: Progress, logs: Logs | None, now_s: float, past_s: float | None) -> None:
         away = self._records.away if self._records is not None else None

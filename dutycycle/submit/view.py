@@ -1,5 +1,6 @@
 """What is said while a job runs: a line for each change, and how it goes on the last line of a terminal."""
 
+import os
 import sys
 import time
 from collections import Counter
@@ -12,6 +13,7 @@ from dutycycle.submit.objects import Entry
 from sinks.records.query import job_peaks, pod_peaks
 
 _LINE_EVERY_S = 60.0
+_USUAL_WIDTH = 80
 _END_OF_LINE = "\033[K"
 
 
@@ -24,12 +26,19 @@ class View:
 
     def line(self, text: str) -> None:
         """Something has changed."""
-        clear = f"\r{_END_OF_LINE}" if self._is_terminal else ""
-        print(f"{clear}{text}", file=sys.stderr, flush=True)  # noqa: T201
+        self.clear()
+        print(text, file=sys.stderr, flush=True)  # noqa: T201
+
+    def clear(self) -> None:
+        """Make place on a terminal: somebody else writes a line."""
+        if self._is_terminal:
+            print(f"\r{_END_OF_LINE}", end="", file=sys.stderr, flush=True)  # noqa: T201
 
     def status(self, text: str) -> None:
         """How it goes: on a terminal always, elsewhere once a minute."""
         if self._is_terminal:
+            wide = os.get_terminal_size(sys.stderr.fileno()).columns or _USUAL_WIDTH
+            text = text[: wide - 1]
             print(f"\r{text}{_END_OF_LINE}", end="", file=sys.stderr, flush=True)  # noqa: T201
         elif time.monotonic() >= self._due_s:
             self._due_s = time.monotonic() + _LINE_EVERY_S

@@ -92,7 +92,10 @@ def _is_file_name(word: str) -> bool:
 
 def _on_cluster(args: argparse.Namespace, files: list[str], settings: Settings) -> int:
     if args.program:
-        raise SettingError(f"run: {files[0]} is a job for a cluster, and {args.program[0]!r} is no such file")
+        raise SettingError(
+            f"run: {args.program[0]!r} after {files[0]}: expected a file that ends with .yaml, .yml or "
+            ".json; before a command of this machine stands --"
+        )
     if args.nsys:
         raise SettingError("--nsys is for a command on this machine: dutycycle run --nsys -- COMMAND")
     from dutycycle.submit.run import Wish, run_job

@@ -218,6 +218,31 @@ def test_a_deployment_for_a_while_and_the_server_is_away_at_its_end(
     assert (left_in(kube, cluster), kubelet.processes) == ("", 0)
 
 
+def test_a_job_of_an_operator(kube: Kube, cluster: Cluster, kubelet: ProcessKubelet, user: User) -> None:
+    """The operator is played by the test: it makes a pod, and says how the job ended."""
+    replicas = {"Worker": {"replicas": 1, "template": {"spec": pod_spec()}}}
+    made = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "bert"},
+            "spec": {"pytorchReplicaSpecs": replicas}}  # fmt: skip
+    there = {"metadata": {"name": "bert", "namespace": cluster.namespace}}
+    path = f"/apis/kubeflow.org/v1/namespaces/{cluster.namespace}/pytorchjobs/bert"
+    with user.runs(user.file(made)) as process:
+        wait_until(lambda: kube.admin.answers(path), lambda: "the job", 30)
+        owner = kube.admin.get(made | there)
+        worker = cluster.make("v1", "Pod", "bert-worker-0", owner, spec=pod_spec("print('done')"))
+        wait_until(
+            lambda: kube.admin.get(worker)["status"].get("phase") == "Succeeded", lambda: "its worker", 30
+        )
+        kube.admin.patch(
+            owner, {"status": {"conditions": [{"type": "Succeeded", "status": "True"}]}}, "status"
+        )
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 0, said
+    assert "pod bert-worker-0: " in said
+    assert "dutycycle: pytorchjob/bert: succeeded" in said
+    assert not kube.admin.answers(path)
+    wait_until(lambda: left_in(kube, cluster) == "", lambda: left_in(kube, cluster), 30)
+
+
 def test_what_cannot_run_is_said_in_one_line_and_leaves_nothing(
     kube: Kube, cluster: Cluster, kubelet: ProcessKubelet, user: User, tmp_path: Path
 ) -> None:

@@ -15,8 +15,9 @@ from contract.errors import DutycycleError
 
 KERNEL, COPY, SET = 0, 1, 2
 """What an activity of a GPU is."""
-LAUNCHES, WAITS = 1, 2
-"""Bits of ``calls.does``: it puts work on a GPU's queue; it returns when a GPU has finished."""
+LAUNCHES, WAITS, BLOCKS = 1, 2, 4
+"""Bits of what a call does: it puts work on a GPU's queue; it returns when a GPU has finished; it may last as
+long as the work that it puts there."""
 HOST_TO_DEVICE, DEVICE_TO_HOST, PEER = (1, 11), (2, 12), 10
 """``copyKind``: of unified memory, too."""
 PAGEABLE = 0
@@ -193,7 +194,7 @@ def does(name: str | None) -> int:
     called = (name or "").lower()
     launches = LAUNCHES if re.search(r"launch|memcpy|memset", called) else 0
     waits = "synchronize" in called or ("memcpy" in called and "async" not in called)
-    return launches | (WAITS if waits else 0)
+    return launches | (WAITS if waits else 0) | (BLOCKS if "memcpy" in called else 0)
 
 
 def loads(name: str | None) -> bool:

@@ -38,7 +38,7 @@ class Profile:
         if word == "none":
             return "nothing holds it back but its demand"
         if word == "unknown":
-            return "what holds it back is not known: the GPU waits for something that is not in the profile"
+            return "what holds it back is not known: the GPU waits, and the profile does not say for what"
         return f"held back by: {word.replace('_', ' ')} ({self.finding.confidence:.0%} sure)"
 
     def figures(self) -> Iterator[tuple[str, str]]:

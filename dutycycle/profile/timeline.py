@@ -18,7 +18,16 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from dutycycle.profile.export import COPY, DEVICE_TO_HOST, HOST_TO_DEVICE, LAUNCHES, PEER, WAITS, Export
+from dutycycle.profile.export import (
+    BLOCKS,
+    COPY,
+    DEVICE_TO_HOST,
+    HOST_TO_DEVICE,
+    LAUNCHES,
+    PEER,
+    WAITS,
+    Export,
+)
 
 COMPUTE, COMMUNICATION, TO_GPU, FROM_GPU = range(4)
 INPUT, SYNCHRONIZATION, LAUNCH, HOST = "input", "synchronization", "launch", "host"
@@ -32,9 +41,11 @@ _LOADS_HELD = 64
 
 
 class Launch(NamedTuple):
-    """A call that put work on a queue."""
+    """A call that put work on a queue. ``issued``: when that was on it, at the latest; a call that copies may
+    last as long as the copy, and counts from its beginning."""
 
     start: int
+    issued: int
     thread: int
 
 
@@ -122,7 +133,7 @@ class Timeline:
         if flags & WAITS:
             self._waited[thread] = end
         if flags & LAUNCHES and key[1] is not None:
-            self._launches[key] = Launch(start, thread)
+            self._launches[key] = Launch(start, start if flags & BLOCKS else end, thread)
             if len(self._launches) > _LAUNCHES_HELD:
                 self._launches.popitem(last=False)
 
@@ -147,10 +158,10 @@ class Timeline:
         launch = self._launches.get(key)
         if launch is None:
             return UNEXPLAINED
-        if launch.start <= begin:
+        if launch.issued <= begin:
             return QUEUED
         is_long = end - begin >= _LONG_NS
-        if 2 * self._loading(begin, launch.start) >= launch.start - begin:
+        if launch.start > begin and 2 * self._loading(begin, launch.start) >= launch.start - begin:
             return INPUT
         if is_long:
             return INPUT if sent >= _BATCH_BYTES else HOST

@@ -27,7 +27,7 @@ _OF_BOTTLENECK = {
     "synchronization": ("wait_synchronization_pct", "copies_from_gpu_pct"),
     "communication": ("communication_pct",),
     "launch": ("wait_launch_pct",),
-    UNKNOWN_BOTTLENECK: ("wait_host_pct", "wait_unexplained_pct"),
+    UNKNOWN_BOTTLENECK: ("wait_host_pct", "wait_unexplained_pct", "wait_queued_pct"),
 }
 _LEAST_PCT, _PLAIN_PCT = 10.0, 30.0
 _COMPUTE_PCT = (75.0, 92.0)
@@ -189,17 +189,26 @@ def advice(bottleneck: str, of: Mapping[str, Number]) -> str | None:
     elif bottleneck in _SAYS:
         said = _SAYS[bottleneck].format_map({name: f"{value:g}" for name, value in of.items()})
     elif bottleneck == UNKNOWN_BOTTLENECK and of:
-        late = of["wait_host_pct"] + of["wait_unexplained_pct"]
-        said = (
-            f"for {late:g} % of the time the GPU waits for a host that does something else: look for it in "
-            "the ranges, or with a sampling profiler such as py-spy"
-        )
+        said = _unknown(of)
     else:
         said = advice_of(bottleneck, "", of) or ""
     if of.get("pageable_pct", 0) >= _PAGEABLE_PCT and bottleneck in ("input", "synchronization"):
         said += "; copies to the GPU come from pageable memory, which is slow and makes the host wait: pin it"
         said += " (pin_memory=True) and copy with non_blocking=True"
     return said or None
+
+
+def _unknown(of: Mapping[str, Number]) -> str:
+    late = of["wait_host_pct"] + of["wait_unexplained_pct"]
+    if of["wait_queued_pct"] > late:
+        return (
+            f"for {of['wait_queued_pct']:g} % of the time work is queued, and the GPU does not begin it: "
+            "look for waits between streams, or use fewer and larger kernels"
+        )
+    return (
+        f"for {late:g} % of the time the GPU waits for a host that does something else: look for it in the "
+        "ranges, or with a sampling profiler such as py-spy"
+    )
 
 
 _SAYS = {

@@ -60,6 +60,25 @@ def test_a_host_that_only_launches_is_slow_at_that(tmp_path: Path) -> None:
     assert gpu.late == 9
 
 
+def test_a_launch_that_goes_on_while_the_gpu_is_idle_is_slow(tmp_path: Path) -> None:
+    """It had begun before the GPU was idle: the call takes 5 µs, and the kernel before it 4."""
+    program = Program()
+    for _ in range(10):
+        program.launch(GEMM, 4 * US)
+    assert gpu_of(program, tmp_path).waits == {"launch": 9 * US}
+
+
+def test_a_copy_that_had_to_wait_for_the_queue_was_not_late(tmp_path: Path) -> None:
+    """The call of a pageable copy lasts until the copy is done."""
+    program = Program()
+    program.launch(GEMM, 100 * US)
+    program.free[0] += 3 * US
+    program.copy("HtoD", 1 << 20, 10 * US, "Pageable")
+    start, _, correlation, name = program.calls[-1]
+    program.calls[-1] = (start, program.free[0], correlation, name)
+    assert gpu_of(program, tmp_path).waits == {"queued": 3 * US}
+
+
 def test_a_host_that_is_late_for_no_reason_that_is_seen_does_something_else(tmp_path: Path) -> None:
     program = Program()
     program.launch(GEMM, 5 * US)

@@ -65,6 +65,16 @@ def test_a_host_that_is_busy_with_something_else_is_not_guessed_at(tmp_path: Pat
     assert "py-spy" in (found.advice or "")
 
 
+def test_work_that_is_queued_and_does_not_begin_is_no_lack_of_demand(tmp_path: Path) -> None:
+    program = Program()
+    for _ in range(20):
+        program.launch(profiled.GEMM, 200 * profiled.US)
+        program.free[0] += 100 * profiled.US
+    found = read(write_export(program, tmp_path / "export.sqlite"))
+    assert (found.finding.bottleneck, found.finding.confidence) == ("unknown", 0.98)
+    assert "waits between streams" in (found.advice or "")
+
+
 @pytest.mark.parametrize(
     ("name", "family"),
     [

@@ -12,7 +12,8 @@ _PREFIXES = {
     "bytes": (("GiB", 1024.0**3), ("MiB", 1024.0**2)),
     "bytes/s": (("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3)),
 }
-_LINES_OF_CYCLE = 40
+LINES_OF_CYCLE = 40
+"""With more of them a chart could not be seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class Chart:
     marks: list[Marks] = field(default_factory=list)
     fans: list[Fan] = field(default_factory=list)
     cycle: tuple[str, int, int, float] | None = None
-    """What is said of the cycle, from when to when it lasted, and its period in seconds."""
+    """What is said of the cycles; of the one that is marked from when to when, and its period in seconds."""
     most: float | None = None
     """The end of the vertical axis, where it is known."""
 
@@ -73,7 +74,7 @@ def cycle_lines_ms(chart: Chart) -> list[int]:
     _, first_ms, last_ms, period_s = chart.cycle
     count = int((last_ms - first_ms) / 1000 / period_s)
     return (
-        [round(first_ms + 1000 * period_s * n) for n in range(count + 1)] if count <= _LINES_OF_CYCLE else []
+        [round(first_ms + 1000 * period_s * n) for n in range(count + 1)] if count <= LINES_OF_CYCLE else []
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dutycycle.report.chart import POINTS, Chart, Line, Marks, points_of, scaled, unit_of
+from dutycycle.report.chart import LINES_OF_CYCLE, POINTS, Chart, Line, Marks, points_of, scaled, unit_of
 from dutycycle.report.cycles import cycles_of
 from dutycycle.report.forecasts import forecasts_of
 from dutycycle.report.frames import Buckets
@@ -124,8 +124,10 @@ def _cycle_mark(gathered: Gathered, view: View, metric: str) -> tuple[str, int, 
     found = cycles_of(gathered, view, metric)
     if not found:
         return None
-    main = found[0].periods[0]
-    return f"cycle {found[0]} ({found[0].name})", main.first_ms, main.last_ms, main.period_s
+    periods = found[0].periods
+    to_see = [one for one in periods if (one.last_ms - one.first_ms) / 1000 / one.period_s <= LINES_OF_CYCLE]
+    marked = min(to_see, key=lambda one: one.period_s, default=periods[0])
+    return f"cycle {found[0]} ({found[0].name})", marked.first_ms, marked.last_ms, marked.period_s
 
 
 def _heat(view: View) -> Chart | None:

@@ -27,9 +27,10 @@ class Period:
         return self._weighted / self.seconds
 
     def lasted(self, begin_ms: int, end_ms: int, period_s: float, confidence: float) -> None:
-        """It was there from ``begin_ms`` to ``end_ms``."""
-        seconds = (end_ms - max(begin_ms, self.last_ms)) / 1000
-        self.last_ms = end_ms
+        """It was there from ``begin_ms`` to ``end_ms``. What began before it was known is counted, too."""
+        before_ms = max(self.first_ms - begin_ms, 0)
+        seconds = (before_ms + end_ms - max(begin_ms, self.last_ms)) / 1000
+        self.first_ms, self.last_ms = self.first_ms - before_ms, end_ms
         self.seconds += seconds
         self.confidence = max(self.confidence, confidence)
         self._weighted += seconds * period_s

@@ -42,7 +42,7 @@ def test_steps_are_a_cycle_of_a_run_that_ends_idle(gathered: Gathered) -> None:
         ([told(100, 12.0, 60), told(160), told(220, 12.1, 200), told(300)], [(12, 60, 300, 200)]),
         (
             [told(100, 12.0, 60), told(200, 12.0, 60, 300.0), told(260, 300.0, 60), told(300)],
-            [(12, 60, 260, 200), (300, 200, 300, 100)],
+            [(300, 60, 300, 240), (12, 60, 260, 200)],
         ),
         ([told(100, 12.0, -50)], [(12, 0, 719, 719)]),  # no earlier than the report
         ([told(800, 12.0, 790)], []),  # later than it

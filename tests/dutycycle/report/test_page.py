@@ -83,6 +83,13 @@ def test_a_cycle_is_marked_and_folded(gathered: Gathered) -> None:
     assert (
         len(cycle_lines_ms(replace(charts["gpu-util"], cycle=("", START_MS, START_MS + 36_000, 12.0)))) == 4
     )
+    both = {**cycle, "others": [{"period_s": 300.0, "confidence": 0.9}]}
+    told = {"ts_ms": START_MS + 90_000, "metrics": {"gpu_util_pct": both}}
+    known = replace(gathered, cycles={"pod/" + UID + "/nvml": [told]})
+    two = {one.id: one for one in report_of(known, Settings(), "t", job="bert").charts}["gpu-util"]
+    assert two.cycle is not None
+    assert two.cycle[0] == "cycle 12 s, 300 s (ml/bert-worker-0)"
+    assert cycle_lines_ms(two) == [START_MS + second * 1000 for second in (90, 390, 690)]
     (folded,) = charts["cycle"].lines
     assert len(folded.points.mean) == 12
     high = folded.points.mean > 40

@@ -1,4 +1,8 @@
-"""Sorts records by time in bounded memory: sorted runs in files, which are merged."""
+"""Sorts records by time in bounded memory: sorted runs in files, which are merged.
+
+Partitions are read one far ahead of another. In that order a stage would forget a node as silent whose
+records are still to come, and an insight would join hours that do not belong together.
+"""
 
 import heapq
 from collections.abc import Iterator

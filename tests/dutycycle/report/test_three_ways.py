@@ -66,7 +66,10 @@ def test_the_three_agree(
     assert report(three, "team/bert", *PAST, *on_kafka) == 0
     assert "100 % up to" in capsys.readouterr().err
     assert said(three) == first
-    nodes = {one.key for _, one in read_lines(str(trace_of(three))) if "-samples" in one.topic}
+    records = [one for _, one in read_lines(str(trace_of(three)))]
+    times = [one.ts_ms or 0 for one in records]
+    assert times == sorted(times)  # the insights of an hour and more depend on it
+    nodes = {one.key for one in records if "-samples" in one.topic}
     assert nodes == {"gpu-a"}  # of the other node nothing is kept
     assert "Made from" in three.read_text()
 

@@ -16,11 +16,20 @@ def line(name: str, labels: Mapping[str, str], value: float, ts_ms: int | None =
     return f"{name}{{{shown}}} {value}" + (f" {ts_ms}\n" if ts_ms is not None else "\n")
 
 
-def dcgm(node: str, *, util_pct: float, used_bytes: int, energy_j: float, index: int = 0) -> str:
-    """One GPU of a node as dcgm-exporter shows it, given to ``team/bert-0``."""
+def dcgm(
+    node: str,
+    *,
+    util_pct: float,
+    used_bytes: int,
+    energy_j: float,
+    index: int = 0,
+    given_to: Mapping[str, str] = _WORKER,
+    xid: int = 0,
+) -> str:
+    """One GPU of a node as dcgm-exporter shows it, given to a container, by default of ``team/bert-0``."""
     labels = {
         "gpu": str(index), "UUID": f"GPU-{node}-{index}", "device": f"nvidia{index}",
-        "modelName": "NVIDIA H200", "Hostname": node, **_WORKER,
+        "modelName": "NVIDIA H200", "Hostname": node, **given_to,
     }  # fmt: skip
     values = {
         "DCGM_FI_DEV_GPU_UTIL": util_pct,
@@ -32,6 +41,7 @@ def dcgm(node: str, *, util_pct: float, used_bytes: int, energy_j: float, index:
         "DCGM_FI_DEV_GPU_TEMP": 61,
         "DCGM_FI_DEV_SM_CLOCK": 1980,
         "DCGM_FI_DEV_MEM_CLOCK": 3201,
+        "DCGM_FI_DEV_XID_ERRORS": xid,
     }
     return "".join(line(name, labels, value) for name, value in values.items())
 

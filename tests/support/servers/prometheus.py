@@ -2,6 +2,8 @@
 
 import base64
 import json
+import os
+import signal
 import ssl
 import subprocess
 import urllib.error
@@ -83,6 +85,10 @@ class Prometheus:
         """``query``, repeated until it is not empty: a scrape takes its time."""
         self._process.wait_until(lambda: bool(self.query(expression)), deadline_s)
         return self.query(expression)
+
+    def reload(self) -> None:
+        """Read the configuration and the rules again."""
+        os.kill(self._process.pid, signal.SIGHUP)
 
     def stop(self) -> None:
         self._process.stop()

@@ -47,9 +47,10 @@ _HUGE = 2**62
 
 @dataclass(slots=True)
 class Made:
-    """What was read. ``notes``: what a reader has to know of it."""
+    """What was read. ``notes``: what a reader has to know of it. ``whole``: not cut off."""
 
     product: str
+    whole: bool = True
     notes: list[str] = field(default_factory=list)
 
 
@@ -81,6 +82,7 @@ def convert(path: Path, database: Path, progress: Callable[[str], None]) -> Made
         except ijson.IncompleteJSONError as error:
             if not read:
                 raise _not_a_trace(path, error) from error
+            made.whole = False
             made.notes.append(f"the file is cut off or damaged after {read} events: these alone are shown")
         except (ijson.JSONError, zlib.error, UnicodeDecodeError) as error:
             raise _not_a_trace(path, error) from error

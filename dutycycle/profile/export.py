@@ -212,9 +212,13 @@ def _check(path: Path) -> None:
     with path.open("rb") as file:
         head = file.read(100)
     if not head.startswith(b"SQLite format 3\0"):
+        if path.suffix in (".nsys-rep", ".qdrep"):
+            raise DutycycleError(
+                f"{path}: make its SQLite export first: nsys export --type sqlite {path.name}"
+            )
         raise DutycycleError(
-            f"{path}: is no SQLite export of Nsight Systems; make one with: "
-            f"nsys export --type sqlite {path.stem}.nsys-rep"
+            f"{path}: is neither an SQLite export of Nsight Systems (nsys export --type sqlite) nor a trace "
+            "of PyTorch's profiler"
         )
     page = int.from_bytes(head[16:18]) if head[16:18] != b"\0\1" else 65536
     whole, there = page * int.from_bytes(head[28:32]), path.stat().st_size

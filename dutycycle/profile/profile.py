@@ -19,7 +19,8 @@ _RANGES = {False: "NVTX Range Summary", True: "Annotations and operators"}
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """All that is said of it. ``notes``: what it lacks, and whether it is cut off."""
+    """All that is said of it. ``notes``: what it lacks. ``whole``: not cut off; else there is no verdict, as
+    the events of a trace are in no order of time, and those that are missing are of one kind."""
 
     source: str
     product: str
@@ -29,10 +30,13 @@ class Profile:
     evidence: dict[str, Number]
     finding: Finding
     advice: str | None
+    whole: bool
 
     def headline(self) -> str:
         """The verdict in one line."""
         word = self.finding.bottleneck
+        if not self.whole:
+            return "no verdict, since the file is cut off"
         if not self.gpus:
             return "no GPU was traced"
         if word == "none":
@@ -61,6 +65,7 @@ class Profile:
             "source": self.source,
             "product": self.product,
             "notes": self.notes,
+            "whole": self.whole,
             "bottleneck": self.finding.bottleneck,
             "bottleneck_confidence": self.finding.confidence,
             "evidence": self.evidence,
@@ -91,8 +96,9 @@ def _of_export(export: Export, path: Path, made: chrome.Made | None, notes: list
         timeline = Timeline()
         timeline.read(export)
         calls, kernels = statistics.api_calls(export), statistics.kernels(export)
+        whole = made is None or made.whole
         evidence = verdict.evidence_of(
-            timeline.gpus.values(), kernels, statistics.waits(calls), _pageable_pct(export)
+            timeline.gpus.values() if whole else (), kernels, statistics.waits(calls), _pageable_pct(export)
         )
         finding = verdict.judge(evidence, kernels)
         models = export.models()
@@ -108,6 +114,7 @@ def _of_export(export: Export, path: Path, made: chrome.Made | None, notes: list
             evidence=evidence,
             finding=finding,
             advice=verdict.advice(finding.bottleneck, evidence),
+            whole=whole,
         )
     finally:
         export.close()

@@ -61,12 +61,15 @@ def test_a_trace_that_is_cut_off_is_shown_as_far_as_it_goes(tmp_path: Path, suff
     found = read(path)
     assert found.notes[0].startswith("the file is cut off or damaged after ")
     assert 0 < found.gpus["0"].activities <= 400
+    assert found.headline() == "no verdict, since the file is cut off"
+    assert (found.finding.bottleneck, found.evidence, found.advice) == ("unknown", {}, None)
+    assert "CUDA GPU Kernel Summary" in {one.title for one in found.tables}
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "is no SQLite export"),
+        (b"", "is neither an SQLite export of Nsight Systems"),
         (b"{", "is no whole trace"),
         (b'{"a": 1}', "has no events"),
         (b"[]", "has no events"),

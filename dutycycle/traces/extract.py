@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 from msgspec import structs
 
 from bus.kafka.consumer import Consumer, Message, Start
+from bus.kafka.errors import BrokerUnreachableError
 from bus.kafka.reachability import answered_within, wait_for_broker
 from contract.codec import DecodeError, decode, encode
 from contract.errors import DutycycleError
@@ -57,7 +58,9 @@ def extract(out: Path, wanted: Wanted, settings: Settings, *, overwrite: bool, t
 
 async def _read(wanted: Wanted, settings: Settings, sorting: Sorting, timeout_s: float) -> None:
     await answered_within(timeout_s, settings, wait_for_broker(settings, Telemetry("report")))
-    told = [one async for batch, _ in _batches(settings, ("pods",), "beginning") for one in batch]
+    told = [
+        one async for batch, _ in read_batches(settings, ("pods",), "beginning", timeout_s) for one in batch
+    ]
     pods = list(known_pods(told, wanted))
     where = f"the topics {_said(wanted)}"
     nodes: set[str] | None = None
@@ -68,17 +71,17 @@ async def _read(wanted: Wanted, settings: Settings, sorting: Sorting, timeout_s:
         if nodes is None or pod.node in nodes:
             sorting.add(record)
     named = sorting.count
-    await _read_ticks(wanted, settings, sorting, nodes)
+    await _read_ticks(wanted, settings, sorting, nodes, timeout_s)
     if sorting.count == named:
         raise DutycycleError(f"nothing of {wanted.name or 'any node'} was measured {_said(wanted)}")
 
 
 async def _read_ticks(
-    wanted: Wanted, settings: Settings, sorting: Sorting, nodes: Collection[str] | None
+    wanted: Wanted, settings: Settings, sorting: Sorting, nodes: Collection[str] | None, timeout_s: float
 ) -> None:
     progress = Progress(wanted.start_ms, wanted.end_ms, sys.stderr)
     span_ms, most = wanted.end_ms - wanted.start_ms, 1
-    async for messages, left in _batches(settings, _TICKS, wanted.start_ms):
+    async for messages, left in read_batches(settings, _TICKS, wanted.start_ms, timeout_s):
         for one in messages:
             key = _key(one)
             if one.ts_ms < wanted.end_ms and (nodes is None or key in nodes):
@@ -87,18 +90,25 @@ async def _read_ticks(
         progress.show(wanted.end_ms - span_ms * left // most, sorting.count)
 
 
-async def _batches(
-    settings: Settings, topics: Iterable[str], start: Start
+async def read_batches(
+    settings: Settings, topics: Iterable[str], start: Start, timeout_s: float
 ) -> AsyncIterator[tuple[list[Message], int]]:
-    """What lies on the broker now, from ``start`` on; with each batch how many records are left."""
+    """What lies on the broker now, from ``start`` on; with each batch how many offsets are left.
+
+    Raises ``BrokerError``: also for a broker that has given nothing for ``timeout_s``, seconds.
+    """
     names = [full_name(settings.topic_prefix, one) for one in topics]
-    consumer = Consumer(settings, "dutycycle-report", names, start)
+    consumer, loop = Consumer(settings, "dutycycle-report", names, start), asyncio.get_running_loop()
     await consumer.start()
     try:
-        ends, left = await consumer.ends(), 1
+        ends, left, heard_s = await consumer.ends(), 1, loop.time()
         while left:
             messages = await consumer.take(_WAIT_S)
             left = await consumer.left(ends)
+            heard_s = loop.time() if messages else heard_s
+            if left and loop.time() - heard_s > timeout_s:
+                silent = f"{settings.broker} has given nothing for {timeout_s:g} s; {left} records are left"
+                raise BrokerUnreachableError("timeout", silent)
             yield messages, left
     finally:
         await consumer.stop()

@@ -1,5 +1,6 @@
-"""Which of the records of pods a report gets, from a topic that is compacted."""
+"""What is read for a report: of pods, whose topic is compacted; and from a broker that goes away."""
 
+from secrets import token_bytes
 from typing import Any
 
 import orjson
@@ -7,9 +8,13 @@ import pytest
 from msgspec.structs import replace
 
 from bus.kafka.consumer import Message
+from bus.kafka.errors import BrokerError
+from bus.kafka.producer import Producer
 from contract.codec import encode
 from contract.records.pods import Pod
-from dutycycle.traces.extract import Wanted, known_pods
+from contract.settings.load import load
+from dutycycle.traces.extract import Wanted, known_pods, read_batches
+from tests.support.servers.kafka.broker import OwnBroker, RunningBroker
 
 WANTED = Wanted(None, 1000, 2000)
 
@@ -40,3 +45,21 @@ def test_what_was_known_in_the_time_that_is_wanted(
 ) -> None:
     found = known_pods(messages, WANTED)
     assert [(one.ts_ms, orjson.loads(one.payload or b"")["phase"]) for one, _ in found] == expected
+
+
+async def test_a_broker_that_goes_away_ends_the_reading(kafka: RunningBroker, topic_prefix: str) -> None:
+    """Frozen after the first batch: so much lies there that it is not all on its way already."""
+    if not isinstance(kafka, OwnBroker):
+        pytest.skip("needs a broker of its own to freeze")
+    settings = load({}, {"broker": kafka.url, "topic_prefix": topic_prefix})
+    kafka.create_topics({topic_prefix + "pods": 1})
+    producer = Producer(settings, "test")
+    await producer.start()
+    payload = token_bytes(900_000)  # which no compression makes less
+    await producer.settle([await producer.send(topic_prefix + "pods", "p", payload, 1) for _ in range(40)])
+    await producer.stop()
+    batches = read_batches(settings, ("pods",), "beginning", timeout_s=1.0)
+    messages, left = await anext(batches)
+    assert len(messages) + left == 40
+    with kafka.frozen(), pytest.raises(BrokerError, match=r"has given nothing for 1 s; \d+ records are left"):
+        _ = [one async for one in batches]

@@ -1,13 +1,18 @@
 """``dutycycle run job.yaml`` as a user types it: the real API server and controllers, pods as processes."""
 
+import fcntl
 import io
+import os
 import re
 import signal
+import struct
 import subprocess
 import sys
+import termios
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,9 +21,12 @@ import pytest
 import yaml
 
 from bus.kafka.embedded import EmbeddedBroker
+from contract.settings.load import load
 from contract.topics import TOPICS, full_name
 from dutycycle.cli.main import main
+from streams.names import changelogs
 from tests.support.fakes.nvml.one_used import one_used
+from tests.support.fakes.nvml.scenario import Scenario, square
 from tests.support.kube.cluster import Cluster
 from tests.support.kube.kubelet import GPU, NO_SUCH_IMAGE, ProcessKubelet
 from tests.support.kube.line import Line
@@ -33,9 +41,11 @@ _TRAINS = """
 import os, sys, time
 held = bytearray(os.urandom(1)) * (200 << 20)
 print("loss 0.5", flush=True)
-time.sleep(5)
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.2)
 sys.exit(3)
 """
+_STEP_S = 2.5
 _SLEEPS = "import time; time.sleep(600)"
 
 
@@ -52,13 +62,49 @@ def kubelet(
     kube: Kube, cluster: Cluster, controllers: Controllers, tmp_path: Path
 ) -> Iterator[ProcessKubelet]:
     """Runs the pods of the namespace; at the end nothing of them may be there."""
-    with ProcessKubelet(kube, cluster, tmp_path, one_used) as one:
+    with ProcessKubelet(kube, cluster, tmp_path, waving) as one:
         yield one
         assert not one.errors
 
 
-def pod_spec(program: str = _SLEEPS, image: str = "train:1", gpus: int = 0) -> Object:
-    container: Object = {"name": "main", "image": image, "command": [sys.executable, "-c", program]}
+def waving(pid: int | None) -> Scenario:
+    """``one_used``, in steps."""
+    world = one_used(pid)
+    if pid is None:
+        return world
+    util = square(_STEP_S, 0.6, 5, 88)
+    process = replace(world.gpus[0].processes[0], util=util)
+    gpu = replace(world.gpus[0], values={**world.gpus[0].values, "util": util}, processes=[process])
+    return replace(world, gpus=[gpu, world.gpus[1]])
+
+
+@contextmanager
+def terminal() -> Iterator[tuple[int, Callable[[], str]]]:
+    """Of 80 columns: its file descriptor, and what was written on it so far."""
+    ours, theirs = os.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    written = bytearray()
+
+    def read() -> None:
+        with suppress(OSError):  # the last one has closed it
+            while data := os.read(ours, 4096):
+                written.extend(data)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    try:
+        yield theirs, lambda: bytes(written).decode(errors="replace")
+    finally:
+        os.close(theirs)
+        thread.join()
+        os.close(ours)
+
+
+def pod_spec(
+    program: str = _SLEEPS, image: str = "train:1", gpus: int = 0, arguments: Sequence[str] = ()
+) -> Object:
+    command = [sys.executable, "-c", program, *arguments]
+    container: Object = {"name": "main", "image": image, "command": command}
     container |= {"resources": {"limits": {GPU: str(gpus)}}} if gpus else {}
     return {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]}
 
@@ -76,12 +122,11 @@ CONFIG: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": 
 
 
 class User:
-    """Types ``dutycycle run`` in the namespace of ``cluster``, as ``client``. ``printed``: its stdout."""
+    """Types ``dutycycle run`` in the namespace of ``cluster``, as ``client``."""
 
     def __init__(self, client: Client, cluster: Cluster, folder: Path, **settings: str) -> None:
         self._cluster = cluster
         self._folder = folder
-        self.printed = ""
         self._env = environ(**settings) | {
             "KUBECONFIG": str(client.kubeconfig), "XDG_STATE_HOME": str(folder / "state"),
         }  # fmt: skip
@@ -92,11 +137,10 @@ class User:
         return str(file)
 
     @contextmanager
-    def runs(self, *arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
+    def runs(self, *arguments: str | Path, stderr: int = subprocess.PIPE) -> Iterator[subprocess.Popen[str]]:
         command = [sys.executable, "-m", "dutycycle", "run", "-n", self._cluster.namespace]
         process = subprocess.Popen(
-            [*command, *map(str, arguments)], env=self._env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            text=True,
+            [*command, *map(str, arguments)], env=self._env, stdout=subprocess.PIPE, stderr=stderr, text=True,
         )  # fmt: skip
         try:
             yield process
@@ -104,16 +148,8 @@ class User:
             process.kill()
             process.wait()
 
-    def run(self, *arguments: str | Path) -> tuple[int, str]:
-        """Its exit status, and what it said on stderr."""
-        with self.runs(*arguments) as process:
-            self.printed, said = process.communicate(timeout=100)
-        print(said)
-        assert "Traceback" not in said
-        return process.returncode, said
-
     def run_here(self, *arguments: str) -> tuple[int, str]:
-        """The same in this process, which saves the imports."""
+        """The same in this process, which saves the imports: its exit status, and what it said on stderr."""
         with pytest.MonkeyPatch.context() as patched, redirect_stderr(io.StringIO()) as said:
             for name, value in self._env.items():
                 patched.setenv(name, value)
@@ -135,28 +171,40 @@ def left_in(kube: Kube, cluster: Cluster) -> str:
 def test_a_job_from_its_yaml_to_its_report(
     kube: Kube, cluster: Cluster, kubelet: ProcessKubelet, tmp_path: Path
 ) -> None:
-    collector = shipped_account(kube, "collector")
-    with EmbeddedBroker({full_name("dutycycle.", name): 1 for name in TOPICS}) as broker:
-        shared = {"broker": broker.url, "interval": "0.25s"}
+    """On a terminal, until its steps are known; a collector and a stream run beside."""
+    may_end, out = tmp_path / "may-end", tmp_path / "out"
+    names = [*(full_name("dutycycle.", name) for name in TOPICS), *changelogs(load({}))]
+    with EmbeddedBroker(dict.fromkeys(names, 1)) as broker:
+        shared = {"broker": broker.url, "interval": "0.25s", "partitions": "1"}
         user = User(kube.admin, cluster, tmp_path, **shared)
         env = environ(node=cluster.node, spool=str(tmp_path / "spool"), **shared)
-        env |= {"KUBECONFIG": str(collector.kubeconfig)}
+        env |= {"KUBECONFIG": str(shipped_account(kube, "collector").kubeconfig)}
         env |= {name: kubelet.driver[name] for name in ("LD_LIBRARY_PATH", "FAKE_NVML_SCENARIO")}
         env.pop("KUBERNETES_SERVICE_HOST", None)
-        with running("collect", env=env, log=tmp_path / "collect.log"):
-            out = tmp_path / "out"
-            status, said = user.run(
-                user.file(CONFIG, job("train", program=_TRAINS, gpus=1)), "--out", out, "--logs"
-            )
-    assert status == 3, "the exit code of the container"
-    assert re.fullmatch(r"\[train-\w+\] loss 0\.5\n", user.printed)
-    assert f"job/train: created in namespace {cluster.namespace}" in said
-    assert f"running on {cluster.node}" in said
-    assert re.search(r"job/train: failed: exit code 3 of main in pod train-\w+", said)
-    assert re.search(r"GPUs +1 × NVIDIA H200", said)
-    assert re.search(r"GPU utilization +mean [\d.]+ %, max 88 %", said)
-    assert re.search(r"GPU memory, max of one +3\.0 GiB of 141\.0 GiB", said)
-    memory = re.search(r"Host memory, max +(\d+) MiB", said)
+        with (
+            running("collect", env=env, log=tmp_path / "collect.log"),
+            running("stream", env=env, log=tmp_path / "stream.log"),
+            terminal() as (theirs, said),
+        ):
+            file = user.file(CONFIG, job("train", program=_TRAINS, arguments=[str(may_end)], gpus=1))
+            with user.runs(file, "--out", out, "--logs", stderr=theirs) as process:
+                wait_until(lambda: "steps a minute" in said(), said, 100)
+                may_end.touch()
+                printed, _ = process.communicate(timeout=60)
+    print(said())
+    assert process.returncode == 3, "the exit code of the container"
+    assert re.fullmatch(r"\[train-\w+\] loss 0\.5\n", printed)
+    assert "Traceback" not in said()
+    assert f"job/train: created in namespace {cluster.namespace}" in said()
+    assert f"running on {cluster.node}" in said()
+    steps = re.search(r"1 running; ([\d.]+) steps a minute", said())
+    assert steps is not None
+    assert float(steps[1]) == pytest.approx(60 / _STEP_S, rel=0.1)
+    assert re.search(r"job/train: failed: exit code 3 of main in pod train-\w+", said())
+    assert re.search(r"GPUs +1 × NVIDIA H200", said())
+    assert re.search(r"GPU utilization +mean [\d.]+ %, max 88 %", said())
+    assert re.search(r"GPU memory, max of one +3\.0 GiB of 141\.0 GiB", said())
+    memory = re.search(r"Host memory, max +(\d+) MiB", said())
     assert memory is not None
     assert 200 <= int(memory[1]) < 320
     page = (out / "report.html").read_text()

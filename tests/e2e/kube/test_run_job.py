@@ -297,34 +297,38 @@ def test_what_cannot_run_is_said_in_one_line_and_leaves_nothing(
     typo = job("a")
     typo["spec"]["backofLimit"] = 1
     nobody = User(service_account(kube, cluster.namespace, "nobody"), cluster, tmp_path)
-    many, no_image = pod("a", gpus=9), pod("a", image=NO_SUCH_IMAGE)
-    never = "never started within [23]s, as --timeout says: "
-    cases: list[tuple[User, tuple[Object, ...], list[str], int, str]] = [
-        (user, (CONFIG, typo), [], 125, 'cannot create job/a: .*unknown field "spec.backofLimit"'),
-        (user, (CONFIG, job("A_b")), [], 125, 'cannot create job/A_b: .*Invalid value: "A_b"'),
-        (user, (job("a"),), ["-n", "no-such"], 125, 'cannot create job/a: namespaces "no-such" not found'),
-        (nobody, (job("a"),), [], 125, 'look for job/a: .* cannot get resource "jobs"'),
-        (user, (many,), ["--timeout", "2s"], 124, f"{never}.*unschedulable: .*Insufficient {GPU}"),
-        (user, (no_image,), ["--timeout", "2s"], 124, f"{never}.*cannot be pulled: failed"),
-    ]  # fmt: skip
-    for who, things, flags, code, message in cases:
+    cases: list[tuple[User, tuple[Object, ...], list[str], str]] = [
+        (user, (CONFIG, typo), [], 'cannot create job/a: .*unknown field "spec.backofLimit"'),
+        (user, (CONFIG, job("A_b")), [], 'cannot create job/A_b: .*Invalid value: "A_b"'),
+        (user, (job("a"),), ["-n", "no-such"], 'cannot create job/a: namespaces "no-such" not found'),
+        (nobody, (job("a"),), [], 'look for job/a: .* cannot get resource "jobs"'),
+    ]
+    for who, things, flags, message in cases:
         status, said = who.run_here(who.file(*things), *flags)
-        assert status == code, said
-        assert re.search(message, _verdict(said)), said
+        assert status == 125, said
+        (verdict,) = (line for line in said.splitlines() if line.startswith("dutycycle: "))
+        assert re.search(message, verdict), said
         assert left_in(kube, cluster) == ""
-    hard = {"hard": {"pods": "0"}}
+
+
+def test_what_it_waits_for_is_said(kube: Kube, cluster: Cluster, kubelet: ProcessKubelet, user: User) -> None:
+    hard = {"hard": {"pods": "2"}}
     quota = {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
         "spec": hard,
         "status": hard | {"used": {"pods": "0"}},
     }
-    kube.admin.create(quota | {"metadata": {"name": "none", "namespace": cluster.namespace}})
-    status, said = user.run_here(user.file(job("a")), "--timeout", "3s")
-    assert status == 124
-    assert re.search(f"{never}job/a: its pods are refused: .*exceeded quota: none", _verdict(said))
+    kube.admin.create(quota | {"metadata": {"name": "two", "namespace": cluster.namespace}})
+    file = user.file(pod("many", gpus=9), pod("no-image", image=NO_SUCH_IMAGE), job("third"))
+    waits = (
+        f"pod many: pending: unschedulable: 0/1 nodes are available: 1 Insufficient {GPU}.",
+        f"pod no-image: pending: image {NO_SUCH_IMAGE} cannot be pulled: failed to pull",
+        "job/third: its pods are refused: Error creating: pods ",
+    )
+    with terminal() as (theirs, said), user.runs(file, stderr=theirs) as process:
+        wait_until(lambda: all(one in said() for one in waits), said, 60)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 128 + signal.SIGTERM
+    assert "exceeded quota: two" in said()
     assert left_in(kube, cluster) == ""
-
-
-def _verdict(said: str) -> str:
-    return next(line for line in said.splitlines() if line.startswith("dutycycle: "))

@@ -1,6 +1,7 @@
 """The example of autoscaling: what the API server takes, and the names in it. tests/e2e/kube runs it."""
 
 import re
+from collections.abc import Iterator
 
 import pytest
 import yaml
@@ -8,6 +9,7 @@ import yaml
 from sinks.prometheus import metrics as series
 from telemetry.metrics import PREFIX, Metric
 from tests.support.deploy.manifests import ROOT, Object, objects, of_kind
+from tests.support.processes.commands import wait_until
 from tests.support.servers.kube.server import Kube
 
 EXAMPLES = ROOT / "deploy/examples/hpa"
@@ -29,6 +31,27 @@ def test_the_api_server_takes_it(kube: Kube, namespace: str, file: str) -> None:
     flags = ("--dry-run=server", "--validate=strict", "--namespace", namespace)
     said = kube.admin.kubectl("apply", *flags, "-f", str(EXAMPLES / file))
     assert len(said.splitlines()) == len(of(file))
+
+
+@pytest.fixture
+def keda(kube: Kube) -> Iterator[Kube]:
+    """The API server with KEDA's own definition of a ScaledObject."""
+    definition = yaml.safe_load((ROOT / "tests/support/deploy/keda_scaledobjects.yaml").read_text())
+    kube.admin.create(definition)
+    wait_until(lambda: kube.admin.answers("/apis/keda.sh/v1alpha1/scaledobjects"), lambda: "KEDA's kind")
+    yield kube
+    kube.admin.delete(definition)
+
+
+def test_keda_s_schema_takes_the_variant_and_no_other_field(keda: Kube, namespace: str) -> None:
+    text = (EXAMPLES / "keda.yaml").read_text()
+    wrong = {"pollInterval: 3\n  triggers:": "pollInterval", "threshold: 30": "threshold"}
+    flags = ("apply", "--dry-run=server", "--validate=strict", "--namespace", namespace, "-f", "-")
+    assert "scaledobject.keda.sh/vision-api created" in keda.admin.kubectl(*flags, stdin=text)
+    for change, named in wrong.items():
+        spoilt = text.replace("triggers:" if "triggers" in change else 'threshold: "30"', change)
+        assert named in keda.admin.kubectl(*flags, stdin=spoilt, check=False)
+        assert "created" not in keda.admin.kubectl(*flags, stdin=spoilt, check=False)
 
 
 def test_the_forecast_is_one_more_metric() -> None:

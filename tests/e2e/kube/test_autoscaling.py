@@ -8,17 +8,22 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from contract.records.pods import name_key
-from tests.support.kube.autoscaling import CUSTOM, EXTERNAL, Adapter, VisionApi, values, window
+from tests.support.data.prometheus_ticks import Start
+from tests.support.kube.autoscaling import CUSTOM, EXAMPLES, EXTERNAL, Adapter, VisionApi, values, window
 from tests.support.kube.cluster import Cluster
+from tests.support.kube.prometheus_adapter import PrometheusAdapter
 from tests.support.processes.commands import wait_until
+from tests.support.servers.exposition import serve_metrics
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.kafka.certificates import make_certificate
 from tests.support.servers.kube.accounts import grant, service_account
 from tests.support.servers.kube.client import Object, Refused
 from tests.support.servers.kube.controllers import Controllers
 from tests.support.servers.kube.server import FRONT_PROXY_CA, Kube
+from tests.support.servers.prometheus import scrape
 
 
 @pytest.fixture
@@ -47,6 +52,23 @@ def test_the_example_scales_under_load_and_not_while_nothing_is_measured(
     wait_until(lambda: "not FailedGetPodsMetric" in api.conditions.values(), lambda: str(api.conditions))
     assert api.replicas == 12
     api.under(0, replicas=2)  # idle is 0, which is a figure
+
+
+def test_the_example_scales_with_prometheus_adapter_too(
+    kube: Kube, cluster: Cluster, controllers: Controllers, prometheus: Start, tmp_path: Path
+) -> None:
+    """The same HorizontalPodAutoscaler; and the query of KEDA's variant has the sum that KEDA divides."""
+    with serve_metrics("") as page:
+        server = prometheus(scrape([page.target]))
+        adapter = PrometheusAdapter(kube, cluster.namespace, server.url, page, tmp_path)
+        with adapter.run():
+            api = VisionApi(cluster, kube.admin, adapter, controllers)
+            api.under(0, replicas=2)
+            api.under(150, replicas=5)
+            assert api.conditions["ScalingActive"] == "ValidMetricFound"
+            scaled = yaml.safe_load((EXAMPLES / "keda.yaml").read_text())["spec"]["triggers"][0]["metadata"]
+            query = scaled["query"].replace('namespace="default"', f'namespace="{cluster.namespace}"')
+            assert float(server.query(query)[0]["value"][1]) == pytest.approx(150, abs=0.1)
 
 
 def test_kubectl_reads_the_figures_and_only_who_may(kube: Kube, cluster: Cluster, adapter: Adapter) -> None:

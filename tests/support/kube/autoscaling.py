@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import yaml
 
@@ -122,10 +122,19 @@ def window(uid: str, end_ms: int, **means: float) -> WindowAggregate:
     )  # fmt: skip
 
 
+class Figures(Protocol):
+    """What an autoscaler's figures are published to, and its log."""
+
+    @property
+    def said(self) -> str: ...
+
+    def publish(self, topic: str, records: dict[str, Any], /) -> None: ...
+
+
 class VisionApi:
     """The example's Deployment: its pods are run, and the load of its GPUs is shared by them."""
 
-    def __init__(self, cluster: Cluster, admin: Client, adapter: Adapter, controllers: Controllers) -> None:
+    def __init__(self, cluster: Cluster, admin: Client, adapter: Figures, controllers: Controllers) -> None:
         self._cluster = cluster
         self._admin = admin
         self._adapter = adapter

@@ -11,6 +11,7 @@ from tests.support.servers.kafka.jars import class_path
 from tests.support.servers.kube.build import build_programs
 from tests.support.servers.missing import ServerMissingError, program
 from tests.support.servers.postgres import find_programs
+from tests.support.servers.prometheus_adapter.build import build_prometheus_adapter
 
 
 def main() -> None:
@@ -39,6 +40,7 @@ _SERVERS: dict[str, Callable[[], object]] = {
     "helm": build_helm,
     "kcat": _programs("kcat"),
     "kubernetes": build_programs,
+    "prometheus-adapter": build_prometheus_adapter,
 }
 
 if __name__ == "__main__":

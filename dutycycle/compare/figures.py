@@ -18,6 +18,8 @@ from dutycycle.report.view import GpuView, HostView
 Better = Literal["less", "more", ""]
 _OF_PERIOD = 0.005
 """The error of a period, as a share of it: what the detector is tested for."""
+_LEAST_BYTES = 1000
+"""Of less than a kilobyte nothing is said."""
 _DEGREE = 1.0
 """The error of a temperature, which comes in whole degrees."""
 _EDGE_S = 2.0
@@ -140,8 +142,10 @@ class _Run:
             ("received_bytes", net, "net_rx_bytes_per_s"),
             ("sent_bytes", net, "net_tx_bytes_per_s"),
         ):
-            if (rate := self._mean(whose, column, summed=True)) is not None:
-                yield name, _times(rate, self._report.facts.duration_s)
+            rate = self._mean(whose, column, summed=True)
+            total = None if rate is None else _times(rate, self._report.facts.duration_s)
+            if total is not None and total.value >= _LEAST_BYTES:
+                yield name, total
 
     def _pace(self) -> float | None:
         """The relative error of how fast the run worked, taken from the use of its GPUs, or of its CPUs."""

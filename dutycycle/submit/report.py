@@ -1,13 +1,13 @@
 """The report of a run on a cluster, from the trace that it has left, and its summary."""
 
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from pathlib import Path
 
 from contract.errors import DutycycleError
-from contract.records.pods import Pod
 from contract.settings.groups import Settings
 from dutycycle.run.folder import PAGE, TRACE
+from dutycycle.traces.subject import the_one
 
 
 def say(line: str) -> None:
@@ -24,7 +24,7 @@ def write_report_of(folder: Path, settings: Settings, pods: Collection[str]) -> 
         from dutycycle.run.summary import figures_of
 
         gathered = gather([str(trace)], settings, lambda _: None)
-        job, pod = _whose([gathered.identities[uid] for uid in pods if uid in gathered.identities])
+        job, pod = the_one([gathered.identities[uid] for uid in pods if uid in gathered.identities])
         report = report_of(gathered, settings, TRACE, job=job, pod=pod)
         for line in figures_of(report):
             say(line)
@@ -37,11 +37,3 @@ def write_report_of(folder: Path, settings: Settings, pods: Collection[str]) -> 
     for name, path in (("Report", folder / PAGE), ("Trace", trace)):
         if path.exists():
             say(f"  {name:<22} {path}")
-
-
-def _whose(pods: Sequence[Pod]) -> tuple[str | None, str | None]:
-    """The uid of the one job, or of the one pod, that it was. Of several: neither, and the report is of
-    their nodes."""
-    jobs = {one.job.uid if one.job is not None else None for one in pods}
-    job = jobs.pop() if len(jobs) == 1 else None
-    return job, pods[0].uid if job is None and len(pods) == 1 else None

@@ -43,6 +43,13 @@ def subject_of(
     return Subject(pods, None)
 
 
+def the_one(pods: Collection[Pod]) -> tuple[str | None, str | None]:
+    """The uid of the one job that all belong to, or of the one pod; neither where they are several."""
+    jobs = {one.job.uid if one.job is not None else None for one in pods}
+    job = jobs.pop() if len(jobs) == 1 else None
+    return job, next(iter(pods)).uid if job is None and len(pods) == 1 else None
+
+
 def qualified(pod: Pod, name: str) -> str:
     """With the namespace of the pod, if it has one."""
     return f"{pod.namespace}/{name}" if pod.namespace else name

@@ -28,11 +28,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     whose = parser.add_mutually_exclusive_group()
     whose.add_argument(
-        "--job", metavar="NAME", help="of each trace only this job: name, namespace/name or uid"
+        "--job",
+        metavar="NAME",
+        help="of each trace this job: name, namespace/name or uid (default: the one "
+        "job or pod in it, and everything where there are several)",
     )
-    whose.add_argument(
-        "--pod", metavar="NAME", help="of each trace only this pod: name, namespace/name or uid"
-    )
+    whose.add_argument("--pod", metavar="NAME", help="of each trace this pod: name, namespace/name or uid")
     parser.add_argument("--format", choices=("table", "json"), default="table", help="(default: table)")
     parser.add_argument("--out", metavar="FILE", type=Path, help="write a page as well, with charts")
     arguments.add_force(parser)
@@ -46,6 +47,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     from dutycycle.compare.figures import measures_of
     from dutycycle.compare.text import lines_of, plain_of
     from dutycycle.report.build import check_out, gather, report_of
+    from dutycycle.traces.subject import the_one
 
     if args.out is not None:
         check_out(args.out, overwrite=args.force)
@@ -53,8 +55,11 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     runs = []
     for name, trace in zip(_names(args.runs), traces, strict=True):
         gathered = gather([trace], settings, lambda _: None)
+        job, pod = args.job, args.pod
+        if job is pod is None:
+            job, pod = the_one(gathered.identities.values())
         try:
-            report = report_of(gathered, settings, trace, job=args.job, pod=args.pod)
+            report = report_of(gathered, settings, trace, job=job, pod=pod)
         except DutycycleError as error:
             raise DutycycleError(f"{trace}: {error}") from error
         runs.append(Run(name, report, measures_of(report)))

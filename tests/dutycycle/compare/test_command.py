@@ -22,6 +22,7 @@ def test_folders_and_traces_are_compared(
     assert main(["compare", str(before), str(traces["slow"]), "--format", "json", "--out", str(out)]) == 0
     plain = orjson.loads(capsys.readouterr().out)
     assert [one["name"] for one in plain["runs"]] == ["before", "slow"]
+    assert [one["of"] for one in plain["runs"]] == ["ml/bert-0"] * 2  # the only one in it
     assert plain["verdicts"][0].startswith("Better in time: before (up to 7.")
     assert "<title>before, slow – Dutycycle comparison</title>" in out.read_text()
 

@@ -4,7 +4,7 @@ import pytest
 
 from contract.errors import DutycycleError
 from contract.records.pods import JobRef, Pod
-from dutycycle.traces.subject import subject_of
+from dutycycle.traces.subject import subject_of, the_one
 
 
 def pod(uid: str, name: str, job: str | None = None, namespace: str = "ml") -> Pod:
@@ -60,3 +60,18 @@ def test_what_is_said_of_a_name_that_fits_nobody_or_several(wanted: dict[str, st
 def test_where_nothing_is_known_that_is_said_too() -> None:
     with pytest.raises(DutycycleError, match="there are jobs: none; pods: none"):
         subject_of([], job="x", pod="x")
+
+
+@pytest.mark.parametrize(
+    ("pods", "found"),
+    [
+        (KNOWN[:2], ("j-ml-bert", None)),
+        (KNOWN[2:3], (None, "p3")),
+        (KNOWN[2:4], (None, None)),
+        (KNOWN[1:3], (None, None)),
+        (KNOWN, (None, None)),
+        ([], (None, None)),
+    ],
+)
+def test_the_one_that_all_are_of(pods: list[Pod], found: tuple[str | None, str | None]) -> None:
+    assert the_one(pods) == found

@@ -35,7 +35,9 @@ COMMANDS = {
     "annotate": "remove our annotations from all Kubernetes objects",
     "healthy": "ask a running process whether it is healthy",
 }
-"""Sub-commands, each in ``dutycycle.cli.commands.<name>``."""
+"""Sub-commands, each in ``dutycycle.cli.commands.<name>`` or, if it is a service, ``services.<name>``."""
+
+_SERVICES = frozenset({"collect", "stream", "sink", "adapter"})
 
 _EXTRAS = {
     "collect": "collector", "stream": "streams", "sink": "sinks", "adapter": "sinks", "report": "report",
@@ -45,7 +47,7 @@ _EXTRAS = {
 
 
 class Command(Protocol):
-    """What a module of ``dutycycle.cli.commands`` provides."""
+    """What a module of ``commands`` or ``services`` provides."""
 
     EXAMPLE: str
     SETTINGS: tuple[str, ...]
@@ -61,7 +63,8 @@ class Command(Protocol):
 
 def command_module(name: str) -> Command:
     """The module of one sub-command, imported only when it is used."""
-    return cast("Command", import_module(f"dutycycle.cli.commands.{name}"))
+    folder = "services" if name in _SERVICES else "commands"
+    return cast("Command", import_module(f"dutycycle.cli.{folder}.{name}"))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

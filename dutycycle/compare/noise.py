@@ -8,7 +8,7 @@ training and checkpoints count as noise.
 
 import numpy as np
 
-from dutycycle.report.frames import Floats
+from dutycycle.traces.frames import Floats
 
 BLOCKS = 20
 LEAST_BLOCKS = 6

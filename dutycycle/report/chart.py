@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from dutycycle.report.frames import Buckets, Ticks, buckets
 from dutycycle.report.view import View
+from dutycycle.traces.frames import Buckets, Ticks, buckets
 
 POINTS = 1000
 """Points of a line at most; of a map, a third of that."""

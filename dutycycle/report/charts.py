@@ -8,9 +8,9 @@ import numpy as np
 from dutycycle.report.chart import LINES_OF_CYCLE, POINTS, Chart, Line, Marks, points_of, scaled, unit_of
 from dutycycle.report.cycles import cycles_of
 from dutycycle.report.forecasts import forecasts_of
-from dutycycle.report.frames import Buckets
 from dutycycle.report.gather import Gathered
 from dutycycle.report.view import GpuView, HostView, View
+from dutycycle.traces.frames import Buckets
 
 _FOLD_BINS = 40
 _FOLD_PERIODS = 30

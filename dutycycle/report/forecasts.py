@@ -6,9 +6,9 @@ import numpy as np
 import orjson
 
 from dutycycle.report.chart import Chart, Fan, Line, points_of, scaled, unit_of
-from dutycycle.report.frames import Floats, Ticks
 from dutycycle.report.gather import Gathered, Plain
 from dutycycle.report.view import View
+from dutycycle.traces.frames import Floats, Ticks
 
 _FANS = 6
 _SPAN_MS = 20 * 60_000

@@ -11,7 +11,7 @@ from contract.codec import DecodeError, decode
 from contract.log import ConsumerRecord, ProducerRecord
 from contract.records.pods import Pod
 from contract.records.samples import CgroupSample, Gpu, Host, NvmlSample, PodCgroup
-from dutycycle.report.frames import Frame
+from dutycycle.traces.frames import Frame
 
 GPU_COLUMNS = (
     "gpu_util_pct",

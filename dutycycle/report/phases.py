@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from dutycycle.report.frames import Floats, aligned
 from dutycycle.report.gather import Plain
 from dutycycle.report.view import GpuView, HostView, View
+from dutycycle.traces.frames import Floats, aligned
 
 IDLE, LOADING, CHECKPOINT, BUSY, UNMEASURED = "idle", "loading", "checkpoint", "busy", "not measured"
 _BUSY_PCT = 5.0

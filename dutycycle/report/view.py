@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from contract.errors import DutycycleError
 from contract.records.pods import JobRef, Pod
-from dutycycle.report.frames import Ticks
 from dutycycle.report.gather import Gathered, GpuSeen, Plain
+from dutycycle.traces.frames import Ticks
 from dutycycle.traces.subject import NAMED, Subject, qualified, subject_of
 
 

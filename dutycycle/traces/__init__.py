@@ -1,1 +1,4 @@
-"""Traces: recorded from topics, replayed in process, or published to topics again."""
+"""Traces: recorded from topics, replayed in process, or published to topics again.
+
+``frames`` holds the figures of samples as arrays.
+"""

@@ -1,1 +1,1 @@
-"""The sub-commands, a module each: what it takes (``add_arguments``) and what it does (``run``)."""
+"""The sub-commands of a user: what each takes (``add_arguments``) and what it does (``run``)."""

@@ -47,7 +47,7 @@ def test_a_signal_ends_a_process_wherever_it_is_in_its_imports(one: signal.Signa
     assert ended(WHERE_EXCEPTIONS_ARE_IGNORED, str(int(one))) == (0, "", "")
 
 
-@pytest.mark.parametrize("module", ["dutycycle.cli.main", "dutycycle.cli.commands.stream", "streams.service"])
+@pytest.mark.parametrize("module", ["dutycycle.cli.main", "dutycycle.cli.services.stream", "streams.service"])
 def test_ctrl_c_ends_a_service_that_is_still_importing(module: str) -> None:
     assert ended(WHILE_IT_IMPORTS, module, "stream", "--broker", "kafka://127.0.0.1:9") == (0, "", "")
 

@@ -92,7 +92,7 @@ def test_how_a_child_of_up_ends_and_a_service_of_its_own(does: str, status: int,
 COLLECTS = """
 import gc
 from contract.settings.groups import Settings
-from dutycycle.cli.commands import stream
+from dutycycle.cli.services import stream
 
 stream.run_service = lambda *_: print(gc.isenabled(), gc.get_freeze_count() > 0, gc.get_threshold())
 stream.run(None, Settings())

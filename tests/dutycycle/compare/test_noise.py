@@ -6,7 +6,7 @@ import pytest
 from dutycycle.compare.comparison import change
 from dutycycle.compare.figures import Measure
 from dutycycle.compare.noise import blocks_of, error_of_max, error_of_mean
-from dutycycle.report.frames import Floats
+from dutycycle.traces.frames import Floats
 
 TICKS = 1200
 RUNS = 200

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dutycycle.report.frames import Frame, buckets
+from dutycycle.traces.frames import Frame, buckets
 
 NAN = float("nan")
 

@@ -1,9 +1,11 @@
 """What holds of a pod and a job beside the insight: the cycle, its loss, when memory is full."""
 
 import random
+from collections.abc import Iterator
 from itertools import permutations
 from typing import Any
 
+import orjson
 import pytest
 from msgspec.structs import replace
 
@@ -12,11 +14,13 @@ from contract.codec import decode, from_plain, to_plain
 from contract.log import ConsumerRecord
 from contract.records.parts import InsightPart, JobInsight, JobInsightPart, PodInsight, WorkloadState
 from contract.records.pods import JobRef
+from streams.local import LocalPipeline
 from streams.operators.workload.channels import SPAN_MS
 from streams.operators.workload.job import job_state
 from streams.operators.workload.join import JoinedSpan
 from streams.operators.workload.rules.state import STATE_MS, StateTracker
 from tests.streams.operators.workload.test_insights import (
+    NOTHING,
     STAGES,
     START_MS,
     in_turn,
@@ -129,3 +133,40 @@ def test_it_reaches_the_records_for_the_sinks_however_the_topics_interleave() ->
     assert (state.period_s, state.confidence, state.mem_full_ms) == (12.5, 0.9, end_ms)
     assert state.seen_ms % STATE_MS == 0
     assert all(one == found[0] for one in found)
+
+
+def test_a_training_that_hangs_has_lost_its_cycle_and_its_memory_will_be_full() -> None:
+    """Samples of a node in, what the sinks are told out: steps of 20 s, then 100 % for ever."""
+    hangs_s, local = 960, LocalPipeline(STAGES.values())
+    feed = samples(hangs_s + 240, hangs_s)
+    known = [out for one in feed for out in [*local.feed(one), *local.flush()]]
+    told = [decode(JobInsight, one.value or b"", one.topic) for one in known if one.topic == "job-insights"]
+    states = {one.state.seen_ms: one.state for one in told if one.state is not None}
+    steps = [one for ms, one in states.items() if 60_000 <= ms - BEGIN_MS <= hangs_s * 1000]
+    assert {round(one.period_s or 0) for one in steps} == {20}
+    assert {one.lost_ms for one in steps} == {None}
+    last = states[max(states)]
+    assert last.period_s is None
+    assert last.lost_ms is not None
+    assert 0 < last.lost_ms - BEGIN_MS - hangs_s * 1000 <= 60_000
+    assert last.mem_full_ms == pytest.approx(BEGIN_MS + 2_000_000, abs=20_000)
+
+
+def samples(until_s: int, hangs_s: int) -> Iterator[ConsumerRecord]:
+    """A pod of the job ``j`` on a GPU; its memory reaches the limit at 2,000 s."""
+    head = {"v": 1, "node": "a", "collector": "c", "interval_ms": 1000}
+    gpu: dict[str, Any] = {"uuid": "G", "index": 0, "mem_total_bytes": 80e9, "power_limit_w": 700}
+    yield _record("pods", "p", 0, to_plain(replace(NOTHING, name="name-p")) | {"v": 1})
+    for second in range(until_s):
+        util = 100 if second >= hangs_s else 4 if second % 20 > 14 else 94 + second % 5
+        process = {"pid": 7, "pod_uid": "p", "gpu_util_pct": util, "mem_used_bytes": 60e9}
+        now = {"gpu_util_pct": util, "mem_copy_util_pct": util // 3, "power_w": 70 + 5 * util}
+        memory = {"mem_used_bytes": 1e9 + 2e6 * second, "mem_limit_bytes": 5e9}
+        tick = head | {"seq": second, "ts_ms": BEGIN_MS + second * 1000}
+        yield _record("nvml-samples", "a", second, tick | {"gpus": [gpu | now | {"processes": [process]}]})
+        pods = [{"uid": "p", "containers": [{"id": "p", "cpu_util_pct": 130} | memory]}]
+        yield _record("cgroup-samples", "a", second, tick | {"host": {"cpu_util_pct": 500}, "pods": pods})
+
+
+def _record(topic: str, key: str, second: int, plain: dict[str, Any]) -> ConsumerRecord:
+    return ConsumerRecord(topic, 0, 0, key, orjson.dumps(plain), BEGIN_MS + second * 1000)

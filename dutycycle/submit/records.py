@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bus.kafka.consumer import Consumer, Message
 from bus.kafka.errors import BrokerError
-from bus.kafka.reachability import answered_within, wait_for_broker
+from bus.kafka.reachability import wait_for_broker
 from bus.kafka.topics import topics_there
 from contract.codec import DecodeError, decode
 from contract.log import TopicPartition
@@ -37,8 +37,16 @@ class Records:
     ``away``: why nothing is read just now.
     """
 
-    def __init__(self, settings: Settings, trace: Path, pods: Callable[[], Mapping[str, Thing]]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        trace: Path,
+        pods: Callable[[], Mapping[str, Thing]],
+        patience_s: float = _BROKER_S,
+    ) -> None:
+        """``patience_s``: how long a broker is waited for at the start."""
         self._settings = settings
+        self._patience_s = patience_s
         self._path = trace
         self._pods = pods
         self._consumer: Consumer | None = None
@@ -54,8 +62,13 @@ class Records:
 
     async def start(self) -> None:
         """Be at the ends of the topics. Raises ``DutycycleError``, also where there are no samples."""
-        waiting = wait_for_broker(self._settings, Telemetry("run"))
-        await answered_within(_BROKER_S, self._settings, waiting)
+        try:
+            await asyncio.wait_for(wait_for_broker(self._settings, Telemetry("run")), self._patience_s)
+        except TimeoutError as error:
+            broker = f"DUTYCYCLE_BROKER={self._settings.broker}"
+            raise CannotRunError(
+                f"no broker answered within {self._patience_s:g} s at {broker}; without it there is no report"
+            ) from error
         prefix = self._settings.topic_prefix
         self._names = await topics_there(self._settings, [full_name(prefix, one) for one in _TOPICS])
         if not any(full_name(prefix, one) in self._names for one in _OF_NODES):

@@ -65,6 +65,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     while args.program and _is_file_name(args.program[0]):
         files.append(args.program[0])
         args = args.parser.parse_args(args.program[1:], args)  # flags may stand behind the file
+    if not args.verbose:  # what could not be measured is said at the end, not within the command's output
+        logging.getLogger("dutycycle").setLevel(logging.CRITICAL)
     if files:
         settings = load(os.environ, arguments.given_settings(args))
         return _on_cluster(args, files, settings)
@@ -78,8 +80,6 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         if getattr(args, name) != default:
             flag = name.removesuffix("_s")
             raise SettingError(f"--{flag} is for a job on a cluster: dutycycle run job.yaml --{flag} …")
-    if not args.verbose:  # what could not be measured is said at the end, not within the command's output
-        logging.getLogger("dutycycle").setLevel(logging.CRITICAL)
     from dutycycle.run.run import run_command  # here, not above: --help need not wait for it
 
     return run_command(command, settings, args.out, profiled=args.nsys)

@@ -87,6 +87,12 @@ async def test_without_topics_of_samples_nothing_begins(tmp_path: Path) -> None:
             await Records(settings, tmp_path / "t", dict).start()
 
 
+async def test_without_a_broker_nothing_begins(tmp_path: Path) -> None:
+    settings = load({"DUTYCYCLE_BROKER": "kafka://127.0.0.1:9"})
+    with pytest.raises(CannotRunError, match=r"no broker answered within 0\.5 s at DUTYCYCLE_BROKER=kafka"):
+        await Records(settings, tmp_path / "t", dict, patience_s=0.5).start()
+
+
 def test_how_it_goes_on_one_line() -> None:
     watched = Watched("Job")
     assert status_of(watched.follower, 3, None, (), 600) == "3s: no pod yet"

@@ -11,6 +11,7 @@ import pytest
 
 from dutycycle.cli.main import main
 from dutycycle.submit.view import View
+from tests.support.processes.commands import same_log_level
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: main, image: x}]}\n"
 ENDLESS = POD.replace("Pod", "Deployment")
@@ -39,7 +40,8 @@ def test_one_line(
     Path("endless.yaml").write_text(ENDLESS)
     Path("full").mkdir()
     Path("full/mine").touch()
-    assert main(["run", *arguments]) == status
+    with same_log_level():
+        assert main(["run", *arguments]) == status
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert message in said

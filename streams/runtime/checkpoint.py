@@ -1,7 +1,7 @@
 """The order of doing things that makes a worker exact, over all its stages.
 
 1. A record is applied at once; its outputs are put in line, in order. Coalesced outputs follow every two
-   seconds: they need no checkpoint, as a newer one replaces the older.
+   to ten seconds: they need no checkpoint, as a newer one replaces the older.
 2. Every so often a checkpoint is taken: at one instant, the coalesced outputs, the state of every key that
    changed, and the last offset processed.
 3. All outputs up to the checkpoint must have arrived before a state of it is sent. A state that survives a
@@ -35,6 +35,11 @@ EARLY = 50_000
 YIELD_EVERY = 16
 """After so many records of a batch the event loop has a turn: heartbeats and answers do not wait for all."""
 
+FLUSHED_PER_S = 50
+"""A stage sends the coalesced outputs of so many keys a second on average, ..."""
+LONGEST_WAIT_S = 10.0
+"""... but each that changed so often at least."""
+
 
 class CheckpointCoordinator:
     """Gives records to tasks, sends what follows, and commits. One per worker.
@@ -60,6 +65,8 @@ class CheckpointCoordinator:
         self._failed = False
         self._begun = False
         self._whole = True  # not between a checkpoint and its arrival: one that did not arrive is lost to us
+        self._flush_due_s: dict[str, float] = {}
+        """By stage, in the time of the event loop."""
         self._uncommitted = 0
         self.commit_due = asyncio.Event()
         """Set when a commit is due before its time."""
@@ -128,11 +135,20 @@ class CheckpointCoordinator:
                     return
 
     async def flush(self) -> None:
-        """Send the coalesced outputs of everything processed so far; return when all outputs have arrived."""
+        """Send the coalesced outputs of everything processed so far; return when all outputs have arrived.
+
+        A stage in which many keys change sends them less often: a newer one replaces the older, and what one
+        stage sends the next one reads.
+        """
         async with self._committing:
             if self._failed or not self._whole or not self._port.may_write():
                 return
-            self._outbox += [out for task in self._tasks for out in task.flush()]
+            now_s = asyncio.get_running_loop().time()
+            for task in self._tasks:
+                if now_s >= self._flush_due_s.get(task.stage.name, 0.0):
+                    wait_s = min(task.unflushed / FLUSHED_PER_S, LONGEST_WAIT_S)
+                    self._flush_due_s[task.stage.name] = now_s + wait_s
+                    self._outbox += task.flush()
             try:
                 await self._outputs_arrived()
             except Exception as error:  # noqa: BLE001 - whatever it was, something did not arrive

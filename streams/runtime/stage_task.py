@@ -150,6 +150,11 @@ class StageTask:
         unflushed, self._unflushed = self._unflushed, {}
         return [out for operator in unflushed.values() for out in self._flushed(operator)]
 
+    @property
+    def unflushed(self) -> int:
+        """How many keys have changed since they were flushed."""
+        return len(self._unflushed)
+
     def _flushed(self, operator: KeyedOperator) -> list[ProducerRecord]:
         return self._or_anew(operator, lambda: counted(operator.flush(), self.stage.source, self._telemetry))
 

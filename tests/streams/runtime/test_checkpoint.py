@@ -303,6 +303,16 @@ async def test_coalesced_outputs_are_sent_without_a_checkpoint() -> None:
     assert worker.port.steps.count(f"post {RESULT}") == 1, "nothing changed since"
 
 
+async def test_a_stage_in_which_many_keys_change_sends_their_coalesced_outputs_less_often() -> None:
+    worker = Worker(Broker())
+    for number, sent in ((0, 500), (1, 500)):
+        await worker.take(*(record(500 * number + n, 1, f"key-{n}") for n in range(500)))
+        await worker.coordinator.flush()
+        assert worker.port.steps.count(f"post {RESULT}") == sent
+    await worker.coordinator.commit()
+    assert worker.port.steps.count(f"post {RESULT}") == 1000, "a checkpoint has them all"
+
+
 async def test_a_flush_that_does_not_arrive_ends_the_worker() -> None:
     worker = Worker(Broker(), dies=at("arrived-output", 0), errs=True)
     await worker.take(record(0, 1))

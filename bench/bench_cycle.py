@@ -17,13 +17,13 @@ import numpy as np
 import zstandard
 
 from bench.generators import CONTROLS, HARDER, NAMED_CONTROLS, SHAPES, SNRS, Case, controls, cyclic_cases
+from dutycycle.experiments.scores.cycles import f1 as cycle_f1
+from dutycycle.experiments.scores.cycles import is_close
 from streams.operators.cycles.detect.detector import likeliest_of
 from streams.operators.cycles.detect.window import find_cycles
 from streams.operators.cycles.scales import CycleScales
 from streams.state.codec import to_bytes
 
-CLOSE = 0.05
-"""Relative error up to which a period is a hit."""
 START_MS = 1_700_000_000_000
 EVERY = 10
 """Seconds between evaluations."""
@@ -50,7 +50,7 @@ class CycleAnswer:
     @property
     def right(self) -> bool:
         """Whether there is nothing to blame."""
-        return self.period is None if self.case.period is None else self.error <= CLOSE
+        return self.period is None if self.case.period is None else is_close(self.period, self.case.period)
 
 
 def answers(cases: Sequence[Case]) -> tuple[list[CycleAnswer], float]:
@@ -74,7 +74,7 @@ def f1(positive: Sequence[CycleAnswer], negative: Sequence[CycleAnswer]) -> floa
     hits = sum(answer.right for answer in positive)
     alarms = sum(answer.period is not None and not answer.right for answer in (*positive, *negative))
     misses = len(positive) - hits
-    return 2 * hits / (2 * hits + alarms + misses)
+    return cycle_f1(hits, alarms, misses) or 0.0
 
 
 def _recall(positive: Sequence[CycleAnswer], kinds: Iterable[str], title: str = "recall") -> None:

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from bench.bench_cycle import CLOSE
 from bench.generators import CONTROLS, SHAPES, SNRS, Case, Floats, controls, cyclic_cases
+from dutycycle.experiments.scores.cycles import is_close
 from streams.operators.cycles.detect.active import active, beginning
 from streams.operators.cycles.detect.confidence import EVIDENCE
 from streams.operators.cycles.detect.detector import likeliest_of
@@ -41,7 +41,7 @@ def examples() -> tuple[Floats, Floats]:
     for case in cases():
         if (found := likeliest_of(case.series())) is not None:
             known.append(found[1])
-            right.append(case.period is not None and abs(found[0].period / case.period - 1) <= CLOSE)
+            right.append(case.period is not None and is_close(found[0].period, case.period))
     return np.array(known), np.array(right, np.float64)
 
 
@@ -79,7 +79,7 @@ def begun() -> tuple[Floats, Floats]:
         one, _ = repeats(part, FLAT, evidence)
         if one:
             known.append(evidence)
-            right.append(period is not None and abs(one / period - 1) <= CLOSE)
+            right.append(period is not None and is_close(one, period))
     return np.array(known), np.array(right, np.float64)
 
 

@@ -1,15 +1,20 @@
 """The pipeline's stages: which topic feeds which operator. A replay and the Faust app run this same list."""
 
+import difflib
 from collections.abc import Callable
 from typing import Protocol
 
+from contract.errors import SettingError
 from contract.settings.groups import Settings
 from streams.names import SOURCES, STATELESS, check_settings
 from streams.operators.base import Operator, Snapshot, Stage
 from streams.operators.columns.cgroup import CgroupReader
 from streams.operators.columns.cuda import CudaReader
 from streams.operators.columns.nvml import NvmlReader
+from streams.operators.columns.series import METRICS
+from streams.operators.cycles.bank import CycleConfig
 from streams.operators.forward import PodForwarder
+from streams.operators.node.analysis import ANALYSIS, AnalysisConfig
 from streams.operators.node.operator import NodeConfig, NodeOperator
 from streams.operators.peaks.job import JobOperator
 from streams.operators.peaks.pod import PodOperator
@@ -55,7 +60,35 @@ def _node_config(settings: Settings, source: str) -> NodeConfig:
         lateness_ms=int(settings.lateness * _MS),
         retire_ms=int(settings.retire * _MS),
         evict_ms=int(settings.evict * _MS),
+        evaluate_ms=int(settings.evaluate * _MS),
+        analysis=_analysis_config(settings),
     )
+
+
+def _analysis_config(settings: Settings) -> AnalysisConfig:
+    cycles = CycleConfig(
+        samples=settings.cycles_window,
+        least=settings.cycles_shortest,
+        early=settings.cycles_early == "on",
+        sure=settings.cycles_confidence,
+        sure_of_part=settings.cycles_confidence_part,
+        sure_of_begun=settings.cycles_confidence_begun,
+        misses=settings.cycles_misses,
+    )
+    return AnalysisConfig(
+        trend_metrics=_known_metrics("TRENDS", settings.trends_metrics) or ANALYSIS.trend_metrics,
+        cycle_metrics=_known_metrics("CYCLES", settings.cycles_metrics) or ANALYSIS.cycle_metrics,
+        horizons_s=settings.trends_horizons,
+        cycles=cycles,
+    )
+
+
+def _known_metrics(of: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    for name in names:
+        if name not in METRICS:
+            close = "".join(f"; did you mean {one}?" for one in difflib.get_close_matches(name, METRICS, 1))
+            raise SettingError(f"DUTYCYCLE_{of}_METRICS: there is no metric {name}{close}")
+    return names
 
 
 class _Resumable(Operator, Protocol):

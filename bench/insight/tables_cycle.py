@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bench.bench_cycle import CLOSE, CycleAnswer, answers, f1
+from bench.bench_cycle import CycleAnswer, answers, f1
 from bench.generators import CONTROLS, NAMED_CONTROLS, Case, Floats, controls, cyclic_cases
 from bench.insight.peers_cycle import DETECTORS, Detector
 from bench.insight.report import Cell, Report
+from dutycycle.experiments.scores.cycles import is_close
 from streams.operators.cycles.bank import CycleBank
 
 OURS = "Dutycycle"
@@ -151,7 +152,7 @@ def _reliability(report: Report, said: Sequence[CycleAnswer]) -> None:
 
 
 def _off(period: float | None, true: float) -> bool:
-    return period is None or abs(period / true - 1) > CLOSE
+    return not is_close(period, true)
 
 
 Changes = list[tuple[int, float | None]]

@@ -142,6 +142,44 @@ class StreamSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class OperatorSettings:
+    """How trends and cycles are computed, for experiments.
+
+    What docs/insight.md says of them was measured with the defaults.
+    """
+
+    evaluate: float = _setting(
+        10.0, parsers.seconds(1, 600), "between two evaluations of trends and cycles, in the data's own time"
+    )
+    cycles_metrics: tuple[str, ...] = _setting(
+        (), parsers.metric_names, "metrics that cycles are looked for in, such as gpu_util_pct,power_w"
+    )
+    cycles_window: int = _setting(
+        600,
+        parsers.multiple_of_4(64, 10_000),
+        "ticks that cycles are looked for in, a multiple of 4: a period is at most a third of it",
+    )
+    cycles_shortest: int = _setting(3, parsers.whole(3, 100), "ticks of the shortest period")
+    cycles_early: str = _setting(
+        "on", parsers.choice("on", "off"), "find a cycle that has begun after two and a half periods"
+    )
+    cycles_confidence: float = _setting(
+        0.9, parsers.share, "confidence from which on a cycle is published that fills the window"
+    )
+    cycles_confidence_part: float = _setting(0.97, parsers.share, "the same for a part of the window")
+    cycles_confidence_begun: float = _setting(0.95, parsers.share, "the same for a cycle that has begun")
+    cycles_misses: int = _setting(
+        3, parsers.whole(1, 100), "looks in a row that do not see a cycle, after which it is lost"
+    )
+    trends_metrics: tuple[str, ...] = _setting(
+        (), parsers.metric_names, "metrics that are forecast, such as gpu_util_pct,mem_used_bytes"
+    )
+    trends_horizons: tuple[float, ...] = _setting(
+        (10.0, 30.0, 300.0), parsers.several_seconds(1, 3600), "how far ahead forecasts reach"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class SinkSettings:
     """Where results are written."""
 
@@ -248,6 +286,7 @@ class Settings(
     AdapterSettings,
     RemoteWriteSettings,
     SinkSettings,
+    OperatorSettings,
     StreamSettings,
     PrometheusSettings,
     CollectorSettings,
@@ -257,7 +296,7 @@ class Settings(
 
 
 SETTING_GROUPS = (
-    KafkaSettings, CollectorSettings, PrometheusSettings, StreamSettings, SinkSettings,
-    RemoteWriteSettings, AdapterSettings, StatusSettings,
+    KafkaSettings, CollectorSettings, PrometheusSettings, StreamSettings, OperatorSettings,
+    SinkSettings, RemoteWriteSettings, AdapterSettings, StatusSettings,
 )  # fmt: skip
 """The groups in the order of the help."""

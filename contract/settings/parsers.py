@@ -18,6 +18,7 @@ _NODE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
 _DNS = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*")
 _LABEL_KEY = re.compile(r"(?:[a-z0-9.-]{1,253}/)?[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 _SERIES_LABEL = re.compile(r"([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*(.+)")
+_METRIC = re.compile(r"[a-z][a-z0-9_]{0,60}")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{0,200}")
 _HOST_PORT = re.compile(r"(?:\[[0-9A-Fa-f:]+\]|[A-Za-z0-9._-]+):\d{1,5}")
 KAFKA_SCHEMES = ("kafka", "kafka+ssl")
@@ -46,6 +47,19 @@ def whole(low: int, high: int) -> Parser:
     return parse
 
 
+def multiple_of_4(low: int, high: int) -> Parser:
+    """A multiple of 4 from ``low`` to ``high``."""
+    one = whole(low, high)
+
+    def parse(value: str) -> int:
+        found: int = one(value)
+        if found % 4:
+            raise ValueError(f"expected a multiple of 4, such as {found - found % 4}")
+        return found
+
+    return parse
+
+
 def duration(value: str) -> float:
     """Seconds, from ``90``, ``90s``, ``1.5m``, ``200ms``, ``2h``."""
     match = _DURATION.fullmatch(value.strip())
@@ -59,6 +73,21 @@ def price(value: str) -> float:
     if not re.fullmatch(r"\d+(?:\.\d+)?", value.strip()) or float(value) > 1e9:
         raise ValueError("expected a number, such as 2.5")
     return float(value)
+
+
+def share(value: str) -> float:
+    """A number from 0 to 1."""
+    if not re.fullmatch(r"[01]|[01]?\.\d+", value.strip()) or not 0 <= float(value) <= 1:
+        raise ValueError("expected a number from 0 to 1, such as 0.95")
+    return float(value)
+
+
+def metric_names(value: str) -> tuple[str, ...]:
+    """Names of metrics, separated by commas, each once and in order."""
+    found = sorted({part.strip() for part in value.split(",") if part.strip()})
+    if not found or not all(_METRIC.fullmatch(name) for name in found):
+        raise ValueError("expected names of metrics, separated by commas, such as gpu_util_pct,power_w")
+    return tuple(found)
 
 
 def seconds(low: float, high: float) -> Parser:

@@ -10,11 +10,13 @@ _LINES_EVERY_S = 10.0
 
 
 class Progress:
-    """Shows how much of ``[start_ms, end_ms]`` is done, on ``out``."""
+    """Shows how much of ``[start_ms, end_ms]`` is done, on ``out``. ``name`` says where that is."""
 
     def __init__(
-        self, start_ms: int, end_ms: int, out: TextIO, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+        self, start_ms: int, end_ms: int, out: TextIO, clock: Callable[[], float] = time.monotonic,
+        name: Callable[[int, int], str] | None = None,
+    ) -> None:  # fmt: skip
+        self._name = name or _up_to
         self._start_ms, self._end_ms = start_ms, end_ms
         self._out = out
         self._clock = clock
@@ -31,8 +33,7 @@ class Progress:
             return
         self._shown_s = now_s
         share = (reached_ms - self._start_ms) / max(1, self._end_ms - self._start_ms)
-        moment = datetime.fromtimestamp(reached_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M")
-        text = f"{100 * share:3.0f} % up to {moment} UTC, {records} records{self._left(now_s, reached_ms)}"
+        text = f"{100 * share:3.0f} % {self._name(reached_ms, records)}{self._left(now_s, reached_ms)}"
         if self._is_terminal:
             done = round(_WIDTH * share)
             self._out.write(f"\r\x1b[K[{'#' * done}{'-' * (_WIDTH - done)}] {text}" + "\n" * is_end)
@@ -51,3 +52,8 @@ class Progress:
             return ""
         left_s = (now_s - began_s) * (self._end_ms - reached_ms) / (reached_ms - began_ms)
         return f", {left_s / 60:.0f} min left" if left_s >= 60 else f", {left_s:.0f} s left"
+
+
+def _up_to(reached_ms: int, records: int) -> str:
+    moment = datetime.fromtimestamp(reached_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M")
+    return f"up to {moment} UTC, {records} records"

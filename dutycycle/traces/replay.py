@@ -76,14 +76,15 @@ def _writers(
 ) -> Iterator[Write]:
     if out is not None:
         trace = stack.enter_context(TraceWriter(out, overwrite=overwrite))
-        yield _to_trace(trace, settings.topic_prefix)
+        yield trace_of(trace, settings.topic_prefix)
     if records is not None:
         writer = stack.enter_context(RecordsWriter(records))
         stack.callback(writer.flush)  # also what came before a damaged line
         yield lambda one: writer.write(one.topic, one.value)
 
 
-def _to_trace(trace: TraceWriter, prefix: str) -> Write:
+def trace_of(trace: TraceWriter, prefix: str) -> Write:
+    """Writes derived records into a trace; what is internal is left out."""
     offsets: Counter[str] = Counter()
 
     def write(one: ProducerRecord) -> None:

@@ -1,13 +1,21 @@
-"""``dutycycle replay``: the same operators over a trace, in process; or the trace back into Kafka."""
+"""``dutycycle replay``: the same operators over a trace, in process, once or with many settings; or the trace
+back into Kafka."""
 
 import argparse
+import os
+import sys
+from pathlib import Path
+from typing import Any
 
 from contract.errors import SettingError
 from contract.settings.groups import Settings
 from dutycycle.cli import arguments
+from dutycycle.experiments.knobs import assignment, grid, help_lines, with_values
 
 EXAMPLE = """dutycycle replay day.jsonl.zst --out derived.jsonl.gz --records sqlite:///day.db
+dutycycle replay day.jsonl.zst --grid cycles.confidence=0.8,0.9 --score truth.jsonl --out sweep/
 dutycycle replay day.jsonl.zst --broker kafka://127.0.0.1:9092 --speed 10"""
+_MOST_JOBS = 1024
 SETTINGS = (*arguments.OF_BROKER, *arguments.OF_OPERATORS)
 
 
@@ -16,13 +24,57 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "trace", nargs="+", metavar="TRACE", help="trace files, one after the other; - is stdin"
     )
-    parser.add_argument("--out", metavar="FILE", help="write every derived record as a trace; - is stdout")
+    parser.add_argument(
+        "--out", metavar="FILE|DIR", help="write every derived record as a trace; - is stdout. A folder "
+        "(DIR/, or with --grid or --score) gets a folder a run: trace, settings, scores"
+    )  # fmt: skip
     arguments.add_force(parser)
     arguments.add_records(parser, default="default: none are written")
     parser.add_argument(
         "--keep-open", action="store_true", help="leave open windows open, as a live stream would"
     )
     parser.add_argument("--speed", metavar="N", type=_positive, help="with --broker: N times real time")
+    group = parser.add_argument_group("experiments")
+    group.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", dest="given",
+        help="a setting of the operators, such as cycles.window=1200; --list-settings shows all",
+    )  # fmt: skip
+    group.add_argument(
+        "--grid", action="append", default=[], metavar="NAME=V,V",
+        help="a run for each value, and for each combination where there are several (; between lists)",
+    )  # fmt: skip
+    group.add_argument(
+        "--score", metavar="FILE", help="what is known of the cycles: JSON lines of subject, metric, "
+        "from_ms, to_ms and period_s, which is left out where there is no cycle"
+    )  # fmt: skip
+    group.add_argument(
+        "--jobs",
+        type=_jobs,
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="runs at a time (default: %(default)s)",
+    )
+    group.add_argument("--quiet", action="store_true", help="no progress bar")
+    group.add_argument(
+        "--list-settings", action=_ListSettings, help="show what --set and --grid take, and exit"
+    )
+
+
+class _ListSettings(argparse.Action):
+    """Shows the settings of an experiment."""
+
+    def __init__(self, option_strings: list[str], dest: str, **more: Any) -> None:
+        super().__init__(option_strings, dest, nargs=0, **more)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        print(*help_lines(), sep="\n")  # noqa: T201
+        parser.exit()
+
+
+def _jobs(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= _MOST_JOBS:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number from 1 to {_MOST_JOBS}")
+    return int(text)
 
 
 def _positive(text: str) -> float:
@@ -38,6 +90,8 @@ def _positive(text: str) -> float:
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Replay; 0 when every line of every trace was read."""
     to_broker = args.setting_broker is not None
+    if to_broker and (args.given or args.grid or args.score):
+        raise SettingError("--broker publishes the trace: --set, --grid and --score do not go with it")
     if to_broker and (args.out or args.setting_records or args.keep_open):
         raise SettingError("--broker publishes the trace: --out, --records and --keep-open do not go with it")
     if to_broker:
@@ -46,9 +100,40 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         return republish(args.trace, settings, args.speed)
     if args.speed:
         raise SettingError("--speed needs --broker: in process a replay runs as fast as it can")
+    if args.grid or args.score or (args.out and (args.out.endswith(os.sep) or Path(args.out).is_dir())):
+        return _experiment(args, settings)
     from dutycycle.traces.replay import replay_in_process  # here, not above: --help need not wait for it
 
+    settings = with_values(settings, dict(assignment(one) for one in args.given))
     records = settings.records if args.setting_records else None
     return replay_in_process(
         args.trace, settings, out=args.out, overwrite=args.force, records=records, keep_open=args.keep_open
     )
+
+
+def _experiment(args: argparse.Namespace, settings: Settings) -> int:
+    """All runs into the folder; 0 when each was run, now or before."""
+    if args.out is None or args.out == "-":
+        raise SettingError("--grid and --score need --out DIR/: each run gets a folder there")
+    if args.setting_records or args.keep_open:
+        raise SettingError("--records and --keep-open do not go with a folder of runs")
+    if Path(args.out).is_file():
+        raise SettingError(f"--out {args.out}: is a file; name a folder for the runs")
+    from dutycycle.experiments.plan import plan  # here, not above: --help need not wait for it
+    from dutycycle.experiments.scores.cycles import read_truth
+    from dutycycle.experiments.sweep import sweep
+    from dutycycle.experiments.tables import write_tables
+    from streams.topology import stages
+
+    given = dict(assignment(one) for one in args.given)
+    if args.score:
+        read_truth(args.score)  # a line that is wrong is said before anything runs
+    runs = plan(args.trace, settings, given, grid(args.grid), truth=args.score, out=args.out)
+    for run in runs:
+        stages(run.settings)  # the same of settings that do not go together
+    before = sum(run.finished is not None for run in runs)
+    if before:
+        print(f"{before} of {len(runs)} runs are finished already", file=sys.stderr)  # noqa: T201
+    sweep(runs, args.jobs, quiet=args.quiet)
+    print(write_tables(runs, args.out), end="")  # noqa: T201
+    return 0

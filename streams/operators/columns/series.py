@@ -51,6 +51,12 @@ POD_CGROUP_METRICS = (
     "net_tx_bytes_per_s",
 )
 POD_CUDA_METRICS = ("kernel_launches_per_s", "kernel_burst_pct", "memcpys_per_s", "cuda_mem_used_bytes")
+METRICS = tuple(
+    sorted(
+        {*GPU_METRICS, *MIG_METRICS, *HOST_METRICS, *POD_GPU_METRICS, *POD_CGROUP_METRICS, *POD_CUDA_METRICS}
+    )
+)
+"""Every metric of any subject."""
 CAPACITIES = {"mem_total_bytes", "mem_limit_bytes"}
 """How much there is, not how much is used: such series have no window and no peak, and bound a trend."""
 COUNTERS = {"energy_j"}

@@ -13,12 +13,9 @@ from streams.operators.cycles.locks import Locks
 from streams.operators.cycles.result import NO_CYCLE, CycleResult
 from streams.operators.cycles.ring import EXACT, Ring, Store
 from streams.operators.cycles.schedule import RECENT, Schedule
-from streams.operators.cycles.tracker import CycleTracker
+from streams.operators.cycles.tracker import MISSES, CycleTracker
 
 SNAPSHOT_VERSION = 2
-SURE, SURE_OF_PART, SURE_OF_BEGUN = 0.9, 0.97, 0.95
-"""Confidence that a lock needs, in a whole window, in a part of one, and in what has only begun: a series
-is evaluated thousands of times, so that even unlikely mistakes would happen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +24,10 @@ class CycleConfig:
 
     Periods from ``least`` intervals (3 or more) to a third of the window can be found; with ``early``, those
     that have begun are found after two and a half periods. ``store`` is how samples are kept.
+
+    ``sure``, ``sure_of_part``, ``sure_of_begun``: confidence that a lock needs, in a whole window, in a part
+    of one, and in what has only begun: a series is evaluated thousands of times, so that even unlikely
+    mistakes would happen. ``misses``: evaluations in a row without a cycle after which it is lost.
     """
 
     interval_ms: int = 1000
@@ -34,6 +35,10 @@ class CycleConfig:
     least: int = 3
     early: bool = True
     store: Store = EXACT
+    sure: float = 0.9
+    sure_of_part: float = 0.97
+    sure_of_begun: float = 0.95
+    misses: int = MISSES
 
     def __post_init__(self) -> None:
         if self.interval_ms <= 0 or self.samples < 64 or self.samples % 4:
@@ -60,7 +65,7 @@ class CycleBank:
         self._config = config
         self._ring = Ring(config.samples, config.interval_ms, n, config.store)
         self._locks = Locks(n)
-        self._trackers = [CycleTracker() for _ in range(n)]
+        self._trackers = [CycleTracker(config.misses) for _ in range(n)]
         self._schedule = Schedule(n, config.samples)
         self._since_ms: Ints = np.zeros(n, np.int64)
         """Of each series, samples before this are not read any more."""
@@ -92,7 +97,8 @@ class CycleBank:
         self._schedule.resize(keep)
         self._since_ms = remap(self._since_ms, keep, 0)
         self._doubted, self._told = remap(self._doubted, keep, 0), remap(self._told, keep, 0)
-        self._trackers = [self._trackers[old] if old >= 0 else CycleTracker() for old in keep.tolist()]
+        misses = self._config.misses
+        self._trackers = [self._trackers[old] if old >= 0 else CycleTracker(misses) for old in keep.tolist()]
 
     def update(self, ts_ms: int, values: Floats, interval_ms: int | None = None) -> None:
         """Take the tick at ``ts_ms``; ``values`` has shape (n,), NaN is absent. See ``extend``."""
@@ -197,8 +203,8 @@ class CycleBank:
         found = found and found.slower(self._config.least)
         if found is None or self._trackers[column].period_s is not None:
             return found
-        main = found.cycles[0]
-        enough = SURE_OF_BEGUN if found.begun else SURE if found.whole else SURE_OF_PART
+        main, config = found.cycles[0], self._config
+        enough = config.sure_of_begun if found.begun else config.sure if found.whole else config.sure_of_part
         # What rests already for longer than it did in between has most likely ended.
         return found if main.confidence >= enough and found.idle <= main.period / 2 else None
 
@@ -249,7 +255,7 @@ class CycleBank:
         bank._ring.restore(plain["ring"])
         bank._locks.restore(plain["locks"])
         bank._schedule.restore(plain["schedule"])
-        bank._trackers = [CycleTracker.restore(one) for one in plain["trackers"]]
+        bank._trackers = [CycleTracker.restore(one, config.misses) for one in plain["trackers"]]
         bank._doubted[plain["doubted"]] = True
         bank._told[:] = [tracker.has_told for tracker in bank._trackers]
         return bank

@@ -6,12 +6,13 @@ series is combined into one answer.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from streams.operators.columns.arrays import Floats, Ints, check_version, pack, remap, unpack
-from streams.operators.cycles.bank import CycleBank, CycleConfig, LockedCycle
+from streams.operators.cycles.bank import TICKS, CycleBank, CycleConfig, LockedCycle
 from streams.operators.cycles.bursts import SLOT_MS, Burst, BurstBank
 from streams.operators.cycles.combine import ScaleResult, combined
 from streams.operators.cycles.locks import DRIFT
@@ -32,7 +33,8 @@ SCALES = (
     CycleConfig(interval_ms=60_000, samples=400, least=20, early=False, store=LOGARITHMS),
     CycleConfig(interval_ms=600_000, samples=480, least=12, early=False, store=LOGARITHMS),
 )
-"""Means over these intervals. Each leaves to the finer ones what these can see."""
+"""Means over these intervals. Each leaves to the finer ones what these can see; how sure it has to be is said
+by the configuration of the ticks."""
 EVERY = 10
 """Samples of a scale after which it is evaluated again."""
 WAITING = 16
@@ -138,13 +140,14 @@ class _Waiting:
 
 
 class CycleScales:
-    """The windows of n series on all scales, and what was published of them."""
+    """The windows of n series on all scales, and what was published of them. ``ticks``: of the finest."""
 
-    def __init__(self, n: int = 0) -> None:
-        self._ticks = CycleBank(n)
+    def __init__(self, n: int = 0, ticks: CycleConfig = TICKS) -> None:
+        sure = {name: getattr(ticks, name) for name in ("sure", "sure_of_part", "sure_of_begun", "misses")}
+        self._ticks = CycleBank(n, ticks)
         self._waiting = _Waiting(n)
         self._bursts = BurstBank()
-        self._scales = [_Scale(config, n) for config in SCALES]
+        self._scales = [_Scale(replace(config, **sure), n) for config in SCALES]
         self._published: list[CycleResult | None] = [None] * n
         self._published_ms: Ints = np.zeros(n, np.int64)
         self._delayed: set[int] = set()
@@ -256,11 +259,11 @@ class CycleScales:
         }
 
     @classmethod
-    def restore(cls, plain: dict[str, Any]) -> "CycleScales":
+    def restore(cls, plain: dict[str, Any], ticks: CycleConfig = TICKS) -> "CycleScales":
         """The scales that wrote ``plain``. Raises ``ValueError`` for another version or shape."""
         check_version(plain, SNAPSHOT_VERSION, "cycles")
-        scales = cls(plain["ticks"]["n"])
-        scales._ticks = CycleBank.restore(plain["ticks"])
+        scales = cls(plain["ticks"]["n"], ticks)
+        scales._ticks = CycleBank.restore(plain["ticks"], ticks)
         scales._bursts.restore(plain["bursts"])
         for scale, one in zip(scales._scales, plain["scales"], strict=True):
             scale.restore(one)

@@ -10,9 +10,10 @@ import numpy as np
 from streams.operators.columns.arrays import Floats, Ints, pack, unpack
 from streams.operators.columns.series import CYCLE_METRICS, TREND_METRICS, Series, remapped, subjects_of
 from streams.operators.columns.tick import Tick
+from streams.operators.cycles.bank import TICKS, CycleConfig
 from streams.operators.cycles.result import CycleResult
 from streams.operators.cycles.scales import CycleScales
-from streams.operators.trends.bank import TrendBank, TrendForecast
+from streams.operators.trends.bank import HORIZONS_S, TrendBank, TrendForecast
 from streams.operators.trends.changes import TrendDebouncer
 from streams.operators.trends.season import season_of
 
@@ -36,22 +37,37 @@ class Analysis:
                     yield one, None if isnan(left_s) else self.ts_ms + round(left_s * 1000)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnalysisConfig:
+    """Which metrics have trends and cycles, how far ahead forecasts reach (seconds, ascending), and how
+    cycles are looked for in the ticks."""
+
+    trend_metrics: tuple[str, ...] = tuple(sorted(TREND_METRICS))
+    cycle_metrics: tuple[str, ...] = tuple(sorted(CYCLE_METRICS))
+    horizons_s: tuple[float, ...] = HORIZONS_S
+    cycles: CycleConfig = TICKS
+
+
+ANALYSIS = AnalysisConfig()
+
+
 class AnalysisBank:
     """A ``TrendBank`` and ``CycleScales`` over subsets of the node's columns.
 
     ``series`` is always the list of all columns of the node.
     """
 
-    def __init__(self) -> None:
-        self._trends = TrendBank()
+    def __init__(self, config: AnalysisConfig = ANALYSIS) -> None:
+        self._config = config
+        self._trends = TrendBank(0, config.horizons_s)
         self._debouncer = TrendDebouncer()
-        self._cycles = CycleScales()
+        self._cycles = CycleScales(0, config.cycles)
         self._row: Floats = np.zeros(0)
         self._select([])
 
     def _select(self, series: list[Series]) -> None:
-        self._trend_series = [one for one in series if one.metric in TREND_METRICS]
-        self._cycle_series = [one for one in series if one.metric in CYCLE_METRICS]
+        self._trend_series = [one for one in series if one.metric in self._config.trend_metrics]
+        self._cycle_series = [one for one in series if one.metric in self._config.cycle_metrics]
         self._trend_subjects = subjects_of(self._trend_series)
         self._cycle_subjects = subjects_of(self._cycle_series)
         self._cycle_place = {one: column for column, one in enumerate(self._cycle_series)}
@@ -116,13 +132,16 @@ class AnalysisBank:
             "debouncer": self._debouncer.snapshot(),
             "cycles": self._cycles.snapshot(),
             "row": pack(self._row),
+            "config": repr(self._config),
         }
 
     def restore(self, plain: dict[str, Any], series: list[Series]) -> None:
-        """Take over a snapshot."""
-        self._trends = TrendBank.restore(plain["trends"])
+        """Take over a snapshot; raises ``ValueError`` for one that was made with another configuration."""
+        if plain["config"] != repr(self._config):
+            raise ValueError(f"snapshot of an analysis: made with {plain['config']:.300}")
+        self._trends = TrendBank.restore(plain["trends"], self._config.horizons_s)
         self._debouncer = TrendDebouncer.restore(plain["debouncer"])
-        self._cycles = CycleScales.restore(plain["cycles"])
+        self._cycles = CycleScales.restore(plain["cycles"], self._config.cycles)
         self._row = unpack(plain["row"], "f8", (len(series),))
         self._select(series)
 

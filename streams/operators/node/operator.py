@@ -21,7 +21,7 @@ from streams.operators.columns.series import ColumnIndex, Series, are_counters
 from streams.operators.columns.tick import Tick
 from streams.operators.keyed import decode_under_key
 from streams.operators.node import records
-from streams.operators.node.analysis import AnalysisBank
+from streams.operators.node.analysis import ANALYSIS, AnalysisBank, AnalysisConfig
 from streams.operators.node.gpus import NodeGpus
 from streams.operators.node.watermark import Held, Timeline
 from streams.operators.node.window import ClosedWindow, WindowBank
@@ -30,10 +30,7 @@ from streams.operators.peaks.tally import PeakTally
 from streams.operators.workload.spans import SpanBank
 from telemetry.events import SAMPLE_LATE
 
-SNAPSHOT_VERSION = 9
-EVALUATE_MS = 10_000
-"""How often, in event time, trends and cycles are evaluated. Each node has its own moment within that time:
-windows of all nodes close together, and their records would wait for the evaluations."""
+SNAPSHOT_VERSION = 10
 
 
 class Reader(Protocol):
@@ -49,6 +46,10 @@ class NodeConfig:
     """Times in milliseconds. ``topic`` is without prefix; ``source`` is ``nvml`` or ``cgroup``. ``sizes_ms``:
     lengths of the windows. ``lateness_ms``: how long a window waits for late ticks. A series is forgotten
     after ``retire_ms`` without a tick of it, the whole node after ``evict_ms``.
+
+    ``evaluate_ms``: how often, in event time, trends and cycles are evaluated, by ``analysis``. Each node has
+    its own moment within that time: windows of all nodes close together, and their records would wait for
+    the evaluations.
     """
 
     topic: str
@@ -57,6 +58,8 @@ class NodeConfig:
     lateness_ms: int = 10_000
     retire_ms: int = 600_000
     evict_ms: int = 86_400_000
+    evaluate_ms: int = 10_000
+    analysis: AnalysisConfig = ANALYSIS
 
 
 class NodeOperator:
@@ -67,7 +70,7 @@ class NodeOperator:
         self._node = node
         self._reader = reader
         self._timeline = Timeline()
-        self._evaluation_offset_ms = crc32(node.encode()) % EVALUATE_MS
+        self._evaluation_offset_ms = crc32(node.encode()) % config.evaluate_ms
         self._empty()
 
     def _empty(self) -> None:
@@ -75,7 +78,7 @@ class NodeOperator:
         self._last_seen: Ints = np.zeros(0, np.int64)
         self._windows = WindowBank(self._config.sizes_ms, self._config.lateness_ms)
         self._window_records = WindowRecords(self._node, self._config.source)
-        self._analysis = AnalysisBank()
+        self._analysis = AnalysisBank(self._config.analysis)
         self._peaks = PeakTally(self._node, self._config.source)
         self._spans = SpanBank(self._node, self._config.source)
         self._gpus = NodeGpus(self._node)
@@ -120,10 +123,9 @@ class NodeOperator:
         return emissions + self._closed(closed) if closed else emissions
 
     def _evaluation_due(self, ts_ms: int) -> bool:
-        offset_ms = self._evaluation_offset_ms
+        offset_ms, every_ms = self._evaluation_offset_ms, self._config.evaluate_ms
         return (
-            self._last_ms >= 0
-            and (self._last_ms - offset_ms) // EVALUATE_MS < (ts_ms - offset_ms) // EVALUATE_MS
+            self._last_ms >= 0 and (self._last_ms - offset_ms) // every_ms < (ts_ms - offset_ms) // every_ms
         )
 
     def _closed(self, closed: list[ClosedWindow]) -> list[Emission]:

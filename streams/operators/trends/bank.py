@@ -178,10 +178,10 @@ class TrendBank:
         }
 
     @classmethod
-    def restore(cls, plain: dict[str, Any]) -> "TrendBank":
+    def restore(cls, plain: dict[str, Any], horizons_s: tuple[float, ...] = HORIZONS_S) -> "TrendBank":
         """The bank that wrote ``plain``. Raises ``ValueError`` for one of another version or shape."""
         check_version(plain, SNAPSHOT_VERSION, "trends")
-        bank = cls(plain["n"])
+        bank = cls(plain["n"], horizons_s)
         bank._last_ms = plain["last_ms"]
         bank._holt.state = unpack(plain["holt"], "f8", bank._holt.state.shape)
         bank._exhaustion.restore(plain["exhaustion"])

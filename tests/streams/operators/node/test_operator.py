@@ -1,6 +1,7 @@
 """A node's operator: what comes out of samples, whatever happens to them on the way."""
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -12,6 +13,7 @@ from contract.log import ProducerRecord
 from contract.records.derived import Subject
 from streams.operators.base import CountedEvent, Emission
 from streams.operators.columns.nvml import NvmlReader
+from streams.operators.node.analysis import AnalysisConfig
 from streams.operators.node.operator import NodeConfig, NodeOperator
 from streams.state.codec import from_bytes, to_bytes
 from tests.support.data.samples import gpu, nvml, record
@@ -215,3 +217,20 @@ def test_one_tick_a_year_ahead_does_not_end_a_node() -> None:
     emissions = run(node, [*good[:30], wrong, *good[30:]])
     assert [one for one in emissions if isinstance(one, ProducerRecord)] == run(untouched, good)
     assert happened(emissions) == {"clock_jump": 1}
+
+
+def test_settings_of_the_analysis_count_and_a_snapshot_of_others_is_refused() -> None:
+    slow = replace(
+        CONFIG, evaluate_ms=60_000, analysis=AnalysisConfig(cycle_metrics=("power_w",), horizons_s=(5.0,))
+    )
+    node = NodeOperator(slow, "a", NvmlReader("a"))
+    said = run(node, [sample(second) for second in range(400)])
+    assert {metric for one in of(said, "cycles") for metric in one["metrics"]} == {"power_w"}
+    trends = of(said, "trends")
+    assert len({one["ts_ms"] // 60_000 for one in trends}) == len({one["ts_ms"] for one in trends}) > 3
+    ahead = {
+        f["horizon_s"] for one in trends for metric in one["metrics"].values() for f in metric["forecast"]
+    }
+    assert ahead == {5.0}
+    with pytest.raises(ValueError, match="made with"):
+        operator().restore(node.snapshot())

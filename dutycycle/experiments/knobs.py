@@ -1,0 +1,81 @@
+"""The settings that an experiment varies, by dotted name: ``cycles.window`` is DUTYCYCLE_CYCLES_WINDOW."""
+
+import difflib
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from contract.errors import SettingError
+from contract.settings.groups import OperatorSettings, Settings, StreamSettings
+
+_GROUPS = ("cycles", "trends")
+_OF_WORKERS = frozenset({"snapshot_interval", "session_timeout"})
+_FIELDS = {
+    one.name: one
+    for group in (StreamSettings, OperatorSettings)
+    for one in fields(group)
+    if one.name not in _OF_WORKERS
+}
+
+
+def dotted(field: str) -> str:
+    """The name of a field in an experiment."""
+    group, _, rest = field.partition("_")
+    return f"{group}.{rest}" if group in _GROUPS else field
+
+
+KNOBS = {dotted(name): name for name in _FIELDS}
+"""Every setting of an experiment by its dotted name: its field."""
+
+
+def assignment(text: str, flag: str = "--set") -> tuple[str, str]:
+    """The dotted name and the value of ``NAME=VALUE``. Raises ``SettingError``."""
+    name, equals, value = text.partition("=")
+    name = name.strip()
+    if not equals:
+        raise SettingError(f"{flag} {text}: expected NAME=VALUE, such as cycles.window=1200")
+    if name not in KNOBS:
+        close = difflib.get_close_matches(name.replace("_", "."), KNOBS, 1, cutoff=0.6)
+        raise SettingError(
+            f"{flag} {text}: there is no setting {name}"
+            + "".join(f"; did you mean {one}?" for one in close)
+            + ("" if close else f": expected one of {', '.join(KNOBS)}")
+        )
+    _parsed(name, value, flag)
+    return name, value
+
+
+def grid(texts: Iterable[str]) -> list[dict[str, str]]:
+    """Every combination of ``NAME=VALUE,VALUE``; where a value holds commas, ``;`` stands between values."""
+    axes: list[list[tuple[str, str]]] = []
+    for text in texts:
+        name, equals, values = text.partition("=")
+        parts = values.split(";" if ";" in values else ",") if equals else [""]
+        axes.append([assignment(f"{name}={one}" if equals else text, "--grid") for one in parts])
+    names = [axis[0][0] for axis in axes]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise SettingError(f"--grid: {min(twice)} is there twice")
+    return [dict(chosen) for chosen in itertools.product(*axes)]
+
+
+def with_values(settings: Settings, values: dict[str, str]) -> Settings:
+    """The settings with these, by dotted name."""
+    return replace(settings, **{KNOBS[name]: _parsed(name, text, "--set") for name, text in values.items()})
+
+
+def values_of(settings: Settings) -> dict[str, Any]:
+    """Everything that an experiment can vary, as it is in ``settings``, by dotted name."""
+    return {name: getattr(settings, field) for name, field in KNOBS.items()}
+
+
+def help_lines() -> Sequence[str]:
+    """A line of help for each, for ``--help``."""
+    return [f"{name:<24}{_FIELDS[field].metadata['help']}" for name, field in KNOBS.items()]
+
+
+def _parsed(name: str, text: str, flag: str) -> Any:
+    try:
+        return _FIELDS[KNOBS[name]].metadata["parse"](text)
+    except ValueError as error:
+        raise SettingError(f"{flag} {name}={text}: {error}") from error

@@ -1,0 +1,84 @@
+"""One run of an experiment: a replay, what it made as a trace, and its scores."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import orjson
+
+from contract.log import ConsumerRecord, ProducerRecord
+from contract.trace import TraceWriter
+from dutycycle.experiments.plan import RESULT, Run
+from dutycycle.experiments.scores.cycles import CycleScorer, read_truth
+from dutycycle.experiments.scores.forecasts import ForecastScorer
+from dutycycle.experiments.scores.samples import SampleReader
+from dutycycle.experiments.scores.windows import WindowScorer
+from dutycycle.traces.replay import no_samples, samples, trace_of
+from streams.local import LocalPipeline
+from streams.topology import stages
+
+DERIVED = "derived.jsonl.zst"
+_EVERY = 200
+
+
+class Scores:
+    """All scorers of a run."""
+
+    def __init__(self, run: Run) -> None:
+        self._samples = SampleReader()
+        self._forecasts = ForecastScorer()
+        self._windows = WindowScorer(run.settings.windows, run.settings.lateness)
+        self._cycles = None if run.truth is None else CycleScorer(read_truth(run.truth))
+
+    def add(self, outs: Iterable[ProducerRecord], record: ConsumerRecord | None = None) -> None:
+        """Take what the replay made, then the sample of which it made it."""
+        for out in outs:
+            self._forecasts.output(out)
+            self._windows.output(out)
+            if self._cycles is not None:
+                self._cycles.output(out)
+        if record is not None:
+            node, source = record.key or "", record.topic.removesuffix("-samples")
+            for tick in self._samples.read(record):
+                self._forecasts.tick(node, tick)
+                self._windows.tick(node, source, tick)
+
+    def result(self) -> dict[str, Any]:
+        """What all say."""
+        return {
+            "cycles": None if self._cycles is None else self._cycles.result(),
+            "forecasts": self._forecasts.result(),
+            "windows": self._windows.result(),
+        }
+
+
+def execute(run: Run, progress: Callable[[int], None]) -> None:
+    """Run it; ``progress`` is told of so many further lines now and then. Files depend on the run alone."""
+    run.folder.mkdir(parents=True, exist_ok=True)
+    pipeline = LocalPipeline(stages(run.settings), run.settings.topic_prefix)
+    scores, tally, told = Scores(run), Counter[str](), 0
+    with TraceWriter(str(run.folder / DERIVED)) as trace:
+        write = trace_of(trace, run.settings.topic_prefix)
+
+        def take(outs: list[ProducerRecord], record: ConsumerRecord | None = None) -> None:
+            for out in outs:
+                tally[f"out {out.topic}"] += 1
+                write(out)
+            scores.add(outs, record)
+
+        for record in samples([one.path for one in run.traces], run.settings.topic_prefix, tally):
+            take(pipeline.feed(record), record)
+            lines = sum(count for name, count in tally.items() if name.startswith("in "))
+            if lines - told >= _EVERY:
+                progress(lines - told)
+                told = lines
+        take(pipeline.close())
+    if not any(name.startswith("in ") for name in tally):
+        raise no_samples(one.path for one in run.traces)
+    progress(sum(one.lines for one in run.traces) - told)
+    made = {name.removeprefix("out "): tally[name] for name in sorted(tally) if name.startswith("out ")}
+    noticed = dict(sorted(pipeline.happened.items()))
+    result = {"name": run.name, **run.head, "made": made, "noticed": noticed, "scores": scores.result()}
+    partial = run.folder / f"{RESULT}.partial"
+    partial.write_bytes(orjson.dumps(result, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+    partial.replace(run.folder / RESULT)

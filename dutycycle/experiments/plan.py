@@ -1,0 +1,113 @@
+"""What an experiment is to run: one run for each combination of the settings that vary."""
+
+import hashlib
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from contract.errors import DutycycleError
+from contract.settings.groups import Settings
+from contract.trace import read_lines
+from dutycycle.experiments.knobs import values_of, with_values
+
+RESULT = "run.json"
+"""The file of a run that is written last: with it, a run is finished."""
+_DIGITS = 8
+_LONGEST_NAME = 80
+
+
+@dataclass(frozen=True, slots=True)
+class TraceFile:
+    """One trace: where it is, what is in it, and of how many lines."""
+
+    path: str
+    sha256: str
+    lines: int
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run. ``given``: the settings that the experiment sets, as text. ``head`` is what decides the
+    result, and stands in its ``run.json``."""
+
+    name: str
+    given: dict[str, str]
+    settings: Settings
+    traces: tuple[TraceFile, ...]
+    truth: str | None
+    folder: Path
+    head: dict[str, Any]
+
+    @property
+    def finished(self) -> dict[str, Any] | None:
+        """Its ``run.json``, if it was run to the end."""
+        try:
+            found: dict[str, Any] = orjson.loads((self.folder / RESULT).read_bytes())
+        except (OSError, orjson.JSONDecodeError):
+            return None
+        return found
+
+
+def plan(
+    traces: Sequence[str], settings: Settings, given: dict[str, str], combinations: Sequence[dict[str, str]],
+    *, truth: str | None, out: str,
+) -> list[Run]:  # fmt: skip
+    """The runs of an experiment, in order. Raises ``DutycycleError`` for a trace that cannot be read."""
+    files = tuple(_trace_file(path) for path in traces)
+    told = None if truth is None else _digest(Path(truth).read_bytes())
+    common = {"traces": [[one.sha256, one.lines] for one in files], "truth": told, "program": program()}
+    return [_run(settings, given | chosen, files, truth, out, common) for chosen in combinations]
+
+
+def _run(
+    settings: Settings, given: dict[str, str], traces: tuple[TraceFile, ...], truth: str | None, out: str,
+    common: dict[str, Any],
+) -> Run:  # fmt: skip
+    varied = with_values(settings, given)
+    head = {"given": given, "settings": values_of(varied), **common}
+    digest = _digest(orjson.dumps(head, option=orjson.OPT_SORT_KEYS))
+    words = ",".join(f"{name}={value}" for name, value in given.items()) or "defaults"
+    safe = "".join(char if char.isalnum() or char in "=,._-" else "_" for char in words)[:_LONGEST_NAME]
+    name = f"{safe}-{digest[:_DIGITS]}"
+    return Run(words, given, varied, traces, truth, Path(out) / "runs" / name, head)
+
+
+def _trace_file(path: str) -> TraceFile:
+    """Reads the whole trace, so that a damaged one is refused before anything runs."""
+    if path == "-":
+        raise DutycycleError("an experiment reads its trace several times: give a file, not -")
+    lines = sum(1 for _ in read_lines(path))
+    with Path(path).open("rb") as file:
+        return TraceFile(path, hashlib.file_digest(file, "sha256").hexdigest(), lines)
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def program() -> dict[str, str | None]:
+    """Which program runs: the release, and the git revision of the code where there is one, with a digest of
+    what was changed since."""
+    return {"version": version("dutycycle"), "revision": _revision()}
+
+
+def _revision() -> str | None:
+    root = Path(__file__).parents[2]
+    if not (root / ".git").exists():
+        return None
+    try:
+        revision = _git(root, "rev-parse", "HEAD").decode().strip()
+        changed = _git(root, "diff", "HEAD")
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return f"{revision}+{_digest(changed)[:_DIGITS]}" if changed else revision
+
+
+def _git(root: Path, *arguments: str) -> bytes:
+    command = ["git", "-C", str(root), *arguments]
+    return subprocess.run(command, check=True, capture_output=True).stdout  # noqa: S603 - words of ours

@@ -1,0 +1,141 @@
+"""Cycles against what is known of them: right at the end of a span, and how soon."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import msgspec
+
+from contract.errors import DutycycleError
+from contract.log import ProducerRecord
+from contract.records.derived import Cycle
+
+CLOSE = 0.05
+"""Relative error up to which a period is right: jitter alone moves the mean period of five bursts by 2 %."""
+
+
+def is_close(period: float | None, true: float) -> bool:
+    """Whether a period is the true one."""
+    return period is not None and abs(period / true - 1) <= CLOSE
+
+
+def f1(hits: int, alarms: int, misses: int) -> float | None:
+    """Harmonic mean of precision and recall; None where there was nothing to find and nothing was said."""
+    total = 2 * hits + alarms + misses
+    return 2 * hits / total if total else None
+
+
+class CycleTruth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is known of one metric of one subject from ``from_ms`` to ``to_ms``: its period in seconds; None:
+    it has no cycle. ``subject`` is the key of ``Subject``, such as ``gpu/<node>/<uuid>``."""
+
+    subject: str
+    metric: str
+    from_ms: int
+    to_ms: int
+    period_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.to_ms <= self.from_ms:
+            raise ValueError("to_ms has to be later than from_ms")
+        if self.period_s is not None and self.period_s <= 0:
+            raise ValueError("period_s has to be above 0")
+
+
+def read_truth(path: str) -> list[CycleTruth]:
+    """The lines of a file of JSON lines. Raises ``DutycycleError`` that names the line."""
+    decode = msgspec.json.Decoder(CycleTruth).decode
+    found = []
+    try:
+        with open(path, "rb") as lines:  # noqa: PTH123 - a path as it was given
+            for number, line in enumerate(lines, 1):
+                if not line.strip():
+                    continue
+                try:
+                    found.append(decode(line))
+                except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                    raise DutycycleError(f"{path}:{number}: {error}") from error
+    except OSError as error:
+        raise DutycycleError(f"{path}: {error.strerror}") from error
+    if not found:
+        raise DutycycleError(f"{path}: no line says what is true")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What was said of a span: ``period_s`` at its end, and when the true period was said first."""
+
+    truth: CycleTruth
+    period_s: float | None
+    first_ms: int | None
+
+    @property
+    def right(self) -> bool:
+        if self.truth.period_s is None:
+            return self.period_s is None
+        return is_close(self.period_s, self.truth.period_s)
+
+    @property
+    def delay_s(self) -> float | None:
+        return None if self.first_ms is None else (self.first_ms - self.truth.from_ms) / 1000
+
+
+class CycleScorer:
+    """Collects what is published of the spans that something is known of."""
+
+    def __init__(self, truths: Iterable[CycleTruth]) -> None:
+        self._truths = list(truths)
+        self._said: dict[tuple[str, str], list[tuple[int, float | None]]] = defaultdict(list)
+        self._wanted = {(one.subject, one.metric) for one in self._truths}
+
+    def output(self, record: ProducerRecord) -> None:
+        """Take a record that the replay made."""
+        if record.topic != "cycles" or record.value is None:
+            return
+        cycle = msgspec.json.decode(record.value, type=Cycle)
+        for metric, one in cycle.metrics.items():
+            place = cycle.subject.key, metric
+            if place in self._wanted:
+                self._said[place].append((cycle.ts_ms, one.period_s if one.cyclic else None))
+
+    def result(self) -> dict[str, Any]:
+        """F1, its parts, the median delay in periods, and each span."""
+        answers = [self._answer(one) for one in self._truths]
+        cyclic = [one for one in answers if one.truth.period_s is not None]
+        hits = sum(one.right for one in cyclic)
+        alarms = sum(one.period_s is not None and not one.right for one in answers)
+        delays = [
+            one.delay_s / one.truth.period_s
+            for one in cyclic
+            if one.truth.period_s and one.delay_s is not None
+        ]
+        return {
+            "f1": f1(hits, alarms, len(cyclic) - hits),
+            "right": sum(one.right for one in answers),
+            "spans": len(answers),
+            "false_alarms": alarms,
+            "delay_periods": median(delays) if delays else None,
+            "of_spans": [
+                {
+                    **msgspec.to_builtins(one.truth), "said_s": one.period_s, "delay_s": one.delay_s,
+                    "right": one.right,
+                }
+                for one in answers
+            ],
+        }  # fmt: skip
+
+    def _answer(self, truth: CycleTruth) -> _Answer:
+        last: float | None = None
+        first_ms: int | None = None
+        for ts_ms, period_s in self._said[truth.subject, truth.metric]:
+            if ts_ms > truth.to_ms:
+                break
+            last = period_s
+            if truth.period_s is None or not is_close(period_s, truth.period_s):
+                continue
+            if first_ms is None:
+                first_ms = max(ts_ms, truth.from_ms)
+        return _Answer(truth, last, first_ms)

@@ -1,0 +1,116 @@
+"""Forecasts against the samples that come: error over persistence's, and how often the interval held."""
+
+from collections import defaultdict, deque
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any, NamedTuple
+
+import msgspec
+
+from contract.log import ProducerRecord
+from contract.records.derived import Forecast, Trend
+from dutycycle.experiments.scores.samples import subject_key
+from streams.operators.columns.tick import Tick
+
+BUILT_IN = "trends"
+"""Who forecasts on the topic of that name."""
+_EARLY = 0.1
+"""A tick that comes up to so many intervals too soon is the one that was forecast."""
+_LATE = 2
+"""After so many intervals the moment is past, and nothing was measured in it."""
+
+
+class _Pending(NamedTuple):
+    due_ms: int
+    now: float
+    forecast: Forecast
+
+
+@dataclass(slots=True)
+class _Errors:
+    """Of one series at one horizon."""
+
+    count: int = 0
+    error: float = 0.0
+    persistence: float = 0.0
+    bounded: int = 0
+    inside: int = 0
+
+    def add(self, one: _Pending, truth: float) -> None:
+        self.count += 1
+        self.error += abs(one.forecast.value - truth)
+        self.persistence += abs(one.now - truth)
+        self.bounded += 1
+        self.inside += one.forecast.p05 <= truth <= one.forecast.p95
+
+
+@dataclass(slots=True)
+class _Series:
+    """What was measured last of one series, and the forecasts of it that wait, by who made them and how far
+    they reach."""
+
+    ts_ms: int = -1
+    value: float = float("nan")
+    pending: dict[tuple[str, float], deque[_Pending]] = field(default_factory=dict)
+
+
+class ForecastScorer:
+    """Holds each forecast until its moment comes. Of the forecasts, those are scored that are published."""
+
+    def __init__(self) -> None:
+        self._series: dict[tuple[str, str], _Series] = defaultdict(_Series)
+        self._errors: dict[tuple[str, str, float], dict[tuple[str, str], _Errors]] = defaultdict(dict)
+
+    def output(self, record: ProducerRecord) -> None:
+        """Take a record that the replay made of the sample before."""
+        if record.topic == "trends" and record.value is not None:
+            trend = msgspec.json.decode(record.value, type=Trend)
+            for metric, one in trend.metrics.items():
+                self._take(BUILT_IN, (trend.subject.key, metric), trend.ts_ms, one.forecast)
+
+    def _take(self, who: str, place: tuple[str, str], ts_ms: int, forecasts: tuple[Forecast, ...]) -> None:
+        series = self._series[place]
+        if series.ts_ms != ts_ms:
+            return  # there is no value of this moment to compare with
+        for one in forecasts:
+            waiting = series.pending.setdefault((who, one.horizon_s), deque())
+            waiting.append(_Pending(ts_ms + round(one.horizon_s * 1000), series.value, one))
+
+    def tick(self, node: str, tick: Tick) -> None:
+        """Take the ticks of a sample, after what the replay made of it."""
+        for one, value in zip(tick.layout.series, tick.values.tolist(), strict=True):
+            if value != value:  # absent
+                continue
+            place = subject_key(node, one), one.metric
+            series = self._series[place]
+            if tick.ts_ms <= series.ts_ms:
+                continue
+            series.ts_ms, series.value = tick.ts_ms, value
+            for (who, horizon_s), waiting in series.pending.items():
+                while waiting and waiting[0].due_ms <= tick.ts_ms + _EARLY * tick.interval_ms:
+                    due = waiting.popleft()
+                    if tick.ts_ms - due.due_ms <= _LATE * tick.interval_ms:
+                        of_it = self._errors[who, place[1], horizon_s]
+                        of_it.setdefault(place, _Errors()).add(due, value)
+
+    def result(self) -> list[dict[str, Any]]:
+        """A row for each forecaster, metric and horizon.
+
+        ``error``: mean absolute error over that of persistence (what is now stays), the mean over the series
+        in which persistence errs; ``coverage``: the share of values within the 5-95 % interval.
+        """
+        return [self._row(*place) for place in sorted(self._errors)]
+
+    def _row(self, who: str, metric: str, horizon_s: float) -> dict[str, Any]:
+        of_all = self._errors[who, metric, horizon_s].values()
+        ratios = [one.error / one.persistence for one in of_all if one.persistence > 0]
+        bounded = sum(one.bounded for one in of_all)
+        return {
+            "forecaster": who,
+            "metric": metric,
+            "horizon_s": horizon_s,
+            "series": len(of_all),
+            "forecasts": sum(one.count for one in of_all),
+            "error": fmean(ratios) if ratios else None,
+            "coverage": sum(one.inside for one in of_all) / bounded if bounded else None,
+        }

@@ -1,0 +1,107 @@
+"""Windows against the samples: the same count, mean, least and largest, and none missing."""
+
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from math import fsum, isclose
+from typing import Any
+
+import msgspec
+
+from contract.log import ProducerRecord
+from contract.records.derived import WindowAggregate, WindowMetric
+from dutycycle.experiments.scores.samples import subject_key
+from streams.operators.columns.series import CAPACITIES
+from streams.operators.columns.tick import Layout, Tick
+
+_TOLERANCE = 1e-9
+
+
+class _Ticks:
+    """The newest ticks of one node and source."""
+
+    def __init__(self) -> None:
+        self.ticks: deque[Tick] = deque()
+        self.watermark_ms = -1
+        self._layout: Layout | None = None
+        self._places: dict[tuple[str, str], int] = {}
+
+    def values(self, subject: str, metric: str, start_ms: int, end_ms: int, node: str) -> list[float]:
+        """What was measured in a window."""
+        found = []
+        for tick in self.ticks:
+            if not start_ms <= tick.ts_ms < end_ms:
+                continue
+            if tick.layout is not self._layout:
+                self._layout = tick.layout
+                self._places = {
+                    (subject_key(node, one), one.metric): at for at, one in enumerate(tick.layout.series)
+                }
+            at = self._places.get((subject, metric))
+            value = float("nan") if at is None else float(tick.values[at])
+            if value == value:
+                found.append(value)
+        return found
+
+
+class WindowScorer:
+    """Compares each window with the ticks that it is of, which are kept until it has closed."""
+
+    def __init__(self, sizes_s: Sequence[float], lateness_s: float) -> None:
+        self._sizes_ms = tuple(int(size * 1000) for size in sizes_s)
+        self._lateness_ms = int(lateness_s * 1000)
+        self._nodes: dict[tuple[str, str], _Ticks] = defaultdict(_Ticks)
+        self._expected: set[tuple[str, str, int, int]] = set()
+        self._compared = self._unequal = self._unexpected = 0
+
+    def output(self, record: ProducerRecord) -> None:
+        """Take a record that the replay made of the samples so far."""
+        if record.topic != "window-aggregates" or record.value is None:
+            return
+        window = msgspec.json.decode(record.value, type=WindowAggregate)
+        node, subject = window.subject.node or "", window.subject.key
+        ticks = self._nodes[node, window.source]
+        place = window.source, subject, window.size_ms, window.start_ms
+        self._unexpected += place not in self._expected
+        self._expected.discard(place)
+        for metric, said in window.metrics.items():
+            values = ticks.values(subject, metric, window.start_ms, window.end_ms, node)
+            self._compared += 1
+            self._unequal += not _equal(said, values)
+
+    def tick(self, node: str, source: str, tick: Tick) -> None:
+        """Take the tick of a sample, after what the replay made of it."""
+        known = self._nodes[node, source]
+        before_ms, known.watermark_ms = known.watermark_ms, max(known.watermark_ms, tick.ts_ms)
+        known.ticks.append(tick)
+        longest_ms = self._sizes_ms[-1] + self._lateness_ms
+        while known.ticks and known.ticks[0].ts_ms < known.watermark_ms - 2 * longest_ms:
+            known.ticks.popleft()
+        present = {
+            subject_key(node, one)
+            for one, value in zip(tick.layout.series, tick.values.tolist(), strict=True)
+            if value == value and one.metric not in CAPACITIES
+        }
+        for size_ms in self._sizes_ms:
+            start_ms = tick.ts_ms - tick.ts_ms % size_ms
+            if start_ms + size_ms + self._lateness_ms > before_ms:
+                self._expected.update((source, subject, size_ms, start_ms) for subject in present)
+
+    def result(self) -> dict[str, Any]:
+        """How many figures were compared; unequal ones, and windows that are missing or should not be."""
+        wrong = self._unequal + len(self._expected) + self._unexpected
+        return {
+            "equal": wrong == 0,
+            "compared": self._compared,
+            "unequal": self._unequal,
+            "missing": len(self._expected),
+            "unexpected": self._unexpected,
+        }
+
+
+def _equal(said: WindowMetric, values: list[float]) -> bool:
+    if said.count != len(values):
+        return False
+    if said.mean is None or said.min is None or said.max is None:
+        return True  # a counter has no mean
+    pairs = ((said.mean, fsum(values) / len(values)), (said.min, min(values)), (said.max, max(values)))
+    return all(isclose(a, b, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE) for a, b in pairs)

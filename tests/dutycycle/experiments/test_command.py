@@ -1,0 +1,144 @@
+"""``dutycycle replay`` with a folder: a run for each combination, scored, resumed and the same again."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from bench.cluster_trace import START_MS, Shape, records
+from contract.trace import TraceWriter
+
+PERIOD_S = 8.0
+SECONDS = 260
+GPU = "gpu/gpu-000/GPU-0000-0"
+
+
+def dutycycle(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("DUTYCYCLE_")}
+    return subprocess.run(
+        [sys.executable, "-m", "dutycycle", *map(str, arguments)],
+        capture_output=True, check=False, timeout=120, env=environ, text=True,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("trace") / "small.jsonl.zst"
+    with TraceWriter(str(path)) as writer:
+        for line in records(Shape(nodes=1, gpus=1, seconds=SECONDS)):
+            writer.write(line)
+    return path
+
+
+@pytest.fixture(scope="module")
+def truth(trace: Path) -> Path:
+    span = {"from_ms": START_MS + 21_000, "to_ms": START_MS + 1000 * SECONDS}
+    lines = [
+        {"subject": GPU, "metric": "gpu_util_pct", "period_s": PERIOD_S, **span},
+        {"subject": GPU, "metric": "power_w", "period_s": PERIOD_S, **span},
+        {"subject": "node/gpu-000", "metric": "mem_used_bytes", **span},
+    ]
+    path = trace.with_name("truth.jsonl")
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def results(out: Path) -> dict[str, dict[str, Any]]:
+    return {path.parent.name: orjson.loads(path.read_bytes()) for path in out.glob("runs/*/run.json")}
+
+
+def contents(out: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*") if path.is_file()}
+
+
+def test_a_sweep_is_scored_resumed_and_repeated(trace: Path, truth: Path, tmp_path: Path) -> None:
+    out, again = tmp_path / "sweep", tmp_path / "again"
+    asked: tuple[str | Path, ...] = (
+        "replay", trace, "--grid", "cycles.metrics=gpu_util_pct;power_w", "--set", "trends.horizons=5s",
+        "--score", truth,
+    )  # fmt: skip
+    done = dutycycle(*asked, "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""  # no terminal, no bar
+    util, power = rows(out / "scores.csv")
+    assert (util["cycles.metrics"], power["cycles.metrics"]) == ("gpu_util_pct", "power_w")
+    # Of two cycles each run looks for one, and says nothing of the other.
+    assert [one["cycles_right"] for one in (util, power)] == ["2/3", "2/3"]
+    assert [float(one["cycle_f1"]) for one in (util, power)] == pytest.approx([2 / 3, 2 / 3])
+    assert all(one["windows"] == "equal" for one in (util, power))
+    assert 0 < float(util["error_5s"]) < 1.5
+    assert "error_30s" not in util
+    assert "cycle_f1" in done.stdout
+    assert {float(one["horizon_s"]) for one in rows(out / "forecasts.csv")} == {5.0}
+
+    found = results(out)
+    assert len(found) == 2
+    for one in found.values():
+        assert one["settings"]["trends.horizons"] == [5.0]
+        assert one["program"]["version"]
+        assert one["scores"]["windows"]["compared"] > 100
+        assert not one["noticed"]
+
+    first, kept = sorted(out.glob("runs/*/run.json"))
+    kept_at = kept.stat().st_mtime_ns
+    before = contents(out)
+    first.unlink()  # as if it had been interrupted
+    resumed = dutycycle(*asked, "--out", out)
+    assert "1 of 2 runs are finished already" in resumed.stderr
+    assert kept.stat().st_mtime_ns == kept_at
+    assert contents(out) == before
+
+    assert dutycycle(*asked, "--out", again, "--jobs", "1").returncode == 0
+    assert contents(again) == before
+
+
+REFUSED = [
+    (("--grid", "cycles.misses=1,2"), "need --out DIR/"),
+    (("--grid", "cycles.misses=1,0", "--out", "x/"), "--grid cycles.misses=0: expected a whole number"),
+    (("--set", "cycles.wndow=600"), "did you mean cycles.window?"),
+    (("--set", "cycles.metrics=power"), "did you mean power_w?"),
+    (("--set", "cycles.window=640", "--broker", "127.0.0.1:1"), "do not go with it"),
+    (("--jobs", "0"), "expected a whole number from 1"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "why"), REFUSED)
+def test_what_is_refused(arguments: tuple[str, ...], why: str, trace: Path) -> None:
+    done = dutycycle("replay", trace, *arguments)
+    assert done.returncode == 2
+    assert why in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_run_that_fails_ends_the_sweep_with_its_reason(trace: Path, tmp_path: Path) -> None:
+    empty = tmp_path / "empty.jsonl"
+    empty.write_text("")
+    done = dutycycle("replay", empty, "--grid", "cycles.misses=1,2", "--out", tmp_path / "sweep")
+    assert done.returncode == 1
+    assert "cycles.misses=1: " in done.stderr or "cycles.misses=2: " in done.stderr
+    assert "no samples to replay" in done.stderr
+
+
+def test_a_setting_changes_a_single_replay(trace: Path, tmp_path: Path) -> None:
+    out = tmp_path / "derived.jsonl"
+    done = dutycycle("replay", trace, "--set", "windows=30s", "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert b'size_ms\\":30000' in out.read_bytes()
+    assert b'size_ms\\":10000' not in out.read_bytes()
+
+
+def test_the_settings_are_listed() -> None:
+    listed = dutycycle("replay", "--list-settings").stdout
+    assert "cycles.window  " in listed
+    assert "trends.horizons " in listed

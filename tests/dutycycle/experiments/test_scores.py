@@ -1,0 +1,152 @@
+"""Goal: scores are what can be worked out by hand, and a wrong record is seen."""
+
+from pathlib import Path
+
+import pytest
+
+from bench.cluster_trace import START_MS, Shape, records
+from contract.codec import encode
+from contract.errors import DutycycleError
+from contract.log import ConsumerRecord, ProducerRecord
+from contract.records.derived import (
+    Cycle,
+    CycleMetric,
+    Forecast,
+    Trend,
+    TrendMetric,
+    WindowAggregate,
+    WindowMetric,
+    gpu_subject,
+)
+from dutycycle.experiments.scores.cycles import CycleScorer, CycleTruth, f1, read_truth
+from dutycycle.experiments.scores.forecasts import ForecastScorer
+from dutycycle.experiments.scores.samples import SampleReader
+from dutycycle.experiments.scores.windows import WindowScorer
+
+GPU = gpu_subject("n", "g")
+METRIC = "gpu_util_pct"
+WINDOW_MS = START_MS - START_MS % 60_000
+
+
+def cycle(second: int, period_s: float | None) -> ProducerRecord:
+    said = CycleMetric(cyclic=period_s is not None, period_s=period_s)
+    record = Cycle(subject=GPU, source="nvml", ts_ms=1000 * second, metrics={METRIC: said})
+    return ProducerRecord("cycles", GPU.key, encode(record), record.ts_ms)
+
+
+def truth(from_s: int, to_s: int, period_s: float | None) -> CycleTruth:
+    return CycleTruth(GPU.key, METRIC, 1000 * from_s, 1000 * to_s, period_s)
+
+
+CYCLES = {
+    "right": ([(50, 20.0)], [(0, 200, 20.4)], (1.0, 1, 0, 50 / 20.4)),
+    "wrong": ([(50, 20.0)], [(0, 200, 40.0)], (0.0, 0, 1, None)),
+    "missed": ([], [(0, 200, 40.0)], (0.0, 0, 0, None)),
+    "said too late": ([(300, 20.0)], [(0, 200, 20.0)], (0.0, 0, 0, None)),
+    "lost again": ([(50, 20.0), (100, None)], [(0, 200, 20.0)], (0.0, 0, 0, 2.5)),
+    "a second one": ([(50, 20.0), (260, 30.0)], [(0, 200, 20.0), (200, 400, 30.0)], (1.0, 2, 0, 2.25)),
+    "none where there is none": ([], [(0, 200, None)], (None, 1, 0, None)),
+    "one where there is none": ([(50, 20.0)], [(0, 200, None), (0, 200, 20.0)], (2 / 3, 1, 1, 2.5)),
+}
+
+
+@pytest.mark.parametrize(("said", "true", "expected"), CYCLES.values(), ids=CYCLES)
+def test_cycles(
+    said: list[tuple[int, float | None]],
+    true: list[tuple[int, int, float | None]],
+    expected: tuple[float | None, int, int, float | None],
+) -> None:
+    scorer = CycleScorer([truth(*one) for one in true])
+    for second, period_s in said:
+        scorer.output(cycle(second, period_s))
+    found = scorer.result()
+    assert (found["f1"], found["right"], found["false_alarms"]) == expected[:3]
+    assert found["delay_periods"] == (None if expected[3] is None else pytest.approx(expected[3]))
+
+
+def test_f1_of_nothing() -> None:
+    assert f1(0, 0, 0) is None
+
+
+WRONG = {
+    "no JSON": ('{"subject":', ":1: "),
+    "a word of its own": ('{"subject":"a","metric":"m","from_ms":0,"to_ms":1,"period":3}', "unknown field"),
+    "nothing missing": ('{"subject":"a","metric":"m","from_ms":0}', "to_ms"),
+    "the wrong way round": ('{"subject":"a","metric":"m","from_ms":2,"to_ms":1}', "has to be later"),
+    "no period": ('{"subject":"a","metric":"m","from_ms":0,"to_ms":1,"period_s":0}', "above 0"),
+    "empty": ("", "no line"),
+}
+
+
+@pytest.mark.parametrize(("text", "why"), WRONG.values(), ids=WRONG)
+def test_a_wrong_truth_is_named(text: str, why: str, tmp_path: Path) -> None:
+    path = tmp_path / "truth.jsonl"
+    path.write_text(text)
+    with pytest.raises(DutycycleError) as refused:
+        read_truth(str(path))
+    assert why in str(refused.value)
+
+
+SAMPLES = [
+    ConsumerRecord(one.topic.removeprefix("dutycycle."), 0, at, one.key, one.payload or b"", one.ts_ms or 0)
+    for at, one in enumerate(records(Shape(nodes=1, gpus=1, seconds=60)))
+    if one.topic.endswith("nvml-samples")
+]
+SUBJECT = gpu_subject("gpu-000", "GPU-0000-0")
+
+
+def test_forecasts() -> None:
+    reader, scorer = SampleReader(), ForecastScorer()
+    values = []
+    for second, sample in enumerate(SAMPLES):
+        (tick,) = reader.read(sample)
+        values.append(tick.values[tick.layout.series.index(("gpu", "GPU-0000-0", METRIC))])
+        scorer.tick("gpu-000", tick)
+        if second in (10, 20):
+            ahead = Forecast(horizon_s=5.0, value=50.0, p05=0.0 if second == 10 else 1000.0, p95=2000.0)
+            metric = TrendMetric(level=1.0, slope_per_s=0.0, forecast=(ahead,))
+            trend = Trend(subject=SUBJECT, source="nvml", ts_ms=tick.ts_ms, metrics={METRIC: metric})
+            scorer.output(ProducerRecord("trends", "k", encode(trend), tick.ts_ms))
+    error = abs(values[15] - 50) + abs(values[25] - 50)
+    persistence = abs(values[15] - values[10]) + abs(values[25] - values[20])
+    (row,) = scorer.result()
+    assert row == {
+        "forecaster": "trends", "metric": METRIC, "horizon_s": 5.0, "series": 1, "forecasts": 2,
+        "error": pytest.approx(error / persistence), "coverage": 0.5,
+    }  # fmt: skip
+
+
+def windows(change: str | None) -> dict[str, int]:
+    """What is found of a minute of one GPU, of which one metric of one window is given; None: none is."""
+    reader, scorer = SampleReader(), WindowScorer((60.0,), 0.0)
+    values = []
+    for sample in SAMPLES:
+        (tick,) = reader.read(sample)
+        if tick.ts_ms < WINDOW_MS + 60_000:
+            values.append(float(tick.values[tick.layout.series.index(("gpu", "GPU-0000-0", METRIC))]))
+        scorer.tick("gpu-000", "nvml", tick)
+    start_ms = WINDOW_MS + (600_000 if change == "another window" else 0)
+    said = WindowMetric(
+        count=len(values) + (change == "count"), mean=sum(values) / len(values) + (change == "mean"),
+        min=min(values), max=max(values),
+    )  # fmt: skip
+    window = WindowAggregate(
+        subject=SUBJECT, source="nvml", size_ms=60_000, start_ms=start_ms, end_ms=start_ms + 60_000,
+        metrics={METRIC: said},
+    )  # fmt: skip
+    if change is not None:
+        scorer.output(ProducerRecord("window-aggregates", SUBJECT.key, encode(window), 0))
+    found = scorer.result()
+    assert found["equal"] == (found["unequal"] + found["missing"] + found["unexpected"] == 0)
+    return {name: found[name] for name in ("unequal", "missing", "unexpected")}
+
+
+@pytest.mark.parametrize(
+    ("change", "unequal", "less_missing", "unexpected"),
+    [("", 0, 1, 0), ("mean", 1, 1, 0), ("count", 1, 1, 0), ("another window", 1, 0, 1)],
+)
+def test_windows(change: str, unequal: int, less_missing: int, unexpected: int) -> None:
+    missing = windows(None)["missing"]
+    assert missing == 4  # the GPU and its pod, in two windows
+    expected = {"unequal": unequal, "missing": missing - less_missing, "unexpected": unexpected}
+    assert windows(change) == expected

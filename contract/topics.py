@@ -101,7 +101,10 @@ _ALL = (
 TOPICS: dict[str, Topic] = {topic.name: topic for topic in _ALL}
 """Every topic by its name without the prefix."""
 
-SAMPLE_TOPICS = ("nvml-samples", "cgroup-samples", "cuda-samples", "pods")
+TICK_TOPICS = ("nvml-samples", "cgroup-samples", "cuda-samples")
+"""What a node's collector measures at each tick."""
+
+SAMPLE_TOPICS = (*TICK_TOPICS, "pods")
 """What collectors write: the input of a replay."""
 
 ALIKE_TOPICS = (*SAMPLE_TOPICS, "node-parts")

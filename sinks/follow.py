@@ -64,7 +64,6 @@ class Follower:
     def decoded(self, message: Message) -> tuple[str, str, Any]:
         """Topic (without prefix), key and record; None for a tombstone, and for what cannot be read."""
         topic = short_name(self.settings.topic_prefix, message.topic) or ""
-        key = (message.key or b"").decode(errors="replace")
         record: Any = None
         try:
             if message.payload is not None:
@@ -72,4 +71,4 @@ class Follower:
         except DecodeError as error:  # the streams make a dead letter of a sample
             where = f"{message.topic}-{message.partition}@{message.offset}: {error.brief}"
             self.telemetry.emit(RECORD_UNREADABLE, where, topic=topic)
-        return topic, key, record
+        return topic, message.key_text or "", record

@@ -26,6 +26,11 @@ class Message:
     key: bytes | None
     payload: bytes | None
 
+    @property
+    def key_text(self) -> str | None:
+        """The key as all of ours are: text."""
+        return None if self.key is None else self.key.decode(errors="replace")
+
 
 class Consumer:
     """Reads ``topics`` (full names) once started. Not safe for use by several tasks at once."""

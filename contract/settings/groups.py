@@ -21,6 +21,11 @@ def _setting(default: Any, parse: Parser, help_text: str, *, secret: bool = Fals
     return field(default=default, repr=not secret, metadata=metadata)
 
 
+_USERNAME = "user name for basic authentication"
+_PASSWORD = "password for basic authentication; prefer …_FILE"  # noqa: S105 - the text of its help
+_TOKEN = "bearer token; prefer …_FILE, which is read again as it changes"  # noqa: S105
+
+
 @dataclass(frozen=True, kw_only=True)
 class KafkaSettings:
     """The broker, how to reach it, and the topics."""
@@ -90,13 +95,9 @@ class PrometheusSettings:
     prometheus_ca: str | None = _setting(
         None, parsers.readable_file, "CA certificates (PEM) that sign Prometheus' own"
     )
-    prometheus_username: str | None = _setting(None, parsers.non_empty, "user name for basic authentication")
-    prometheus_password: Secret | None = _setting(
-        None, parsers.secret, "password for basic authentication; prefer …_FILE", secret=True
-    )
-    prometheus_token: Secret | None = _setting(
-        None, parsers.secret, "bearer token; prefer …_FILE, which is read again as it changes", secret=True
-    )
+    prometheus_username: str | None = _setting(None, parsers.non_empty, _USERNAME)
+    prometheus_password: Secret | None = _setting(None, parsers.secret, _PASSWORD, secret=True)
+    prometheus_token: Secret | None = _setting(None, parsers.secret, _TOKEN, secret=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,15 +235,9 @@ class RemoteWriteSettings:
     remote_write_ca: str | None = _setting(
         None, parsers.readable_file, "CA certificates (PEM) that sign the receiver's own"
     )
-    remote_write_username: str | None = _setting(
-        None, parsers.non_empty, "user name for basic authentication"
-    )
-    remote_write_password: Secret | None = _setting(
-        None, parsers.secret, "password for basic authentication; prefer …_FILE", secret=True
-    )
-    remote_write_token: Secret | None = _setting(
-        None, parsers.secret, "bearer token; prefer …_FILE, which is read again as it changes", secret=True
-    )
+    remote_write_username: str | None = _setting(None, parsers.non_empty, _USERNAME)
+    remote_write_password: Secret | None = _setting(None, parsers.secret, _PASSWORD, secret=True)
+    remote_write_token: Secret | None = _setting(None, parsers.secret, _TOKEN, secret=True)
     remote_write_labels: tuple[tuple[str, str], ...] = _setting(
         (), parsers.series_labels, "labels that every series gets, such as cluster=a,__replica__=1"
     )

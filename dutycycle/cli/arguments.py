@@ -89,12 +89,6 @@ def add_timeout(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def ago_or_moment_ms(text: str, now_ms: int) -> int:
-    """Unix milliseconds of ``7d`` (before now), or what ``moment_ms`` takes. Raises ``ValueError``."""
-    is_ago = text[:1].isdigit() and text[-1:].isalpha() and not text.endswith("Z")
-    return moment_ms(f"-{text}" if is_ago else text, now_ms)
-
-
 def moment_ms(text: str, now_ms: int) -> int:
     """Unix milliseconds of ``2026-11-20T10:00:00Z``, of ``-10m`` (before now), or of their own number.
 

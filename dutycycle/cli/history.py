@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from contract.errors import SettingError
 from contract.settings import parsers
 from contract.settings.groups import Settings
-from dutycycle.cli.arguments import ago_or_moment_ms, duration_s
+from dutycycle.cli.arguments import duration_s, moment_ms
 
 if TYPE_CHECKING:
     from dutycycle.traces.backfill import Range
@@ -80,7 +80,9 @@ def _step_s(step: float | None) -> int | None:
 
 
 def _ago(flag: str, text: str, now_ms: int) -> int:
+    """Unix milliseconds of ``7d`` (before now), or what ``moment_ms`` takes."""
+    is_ago = text[:1].isdigit() and text[-1:].isalpha() and not text.endswith("Z")
     try:
-        return ago_or_moment_ms(text, now_ms)
+        return moment_ms(f"-{text}" if is_ago else text, now_ms)
     except ValueError as error:
         raise SettingError(f"{flag} {error}") from error

@@ -118,16 +118,6 @@ def attribution(found: Json) -> dict[int, str]:
     return dict(sorted(words.items()))
 
 
-def most_is_allocated(found: Json) -> bool:
-    """Whether the busiest GPU's figure is the device's own, and no process's that was seen in the pod."""
-    shares, words = by_process(found, keys.GPU_UTIL), attribution(found)
-    highest = highest_of(shares.values())
-    sources = {
-        words.get(index) for (index, _), value in shares.items() if value is not None and value == highest
-    }
-    return sources == {"allocated"}
-
-
 def of_node(found: Json) -> tuple[Json, list[GpuNow]]:
     """What a node's GPUs are, and each of them by index."""
     static = found.get(keys.GPU_STATIC)
@@ -166,16 +156,6 @@ def omitted(found: Json) -> int:
     """How many of a job's pods have no key of their own."""
     count = _number(found.get(keys.PODS_OMITTED))
     return int(count or 0)
-
-
-def all_gpus_named(found: Json) -> bool:
-    """Whether a job tells each GPU of each pod; a large one tells those of some pods, or of none."""
-    return not omitted(found) and all(one.gpus or one.usage.gpu_pct is None for one in of_job(found))
-
-
-def descending(value: MaybeNumber) -> tuple[bool, float]:
-    """A sort key: the largest first, and what is not known last, below 0."""
-    return value is None, -(value or 0)
 
 
 def most_of_each(usages: Iterable[MaxUsage]) -> MaxUsage:

@@ -7,8 +7,9 @@ from contract.errors import SettingError
 from contract.settings.groups import PREFIX
 from contract.settings.load import load
 from dutycycle.kubectl import output, top
-from dutycycle.kubectl.api import Api
+from dutycycle.kubectl.api import Api, scope_of
 from dutycycle.kubectl.jobs import Jobs, object_name
+from dutycycle.kubectl.output import Answer
 from dutycycle.kubectl.peaks import show_peaks
 from dutycycle.kubectl.why import show_why
 from kube.config import Impersonation
@@ -24,7 +25,7 @@ def run(args: argparse.Namespace) -> None:
         if args.command == "top":
             answer = _TOP[args.kind](api, args)
             if not answer.rows and not output.is_data(args.output):
-                answer.remarks.append(top.nothing(answer, args))
+                answer.remarks.append(_nothing(answer, args))
             output.print_answer(answer, args.output, headers=not args.no_headers)
         elif args.command == "peaks":
             show_peaks(api, args)
@@ -64,3 +65,17 @@ def _setting(name: str) -> str | None:
     environ = {key: value for key, value in os.environ.items() if key in (variable, f"{variable}_FILE")}
     value: str | None = getattr(load(environ, {"node": "any"}), name)
     return value
+
+
+def _nothing(answer: Answer, args: argparse.Namespace) -> str:
+    """Why the table is empty, and what to look at."""
+    where = scope_of(NODE if answer.what == "node" else POD, args.namespace)
+    where += f" with the labels {args.selector}" if args.selector else ""
+    if not answer.there:
+        return f"no {answer.what}s{where}"
+    is_narrow = args.namespace and answer.what != "node"
+    hint = "is that their namespace?" if is_narrow else "do the collectors and sinks run?"
+    return (
+        f"no {answer.what}{where} carries {args.prefix}/ annotations: {hint} "
+        "See `kubectl get pods -A -l app.kubernetes.io/part-of=dutycycle`"
+    )

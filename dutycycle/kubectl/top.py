@@ -9,12 +9,11 @@ from dutycycle.kubectl.annotations import (
     GpuNow,
     Json,
     MaxUsage,
-    all_gpus_named,
+    MaybeNumber,
     attribution,
-    descending,
+    by_process,
     highest_of,
     insights,
-    most_is_allocated,
     of_job,
     of_node,
     of_pod,
@@ -28,6 +27,7 @@ from dutycycle.kubectl.last_sample import JobSamples, LastSamples
 from dutycycle.kubectl.output import Answer, AnswerRow
 from kube.discovery import NODE, POD, Kind
 from kube.references import Metadata
+from sinks.annotations.core import keys
 
 _USAGE: tuple[tuple[str, str, Callable[[float | None], str]], ...] = (
     ("MAX-GPU>", "gpu_pct", output.format_percent),
@@ -235,15 +235,21 @@ def _sum(values: Iterable[float | None]) -> float | None:
     return sum(known) if known else None
 
 
-def nothing(answer: Answer, args: argparse.Namespace) -> str:
-    """Why the table is empty, and what to look at."""
-    where = scope_of(NODE if answer.what == "node" else POD, args.namespace)
-    where += f" with the labels {args.selector}" if args.selector else ""
-    if not answer.there:
-        return f"no {answer.what}s{where}"
-    is_narrow = args.namespace and answer.what != "node"
-    hint = "is that their namespace?" if is_narrow else "do the collectors and sinks run?"
-    return (
-        f"no {answer.what}{where} carries {args.prefix}/ annotations: {hint} "
-        "See `kubectl get pods -A -l app.kubernetes.io/part-of=dutycycle`"
-    )
+def all_gpus_named(found: Json) -> bool:
+    """Whether a job tells each GPU of each pod; a large one tells those of some pods, or of none."""
+    return not omitted(found) and all(one.gpus or one.usage.gpu_pct is None for one in of_job(found))
+
+
+def descending(value: MaybeNumber) -> tuple[bool, float]:
+    """A sort key: the largest first, and what is not known last, below 0."""
+    return value is None, -(value or 0)
+
+
+def most_is_allocated(found: Json) -> bool:
+    """Whether the busiest GPU's figure is the device's own, and no process's that was seen in the pod."""
+    shares, words = by_process(found, keys.GPU_UTIL), attribution(found)
+    highest = highest_of(shares.values())
+    sources = {
+        words.get(index) for (index, _), value in shares.items() if value is not None and value == highest
+    }
+    return sources == {"allocated"}

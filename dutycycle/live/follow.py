@@ -101,7 +101,7 @@ class LiveView:
             plain = None
             if message.payload is not None:  # checked: a wrong type must not reach the drawing
                 plain = to_plain(decode(TOPICS[topic].record, message.payload, topic))
-            self.state.feed(topic, (message.key or b"").decode(errors="replace"), plain)
+            self.state.feed(topic, message.key_text or "", plain)
         except DecodeError:  # the streams make a dead letter of it
             self.state.unreadable += 1
 

@@ -27,10 +27,16 @@ from streams.local import LocalPipeline
 from streams.topology import stages
 
 FOLDER_SUFFIX = ".files"
+_TOLD = 1000
 
 
-def gather(traces: list[str], settings: Settings, progress: Callable[[int], None]) -> Gathered:
-    """Read the traces through the stages. ``progress`` is told of each sample. Raises ``DutycycleError``."""
+def gather(
+    traces: list[str], settings: Settings, progress: Callable[[int], None] = lambda _: None
+) -> Gathered:
+    """Read the traces through the stages. ``progress`` is told how many samples were read, now and then.
+
+    Raises ``DutycycleError``.
+    """
     tally = Counter[str]()
     found = gather_records(samples(traces, settings.topic_prefix, tally), settings, progress)
     if not any(tally[f"in {topic}"] for topic in SAMPLE_TOPICS) or found.first_ms is None:
@@ -46,7 +52,8 @@ def gather_records(
     for number, record in enumerate(records):
         found.sample(record)
         found.derived(pipeline.feed(record))
-        progress(number)
+        if number % _TOLD == 0:
+            progress(number)
     found.derived(pipeline.close())
     return found
 

@@ -265,45 +265,33 @@ def _gpus(gpus: Sequence[GpuUse]) -> Iterator[str]:
     if not gpus:
         return
     mean = sum(one.util_mean or 0 for one in gpus) / len(gpus)
-    head = [
-        "GPU",
-        "Node",
-        "Model",
-        "Utilization mean",
-        "from mean of all",
-        "max",
-        "Mem-copy max",
-        "Memory max",
-        "Power mean",
-        "Power max",
-        "Energy",
-        "Max °C",
-        "Clock reduced",
+    shown = table(_OF_GPU, [_gpu_row(one, mean) for one in gpus])
+    yield f'<section><h2>GPUs</h2><div class="wide">{shown}</div></section>'
+
+
+_OF_GPU = (
+    "GPU", "Node", "Model", "Utilization mean", "from mean of all", "max", "Mem-copy max", "Memory max",
+    "Power mean", "Power max", "Energy", "Max °C", "Clock reduced",
+)  # fmt: skip
+
+
+def _gpu_row(one: GpuUse, mean: float) -> list[str]:
+    throttled = (f"{name.replace('_', ' ')} {share:.1f} %" for name, share in one.throttled.items())
+    return [
+        one.name,
+        one.node,
+        one.model or "",
+        _pct(one.util_mean),
+        "" if one.util_mean is None else f"{one.util_mean - mean:+.1f}",
+        _pct(one.util_max),
+        _pct(one.mem_copy_max),
+        "" if one.mem_max is None else bytes_text(one.mem_max),
+        _unit(one.power_mean, "W"),
+        _unit(one.power_max, "W"),
+        "" if one.energy_j is None else joules_text(one.energy_j),
+        _unit(one.temp_max, ""),
+        ", ".join(throttled) or "no",
     ]
-    rows = []
-    for one in gpus:
-        gap = "" if one.util_mean is None else f"{one.util_mean - mean:+.1f}"
-        throttled = ", ".join(
-            f"{name.replace('_', ' ')} {share:.1f} %" for name, share in one.throttled.items()
-        )
-        rows.append(
-            [
-                one.name,
-                one.node,
-                one.model or "",
-                _pct(one.util_mean),
-                gap,
-                _pct(one.util_max),
-                _pct(one.mem_copy_max),
-                "" if one.mem_max is None else bytes_text(one.mem_max),
-                _unit(one.power_mean, "W"),
-                _unit(one.power_max, "W"),
-                "" if one.energy_j is None else joules_text(one.energy_j),
-                _unit(one.temp_max, ""),
-                throttled or "no",
-            ]
-        )
-    yield f'<section><h2>GPUs</h2><div class="wide">{table(head, rows)}</div></section>'
 
 
 def _pct(value: float | None) -> str:

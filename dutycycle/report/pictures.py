@@ -66,6 +66,12 @@ def _draw(axes: "Axes", chart: Chart) -> None:
         if not points.exact and len(chart.lines) <= _BANDS:
             axes.fill_between(times, points.low, points.high, color=color, alpha=0.18, linewidth=0)
         axes.plot(times, points.mean, color=color, linewidth=1, label=line.name or None)
+    _draw_over(axes, chart)
+    _finish(axes, chart)
+
+
+def _draw_over(axes: "Axes", chart: Chart) -> None:
+    """Limits, marks, forecasts and cycles, over the lines."""
     for name, value in chart.limits:
         axes.axhline(value, color="#8b8b8b", linestyle="--", linewidth=0.8)
         axes.annotate(
@@ -93,7 +99,6 @@ def _draw(axes: "Axes", chart: Chart) -> None:
         )
     for at in cycle_lines_ms(chart):
         axes.axvline(_moments(at), color="#8a6fdf", linestyle=":", linewidth=0.6, alpha=0.6)
-    _finish(axes, chart)
 
 
 def _finish(axes: "Axes", chart: Chart) -> None:

@@ -1,12 +1,12 @@
 """What of a trace a report is about: everything, one job, or one pod."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from contract.errors import DutycycleError
 from contract.records.pods import JobRef, Pod
 from dutycycle.report.gather import Gathered, GpuSeen, Plain
-from dutycycle.traces.frames import Ticks
+from dutycycle.traces.frames import Frame, Ticks
 from dutycycle.traces.subject import NAMED, Subject, qualified, subject_of
 
 
@@ -95,16 +95,8 @@ def _of_subject(gathered: Gathered, subject: Subject) -> View:
     chosen, ref = subject.pods, subject.job
     uids = {one.uid for one in chosen}
     mine = {key: gpu for key, gpu in gathered.gpus.items() if not uids.isdisjoint(gpu.users)}
-    spans = [span for gpu in mine.values() for uid, span in gpu.users.items() if uid in uids]
     cgroups = {uid: frame for uid in uids if (frame := gathered.pods.get(uid)) is not None and len(frame)}
-    for frame in cgroups.values():
-        times = frame.between(0, 2**62).times
-        spans.append([int(times[0]), int(times[-1])])
-    if not spans:
-        raise DutycycleError(
-            f"{qualified(chosen[0], chosen[0].name)}: is named in the trace, and nothing of it was measured"
-        )
-    first_ms, last_ms = min(span[0] for span in spans), max(span[1] for span in spans)
+    first_ms, last_ms = _span_of(chosen, mine.values(), cgroups)
     nodes = sorted({key[0] for key in mine} | {one.node for one in chosen})
     order = {one.uid: (_replica(one), one.name) for one in chosen}
     pods = [
@@ -133,6 +125,20 @@ def _of_subject(gathered: Gathered, subject: Subject) -> View:
         subjects=subjects,
         others=sorted(_named(gathered, uid) for uid in others),
     )
+
+
+def _span_of(chosen: Sequence[Pod], gpus: Iterable[GpuSeen], cgroups: Mapping[str, Frame]) -> tuple[int, int]:
+    """From the first to the last that was measured of these pods. Raises ``DutycycleError``."""
+    uids = {one.uid for one in chosen}
+    spans = [span for gpu in gpus for uid, span in gpu.users.items() if uid in uids]
+    for frame in cgroups.values():
+        times = frame.between(0, 2**62).times
+        spans.append([int(times[0]), int(times[-1])])
+    if not spans:
+        raise DutycycleError(
+            f"{qualified(chosen[0], chosen[0].name)}: is named in the trace, and nothing of it was measured"
+        )
+    return min(span[0] for span in spans), max(span[1] for span in spans)
 
 
 def _gpu_views(

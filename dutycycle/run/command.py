@@ -6,7 +6,6 @@ would without us. A signal that somebody sends to us alone is passed on.
 
 import ctypes
 import os
-import resource
 import signal
 import subprocess
 import threading
@@ -91,9 +90,3 @@ class Command:
         self._process.returncode = code
         by = signal.Signals(-code) if code < 0 else None
         return Ended(_OF_A_SIGNAL - code if code < 0 else code, by, cpu_s, mem_bytes, read, written)
-
-
-def own_cpu_s() -> float:
-    """CPU time of this process so far, without its children."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime

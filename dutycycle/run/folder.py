@@ -1,12 +1,13 @@
-"""Where a run leaves its report and its trace."""
+"""Where a run leaves its report and its trace, and how it says so."""
 
+import sys
 import time
 from pathlib import Path
 
 from contract.errors import DutycycleError
 from sinks.records.location import default_records_path
 
-TRACE, PAGE = "trace.jsonl.zst", "report.html"
+TRACE, PAGE, PROFILE = "trace.jsonl.zst", "report.html", "nsys.nsys-rep"
 
 
 def run_folder(name: str, out: Path | None) -> Path:
@@ -25,3 +26,15 @@ def run_folder(name: str, out: Path | None) -> Path:
     except OSError as error:
         raise DutycycleError(f"--out {out}: {error.strerror}") from error
     return out
+
+
+def say(line: str) -> None:
+    """For people, beside what the command or the job itself writes."""
+    print(line, file=sys.stderr, flush=True)  # noqa: T201
+
+
+def say_where(folder: Path) -> None:
+    """The paths of what there is."""
+    for name, path in (("Report", folder / PAGE), ("Trace", folder / TRACE), ("Profile", folder / PROFILE)):
+        if path.exists():
+            say(f"  {name:<22} {path}")

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from contract.errors import DutycycleError
 from dutycycle.run.command import NOT_FOUND, CannotStartError
+from dutycycle.run.folder import PROFILE
 
 if TYPE_CHECKING:
     from dutycycle.profile.profile import Profile
 
-REPORT = "nsys.nsys-rep"
 _PROFILE = ("profile", "--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none")
 """What is read of it, and no more: the rest costs time and space."""
 
@@ -40,7 +40,7 @@ class Nsys:
         """What it has seen; the export stays in ``folder``. Raises ``DutycycleError``."""
         from dutycycle.profile.profile import read  # here, not above: the command need not wait for it
 
-        report, export = folder / REPORT, folder / "nsys.sqlite"
+        report, export = folder / PROFILE, folder / "nsys.sqlite"
         if not report.exists():
             raise DutycycleError(f"nsys has left no {report}")
         done = subprocess.run(  # noqa: S603 - the nsys of PATH, as for the command

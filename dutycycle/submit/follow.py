@@ -121,7 +121,7 @@ class Follower:
                     if uid not in there and pod["metadata"]["namespace"] == namespace
                 }  # fmt: skip
                 self.away.pop("pods", None)
-                backoff = Backoff(0.5, 10.0)
+                backoff.reset()
                 await self._watch(namespace, version)
             except KubeError as error:
                 if error.reason != _EXPIRED:
@@ -161,7 +161,7 @@ class Follower:
                     await self._failed("objects", f"get {entry}", error, backoff)
                 else:
                     self.away.pop("objects", None)
-                    backoff = Backoff(0.5, 10.0)
+                    backoff.reset()
             await asyncio.sleep(_POLL_S)
 
     async def _read_events(self) -> None:

@@ -128,7 +128,8 @@ class Objects:
             is_hopeless = all(isinstance(errors.get(one.document.where), RefusedError) for one in waiting)
             if is_hopeless or hurry.is_set() or time.monotonic() > until:
                 break
-            backoff = backoff if errors else Backoff(_POLL_S, 5.0)
+            if not errors:
+                backoff.reset()
             await _pause(hurry, backoff.next_s() if errors else _POLL_S)
         for one in waiting:
             how = "is being deleted" if one.uid in asked else "is not deleted"

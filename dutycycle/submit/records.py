@@ -14,15 +14,14 @@ from contract.log import TopicPartition
 from contract.records.derived import Cycle
 from contract.records.pods import Pod
 from contract.settings.groups import Settings
-from contract.topics import full_name, short_name
+from contract.topics import TICK_TOPICS, full_name, short_name
 from contract.trace import TraceWriter
 from dutycycle.submit.objects import CannotRunError
 from dutycycle.submit.states import Thing
 from dutycycle.traces.record import trace_record
 from telemetry.events import Telemetry
 
-_OF_NODES = ("nvml-samples", "cgroup-samples", "cuda-samples")
-_TOPICS = (*_OF_NODES, "pods", "cycles")
+_TOPICS = (*TICK_TOPICS, "pods", "cycles")
 _TAKE_S = 0.5
 _RETRY_S = 1.0
 _BROKER_S = 15.0
@@ -71,9 +70,9 @@ class Records:
             ) from error
         prefix = self._settings.topic_prefix
         self._names = await topics_there(self._settings, [full_name(prefix, one) for one in _TOPICS])
-        if not any(full_name(prefix, one) in self._names for one in _OF_NODES):
+        if not any(full_name(prefix, one) in self._names for one in TICK_TOPICS):
             raise CannotRunError(
-                f"no topic {full_name(prefix, _OF_NODES[0])} on {self._settings.broker}: "
+                f"no topic {full_name(prefix, TICK_TOPICS[0])} on {self._settings.broker}: "
                 "is DUTYCYCLE_TOPIC_PREFIX right, and does a collector run?"
             )
         self._consumer = Consumer(self._settings, "dutycycle-run", self._names, "end")
@@ -122,11 +121,10 @@ class Records:
 
     def _feed(self, message: Message, trace: TraceWriter) -> None:
         topic = short_name(self._settings.topic_prefix, message.topic) or ""
-        key = (message.key or b"").decode(errors="replace")
         if message.payload is None:
             return
-        if topic in _OF_NODES:
-            if key in {pod["spec"].get("nodeName") for pod in self._pods().values()}:
+        if topic in TICK_TOPICS:
+            if message.key_text in {pod["spec"].get("nodeName") for pod in self._pods().values()}:
                 trace.write(trace_record(message))
                 self.samples += 1
             return

@@ -10,7 +10,7 @@ from pathlib import Path
 from contract.errors import DutycycleError, SettingError
 from contract.settings.groups import Settings
 from dutycycle.process import stopped_within
-from dutycycle.run.folder import TRACE, run_folder
+from dutycycle.run.folder import TRACE, run_folder, say
 from dutycycle.submit.documents import Document, read_documents
 from dutycycle.submit.follow import Follower
 from dutycycle.submit.logs import Logs
@@ -18,7 +18,7 @@ from dutycycle.submit.objects import CannotRunError, Objects
 from dutycycle.submit.outcome import NOT_RUN, OF_A_SIGNAL, Outcome
 from dutycycle.submit.progress import Progress
 from dutycycle.submit.records import Records
-from dutycycle.submit.report import say, write_report_of
+from dutycycle.submit.report import write_report_of
 from dutycycle.submit.states import Thing
 from dutycycle.submit.view import View, past_run_s, status_of
 from kube.client import Limits

@@ -1,47 +1,31 @@
 """What is said while a job runs: a line for each change, and how it goes on the last line of a terminal."""
 
-import os
-import sys
 import time
 from collections import Counter
 from collections.abc import Collection, Sequence
 from statistics import median
 
 from dutycycle.live.state import short_duration
+from dutycycle.status_line import StatusLine
 from dutycycle.submit.follow import Follower
 from dutycycle.submit.objects import Entry
 from sinks.records.query import job_peaks, pod_peaks
 
 _LINE_EVERY_S = 60.0
-_USUAL_WIDTH = 80
-_END_OF_LINE = "\033[K"
 
 
-class View:
+class View(StatusLine):
     """Writes to stderr: what the job itself writes is on stdout."""
 
     def __init__(self) -> None:
-        self._is_terminal = sys.stderr.isatty()
-        self._due_s = time.monotonic() + _LINE_EVERY_S
-
-    def line(self, text: str) -> None:
-        """Something has changed."""
-        self.clear()
-        print(text, file=sys.stderr, flush=True)  # noqa: T201
-
-    def clear(self) -> None:
-        """Make place on a terminal: somebody else writes a line."""
-        if self._is_terminal:
-            print(f"\r{_END_OF_LINE}", end="", file=sys.stderr, flush=True)  # noqa: T201
+        super().__init__()
+        self._line_due_s = time.monotonic() + _LINE_EVERY_S
 
     def status(self, text: str) -> None:
         """How it goes: on a terminal always, elsewhere once a minute."""
-        if self._is_terminal:
-            wide = os.get_terminal_size(sys.stderr.fileno()).columns or _USUAL_WIDTH
-            text = text[: wide - 1]
-            print(f"\r{text}{_END_OF_LINE}", end="", file=sys.stderr, flush=True)  # noqa: T201
-        elif time.monotonic() >= self._due_s:
-            self._due_s = time.monotonic() + _LINE_EVERY_S
+        self.show(text)
+        if not self.is_terminal and time.monotonic() >= self._line_due_s:
+            self._line_due_s = time.monotonic() + _LINE_EVERY_S
             self.line(text)
 
 

@@ -22,15 +22,15 @@ from contract.codec import DecodeError, decode, encode
 from contract.errors import DutycycleError
 from contract.records.pods import Pod
 from contract.settings.groups import Settings
-from contract.topics import full_name
+from contract.topics import TICK_TOPICS, full_name
 from contract.trace import TraceRecord, TraceWriter
 from dutycycle.traces.progress import Progress
-from dutycycle.traces.sorting import ORDER, Sorting
+from dutycycle.traces.record import trace_record
+from dutycycle.traces.sorting import Sorting
 from dutycycle.traces.subject import subject_of
 from telemetry.events import Telemetry
 
 _WAIT_S = 0.2
-_TICKS = tuple(name for name in ORDER if name != "pods")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +81,10 @@ async def _read_ticks(
 ) -> None:
     progress = Progress(wanted.start_ms, wanted.end_ms, sys.stderr)
     span_ms, most = wanted.end_ms - wanted.start_ms, 1
-    async for messages, left in read_batches(settings, _TICKS, wanted.start_ms, timeout_s):
+    async for messages, left in read_batches(settings, TICK_TOPICS, wanted.start_ms, timeout_s):
         for one in messages:
-            key = _key(one)
-            if one.ts_ms < wanted.end_ms and (nodes is None or key in nodes):
-                sorting.add(_record(one, key))
+            if one.ts_ms < wanted.end_ms and (nodes is None or one.key_text in nodes):
+                sorting.add(trace_record(one))
         most = max(most, left + len(messages))
         progress.show(wanted.end_ms - span_ms * left // most, sorting.count)
 
@@ -136,18 +135,7 @@ def known_pods(told: Iterable[Message], wanted: Wanted) -> Iterator[tuple[TraceR
             then = structs.replace(pod, phase="Running", finished_ms=None)
             before = [(replace(message, ts_ms=wanted.start_ms, payload=encode(then)), then)]
         for message, pod in before:
-            yield _record(message, _key(message), max(message.ts_ms, wanted.start_ms)), pod
-
-
-def _record(message: Message, key: str | None, ts_ms: int | None = None) -> TraceRecord:
-    return TraceRecord(
-        topic=message.topic, key=key, payload=message.payload, partition=message.partition,
-        offset=message.offset, ts_ms=message.ts_ms if ts_ms is None else ts_ms,
-    )  # fmt: skip
-
-
-def _key(message: Message) -> str | None:
-    return None if message.key is None else message.key.decode(errors="replace")
+            yield trace_record(message, max(message.ts_ms, wanted.start_ms)), pod
 
 
 def _said(wanted: Wanted) -> str:

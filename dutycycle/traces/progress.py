@@ -5,6 +5,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TextIO
 
+from dutycycle.status_line import StatusLine
+
 _WIDTH = 30
 _LINES_EVERY_S = 10.0
 
@@ -18,9 +20,8 @@ class Progress:
     ) -> None:  # fmt: skip
         self._name = name or _up_to
         self._start_ms, self._end_ms = start_ms, end_ms
-        self._out = out
+        self._status = StatusLine(out)
         self._clock = clock
-        self._is_terminal = out.isatty()
         self._began: tuple[float, int] | None = None
         self._shown_s = float("-inf")
 
@@ -29,22 +30,20 @@ class Progress:
         now_s = self._clock()
         self._began = self._began or (now_s, reached_ms)
         is_end = reached_ms >= self._end_ms
-        if not self._is_terminal and now_s - self._shown_s < _LINES_EVERY_S and not is_end:
+        if not self._status.is_terminal and now_s - self._shown_s < _LINES_EVERY_S and not is_end:
             return
         self._shown_s = now_s
         share = (reached_ms - self._start_ms) / max(1, self._end_ms - self._start_ms)
         text = f"{100 * share:3.0f} % {self._name(reached_ms, records)}{self._left(now_s, reached_ms)}"
-        if self._is_terminal:
+        if self._status.is_terminal:
             done = round(_WIDTH * share)
-            self._out.write(f"\r\x1b[K[{'#' * done}{'-' * (_WIDTH - done)}] {text}" + "\n" * is_end)
-        else:
-            self._out.write(f"{text.strip()}\n")
-        self._out.flush()
+            text = f"[{'#' * done}{'-' * (_WIDTH - done)}] {text}"
+        show = self._status.show if self._status.is_terminal and not is_end else self.say
+        show(text.strip())
 
     def say(self, text: str) -> None:
         """A line of its own."""
-        self._out.write(f"\r\x1b[K{text}\n" if self._is_terminal else f"{text}\n")
-        self._out.flush()
+        self._status.line(text)
 
     def _left(self, now_s: float, reached_ms: int) -> str:
         began_s, began_ms = self._began or (now_s, reached_ms)

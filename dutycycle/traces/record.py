@@ -89,13 +89,13 @@ async def _until_done(
     return counts
 
 
-def trace_record(message: Message) -> TraceRecord:
-    """A message as a line of a trace."""
+def trace_record(message: Message, ts_ms: int | None = None) -> TraceRecord:
+    """A message as a line of a trace; ``ts_ms``: instead of its own time."""
     return TraceRecord(
         topic=message.topic,
-        key=None if message.key is None else message.key.decode(errors="replace"),
+        key=message.key_text,
         payload=message.payload,
         partition=message.partition,
         offset=message.offset,
-        ts_ms=message.ts_ms,
+        ts_ms=message.ts_ms if ts_ms is None else ts_ms,
     )

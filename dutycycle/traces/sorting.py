@@ -8,11 +8,12 @@ import heapq
 from collections.abc import Iterator
 from pathlib import Path
 
+from contract.topics import TICK_TOPICS
 from contract.trace import TraceRecord, TraceWriter, read_lines
 
 RUN_BYTES = 64 * 1024 * 1024
 """Payloads of a run, which are in memory together."""
-ORDER = ("pods", "nvml-samples", "cgroup-samples", "cuda-samples")
+ORDER = ("pods", *TICK_TOPICS)
 """Of the records of one moment."""
 
 

@@ -55,11 +55,6 @@ class Row:
         return self.table != POD_TABLE or (values["name"], values["phase"]) != (values["pod_uid"], UNNAMED)
 
 
-def key_of(record: PodPeaks | JobPeaks) -> tuple[str, str]:
-    """Table and primary key."""
-    return (POD_TABLE, record.pod.uid) if isinstance(record, PodPeaks) else (JOB_TABLE, record.job.uid)
-
-
 def row_of(record: PodPeaks | JobPeaks) -> Row:
     """The row of a pod or job. Raises ``ValueError`` for a value that no database can hold."""
     return pod_row(record) if isinstance(record, PodPeaks) else job_row(record)

@@ -7,7 +7,7 @@ from contract.errors import DutycycleError
 from contract.records.derived import JobPeaks, PodPeaks
 from contract.topics import TOPICS as CONTRACT
 from sinks.records.merge import merge
-from sinks.records.rows import TOPICS, Row, key_of, row_of
+from sinks.records.rows import JOB_TABLE, POD_TABLE, TOPICS, Row, row_of
 from sinks.records.store import RecordsStore, RefusedRow
 
 _SHOWN = 3
@@ -47,7 +47,7 @@ class RecordsWriter:
         try:
             row = row_of(record)
         except ValueError as error:
-            self.refused.append(RefusedRow(*key_of(record), str(error)))
+            self.refused.append(RefusedRow(*_key_of(record), str(error)))
             return
         key = row.table, row.key
         self._rows[key] = merge(self._rows[key], row) if key in self._rows else row
@@ -70,3 +70,8 @@ class RecordsWriter:
         if kind is None and self.refused:
             shown = "; ".join(f"{one.table} {one.key}: {one.reason}" for one in self.refused[:_SHOWN])
             raise RecordsLostError(f"{len(self.refused)} peak records could not be kept: {shown}")
+
+
+def _key_of(record: PodPeaks | JobPeaks) -> tuple[str, str]:
+    """Table and primary key."""
+    return (POD_TABLE, record.pod.uid) if isinstance(record, PodPeaks) else (JOB_TABLE, record.job.uid)

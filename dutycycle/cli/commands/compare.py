@@ -10,13 +10,13 @@ import orjson
 from contract.errors import DutycycleError, SettingError
 from contract.settings.groups import Settings
 from dutycycle.cli import arguments
+from dutycycle.run.folder import TRACE
 
 EXAMPLE = """dutycycle run --out before -- python train.py
 dutycycle run --out after -- python train.py --workers 8
 dutycycle compare before after
 dutycycle compare mon.jsonl.zst tue.jsonl.zst --job bert --price-gpu-hour 2.5 --out bert.html"""
 SETTINGS = ("topic_prefix", *arguments.OF_OPERATORS, "price_gpu_hour", "price_kwh")
-_TRACE = "trace.jsonl.zst"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     traces = [_trace(one) for one in args.runs]
     runs = []
     for name, trace in zip(_names(args.runs), traces, strict=True):
-        gathered = gather([trace], settings, lambda _: None)
+        gathered = gather([trace], settings)
         job, pod = args.job, args.pod
         if job is pod is None:
             job, pod = the_one(gathered.identities.values())
@@ -79,9 +79,9 @@ def _trace(given: str) -> str:
     """The trace of a run. Raises ``DutycycleError``."""
     path = Path(given)
     if path.is_dir():
-        path /= _TRACE
+        path /= TRACE
         if not path.exists():
-            raise DutycycleError(f"{given}: is a folder without a {_TRACE}: dutycycle run writes one")
+            raise DutycycleError(f"{given}: is a folder without a {TRACE}: dutycycle run writes one")
     elif not path.exists():
         raise DutycycleError(f"{given}: No such file or directory")
     return str(path)

@@ -1,13 +1,13 @@
 """``dutycycle report``: a trace, or the past of a job, as one page with pictures and tables."""
 
 import argparse
-import sys
-import time
 from pathlib import Path
 
 from contract.errors import DutycycleError, SettingError
 from contract.settings.groups import Settings
 from dutycycle.cli import arguments, history
+from dutycycle.run.folder import TRACE
+from dutycycle.status_line import StatusLine
 
 EXAMPLE = """dutycycle report day.jsonl.zst --out day.html
 dutycycle report day.jsonl.zst --job bert --price-gpu-hour 2.5 --out bert.html
@@ -17,8 +17,6 @@ SETTINGS = (
     *arguments.OF_BROKER, "prometheus_ca", "prometheus_username", *arguments.OF_OPERATORS, "price_gpu_hour",
     "price_kwh",
 )  # fmt: skip
-TRACE = "trace.jsonl.zst"
-_EVERY_S = 2.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,7 +56,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     else:
         trace = build.folder_of(args.out) / TRACE
         traces, source = [str(trace)], f"{trace}, read from {_recorded(args, name, trace, settings)}"
-    gathered = build.gather(traces, settings, _Progress().tell)
+    with StatusLine(quiet_s=2.0, every_s=2.0) as status:
+        gathered = build.gather(traces, settings, lambda number: status.show(f"{number} samples read …"))
     report = build.report_of(
         gathered, settings, source, job=args.job or name, pod=args.pod or name, profiles=profiles
     )
@@ -119,17 +118,3 @@ def _recorded(args: argparse.Namespace, name: str | None, trace: Path, settings:
 
 def _shown(trace: str) -> str:
     return "standard input" if trace == "-" else Path(trace).name
-
-
-class _Progress:
-    """Says on a terminal how far the reading is, where that takes long."""
-
-    def __init__(self) -> None:
-        self._due = time.monotonic() + _EVERY_S
-        self._shown = sys.stderr.isatty()
-
-    def tell(self, number: int) -> None:
-        """``number`` samples were read."""
-        if self._shown and number % 1000 == 0 and time.monotonic() >= self._due:
-            self._due += _EVERY_S
-            print(f"\r{number} samples read …\033[K", end="", file=sys.stderr, flush=True)  # noqa: T201

@@ -11,15 +11,16 @@ from typing import Any
 import orjson
 
 from contract.records.derived import JobPeaks, PodPeaks
-from contract.records.parts import JobInsight, NodePart, PodInsight
+from contract.records.insights import Insight
+from contract.records.parts import JobInsight, NodePart, PodInsight, WorkloadState
 from contract.records.samples import NvmlSample
 from sinks.annotations.core import keys
 from sinks.annotations.core.diff import Present, stays
 from sinks.annotations.core.job import JobView
 from sinks.annotations.core.node import NodeView
-from sinks.annotations.core.pod import insight_values, pod_values
+from sinks.annotations.core.pod import pod_values
 from sinks.annotations.core.targets import Target, job_target, node_target, pod_target
-from sinks.annotations.core.values import state_values, text
+from sinks.annotations.core.values import measured, number, rfc3339, significant, text
 
 Record = NvmlSample | NodePart | PodPeaks | PodInsight | JobPeaks | JobInsight
 TOPICS = ("nvml-samples", "node-parts", "pod-peaks", "pod-insights", "job-peaks", "job-insights")
@@ -141,7 +142,7 @@ class Annotations:
         """Kept until the object's peaks are known: written alone, it would remove their keys."""
         if target is None:
             return None
-        self._insights[target] = insight_values(record.insight) | state_values(record.state)
+        self._insights[target] = _insight_values(record.insight) | _state_values(record.state)
         self._insights.move_to_end(target)
         if len(self._insights) > _MOST_WAITING + len(self._pods) + len(self._jobs):
             self._insights.popitem(last=False)
@@ -160,3 +161,21 @@ def _object(written: str) -> dict[str, Any]:
     except orjson.JSONDecodeError:  # somebody else's hand: there is nothing to learn from it
         return {}
     return found if type(found) is dict else {}
+
+
+def _state_values(state: WorkloadState | None) -> dict[str, Any]:
+    """The plain values of what holds of a pod or job now, by name."""
+    if state is None:
+        return {}
+    value = {
+        keys.CYCLE_PERIOD: None if state.period_s is None else significant(state.period_s),
+        keys.CYCLE_CONFIDENCE: None if state.confidence is None else number(state.confidence, 2),
+        keys.MEM_FULL: None if state.mem_full_ms is None else rfc3339(state.mem_full_ms),
+    }
+    return measured(value)
+
+
+def _insight_values(insight: Insight) -> dict[str, Any]:
+    """What a pod is and what holds it back, by name."""
+    value = {keys.KIND: insight.kind, keys.BOTTLENECK: insight.bottleneck, keys.ADVICE: insight.advice}
+    return measured(value)

@@ -7,12 +7,12 @@ from contract.records.parts import GpuAnalysis, NodePart
 from contract.records.samples import Gpu, GpuProcess, NvmlSample
 from sinks.annotations.core import keys
 from sinks.annotations.core.values import (
+    MEGA,
     MOST_PROCESSES,
     UNKNOWN_PID,
     each_once,
     gigabytes,
     measured,
-    megabytes,
     number,
     significant,
 )
@@ -125,4 +125,9 @@ def _known(processes: tuple[GpuProcess, ...] | None) -> tuple[GpuProcess, ...] |
 def _pid_mem(processes: Iterable[GpuProcess]) -> list[list[Any]]:
     known = [(one.mem_used_bytes, one.pid) for one in processes if one.mem_used_bytes is not None]
     largest = sorted(known, reverse=True)[:MOST_PROCESSES]
-    return [[pid, megabytes(used)] for used, pid in sorted(largest, key=lambda pair: pair[1])]
+    return [[pid, _megabytes(used)] for used, pid in sorted(largest, key=lambda pair: pair[1])]
+
+
+def _megabytes(value: float) -> str:
+    """Bytes as ``11094MB``."""
+    return f"{number(value / MEGA)}MB"

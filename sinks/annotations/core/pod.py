@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from contract.records.derived import Peaks, PodPeaks
-from contract.records.insights import Insight
 from sinks.annotations.core import keys
 from sinks.annotations.core.values import (
     BITS,
@@ -35,12 +34,6 @@ def pod_values(record: PodPeaks) -> dict[str, Any]:
     }
     found = measured(value) | gpu_figures(metrics)
     return found | {keys.UPDATED: rfc3339(record.last_ms)} if found else {}
-
-
-def insight_values(insight: Insight) -> dict[str, Any]:
-    """What a pod is and what holds it back, by name."""
-    value = {keys.KIND: insight.kind, keys.BOTTLENECK: insight.bottleneck, keys.ADVICE: insight.advice}
-    return measured(value)
 
 
 def _per_process(record: PodPeaks, metric: str) -> dict[str, Any] | None:

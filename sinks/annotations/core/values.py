@@ -13,7 +13,6 @@ from typing import Any
 import orjson
 
 from contract.records.derived import Peaks
-from contract.records.parts import WorkloadState
 from sinks.annotations.core import keys
 
 MEGA = 1e6
@@ -48,11 +47,6 @@ def gigabytes(value: float) -> str:
     return f"{number(value / GIGA, 1)}GB"
 
 
-def megabytes(value: float) -> str:
-    """Bytes as ``11094MB``."""
-    return f"{number(value / MEGA)}MB"
-
-
 def rfc3339(ms: int) -> str:
     """Unix milliseconds as ``2023-11-14T22:13:20Z``."""
     return datetime.fromtimestamp(ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -70,18 +64,6 @@ def gpu_figures(peaks: Peaks) -> dict[str, Any]:
         keys.GPU_UTIL_MAX: None if util is None else number(util.max),
         keys.GPU_UTIL_MEAN: None if util is None else number(util.mean),
         keys.GPU_MEM_MAX: largest(peaks, ("gpu_mem_used_bytes",), 1 / MEGA, 0),
-    }
-    return measured(value)
-
-
-def state_values(state: WorkloadState | None) -> dict[str, Any]:
-    """The plain values of what holds of a pod or job now, by name."""
-    if state is None:
-        return {}
-    value = {
-        keys.CYCLE_PERIOD: None if state.period_s is None else significant(state.period_s),
-        keys.CYCLE_CONFIDENCE: None if state.confidence is None else number(state.confidence, 2),
-        keys.MEM_FULL: None if state.mem_full_ms is None else rfc3339(state.mem_full_ms),
     }
     return measured(value)
 

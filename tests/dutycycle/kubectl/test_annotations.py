@@ -12,11 +12,8 @@ from contract.records.pods import JobRef, Pod
 from dutycycle.kubectl import output
 from dutycycle.kubectl.annotations import (
     MaxUsage,
-    all_gpus_named,
     attribution,
-    descending,
     insights,
-    most_is_allocated,
     of_job,
     of_node,
     of_pod,
@@ -26,6 +23,7 @@ from dutycycle.kubectl.annotations import (
 )
 from dutycycle.kubectl.complete import candidates
 from dutycycle.kubectl.jobs import OWNERS, job_and_word, named
+from dutycycle.kubectl.top import all_gpus_named, descending, most_is_allocated
 from kube.discovery import POD, Kind
 from sinks.annotations.core.job import job_summary, job_values
 from sinks.annotations.core.pod import pod_values

@@ -5,7 +5,6 @@ from pathlib import Path
 import orjson
 import pytest
 
-from dutycycle.cli.commands.profile import Progress
 from dutycycle.cli.main import main
 from tests.support.data.profiled import waits_for_data, write_export, write_trace
 
@@ -69,16 +68,3 @@ def test_what_cannot_be_done_is_one_line(
         got = int(end.code or 0)
     assert got == status
     assert message in capsys.readouterr().err.splitlines()[-1]
-
-
-def test_progress_is_said_on_a_terminal_alone(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("time.monotonic", iter([0.0, 1.0, 5.0]).__next__)
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    progress = Progress()
-    progress.tell("kernels")
-    progress.tell("kernels")
-    assert capsys.readouterr().err == "\rreading kernels …\033[K"
-    progress.clear()
-    assert capsys.readouterr().err == "\r\033[K"

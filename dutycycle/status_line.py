@@ -1,0 +1,62 @@
+"""The last line of a terminal, written over again and again: how far something is, or how it goes."""
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Self, TextIO
+
+
+class StatusLine:
+    """On ``out``, by default stderr. What is no terminal gets whole lines alone.
+
+    ``quiet_s``: what takes no longer is not shown at all; ``every_s``: between two texts.
+    """
+
+    def __init__(
+        self, out: TextIO | None = None, *, quiet_s: float = 0.0, every_s: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        self._out = out or sys.stderr
+        self._clock = clock
+        self._every_s = every_s
+        self._due_s = clock() + quiet_s
+        self._shown = False
+        self.is_terminal = self._out.isatty()
+
+    def show(self, text: str) -> None:
+        """Put ``text`` in place of what was shown, as far as there is room."""
+        if not self.is_terminal or (now_s := self._clock()) < self._due_s:
+            return
+        self._due_s = now_s + self._every_s
+        self._shown = True
+        self._write(f"\r{text[: self._room()]}\033[K")
+
+    def line(self, text: str) -> None:
+        """A line that stays."""
+        self.clear()
+        self._write(f"{text}\n")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Make place: somebody else writes a line."""
+        if self._shown:
+            self._shown = False
+            self._write("\r\033[K")
+
+    def _room(self) -> int | None:
+        """Letters that do not wrap; None where that is not known."""
+        with suppress(OSError):
+            if columns := os.get_terminal_size(self._out.fileno()).columns:
+                return columns - 1
+        return None
+
+    def _write(self, text: str) -> None:
+        self._out.write(text)
+        self._out.flush()

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from contract.records.deadletter import DeadLetter
 from contract.records.derived import Cycle, JobPeaks, PodPeaks, Trend, WindowAggregate
-from contract.records.insights import Insight
+from contract.records.insights import Insight, ProfileVerdict
 from contract.records.parts import (
     InsightPart,
     JobInsight,
@@ -66,6 +66,10 @@ _ALL = (
     Topic(name="pod-peaks", key="pod uid", writer="streams", record=PodPeaks, cleanup="compact"),
     Topic(name="job-peaks", key="job uid", writer="streams", record=JobPeaks, cleanup="compact"),
     Topic(name="insights", key="subject", writer="streams", record=Insight, cleanup="compact"),
+    Topic(
+        name="profiles", key="pod or job uid", writer="dutycycle profile", record=ProfileVerdict,
+        retention_ms=14 * _DAY_MS,
+    ),
     Topic(
         name="dead-letters", key="key of the bad record", writer="streams, sinks", record=DeadLetter,
         retention_ms=14 * _DAY_MS,

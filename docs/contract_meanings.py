@@ -170,6 +170,17 @@ OWN = {
         "evidence": "the figures of the last minutes that it is based on; each name ends with its unit",
         "advice": "what to do about it, for a person",
     },
+    "ProfileVerdict": {
+        "subject": "the pod, or its job",
+        "pod": "the pod that was profiled, as on `pods`",
+        "ts_ms": "when the profile was read",
+        "source": "the name of the profile's file",
+        "product": "what has recorded it: NVIDIA Nsight Systems 2024.5.1",
+        "bottleneck": "as of an insight; also launch and synchronization",
+        "bottleneck_confidence": "the probability that it is right, 0 to 1",
+        "evidence": "where the time of the GPUs went, and figures of kernels and copies",
+        "advice": "what to do about it, for a person",
+    },
     "Forecast": {
         "horizon_s": "the time after `ts_ms`",
         "value": "the expected value",

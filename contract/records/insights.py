@@ -1,9 +1,10 @@
-"""What kind of job something is, and what holds it back."""
+"""What kind of job something is, and what holds it back: seen from outside, and from inside."""
 
 from collections.abc import Mapping
 
 from contract.records.base import VersionedRecord, written
 from contract.records.derived import Subject
+from contract.records.pods import Pod
 from contract.units import Label, Millis, Number, Share
 
 
@@ -25,4 +26,23 @@ class Insight(VersionedRecord, frozen=True, kw_only=True):
     bottleneck: Label
     bottleneck_confidence: Share
     evidence: Mapping[str, Number] = written(dict)
+    advice: Label | None = None
+
+
+class ProfileVerdict(VersionedRecord, frozen=True, kw_only=True):
+    """What a profile says of the program in a pod, as ``dutycycle profile --pod`` has read it.
+
+    ``subject`` is the pod, or its job, which gets the same record under its own key. ``bottleneck``,
+    ``evidence`` and ``advice`` are as in an insight; two further words are ``launch`` and
+    ``synchronization``, which cannot be seen from outside. No stage reads it, and none writes it.
+    """
+
+    subject: Subject
+    pod: Pod
+    ts_ms: Millis
+    source: Label
+    product: Label
+    bottleneck: Label
+    bottleneck_confidence: Share
+    evidence: Mapping[str, Number]
     advice: Label | None = None

@@ -92,6 +92,12 @@ def insights(found: Json) -> dict[str, str]:
     return {name: _text(found[name]) for name in INSIGHTS if isinstance(found.get(name), str | list)}
 
 
+def profiled(found: Json) -> dict[str, str]:
+    """What a profile says from inside: ``bottleneck`` and ``advice``."""
+    named = {"bottleneck": keys.PROFILE_BOTTLENECK, "advice": keys.PROFILE_ADVICE}
+    return {name: _text(found[key]) for name, key in named.items() if isinstance(found.get(key), str)}
+
+
 def of_pod(found: Json) -> MaxUsage:
     """A pod's maxima."""
     gpus, buses = by_process(found, keys.GPU_UTIL), by_process(found, keys.GPU_MEM_UTIL)

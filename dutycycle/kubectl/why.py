@@ -22,6 +22,7 @@ from dutycycle.kubectl.annotations import (
     of_whole_job,
     omitted,
     ours,
+    profiled,
 )
 from dutycycle.kubectl.api import Api, KubectlError, NotThereError
 from dutycycle.kubectl.jobs import OWNERS, Jobs, called, job_and_word, name_of, words_of
@@ -133,7 +134,9 @@ def _plain(subject: _Subject, known: dict[str, str]) -> dict[str, Any]:
     where: dict[str, Any] = {"kind": subject.kind, "namespace": subject.namespace, "name": subject.name}
     where |= {"uid": subject.uid, "deleted": subject.is_deleted} | subject.sample.plain()
     not_known = [name for name in INSIGHTS if name not in known]
-    record = {"record": to_plain(subject.record)} if subject.record else {}
+    record: dict[str, Any] = {"record": to_plain(subject.record)} if subject.record else {}
+    if profile := profiled(subject.found):
+        record |= {"profile": profile}
     return where | {"insight": known, "not_known": not_known, "annotations": subject.found} | record
 
 
@@ -202,6 +205,8 @@ def _insights(known: dict[str, str], subject: _Subject) -> Iterator[str]:
     missing = "not known: peak records do not have it" if subject.is_deleted else "not known yet"
     for name in INSIGHTS:
         yield f"{name:<12} {known.get(name, missing)}"
+    if profile := profiled(subject.found):
+        yield f"{'profile':<12} {': '.join(profile.values())}"
 
 
 def _pod_records(url: str, namespace: str, name: str) -> list[PodPeaks]:

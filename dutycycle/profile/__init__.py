@@ -2,6 +2,6 @@
 
 ``export`` reads an SQLite export of Nsight Systems; ``chrome`` makes the same tables of a Chrome trace.
 ``statistics`` has the tables that ``nsys stats`` prints, ``timeline`` what the GPUs did and what they waited
-for, ``verdict`` the bottleneck; ``profile`` puts them together and ``terminal`` prints them. May import
-``streams.operators`` and ``contract``.
+for, ``verdict`` the bottleneck; ``profile`` puts them together, ``terminal`` prints them and ``publish``
+tells the sinks and reports of them. May import ``dutycycle.traces``, ``streams.operators`` and ``bus``.
 """

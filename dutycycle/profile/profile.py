@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from contract.records.insights import ProfileVerdict
 from contract.units import Number
 from dutycycle.profile import chrome, statistics, verdict
 from dutycycle.profile.export import COPY, HOST_TO_DEVICE, PAGEABLE, Export
@@ -32,12 +33,21 @@ class Profile:
     advice: str | None
     whole: bool
 
+    @classmethod
+    def told(cls, record: ProfileVerdict, source: str) -> "Profile":
+        """By what was published of it."""
+        return cls(
+            source=source, product=record.product, notes=[], gpus={}, tables=[], whole=True,
+            evidence=dict(record.evidence), advice=record.advice,
+            finding=Finding(record.bottleneck, record.bottleneck_confidence),
+        )  # fmt: skip
+
     def headline(self) -> str:
         """The verdict in one line."""
         word = self.finding.bottleneck
         if not self.whole:
             return "no verdict, since the file is cut off"
-        if not self.gpus:
+        if not self.evidence:
             return "no GPU was traced"
         if word == "none":
             return "nothing holds it back but its demand"

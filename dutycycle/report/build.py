@@ -1,7 +1,7 @@
 """From traces to a report on disk."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -23,11 +23,13 @@ from dutycycle.report.pictures import write_pictures
 from dutycycle.report.tables import write_tables
 from dutycycle.report.view import View, insights_of, view_of
 from dutycycle.traces.replay import no_samples, samples
+from dutycycle.traces.subject import qualified
 from streams.local import LocalPipeline
 from streams.topology import stages
 
 FOLDER_SUFFIX = ".files"
 _TOLD = 1000
+_READ = (*SAMPLE_TOPICS, "profiles")
 
 
 def gather(
@@ -38,7 +40,7 @@ def gather(
     Raises ``DutycycleError``.
     """
     tally = Counter[str]()
-    found = gather_records(samples(traces, settings.topic_prefix, tally), settings, progress)
+    found = gather_records(samples(traces, settings.topic_prefix, tally, _READ), settings, progress)
     if not any(tally[f"in {topic}"] for topic in SAMPLE_TOPICS) or found.first_ms is None:
         raise no_samples(traces)
     return found
@@ -51,7 +53,8 @@ def gather_records(
     pipeline, found = LocalPipeline(stages(settings), settings.topic_prefix), Gathered()
     for number, record in enumerate(records):
         found.sample(record)
-        found.derived(pipeline.feed(record))
+        if record.topic in SAMPLE_TOPICS:
+            found.derived(pipeline.feed(record))
         if number % _TOLD == 0:
             progress(number)
     found.derived(pipeline.close())
@@ -62,7 +65,7 @@ def report_of(
     gathered: Gathered, settings: Settings, source: str, *, job: str | None = None, pod: str | None = None,
     profiles: Sequence[Profile] = (),
 ) -> Report:  # fmt: skip
-    """What the report says, with what ``profiles`` saw from inside.
+    """What the report says, with what ``profiles`` saw from inside, and what was told of others.
 
     Raises ``DutycycleError`` for a job or pod that is not there.
     """
@@ -78,8 +81,16 @@ def report_of(
         phases=phases,
         source=source,
         notes=list(_notes(gathered, view, settings)),
-        profiles=profiles,
+        profiles=[*profiles, *_told(gathered, view, {one.source for one in profiles})],
     )
+
+
+def _told(gathered: Gathered, view: View, read: Collection[str]) -> Iterator[Profile]:
+    """The verdicts of profiles of the pods in the report, but for those that were read themselves."""
+    for uid, source in sorted(gathered.profiles):
+        record = gathered.profiles[uid, source]
+        if f"pod/{uid}" in view.subjects and source not in read:
+            yield Profile.told(record, f"{source} of {qualified(record.pod, record.pod.name)}")
 
 
 def _notes(gathered: Gathered, view: View, settings: Settings) -> Iterator[str]:

@@ -9,6 +9,7 @@ import orjson
 
 from contract.codec import DecodeError, decode
 from contract.log import ConsumerRecord, ProducerRecord
+from contract.records.insights import ProfileVerdict
 from contract.records.pods import Pod
 from contract.records.samples import CgroupSample, Gpu, Host, NvmlSample, PodCgroup
 from dutycycle.traces.frames import Frame
@@ -85,12 +86,14 @@ class Gathered:
     trends: dict[str, deque[bytes]] = field(
         default_factory=lambda: defaultdict(lambda: deque(maxlen=_TRENDS_KEPT))
     )
+    profiles: dict[tuple[str, str], ProfileVerdict] = field(default_factory=dict)
+    """By a pod's uid and the profile's source, the newest."""
     dead_letters: int = 0
     first_ms: int | None = None
     last_ms: int | None = None
 
     def sample(self, record: ConsumerRecord) -> None:
-        """A record of the topics of samples. One that cannot be read is left to the stages, which say so."""
+        """A sample, a pod, or a profile. One that cannot be read is left to the stages, which say so."""
         if record.value is None:
             return
         try:
@@ -101,6 +104,9 @@ class Gathered:
             elif record.topic == "pods":
                 pod = decode(Pod, record.value, record.topic)
                 self.identities[pod.uid] = pod
+            elif record.topic == "profiles":
+                profile = decode(ProfileVerdict, record.value, record.topic)
+                self.profiles[profile.pod.uid, profile.source] = profile
         except DecodeError:
             return
 

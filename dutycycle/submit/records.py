@@ -12,6 +12,7 @@ from bus.kafka.topics import topics_there
 from contract.codec import DecodeError, decode
 from contract.log import TopicPartition
 from contract.records.derived import Cycle
+from contract.records.insights import ProfileVerdict
 from contract.records.pods import Pod
 from contract.settings.groups import Settings
 from contract.topics import TICK_TOPICS, full_name, short_name
@@ -21,7 +22,7 @@ from dutycycle.submit.states import Thing
 from dutycycle.traces.record import trace_record
 from telemetry.events import Telemetry
 
-_TOPICS = (*TICK_TOPICS, "pods", "cycles")
+_TOPICS = (*TICK_TOPICS, "pods", "cycles", "profiles")
 _TAKE_S = 0.5
 _RETRY_S = 1.0
 _BROKER_S = 15.0
@@ -131,6 +132,9 @@ class Records:
         try:
             if topic == "pods":
                 self._pod(message, decode(Pod, message.payload, topic), trace)
+            elif topic == "profiles":
+                if decode(ProfileVerdict, message.payload, topic).pod.uid in self._pods():
+                    trace.write(trace_record(message))
             else:
                 self._cycle(decode(Cycle, message.payload, topic))
         except DecodeError:  # the streams make a dead letter of it

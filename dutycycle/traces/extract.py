@@ -8,6 +8,7 @@ import asyncio
 import sys
 from collections import defaultdict
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +17,7 @@ from tempfile import TemporaryDirectory
 from msgspec import structs
 
 from bus.kafka.consumer import Consumer, Message, Start
-from bus.kafka.errors import BrokerUnreachableError
+from bus.kafka.errors import BrokerUnreachableError, MissingTopicError
 from bus.kafka.reachability import answered_within, wait_for_broker
 from contract.codec import DecodeError, decode, encode
 from contract.errors import DutycycleError
@@ -58,10 +59,7 @@ def extract(out: Path, wanted: Wanted, settings: Settings, *, overwrite: bool, t
 
 async def _read(wanted: Wanted, settings: Settings, sorting: Sorting, timeout_s: float) -> None:
     await answered_within(timeout_s, settings, wait_for_broker(settings, Telemetry("report")))
-    told = [
-        one async for batch, _ in read_batches(settings, ("pods",), "beginning", timeout_s) for one in batch
-    ]
-    pods = list(known_pods(told, wanted))
+    pods = list(known_pods(await read_all(settings, "pods", timeout_s), wanted))
     where = f"the topics {_said(wanted)}"
     nodes: set[str] | None = None
     if wanted.name is not None:
@@ -70,6 +68,9 @@ async def _read(wanted: Wanted, settings: Settings, sorting: Sorting, timeout_s:
     for record, pod in pods:
         if nodes is None or pod.node in nodes:
             sorting.add(record)
+    with suppress(MissingTopicError):  # nobody has profiled anything yet
+        for message in await read_all(settings, "profiles", timeout_s):  # often after the job: they all count
+            sorting.add(trace_record(message, min(max(message.ts_ms, wanted.start_ms), wanted.end_ms - 1)))
     named = sorting.count
     await _read_ticks(wanted, settings, sorting, nodes, timeout_s)
     if sorting.count == named:
@@ -87,6 +88,12 @@ async def _read_ticks(
                 sorting.add(trace_record(one))
         most = max(most, left + len(messages))
         progress.show(wanted.end_ms - span_ms * left // most, sorting.count)
+
+
+async def read_all(settings: Settings, topic: str, timeout_s: float) -> list[Message]:
+    """All that lies on a topic now. Raises ``BrokerError``, as ``read_batches``."""
+    batches = read_batches(settings, (topic,), "beginning", timeout_s)
+    return [one async for batch, _ in batches for one in batch]
 
 
 async def read_batches(

@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -111,7 +111,9 @@ def _write(outs: Iterable[ProducerRecord], writers: list[Write], tally: Counter[
             write(one)
 
 
-def samples(traces: Iterable[str], prefix: str, tally: Counter[str]) -> Iterator[ConsumerRecord]:
+def samples(
+    traces: Iterable[str], prefix: str, tally: Counter[str], topics: Collection[str] = SAMPLE_TOPICS
+) -> Iterator[ConsumerRecord]:
     """The samples of several traces. Derived records in a trace are passed over: a replay makes them anew.
 
     A record without a timestamp takes its payload's ``ts_ms``; without that (a pod) the time of the record
@@ -128,7 +130,7 @@ def samples(traces: Iterable[str], prefix: str, tally: Counter[str]) -> Iterator
             moment_ms = _measured_ms(record.payload) if record.ts_ms is None else record.ts_ms
             last_ms = last_ms if moment_ms is None else moment_ms
             tally[f"in {topic}"] += 1
-            if topic in SAMPLE_TOPICS:
+            if topic in topics:
                 offset = number - 1 if record.offset is None else record.offset
                 yield ConsumerRecord(topic, record.partition, offset, record.key, record.payload, last_ms)
 

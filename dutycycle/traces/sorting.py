@@ -13,7 +13,7 @@ from contract.trace import TraceRecord, TraceWriter, read_lines
 
 RUN_BYTES = 64 * 1024 * 1024
 """Payloads of a run, which are in memory together."""
-ORDER = ("pods", *TICK_TOPICS)
+ORDER = ("pods", "profiles", *TICK_TOPICS)
 """Of the records of one moment."""
 
 

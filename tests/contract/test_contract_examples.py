@@ -38,6 +38,7 @@ def test_every_public_topic_has_an_example() -> None:
         ("pod-peaks", "pod uid", "compact"),
         ("job-peaks", "job uid", "compact"),
         ("insights", "subject", "compact"),
+        ("profiles", "pod or job uid", "delete"),
         ("dead-letters", "key of the bad record", "delete"),
     ],
 )

@@ -5,13 +5,13 @@ sample and the newest part that the streams send about its GPUs.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import orjson
 
 from contract.records.derived import JobPeaks, PodPeaks
-from contract.records.insights import Insight
+from contract.records.insights import Insight, ProfileVerdict
 from contract.records.parts import JobInsight, NodePart, PodInsight, WorkloadState
 from contract.records.samples import NvmlSample
 from sinks.annotations.core import keys
@@ -22,8 +22,8 @@ from sinks.annotations.core.pod import pod_values
 from sinks.annotations.core.targets import Target, job_target, node_target, pod_target
 from sinks.annotations.core.values import measured, number, rfc3339, significant, text
 
-Record = NvmlSample | NodePart | PodPeaks | PodInsight | JobPeaks | JobInsight
-TOPICS = ("nvml-samples", "node-parts", "pod-peaks", "pod-insights", "job-peaks", "job-insights")
+Record = NvmlSample | NodePart | PodPeaks | PodInsight | JobPeaks | JobInsight | ProfileVerdict
+TOPICS = ("nvml-samples", "node-parts", "pod-peaks", "pod-insights", "job-peaks", "job-insights", "profiles")
 """What annotations are made of, without prefix."""
 _MOST_WAITING = 10_000
 """Insights of pods and jobs whose peaks have not come yet."""
@@ -38,6 +38,7 @@ class Annotations:
         self._pods: dict[Target, dict[str, Any]] = {}
         self._insights: OrderedDict[Target, dict[str, Any]] = OrderedDict()
         self._jobs: dict[Target, JobView] = {}
+        self._profiles: dict[Target, dict[str, str]] = {}
         self._handlers: dict[type, Callable[[Any], Target | None]] = {
             NvmlSample: self._sample,
             NodePart: self._part,
@@ -45,6 +46,7 @@ class Annotations:
             PodInsight: self._insight_of_pod,
             JobPeaks: self._job,
             JobInsight: self._insight_of_job,
+            ProfileVerdict: self._profile,
         }
 
     def take(self, record: Record) -> Target | None:
@@ -56,14 +58,21 @@ class Annotations:
 
     def wanted(self, target: Target, present: Present) -> dict[str, str]:
         """All that we want on the object, keys with prefix, within what fits beside what is kept there."""
+        profile = self._profiles.get(target, {})
+        if profile and target not in self._pods and target not in self._jobs:
+            # Nothing else is known: perhaps it ended long ago, and this is a new worker. All of it stays.
+            old = self._keys(keys.PROFILE_NAMES)
+            kept = {key: value for key, value in present.ours.items() if key not in old}
+            taken = present.others_bytes + keys.size_of(kept)
+            return kept | keys.that_fit(self._texts(profile).items(), taken)[0]
         if target.kind == "job":
             job = self._jobs.get(target)
-            insight = self._texts(self._insights.get(target, {}))
-            return {} if job is None else job.wanted(present, insight)
+            found = self._texts(self._insights.get(target, {}) | profile)
+            return {} if job is None else job.wanted(present, found)
         if target.kind == "node":
             values = self._nodes[target.name].values() if target.name in self._nodes else {}
         else:
-            values = self._pods.get(target, {}) | self._insights.get(target, {})
+            values = self._pods.get(target, {}) | self._insights.get(target, {}) | profile
         pairs = self._texts(values)
         kept_bytes = keys.size_of(stays(target.kind, self._prefix, present.ours, pairs))
         # What is there already comes first: left out, its older value would stay, and take room all the same.
@@ -72,10 +81,12 @@ class Annotations:
 
     def surplus(self, target: Target, present: Present, wanted: Mapping[str, str]) -> frozenset[str]:
         """What else may be taken away: keys that this kind of object would otherwise keep for ever."""
-        surplus: frozenset[str] = frozenset()
-        if target in self._insights:  # advice that holds no more
-            ours = {self._key(name) for name in keys.INSIGHT_NAMES | keys.STATE_NAMES}
-            surplus = frozenset(ours & present.ours.keys() - wanted.keys())
+        ours: frozenset[str] = frozenset()  # advice that holds no more
+        if target in self._insights:
+            ours |= self._keys(keys.INSIGHT_NAMES | keys.STATE_NAMES)
+        if target in self._profiles:
+            ours |= self._keys(keys.PROFILE_NAMES)
+        surplus = ours & present.ours.keys() - wanted.keys()
         job = self._jobs.get(target)
         return surplus if job is None else surplus | job.surplus(present, wanted)
 
@@ -97,6 +108,7 @@ class Annotations:
         """Drop what is known of an object; the next record of it begins anew."""
         self._pods.pop(target, None)
         self._insights.pop(target, None)
+        self._profiles.pop(target, None)
         self._jobs.pop(target, None)
         if target.kind == "node":
             self._nodes.pop(target.name, None)
@@ -105,11 +117,15 @@ class Annotations:
         """Drop all."""
         self._pods.clear()
         self._insights.clear()
+        self._profiles.clear()
         self._jobs.clear()
         self._nodes.clear()
 
     def _key(self, name: str) -> str:
         return f"{self._prefix}/{name}"
+
+    def _keys(self, names: Iterable[str]) -> frozenset[str]:
+        return frozenset(map(self._key, names))
 
     def _texts(self, values: Mapping[str, Any]) -> dict[str, str]:
         return {self._key(name): text(value) for name, value in values.items()}
@@ -147,6 +163,17 @@ class Annotations:
         if len(self._insights) > _MOST_WAITING + len(self._pods) + len(self._jobs):
             self._insights.popitem(last=False)
         return target if target in self._pods or target in self._jobs else None
+
+    def _profile(self, record: ProfileVerdict) -> Target | None:
+        pod = record.pod
+        if record.subject.kind == "pod":
+            target = pod_target(pod)
+        else:
+            target = job_target(pod.job, pod.namespace) if pod.job is not None else None
+        if target is not None:
+            value = {keys.PROFILE_BOTTLENECK: record.bottleneck, keys.PROFILE_ADVICE: record.advice}
+            self._profiles[target] = measured(value)
+        return target
 
     def _job(self, record: JobPeaks) -> Target | None:
         target = job_target(record.job, record.namespace)

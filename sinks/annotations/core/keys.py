@@ -19,6 +19,8 @@ MAX_DISK_IO = "max_disk_io"
 KIND = "kind"
 BOTTLENECK = "bottleneck"
 ADVICE = "advice"
+PROFILE_BOTTLENECK = "profile_bottleneck"
+PROFILE_ADVICE = "profile_advice"
 UPDATED = "updated"
 GPU_COUNT = "gpu_count"
 GPU_UTIL_MAX = "gpu_util_max"
@@ -38,6 +40,8 @@ JOB_NAMES = frozenset({PODS_OMITTED, PODS_SUMMARY})
 INSIGHT_NAMES = frozenset({KIND, BOTTLENECK, ADVICE})
 """Of a pod and a job. Their records come when they change, so a worker that has just started does not know
 them yet, and keeps what is on the object. A pod that has such a name gets another key on its job."""
+PROFILE_NAMES = frozenset({PROFILE_BOTTLENECK, PROFILE_ADVICE})
+"""Of a pod and a job that somebody has profiled. They stay."""
 STATE_NAMES = frozenset({CYCLE_PERIOD, CYCLE_CONFIDENCE, MEM_FULL})
 """They come and go with the insight. No pod can have such a name, because of the underscore."""
 PASSENGERS = STATE_NAMES | {GPU_COUNT, GPU_UTIL_MAX, GPU_UTIL_MEAN, GPU_MEM_MAX}

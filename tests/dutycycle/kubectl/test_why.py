@@ -46,6 +46,14 @@ def test_why_says_what_is_known_and_what_is_not(kube: Kube, user: User, pods: st
     assert found["annotations"]["gpu_util"] == {"gpu_0_827505": 97, "gpu_0_9": 3}
 
 
+def test_why_says_what_a_profile_says(kube: Kube, user: User, namespace: str) -> None:
+    profile = {"profile_bottleneck": "launch", "profile_advice": "Fuse kernels."}
+    kube.admin.create(pod(namespace, "busy", kind="training", **profile))
+    assert "  profile      launch: Fuse kernels.\n" in user.run("why", "busy", "-n", namespace)[1]
+    found = json.loads(user.run("why", "busy", "-n", namespace, "-o", "json")[1])
+    assert found["profile"] == {"bottleneck": "launch", "advice": "Fuse kernels."}
+
+
 def test_why_adds_averages_from_the_records(kube: Kube, user: User, namespace: str, tmp_path: Path) -> None:
     made = kube.admin.create(pod(namespace, "busy"))
     record = pod_peaks(made["metadata"]["uid"], {"namespace": namespace, "name": "busy"})

@@ -9,6 +9,7 @@ import pytest
 
 from contract.trace import read_lines
 from dutycycle.cli.main import main
+from tests.support.data.profiled import waits_for_data, write_export
 from tests.support.data.prometheus_history import HOUR_S, history
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.prometheus import Prometheus, scrape
@@ -72,6 +73,12 @@ def test_the_three_agree(
     nodes = {one.key for one in records if "-samples" in one.topic}
     assert nodes == {"gpu-a"}  # of the other node nothing is kept
     assert "Made from" in three.read_text()
+    export, four = write_export(waits_for_data(), tmp_path / "report1.sqlite"), tmp_path / "four.html"
+    assert main(["profile", str(export), "--pod", "team/bert-0", *on_kafka]) == 0
+    assert report(four, "team/bert", *PAST, *on_kafka) == 0
+    assert "From inside (report1.sqlite of team/bert-0): held back by: input (98% sure)" in four.read_text()
+    told = len(list(read_lines(str(trace_of(four))))) - len(records)
+    assert told == 2  # for the pod and for its job
 
 
 def test_what_is_said_where_there_is_nothing_to_report(

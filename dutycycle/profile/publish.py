@@ -1,0 +1,78 @@
+"""Tells the others what a profile of a pod says: on the topic ``profiles``, for the pod and for its job."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+
+from bus.kafka.producer import Producer
+from bus.kafka.reachability import answered_within, wait_for_broker
+from bus.kafka.topics import ensure_topics
+from contract.codec import DecodeError, decode, encode
+from contract.errors import DutycycleError
+from contract.records.derived import job_subject, pod_subject
+from contract.records.insights import ProfileVerdict
+from contract.records.pods import Pod
+from contract.settings.groups import Settings
+from contract.topics import full_name
+from dutycycle.profile.profile import Profile
+from dutycycle.traces.extract import read_all
+from dutycycle.traces.subject import subject_of
+from telemetry.events import Telemetry
+
+TOPIC = "profiles"
+
+
+def find_pod(name: str, settings: Settings, timeout_s: float) -> Pod:
+    """The pod of that name or uid, as its collector has told; of several in a row the newest.
+
+    A broker is waited for ``timeout_s``. Raises ``DutycycleError``.
+    """
+    return asyncio.run(_find_pod(name, settings, timeout_s))
+
+
+async def _find_pod(name: str, settings: Settings, timeout_s: float) -> Pod:
+    await answered_within(timeout_s, settings, wait_for_broker(settings, Telemetry("profile")))
+    known: dict[str, Pod] = {}
+    for message in await read_all(settings, "pods", timeout_s):
+        try:
+            pod = None if message.payload is None else decode(Pod, message.payload, "pods")
+        except DecodeError:  # the streams make a dead letter of it
+            continue
+        if pod is not None:
+            known[pod.uid] = pod
+    where = f"the topic {full_name(settings.topic_prefix, 'pods')} on {settings.broker}"
+    found = subject_of(known.values(), pod=name, where=where).pods
+    return max(found, key=lambda pod: pod.started_ms or pod.created_ms or 0)
+
+
+def publish(profile: Profile, pod: Pod, settings: Settings) -> None:
+    """Publish it. Raises ``DutycycleError``, also for a profile that says nothing."""
+    if not profile.whole or not profile.evidence:
+        raise DutycycleError(f"nothing is published for pod {pod.name}: {profile.headline()}")
+    asyncio.run(_publish(list(_records(profile, pod, time.time_ns() // 1_000_000)), settings))
+
+
+async def _publish(records: list[ProfileVerdict], settings: Settings) -> None:
+    await ensure_topics(settings, ["pods"], outputs=[TOPIC])
+    topic = full_name(settings.topic_prefix, TOPIC)
+    producer = Producer(settings, "profile")
+    await producer.start()
+    try:
+        await producer.settle([
+            await producer.send(topic, one.subject.job_uid or one.subject.pod_uid, encode(one), one.ts_ms)
+            for one in records
+        ])  # fmt: skip
+    finally:
+        await producer.abort()
+
+
+def _records(profile: Profile, pod: Pod, now_ms: int) -> Iterator[ProfileVerdict]:
+    subjects = [pod_subject(pod.node, pod.uid)]
+    if pod.job is not None and pod.job.uid != pod.uid:
+        subjects.append(job_subject(pod.job.uid))
+    for subject in subjects:
+        yield ProfileVerdict(
+            subject=subject, pod=pod, ts_ms=now_ms, source=profile.source, product=profile.product,
+            bottleneck=profile.finding.bottleneck, bottleneck_confidence=profile.finding.confidence,
+            evidence=profile.evidence, advice=profile.advice,
+        )  # fmt: skip

@@ -5,7 +5,9 @@ Imports next to nothing: what follows the first lines of a process takes a secon
 
 import os
 import signal
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
@@ -41,6 +43,16 @@ def end_on_signals(arguments: Iterable[str]) -> None:
 
     for one in (signal.SIGTERM, signal.SIGINT):
         signal.signal(one, leave)
+
+
+@contextmanager
+def unwound_by_sigterm() -> Iterator[None]:
+    """Meanwhile SIGTERM ends the process as an exception would, so that temporary files are deleted."""
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def die_with_parent(environ: Mapping[str, str]) -> None:

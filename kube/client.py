@@ -8,10 +8,18 @@ import errno
 import os
 import ssl
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 import aiohttp
@@ -23,6 +31,7 @@ from kube.config import Access, ConfigSource, UnusableConfigError
 from kube.errors import BusyError, KubeError, error_of_answer
 from kube.references import JSON
 
+T = TypeVar("T")
 _MERGE_PATCH = "application/merge-patch+json"
 _APPLY = "application/apply-patch+yaml"
 _AS_US = {"fieldManager": "dutycycle"}
@@ -61,11 +70,16 @@ class _Request:
     """With a body, ``content`` is its type."""
 
     path: str
-    query: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
     accept: str = JSON
     method: str = "GET"
     body: Mapping[str, Any] | None = None
     content: str = JSON
+
+    def url(self, access: Access) -> URL:
+        """At that API server."""
+        query = f"?{urlencode(self.query, doseq=True)}" if self.query else ""
+        return URL(access.address + self.path + query, encoded=True)
 
 
 class Client:
@@ -140,6 +154,18 @@ class Client:
         if rest:
             yield rest
 
+    async def frames(
+        self, path: str, query: Mapping[str, str | Sequence[str]], protocol: str, seconds: float
+    ) -> AsyncGenerator[bytes, None]:
+        """The messages of a WebSocket, to its end. ``seconds``: how long there may be none."""
+        request = _Request(path, query)
+        limit = aiohttp.ClientTimeout(total=self._limits.answer_s, sock_connect=_CONNECT_S)
+        socket = await self._accepted(lambda access: self._upgraded(access, request, protocol, limit))
+        with _translated(self.access.address, aiohttp.ClientTimeout(total=seconds)):
+            async with socket:
+                while (message := await socket.receive(seconds)).type is aiohttp.WSMsgType.BINARY:
+                    yield message.data
+
     async def close(self) -> None:
         """Give the connections back. The next request, of any event loop, makes new ones."""
         session, self._session = self._session, None
@@ -155,17 +181,20 @@ class Client:
     async def _opened(
         self, request: _Request, limit: aiohttp.ClientTimeout
     ) -> AsyncIterator[aiohttp.ClientResponse]:
+        response = await self._accepted(lambda access: self._send(access, request, limit))
+        with _translated(self.access.address, limit):
+            async with response:
+                yield response
+
+    async def _accepted(self, send: Callable[[Access], Awaitable[T]]) -> T:
         used = self.access
         try:
-            response = await self._send(used, request, limit)
+            return await send(used)
         except KubeError as error:
             if error.reason not in _STALE or self._source is None:
                 raise
             await self._renew(self._source, used)
-            response = await self._send(self.access, request, limit)
-        with _translated(self.access.address, limit):
-            async with response:
-                yield response
+            return await send(self.access)
 
     async def _renew(self, source: ConfigSource, used: Access) -> None:
         """Read credentials and certificates anew. They make new connections; the old ones end idle."""
@@ -181,14 +210,11 @@ class Client:
     async def _send(
         self, access: Access, request: _Request, limit: aiohttp.ClientTimeout
     ) -> aiohttp.ClientResponse:
-        await asyncio.sleep(self._bucket.turn(time.monotonic()))
-        if self._session is None:
-            self._session = aiohttp.ClientSession(trust_env=True)
-        url = access.address + request.path + (f"?{urlencode(request.query)}" if request.query else "")
+        session = await self._turn()
         with _translated(access.address, limit):
-            response = await self._session.request(
+            response = await session.request(
                 request.method,
-                URL(url, encoded=True),
+                request.url(access),
                 headers=self._headers(access, request),
                 data=None if request.body is None else orjson.dumps(request.body),
                 ssl=access.tls or True,
@@ -200,6 +226,34 @@ class Client:
                 return response
             async with response:
                 raise error_of_answer(response.status, response.headers, await response.read())
+
+    async def _upgraded(
+        self, access: Access, request: _Request, protocol: str, limit: aiohttp.ClientTimeout
+    ) -> aiohttp.ClientWebSocketResponse:
+        session = await self._turn()
+        with _translated(access.address, limit):
+            try:
+                async with asyncio.timeout(limit.total):
+                    return await session.ws_connect(
+                        request.url(access),
+                        protocols=(protocol,),
+                        headers=self._headers(access, request),
+                        ssl=access.tls or True,
+                        server_hostname=access.server_name,
+                        proxy=access.proxy,
+                    )
+            except aiohttp.WSServerHandshakeError as refused:
+                # Its body, which says why, is lost. Without the upgrade the same request is refused alike.
+                async with await self._send(access, request, limit):
+                    raise BusyError(
+                        str(refused.status), f"{refused.status}: no WebSocket was opened"
+                    ) from refused
+
+    async def _turn(self) -> aiohttp.ClientSession:
+        await asyncio.sleep(self._bucket.turn(time.monotonic()))
+        if self._session is None:
+            self._session = aiohttp.ClientSession(trust_env=True)
+        return self._session
 
     def _headers(self, access: Access, request: _Request) -> CIMultiDict[str]:
         headers = CIMultiDict({"Accept": request.accept, "User-Agent": self._user_agent})

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +15,7 @@ from kube.config import ConfigSource, UnusableConfigError, of_service
 from kube.discovery import EVENT, POD, Kind, Kinds
 from kube.errors import BusyError, GoneError, error_of_answer
 from kube.references import JSON, Metadata, ObjectRef, Patch
+from kube.remote_command import output_of
 
 # Of ten thousand pods the specs and states would be a hundred megabytes; the annotations are a tenth of that.
 _METADATA = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
@@ -119,6 +120,12 @@ class ApiServer:
         """What a container of a pod writes, line by line, from its beginning to its end."""
         query = {"container": container, "follow": "true"}
         return self._client.lines(f"{POD.path(pod, namespace)}/log", query)
+
+    def output_of(
+        self, namespace: str, pod: str, container: str, command: Sequence[str]
+    ) -> AsyncGenerator[bytes, None]:
+        """What a command writes that is run in a container, in pieces; ``CommandFailedError`` if it fails."""
+        return output_of(self._client, namespace, pod, container, command)
 
     async def read(self, kind: Kind, name: str, namespace: str | None = None) -> Mapping[str, Any]:
         """One object, with all that it has."""

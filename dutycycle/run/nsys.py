@@ -21,12 +21,12 @@ _PROFILE = ("profile", "--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none")
 class Nsys:
     """The ``nsys`` of PATH, which leaves ``nsys.nsys-rep`` in ``folder``."""
 
-    def __init__(self) -> None:
-        """Find it. Raises ``DutycycleError``."""
+    def __init__(self, wanted: str, otherwise: str) -> None:
+        """Find it. Raises ``DutycycleError``: what is ``wanted`` needs it, and what to do ``otherwise``."""
         found = shutil.which("nsys")
         if found is None:
             raise DutycycleError(
-                "--nsys: nsys is not on PATH: install NVIDIA Nsight Systems, or leave --nsys out"
+                f"{wanted}: nsys is not on PATH: install NVIDIA Nsight Systems, or {otherwise}"
             )
         self._program = found
 
@@ -40,9 +40,14 @@ class Nsys:
         """What it has seen; the export stays in ``folder``. Raises ``DutycycleError``."""
         from dutycycle.profile.profile import read  # here, not above: the command need not wait for it
 
-        report, export = folder / PROFILE, folder / "nsys.sqlite"
+        report = folder / PROFILE
         if not report.exists():
             raise DutycycleError(f"nsys has left no {report}")
+        return read(self.exported(report, folder))
+
+    def exported(self, report: Path, folder: Path) -> Path:
+        """The SQLite export of a report, written into ``folder``. Raises ``DutycycleError``."""
+        export = folder / f"{report.stem}.sqlite"
         done = subprocess.run(  # noqa: S603 - the nsys of PATH, as for the command
             [self._program, "export", "--type", "sqlite", "--output", str(export), str(report)],
             stdout=subprocess.DEVNULL,
@@ -54,4 +59,4 @@ class Nsys:
             said = done.stderr.decode(errors="replace").strip().splitlines()
             reason = said[-1][:200] if said else f"status {done.returncode}"
             raise DutycycleError(f"nsys could not export {report}: {reason}")
-        return read(export)
+        return export

@@ -27,7 +27,7 @@ def run_command(
 
     Raises ``DutycycleError`` before it was started.
     """
-    nsys = Nsys() if profiled else None
+    nsys = Nsys("--nsys", "leave --nsys out") if profiled else None
     folder = run_folder(Path(arguments[0]).name, out)
     began = time.monotonic()
     try:

@@ -1,51 +1,64 @@
 """``dutycycle profile``: what a profile of Nsight Systems or PyTorch says."""
 
 import argparse
+import asyncio
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from contract.errors import SettingError
 from contract.settings.groups import Settings
 from dutycycle.cli import arguments
+from dutycycle.process import unwound_by_sigterm
 from dutycycle.status_line import StatusLine
-from dutycycle.traces.subject import qualified
 
 if TYPE_CHECKING:
     from contract.records.pods import Pod
+    from dutycycle.profile.profile import Profile
 
 EXAMPLE = """nsys export --type sqlite report1.nsys-rep && dutycycle profile report1.sqlite
 dutycycle profile rank0.pt.trace.json.gz --rows 5
 dutycycle profile report1.sqlite --format json | jq .bottleneck
-dutycycle profile report1.sqlite --pod ml/bert-0 --broker kafka://kafka:9092"""
+dutycycle profile report1.sqlite --pod ml/bert-0 --broker kafka://kafka:9092
+dutycycle profile ml/bert-0:/tmp/report1.nsys-rep"""
 SETTINGS = arguments.OF_BROKER
+_REPORT = ".nsys-rep"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The file, and in which form what is found is printed."""
+    """The file, whose it is, and in which form what is found is printed."""
     parser.add_argument(
-        "profile", metavar="FILE", type=Path,
-        help="an SQLite export of Nsight Systems, or a trace of PyTorch's profiler (*.json, *.json.gz)",
+        "profile", metavar="FILE",
+        help="an SQLite export of Nsight Systems, its report itself (*.nsys-rep) where nsys is on PATH, or a "
+        "trace of PyTorch's profiler (*.json, *.json.gz); NAMESPACE/POD:/path is in a container that runs",
     )  # fmt: skip
     parser.add_argument("--format", choices=("table", "json"), default="table", help="(default: table)")
     parser.add_argument(
-        "--pod", metavar="NAME",
-        help="whose profile it is: a name, namespace/name or uid; annotations and reports of it and "
-        "of its job then say so too (needs --broker)",
-    )  # fmt: skip
-    arguments.add_timeout(parser)
-    parser.add_argument(
         "--rows", type=_rows, default=12, metavar="N", help="rows of each table, at most (default: 12)"
     )
+    parser.add_argument(
+        "--pod", metavar="NAME",
+        help="whose profile it is: a name, namespace/name or uid; annotations and reports of it and "
+        "of its job then say so too (needs --broker; default: the pod in FILE, if there is a broker)",
+    )  # fmt: skip
+    arguments.add_timeout(parser)
+    group = parser.add_argument_group(
+        "on a cluster", "for a FILE in a pod; takes the permissions get and create on pods/exec"
+    )
+    group.add_argument("-c", "--container", metavar="NAME", help="(default: as of kubectl, the first)")
+    group.add_argument("--kubeconfig", metavar="FILE", help="as of kubectl")
+    group.add_argument("--context", metavar="NAME", help="as of kubectl")
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Read it and print; 0 when there was something to read."""
-    from dutycycle.profile.profile import read  # here: --help need not wait
-
-    pod = _pod(args, settings) if args.pod is not None else None
-    with StatusLine(quiet_s=2.0, every_s=0.5) as status:
-        profile = read(args.profile, lambda doing: status.show(f"reading {doing} …"))
+    if args.pod is not None and settings.broker is None:
+        raise SettingError("--pod needs a broker: give --broker kafka://host:9092 or DUTYCYCLE_BROKER")
+    pod = _pod(args.pod, args, settings) if args.pod is not None else None
+    with unwound_by_sigterm(), tempfile.TemporaryDirectory(prefix="dutycycle-") as folder:
+        file, uid = _file(args, Path(folder))
+        profile = _read(file, Path(folder))
     if args.format == "json":
         import orjson
 
@@ -54,21 +67,51 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         from dutycycle.profile.terminal import show
 
         show(profile, sys.stdout, args.rows)
+    if pod is None and uid is not None and settings.broker is not None:
+        pod = _pod(uid, args, settings)
     if pod is not None:
-        from dutycycle.profile.publish import publish
-
-        publish(profile, pod, settings)
-        of = f" of job {pod.job.name}" if pod.job is not None else ""
-        print(f"published for pod {qualified(pod, pod.name)}{of}", file=sys.stderr)  # noqa: T201
+        _publish(profile, pod, settings)
     return 0
 
 
-def _pod(args: argparse.Namespace, settings: Settings) -> "Pod":
-    if settings.broker is None:
-        raise SettingError("--pod needs a broker: give --broker kafka://host:9092 or DUTYCYCLE_BROKER")
+def _file(args: argparse.Namespace, folder: Path) -> tuple[Path, str | None]:
+    """The file, which is first fetched into ``folder`` if it is in a pod; the uid of that pod."""
+    if ":/" not in args.profile or Path(args.profile).exists():
+        return Path(args.profile), None
+    from dutycycle.submit.fetch import Place, Source, fetch  # here: a file here needs no API server
+
+    place = Place.of(args.profile)
+    source = Source(args.kubeconfig, args.context, args.container)
+    with StatusLine(every_s=0.5) as status:
+        return asyncio.run(
+            fetch(place, source, folder, lambda done: status.show(f"fetching {place}: {done}"))
+        )
+
+
+def _read(file: Path, folder: Path) -> "Profile":
+    from dutycycle.profile.profile import read  # here: --help need not wait
+
+    if file.suffix == _REPORT and file.exists():
+        from dutycycle.run.nsys import Nsys
+
+        file = Nsys(str(file), "export it where nsys is: nsys export --type sqlite").exported(file, folder)
+    with StatusLine(quiet_s=2.0, every_s=0.5) as status:
+        return read(file, lambda doing: status.show(f"reading {doing} …"))
+
+
+def _pod(name: str, args: argparse.Namespace, settings: Settings) -> "Pod":
     from dutycycle.profile.publish import find_pod  # here: a profile alone needs no Kafka
 
-    return find_pod(args.pod, settings, args.timeout)
+    return find_pod(name, settings, args.timeout)
+
+
+def _publish(profile: "Profile", pod: "Pod", settings: Settings) -> None:
+    from dutycycle.profile.publish import publish
+    from dutycycle.traces.subject import qualified
+
+    publish(profile, pod, settings)
+    of = f" of job {pod.job.name}" if pod.job is not None else ""
+    print(f"published for pod {qualified(pod, pod.name)}{of}", file=sys.stderr)  # noqa: T201
 
 
 def _rows(text: str) -> int:

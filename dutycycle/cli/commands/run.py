@@ -97,7 +97,10 @@ def _on_cluster(args: argparse.Namespace, files: list[str], settings: Settings) 
             ".json; before a command of this machine stands --"
         )
     if args.nsys:
-        raise SettingError("--nsys is for a command on this machine: dutycycle run --nsys -- COMMAND")
+        raise SettingError(
+            "--nsys is for a command on this machine; on a cluster let its container run nsys, and read the "
+            "report while it runs: dutycycle profile NAMESPACE/POD:/path"
+        )
     from dutycycle.submit.run import Wish, run_job
 
     given: dict[str, Any] = {name: getattr(args, name) for name in ("out", *_OF_CLUSTER)}

@@ -7,6 +7,7 @@ import pytest
 
 from dutycycle.cli.main import main
 from tests.support.data.profiled import waits_for_data, write_export, write_trace
+from tests.support.fakes.nsys import install
 
 
 def test_the_verdict_comes_first_and_then_the_tables(
@@ -68,3 +69,23 @@ def test_what_cannot_be_done_is_one_line(
         got = int(end.code or 0)
     assert got == status
     assert message in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_a_report_itself_is_exported_by_nsys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = tmp_path / "report1.nsys-rep"
+    report.write_text("a report")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    assert main(["profile", str(report)]) == 1
+    assert capsys.readouterr().err == (
+        f"dutycycle: {report}: nsys is not on PATH: install NVIDIA Nsight Systems, or export it where nsys "
+        "is: nsys export --type sqlite\n"
+    )
+    install(tmp_path / "bin")
+    assert main(["profile", str(report)]) == 0
+    assert "report1.sqlite, " in capsys.readouterr().out
+    assert {one.name for one in tmp_path.iterdir()} == {"report1.nsys-rep", "bin"}
+    report.write_text("of a newer version")
+    assert main(["profile", str(report)]) == 1
+    assert capsys.readouterr().err.endswith("report1.nsys-rep: the report is of a newer version\n")

@@ -1,4 +1,4 @@
-"""The kubelet's side of ``kubectl logs``: the API server asks it over HTTPS, and passes on the answer."""
+"""The kubelet's side of ``kubectl logs`` and ``exec``: the API server asks over HTTPS, and passes it on."""
 
 import ssl
 import threading
@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+from tests.support.kube.kubelet_exec import answer_exec
 
 _POLL_S = 0.05
 LogOf = Callable[[str], tuple[Path, Callable[[], bool]]]
@@ -19,7 +22,11 @@ def serving_logs(certificate: Path, log_of: LogOf) -> Iterator[int]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            _, what, _, pod, _ = self.path.partition("?")[0].split("/")
+            where = urlsplit(self.path)
+            _, what, _, pod, _ = where.path.split("/")
+            if what == "exec":
+                answer_exec(self, parse_qs(where.query)["command"])
+                return
             assert what == "containerLogs"
             file, writes = log_of(pod)
             self.send_response(200)

@@ -1,0 +1,181 @@
+"""Fetches a file out of a container that runs: its ``tar`` writes it to us, as for ``kubectl cp``."""
+
+import os
+import re
+import tarfile
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
+
+from contract.errors import SettingError
+from dutycycle.submit.objects import CannotRunError, explained
+from dutycycle.submit.states import Thing
+from kube.client import Limits
+from kube.config import UnusableConfigError, of_user
+from kube.discovery import POD
+from kube.errors import KubeError
+from kube.objects import ApiServer, opened
+from kube.remote_command import CommandFailedError
+
+_PLACE = re.compile(r"(?:([a-z0-9][a-z0-9-]*)/)?([a-z0-9][a-z0-9.-]*):(/.*[^/])")
+_DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
+_BLOCK = tarfile.BLOCKSIZE
+_ABOUT_THE_NEXT = (tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE, tarfile.XGLTYPE)
+_NAME_BYTES = tarfile.LENGTH_NAME - len("./")
+"""What a header has of a name; of a longer one all of it stands in a header before."""
+_MOST_HEADER = 1024**2
+_NO_PROGRAM = (126, 127)
+_LIMITS = Limits(answer_s=30.0)
+_MB = 1e6
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A file in a pod, as ``NAMESPACE/POD:/path``."""
+
+    namespace: str | None
+    pod: str
+    path: PurePosixPath
+
+    @classmethod
+    def of(cls, text: str) -> "Place":
+        """Raises ``SettingError``."""
+        match = _PLACE.fullmatch(text)
+        if match is None:
+            raise SettingError(f"{text!r}: expected a file, or NAMESPACE/POD:/path/of/a/file")
+        return cls(match[1], match[2], PurePosixPath(match[3]))
+
+    def __str__(self) -> str:
+        return f"{self.pod}:{self.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Which cluster, and which container: None for those that kubectl would take."""
+
+    kubeconfig: str | None = None
+    context: str | None = None
+    container: str | None = None
+
+
+async def fetch(place: Place, source: Source, folder: Path, progress: Progress) -> tuple[Path, str]:
+    """The file, in ``folder`` under its own name, and the pod's uid. Raises ``DutycycleError``."""
+    try:
+        config = of_user(source.kubeconfig, source.context)
+        server = await opened(config, limits=_LIMITS, user_agent="dutycycle-profile")
+    except UnusableConfigError as error:
+        raise CannotRunError(
+            f"no access to a cluster: {error}; see --kubeconfig, KUBECONFIG and --context"
+        ) from error
+    namespace = place.namespace or server.namespace
+    what = f"read {place.path} in pod {namespace}/{place.pod}"
+    try:
+        pod = await server.read(POD, place.pod, namespace)
+        container = _running(pod, source.container, what)
+        await _copy(server, namespace, container, place, folder, progress)
+    except CommandFailedError as error:
+        no_tar = error.code in _NO_PROGRAM or "executable file not found" in error.detail
+        why = "its container has no tar" if no_tar else error.detail
+        raise CannotRunError(f"cannot {what}: {why}") from error
+    except KubeError as error:
+        raise explained(error, what, server) from error
+    finally:
+        await server.close()
+    return folder / place.path.name, str(pod["metadata"]["uid"])
+
+
+def _running(pod: Thing, wanted: str | None, what: str) -> str:
+    """The container to ask, which has to run."""
+    names = [one["name"] for one in pod["spec"]["containers"]]
+    given = wanted or (pod["metadata"].get("annotations") or {}).get(_DEFAULT_CONTAINER)
+    name = given or names[0]
+    if name not in names:
+        raise CannotRunError(f"cannot {what}: it has no container {name}, but {', '.join(names)}")
+    said = (pod.get("status") or {}).get("containerStatuses") or ()
+    if not any(one["name"] == name and "running" in (one.get("state") or {}) for one in said):
+        raise CannotRunError(
+            f"cannot {what}: its container {name} does not run, and files can be read only while it does"
+        )
+    return str(name)
+
+
+async def _copy(
+    server: ApiServer, namespace: str, container: str, place: Place, folder: Path, progress: Progress
+) -> None:
+    # The name is ours, and so is the place where it is written: of what the archive says, both are compared.
+    command = ("tar", "-c", "-h", "-f", "-", "-C", str(place.path.parent), f"./{place.path.name}")
+    pieces = server.output_of(namespace, place.pod, container, command)
+    async with aclosing(pieces):
+        archive = _Archive(pieces, str(place))
+        size = await archive.begin(place.path.name)
+        with (folder / place.path.name).open("wb") as file:
+            await archive.copy(size, file, progress)
+        await archive.end()
+
+
+class _Archive:
+    """What ``tar`` writes, piece by piece: one regular file and no more."""
+
+    def __init__(self, pieces: AsyncGenerator[bytes, None], name: str) -> None:
+        self._pieces = pieces
+        self._name = name
+        self._rest = b""
+
+    async def begin(self, name: str) -> int:
+        """The size of the file, which is to have this name. It comes next."""
+        while True:
+            block = await self._exactly(_BLOCK)
+            if not any(block):  # an empty archive: tar says why at its end
+                await self.end()
+            try:
+                header = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
+            except tarfile.HeaderError as error:
+                raise self._bad("what came is no archive of tar") from error
+            if header.type not in _ABOUT_THE_NEXT:
+                break
+            await self._exactly(-(-header.size // _BLOCK) * _BLOCK)
+        if os.fsencode(header.name).removeprefix(b"./")[:_NAME_BYTES] != os.fsencode(name)[:_NAME_BYTES]:
+            raise self._bad(f"tar sent another file, {header.name!r:.100}")
+        if not header.isreg():
+            raise self._bad("is no regular file")
+        return header.size
+
+    async def copy(self, size: int, file: BinaryIO, progress: Progress) -> None:
+        """Write so many bytes to ``file``."""
+        left = size
+        while left:
+            piece = await self._some(left)
+            file.write(piece)
+            left -= len(piece)
+            progress(f"{(size - left) / _MB:.0f} of {size / _MB:.0f} MB")
+
+    async def end(self) -> None:
+        """Nothing but zeros is left; and tar has not failed."""
+        ends = not any(self._rest)
+        async for piece in self._pieces:
+            ends = ends and not any(piece)
+        if not ends:
+            raise self._bad("tar sent more than this file")
+
+    async def _exactly(self, size: int) -> bytes:
+        if size > _MOST_HEADER:
+            raise self._bad("what came is no archive of tar")
+        found = b""
+        while len(found) < size:
+            found += await self._some(size - len(found))
+        return found
+
+    async def _some(self, most: int) -> bytes:
+        """The next bytes, at least one."""
+        if not self._rest:
+            self._rest = await anext(self._pieces, b"")
+            if not self._rest:
+                raise self._bad("is cut off: tar ended too early")
+        piece, self._rest = self._rest[:most], self._rest[most:]
+        return piece
+
+    def _bad(self, why: str) -> CannotRunError:
+        return CannotRunError(f"{self._name}: {why}")

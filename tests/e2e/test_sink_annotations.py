@@ -70,13 +70,18 @@ async def test_nodes_and_pods_are_annotated_also_after_a_restart(
         await until(lambda: "trend_pct_per_h" in written(api, NODE).get("gpu-1", {}), DEADLINE_S)
         await until(lambda: {"cyclic", "max_gpu_util"} <= written(api, NODE)["gpu-1"].keys(), DEADLINE_S)
         await until(lambda: written(api, POD), DEADLINE_S)
-    before, already = written(api, NODE)["gpu-1"], len(api.seen)
+    before, already, peaks = written(api, NODE)["gpu-1"], len(api.seen), written(api, POD)
     api.trouble.extend([Trouble(429, {"Retry-After": "1"}), Trouble(500)])
     async with sinking(one):
         final = made.pod_peaks(final=True, last_ms=20_000, metrics={"cpu_util_pct": made.peak(400)})
         later = sample(K80, ts_ms=START_MS + 100_000)
-        await publish(one, [("nvml-samples", "gpu-a", later), ("pod-peaks", "uid-1", final)])
+        profile = ("profiles", "uid-1", made.profile("launch"))
+        await publish(one, [("nvml-samples", "gpu-a", later), profile])
+        await until(lambda: written(api, POD).get("profile_bottleneck") == "launch", DEADLINE_S)
+        assert written(api, POD).items() >= peaks.items(), "it takes nothing away"
+        await publish(one, [("pod-peaks", "uid-1", final)])
         await until(lambda: written(api, POD)["max_cpu_util"] == 400, DEADLINE_S)
+        assert written(api, POD)["profile_bottleneck"] == "launch"
         await until(lambda: ("GET", NODE) in api.seen[already:], DEADLINE_S)
     assert written(api, NODE)["gpu-1"] == before
     assert before["cyclic"] is True
@@ -104,6 +109,7 @@ async def test_poison_on_every_topic_that_annotations_are_made_of(
     keys = {
         "nvml-samples": "gpu-a", "node-parts": "gpu-a", "pod-peaks": "uid-1", "pod-insights": "uid-1",
         "job-peaks": "job-1", "job-insights": "job-1",
+        "profiles": "uid-1",
     }  # fmt: skip
     assert keys.keys() == {*desired.TOPICS}
     spoilt: list[Published] = [(topic, key, bad) for topic, key in keys.items() for bad, _ in SPOILT]

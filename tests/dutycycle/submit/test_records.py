@@ -13,8 +13,6 @@ from bus.kafka.embedded import EmbeddedBroker
 from bus.kafka.producer import Producer
 from contract.codec import encode
 from contract.records.derived import Cycle, CycleMetric, OtherCycle, pod_subject
-from contract.records.insights import ProfileVerdict
-from contract.records.pods import Pod
 from contract.settings.load import load
 from contract.topics import TOPICS, full_name
 from dutycycle.submit.objects import CannotRunError
@@ -55,13 +53,6 @@ def cycle(uid: str, period_s: float | None, *others: float) -> tuple[str, str, C
     return "cycles", f"{subject.key}/nvml", one
 
 
-def profiled(pod: Pod) -> ProfileVerdict:
-    return ProfileVerdict(
-        subject=pod_subject(pod.node, pod.uid), pod=pod, ts_ms=2, source="a.sqlite", product="nsys",
-        bottleneck="gpu", bottleneck_confidence=0.9, evidence={"gpus": 1},
-    )  # fmt: skip
-
-
 async def test_the_records_of_the_pods_and_of_their_nodes_are_kept(
     broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
@@ -77,7 +68,8 @@ async def test_the_records_of_the_pods_and_of_their_nodes_are_kept(
         ("nvml-samples", "gpu-a", made.sample(ts_ms=2)),
         ("nvml-samples", "gpu-b", replace(made.sample(ts_ms=2), node="gpu-b")),
         cycle("mine", 60, 2.5, 10), cycle("other", 7), cycle("mine", 60, 2.5),
-        ("profiles", "mine", profiled(mine)), ("profiles", "other", profiled(other)),
+        ("profiles", "mine", made.profile("gpu", of=mine)),
+        ("profiles", "other", made.profile("gpu", of=other)),
         ("pods", "mine", replace(mine, phase="Succeeded")),
     )  # fmt: skip
     begun = time.monotonic()

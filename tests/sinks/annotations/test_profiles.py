@@ -2,8 +2,6 @@
 
 import pytest
 
-from contract.records.derived import job_subject, pod_subject
-from contract.records.insights import ProfileVerdict
 from contract.records.pods import JobRef, Pod
 from dutycycle.kubectl.annotations import ours, profiled
 from sinks.annotations.core.desired import Annotations, Record
@@ -12,16 +10,6 @@ from tests.support.sinks import made
 from tests.support.sinks.rig import patched
 
 P = "dutycycle.io"
-JOB = made.job_peaks().job
-POD = made.pod(job=JOB)
-OF_POD, OF_JOB = pod_subject(POD.node, POD.uid), job_subject(JOB.uid)
-
-
-def profile(bottleneck: str, advice: str | None = None, pod: Pod = POD, *, of_job: bool = False) -> Record:
-    return ProfileVerdict(
-        subject=OF_JOB if of_job else OF_POD, pod=pod, ts_ms=1, source="report1.sqlite", product="nsys",
-        bottleneck=bottleneck, bottleneck_confidence=0.9, evidence={"gpus": 1}, advice=advice,
-    )  # fmt: skip
 
 
 def after(annotations: dict[str, str], *records: Record) -> dict[str, str]:
@@ -37,7 +25,7 @@ def after(annotations: dict[str, str], *records: Record) -> dict[str, str]:
 @pytest.mark.parametrize("of_job", [False, True])
 def test_it_stands_beside_the_peaks_in_any_order(of_job: bool) -> None:
     peaks: Record = made.job_peaks() if of_job else made.pod_peaks()
-    told = profile("launch", "Fuse kernels.", of_job=of_job)
+    told = made.profile("launch", "Fuse kernels.", of_job=of_job)
     found = after({}, told, peaks)
     assert found == after({}, peaks, told)
     assert after({}, peaks).items() < found.items()
@@ -47,25 +35,25 @@ def test_it_stands_beside_the_peaks_in_any_order(of_job: bool) -> None:
 @pytest.mark.parametrize("of_job", [False, True])
 def test_a_worker_that_knows_nothing_else_leaves_all_as_it_is(of_job: bool) -> None:
     before = after({"other": "x"}, made.job_peaks() if of_job else made.pod_peaks())
-    found = after(before, profile("launch", "Fuse kernels.", of_job=of_job))
+    found = after(before, made.profile("launch", "Fuse kernels.", of_job=of_job))
     named = {f"{P}/profile_bottleneck": "launch", f"{P}/profile_advice": "Fuse kernels."}
     assert found == before | named
-    assert after(found, profile("gpu", of_job=of_job)) == before | {f"{P}/profile_bottleneck": "gpu"}
+    assert after(found, made.profile("gpu", of_job=of_job)) == before | {f"{P}/profile_bottleneck": "gpu"}
 
 
 def test_later_peaks_and_insights_leave_it() -> None:
-    found = after({}, made.pod_peaks(), profile("launch", "Fuse kernels."))
+    found = after({}, made.pod_peaks(), made.profile("launch", "Fuse kernels."))
     assert after(found, made.pod_peaks()) == found
     later = after(found, made.pod_peaks(), made.insight("training", "gpu", None))
     assert profiled(ours(later, P)) == {"bottleneck": "launch", "advice": "Fuse kernels."}
 
 
-@pytest.mark.parametrize("pod", [made.pod(namespace=None, job=JOB), made.pod(uid="name:a/b", job=None)])
+@pytest.mark.parametrize("pod", [made.pod(namespace=None), made.pod(uid="name:a/b", job=None)])
 @pytest.mark.parametrize("of_job", [False, True])
 def test_where_there_is_no_object_nothing_is_written(pod: Pod, of_job: bool) -> None:
-    assert Annotations(P).take(profile("gpu", pod=pod, of_job=of_job)) is None
+    assert Annotations(P).take(made.profile("gpu", of=pod, of_job=of_job)) is None
 
 
 def test_a_pod_that_is_its_own_job_has_one_object() -> None:
-    itself = JobRef(api_version="v1", kind="Pod", name=POD.name, uid=POD.uid)
-    assert Annotations(P).take(profile("gpu", pod=made.pod(job=itself), of_job=True)) is None
+    itself = JobRef(api_version="v1", kind="Pod", name="pod-of-uid-1", uid="uid-1")
+    assert Annotations(P).take(made.profile("gpu", of=made.pod(job=itself), of_job=True)) is None

@@ -3,7 +3,7 @@
 from typing import Any
 
 from contract.records.derived import JobPeaks, Peak, PodOfJob, PodPeaks, job_subject, pod_subject
-from contract.records.insights import Insight
+from contract.records.insights import Insight, ProfileVerdict
 from contract.records.parts import GpuAnalysis, JobInsight, NodePart, PodInsight
 from contract.records.pods import JobRef, Pod
 from contract.records.samples import Gpu, GpuProcess, NvmlSample
@@ -56,6 +56,18 @@ def insight(kind: str, bottleneck: str, advice: str | None) -> PodInsight:
         bottleneck=bottleneck, bottleneck_confidence=0.8, advice=advice,
     )  # fmt: skip
     return PodInsight(pod=pod("uid-1"), insight=found)
+
+
+def profile(
+    bottleneck: str, advice: str | None = None, of: Pod | None = None, *, of_job: bool = False
+) -> ProfileVerdict:
+    """What a profile says of a pod; ``of_job``: the same for its job."""
+    one = of or pod(job=job_peaks().job)
+    subject = job_subject(one.job.uid) if of_job and one.job is not None else pod_subject(one.node, one.uid)
+    return ProfileVerdict(
+        subject=subject, pod=one, ts_ms=1, source="report1.sqlite", product="nsys", bottleneck=bottleneck,
+        bottleneck_confidence=0.9, evidence={"gpus": 1}, advice=advice,
+    )  # fmt: skip
 
 
 def job_insight(kind: str, bottleneck: str, advice: str | None, job: JobRef | None = None) -> JobInsight:

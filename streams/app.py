@@ -85,7 +85,13 @@ class StreamsApp:
                 verified = began
 
     async def hand_over(self, *_: Any, **__: Any) -> None:
-        """The partitions are revoked: commit what was taken, and keep nothing."""
+        """The partitions are revoked: commit what was taken, and keep nothing.
+
+        If the group has given them to others already, what waits in the producer would come after theirs.
+        """
+        if self.coordinator.has_unsent and (reason := self.app.replaced()) is not None:
+            self.coordinator.fail(reason)
+            return
         await self.coordinator.commit()
         await self.app.exact_consumer.commit_all()
         self.coordinator.forget()

@@ -122,6 +122,14 @@ class ExactApp(faust.App):
         """Whether this worker still owns what it was assigned, as far as it can know."""
         return not self.telemetry.stall_detector.process_stalled() and self.exact_consumer.is_member()
 
+    def replaced(self) -> str | None:
+        """Why what waits to be sent is older than what others have sent since, if it is."""
+        if self.telemetry.stall_detector.process_stalled():
+            return "the process stalled for too long"
+        if self.exact_consumer.is_counted_out() and not self.should_stop:
+            return "the group counted this worker out while it had records to send"
+        return None
+
     def fail(self, reason: str) -> None:
         """End the process, with ``reason`` as its last words: going on would lose something."""
         if self.failure is None:

@@ -5,10 +5,14 @@ around a rebalance, and takes gaps in its own reading for compaction. See docs/d
 All that is known of Faust's insides lies in this package; the version is pinned for that.
 """
 
+import math
+import time
 from asyncio import CancelledError, Event
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any, cast
 
+from aiokafka.errors import NoError, RebalanceInProgressError
+from aiokafka.protocol.group import HeartbeatRequest, SyncGroupRequest
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from faust.types.tuples import ConsumerMessage, Message
@@ -17,10 +21,36 @@ from bus.faust.offsets import describe_truncation
 from bus.kafka.clients import pace_metadata
 
 _NO_GENERATION = -1
+_PROLONG = HeartbeatRequest, SyncGroupRequest
+_COUNTED_IN = NoError.errno, RebalanceInProgressError.errno
+_LEASE_SHARE = 0.8
+"""Of the session: so long after a heartbeat we write, and no longer."""
 
 
 class ConsumerThread(driver.AIOKafkaConsumerThread):
     """The thread of the consumer, which ends in an outage as well."""
+
+    counted_in_s: float = -math.inf
+    """When the newest request was sent by whose answer the group counts us in, by ``time.monotonic``; before
+    the first, the beginning of time."""
+
+    async def on_start(self) -> None:
+        """Connect, and note from now on which answers prolong the session."""
+        await super().on_start()
+        self.watch(self._ensure_consumer()._coordinator)
+
+    def watch(self, coordinator: Any) -> None:
+        """Note which answers to this member of a group prolong its session."""
+        ask: Callable[[Any], Awaitable[Any]] = coordinator._send_req
+
+        async def noted(request: Any) -> Any:
+            sent_s = time.monotonic()
+            answer = await ask(request)
+            if isinstance(request, _PROLONG) and answer.error_code in _COUNTED_IN:
+                self.counted_in_s = sent_s
+            return answer
+
+        coordinator._send_req = noted
 
     def _create_worker_consumer(self, transport: Any) -> Any:
         consumer = super()._create_worker_consumer(transport)
@@ -82,6 +112,22 @@ class ExactConsumer(driver.Consumer):
         """Whether the group still counts us in. Not so after a stall: then others own the partitions."""
         client = self._thread._consumer
         return client is not None and bool(client._coordinator.generation != _NO_GENERATION)
+
+    def is_counted_out(self) -> bool:
+        """Whether the group has counted us in, and does so no longer."""
+        return self._counted_in_s > -math.inf and not self.is_member()
+
+    def may_be_replaced(self) -> bool:
+        """Whether the group may have given our partitions away without our knowledge: its answers may not
+        reach us, or too late. It does so no earlier than a session after our last heartbeat."""
+        lease_s = _LEASE_SHARE * self.app.conf.broker_session_timeout
+        return self._counted_in_s > -math.inf and time.monotonic() - self._counted_in_s > lease_s
+
+    @property
+    def _counted_in_s(self) -> float:
+        thread: Any = self._thread
+        seen: float = thread.counted_in_s
+        return seen
 
     def trouble(self) -> str | None:
         """Why this consumer will never read again, or None. May be called from another thread."""

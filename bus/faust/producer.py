@@ -1,7 +1,7 @@
-"""Faust's producer, made exact: idempotent, and silent once this process has stalled for too long."""
+"""Faust's producer, made exact: idempotent, and silent while others may own the partitions of this worker."""
 
 import math
-from asyncio import Event, Future, wait
+from asyncio import Event, Future, sleep, wait
 from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
 from typing import Any
@@ -14,6 +14,7 @@ from faust.transport.drivers import aiokafka as driver
 from bus.kafka.clients import pace_metadata
 
 _LAST_REQUESTS_S = 1.0
+_LOOK_S = 0.1
 _hash = lru_cache(maxsize=100_000)(murmur2)
 """Of a key: it takes 20 µs, and the same keys come again and again."""
 
@@ -34,21 +35,25 @@ class ExactProducer(driver.Producer):
         return client
 
     def _guard(self, sender: Any) -> None:
-        """Send nothing once this process stalled for so long that others do its work.
+        """Send nothing while others may own our partitions.
 
-        Records in the queue, and retries, are older than what the others have written since. The sender would
-        send them before anybody checks for the stall.
+        Records in the queue, and retries, are older than what they have written since. They wait until the
+        group counts us in again; if it has counted us out, the process ends.
         """
         send: Callable[..., Awaitable[None]] = sender._send_produce_req
         app: Any = self.app
 
-        async def send_if_fresh(node_id: int, batches: Any) -> None:
-            if app.telemetry.stall_detector.process_stalled():
-                app.fail("the process stalled for too long")
-                await Event().wait()  # until the producer is stopped
+        async def send_if_owner(node_id: int, batches: Any) -> None:
+            while True:
+                if (reason := app.replaced()) is not None:
+                    app.fail(reason)
+                    await Event().wait()  # until the producer is stopped
+                if not app.exact_consumer.may_be_replaced():
+                    break
+                await sleep(_LOOK_S)
             await send(node_id, batches)
 
-        sender._send_produce_req = send_if_fresh
+        sender._send_produce_req = send_if_owner
 
     async def flush(self) -> None:
         """Nothing: whoever needs an acknowledgement waits for it, and an outage would hold up all others."""

@@ -154,13 +154,18 @@ class CheckpointCoordinator:
             except Exception as error:  # noqa: BLE001 - whatever it was, something did not arrive
                 self.fail(f"flush: {error!r}")
 
+    @property
+    def has_unsent(self) -> bool:
+        """Whether something that was put in line has not arrived."""
+        return any(not answer.done() for answer in self._under_way)
+
     async def _outputs_arrived(self) -> None:
         await self._send_outbox()
-        under_way, self._under_way = self._under_way, set()
-        if under_way:
-            done, _ = await asyncio.wait(under_way, return_when=asyncio.FIRST_EXCEPTION)
+        if self._under_way:
+            done, _ = await asyncio.wait(self._under_way, return_when=asyncio.FIRST_EXCEPTION)
             for answer in done:
                 answer.result()
+            self._under_way -= done
 
     async def commit(self) -> None:
         """Put outputs and state of everything processed so far on the broker, then acknowledge it."""
@@ -217,6 +222,7 @@ class CheckpointCoordinator:
         for name, partition, record in records:
             places.append((name, partition))
             under_way.append(await self._port.save(name, partition, *record))
+            self._under_way.add(under_way[-1])
         self._check_sole_writer(places, await asyncio.gather(*under_way))
 
     async def _removed(self, removals: Iterable[tuple[str, Removal]]) -> None:
@@ -225,6 +231,7 @@ class CheckpointCoordinator:
             for key in keys:
                 places.append((name, partition))
                 under_way.append(await self._port.drop(name, partition, key, offset))
+                self._under_way.add(under_way[-1])
         self._check_sole_writer(places, await asyncio.gather(*under_way))
 
     async def _rewritten(self, rewrites: Iterable[tuple[str, Rewrite]]) -> None:

@@ -1,7 +1,7 @@
 """The streams' port on Faust: state in tables whose changelogs the coordinator writes itself."""
 
 from asyncio import Future
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import faust
@@ -92,12 +92,12 @@ class FaustStreamsPort(FaustPort):
         )
         return await super().post(out) if sent is None else sent
 
-    async def save(self, stage: str, partition: int, key: bytes, value: bytes) -> Awaitable[object]:
+    async def save(self, stage: str, partition: int, key: bytes, value: bytes) -> "Future[object]":
         return await self._app.exact_producer.post(
             self._changelog(stage), key, value, ts_ms=None, partition=partition
         )
 
-    async def drop(self, stage: str, partition: int, key: bytes, offset: int) -> Awaitable[object]:
+    async def drop(self, stage: str, partition: int, key: bytes, offset: int) -> "Future[object]":
         return await self._app.exact_producer.post(
             self._changelog(stage), key, None, ts_ms=None, partition=partition,
             headers=tombstone_headers(offset),

@@ -1,7 +1,7 @@
 """What tasks and coordinator need of Kafka beyond what every worker needs: the changelogs of states."""
 
 from asyncio import Future
-from collections.abc import Awaitable, Iterable
+from collections.abc import Iterable
 from typing import Protocol
 
 from bus.faust.port import WorkerPort
@@ -16,7 +16,7 @@ class StreamsPort(WorkerPort, Protocol):
         """As of ``WorkerPort``. The answer may be that of many records: it is not to be cancelled."""
         ...
 
-    async def save(self, stage: str, partition: int, key: bytes, value: bytes) -> Awaitable[object]:
+    async def save(self, stage: str, partition: int, key: bytes, value: bytes) -> "Future[object]":
         """Put a record of a stage's changelog in line; the answer is awaited for its arrival."""
         ...
 
@@ -39,7 +39,7 @@ class StreamsPort(WorkerPort, Protocol):
         """All that was outdated is written anew."""
         ...
 
-    async def drop(self, stage: str, partition: int, key: bytes, offset: int) -> Awaitable[object]:
+    async def drop(self, stage: str, partition: int, key: bytes, offset: int) -> "Future[object]":
         """Put a tombstone in line, which removes values up to ``offset``; the answer is awaited."""
         ...
 

@@ -6,6 +6,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from aiokafka.errors import NoError, RebalanceInProgressError, UnknownMemberIdError
+from aiokafka.protocol.commit import OffsetFetchRequest
+from aiokafka.protocol.group import HeartbeatRequest, SyncGroupRequest
 from faust.types import TP
 
 from bus.faust.app import create_app
@@ -101,3 +104,44 @@ async def test_every_session_timeout_that_the_settings_allow_makes_an_app(sessio
     app = create_app(load(env), "test", Telemetry("test"))
     assert app.exact_consumer is not None
     assert app.exact_consumer._new_consumer_thread()._create_worker_consumer(app.transport) is not None
+
+
+HEARTBEAT = HeartbeatRequest("g", 7, "m")
+PROLONGS = {
+    "a heartbeat": (HEARTBEAT, NoError, True),
+    "a heartbeat while others join": (HEARTBEAT, RebalanceInProgressError, True),
+    "an assignment": (SyncGroupRequest("g", 7, "m", None, []), NoError, True),
+    "a heartbeat of one who was counted out": (HEARTBEAT, UnknownMemberIdError, False),
+    "a question": (OffsetFetchRequest("g", []), NoError, False),
+}
+
+
+@pytest.mark.parametrize(("request_", "error", "prolongs"), PROLONGS.values(), ids=PROLONGS.keys())
+async def test_a_lease_counts_from_the_sending_of_what_the_group_answered(
+    monkeypatch: pytest.MonkeyPatch, request_: Any, error: Any, prolongs: bool
+) -> None:
+    env = {"DUTYCYCLE_BROKER": "kafka://127.0.0.1:1", "DUTYCYCLE_SESSION_TIMEOUT": "10s"}
+    consumer: Any = create_app(load(env), "test", Telemetry("test")).exact_consumer
+    now_s, answered = 100.0, NoError
+    monkeypatch.setattr("bus.faust.consumer.time", SimpleNamespace(monotonic=lambda: now_s))
+
+    async def answer(_: Any) -> Any:
+        nonlocal now_s
+        now_s += 3  # so long it was under way
+        return SimpleNamespace(error_code=answered.errno)
+
+    coordinator = SimpleNamespace(generation=7, _send_req=answer)
+    consumer._thread = consumer._new_consumer_thread()
+    consumer._thread._consumer = SimpleNamespace(_coordinator=coordinator)
+    consumer._thread.watch(coordinator)
+    assert not consumer.may_be_replaced(), "nobody replaces who was never counted in"
+    assert not consumer.is_counted_out()
+    await coordinator._send_req(HEARTBEAT)  # sent at 100 s
+    now_s, answered = 105.0, error
+    await coordinator._send_req(request_)
+    for moment_s, lapsed in ((107.9, False), (108.1, not prolongs), (112.9, not prolongs), (113.1, True)):
+        now_s = moment_s
+        assert consumer.may_be_replaced() is lapsed
+    assert not consumer.is_counted_out()
+    coordinator.generation = -1
+    assert consumer.is_counted_out()

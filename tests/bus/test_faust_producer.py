@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -57,6 +58,42 @@ async def test_what_waited_in_line_through_a_standstill_is_not_sent(settings: Se
         assert app.failure == "the process stalled for too long"
         await asyncio.wait([waiting], timeout=0.5)
         assert not waiting.done()
+    assert await stored(settings) == [b"before"]
+
+
+async def test_nothing_is_sent_while_others_may_own_the_partitions_and_all_of_it_once_we_are_counted_in(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with producing(settings) as app:
+        await (await app.exact_producer.post(TOPIC, b"k", b"before", ts_ms=1))
+        monkeypatch.setattr(app.exact_consumer, "may_be_replaced", lambda: True)
+        waiting = await app.exact_producer.post(TOPIC, b"k", b"late", ts_ms=2)
+        await asyncio.wait([waiting], timeout=0.5)
+        assert not waiting.done()
+        monkeypatch.undo()
+        await asyncio.wait_for(waiting, 10)
+        assert app.failure is None
+    assert await stored(settings) == [b"before", b"late"]
+
+
+@pytest.mark.parametrize("stopping", [False, True])
+async def test_what_waited_until_others_owned_the_partitions_is_never_sent(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, stopping: bool
+) -> None:
+    async with producing(settings) as app:
+        consumer: Any = app.exact_consumer
+        await (await app.exact_producer.post(TOPIC, b"k", b"before", ts_ms=1))
+        monkeypatch.setattr(consumer, "may_be_replaced", lambda: True)
+        waiting = await app.exact_producer.post(TOPIC, b"k", b"old", ts_ms=2)
+        if stopping:
+            app._stopped.set()
+        monkeypatch.setattr(consumer, "is_counted_out", lambda: True)
+        if not stopping:
+            await asyncio.wait_for(app.failed.wait(), 10)
+        await asyncio.wait([waiting], timeout=0.5)
+        assert not waiting.done()
+        reason = "the group counted this worker out while it had records to send"
+        assert app.failure == (None if stopping else reason), "who ends leaves the group: that is no failure"
     assert await stored(settings) == [b"before"]
 
 

@@ -2,13 +2,15 @@
 
 import asyncio
 import itertools
-from collections.abc import Awaitable
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import orjson
 import pytest
 
 from contract.log import ProducerRecord, TopicPartition
+from streams.app import StreamsApp
 from streams.operators.base import Stage
 from telemetry.events import SOURCE_GAP
 from tests.support.fakes.broker import Broker
@@ -102,7 +104,7 @@ async def test_while_no_state_arrives_no_more_is_taken_than_memory_should_hold(
     worker, arrives = Worker(Broker(), early=3), asyncio.Event()
     save = worker.port.save
 
-    async def saved_late(stage: str, partition: int, key: bytes, value: bytes) -> Awaitable[object]:
+    async def saved_late(stage: str, partition: int, key: bytes, value: bytes) -> asyncio.Future[object]:
         await arrives.wait()
         return await save(stage, partition, key, value)
 
@@ -291,6 +293,31 @@ async def test_a_hand_over_while_a_hole_is_looked_into_drops_the_record() -> Non
     await worker.coordinator.commit()
     assert worker.port.broker.committed == {}
     assert worker.port.failures == []
+
+
+@pytest.mark.parametrize("arrived", [True, False])
+async def test_a_worker_that_was_replaced_ends_if_records_wait_in_the_producer(arrived: bool) -> None:
+    worker, committed = Worker(Broker()), asyncio.Event()
+
+    async def commit_all() -> None:
+        committed.set()
+
+    app: Any = SimpleNamespace(
+        replaced=lambda: None if worker.port.member else "was replaced",
+        exact_consumer=SimpleNamespace(commit_all=commit_all),
+    )
+    await worker.take(record(0, 1))
+    flushing = asyncio.create_task(worker.coordinator.flush())
+    await asyncio.sleep(0)
+    assert worker.coordinator.has_unsent
+    if arrived:
+        await flushing
+    worker.port.member = False
+    await StreamsApp(app, worker.coordinator, {}).hand_over()
+    await flushing
+    assert worker.port.failures == ([] if arrived else ["was replaced"])
+    assert committed.is_set() is arrived
+    assert not any("save" in step for step in worker.port.steps)
 
 
 async def test_coalesced_outputs_are_sent_without_a_checkpoint() -> None:

@@ -77,6 +77,7 @@ class Worker:
             exact_consumer=SimpleNamespace(commit_all=self.commit_offsets),
             consumer=SimpleNamespace(assignment=set),
             flow_control=SimpleNamespace(suspend=lambda: None),
+            replaced=lambda: None if self.port.may_write() else "was replaced with records to send",
             fail=self.port.fail,
         )
 

@@ -3,7 +3,7 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 
 from contract.log import ConsumerRecord, ProducerRecord, TopicPartition
 from streams.operators.base import Stage
@@ -51,13 +51,13 @@ class BrokerPort(ABC):
         number = self.broker.partition_of(out.key)
         return await self._send("output", out.topic, number, lambda: self.broker.land(out))
 
-    async def save(self, stage: str, partition: int, key: bytes, value: bytes) -> Awaitable[object]:
+    async def save(self, stage: str, partition: int, key: bytes, value: bytes) -> "asyncio.Future[object]":
         return await self._store(_KINDS[key[2]], stage, partition, Stored(key, value, []))
 
-    async def drop(self, stage: str, partition: int, key: bytes, offset: int) -> Awaitable[object]:
+    async def drop(self, stage: str, partition: int, key: bytes, offset: int) -> "asyncio.Future[object]":
         return await self._store("tombstone", stage, partition, Stored(key, None, tombstone_headers(offset)))
 
-    async def _store(self, kind: str, stage: str, partition: int, record: Stored) -> Awaitable[object]:
+    async def _store(self, kind: str, stage: str, partition: int, record: Stored) -> "asyncio.Future[object]":
         changelog = self.broker.changelogs[TopicPartition(stage, partition)]
         return await self._send(
             kind, f"state-{stage}", partition, lambda: changelog.append(record, self.now())

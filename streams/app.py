@@ -67,6 +67,12 @@ class StreamsApp:
     async def commit_steadily(self, interval_s: float) -> None:
         """Flush every two seconds and commit every ``interval_s``, less often where that is dear, until
         cancelled."""
+        try:
+            await self._commit_steadily(interval_s)
+        except Exception as error:  # noqa: BLE001 - a worker that commits no longer would read on as if it did
+            self.app.fail(f"commits ended: {error!r}")
+
+    async def _commit_steadily(self, interval_s: float) -> None:
         coordinator = self.coordinator
         pause, committed = interval_s, time.monotonic()
         verified = committed

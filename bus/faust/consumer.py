@@ -110,8 +110,9 @@ class ExactConsumer(driver.Consumer):
 
     def is_member(self) -> bool:
         """Whether the group still counts us in. Not so after a stall: then others own the partitions."""
-        client = self._thread._consumer
-        return client is not None and bool(client._coordinator.generation != _NO_GENERATION)
+        client: Any = self._thread._consumer
+        coordinator = None if client is None else client._coordinator  # none while it connects
+        return coordinator is not None and bool(coordinator.generation != _NO_GENERATION)
 
     def is_counted_out(self) -> bool:
         """Whether the group has counted us in, and does so no longer."""

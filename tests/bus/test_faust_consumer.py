@@ -106,6 +106,15 @@ async def test_every_session_timeout_that_the_settings_allow_makes_an_app(sessio
     assert app.exact_consumer._new_consumer_thread()._create_worker_consumer(app.transport) is not None
 
 
+async def test_who_still_connects_is_in_no_group() -> None:
+    """Commits ask from the first second on, and a broker that is slow to answer takes longer."""
+    app = create_app(load({"DUTYCYCLE_BROKER": "kafka://127.0.0.1:1"}), "test", Telemetry("test"))
+    consumer: Any = app.exact_consumer
+    assert not app.may_write(), "there is no client"
+    consumer._thread._consumer = consumer._new_consumer_thread()._create_worker_consumer(app.transport)
+    assert not app.may_write(), "it has not begun to connect"
+
+
 HEARTBEAT = HeartbeatRequest("g", 7, "m")
 PROLONGS = {
     "a heartbeat": (HEARTBEAT, NoError, True),

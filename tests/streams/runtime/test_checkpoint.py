@@ -320,6 +320,18 @@ async def test_a_worker_that_was_replaced_ends_if_records_wait_in_the_producer(a
     assert not any("save" in step for step in worker.port.steps)
 
 
+async def test_a_worker_whose_commits_end_with_an_error_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker, failures = Worker(Broker()), list[str]()
+
+    def may_write() -> bool:
+        raise AttributeError("there is no group yet")
+
+    monkeypatch.setattr(worker.port, "may_write", may_write)
+    app: Any = SimpleNamespace(fail=failures.append)
+    await asyncio.wait_for(StreamsApp(app, worker.coordinator, {}).commit_steadily(0.01), 10)
+    assert failures == ["commits ended: AttributeError('there is no group yet')"]
+
+
 async def test_coalesced_outputs_are_sent_without_a_checkpoint() -> None:
     worker = Worker(Broker())
     await worker.take(record(0, 1), record(1, 2))

@@ -196,7 +196,7 @@ _PLAIN: dict[str, Any] = {
 }
 _PRODUCER: dict[str, Any] = {
     "producer_acks": -1,
-    "producer_linger": 0.02,
+    "producer_linger": 0.0,  # the producer is paced as a whole
     "producer_max_batch_size": 128 * 1024,
     "producer_max_request_size": 1024**2,
     # A tenth of the CPU of aiokafka's lz4, which is at level 9, and smaller.

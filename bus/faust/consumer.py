@@ -25,6 +25,11 @@ _PROLONG = HeartbeatRequest, SyncGroupRequest
 _COUNTED_IN = NoError.errno, RebalanceInProgressError.errno
 _LEASE_SHARE = 0.8
 """Of the session: so long after a heartbeat we write, and no longer."""
+_FETCH_WAIT_MS = 100
+_FETCH_BYTES = 1024**2
+"""The broker answers a fetch when it has so many bytes, or after so long. A fetch costs some milliseconds for
+all partitions: Faust's way, one byte or 1.5 s, costs a worker that keeps up more than its records do. And a
+partition is not in the next fetch while records of it wait to be taken: its newer ones wait so long."""
 
 
 class ConsumerThread(driver.AIOKafkaConsumerThread):
@@ -54,6 +59,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
 
     def _create_worker_consumer(self, transport: Any) -> Any:
         consumer = super()._create_worker_consumer(transport)
+        consumer._fetch_max_wait_ms, consumer._fetch_min_bytes = _FETCH_WAIT_MS, _FETCH_BYTES
         pace_metadata(consumer._client)
         return consumer
 

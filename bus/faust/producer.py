@@ -15,6 +15,11 @@ from bus.kafka.clients import pace_metadata
 
 _LAST_REQUESTS_S = 1.0
 _LOOK_S = 0.1
+_PACE_S = 0.05
+"""Between two requests to a broker. The first record after a quiet time goes at once; what follows waits, and
+goes together. A linger counts for each batch by itself, and makes a request of almost every record."""
+_LARGE_BYTES = 256 * 1024
+"""A request of so many bytes is followed by the next at once: there is much to send."""
 _hash = lru_cache(maxsize=100_000)(murmur2)
 """Of a key: it takes 20 µs, and the same keys come again and again."""
 
@@ -52,6 +57,10 @@ class ExactProducer(driver.Producer):
                     break
                 await sleep(_LOOK_S)
             await send(node_id, batches)
+            if sum(len(one.get_data_buffer()) for one in batches.values()) < _LARGE_BYTES:
+                sender._in_flight.add(node_id)  # for so long nothing more is sent to this broker
+                await sleep(_PACE_S)
+                sender._in_flight.discard(node_id)
 
         sender._send_produce_req = send_if_owner
 

@@ -154,3 +154,10 @@ async def test_a_lease_counts_from_the_sending_of_what_the_group_answered(
     assert not consumer.is_counted_out()
     coordinator.generation = -1
     assert consumer.is_counted_out()
+
+
+async def test_a_fetch_of_quiet_partitions_does_not_hold_up_the_busy_ones_for_long() -> None:
+    """aiokafka fetches what it has nothing of, and asks a broker for nothing else until it has answered."""
+    app = create_app(load({"DUTYCYCLE_BROKER": "kafka://127.0.0.1:1"}), "test", Telemetry("test"))
+    client: Any = app.exact_consumer._new_consumer_thread()._create_worker_consumer(app.transport)
+    assert client._fetch_max_wait_ms <= 250

@@ -121,6 +121,27 @@ async def test_records_of_a_batch_have_one_answer_and_keep_their_order(settings:
     assert await stored(settings) == [b"%d" % n for n in range(100)]
 
 
+async def test_what_is_posted_shortly_after_a_request_goes_into_the_next_one_together(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over = asyncio.Event()
+
+    async def pause(_: float) -> None:
+        await over.wait()
+
+    monkeypatch.setattr("bus.faust.producer.sleep", pause)
+    async with producing(settings) as app:
+        await (await app.exact_producer.post(TOPIC, b"k", b"0", ts_ms=1))  # at once
+        answers = []
+        for number in range(1, 20):
+            answers.append(await app.exact_producer.post(TOPIC, b"k", b"%d" % number, ts_ms=1))
+            await asyncio.sleep(0.01)
+        assert not any(answer.done() for answer in answers)
+        over.set()
+        await asyncio.wait_for(asyncio.gather(*answers), 10)
+    assert await stored(settings) == [b"%d" % number for number in range(20)]
+
+
 async def test_a_batch_that_is_full_takes_no_more(settings: Settings) -> None:
     async with producing(settings) as app:
         producer, value = app.exact_producer, os.urandom(50_000)

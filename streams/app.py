@@ -30,6 +30,8 @@ time goes into commits, and large states are stored less often."""
 _STATE_BYTES_PER_S = 500_000
 """Commits write at most this much on average. A state is written as a whole each time, and a recovery reads
 what compaction has left of all that."""
+_STATES_AT_ONCE = 64
+"""The states of so many keys are made at once: a node's takes up to a millisecond, and records wait."""
 _LONGEST_PAUSE_S = 60.0
 """The longest pause: how long a commit waited for an unreachable broker says nothing about the next."""
 VERIFY_S = 300.0
@@ -83,7 +85,7 @@ class StreamsApp:
             if began - committed < pause and not coordinator.commit_due.is_set():
                 await coordinator.flush()
                 continue
-            await coordinator.commit()
+            await coordinator.commit(_STATES_AT_ONCE)
             committed = time.monotonic()
             pause = pause_s(interval_s, committed - began, coordinator.metrics.state_bytes - before)
             if began - verified > VERIFY_S:

@@ -3,7 +3,8 @@
 1. A record is applied at once; its outputs are put in line, in order. Coalesced outputs follow every two
    to ten seconds: they need no checkpoint, as a newer one replaces the older.
 2. Every so often a checkpoint is taken: at one instant, the coalesced outputs, the state of every key that
-   changed, and the last offset processed.
+   changed, and the last offset processed. Partitions have nothing to do with one another: a commit may take
+   one checkpoint after the other, each of some partitions, so that records do not wait for all states.
 3. All outputs up to the checkpoint must have arrived before a state of it is sent. A state that survives a
    crash while its outputs do not would hide their loss, because its records are not applied again.
 4. Pieces of a state arrive before its head is sent. What is to be written anew after a recovery goes first.
@@ -34,6 +35,8 @@ EARLY = 50_000
 """After so many records since the last commit the next one does not wait for its time: they fill memory."""
 YIELD_EVERY = 16
 """After so many records of a batch the event loop has a turn: heartbeats and answers do not wait for all."""
+FLUSH_AT_ONCE = 64
+"""The coalesced outputs of so many keys are made before records have a turn: in a few milliseconds."""
 
 FLUSHED_PER_S = 50
 """A stage sends the coalesced outputs of so many keys a second on average, ..."""
@@ -65,6 +68,8 @@ class CheckpointCoordinator:
         self._failed = False
         self._begun = False
         self._whole = True  # not between a checkpoint and its arrival: one that did not arrive is lost to us
+        self._whole_wanted = 0
+        """So many commits of everything at once are called for."""
         self._flush_due_s: dict[str, float] = {}
         """By stage, in the time of the event loop."""
         self._uncommitted = 0
@@ -144,12 +149,16 @@ class CheckpointCoordinator:
             if self._failed or not self._whole or not self._port.may_write():
                 return
             now_s = asyncio.get_running_loop().time()
-            for task in self._tasks:
-                if now_s >= self._flush_due_s.get(task.stage.name, 0.0):
+            try:
+                for task in self._tasks:
+                    if now_s < self._flush_due_s.get(task.stage.name, 0.0):
+                        continue
                     wait_s = min(task.unflushed / FLUSHED_PER_S, LONGEST_WAIT_S)
                     self._flush_due_s[task.stage.name] = now_s + wait_s
-                    self._outbox += task.flush()
-            try:
+                    for _ in range(0, task.unflushed, FLUSH_AT_ONCE):
+                        self._outbox += task.flush(FLUSH_AT_ONCE)
+                        await self._send_outbox()
+                        await asyncio.sleep(0)
                 await self._outputs_arrived()
             except Exception as error:  # noqa: BLE001 - whatever it was, something did not arrive
                 self.fail(f"flush: {error!r}")
@@ -167,23 +176,53 @@ class CheckpointCoordinator:
                 answer.result()
             self._under_way -= done
 
-    async def commit(self) -> None:
-        """Put outputs and state of everything processed so far on the broker, then acknowledge it."""
-        async with self._committing:
-            if self._failed or not self._whole or not self._port.may_write():
-                return
+    async def commit(self, at_once: int | None = None) -> None:
+        """Put outputs and state of everything processed so far on the broker, then acknowledge it.
+
+        With ``at_once`` a checkpoint is of partitions in which at most so many keys changed, or of one; what
+        is processed in the meantime may be in it. Without, all is in one, and a commit that is under way
+        leaves the rest to it.
+        """
+        self._whole_wanted += at_once is None
+        try:
+            async with self._committing:
+                if not self._failed and self._whole and self._port.may_write():
+                    await self._commit(at_once)
+        finally:
+            self._whole_wanted -= at_once is None
+
+    async def _commit(self, at_once: int | None) -> None:
+        began_s, assignment = self.metrics.now_s(), self._sequence.assignment
+        self._make_room()
+        committed: list[tuple[StageTask, Checkpoint]] = []
+        for part in self._parts(at_once):
+            if at_once is not None and committed and self._whole_wanted:
+                break
             self._whole = False
-            began_s = self.metrics.now_s()
-            self._make_room()
-            checkpoints = [(task, task.checkpoint()) for task in self._tasks]
+            checkpoints = [(task, task.checkpoint(partitions)) for task, partitions in part]
             for _, checkpoint in checkpoints:
                 self._outbox += checkpoint.outs
-            assignment = self._sequence.assignment
-            if await self._arrived(checkpoints) and assignment == self._sequence.assignment:
-                for task, checkpoint in checkpoints:
-                    task.checkpoint_done(checkpoint)
-                self._whole = True
-                self.metrics.committed(checkpoints, began_s)
+            if not await self._arrived(checkpoints) or assignment != self._sequence.assignment:
+                return
+            for task, checkpoint in checkpoints:
+                task.checkpoint_done(checkpoint)
+            self._whole = True
+            committed += checkpoints
+        self.metrics.committed(committed, began_s)
+
+    def _parts(self, at_once: int | None) -> list[list[tuple[StageTask, list[int]]]]:
+        parts: list[list[tuple[StageTask, list[int]]]] = [[]]
+        size = 0
+        for task in self._tasks:
+            for partition, keys in task.pending().items():
+                if at_once is not None and size and size + keys > at_once:
+                    parts.append([])
+                    size = 0
+                size += keys
+                if not parts[-1] or parts[-1][-1][0] is not task:
+                    parts[-1].append((task, []))
+                parts[-1][-1][1].append(partition)
+        return parts
 
     async def verify_ownership(self) -> None:
         """End if somebody else has written into a changelog where we write nothing ourselves."""

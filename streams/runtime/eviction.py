@@ -24,7 +24,7 @@ from streams.state.record import (
 )
 
 AT_ONCE = 1_000
-"""At most so many keys leave in one commit, which would take long else; the others leave in the next."""
+"""At most so many keys leave in one checkpoint, which would take long else; the others leave in the next."""
 
 
 class Removal(NamedTuple):
@@ -90,19 +90,25 @@ class Eviction:
         """The clocks of some partitions, to be stored once the states that they belong to are."""
         return [(one, self._clocks[one].stored(one)) for one in partitions if one in self._clocks]
 
-    def due(self, heads: Mapping[bytes, bytes]) -> tuple[list[EvictedKey], list[Removal]]:
-        """Keys that are idle, and pieces of states that nothing needs once ``heads`` are stored, by key."""
-        late = {one for one, clock in self._clocks.items() if clock.now_ms >= self._next_ms.get(one, 0)}
-        if not late:
+    @property
+    def partitions(self) -> Collection[int]:
+        """Those that have a clock."""
+        return self._clocks.keys()
+
+    def due(
+        self, heads: Mapping[bytes, bytes], partitions: Collection[int]
+    ) -> tuple[list[EvictedKey], list[Removal]]:
+        """Of some partitions the keys that are idle, and pieces of states that nothing needs once ``heads``
+        are stored, by key. ``heads`` are of all keys of these partitions that changed."""
+        clocks = {one: clock for one, clock in self._clocks.items() if one in partitions}
+        if all(clock.now_ms < self._next_ms.get(one, 0) for one, clock in clocks.items()):
             return [], []
         # Whichever is due, all are looked at: the states of all partitions lie in one place.
-        self._next_ms = {one: clock.now_ms + self._stage.stride_ms for one, clock in self._clocks.items()}
+        self._next_ms |= {one: clock.now_ms + self._stage.stride_ms for one, clock in clocks.items()}
         evicted: list[EvictedKey] = []
         pieces: list[Removal] = []
         for key, value in list(self._port.states(self._stage.name)):
-            if (clock := self._clocks.get(partition_of(key))) is None or len(evicted) + len(
-                pieces
-            ) >= AT_ONCE:
+            if (clock := clocks.get(partition_of(key))) is None or len(evicted) + len(pieces) >= AT_ONCE:
                 continue
             name = name_of(key)
             if name is not None and key not in heads:
@@ -112,7 +118,8 @@ class Eviction:
                 if not is_needed(piece, head):
                     pieces.append(Removal(partition_of(key), offset_of(value), [key]))
         if len(evicted) + len(pieces) >= AT_ONCE:
-            self._next_ms.clear()
+            for one in clocks:
+                self._next_ms.pop(one, None)
         return evicted, pieces
 
     def _if_idle(self, key: bytes, name: str, value: bytes, clock: PartitionClock) -> Iterator[EvictedKey]:

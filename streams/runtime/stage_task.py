@@ -5,9 +5,10 @@ returns, at one instant, what has to be on the broker before the records process
 ``checkpoint_done`` is called once it is. ``CheckpointCoordinator`` sends, waits and acknowledges in between.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from contract.codec import DecodeError
@@ -145,10 +146,10 @@ class StageTask:
     def _reset(self, detail: str) -> None:
         self._telemetry.emit(STATE_RESET, detail, stage=self.stage.name)
 
-    def flush(self) -> list[ProducerRecord]:
-        """The coalesced outputs of all keys that changed since the last call."""
-        unflushed, self._unflushed = self._unflushed, {}
-        return [out for operator in unflushed.values() for out in self._flushed(operator)]
+    def flush(self, most: int | None = None) -> list[ProducerRecord]:
+        """The coalesced outputs of keys that changed and were not flushed since: of all, or of ``most``."""
+        keys = list(islice(self._unflushed, most))
+        return [out for key in keys for out in self._flushed(self._unflushed.pop(key))]
 
     @property
     def unflushed(self) -> int:
@@ -167,20 +168,34 @@ class StageTask:
             operator.begin_anew()
             return act()
 
-    def checkpoint(self) -> Checkpoint:
-        """Everything processed since the last checkpoint, which the next one does not hold again."""
-        checkpoint = Checkpoint(outs=self.flush(), done=self._done, rewrites=self._rewrites)
-        changed, self._changed, self._done, self._rewrites = self._changed, {}, {}, []
-        for key, operator in changed.items():
+    def pending(self) -> dict[int, int]:
+        """The partitions that a checkpoint may find something in, and how many of their keys changed."""
+        rewritten = (one.partition for one in self._rewrites)
+        counts = dict.fromkeys((*self._eviction.partitions, *self._done, *rewritten), 0)
+        for partition, _ in self._changed:
+            counts[partition] = counts.get(partition, 0) + 1
+        return counts
+
+    def checkpoint(self, partitions: Collection[int]) -> Checkpoint:
+        """Everything processed of some partitions since their last checkpoint, which the next one does not
+        hold again; with the first one after a recovery all that is to be written anew."""
+        done = {one: self._done.pop(one) for one in partitions if one in self._done}
+        checkpoint = Checkpoint(done=done, rewrites=self._rewrites)
+        self._rewrites = []
+        for key in [key for key in self._unflushed if key[0] in partitions]:
+            checkpoint.outs += self._flushed(self._unflushed.pop(key))
+        for key in [key for key in self._changed if key[0] in partitions]:
+            operator = self._changed.pop(key)
             checkpoint.writes.append(self._or_anew(operator, partial(_write, operator)))
             if self._operators.pop(key, None) is not None:
                 self._operators[key] = operator  # the least recently used ones come first
-        self._evict(checkpoint)
+        self._evict(checkpoint, partitions)
         return checkpoint
 
-    def _evict(self, checkpoint: Checkpoint) -> None:
+    def _evict(self, checkpoint: Checkpoint, partitions: Collection[int]) -> None:
         checkpoint.clocks = self._eviction.clocks(checkpoint.done)
-        evicted, checkpoint.gone = self._eviction.due(dict(one.packed.head for one in checkpoint.writes))
+        heads = dict(one.packed.head for one in checkpoint.writes)
+        evicted, checkpoint.gone = self._eviction.due(heads, partitions)
         for one in evicted:
             checkpoint.outs += self._closed(one)
             checkpoint.gone.append(one.removal)

@@ -12,6 +12,7 @@ import pytest
 from contract.log import ProducerRecord, TopicPartition
 from streams.app import StreamsApp
 from streams.operators.base import Stage
+from streams.runtime.checkpoint import FLUSH_AT_ONCE
 from telemetry.events import SOURCE_GAP
 from tests.support.fakes.broker import Broker
 from tests.support.streams.port import Died, Moment, Worker, place, record
@@ -342,6 +343,17 @@ async def test_coalesced_outputs_are_sent_without_a_checkpoint() -> None:
     assert worker.port.steps.count(f"post {RESULT}") == 1, "nothing changed since"
 
 
+async def test_records_have_a_turn_while_many_keys_are_flushed() -> None:
+    worker = Worker(Broker())
+    await worker.take(*(record(n, 1, f"key-{n}") for n in range(200)))
+    before = len(worker.port.steps)
+    flushing = asyncio.create_task(worker.coordinator.flush())
+    await asyncio.sleep(0)
+    assert before < len(worker.port.steps) <= before + FLUSH_AT_ONCE
+    await flushing
+    assert len(newest(worker.port.broker.outputs, RESULT)) == 200
+
+
 async def test_a_stage_in_which_many_keys_change_sends_their_coalesced_outputs_less_often() -> None:
     worker = Worker(Broker())
     for number, sent in ((0, 500), (1, 500)):
@@ -350,6 +362,52 @@ async def test_a_stage_in_which_many_keys_change_sends_their_coalesced_outputs_l
         assert worker.port.steps.count(f"post {RESULT}") == sent
     await worker.coordinator.commit()
     assert worker.port.steps.count(f"post {RESULT}") == 1000, "a checkpoint has them all"
+
+
+async def test_a_commit_can_take_one_partition_after_the_other() -> None:
+    worker = Worker(Broker())
+    for partition in range(3):
+        await worker.take(*(record(n, 1, f"{partition}{n}", partition) for n in range(2)))
+    await worker.coordinator.commit(at_once=3)
+    kinds = [step.split(" ")[0] for step in worker.port.steps]
+    one = ["save-head"] * 2 + ["arrived-head"] * 2 + ["mirror"] * 2 + ["acknowledge"]
+    assert [kind for kind in kinds if kind in one] == one * 3
+    assert worker.port.broker.committed == {place(partition): 2 for partition in range(3)}
+
+
+async def test_a_worker_that_has_to_hand_over_does_not_wait_for_all_checkpoints_of_a_commit() -> None:
+    worker = Worker(Broker())
+    for partition in range(5):
+        await worker.take(record(0, 1, partition=partition))
+    steady = asyncio.create_task(worker.coordinator.commit(at_once=1))
+    await asyncio.sleep(0)
+    await worker.coordinator.commit()
+    await steady
+    kinds = [step.split(" ")[0] for step in worker.port.steps]
+    assert "".join(
+        "s" if kind == "save-head" else "a" for kind in kinds if kind in ("save-head", "acknowledge")
+    ) == ("sa" + "ssss" + "aaaa")
+
+
+async def test_what_comes_during_a_commit_is_in_a_later_checkpoint_or_in_the_next_commit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    worker = Worker(Broker())
+    for partition in range(2):
+        await worker.take(record(0, 1, partition=partition))
+    acknowledge = worker.port.acknowledge
+
+    def take_more(source: TopicPartition, offset: int) -> None:
+        acknowledge(source, offset)
+        if offset == 0 and source == place(0):
+            for partition in range(2):
+                worker.task.process(record(1, 1, partition=partition))
+
+    monkeypatch.setattr(worker.port, "acknowledge", take_more)
+    await worker.coordinator.commit(at_once=1)
+    assert worker.port.broker.committed == {place(0): 1, place(1): 2}
+    await worker.coordinator.commit(at_once=1)
+    assert worker.port.broker.committed == {place(0): 2, place(1): 2}
 
 
 async def test_a_flush_that_does_not_arrive_ends_the_worker() -> None:

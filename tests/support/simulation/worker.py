@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
 from random import Random
 from types import SimpleNamespace
 from typing import Any, Protocol
@@ -20,6 +21,8 @@ from tests.support.simulation.trace import Trace
 from tests.support.simulation.virtual import Nursery
 
 OFFSETS_EVERY_S = 1.0
+AT_ONCE = 1
+"""A commit takes a checkpoint of each partition by itself; at a hand-over there is one of all."""
 LOOK_S = 5.0
 Seen = Callable[["Worker", StageTask, ConsumerRecord], None]
 """Called after each record that a task was given."""
@@ -94,7 +97,7 @@ class Worker:
     def start(self) -> None:
         """Begin to work: join, read what is assigned, commit every so often."""
         works = [self._read(task) for task in self.tasks]
-        works += [self._every(self._interval_s, self.coordinator.commit)]
+        works += [self._every(self._interval_s, partial(self.coordinator.commit, AT_ONCE))]
         works += [self._every(self._interval_s / 3, self.coordinator.flush)]
         works += [self._every(LOOK_S, self.coordinator.verify_ownership)]
         works += [self._every(OFFSETS_EVERY_S, self.commit_offsets), self._ends_when_failed()]

@@ -14,6 +14,8 @@ from collectors.cgroup.collector import CgroupCollector
 from collectors.cuda.collector import CudaCollector
 from collectors.nvml.collector import NvmlCollector
 from collectors.pods.collector import PodsCollector, pods_collector
+from collectors.process.collector import ProcessCollector
+from collectors.process.socket import DEFAULT_PATH, StepSocket
 from collectors.publish.link import KafkaLink
 from collectors.publish.outbox import Outbox
 from collectors.publish.publisher import Publisher
@@ -22,7 +24,7 @@ from collectors.runner import Runner
 from contract.settings.groups import Settings
 from contract.topics import SAMPLE_TOPICS
 from telemetry import events
-from telemetry.events import Telemetry
+from telemetry.events import STEPS_UNREACHABLE, Telemetry
 from telemetry.metrics import QUEUED, SPOOL_BYTES, SPOOL_RECORDS
 
 _MEMORY_BYTES = 16 * 1024 * 1024
@@ -84,17 +86,48 @@ def _own(settings: Settings, telemetry: Telemetry, pods: PodsCollector | None) -
         containers=settings.containers,
         retire_s=settings.retire,
     )
-    attribution = Attribution(
+    uid_of = pods.uid_of if pods else _nobody
+    if settings.cuda_logs is not None:
+        yield CudaCollector(telemetry, Path(settings.cuda_logs), uid_of)
+    given = allocations(settings, telemetry, uid_of)
+    nvml = NvmlCollector(
+        telemetry, _attribution(settings, telemetry), allocations=given, host_root=settings.host_root
+    )
+    yield nvml
+    yield ProcessCollector(
+        telemetry,
+        _attribution(settings, telemetry),
+        lambda: nvml.pids,
+        steps=_steps(settings, telemetry),
+        host_root=settings.host_root,
+    )
+
+
+def _attribution(settings: Settings, telemetry: Telemetry) -> Attribution:
+    """One for each thread that asks."""
+    return Attribution(
         node=settings.node,
         telemetry=telemetry,
         host_root=settings.host_root,
         containers=settings.containers,
     )
-    uid_of = pods.uid_of if pods else _nobody
-    if settings.cuda_logs is not None:
-        yield CudaCollector(telemetry, Path(settings.cuda_logs), uid_of)
-    given = allocations(settings, telemetry, uid_of)
-    yield NvmlCollector(telemetry, attribution, allocations=given, host_root=settings.host_root)
+
+
+def _steps(settings: Settings, telemetry: Telemetry) -> StepSocket | None:
+    """Where training loops report; None where they cannot. All else is measured all the same."""
+    path = Path(settings.steps_socket)
+    if settings.steps_socket == "auto":
+        path = Path(DEFAULT_PATH)
+        if not os.access(path.parent, os.W_OK):
+            return None
+    elif settings.steps_socket == "off":
+        return None
+    try:
+        return StepSocket(path, telemetry, _attribution(settings, telemetry))
+    except OSError as error:
+        detail = f"DUTYCYCLE_STEPS_SOCKET={settings.steps_socket}: {error.strerror or error}"
+        telemetry.raise_condition(STEPS_UNREACHABLE, str(path), detail)
+        return None
 
 
 def _nobody(_namespace: str, _name: str) -> None:

@@ -15,6 +15,7 @@ from contract.records.parts import (
     PodPart,
 )
 from contract.records.pods import Pod
+from contract.records.processes import ProcessSample
 from contract.records.samples import CgroupSample, CudaSample, NvmlSample
 from contract.records.usage import NodeUsage
 
@@ -59,6 +60,9 @@ _ALL = (
         name="cgroup-samples", key="node", writer="collector", record=CgroupSample, retention_ms=2 * _DAY_MS
     ),
     Topic(name="cuda-samples", key="node", writer="collector", record=CudaSample, retention_ms=2 * _DAY_MS),
+    Topic(
+        name="processes", key="node", writer="collector", record=ProcessSample, retention_ms=2 * _DAY_MS
+    ),
     Topic(name="pods", key="pod uid", writer="collector", record=Pod, cleanup="compact"),
     Topic(name="window-aggregates", key="subject", writer="streams", record=WindowAggregate),
     Topic(name="trends", key="subject/source", writer="streams", record=Trend, cleanup="compact"),
@@ -105,8 +109,8 @@ _ALL = (
 TOPICS: dict[str, Topic] = {topic.name: topic for topic in _ALL}
 """Every topic by its name without the prefix."""
 
-TICK_TOPICS = ("nvml-samples", "cgroup-samples", "cuda-samples")
-"""What a node's collector measures at each tick."""
+TICK_TOPICS = ("nvml-samples", "cgroup-samples", "cuda-samples", "processes")
+"""What a node's collector measures at each tick, where there is anything of it."""
 
 SAMPLE_TOPICS = (*TICK_TOPICS, "pods")
 """What collectors write: the input of a replay."""

@@ -87,6 +87,48 @@ OWN = {
         "memcpys_per_s": "copies between host and device",
         "cuda_mem_used_bytes": "device memory that its processes have allocated",
     },
+    "ProcessSample": {"processes": "those that were read or that reported; no record if there are none"},
+    "Process": {
+        "pid": "the process id on the host",
+        "pod_uid": "the pod that it runs in",
+        "container_id": "the container that it runs in",
+        "name": "the program's name; absent where it only reported",
+        "software": "what it runs, when it was read at this tick",
+        "loop": "its steps since the last record, where it reported any",
+    },
+    "Software": {
+        "python": "the version of Python",
+        "frameworks": "those whose libraries are loaded; absent where none is, or that cannot be read",
+        "cuda": "the version of the loaded CUDA runtime (libcudart)",
+        "nccl": "the version of the loaded NCCL",
+        "launcher": "torchrun, accelerate, deepspeed, mpirun, horovodrun, srun or ray, by the parents' commands",
+        "data_workers": "child processes that load data",
+        "data_workers_by": "`name`: PyTorch names them (certain); `command`: they run the same command, or Python's "
+        "multiprocessing started them (likely)",
+        "rank": "`RANK` or `OMPI_COMM_WORLD_RANK` as the process was started",
+        "local_rank": "`LOCAL_RANK` or `OMPI_COMM_WORLD_LOCAL_RANK`",
+        "world_size": "`WORLD_SIZE` or `OMPI_COMM_WORLD_SIZE`",
+        "master_addr": "`MASTER_ADDR`",
+        "unreadable": "files in `/proc/<pid>` that need more rights than the collector has: maps, environ",
+    },
+    "Package": {
+        "name": "torch, tensorflow, jax, paddle, mxnet, cupy, onnxruntime, tensorrt or vllm",
+        "version": "of the package's `*.dist-info`, or in the library's name",
+    },
+    "Loop": {
+        "loop": "the callback: pytorch, lightning, huggingface or keras",
+        "steps": "steps that ended",
+        "seconds": "the time that they took together",
+        "longest_s": "the time of the longest",
+        "samples": "samples in them, on this rank",
+        "step": "the number of the last one, where the framework counts them",
+        "batch_size": "samples in a step, on this rank",
+        "loss_scale": "of mixed precision; read every ten seconds",
+        "model": "the class of the model",
+        "parameters": "parameters of the model, on this rank",
+        "dtype": "the type of the parameters, or the framework's word for the precision",
+        "unsent": "datagrams that could not be sent at first, since the loop began",
+    },
     "PodCgroup": {
         "uid": "the pod's uid, as in the name of its cgroup",
         "qos": "guaranteed, burstable or besteffort",
@@ -229,6 +271,8 @@ OWN = {
     },
 }
 """By record and field."""
+
+OWN["StepReport"] = OWN["Loop"]
 
 
 def meaning(record: str, field: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import inspect
 
-from contract.records import deadletter, derived, insights, pods, samples
+from contract.records import deadletter, derived, insights, pods, processes, samples
 from contract.records.base import RecordBase
 from contract.records.deadletter import Reason
 from contract.settings.groups import PREFIX, SETTING_GROUPS
@@ -45,7 +45,7 @@ def page() -> str:
 
 def records() -> dict[str, type]:
     """Every record that the page has to describe, by its name."""
-    modules = (samples, pods, derived, insights, deadletter)
+    modules = (samples, processes, pods, derived, insights, deadletter)
     every = [value for module in modules for value in vars(module).values() if isinstance(value, type)]
     return {one.__name__: one for one in every if issubclass(one, RecordBase) and one.__struct_fields__}
 

@@ -38,9 +38,10 @@ class LocalPipeline:
         self._flush_due: int | None = None
 
     def feed(self, record: ConsumerRecord) -> list[ProducerRecord]:
-        """Give a record to its stage; all outputs that follow from it, in order."""
+        """Give a record to its stage; all outputs that follow from it, in order. Of what no stage reads there
+        are none."""
         outs = self._flush_if_due(record.ts_ms)
-        return outs + self._process(record)
+        return outs + self._process(record) if record.topic in self._stages else outs
 
     def _flush_if_due(self, ts_ms: int) -> list[ProducerRecord]:
         turn = ts_ms // FLUSH_MS

@@ -86,6 +86,17 @@ CUDA_LOG_UNREADABLE = Event(
     "cuda_log_unreadable", logging.WARNING, "Lines and files of CUDA logs that cannot be used", ("reason",),
     by=(COLLECT,), values={"reason": ("bad_line", "no_pod", "not_readable")},
 )
+PROCESSES_LEFT_OUT = Event(
+    "processes_left_out", logging.WARNING, "Processes on GPUs beyond what is read of a node", by=(COLLECT,)
+)
+STEPS_REFUSED = Event(
+    "steps_refused", logging.WARNING, "Reports of training loops that cannot be used", ("reason",),
+    by=(COLLECT,), values={"reason": ("decode", "schema", "version", "too_large", "no_pod", "too_many")},
+)
+STEPS_UNREACHABLE = Event(
+    "steps_unreachable", logging.WARNING, "The socket for training loops cannot be opened", ("path",),
+    by=(COLLECT,),
+)
 KUBERNETES_AWAY = Event(
     "kubernetes_away", logging.WARNING, "The Kubernetes API server cannot be read", ("what",),
     by=(COLLECT,), values={"what": ("pods",)},

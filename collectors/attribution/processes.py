@@ -126,3 +126,9 @@ def best_of(paths: Iterable[str]) -> CgroupId | None:
     """The most specific of a process's cgroups: on v1 it may be in a container in some hierarchies only."""
     found = [one for path in dict.fromkeys(paths) if (one := parse_cgroup_path(path)) is not None]
     return max(found, key=lambda one: (_RANK[one.kind], len(one.path)), default=None)
+
+
+def printable(text: str) -> str | None:
+    """``text`` with "?" for what cannot be printed, 1024 characters at most; None for an empty one."""
+    shown = "".join(letter if letter.isprintable() else "?" for letter in text).strip()
+    return shown[:1024] or None

@@ -42,10 +42,13 @@ class NvmlCollector:
         self._allocations = allocations
         self._identities = ProcessIdentities(attribution, host_root)
         self._readers: Readers[Gpu] = Readers()
+        self.pids: frozenset[int] = frozenset()
+        """The processes that used a GPU at the last tick."""
 
     def collect(self, tick: Tick) -> Sequence[Outgoing]:
         """One ``nvml-samples`` record with the GPUs that answered, or nothing if none did."""
         gpus = self._read(tick)
+        self.pids = frozenset(one.pid for gpu in gpus for one in gpu.processes or ())
         if not gpus:
             return ()
         sample = NvmlSample(

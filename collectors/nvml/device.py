@@ -3,18 +3,14 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from collectors.attribution.processes import printable
 from collectors.base import Tick
 from collectors.nvml import gate
 from collectors.nvml.bursts import BurstReader
 from collectors.nvml.clock import Now
 from collectors.nvml.mig import MigReader
 from collectors.nvml.pcie import PcieReader
-from collectors.nvml.processes import (
-    ProcessIdentities,
-    ProcessUtilizationReader,
-    printable,
-    read_processes,
-)
+from collectors.nvml.processes import ProcessIdentities, ProcessUtilizationReader, read_processes
 from collectors.nvml.query import DeviceQuery
 from collectors.nvml.types import Handle, PcieField, SampleBuffer
 from collectors.throttle import throttle_names

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from threading import Lock
 
 from collectors.attribution.cgroup_path import CgroupId
-from collectors.attribution.processes import LASTING, Attribution
+from collectors.attribution.processes import LASTING, Attribution, printable
 from collectors.files import CounterFile, FilePool
 from collectors.nvml import gate
 from collectors.nvml.clock import Cursor, Now, wall_shift_us
@@ -80,12 +80,6 @@ class ProcessIdentities:
         pod_uid, container_id = (owner.pod_uid, owner.container_id) if owner else (None, None)
         name = None if raw is None else printable(raw.decode(errors="replace").rstrip("\n"))
         return name, pod_uid, container_id
-
-
-def printable(text: str) -> str | None:
-    """``text`` with "?" for what cannot be printed, 1024 characters at most; None for an empty one."""
-    shown = "".join(letter if letter.isprintable() else "?" for letter in text).strip()
-    return shown[:1024] or None
 
 
 class ProcessUtilizations:

@@ -72,6 +72,11 @@ class CollectorSettings:
     cuda_logs: str | None = _setting(
         None, parsers.folder, "folder with the logs of CUDA intercept libraries: <folder>/<any>/metrics.log"
     )
+    steps_socket: str = _setting(
+        "auto",
+        parsers.non_empty,
+        "socket for steps of training loops; auto: /run/dutycycle/steps.sock where that folder is; or off",
+    )
     spool: str | None = _setting(
         None, parsers.non_empty, "folder that keeps samples while the broker is unreachable"
     )

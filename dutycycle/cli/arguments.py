@@ -15,8 +15,8 @@ from contract.units import END_OF_TIME_MS
 OF_BROKER = ("broker", "tls_ca", "tls_cert", "tls_key", "sasl_mechanism", "sasl_username", "topic_prefix")
 OF_TOPICS = ("partitions", "replication")
 OF_NODE = (
-    "node", "interval", "host_root", "containers", "kubernetes", "pod_labels", "cuda_logs", "spool",
-    "spool_bytes",
+    "node", "interval", "host_root", "containers", "kubernetes", "pod_labels", "cuda_logs", "steps_socket",
+    "spool", "spool_bytes",
 )  # fmt: skip
 OF_PROMETHEUS = ("prometheus", "prometheus_ca", "prometheus_username")
 OF_OPERATORS = ("windows", "lateness", "retire")

@@ -74,10 +74,11 @@ def report_of(
     cycles = cycles_of(gathered, view, "gpu_util_pct")[:1]
     periods = [one.period_s for cycle in cycles for one in cycle.periods]
     phases = phases_of(view, next(iter(insights.values()), []), min(periods, default=None))
+    facts = facts_of(gathered, view, settings)
     return Report(
         view=view,
-        facts=facts_of(gathered, view, settings),
-        charts=charts_of(gathered, view),
+        facts=facts,
+        charts=charts_of(gathered, view, facts.processes),
         phases=phases,
         source=source,
         notes=list(_notes(gathered, view, settings)),

@@ -11,6 +11,7 @@ from dutycycle.report.forecasts import forecasts_of
 from dutycycle.report.gather import Gathered
 from dutycycle.report.view import GpuView, HostView, View
 from dutycycle.traces.frames import Buckets
+from dutycycle.traces.processes import ProcessSeen
 
 _FOLD_BINS = 40
 _FOLD_PERIODS = 30
@@ -184,7 +185,20 @@ def _fold(gathered: Gathered, view: View) -> Chart | None:
     )
 
 
-def charts_of(gathered: Gathered, view: View) -> list[Chart]:
+def _steps(gathered: Gathered, view: View, processes: Sequence[ProcessSeen]) -> Chart | None:
+    """What the steps took, as the training loops say."""
+    ticks = [(one, one.frame.between(view.first_ms, view.last_ms)) for one in processes]
+    shown = [(one, found) for one, found in ticks if len(found.times)]
+    lines = [
+        Line(one.name if len(shown) > 1 else "", "", place, points_of(view, found, "step_s"))
+        for place, (one, found) in enumerate(shown)
+    ]
+    note = "As the training loops report it: the mean over the steps that ended in a tick."
+    cycle = _cycle_mark(gathered, view, "gpu_util_pct")
+    return Chart("steps", "Step time", "s", lines, note=note, cycle=cycle) if lines else None
+
+
+def charts_of(gathered: Gathered, view: View, processes: Sequence[ProcessSeen] = ()) -> list[Chart]:
     """Every chart for which something was measured."""
     of_pods = [one for one in view.pods if one.ticks.most("net_rx_bytes_per_s") is not None]
     of_machines: list[tuple[_Spec, list[HostView]]] = [
@@ -196,6 +210,7 @@ def charts_of(gathered: Gathered, view: View) -> list[Chart]:
     made = [
         *(_made(gathered, view, spec, view.gpus) for spec in _OF_GPUS),
         *(_made(gathered, view, spec, of) for spec, of in of_machines),
+        _steps(gathered, view, processes),
         _heat(view),
         _fold(gathered, view),
         *forecasts_of(gathered, view),

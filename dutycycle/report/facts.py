@@ -1,7 +1,7 @@
 """The figures of a report in words and numbers: what it took, what it cost, what holds it back."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from dutycycle.live.state import short_duration
 from dutycycle.report.cycles import Cycle, cycles_of
 from dutycycle.report.gather import Gathered, Plain
 from dutycycle.report.view import HostView, View, insights_of
+from dutycycle.traces.processes import ProcessSeen, figures, named
 
 _J_PER_KWH = 3.6e6
 _S_PER_HOUR = 3600.0
@@ -66,6 +67,7 @@ class Facts:
     """What of a subject, and its cycle."""
     cost: float | None
     idle_cost: float | None
+    processes: list[ProcessSeen] = field(default_factory=list)
 
     def total(self, name: str) -> float | None:
         """The sum of a figure over the GPUs; None where no GPU has it."""
@@ -91,7 +93,14 @@ def facts_of(gathered: Gathered, view: View, settings: Settings) -> Facts:
         cycles=[(what, one) for metric, what in _CYCLIC for one in cycles_of(gathered, view, metric)],
         cost=cost,
         idle_cost=idle_cost,
+        processes=_processes(gathered, view),
     )
+
+
+def _processes(gathered: Gathered, view: View) -> list[ProcessSeen]:
+    chosen = {key.removeprefix("pod/") for key in view.subjects}
+    names = {uid: pod.name for uid, pod in gathered.identities.items()}
+    return named(gathered.processes.values(), chosen or None, names)
 
 
 def _step_ms(view: View) -> int:
@@ -218,6 +227,10 @@ def key_figures(facts: Facts, view: View) -> Iterator[tuple[str, str]]:
     if facts.cycles:
         _, cycle = facts.cycles[0]
         yield "Cycle", f"{cycle} ({cycle.name})"
+    first = next(iter(facts.cycles), None)
+    yield from figures(
+        facts.processes, None if first is None else (first[0], first[1].periods[0].period_s)
+    )
     if facts.cost is not None:
         idle = f", idle {facts.idle_cost:.2f}" if facts.idle_cost else ""
         yield "Cost", f"{facts.cost:.2f}{idle}"

@@ -11,8 +11,10 @@ from contract.codec import DecodeError, decode
 from contract.log import ConsumerRecord, ProducerRecord
 from contract.records.insights import ProfileVerdict
 from contract.records.pods import Pod
+from contract.records.processes import ProcessSample
 from contract.records.samples import CgroupSample, Gpu, Host, NvmlSample, PodCgroup
 from dutycycle.traces.frames import Frame
+from dutycycle.traces.processes import ProcessSeen
 
 GPU_COLUMNS = (
     "gpu_util_pct",
@@ -80,6 +82,8 @@ class Gathered:
     hosts: dict[str, HostSeen] = field(default_factory=dict)
     pods: dict[str, Frame] = field(default_factory=lambda: defaultdict(lambda: Frame(POD_COLUMNS)))
     identities: dict[str, Pod] = field(default_factory=dict)
+    processes: dict[tuple[str, int], ProcessSeen] = field(default_factory=dict)
+    """By the pod's uid and the process id."""
     throttles: list[tuple[str, ...]] = field(default_factory=lambda: [()])
     insights: dict[str, list[Plain]] = field(default_factory=lambda: defaultdict(list))
     cycles: dict[str, list[Plain]] = field(default_factory=lambda: defaultdict(list))
@@ -101,6 +105,8 @@ class Gathered:
                 self._nvml(decode(NvmlSample, record.value, record.topic))
             elif record.topic == "cgroup-samples":
                 self._cgroup(decode(CgroupSample, record.value, record.topic))
+            elif record.topic == "processes":
+                self._processes(decode(ProcessSample, record.value, record.topic))
             elif record.topic == "pods":
                 pod = decode(Pod, record.value, record.topic)
                 self.identities[pod.uid] = pod
@@ -152,6 +158,11 @@ class Gathered:
                 self.throttles.append(gpu.throttle)
             values["throttle"] = self.throttles.index(gpu.throttle)
         return values
+
+    def _processes(self, sample: ProcessSample) -> None:
+        for one in sample.processes:
+            seen = self.processes.setdefault((one.pod_uid, one.pid), ProcessSeen(one.pod_uid, one.pid))
+            seen.add(sample.ts_ms, one)
 
     def _cgroup(self, sample: CgroupSample) -> None:
         self._at(sample.ts_ms)

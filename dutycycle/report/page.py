@@ -29,10 +29,19 @@ from dutycycle.report.facts import (
 from dutycycle.report.phases import Phase, seconds_by_name
 from dutycycle.report.plot import Figure, color_of, figure_of
 from dutycycle.report.view import View
+from dutycycle.traces.processes import (
+    model_words,
+    per_minute,
+    samples_per_s,
+    software_words,
+    start_words,
+)
 
 _HERE = Path(__file__).parent
 _MOST_SPANS = 1500
 _MOST_OF_CYCLES = 3
+_MOST_PROCESSES = 64
+_LOOP_COLUMNS = 8
 _KNOWN_PHASES = frozenset({"idle", "loading", "training", "inference", "interactive", "checkpoint", "busy"})
 _BROAD = frozenset({"ranks"})
 _MOST_ROWS, _MOST_LETTERS = 10, 120
@@ -65,6 +74,7 @@ def html_of(report: Report) -> str:
         *_gpus(report.facts.gpus),
         *_insights(report.facts.verdicts),
         *_cycles(report.facts),
+        *_processes(report.facts),
         *_profiles(report.profiles),
         *_about(report),
     ]
@@ -346,6 +356,40 @@ def _cycles(facts: Facts) -> Iterator[str]:
             "cycles.csv.</p>"
         )
     yield "</section>"
+
+
+def _processes(facts: Facts) -> Iterator[str]:
+    loops = [(one, one.loop) for one in facts.processes if one.loop is not None and one.loop.steps]
+    if loops:
+        head = ["Process", "Loop", "Steps", "A minute", "Median", "Longest", "Samples/s", "Model"]
+        head += ["Not sent at once"] if any(loop.unsent for _, loop in loops) else []
+        rows = [
+            [
+                one.name, loop.loop, str(loop.steps), f"{per_minute(loop):.3g}", _figure(one.step_s, " s"),
+                _figure(loop.longest_s, " s"), _figure(samples_per_s(loop)), ", ".join(model_words(loop)),
+                *([str(loop.unsent or 0)] if len(head) > _LOOP_COLUMNS else []),
+            ]
+            for one, loop in loops[:_MOST_PROCESSES]
+        ]  # fmt: skip
+        yield "<section><h2>Training loops, from inside</h2>"
+        yield f'<div class="wide">{table(head, rows, text=(1, 7))}</div></section>'
+    software = [(one, one.software) for one in facts.processes if one.software is not None]
+    if software:
+        rows = [
+            [
+                one.name, ", ".join(software_words(found)), ", ".join(start_words(found)),
+                ", ".join(found.unreadable or ()),
+            ]
+            for one, found in software[:_MOST_PROCESSES]
+        ]  # fmt: skip
+        head = ["Process", "Software", "Started by", "Not readable"]
+        head, rows = (head, rows) if any(row[3] for row in rows) else (head[:3], [row[:3] for row in rows])
+        yield "<section><h2>Processes, from outside</h2>"
+        yield f'<div class="wide">{table(head, rows, text=(1, 2, 3))}</div></section>'
+
+
+def _figure(value: float | None, unit: str = "") -> str:
+    return "" if value is None else f"{value:.4g}{unit}"
 
 
 def _profiles(profiles: Sequence[Profile]) -> Iterator[str]:

@@ -37,6 +37,10 @@ class CommandCollector:
         self.pids: frozenset[int] = frozenset()
         """The command's processes at the last tick."""
 
+    def holds(self, pid: int) -> bool:
+        """Whether it is, or just was, a process of the command."""
+        return pid in self.pids or self._tree.holds(pid)
+
     def end(self, ended: Ended) -> None:
         """The command has ended: the next tick is the last."""
         self._ended = ended
@@ -102,7 +106,7 @@ class OfCommand(Attribution):
 
     def of_pid(self, pid: int) -> CgroupId | None:
         """The command's pod, if it is one of its processes."""
-        return self._owner if pid in self._collector.pids else None
+        return self._owner if self._collector.holds(pid) else None
 
 
 class GivenGpus(Allocations):

@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 PASSED_ON = frozenset(
@@ -46,14 +46,15 @@ class Ended:
 class Command:
     """A running command. Made in the main thread, before any other thread: a new thread inherits the mask."""
 
-    def __init__(self, arguments: Sequence[str]) -> None:
-        """Start it. Raises ``CannotStartError``."""
+    def __init__(self, arguments: Sequence[str], variables: Mapping[str, str] | None = None) -> None:
+        """Start it; ``variables`` come to those of our environment. Raises ``CannotStartError``."""
         # What it leaves behind becomes our child, not init's: its processes are still known, and counted.
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         before = signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)
         try:
             self._process = subprocess.Popen(  # noqa: S603 - to run it is what we were asked for
                 list(arguments),
+                env={**os.environ, **(variables or {})},
                 close_fds=False,  # what is open and inheritable is meant for it
                 preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before),
             )

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from collectors.base import Collector, Outgoing, Tick
 from collectors.nvml.collector import NvmlCollector
+from collectors.process.collector import ProcessCollector
+from collectors.process.socket import StepSocket
 from collectors.runner import Schedule
 from contract.log import ConsumerRecord
 from contract.settings.groups import Settings
@@ -27,12 +29,16 @@ if TYPE_CHECKING:
 _BEHIND_THE_COMMAND = 10
 """The nice value of the thread with the stages: what it computes may wait."""
 _TICK_S = 20.0
+_SOON_S = 1.0
+"""A process that has just started has loaded nothing yet: it is read again so soon."""
 
 
 class Measuring:
     """From ``start`` to ``stop``. An error here is kept in ``errors``, and never the command's."""
 
-    def __init__(self, arguments: Sequence[str], command: Command, settings: Settings, trace: Path) -> None:
+    def __init__(
+        self, arguments: Sequence[str], command: Command, settings: Settings, trace: Path, steps: Path
+    ) -> None:
         self.errors: list[str] = []
         self.telemetry = Telemetry("run")
         self.gathered: Gathered | None = None
@@ -40,16 +46,24 @@ class Measuring:
         self._settings = settings
         self._trace = trace
         self._own = CommandCollector(self.pod, ProcessTree(os.getpid()))
-        nvml = NvmlCollector(
-            self.telemetry,
-            OfCommand(self._own, self.pod.uid),
-            allocations=given_gpus(self.pod, os.environ),
-        )
-        self._collectors: list[Collector] = [self._own, nvml]
+        whose = OfCommand(self._own, self.pod.uid)
+        nvml = NvmlCollector(self.telemetry, whose, allocations=given_gpus(self.pod, os.environ))
+        process = ProcessCollector(
+            self.telemetry, whose, lambda: nvml.pids & self._own.pids, others=lambda: self._own.pids,
+            steps=self._step_socket(steps, whose), first_s=_SOON_S,
+        )  # fmt: skip
+        self._collectors: list[Collector] = [self._own, nvml, process]
         self._records: queue.SimpleQueue[Sequence[Outgoing] | None] = queue.SimpleQueue()
         self._stop = threading.Event()
         self._ticking = threading.Thread(target=self._tick_until_stopped, name="ticks", daemon=True)
         self._computing = threading.Thread(target=self._compute, name="stages", daemon=True)
+
+    def _step_socket(self, path: Path, whose: OfCommand) -> StepSocket | None:
+        try:
+            return StepSocket(path, self.telemetry, whose)
+        except OSError as error:
+            self._failed("steps", error)
+            return None
 
     def start(self) -> None:
         """Begin to measure, at once."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+_INIT = 1
 _PPID, _TIMES = 1, slice(11, 15)
 """Fields of ``/proc/<pid>/stat`` (proc(5)), counted after the name: the parent; utime and stime, of the
 process and of its children that were waited for."""
@@ -52,6 +53,18 @@ class ProcessTree:
             read_bytes=sum(one[0] for one in known) if known else None,
             written_bytes=sum(one[1] for one in known) if known else None,
         )
+
+    def holds(self, pid: int) -> bool:
+        """Whether a process is one of them, by its parents."""
+        while pid > _INIT:
+            try:
+                stat = (self._proc / str(pid) / "stat").read_bytes()
+            except OSError:  # it ended
+                return False
+            pid = int(stat[stat.rindex(b")") + 2 :].split()[_PPID])
+            if pid == self._parent:
+                return True
+        return False
 
     def _stats(self) -> Iterator[tuple[int, list[bytes]]]:
         for entry in os.scandir(self._proc):

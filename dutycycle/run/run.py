@@ -5,10 +5,12 @@ import shlex
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from contract.errors import DutycycleError
 from contract.settings.groups import Settings
+from dutycycle.callbacks.reporter import SOCKET
 from dutycycle.run.command import CannotStartError, Command, Ended
 from dutycycle.run.folder import TRACE, run_folder, say, say_where
 from dutycycle.run.measuring import Measuring
@@ -29,18 +31,21 @@ def run_command(
     """
     nsys = Nsys("--nsys", "leave --nsys out") if profiled else None
     folder = run_folder(Path(arguments[0]).name, out)
-    began = time.monotonic()
-    try:
-        command = Command(arguments) if nsys is None else Command(nsys.wrapped(arguments, folder))
-    except CannotStartError as error:
-        folder.rmdir()
-        say(f"dutycycle: {error}")
-        return error.status
-    measuring = Measuring(arguments, command, settings, folder / TRACE)
-    measuring.start()
-    ended = command.wait()
-    lasted, own_s = time.monotonic() - began, _own_cpu_s()
-    measuring.stop(ended)
+    with TemporaryDirectory(prefix="dutycycle-") as sockets:
+        began, steps = time.monotonic(), Path(sockets) / "steps.sock"
+        variables = {SOCKET: str(steps)}
+        try:
+            typed = arguments if nsys is None else nsys.wrapped(arguments, folder)
+            command = Command(typed, variables)
+        except CannotStartError as error:
+            folder.rmdir()
+            say(f"dutycycle: {error}")
+            return error.status
+        measuring = Measuring(arguments, command, settings, folder / TRACE, steps)
+        measuring.start()
+        ended = command.wait()
+        lasted, own_s = time.monotonic() - began, _own_cpu_s()
+        measuring.stop(ended)
     _conclude(arguments, ended, lasted, own_s, measuring, settings, folder, nsys)
     return ended.status
 

@@ -22,7 +22,7 @@ def load(**values: str) -> Settings:
 @pytest.mark.parametrize(
     ("values", "names"),
     [
-        ({"kubernetes": "off"}, ["cgroup", "nvml"]),
+        ({"kubernetes": "off"}, ["cgroup", "nvml", "process"]),
         ({"kubernetes": "off", "prometheus": "http://127.0.0.1:9"}, ["prometheus"]),
     ],
 )

@@ -177,6 +177,18 @@ def test_every_setting_is_one_and_is_taken(things: list[Object]) -> None:
         assert name == "topics" or settings.listen == f"0.0.0.0:{PORTS['collect']}"
 
 
+def sees_software(container: Object) -> bool:
+    return "SYS_PTRACE" in container["securityContext"]["capabilities"].get("add", [])
+
+
+def test_only_who_asks_for_software_gets_a_capability() -> None:
+    plain, asked = (
+        next(one for _, _, one in every_container(render(values)) if one["name"] == "collector")
+        for values in ({}, {"collector": {"software": {"enabled": True}}})
+    )
+    assert (sees_software(plain), sees_software(asked)) == (False, True)
+
+
 def test_no_container_may_more_than_it_needs(things: list[Object]) -> None:
     for name, _, container in every_container(things):
         context = container["securityContext"]
@@ -184,14 +196,15 @@ def test_no_container_may_more_than_it_needs(things: list[Object]) -> None:
         assert context["readOnlyRootFilesystem"] is True
         assert context["capabilities"]["drop"] == ["ALL"]
         added = context["capabilities"].get("add", [])
-        assert added == (["CHOWN"] if container["name"] == "spool-owner" else []), name
+        wanted = {"spool-owner": ["CHOWN"], "collector": ["SYS_PTRACE"] if sees_software(container) else []}
+        assert added == wanted.get(container["name"], []), name
         assert "privileged" not in context
 
 
 def test_every_pod_is_nobody_and_keeps_to_itself(things: list[Object]) -> None:
     for name, spec in pod_specs(things).items():
         context = spec["securityContext"]
-        as_root = any(one["name"] in ("pod-resources", "cuda-logs") for one in spec["volumes"])
+        as_root = any(one["name"] in ("pod-resources", "cuda-logs", "steps") for one in spec["volumes"])
         assert context["seccompProfile"] == {"type": "RuntimeDefault"}
         assert context["runAsNonRoot"] is not as_root
         assert (context["runAsUser"] == 0) is as_root
@@ -201,19 +214,19 @@ def test_every_pod_is_nobody_and_keeps_to_itself(things: list[Object]) -> None:
         assert token is (name in ("collector", "prometheus", "sinks", "adapter")), name
 
 
-def test_the_host_is_only_read_but_for_the_spool(things: list[Object]) -> None:
+def test_the_host_is_only_read_but_for_the_spool_and_the_socket(things: list[Object]) -> None:
     for name, spec, container in every_container(things):
         host = {one["name"] for one in spec["volumes"] if "hostPath" in one}
         assert name == "collector" or not host
         for mount in container["volumeMounts"]:
-            if mount["name"] in host - {"spool"}:
+            if mount["name"] in host - {"spool", "steps"}:
                 assert mount["readOnly"] is True, mount
     specs = pod_specs(things)
     if "collector" not in specs:
         return
     paths = {one["hostPath"]["path"] for one in specs["collector"]["volumes"] if "hostPath" in one}
     allowed = {"/proc", "/sys", "/var/lib/dutycycle/spool", "/var/lib/kubelet/pod-resources",
-               "/var/lib/alnair/workspace"}  # fmt: skip
+               "/var/lib/alnair/workspace", "/run/dutycycle"}  # fmt: skip
     assert {"/proc", "/sys"} <= paths <= allowed
 
 

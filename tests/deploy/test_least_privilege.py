@@ -3,6 +3,8 @@
 On the real kernel, with processes in network namespaces of their own. It takes root to become that user.
 """
 
+import _struct
+import json
 import os
 import shutil
 import subprocess
@@ -45,6 +47,30 @@ for folder in sys.argv[1:]:
     print(PodNetworks(folder, FilePool()).host_namespace(), linked, len(interfaces) > 0, len(cgroups) > 0)
 """
 
+# What is read of the process of each number.
+READ = """
+import sys
+sys.path.insert(0, {root!r})
+from pathlib import Path
+import msgspec
+from collectors.process.software import Processes
+processes = Processes(Path("/proc"))
+for pid in sys.argv[1:]:
+    print(msgspec.json.encode(processes.software(int(pid), frozenset({{int(pid)}}))).decode())
+"""
+SYS_PTRACE = [
+    *("setpriv", "--reuid=0", "--regid=0", "--clear-groups", "--inh-caps=-all,+sys_ptrace"),
+    *("--bounding-set=-all,+sys_ptrace", "--no-new-privs", "--"),
+]
+OTHER = ["setpriv", "--reuid=12345", "--regid=12345", "--clear-groups", "--"]
+TRAINS = """
+import ctypes, sys
+ctypes.CDLL(sys.argv[1])
+print("ready", flush=True)
+sys.stdin.read()
+"""
+MAPPED = "lib/python3.11/site-packages/torch/lib/libtorch_cpu.so"
+
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root and setpriv, to become another user"
 )
@@ -72,8 +98,48 @@ def folders() -> Iterator[list[str]]:
         yield made
 
 
-def as_nobody(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    command = [*NOBODY, sys.executable, *arguments]
+@pytest.fixture(params=[OTHER, []], ids=["of another user", "of root"])
+def training(request: pytest.FixtureRequest) -> Iterator[int]:
+    """A process that has loaded a library under PyTorch's name: a third user's, and root's with all rights."""
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        library = Path(folder) / MAPPED
+        library.parent.mkdir(parents=True)
+        (library.parents[2] / "torch-2.4.0.dist-info").mkdir()
+        shutil.copy(str(_struct.__file__), library)
+        for one in (Path(folder), *Path(folder).rglob("*")):
+            one.chmod(0o755)
+        process = stack.enter_context(
+            subprocess.Popen(
+                [*request.param, sys.executable, "-c", TRAINS, str(library)],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={"RANK": "3"},
+            )
+        )  # fmt: skip
+        stack.callback(process.kill)
+        assert process.stdout is not None
+        if process.stdout.readline() != "ready\n":
+            pytest.skip("another user may not run this Python")
+        yield process.pid
+
+
+def test_software_of_another_user_takes_the_capability_and_else_is_said_to_be_missing(training: int) -> None:
+    script = READ.format(root=str(ROOT))
+    if as_nobody("-c", IMPORT.format(root=str(ROOT))).returncode:
+        pytest.skip("user 10001 may not read this checkout or its Python")
+    done = as_nobody("-c", script, str(training))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {"data_workers": 0, "unreadable": ["maps", "environ"]}
+    done = as_nobody("-c", script, str(training), who=SYS_PTRACE)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["frameworks"] == [{"name": "torch", "version": "2.4.0"}]
+    if Path(f"/proc/{training}").stat().st_uid == 0:
+        assert (found["rank"], "unreadable" in found) == (3, False)
+    else:  # an environment is its owner's file: that would take DAC_READ_SEARCH as well
+        assert ("rank" in found, found["unreadable"]) == (False, ["environ"])
+
+
+def as_nobody(*arguments: str, who: list[str] = NOBODY) -> "subprocess.CompletedProcess[str]":
+    command = [*who, sys.executable, *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from collectors.attribution.cgroup_path import CgroupId, CgroupKind
-from collectors.attribution.processes import Attribution
-from collectors.nvml.processes import ProcessIdentities, ProcessUtilizations, memory_by_pid, printable
+from collectors.attribution.processes import Attribution, printable
+from collectors.nvml.processes import ProcessIdentities, ProcessUtilizations, memory_by_pid
 from collectors.nvml.types import ProcessUtilization, RunningProcess
 from contract.records.samples import GpuProcess
 from tests.support.data.real_cgroup import until

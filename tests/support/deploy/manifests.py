@@ -31,7 +31,8 @@ FULL: Object = {
     },
     "collector": {
         "runtimeClassName": "nvidia", "podResources": {"enabled": True},
-        "cudaLogs": {"hostPath": "/var/lib/alnair/workspace"},
+        "cudaLogs": {"hostPath": "/var/lib/alnair/workspace"}, "steps": {"hostPath": "/run/dutycycle"},
+        "software": {"enabled": True},
         "priorityClassName": "system-node-critical",
         "extraEnv": [{"name": "TZ", "value": "UTC"}], "podAnnotations": {"a.io/b": "c"},
     },

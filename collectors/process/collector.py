@@ -1,0 +1,107 @@
+"""The collector of processes: what they run, and the steps of their training loops."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from collectors.attribution.processes import Attribution
+from collectors.base import Outgoing, Tick
+from collectors.process.socket import StepSocket
+from collectors.process.software import Processes
+from contract.codec import encode
+from contract.records.processes import Process, ProcessSample
+from telemetry.events import PROCESSES_LEFT_OUT, Telemetry
+
+AGAIN_S = 60.0
+_BUDGET_S = 0.1
+"""Of a tick. A training takes some milliseconds; what is left is read at the next tick."""
+_MOST = 256
+_Pids = Callable[[], Iterable[int]]
+
+
+class ProcessCollector:
+    """Reads each process when it is new, ``first_s`` later, and at doubled distances up to every minute.
+
+    ``users``: the processes that use a GPU. ``others`` may be trainings as well: of them only those count
+    that have loaded a framework and are no data-loader workers. ``steps``: where training loops report, if
+    they can; who reports is a user. ``attribution`` says whose a process is; one of nobody is left out.
+    """
+
+    name = "process"
+
+    def __init__(
+        self,
+        telemetry: Telemetry,
+        attribution: Attribution,
+        users: _Pids,
+        *,
+        others: _Pids = tuple,
+        steps: StepSocket | None = None,
+        host_root: str = "/",
+        first_s: float = AGAIN_S,
+    ) -> None:
+        self._telemetry = telemetry
+        self._attribution = attribution
+        self._users, self._others = users, others
+        self._steps = steps
+        self._proc = Path(host_root) / "proc"
+        self._first_s = first_s
+        self._due: dict[int, tuple[float, float]] = {}
+        """Of each process when it is read next, and the distance to the time after that. Seconds."""
+        self._trained: set[int] = set()
+
+    def collect(self, tick: Tick) -> Sequence[Outgoing]:
+        """One ``processes`` record with those that were read or that reported; nothing if there are none."""
+        found = {one.pid: one for one in (self._steps.take() if self._steps else ())}
+        for pid in found.keys() - self._trained:  # now it has loaded all that it needs, and has its workers
+            self._due.pop(pid, None)
+        self._trained = (self._trained & self._due.keys()) | found.keys()
+        ranks = frozenset(self._users()) | found.keys()
+        for one in self._read(ranks, frozenset(self._others()) - ranks, tick.monotonic_s):
+            before = found.get(one.pid)
+            loop = before.loop if before is not None and before.pod_uid == one.pod_uid else None
+            found[one.pid] = Process(
+                pid=one.pid, pod_uid=one.pod_uid, container_id=one.container_id, name=one.name,
+                software=one.software, loop=loop,
+            )  # fmt: skip
+        if not found:
+            return ()
+        sample = ProcessSample(
+            node=tick.node, collector=tick.collector, seq=tick.seq, ts_ms=tick.ts_ms,
+            interval_ms=tick.interval_ms, processes=tuple(found[pid] for pid in sorted(found)),
+        )  # fmt: skip
+        return (Outgoing(topic="processes", key=tick.node, payload=encode(sample), ts_ms=tick.ts_ms),)
+
+    def close(self) -> None:
+        """Close the socket."""
+        if self._steps is not None:
+            self._steps.close()
+
+    def _read(self, ranks: frozenset[int], others: frozenset[int], now_s: float) -> Iterator[Process]:
+        due = self._now_due([*sorted(ranks), *sorted(others)], now_s)
+        if not due:
+            return
+        begun = time.perf_counter()
+        processes = Processes(self._proc)
+        asked = ranks | others if others else ()
+        workers = {worker for pid in asked for worker in processes.workers(pid, ranks)[0]}
+        for number, pid in enumerate(due):
+            if number and time.perf_counter() - begun > _BUDGET_S:
+                return
+            again_s = self._due[pid][1]
+            self._due[pid] = (now_s + again_s, min(2 * again_s, AGAIN_S))
+            software = processes.software(pid, ranks)
+            if software is None or (pid in others and (pid in workers or not software.frameworks)):
+                continue
+            if (owner := self._attribution.of_pid(pid)) is not None and owner.pod_uid is not None:
+                yield Process(
+                    pid=pid, pod_uid=owner.pod_uid, container_id=owner.container_id,
+                    name=processes.name(pid), software=software,
+                )  # fmt: skip
+
+    def _now_due(self, there: Sequence[int], now_s: float) -> list[int]:
+        """Also forgets those that are gone."""
+        if len(there) > _MOST:
+            self._telemetry.emit(PROCESSES_LEFT_OUT, f"{len(there)} processes", count=len(there) - _MOST)
+        self._due = {pid: self._due.get(pid, (now_s, self._first_s)) for pid in there[:_MOST]}
+        return [pid for pid, (at_s, _) in self._due.items() if at_s <= now_s]

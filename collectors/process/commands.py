@@ -1,0 +1,110 @@
+"""What command lines and environments of processes say: launcher, data-loader workers, rank. Pure."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+_PROGRAMS = {
+    "torchrun": "torchrun", "accelerate": "accelerate", "deepspeed": "deepspeed", "mpirun": "mpirun",
+    "mpiexec": "mpirun", "orterun": "mpirun", "orted": "mpirun", "prted": "mpirun", "prterun": "mpirun",
+    "hydra_pmi_proxy": "mpirun", "mpiexec.hydra": "mpirun", "horovodrun": "horovodrun",
+    "slurmstepd": "srun", "srun": "srun", "raylet": "ray",
+}  # fmt: skip
+_MODULES = {
+    "torch.distributed.run": "torchrun", "torch.distributed.launch": "torchrun",
+    "torch.distributed.elastic": "torchrun", "accelerate.commands": "accelerate",
+    "deepspeed.launcher": "deepspeed", "horovod.runner": "horovodrun",
+}  # fmt: skip
+_OUTER = ("accelerate", "deepspeed")
+"""They start others of these, or bring what torchrun has: what the user called is the outermost."""
+_TORCH_WORKER = b"pt_data_worker"
+_SPAWNED, _FORK_SERVER = b"multiprocessing.spawn", b"multiprocessing.forkserver"
+_RANK = {
+    "rank": ("RANK", "OMPI_COMM_WORLD_RANK"),
+    "local_rank": ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK"),
+    "world_size": ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE"),
+}
+_ADDRESS = "MASTER_ADDR"
+_NAMES = frozenset({_ADDRESS, *(name for names in _RANK.values() for name in names)})
+_MOST = 2**31
+_LONGEST = 253
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A process as its ``stat`` and ``cmdline`` show it."""
+
+    pid: int
+    parent: int
+    name: bytes
+    command: tuple[bytes, ...]
+
+
+def launcher_of(ancestors: Iterable[Seen]) -> str | None:
+    """What started a process, by the command lines of its parents, the nearest first."""
+    found = [name for one in ancestors if (name := _launcher(one.command)) is not None]
+    return next((name for name in found if name in _OUTER), found[0] if found else None)
+
+
+def _launcher(command: Sequence[bytes]) -> str | None:
+    """By the program, by the script that an interpreter runs, or by the module after ``-m``."""
+    program, *words = [word.decode(errors="replace") for word in command[:5]]
+    if (name := _PROGRAMS.get(program.rpartition("/")[2])) is not None or "python" not in program:
+        return name
+    before = ""
+    for word in words:
+        if before == "-m":
+            return next((name for module, name in _MODULES.items() if word.startswith(module)), None)
+        if not word.startswith("-"):
+            return _PROGRAMS.get(word.rpartition("/")[2])
+        before = word
+    return None
+
+
+def data_workers(
+    process: Seen, children: Mapping[int, Sequence[Seen]], ranks: frozenset[int]
+) -> tuple[tuple[int, ...], str]:
+    """The workers of a process, and how they are known.
+
+    ``name``: PyTorch named them (certain). ``command``: they are children that run the same command, or that
+    Python's multiprocessing started (likely; a pool of the program's own looks the same). ``ranks``:
+    processes that use a GPU or train, and so are none.
+    """
+    below = [one for one in children.get(process.pid, ()) if one.pid not in ranks]
+    for server in [one for one in below if _has(one, _FORK_SERVER)]:
+        below.remove(server)
+        below += [one for one in children.get(server.pid, ()) if one.pid not in ranks]
+    named = tuple(one.pid for one in below if one.name == _TORCH_WORKER)
+    if named:
+        return named, "name"
+    alike = tuple(
+        one.pid
+        for one in below
+        if one.command == process.command or _has(one, _SPAWNED) or _has(one, _FORK_SERVER)
+    )
+    return alike, "command"
+
+
+def _has(process: Seen, words: bytes) -> bool:
+    return any(words in part for part in process.command)
+
+
+def rank_of(environ: bytes) -> dict[str, int | str]:
+    """The fields of ``Software`` that come from the environment. No other variable is looked at: they hold
+    secrets."""
+    known = dict(_known(environ))
+    found: dict[str, int | str] = {}
+    for field, names in _RANK.items():
+        told = next((known[name] for name in names if name in known), "")
+        if told.isascii() and told.isdecimal() and len(told) < 11 and int(told) < _MOST:
+            found[field] = int(told)
+    address = known.get(_ADDRESS, "")
+    if 0 < len(address) <= _LONGEST and address.isascii() and address.isprintable() and " " not in address:
+        found["master_addr"] = address
+    return found
+
+
+def _known(environ: bytes) -> Iterator[tuple[str, str]]:
+    for pair in environ.split(b"\0"):
+        name, _, value = pair.partition(b"=")
+        if (text := name.decode(errors="replace")) in _NAMES:
+            yield text, value.decode(errors="replace")

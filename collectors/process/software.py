@@ -1,0 +1,125 @@
+"""Reads what processes run: their files in ``/proc``, bounded in bytes, and names beside their libraries."""
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+
+from collectors.attribution.processes import printable
+from collectors.process.commands import Seen, data_workers, launcher_of, rank_of
+from collectors.process.libraries import libraries_of
+from contract.records.processes import Software
+
+_MAPS_BYTES = 8 * 1024 * 1024
+"""A training maps some hundred files in 100 kB; its ``maps`` has no limit."""
+_COMMAND_BYTES, _ENVIRON_BYTES = 16 * 1024, 256 * 1024
+_MOST_NAMES = 20_000
+"""Of a folder of packages."""
+_MOST_PARENTS = 16
+_PARENT = 1
+"""The field of ``/proc/<pid>/stat`` (proc(5)), counted after the name."""
+_INIT = 1
+
+
+class Processes:
+    """The processes of a machine as they are now: a look at all, then the files of those asked for."""
+
+    def __init__(self, proc: Path) -> None:
+        self._proc = proc
+        self._seen = {one.pid: one for one in _stats(proc)}
+        self._children: dict[int, list[Seen]] = defaultdict(list)
+        for one in self._seen.values():
+            self._children[one.parent].append(one)
+
+    def software(self, pid: int, ranks: frozenset[int]) -> Software | None:
+        """What a process runs; None when it has ended. ``ranks``: processes that are nobody's workers."""
+        unreadable: list[str] = []
+        maps = self._read(pid, "maps", _MAPS_BYTES, unreadable)
+        environ = self._read(pid, "environ", _ENVIRON_BYTES, unreadable)
+        if pid not in self._seen or not (self._proc / str(pid)).exists():
+            return None
+        loaded = libraries_of(maps.decode(errors="replace"), lambda folder: self._listing(pid, folder))
+        workers, how = self.workers(pid, ranks)
+        return Software(
+            python=loaded.python, frameworks=loaded.frameworks or None, cuda=loaded.cuda, nccl=loaded.nccl,
+            launcher=launcher_of(self._ancestors(pid)), data_workers=len(workers),
+            data_workers_by=how if workers else None, unreadable=tuple(unreadable) or None,
+            **rank_of(environ),  # type: ignore[arg-type]  # its keys are fields, of their types
+        )  # fmt: skip
+
+    def workers(self, pid: int, ranks: frozenset[int]) -> tuple[tuple[int, ...], str]:
+        """The data-loader workers of a process, and how they are known."""
+        if (process := self._with_command(pid)) is None:
+            return (), "command"
+        children = {process.pid: self._below(process.pid)}
+        for child in children[process.pid]:
+            children[child.pid] = self._below(child.pid)
+        return data_workers(process, children, ranks)
+
+    def pids(self) -> Iterable[int]:
+        """All of them."""
+        return self._seen.keys()
+
+    def parent(self, pid: int) -> int | None:
+        """The process that started it, or took it over."""
+        found = self._seen.get(pid)
+        return found.parent if found else None
+
+    def name(self, pid: int) -> str | None:
+        """Its ``comm``."""
+        found = self._seen.get(pid)
+        return printable(found.name.decode(errors="replace")) if found else None
+
+    def _below(self, pid: int) -> list[Seen]:
+        return [one for child in self._children.get(pid, ()) if (one := self._with_command(child.pid))]
+
+    def _ancestors(self, pid: int) -> Iterator[Seen]:
+        for _ in range(_MOST_PARENTS):
+            found = self._seen.get(pid)
+            if found is None or (pid := found.parent) <= _INIT:
+                return
+            if (parent := self._with_command(pid)) is not None:
+                yield parent
+
+    def _with_command(self, pid: int) -> Seen | None:
+        found = self._seen.get(pid)
+        if found is not None and not found.command:
+            words = self._read(pid, "cmdline", _COMMAND_BYTES, []).rstrip(b"\0").split(b"\0")
+            found = self._seen[pid] = Seen(pid, found.parent, found.name, tuple(words))
+        return found
+
+    def _read(self, pid: int, name: str, most: int, unreadable: list[str]) -> bytes:
+        try:
+            with (self._proc / str(pid) / name).open("rb", buffering=0) as file:
+                parts, left = [], most
+                while left and (part := file.read(min(left, 65_536))):  # a page or a few at a time
+                    parts.append(part)
+                    left -= len(part)
+                return b"".join(parts)
+        except PermissionError:
+            unreadable.append(name)
+        except OSError:  # it ended
+            pass
+        return b""
+
+    def _listing(self, pid: int, folder: str) -> Iterator[str]:
+        # Names alone are used, and only those that look like a package's: so it does no harm that a link in
+        # the container's files may lead out of it.
+        try:
+            with os.scandir(f"{self._proc}/{pid}/root{folder}") as entries:
+                yield from (entry.name for entry in islice(entries, _MOST_NAMES))
+        except OSError:  # not permitted, or not there any more
+            return
+
+
+def _stats(proc: Path) -> Iterator[Seen]:
+    for entry in os.scandir(proc):
+        if entry.name.isdecimal():
+            try:
+                stat = (proc / entry.name / "stat").read_bytes()
+            except OSError:  # it ended
+                continue
+            # The name may hold anything: it begins after the first bracket, and ends at the last.
+            begin, end = stat.index(b"("), stat.rindex(b")")
+            yield Seen(int(entry.name), int(stat[end + 2 :].split()[_PARENT]), stat[begin + 1 : end], ())

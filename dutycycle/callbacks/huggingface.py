@@ -1,0 +1,42 @@
+"""For the Trainer of Hugging Face's transformers::
+
+from dutycycle.callbacks.huggingface import StepTimes
+trainer = Trainer(..., callbacks=[StepTimes()])
+"""
+
+from typing import Any
+
+from transformers import TrainerCallback
+
+from dutycycle.callbacks.reporter import StepReporter
+
+
+class StepTimes(TrainerCallback):  # type: ignore[misc]
+    """Reports each step of the optimizer. Evaluation between two steps is in no step."""
+
+    def __init__(self) -> None:
+        self._reporter = StepReporter("huggingface")
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Called by the Trainer."""
+        self._reporter.describe(kwargs.get("model"), batch_size=_samples(args))
+        self._reporter.begin()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Called by the Trainer."""
+        scaler = getattr(kwargs.get("optimizer"), "scaler", None)
+        self._reporter.step(samples=_samples(args), number=state.global_step, scaler=scaler)
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Called by the Trainer, after it has evaluated."""
+        self._reporter.begin()
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Called by the Trainer."""
+        self._reporter.flush()
+
+
+def _samples(args: Any) -> int | None:
+    """Of one step on this rank."""
+    batch, accumulated = args.per_device_train_batch_size, args.gradient_accumulation_steps
+    return batch * accumulated if isinstance(batch, int) and isinstance(accumulated, int) else None

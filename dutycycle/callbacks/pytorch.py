@@ -1,0 +1,35 @@
+"""For a loop of one's own over batches::
+
+from dutycycle.callbacks.pytorch import steps
+for batch in steps(loader, model=model): ...
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+from dutycycle.callbacks.reporter import StepReporter, samples_in
+
+_Batch = TypeVar("_Batch")
+
+
+def steps(
+    batches: Iterable[_Batch], *, model: object = None, scaler: object = None, batch_size: int | None = None
+) -> Iterator[_Batch]:
+    """The same batches. A step is a pass through the loop, with the wait for its batch.
+
+    ``scaler``: the GradScaler, if there is one. ``batch_size``: where the batches do not tell it.
+    """
+    reporter = StepReporter("pytorch")
+    reporter.describe(model, batch_size=batch_size or _batch_size(batches))
+    reporter.begin()
+    try:
+        for batch in batches:
+            yield batch
+            reporter.step(samples=batch_size or samples_in(batch), scaler=scaler)
+    finally:
+        reporter.close()
+
+
+def _batch_size(batches: object) -> int | None:
+    found = getattr(batches, "batch_size", None)
+    return found if isinstance(found, int) and found > 0 else None

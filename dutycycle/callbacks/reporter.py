@@ -1,0 +1,155 @@
+"""Sends the steps of a training loop to the node's collector, a datagram at most twice a second.
+
+A step costs a sum or two. Nothing here waits, and nothing raises: a training must not depend on who looks at
+it.
+"""
+
+import atexit
+import json
+import math
+import os
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+
+SOCKET = "DUTYCYCLE_SOCKET"
+"""The environment variable with the socket's path."""
+DEFAULT_PATH = "/run/dutycycle/steps.sock"
+EVERY_S = 0.5
+SCALE_EVERY_S = 10.0
+"""To read the loss scale waits for the GPU, so it is read seldom."""
+_MOST_LETTERS = 200
+_WRAPPERS = {
+    "DataParallel": "module", "DistributedDataParallel": "module", "FullyShardedDataParallel": "module",
+    "DeepSpeedEngine": "module", "OptimizedModule": "_orig_mod",
+}  # fmt: skip
+"""Around a model, by class: what they call it."""
+
+
+class StepReporter:
+    """Sums up steps and sends them. ``loop``: what kind of loop it is, such as pytorch.
+
+    What could not be sent stays in the sums for the next time: while no collector listens nothing is lost but
+    at the very end. ``unsent`` counts the datagrams that could not be.
+    """
+
+    def __init__(
+        self, loop: str, path: str | None = None, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        self.unsent = 0
+        self._path = path or os.environ.get(SOCKET) or DEFAULT_PATH
+        self._clock = clock
+        self._facts: dict[str, Any] = {"v": 1, "loop": loop}
+        self._socket: socket.socket | None = None
+        self._pid = os.getpid()
+        self._sent_s = self._scaled_s = -math.inf
+        self._begun_s = clock()
+        self._steps, self._seconds, self._longest_s = 0, 0.0, 0.0
+        self._samples: int | None = None
+        atexit.register(self.flush)
+
+    def describe(self, of_torch: object = None, **facts: Any) -> None:
+        """Say what is trained: class, parameters, dtype of a model of PyTorch, or each by itself."""
+        found = {**_of_model(of_torch), **facts}
+        self._facts |= {name: _short(value) for name, value in found.items() if value is not None}
+
+    def begin(self) -> None:
+        """A step begins now. Without this it begins where the one before ended."""
+        self._begun_s = self._clock()
+
+    def step(
+        self, *, steps: int = 1, samples: int | None = None, number: int | None = None, scaler: object = None
+    ) -> None:
+        """A step has ended, or several. ``scaler``: a GradScaler, or a function that gives the scale."""
+        now_s = self._clock()
+        seconds, self._begun_s = now_s - self._begun_s, now_s
+        self._steps += steps
+        self._seconds += seconds
+        self._longest_s = max(self._longest_s, seconds / max(steps, 1))
+        if samples is not None:
+            self._samples = (self._samples or 0) + samples
+        if number is not None:
+            self._facts["step"] = number
+        if now_s - self._sent_s >= EVERY_S:
+            if scaler is not None and now_s - self._scaled_s >= SCALE_EVERY_S:
+                self._scaled_s = now_s
+                self._facts |= _scale(scaler)
+            self._sent_s = now_s
+            self.flush()
+
+    def close(self) -> None:
+        """The loop has ended: send what was not sent yet, for the last time."""
+        self.flush()
+        atexit.unregister(self.flush)
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def flush(self) -> None:
+        """Send what was not sent yet."""
+        if not self._steps or os.getpid() != self._pid:  # a forked child would tell its parent's steps again
+            return
+        sums = {"steps": self._steps, "seconds": self._seconds, "longest_s": self._longest_s}
+        report = {**self._facts, **sums}
+        if self._samples is not None:
+            report["samples"] = self._samples
+        if self.unsent:
+            report["unsent"] = self.unsent
+        if self._send(json.dumps(report).encode()):
+            self._steps, self._seconds, self._longest_s, self._samples = 0, 0.0, 0.0, None
+
+    def _send(self, data: bytes) -> bool:
+        try:
+            if self._socket is None:
+                self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+            # By the path each time: a collector that was started again has a new socket there.
+            self._socket.sendto(data, self._path)
+        except OSError:  # nobody listens, or not fast enough: that is no concern of the training
+            self.unsent += 1
+            return False
+        return True
+
+
+def _of_model(model: object) -> dict[str, Any]:
+    """Class, parameters on this rank, and type of the parameters, of a model of PyTorch."""
+    if model is None:
+        return {}
+    inner: Any = model
+    found: dict[str, Any] = {}
+    try:
+        while (name := type(inner).__name__) in _WRAPPERS:
+            inner = getattr(inner, _WRAPPERS[name])
+        found["model"] = name
+        parameters = list(model.parameters())  # type: ignore[attr-defined]
+        found["parameters"] = sum(one.numel() for one in parameters)
+        found["dtype"] = str(parameters[0].dtype).removeprefix("torch.")
+    except Exception:  # noqa: BLE001, S110 - any model is welcome, and its training goes on without this figure
+        pass
+    return found
+
+
+def _scale(scaler: Any) -> dict[str, float]:
+    try:
+        scale = float(scaler() if not hasattr(scaler, "get_scale") else scaler.get_scale())
+    except Exception:  # noqa: BLE001 - as above
+        return {}
+    return {"loss_scale": scale} if 0 <= scale < math.inf else {}
+
+
+def _short(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    return "".join(letter if letter.isprintable() else "?" for letter in value)[:_MOST_LETTERS] or "?"
+
+
+def samples_in(batch: object) -> int | None:
+    """The length of a batch: of its first tensor, in whatever it is packed."""
+    try:
+        for _ in range(4):
+            if (shape := getattr(batch, "shape", None)) is not None:
+                return int(shape[0])
+            batch = next(iter(batch.values())) if hasattr(batch, "values") else batch[0]  # type: ignore[index]
+    except Exception:  # noqa: BLE001, S110 - a batch may be anything; the training goes on without this figure
+        pass
+    return None

@@ -1,0 +1,161 @@
+"""The processes of a run: what they have loaded, and the steps that their training loops reported."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from msgspec.structs import replace
+
+from contract.records.processes import Loop, Process, Software
+from dutycycle.traces.frames import Frame
+
+STEP_COLUMNS = ("step_s", "samples_per_s")
+"""Means over the steps of a tick."""
+
+
+@dataclass(slots=True)
+class ProcessSeen:
+    """One process of the trace. ``loop``: its last report, with the sums over all of them."""
+
+    pod_uid: str
+    pid: int
+    software: Software | None = None
+    loop: Loop | None = None
+    frame: Frame = field(default_factory=lambda: Frame(STEP_COLUMNS))
+    name: str = ""
+    """What to call it in a report."""
+
+    def add(self, ts_ms: int, found: Process) -> None:
+        """What one record says of it."""
+        if (now := found.software) is not None:
+            if self.software is not None and (self.software.data_workers or 0) > (now.data_workers or 0):
+                # They come and go with each epoch: the most that there were.
+                now = replace(
+                    now, data_workers=self.software.data_workers,
+                    data_workers_by=self.software.data_workers_by,
+                )  # fmt: skip
+            self.software = now
+        if (loop := found.loop) is not None:
+            rate = loop.samples / loop.seconds if loop.samples is not None and loop.seconds else None
+            if loop.steps:
+                self.frame.add(ts_ms, {"step_s": loop.seconds / loop.steps, "samples_per_s": rate})
+            self.loop = loop if self.loop is None else _summed(self.loop, loop)
+
+    @property
+    def step_s(self) -> float | None:
+        """What a step takes, in the median over the ticks; None where none was reported."""
+        values = self.frame.between(0, 2**62)["step_s"]
+        return float(np.median(values)) if len(values) else None
+
+
+def _summed(before: Loop, now: Loop) -> Loop:
+    samples = None if before.samples is None and now.samples is None else _plus(before.samples, now.samples)
+    return replace(
+        now, steps=before.steps + now.steps, seconds=before.seconds + now.seconds, samples=samples,
+        longest_s=max(before.longest_s or 0, now.longest_s or 0),
+        loss_scale=before.loss_scale if now.loss_scale is None else now.loss_scale,
+    )  # fmt: skip
+
+
+def _plus(one: int | None, other: int | None) -> int:
+    return (one or 0) + (other or 0)
+
+
+def named(
+    processes: Iterable[ProcessSeen], pods: Collection[str] | None, names: Mapping[str, str]
+) -> list[ProcessSeen]:
+    """The processes of ``pods`` (None: of all), by rank, each with what to call it. ``names``: the pods'."""
+    found = [one for one in processes if pods is None or one.pod_uid in pods]
+    ranks = Counter(rank for one in found if (rank := _rank(one)) is not None)
+    several_pods = len({one.pod_uid for one in found}) > 1
+    for one in found:
+        rank = _rank(one)
+        if rank is not None and ranks[rank] == 1:
+            one.name = f"rank {rank}"
+        else:
+            pod = f"{names.get(one.pod_uid, one.pod_uid)} " if several_pods else ""
+            one.name = f"{pod}process {one.pid}"
+    return sorted(found, key=lambda one: (_rank(one) or 0, one.name))
+
+
+def _rank(one: ProcessSeen) -> int | None:
+    return one.software.rank if one.software is not None else None
+
+
+def figures(processes: Iterable[ProcessSeen], cycle: tuple[str, float] | None) -> Iterator[tuple[str, str]]:
+    """Name and value of what a reader looks for first, of the process that did most steps. ``cycle``: of what
+    one was found from outside, and its period in seconds."""
+    every = list(processes)
+    loops = [(one, one.loop) for one in every if one.loop is not None and one.loop.steps]
+    if loops:
+        one, loop = max(loops, key=lambda pair: pair[1].steps)
+        yield from _of_loop(one.name if len(loops) > 1 else "", loop, one.step_s or 0.0, cycle)
+        if rates := [rate for _, each in loops if (rate := samples_per_s(each)) is not None]:
+            yield "Samples", f"{sum(rates):.4g} a second" + (" in all" if len(loops) > 1 else "")
+        if words := list(model_words(loop)):
+            yield "Model", ", ".join(words)
+    told = [one.software for one in every if one.software is not None and one.software.frameworks]
+    if told:
+        yield "Software", ", ".join(software_words(told[0]))
+        if started := list(start_words(told[0])):
+            yield "Started by", ", ".join(started)
+
+
+def _of_loop(
+    name: str, loop: Loop, step_s: float, cycle: tuple[str, float] | None
+) -> Iterator[tuple[str, str]]:
+    of = f" of {name}" if name else ""
+    longest = "" if loop.longest_s is None else f", longest {loop.longest_s:.3g} s"
+    yield f"Steps{of}", f"{loop.steps}, {per_minute(loop):.3g} a minute, as the training reports"
+    yield f"Time of a step{of}", f"{step_s:.3g} s in the median{longest}"
+    if cycle is not None and step_s:
+        what, period_s = cycle
+        yield "Steps in a cycle", f"{period_s / step_s:.2f} (the cycle of {what}, {period_s:.3g} s)"
+
+
+def per_minute(loop: Loop) -> float:
+    """Steps a minute while it trained."""
+    return 60 * loop.steps / loop.seconds if loop.seconds else 0.0
+
+
+def samples_per_s(loop: Loop | None) -> float | None:
+    """Samples a second while it trained; None where its batches have no size."""
+    return loop.samples / loop.seconds if loop is not None and loop.samples and loop.seconds else None
+
+
+def model_words(loop: Loop) -> Iterator[str]:
+    """Model, parameters, dtype, batch size, loss scale: what is known of them."""
+    if loop.model is not None:
+        yield loop.model
+    if loop.parameters is not None:
+        yield f"{loop.parameters:,} parameters"
+    if loop.dtype is not None:
+        yield loop.dtype
+    if loop.batch_size is not None:
+        yield f"batches of {loop.batch_size}"
+    if loop.loss_scale is not None:
+        yield f"loss scale {loop.loss_scale:.6g}"
+
+
+def software_words(software: Software) -> Iterator[str]:
+    """Frameworks, CUDA, NCCL, Python."""
+    for one in software.frameworks or ():
+        yield one.name if one.version is None else f"{one.name} {one.version}"
+    for name, version in (("CUDA", software.cuda), ("NCCL", software.nccl), ("Python", software.python)):
+        if version is not None:
+            yield f"{name} {version}"
+
+
+def start_words(software: Software) -> Iterator[str]:
+    """Launcher, rank, data-loader workers."""
+    if software.launcher is not None:
+        yield software.launcher
+    if software.rank is not None:
+        of = "" if software.world_size is None else f" of {software.world_size}"
+        yield f"rank {software.rank}{of}"
+    if software.master_addr is not None:
+        yield f"master {software.master_addr}"
+    if software.data_workers:
+        sure = "" if software.data_workers_by == "name" else " (by their command: likely)"
+        yield f"{software.data_workers} data-loader workers{sure}"

@@ -1,0 +1,69 @@
+"""Real processes with real libraries under the names of others."""
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+Started = subprocess.Popen[str]
+Start = Callable[..., Started]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """A folder of packages with a PyTorch and its CUDA: any real library, under their names."""
+    real = importlib.util.find_spec("_struct")
+    assert real is not None
+    assert real.origin is not None
+    folder = tmp_path / "lib/python3.11/site-packages"
+    for name in (
+        "torch/lib/libtorch_cpu.so",
+        "nvidia/cu12/lib/libcudart.so.12",
+        "nvidia/nccl/lib/libnccl.so.2",
+    ):
+        (folder / name).parent.mkdir(parents=True)
+        shutil.copy(real.origin, folder / name)
+    for name in ("torch-2.4.0", "nvidia_cuda_runtime_cu12-12.4.127", "nvidia_nccl_cu12-2.20.5"):
+        (folder / f"{name}.dist-info").mkdir()
+    return folder
+
+
+LOADS = """
+import ctypes, sys
+for path in sys.argv[1:]:
+    ctypes.CDLL(path)
+"""
+WAITS = """
+print("ready", flush=True); sys.stdin.read()
+"""
+"""On one line: it can stand behind a condition."""
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts Python with a script, and waits until that says that it is ready."""
+    with ExitStack() as stack:
+
+        def run(script: str, *arguments: str | Path, name: str = "train.py", **environ: str) -> Started:
+            file = tmp_path / name
+            file.write_text(script)
+            child = subprocess.Popen(
+                [sys.executable, file, *arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                env=environ,
+                cwd=tmp_path,
+            )
+            stack.enter_context(child)
+            stack.callback(child.kill)
+            assert child.stdout is not None
+            assert child.stdout.readline() == "ready\n"
+            return child
+
+        yield run

@@ -101,10 +101,10 @@ OWN = {
         "frameworks": "those whose libraries are loaded; absent where none is, or that cannot be read",
         "cuda": "the version of the loaded CUDA runtime (libcudart)",
         "nccl": "the version of the loaded NCCL",
-        "launcher": "torchrun, accelerate, deepspeed, mpirun, horovodrun, srun or ray, by the parents' commands",
+        "launcher": "torchrun, accelerate, deepspeed, mpirun, horovodrun, srun, ray: by parents' commands",
         "data_workers": "child processes that load data",
-        "data_workers_by": "`name`: PyTorch names them (certain); `command`: they run the same command, or Python's "
-        "multiprocessing started them (likely)",
+        "data_workers_by": "`name`: PyTorch names them (certain); `command`: they run the same command, or "
+        "Python's multiprocessing started them (likely)",
         "rank": "`RANK` or `OMPI_COMM_WORLD_RANK` as the process was started",
         "local_rank": "`LOCAL_RANK` or `OMPI_COMM_WORLD_LOCAL_RANK`",
         "world_size": "`WORLD_SIZE` or `OMPI_COMM_WORLD_SIZE`",

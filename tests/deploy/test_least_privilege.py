@@ -100,7 +100,7 @@ def folders() -> Iterator[list[str]]:
 
 @pytest.fixture(params=[OTHER, []], ids=["of another user", "of root"])
 def training(request: pytest.FixtureRequest) -> Iterator[int]:
-    """A process that has loaded a library under PyTorch's name: a third user's, and root's with all rights."""
+    """A process that has loaded a library under PyTorch's name: of a third user, and of root."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         library = Path(folder) / MAPPED
         library.parent.mkdir(parents=True)

@@ -228,9 +228,7 @@ def key_figures(facts: Facts, view: View) -> Iterator[tuple[str, str]]:
         _, cycle = facts.cycles[0]
         yield "Cycle", f"{cycle} ({cycle.name})"
     first = next(iter(facts.cycles), None)
-    yield from figures(
-        facts.processes, None if first is None else (first[0], first[1].periods[0].period_s)
-    )
+    yield from figures(facts.processes, None if first is None else (first[0], first[1].periods[0].period_s))
     if facts.cost is not None:
         idle = f", idle {facts.idle_cost:.2f}" if facts.idle_cost else ""
         yield "Cost", f"{facts.cost:.2f}{idle}"

@@ -6,6 +6,7 @@ the default is Debian's (``python3-torch``). They are too large for the lock fil
 
 import os
 import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 

@@ -3,7 +3,6 @@
 On the real kernel, with processes in network namespaces of their own. It takes root to become that user.
 """
 
-import _struct
 import json
 import os
 import shutil
@@ -15,6 +14,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+
+from tests.support.data.torch_site import torch_site
 
 ROOT = Path(__file__).parents[2]
 NOBODY = [
@@ -69,7 +70,6 @@ ctypes.CDLL(sys.argv[1])
 print("ready", flush=True)
 sys.stdin.read()
 """
-MAPPED = "lib/python3.11/site-packages/torch/lib/libtorch_cpu.so"
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root and setpriv, to become another user"
@@ -102,10 +102,7 @@ def folders() -> Iterator[list[str]]:
 def training(request: pytest.FixtureRequest) -> Iterator[int]:
     """A process that has loaded a library under PyTorch's name: of a third user, and of root."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        library = Path(folder) / MAPPED
-        library.parent.mkdir(parents=True)
-        (library.parents[2] / "torch-2.4.0.dist-info").mkdir()
-        shutil.copy(str(_struct.__file__), library)
+        library = torch_site(Path(folder)) / "torch/lib/libtorch_cpu.so"
         for one in (Path(folder), *Path(folder).rglob("*")):
             one.chmod(0o755)
         process = stack.enter_context(

@@ -1,7 +1,5 @@
 """Real processes with real libraries under the names of others."""
 
-import importlib.util
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -10,27 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.data.torch_site import torch_site
+
 Started = subprocess.Popen[str]
 Start = Callable[..., Started]
 
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
-    """A folder of packages with a PyTorch and its CUDA: any real library, under their names."""
-    real = importlib.util.find_spec("_struct")
-    assert real is not None
-    assert real.origin is not None
-    folder = tmp_path / "lib/python3.11/site-packages"
-    for name in (
-        "torch/lib/libtorch_cpu.so",
-        "nvidia/cu12/lib/libcudart.so.12",
-        "nvidia/nccl/lib/libnccl.so.2",
-    ):
-        (folder / name).parent.mkdir(parents=True)
-        shutil.copy(real.origin, folder / name)
-    for name in ("torch-2.4.0", "nvidia_cuda_runtime_cu12-12.4.127", "nvidia_nccl_cu12-2.20.5"):
-        (folder / f"{name}.dist-info").mkdir()
-    return folder
+    """A folder of packages with a PyTorch and its CUDA."""
+    return torch_site(tmp_path)
 
 
 LOADS = """

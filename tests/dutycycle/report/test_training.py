@@ -1,0 +1,89 @@
+"""Goal: what a training reports is on the page beside what was found from outside, and both agree."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from contract.codec import encode
+from contract.log import ConsumerRecord
+from contract.records.processes import Loop, Package, Process, ProcessSample, Software
+from contract.settings.groups import Settings
+from contract.trace import TraceRecord, decode_line, encode_line
+from dutycycle.report.build import gather_records, report_of
+from dutycycle.report.facts import key_figures
+from dutycycle.report.page import Report, html_of
+from dutycycle.run.summary import figures_of
+from tests.support.data.training_job import IDLE_S, LOADING_S, START_MS, STEP_S, UID, training_job
+
+SECONDS = 720
+SOFTWARE = Software(frameworks=(Package(name="torch", version="2.4.0"),), unreadable=("environ",))
+
+
+def steps_of(second: int) -> Process:
+    """A step of twelve seconds ends; with the first one it is read."""
+    loop = Loop(loop="lightning", steps=1, seconds=STEP_S, samples=64, model="Bert", unsent=2)
+    return Process(pid=7, pod_uid=UID, loop=loop, software=SOFTWARE if second == LOADING_S + STEP_S else None)
+
+
+def records() -> Iterator[TraceRecord]:
+    """The job, and what its training reports."""
+    for one in training_job(SECONDS, 2):
+        yield one
+        second = ((one.ts_ms or 0) - START_MS) // 1000
+        trains = LOADING_S < second < SECONDS - IDLE_S and (second - LOADING_S) % STEP_S == 0
+        if one.topic.endswith("nvml-samples") and trains:
+            sample = ProcessSample(
+                node="gpu-a", collector="c", seq=second, ts_ms=one.ts_ms or 0, interval_ms=1000,
+                processes=(steps_of(second),),
+            )  # fmt: skip
+            yield TraceRecord(
+                topic="dutycycle.processes", key="gpu-a", payload=encode(sample), ts_ms=one.ts_ms
+            )
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    read = (decode_line(encode_line(one)) for one in records())
+    found = (
+        ConsumerRecord(one.topic.removeprefix("dutycycle."), 0, at, one.key, one.payload, one.ts_ms or 0)
+        for at, one in enumerate(read)
+    )
+    return report_of(gather_records(found, Settings()), Settings(), "a trace", job="bert")
+
+
+def test_a_step_from_inside_is_the_cycle_from_outside(report: Report) -> None:
+    found = dict(key_figures(report.facts, report.view))
+    steps = int(found["Steps"].partition(",")[0])
+    assert steps == (SECONDS - IDLE_S - LOADING_S - 1) // STEP_S
+    assert found["Steps"].endswith("5 a minute, as the training reports")
+    assert found["Time of a step"].startswith("12 s in the median")
+    assert 0.9 < float(found["Steps in a cycle"].partition(" ")[0]) < 1.1
+    assert "GPU utilization" in found["Steps in a cycle"]
+    assert found["Software"] == "torch 2.4.0"
+
+
+def test_the_page_has_it_and_the_chart(report: Report) -> None:
+    page = html_of(report)
+    assert "Training loops, from inside" in page
+    assert "Processes, from outside" in page
+    assert ">environ</td>" in page  # what could not be read is said
+    (chart,) = (one for one in report.charts if one.id == "steps")
+    assert chart.cycle is not None
+    (line,) = chart.lines
+    assert line.points.mean[~(line.points.mean != line.points.mean)].tolist()[:3] == [12.0] * 3
+
+
+def test_the_screen_has_it(report: Report) -> None:
+    said = "\n".join(figures_of(report))
+    for name in ("Steps", "Time of a step", "Steps in a cycle", "Samples", "Model", "Software"):
+        assert f"\n  {name:<22} " in said
+
+
+def test_a_job_that_reports_nothing_has_none_of_it(report: Report) -> None:
+    plain = (
+        ConsumerRecord(one.topic.removeprefix("dutycycle."), 0, at, one.key, one.payload, one.ts_ms or 0)
+        for at, one in enumerate(training_job(120, 1))
+    )
+    without = report_of(gather_records(plain, Settings()), Settings(), "a trace", job="bert")
+    assert without.facts.processes == []
+    assert "Training loops" not in html_of(without)

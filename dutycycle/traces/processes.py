@@ -53,7 +53,7 @@ def _summed(before: Loop, now: Loop) -> Loop:
     samples = None if before.samples is None and now.samples is None else _plus(before.samples, now.samples)
     return replace(
         now, steps=before.steps + now.steps, seconds=before.seconds + now.seconds, samples=samples,
-        longest_s=max(before.longest_s or 0, now.longest_s or 0),
+        longest_s=max((one for one in (before.longest_s, now.longest_s) if one is not None), default=None),
         loss_scale=before.loss_scale if now.loss_scale is None else now.loss_scale,
     )  # fmt: skip
 

@@ -56,7 +56,7 @@ def test_a_step_from_inside_is_the_cycle_from_outside(report: Report) -> None:
     steps = int(found["Steps"].partition(",")[0])
     assert steps == (SECONDS - IDLE_S - LOADING_S - 1) // STEP_S
     assert found["Steps"].endswith("5 a minute, as the training reports")
-    assert found["Time of a step"].startswith("12 s in the median")
+    assert found["Time of a step"] == "12 s in the median"  # the longest is not reported: it is not 0
     assert 0.9 < float(found["Steps in a cycle"].partition(" ")[0]) < 1.1
     assert "GPU utilization" in found["Steps in a cycle"]
     assert found["Software"] == "torch 2.4.0"

@@ -14,6 +14,7 @@ from contract.log import TopicPartition
 from contract.records.derived import Cycle
 from contract.records.insights import ProfileVerdict
 from contract.records.pods import Pod
+from contract.records.processes import ProcessSample
 from contract.settings.groups import Settings
 from contract.topics import TICK_TOPICS, full_name, short_name
 from contract.trace import TraceWriter
@@ -58,7 +59,8 @@ class Records:
         self.samples = 0
         self.away: str | None = None
         self.periods_s: dict[str, float] = {}
-        """The shortest cycle of GPU utilization, by uid of a pod."""
+        """The shortest cycle of GPU utilization, by uid of a pod; where its training reports it, its step."""
+        self._reporting: set[str] = set()
 
     async def start(self) -> None:
         """Be at the ends of the topics. Raises ``DutycycleError``, also where there are no samples."""
@@ -128,9 +130,12 @@ class Records:
             if message.key_text in {pod["spec"].get("nodeName") for pod in self._pods().values()}:
                 trace.write(trace_record(message))
                 self.samples += 1
-            return
+            if topic != "processes":
+                return
         try:
-            if topic == "pods":
+            if topic == "processes":
+                self._steps(decode(ProcessSample, message.payload, topic))
+            elif topic == "pods":
                 self._pod(message, decode(Pod, message.payload, topic), trace)
             elif topic == "profiles":
                 if decode(ProfileVerdict, message.payload, topic).pod.uid in self._pods():
@@ -148,9 +153,15 @@ class Records:
         elif len(self._unknown) < _UNKNOWN:
             self._unknown[pod.uid] = message
 
+    def _steps(self, sample: ProcessSample) -> None:
+        for one in sample.processes:
+            if one.pod_uid in self._pods() and one.loop is not None and one.loop.steps:
+                self._reporting.add(one.pod_uid)
+                self.periods_s[one.pod_uid] = one.loop.seconds / one.loop.steps
+
     def _cycle(self, cycle: Cycle) -> None:
         uid, found = cycle.subject.pod_uid, cycle.metrics.get(_STEP)
-        if uid is None or uid not in self._pods() or found is None:
+        if uid is None or uid not in self._pods() or uid in self._reporting or found is None:
             return
         self.periods_s.pop(uid, None)
         if found.period_s:

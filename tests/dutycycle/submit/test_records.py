@@ -13,6 +13,7 @@ from bus.kafka.embedded import EmbeddedBroker
 from bus.kafka.producer import Producer
 from contract.codec import encode
 from contract.records.derived import Cycle, CycleMetric, OtherCycle, pod_subject
+from contract.records.processes import Loop, Process, ProcessSample
 from contract.settings.load import load
 from contract.topics import TOPICS, full_name
 from dutycycle.submit.objects import CannotRunError
@@ -81,6 +82,27 @@ async def test_the_records_of_the_pods_and_of_their_nodes_are_kept(
         ("dutycycle.profiles", "mine"),
     ]  # fmt: skip
     assert (records.samples, records.periods_s) == (1, {"mine": 2.5})
+
+
+async def test_the_steps_that_a_training_reports_count_more_than_its_cycle(
+    broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    def told(uid: str, steps: int) -> Process:
+        loop = Loop(loop="pytorch", steps=steps, seconds=3.0)
+        return Process(pid=7, pod_uid=uid, loop=loop)
+
+    pods = {"mine": {"spec": {"nodeName": "gpu-a"}}}
+    records = Records(load({"DUTYCYCLE_BROKER": broker.url}), tmp_path / "t.jsonl.zst", lambda: pods)
+    await records.start()
+    head = {"node": "gpu-a", "collector": "c", "seq": 1, "ts_ms": 2, "interval_ms": 1000}
+    sample = ProcessSample(**head, processes=(told("mine", 4), told("other", 9)))  # type: ignore[arg-type]
+    await publish(
+        broker,
+        ("processes", "gpu-a", sample), cycle("mine", 12),
+        ("pods", "mine", replace(made.pod("mine"), phase="Succeeded")),
+    )  # fmt: skip
+    await records.stop(60)
+    assert records.periods_s == {"mine": 0.75}
 
 
 async def test_without_topics_of_samples_nothing_begins(tmp_path: Path) -> None:

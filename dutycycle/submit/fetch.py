@@ -10,13 +10,11 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from contract.errors import SettingError
-from dutycycle.submit.objects import CannotRunError, explained
+from dutycycle.submit.objects import CannotRunError, cluster_of, explained
 from dutycycle.submit.states import Thing
-from kube.client import Limits
-from kube.config import UnusableConfigError, of_user
 from kube.discovery import POD
 from kube.errors import KubeError
-from kube.objects import ApiServer, opened
+from kube.objects import ApiServer
 from kube.remote_command import CommandFailedError
 
 _PLACE = re.compile(r"(?:([a-z0-9][a-z0-9-]*)/)?([a-z0-9][a-z0-9.-]*):(/.*[^/])")
@@ -27,7 +25,6 @@ _NAME_BYTES = tarfile.LENGTH_NAME - len("./")
 """What a header has of a name; of a longer one all of it stands in a header before."""
 _MOST_HEADER = 1024**2
 _NO_PROGRAM = (126, 127)
-_LIMITS = Limits(answer_s=30.0)
 _MB = 1e6
 Progress = Callable[[str], None]
 
@@ -63,13 +60,7 @@ class Source:
 
 async def fetch(place: Place, source: Source, folder: Path, progress: Progress) -> tuple[Path, str]:
     """The file, in ``folder`` under its own name, and the pod's uid. Raises ``DutycycleError``."""
-    try:
-        config = of_user(source.kubeconfig, source.context)
-        server = await opened(config, limits=_LIMITS, user_agent="dutycycle-profile")
-    except UnusableConfigError as error:
-        raise CannotRunError(
-            f"no access to a cluster: {error}; see --kubeconfig, KUBECONFIG and --context"
-        ) from error
+    server = await cluster_of(source.kubeconfig, source.context, "dutycycle-profile")
     namespace = place.namespace or server.namespace
     what = f"read {place.path} in pod {namespace}/{place.pod}"
     try:

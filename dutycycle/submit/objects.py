@@ -16,15 +16,18 @@ from typing import Any, TypeVar
 from contract.backoff import Backoff
 from contract.errors import DutycycleError, SettingError
 from dutycycle.submit.documents import Document
+from kube.client import Limits
+from kube.config import UnusableConfigError, of_user
 from kube.discovery import Kind
 from kube.errors import BusyError, GoneError, KubeError, NoKindError, RefusedError
-from kube.objects import ApiServer
+from kube.objects import ApiServer, opened
 from kube.references import Metadata
 
 MANAGER = "dutycycle-run"
 MARK = "dutycycle.io/run"
 """Annotation of the objects of a run: which run has made them."""
 _POLL_S = 0.5
+_LIMITS = Limits(answer_s=30.0)
 _HOPELESS = frozenset({"401", "certificate"})
 T = TypeVar("T")
 
@@ -228,6 +231,16 @@ class Objects:
                 await asyncio.sleep(max(backoff.next_s(), min(error.retry_after_s or 0.0, 10.0)))
             except KubeError as error:
                 raise explained(error, what, self.server) from error
+
+
+async def cluster_of(kubeconfig: str | None, context: str | None, user_agent: str) -> ApiServer:
+    """As kubectl would find it. Raises ``CannotRunError``."""
+    try:
+        return await opened(of_user(kubeconfig, context), limits=_LIMITS, user_agent=user_agent)
+    except UnusableConfigError as error:
+        raise CannotRunError(
+            f"no access to a cluster: {error}; see --kubeconfig, KUBECONFIG and --context"
+        ) from error
 
 
 def explained(error: KubeError, what: str, server: ApiServer) -> CannotRunError:

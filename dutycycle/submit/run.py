@@ -14,21 +14,17 @@ from dutycycle.run.folder import TRACE, run_folder, say
 from dutycycle.submit.documents import Document, read_documents
 from dutycycle.submit.follow import Follower
 from dutycycle.submit.logs import Logs
-from dutycycle.submit.objects import CannotRunError, Objects
+from dutycycle.submit.objects import Objects, cluster_of
 from dutycycle.submit.outcome import NOT_RUN, OF_A_SIGNAL, Outcome
 from dutycycle.submit.progress import Progress
 from dutycycle.submit.records import Records
 from dutycycle.submit.report import write_report_of
 from dutycycle.submit.states import Thing
 from dutycycle.submit.view import View, past_run_s, status_of
-from kube.client import Limits
-from kube.config import UnusableConfigError, of_user
-from kube.objects import opened
 
 _LOOK_S = 0.3
 _LAST_RECORDS_S = 10.0
 _LAST_LINES_S = 5.0
-_LIMITS = Limits(answer_s=30.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +93,7 @@ class _Run:
     async def run(self, documents: Sequence[Document]) -> Outcome:
         """Until all that was made is deleted again. Raises ``DutycycleError``."""
         signals = Signals()
-        try:
-            source = of_user(self._wish.kubeconfig, self._wish.context)
-            server = await opened(source, limits=_LIMITS, user_agent="dutycycle-run")
-        except UnusableConfigError as error:
-            raise CannotRunError(
-                f"no access to a cluster: {error}; see --kubeconfig, KUBECONFIG and --context"
-            ) from error
+        server = await cluster_of(self._wish.kubeconfig, self._wish.context, "dutycycle-run")
         objects = Objects(server, signals.stop, self._view.line)
         try:
             await objects.find(documents, self._wish.namespace, update=self._wish.update)

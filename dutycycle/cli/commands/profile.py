@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from contract.errors import SettingError
+from contract.errors import DutycycleError, SettingError
 from contract.settings.groups import Settings
 from dutycycle.cli import arguments
 from dutycycle.process import unwound_by_sigterm
@@ -55,9 +55,10 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     """Read it and print; 0 when there was something to read."""
     if args.pod is not None and settings.broker is None:
         raise SettingError("--pod needs a broker: give --broker kafka://host:9092 or DUTYCYCLE_BROKER")
-    pod = _pod(args.pod, args, settings) if args.pod is not None else None
     with unwound_by_sigterm(), tempfile.TemporaryDirectory(prefix="dutycycle-") as folder:
         file, uid = _file(args, Path(folder))
+        whose = args.pod or (uid if settings.broker is not None else None)
+        pod = _pod(whose, args, settings) if whose is not None else None
         profile = _read(file, Path(folder))
     if args.format == "json":
         import orjson
@@ -67,8 +68,6 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         from dutycycle.profile.terminal import show
 
         show(profile, sys.stdout, args.rows)
-    if pod is None and uid is not None and settings.broker is not None:
-        pod = _pod(uid, args, settings)
     if pod is not None:
         _publish(profile, pod, settings)
     return 0
@@ -76,8 +75,10 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 def _file(args: argparse.Namespace, folder: Path) -> tuple[Path, str | None]:
     """The file, which is first fetched into ``folder`` if it is in a pod; the uid of that pod."""
-    if ":/" not in args.profile or Path(args.profile).exists():
-        return Path(args.profile), None
+    if (there := Path(args.profile)).exists():
+        return there, None
+    if ":/" not in args.profile:
+        raise DutycycleError(f"{there}: No such file or directory")
     from dutycycle.submit.fetch import Place, Source, fetch  # here: a file here needs no API server
 
     place = Place.of(args.profile)
@@ -91,7 +92,7 @@ def _file(args: argparse.Namespace, folder: Path) -> tuple[Path, str | None]:
 def _read(file: Path, folder: Path) -> "Profile":
     from dutycycle.profile.profile import read  # here: --help need not wait
 
-    if file.suffix == _REPORT and file.exists():
+    if file.suffix == _REPORT:
         from dutycycle.run.nsys import Nsys
 
         file = Nsys(str(file), "export it where nsys is: nsys export --type sqlite").exported(file, folder)

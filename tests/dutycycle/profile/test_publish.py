@@ -104,6 +104,9 @@ def test_what_cannot_be_published_is_one_line(
     assert error(cut, "--pod", "x", *flags) == (
         1, "dutycycle: nothing is published for pod x: no verdict, since the file is cut off",
     )  # fmt: skip
+    assert error(Path("none"), "--pod", "x", "--broker", "kafka://127.0.0.1:9") == (
+        1, "dutycycle: none: No such file or directory",
+    )  # fmt: skip
     away = error(export, "--pod", "x", "--broker", "kafka://127.0.0.1:9", "--timeout", "500ms")
     assert (away[0], "kafka://127.0.0.1:9" in away[1]) == (1, True)
     assert on_topic(broker) == {}

@@ -2,14 +2,12 @@
 
 import time
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from statistics import median
 
 from dutycycle.live.state import short_duration
 from dutycycle.status_line import StatusLine
 from dutycycle.submit.follow import Follower
-from dutycycle.submit.objects import Entry
-from sinks.records.query import job_peaks, pod_peaks
 
 _LINE_EVERY_S = 60.0
 
@@ -45,30 +43,6 @@ def status_of(
     if past_s and running_s is not None:
         parts.append(f"{100 * running_s / past_s:.0f} % of its last run ({short_duration(past_s)})")
     return f"{short_duration(now_s)}: {'; '.join(parts)}"
-
-
-def past_run_s(records: str, entries: Sequence[Entry]) -> float | None:
-    """How long the last run of a job or pod of this name took, by the peak records at the URL ``records``.
-
-    Raises ``DutycycleError``.
-    """
-    for one in entries:
-        if one.kind.name == "Pod":
-            spans = [
-                (pod.last_ms, pod.first_ms)
-                for pod in pod_peaks(records, one.namespace, name=one.document.name)
-                if pod.final and pod.pod.uid != one.uid
-            ]
-        else:
-            spans = [
-                (job.last_ms, job.first_ms)
-                for job in job_peaks(records, one.namespace, one.document.name)
-                if job.final and job.job.uid != one.uid and job.job.kind == one.kind.name
-            ]
-        if spans:
-            last_ms, first_ms = max(spans)
-            return (last_ms - first_ms) / 1000
-    return None
 
 
 def _word(words: str) -> str:

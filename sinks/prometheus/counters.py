@@ -5,7 +5,6 @@ of the tick counts for its interval. So the sums are the same however often some
 measured is not guessed: after a gap one interval counts. Energy is the driver's counter: it has the gap, too.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from contract.records.samples import Gpu, NvmlSample
@@ -53,6 +52,19 @@ class NodeCounters:
     pods: dict[Key, PodCount] = field(default_factory=dict)
     newest: NvmlSample | None = None
     uses: dict[str, list[Use]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, usage: NodeUsage) -> "NodeCounters":
+        """As they were when ``usage`` was written."""
+        gpus = {
+            uuid: GpuCount(one.busy_s, one.energy_j, one.driver_j, one.covered_ms)
+            for uuid, one in usage.gpus.items()
+        }
+        pods = {
+            (one.pod_uid, one.gpu, one.attribution): PodCount(one.busy_s, one.energy_j, one.seen_ms)
+            for one in usage.pods
+        }
+        return cls(usage.partition, usage.offset, usage.collector, usage.seq, usage.ts_ms, gpus, pods)
 
     def add(self, sample: NvmlSample, partition: int, offset: int) -> None:
         """Count one sample; one that was counted before changes no counter."""
@@ -138,22 +150,6 @@ class NodeCounters:
                 for (uid, gpu, word), one in self.pods.items()
             ),
         )  # fmt: skip
-
-
-def restored(usage: NodeUsage) -> NodeCounters:
-    """The counters of ``record``."""
-    gpus: Mapping[str, GpuCount] = {
-        uuid: GpuCount(one.busy_s, one.energy_j, one.driver_j, one.covered_ms)
-        for uuid, one in usage.gpus.items()
-    }
-    pods = {
-        (one.pod_uid, one.gpu, one.attribution): PodCount(one.busy_s, one.energy_j, one.seen_ms)
-        for one in usage.pods
-    }
-    return NodeCounters(
-        partition=usage.partition, offset=usage.offset, collector=usage.collector, seq=usage.seq,
-        ts_ms=usage.ts_ms, gpus=dict(gpus), pods=pods,
-    )  # fmt: skip
 
 
 def _busy_s(gpu: Gpu, count: GpuCount, ts_ms: int) -> float:

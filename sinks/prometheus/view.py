@@ -8,7 +8,7 @@ from contract.records.insights import Insight
 from contract.records.pods import Pod
 from contract.records.samples import NvmlSample
 from contract.records.usage import NodeUsage
-from sinks.prometheus.counters import NodeCounters, restored
+from sinks.prometheus.counters import NodeCounters
 
 FORGET_MS = 3_600_000
 """What is said of a subject without samples is forgotten after so long."""
@@ -80,7 +80,7 @@ class View:
         place = record.partition
         self.complete_to[place] = max(self.complete_to.get(place, 0), record.complete_to)
         if record.node not in self.nodes:
-            self.nodes[record.node] = restored(record)
+            self.nodes[record.node] = NodeCounters.of(record)
 
     def forget(self, now_ms: int) -> Iterator[str]:
         """Drop what nobody asks for any more; the nodes whose counters are to be removed from the topic."""

@@ -11,6 +11,11 @@ import pytest
     [
         ("dutycycle.live.up", {"numba", "numpy", "sqlalchemy", "faust", "streams.topology"}),
         ("dutycycle.cli.commands.topics", {"numba", "numpy", "sqlalchemy", "faust", "streams.topology"}),
+        ("dutycycle.submit.run", {"numba", "numpy", "sqlalchemy", "faust", "streams.topology", "plotly"}),
+        (
+            "dutycycle.cli.commands.profile",
+            {"numpy", "aiokafka", "aiohttp", "sqlalchemy"},
+        ),
         ("streams.service", {"scipy.linalg", "scipy.stats", "numpy.f2py"}),
     ],
 )

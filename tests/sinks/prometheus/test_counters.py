@@ -7,7 +7,7 @@ import pytest
 from contract.codec import decode, encode, from_plain
 from contract.records.samples import NvmlSample
 from contract.records.usage import NodeUsage
-from sinks.prometheus.counters import NodeCounters, restored
+from sinks.prometheus.counters import NodeCounters
 from tests.support.data.samples import gpu, nvml
 
 P = [{"pid": 1, "pod_uid": "p", "gpu_util_pct": 50}]
@@ -148,7 +148,7 @@ def test_a_restart_changes_no_bit() -> None:
         for n in range(40)
     ]
     through, stopped = fed(*ticks), fed(*ticks[:23])
-    stopped = restored(decode(NodeUsage, encode(stopped.record("a", 20)), "node-usage"))
+    stopped = NodeCounters.of(decode(NodeUsage, encode(stopped.record("a", 20)), "node-usage"))
     for offset in range(15, 40):  # what is read again does no harm
         stopped.add(ticks[offset], 0, offset)
     assert (stopped.gpus, stopped.pods, stopped.newest) == (through.gpus, through.pods, ticks[-1])
@@ -156,7 +156,7 @@ def test_a_restart_changes_no_bit() -> None:
 
 def test_what_was_counted_before_a_restart_is_shown_again() -> None:
     ticks = [sample(n, [gpu(gpu_util_pct=50, processes=P)]) for n in range(5)]
-    node = restored(fed(*ticks).record("a", 5))
+    node = NodeCounters.of(fed(*ticks).record("a", 5))
     assert node.newest is None
     for offset in (2, 3, 4):
         node.add(ticks[offset], 0, offset)

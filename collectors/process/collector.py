@@ -23,8 +23,9 @@ class ProcessCollector:
     """Reads each process when it is new, ``first_s`` later, and at doubled distances up to every minute.
 
     ``users``: the processes that use a GPU. ``others`` may be trainings as well: of them only those count
-    that have loaded a framework and are no data-loader workers. ``steps``: where training loops report, if
-    they can; who reports is a user. ``attribution`` says whose a process is; one of nobody is left out.
+    that have loaded a framework and are neither launchers nor data-loader workers. ``steps``: where training
+    loops report, if they can; who reports is a user. ``attribution`` says whose a process is; nobody's are
+    left out.
     """
 
     name = "process"
@@ -84,14 +85,15 @@ class ProcessCollector:
         begun = time.perf_counter()
         processes = Processes(self._proc)
         asked = ranks | others if others else ()
-        workers = {worker for pid in asked for worker in processes.workers(pid, ranks)[0]}
+        aside = {worker for pid in asked for worker in processes.workers(pid, ranks)[0]}
+        aside |= {pid for pid in others if processes.is_launcher(pid)}
         for number, pid in enumerate(due):
             if number and time.perf_counter() - begun > _BUDGET_S:
                 return
             again_s = self._due[pid][1]
             self._due[pid] = (now_s + again_s, min(2 * again_s, AGAIN_S))
             software = processes.software(pid, ranks)
-            if software is None or (pid in others and (pid in workers or not software.frameworks)):
+            if software is None or (pid in others and not (software.frameworks and pid not in aside)):
                 continue
             if (owner := self._attribution.of_pid(pid)) is not None and owner.pod_uid is not None:
                 yield Process(

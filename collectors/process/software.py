@@ -48,6 +48,11 @@ class Processes:
             **rank_of(environ),  # type: ignore[arg-type]  # its keys are fields, of their types
         )  # fmt: skip
 
+    def is_launcher(self, pid: int) -> bool:
+        """Whether it is itself what starts ranks."""
+        found = self._with_command(pid)
+        return found is not None and launcher_of([found]) is not None
+
     def workers(self, pid: int, ranks: frozenset[int]) -> tuple[tuple[int, ...], str]:
         """The data-loader workers of a process, and how they are known."""
         if (process := self._with_command(pid)) is None:

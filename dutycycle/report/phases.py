@@ -93,7 +93,7 @@ def _states(activity: _Activity, smooth: int, least_pause: float) -> list[tuple[
     A short pause between busy stretches is a wait within a step, unless much is written in it.
     """
     known = np.isfinite(activity.util)
-    window = np.ones(smooth)
+    window = np.ones(min(smooth, len(known)))  # with a longer one the result would be longer, too
     work = np.convolve(np.where(known, activity.util, 0), window, "same")
     level = work / np.maximum(np.convolve(known, window, "same"), 1)
     busy = level >= _BUSY_PCT

@@ -76,7 +76,7 @@ def named(
         else:
             pod = f"{names.get(one.pod_uid, one.pod_uid)} " if several_pods else ""
             one.name = f"{pod}process {one.pid}"
-    return sorted(found, key=lambda one: (_rank(one) or 0, one.name))
+    return sorted(found, key=lambda one: (_rank(one) is None, _rank(one) or 0, one.name))
 
 
 def _rank(one: ProcessSeen) -> int | None:
@@ -90,7 +90,7 @@ def figures(processes: Iterable[ProcessSeen], cycle: tuple[str, float] | None) -
     loops = [(one, one.loop) for one in every if one.loop is not None and one.loop.steps]
     if loops:
         one, loop = max(loops, key=lambda pair: pair[1].steps)
-        yield from _of_loop(one.name if len(loops) > 1 else "", loop, one.step_s or 0.0, cycle)
+        yield from _of_loop(f" of {one.name}" if len(loops) > 1 else "", loop, one.step_s or 0.0, cycle)
         if rates := [rate for _, each in loops if (rate := samples_per_s(each)) is not None]:
             yield "Samples", f"{sum(rates):.4g} a second" + (" in all" if len(loops) > 1 else "")
         if words := list(model_words(loop)):
@@ -103,12 +103,11 @@ def figures(processes: Iterable[ProcessSeen], cycle: tuple[str, float] | None) -
 
 
 def _of_loop(
-    name: str, loop: Loop, step_s: float, cycle: tuple[str, float] | None
+    of: str, loop: Loop, step_s: float, cycle: tuple[str, float] | None
 ) -> Iterator[tuple[str, str]]:
-    of = f" of {name}" if name else ""
     longest = "" if loop.longest_s is None else f", longest {loop.longest_s:.3g} s"
-    yield f"Steps{of}", f"{loop.steps}, {per_minute(loop):.3g} a minute, as the training reports"
-    yield f"Time of a step{of}", f"{step_s:.3g} s in the median{longest}"
+    yield "Steps", f"{loop.steps}{of}, {per_minute(loop):.3g} a minute, as the training reports"
+    yield "Time of a step", f"{step_s:.3g} s in the median{longest}"
     if cycle is not None and step_s:
         what, period_s = cycle
         yield "Steps in a cycle", f"{period_s / step_s:.2f} (the cycle of {what}, {period_s:.3g} s)"

@@ -33,6 +33,22 @@ def test_collectors(values: dict[str, str], names: list[str]) -> None:
         one.close()
 
 
+def test_where_training_loops_can_report(tmp_path: Path) -> None:
+    telemetry = Telemetry("test")
+    path = tmp_path / "steps.sock"
+    for value, there, conditions in (
+        ("off", False, 0),
+        (str(path), True, 0),
+        (str(tmp_path / "no such folder" / "steps.sock"), False, 1),
+        (str(tmp_path / ("x" * 200)), False, 2),  # longer than a socket's name may be
+    ):
+        found = list(collectors(load(kubernetes="off", steps_socket=value), telemetry, None))
+        assert (path.exists(), len(telemetry.conditions)) == (there, conditions), value
+        for one in found:
+            one.close()
+        assert not path.exists()
+
+
 HEAVY = {
     "aiohttp", "faust", "grpc", "kubernetes", "llvmlite", "numba", "numpy", "prometheus_api_client",
     "pydantic", "requests", "rich", "river", "scipy", "sqlalchemy",

@@ -88,11 +88,12 @@ def test_of_the_processes_of_a_command_only_trainings_count(site: Path, start: S
         LOADS + FORKS_ONE + "else:\n    " + WAITS.strip().replace("\n", "\n    "), *site.rglob("*.so*")
     )
     shell = start("import sys\n" + WAITS, name="other.py")
+    launcher = start(LOADS + WAITS, *site.rglob("*.so*"), name="torchrun")
     forked = [
         int(one) for one in Path(f"/proc/{training.pid}/task/{training.pid}/children").read_text().split()
     ]
     assert len(forked) == 1
-    node.others = [training.pid, shell.pid, *forked]
+    node.others = [training.pid, shell.pid, launcher.pid, *forked]
     node.pods.uids = dict.fromkeys(node.others, "run")
     found = node.tick()
     assert list(found) == [training.pid]

@@ -87,3 +87,14 @@ def test_a_job_that_reports_nothing_has_none_of_it(report: Report) -> None:
     without = report_of(gather_records(plain, Settings()), Settings(), "a trace", job="bert")
     assert without.facts.processes == []
     assert "Training loops" not in html_of(without)
+
+
+@pytest.mark.parametrize("seconds", [1, 2, 4])
+def test_a_job_that_is_shorter_than_what_phases_are_smoothed_over(seconds: int) -> None:
+    short = (
+        ConsumerRecord(one.topic.removeprefix("dutycycle."), 0, at, one.key, one.payload, one.ts_ms or 0)
+        for at, one in enumerate(training_job(seconds, 1))
+    )
+    found = report_of(gather_records(short, Settings()), Settings(), "a trace", job="bert")
+    assert sum(one.seconds for one in found.phases) <= seconds
+    assert found.phases

@@ -76,7 +76,7 @@ RANKED = [
     ([("a", 7, 1), ("a", 8, 0)], ["rank 0", "rank 1"]),
     ([("a", 7, None)], ["process 7"]),
     ([("a", 7, 0), ("b", 7, 0)], ["bert-0 process 7", "bert-1 process 7"]),
-    ([("a", 7, 0), ("c", 9, None)], ["rank 0", "c process 9"]),
+    ([("c", 6, None), ("a", 7, 0)], ["rank 0", "c process 6"]),
 ]
 
 
@@ -85,7 +85,7 @@ def test_names_of_processes(processes: list[tuple[str, int, int | None]], names:
     found = named(
         (seen(Software(rank=rank), pod_uid=uid, pid=pid) for uid, pid, rank in processes), None, NAMES
     )
-    assert sorted(one.name for one in found) == sorted(names)
+    assert [one.name for one in found] == names
 
 
 def test_only_the_processes_of_the_pods_that_are_shown() -> None:
@@ -97,5 +97,5 @@ def test_only_the_processes_of_the_pods_that_are_shown() -> None:
 def test_of_several_ranks_the_one_with_most_steps_speaks_and_samples_are_of_all() -> None:
     ranks = [seen(Software(rank=rank), loop(steps, 10.0, 80), pid=rank) for rank, steps in ((0, 20), (1, 21))]
     found = dict(figures(named(ranks, None, NAMES), None))
-    assert found["Steps of rank 1"].startswith("21, 126 a minute")
+    assert found["Steps"].startswith("21 of rank 1, 126 a minute")
     assert found["Samples"] == "16 a second in all"

@@ -45,6 +45,18 @@ while not os.path.exists(sys.argv[1]):
     time.sleep(0.2)
 sys.exit(3)
 """
+_REPORTS = """
+import os, sys, time
+os.environ["DUTYCYCLE_SOCKET"] = sys.argv[2]
+from dutycycle.callbacks.pytorch import steps
+
+def batches():
+    while not os.path.exists(sys.argv[1]):
+        yield 0
+
+for batch in steps(batches(), batch_size=8):
+    time.sleep(0.25)
+"""
 _STEP_S = 2.5
 _SLEEPS = "import time; time.sleep(600)"
 
@@ -216,6 +228,36 @@ def test_a_job_from_its_yaml_to_its_report(
     assert 'data-chart="gpu-util"' in page
     assert (out / "trace.jsonl.zst").exists()
     assert left_in(kube, cluster) == ""
+
+
+def test_a_job_whose_training_reports_its_steps(
+    kube: Kube, cluster: Cluster, kubelet: ProcessKubelet, tmp_path: Path
+) -> None:
+    """No stream runs: that they are its steps is known from the training alone."""
+    may_end, out, socket = tmp_path / "may-end", tmp_path / "out", tmp_path / "steps.sock"
+    names = [full_name("dutycycle.", name) for name in TOPICS]
+    with EmbeddedBroker(dict.fromkeys(names, 1)) as broker:
+        shared = {"broker": broker.url, "interval": "0.25s", "partitions": "1"}
+        user = User(kube.admin, cluster, tmp_path, **shared)
+        env = environ(
+            node=cluster.node, spool=str(tmp_path / "spool"), steps_socket=str(socket), **shared
+        ) | {"KUBECONFIG": str(shipped_account(kube, "collector").kubeconfig)}
+        env |= {name: kubelet.driver[name] for name in ("LD_LIBRARY_PATH", "FAKE_NVML_SCENARIO")}
+        env.pop("KUBERNETES_SERVICE_HOST", None)
+        with running("collect", env=env, log=tmp_path / "collect.log"), terminal() as (theirs, said):
+            reports = job("train", program=_REPORTS, arguments=[str(may_end), str(socket)], gpus=1)
+            with user.runs(user.file(reports), "--out", out, stderr=theirs) as process:
+                wait_until(lambda: "steps a minute" in said(), said, 100)
+                may_end.touch()
+                process.communicate(timeout=60)
+    print(said())
+    assert process.returncode == 0
+    steps = re.search(r"1 running; ([\d.]+) steps a minute", said())
+    assert steps is not None
+    assert 20 < float(steps[1]) <= 240
+    assert re.search(r"Steps +\d+, [\d.]+ a minute, as the training reports", said())
+    assert re.search(r"Samples +[\d.]+ a second", said())
+    assert "Training loops, from inside" in (out / "report.html").read_text()
 
 
 def test_ctrl_c_and_sigterm_leave_nothing_and_what_was_there_stays(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from contract.records.deadletter import DeadLetter
 from contract.records.derived import Cycle, JobPeaks, PodPeaks, Trend, WindowAggregate
 from contract.records.insights import Insight, ProfileVerdict
+from contract.records.models import ModelEvent, ModelForecast, ModelScore
 from contract.records.parts import (
     InsightPart,
     JobInsight,
@@ -74,6 +75,9 @@ _ALL = (
         name="profiles", key="pod or job uid", writer="dutycycle profile", record=ProfileVerdict,
         retention_ms=14 * _DAY_MS,
     ),
+    Topic(name="model-forecasts", key="subject", writer="streams", record=ModelForecast),
+    Topic(name="model-scores", key="subject", writer="streams", record=ModelScore),
+    Topic(name="model-events", key="subject", writer="streams", record=ModelEvent),
     Topic(
         name="dead-letters", key="key of the bad record", writer="streams, sinks", record=DeadLetter,
         retention_ms=14 * _DAY_MS,

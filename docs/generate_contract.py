@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import inspect
 
-from contract.records import deadletter, derived, insights, pods, processes, samples
+from contract.records import deadletter, derived, insights, models, pods, processes, samples
 from contract.records.base import RecordBase
 from contract.records.deadletter import Reason
+from contract.settings import parsers
 from contract.settings.groups import PREFIX, SETTING_GROUPS
 from contract.topics import TOPICS, Topic
 from contract.units import END_OF_TIME_MS, MAX_AMOUNT, MAX_INTEGER, NAME_PATTERN
@@ -45,7 +46,7 @@ def page() -> str:
 
 def records() -> dict[str, type]:
     """Every record that the page has to describe, by its name."""
-    modules = (samples, processes, pods, derived, insights, deadletter)
+    modules = (samples, processes, pods, derived, insights, models, deadletter)
     every = [value for module in modules for value in vars(module).values() if isinstance(value, type)]
     return {one.__name__: one for one in every if issubclass(one, RecordBase) and one.__struct_fields__}
 
@@ -109,6 +110,8 @@ def _group(group: type) -> str:
 
 def _default(setting: Field[Any]) -> str:
     value: Any = setting.default
+    if setting.metadata["parse"] is parsers.share:
+        return f"{value:g}"
     if isinstance(value, tuple):
         return ",".join(f"{one:g}s" for one in value)
     if isinstance(value, float):

@@ -14,6 +14,7 @@ from streams.operators.columns.nvml import NvmlReader
 from streams.operators.columns.series import METRICS
 from streams.operators.cycles.bank import CycleConfig
 from streams.operators.forward import PodForwarder
+from streams.operators.models.bank import NO_MODELS, ModelsConfig
 from streams.operators.node.analysis import ANALYSIS, AnalysisConfig
 from streams.operators.node.operator import NodeConfig, NodeOperator
 from streams.operators.peaks.job import JobOperator
@@ -32,7 +33,8 @@ def stages(settings: Settings) -> list[Stage]:
         int(seconds * _MS) for seconds in (settings.evict, settings.evict_pods, settings.evict_jobs)
     )
     prices = Prices(per_gpu_hour=settings.price_gpu_hour, per_kwh=settings.price_kwh)
-    nvml, cgroup, cuda = (_node_config(settings, source) for source in ("nvml", "cgroup", "cuda"))
+    models = _models(settings)
+    nvml, cgroup, cuda = (_node_config(settings, source, models) for source in ("nvml", "cgroup", "cuda"))
     built: dict[str, tuple[Callable[[str, Snapshot | None], Operator], int | None]] = {
         "nvml": (_resuming(lambda node: NodeOperator(nvml, node, NvmlReader(node))), evict_ms),
         "cgroup": (_resuming(lambda node: NodeOperator(cgroup, node, CgroupReader())), evict_ms),
@@ -52,7 +54,15 @@ def stages(settings: Settings) -> list[Stage]:
     ]  # fmt: skip
 
 
-def _node_config(settings: Settings, source: str) -> NodeConfig:
+def _models(settings: Settings) -> ModelsConfig:
+    if not settings.models:
+        return NO_MODELS
+    from streams.models import models_of  # here, not above: who has no model need not wait for River
+
+    return models_of(settings)
+
+
+def _node_config(settings: Settings, source: str, models: ModelsConfig) -> NodeConfig:
     return NodeConfig(
         topic=f"{source}-samples",
         source=source,
@@ -62,6 +72,7 @@ def _node_config(settings: Settings, source: str) -> NodeConfig:
         evict_ms=int(settings.evict * _MS),
         evaluate_ms=int(settings.evaluate * _MS),
         analysis=_analysis_config(settings),
+        models=models,
     )
 
 

@@ -128,6 +128,14 @@ RECORD_REFUSED = Event(
     ("topic", "reason"), by=(COLLECT,),
 )
 
+MODEL_FAILED = Event(
+    "model_failed", logging.WARNING, "Errors of a user's model, which begins anew", ("topic",),
+    by=(STREAM,), values={"topic": _SAMPLES},
+)
+MODEL_LARGE = Event(
+    "model_large", logging.WARNING, "States of a user's model over the limit, begun anew", ("topic",),
+    by=(STREAM,), values={"topic": _SAMPLES},
+)
 SAMPLE_LATE = Event(
     "sample_late", logging.INFO, "Ticks later than the allowed lateness, left out of windows", ("topic",),
     by=(STREAM,), values={"topic": _SAMPLES},

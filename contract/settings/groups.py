@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from contract.settings import parsers
+from contract.settings.models import ModelSetting
 from contract.settings.parsers import Parser
 from contract.settings.secret import Secret
 
@@ -182,6 +183,18 @@ class OperatorSettings:
     )
     trends_horizons: tuple[float, ...] = _setting(
         (10.0, 30.0, 300.0), parsers.several_seconds(1, 3600), "how far ahead forecasts reach"
+    )
+    models: tuple[ModelSetting, ...] = _setting(
+        (),
+        parsers.models,
+        "River models that run beside, NAME=[KIND/]METRIC[,METRIC]: SPEC, separated by ; (experiments.md)",
+    )
+    models_lags: int = _setting(
+        12, parsers.whole(1, 1000), "newest values of its metric that a regressor among the models gets"
+    )
+    models_seed: int = _setting(0, parsers.whole(0, 2**31), "seed of each model that takes one and has none")
+    models_bytes: int = _setting(
+        1024**2, parsers.size(1024), "the most that the state of a model of one subject may have"
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from contract.settings.models import ModelSetting, model
 from contract.settings.secret import Secret
 
 Parser = Callable[[str], Any]
@@ -88,6 +89,15 @@ def metric_names(value: str) -> tuple[str, ...]:
     if not found or not all(_METRIC.fullmatch(name) for name in found):
         raise ValueError("expected names of metrics, separated by commas, such as gpu_util_pct,power_w")
     return tuple(found)
+
+
+def models(value: str) -> tuple[ModelSetting, ...]:
+    """Models that a user brings, separated by semicolons, each of another name."""
+    found = tuple(model(one) for one in value.split(";") if one.strip())
+    names = [one.name for one in found]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise ValueError(f"two models are called {min(twice)}")
+    return found
 
 
 def seconds(low: float, high: float) -> Parser:

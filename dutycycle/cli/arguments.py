@@ -63,7 +63,20 @@ def add_containers(parser: argparse.ArgumentParser) -> None:
 def given_settings(args: argparse.Namespace) -> dict[str, str]:
     """The settings that the command line gave, by field name."""
     found = ((name, value) for name, value in vars(args).items() if name.startswith(_PREFIX))
-    return {name.removeprefix(_PREFIX): value for name, value in found if value is not None}
+    return {
+        name.removeprefix(_PREFIX): ";".join(value) if isinstance(value, list) else value
+        for name, value in found
+        if value is not None
+    }
+
+
+def add_model(parser: argparse._ActionsContainer) -> None:
+    """Add ``--model``, once for each model."""
+    parser.add_argument(
+        "--model", action="append", dest=_PREFIX + "models", metavar="NAME=METRIC: SPEC",
+        help="a River model that runs beside, such as 'hw=gpu_util_pct: time_series.HoltWinters(alpha=0.3)'; "
+        "several times for several",
+    )  # fmt: skip
 
 
 def add_records(

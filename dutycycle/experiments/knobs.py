@@ -9,7 +9,7 @@ from typing import Any
 from contract.errors import SettingError
 from contract.settings.groups import OperatorSettings, Settings, StreamSettings
 
-_GROUPS = ("cycles", "trends")
+_GROUPS = ("cycles", "trends", "models")
 _OF_WORKERS = frozenset({"snapshot_interval", "session_timeout"})
 _FIELDS = {
     one.name: one

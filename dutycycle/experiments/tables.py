@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -12,28 +13,48 @@ from dutycycle.kubectl.output import aligned
 
 Row = dict[str, Any]
 _DIGITS = 4
+_OF_HORIZON = frozenset({"horizon_s", "series", "forecasts", "error", "coverage"})
 
 
 def write_tables(runs: Sequence[Run], out: str) -> str:
-    """Write ``scores.csv``, ``forecasts.csv`` and ``scores.txt``; the text."""
+    """Write ``scores.csv``, ``forecasts.csv``, ``scores.txt`` and, where matplotlib is installed,
+    ``forecasts.png``; the text."""
     varied = list(dict.fromkeys(name for run in runs for name in run.given))
     found = [(run, run.finished or {}) for run in runs]
-    scores = [_head(run, varied) | _row(done["scores"]) for run, done in found]
+    scores = [_head(run, varied) | _row(done["scores"], done["noticed"]) for run, done in found]
     forecasts = [_head(run, varied) | row for run, done in found for row in done["scores"]["forecasts"]]
     folder = Path(out)
-    text = ""
-    for name, rows in (("scores", scores), ("forecasts", forecasts)):
-        _write_csv(folder / f"{name}.csv", rows)
-        text += _text(rows) + "\n" if rows else ""
+    _write_csv(folder / "scores.csv", scores)
+    _write_csv(folder / "forecasts.csv", forecasts)
+    compared = _compared(forecasts)
+    text = _text(scores) + ("\n" + _text(compared) if compared else "")
     (folder / "scores.txt").write_text(text, encoding="utf-8")
+    if compared and find_spec("matplotlib") is not None:
+        from dutycycle.experiments.picture import write_picture  # here, not above: it takes a second
+
+        write_picture(compared, folder / "forecasts.png")
     return text
+
+
+def _compared(forecasts: Sequence[Row]) -> list[Row]:
+    """A row for each forecaster of a metric that a model forecasts, with a column for each horizon."""
+    metrics = {row["metric"] for row in forecasts if row["forecaster"] != BUILT_IN}
+    found: dict[tuple[Any, ...], Row] = {}
+    for row in forecasts:
+        if row["metric"] in metrics:
+            head = {name: value for name, value in row.items() if name not in _OF_HORIZON}
+            one = found.setdefault(tuple(head.values()), head)
+            one[f"error_{row['horizon_s']:g}s"] = row["error"]
+            if row["coverage"] is not None:
+                one[f"coverage_{row['horizon_s']:g}s"] = row["coverage"]
+    return list(found.values())
 
 
 def _head(run: Run, varied: Sequence[str]) -> Row:
     return {name: run.given.get(name, "") for name in varied} or {"run": run.name}
 
 
-def _row(scores: dict[str, Any]) -> Row:
+def _row(scores: dict[str, Any], noticed: dict[str, int]) -> Row:
     """One row a run: of the forecasts those of the built-in trends, over all metrics."""
     row: Row = {}
     if (cycles := scores["cycles"]) is not None:
@@ -49,7 +70,12 @@ def _row(scores: dict[str, Any]) -> Row:
         row[f"error_{horizon_s:g}s"] = fmean(one["error"] for one in of_it)
         row[f"coverage_{horizon_s:g}s"] = fmean(one["coverage"] for one in of_it)
     windows = scores["windows"]
-    return row | {"windows": "equal" if windows["equal"] else "DIFFER"}
+    happened = ", ".join(f"{count} {name}" for name, count in noticed.items())
+    return (
+        row
+        | {"windows": "equal" if windows["equal"] else "DIFFER"}
+        | ({"noticed": happened} if happened else {})
+    )
 
 
 def _write_csv(path: Path, rows: Sequence[Row]) -> None:

@@ -39,6 +39,9 @@ def test_every_public_topic_has_an_example() -> None:
         ("job-peaks", "job uid", "compact"),
         ("insights", "subject", "compact"),
         ("profiles", "pod or job uid", "delete"),
+        ("model-forecasts", "subject", "delete"),
+        ("model-scores", "subject", "delete"),
+        ("model-events", "subject", "delete"),
         ("dead-letters", "key of the bad record", "delete"),
     ],
 )

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from contract.errors import DutycycleError, SettingError
 from contract.settings.groups import PREFIX, Settings
 from contract.settings.load import load, near_misses
+from contract.settings.models import ModelSetting
 from contract.settings.secret import Secret
 
 HERE = str(Path(__file__).parent)
@@ -73,6 +74,17 @@ GOOD: list[tuple[str, str, Any]] = [
     ("cycles_misses", "5", 5),
     ("trends_metrics", "power_w", ("power_w",)),
     ("trends_horizons", "5s,1m", (5.0, 60.0)),
+    (
+        "models",
+        "a=gpu/power_w,temp_c: drift.ADWIN(1); b-2 = power_w: x:y",
+        (
+            ModelSetting("a", "gpu", ("power_w", "temp_c"), "drift.ADWIN(1)"),
+            ModelSetting("b-2", None, ("power_w",), "x:y"),
+        ),
+    ),
+    ("models_lags", "24", 24),
+    ("models_seed", "7", 7),
+    ("models_bytes", "64kB", 65536),
     ("records", "sqlite:////var/lib/records.db", "sqlite:////var/lib/records.db"),
     ("records", "postgresql+psycopg://u:p@h/d", "postgresql+psycopg://u:p@h/d"),
     ("annotations", "on", "on"),
@@ -188,6 +200,11 @@ BAD: list[tuple[str, str, str]] = [
     ("cycles_misses", "0", "from 1 to 100"),
     ("trends_metrics", ",", "names of metrics"),
     ("trends_horizons", "1.5s", "whole seconds"),
+    ("models", "a: drift.ADWIN()", "expected NAME=METRIC: SPEC"),
+    ("models", "a=power_w,power_w: x:y", "there twice"),
+    ("models_lags", "0", "from 1 to 1000"),
+    ("models_seed", "-1", "from 0 to"),
+    ("models_bytes", "10", "at least 1024 bytes"),
     ("annotation_rate", "0", "from 1 to 10000"),
     ("kubernetes_events", "auto", "on, off"),
     ("metrics_window", "0", "from 1s to 600s"),

@@ -16,7 +16,7 @@ import pytest
             "dutycycle.cli.commands.profile",
             {"numpy", "aiokafka", "aiohttp", "sqlalchemy"},
         ),
-        ("streams.service", {"scipy.linalg", "scipy.stats", "numpy.f2py"}),
+        ("streams.service", {"river", "scipy.linalg", "scipy.stats", "numpy.f2py"}),
     ],
 )
 def test_what_is_not_needed_is_not_imported(module: str, absent: set[str]) -> None:

@@ -1,5 +1,6 @@
 """A replay in process and the same trace through Kafka and Faust: the same derived records."""
 
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from contract.settings.load import load
 from contract.topics import TOPICS, full_name
 from streams.app import changelog_topics
 from streams.topology import stages
+from tests.support.data.traces import read_trace
 from tests.support.faults.oracle import DERIVED, Results, difference, replayed, results, write_trace
 from tests.support.processes.commands import dutycycle, environ, read_now, running, wait_until
 from tests.support.servers.kafka.broker import RunningBroker
@@ -43,6 +45,33 @@ def check(url: str, prefix: str, trace: Path, tmp_path: Path) -> None:
 
 def test_on_the_real_kafka(kafka: RunningBroker, topic_prefix: str, trace: Path, tmp_path: Path) -> None:
     check(kafka.url, topic_prefix, trace, tmp_path)
+
+
+MODELS = (
+    "hw=gpu/gpu_util_pct: time_series.HoltWinters(alpha=0.1, beta=0.01);"
+    "hst=gpu/gpu_util_pct,power_w: preprocessing.MinMaxScaler() | anomaly.HalfSpaceTrees(n_trees=2);"
+    "adwin=gpu_util_pct: drift.ADWIN(delta=0.5, grace_period=5)"
+)
+
+
+def test_models_say_the_same_through_kafka(tmp_path: Path) -> None:
+    trace = write_trace(tmp_path / "tiny.jsonl", records(Shape(nodes=1, gpus=2, seconds=120)))
+    out = tmp_path / "replayed.jsonl"
+    dutycycle("replay", trace, "--keep-open", "--out", out, env=environ(topic_prefix="test.", models=MODELS))
+    expected: dict[tuple[str, str], list[bytes]] = defaultdict(list)
+    for one in read_trace(str(out)):
+        if (name := one.topic.removeprefix("test.")).startswith("model-"):
+            expected[name, one.key or ""].append(one.payload or b"")
+    assert {name for name, _ in expected} >= {"model-forecasts", "model-scores"}
+    settings = load({}, {"topic_prefix": "test."})
+    names = [full_name("test.", name) for name in TOPICS]
+    with EmbeddedBroker(dict.fromkeys([*names, *changelog_topics(settings, stages(settings))], 2)) as broker:
+        env = environ(broker=broker.url, topic_prefix="test.", snapshot_interval="1s", models=MODELS)
+        reading = load({}, {"broker": broker.url, "topic_prefix": "test."})
+        with running("stream", env=env, log=tmp_path / "stream.log"):
+            dutycycle("replay", trace, "--broker", broker.url, env=env)
+            topics = sorted({name for name, _ in expected})
+            wait_until(lambda: read_now(reading, topics) == expected, lambda: "not yet what a replay says")
 
 
 def test_on_the_embedded_broker(trace: Path, tmp_path: Path) -> None:

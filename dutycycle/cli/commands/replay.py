@@ -43,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--grid", action="append", default=[], metavar="NAME=V,V",
         help="a run for each value, and for each combination where there are several (; between lists)",
     )  # fmt: skip
+    arguments.add_model(group)
     group.add_argument(
         "--score", metavar="FILE", help="what is known of the cycles: JSON lines of subject, metric, "
         "from_ms, to_ms and period_s, which is left out where there is no cycle"

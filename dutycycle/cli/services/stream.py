@@ -23,8 +23,9 @@ with 300 nodes, several times a minute. It finds little, as states hold no cycle
 thousand collections of the middle generation, and not in ten."""
 
 
-def add_arguments(_parser: argparse.ArgumentParser) -> None:
-    """Settings are all that there is."""
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Settings, and models."""
+    arguments.add_model(parser)
 
 
 def run(_args: argparse.Namespace, settings: Settings) -> int:

@@ -1,6 +1,7 @@
 """Forecasts against the samples that come: error over persistence's, and how often the interval held."""
 
 from collections import defaultdict, deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -9,6 +10,7 @@ import msgspec
 
 from contract.log import ProducerRecord
 from contract.records.derived import Forecast, Trend
+from contract.records.models import ModelForecast, ModelPoint
 from dutycycle.experiments.scores.samples import subject_key
 from streams.operators.columns.tick import Tick
 
@@ -23,7 +25,7 @@ _LATE = 2
 class _Pending(NamedTuple):
     due_ms: int
     now: float
-    forecast: Forecast
+    forecast: Forecast | ModelPoint
 
 
 @dataclass(slots=True)
@@ -40,8 +42,9 @@ class _Errors:
         self.count += 1
         self.error += abs(one.forecast.value - truth)
         self.persistence += abs(one.now - truth)
-        self.bounded += 1
-        self.inside += one.forecast.p05 <= truth <= one.forecast.p95
+        if isinstance(one.forecast, Forecast):
+            self.bounded += 1
+            self.inside += one.forecast.p05 <= truth <= one.forecast.p95
 
 
 @dataclass(slots=True)
@@ -67,8 +70,13 @@ class ForecastScorer:
             trend = msgspec.json.decode(record.value, type=Trend)
             for metric, one in trend.metrics.items():
                 self._take(BUILT_IN, (trend.subject.key, metric), trend.ts_ms, one.forecast)
+        elif record.topic == "model-forecasts" and record.value is not None:
+            said = msgspec.json.decode(record.value, type=ModelForecast)
+            self._take(said.model, (said.subject.key, said.metric), said.ts_ms, said.forecast)
 
-    def _take(self, who: str, place: tuple[str, str], ts_ms: int, forecasts: tuple[Forecast, ...]) -> None:
+    def _take(
+        self, who: str, place: tuple[str, str], ts_ms: int, forecasts: Sequence[Forecast | ModelPoint]
+    ) -> None:
         series = self._series[place]
         if series.ts_ms != ts_ms:
             return  # there is no value of this moment to compare with

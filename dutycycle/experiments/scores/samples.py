@@ -5,12 +5,11 @@ from typing import Any
 
 from contract.codec import DecodeError, decode
 from contract.log import ConsumerRecord
-from contract.records.derived import Subject, gpu_subject, node_subject, pod_subject
 from contract.topics import TOPICS
 from streams.operators.columns.cgroup import CgroupReader
 from streams.operators.columns.cuda import CudaReader
 from streams.operators.columns.nvml import NvmlReader
-from streams.operators.columns.series import Series
+from streams.operators.columns.series import Series, subject_of
 from streams.operators.columns.tick import Tick
 from streams.operators.node.watermark import Timeline
 
@@ -23,12 +22,7 @@ _READERS: dict[str, Callable[[str], Any]] = {
 
 def subject_key(node: str, one: Series) -> str:
     """The key of the subject of a node's series."""
-    subject: Subject
-    if one.kind == "gpu":
-        subject = gpu_subject(node, one.member)
-    else:
-        subject = pod_subject(node, one.member) if one.kind == "pod" else node_subject(node)
-    return subject.key
+    return subject_of(node, one.kind, one.member).key
 
 
 class SampleReader:

@@ -5,10 +5,12 @@ tick is a few vector operations and no loop over values.
 """
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
+from contract.records.derived import Subject, gpu_subject, node_subject, pod_subject
 from streams.operators.columns.arrays import Bools, Ints
 
 K = TypeVar("K", bound=tuple[str, ...])
@@ -76,6 +78,14 @@ class Series(NamedTuple):
     kind: str
     member: str
     metric: str
+
+
+@cache
+def subject_of(node: str, kind: str, member: str) -> Subject:
+    """The subject that a series of ``node`` belongs to."""
+    if kind == "gpu":
+        return gpu_subject(node, member)
+    return pod_subject(node, member) if kind == "pod" else node_subject(node)
 
 
 class TallySeries(NamedTuple):

@@ -20,6 +20,7 @@ from streams.operators.columns.arrays import Ints, check_version
 from streams.operators.columns.series import ColumnIndex, Series, are_counters
 from streams.operators.columns.tick import Tick
 from streams.operators.keyed import decode_under_key
+from streams.operators.models.bank import NO_MODELS, ModelBank, ModelsConfig
 from streams.operators.node import records
 from streams.operators.node.analysis import ANALYSIS, AnalysisBank, AnalysisConfig
 from streams.operators.node.gpus import NodeGpus
@@ -30,7 +31,7 @@ from streams.operators.peaks.tally import PeakTally
 from streams.operators.workload.spans import SpanBank
 from telemetry.events import SAMPLE_LATE
 
-SNAPSHOT_VERSION = 10
+SNAPSHOT_VERSION = 11
 
 
 class Reader(Protocol):
@@ -49,7 +50,7 @@ class NodeConfig:
 
     ``evaluate_ms``: how often, in event time, trends and cycles are evaluated, by ``analysis``. Each node has
     its own moment within that time: windows of all nodes close together, and their records would wait for
-    the evaluations.
+    the evaluations. ``models``: what a user brings beside.
     """
 
     topic: str
@@ -60,6 +61,7 @@ class NodeConfig:
     evict_ms: int = 86_400_000
     evaluate_ms: int = 10_000
     analysis: AnalysisConfig = ANALYSIS
+    models: ModelsConfig = NO_MODELS
 
 
 class NodeOperator:
@@ -82,6 +84,7 @@ class NodeOperator:
         self._peaks = PeakTally(self._node, self._config.source)
         self._spans = SpanBank(self._node, self._config.source)
         self._gpus = NodeGpus(self._node)
+        self._models = ModelBank(self._node, self._config.source, self._config.models)
         self._last_ms = self._closed_ms = -1
 
     def update(self, record: ConsumerRecord) -> list[Emission]:
@@ -114,6 +117,7 @@ class NodeOperator:
             self._last_seen[columns] = tick.ts_ms
             self._analysis.add(tick, row)
             emissions += self._spans.add(tick)
+            emissions += self._models.add(tick)
         else:
             self._last_seen[columns] = np.maximum(self._last_seen[columns], tick.ts_ms)
         if not self._windows.add(tick.ts_ms, row, watermark_ms):
@@ -156,6 +160,7 @@ class NodeOperator:
             self._spans.set_memory_full(one.member, full_ms)
         self._gpus.evaluated(found)
         emissions = records.analysis_records(self._node, self._config.source, found)
+        emissions += self._models.evaluate(self._last_ms)
         self._retire(self._last_ms - self._config.retire_ms)
         return emissions
 
@@ -167,6 +172,7 @@ class NodeOperator:
             members = {one.member for one in self._index.ids}
             self._spans.retain(members)
             self._gpus.retain(members)
+            self._models.retain(members)
             self._resize(keep)
 
     def flush(self) -> list[Emission]:
@@ -196,6 +202,7 @@ class NodeOperator:
             "peaks": self._peaks.snapshot(),
             "spans": self._spans.snapshot(),
             "gpus": self._gpus.snapshot(),
+            "models": self._models.snapshot(),
         }
 
     def restore(self, plain: Snapshot) -> None:
@@ -213,3 +220,4 @@ class NodeOperator:
         self._peaks.restore(plain["peaks"])
         self._spans.restore(plain["spans"])
         self._gpus.restore(plain["gpus"])
+        self._models.restore(plain["models"])

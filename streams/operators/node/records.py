@@ -12,23 +12,13 @@ from contract.records.derived import (
     Cycle,
     CycleMetric,
     Subject,
-    gpu_subject,
-    node_subject,
-    pod_subject,
     source_key,
 )
 from streams.operators.base import Emission
+from streams.operators.columns.series import subject_of
 from streams.operators.node.analysis import Analysis
 from streams.operators.rounding import tidy
 from streams.operators.trends.bank import TrendForecast
-
-
-@cache
-def subject_of(node: str, kind: str, member: str) -> Subject:
-    """The subject that a series belongs to."""
-    if kind == "gpu":
-        return gpu_subject(node, member)
-    return pod_subject(node, member) if kind == "pod" else node_subject(node)
 
 
 @cache

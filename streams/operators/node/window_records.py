@@ -15,9 +15,8 @@ from contract.codec import encode
 from contract.log import ProducerRecord
 from streams.operators.base import Emission
 from streams.operators.columns.arrays import Floats, Ints
-from streams.operators.columns.series import CAPACITIES, Series
+from streams.operators.columns.series import CAPACITIES, Series, subject_of
 from streams.operators.node.figures import FIGURES
-from streams.operators.node.records import subject_of
 from streams.operators.node.window import ClosedWindow
 
 

@@ -1,0 +1,167 @@
+"""Models that a user brings: from their specification to what the operators run. Imports River for them only.
+
+A specification is an expression of River's public classes, such as ``preprocessing.StandardScaler() |
+linear_model.LinearRegression()``, which is read and not run; or ``module:factory``, a function without
+arguments that returns an estimator; or the name of an entry point of the group ``dutycycle.models``.
+"""
+
+import ast
+import difflib
+import inspect
+import re
+import sys
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from importlib.metadata import entry_points, version
+from pkgutil import iter_modules
+from typing import Any
+
+from contract.errors import SettingError
+from contract.settings.groups import Settings
+from contract.settings.models import ModelSetting
+from streams.operators.columns.series import METRICS
+from streams.operators.models.bank import Model, ModelsConfig
+from streams.operators.models.codec import StateCodec
+from streams.operators.models.probe import probe
+from streams.operators.models.roles import Build, role_of
+
+GROUP = "dutycycle.models"
+_FACTORY = re.compile(r"(?P<module>[A-Za-z_][\w.]*):(?P<name>[A-Za-z_]\w*)")
+_ENTRY = re.compile(r"[A-Za-z_][\w-]*")
+_LONGEST = 4000
+_NO_MODELS = frozenset({"api", "checks", "compat", "conf", "datasets", "evaluate", "stream"})
+"""Modules of River that hold no models; some read files."""
+
+
+class _NoSpecError(ValueError):
+    """A specification that is none; says why."""
+
+
+def models_of(settings: Settings) -> ModelsConfig:
+    """Every model of the settings, each tried on made-up ticks. Raises ``SettingError`` naming the model."""
+    models = tuple(_model(one, settings) for one in settings.models)
+    for one in models:
+        probe(one, settings.models_lags)
+    return ModelsConfig(
+        models=models,
+        horizons_s=settings.trends_horizons,
+        lags=settings.models_lags,
+        state_bytes=settings.models_bytes,
+    )
+
+
+def _model(setting: ModelSetting, settings: Settings) -> Model:
+    for metric in setting.metrics:
+        if metric not in METRICS:
+            close = "".join(f"; did you mean {one}?" for one in difflib.get_close_matches(metric, METRICS, 1))
+            raise SettingError(f"model {setting.name}: there is no metric {metric}{close}")
+    try:
+        build, packages = _builder(setting.spec, settings.models_seed)
+        role = role_of(build())
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "river":
+            raise
+        raise SettingError(f"model {setting.name}: {setting.spec:.200}: {error}") from error
+    except Exception as error:
+        why = str(error) if isinstance(error, _NoSpecError) else f"{type(error).__name__}: {error}"
+        raise SettingError(f"model {setting.name}: {setting.spec:.200}: {why}") from error
+    text = f"{setting.spec} seed={settings.models_seed} river={version('river')}"
+    return Model(
+        name=setting.name, text=text, kind=setting.kind, metrics=setting.metrics, build=build, role=role,
+        codec=StateCodec(packages),
+    )  # fmt: skip
+
+
+def _builder(spec: str, seed: int) -> tuple[Build, tuple[str, ...]]:
+    """What makes an estimator, and the packages whose classes its state may hold beside River's."""
+    if (match := _FACTORY.fullmatch(spec)) is not None:
+        if "" not in sys.path:
+            sys.path.append("")  # a module beside the user's trace, after all that is installed
+        factory = getattr(import_module(match["module"]), match["name"], None)
+    elif _ENTRY.fullmatch(spec):
+        found = {one.name: one for one in entry_points(group=GROUP)}
+        if spec not in found:
+            known = f"one of {', '.join(sorted(found))}" if found else "there is none"
+            raise _NoSpecError(
+                f"no entry point of {GROUP} ({known}), and no expression such as drift.ADWIN()"
+            )
+        factory = found[spec].load()
+    else:
+        tree = _parsed(spec)
+        return partial(_built, tree, seed), ()
+    if not callable(factory):
+        raise _NoSpecError("there is no such function")
+    return factory, (factory.__module__.partition(".")[0],)
+
+
+def _parsed(spec: str) -> ast.expr:
+    if len(spec) > _LONGEST:
+        raise _NoSpecError(f"is longer than {_LONGEST} characters")
+    try:
+        return ast.parse(spec, mode="eval").body
+    except (SyntaxError, RecursionError, MemoryError) as error:
+        raise _NoSpecError(f"is no expression: {getattr(error, 'msg', error)}") from error
+
+
+def _built(node: ast.expr, seed: int) -> Any:
+    """The value of an expression of River's classes, literals and ``|``; nothing else is looked at."""
+    again = partial(_built, seed=seed)
+    match node:
+        case ast.Constant(value=bool() | int() | float() | str() | None as value):
+            return value
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
+            return -value
+        case ast.List(elts=parts):
+            return [again(one) for one in parts]
+        case ast.Tuple(elts=parts):
+            return tuple(again(one) for one in parts)
+        case ast.Dict(keys=keys, values=values) if all(key is not None for key in keys):
+            return {again(key): again(one) for key, one in zip(keys, values, strict=True) if key is not None}
+        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            return again(left) | again(right)
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return again(left) + again(right)
+        case ast.Call(func=name, args=args, keywords=keywords) if all(one.arg for one in keywords):
+            made = _class(_dotted(name))
+            named = {str(one.arg): again(one.value) for one in keywords}
+            return made(*[again(one) for one in args], **_seeded(made, named, seed))
+    raise _NoSpecError(
+        f"{ast.unparse(node):.80}: expected a River class with its arguments, a number, a text, a list or |"
+    )
+
+
+def _seeded(made: Callable[..., Any], named: dict[str, Any], seed: int) -> dict[str, Any]:
+    """A model without a seed would be another one each time."""
+    return {"seed": seed} | named if "seed" in inspect.signature(made).parameters else named
+
+
+def _dotted(node: ast.expr) -> list[str]:
+    match node:
+        case ast.Name(id=name):
+            return [name]
+        case ast.Attribute(value=value, attr=name):
+            return [*_dotted(value), name]
+    raise _NoSpecError(f"{ast.unparse(node):.80}: is no River class")
+
+
+def _class(path: list[str]) -> Any:
+    """The public class at ``[river.]module[.module].Class``."""
+    module_names = path[1:-1] if path[0] == "river" else path[:-1]
+    river = import_module("river")
+    public = [one.name for one in iter_modules(river.__path__) if not one.name.startswith("_")]
+    modules = [one for one in public if one not in _NO_MODELS]
+    if not module_names or module_names[0] not in modules:
+        wanted = module_names[0] if module_names else path[-1]
+        raise _NoSpecError(f"River has no module {wanted} with models{_close(wanted, modules)}")
+    module: Any = import_module(f"river.{module_names[0]}")
+    for name in module_names[1:]:
+        module = getattr(module, name, None) if name in getattr(module, "__all__", ()) else None
+    classes = [one for one in getattr(module, "__all__", ()) if inspect.isclass(getattr(module, one, None))]
+    if path[-1] not in classes:
+        raise _NoSpecError(f"there is no class {'.'.join(path)}{_close(path[-1], classes)}")
+    return getattr(module, path[-1])
+
+
+def _close(word: str, known: list[str]) -> str:
+    return "".join(f"; did you mean {one}?" for one in difflib.get_close_matches(word, known, 1))

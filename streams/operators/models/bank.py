@@ -1,0 +1,253 @@
+"""The models of one node: one of each for every subject that has its metrics."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import isnan
+from typing import Any
+
+from msgspec import msgpack
+
+from contract.codec import encode
+from contract.log import ProducerRecord
+from contract.records.models import ModelEvent, ModelForecast, ModelPoint, ModelScore
+from streams.operators.base import CountedEvent, Emission
+from streams.operators.columns.series import Series, subject_of
+from streams.operators.columns.tick import Layout, Tick
+from streams.operators.models.codec import StateCodec
+from streams.operators.models.roles import Build, Role, RoleConfig
+from streams.operators.rounding import tidy
+from telemetry.events import MODEL_FAILED, MODEL_LARGE
+
+SIZED_EVERY = 300
+"""Ticks of a model between two looks at the size of its state."""
+PAUSE_MS, LONGEST_PAUSE_MS = 60_000, 3_600_000
+"""A model that failed begins anew after this; the pause doubles with each further failure."""
+FORGIVEN = 3600
+"""Ticks without a failure after which earlier ones do not count."""
+_DETAIL = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """A model that runs for each subject of ``kind`` (None: of any) that has all of its ``metrics``.
+
+    ``text`` is its specification: with another one it begins anew. ``build`` makes one estimator, ``role``
+    what is done with it.
+    """
+
+    name: str
+    text: str
+    kind: str | None
+    metrics: tuple[str, ...]
+    build: Build
+    role: Callable[[Build, RoleConfig], Role]
+    codec: StateCodec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelsConfig:
+    """``horizons_s``: how far ahead forecasts reach. ``lags``: newest values that a regressor gets.
+    ``state_bytes``: the most that one model's state of one subject may have."""
+
+    models: tuple[Model, ...] = ()
+    horizons_s: tuple[float, ...] = ()
+    lags: int = 12
+    state_bytes: int = 1_000_000
+
+
+NO_MODELS = ModelsConfig()
+Place = tuple[str, str, str]
+"""A model's name, and kind and member of a subject."""
+
+
+@dataclass(slots=True)
+class _Running:
+    """One model of one subject; without a ``role`` it pauses until ``resume_ms``. ``ts_ms``: of the newest
+    tick. ``scores``: newest, largest, when that was, and how many since the last record."""
+
+    model: Model
+    role: Role | None
+    ts_ms: int = -1
+    ticks: int = 0
+    failures: int = 0
+    resume_ms: int = 0
+    scores: tuple[float, float, int, int] | None = None
+
+
+class ModelBank:
+    """Every model of every subject of a node. A model that raises is dropped and begins anew; the others, and
+    the banks beside it, go on."""
+
+    def __init__(self, node: str, source: str, config: ModelsConfig) -> None:
+        self._node, self._source, self._config = node, source, config
+        self._running: dict[Place, _Running] = {}
+        self._layout: Layout | None = None
+        self._cells: list[tuple[Place, Model, list[int]]] = []
+        self._interval_ms = 0
+        self._unstored: list[tuple[Place, Exception]] = []
+        """Models whose state could not be stored or restored, and why."""
+
+    def add(self, tick: Tick) -> list[Emission]:
+        """Take a tick that is newer than the last."""
+        if tick.interval_ms != self._interval_ms:  # horizons are counted in ticks
+            self._running, self._interval_ms = {}, tick.interval_ms
+        if tick.layout is not self._layout:
+            self._layout, self._cells = tick.layout, list(self._found(tick.layout.series))
+        outs = [out for place, error in self._unstored for out in self._failed(place, tick.ts_ms, error)]
+        self._unstored = []
+        for place, model, columns in self._cells:
+            row = tick.values[columns].tolist()
+            if not any(map(isnan, row)):
+                outs += self._learn(place, model, row, tick.ts_ms)
+        return outs
+
+    def _found(self, series: Sequence[Series]) -> Iterator[tuple[Place, Model, list[int]]]:
+        """The models that each subject gets, and the columns that they read."""
+        columns = {one: column for column, one in enumerate(series)}
+        subjects = dict.fromkeys((one.kind, one.member) for one in series)
+        for model in self._config.models:
+            for kind, member in subjects:
+                wanted = [Series(kind, member, metric) for metric in model.metrics]
+                if model.kind in (None, kind) and all(one in columns for one in wanted):
+                    yield (model.name, kind, member), model, [columns[one] for one in wanted]
+
+    def _learn(self, place: Place, model: Model, row: list[float], ts_ms: int) -> list[Emission]:
+        one = self._running.get(place)
+        try:
+            if one is None:
+                one = self._running[place] = _Running(model, None)
+            if one.role is None:
+                if ts_ms < one.resume_ms:
+                    return []
+                one.role = self._begun(model)
+            step = one.role.learn(row)
+            one.ts_ms, one.ticks = ts_ms, one.ticks + 1
+            if one.ticks == FORGIVEN:
+                one.failures = 0
+            if (
+                one.ticks % SIZED_EVERY == 0
+                and len(msgpack.encode(one.role.snapshot())) > self._config.state_bytes
+            ):
+                return self._dropped(place, one, ts_ms, "large", f"over {self._config.state_bytes} bytes")
+        except Exception as error:  # noqa: BLE001 - a user's model may raise anything: it costs itself alone
+            return self._failed(place, ts_ms, error)
+        if step.score is not None:
+            _, largest, at_ms, count = one.scores or (0.0, step.score, ts_ms, 0)
+            if step.score > largest:
+                largest, at_ms = step.score, ts_ms
+            one.scores = step.score, largest, at_ms, count + 1
+        return [] if step.event is None else [self._event(place, model, ts_ms, step.event)]
+
+    def _begun(self, model: Model) -> Role:
+        ahead = self._config.horizons_s
+        steps = tuple(max(1, round(one * 1000 / self._interval_ms)) for one in ahead)
+        return model.role(model.build, RoleConfig(model.metrics, steps, self._config.lags, model.codec))
+
+    def _failed(self, place: Place, ts_ms: int, error: Exception) -> list[Emission]:
+        detail = "".join(char if char.isprintable() else " " for char in f"{type(error).__name__}: {error}")
+        return self._dropped(place, self._running[place], ts_ms, "failed", detail)
+
+    def _dropped(self, place: Place, one: _Running, ts_ms: int, kind: str, detail: str) -> list[Emission]:
+        """Forget what a model has learnt of a subject, and say why."""
+        one.ticks, one.scores, one.role = 0, None, None
+        one.resume_ms = ts_ms + min(PAUSE_MS << min(one.failures, 6), LONGEST_PAUSE_MS)
+        one.failures += 1
+        event = MODEL_LARGE if kind == "large" else MODEL_FAILED
+        return [CountedEvent(event.name), self._event(place, one.model, ts_ms, kind, detail)]
+
+    def _event(
+        self, place: Place, model: Model, ts_ms: int, kind: str, detail: str | None = None
+    ) -> ProducerRecord:
+        subject = subject_of(self._node, *place[1:])
+        record = ModelEvent(
+            subject=subject, source=self._source, model=model.name, metrics=model.metrics, ts_ms=ts_ms,
+            kind=kind, detail=detail[:_DETAIL] if detail else None,
+        )  # fmt: skip
+        return ProducerRecord("model-events", subject.key, encode(record), ts_ms)
+
+    def evaluate(self, ts_ms: int) -> list[Emission]:
+        """Forecasts and scores, as of the last tick at ``ts_ms``; none of what it did not measure."""
+        outs: list[Emission] = []
+        for place, one in self._running.items():
+            if one.scores is not None:
+                outs.append(self._score(place, one, one.scores))
+                one.scores = None
+            if one.role is None or one.ts_ms != ts_ms:
+                continue
+            try:
+                values = one.role.forecast()
+            except Exception as error:  # noqa: BLE001 - a user's model may raise anything: it costs itself alone
+                outs += self._failed(place, ts_ms, error)
+                continue
+            if values:
+                outs.append(self._forecast(place, one.model, values, ts_ms))
+        return outs
+
+    def _score(self, place: Place, one: _Running, scores: tuple[float, float, int, int]) -> ProducerRecord:
+        newest, largest, at_ms, count = scores
+        subject = subject_of(self._node, *place[1:])
+        record = ModelScore(
+            subject=subject, source=self._source, model=one.model.name, metrics=one.model.metrics,
+            ts_ms=one.ts_ms, score=tidy(newest), max=tidy(largest), at_ms=at_ms, count=count,
+        )  # fmt: skip
+        return ProducerRecord("model-scores", subject.key, encode(record), one.ts_ms)
+
+    def _forecast(self, place: Place, model: Model, values: list[float], ts_ms: int) -> ProducerRecord:
+        subject = subject_of(self._node, *place[1:])
+        points = zip(map(tidy, self._config.horizons_s), map(tidy, values), strict=True)
+        record = ModelForecast(
+            subject=subject, source=self._source, model=model.name, metric=model.metrics[0], ts_ms=ts_ms,
+            forecast=tuple(ModelPoint(horizon_s=horizon_s, value=value) for horizon_s, value in points),
+        )  # fmt: skip
+        return ProducerRecord("model-forecasts", subject.key, encode(record), ts_ms)
+
+    def retain(self, members: set[str]) -> None:
+        """Forget the subjects that are not among ``members``."""
+        self._running = {place: one for place, one in self._running.items() if place[2] in members}
+
+    def snapshot(self) -> dict[str, Any]:
+        """Plain data."""
+        running = [
+            [
+                list(place), self._identity(one.model), one.ts_ms, one.ticks, one.failures, one.resume_ms,
+                None if one.scores is None else list(one.scores), self._state(place, one),
+            ]
+            for place, one in self._running.items()
+        ]  # fmt: skip
+        return {"interval_ms": self._interval_ms, "running": running}
+
+    def _state(self, place: Place, one: _Running) -> dict[str, Any] | None:
+        if one.role is None:
+            return None
+        try:
+            return one.role.snapshot()
+        except Exception as error:  # noqa: BLE001 - the model is dropped: what is built in keeps its state
+            one.role = None
+            self._unstored.append((place, error))
+            return None
+
+    def _identity(self, model: Model) -> list[Any]:
+        """A state is that of these, and of no other."""
+        return [model.text, list(self._config.horizons_s), self._config.lags]
+
+    def restore(self, plain: dict[str, Any]) -> None:
+        """Go on from a snapshot. A model that is another one now begins anew, and so does one whose state
+        cannot be read."""
+        known = {model.name: model for model in self._config.models}
+        self._interval_ms = plain["interval_ms"]
+        for (name, kind, member), identity, *counts, scores, state in plain["running"]:
+            model = known.get(name)
+            if model is None or self._identity(model) != identity:
+                continue
+            place = name, kind, member
+            one = _Running(model, None, *counts)
+            one.scores = None if scores is None else tuple(scores)
+            self._running[place] = one
+            if state is None:
+                continue
+            try:
+                role = self._begun(model)
+                role.restore(state)
+                one.role = role
+            except Exception as error:  # noqa: BLE001 - whatever stands there costs this model alone
+                self._unstored.append((place, error))

@@ -1,0 +1,64 @@
+"""The commands of docs/experiments.md, run as they stand there, on the trace that the page speaks of."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from contract.trace import TraceWriter
+from tests.support.data.traces import read_trace
+from tests.support.data.training_job import training_job
+
+PAGE = (Path(__file__).parents[2] / "docs/experiments.md").read_text(encoding="utf-8")
+COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines()]
+FILES = re.findall(r"^`([\w.]+)`:\n\n```\w+\n(.*?)```", PAGE, re.DOTALL | re.MULTILINE)
+SECONDS = 300
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("experiment")
+    with TraceWriter(str(found / "day.jsonl.zst")) as trace:
+        for record in training_job(SECONDS):
+            trace.write(record)
+    for name, text in FILES:
+        (found / name).write_text(text, encoding="utf-8")
+    return found
+
+
+def run(command: str, folder: Path) -> str:
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("DUTYCYCLE_")}
+    shell = f'dutycycle() {{ "{sys.executable}" -m dutycycle "$@"; }}; set -e; {command}'
+    done = subprocess.run(
+        ["sh", "-c", shell], cwd=folder, env=environ, capture_output=True, text=True, check=False, timeout=240
+    )
+    assert done.returncode == 0, f"{command}\n{done.stderr}"
+    return done.stdout
+
+
+def test_a_researcher_needs_under_ten_commands() -> None:
+    assert 3 < len(COMMANDS) < 10
+    assert all(command.startswith("dutycycle replay ") for command in COMMANDS)
+    assert [name for name, _ in FILES] == ["truth.jsonl", "mymodels.py"]
+
+
+def test_each_command_does_what_the_page_says(folder: Path) -> None:
+    said = {command: run(command, folder) for command in COMMANDS}
+    (sweep,) = (out for command, out in said.items() if "--grid" in command)
+    lines = sweep.splitlines()
+    assert len(lines) == 1 + 4
+    assert lines[0].split()[:4] == ["cycles.confidence", "cycles.misses", "cycle_f1", "cycles_right"]
+    assert all(line.split()[2:4] == ["1", "3/3"] and line.endswith("equal") for line in lines[1:])
+    (compared,) = (out for command, out in said.items() if "forest" in command)
+    _, table = compared.split("\n\n")
+    head, *rows = (line.split() for line in table.splitlines())
+    assert [row[1] for row in rows] == ["forest", "hw", "lin", "trends"]
+    errors = {row[1]: float(row[head.index("error_30s")]) for row in rows}
+    assert errors["hw"] < 0.6
+    assert "2 model_failed" in compared  # Holt-Winters divides by zero on idle GPUs, and begins anew
+    assert (folder / "models/forecasts.png").read_bytes()[:4] == b"\x89PNG"
+    topics = {record.topic for record in read_trace(str(folder / "own.jsonl"))}
+    assert "dutycycle.model-scores" in topics

@@ -1,13 +1,11 @@
 """Goal: the real frameworks train with the callbacks, and each step is told once.
 
-``DUTYCYCLE_TEST_TORCH`` names a Python that has PyTorch, and Lightning, transformers and Keras if there are;
-the default is Debian's (``python3-torch``). They are too large for the lock files.
+``tests/support/frameworks.py`` says which ones.
 """
 
 import os
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,9 +14,9 @@ from collectors.attribution.cgroup_path import CgroupId, CgroupKind
 from collectors.attribution.processes import Attribution
 from collectors.process.socket import StepSocket
 from telemetry.events import Telemetry
+from tests.support.frameworks import python_with
 
 ROOT = Path(__file__).resolve().parents[3]
-TORCH = os.environ.get("DUTYCYCLE_TEST_TORCH", "/usr/bin/python3")
 PLAIN = """
 import torch
 from torch.utils.data import DataLoader, TensorDataset
@@ -90,13 +88,13 @@ model.fit(x, y, batch_size=8, epochs=2, verbose=0, validation_split=0, validatio
 """
 CASES = {
     # What is trained, the packages, and of all steps: how many, samples, model, parameters, dtype, batch.
-    "pytorch": (PLAIN, ("torch",), (20, 160, "Net", 5, "float32", 8)),
-    "lightning": (LIGHTNING, ("torch", "lightning"), (20, 160, "Net", 5, "bf16-mixed", 8)),
+    "pytorch": (PLAIN, (), (20, 160, "Net", 5, "float32", 8)),
+    "lightning": (LIGHTNING, ("lightning",), (20, 160, "Net", 5, "bf16-mixed", 8)),
     "huggingface": (
-        HUGGING_FACE, ("torch", "transformers", "accelerate"),
+        HUGGING_FACE, ("transformers", "accelerate"),
         (20, 160, "BertForSequenceClassification", None, "float32", 8),
     ),
-    "keras": (KERAS, ("torch", "keras"), (20, 160, "Sequential", 5, "float32", 8)),
+    "keras": (KERAS, ("keras",), (20, 160, "Sequential", 5, "float32", 8)),
 }  # fmt: skip
 
 
@@ -110,14 +108,7 @@ class AllOfOnePod(Attribution):
         return CgroupId(kind=CgroupKind.POD, path="/", name="c", pod_uid="pod", container_id="c")
 
 
-@cache
-def missing(package: str) -> bool:
-    """Whether the Python of the tests has no such package. It is not imported: that takes seconds."""
-    script = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({package!r}) is None)"
-    return not Path(TORCH).exists() or subprocess.run([TORCH, "-c", script], check=False).returncode != 0
-
-
-def train(script: str, socket: Path, *arguments: str | Path, python: str = TORCH) -> None:
+def train(script: str, socket: Path, *arguments: str | Path, python: str) -> None:
     """Run it to its end."""
     done = subprocess.run(
         [python, "-c", script, *arguments], capture_output=True, text=True, check=False, timeout=280,
@@ -129,13 +120,8 @@ def train(script: str, socket: Path, *arguments: str | Path, python: str = TORCH
 @pytest.mark.parametrize("loop", CASES)
 def test_a_small_model_is_trained(loop: str, tmp_path: Path) -> None:
     script, packages, expected = CASES[loop]
-    if any(missing(one) for one in packages):
-        pytest.skip(
-            f"{TORCH} has not all of PyTorch, Lightning, transformers, accelerate and Keras: "
-            "DUTYCYCLE_TEST_TORCH names a Python that has them"
-        )
     socket = StepSocket(tmp_path / "s", Telemetry("test"), AllOfOnePod())
-    train(script, tmp_path / "s", tmp_path)
+    train(script, tmp_path / "s", tmp_path, python=python_with(*packages))
     (told,) = socket.take()
     socket.close()
     found = told.loop

@@ -1,8 +1,11 @@
 """A replay in process and the same trace through Kafka and Faust: the same derived records."""
 
 from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+import orjson
 import pytest
 
 from bench.cluster_trace import Shape, records
@@ -10,11 +13,12 @@ from bus.kafka.embedded import EmbeddedBroker
 from bus.kafka.errors import MissingTopicError
 from contract.settings.load import load
 from contract.topics import TOPICS, full_name
+from contract.trace import TraceRecord
 from streams.app import changelog_topics
 from streams.topology import stages
 from tests.support.data.traces import read_trace
 from tests.support.faults.oracle import DERIVED, Results, difference, replayed, results, write_trace
-from tests.support.processes.commands import dutycycle, environ, read_now, running, wait_until
+from tests.support.processes.commands import Derived, dutycycle, environ, read_now, running, wait_until
 from tests.support.servers.kafka.broker import RunningBroker
 
 SHAPE = Shape(nodes=4, gpus=2, seconds=130)
@@ -54,10 +58,13 @@ MODELS = (
 )
 
 
-def test_models_say_the_same_through_kafka(tmp_path: Path) -> None:
-    trace = write_trace(tmp_path / "tiny.jsonl", records(Shape(nodes=1, gpus=2, seconds=120)))
+def test_models_say_the_same_through_kafka_and_after_a_restart(tmp_path: Path) -> None:
+    lines = list(records(Shape(nodes=1, gpus=2, seconds=120)))
+    traces = [write_trace(tmp_path / f"{name}.jsonl", part) for name, part in _halves(lines)]
     out = tmp_path / "replayed.jsonl"
-    dutycycle("replay", trace, "--keep-open", "--out", out, env=environ(topic_prefix="test.", models=MODELS))
+    dutycycle(
+        "replay", *traces, "--keep-open", "--out", out, env=environ(topic_prefix="test.", models=MODELS)
+    )
     expected: dict[tuple[str, str], list[bytes]] = defaultdict(list)
     for one in read_trace(str(out)):
         if (name := one.topic.removeprefix("test.")).startswith("model-"):
@@ -65,13 +72,38 @@ def test_models_say_the_same_through_kafka(tmp_path: Path) -> None:
     assert {name for name, _ in expected} >= {"model-forecasts", "model-scores"}
     settings = load({}, {"topic_prefix": "test."})
     names = [full_name("test.", name) for name in TOPICS]
+    topics = sorted({name for name, _ in expected})
     with EmbeddedBroker(dict.fromkeys([*names, *changelog_topics(settings, stages(settings))], 2)) as broker:
         env = environ(broker=broker.url, topic_prefix="test.", snapshot_interval="1s", models=MODELS)
         reading = load({}, {"broker": broker.url, "topic_prefix": "test."})
-        with running("stream", env=env, log=tmp_path / "stream.log"):
-            dutycycle("replay", trace, "--broker", broker.url, env=env)
-            topics = sorted({name for name, _ in expected})
-            wait_until(lambda: read_now(reading, topics) == expected, lambda: "not yet what a replay says")
+        half_ms = max(line.ts_ms or 0 for line in lines[: len(lines) // 2]) - 20_000
+        for trace, until_ms in zip(traces, (half_ms, None), strict=True):
+            with running("stream", env=env, log=tmp_path / f"{trace.name}.log"):
+                dutycycle("replay", trace, "--broker", broker.url, env=env)
+                wanted = _until(expected, until_ms)
+                wait_until(
+                    partial(_has, wanted, until_ms, lambda: read_now(reading, topics)),
+                    lambda: "not yet what a replay says",
+                )
+        assert read_now(reading, topics) == expected
+
+
+def _halves(lines: list[TraceRecord]) -> list[tuple[str, list[TraceRecord]]]:
+    middle = len(lines) // 2
+    return [("first", lines[:middle]), ("second", lines[middle:])]
+
+
+def _until(found: Derived, ts_ms: int | None) -> Derived:
+    """What was said up to a moment."""
+    return {
+        place: kept
+        for place, payloads in found.items()
+        if (kept := [one for one in payloads if ts_ms is None or orjson.loads(one)["ts_ms"] <= ts_ms])
+    }
+
+
+def _has(wanted: Derived, until_ms: int | None, read: Callable[[], Derived]) -> bool:
+    return _until(read(), until_ms) == wanted
 
 
 def test_on_the_embedded_broker(trace: Path, tmp_path: Path) -> None:

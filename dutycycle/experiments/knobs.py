@@ -22,7 +22,7 @@ _FIELDS = {
 def dotted(field: str) -> str:
     """The name of a field in an experiment."""
     group, _, rest = field.partition("_")
-    return f"{group}.{rest}" if group in _GROUPS else field
+    return f"{group}.{rest}" if rest and group in _GROUPS else field
 
 
 KNOBS = {dotted(name): name for name in _FIELDS}

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-_NAMES, _FIGURES = ("run", "forecaster", "metric"), ("error_", "coverage_")
+_NAMES, _FIGURES = ("run", "forecaster", "metric", "models"), ("error_", "coverage_")
 _LEAST, _MOST = 0.01, 10.0
 """Ends of the axis: what is ten times as wrong as persistence is wrong enough."""
 

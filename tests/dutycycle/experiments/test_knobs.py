@@ -43,6 +43,13 @@ def test_values_become_settings() -> None:
     assert set(values_of(found)) == set(KNOBS)
 
 
+def test_models_are_a_setting_too() -> None:
+    hw = "a=gpu/power_w: time_series.HoltWinters(alpha=0.1, beta=0.1)"
+    (one, other) = grid([f"models={hw};b=power_w: drift.ADWIN()"])
+    assert [with_values(Settings(), found).models[0].name for found in (one, other)] == ["a", "b"]
+    assert KNOBS["models.lags"] == "models_lags"
+
+
 def test_a_metric_that_is_none_is_refused() -> None:
     with pytest.raises(SettingError, match="no metric power; did you mean power_w"):
         stages(with_values(Settings(), {"cycles.metrics": "power"}))

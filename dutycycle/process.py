@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
@@ -46,11 +47,14 @@ def end_on_signals(arguments: Iterable[str]) -> None:
 
 
 @contextmanager
-def unwound_by_sigterm() -> Iterator[None]:
-    """Meanwhile SIGTERM ends the process as an exception would, so that temporary files are deleted."""
+def temporary_folder() -> Iterator[Path]:
+    """Deleted at the end, also by SIGTERM: meanwhile that ends the process as an exception would."""
+    from tempfile import TemporaryDirectory
+
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
-        yield
+        with TemporaryDirectory(prefix="dutycycle-") as folder:
+            yield Path(folder)
     finally:
         signal.signal(signal.SIGTERM, before)
 

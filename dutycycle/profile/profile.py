@@ -1,6 +1,5 @@
 """A profile read to its end: its summaries, what its GPUs did, and what holds the program back."""
 
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any
 
 from contract.records.insights import ProfileVerdict
 from contract.units import Number
+from dutycycle.process import temporary_folder
 from dutycycle.profile import chrome, statistics, verdict
 from dutycycle.profile.export import COPY, HOST_TO_DEVICE, PAGEABLE, Export
 from dutycycle.profile.statistics import Table
@@ -95,8 +95,8 @@ def read(path: Path, progress: Callable[[str], None] = lambda _: None) -> Profil
     """
     if not chrome.is_trace(path):
         return _of_export(Export(path, progress), path, None, [])
-    with tempfile.TemporaryDirectory(prefix="dutycycle-") as folder:
-        database = Path(folder) / "trace.sqlite"
+    with temporary_folder() as folder:
+        database = folder / "trace.sqlite"
         made = chrome.convert(path, database, progress)
         return _of_export(Export(database, progress), path, made, made.notes)
 

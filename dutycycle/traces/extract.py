@@ -12,7 +12,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from msgspec import structs
 
@@ -25,6 +24,7 @@ from contract.records.pods import Pod
 from contract.settings.groups import Settings
 from contract.topics import TICK_TOPICS, full_name
 from contract.trace import TraceRecord, TraceWriter
+from dutycycle.process import temporary_folder
 from dutycycle.traces.progress import Progress
 from dutycycle.traces.record import trace_record
 from dutycycle.traces.sorting import Sorting
@@ -48,8 +48,8 @@ def extract(out: Path, wanted: Wanted, settings: Settings, *, overwrite: bool, t
 
     Raises ``DutycycleError``: for a name that is not there, and if nothing was measured.
     """
-    with TemporaryDirectory(prefix="dutycycle-") as folder:
-        sorting = Sorting(Path(folder), settings.topic_prefix)
+    with temporary_folder() as folder:
+        sorting = Sorting(folder, settings.topic_prefix)
         asyncio.run(_read(wanted, settings, sorting, timeout_s))
         out.parent.mkdir(exist_ok=True)
         with TraceWriter(str(out), overwrite=overwrite) as trace:

@@ -3,14 +3,13 @@
 import argparse
 import asyncio
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from contract.errors import DutycycleError, SettingError
 from contract.settings.groups import Settings
 from dutycycle.cli import arguments
-from dutycycle.process import unwound_by_sigterm
+from dutycycle.process import temporary_folder
 from dutycycle.status_line import StatusLine
 
 if TYPE_CHECKING:
@@ -55,11 +54,11 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     """Read it and print; 0 when there was something to read."""
     if args.pod is not None and settings.broker is None:
         raise SettingError("--pod needs a broker: give --broker kafka://host:9092 or DUTYCYCLE_BROKER")
-    with unwound_by_sigterm(), tempfile.TemporaryDirectory(prefix="dutycycle-") as folder:
-        file, uid = _file(args, Path(folder))
+    with temporary_folder() as folder:
+        file, uid = _file(args, folder)
         whose = args.pod or (uid if settings.broker is not None else None)
         pod = _pod(whose, args, settings) if whose is not None else None
-        profile = _read(file, Path(folder))
+        profile = _read(file, folder)
     if args.format == "json":
         import orjson
 

@@ -1,6 +1,9 @@
 """Goal: a report is the same, whether it is made of a Prometheus, of a trace, or of the topics on Kafka."""
 
 import re
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +14,7 @@ from contract.trace import read_lines
 from dutycycle.cli.main import main
 from tests.support.data.profiled import waits_for_data, write_export
 from tests.support.data.prometheus_history import HOUR_S, history
+from tests.support.processes.commands import environ, wait_until
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.prometheus import Prometheus, scrape
 
@@ -79,6 +83,30 @@ def test_the_three_agree(
     assert "From inside (report1.sqlite of team/bert-0): held back by: input (98% sure)" in four.read_text()
     told = len(list(read_lines(str(trace_of(four))))) - len(records)
     assert told == 2  # for the pod and for its job
+
+
+def test_a_signal_leaves_nothing_behind(tmp_path: Path) -> None:
+    """It comes while a broker is waited for."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    flags = (
+        "--since",
+        "1h",
+        "--broker",
+        "kafka://127.0.0.1:9",
+        "--timeout",
+        "5m",
+        "--out",
+        tmp_path / "x.html",
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dutycycle", "report", "bert", *map(str, flags)],
+        env=environ() | {"TMPDIR": str(temporary)}, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    wait_until(lambda: any(temporary.iterdir()), lambda: "its temporary files", 60)
+    process.terminate()
+    assert process.wait(60) == 128 + signal.SIGTERM
+    assert list(temporary.iterdir()) == []
 
 
 def test_what_is_said_where_there_is_nothing_to_report(

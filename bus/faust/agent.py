@@ -11,8 +11,8 @@ from contract.topics import full_name
 
 Handler = Callable[[Sequence[ConsumerRecord]], Awaitable[None]]
 
-_BUFFERED = 8
-"""Batches that wait for an agent before Faust stops to fetch; each is of up to 2 MiB."""
+_BUFFERED = 3
+"""Batches that wait for an agent before Faust stops to fetch; each is of up to half a MiB, compressed."""
 
 
 class _BatchSchema(faust.Schema[Any, Any]):

@@ -79,8 +79,8 @@ def _header(settings: Settings, *, embedded: bool) -> str:
 
 async def _run(children: list[Child], view: LiveView, stop: asyncio.Event, duration_s: float | None) -> bool:
     """Whether a signal ended it, and not the time."""
+    drawing = asyncio.create_task(view.run(stop))  # first: the children take all cores for a while
     tasks = [asyncio.create_task(child.run()) for child in children]
-    drawing = asyncio.create_task(view.run(stop))
     sink, stream, collect = children
     try:
         asked = await stopped_within(stop, duration_s)

@@ -23,6 +23,7 @@ from bench.insight import (
     tables_cycle,
     tables_forecast,
     tables_kind,
+    tables_machines,
 )
 from bench.insight.report import Report
 
@@ -34,6 +35,7 @@ def cycles(report: Report, seeds: range, thin: int, out: Path, pairs: Pairs) -> 
     found = tables_cycle.comparison(report, seeds, thin)
     said = tables_cycle.ours_alone(report, seeds, thin)
     tables_cycle.delays(report, seeds)
+    tables_machines.machines(report, seeds, thin)
     tables_cycle.cost(report, seeds, thin)
     pictures_cycle.peers(out / "cycles_peers.png", found, seeds)
     pictures_cycle.hits(out / "cycles_hits.png", found[tables_cycle.OURS].fractional)

@@ -54,8 +54,9 @@ def test_the_whole_comparison(tmp_path: Path) -> None:
 def every_table_is_there(figures: Figures) -> None:
     assert set(figures) == {
         "run", "cycles", "cycles_ours", "cycles_reliability", "cycles_harder", "cycles_delay",
-        "cycles_watched", "cycles_cost", "forecasts", "forecasts_by_noise", "coverage", "ages", "memory",
-        "fills", "kinds", "kinds_confusion", "kinds_reliability", "bottlenecks", "bottlenecks_reliability",
+        "cycles_watched", "cycles_machines", "cycles_cost", "forecasts", "forecasts_by_noise",
+        "coverage", "ages", "memory", "fills", "kinds", "kinds_confusion", "kinds_reliability",
+        "bottlenecks", "bottlenecks_reliability",
     }  # fmt: skip
     assert figures["run"]["first"] == SEEDS.start
 
@@ -63,6 +64,7 @@ def every_table_is_there(figures: Figures) -> None:
 def cycles_are_found_better_than_by_any_peer(figures: Figures) -> None:
     ours, peers = split(figures["cycles"])
     assert {row["detector"] for row in peers} == set(DETECTORS)
+    assert all(row["found %"] > 50 for row in figures["cycles_machines"] if row["found %"] is not None)
     for peer in peers:
         assert ours["F1 whole"] + ours["F1 fract."] > peer["F1 whole"] + peer["F1 fract."]
         assert ours["alarms %"] <= peer["alarms %"]

@@ -66,7 +66,7 @@ COUNTERS = {"energy_j"}
 
 TREND_METRICS = {"gpu_util_pct", "mem_used_bytes", "power_w", "cpu_util_pct", "gpu_mem_used_bytes"}
 CYCLE_METRICS = {
-    "gpu_util_pct", "power_w", "cpu_util_pct", "mem_used_bytes", "gpu_mem_used_bytes",
+    "gpu_util_pct", "mem_copy_util_pct", "power_w", "cpu_util_pct", "mem_used_bytes", "gpu_mem_used_bytes",
     "kernel_launches_per_s", "kernel_burst_pct",
 }  # fmt: skip
 

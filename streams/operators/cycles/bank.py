@@ -9,13 +9,16 @@ from contract.records.derived import OtherCycle
 from streams.operators.columns.arrays import Bools, Floats, Ints, check_version, remap
 from streams.operators.cycles.detect.follow import unbroken
 from streams.operators.cycles.detect.window import Detection, Windows, active_parts, look
-from streams.operators.cycles.locks import Locks
+from streams.operators.cycles.locks import DRIFT, Locks
 from streams.operators.cycles.result import NO_CYCLE, CycleResult
 from streams.operators.cycles.ring import EXACT, Ring, Store
 from streams.operators.cycles.schedule import RECENT, Schedule
 from streams.operators.cycles.tracker import MISSES, CycleTracker
 
-SNAPSHOT_VERSION = 2
+SNAPSHOT_VERSION = 3
+
+SHARED = 2
+"""So many periods of other series are looked for in a series."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,9 +183,9 @@ class CycleBank:
         ended, doubted = self._locks.follow(self._last_ms, interval_ms, columns, self._windows(columns))
         self._doubted[doubted] = True
         for column, strayed in ended:
-            self._trackers[column].release()
+            self._trackers[column].release(self._last_ms)
             self._since_ms[column] = self._last_ms - strayed * interval_ms
-            self._doubted[column] = False
+            self._doubted[column] = True
             self._schedule.wake(self._ring.slot, column)
 
     def _look(self) -> list[tuple[int, Detection | None]]:
@@ -194,17 +197,29 @@ class CycleBank:
         windows, expected = self._windows(columns), locked | self._told
         parts = active_parts(windows)
         limits = self._schedule.limits(slot, columns, parts, expected)
-        found = look(windows, parts, limits, config.store.flat, early=config.early)
+        periods = self._periods()
+        found = look(windows, parts, limits, config.store.flat, early=config.early, periods=periods)
         rows = sorted({*found, *expected[columns].nonzero()[0].tolist()})
-        return [(column := int(columns[row]), self._sure(column, found.get(row))) for row in rows]
+        return [(column := int(columns[row]), self._sure(column, found.get(row), periods)) for row in rows]
 
-    def _sure(self, column: int, found: Detection | None) -> Detection | None:
+    def _periods(self) -> Floats:
+        """The periods (samples) that most series are locked on, at most ``SHARED`` of them."""
+        periods = np.sort(self._locks.periods_s[self._locks.locked])
+        if not periods.size:
+            return periods
+        each = np.split(periods, np.flatnonzero(periods[1:] > (1 + DRIFT) * periods[:-1]) + 1)
+        each.sort(key=len, reverse=True)
+        return np.array([np.median(one) for one in each[:SHARED]]) * 1000 / self._ring.interval_ms
+
+    def _sure(self, column: int, found: Detection | None, periods: Floats) -> Detection | None:
         """What was found, if that is enough to lock, or to stay locked."""
         found = found and found.slower(self._config.least)
         if found is None or self._trackers[column].period_s is not None:
             return found
         main, config = found.cycles[0], self._config
         enough = config.sure_of_begun if found.begun else config.sure if found.whole else config.sure_of_part
+        if (np.abs(periods - main.period) <= DRIFT * main.period).any():
+            enough = 0.0
         # What rests already for longer than it did in between has most likely ended.
         return found if main.confidence >= enough and found.idle <= main.period / 2 else None
 

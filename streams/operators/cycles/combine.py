@@ -42,19 +42,26 @@ class _KnownCycle:
     unsure_hz: float
 
 
-def combined(scales: Sequence[ScaleResult], before: CycleResult | None) -> CycleResult:
+def combined(
+    scales: Sequence[ScaleResult], before: CycleResult | None, witness: ScaleResult | None = None
+) -> CycleResult:
     """The cycles that any of ``scales`` sees, each once.
 
     The scales are the bursts, the ticks, and means over ever longer intervals. The main cycle is what it
-    was ``before``, as long as it goes on, else the most confident, of those the quickest.
+    was ``before``, as long as it goes on, else the most confident, of those the quickest. A series without
+    bursts may have those of another metric as a ``witness``: these tell what is only an alias.
     """
     known: list[_KnownCycle] = []
-    bursts = scales[0]
+    bursts = witness or scales[0]
+    seen = _cycles(witness) if witness else []
     for place, scale in enumerate(scales):
-        finer = list(known)
+        finer = [*seen, *known]
         for one in _cycles(scale):
+            if any(near(one.period_s, other.period_s, SAME) for other in seen):
+                known.append(one)
+                continue
             unseen = place > 0 and bursts.result is not None and one.period_s <= VERIFIED_S
-            again = _repeats(one, known[len(finer) :], scale.interval_s)
+            again = _repeats(one, known[len(finer) - len(seen) :], scale.interval_s)
             echo = any(_is_echo(one, other, scale, scales[1].interval_s) for other in finer)
             if not (unseen or again or echo):
                 known.append(one)

@@ -27,7 +27,7 @@ from streams.operators.cycles.result import (
 from streams.operators.cycles.ring import LOGARITHMS, means_by_slot
 from streams.operators.cycles.tracker import QUIET_MS
 
-SNAPSHOT_VERSION = 2
+SNAPSHOT_VERSION = 3
 SCALES = (
     CycleConfig(interval_ms=10_000, samples=400, least=18, early=False, store=LOGARITHMS),
     CycleConfig(interval_ms=60_000, samples=400, least=20, early=False, store=LOGARITHMS),
@@ -142,9 +142,10 @@ class _Waiting:
 class CycleScales:
     """The windows of n series on all scales, and what was published of them. ``ticks``: of the finest."""
 
-    def __init__(self, n: int = 0, ticks: CycleConfig = TICKS) -> None:
+    def __init__(self, n: int = 0, ticks: CycleConfig = TICKS, witnesses: Ints | None = None) -> None:
         sure = {name: getattr(ticks, name) for name in ("sure", "sure_of_part", "sure_of_begun", "misses")}
         self._ticks = CycleBank(n, ticks)
+        self._witnesses: Ints = np.arange(n) if witnesses is None else witnesses
         self._waiting = _Waiting(n)
         self._bursts = BurstBank()
         self._scales = [_Scale(replace(config, **sure), n) for config in SCALES]
@@ -158,9 +159,13 @@ class CycleScales:
         """How many columns there are."""
         return self._ticks.n
 
-    def resize(self, keep: Ints) -> None:
-        """Rearrange the columns: column j goes on from old column ``keep[j]``, -1 is a new series."""
+    def resize(self, keep: Ints, witnesses: Ints | None = None) -> None:
+        """Rearrange the columns: column j goes on from old column ``keep[j]``, -1 is a new series.
+
+        ``witnesses``: of each column the one whose bursts tell what is an alias, if it has no bursts itself.
+        """
         self._settle()
+        self._witnesses = np.arange(keep.size) if witnesses is None else witnesses
         self._waiting = _Waiting(keep.size)
         self._ticks.resize(keep)
         self._bursts.resize(keep)
@@ -214,7 +219,8 @@ class CycleScales:
         self._settle()
         changed = {column for column, _ in self._ticks.changes(ts_ms)}
         self._bursts.wake(ts_ms, sorted(changed))
-        changed.update(self._bursts.changes(ts_ms))
+        quick = self._bursts.changes(ts_ms)
+        changed.update(quick, np.isin(self._witnesses, quick).nonzero()[0].tolist())
         for scale in self._scales:
             if scale.bank.interval_ms > self._ticks.interval_ms:
                 changed.update(scale.changes())
@@ -225,7 +231,7 @@ class CycleScales:
     def _change(self, ts_ms: int, column: int) -> CycleResult | None:
         """What to publish of a column; None if it is what was published, or too soon for a small change."""
         before, before_ms = self._published[column], self._published_ms[column]
-        now = combined(self._results(column), before)
+        now = combined(self._results(column), before, self._witness(column))
         if before is None:
             if not now.cyclic:
                 return None
@@ -238,12 +244,18 @@ class CycleScales:
         return now
 
     def _results(self, column: int) -> list[ScaleResult]:
-        bursts = ScaleResult(0.0, SLOT_MS / 1000, self._bursts.result(column))
         banks = [self._ticks, *(scale.bank for scale in self._scales)]
         return [
-            bursts,
+            ScaleResult(0.0, SLOT_MS / 1000, self._bursts.result(column)),
             *(ScaleResult(bank.interval_ms / 1000, bank.window_s, bank.current(column)) for bank in banks),
         ]
+
+    def _witness(self, column: int) -> ScaleResult | None:
+        """What the bursts of another metric say, where this one has none."""
+        other = int(self._witnesses[column])
+        if other in (-1, column) or self._bursts.result(column) is not None:
+            return None
+        return ScaleResult(0.0, SLOT_MS / 1000, self._bursts.result(other))
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data from which ``restore`` goes on bit for bit."""
@@ -259,10 +271,12 @@ class CycleScales:
         }
 
     @classmethod
-    def restore(cls, plain: dict[str, Any], ticks: CycleConfig = TICKS) -> "CycleScales":
+    def restore(
+        cls, plain: dict[str, Any], ticks: CycleConfig = TICKS, witnesses: Ints | None = None
+    ) -> "CycleScales":
         """The scales that wrote ``plain``. Raises ``ValueError`` for another version or shape."""
         check_version(plain, SNAPSHOT_VERSION, "cycles")
-        scales = cls(plain["ticks"]["n"], ticks)
+        scales = cls(plain["ticks"]["n"], ticks, witnesses)
         scales._ticks = CycleBank.restore(plain["ticks"], ticks)
         scales._bursts.restore(plain["bursts"])
         for scale, one in zip(scales._scales, plain["scales"], strict=True):

@@ -23,39 +23,58 @@ AGREEING_MULTIPLE = 6
 """The same for a multiple or a fraction of the period: a likely mistake, and a rare change."""
 MISSES = 3
 """Evaluations in a row without a cycle after which it is lost."""
+PAUSE, LONGER = 0.5, 1.5
+"""A cycle that goes on after at most this share of the time for which it had gone on has paused: for a
+checkpoint, an evaluation. From then on it is lost after so many times its longest pause."""
 
 
 class CycleTracker:
     """Turns the results of all evaluations into the few that are published.
 
     A cycle that was found is *locked*. The lock is released when it is followed no longer (``Locks``), or by
-    ``misses`` evaluations without it.
+    ``misses`` evaluations without it. What pauses now and then is told on while it pauses, once that is known
+    of it.
     """
 
     def __init__(self, misses: int = MISSES) -> None:
         self._most_misses = misses
         self.published: CycleResult | None = None
         self._published_ms = 0
-        self.release()
+        self._locked_ms = self._ended_ms = 0
+        """When the last lock began, and when it was released."""
+        self._ended_s: float | None = None
+        """The period of the last lock that was released."""
+        self._pause_ms = 0
+        """The longest pause of the cycle so far."""
+        self._unlock()
 
-    def release(self) -> None:
-        """The cycle has ended."""
+    def _unlock(self) -> None:
         self.period_s: float | None = None
         """The newest period of the locked cycle; None without a lock."""
         self._misses = self._agreeing = 0
         self._challenger: CycleResult | None = None
 
+    def release(self, ts_ms: int) -> None:
+        """The cycle has ended."""
+        self._ended_ms, self._ended_s = ts_ms, self.period_s
+        self._unlock()
+
+    def pauses(self, ts_ms: int) -> bool:
+        """Whether the cycle that was told last is likely to go on."""
+        return self.has_told and self.period_s is None and ts_ms - self._ended_ms < LONGER * self._pause_ms
+
     @property
     def current(self) -> CycleResult:
-        """The locked cycle, with its newest period."""
-        if self.period_s is None or self.published is None:
+        """The cycle that is told, with its newest period."""
+        if self.published is None or not self.published.cyclic:
             return NO_CYCLE
-        return replace(self.published, period_s=self.period_s)
+        return self.published if self.period_s is None else replace(self.published, period_s=self.period_s)
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether a locked series should be looked at again soon: the last look did not confirm the lock."""
-        return self._misses > 0 or (self._challenger is not None and self._agreeing < AGREEING_MULTIPLE)
+        """Whether the series should be looked at again soon: the last look did not confirm the lock."""
+        unsure = self._challenger is not None and self._agreeing < AGREEING_MULTIPLE
+        return self._misses > 0 or unsure or (self.has_told and self.period_s is None)
 
     @property
     def has_told(self) -> bool:
@@ -69,8 +88,8 @@ class CycleTracker:
         if not result.cyclic or result.period_s is None:
             self._misses += 1
             if self._misses >= self._most_misses:
-                self.release()
-                return self._publish(ts_ms, NO_CYCLE)
+                self.release(ts_ms)
+                return self._unlocked(ts_ms, NO_CYCLE)
             return None
         self._misses = 0
         if self.published is not None and same(result, self.published):
@@ -89,8 +108,21 @@ class CycleTracker:
 
     def _unlocked(self, ts_ms: int, result: CycleResult) -> CycleResult | None:
         if result.cyclic:
+            return self._resume(ts_ms, result)
+        return self._publish(ts_ms, result) if self.has_told and not self.pauses(ts_ms) else None
+
+    def _resume(self, ts_ms: int, result: CycleResult) -> CycleResult | None:
+        """Lock what was found; if it is what was there before, and was told on, that is no news."""
+        pause_ms, told = ts_ms - self._ended_ms, self.pauses(ts_ms)
+        again = self._ended_s is not None and near(result.period_s or 0.0, self._ended_s, DRIFT)
+        if not again or pause_ms > PAUSE * (self._ended_ms - self._locked_ms):
+            self._pause_ms = 0
             return self._lock(ts_ms, result)
-        return self._publish(ts_ms, result) if self.has_told else None
+        self._pause_ms = max(self._pause_ms, pause_ms)
+        if not told:
+            return self._lock(ts_ms, result)
+        self._locked_ms, self.period_s = ts_ms, result.period_s
+        return None
 
     def _challenge(self, ts_ms: int, result: CycleResult) -> CycleResult | None:
         """A result other than what was published is published once it is confirmed, and not too soon."""
@@ -110,8 +142,8 @@ class CycleTracker:
         return self._lock(ts_ms, result)
 
     def _lock(self, ts_ms: int, result: CycleResult) -> CycleResult:
-        self.release()
-        self.period_s = result.period_s
+        self._unlock()
+        self._locked_ms, self.period_s = ts_ms, result.period_s
         return self._publish(ts_ms, result)
 
     def _publish(self, ts_ms: int, result: CycleResult) -> CycleResult:
@@ -123,7 +155,8 @@ class CycleTracker:
         return {
             "published": result_to_plain(self.published), "published_ms": self._published_ms,
             "challenger": result_to_plain(self._challenger), "period_s": self.period_s,
-            "misses": self._misses, "agreeing": self._agreeing,
+            "misses": self._misses, "agreeing": self._agreeing, "locked_ms": self._locked_ms,
+            "ended_ms": self._ended_ms, "ended_s": self._ended_s, "pause_ms": self._pause_ms,
         }  # fmt: skip
 
     @classmethod
@@ -134,4 +167,6 @@ class CycleTracker:
         tracker._challenger = result_from_plain(plain["challenger"])
         tracker._published_ms, tracker.period_s = plain["published_ms"], plain["period_s"]
         tracker._misses, tracker._agreeing = plain["misses"], plain["agreeing"]
+        tracker._locked_ms, tracker._ended_ms = plain["locked_ms"], plain["ended_ms"]
+        tracker._ended_s, tracker._pause_ms = plain["ended_s"], plain["pause_ms"]
         return tracker

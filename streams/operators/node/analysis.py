@@ -17,6 +17,9 @@ from streams.operators.trends.bank import HORIZONS_S, TrendBank, TrendForecast
 from streams.operators.trends.changes import TrendDebouncer
 from streams.operators.trends.season import season_of
 
+FOLLOWS_STEPS = ("gpu_util_pct", "mem_copy_util_pct", "power_w")
+"""The metrics of a GPU or pod that show its steps, the one that counts most first."""
+
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
@@ -35,6 +38,18 @@ class Analysis:
             for one, left_s in zip(self.trend_series, self.forecast.exhausts_in_s.tolist(), strict=True):
                 if one.kind == "pod" and one.metric == "mem_used_bytes":
                     yield one, None if isnan(left_s) else self.ts_ms + round(left_s * 1000)
+
+    def cycles_of_subjects(self) -> Iterator[tuple[Series, CycleResult]]:
+        """Of each GPU and pod of which a cycle changed, its one cycle: that of the utilization, or else of
+        what follows it."""
+        of: dict[tuple[str, str], dict[str, CycleResult]] = {}
+        for one, cycle in self.cycles:
+            of.setdefault((one.kind, one.member), {})[one.metric] = cycle
+        for (kind, member), said in of.items():
+            known = [said[metric] for metric in FOLLOWS_STEPS if metric in said]
+            if known:
+                best = next((cycle for cycle in known if cycle.cyclic), known[0])
+                yield Series(kind, member, FOLLOWS_STEPS[0]), best
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +86,7 @@ class AnalysisBank:
         self._trend_subjects = subjects_of(self._trend_series)
         self._cycle_subjects = subjects_of(self._cycle_series)
         self._cycle_place = {one: column for column, one in enumerate(self._cycle_series)}
+        self._witnesses = remapped(self._cycle_series, [_witness_of(one) for one in self._cycle_series])
         self._trend_columns = remapped(series, self._trend_series)
         self._cycle_columns = remapped(series, self._cycle_series)
         self._capacity_columns = remapped(series, [_capacity_of(one) for one in self._trend_series])
@@ -84,7 +100,7 @@ class AnalysisBank:
         kept = remapped(trends, self._trend_series)
         self._trends.resize(kept)
         self._debouncer.resize(kept)
-        self._cycles.resize(remapped(cycles, self._cycle_series))
+        self._cycles.resize(remapped(cycles, self._cycle_series), self._witnesses)
         self._row = np.full(len(series), np.nan)
 
     def add(self, tick: Tick, row: Floats) -> None:
@@ -141,9 +157,14 @@ class AnalysisBank:
             raise ValueError(f"snapshot of an analysis: made with {plain['config']:.300}")
         self._trends = TrendBank.restore(plain["trends"], self._config.horizons_s)
         self._debouncer = TrendDebouncer.restore(plain["debouncer"])
-        self._cycles = CycleScales.restore(plain["cycles"], self._config.cycles)
-        self._row = unpack(plain["row"], "f8", (len(series),))
         self._select(series)
+        self._cycles = CycleScales.restore(plain["cycles"], self._config.cycles, self._witnesses)
+        self._row = unpack(plain["row"], "f8", (len(series),))
+
+
+def _witness_of(one: Series) -> Series:
+    """The series whose bursts show the quick cycles of ``one``, if it has no bursts."""
+    return one._replace(metric=FOLLOWS_STEPS[0]) if one.metric in FOLLOWS_STEPS else one
 
 
 def _capacity_of(one: Series) -> Series:

@@ -20,7 +20,7 @@ from streams.operators.node.window import ClosedWindow
 from streams.operators.rounding import tidy
 
 METRIC = "gpu_util_pct"
-"""Cycle and trend are those of the GPU's utilization."""
+"""The trend is that of the GPU's utilization; the cycle, too, if that has one."""
 MAXIMA = frozenset({"gpu_util_pct", "mem_copy_util_pct"})
 LOOK_BACK_MS = 3_600_000
 """The maxima are those of the windows of the last hour, in event time."""
@@ -100,7 +100,7 @@ class NodeGpus:
 
     def evaluated(self, found: Analysis) -> None:
         """Cycles and trends that changed. They are sent with the next window that closes."""
-        for one, result in found.cycles:
+        for one, result in found.cycles_of_subjects():
             if _is_of_gpu(one):
                 gpu = self._gpus.setdefault(one.member, _Gpu())
                 gpu.cyclic, gpu.period_s = result.cyclic, result.period_s if result.cyclic else None

@@ -153,8 +153,8 @@ class NodeOperator:
 
     def _evaluate(self) -> list[Emission]:
         found = self._analysis.evaluate(self._last_ms)
-        for one, cycle in found.cycles:
-            if one.kind == "pod" and one.metric == "gpu_util_pct":
+        for one, cycle in found.cycles_of_subjects():
+            if one.kind == "pod":
                 self._spans.set_cycle(one.member, cycle)
         for one, full_ms in found.memory_full_ms():
             self._spans.set_memory_full(one.member, full_ms)

@@ -25,13 +25,14 @@ def told(
 
 
 def test_steps_are_a_cycle_of_a_run_that_ends_idle(gathered: Gathered) -> None:
-    """The detector loses them in each checkpoint, and at the end."""
+    """They went on after the first checkpoint, so they are told through the second, and for a while after the
+    end."""
     (cycle, *_) = cycles_of(gathered, view_of(gathered, job="bert"), "gpu_util_pct")
     (steps,) = cycle.periods
     assert steps.period_s == pytest.approx(12, rel=0.01)
     assert abs(steps.first_ms - START_MS - 1000 * LOADING_S) <= 3000
-    assert steps.last_ms < START_MS + 700_000
-    assert 1.7 * CHECKPOINT_EVERY_S < steps.seconds < 2 * CHECKPOINT_EVERY_S + 30
+    assert steps.last_ms < START_MS + 720_000
+    assert 1.7 * CHECKPOINT_EVERY_S < steps.seconds < 2 * CHECKPOINT_EVERY_S + 60
 
 
 @pytest.mark.parametrize(

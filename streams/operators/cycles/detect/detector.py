@@ -8,16 +8,18 @@ from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Floats, Ints
 from streams.operators.cycles.detect.confidence import EVIDENCE, WEIGHTS, chance, weigh
 from streams.operators.cycles.detect.fold import fold, phases_of, without_shape
-from streams.operators.cycles.detect.period import fundamental
+from streams.operators.cycles.detect.period import fundamental, refined
 from streams.operators.cycles.detect.spectrum import (
     ALMOST,
     FEWEST,
     FINE,
     FLAT,
+    SHORTEST,
     Lines,
     Singles,
     evidence_of,
     highest,
+    highest_near,
     noise_of,
     scores,
     standardise,
@@ -41,13 +43,19 @@ SAME = 0.03
 """Periods that differ by less than this share are one."""
 LIKELY = 0.8
 """Confidence from which a cycle counts as one."""
+ODDS = 16.0
+"""How many times as likely a period is that other series of the same machine have."""
 EXPLAINED = 0.8
 """Periods that a cycle explains at least (their number times its share of the variance): two bursts far
 apart have lines, too."""
 OTHERS = 2
 """At most so many further cycles, and what they need: the main one leaves debris behind."""
 OTHER_SCORE = 8.0
-OTHER_EXPLAINED = 0.2
+OTHER_EXPLAINED = 0.1
+
+CONFUSED, QUICK = 24.0, 1.6
+"""A period below the first is a multiple or an alias of one below ``SHORTEST``, if a line of that is so many
+times as strong as any other."""
 
 PERIOD, SCORE, PERIODS, SHARE, GAINED, VARIED = COLUMNS = range(6)
 """Columns of a candidate: its period (samples), the score of its peak, and what ``fold`` says of it."""
@@ -68,7 +76,7 @@ def likeliest_of(samples: Floats) -> tuple[FoundCycle, Floats] | None:
     series, known = np.empty((1, samples.size)), np.empty((1, EVIDENCE))
     standardise(samples, FLAT, series[0])
     found = np.empty((1, 1 + OTHERS, 2))
-    judge_each(series, spectra(series), np.zeros(1, np.int64), found, known)
+    judge_each(series, spectra(series), np.zeros(1, np.int64), np.zeros(0), found, known)
     return (FoundCycle(*found[0, 0].tolist()), known[0]) if found[0, 0, 0] else None
 
 
@@ -204,11 +212,49 @@ def _silence(known: Singles, place: float) -> None:
 
 
 @kernel
-def judge(series: Floats, lines: Lines, found: Floats, known: Floats) -> int:
+def _is_multiple_of_quicker(one: Floats, power: Singles) -> bool:
+    """Whether of the lines of a short period one that is too quick to be told is the strongest by far."""
+    slow, quick, place = 0.0, 0.0, 2 * power.size / one[PERIOD]
+    line = place
+    while line + 0.5 < power.size and one[PERIOD] < CONFUSED:
+        strength = float(power[int(line + 0.5)])
+        if line * SHORTEST > 2 * power.size:
+            quick = max(quick, strength)
+        else:
+            slow = max(slow, strength)
+        line += place
+    return quick > QUICK * slow
+
+
+@kernel
+def _recognised(
+    series: Floats, lines: Lines, power: Singles, evidence: Singles, periods: Floats, found: Floats
+) -> int:
+    """Write the likeliest of the ``periods`` that other series have into ``found``, if this one has it, too;
+    how many that are. It was not looked for among many, so less evidence is enough."""
+    one, said, other = np.empty(6), np.zeros(2), np.empty(EVIDENCE)
+    for period in periods:
+        expected = FINE * series.size / period
+        one[SCORE], top = highest_near(evidence, expected, SAME * expected)
+        if one[SCORE] < 0:
+            continue
+        one[PERIOD] = FINE * series.size / refined(lines, float(top))
+        if abs(one[PERIOD] / period - 1) > SAME or _is_multiple_of_quicker(one, power):
+            continue
+        _fold(series, one, phases_of(one[PERIOD]))
+        _is_likely(one, noise_of(series), found, other)
+        if one[SHARE] * one[PERIODS] >= EXPLAINED and found[1] > said[1]:
+            said[:] = found
+    found[0], found[1] = said[0], ODDS * said[1] / (1 + (ODDS - 1) * said[1])
+    return 1 if found[1] >= LIKELY else 0
+
+
+@kernel
+def judge(series: Floats, lines: Lines, periods: Floats, found: Floats, known: Floats) -> int:
     """Write periods and confidences of the cycles of a ``series``, standardised, into ``found``; how many.
 
     Of the main one both, and its evidence into ``known``, however unlikely; a period of 0 if no peak of the
-    spectrum is worth folding.
+    spectrum is worth folding. ``periods``: those of other series, see ``_recognised``.
     """
     found[0] = 0.0
     if not series.any():
@@ -216,12 +262,11 @@ def judge(series: Floats, lines: Lines, found: Floats, known: Floats) -> int:
     lines = lines[: FINE * (series.size // 2)]
     power, evidence = evidence_of(lines, series.size)
     one = likeliest(series, lines, power, evidence)
-    if one[PERIOD] == 0:
-        return 0
-    noise = noise_of(series)
-    likely = _is_likely(one, noise, found[0], known)
+    noise = noise_of(series) if one[PERIOD] > 0 else 0.0
+    likely = one[PERIOD] > 0 and _is_likely(one, noise, found[0], known)
     if not likely or one[SHARE] * one[PERIODS] < EXPLAINED:
-        return 0
+        return _recognised(series, lines, power, evidence, periods, found[0]) if periods.size else 0
+    too_quick = _is_multiple_of_quicker(one, power)
     other, count = np.empty(EVIDENCE), 1
     for _ in range(OTHERS):
         series = without_shape(series, found[count - 1, 0])
@@ -233,6 +278,9 @@ def judge(series: Floats, lines: Lines, found: Floats, known: Floats) -> int:
         if one[SHARE] < OTHER_EXPLAINED or not _is_likely(one, noise, found[count], other):
             break
         count += 1
+    if too_quick:
+        found[:-1] = found[1:].copy()
+        return count - 1
     # A further cycle that is half, a third … of another further one is a harmonic of that.
     if count == 3 and _is_multiple(found[2, 0], found[1, 0]):
         found[1] = found[2]
@@ -240,11 +288,16 @@ def judge(series: Floats, lines: Lines, found: Floats, known: Floats) -> int:
     return 2 if count == 3 and _is_multiple(found[1, 0], found[2, 0]) else count
 
 
-@entry("int64[::1](float64[:, ::1], complex64[:, ::1], int64[::1], float64[:, :, ::1], float64[:, ::1])")
-def judge_each(series: Floats, lines: Lines, rows: Ints, found: Floats, known: Floats) -> Ints:
+@entry(
+    "int64[::1](float64[:, ::1], complex64[:, ::1], int64[::1], float64[::1], float64[:, :, ::1],"
+    " float64[:, ::1])"
+)
+def judge_each(
+    series: Floats, lines: Lines, rows: Ints, periods: Floats, found: Floats, known: Floats
+) -> Ints:  # fmt: skip
     """The same for each of the ``series``, whose length is a multiple of 4, into ``rows`` of ``found`` and
     ``known``; how many cycles there are of each."""
     counts = np.empty(len(series), np.int64)
     for at in range(len(series)):
-        counts[at] = judge(series[at], lines[at], found[rows[at]], known[rows[at]])
+        counts[at] = judge(series[at], lines[at], periods, found[rows[at]], known[rows[at]])
     return counts

@@ -10,11 +10,11 @@ import numpy as np
 from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Floats
 from streams.operators.cycles.detect.confidence import chance
-from streams.operators.cycles.detect.spectrum import standardise
+from streams.operators.cycles.detect.spectrum import SHORTEST, standardise
 
 LEAST, LONGEST = 16, 360
 """Bounds of the part, in samples: a longer one has enough periods, or none that has only begun."""
-SHORTEST, SLOWEST = 4, 100
+LEAST_PERIOD, SLOWEST = 4, 100
 """Bounds of the period, in samples: of the slowest the spectrum knows before the part is too long."""
 FEWEST, MOST = 2.35, 4.2
 """Periods in the part."""
@@ -23,6 +23,8 @@ ALIKE, NOISE = 1.3, 0.02
 WEIGHTS = (-16.047, -16.485, 11.98, 0.821, 2.719, 8.131)
 """Of the figures of ``_evidence``: a logistic regression, fitted by ``bench/fit_cycle.py``."""
 TINY = 0.01
+QUICK = 1.2
+"""A period is an alias, if a line below three samples is so many times as strong as any slower one."""
 
 
 @kernel
@@ -60,6 +62,24 @@ def _evidence(off: Floats, top: int, length: int, evidence: Floats) -> None:
     evidence[5] = beside
 
 
+@kernel
+def _is_quicker(off: Floats, top: int) -> bool:
+    """Whether the period of ``top`` samples is a multiple or an alias of one below three.
+
+    The transform of how alike the series is to itself at each lag is the power of its lines.
+    """
+    slow, quick = 0.0, 0.0
+    for line in range(1, top // 2 + 1):
+        power = 0.0
+        for lag in range(top):
+            power += (1 - off[lag]) * np.cos(2 * np.pi * line * lag / top)
+        if line * SHORTEST > top:
+            quick = max(quick, power)
+        else:
+            slow = max(slow, power)
+    return quick > QUICK * slow
+
+
 @entry("UniTuple(float64, 2)(float64[::1], float64, float64[::1])")
 def repeats(samples: Floats, flat: float, evidence: Floats) -> tuple[float, float]:
     """The likeliest period of ``samples`` (oldest first, ``LEAST`` to ``LONGEST`` of them, no NaN), and the
@@ -73,7 +93,7 @@ def repeats(samples: Floats, flat: float, evidence: Floats) -> tuple[float, floa
     if not standardise(samples, flat, series):
         return 0.0, 0.0
     off = _differences(series)
-    first = int(np.ceil(max(length / MOST, float(SHORTEST))))
+    first = int(np.ceil(max(length / MOST, float(LEAST_PERIOD))))
     last = min(int(min(length / FEWEST, float(SLOWEST))), off.size - 2)
     least = np.inf
     for lag in range(first, last + 1):
@@ -84,6 +104,8 @@ def repeats(samples: Floats, flat: float, evidence: Floats) -> tuple[float, floa
     top = first
     while not (off[top] <= off[top - 1] and off[top] <= off[top + 1] and off[top] <= ALIKE * least + NOISE):
         top += 1
+    if _is_quicker(off, top):
+        return 0.0, 0.0
     _evidence(off, top, length, evidence)
     before, after = off[top - 1], off[top + 1]
     bend = before - 2 * off[top] + after

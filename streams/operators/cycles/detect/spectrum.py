@@ -155,6 +155,21 @@ def highest(score: Singles) -> tuple[int, float]:
     return top + LOWEST, height
 
 
+@kernel
+def highest_near(evidence: Singles, place: float, reach: float) -> tuple[float, int]:
+    """The best score that a fundamental near ``place`` has, and its point."""
+    best, top = -np.inf, 0
+    for point in range(max(int(place - reach), LOWEST), int(place + reach) + 2):
+        total = np.float32(0)
+        for harmonic in range(1, HARMONICS + 1):
+            if harmonic * point >= evidence.size:
+                break
+            total += evidence[harmonic * point]
+            if TRIED[harmonic - 1] and total - _SCORED[harmonic - 1] > best:
+                best, top = float(total - _SCORED[harmonic - 1]), point
+    return best, top
+
+
 @entry("boolean(float64[::1], float64, float64[::1])")
 def standardise(samples: Floats, flat: float, series: Floats) -> bool:
     """Write the samples without their linear trend, in units of their standard deviation, into ``series``.

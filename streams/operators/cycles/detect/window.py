@@ -16,6 +16,7 @@ from streams.operators.cycles.detect.early import LONGEST as LONGEST_BEGUN
 from streams.operators.cycles.detect.early import repeats
 from streams.operators.cycles.detect.spectrum import FLAT, standardise
 
+NONE = np.zeros(0)
 LEAST = 24
 """Fewest samples in which a cycle can be found."""
 STEPS = 32
@@ -96,11 +97,19 @@ def active_parts(windows: Windows) -> Ints:
 
 
 def look(
-    windows: Windows, parts: Ints, limits: Ints, flat: float = FLAT, *, early: bool = False
+    windows: Windows,
+    parts: Ints,
+    limits: Ints,
+    flat: float = FLAT,
+    *,
+    early: bool = False,
+    periods: Floats = NONE,
 ) -> dict[int, Detection]:
     """The cycles of those windows that have any, by row.
 
     They are those of the newest ``limits`` samples of the active ``parts``; with a limit of 0 there is none.
+    ``periods`` (samples) are those that other series of the same machine have: a window without a cycle is
+    held against them, and less evidence is enough.
     """
     rows = len(limits)
     series, lengths = np.empty(windows.samples.shape), np.empty(rows, np.int64)
@@ -111,7 +120,7 @@ def look(
     for length in sorted({*lengths.tolist()} - {0}):
         those = (lengths == length).nonzero()[0]
         alike = np.ascontiguousarray(series[those, :length])
-        counts[those] = judge_each(alike, spectra(alike), those, found, known)
+        counts[those] = judge_each(alike, spectra(alike), those, periods, found, known)
     starts = np.full(rows, -1)
     if early:
         _begun(windows.samples, windows.bounds, parts, limits, flat, counts, found, starts)

@@ -153,3 +153,13 @@ def test_a_snapshot_of_a_node_is_small() -> None:
 def test_misuse_is_named(wrong: Callable[[CycleBank], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         wrong(fed(np.zeros((2, 2)))[0])
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_gpus_of_one_machine_share_what_they_know(seed: int) -> None:
+    clear, faint = (Case("square", seed, 23.0, snr, length=300).series() for snr in (10.0, 0.2))
+    columns = [np.concatenate((idle(200), one)) for one in (clear, faint)]
+    alone = fed(columns[1][:, np.newaxis])[1]
+    together = [(tick, one) for tick, place, one in fed(np.column_stack(columns))[1] if place == 1]
+    assert [one for *_, one in alone if one.cyclic] == []
+    assert [one.period_s for _, one in together] == [pytest.approx(23.0, rel=0.05)]

@@ -10,11 +10,15 @@ WINDOWS = ((0.0, 19.0), (1.0, 600.0), (10.0, 4000.0), (60.0, 24_000.0))
 """Interval and window of each scale in seconds: bursts, ticks, means."""
 
 
-def periods(results: list[CycleResult | None], before: CycleResult | None = None) -> list[float]:
+def periods(
+    results: list[CycleResult | None],
+    before: CycleResult | None = None,
+    witness: CycleResult | None = None,
+) -> list[float]:
     """The main period and the others, of what the scales say (finest first)."""
     padded = results + [None] * (len(WINDOWS) - len(results))
     scales = [ScaleResult(*window, result) for window, result in zip(WINDOWS, padded, strict=True)]
-    found = combined(scales, before)
+    found = combined(scales, before, None if witness is None else ScaleResult(*WINDOWS[0], witness))
     return [] if found.period_s is None else [found.period_s, *(o.period_s for o in found.others or ())]
 
 
@@ -40,6 +44,22 @@ CASES = {
 @pytest.mark.parametrize(("results", "expected"), CASES.values(), ids=CASES)
 def test_each_cycle_is_said_once(results: list[CycleResult | None], expected: list[float]) -> None:
     assert periods(results) == expected
+
+
+WITNESSED = {
+    "an alias of what the other metric shows": ([None, cycle(7)], cycle(0.7), []),
+    "a slow one that is no alias": ([None, cycle(37)], cycle(0.7), [37]),
+    "the same as the other's": ([None, cycle(3.4)], cycle(3.4), [3.4]),
+    "what the other has is not its own": ([None, None], cycle(0.7), []),
+    "a quick one that the other does not show": ([None, cycle(3.5)], NO_CYCLE, []),
+}
+
+
+@pytest.mark.parametrize(("results", "witness", "expected"), WITNESSED.values(), ids=WITNESSED)
+def test_the_bursts_of_another_metric_are_a_witness(
+    results: list[CycleResult | None], witness: CycleResult, expected: list[float]
+) -> None:
+    assert periods(results, witness=witness) == expected
 
 
 def test_the_main_one_stays_the_main_one() -> None:

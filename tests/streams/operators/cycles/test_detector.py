@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bench.generators import CONTROLS, Case, Floats
 from streams.operators.cycles.detect.detector import spectra
-from streams.operators.cycles.detect.window import Detection, find_cycles
+from streams.operators.cycles.detect.window import Detection, Windows, active_parts, find_cycles, look
 
 PLACE = np.arange(600.0)
 NOISE = np.random.default_rng(7).normal(size=600)
@@ -77,6 +77,30 @@ def test_what_is_no_cycle(series: Floats) -> None:
     assert detected(series) is None
 
 
+def steps(true: float, size: int, pause: float = 0.0) -> Floats:
+    """What the driver saw in the last fifth of each second of quick steps, one of which is 1 % longer or
+    shorter than the next; after each sixteenth comes a pause."""
+    rng, fine = np.random.default_rng([int(100 * true), size]), 20
+    lengths = true * (1 + 0.01 * rng.normal(size=size))
+    rests = np.where(np.arange(size) % 16 == 15, pause, 0.0)
+    begins = np.concatenate(([0.0], (lengths + rests).cumsum()))
+    at = np.arange(size * fine) / fine
+    step = np.searchsorted(begins, at, side="right") - 1
+    busy = (at - begins[step] < 0.6 * true).reshape(size, fine)
+    return np.asarray(95.0 * busy[:, -4:].mean(axis=1))
+
+
+@pytest.mark.parametrize("size", [60, 152, 600])
+def test_steps_below_three_samples_are_rarely_taken_for_slower_ones(size: int) -> None:
+    said = find_cycles([steps(true, size) for true in np.arange(1.52, 2.9, 0.02)], early=True)
+    assert sum(one is not None for one in said) <= len(said) / 4
+
+
+@pytest.mark.parametrize("true", [2.13, 2.2, 2.3, 2.4])
+def test_their_pauses_are_a_cycle(true: float) -> None:
+    assert period(steps(true, 600, 4.5)) == pytest.approx(16 * true + 4.5, rel=0.01)
+
+
 def test_a_second_cycle_is_named_and_the_first_not_twice() -> None:
     both = detected(40 * (PLACE % 10 < 4) + 30 * np.sin(PLACE * 2 * np.pi / 73.0) + NOISE)
     assert both is not None
@@ -110,6 +134,26 @@ def test_windows_know_nothing_of_one_another() -> None:
     together = find_cycles(windows)
     alone = [find_cycles([window])[0] for window in windows]
     assert [one and one.cycles for one in together] == [one and one.cycles for one in alone]
+
+
+def test_a_cycle_that_others_have_needs_less_evidence() -> None:
+    faint = [Case("square", seed, 23.0, 0.15, length=304).series() for seed in range(40)]
+    alone = [detected(one) for one in faint]
+    known = [one for series in faint if (one := recognised(series, 23.0)) is not None]
+    assert sum(one is not None for one in alone) + 5 <= len(known)
+    assert all(one.cycles[0].period == pytest.approx(23.0, rel=0.05) for one in known)
+
+
+@pytest.mark.parametrize("kind", CONTROLS)
+def test_what_has_no_cycle_has_none_of_the_others_either(kind: str) -> None:
+    series = [Case(kind, seed).series() for seed in range(20)]
+    assert [one for one in series for other in (7.3, 23.0, 61.0) if recognised(one, other)] == []
+
+
+def recognised(series: Floats, other: float) -> Detection | None:
+    """What is found in a series of a machine on which others have such a period."""
+    every = Windows(series[np.newaxis], np.array([[0, series.size]]))
+    return look(every, active_parts(every), np.array([600]), periods=np.array([other])).get(0)
 
 
 LENGTHS = (40, 76, 150, 304, 600)

@@ -70,13 +70,50 @@ def test_a_cycle_that_was_not_confirmed_is_in_doubt_until_it_is() -> None:
 def test_the_end_of_a_cycle_is_published_once() -> None:
     tracker = CycleTracker()
     tracker.update(0, cycle(13))
-    tracker.release()
+    tracker.release(10_000)
     assert [tracker.update(ts_ms, NO_CYCLE) for ts_ms in (10_000, 20_000)] == [NO_CYCLE, None]
+
+
+GOES_ON, NOTHING = [cycle(13)] * 20, [NO_CYCLE] * 3
+PAUSES = {
+    "once it has paused it is told through a pause": (
+        [*GOES_ON, *NOTHING * 2, *GOES_ON, *NOTHING * 2, *GOES_ON, *NOTHING * 2, *GOES_ON],
+        [(0, 13), (22, None), (26, 13)],
+    ),
+    "one that lasts for longer is the end": (
+        [*GOES_ON, *NOTHING * 2, *GOES_ON, *NOTHING * 5],
+        [(0, 13), (22, None), (26, 13), (54, None)],
+    ),
+    "what goes on after a long time has not paused": (
+        [*GOES_ON, *NOTHING * 5, *GOES_ON, *NOTHING * 2],
+        [(0, 13), (22, None), (35, 13), (57, None)],
+    ),
+    "what was there for a short time has not paused": (
+        [*[cycle(13)] * 5, *NOTHING * 2, *GOES_ON, *NOTHING * 2],
+        [(0, 13), (7, None), (11, 13), (33, None)],
+    ),
+    "another cycle is told at once, and has not paused yet": (
+        [*GOES_ON, *NOTHING * 2, *GOES_ON, *NOTHING, *[cycle(21)] * 20, *NOTHING],
+        [(0, 13), (22, None), (26, 13), (49, 21), (71, None)],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("answers", "expected"), PAUSES.values(), ids=PAUSES)
+def test_a_cycle_that_pauses(answers: list[CycleResult], expected: list[tuple[int, float | None]]) -> None:
+    assert published(answers) == expected
+
+
+def test_while_it_pauses_it_is_the_current_one_and_looked_for() -> None:
+    tracker = CycleTracker()
+    published([*GOES_ON, *NOTHING * 2, *GOES_ON, *NOTHING], tracker=tracker)
+    assert (tracker.period_s, tracker.current, tracker.is_in_doubt) == (None, cycle(13), True)
 
 
 @pytest.mark.parametrize("stop", range(0, 60, 7))
 def test_a_restart_leaves_no_trace(stop: int) -> None:
-    answers = [cycle(13, 70), NO_CYCLE, cycle(26), cycle(13.4)] * 15
+    answers = [cycle(13, 70), NO_CYCLE, cycle(26), cycle(13.4)] * 8
+    answers += [*GOES_ON, *NOTHING * 2, *GOES_ON, *NOTHING * 2]
     one, other = CycleTracker(), CycleTracker()
     for place, answer in enumerate(answers):
         if place == stop:

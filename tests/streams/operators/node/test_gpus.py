@@ -65,6 +65,16 @@ def test_a_part_says_what_the_derived_records_of_its_gpus_said() -> None:
     assert part["gpus"]["GPU-1"]["slope_per_s"] > 0
 
 
+def test_a_gpu_whose_utilization_shows_no_cycle_has_that_of_its_power() -> None:
+    node, noise = operator(), random.Random(4)  # noqa: S311 - not a secret
+    for second in range(300):
+        power = 300 if second % 13 < 8 else 90
+        one = gpu(0, gpu_util_pct=noise.randint(90, 100), mem_copy_util_pct=40, power_w=power)
+        node.update(record("nvml-samples", "a", nvml(second, [one]), second))
+    known = of(node.close(), "node-parts")[-1]["gpus"]["GPU-0"]
+    assert (known["cyclic"], known["period_s"]) == (True, pytest.approx(13.0, rel=0.01))
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_when_it_is_flushed_and_restarted_makes_no_difference(seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311 - not a secret

@@ -16,9 +16,12 @@ from contract.settings.secret import Secret
 PREFIX = "DUTYCYCLE_"
 
 
-def _setting(default: Any, parse: Parser, help_text: str, *, secret: bool = False) -> Any:
-    """A field with how its text is read and what the help says; a ``secret`` is never shown."""
-    metadata = {"parse": parse, "help": help_text, "secret": secret}
+def _setting(
+    default: Any, parse: Parser, help_text: str, *, secret: bool = False, flag: str | None = None
+) -> Any:
+    """A field with how its text is read and what the help says; a ``secret`` is never shown. ``flag``: where
+    that has another name, as it is given once for each of several."""
+    metadata = {"parse": parse, "help": help_text, "secret": secret, "flag": flag}
     return field(default=default, repr=not secret, metadata=metadata)
 
 
@@ -188,6 +191,7 @@ class OperatorSettings:
         (),
         parsers.models,
         "River models that run beside, NAME=[KIND/]METRIC[,METRIC]: SPEC, separated by ; (experiments.md)",
+        flag="model",
     )
     models_lags: int = _setting(
         12, parsers.whole(1, 1000), "newest values of its metric that a regressor among the models gets"

@@ -27,7 +27,7 @@ def load(environ: Mapping[str, str], flags: Mapping[str, str] | None = None) -> 
     given = flags or {}
     values = {}
     for one in fields(Settings):
-        source, text = _source(one.name, environ, given)
+        source, text = _source(one.name, one.metadata["flag"] or one.name, environ, given)
         if text is None:
             continue
         shown = "…" if one.metadata["secret"] or "@" in text else repr(text)
@@ -42,9 +42,11 @@ def load(environ: Mapping[str, str], flags: Mapping[str, str] | None = None) -> 
     return _checked(Settings(**values))
 
 
-def _source(name: str, environ: Mapping[str, str], flags: Mapping[str, str]) -> tuple[str, str | None]:
+def _source(
+    name: str, flag: str, environ: Mapping[str, str], flags: Mapping[str, str]
+) -> tuple[str, str | None]:
     if name in flags:
-        return "--" + name.replace("_", "-"), flags[name]
+        return "--" + flag.replace("_", "-"), flags[name]
     variable = PREFIX + name.upper()
     if variable in environ:
         return variable, environ[variable]

@@ -14,6 +14,8 @@ from contract.settings.load import load, near_misses
 from contract.settings.models import ModelSetting
 from contract.settings.secret import Secret
 
+FLAGS = {"models": "model"}
+"""Flags that are given once for each of several."""
 HERE = str(Path(__file__).parent)
 FILE = __file__
 NAMES = [field.name for field in fields(Settings)]
@@ -260,7 +262,7 @@ def test_good_values(name: str, text: str, value: Any) -> None:
 
 @pytest.mark.parametrize(("name", "text", "right"), BAD)
 def test_bad_values(name: str, text: str, right: str) -> None:
-    flag = "--" + name.replace("_", "-")
+    flag = "--" + FLAGS.get(name, name).replace("_", "-")
     for source, environ, flags in (
         (variable(name), {variable(name): text}, {}),
         (flag, {}, {name: text}),

@@ -102,8 +102,9 @@ def test_a_fetch_is_one_message_a_partition_but_a_changelog_is_read_one_by_one()
 async def test_every_session_timeout_that_the_settings_allow_makes_an_app(session_timeout: str) -> None:
     env = {"DUTYCYCLE_BROKER": "kafka://127.0.0.1:1", "DUTYCYCLE_SESSION_TIMEOUT": session_timeout}
     app = create_app(load(env), "test", Telemetry("test"))
-    assert app.exact_consumer is not None
-    assert app.exact_consumer._new_consumer_thread()._create_worker_consumer(app.transport) is not None
+    client: Any = app.exact_consumer._new_consumer_thread()._create_worker_consumer(app.transport)
+    assert client is not None
+    await client.stop()
 
 
 async def test_who_still_connects_is_in_no_group() -> None:
@@ -111,8 +112,11 @@ async def test_who_still_connects_is_in_no_group() -> None:
     app = create_app(load({"DUTYCYCLE_BROKER": "kafka://127.0.0.1:1"}), "test", Telemetry("test"))
     consumer: Any = app.exact_consumer
     assert not app.may_write(), "there is no client"
-    consumer._thread._consumer = consumer._new_consumer_thread()._create_worker_consumer(app.transport)
+    client = consumer._thread._consumer = consumer._new_consumer_thread()._create_worker_consumer(
+        app.transport
+    )
     assert not app.may_write(), "it has not begun to connect"
+    await client.stop()
 
 
 HEARTBEAT = HeartbeatRequest("g", 7, "m")
@@ -161,3 +165,4 @@ async def test_a_fetch_of_quiet_partitions_does_not_hold_up_the_busy_ones_for_lo
     app = create_app(load({"DUTYCYCLE_BROKER": "kafka://127.0.0.1:1"}), "test", Telemetry("test"))
     client: Any = app.exact_consumer._new_consumer_thread()._create_worker_consumer(app.transport)
     assert client._fetch_max_wait_ms <= 250
+    await client.stop()

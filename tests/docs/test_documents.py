@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from contract.topics import TOPICS
+
 ROOT = Path(__file__).parents[2]
 DECISIONS = ROOT / "docs/decisions"
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -48,3 +50,9 @@ def test_places_in_the_code_exist(document: Path) -> None:
     text = re.sub(r"```.*?```", "", document.read_text(), flags=re.DOTALL)
     missing = [place for place in _PLACE.findall(text) if not list(ROOT.glob(place.rstrip("/.")))]
     assert missing == []
+
+
+def test_the_table_of_topics_is_complete() -> None:
+    rows = [line for line in (ROOT / "README.md").read_text().splitlines() if line.startswith("| `")]
+    for topic in TOPICS.values():
+        assert topic.internal or any(f"`{topic.name}`" in row.split("|")[1] for row in rows), topic.name

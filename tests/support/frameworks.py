@@ -12,6 +12,25 @@ import pytest
 
 from tests.support.servers.missing import ServerMissingError
 
+PYTORCH = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+from dutycycle.callbacks.pytorch import steps
+
+class Net(torch.nn.Linear):
+    pass
+
+data = TensorDataset(torch.randn(80, 4), torch.randn(80, 1))
+net = Net(4, 1)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+if __name__ == "__main__":
+    for epoch in range(2):
+        for x, y in steps(DataLoader(data, batch_size=8, num_workers=2), model=net):
+            optimizer.zero_grad()
+            torch.nn.functional.mse_loss(net(x), y).backward()
+            optimizer.step()
+"""
+"""Trains in two epochs of ten steps, of eight samples each."""
 PYTHON = os.environ.get("DUTYCYCLE_TEST_TORCH", "/usr/bin/python3")
 
 

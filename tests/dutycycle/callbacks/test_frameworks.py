@@ -14,27 +14,9 @@ from collectors.attribution.cgroup_path import CgroupId, CgroupKind
 from collectors.attribution.processes import Attribution
 from collectors.process.socket import StepSocket
 from telemetry.events import Telemetry
-from tests.support.frameworks import python_with
+from tests.support.frameworks import PYTORCH, python_with
 
 ROOT = Path(__file__).resolve().parents[3]
-PLAIN = """
-import torch
-from torch.utils.data import DataLoader, TensorDataset
-from dutycycle.callbacks.pytorch import steps
-
-class Net(torch.nn.Linear):
-    pass
-
-data = TensorDataset(torch.randn(80, 4), torch.randn(80, 1))
-net = Net(4, 1)
-optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
-if __name__ == "__main__":
-    for epoch in range(2):
-        for x, y in steps(DataLoader(data, batch_size=8, num_workers=2), model=net):
-            optimizer.zero_grad()
-            torch.nn.functional.mse_loss(net(x), y).backward()
-            optimizer.step()
-"""
 LIGHTNING = """
 import lightning.pytorch as pl, torch
 from torch.utils.data import DataLoader, TensorDataset
@@ -88,7 +70,7 @@ model.fit(x, y, batch_size=8, epochs=2, verbose=0, validation_split=0, validatio
 """
 CASES = {
     # What is trained, the packages, and of all steps: how many, samples, model, parameters, dtype, batch.
-    "pytorch": (PLAIN, (), (20, 160, "Net", 5, "float32", 8)),
+    "pytorch": (PYTORCH, (), (20, 160, "Net", 5, "float32", 8)),
     "lightning": (LIGHTNING, ("lightning",), (20, 160, "Net", 5, "bf16-mixed", 8)),
     "huggingface": (
         HUGGING_FACE, ("transformers", "accelerate"),

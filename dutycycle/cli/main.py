@@ -4,6 +4,7 @@ Exit status: 0 success, 1 failure (one line on stderr), 2 wrong usage.
 """
 
 import argparse
+import keyword
 import logging
 import os
 import re
@@ -27,6 +28,7 @@ COMMANDS = {
     "adapter": "answer autoscalers: the custom and external metrics APIs of Kubernetes",
     "replay": "compute the same from a recorded trace, without Kafka; or publish the trace",
     "record": "write what topics hold to a trace file",
+    "import": "write logs of nvidia-smi, of dcgmi dmon or of a public dataset to a trace",
     "topics": "create and verify the Kafka topics, or list those that are needed",
     "report": "write a report of a trace, or of a job that ran: one page, pictures and tables",
     "compare": "show runs side by side: what changed by more than noise, and which is better",
@@ -64,7 +66,8 @@ class Command(Protocol):
 def command_module(name: str) -> Command:
     """The module of one sub-command, imported only when it is used."""
     folder = "services" if name in _SERVICES else "commands"
-    return cast("Command", import_module(f"dutycycle.cli.{folder}.{name}"))
+    module = f"{name}_" if keyword.iskeyword(name) else name
+    return cast("Command", import_module(f"dutycycle.cli.{folder}.{module}"))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

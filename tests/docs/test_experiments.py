@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import orjson
 import pytest
 
 from contract.trace import TraceWriter
@@ -14,7 +15,7 @@ from tests.support.data.training_job import training_job
 
 PAGE = (Path(__file__).parents[2] / "docs/experiments.md").read_text(encoding="utf-8")
 COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines()]
-FILES = re.findall(r"^`([\w.]+)`:\n\n```\w+\n(.*?)```", PAGE, re.DOTALL | re.MULTILINE)
+FILES = re.findall(r"^`([\w.-]+)`:\n\n```\w+\n(.*?)```", PAGE, re.DOTALL | re.MULTILINE)
 SECONDS = 300
 
 
@@ -41,12 +42,15 @@ def run(command: str, folder: Path) -> str:
 
 def test_a_researcher_needs_under_ten_commands() -> None:
     assert 3 < len(COMMANDS) < 10
-    assert all(command.startswith("dutycycle replay ") for command in COMMANDS)
-    assert [name for name, _ in FILES] == ["truth.jsonl", "mymodels.py"]
+    assert [command.split()[1] for command in COMMANDS] == ["import"] + ["replay"] * (len(COMMANDS) - 1)
+    assert [name for name, _ in FILES] == ["gpu-a.csv", "truth.jsonl", "mymodels.py"]
 
 
 def test_each_command_does_what_the_page_says(folder: Path) -> None:
     said = {command: run(command, folder) for command in COMMANDS}
+    ticks = [orjson.loads(record.payload or b"") for record in read_trace(str(folder / "log.jsonl.zst"))]
+    assert [len(tick["gpus"]) for tick in ticks] == [2, 2]
+    assert ticks[0]["ts_ms"] == 1795165200415  # ten in Berlin is nine in UTC
     (sweep,) = (out for command, out in said.items() if "--grid" in command)
     lines = sweep.splitlines()
     assert len(lines) == 1 + 4

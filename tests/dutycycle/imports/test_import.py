@@ -1,0 +1,177 @@
+"""``dutycycle import`` as a user runs it: a trace that a replay reads, wrong lines named, clear errors."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from dutycycle.cli.main import main
+from dutycycle.imports.columns import Row
+from dutycycle.imports.samples import Samples
+from tests.support.data.traces import read_trace
+
+START = datetime(2026, 11, 20, 10, tzinfo=UTC)
+START_MS = 1000 * int(START.timestamp())
+HEADING = "timestamp, index, utilization.gpu [%], memory.used [MiB], power.draw [W]"
+PERIOD_S = 12
+
+
+def smi_line(at_ms: int, gpu: int, util: int) -> str:
+    moment = START + timedelta(milliseconds=at_ms)
+    return (
+        f"{moment:%Y/%m/%d %H:%M:%S}.{at_ms % 1000:03d}, {gpu}, {util} %, {1000 + gpu} MiB, {50 + util}.25 W"
+    )
+
+
+def busy(second: int) -> int:
+    return 90 if second % PERIOD_S < 8 else 5
+
+
+def smi_log(seconds: int) -> Iterator[str]:
+    yield HEADING
+    for second in range(seconds):
+        for gpu in range(2):
+            yield smi_line(1000 * second + 3 * gpu + second % 3, gpu, busy(second))
+
+
+def write(path: Path, lines: Iterator[str] | list[str]) -> str:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return str(path)
+
+
+def records(path: Path) -> list[dict[str, Any]]:
+    return [orjson.loads(one.payload or b"") for one in read_trace(str(path))]
+
+
+def test_an_imported_log_has_its_cycle_and_its_peaks(tmp_path: Path) -> None:
+    log = write(tmp_path / "gpu-a.csv", smi_log(300))
+    trace, derived = str(tmp_path / "t.jsonl.zst"), tmp_path / "derived.jsonl"
+    assert main(["import", "nvidia-smi", log, "--out", trace]) == 0
+    assert main(["replay", trace, "--out", str(derived)]) == 0
+    of_gpu = [one for one in records(derived) if one["subject"].get("gpu") == "gpu-1"]
+    cycles = [one["metrics"] for one in of_gpu if "gpu_util_pct" in one["metrics"]
+              and "cyclic" in one["metrics"]["gpu_util_pct"]]  # fmt: skip
+    assert cycles[-1]["gpu_util_pct"]["period_s"] == pytest.approx(PERIOD_S, rel=0.01)
+    assert cycles[-1]["power_w"]["cyclic"]
+    windows = [one["metrics"] for one in of_gpu if one.get("size_ms") == 60_000]
+    assert {one["power_w"]["max"] for one in windows} == {140.25}
+    assert {one["mem_used_bytes"]["max"] for one in windows} == {1001 * 1024 * 1024}
+    assert all("temp_c" not in one for one in windows)  # the log has none
+
+
+def test_each_tick_is_a_record_and_a_pause_stays_one(tmp_path: Path) -> None:
+    ticks_ms = [0, 1002, 1999, 3001, 4000, 64_000, 65_001]
+    lines = [HEADING, *(smi_line(at_ms + gpu, gpu, 5) for at_ms in ticks_ms for gpu in range(2))]
+    out = tmp_path / "t.jsonl"
+    assert (
+        main(["import", "nvidia-smi", write(tmp_path / "x.csv", lines), "--node", "b", "--out", str(out)])
+        == 0
+    )
+    found = records(out)
+    assert [one["ts_ms"] - START_MS for one in found] == [at_ms + 1 for at_ms in ticks_ms]
+    assert [one["seq"] for one in found] == list(range(7))
+    assert {(one["node"], one["interval_ms"], len(one["gpus"])) for one in found} == {("b", 1000, 2)}
+    assert found[0]["gpus"][1] == {
+        "uuid": "gpu-1", "index": 1, "gpu_util_pct": 5, "mem_used_bytes": 1001 * 1024 * 1024, "power_w": 55.25
+    }  # fmt: skip
+
+
+def test_wrong_lines_are_named_and_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good = [smi_line(1000 * second, 0, 5) for second in range(3)]
+    bad = [smi_line(4000, 0, 101), "2026/11/20 10:0", *["?"] * 5]
+    log = write(tmp_path / "a.csv", [HEADING, good[0], *bad, *good[1:]])
+    out = tmp_path / "t.jsonl"
+    assert main(["import", "nvidia-smi", log, "--out", str(out)]) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert said[0].startswith(f"{log}:3: Expected")
+    assert "$.gpu_util_pct" in said[0]
+    assert said[1] == f"{log}:4: 1 values for 5 columns"
+    assert sum(line.startswith(f"{log}:") for line in said) == 5
+    assert said[-1] == "imported: 3 nvml-samples from 3 lines; left out: 7 wrong lines"
+    assert len(records(out)) == 3
+
+
+def test_files_of_several_nodes_are_in_order_of_time(tmp_path: Path) -> None:
+    heading = "timestamp,gpu_index,utilization_gpu_pct"
+    logs = []
+    for name, first in (("b", 20), ("a", 0)):
+        by_gpu = [f"{tenth / 10},{gpu},5" for gpu in range(2) for tenth in range(first, first + 40)]
+        logs.append(write(tmp_path / f"{name}.csv", [heading, *by_gpu]))
+    out = tmp_path / "t.jsonl"
+    assert main(["import", "supercloud", *logs, "--out", str(out)]) == 0
+    found = records(out)
+    of_node = {node: [one["ts_ms"] for one in found if one["node"] == node] for node in ("a", "b")}
+    assert of_node == {"a": list(range(0, 4000, 100)), "b": list(range(2000, 6000, 100))}
+    latest_ms = [max(one["ts_ms"] for one in found[: place + 1]) for place in range(80)]
+    assert all(latest - one["ts_ms"] <= 1000 for latest, one in zip(latest_ms, found, strict=True))
+    assert {(one["interval_ms"], len(one["gpus"])) for one in found} == {(100, 2)}
+    assert len({one["seq"] for one in found}) == 80
+
+
+def test_it_is_the_same_however_it_is_cut_into_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = write(tmp_path / "a.csv", smi_log(50))
+    outs = [tmp_path / "1.jsonl", tmp_path / "2.jsonl"]
+    for out, run_bytes in zip(outs, (10**9, 500), strict=True):
+        monkeypatch.setattr("dutycycle.imports.samples._RUN_BYTES", run_bytes)
+        assert main(["import", "nvidia-smi", log, "--out", str(out)]) == 0
+    assert outs[0].read_bytes() == outs[1].read_bytes()
+    assert len(records(outs[0])) == 50
+
+
+def test_gpus_without_a_number_are_counted(tmp_path: Path) -> None:
+    samples = Samples(tmp_path, "t.")
+    for at_ms, uuid in ((0, "GPU-b"), (1, "GPU-a"), (1000, "GPU-b")):
+        samples.add("n", Row(at_ms, {"uuid": uuid}))
+    found = [orjson.loads(one.payload or b"") for one in samples.records(lambda: None)]
+    assert [[(gpu["uuid"], gpu["index"]) for gpu in one["gpus"]] for one in found] == [
+        [("GPU-b", 0), ("GPU-a", 1)], [("GPU-b", 0)]
+    ]  # fmt: skip
+
+
+def test_dmon_begins_where_it_is_told(tmp_path: Path) -> None:
+    log = write(tmp_path / "gpu-b.txt", ["#Entity   GPUTL", "ID", "GPU 0     5", "GPU 1     6"] * 3)
+    out = tmp_path / "t.jsonl"
+    assert (
+        main(
+            ["import", "dcgm-dmon", log, "--start", START.isoformat(), "--interval", "2s", "--out", str(out)]
+        )
+        == 0
+    )
+    found = records(out)
+    assert [
+        (one["node"], one["ts_ms"] - START_MS, one["interval_ms"], len(one["gpus"])) for one in found
+    ] == [("gpu-b", at_ms, 2000, 2) for at_ms in (0, 2000, 4000)]
+
+
+LINES = [HEADING, smi_line(0, 0, 5)]
+REFUSED = {
+    "no line of the format": (["nvidia-smi", "a"], ["hello"], 1, "a:1: comes before a heading"),
+    "an empty file": (["nvidia-smi", "a"], [], 1, "a has no line of this format; the first: none"),
+    "a file that is not there": (["nvidia-smi", "b"], LINES, 1, "b: No such file"),
+    "no start": (["dcgm-dmon", "a"], LINES, 2, "give --start"),
+    "a wrong start": (["dcgm-dmon", "a", "--start", "noon"], LINES, 2, "--start 'noon'"),
+    "a flag of another format": (["supercloud", "a", "--zone", "UTC"], LINES, 2, "--zone is of nvidia-smi"),
+    "two of a name": (["nvidia-smi", "a", "./a"], LINES, 2, "several files are named a"),
+    "two of dmon": (["dcgm-dmon", "a", "./a", "--node", "n"], LINES, 2, "one by one"),
+    "a node that is no name": (["nvidia-smi", "a", "--node", "a b"], LINES, 2, "'a b' cannot name a node"),
+    "columns without a time": (["nvidia-smi", "a", "--columns", "index"], LINES, 2, "--columns: no column"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "lines", "status", "reason"), REFUSED.values(), ids=REFUSED.keys())
+def test_what_cannot_be_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    words: list[str], lines: list[str], status: int, reason: str,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    write(Path("a"), lines)
+    try:
+        found = main(["import", *words, "--out", "t.jsonl"])
+    except SystemExit as error:  # argparse
+        found = int(error.code or 0)
+    assert found == status
+    assert reason in capsys.readouterr().err
+    assert not Path("t.jsonl").exists()

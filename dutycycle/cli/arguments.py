@@ -91,7 +91,17 @@ def add_records(
 
 def add_force(parser: argparse.ArgumentParser) -> None:
     """Add ``--force``, for ``--out``."""
-    parser.add_argument("--force", action="store_true", help="replace the file of --out if it is there")
+    parser.add_argument("--force", action="store_true", help="replace what --out names if it is there")
+
+
+def add_format(parser: argparse.ArgumentParser) -> None:
+    """Add ``--format``, of ``--out``."""
+    from dutycycle.tables.writer import NAMES, TRACE  # here, not above: few commands write tables
+
+    parser.add_argument(
+        "--format", choices=NAMES, default=TRACE,
+        help="a trace, or tables: --out DIR gets a folder a topic and hour (default: %(default)s)",
+    )  # fmt: skip
 
 
 def add_timeout(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""Writes topics to a trace, in the order of each partition."""
+"""Writes topics to a trace, in the order of each partition, or to tables."""
 
 import asyncio
 import sys
@@ -11,6 +11,7 @@ from contract.settings.groups import Settings
 from contract.topics import full_name
 from contract.trace import TraceRecord, TraceWriter
 from dutycycle.process import stop_on_signals
+from dutycycle.tables.writer import TableWriter, writer
 from telemetry.events import Telemetry
 
 _WAIT_S = 0.2
@@ -47,16 +48,20 @@ class Wanted:
         return late_enough and (self.end_ms is None or ts_ms < self.end_ms)
 
 
-def record(out: str, wanted: Wanted, settings: Settings, *, overwrite: bool, timeout_s: float) -> int:
+def record(
+    out: str, form: str, wanted: Wanted, settings: Settings, *, overwrite: bool, timeout_s: float
+) -> int:
     """Record; 0 when the trace is whole. A broker is waited for ``timeout_s``, seconds."""
-    with TraceWriter(out, overwrite=overwrite) as trace:
+    with writer(out, form, settings.topic_prefix, overwrite=overwrite) as trace:
         counts = asyncio.run(_record(trace, wanted, settings, timeout_s))
     found = ", ".join(f"{count} {topic}" for topic, count in sorted(counts.items()))
     print(f"recorded: {found or 'nothing'}", file=sys.stderr)  # noqa: T201
     return 0
 
 
-async def _record(trace: TraceWriter, wanted: Wanted, settings: Settings, timeout_s: float) -> Counter[str]:
+async def _record(
+    trace: TraceWriter | TableWriter, wanted: Wanted, settings: Settings, timeout_s: float
+) -> Counter[str]:
     stop = stop_on_signals()
     waiting = wait_for_broker(settings, Telemetry("record"))
     try:
@@ -73,7 +78,7 @@ async def _record(trace: TraceWriter, wanted: Wanted, settings: Settings, timeou
 
 
 async def _until_done(
-    consumer: Consumer, trace: TraceWriter, wanted: Wanted, stop: asyncio.Event
+    consumer: Consumer, trace: TraceWriter | TableWriter, wanted: Wanted, stop: asyncio.Event
 ) -> Counter[str]:
     counts: Counter[str] = Counter()
     loop = asyncio.get_running_loop()

@@ -13,6 +13,7 @@ from contract.log import ConsumerRecord, ProducerRecord
 from contract.settings.groups import Settings
 from contract.topics import DEFAULT_PREFIX, SAMPLE_TOPICS, TOPICS, short_name
 from contract.trace import TraceError, TraceRecord, TraceWriter, read_lines
+from dutycycle.tables.writer import TRACE, TableWriter, writer
 from sinks.records.writer import RecordsWriter
 from streams.local import LocalPipeline
 from streams.topology import stages
@@ -26,11 +27,14 @@ def replay_in_process(
     settings: Settings,
     *,
     out: str | None,
+    form: str = TRACE,
     overwrite: bool,
     records: str | None,
     keep_open: bool,
 ) -> int:
     """Replay ``traces`` one after the other; what came before a damaged line is written all the same.
+
+    ``form``: of ``out``. Tables hold the samples too; a trace has them already.
 
     Raises ``DutycycleError`` if there is no sample in them.
     """
@@ -38,10 +42,16 @@ def replay_in_process(
     pipeline = LocalPipeline(stages(settings), settings.topic_prefix)
     tally: Counter[str] = Counter()
     with ExitStack() as stack:
-        writers = list(_writers(stack, settings, out, records, overwrite=overwrite))
+        trace: TraceWriter | TableWriter | None = None
+        if out is not None:
+            trace = writer(out, form, settings.topic_prefix, overwrite=overwrite)
+            stack.enter_context(trace)
+        writers = list(_writers(stack, settings, trace, records))
         damage: TraceError | None = None
         try:
             for record in samples(traces, settings.topic_prefix, tally):
+                if isinstance(trace, TableWriter):
+                    trace.write(_line(record, settings.topic_prefix))
                 _write(pipeline.feed(record), writers, tally)
         except TraceError as error:
             damage = error
@@ -72,10 +82,9 @@ def _refuse_overwriting(traces: list[str], out: str | None) -> None:
 
 
 def _writers(
-    stack: ExitStack, settings: Settings, out: str | None, records: str | None, *, overwrite: bool
+    stack: ExitStack, settings: Settings, trace: TraceWriter | TableWriter | None, records: str | None
 ) -> Iterator[Write]:
-    if out is not None:
-        trace = stack.enter_context(TraceWriter(out, overwrite=overwrite))
+    if trace is not None:
         yield trace_of(trace, settings.topic_prefix)
     if records is not None:
         writer = stack.enter_context(RecordsWriter(records))
@@ -83,7 +92,11 @@ def _writers(
         yield lambda one: writer.write(one.topic, one.value)
 
 
-def trace_of(trace: TraceWriter, prefix: str) -> Write:
+def _line(record: ConsumerRecord, prefix: str) -> TraceRecord:
+    return TraceRecord(topic=prefix + record.topic, key=record.key, payload=record.value, ts_ms=record.ts_ms)
+
+
+def trace_of(trace: TraceWriter | TableWriter, prefix: str) -> Write:
     """Writes derived records into a trace; what is internal is left out."""
     offsets: Counter[str] = Counter()
 

@@ -1,4 +1,4 @@
-"""``dutycycle record``: writes topics to a trace, or what a Prometheus kept."""
+"""``dutycycle record``: writes topics to a trace or to tables, or what a Prometheus kept to a trace."""
 
 import argparse
 import time
@@ -8,12 +8,14 @@ from contract.settings.groups import Settings
 from contract.topics import SAMPLE_TOPICS, TOPICS, short_name
 from dutycycle.cli import arguments, history
 from dutycycle.cli.arguments import duration_s, moment_ms
+from dutycycle.tables.writer import TRACE
 from dutycycle.traces.record import Wanted, record
 
 EXAMPLE = """dutycycle record --broker kafka://127.0.0.1:9092 --out now.jsonl.zst --duration 10m
 export DUTYCYCLE_BROKER=kafka://127.0.0.1:9092
 dutycycle record --out last.jsonl.zst --from -10m
 dutycycle record --out night.jsonl.gz --from 2026-11-19T22:00:00Z --to 2026-11-20T06:00:00Z --topic all
+dutycycle record --out tables/ --format parquet --from -1h --topic window-aggregates
 dutycycle record --from-prometheus http://prometheus:9090 --since 7d --out week.jsonl.zst
 dutycycle replay week.jsonl.zst --records sqlite:///week.db"""
 SETTINGS = (*arguments.OF_BROKER, "prometheus_ca", "prometheus_username")
@@ -24,8 +26,9 @@ _OF_PROMETHEUS = {"since": "--since", "until": "--until", "step": "--step"}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What to record, and how long."""
     parser.add_argument(
-        "--out", required=True, metavar="TRACE", help="file to write (.gz, .zst by suffix); - is stdout"
+        "--out", required=True, metavar="TRACE|DIR", help="file to write (.gz, .zst by suffix); - is stdout"
     )
+    arguments.add_format(parser)
     arguments.add_force(parser)
     arguments.add_timeout(parser)
     parser.add_argument(
@@ -56,6 +59,10 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
 
 def _from_prometheus(args: argparse.Namespace, settings: Settings) -> int:
+    if args.format != TRACE:
+        raise SettingError(
+            f"--format {args.format} does not go with --from-prometheus: replay the trace to tables"
+        )
     settings, wanted = history.prometheus_of(args, settings), history.range_of(args)
     from dutycycle.traces.backfill import backfill  # here, not above: --help need not wait for it
 
@@ -74,7 +81,7 @@ def _from_kafka(args: argparse.Namespace, settings: Settings) -> int:
     )
     if wanted.start_ms is not None and wanted.end_ms is not None and wanted.start_ms >= wanted.end_ms:
         raise SettingError(f"--from {args.start} --to {args.end}: the end is not after the beginning")
-    return record(args.out, wanted, settings, overwrite=args.force, timeout_s=args.timeout)
+    return record(args.out, args.format, wanted, settings, overwrite=args.force, timeout_s=args.timeout)
 
 
 def _topics(given: list[str] | None, prefix: str) -> tuple[str, ...]:

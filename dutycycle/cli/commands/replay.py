@@ -11,9 +11,11 @@ from contract.errors import SettingError
 from contract.settings.groups import Settings
 from dutycycle.cli import arguments
 from dutycycle.experiments.knobs import assignment, grid, help_lines, with_values
+from dutycycle.tables.writer import TRACE
 
 EXAMPLE = """dutycycle replay day.jsonl.zst --out derived.jsonl.gz --records sqlite:///day.db
 dutycycle replay day.jsonl.zst --grid cycles.confidence=0.8,0.9 --score truth.jsonl --out sweep/
+dutycycle replay day.jsonl.zst --out tables/ --format parquet
 dutycycle replay day.jsonl.zst --broker kafka://127.0.0.1:9092 --speed 10"""
 _MOST_JOBS = 1024
 SETTINGS = (*arguments.OF_BROKER, *arguments.OF_OPERATORS)
@@ -28,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out", metavar="FILE|DIR", help="write every derived record as a trace; - is stdout. A folder "
         "(DIR/, or with --grid or --score) gets a folder a run: trace, settings, scores"
     )  # fmt: skip
+    arguments.add_format(parser)
     arguments.add_force(parser)
     arguments.add_records(parser, default="default: none are written")
     parser.add_argument(
@@ -95,20 +98,30 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         raise SettingError("--broker publishes the trace: --set, --grid and --score do not go with it")
     if to_broker and (args.out or args.setting_records or args.keep_open):
         raise SettingError("--broker publishes the trace: --out, --records and --keep-open do not go with it")
+    to_tables = args.format != TRACE
+    if to_tables and (to_broker or args.grid or args.score or not args.out):
+        raise SettingError(f"--format {args.format} needs --out DIR, and no --broker, --grid or --score")
     if to_broker:
         from dutycycle.traces.republish import republish  # here, not above: --help need not wait for it
 
         return republish(args.trace, settings, args.speed)
     if args.speed:
         raise SettingError("--speed needs --broker: in process a replay runs as fast as it can")
-    if args.grid or args.score or (args.out and (args.out.endswith(os.sep) or Path(args.out).is_dir())):
+    is_folder = args.out and not to_tables and (args.out.endswith(os.sep) or Path(args.out).is_dir())
+    if args.grid or args.score or is_folder:
         return _experiment(args, settings)
     from dutycycle.traces.replay import replay_in_process  # here, not above: --help need not wait for it
 
     settings = with_values(settings, dict(assignment(one) for one in args.given))
     records = settings.records if args.setting_records else None
     return replay_in_process(
-        args.trace, settings, out=args.out, overwrite=args.force, records=records, keep_open=args.keep_open
+        args.trace,
+        settings,
+        out=args.out,
+        form=args.format,
+        overwrite=args.force,
+        records=records,
+        keep_open=args.keep_open,
     )
 
 

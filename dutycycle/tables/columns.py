@@ -1,0 +1,235 @@
+"""The columns and rows of a topic's table, both made of the declaration of its record.
+
+A part of a record that is a struct becomes columns with its name before theirs (``host_cpu_util_pct``). Lists
+and maps that ``_LEVELS`` names become rows; of an empty list there is one row without its columns. All other
+lists and maps stay one value. A moment is a timestamp: ``start_ms`` becomes ``start_ts``.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from msgspec import inspect
+
+from contract.records.derived import Subject
+from contract.topics import TOPICS
+from contract.units import END_OF_TIME_MS
+
+RECORD_TS = "record_ts"
+"""The time of the record in Kafka, by which it belongs to an hour."""
+Row = dict[str, Any]
+_Read = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """The type of a column: a word, and for ``list``, ``map`` and ``struct`` what is in it, by name."""
+
+    word: str
+    parts: tuple[tuple[str, "Kind"], ...] = ()
+
+    def __str__(self) -> str:
+        if self.word == "struct":
+            return "{" + ", ".join(name for name, _ in self.parts) + "}"
+        return " of ".join((self.word, *(str(kind) for _, kind in self.parts)))
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """What becomes rows: the items of ``field``, or of the value itself (``""``).
+
+    The key of a map becomes the column ``key``. Columns of an item begin with ``prefix``.
+    """
+
+    field: str
+    key: str | None = None
+    prefix: str = ""
+    below: tuple["Level", ...] = ()
+
+
+_METRICS = Level("metrics", key="metric")
+_BY_METRIC = (Level("", key="metric"),)
+_LEVELS: dict[str, tuple[Level, ...]] = {
+    "nvml-samples": (Level("gpus"),),
+    "cgroup-samples": (Level("pods", prefix="pod_", below=(Level("containers", prefix="container_"),)),),
+    "cuda-samples": (Level("pods", prefix="pod_"),),
+    "processes": (Level("processes"),),
+    "window-aggregates": (_METRICS,),
+    "trends": (_METRICS,),
+    "cycles": (_METRICS,),
+    "pod-peaks": (
+        _METRICS,
+        Level("gpus", key="gpu", below=_BY_METRIC),
+        Level("processes", key="process", below=_BY_METRIC),
+    ),
+    "job-peaks": (
+        _METRICS,
+        Level("pods", key="pod", prefix="pod_", below=(_METRICS, Level("gpus", key="gpu", below=_BY_METRIC))),
+    ),
+}
+
+
+class Table:
+    """The table of one topic."""
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        self.columns: dict[str, Kind] = {RECORD_TS: Kind("timestamp")}
+        record = inspect.type_info(TOPICS[topic].record)
+        self._root = _Items(record, Level("", below=_LEVELS.get(topic, ())), self.columns, {RECORD_TS})
+
+    def rows(self, record: Any, ts_ms: int | None) -> Iterator[Row]:
+        """The rows of one record; a column whose value is absent may be missing in them."""
+        return self._root.rows(record, {RECORD_TS: ts_ms})
+
+
+@cache
+def table(topic: str) -> Table:
+    """The table of a topic, which is named without its prefix."""
+    return Table(topic)
+
+
+class _Items:
+    """Reads the items of one level into rows, and adds what they have to ``columns``."""
+
+    def __init__(self, item: inspect.Type, level: Level, columns: dict[str, Kind], taken: set[str]) -> None:
+        self._level = level
+        taken = set(taken)  # a name means one thing in a row; another branch may use it for the same
+        if level.key is not None:
+            _add(columns, taken, level.key, Kind("text"))
+        self._columns = None
+        if isinstance(item, inspect.StructType):
+            below = {one.field for one in level.below}
+            self._columns = _Columns(item, level.prefix, below, columns, taken)
+        self._below = [_Items(_item_of(item, one), one, columns, taken) for one in level.below]
+
+    def rows(self, value: Any, above: Row) -> Iterator[Row]:
+        """The rows of one item; ``above``: what all of them have."""
+        row = dict(above)
+        if self._columns is not None:
+            self._columns.fill(value, row)
+        if not self._below:
+            yield row
+        for items in self._below:
+            field, key = items._level.field, items._level.key
+            found = (getattr(value, field) if field else value) or ()
+            if key is None:
+                for one in found:
+                    yield from items.rows(one, row)
+                if not found:
+                    yield row
+            elif found:
+                for name, one in found.items():
+                    yield from items.rows(one, {**row, key: name})
+
+
+class _Columns:
+    """The columns of a struct, with those of the structs in it, but for the fields in ``but``."""
+
+    def __init__(
+        self,
+        struct: inspect.StructType,
+        prefix: str,
+        but: set[str],
+        columns: dict[str, Kind],
+        taken: set[str],
+    ) -> None:
+        self._subject = prefix.removesuffix("_") if struct.cls is Subject else None
+        if self._subject is not None:
+            _add(columns, taken, self._subject, Kind("text"))
+        self._values: list[tuple[str, str, _Read]] = []
+        self._structs: list[tuple[str, _Columns]] = []
+        for one in struct.fields:
+            found = _not_none(one.type)
+            if one.name in but:
+                continue
+            if isinstance(found, inspect.StructType):
+                inner = _Columns(found, f"{prefix}{one.name}_", set(), columns, taken)
+                self._structs.append((one.name, inner))
+                continue
+            kind, read = _kind(found)
+            name = prefix + one.name
+            if isinstance(found, inspect.IntType) and found.le == END_OF_TIME_MS:
+                kind, name = Kind("timestamp"), name.removesuffix("ts_ms").removesuffix("ms") + "ts"
+            _add(columns, taken, name, kind)
+            self._values.append((one.name, name, read))
+
+    def fill(self, value: Any, row: Row) -> None:
+        """Put the values of a struct into a row."""
+        if self._subject is not None:
+            row[self._subject] = value.key
+        for field, name, read in self._values:
+            found = getattr(value, field)
+            if found is not None:
+                row[name] = read(found)
+        for field, inner in self._structs:
+            found = getattr(value, field)
+            if found is not None:
+                inner.fill(found, row)
+
+
+def _add(columns: dict[str, Kind], taken: set[str], name: str, kind: Kind) -> None:
+    if name in taken or columns.setdefault(name, kind) != kind:
+        raise ValueError(f"two columns would be named {name}")
+    taken.add(name)
+
+
+def _not_none(info: inspect.Type) -> inspect.Type:
+    """The type without None; of a number that is whole or not, the one that holds both."""
+    if not isinstance(info, inspect.UnionType):
+        return info
+    types = [one for one in info.types if not isinstance(one, inspect.NoneType)]
+    return next((one for one in types if isinstance(one, inspect.FloatType)), types[0])
+
+
+def _item_of(info: inspect.Type, level: Level) -> inspect.Type:
+    if level.field and isinstance(info, inspect.StructType):
+        info = _not_none(next(one.type for one in info.fields if one.name == level.field))
+    if isinstance(info, inspect.DictType):
+        return _not_none(info.value_type)
+    if isinstance(info, inspect.VarTupleType):
+        return _not_none(info.item_type)
+    raise TypeError(f"{level.field}: neither a list nor a map")
+
+
+def _kind(info: inspect.Type) -> tuple[Kind, _Read]:
+    """The type of a value, and what turns the value into lists, dicts and scalars of exactly that type."""
+    info = _not_none(info)
+    match info:
+        case inspect.StructType():
+            parts = [(one.name, *_kind(one.type)) for one in info.fields]
+            return Kind("struct", tuple((name, kind) for name, kind, _ in parts)), _struct_reader(parts)
+        case inspect.DictType():
+            kind, read = _kind(info.value_type)
+            return Kind("map", (("", kind),)), lambda found: {key: read(one) for key, one in found.items()}
+        case inspect.VarTupleType():
+            return _list(*_kind(info.item_type))
+        case inspect.TupleType():  # a pair of numbers
+            return _list(Kind("number"), float)
+        case inspect.FloatType():
+            return Kind("number"), float
+        case inspect.IntType():
+            return Kind("integer"), _as_it_is
+        case inspect.BoolType():
+            return Kind("boolean"), _as_it_is
+        case inspect.StrType():
+            return Kind("text"), _as_it_is
+        case _:
+            raise TypeError(f"no column can hold {info}")
+
+
+def _list(kind: Kind, read: _Read) -> tuple[Kind, _Read]:
+    return Kind("list", (("", kind),)), lambda found: [read(one) for one in found]
+
+
+def _struct_reader(parts: Sequence[tuple[str, Kind, _Read]]) -> _Read:
+    def read(value: Any) -> Mapping[str, Any]:
+        found = ((name, getattr(value, name), read) for name, _, read in parts)
+        return {name: read(one) for name, one, read in found if one is not None}
+
+    return read
+
+
+def _as_it_is(value: Any) -> Any:
+    return value

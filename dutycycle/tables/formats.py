@@ -1,0 +1,126 @@
+"""The two formats of a table's file. Rows are packed as they come: packed, they need little memory."""
+
+import csv
+import io
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+import orjson
+
+from contract.errors import DutycycleError
+from dutycycle.tables.columns import Kind, Row
+
+Columns = Mapping[str, Kind]
+
+
+class Format(Protocol):
+    """How rows are packed, and packs written."""
+
+    def pack(self, columns: Columns, rows: Sequence[Row]) -> Any:
+        """Rows of one table, packed. A value that a row lacks is absent."""
+        ...
+
+    def size(self, pack: Any) -> int:
+        """How much memory a pack takes, in bytes."""
+        ...
+
+    def write(self, path: Path, columns: Columns, packs: Sequence[Any]) -> None:
+        """One file of all packs."""
+        ...
+
+
+class Csv:
+    """With a line of names; lists and maps are JSON, timestamps ISO 8601 in UTC, absent values are empty."""
+
+    def pack(self, columns: Columns, rows: Sequence[Row]) -> bytes:
+        """The lines."""
+        text = io.StringIO()
+        lines = csv.writer(text, lineterminator="\n")
+        shown: list[tuple[str, Callable[[Any], Any]]]
+        shown = [(name, _SHOWN.get(kind.word, _same)) for name, kind in columns.items()]
+        for row in rows:
+            lines.writerow(
+                [None if (found := row.get(name)) is None else show(found) for name, show in shown]
+            )
+        return text.getvalue().encode()
+
+    def size(self, pack: bytes) -> int:
+        """Its length."""
+        return len(pack)
+
+    def write(self, path: Path, columns: Columns, packs: Sequence[bytes]) -> None:
+        """The names, then the lines."""
+        with path.open("wb") as file:
+            file.write(",".join(columns).encode() + b"\n")
+            file.writelines(packs)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _json(value: Any) -> str:
+    return orjson.dumps(value).decode()
+
+
+def _moment(ts_ms: int) -> str:
+    return datetime.fromtimestamp(ts_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S") + f".{ts_ms % 1000:03}Z"
+
+
+_SHOWN: dict[str, Callable[[Any], Any]] = {
+    "timestamp": _moment,
+    "boolean": _json,
+    **dict.fromkeys(("list", "map", "struct"), _json),
+}
+
+
+class Parquet:
+    """Compressed by zstd. Raises ``DutycycleError`` where pyarrow is not installed."""
+
+    def __init__(self) -> None:
+        try:
+            import pyarrow as pa  # here, not above: only this format needs it
+            from pyarrow import parquet
+        except ModuleNotFoundError as error:
+            raise DutycycleError("--format parquet needs pyarrow: pip install 'dutycycle[report]'") from error
+        self._pa, self._parquet = pa, parquet
+
+    def pack(self, columns: Columns, rows: Sequence[Row]) -> Any:
+        """A record batch."""
+        return self._pa.RecordBatch.from_pylist(list(rows), schema=self._schema(columns))
+
+    def size(self, pack: Any) -> int:
+        """That of its buffers."""
+        return int(pack.nbytes)
+
+    def write(self, path: Path, columns: Columns, packs: Sequence[Any]) -> None:
+        """One file."""
+        table = self._pa.Table.from_batches(packs, schema=self._schema(columns))
+        self._parquet.write_table(table, path, compression="zstd")
+
+    def _schema(self, columns: Columns) -> Any:
+        return self._pa.schema([(name, self._type(kind)) for name, kind in columns.items()])
+
+    def _type(self, kind: Kind) -> Any:
+        pa = self._pa
+        parts = [(name, self._type(one)) for name, one in kind.parts]
+        match kind.word:
+            case "list":
+                return pa.list_(parts[0][1])
+            case "map":
+                return pa.map_(pa.string(), parts[0][1])
+            case "struct":
+                return pa.struct(parts)
+            case word:
+                return {
+                    "timestamp": pa.timestamp("ms", tz="UTC"),
+                    "integer": pa.int64(),
+                    "number": pa.float64(),
+                    "boolean": pa.bool_(),
+                    "text": pa.string(),
+                }[word]
+
+
+FORMATS: dict[str, type[Csv | Parquet]] = {"csv": Csv, "parquet": Parquet}

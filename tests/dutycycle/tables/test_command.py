@@ -1,0 +1,92 @@
+"""Goal: ``record`` and ``replay`` write tables of what they would write into a trace, and of the samples."""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import orjson
+import pytest
+from pyarrow import dataset
+
+from bus.kafka.embedded import EmbeddedBroker
+from contract.settings.load import load
+from contract.topics import DEFAULT_PREFIX, SAMPLE_TOPICS, full_name
+from contract.trace import TraceWriter
+from dutycycle.traces.record import Wanted, record
+from dutycycle.traces.republish import republish
+from tests.support.data.traces import read_trace
+from tests.support.data.training_job import training_job
+
+SECONDS = 90
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("trace") / "day.jsonl"
+    with TraceWriter(str(path)) as writer:
+        for one in training_job(SECONDS):
+            writer.write(one)
+    return path
+
+
+def dutycycle(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("DUTYCYCLE_")}
+    return subprocess.run(
+        [sys.executable, "-m", "dutycycle", *map(str, arguments)],
+        capture_output=True, text=True, check=False, timeout=120, env=environ,
+    )  # fmt: skip
+
+
+def count(out: Path, topic: str, columns: list[str]) -> int:
+    """So many different values the columns have."""
+    found = dataset.dataset(out / f"topic={topic}", partitioning="hive").to_table(columns=columns)
+    return int(found.group_by(columns).aggregate([]).num_rows)
+
+
+def test_a_replay_to_tables(trace: Path, tmp_path: Path) -> None:
+    out, derived = tmp_path / "tables", tmp_path / "derived.jsonl"
+    for arguments in (("--out", out, "--format", "parquet"), ("--out", derived)):
+        done = dutycycle("replay", trace, *arguments)
+        assert done.returncode == 0, done.stderr
+    windows: Counter[str] = Counter()
+    topics = set()
+    for one in read_trace(str(derived)):
+        topic = one.topic.removeprefix(DEFAULT_PREFIX)
+        topics.add(topic)
+        if topic == "window-aggregates":
+            windows.update(orjson.loads(one.payload or b"")["metrics"].keys())
+    given = {one.topic.removeprefix(DEFAULT_PREFIX) for one in read_trace(str(trace))}
+    assert {one.name for one in out.iterdir()} == {f"topic={one}" for one in topics | given}
+    found = dataset.dataset(out / "topic=window-aggregates", partitioning="hive").to_table()
+    assert Counter(found["metric"].to_pylist()) == windows
+    assert count(out, "nvml-samples", ["ts", "uuid"]) == 2 * SECONDS
+
+
+def test_what_lies_on_topics_becomes_tables(trace: Path, tmp_path: Path) -> None:
+    names = {full_name(DEFAULT_PREFIX, one): 2 for one in SAMPLE_TOPICS}
+    with EmbeddedBroker(names) as broker:
+        settings = load({}, {"broker": broker.url})
+        republish([str(trace)], settings, None)
+        wanted = Wanted(("nvml-samples", "pods"), start_ms=1, end_ms=None, duration_s=None)
+        record(str(tmp_path), "parquet", wanted, settings, overwrite=False, timeout_s=30)
+    assert count(tmp_path, "nvml-samples", ["ts", "uuid"]) == 2 * SECONDS
+    assert count(tmp_path, "pods", ["uid"]) == 1
+
+
+WRONG = [
+    (("replay", "x", "--format", "csv"), "--format csv needs --out DIR"),
+    (("replay", "x", "--format", "csv", "--out", "y", "--grid", "lateness=1s,2s"), "no --broker, --grid"),
+    (("replay", os.devnull, "--format", "csv", "--out", "-"), "--format csv needs a folder"),
+    (("record", "--format", "csv", "--out", "y", "--from-prometheus", "http://x"), "does not go with"),
+    (("record", "--format", "xlsx", "--out", "y"), "invalid choice: 'xlsx'"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), WRONG)
+def test_wrong_usage_is_one_clear_line(arguments: tuple[str, ...], message: str) -> None:
+    done = dutycycle(*arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,8 +1,10 @@
 """Goal: ``record`` and ``replay`` write tables of what they would write into a trace, and of the samples."""
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -73,6 +75,28 @@ def test_what_lies_on_topics_becomes_tables(trace: Path, tmp_path: Path) -> None
         record(str(tmp_path), "parquet", wanted, settings, overwrite=False, timeout_s=30)
     assert count(tmp_path, "nvml-samples", ["ts", "uuid"]) == 2 * SECONDS
     assert count(tmp_path, "pods", ["uid"]) == 1
+
+
+def test_ctrl_c_leaves_nothing(trace: Path, tmp_path: Path) -> None:
+    out = tmp_path / "tables"
+    command = [sys.executable, "-m", "dutycycle", "replay", "-", "--out", str(out), "--format", "csv"]
+    # A test that runs in the background of a shell has SIGINT ignored, and hands that on.
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as replay:  # fmt: skip
+        assert replay.stdin is not None
+        replay.stdin.write(trace.read_bytes())
+        replay.stdin.flush()
+        deadline = time.monotonic() + 120
+        while not (out / ".partial").exists():
+            assert time.monotonic() < deadline
+            assert replay.poll() is None
+            time.sleep(0.05)
+        replay.send_signal(signal.SIGINT)
+        _, said = replay.communicate(timeout=60)
+    assert (replay.returncode, said) == (1, b"dutycycle: interrupted\n")
+    assert not out.exists()
 
 
 WRONG = [

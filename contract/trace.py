@@ -27,7 +27,7 @@ _OTHER_FORMATS = frozenset(
 )
 _DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError)
 LONGEST_LINE = 64 * 1024 * 1024
-_CHUNK = 1 << 17
+_CHUNK = 1 << 14
 _MAX_WINDOW = 1 << 27
 
 
@@ -173,7 +173,7 @@ class _ZstdReader(io.RawIOBase):
         self._raw = raw
         self._frame: Any = None
         self._input = b""
-        self._output = b""
+        self._output = memoryview(b"")  # a slice of it is no copy: a chunk may hold a million records
 
     def readable(self) -> bool:
         """Always: it is a reader."""
@@ -198,7 +198,7 @@ class _ZstdReader(io.RawIOBase):
             return False
         if self._frame is None:
             self._frame = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW).decompressobj()
-        self._output = self._frame.decompress(self._input)
+        self._output = memoryview(self._frame.decompress(self._input))
         self._input = b""
         if self._frame.eof:
             self._input, self._frame = self._frame.unused_data, None

@@ -3,6 +3,7 @@
 import gzip
 import io
 import sys
+import tracemalloc
 from pathlib import Path
 
 import orjson
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contract.errors import DutycycleError
-from contract.trace import TraceRecord, TraceWriter, decode_line, encode_line
+from contract.trace import TraceRecord, TraceWriter, decode_line, encode_line, read_lines
 from tests.support.data.traces import read_trace
 
 SUFFIXES = [".jsonl", ".jsonl.gz", ".jsonl.zst"]
@@ -198,3 +199,16 @@ def test_a_name_that_promises_another_format_is_refused(name: str, tmp_path: Pat
     with pytest.raises(DutycycleError, match=r"a trace is JSON lines, not \w+: name it \.jsonl"):
         TraceWriter(str(tmp_path / name)).__enter__()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_records_that_are_all_alike_are_not_copied_again_and_again(tmp_path: Path) -> None:
+    """A chunk of such a file holds all of it. With a copy for each piece that is taken, time is quadratic."""
+    path, payload, count = str(tmp_path / "t.jsonl.zst"), b"x" * 1000, 5000
+    with TraceWriter(path) as trace:
+        for _ in range(count):
+            trace.write(TraceRecord(topic="t", key=None, payload=payload))
+    tracemalloc.start()
+    next(read_lines(path))
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak_bytes < 1.5 * count * len(payload)

@@ -77,11 +77,10 @@ class Samples:
         if gap_ms > 0 and len(known.gaps_ms) < _MOST_GAPS:
             known.gaps_ms.append(gap_ms)
         known.last_ms[uuid] = row.ts_ms
+        payload = msgspec.json.encode(gpu)  # not orjson's, which hold a kilobyte each while they wait
         self._sorting.add(
-            TraceRecord(
-                topic=self._topic, key=node, payload=encode(gpu), offset=self.rows, ts_ms=row.ts_ms
-            )
-        )  # fmt: skip
+            TraceRecord(topic=self._topic, key=node, payload=payload, offset=self.rows, ts_ms=row.ts_ms)
+        )
 
     def nodes(self) -> dict[str, int]:
         """The nodes and the milliseconds between their ticks."""

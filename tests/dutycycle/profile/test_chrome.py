@@ -13,10 +13,32 @@ from contract.errors import DutycycleError
 from dutycycle.profile.profile import read
 from tests.support.data.profiled import asks_for_results, events, waits_for_data, write_export, write_trace
 
+RECORDED = Path(__file__).parents[2] / "support/data/recorded/pytorch-2.15-cpu.pt.trace.json.gz"
+"""Four steps of a small network, written by PyTorch 2.15 on a CPU."""
+KEY_AVERAGES_US = {
+    "aten::mm": (12, 74573.8),
+    "AddmmBackward0": (8, 74810.1),
+    "aten::linear": (8, 26800.7),
+    "Optimizer.step#SGD.step": (4, 792.3),
+    "aten::select": (256, 411.1),
+    "aten::relu": (4, 181.9),
+}
+"""Calls, and microseconds with what they call: what PyTorch itself printed of that recording."""
+
 
 def trace(path: Path, value: Any) -> Path:
     path.write_bytes(orjson.dumps(value))
     return path
+
+
+def test_a_real_recording_says_what_pytorch_says_of_it() -> None:
+    found = read(RECORDED)
+    assert found.product == "PyTorch profiler"
+    assert not found.gpus
+    (table,) = (one for one in found.tables if one.title == "Annotations and operators")
+    rows = {row[-1]: (row[2], round(float(row[1]) / 1000, 1)) for row in table.rows}
+    assert {name: rows[name] for name in KEY_AVERAGES_US} == KEY_AVERAGES_US
+    assert sum(str(name).startswith("ProfilerStep#") for name in rows) == 4
 
 
 def test_old_names_of_categories_and_a_bare_list_are_known(tmp_path: Path) -> None:

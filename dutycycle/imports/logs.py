@@ -17,7 +17,13 @@ _SHOW_EVERY_S = 0.2
 
 
 def import_logs(
-    files: Mapping[str, str], reader: Callable[[], Reader], out: str, prefix: str, *, overwrite: bool
+    files: Mapping[str, str],
+    reader: Callable[[], Reader],
+    out: str,
+    prefix: str,
+    *,
+    job: str | None,
+    overwrite: bool,
 ) -> None:
     """Write ``out`` from ``files``, each with its node.
 
@@ -28,7 +34,7 @@ def import_logs(
         temporary_folder() as folder,
         StatusLine(every_s=_SHOW_EVERY_S) as status,
     ):
-        run = _Import(Samples(folder, prefix), status)
+        run = _Import(Samples(folder, prefix, job), status)
         for file, node in files.items():
             run.read(file, node, reader())
         written = run.write(trace)
@@ -75,7 +81,7 @@ class _Import:
 
         for record in self.samples.records(done):
             trace.write(record)
-            written += 1
+            written += record.topic.endswith("nvml-samples")
         return written
 
     def _lines(self, file: str) -> Iterator[str]:

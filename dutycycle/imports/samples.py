@@ -11,7 +11,8 @@ from statistics import fmean, median
 import msgspec
 
 from contract.codec import encode
-from contract.records.samples import Gpu, NvmlSample
+from contract.records.pods import JobRef, Pod
+from contract.records.samples import Allocation, Gpu, NvmlSample
 from contract.topics import full_name
 from contract.trace import TraceRecord
 from contract.units import END_OF_TIME_MS
@@ -25,6 +26,7 @@ _INTERVAL_MS = 1000
 """Of a log with one tick."""
 _RUN_BYTES = 16 * 1024 * 1024
 _COLLECTOR = "import"
+_NAMESPACE = "import"
 _gpu = msgspec.json.Decoder(Gpu).decode
 
 
@@ -53,10 +55,14 @@ class _Tick:
 
 
 class Samples:
-    """Takes rows, and then gives the records. ``folder`` is the caller's to remove."""
+    """Takes rows, and then gives the records. ``folder`` is the caller's to remove.
 
-    def __init__(self, folder: Path, prefix: str) -> None:
-        self._topic = full_name(prefix, "nvml-samples")
+    With a ``job`` all GPUs are its own, with a pod for each node.
+    """
+
+    def __init__(self, folder: Path, prefix: str, job: str | None = None) -> None:
+        self._topic, self._pods = full_name(prefix, "nvml-samples"), full_name(prefix, "pods")
+        self._job = job
         self._sorting = Sorting(folder, prefix, _RUN_BYTES)
         self._nodes: dict[str, _Node] = {}
 
@@ -73,6 +79,9 @@ class Samples:
         uuid = row.fields.get("uuid") or f"gpu-{row.fields.get('index', 0)}"
         index = list(known.last_ms).index(uuid) if uuid in known.last_ms else len(known.last_ms)
         gpu = msgspec.convert({"index": index, **row.fields, "uuid": uuid}, Gpu)
+        if self._job is not None:
+            given = Allocation(pod_uid=f"{self._job}-{node}", namespace=_NAMESPACE, pod=f"{self._job}-{node}")
+            gpu = msgspec.structs.replace(gpu, allocated=(given,))
         gap_ms = row.ts_ms - known.last_ms.get(uuid, row.ts_ms)
         if gap_ms > 0 and len(known.gaps_ms) < _MOST_GAPS:
             known.gaps_ms.append(gap_ms)
@@ -89,13 +98,33 @@ class Samples:
     def records(self, done: Callable[[], None]) -> Iterator[TraceRecord]:
         """All records; ``done`` is called after each row."""
         intervals_ms = self.nodes()
+        spans: dict[str, list[int]] = {}  # from the first to the last tick of each node
         for seq, (node, tick) in enumerate(self._ticks(done)):
+            if node not in spans:
+                spans[node] = [tick.last_ms]
+                yield from self._pod(node, tick.last_ms)
+            spans[node][1:] = [tick.last_ms]
             gpus = tuple(sorted(tick.gpus.values(), key=lambda gpu: (gpu.index, gpu.uuid)))
             sample = NvmlSample(
                 node=node, collector=_COLLECTOR, seq=seq, ts_ms=tick.last_ms,
                 interval_ms=intervals_ms[node], gpus=gpus,
             )  # fmt: skip
             yield TraceRecord(topic=self._topic, key=node, payload=encode(sample), ts_ms=tick.last_ms)
+
+        for node, (began_ms, ended_ms) in sorted(spans.items(), key=lambda item: item[1][1]):
+            yield from self._pod(node, began_ms, ended_ms)
+
+    def _pod(self, node: str, began_ms: int, ended_ms: int | None = None) -> Iterator[TraceRecord]:
+        """The job's pod on a node, when it begins and when it is gone; how it ended is not known."""
+        if self._job is None:
+            return
+        uid = f"{self._job}-{node}"
+        pod = Pod(
+            uid=uid, namespace=_NAMESPACE, name=uid, node=node, phase="Unknown" if ended_ms else "Running",
+            started_ms=began_ms, finished_ms=ended_ms,
+            job=JobRef(api_version="dutycycle/v1", kind="Log", name=self._job, uid=self._job),
+        )  # fmt: skip
+        yield TraceRecord(topic=self._pods, key=uid, payload=encode(pod), ts_ms=ended_ms or began_ms)
 
     def _ticks(self, done: Callable[[], None]) -> Iterator[tuple[str, _Tick]]:
         """A tick is over when its GPU comes again, or after ``_APART_MS``."""

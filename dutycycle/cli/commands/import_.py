@@ -1,6 +1,7 @@
 """``dutycycle import``: a trace from the logs of other programs."""
 
 import argparse
+import re
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, tzinfo
@@ -11,6 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from contract.errors import SettingError
 from contract.settings import parsers
 from contract.settings.groups import Settings
+from contract.units import NAME_PATTERN
 from dutycycle.cli import arguments
 
 if TYPE_CHECKING:
@@ -49,6 +51,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the machine that all files are of (default: each of one that is named as the file is)",
     )  # fmt: skip
     parser.add_argument(
+        "--job", metavar="NAME",
+        help="all GPUs of all files belong to a job of this name, which then has peaks and an insight",
+    )  # fmt: skip
+    parser.add_argument(
         "--zone", type=_zone, metavar="ZONE",
         help="nvidia-smi: the time zone of the machine, such as Europe/Berlin (default: UTC)",
     )  # fmt: skip
@@ -71,9 +77,11 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         if getattr(args, flag) is not None and args.format != only:
             raise SettingError(f"--{flag} is of {only} alone")
     files, reader = _files(args), _reader(args)
+    if args.job is not None and not re.fullmatch(NAME_PATTERN, args.job):
+        raise SettingError(f"--job {args.job!r}: expected a name of letters, digits, '.', '_' and '-'")
     from dutycycle.imports.logs import import_logs  # here, not above: --help need not wait for it
 
-    import_logs(files, reader, args.out, settings.topic_prefix, overwrite=args.force)
+    import_logs(files, reader, args.out, settings.topic_prefix, job=args.job, overwrite=args.force)
     return 0
 
 

@@ -62,6 +62,20 @@ def test_an_imported_log_has_its_cycle_and_its_peaks(tmp_path: Path) -> None:
     assert all("temp_c" not in one for one in windows)  # the log has none
 
 
+def test_a_job_has_its_peaks(tmp_path: Path) -> None:
+    logs = [write(tmp_path / f"{node}.csv", smi_log(30)) for node in ("a", "b")]
+    trace, derived = str(tmp_path / "t.jsonl.zst"), tmp_path / "derived.jsonl"
+    assert main(["import", "nvidia-smi", *logs, "--job", "bert", "--out", trace]) == 0
+    assert main(["replay", trace, "--out", str(derived)]) == 0
+    by_topic = {one.topic.removeprefix("dutycycle."): orjson.loads(one.payload or b"") for one in
+                read_trace(str(derived))}  # fmt: skip
+    job = by_topic["job-peaks"]
+    assert (job["job"]["name"], job["final"]) == ("bert", True)
+    assert job["metrics"]["gpu_util_pct"]["max"] == 90
+    assert job["metrics"]["gpu_util_pct"]["mean"] == pytest.approx(sum(map(busy, range(30))) / 30, abs=2)
+    assert by_topic["pod-peaks"]["final"]
+
+
 def test_each_tick_is_a_record_and_a_pause_stays_one(tmp_path: Path) -> None:
     ticks_ms = [0, 1002, 1999, 3001, 4000, 64_000, 65_001]
     lines = [HEADING, *(smi_line(at_ms + gpu, gpu, 5) for at_ms in ticks_ms for gpu in range(2))]
@@ -157,6 +171,7 @@ REFUSED = {
     "two of a name": (["nvidia-smi", "a", "./a"], LINES, 2, "several files are named a"),
     "two of dmon": (["dcgm-dmon", "a", "./a", "--node", "n"], LINES, 2, "one by one"),
     "a node that is no name": (["nvidia-smi", "a", "--node", "a b"], LINES, 2, "'a b' cannot name a node"),
+    "a job that is no name": (["nvidia-smi", "a", "--job", "a/b"], LINES, 2, "--job 'a/b'"),
     "columns without a time": (["nvidia-smi", "a", "--columns", "index"], LINES, 2, "--columns: no column"),
 }  # fmt: skip
 

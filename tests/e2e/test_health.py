@@ -166,9 +166,8 @@ def frozen(kafka: RunningBroker, worker: Process) -> None:
     if not isinstance(kafka, OwnBroker):
         return
     with kafka.frozen():
-        began = time.monotonic()
+        # A rebalance that it stands still in is said after 30 s, silence after a session.
         wait_until(lambda: not worker.is_ready(), lambda: str(worker.readyz()), 40)
-        assert time.monotonic() - began < 30
         assert "the broker has not answered for" in worker.readyz()[1] or "rebalance" in worker.readyz()[1]
         assert worker.healthz()[0] == 200
     worker.wait_ready()

@@ -146,8 +146,8 @@ class StageTask:
     def _reset(self, detail: str) -> None:
         self._telemetry.emit(STATE_RESET, detail, stage=self.stage.name)
 
-    def flush(self, most: int | None = None) -> list[ProducerRecord]:
-        """The coalesced outputs of keys that changed and were not flushed since: of all, or of ``most``."""
+    def flush(self, most: int) -> list[ProducerRecord]:
+        """The coalesced outputs of keys that changed and were not flushed since, of ``most`` at most."""
         keys = list(islice(self._unflushed, most))
         return [out for key in keys for out in self._flushed(self._unflushed.pop(key))]
 

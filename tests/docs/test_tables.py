@@ -36,7 +36,7 @@ def test_the_page_has_all_lines() -> None:
 def test_one_line_reads_them_back(
     name: str, form: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reader = pytest.importorskip(name, reason=f"{name} is not installed: it is not ours to bring")
+    reader = pytest.importorskip(name, reason=f"{name} is not installed: pip install {name}")
     monkeypatch.chdir(tmp_path)
     with TableWriter("tables", form, DEFAULT_PREFIX, overwrite=False) as writer:
         for ts_ms in (1_700_000_010_000, 1_700_003_610_000):

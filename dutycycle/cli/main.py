@@ -17,6 +17,7 @@ from contract.errors import DutycycleError, SettingError
 from contract.settings.groups import Settings
 from contract.settings.load import load, near_misses
 from dutycycle.cli import arguments
+from dutycycle.parser import Parser
 from dutycycle.process import command_name, die_with_parent, end_on_signals
 
 COMMANDS = {
@@ -75,8 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if argv is None else argv)
     end_on_signals(given)  # before the command's imports, which take a second
     try:
-        parser = build_parser(given)
-        return _run(parser.parse_args(_joined(given)))
+        return _run(build_parser(given).parse_args(_joined(given)))
     except ModuleNotFoundError as error:
         return _say(_not_installed(error, given), 1)
     except SettingError as error:
@@ -102,13 +102,16 @@ def _not_installed(error: ModuleNotFoundError, given: Sequence[str]) -> str:
     return f"the package {package} is not installed: pip install 'dutycycle[{extra}]'"
 
 
+_MOMENTS = ("--from", "--to", "--since", "--until")
+
+
 def _joined(given: Sequence[str]) -> list[str]:
     """``--from -10m`` as ``--from=-10m``: argparse takes what begins with a dash for a flag."""
     if command_name(given) == "run":  # what follows is for another program
         return list(given)
     joined: list[str] = []
     for one in given:
-        if joined and joined[-1] in ("--from", "--to") and re.match(r"-\d", one):
+        if joined and joined[-1] in _MOMENTS and re.match(r"-\d", one):
             joined[-1] += f"={one}"
         else:
             joined.append(one)
@@ -136,21 +139,18 @@ def _say(message: object, status: int) -> int:
     return status
 
 
-def build_parser(given: Sequence[str]) -> argparse.ArgumentParser:
+def build_parser(given: Sequence[str]) -> Parser:
     """The parser of all sub-commands; only the one that ``given`` names is imported."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="dutycycle",
+        usage="dutycycle COMMAND [OPTIONS]",
         description="The utilization of every GPU, pod and job: its maximum, its cycles, its trend.",
         epilog="Every setting is also an environment variable: --topic-prefix is DUTYCYCLE_TOPIC_PREFIX.",
     )
-    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    parser.add_version()
+    subparsers = parser.add_subparsers(prog=parser.prog, dest="command", metavar="COMMAND", required=True)
     for name, summary in COMMANDS.items():
-        sub = subparsers.add_parser(
-            name,
-            help=summary,
-            description=summary[0].upper() + summary[1:] + ".",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
+        sub = subparsers.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
         sub.add_argument("-v", "--verbose", action="store_true", help="log what libraries do, too")
         if name == command_name(given):
             module = command_module(name)

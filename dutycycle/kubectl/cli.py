@@ -11,6 +11,7 @@ from importlib import import_module
 
 from contract.errors import DutycycleError, SettingError
 from contract.settings import parsers
+from dutycycle.parser import Parser
 
 PROG = "kubectl dutycycle"
 SORTS = ("gpu", "cpu", "memory", "network", "disk", "name")
@@ -54,24 +55,24 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def parsed(argv: Sequence[str] | None) -> argparse.Namespace:
     """The command line, in any order: argparse alone loses an optional NAME that comes after a flag."""
-    parser = build_parser()
-    args, rest = parser.parse_known_args(argv)
+    args, rest = build_parser().parse_known_args(argv)
     if args.command == "top" and args.name is None and rest and not rest[0].startswith("-"):
         args.name = rest.pop(0)
     if rest:
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+        args.parsed_by.refuse(rest)
     return args
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_parser() -> Parser:
     """All sub-commands; kubectl's own flags mean what they mean there."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=PROG,
+        usage=f"{PROG} COMMAND [OPTIONS]",
         description="Show what pods, nodes and jobs used at most, from their annotations.",
         epilog="example:\n  kubectl dutycycle top pods -A\n  kubectl dutycycle top --help",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    parser.add_version()
+    commands = parser.add_subparsers(prog=PROG, dest="command", metavar="COMMAND", required=True)
     top = _command(commands, "top", "list the highest utilization so far, the busiest first")
     top.add_argument(
         "kind", type=_kind, choices=("pods", "nodes", "jobs"), metavar="pods|nodes|jobs", help="what to list"
@@ -105,12 +106,10 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _command(
-    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, summary: str
-) -> argparse.ArgumentParser:
+def _command(commands: "argparse._SubParsersAction[Parser]", name: str, summary: str) -> Parser:
     command = commands.add_parser(
         name, help=summary, description=summary[0].upper() + summary[1:] + ".",
-        epilog=_EPILOGS[name], formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=_EPILOGS[name],
     )  # fmt: skip
     command.add_argument("-n", "--namespace", metavar="NAME", help="the namespace (default: the context's)")
     command.add_argument(

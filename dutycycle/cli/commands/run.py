@@ -56,7 +56,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--context", metavar="NAME", help="as of kubectl")
     arguments.add_records(group, "for the length of its last run; default: none")
     parser.add_argument("program", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="what to run")
-    parser.set_defaults(parser=parser)
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
@@ -64,7 +63,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     files = []
     while args.program and _is_file_name(args.program[0]):
         files.append(args.program[0])
-        args = args.parser.parse_args(args.program[1:], args)  # flags may stand behind the file
+        args = args.parsed_by.parse_args(args.program[1:], args)  # flags may stand behind the file
     if not args.verbose:  # what could not be measured is said at the end, not within the command's output
         logging.getLogger("dutycycle").setLevel(logging.CRITICAL)
     if files:

@@ -1,0 +1,106 @@
+"""The parser of ``dutycycle`` and ``kubectl dutycycle``: short usage, ``--version``, and "did you mean"."""
+
+import argparse
+import difflib
+import sys
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
+from typing import Any, NoReturn
+
+
+class Parser(argparse.ArgumentParser):
+    """As argparse has it, but a mistake takes three lines: usage, the mistake, and where help is.
+
+    ``parsed_by`` of a namespace is the parser of the command that was given.
+    """
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **more)
+        self.set_defaults(parsed_by=self)
+
+    def add_version(self) -> None:
+        """Add ``--version``."""
+        self.add_argument("--version", action=_ShowVersion, nargs=0, help="show the version and exit")
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> argparse.Namespace:  # type: ignore[override]
+        """What is unknown is refused by the parser of its command, not by that of all commands."""
+        found, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            found.parsed_by.refuse(unknown)
+        return found
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Any = None, namespace: Any = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Check the names of flags and commands first: argparse would rather miss what they were to be."""
+        words = list(sys.argv[1:] if args is None else args)
+        if self._subparsers is not None:
+            self._check_flags(list(takewhile(_is_flag, words)))
+            self._check_command(next((one for one in words if not _is_flag(one)), None))
+        elif all(
+            one.nargs != argparse.REMAINDER for one in self._actions
+        ):  # what follows is of another program
+            self._check_flags([one for one in takewhile("--".__ne__, words) if one.startswith("--")])
+        return super().parse_known_args(words, namespace)
+
+    def refuse(self, unknown: Sequence[str]) -> NoReturn:
+        """End with status 2, as nobody takes ``unknown``."""
+        if _is_flag(unknown[0]):
+            self._check_flags(unknown[:1])
+        self.error(f"unrecognized arguments: {' '.join(unknown)}")
+
+    def error(self, message: str) -> NoReturn:
+        """End with status 2."""
+        usage = self.format_usage()
+        self.exit(2, f"{usage}{self.prog}: {message}\nsee {self.prog} --help\n")
+
+    def format_usage(self) -> str:
+        """One line: what must be given, and that there is more."""
+        return f"usage: {self._short_usage()}\n"
+
+    def format_help(self) -> str:
+        """The whole help, with the same usage."""
+        self.usage = self._short_usage().replace("%", "%%")
+        return super().format_help()
+
+    def _check_flags(self, flags: Iterable[str]) -> None:
+        for flag in flags:
+            name = flag.partition("=")[0]
+            if not any(one.startswith(name) for one in self._option_string_actions):
+                self.error(f"unknown flag {name}{_meant(name, self._option_string_actions)}")
+
+    def _check_command(self, name: str | None) -> None:
+        commands = next(one.choices or () for one in self._actions if one.nargs == argparse.PARSER)
+        if name is not None and name not in commands:
+            self.error(f"unknown command {name}{_meant(name, commands)}")
+
+    def _short_usage(self) -> str:
+        if self.usage is not None:
+            return self.usage.replace("%%", "%")
+        given = [one for one in self._actions if one.required and one.option_strings]
+        flags = (f"{one.option_strings[0]} {one.metavar or ''}".strip() for one in given)
+        places = (_place(one) for one in self._actions if not one.option_strings)
+        return " ".join((self.prog, *flags, "[OPTIONS]", *places))
+
+
+class _ShowVersion(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from importlib.metadata import version  # here, not above: it takes longer to import than all of this
+
+        sys.stdout.write(f"{parser.prog} {version('dutycycle')}\n")
+        parser.exit()
+
+
+def _is_flag(word: str) -> bool:
+    return word.startswith("-") and word != "-"
+
+
+def _meant(given: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(given, list(known), n=1)
+    return f": did you mean {close[0]}?" if close else ""
+
+
+def _place(action: argparse.Action) -> str:
+    """A positional argument, as usage shows it."""
+    name = str(action.metavar or action.dest)
+    return {"?": f"[{name}]", "*": f"[{name} …]", "+": f"{name} …"}.get(str(action.nargs), name)

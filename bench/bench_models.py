@@ -27,6 +27,8 @@ MODELS = {
     "quantile filter": "anomaly.QuantileFilter(anomaly.GaussianScorer(), q=0.995)",
     "ADWIN": "drift.ADWIN()",
     "Page-Hinkley": "drift.PageHinkley()",
+    "our cycles": "streams.operators.estimators.cycle:CycleForecaster",
+    "our trends": "streams.operators.estimators.trend:TrendForecaster",
 }
 START_MS = 1_700_000_000_000
 WARM = 400

@@ -17,6 +17,10 @@ import pytest
             {"numpy", "aiokafka", "aiohttp", "sqlalchemy"},
         ),
         ("streams.service", {"river", "scipy.linalg", "scipy.stats", "numpy.f2py"}),
+        (
+            "streams.operators.estimators.exhaustion",
+            {"faust", "mode", "aiokafka", "confluent_kafka", "kubernetes"},
+        ),
     ],
 )
 def test_what_is_not_needed_is_not_imported(module: str, absent: set[str]) -> None:

@@ -154,16 +154,39 @@ class TrendBank:
         that was seen fewer than two times, or not for two minutes, has NaN everywhere.
         """
         now_ms, holt = self._last_ms, self._holt
-        bounds = np.full((4, self.n), np.nan)
-        for row, bound in enumerate((lower, upper, capacity)):
-            if bound is not None:
-                bounds[row] = bound
+        bounds = self._bounds(lower, upper, capacity)
         bounds[3] = self._exhaustion.exhausts_in_s(bounds[2], now_ms, self._recent.means)
         recent = self._recent.read(now_ms, holt.state[VARIANCE])
         self._horizons.follow(season)
         said, (level, slope) = self._horizons.forecast(now_ms, holt, recent, bounds, season)
         value, p05, p95 = said
         return TrendForecast(self._horizons_s, level, slope, value, p05, p95, bounds[3])
+
+    def path(
+        self,
+        ahead_s: Floats,
+        season: Season | None = None,
+        *,
+        lower: Floats | None = None,
+        upper: Floats | None = None,
+        capacity: Floats | None = None,
+        exhausts_in_s: Floats | None = None,
+    ) -> Floats:
+        """Value, 5 % and 95 % points ``ahead_s`` (ascending) after the last tick, shape (3, times, n): with
+        the errors that were measured at the horizons around. As ``forecast``, but nothing is kept or
+        announced: ``exhausts_in_s`` is what that has said."""
+        recent = self._recent.read(self._last_ms, self._holt.state[VARIANCE])
+        bounds = self._bounds(lower, upper, capacity, exhausts_in_s)
+        return self._horizons.path(self._last_ms, ahead_s, self._holt, recent, bounds, season)
+
+    def _bounds(self, *known: Floats | None) -> Floats:
+        """Least and largest value, capacity, and seconds until it is reached, shape (4, n); NaN for no
+        bound."""
+        bounds = np.full((4, self.n), np.nan)
+        for row, bound in enumerate(known):
+            if bound is not None:
+                bounds[row] = bound
+        return bounds
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data from which ``restore`` goes on bit for bit."""

@@ -310,6 +310,23 @@ class Horizons:
         self._plan()
         return said, now
 
+    def path(
+        self, ts_ms: int, ahead_s: Floats, holt: Holt, recent: Floats, bounds: Floats, season: Season | None
+    ) -> Floats:
+        """The same at any other times (ascending), shape (3, times, n): with the interval of the next later
+        horizon, or the last. Nothing is kept.
+
+        A forecaster is as wrong as at the worse of the two horizons around: that what is now stays is right at
+        each multiple of a period, and wrong in between.
+        """
+        rows = np.minimum(np.searchsorted(self._ahead_s, ahead_s), self._ahead_s.size - 1)
+        earlier = np.where(self._ahead_s[rows] > ahead_s, np.maximum(rows - 1, 0), rows)
+        columns = _NO_COLUMNS if season is None else season.columns
+        ahead = np.empty((ahead_s.size, SEASONS, 0)) if season is None else season.ahead(ahead_s)
+        state, overlap = self._state[rows], self._overlap[rows]
+        state[:, :MODELS] = np.maximum(state[:, :MODELS], self._state[earlier, :MODELS])
+        return _forecast(ts_ms, ahead_s, overlap, holt.state, recent, bounds, columns, ahead, state)[1]
+
     def snapshot(self) -> list[dict[str, Any]]:
         """Plain data of each horizon."""
         return [

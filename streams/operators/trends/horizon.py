@@ -316,8 +316,8 @@ class Horizons:
         """The same at any other times (ascending), shape (3, times, n): with the interval of the next later
         horizon, or the last. Nothing is kept.
 
-        A forecaster is as wrong as at the worse of the two horizons around: that what is now stays is right at
-        each multiple of a period, and wrong in between.
+        A forecaster is as wrong as at the worse of the two horizons around: that what is now stays is right
+        at each multiple of a period, and wrong in between.
         """
         rows = np.minimum(np.searchsorted(self._ahead_s, ahead_s), self._ahead_s.size - 1)
         earlier = np.where(self._ahead_s[rows] > ahead_s, np.maximum(rows - 1, 0), rows)

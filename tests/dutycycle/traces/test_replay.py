@@ -157,7 +157,7 @@ WRONG = [
     (("peaks", "--records", "sqlite:////nowhere/x.db"), 1, "/nowhere/x.db"),
     (("collect",), 2, "DUTYCYCLE_BROKER"),
     (("record", "--out", "x"), 2, "--broker"),
-    (("nothing",), 2, "invalid choice"),
+    (("nothing",), 2, "unknown command nothing"),
     ((), 2, "COMMAND"),
 ]
 

@@ -3,7 +3,7 @@
 import argparse
 import difflib
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 from typing import Any, NoReturn
 
@@ -62,6 +62,14 @@ class Parser(argparse.ArgumentParser):
         """The whole help, with the same usage."""
         self.usage = self._short_usage().replace("%", "%%")
         return super().format_help()
+
+    def arguments(self) -> Iterator[argparse.Action]:
+        """Those of all its commands, too."""
+        for one in self._actions:
+            yield one
+            if one.nargs == argparse.PARSER and isinstance(one.choices, dict):
+                for command in one.choices.values():
+                    yield from command.arguments()
 
     def _check_flags(self, flags: Iterable[str]) -> None:
         for flag in flags:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -138,15 +139,21 @@ def size(low: int) -> Parser:
     return parse
 
 
-def choice(*allowed: str) -> Parser:
+@dataclass(frozen=True, slots=True)
+class Choice:
     """One of a few words."""
 
-    def parse(value: str) -> str:
-        if value not in allowed:
-            raise ValueError(f"expected one of {', '.join(allowed)}")
+    allowed: tuple[str, ...]
+
+    def __call__(self, value: str) -> str:
+        if value not in self.allowed:
+            raise ValueError(f"expected one of {', '.join(self.allowed)}")
         return value
 
-    return parse
+
+def choice(*allowed: str) -> Parser:
+    """One of the words ``allowed``."""
+    return Choice(allowed)
 
 
 def node(value: str) -> str:

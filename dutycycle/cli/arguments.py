@@ -7,7 +7,9 @@ import argparse
 from collections.abc import Collection
 from dataclasses import fields
 from datetime import UTC, datetime
+from typing import Any
 
+from contract.settings import parsers
 from contract.settings.groups import Settings
 from contract.settings.parsers import duration
 from contract.units import END_OF_TIME_MS
@@ -33,6 +35,11 @@ OF_METRICS = (
 OF_SERVICE = ("listen",)
 _PREFIX = "setting_"
 _TIMEOUT_S = 30.0
+_METAVARS: dict[object, str] = {
+    parsers.readable_file: "FILE", parsers.folder: "DIR", parsers.http_url: "URL", parsers.broker: "URL",
+    float: "TIME", int: "N",
+}  # fmt: skip
+"""By the parser of a setting, or else the type of its default."""
 
 
 def add_settings(parser: argparse.ArgumentParser, names: Collection[str]) -> None:
@@ -42,20 +49,29 @@ def add_settings(parser: argparse.ArgumentParser, names: Collection[str]) -> Non
     group = parser.add_argument_group("settings", "also as environment variables DUTYCYCLE_…")
     by_name = {one.name: one for one in fields(Settings)}
     for name in dict.fromkeys(names):
-        one = by_name[name]
+        one, parse = by_name[name], by_name[name].metadata["parse"]
         default = "" if one.default in (None, "", ()) else f" (default: {_shown(name, one.default)})"
         group.add_argument(
             "--" + name.replace("_", "-"),
             dest=_PREFIX + name,
-            metavar="VALUE",
             help=str(one.metadata["help"]).replace("%", "%%") + default,
+            **_values(name, parse, one.default),
         )
+
+
+def _values(name: str, parse: parsers.Parser, default: object) -> dict[str, Any]:
+    """What the help says that a setting may be, and the shell completes."""
+    if isinstance(parse, parsers.Choice):
+        return {"choices": parse.allowed}
+    if name.endswith("_bytes"):
+        return {"metavar": "SIZE"}
+    return {"metavar": _METAVARS.get(parse) or _METAVARS.get(type(default), "VALUE")}
 
 
 def add_containers(parser: argparse.ArgumentParser) -> None:
     """Add ``--containers`` with the default of ``dutycycle up``."""
     parser.add_argument(
-        "--containers", dest=_PREFIX + "containers", metavar="VALUE",
+        "--containers", dest=_PREFIX + "containers", choices=("pods", "containers", "all"),
         help="which cgroups to report: pods, also other containers, or all, units too (default: all)",
     )  # fmt: skip
 

@@ -9,7 +9,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from importlib import import_module
 from typing import Protocol, cast
 
@@ -37,6 +37,7 @@ COMMANDS = {
     "peaks": "show what pods and jobs used at most, from the peak records",
     "annotate": "remove our annotations from all Kubernetes objects",
     "healthy": "ask a running process whether it is healthy",
+    "completion": "print the script by which bash, zsh or fish completes this command",
 }
 """Sub-commands, each in ``dutycycle.cli.commands.<name>`` or, if it is a service, ``services.<name>``."""
 
@@ -44,7 +45,7 @@ _SERVICES = frozenset({"collect", "stream", "sink", "adapter"})
 
 _EXTRAS = {
     "collect": "collector", "stream": "streams", "sink": "sinks", "adapter": "sinks", "report": "report",
-    "run": "report", "profile": "report", "compare": "report",
+    "run": "report", "profile": "report", "compare": "report", "completion": "local",
 }  # fmt: skip
 """What to install for a command alone; the others want everything."""
 
@@ -76,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if argv is None else argv)
     end_on_signals(given)  # before the command's imports, which take a second
     try:
-        return _run(build_parser(given).parse_args(_joined(given)))
+        return _run(build_parser({command_name(given)}).parse_args(_joined(given)))
     except ModuleNotFoundError as error:
         return _say(_not_installed(error, given), 1)
     except SettingError as error:
@@ -139,8 +140,11 @@ def _say(message: object, status: int) -> int:
     return status
 
 
-def build_parser(given: Sequence[str]) -> Parser:
-    """The parser of all sub-commands; only the one that ``given`` names is imported."""
+def build_parser(wanted: Collection[str]) -> Parser:
+    """The parser of all sub-commands; only those that are ``wanted`` are imported, and know their arguments.
+
+    Raises ``ModuleNotFoundError`` for one that needs what is not installed.
+    """
     parser = Parser(
         prog="dutycycle",
         usage="dutycycle COMMAND [OPTIONS]",
@@ -152,7 +156,7 @@ def build_parser(given: Sequence[str]) -> Parser:
     for name, summary in COMMANDS.items():
         sub = subparsers.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
         sub.add_argument("-v", "--verbose", action="store_true", help="log what libraries do, too")
-        if name == command_name(given):
+        if name in wanted:
             module = command_module(name)
             sub.epilog = "example:\n  " + module.EXAMPLE.replace("\n", "\n  ")
             module.add_arguments(sub)

@@ -37,7 +37,7 @@ _ONLY = {flag: name for name, flags in _FORMATS.items() for flag in flags}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What to read, and how."""
     parser.add_argument(
-        "format", choices=_FORMATS, metavar="FORMAT",
+        "format", choices=tuple(_FORMATS), metavar="FORMAT",
         help="nvidia-smi: CSV of nvidia-smi --query-gpu=timestamp,…; dcgm-dmon: text of dcgmi dmon -e …; "
         "supercloud: GPU files of the MIT SuperCloud dataset",
     )  # fmt: skip

@@ -11,6 +11,7 @@ _PACKAGES = {
     "cc": "gcc libc6-dev",
     "chromium": "chromium",
     "etcd": "etcd-server",
+    "fish": "fish",
     "java": "default-jre-headless",
     "kcat": "kcat",
     "mvn": "maven",
@@ -19,6 +20,7 @@ _PACKAGES = {
     "prometheus-alertmanager": "prometheus-alertmanager",
     "promtool": "prometheus",
     "psql": "postgresql-client",
+    "zsh": "zsh",
 }
 """Programs that tests run, and the Debian package of each."""
 

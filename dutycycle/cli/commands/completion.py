@@ -1,0 +1,42 @@
+"""``dutycycle completion``: the script by which a shell completes the command."""
+
+import argparse
+import sys
+
+from contract.settings.groups import Settings
+from dutycycle.cli.main import COMMANDS, build_parser, command_module
+
+EXAMPLE = """dutycycle completion bash > ~/.local/share/bash-completion/completions/dutycycle
+dutycycle completion zsh > ~/.zfunc/_dutycycle
+dutycycle completion fish > ~/.config/fish/completions/dutycycle.fish"""
+SETTINGS: tuple[str, ...] = ()
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which shell."""
+    parser.add_argument(
+        "shell", choices=("bash", "zsh", "fish"), metavar="SHELL",
+        help="bash, zsh (whose fpath needs ~/.zfunc, before compinit) or fish; print it anew after an update",
+    )  # fmt: skip
+
+
+def run(args: argparse.Namespace, _settings: Settings) -> int:
+    """Print it. A command that is not installed completes by its name alone."""
+    import shtab  # here, not above: --help need not wait for it
+
+    parser = build_parser([one for one in COMMANDS if _is_installed(one)])
+    files = {"FILE": shtab.FILE, "TRACE": shtab.FILE, "RUN": shtab.FILE, "DIR": shtab.DIRECTORY}
+    for one in parser.arguments():
+        first = str(one.metavar).partition("|")[0]
+        if first in files:
+            one.complete = files[first]  # type: ignore[attr-defined]  # shtab reads it
+    sys.stdout.write(shtab.complete(parser, args.shell))
+    return 0
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        command_module(name)
+    except ModuleNotFoundError:
+        return False
+    return True

@@ -33,6 +33,7 @@ COMMANDS = {
     "topics": "create and verify the Kafka topics, or list those that are needed",
     "report": "write a report of a trace, or of a job that ran: one page, pictures and tables",
     "compare": "show runs side by side: what changed by more than noise, and which is better",
+    "plot": "draw a few series of a trace or of tables: a picture, or a page to zoom in",
     "profile": "say what a profile of Nsight Systems or PyTorch shows, and what holds the program back",
     "peaks": "show what pods and jobs used at most, from the peak records",
     "annotate": "remove our annotations from all Kubernetes objects",
@@ -45,7 +46,7 @@ _SERVICES = frozenset({"collect", "stream", "sink", "adapter"})
 
 _EXTRAS = {
     "collect": "collector", "stream": "streams", "sink": "sinks", "adapter": "sinks", "report": "report",
-    "run": "report", "profile": "report", "compare": "report", "completion": "local",
+    "run": "report", "profile": "report", "compare": "report", "plot": "report", "completion": "local",
 }  # fmt: skip
 """What to install for a command alone; the others want everything."""
 

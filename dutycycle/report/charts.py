@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dutycycle.report.chart import LINES_OF_CYCLE, POINTS, Chart, Line, Marks, points_of, scaled, unit_of
+from dutycycle.report.chart import POINTS, Chart, Line, Marks, points_of, scaled, unit_of
 from dutycycle.report.cycles import cycles_of
 from dutycycle.report.forecasts import forecasts_of
 from dutycycle.report.gather import Gathered
@@ -123,12 +123,7 @@ def _throttle_marks(gathered: Gathered, view: View) -> list[Marks]:
 
 def _cycle_mark(gathered: Gathered, view: View, metric: str) -> tuple[str, int, int, float] | None:
     found = cycles_of(gathered, view, metric)
-    if not found:
-        return None
-    periods = found[0].periods
-    to_see = [one for one in periods if (one.last_ms - one.first_ms) / 1000 / one.period_s <= LINES_OF_CYCLE]
-    marked = min(to_see, key=lambda one: one.period_s, default=periods[0])
-    return f"cycle {found[0]} ({found[0].name})", marked.first_ms, marked.last_ms, marked.period_s
+    return found[0].mark() if found else None
 
 
 def _heat(view: View) -> Chart | None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from dutycycle.report.chart import LINES_OF_CYCLE
 from dutycycle.report.gather import Gathered, Plain
 from dutycycle.report.view import View
 
@@ -46,6 +47,16 @@ class Cycle:
     def __str__(self) -> str:
         return ", ".join(f"{one.period_s:.3g} s" for one in self.periods)
 
+    def mark(self) -> tuple[str, int, int, float]:
+        """What a chart says of it, and from when to when it marks which period: the shortest to be seen."""
+        to_see = [
+            one
+            for one in self.periods
+            if (one.last_ms - one.first_ms) / 1000 / one.period_s <= LINES_OF_CYCLE
+        ]
+        marked = min(to_see, key=lambda one: one.period_s, default=self.periods[0])
+        return f"cycle {self} ({self.name})", marked.first_ms, marked.last_ms, marked.period_s
+
 
 def cycles_of(gathered: Gathered, view: View, metric: str) -> list[Cycle]:
     """The cycles of a metric, of each subject that had any, the one that lasted longest first."""
@@ -55,19 +66,20 @@ def cycles_of(gathered: Gathered, view: View, metric: str) -> list[Cycle]:
     found = [
         Cycle(name, periods)
         for key, name in names.items()
-        if (periods := _periods(gathered.cycles.get(key, ()), metric, view))
+        if (periods := periods_of(gathered.cycles.get(key, ()), metric, view.first_ms, view.last_ms))
     ]
     return sorted(found, key=lambda one: -one.periods[0].seconds)
 
 
-def _periods(records: Iterable[Plain], metric: str, view: View) -> list[Period]:
-    """What the records of one subject say of a metric, each until the next."""
+def periods_of(records: Iterable[Plain], metric: str, first_ms: int, last_ms: int) -> list[Period]:
+    """What the records of one subject say of a metric from ``first_ms`` to ``last_ms``, each until the next;
+    the period that lasted longest comes first."""
     told = [one for one in records if metric in one["metrics"]]
-    ends = [*(one["ts_ms"] for one in told), view.last_ms][1:]
+    ends = [*(one["ts_ms"] for one in told), last_ms][1:]
     found: list[Period] = []
     for one, end_ms in zip(told, ends, strict=True):
         for begin_ms, period_s, confidence in _said(one, metric):
-            begin_ms, end_ms = max(begin_ms, view.first_ms), min(end_ms, view.last_ms)
+            begin_ms, end_ms = max(begin_ms, first_ms), min(end_ms, last_ms)
             known = next((it for it in found if abs(it.period_s - period_s) <= _SAME * period_s), None)
             if begin_ms >= end_ms or (known and known.last_ms >= end_ms):
                 continue

@@ -211,7 +211,7 @@ def _charts(report: Report) -> Iterator[str]:
     if not report.charts:
         return
     yield "<section><h2>Over time</h2>"
-    yield from _tools(report)
+    yield from tools([gpu.name for gpu in report.view.gpus])
     yield "<noscript><p>The charts need JavaScript; the tables below hold the figures.</p></noscript>"
     yield '<div class="charts">'
     for one in report.charts:
@@ -219,11 +219,11 @@ def _charts(report: Report) -> Iterator[str]:
     yield "</div></section>"
 
 
-def _tools(report: Report) -> Iterator[str]:
+def tools(gpus: Sequence[str]) -> Iterator[str]:
+    """What shows and hides GPUs, by their names, and moves the time of all charts."""
     yield '<fieldset class="tools"><legend class="hidden">Charts</legend>'
-    if len(report.view.gpus) > 1:
-        for place, gpu in enumerate(report.view.gpus):
-            name = escape(gpu.name)
+    if len(gpus) > 1:
+        for place, name in enumerate(map(escape, gpus)):
             yield (
                 f'<label><input type="checkbox" data-group="{name}" checked> '
                 f'<span class="key" style="background:{color_of(place)}"></span>{name}</label>'

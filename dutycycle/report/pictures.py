@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dutycycle.report.chart import Chart, cycle_lines_ms
+from dutycycle.report.chart import Chart, Line, cycle_lines_ms
 from dutycycle.report.phases import Phase, seconds_by_name
 from dutycycle.report.plot import color_of
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _BANDS = 4
+_METADATA: dict[str, dict[str, Any]] = {".png": {"Software": None}, ".svg": {"Date": None}}
 _PHASES = {
     "idle": "#b9c0cb",
     "loading": "#b78a06",
@@ -34,18 +35,22 @@ def write_pictures(charts: list[Chart], phases: list[Phase], folder: Path) -> li
             figsize=(9, max(2.0, 0.35 * len(chart.lines) + 1) if chart.kind == "heat" else 3.2), dpi=120
         )
         axes = figure.add_subplot()
-        _draw(axes, chart)
-        written.append(_save(figure, folder / f"{chart.id}.png"))
+        draw(axes, chart)
+        written.append(save(figure, folder / f"{chart.id}.png"))
     if phases:
         figure = Figure(figsize=(9, 1.6), dpi=120)
         _draw_phases(figure.add_subplot(), phases)
-        written.append(_save(figure, folder / "phases.png"))
+        written.append(save(figure, folder / "phases.png"))
     return written
 
 
-def _save(figure: Any, path: Path) -> Path:
+def save(figure: Any, path: Path) -> Path:
+    """Write a figure, of the format that the name ends with, with nothing of when and by what."""
+    from matplotlib import rc_context
+
     figure.tight_layout()
-    figure.savefig(path, metadata={"Software": None})
+    with rc_context({"svg.hashsalt": "dutycycle"}):  # names in an SVG are random otherwise
+        figure.savefig(path, metadata=_METADATA[path.suffix])
     return path
 
 
@@ -53,7 +58,8 @@ def _moments(times_ms: Any) -> Any:
     return np.asarray(times_ms, "datetime64[ms]")
 
 
-def _draw(axes: "Axes", chart: Chart) -> None:
+def draw(axes: "Axes", chart: Chart) -> None:
+    """Draw a chart."""
     axes.set_title(f"{chart.title} ({chart.unit})", loc="left", fontsize=11)
     if chart.kind == "heat":
         _draw_heat(axes, chart)
@@ -63,11 +69,22 @@ def _draw(axes: "Axes", chart: Chart) -> None:
         fold = chart.kind == "fold"
         times = points.times / 1000 if fold else _moments(points.times)
         color = color_of(line.color)
+        if line.dots:
+            _draw_dots(axes, times, line)
+            continue
         if not points.exact and len(chart.lines) <= _BANDS:
             axes.fill_between(times, points.low, points.high, color=color, alpha=0.18, linewidth=0)
         axes.plot(times, points.mean, color=color, linewidth=1, label=line.name or None)
     _draw_over(axes, chart)
     _finish(axes, chart)
+
+
+def _draw_dots(axes: "Axes", times: Any, line: Line) -> None:
+    points, color = line.points, color_of(line.color)
+    known = np.isfinite(points.mean)
+    if not points.exact:
+        axes.vlines(times[known], points.low[known], points.high[known], color=color, alpha=0.4)
+    axes.plot(times[known], points.mean[known], "o", markersize=3, color=color, label=line.name)
 
 
 def _draw_over(axes: "Axes", chart: Chart) -> None:

@@ -93,6 +93,9 @@ def _vertical(chart: Chart) -> Figure:
 def _traces(chart: Chart, line: Line) -> Iterator[Figure]:
     points, group = line.points, {"meta": line.group} if line.group else {}
     color = color_of(line.color)
+    if line.dots:
+        yield _dots(chart, line)
+        return
     bands = not points.exact and len(chart.lines) <= _BANDS
     if bands:
         for values, fill in ((points.high, None), (points.low, "tonexty")):
@@ -119,6 +122,26 @@ def _traces(chart: Chart, line: Line) -> Iterator[Figure]:
         "showlegend": not line.group,
         "hovertemplate": f"%{{y:.4~g}} {chart.unit}" + (" (max %{customdata:.4~g})" if many else ""),
         **({"customdata": rounded(points.high)} if many else {}),
+    }
+
+
+def _dots(chart: Chart, line: Line) -> Figure:
+    points, color = line.points, color_of(line.color)
+    return {
+        **_at(chart, points),
+        "type": "scatter",
+        "mode": "markers",
+        "name": line.name,
+        "y": rounded(points.mean),
+        "marker": {"size": 6, "color": color},
+        "error_y": {
+            "array": rounded(points.high - points.mean),
+            "arrayminus": rounded(points.mean - points.low),
+            "width": 0,
+            "color": color,
+            "visible": not points.exact,
+        },
+        "hovertemplate": f"%{{y:.4~g}} {chart.unit}",
     }
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -114,13 +115,18 @@ class Parquet:
             case "struct":
                 return pa.struct(parts)
             case word:
-                return {
-                    "timestamp": pa.timestamp("ms", tz="UTC"),
-                    "integer": pa.int64(),
-                    "number": pa.float64(),
-                    "boolean": pa.bool_(),
-                    "text": pa.string(),
-                }[word]
+                return scalar_types(pa)[word]
+
+
+def scalar_types(pa: Any) -> Mapping[str, Any]:
+    """The types of pyarrow for the words of ``Kind``; for those of CSV, where the rest is text."""
+    words = {
+        "timestamp": pa.timestamp("ms", tz="UTC"),
+        "integer": pa.int64(),
+        "number": pa.float64(),
+        "boolean": pa.bool_(),
+    }
+    return defaultdict(pa.string, words)
 
 
 FORMATS: dict[str, type[Csv | Parquet]] = {"csv": Csv, "parquet": Parquet}

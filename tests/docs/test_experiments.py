@@ -42,7 +42,7 @@ def run(command: str, folder: Path) -> str:
 
 def test_a_researcher_needs_under_ten_commands() -> None:
     assert 3 < len(COMMANDS) < 10
-    assert [command.split()[1] for command in COMMANDS] == ["import"] + ["replay"] * (len(COMMANDS) - 1)
+    assert [command.split()[1] for command in COMMANDS] == ["import", *["replay"] * 4, "plot", "replay"]
     assert [name for name, _ in FILES] == ["gpu-a.csv", "truth.jsonl", "mymodels.py"]
 
 
@@ -64,5 +64,6 @@ def test_each_command_does_what_the_page_says(folder: Path) -> None:
     assert errors["hw"] < 0.6
     assert "2 model_failed" in compared  # Holt-Winters divides by zero on idle GPUs, and begins anew
     assert (folder / "models/forecasts.png").read_bytes()[:4] == b"\x89PNG"
+    assert (folder / "said.png").read_bytes()[:4] == b"\x89PNG"
     topics = {record.topic for record in read_trace(str(folder / "own.jsonl"))}
     assert "dutycycle.model-scores" in topics

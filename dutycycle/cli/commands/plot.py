@@ -1,0 +1,86 @@
+"""``dutycycle plot``: a picture of a few series."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from contract.errors import DutycycleError, SettingError
+from contract.settings.groups import Settings
+from dutycycle.cli import arguments
+from dutycycle.status_line import StatusLine
+
+EXAMPLE = """dutycycle plot day.jsonl.zst --subject 'gpu/gpu-a/*' --metric gpu_util_pct --out util.png
+dutycycle plot day.jsonl.zst derived.jsonl.zst --subject ml/bert --metric cpu_util_pct --out bert.html
+dutycycle plot day.jsonl.zst models/ --subject node/gpu-a --metric cpu_util_pct --forecast 30s --from -10m
+dutycycle plot tables/ --metric power_w --out power.svg"""
+SETTINGS = ("topic_prefix",)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What to read, what of it to show, and where the picture goes."""
+    parser.add_argument(
+        "what", nargs="+", metavar="TRACE|DIR",
+        help="traces of samples, of results or of both, drawn over one another (- is stdin); or what "
+        "replay --out DIR/ wrote: tables, or a run",
+    )  # fmt: skip
+    parser.add_argument(
+        "--subject", action="append", default=[], metavar="NAME",
+        help="of what: gpu/NODE/UUID, node/NODE or pod/UID, in which * stands for anything; or the name of a "
+        "job or pod; several times for several (default: all that have the metric)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--metric", action="append", default=[], metavar="NAME",
+        help="which figure, such as gpu_util_pct; several times for several charts; without one, those that "
+        "there are are named",
+    )  # fmt: skip
+    parser.add_argument(
+        "--forecast", type=arguments.duration_s, metavar="TIME",
+        help="also what was forecast so long before, such as 30s, by the trends and by each model",
+    )  # fmt: skip
+    parser.add_argument(
+        "--from", dest="from_", metavar="TIME", help="2026-11-20T10:00:00Z, or -10m: before the end"
+    )
+    parser.add_argument("--to", metavar="TIME", help="the same; up to here")
+    parser.add_argument(
+        "--out", metavar="FILE", type=Path, default=Path("plot.png"),
+        help=".png, .svg, or .html to zoom in (default: %(default)s)",
+    )  # fmt: skip
+    arguments.add_force(parser)
+
+
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    """Read and draw; 0 when there is a picture."""
+    from dutycycle.plot.charts import charts_of, span_of  # here, not above: --help need not wait for it
+    from dutycycle.plot.seen import Wanted
+    from dutycycle.plot.sources import read, sources_of
+    from dutycycle.plot.write import check_out, write
+
+    check_out(args.out, overwrite=args.force)
+    wanted = Wanted(args.subject, tuple(dict.fromkeys(args.metric)), args.forecast)
+    with StatusLine(quiet_s=2.0, every_s=2.0) as status:
+        told = settings.topic_prefix, lambda number: status.show(f"{number} records read …")
+        seen, unusable = read(sources_of(args.what), wanted, *told)
+    if unusable:
+        print(f"dutycycle: {unusable} records could not be used", file=sys.stderr)  # noqa: T201
+    chosen = seen.chosen()
+    span = _between(args, *span_of(seen))
+    charts = charts_of(seen, chosen, span)
+    if not charts:
+        raise DutycycleError("nothing was measured between --from and --to")
+    write(charts, ", ".join(chosen), span, args.out)
+    lines = sum(len(one.lines) for one in charts)
+    print(f"{args.out}: {', '.join(one.title for one in charts)}; {lines} line{'s' * (lines > 1)}")  # noqa: T201
+    return 0
+
+
+def _between(args: argparse.Namespace, first_ms: int, last_ms: int) -> tuple[int, int]:
+    """``--from`` and ``--to``, or the ends of what was read. Raises ``SettingError``."""
+    found = []
+    for flag, text, end_ms in (("--from", args.from_, first_ms), ("--to", args.to, last_ms)):
+        try:
+            found.append(end_ms if text is None else arguments.moment_ms(text, last_ms))
+        except ValueError as error:
+            raise SettingError(f"{flag} {error}") from error
+    if found[0] >= found[1]:
+        raise SettingError("--from is not before --to")
+    return found[0], found[1]

@@ -1,0 +1,83 @@
+"""The charts of a picture: one for each metric, a line for each subject and for each forecaster."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from dutycycle.plot.seen import Seen
+from dutycycle.report.chart import POINTS, Chart, Line, scaled, unit_of
+from dutycycle.report.cycles import Cycle, periods_of
+from dutycycle.traces.frames import Buckets, Frame, buckets
+
+_UNITS = {
+    "_pct": "%", "_bytes_per_s": "bytes/s", "_per_s": "1/s", "_bytes": "bytes", "_w": "W", "_c": "°C",
+    "_mhz": "MHz", "_j": "J",
+}  # fmt: skip
+"""Of a metric by how its name ends; the first that fits."""
+_Span = tuple[int, int]
+"""The time of a picture, both ends included, in Unix milliseconds."""
+
+
+def span_of(seen: Seen) -> _Span:
+    """From the first that is drawn to the last; forecasts may stand out."""
+    windows = [by_size[min(by_size)] for by_size in seen.windows.values()]
+    forecasts = [one for by_name in seen.forecasts.values() for one in by_name.values()]
+    frames = [*seen.samples.values()] or windows or forecasts
+    times = [one.between(0, 2**62).times for one in frames]
+    return min(int(one[0]) for one in times), max(int(one[-1]) for one in times)
+
+
+def charts_of(seen: Seen, chosen: Mapping[str, Sequence[str]], span: _Span) -> list[Chart]:
+    """Of each metric of ``chosen`` its subjects, as far as anything was measured in that time."""
+    found = (_chart(seen, metric, subjects, span) for metric, subjects in chosen.items())
+    return [one for one in found if one.lines]
+
+
+def _chart(seen: Seen, metric: str, subjects: Sequence[str], span: _Span) -> Chart:
+    found = [line for one in subjects for line in _lines(seen, (one, metric), span, len(subjects) > 1)]
+    unit = next((unit for ending, unit in _UNITS.items() if metric.endswith(ending)), "")
+    unit, scale = unit_of(unit, (float(np.nanmax(line.points.high)) for line in found))
+    cycles = [
+        Cycle(seen.label(subject), periods)
+        for subject in subjects
+        if (periods := periods_of(seen.cycles.get(subject, ()), metric, *span))
+    ]
+    return Chart(
+        metric.replace("_", "-"),
+        metric if len(subjects) > 1 else f"{metric} of {seen.label(subjects[0])}",
+        unit,
+        [
+            replace(line, color=place, points=scaled(line.points, scale)) for place, line in enumerate(found)
+        ],
+        cycle=cycles[0].mark() if cycles else None,
+    )  # fmt: skip
+
+
+def _lines(seen: Seen, place: tuple[str, str], span: _Span, several: bool) -> Iterator[Line]:
+    """What was measured, by the samples or else by the shortest windows; then what was forecast."""
+    windows = seen.windows.get(place)
+    whose = f"{seen.label(place[0])}: " if several else ""
+    if place in seen.samples:
+        yield from _line(whose.rstrip(": ") or "measured", seen.samples[place], span)
+    elif windows:
+        size_ms = min(windows)
+        yield from _line(f"{whose}mean of {size_ms / 1000:g} s", windows[size_ms], span)
+    for who, frame in seen.forecasts.get(place, {}).items():
+        yield from _line(f"{whose}{who}, {seen.wanted.horizon_s:g} s ahead", frame, span, dots=True)
+
+
+def _line(name: str, frame: Frame, span: _Span, *, dots: bool = False) -> Iterator[Line]:
+    ticks = frame.between(*span)
+    if not len(ticks.times):
+        return
+    points = buckets(ticks.times, ticks["value"], *span, POINTS)
+    if "low" in ticks.values:
+        low, high = (buckets(ticks.times, ticks[end], *span, POINTS) for end in ("low", "high"))
+        points = _bounded(points, low, high)
+    yield Line(name, "", 0, points, dots)
+
+
+def _bounded(points: Buckets, low: Buckets, high: Buckets) -> Buckets:
+    wide = bool((high.high > low.low).any())
+    return replace(points, low=low.low, high=high.high, exact=points.exact and not wide)

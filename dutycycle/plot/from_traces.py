@@ -1,0 +1,141 @@
+"""Reads traces for a picture: samples, windows, cycles and forecasts, as far as they are in there."""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from contract.codec import DecodeError, decode, to_plain
+from contract.log import ConsumerRecord
+from contract.records.derived import Cycle, Forecast, Trend, WindowAggregate
+from contract.records.models import ModelForecast, ModelPoint
+from contract.records.pods import Pod
+from contract.topics import TOPICS
+from dutycycle.experiments.scores.forecasts import BUILT_IN
+from dutycycle.experiments.scores.samples import SampleReader, subject_key
+from dutycycle.plot.seen import Seen
+from dutycycle.traces.replay import samples
+from streams.operators.columns.arrays import Bools
+from streams.operators.columns.tick import Layout, Tick
+
+_SAMPLES = ("nvml-samples", "cgroup-samples", "cuda-samples")
+_DERIVED = ("window-aggregates", "trends", "cycles", "model-forecasts")
+_TOLD = 1000
+_Place = tuple[str, str]
+
+
+def read_traces(traces: Sequence[str], prefix: str, seen: Seen, progress: Callable[[int], None]) -> int:
+    """Take all of ``traces`` into ``seen``; how many records could not be used. Raises ``TraceError``."""
+    reader, unusable = _Reader(seen), 0
+    for number, record in enumerate(samples(traces, prefix, Counter(), ("pods", *_SAMPLES, *_DERIVED))):
+        try:
+            reader.take(record)
+        except DecodeError:
+            unusable += 1
+        if number % _TOLD == 0:
+            progress(number)
+    reader.close()
+    return unusable
+
+
+def pods_of(traces: Sequence[str], prefix: str, progress: Callable[[int], None]) -> Collection[Pod]:
+    """The pods that traces name, each as it was named last. Raises ``TraceError``."""
+    found: dict[str, Pod] = {}
+    tally: Counter[str] = Counter()
+    for record in samples(traces, prefix, tally, ("pods",)):
+        try:
+            if record.value is not None:
+                pod = decode(Pod, record.value, "pods")
+                found[pod.uid] = pod
+        except DecodeError:  # reading for the picture counts it
+            continue
+        progress(tally.total())
+    return found.values()
+
+
+@dataclass(slots=True)
+class _Columns:
+    """The columns of a layout: their series, those that are wanted, and which were measured at all."""
+
+    layout: Layout
+    places: list[_Place]
+    wanted: list[tuple[int, _Place]]
+    measured: Bools
+
+
+def _columns_of(node: str, layout: Layout, seen: Seen) -> _Columns:
+    places = [(subject_key(node, one), one.metric) for one in layout.series]
+    wanted = [(column, place) for column, place in enumerate(places) if seen.is_wanted(*place)]
+    return _Columns(layout, places, wanted, np.zeros(len(places), bool))
+
+
+class _Reader:
+    """Takes one record after the other."""
+
+    def __init__(self, seen: Seen) -> None:
+        self._seen = seen
+        self._samples = SampleReader()
+        self._columns: dict[tuple[str, str], _Columns] = {}
+
+    def take(self, record: ConsumerRecord) -> None:
+        """Raises ``DecodeError`` for a derived record or a pod that cannot be read."""
+        if record.value is None:
+            return
+        if record.topic in _SAMPLES:
+            for tick in self._samples.read(record):
+                self._tick(record.key or "", record.topic, tick)
+            return
+        kind: type[Any] = TOPICS[record.topic].record
+        match decode(kind, record.value, record.topic):
+            case Pod() as pod:
+                self._seen.named(pod)
+            case WindowAggregate() as window:
+                self._window(window)
+            case Trend() as trend:
+                for metric, one in trend.metrics.items():
+                    self._forecasts(BUILT_IN, (trend.subject.key, metric), trend.ts_ms, one.forecast)
+            case ModelForecast() as said:
+                self._forecasts(said.model, (said.subject.key, said.metric), said.ts_ms, said.forecast)
+            case Cycle() as cycle if self._seen.is_subject(cycle.subject.key):
+                self._seen.cycles[cycle.subject.key].append(to_plain(cycle))
+
+    def _tick(self, node: str, topic: str, tick: Tick) -> None:
+        columns = self._columns.get((node, topic))
+        if columns is None or columns.layout is not tick.layout:  # a node's layout stays the same for long
+            self._note(columns)
+            columns = self._columns[node, topic] = _columns_of(node, tick.layout, self._seen)
+        columns.measured |= np.isfinite(tick.values)
+        for column, place in columns.wanted:
+            value = float(tick.values[column])
+            if value == value:
+                self._seen.samples[place].add(tick.ts_ms, {"value": value})
+
+    def close(self) -> None:
+        """All was read."""
+        for columns in self._columns.values():
+            self._note(columns)
+
+    def _note(self, columns: "_Columns | None") -> None:
+        """What was measured is there; of what was not, only the column is."""
+        if columns is not None:
+            for place, measured in zip(columns.places, columns.measured.tolist(), strict=True):
+                if measured:
+                    self._seen.note(*place)
+
+    def _window(self, window: WindowAggregate) -> None:
+        for metric, one in window.metrics.items():
+            value = one.increase if one.mean is None else one.mean
+            place = window.subject.key, metric
+            if self._seen.is_wanted_there(*place) and value is not None:
+                low, high = (value if end is None else end for end in (one.min, one.max))
+                frame = self._seen.windows[place][window.size_ms]
+                frame.add(window.start_ms, {"value": value, "low": low, "high": high})
+
+    def _forecasts(
+        self, who: str, place: _Place, ts_ms: int, forecast: Sequence[Forecast | ModelPoint]
+    ) -> None:
+        if self._seen.is_wanted_there(*place):
+            for one in forecast:
+                self._seen.forecast(place, who, ts_ms, to_plain(one))

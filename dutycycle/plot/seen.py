@@ -1,0 +1,144 @@
+"""What was read for a picture: which series there are at all, and the points of those that are wanted."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import Any
+
+from contract.errors import DutycycleError
+from contract.records.pods import Pod
+from dutycycle.traces.frames import Frame
+from dutycycle.traces.subject import qualified
+
+KINDS = ("gpu/", "node/", "pod/", "job/")
+"""What a subject's key begins with."""
+BOUNDED = ("value", "low", "high")
+_NAMED = 12
+"""So many names are listed where none fits."""
+MOST_LINES = 16
+"""With more lines a picture could not be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """``subjects``: keys, in which ``*`` stands for anything; none: all. ``horizon_s``: of the forecasts."""
+
+    subjects: Collection[str]
+    metrics: Collection[str]
+    horizon_s: float | None = None
+
+
+def _bounded() -> Frame:
+    return Frame(BOUNDED)
+
+
+@dataclass(slots=True)
+class Seen:
+    """Series by the key of their subject and their metric."""
+
+    wanted: Wanted
+    metrics: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """Every subject, wanted or not, with all of its metrics."""
+    names: dict[str, str] = field(default_factory=dict)
+    """What people call a subject, where that is known."""
+    samples: dict[tuple[str, str], Frame] = field(
+        default_factory=lambda: defaultdict(lambda: Frame(("value",)))
+    )
+    windows: dict[tuple[str, str], dict[int, Frame]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(_bounded))
+    )
+    """By their size in milliseconds; at the moment at which a window begins."""
+    cycles: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
+    """The records of a subject, as plain objects."""
+    forecasts: dict[tuple[str, str], dict[str, Frame]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(_bounded))
+    )
+    """By who made them; at the moment that they are about."""
+    horizons: set[float] = field(default_factory=set)
+    _fits: dict[str, bool] = field(default_factory=dict)
+
+    def is_subject(self, subject: str) -> bool:
+        """Whether it is wanted."""
+        if subject not in self._fits:
+            patterns = self.wanted.subjects or ("*",)
+            self._fits[subject] = any(fnmatchcase(subject, one) for one in patterns)
+        return self._fits[subject]
+
+    def is_wanted(self, subject: str, metric: str) -> bool:
+        """Whether a series is."""
+        return metric in self.wanted.metrics and self.is_subject(subject)
+
+    def note(self, subject: str, metric: str) -> None:
+        """A series is there."""
+        self.metrics[subject].add(metric)
+
+    def is_wanted_there(self, subject: str, metric: str) -> bool:
+        """Whether a series is that is there."""
+        self.note(subject, metric)
+        return self.is_wanted(subject, metric)
+
+    def forecast(self, place: tuple[str, str], who: str, ts_ms: int, point: dict[str, float]) -> None:
+        """Take what was forecast at ``ts_ms`` of a wanted series, if it is so far ahead. ``point`` has
+        ``horizon_s``, ``value`` and, where there is an interval, ``p05`` and ``p95``."""
+        horizon_s, value = point["horizon_s"], point["value"]
+        self.horizons.add(horizon_s)
+        if horizon_s == self.wanted.horizon_s:
+            values = {"value": value, "low": point.get("p05", value), "high": point.get("p95", value)}
+            self.forecasts[place][who].add(ts_ms + round(1000 * horizon_s), values)
+
+    def chosen(self) -> dict[str, list[str]]:
+        """Of each wanted metric the subjects that have it. Raises ``DutycycleError`` where there is none."""
+        if not self.metrics:
+            raise DutycycleError("there is no series to draw: expected samples, windows or forecasts")
+        for pattern in self.wanted.subjects:
+            if not any(fnmatchcase(one, pattern) for one in self.metrics):
+                raise DutycycleError(
+                    f"no subject {pattern}; there are {_listed(map(self._called, self.metrics))}"
+                )
+        found = {metric: [*self._having(metric)] for metric in self.wanted.metrics}
+        metrics = {
+            one for subject in self.metrics if self.is_subject(subject) for one in self.metrics[subject]
+        }
+        there = f"there are {', '.join(sorted(metrics))}"
+        if not found:
+            raise DutycycleError(f"give --metric; {there}")
+        for metric, subjects in found.items():
+            if not subjects:
+                whose = ", ".join(self.wanted.subjects) or "any subject"
+                close = "".join(f"did you mean {one}?" for one in get_close_matches(metric, metrics, 1))
+                raise DutycycleError(f"no metric {metric} of {whose}; {close or there}")
+            if len(subjects) > MOST_LINES:
+                raise DutycycleError(
+                    f"{len(subjects)} subjects have {metric}, and a picture shows {MOST_LINES}: "
+                    f"choose by --subject, such as {subjects[0]}"
+                )
+        self._check_horizon()
+        return found
+
+    def _having(self, metric: str) -> Iterator[str]:
+        places = {*self.samples, *self.windows, *self.forecasts}
+        return (one for one in sorted(self.metrics) if self.is_subject(one) and (one, metric) in places)
+
+    def _check_horizon(self) -> None:
+        if self.wanted.horizon_s is not None and not self.forecasts:
+            there = _listed(f"{one:g}s" for one in self.horizons)
+            raise DutycycleError(f"no forecast {self.wanted.horizon_s:g}s ahead; there are {there}")
+
+    def named(self, pod: Pod) -> None:
+        """Take who a pod is."""
+        self.names[f"pod/{pod.uid}"] = qualified(pod, pod.name)
+
+    def label(self, subject: str) -> str:
+        """The name, or the key where there is none."""
+        return self.names.get(subject, subject)
+
+    def _called(self, subject: str) -> str:
+        return f"{subject} ({self.names[subject]})" if subject in self.names else subject
+
+
+def _listed(names: Iterable[str]) -> str:
+    found = sorted(names)
+    more = f", and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    return (", ".join(found[:_NAMED]) or "none") + more

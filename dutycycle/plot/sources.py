@@ -1,0 +1,96 @@
+"""What a picture is made of: traces and folders, and whom a name means in them."""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from contract.errors import DutycycleError
+from contract.records.pods import Pod
+from dutycycle.experiments.one_run import DERIVED
+from dutycycle.plot.from_tables import pods_in, read_tables
+from dutycycle.plot.from_traces import pods_of, read_traces
+from dutycycle.plot.seen import KINDS, Seen, Wanted
+from dutycycle.run.folder import TRACE
+from dutycycle.tables.reader import has_tables
+from dutycycle.traces.subject import subject_of
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Files of traces, and folders of tables."""
+
+    traces: list[str]
+    tables: list[Path]
+
+
+def sources_of(paths: Sequence[str]) -> Sources:
+    """Sorts traces from folders: a folder holds tables, or the traces of a run. Raises ``DutycycleError``."""
+    found = Sources([], [])
+    for path in paths:
+        folder = Path(path)
+        if path != "-" and not folder.exists():
+            raise DutycycleError(f"{path}: No such file or directory")
+        if not folder.is_dir():
+            found.traces.append(path)
+        elif has_tables(folder):
+            found.tables.append(folder)
+        else:
+            found.traces.append(str(_trace_in(folder)))
+    return found
+
+
+def _trace_in(folder: Path) -> Path:
+    """What ``replay --out DIR/`` or ``run`` wrote there. Raises ``DutycycleError``."""
+    for name in (DERIVED, TRACE):
+        if (folder / name).is_file():
+            return folder / name
+    runs = sorted(folder.glob(f"runs/*/{DERIVED}"))
+    if len(runs) > 1:
+        names = ", ".join(str(one.parent) for one in runs[:4])
+        raise DutycycleError(f"{folder}: has {len(runs)} runs: give the folder of one, such as {names}")
+    if not runs:
+        raise DutycycleError(f"{folder}: has neither tables (topic=…) nor a run of replay --out {folder}/")
+    return runs[0]
+
+
+def read(
+    sources: Sources, wanted: Wanted, prefix: str, progress: Callable[[int], None] = lambda _: None
+) -> tuple[Seen, int]:
+    """What is in them, and how many records could not be used. Raises ``DutycycleError``."""
+    seen = Seen(replace(wanted, subjects=_resolved(sources, wanted.subjects, prefix, progress)))
+    unusable = read_traces(sources.traces, prefix, seen, progress)
+    for folder in sources.tables:
+        read_tables(folder, seen, progress)
+    return seen, unusable
+
+
+def _resolved(
+    sources: Sources, subjects: Collection[str], prefix: str, progress: Callable[[int], None]
+) -> list[str]:
+    """The keys of the subjects: a name is that of a job, which stands for its pods, or of a pod.
+
+    A job or pod may be named after its samples, so that the traces are read for the names first.
+    """
+    keys = [one for one in subjects if one.startswith(KINDS) or "*" in one]
+    names = [one for one in subjects if one not in keys]
+    if not names:
+        return keys
+    if "-" in sources.traces:
+        raise DutycycleError(
+            f"no subject {names[0]}: standard input is read once: give a key, such as pod/UID"
+        )
+    pods = [*_pods(sources, prefix, progress)]
+    if not pods:
+        raise DutycycleError(
+            f"no subject {names[0]}: no pod is named here; keys begin with {', '.join(KINDS)}"
+        )
+    for name in names:
+        found = subject_of(pods, job=name, pod=name, where="what was read")
+        keys += [f"pod/{one.uid}" for one in found.pods]
+    return keys
+
+
+def _pods(sources: Sources, prefix: str, progress: Callable[[int], None]) -> Iterator[Pod]:
+    yield from pods_of(sources.traces, prefix, progress)
+    for folder in sources.tables:
+        yield from pods_in(folder)

@@ -1,0 +1,67 @@
+"""Writes charts into one file: a page that can be zoomed, or a picture."""
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from pathlib import Path
+
+from contract.errors import DutycycleError, SettingError
+from dutycycle.report.chart import Chart
+
+PICTURES = (".png", ".svg")
+PAGES = (".html", ".htm")
+_INCHES = (9.0, 3.4)
+
+
+def check_out(out: Path, *, overwrite: bool) -> None:
+    """Before anything is read: whether it can be written there. Raises ``SettingError``."""
+    if out.suffix not in PICTURES + PAGES:
+        raise SettingError(f"--out {out}: expected a name that ends with .png, .svg or .html")
+    if out.is_dir() or not out.absolute().parent.is_dir():
+        raise SettingError(f"--out {out}: expected a file in a folder that is there")
+    if out.exists() and not overwrite:
+        raise SettingError(f"--out {out}: is there already; --force replaces it")
+
+
+def write(charts: Sequence[Chart], title: str, span: tuple[int, int], out: Path) -> None:
+    """Write ``charts``, one below the other. Raises ``DutycycleError``."""
+    part = out.with_name(f".{out.stem}.partial{out.suffix}")
+    try:
+        if out.suffix in PAGES:
+            part.write_text(_page(charts, title, span), encoding="utf-8")
+        else:
+            _picture(charts, part)
+        part.replace(out)
+    except OSError as error:
+        raise DutycycleError(f"{out}: {error.strerror}") from error
+
+
+def _page(charts: Sequence[Chart], title: str, span: tuple[int, int]) -> str:
+    from dutycycle.report.page import document  # here, not above: only a page needs it
+    from dutycycle.report.plot import figure_of
+
+    return document(
+        f"{title} – Dutycycle", _body(charts, title, span), {one.id: figure_of(one, *span) for one in charts}
+    )
+
+
+def _body(charts: Sequence[Chart], title: str, span: tuple[int, int]) -> Iterator[str]:
+    from dutycycle.report.page import chart_of, moment, tools
+
+    yield f"<header><h1>{escape(title)}</h1>"
+    yield f'<p class="soft">{moment(span[0])} to {moment(span[1])} UTC</p></header><section>'
+    yield from tools([])
+    yield '<div class="charts">'
+    for one in charts:
+        yield from chart_of(one)
+    yield "</div></section>"
+
+
+def _picture(charts: Sequence[Chart], path: Path) -> None:
+    from matplotlib.figure import Figure  # here, not above: it takes a second
+
+    from dutycycle.report.pictures import draw, save
+
+    figure = Figure(figsize=(_INCHES[0], _INCHES[1] * len(charts)), dpi=120)
+    for place, chart in enumerate(charts):
+        draw(figure.add_subplot(len(charts), 1, place + 1), chart)
+    save(figure, path)

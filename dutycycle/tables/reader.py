@@ -1,0 +1,64 @@
+"""Reads the tables that ``TableWriter`` wrote, of either format."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from contract.errors import DutycycleError
+from dutycycle.tables.columns import Row, table
+from dutycycle.tables.formats import FORMATS, scalar_types
+
+
+def has_tables(folder: Path) -> bool:
+    """Whether tables were written there."""
+    return any(folder.glob("topic=*"))
+
+
+def batches(folder: Path, topic: str, columns: Sequence[str], where: Any = None) -> Iterator[list[Row]]:
+    """The rows of a topic, some thousand at a time, with these columns; none of a topic that is not there.
+
+    ``where``: an expression of pyarrow. A moment is a ``datetime``, a list is a list, what is absent None.
+
+    Raises ``DutycycleError`` for a file that cannot be read, ``ModuleNotFoundError`` without pyarrow.
+    """
+    import pyarrow as pa  # here, not above: only this needs it
+    from pyarrow import dataset
+
+    for name in FORMATS:
+        files = sorted(map(str, (folder / f"topic={topic}").glob(f"*/*.{name}")))
+        if not files:
+            continue
+        kinds = table(topic).columns
+        schema = (
+            pa.schema([(one, scalar_types(pa)[kinds[one].word]) for one in columns])
+            if name == "csv"
+            else None
+        )
+        try:
+            found = dataset.dataset(files, schema=schema, format=_format(dataset, name))
+            for batch in found.to_batches(columns=list(columns), filter=where):
+                yield _plain(batch.to_pylist(), [one for one in columns if kinds[one].word == "list"])
+        except (pa.ArrowException, OSError) as error:
+            raise DutycycleError(f"{folder}: the table of {topic} cannot be read: {error}") from error
+
+
+def _format(dataset: Any, name: str) -> Any:
+    """CSV has empty cells where something is absent."""
+    if name != "csv":
+        return name
+    from pyarrow import csv
+
+    return dataset.CsvFileFormat(
+        convert_options=csv.ConvertOptions(strings_can_be_null=True, null_values=[""])
+    )
+
+
+def _plain(rows: list[Row], lists: Sequence[str]) -> list[Row]:
+    """With lists as such, which are JSON in CSV."""
+    for row in rows:
+        for name in lists:
+            if isinstance(row[name], str):
+                row[name] = orjson.loads(row[name])
+    return rows

@@ -191,7 +191,7 @@ _PLAIN: dict[str, Any] = {
     # An assignment made with an old view of the cluster is put right when the view is renewed.
     "consumer_metadata_max_age_ms": 10_000,
     "stream_buffer_maxsize": 2048,
-    "consumer_max_fetch_size": 512 * 1024,
+    "consumer_max_fetch_size": 256 * 1024,
     "worker_redirect_stdouts": False,
 }
 _PRODUCER: dict[str, Any] = {

@@ -26,7 +26,7 @@ _COUNTED_IN = NoError.errno, RebalanceInProgressError.errno
 _LEASE_SHARE = 0.8
 """Of the session: so long after a heartbeat we write, and no longer."""
 _FETCH_WAIT_MS = 100
-_FETCH_BYTES = 1024**2
+_FETCH_BYTES = 256 * 1024
 """The broker answers a fetch when it has so many bytes, or after so long. A fetch costs some milliseconds for
 all partitions: Faust's way, one byte or 1.5 s, costs a worker that keeps up more than its records do. And a
 partition is not in the next fetch while records of it wait to be taken: its newer ones wait so long."""

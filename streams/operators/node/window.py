@@ -81,8 +81,9 @@ class WindowBank:
 
     def _append(self, ts_ms: int, row: Floats) -> None:
         if self._used == len(self._times):
-            self._times = np.resize(self._times, 2 * self._used)
-            self._rows = np.resize(self._rows, (2 * self._used, self._rows.shape[1]))
+            room = self._used * 3 // 2
+            self._times = np.resize(self._times, room)
+            self._rows = np.resize(self._rows, (room, self._rows.shape[1]))
         self._times[self._used] = ts_ms
         self._rows[self._used] = row
         self._used += 1
@@ -111,11 +112,13 @@ class WindowBank:
         return ClosedWindow(size, start, figures)
 
     def _forget(self) -> None:
+        """Drop the rows from before all open windows."""
+        oldest = min((start for start, _ in self._open), default=float("inf"))
         times = self._times[: self._used]
-        needed = np.zeros(self._used, np.bool_)
-        for start, size in self._open:
-            needed |= (times >= start) & (times < start + size)
+        needed = times >= oldest
         kept = int(needed.sum())
+        if kept == self._used:
+            return
         self._times[:kept] = times[needed]
         self._rows[:kept] = self._rows[: self._used][needed]
         self._used = kept

@@ -19,7 +19,7 @@ from typing import Any
 from contract.log import ConsumerRecord
 from contract.settings.groups import Settings
 from contract.topics import DEFAULT_PREFIX
-from dutycycle.traces.replay import samples
+from dutycycle.traces.samples import TraceSamples
 from streams.local import LocalPipeline
 from streams.operators.columns.cgroup import CgroupReader
 from streams.operators.columns.nvml import NvmlReader
@@ -141,7 +141,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("trace")
-    inputs = list(samples([parser.parse_args().trace], DEFAULT_PREFIX, Counter()))
+    inputs = list(TraceSamples([parser.parse_args().trace], DEFAULT_PREFIX))
     replay(list(islice(inputs, WARM_UP)))
     total = replay(inputs)
     watch = Stopwatch()

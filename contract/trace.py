@@ -1,19 +1,16 @@
-"""Trace files: a stream in JSON Lines, in the envelope that ``kcat -J`` prints.
+"""Trace files: a stream in JSON Lines, in the envelope that ``kcat -J`` prints. ``trace_reader`` reads them.
 
-``.gz`` and ``.zst`` are read and written by suffix; ``-`` is standard input or output. One bad line ends
-the reading with an error that names the file, the line and the reason: what came before it was given out.
+``.gz`` and ``.zst`` are written by suffix; ``-`` is standard output.
 """
 
 import gzip
-import io
 import os
 import sys
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 import msgspec
 import orjson
@@ -25,16 +22,6 @@ from contract.errors import DutycycleError
 _OTHER_FORMATS = frozenset(
     {".arrow", ".bz2", ".csv", ".db", ".feather", ".orc", ".parquet", ".tsv", ".xlsx", ".xz", ".zip"}
 )
-_DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile, zstandard.ZstdError)
-LONGEST_LINE = 64 * 1024 * 1024
-_CHUNK = 1 << 14
-_MAX_WINDOW = 1 << 27
-
-
-class _Lines(Protocol):
-    """What all ways of opening a file have in common."""
-
-    def readline(self, size: int, /) -> bytes: ...
 
 
 class TraceError(DutycycleError):
@@ -117,92 +104,6 @@ def decode_line(line: bytes) -> TraceRecord:
         offset=found.offset,
         ts_ms=found.ts,
     )
-
-
-def read_lines(path: str, longest_line: int = LONGEST_LINE) -> Iterator[tuple[int, TraceRecord]]:
-    """The records of one trace file, in order, each with the number of its line, from 1.
-
-    Blank lines are passed over. Raises ``TraceError``, after the records before the damage.
-    """
-    number = 0
-    try:
-        with _open_read(path) as stream:
-            number = 1
-            for line in _lines(stream, longest_line):
-                if line.strip():
-                    yield number, decode_line(line)
-                number += 1
-    except _DAMAGE as error:  # before OSError, of which BadGzipFile is one
-        raise TraceError(path, number, f"the compressed stream is damaged or cut off: {error}") from error
-    except OSError as error:
-        raise TraceError(path, number, error.strerror or str(error)) from error
-    except ValueError as error:
-        raise TraceError(path, number, str(error)) from error
-
-
-def _lines(stream: _Lines, longest: int) -> Iterator[bytes]:
-    while line := stream.readline(longest):
-        if len(line) == longest:
-            raise ValueError(f"a line of over {longest} bytes")
-        yield line
-
-
-@contextmanager
-def _open_read(path: str) -> Iterator[_Lines]:
-    if path == "-":
-        yield sys.stdin.buffer
-    elif path.endswith(".gz"):
-        # Not wrapped in another buffer: filling that one would lose what was read before the damage.
-        with gzip.open(path, "rb") as stream:
-            yield stream
-    elif path.endswith(".zst"):
-        with Path(path).open("rb") as raw:
-            yield io.BufferedReader(_ZstdReader(raw))
-    else:
-        with Path(path).open("rb") as stream:
-            yield stream
-
-
-class _ZstdReader(io.RawIOBase):
-    """Decompresses ``raw``, frame after frame. Raises ``EOFError`` when it ends inside a frame, which
-    zstandard's own reader takes for the end of the file.
-    """
-
-    def __init__(self, raw: IO[bytes]) -> None:
-        super().__init__()
-        self._raw = raw
-        self._frame: Any = None
-        self._input = b""
-        self._output = memoryview(b"")  # a slice of it is no copy: a chunk may hold a million records
-
-    def readable(self) -> bool:
-        """Always: it is a reader."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Fill ``buffer``; 0 at the end of the last frame."""
-        while not self._output:
-            if not self._step():
-                return 0
-        count = min(len(buffer), len(self._output))
-        buffer[:count] = self._output[:count]
-        self._output = self._output[count:]
-        return count
-
-    def _step(self) -> bool:
-        if not self._input:
-            self._input = self._raw.read(_CHUNK)
-        if not self._input:
-            if self._frame is not None:
-                raise EOFError("the file ends inside a frame")
-            return False
-        if self._frame is None:
-            self._frame = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW).decompressobj()
-        self._output = memoryview(self._frame.decompress(self._input))
-        self._input = b""
-        if self._frame.eof:
-            self._input, self._frame = self._frame.unused_data, None
-        return True
 
 
 def _check_format(file: Path) -> None:

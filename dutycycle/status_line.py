@@ -25,13 +25,14 @@ class StatusLine:
         self._shown = False
         self.is_terminal = self._out.isatty()
 
-    def show(self, text: str) -> None:
-        """Put ``text`` in place of what was shown, as far as there is room."""
+    def show(self, text: str | Callable[[], str]) -> None:
+        """Put ``text`` in place of what was shown, as far as there is room. A function is called if due."""
         if not self.is_terminal or (now_s := self._clock()) < self._due_s:
             return
         self._due_s = now_s + self._every_s
         self._shown = True
-        self._write(f"\r{text[: self._room()]}\033[K")
+        shown = text if isinstance(text, str) else text()
+        self._write(f"\r{shown[: self._room()]}\033[K")
 
     def line(self, text: str) -> None:
         """A line that stays."""

@@ -13,7 +13,8 @@ from dutycycle.experiments.scores.cycles import CycleScorer, read_truth
 from dutycycle.experiments.scores.forecasts import ForecastScorer
 from dutycycle.experiments.scores.samples import SampleReader
 from dutycycle.experiments.scores.windows import WindowScorer
-from dutycycle.traces.replay import no_samples, samples, trace_of
+from dutycycle.traces.replay import trace_of
+from dutycycle.traces.samples import TraceSamples
 from streams.local import LocalPipeline
 from streams.topology import stages
 
@@ -52,32 +53,37 @@ class Scores:
         }
 
 
+def _ignore(_: str) -> None:
+    """They are counted."""
+
+
 def execute(run: Run, progress: Callable[[int], None]) -> None:
     """Run it; ``progress`` is told of so many further lines now and then. Files depend on the run alone."""
     run.folder.mkdir(parents=True, exist_ok=True)
     pipeline = LocalPipeline(stages(run.settings), run.settings.topic_prefix)
+    paths = [one.path for one in run.traces]
+    samples = TraceSamples(paths, run.settings.topic_prefix, bad=_ignore if run.skip_bad else None)
     scores, tally, told = Scores(run), Counter[str](), 0
     with TraceWriter(str(run.folder / DERIVED)) as trace:
         write = trace_of(trace, run.settings.topic_prefix)
 
         def take(outs: list[ProducerRecord], record: ConsumerRecord | None = None) -> None:
             for out in outs:
-                tally[f"out {out.topic}"] += 1
+                tally[out.topic] += 1
                 write(out)
             scores.add(outs, record)
 
-        for record in samples([one.path for one in run.traces], run.settings.topic_prefix, tally):
+        for record in samples:
             take(pipeline.feed(record), record)
-            lines = sum(count for name, count in tally.items() if name.startswith("in "))
+            lines = samples.tally.total()
             if lines - told >= _EVERY:
                 progress(lines - told)
                 told = lines
         take(pipeline.close())
-    if not any(name.startswith("in ") for name in tally):
-        raise no_samples(one.path for one in run.traces)
+    samples.check()
     progress(sum(one.lines for one in run.traces) - told)
-    made = {name.removeprefix("out "): tally[name] for name in sorted(tally) if name.startswith("out ")}
-    noticed = dict(sorted(pipeline.happened.items()))
+    made = dict(sorted(tally.items()))
+    noticed = dict(sorted((pipeline.happened | ({"bad_lines": samples.bad} if samples.bad else {})).items()))
     result = {"name": run.name, **run.head, "made": made, "noticed": noticed, "scores": scores.result()}
     partial = run.folder / f"{RESULT}.partial"
     partial.write_bytes(orjson.dumps(result, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))

@@ -3,7 +3,7 @@
 import hashlib
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,8 @@ import orjson
 
 from contract.errors import DutycycleError
 from contract.settings.groups import Settings
-from contract.trace import read_lines
+from contract.trace import TraceError
+from contract.trace_reader import TraceReader
 from dutycycle.experiments.knobs import values_of, with_values
 
 RESULT = "run.json"
@@ -42,6 +43,7 @@ class Run:
     truth: str | None
     folder: Path
     head: dict[str, Any]
+    skip_bad: bool = False
 
     @property
     def finished(self) -> dict[str, Any] | None:
@@ -55,13 +57,16 @@ class Run:
 
 def plan(
     traces: Sequence[str], settings: Settings, given: dict[str, str], combinations: Sequence[dict[str, str]],
-    *, truth: str | None, out: str,
+    *, truth: str | None, out: str, skip_bad: bool = False,
 ) -> list[Run]:  # fmt: skip
-    """The runs of an experiment, in order. Raises ``DutycycleError`` for a trace that cannot be read."""
-    files = tuple(_trace_file(path) for path in traces)
+    """The runs of an experiment, in order. Raises ``DutycycleError`` for a trace that cannot be read; with
+    ``skip_bad`` bad lines are left out."""
+    files = tuple(_trace_file(path, skip_bad=skip_bad) for path in traces)
     told = None if truth is None else _digest(Path(truth).read_bytes())
-    common = {"traces": [[one.sha256, one.lines] for one in files], "truth": told, "program": program()}
-    return [_run(settings, given | chosen, files, truth, out, common) for chosen in combinations]
+    common: dict[str, Any] = {"traces": [[one.sha256, one.lines] for one in files], "truth": told}
+    common |= {"program": program()} | ({"skip_bad": True} if skip_bad else {})
+    runs = (_run(settings, given | chosen, files, truth, out, common) for chosen in combinations)
+    return [replace(one, skip_bad=skip_bad) for one in runs]
 
 
 def _run(
@@ -77,13 +82,17 @@ def _run(
     return Run(words, given, varied, traces, truth, Path(out) / "runs" / name, head)
 
 
-def _trace_file(path: str) -> TraceFile:
+def _trace_file(path: str, *, skip_bad: bool) -> TraceFile:
     """Reads the whole trace, so that a damaged one is refused before anything runs."""
     if path == "-":
         raise DutycycleError("an experiment reads its trace several times: give a file, not -")
-    lines = sum(1 for _ in read_lines(path))
+    lines = sum(1 for _ in TraceReader(path, bad=_ignore if skip_bad else None))
     with Path(path).open("rb") as file:
         return TraceFile(path, hashlib.file_digest(file, "sha256").hexdigest(), lines)
+
+
+def _ignore(_: TraceError) -> None:
+    """The runs count it."""
 
 
 def _digest(data: bytes) -> str:

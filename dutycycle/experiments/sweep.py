@@ -4,9 +4,7 @@ import multiprocessing
 import os
 import queue
 import signal
-import sys
 import threading
-import time
 from collections.abc import Sequence
 from multiprocessing.context import SpawnContext
 from multiprocessing.process import BaseProcess
@@ -14,7 +12,7 @@ from typing import Any, TextIO
 
 from contract.errors import DutycycleError
 from dutycycle.experiments.plan import Run
-from dutycycle.traces.progress import Progress
+from dutycycle.progress import Progress
 
 _LOOK_EVERY_S = 0.2
 _Messages = Any
@@ -26,7 +24,7 @@ def sweep(runs: Sequence[Run], jobs: int, *, quiet: bool = False, out: TextIO | 
     those beside it are stopped and run again the next time."""
     waiting = [run for run in runs if run.finished is None]
     lines = sum(one.lines for run in waiting for one in run.traces)
-    shown = _Shown(lines, len(waiting), out or sys.stderr, quiet=quiet)
+    shown = _Shown(lines, len(waiting), out, quiet=quiet)
     context = multiprocessing.get_context("spawn")  # a fork would take the threads of numpy and numba along
     messages: _Messages = context.Queue()
     processes: list[BaseProcess] = []
@@ -42,6 +40,7 @@ def sweep(runs: Sequence[Run], jobs: int, *, quiet: bool = False, out: TextIO | 
                     raise DutycycleError(f"{one.name}: ended with {one.exitcode}")
                 shown.finished()
     finally:
+        shown.progress.clear()
         for one in processes:
             one.terminate()
         for one in processes:
@@ -88,25 +87,15 @@ def _hear(messages: _Messages, shown: "_Shown") -> None:
 
 
 class _Shown:
-    """The progress bar; nothing where nobody looks."""
+    """How far all runs are together."""
 
-    def __init__(self, lines: int, runs: int, out: TextIO, *, quiet: bool) -> None:
+    def __init__(self, lines: int, runs: int, out: TextIO | None, *, quiet: bool) -> None:
         self._runs, self._done, self._lines = runs, 0, 0
-        self._all = lines
-        self._began_s = time.monotonic()
-        show = not quiet and out.isatty() and runs
-        self._bar = Progress(0, lines, out, name=self._name) if show else None
+        self.progress = Progress("lines", lines, quiet=quiet, out=out)
         self._show()
 
-    def _name(self, reached: int, runs: int) -> str:
-        rate = reached / max(time.monotonic() - self._began_s, 1e-3)
-        return f"{runs} of {self._runs} runs, {rate:.0f} lines/s"
-
     def _show(self) -> None:
-        if self._bar is not None:
-            # The end ends the line: it is not there before the last run is.
-            done = self._done == self._runs
-            self._bar.show(self._all if done else min(self._lines, self._all - 1), self._done)
+        self.progress.show(self._lines, self._lines, f"{self._done} of {self._runs} runs")
 
     def add(self, lines: int) -> None:
         self._lines += lines

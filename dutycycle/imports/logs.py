@@ -1,6 +1,5 @@
 """Reads log files line by line and writes the trace. Wrong lines are counted, and the first ones named."""
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -9,11 +8,10 @@ from contract.trace import TraceWriter
 from dutycycle.imports.columns import Reader
 from dutycycle.imports.samples import Samples
 from dutycycle.process import temporary_folder
-from dutycycle.status_line import StatusLine
+from dutycycle.progress import Progress
 
 _NAMED = 5
 _LONGEST_LINE = 64 * 1024
-_SHOW_EVERY_S = 0.2
 
 
 def import_logs(
@@ -32,22 +30,23 @@ def import_logs(
     with (
         TraceWriter(out, overwrite=overwrite) as trace,
         temporary_folder() as folder,
-        StatusLine(every_s=_SHOW_EVERY_S) as status,
+        Progress("lines", sum(Path(one).stat().st_size for one in files) or None) as progress,
     ):
-        run = _Import(Samples(folder, prefix, job), status)
+        run = _Import(Samples(folder, prefix, job), progress)
         for file, node in files.items():
             run.read(file, node, reader())
         written = run.write(trace)
         for node, interval_ms in run.samples.nodes().items():
-            status.line(f"{node}: a tick each {interval_ms / 1000:g} s")
+            progress.say(f"{node}: a tick each {interval_ms / 1000:g} s")
         left_out = f"; left out: {run.wrong} wrong line{'s' * (run.wrong != 1)}" if run.wrong else ""
-        status.line(f"imported: {written} nvml-samples from {run.samples.rows} lines{left_out}")
+        progress.say(f"imported: {written} nvml-samples from {run.samples.rows} lines{left_out}")
 
 
 class _Import:
-    def __init__(self, samples: Samples, status: StatusLine) -> None:
-        self.samples, self._status = samples, status
+    def __init__(self, samples: Samples, progress: Progress) -> None:
+        self.samples, self._progress = samples, progress
         self.wrong = 0
+        self._read = 0
 
     def read(self, file: str, node: str, reader: Reader) -> None:
         """Take the lines of one file."""
@@ -62,34 +61,32 @@ class _Import:
                 reason = f"{file}:{number}: {error}"
                 first_reason = first_reason or reason
                 if self.wrong <= _NAMED:
-                    self._status.line(reason)
+                    self._progress.say(reason)
         if self.samples.rows == before:
             raise DutycycleError(f"{file} has no line of this format; the first: {first_reason or 'none'}")
         if reader.unused:
-            self._status.line(f"{file}: not used: {', '.join(reader.unused)}")
+            self._progress.say(f"{file}: not used: {', '.join(reader.unused)}")
         if nameless:
-            self._status.line(f"{file}: no column says which GPU: all lines are taken for one")
+            self._progress.say(f"{file}: no column says which GPU: all lines are taken for one")
 
     def write(self, trace: TraceWriter) -> int:
         """Write the records; how many there are."""
         merged = written = 0
+        with Progress("lines written", self.samples.rows) as progress:
 
-        def done() -> None:
-            nonlocal merged
-            merged += 1
-            self._status.show(f"{100 * merged / self.samples.rows:3.0f} % written")
+            def done() -> None:
+                nonlocal merged
+                merged += 1
+                progress.show(merged, merged)
 
-        for record in self.samples.records(done):
-            trace.write(record)
-            written += record.topic.endswith("nvml-samples")
+            for record in self.samples.records(done):
+                trace.write(record)
+                written += record.topic.endswith("nvml-samples")
         return written
 
     def _lines(self, file: str) -> Iterator[str]:
         with Path(file).open("rb") as stream:
-            size = os.fstat(stream.fileno()).st_size
-            read = 0
             while line := stream.readline(_LONGEST_LINE):
-                read += len(line)
-                share = f"{100 * read / size:3.0f} % of " if size else ""
-                self._status.show(f"{share}{file}, {self.samples.rows} lines")
+                self._read += len(line)
+                self._progress.show(self._read, self.samples.rows, file)
                 yield line.decode("utf-8", "replace")

@@ -1,7 +1,6 @@
 """From traces to a report on disk."""
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +11,7 @@ from contract.log import ConsumerRecord
 from contract.settings.groups import Settings
 from contract.topics import SAMPLE_TOPICS
 from dutycycle.profile.profile import Profile
+from dutycycle.progress import Progress
 from dutycycle.report.chart import POINTS
 from dutycycle.report.charts import charts_of
 from dutycycle.report.cycles import cycles_of
@@ -22,41 +22,32 @@ from dutycycle.report.phases import phases_of
 from dutycycle.report.pictures import write_pictures
 from dutycycle.report.tables import write_tables
 from dutycycle.report.view import View, insights_of, view_of
-from dutycycle.traces.replay import no_samples, samples
+from dutycycle.traces.samples import TraceSamples, no_samples
 from dutycycle.traces.subject import qualified
 from streams.local import LocalPipeline
 from streams.topology import stages
 
 FOLDER_SUFFIX = ".files"
-_TOLD = 1000
 _READ = (*SAMPLE_TOPICS, "profiles")
 
 
-def gather(
-    traces: list[str], settings: Settings, progress: Callable[[int], None] = lambda _: None
-) -> Gathered:
-    """Read the traces through the stages. ``progress`` is told how many samples were read, now and then.
-
-    Raises ``DutycycleError``.
-    """
-    tally = Counter[str]()
-    found = gather_records(samples(traces, settings.topic_prefix, tally, _READ), settings, progress)
-    if not any(tally[f"in {topic}"] for topic in SAMPLE_TOPICS) or found.first_ms is None:
+def gather(traces: list[str], settings: Settings) -> Gathered:
+    """Read the traces through the stages, and show how far that is. Raises ``DutycycleError``."""
+    read = TraceSamples(traces, settings.topic_prefix, _READ)
+    with Progress("samples") as progress:
+        found = gather_records(progress.track(read), settings)
+    if found.first_ms is None:
         raise no_samples(traces)
     return found
 
 
-def gather_records(
-    records: Iterable[ConsumerRecord], settings: Settings, progress: Callable[[int], None] = lambda _: None
-) -> Gathered:
+def gather_records(records: Iterable[ConsumerRecord], settings: Settings) -> Gathered:
     """The same of samples and pods from elsewhere, in order of time."""
     pipeline, found = LocalPipeline(stages(settings), settings.topic_prefix), Gathered()
-    for number, record in enumerate(records):
+    for record in records:
         found.sample(record)
         if record.topic in SAMPLE_TOPICS:
             found.derived(pipeline.feed(record))
-        if number % _TOLD == 0:
-            progress(number)
     found.derived(pipeline.close())
     return found
 

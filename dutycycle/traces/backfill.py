@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -21,7 +22,7 @@ from contract.errors import DutycycleError
 from contract.settings.groups import Settings
 from contract.topics import full_name
 from contract.trace import TraceRecord, TraceWriter
-from dutycycle.traces.progress import Progress
+from dutycycle.progress import Progress
 from dutycycle.traces.resume import Reached, ResumeFile
 
 _FIRST_CHUNK_MS = 120_000
@@ -109,20 +110,22 @@ class Backfill:
             f"prometheus-{self._reached.start_ms}", step_ms or _INTERVAL_MS, settings.retire
         )
         self._history.restore(self._reached.history)
-        self._progress = Progress(self._reached.start_ms, self._reached.end_ms, sys.stderr)
+        self._progress = Progress("records", self._reached.end_ms - self._reached.start_ms)
 
     def run(self) -> Mapping[str, int]:
         """Record; how many records there are of each topic."""
         end_ms = self._reached.end_ms
         if self._resume_at is not None:
             self._progress.say(f"goes on with {self._out}.partial")
-        with TraceWriter(self._out, overwrite=self._overwrite, resume_at=self._resume_at) as trace:
+        with (
+            self._progress,
+            TraceWriter(self._out, overwrite=self._overwrite, resume_at=self._resume_at) as trace,
+        ):
             if self._resume_at is None:
                 self._store(trace, self._reached)
             while self._reached.next_ms < end_ms:
-                self._progress.show(self._reached.next_ms, self._counts.total())
+                self._show()
                 self._store(trace, self._take(trace))
-            self._progress.show(end_ms, self._counts.total())
             if not self._counts:
                 self._file.remove(trace=True)
                 raise DutycycleError(
@@ -133,6 +136,11 @@ class Backfill:
         if self._history.nameless:
             self._progress.say(f"left out: {self._history.nameless} samples without the name of a node")
         return self._counts
+
+    def _show(self) -> None:
+        reached = datetime.fromtimestamp(self._reached.next_ms / 1000, UTC)
+        done_ms = self._reached.next_ms - self._reached.start_ms
+        self._progress.show(done_ms, self._counts.total(), f"up to {reached:%Y-%m-%d %H:%M} UTC")
 
     def _take(self, trace: TraceWriter) -> Reached:
         """Write the next chunk. The one after it is made to fit, by what this one held."""

@@ -5,7 +5,6 @@ these nodes are kept.
 """
 
 import asyncio
-import sys
 from collections import defaultdict
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator
 from contextlib import suppress
@@ -25,7 +24,7 @@ from contract.settings.groups import Settings
 from contract.topics import TICK_TOPICS, full_name
 from contract.trace import TraceRecord, TraceWriter
 from dutycycle.process import temporary_folder
-from dutycycle.traces.progress import Progress
+from dutycycle.progress import Progress
 from dutycycle.traces.record import trace_record
 from dutycycle.traces.sorting import Sorting
 from dutycycle.traces.subject import subject_of
@@ -80,14 +79,15 @@ async def _read(wanted: Wanted, settings: Settings, sorting: Sorting, timeout_s:
 async def _read_ticks(
     wanted: Wanted, settings: Settings, sorting: Sorting, nodes: Collection[str] | None, timeout_s: float
 ) -> None:
-    progress = Progress(wanted.start_ms, wanted.end_ms, sys.stderr)
-    span_ms, most = wanted.end_ms - wanted.start_ms, 1
-    async for messages, left in read_batches(settings, TICK_TOPICS, wanted.start_ms, timeout_s):
-        for one in messages:
-            if one.ts_ms < wanted.end_ms and (nodes is None or one.key_text in nodes):
-                sorting.add(trace_record(one))
-        most = max(most, left + len(messages))
-        progress.show(wanted.end_ms - span_ms * left // most, sorting.count)
+    done = 0
+    with Progress("records") as progress:
+        async for messages, left in read_batches(settings, TICK_TOPICS, wanted.start_ms, timeout_s):
+            for one in messages:
+                if one.ts_ms < wanted.end_ms and (nodes is None or one.key_text in nodes):
+                    sorting.add(trace_record(one))
+            done += len(messages)
+            progress.whole = done + left
+            progress.show(done, sorting.count)
 
 
 async def read_all(settings: Settings, topic: str, timeout_s: float) -> list[Message]:

@@ -11,6 +11,7 @@ from contract.settings.groups import Settings
 from contract.topics import full_name
 from contract.trace import TraceRecord, TraceWriter
 from dutycycle.process import stop_on_signals
+from dutycycle.progress import Progress
 from dutycycle.tables.writer import TableWriter, writer
 from telemetry.events import Telemetry
 
@@ -72,24 +73,30 @@ async def _record(
     consumer = Consumer(settings, "dutycycle-record", names, wanted.begin)
     await consumer.start()
     try:
-        return await _until_done(consumer, trace, wanted, stop)
+        with Progress("records") as progress:
+            return await _until_done(consumer, trace, wanted, stop, progress)
     finally:
         await consumer.stop()
 
 
 async def _until_done(
-    consumer: Consumer, trace: TraceWriter | TableWriter, wanted: Wanted, stop: asyncio.Event
-) -> Counter[str]:
+    consumer: Consumer, trace: TraceWriter | TableWriter, wanted: Wanted, stop: asyncio.Event,
+    progress: Progress,
+) -> Counter[str]:  # fmt: skip
     counts: Counter[str] = Counter()
     loop = asyncio.get_running_loop()
     ends = await consumer.ends() if wanted.bounded else None
-    until = None if wanted.duration_s is None else loop.time() + wanted.duration_s
-    while not stop.is_set() and (until is None or loop.time() < until):
+    most = 0 if ends is None else await consumer.left(ends)
+    began_s, length_s = loop.time(), wanted.duration_s
+    progress.whole = length_s if ends is None else most
+    while not stop.is_set() and (length_s is None or loop.time() - began_s < length_s):
         for message in await consumer.take(_WAIT_S):
             if wanted.takes(message.ts_ms):
                 trace.write(trace_record(message))
                 counts[message.topic] += 1
-        if ends is not None and await consumer.reached(ends):
+        left = 0 if ends is None else await consumer.left(ends)
+        progress.show(loop.time() - began_s if ends is None else most - left, counts.total())
+        if ends is not None and not left:
             break
     return counts
 

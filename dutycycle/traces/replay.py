@@ -2,24 +2,23 @@
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-import orjson
-
-from contract.errors import DutycycleError, SettingError
+from contract.errors import SettingError
 from contract.log import ConsumerRecord, ProducerRecord
 from contract.settings.groups import Settings
-from contract.topics import DEFAULT_PREFIX, SAMPLE_TOPICS, TOPICS, short_name
-from contract.trace import TraceError, TraceRecord, TraceWriter, read_lines
+from contract.topics import TOPICS
+from contract.trace import TraceError, TraceRecord, TraceWriter
+from dutycycle.progress import Progress
 from dutycycle.tables.writer import TRACE, TableWriter, writer
+from dutycycle.traces.samples import TraceSamples
 from sinks.records.writer import RecordsWriter
 from streams.local import LocalPipeline
 from streams.topology import stages
 
 Write = Callable[[ProducerRecord], None]
-_LATEST_MS = 2**63 - 1
 
 
 def replay_in_process(
@@ -31,17 +30,21 @@ def replay_in_process(
     overwrite: bool,
     records: str | None,
     keep_open: bool,
+    skip_bad: bool = False,
+    quiet: bool = False,
 ) -> int:
     """Replay ``traces`` one after the other; what came before a damaged line is written all the same.
 
-    ``form``: of ``out``. Tables hold the samples too; a trace has them already.
+    ``form``: of ``out``. Tables hold the samples too; a trace has them already. ``skip_bad``: count damaged
+    lines and go on. ``quiet``: show no progress.
 
     Raises ``DutycycleError`` if there is no sample in them.
     """
     _refuse_overwriting(traces, out)
     pipeline = LocalPipeline(stages(settings), settings.topic_prefix)
-    tally: Counter[str] = Counter()
-    with ExitStack() as stack:
+    made: Counter[str] = Counter()
+    with ExitStack() as stack, Progress("samples", quiet=quiet) as progress:
+        read = TraceSamples(traces, settings.topic_prefix, bad=progress.say if skip_bad else None)
         trace: TraceWriter | TableWriter | None = None
         if out is not None:
             trace = writer(out, form, settings.topic_prefix, overwrite=overwrite)
@@ -49,26 +52,19 @@ def replay_in_process(
         writers = list(_writers(stack, settings, trace, records))
         damage: TraceError | None = None
         try:
-            for record in samples(traces, settings.topic_prefix, tally):
+            for record in progress.track(read):
                 if isinstance(trace, TableWriter):
                     trace.write(_line(record, settings.topic_prefix))
-                _write(pipeline.feed(record), writers, tally)
+                _write(pipeline.feed(record), writers, made)
         except TraceError as error:
             damage = error
-        _write(pipeline.flush() if keep_open else pipeline.close(), writers, tally)
+        _write(pipeline.flush() if keep_open else pipeline.close(), writers, made)
         if damage is not None:
             raise damage
-        if not any(tally[f"in {topic}"] for topic in SAMPLE_TOPICS):
-            raise no_samples(traces)
-    for line in _summary(tally, pipeline):
+        read.check()
+    for line in _summary(read, made, pipeline):
         print(line, file=sys.stderr)  # noqa: T201
     return 0
-
-
-def no_samples(traces: Iterable[str]) -> DutycycleError:
-    """There was nothing to replay."""
-    wanted = ", ".join(SAMPLE_TOPICS)
-    return DutycycleError(f"{', '.join(traces)}: no samples to replay: expected records of {wanted}")
 
 
 def _refuse_overwriting(traces: list[str], out: str | None) -> None:
@@ -117,60 +113,16 @@ def trace_of(trace: TraceWriter | TableWriter, prefix: str) -> Write:
     return write
 
 
-def _write(outs: Iterable[ProducerRecord], writers: list[Write], tally: Counter[str]) -> None:
+def _write(outs: Iterable[ProducerRecord], writers: list[Write], made: Counter[str]) -> None:
     for one in outs:
-        tally[f"out {one.topic}"] += 1
+        made[one.topic] += 1
         for write in writers:
             write(one)
 
 
-def samples(
-    traces: Iterable[str], prefix: str, tally: Counter[str], topics: Collection[str] = SAMPLE_TOPICS
-) -> Iterator[ConsumerRecord]:
-    """The samples of several traces. Derived records in a trace are passed over: a replay makes them anew.
-
-    A record without a timestamp takes its payload's ``ts_ms``; without that (a pod) the time of the record
-    before it, and 0 as long as there was none.
-
-    Raises ``TraceError`` for a topic that is none of ours, under ``prefix`` or the default one.
-    """
-    last_ms = 0
-    for path in traces:
-        for number, record in read_lines(path):
-            topic = short_name(prefix, record.topic) or short_name(DEFAULT_PREFIX, record.topic)
-            if topic is None:
-                raise TraceError(path, number, _unknown(record.topic, prefix))
-            moment_ms = _measured_ms(record.payload) if record.ts_ms is None else record.ts_ms
-            last_ms = last_ms if moment_ms is None else moment_ms
-            tally[f"in {topic}"] += 1
-            if topic in topics:
-                offset = number - 1 if record.offset is None else record.offset
-                yield ConsumerRecord(topic, record.partition, offset, record.key, record.payload, last_ms)
-
-
-def _measured_ms(payload: bytes | None) -> int | None:
-    """The ``ts_ms`` of a payload, if it has one that Kafka could store."""
-    try:
-        record = orjson.loads(payload or b"")
-    except orjson.JSONDecodeError:
-        return None
-    found = record.get("ts_ms") if type(record) is dict else None
-    return found if type(found) is int and 0 < found <= _LATEST_MS else None
-
-
-def _unknown(topic: str, prefix: str) -> str:
-    known = ", ".join(prefix + name for name in SAMPLE_TOPICS)
-    return f"topic {topic!r:.120} is none of {known}; another prefix is given with --topic-prefix"
-
-
-def _summary(tally: Counter[str], pipeline: LocalPipeline) -> Iterator[str]:
-    for direction, verb in (("in", "read"), ("out", "made")):
-        found = [
-            f"{count} {name.partition(' ')[2]}"
-            for name, count in sorted(tally.items())
-            if name.startswith(direction + " ")
-        ]
-        yield f"{verb}: {', '.join(found) or 'nothing'}"
-    if pipeline.happened:
-        noticed = (f"{count} {name}" for name, count in sorted(pipeline.happened.items()))
-        yield f"noticed: {', '.join(noticed)}"
+def _summary(read: TraceSamples, made: Counter[str], pipeline: LocalPipeline) -> Iterator[str]:
+    for verb, tally in (("read", read.tally), ("made", made), ("noticed", pipeline.happened)):
+        found = ", ".join(f"{count} {name}" for name, count in sorted(tally.items()))
+        if found or verb != "noticed":
+            yield f"{verb}: {found or 'nothing'}"
+    yield from read.left_out()

@@ -4,15 +4,17 @@ import asyncio
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from bus.kafka.producer import Delivery, Producer
 from bus.kafka.reachability import StoppedError, unless, wait_for_broker
 from bus.kafka.topics import ensure_topics
+from contract.log import ConsumerRecord
 from contract.settings.groups import Settings
 from contract.topics import SAMPLE_TOPICS, TOPICS, full_name
 from dutycycle.process import stop_on_signals, stopped_within
-from dutycycle.traces.replay import no_samples, samples
+from dutycycle.progress import Progress
+from dutycycle.traces.samples import TraceSamples
 from telemetry.events import Telemetry
 
 _DAY_MS = 86_400_000
@@ -37,18 +39,27 @@ class ReplayPace:
         return max(0.0, start_s + (ts_ms - first_ms) / 1000 / self._speed - now_s)
 
 
-def republish(traces: Iterable[str], settings: Settings, speed: float | None) -> int:
-    """Publish; 0 when every sample is acknowledged, or a signal ended it in good order.
+def republish(
+    traces: Sequence[str], settings: Settings, speed: float | None, *, skip_bad: bool = False,
+    quiet: bool = False,
+) -> int:  # fmt: skip
+    """Publish; 0 when every sample is acknowledged, or a signal ended it in good order. ``skip_bad``: count
+    damaged lines and go on. ``quiet``: show no progress.
 
     Raises ``DutycycleError`` if there is no sample in them.
     """
-    sent = asyncio.run(_publish(traces, settings, ReplayPace(speed)))
+    with Progress("samples", quiet=quiet) as progress:
+        read = TraceSamples(traces, settings.topic_prefix, bad=progress.say if skip_bad else None)
+        sent = asyncio.run(_publish(read, settings, ReplayPace(speed), progress))
     found = ", ".join(f"{count} {topic}" for topic, count in sorted(sent.items()))
-    print(f"published: {found or 'nothing'}", file=sys.stderr)  # noqa: T201
+    for line in (f"published: {found or 'nothing'}", *read.left_out()):
+        print(line, file=sys.stderr)  # noqa: T201
     return 0
 
 
-async def _publish(traces: Iterable[str], settings: Settings, pace: ReplayPace) -> Counter[str]:
+async def _publish(
+    read: TraceSamples, settings: Settings, pace: ReplayPace, progress: Progress
+) -> Counter[str]:
     telemetry, stop = Telemetry("replay"), stop_on_signals()
     try:
         await unless(stop, wait_for_broker(settings, telemetry))
@@ -58,18 +69,22 @@ async def _publish(traces: Iterable[str], settings: Settings, pace: ReplayPace) 
     producer = Producer(settings, "dutycycle-replay", linger_ms=50)
     await producer.start()
     try:
-        return await _send_all(producer, traces, settings, pace, stop)
+        sent = await _send_all(producer, progress.track(read), settings, pace, stop)
+        if not stop.is_set():
+            read.check()
+        return sent
     finally:
         await producer.stop()
 
 
 async def _send_all(
-    producer: Producer, traces: Iterable[str], settings: Settings, pace: ReplayPace, stop: asyncio.Event
-) -> Counter[str]:
+    producer: Producer, samples: Iterable[ConsumerRecord], settings: Settings, pace: ReplayPace,
+    stop: asyncio.Event,
+) -> Counter[str]:  # fmt: skip
     sent: Counter[str] = Counter()
     pending: list[Delivery] = []
     loop, dated = asyncio.get_running_loop(), False
-    for record in samples(traces, settings.topic_prefix, Counter()):
+    for record in samples:
         ts_ms = record.ts_ms or None  # 0: not known yet, and then it is now
         if ts_ms is not None:
             if not dated:
@@ -86,8 +101,6 @@ async def _send_all(
             await producer.settle(pending)
             pending.clear()
     await producer.settle(pending)
-    if not sent and not stop.is_set():
-        raise no_samples(traces)
     return sent
 
 

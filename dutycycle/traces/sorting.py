@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from contract.topics import TICK_TOPICS
-from contract.trace import TraceRecord, TraceWriter, read_lines
+from contract.trace import TraceRecord, TraceWriter
+from contract.trace_reader import TraceReader
 
 RUN_BYTES = 64 * 1024 * 1024
 """Payloads of a run, which are in memory together."""
@@ -43,7 +44,7 @@ class Sorting:
     def merged(self) -> Iterator[TraceRecord]:
         """All of them, in order."""
         self._store()
-        runs = ((one for _, one in read_lines(path)) for path in self._runs)
+        runs = ((one for _, one in TraceReader(path)) for path in self._runs)
         return heapq.merge(*runs, key=self._place)
 
     def _store(self) -> None:

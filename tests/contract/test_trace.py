@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contract.errors import DutycycleError
-from contract.trace import TraceRecord, TraceWriter, decode_line, encode_line, read_lines
+from contract.trace import TraceRecord, TraceWriter, decode_line, encode_line
+from contract.trace_reader import TraceReader
 from tests.support.data.traces import read_trace
 
 SUFFIXES = [".jsonl", ".jsonl.gz", ".jsonl.zst"]
@@ -208,7 +209,7 @@ def test_records_that_are_all_alike_are_not_copied_again_and_again(tmp_path: Pat
         for _ in range(count):
             trace.write(TraceRecord(topic="t", key=None, payload=payload))
     tracemalloc.start()
-    next(read_lines(path))
+    next(iter(TraceReader(path)))
     _, peak_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak_bytes < 1.5 * count * len(payload)

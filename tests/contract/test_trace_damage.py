@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from contract.trace import TraceError, TraceRecord, TraceWriter, encode_line, read_lines
+from contract.trace import TraceError, TraceRecord, TraceWriter, encode_line
+from contract.trace_reader import TraceReader
 from tests.support.data.traces import read_trace
 
 SEED = 20_240
@@ -153,7 +154,47 @@ def test_a_file_that_cannot_be_opened(tmp_path: Path, name: str, reason: str) ->
 def test_a_line_without_an_end(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     path.write_bytes(encode_line(RECORDS[0]) + b"x" * 5000)
-    lines = read_lines(str(path), longest_line=1000)
+    lines = iter(TraceReader(str(path), longest_line=1000))
     assert next(lines) == (1, RECORDS[0])
     with pytest.raises(TraceError, match=r":2: a line of over 1000 bytes"):
         next(lines)
+
+
+def test_bad_lines_are_told_and_the_others_read(tmp_path: Path) -> None:
+    path, told = tmp_path / "t.jsonl", list[TraceError]()
+    bad = [b"garbage\n", b"x" * 2500 + b"\n", b"[]\n"]
+    path.write_bytes(
+        b"".join(part for pair in zip(map(encode_line, RECORDS), bad, strict=False) for part in pair)
+    )
+    reader = TraceReader(str(path), bad=told.append, longest_line=1000)
+    found = list(reader)
+    assert [one for _, one in found] == RECORDS[:3]
+    assert [one.reason.partition(":")[0] for one in told] == [
+        "not JSON", "a line of over 1000 bytes", "Expected `object`, got `array`",
+    ]  # fmt: skip
+    assert [one.line for one in told] == [2, 4, 6]
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_what_is_cut_off_is_told_after_what_came_before(suffix: str, tmp_path: Path) -> None:
+    path, told = tmp_path / f"t.jsonl{suffix}", list[TraceError]()
+    data = write(path)
+    path.write_bytes(data[: len(data) // 2])
+    found = [one for _, one in TraceReader(str(path), bad=told.append)]
+    assert found == RECORDS[: len(found)]
+    assert 0 < len(found) < len(RECORDS)
+    assert ["cut off" in one.reason for one in told] == [True]
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
+def test_the_position_ends_at_the_size(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"t.jsonl{suffix}"
+    size = len(write(path))
+    reader = TraceReader(str(path))
+    lines = iter(reader)
+    assert reader.position() == 0
+    next(lines)
+    assert 0 < reader.position() <= size
+    for _ in lines:
+        last = reader.position()
+    assert last == size

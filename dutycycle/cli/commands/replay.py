@@ -36,6 +36,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep-open", action="store_true", help="leave open windows open, as a live stream would"
     )
+    parser.add_argument(
+        "--skip-bad", action="store_true", help="leave out lines that cannot be read, and say how many"
+    )
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
     parser.add_argument("--speed", metavar="N", type=_positive, help="with --broker: N times real time")
     group = parser.add_argument_group("experiments")
     group.add_argument(
@@ -58,7 +62,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="runs at a time (default: %(default)s)",
     )
-    group.add_argument("--quiet", action="store_true", help="no progress bar")
     group.add_argument(
         "--list-settings", action=_ListSettings, help="show what --set and --grid take, and exit"
     )
@@ -104,7 +107,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     if to_broker:
         from dutycycle.traces.republish import republish  # here, not above: --help need not wait for it
 
-        return republish(args.trace, settings, args.speed)
+        return republish(args.trace, settings, args.speed, skip_bad=args.skip_bad, quiet=args.quiet)
     if args.speed:
         raise SettingError("--speed needs --broker: in process a replay runs as fast as it can")
     is_folder = args.out and not to_tables and (args.out.endswith(os.sep) or Path(args.out).is_dir())
@@ -122,6 +125,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         overwrite=args.force,
         records=records,
         keep_open=args.keep_open,
+        skip_bad=args.skip_bad,
+        quiet=args.quiet,
     )
 
 
@@ -142,7 +147,9 @@ def _experiment(args: argparse.Namespace, settings: Settings) -> int:
     given = dict(assignment(one) for one in args.given)
     if args.score:
         read_truth(args.score)  # a line that is wrong is said before anything runs
-    runs = plan(args.trace, settings, given, grid(args.grid), truth=args.score, out=args.out)
+    runs = plan(
+        args.trace, settings, given, grid(args.grid), truth=args.score, out=args.out, skip_bad=args.skip_bad
+    )
     for run in runs:
         stages(run.settings)  # the same of settings that do not go together
     before = sum(run.finished is not None for run in runs)

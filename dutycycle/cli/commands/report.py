@@ -7,7 +7,6 @@ from contract.errors import DutycycleError, SettingError
 from contract.settings.groups import Settings
 from dutycycle.cli import arguments, history
 from dutycycle.run.folder import TRACE
-from dutycycle.status_line import StatusLine
 
 EXAMPLE = """dutycycle report day.jsonl.zst --out day.html
 dutycycle report day.jsonl.zst --job bert --price-gpu-hour 2.5 --out bert.html
@@ -56,8 +55,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     else:
         trace = build.folder_of(args.out) / TRACE
         traces, source = [str(trace)], f"{trace}, read from {_recorded(args, name, trace, settings)}"
-    with StatusLine(quiet_s=2.0, every_s=2.0) as status:
-        gathered = build.gather(traces, settings, lambda number: status.show(f"{number} samples read …"))
+    gathered = build.gather(traces, settings)
     report = build.report_of(
         gathered, settings, source, job=args.job or name, pod=args.pod or name, profiles=profiles
     )

@@ -1,15 +1,13 @@
 """Goal: by what ``dutycycle completion`` prints, shells complete commands, flags, their values and files."""
 
 import os
-import pty
-import select
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from dutycycle.cli.main import main
+from tests.support.processes.terminal import on_a_terminal
 from tests.support.servers.missing import program
 
 LINES = [
@@ -43,7 +41,8 @@ def test_a_tab_completes(shell: str, folder: Path, capsys: pytest.CaptureFixture
     typed = f'{read}; shown() {{ echo "<$*>" | tr a-z A-Z; }}\n'
     for line, _ in LINES:
         typed += f"{line}{TAB}{TO_BEGIN_OF_LINE}shown \n"
-    said = on_a_terminal([program(shell), *begin], typed + "exit\n", folder)
+    environ = {"PATH": os.defpath, "HOME": str(folder), "TERM": "dumb", "COLUMNS": "200"}
+    said = on_a_terminal([program(shell), *begin], folder, typed=typed + "exit\n", environ=environ)
     for line, completed in LINES:
         assert f"<{line.rpartition(' ')[0]} {completed}>".upper() in said, said
 
@@ -61,25 +60,3 @@ def test_fish_completes(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
 def printed(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
     assert main(["completion", shell]) == 0
     return capsys.readouterr().out
-
-
-def on_a_terminal(command: list[str], typed: str, folder: Path) -> str:
-    """What a shell shows until it ends."""
-    ours, theirs = pty.openpty()
-    environ = {"PATH": os.defpath, "HOME": str(folder), "TERM": "dumb", "COLUMNS": "200"}
-    with subprocess.Popen(
-        command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=folder, env=environ, start_new_session=True
-    ) as shell:
-        os.close(theirs)
-        os.write(ours, typed.encode())
-        said, deadline = b"", time.monotonic() + 60
-        try:
-            while time.monotonic() < deadline:
-                if select.select([ours], [], [], 1)[0]:
-                    said += os.read(ours, 1 << 16)
-        except OSError:  # the shell has ended, and its terminal with it
-            pass
-        finally:
-            os.close(ours)
-            shell.kill()
-    return said.decode("utf-8", "replace")

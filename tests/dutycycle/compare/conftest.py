@@ -78,6 +78,6 @@ def runs(traces: dict[str, Path]) -> dict[str, Run]:
     settings = Settings(price_gpu_hour=3.0)
     found = {}
     for name, path in traces.items():
-        report = report_of(gather([str(path)], settings, lambda _: None), settings, name, pod="bert-0")
+        report = report_of(gather([str(path)], settings), settings, name, pod="bert-0")
         found[name] = Run(name, report, measures_of(report))
     return found

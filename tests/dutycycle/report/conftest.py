@@ -24,4 +24,4 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def gathered(trace: Path) -> Gathered:
     """What is in it."""
-    return gather([str(trace)], Settings(), lambda _: None)
+    return gather([str(trace)], Settings())

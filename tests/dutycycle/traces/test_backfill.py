@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 import pytest
 
-from contract.trace import read_lines
+from contract.trace_reader import TraceReader
 from dutycycle.cli.main import main
 from tests.support.data.prometheus_history import (
     B_AWAY_S,
@@ -64,7 +64,7 @@ def trace(server: Prometheus, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def records(trace: Path) -> dict[str, list[Record]]:
     """By topic, in their order, with the second of each as ``at_s``."""
     found: dict[str, list[Record]] = defaultdict(list)
-    for _, one in read_lines(str(trace)):
+    for _, one in TraceReader(str(trace)):
         assert one.ts_ms is not None
         plain = orjson.loads(one.payload) if one.payload else {"gone": one.key}
         found[one.topic.removeprefix("dutycycle.")].append(
@@ -74,7 +74,7 @@ def records(trace: Path) -> dict[str, list[Record]]:
 
 
 def test_all_is_in_order_of_time_and_no_tick_is_there_twice(trace: Path) -> None:
-    times = [one.ts_ms for _, one in read_lines(str(trace))]
+    times = [one.ts_ms for _, one in TraceReader(str(trace))]
     assert times == sorted(times)  # type: ignore[type-var]  # each has one
     found = records(trace)
     for topic in ("nvml-samples", "cgroup-samples"):

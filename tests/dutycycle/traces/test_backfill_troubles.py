@@ -10,7 +10,7 @@ from collectors.prometheus.query import AwayError, QueryError, TooMuchError
 from collectors.prometheus.series import ScrapedSeries
 from contract.errors import DutycycleError
 from contract.settings.load import load
-from contract.trace import read_lines
+from contract.trace_reader import TraceReader
 from dutycycle.traces.backfill import Backfill, HistoryApi, Range
 
 HOUR_MS = 3_600_000
@@ -57,7 +57,7 @@ def run(prometheus: Kept, out: Path, *, wanted: Range = WANTED, overwrite: bool 
 
 
 def times(out: Path) -> list[int | None]:
-    return [one.ts_ms for _, one in read_lines(str(out)) if one.topic == "dutycycle.nvml-samples"]
+    return [one.ts_ms for _, one in TraceReader(str(out)) if one.topic == "dutycycle.nvml-samples"]
 
 
 ALL = [15_000 * at for at in range(1, 241)]

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from bus.kafka.embedded import EmbeddedBroker
 from contract.settings.load import load
 from contract.topics import DEFAULT_PREFIX, SAMPLE_TOPICS, full_name
 from dutycycle.traces import republish
-from dutycycle.traces.replay import samples
+from dutycycle.traces.samples import TraceSamples
 
 T = 1_700_000_000_000
 POD = {"v": 1, "uid": "u", "namespace": "d", "name": "p", "node": "a", "phase": "Running"}
@@ -48,7 +47,7 @@ TIMES = [
 @pytest.mark.parametrize(("records", "expected"), [one[1:] for one in TIMES], ids=[one[0] for one in TIMES])
 def test_when_a_record_happened(records: list[dict[str, Any]], expected: list[int], tmp_path: Path) -> None:
     trace = written(tmp_path / "t.jsonl", *records)
-    assert [one.ts_ms for one in samples([trace], DEFAULT_PREFIX, Counter())] == expected
+    assert [one.ts_ms for one in TraceSamples([trace], DEFAULT_PREFIX)] == expected
 
 
 def test_it_is_published_with_that_time_and_paced_by_it(

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
-from contract.trace import TraceRecord, read_lines
+from contract.trace import TraceRecord
+from contract.trace_reader import TraceReader
 
 
 def read_trace(path: str) -> Iterator[TraceRecord]:
     """The records of a trace file, in order; raises ``TraceError``."""
-    return (record for _, record in read_lines(path))
+    return (record for _, record in TraceReader(path))

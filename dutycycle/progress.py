@@ -1,0 +1,90 @@
+"""How far a long command is: the share that is done, the rate, and the time that is left."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Protocol, Self, TextIO, TypeVar
+
+from dutycycle.status_line import StatusLine
+
+_QUIET_S = 2.0
+_EVERY_S = 0.2
+_WIDTH = 30
+_Item = TypeVar("_Item", covariant=True)
+
+
+class Tracked(Protocol[_Item]):
+    """What is gone through. ``size`` is what ``position()`` is at the end, None if that is not known."""
+
+    @property
+    def size(self) -> float | None: ...
+
+    def position(self) -> float: ...
+
+    def __iter__(self) -> Iterator[_Item]: ...
+
+
+class Progress:
+    """Shown on the last line of a terminal, from the third second on; elsewhere nothing is shown.
+
+    ``unit``: what is counted, such as ``samples``. ``whole``: what ``done`` is in the end, such as a size in
+    bytes; None if that is not known. ``quiet``: show nothing.
+    """
+
+    def __init__(
+        self, unit: str, whole: float | None = None, *, quiet: bool = False, out: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        self._unit, self.whole = unit, whole
+        self._clock = clock
+        self._status = StatusLine(out, quiet_s=_QUIET_S, every_s=_EVERY_S, clock=clock)
+        self._shows = self._status.is_terminal and not quiet
+        self._began: tuple[float, float, int] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Take away what is shown."""
+        self._status.clear()
+
+    def show(self, done: float, count: int, note: str = "") -> None:
+        """So much is done, with ``count`` units; ``note`` stands before them."""
+        if self._shows:
+            self._began = self._began or (self._clock(), done, count)
+            self._status.show(lambda: self._text(done, count, note))
+
+    def track(self, items: Tracked[_Item]) -> Iterator[_Item]:
+        """Give out ``items``, and show how far that is."""
+        if not self._shows:
+            yield from items
+            return
+        self.whole = items.size
+        self._began = self._clock(), items.position(), 0
+        for count, one in enumerate(items, 1):
+            self._status.show(lambda count=count: self._text(items.position(), count, ""))  # type: ignore[misc]
+            yield one
+
+    def say(self, text: str) -> None:
+        """A line that stays."""
+        self._status.line(text)
+
+    def _text(self, done: float, count: int, note: str) -> str:
+        began_s, began, before = self._began or (self._clock(), done, count)
+        passed_s = max(self._clock() - began_s, 1e-3)
+        parts = [f"{note}, " * bool(note) + f"{count} {self._unit}", f"{(count - before) / passed_s:.0f}/s"]
+        if self.whole is None:
+            return ", ".join(parts)
+        share = min(done / self.whole, 1.0) if self.whole else 1.0
+        if began < done < self.whole:
+            parts.append(_left(passed_s * (self.whole - done) / (done - began)))
+        filled = round(_WIDTH * share)
+        return f"[{'#' * filled}{'-' * (_WIDTH - filled)}] {100 * share:3.0f} % {', '.join(parts)}"
+
+
+def _left(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s left"
+    return f"{seconds / 60:.0f} min left" if seconds < 6000 else f"{seconds / 3600:.1f} h left"

@@ -1,0 +1,34 @@
+"""A program that believes a person looks: its input and output are a terminal."""
+
+import os
+import pty
+import select
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+_LONGEST_S = 120
+
+
+def on_a_terminal(
+    command: Sequence[str], folder: Path, *, typed: str = "", environ: Mapping[str, str] | None = None
+) -> str:
+    """What the program shows until it ends; ``typed`` waits for it to read."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=folder, env=environ, start_new_session=True
+    ) as process:
+        os.close(theirs)
+        os.write(ours, typed.encode())
+        said, deadline = b"", time.monotonic() + _LONGEST_S
+        try:
+            while time.monotonic() < deadline:
+                if select.select([ours], [], [], 1)[0]:
+                    said += os.read(ours, 1 << 16)
+        except OSError:  # it has ended, and its terminal with it
+            pass
+        finally:
+            os.close(ours)
+            process.kill()
+    return said.decode("utf-8", "replace")

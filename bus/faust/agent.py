@@ -12,7 +12,7 @@ from contract.topics import full_name
 Handler = Callable[[Sequence[ConsumerRecord]], Awaitable[None]]
 
 _BUFFERED = 3
-"""Batches that wait for an agent before Faust stops to fetch; each is of up to a quarter of a MiB, compressed."""
+"""Batches that wait for an agent before Faust stops to fetch: each a quarter of a MiB at most, compressed."""
 
 
 class _BatchSchema(faust.Schema[Any, Any]):

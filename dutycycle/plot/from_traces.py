@@ -1,6 +1,5 @@
 """Reads traces for a picture: samples, windows, cycles and forecasts, as far as they are in there."""
 
-from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +15,7 @@ from contract.topics import TOPICS
 from dutycycle.experiments.scores.forecasts import BUILT_IN
 from dutycycle.experiments.scores.samples import SampleReader, subject_key
 from dutycycle.plot.seen import Seen
-from dutycycle.traces.replay import samples
+from dutycycle.traces.samples import TraceSamples
 from streams.operators.columns.arrays import Bools
 from streams.operators.columns.tick import Layout, Tick
 
@@ -29,7 +28,7 @@ _Place = tuple[str, str]
 def read_traces(traces: Sequence[str], prefix: str, seen: Seen, progress: Callable[[int], None]) -> int:
     """Take all of ``traces`` into ``seen``; how many records could not be used. Raises ``TraceError``."""
     reader, unusable = _Reader(seen), 0
-    for number, record in enumerate(samples(traces, prefix, Counter(), ("pods", *_SAMPLES, *_DERIVED))):
+    for number, record in enumerate(TraceSamples(traces, prefix, ("pods", *_SAMPLES, *_DERIVED))):
         try:
             reader.take(record)
         except DecodeError:
@@ -43,15 +42,15 @@ def read_traces(traces: Sequence[str], prefix: str, seen: Seen, progress: Callab
 def pods_of(traces: Sequence[str], prefix: str, progress: Callable[[int], None]) -> Collection[Pod]:
     """The pods that traces name, each as it was named last. Raises ``TraceError``."""
     found: dict[str, Pod] = {}
-    tally: Counter[str] = Counter()
-    for record in samples(traces, prefix, tally, ("pods",)):
+    records = TraceSamples(traces, prefix, ("pods",))
+    for record in records:
         try:
             if record.value is not None:
                 pod = decode(Pod, record.value, "pods")
                 found[pod.uid] = pod
         except DecodeError:  # reading for the picture counts it
             continue
-        progress(tally.total())
+        progress(records.tally.total())
     return found.values()
 
 

@@ -170,15 +170,18 @@ def new_producer(settings: Settings, name: str, *, linger_ms: int, compression: 
     return driver
 
 
-def new_consumer(settings: Settings, name: str, *topics: str, reset: str) -> Any:
-    """A consumer that is not started, of all partitions of ``topics``, in no group, committing nothing."""
+def new_consumer(settings: Settings, name: str, *topics: str, reset: str, wait_ms: int = 250) -> Any:
+    """A consumer that is not started, of all partitions of ``topics``, in no group, committing nothing.
+
+    ``wait_ms``: how long the broker keeps a request while it has nothing.
+    """
     driver = AIOKafkaConsumer(
         *topics,
         **client_kwargs(settings, name),
         group_id=None,
         enable_auto_commit=False,
         auto_offset_reset=reset,
-        fetch_max_wait_ms=250,
+        fetch_max_wait_ms=wait_ms,
     )
     pace_metadata(driver._client)
     return driver

@@ -1,6 +1,6 @@
 """Reading topics without a group: every partition, from a place of one's choosing, committing nothing."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -42,13 +42,20 @@ class Consumer:
         topics: Sequence[str],
         start: Start,
         at: Mapping[TopicPartition, int] | None = None,
+        *,
+        whole: Collection[str] = (),
+        wait_ms: int = 250,
     ) -> None:
-        """``at``: of some partitions an offset to begin at, if ``start`` is later."""
+        """``at``: of some partitions an offset to begin at, if ``start`` is later. ``whole``: those of
+        ``topics`` that begin at their oldest record all the same. ``wait_ms``: how long the broker keeps a
+        request while it has nothing."""
         self._settings = settings
         self._name = name
         self._topics = tuple(topics)
         self._from = start
         self._at = dict(at or {})
+        self._whole = frozenset(whole)
+        self._wait_ms = wait_ms
         self._least_ms = start if isinstance(start, int) else -1
         self._driver: Any = None
 
@@ -56,7 +63,9 @@ class Consumer:
         """Connect and go to the place. Raises ``BrokerError``, or names a topic that does not exist."""
         await self._refuse_missing()
         reset = "latest" if self._from == "end" else "earliest"
-        self._driver = new_consumer(self._settings, self._name, *self._topics, reset=reset)
+        self._driver = new_consumer(
+            self._settings, self._name, *self._topics, reset=reset, wait_ms=self._wait_ms
+        )
         try:
             with translated():
                 await self._driver.start()
@@ -124,6 +133,8 @@ class Consumer:
             await self._seek_time(places, self._from)
         if self._at:
             await self._seek_offsets(places)
+        if self._whole:
+            await self._driver.seek_to_beginning(*(one for one in places if one.topic in self._whole))
         for place in places:  # settles where "end" is now, not at some later fetch
             await self._driver.position(place)
 

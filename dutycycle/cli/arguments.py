@@ -120,6 +120,14 @@ def add_format(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def add_once(parser: argparse.ArgumentParser) -> None:
+    """Add ``--once`` and its ``--format``, of a live view."""
+    parser.add_argument("--once", action="store_true", help="print one picture, without a screen, and end")
+    parser.add_argument(
+        "--format", choices=("text", "json"), default="text", help="of --once (default: %(default)s)"
+    )
+
+
 def add_timeout(parser: argparse.ArgumentParser) -> None:
     """Add ``--timeout``, in seconds, of a command that is done in a moment once the broker answers."""
     parser.add_argument(

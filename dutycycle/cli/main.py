@@ -23,6 +23,7 @@ from dutycycle.process import command_name, die_with_parent, end_on_signals
 COMMANDS = {
     "run": "run a command here or a job on a cluster, and report what it used and what holds it back",
     "up": "run the whole pipeline on this machine, with a live view",
+    "top": "watch the nodes, GPUs, pods and jobs of any broker live; starts nothing",
     "collect": "run the collector of one node, which publishes samples",
     "stream": "run a worker that computes windows, trends, cycles and peaks from samples",
     "sink": "run a worker that writes annotations to Kubernetes and peak records to SQL",

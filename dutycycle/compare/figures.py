@@ -8,12 +8,12 @@ from typing import Literal
 import numpy as np
 
 from dutycycle.compare.noise import blocks_of, error_of_max, error_of_mean
-from dutycycle.live.state import short_duration
-from dutycycle.report.facts import bytes_text, decimal_bytes, joules_text, seconds_text
+from dutycycle.report.facts import joules_text, seconds_text
 from dutycycle.report.page import Report
 from dutycycle.report.phases import seconds_by_name
 from dutycycle.report.view import GpuView, HostView
 from dutycycle.traces.frames import Floats, aligned
+from dutycycle.words import bytes_text, decimal_bytes, short_duration
 
 Better = Literal["less", "more", ""]
 _OF_PERIOD = 0.005

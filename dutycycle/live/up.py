@@ -12,17 +12,29 @@ from bus.kafka.embedded import EmbeddedBroker
 from contract.settings.groups import PREFIX, Settings
 from contract.topics import TOPICS, full_name
 from dutycycle.live.children import Child
-from dutycycle.live.follow import LiveView
+from dutycycle.live.follow import Follower
+from dutycycle.live.lines import say
+from dutycycle.live.model.state import LiveState
+from dutycycle.live.picture import written
+from dutycycle.live.show import Source, show
+from dutycycle.live.top import settled
 from dutycycle.process import stop_on_signals, stopped_within
 from sinks.records.location import default_records_path, default_records_url
 from streams.names import changelogs, check_settings
 
 _EMBEDDED_PARTITIONS = 2
+_ONCE_S = 60.0
+"""How long one picture may take: the processes begin, and measure twice."""
 _COMMANDS = ("sink", "stream", "collect")
 
 
-async def up(settings: Settings, given: Mapping[str, str], duration_s: float | None) -> int:
-    """Run until a signal, or for ``duration_s``; 0 when all ended in good order, and nothing is away."""
+async def up(
+    settings: Settings, given: Mapping[str, str], duration_s: float | None, once: str | None = None
+) -> int:
+    """Run until a signal, or for ``duration_s``, or until there is one picture, which is printed as ``once``.
+
+    0 when all ended in good order, and nothing is away.
+    """
     check_settings(settings)
     stop = stop_on_signals()
     logs = default_records_path().parent / "log"
@@ -37,9 +49,13 @@ async def up(settings: Settings, given: Mapping[str, str], duration_s: float | N
             spool = tempfile.TemporaryDirectory(prefix="spool-", dir=logs.parent)
             environ.setdefault(PREFIX + "SPOOL", stack.enter_context(spool))
         children = [Child(name, environ, logs / f"{name}.log") for name in _COMMANDS]
-        view = LiveView(settings, children, _header(settings, embedded=ours is not None), logs)
-        asked = await _run(children, view, stop, duration_s)
-    return _exit_status(settings, children, measured=asked or view.state.ticks > 0)
+        follower = Follower(settings, LiveState())
+        place = _place(settings, embedded=ours is not None)
+        source = Source(
+            follower.state, f"dutycycle on {settings.node}", place, lambda: _degraded(children), stop
+        )
+        asked = await _run(children, follower, source, duration_s, once)
+    return _exit_status(settings, children, measured=asked or follower.state.ticks > 0)
 
 
 @asynccontextmanager
@@ -72,25 +88,42 @@ def child_environ(environ: Mapping[str, str], settings: Settings, given: Mapping
     return {**environ, **{PREFIX + name.upper(): value for name, value in {**given, **decided}.items()}}
 
 
-def _header(settings: Settings, *, embedded: bool) -> str:
+def _place(settings: Settings, *, embedded: bool) -> str:
     kind = "embedded broker, in memory, gone when this ends" if embedded else "broker"
-    return f"dutycycle on {settings.node}: {kind}: {settings.broker}; Ctrl-C stops"
+    return f"{kind}: {settings.broker}"
 
 
-async def _run(children: list[Child], view: LiveView, stop: asyncio.Event, duration_s: float | None) -> bool:
-    """Whether a signal ended it, and not the time."""
-    drawing = asyncio.create_task(view.run(stop))  # first: the children take all cores for a while
+def _degraded(children: list[Child]) -> list[str]:
+    """What a person should know is not well."""
+    lines = [line for child in children for line in child.warnings]
+    return lines + ([f"more in {children[0].log.parent}"] if lines else [])
+
+
+async def _run(
+    children: list[Child], follower: Follower, source: Source, duration_s: float | None, once: str | None
+) -> bool:
+    """Whether a signal or a key ended it, and not the time."""
+    reading_ended, ended = asyncio.Event(), asyncio.Event()
+    # First: the children take all cores for a while.
+    drawing = asyncio.create_task(show(source, ended) if once is None else ended.wait())
+    reading = asyncio.create_task(follower.run(reading_ended))
     tasks = [asyncio.create_task(child.run()) for child in children]
     sink, stream, collect = children
     try:
-        asked = await stopped_within(stop, duration_s)
+        if once is not None and await settled(follower, source.stop, duration_s or _ONCE_S):
+            say(written(source.state, source.degraded(), once))
+            source.stop.set()
+        asked = once is None and await stopped_within(source.stop, duration_s)
         await collect.stop()
-        await view.wait_until_idle()
+        if not asked and once is None:
+            await follower.wait_until_idle()
         await stream.stop()
         await sink.stop()
     finally:
-        stop.set()
-        await asyncio.gather(drawing, *tasks)
+        reading_ended.set()
+        await asyncio.gather(reading, *tasks)
+        ended.set()
+        await drawing
     return asked
 
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from contract.settings.groups import Settings
-from dutycycle.live.state import short_duration
 from dutycycle.report.cycles import Cycle, cycles_of
 from dutycycle.report.gather import Gathered, Plain
 from dutycycle.report.view import HostView, View, insights_of
 from dutycycle.traces.processes import ProcessSeen, figures, named
+from dutycycle.words import bytes_text, decimal_bytes, named_figure, short_duration
 
 _J_PER_KWH = 3.6e6
 _S_PER_HOUR = 3600.0
@@ -186,23 +186,7 @@ def headline(facts: Facts) -> tuple[str, str]:
 
 def evidence_of(verdict: Verdict) -> list[tuple[str, str]]:
     """The figures that a verdict rests on, for people."""
-    return [_named_figure(name, value) for name, value in verdict.insight["evidence"].items()]
-
-
-def _named_figure(name: str, value: float) -> tuple[str, str]:
-    if name.endswith("_bytes_per_s"):
-        return _spaced(name.removesuffix("_bytes_per_s")), decimal_bytes(value) + "/s"
-    if name.endswith("_bytes"):
-        return _spaced(name.removesuffix("_bytes")), decimal_bytes(value)
-    for ending, unit in (("_pct", "%"), ("_w", "W"), ("_j", "J"), ("_s", "s"), ("_cores", "cores")):
-        if name.endswith(ending):
-            of = " of limit" if name == "power_pct" else ""
-            return _spaced(name.removesuffix(ending)) + of, f"{value:.4g} {unit}"
-    return _spaced(name), f"{value:.4g}"
-
-
-def _spaced(name: str) -> str:
-    return name.replace("_", " ").replace("gpu", "GPU").replace("cpu", "CPU").replace("mem ", "memory ")
+    return [named_figure(name, value) for name, value in verdict.insight["evidence"].items()]
 
 
 def key_figures(facts: Facts, view: View) -> Iterator[tuple[str, str]]:
@@ -278,16 +262,3 @@ def joules_text(joules: float) -> str:
     if joules < _J_PER_KWH / 10:
         return f"{joules / 1e3:.1f} kJ"
     return f"{joules / 1e6:.2f} MJ ({joules / _J_PER_KWH:.2f} kWh)"
-
-
-def bytes_text(value: float) -> str:
-    """Bytes of memory, in binary units."""
-    return f"{value / 1024**3:.1f} GiB" if value >= 1024**3 else f"{value / 1024**2:.0f} MiB"
-
-
-def decimal_bytes(value: float) -> str:
-    """Bytes that were moved, in decimal units."""
-    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
-        if value >= size:
-            return f"{value / size:.2f} {unit}"
-    return f"{value / 1e3:.0f} kB"

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import orjson
 
-from dutycycle.live.state import short_duration
 from dutycycle.profile.profile import Profile
 from dutycycle.profile.statistics import TEXTS, cell_text
 from dutycycle.report.chart import Chart
@@ -20,7 +19,6 @@ from dutycycle.report.facts import (
     Facts,
     GpuUse,
     Verdict,
-    bytes_text,
     evidence_of,
     headline,
     joules_text,
@@ -36,6 +34,7 @@ from dutycycle.traces.processes import (
     software_words,
     start_words,
 )
+from dutycycle.words import bytes_text, short_duration
 
 _HERE = Path(__file__).parent
 _MOST_SPANS = 1500

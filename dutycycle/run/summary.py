@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
-from dutycycle.live.state import short_duration
 from dutycycle.report.facts import evidence_of, headline, key_figures
 from dutycycle.report.page import Report
 from dutycycle.run.command import Ended
+from dutycycle.words import short_duration
 
 _WIDTH = 22
 _EVIDENCE = 6

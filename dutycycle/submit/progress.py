@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from dutycycle.live.state import short_duration
 from dutycycle.submit.follow import Follower
 from dutycycle.submit.objects import CannotRunError, Entry
 from dutycycle.submit.outcome import FAILED, TIMED_OUT, Outcome, outcome_of, outcome_of_lost
 from dutycycle.submit.states import PodState, exits_of
+from dutycycle.words import short_duration
 
 _IMAGE_PATIENCE_S = 60.0
 """So long an image may not be pulled: a registry that is busy answers the second or third time."""

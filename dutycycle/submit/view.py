@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Collection
 from statistics import median
 
-from dutycycle.live.state import short_duration
 from dutycycle.status_line import StatusLine
 from dutycycle.submit.follow import Follower
+from dutycycle.words import short_duration
 
 _LINE_EVERY_S = 60.0
 

@@ -9,7 +9,7 @@ import pytest
 @pytest.mark.parametrize(
     ("module", "absent"),
     [
-        ("dutycycle.live.up", {"numba", "numpy", "sqlalchemy", "faust", "streams.topology"}),
+        ("dutycycle.live.up", {"textual", "numba", "numpy", "sqlalchemy", "faust", "streams.topology"}),
         ("dutycycle.cli.commands.topics", {"numba", "numpy", "sqlalchemy", "faust", "streams.topology"}),
         ("dutycycle.submit.run", {"numba", "numpy", "sqlalchemy", "faust", "streams.topology", "plotly"}),
         (

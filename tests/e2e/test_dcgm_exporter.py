@@ -18,7 +18,7 @@ from collectors.prometheus.query import Prometheus as PrometheusSource
 from contract.log import ConsumerRecord, ProducerRecord
 from contract.settings.groups import PrometheusSettings
 from contract.settings.load import load
-from dutycycle.live.state import LiveState
+from dutycycle.live.model.state import LiveState
 from streams.local import LocalPipeline
 from streams.topology import stages
 from telemetry.events import Telemetry
@@ -95,7 +95,7 @@ class Field:
             monotonic_s=time.monotonic(),
         )  # fmt: skip
         for one in self._collector.collect(tick):
-            self.live.feed(one.topic, one.key, None if one.payload is None else orjson.loads(one.payload))
+            self.live.feed(one.topic, one.key, one.payload, one.ts_ms)
             self._take(
                 self._pipeline.feed(ConsumerRecord(one.topic, 0, seq, one.key, one.payload, one.ts_ms))
             )
@@ -142,7 +142,7 @@ def test_with_dcgm_exporter_alone(prometheus: Start, page: MetricsPage, honor_la
         "name:team/bert-0": ("Pod", "bert-0"), "name:team/web": ("Pod", "web"),
     }  # fmt: skip
     assert jobs["name:team/bert-0"]["metrics"]["gpu_util_pct"]["mean"] == 49.5
-    shown = {row.title: (row.gpu_util, row.gpu_util_max) for row in field.live.of_kind("pod")}
+    shown = {row.title: (row.gpu_util, row.gpu_util_max) for row in field.live.pods()}
     assert shown == {"team/bert-0": (49.5, 99), "team/web": (30, 30)}
 
 

@@ -17,7 +17,7 @@ from contract.codec import to_plain
 from contract.records.derived import JobPeaks, PodPeaks
 from contract.settings.groups import Settings
 from dutycycle.cli import arguments
-from dutycycle.live.view import bytes_text, percent_text
+from dutycycle.words import bytes_text, percent_text
 from sinks.records.location import default_records_url
 from sinks.records.query import job_peaks, pod_peaks
 from sinks.records.rows import started_ms

@@ -8,6 +8,7 @@ from dutycycle.cli import arguments
 from dutycycle.cli.arguments import duration_s
 
 EXAMPLE = """dutycycle up
+dutycycle up --once --format json | jq '.gpus[].gpu_util_pct'
 dutycycle up --duration 20s && dutycycle peaks"""
 _NODE = tuple(name for name in arguments.OF_NODE if name != "containers")
 SETTINGS = (
@@ -21,6 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--duration", type=duration_s, metavar="TIME", help="stop by itself after so long, such as 20s"
     )
+    arguments.add_once(parser)
     arguments.add_containers(parser)
     arguments.add_records(parser)
 
@@ -29,4 +31,5 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     """Run until a signal or the duration."""
     from dutycycle.live.up import up  # here, not above: --help need not wait for it
 
-    return asyncio.run(up(settings, arguments.given_settings(args), args.duration))
+    once = args.format if args.once else None
+    return asyncio.run(up(settings, arguments.given_settings(args), args.duration, once))

@@ -1,17 +1,14 @@
 """The command used wrongly, or on a machine that will not do: one clear line, and nothing is lost."""
 
 import asyncio
-import io
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
-from rich.console import Console
 
 from bench.cluster_trace import START_MS, Shape, records
 from bus.kafka.embedded import EmbeddedBroker
@@ -22,8 +19,6 @@ from contract.topics import SAMPLE_TOPICS
 from contract.trace import TraceRecord, TraceWriter
 from dutycycle.cli.arguments import moment_ms
 from dutycycle.live.children import Child
-from dutycycle.live.state import LiveState
-from dutycycle.live.view import draw
 from streams.local import LocalPipeline
 from streams.topology import stages
 from tests.support.data.traces import read_trace
@@ -182,16 +177,6 @@ def test_what_ctrl_c_leaves_of_a_recording_is_whole(tmp_path: Path) -> None:
     found = [one.payload for one in read_trace(str(out))]
     assert found, stderr
     assert set(found) <= {one.payload for one in GOOD}
-
-
-@pytest.mark.parametrize("name", ["[/x] python", "[bold]x", "[kworker/0:1]"])
-def test_brackets_in_a_name_are_shown_as_they_are(name: str) -> None:
-    state = LiveState()
-    gpu: dict[str, Any] = {"uuid": "G", "index": 0, "processes": [{"pid": 7, "name": name}]}
-    state.feed("nvml-samples", "a", {"v": 1, "node": "a", "ts_ms": 1, "gpus": [gpu]})
-    console = Console(width=200, record=True, file=io.StringIO())
-    console.print(draw(state, "header", [], 40))
-    assert name in console.export_text()
 
 
 async def test_a_child_that_was_just_being_started_is_ended_too(tmp_path: Path) -> None:

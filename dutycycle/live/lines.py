@@ -1,0 +1,80 @@
+"""The view without a terminal: plain lines for a log, one a node, GPU and pod."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from dutycycle.live.model.state import LiveState
+from dutycycle.live.model.subjects import GpuSeen, NodeSeen, PodSeen
+from dutycycle.live.views.findings import activity, cycle_words, forecast_words, full_words
+from dutycycle.words import bytes_text, of_bytes, percent_text
+
+_EVERY_S = 5.0
+_PODS = 10
+_Row = GpuSeen | NodeSeen | PodSeen
+
+
+def plain_lines(state: LiveState, most_pods: int | None = _PODS) -> Iterator[str]:
+    """What is known now."""
+    rows: list[_Row] = [*state.node_rows(), *state.gpus(), *state.pods()[:most_pods]]
+    for row in rows:
+        kind = row.key.partition("/")[0]
+        util, most, memory, mem_max = _figures(row)
+        known = ((activity(state, row), "does"), (cycle_words(row), ""), (", ".join(_trend(row)), "trend"))
+        extra = "".join(f" {name} {value}".replace("  ", " ") for value, name in known if value)
+        title = (
+            f"{row.node} gpu {row.now.index} {row.now.model or ''}".rstrip()
+            if isinstance(row, GpuSeen)
+            else row.title
+        )
+        yield f"{kind} {title}: {util} (max {most}) memory {memory} (max {bytes_text(mem_max)}){extra}"
+        for one in row.processes if isinstance(row, GpuSeen) else ():
+            held = bytes_text(one.mem_used_bytes)
+            name, util = f"{one.name or 'process'} {one.pid}", percent_text(one.gpu_util_pct)
+            yield f"  process {name}: {util} memory {held}"
+
+
+def _trend(row: _Row) -> Iterator[str]:
+    return filter(None, (full_words(row), forecast_words(row)))
+
+
+def _figures(row: _Row) -> tuple[str, str, str, float | None]:
+    """Use and its maximum, memory and its maximum."""
+    if isinstance(row, GpuSeen):
+        now = row.now
+        memory = of_bytes(now.mem_used_bytes, now.mem_total_bytes)
+        return percent_text(now.gpu_util_pct), percent_text(row.util_max), memory, row.mem_max
+    if isinstance(row, NodeSeen):
+        memory = of_bytes(row.now.mem_used_bytes, row.now.mem_total_bytes)
+        return percent_text(row.now.cpu_util_pct), percent_text(row.util_max), memory, row.mem_max
+    if row.gpu_util_max is None:
+        return percent_text(row.cpu), percent_text(row.cpu_max), bytes_text(row.mem), row.mem_max
+    util = f"gpu {percent_text(row.gpu_util)} cpu {percent_text(row.cpu)}"
+    return util, percent_text(row.gpu_util_max), bytes_text(row.mem), row.mem_max
+
+
+class Lines:
+    """Prints: new warnings at once, figures every few seconds."""
+
+    def __init__(self, state: LiveState, degraded: Callable[[], Sequence[str]]) -> None:
+        self._state = state
+        self._degraded = degraded
+        self._printed: set[str] = set()
+        self._due = 0.0
+
+    def show(self) -> None:
+        """What is new."""
+        for line in self._degraded():
+            if line not in self._printed:
+                self._printed.add(line)
+                say(f"! {line}")
+        now = time.monotonic()
+        if now >= self._due and self._state.ticks:
+            self._due = now + _EVERY_S
+            for line in plain_lines(self._state):
+                say(line)
+
+
+def say(line: str) -> None:
+    """A line on stdout, at once."""
+    print(line, file=sys.stdout, flush=True)  # noqa: T201

@@ -1,0 +1,95 @@
+"""What the streams made of one subject: read when somebody looks at it, because most of it nobody does."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from contract.codec import DecodeError, decode
+from contract.records.derived import (
+    Cycle,
+    CycleMetric,
+    JobPeaks,
+    PodPeaks,
+    Trend,
+    TrendMetric,
+    WindowAggregate,
+)
+from contract.records.insights import Insight
+from contract.topics import TOPICS
+
+R = TypeVar("R")
+
+
+class _Window(msgspec.Struct):
+    """The part of a window that says which one it is."""
+
+    source: str
+    size_ms: int
+
+
+class Lazy(Generic[R]):
+    """A record as it came. ``unreadable`` is called once if it turns out to be none."""
+
+    __slots__ = ("_payload", "_record", "_topic", "_unreadable")
+
+    def __init__(self, topic: str, payload: bytes, unreadable: Callable[[], None]) -> None:
+        self._topic = topic
+        self._payload: bytes | None = payload
+        self._record: R | None = None
+        self._unreadable = unreadable
+
+    def get(self) -> R | None:
+        """The record; None if it cannot be read."""
+        if self._payload is not None:
+            payload, self._payload = self._payload, None
+            try:
+                self._record = decode(TOPICS[self._topic].record, payload, self._topic)
+            except DecodeError:  # another version's, or a stranger's: the rest is shown all the same
+                self._unreadable()
+        return self._record
+
+
+@dataclass(slots=True)
+class Derived:
+    """The newest records of a subject: by source, of windows by source and size."""
+
+    cycles: dict[str, Lazy[Cycle]] = field(default_factory=dict)
+    trends: dict[str, Lazy[Trend]] = field(default_factory=dict)
+    windows: dict[tuple[str, int], Lazy[WindowAggregate]] = field(default_factory=dict)
+    insight: Lazy[Insight] | None = None
+    peaks: Lazy[PodPeaks] | Lazy[JobPeaks] | None = None
+
+    def add_window(self, payload: bytes, unreadable: Callable[[], None]) -> None:
+        """Keep it in place of the one before, of its source and size."""
+        try:
+            which = msgspec.json.decode(payload, type=_Window)
+        except msgspec.MsgspecError:
+            unreadable()
+            return
+        self.windows[which.source, which.size_ms] = Lazy("window-aggregates", payload, unreadable)
+
+    def copy(self) -> "Derived":
+        """As it is now, whatever comes later."""
+        return Derived(dict(self.cycles), dict(self.trends), dict(self.windows), self.insight, self.peaks)
+
+    def cycle(self, metric: str) -> CycleMetric | None:
+        """The cycle of a metric, which only one source measures; None where none is known."""
+        found = next(_of_metric(self.cycles, metric), None)
+        return None if found is None else found[0]
+
+    def trend(self, metric: str) -> tuple[TrendMetric, int] | None:
+        """The trend of a metric, and of which moment it is."""
+        return next(_of_metric(self.trends, metric), None)
+
+    def read_insight(self) -> Insight | None:
+        """What it is, and what holds it back."""
+        return None if self.insight is None else self.insight.get()
+
+
+def _of_metric(records: dict[str, Lazy[Any]], metric: str) -> Iterator[tuple[Any, int]]:
+    for one in records.values():
+        record = one.get()
+        if record is not None and metric in record.metrics:
+            yield record.metrics[metric], record.ts_ms

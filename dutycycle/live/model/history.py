@@ -1,0 +1,69 @@
+"""The last ticks of one subject, in rings of a fixed size."""
+
+from array import array
+from collections.abc import Sequence
+from math import nan
+from typing import Any
+
+TICKS = 600
+"""Of each subject: ten minutes at one tick a second."""
+
+
+class History:
+    """A column of values for each of ``metrics``; NaN is what was not measured. The newest tick is last."""
+
+    __slots__ = ("_columns", "_next", "_size", "_ts", "metrics")
+
+    def __init__(self, metrics: Sequence[str], size: int = TICKS) -> None:
+        self.metrics = tuple(metrics)
+        self._size = size
+        self._next = 0
+        """Where the next tick goes; the rings grow until they are full."""
+        self._ts = array("q")
+        self._columns = {name: array("f") for name in metrics}
+
+    def __len__(self) -> int:
+        return len(self._ts)
+
+    @property
+    def last_ms(self) -> int:
+        """The moment of the newest tick; 0 before the first."""
+        return self._ts[self._next - 1] if self._ts else 0
+
+    def add(self, ts_ms: int, values: Sequence[float | None]) -> None:
+        """Take a tick, in the order of ``metrics``. One that is not newer than the last is left out."""
+        if ts_ms <= self.last_ms:
+            return
+        known = [nan if value is None else value for value in values]
+        if len(self._ts) < self._size:
+            self._ts.append(ts_ms)
+            for column, value in zip(self._columns.values(), known, strict=True):
+                column.append(value)
+        else:
+            self._ts[self._next] = ts_ms
+            for column, value in zip(self._columns.values(), known, strict=True):
+                column[self._next] = value
+        self._next = (self._next + 1) % self._size
+
+    def times(self, most: int = TICKS) -> Sequence[int]:
+        """The moments of the newest ticks, oldest first."""
+        return self._tail(self._ts, most)
+
+    def values(self, metric: str, most: int = TICKS) -> Sequence[float]:
+        """The newest values of a metric, oldest first."""
+        return self._tail(self._columns[metric], most)
+
+    def _tail(self, column: "array[Any]", most: int) -> "array[Any]":
+        """Of a full ring the oldest is where the next one goes, else all ends there."""
+        count = min(len(column), most)
+        begin = (self._next - count) % max(len(column), 1)
+        if begin + count <= len(column):
+            return column[begin : begin + count]
+        return column[begin:] + column[: begin + count - len(column)]
+
+    def copy(self) -> "History":
+        """As it is now, whatever is added later."""
+        other = History(self.metrics, self._size)
+        other._next, other._ts = self._next, self._ts[:]
+        other._columns = {name: column[:] for name, column in self._columns.items()}
+        return other

@@ -1,0 +1,278 @@
+"""All rows by subject key, fed with records as they lie on the topics."""
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from contract.codec import DecodeError, decode
+from contract.records.derived import gpu_subject, node_subject, pod_subject
+from contract.records.pods import Pod
+from contract.records.samples import CgroupSample, Gpu, GpuProcess, NvmlSample, PodCgroup
+from contract.topics import TOPICS
+from dutycycle.live.model.derived import Derived, Lazy
+from dutycycle.live.model.subjects import GpuSeen, JobSeen, NodeSeen, PodSeen, Row, added, most
+
+_HIDDEN_MS = 60_000
+"""A pod is no longer shown when it was seen last so long ago."""
+_FORGOTTEN_MS = 600_000
+"""Nor is anything else after so long, and nothing of it is kept."""
+_PRUNE_EVERY_MS = 30_000
+_DERIVED = 100_000
+"""Subjects of which records of the streams are kept; those that were heard of longest ago leave first."""
+_R = TypeVar("_R")
+TOPICS_SHOWN = frozenset({
+    "nvml-samples", "cgroup-samples", "pods", "pod-peaks", "job-peaks", "cycles", "trends", "insights",
+    "window-aggregates", "dead-letters",
+})  # fmt: skip
+
+
+@dataclass(slots=True)
+class LiveState:
+    """``nodes`` and ``namespace``: what is shown alone, if that is not all. Times are of our clock."""
+
+    nodes: Collection[str] = ()
+    namespace: str | None = None
+    rows: dict[str, Row] = field(default_factory=dict)
+    dead_letters: int = 0
+    unreadable: int = 0
+    ticks: int = 0
+    now_ms: int = 0
+    _derived: dict[str, Derived] = field(default_factory=dict)
+    _on_gpus: dict[str, set[str]] = field(default_factory=dict)
+    """By node, the keys of the pods on its GPUs at its newest tick."""
+    _ended: dict[str, int] = field(default_factory=dict)
+    """When pods ended, oldest first: a sample that comes a moment later does not bring them back."""
+    _pruned_ms: int = 0
+
+    def feed(self, topic: str, key: str, payload: bytes | None, now_ms: int) -> None:
+        """Take what lies on a topic (without prefix); None is a tombstone."""
+        self.at(now_ms)
+        if payload is None:
+            self._tombstone(topic, key)
+        elif topic == "nvml-samples" and self._is_shown(key):
+            self._decoded(topic, payload, self._nvml)
+        elif topic == "cgroup-samples" and self._is_shown(key):
+            self._decoded(topic, payload, self._cgroup)
+        elif topic == "pods":
+            self._decoded(topic, payload, self._pod)
+        elif topic in ("cycles", "trends"):
+            subject, _, source = key.rpartition("/")
+            getattr(self._of(subject), topic)[source] = Lazy(topic, payload, self._unreadable)
+        elif topic == "insights":
+            self._of(key).insight = Lazy(topic, payload, self._unreadable)
+        elif topic == "window-aggregates":
+            self._of(key).add_window(payload, self._unreadable)
+        elif topic in ("pod-peaks", "job-peaks"):
+            of = self._of(f"{topic.removesuffix('-peaks')}/{key}")
+            of.peaks = Lazy(topic, payload, self._unreadable)
+        elif topic == "dead-letters":
+            self.dead_letters += 1
+
+    def at(self, now_ms: int) -> None:
+        """The clock goes on, whether or not records come."""
+        self.now_ms = max(self.now_ms, now_ms)
+        if self.now_ms - self._pruned_ms >= _PRUNE_EVERY_MS:
+            self._pruned_ms = self.now_ms
+            self._prune()
+
+    def _is_shown(self, node: str) -> bool:
+        return not self.nodes or node in self.nodes
+
+    def _unreadable(self) -> None:
+        self.unreadable += 1
+
+    def _decoded(self, topic: str, payload: bytes, take: Callable[[_R], None]) -> None:
+        try:
+            record: Any = decode(TOPICS[topic].record, payload, topic)
+        except DecodeError:  # the streams make a dead letter of it
+            self.unreadable += 1
+        else:
+            take(record)
+
+    def _of(self, key: str) -> Derived:
+        """What is derived of a subject, which may not have been sampled yet."""
+        found = self._derived.pop(key, None) or Derived()
+        self._derived[key] = found  # last: it was heard of now
+        if len(self._derived) > _DERIVED:
+            del self._derived[next(iter(self._derived))]
+        if key in self.rows:
+            self.rows[key].derived = found
+        return found
+
+    def _tombstone(self, topic: str, key: str) -> None:
+        if topic == "pods":
+            self._end(f"pod/{key}")
+        elif topic in ("cycles", "trends"):
+            subject, _, source = key.rpartition("/")
+            getattr(self._of(subject), topic).pop(source, None)
+        elif topic == "insights":
+            self._of(key).insight = None
+
+    def _prune(self) -> None:
+        for key in [key for key, row in self.rows.items() if self.now_ms - row.seen_ms > _FORGOTTEN_MS]:
+            del self.rows[key]
+            self._derived.pop(key, None)
+        for key in [key for key, at_ms in self._ended.items() if self.now_ms - at_ms > _HIDDEN_MS]:
+            del self._ended[key]
+
+    def _end(self, key: str) -> None:
+        self.rows.pop(key, None)
+        self._ended[key] = self.now_ms
+
+    # -- samples
+
+    def _nvml(self, sample: NvmlSample) -> None:
+        self.ticks += 1
+        for gpu in sample.gpus:
+            key = gpu_subject(sample.node, gpu.uuid).key
+            row = self.rows.get(key)
+            if not isinstance(row, GpuSeen):
+                row = GpuSeen(key, f"{sample.node}:{gpu.index}", self._of(key), node=sample.node)
+                self.rows[key] = row
+            row.now, row.ts_ms, row.seen_ms = gpu, sample.ts_ms, self.now_ms
+            row.interval_ms = sample.interval_ms
+            row.util_max = most(row.util_max, gpu.gpu_util_pct)
+            row.mem_max = most(row.mem_max, gpu.mem_used_bytes)
+            row.pods = _pods_on(gpu)
+            row.history.add(sample.ts_ms, (gpu.gpu_util_pct, gpu.mem_used_bytes, gpu.power_w, gpu.temp_c))
+        self._pods_on_gpus(sample)
+
+    def _pods_on_gpus(self, sample: NvmlSample) -> None:
+        # Here, because it brings numpy: the first screen does not wait for that.
+        from dutycycle.live.model.ownership import uses_of_pods
+
+        uses = uses_of_pods(sample)
+        keys = {pod_subject(sample.node, uid).key for uid in uses}
+        for key in self._on_gpus.get(sample.node, set()) - keys:
+            if isinstance(gone := self.rows.get(key), PodSeen):
+                gone.gpu_util = gone.gpu_mem = None
+        self._on_gpus[sample.node] = keys
+        for uid, use in uses.items():
+            if (pod := self._sampled_pod(sample.node, uid, sample.ts_ms)) is None:
+                continue
+            pod.gpu_util, pod.gpu_mem = use.util, use.mem
+            pod.gpu_util_max = most(pod.gpu_util_max, use.busiest)
+            pod.gpu_mem_max = most(pod.gpu_mem_max, use.mem)
+            pod.gpus = {index: busy or pod.gpus.get(index, False) for index, busy in use.gpus.items()}
+            pod.programs = use.programs or pod.programs
+            pod.name = pod.name or use.name
+            pod.gpu_history.add(sample.ts_ms, (use.util, use.mem))
+
+    def _sampled_pod(self, node: str, uid: str, ts_ms: int) -> PodSeen | None:
+        """The row of a pod that a sample saw; None of one that has ended."""
+        key = pod_subject(node, uid).key
+        if key in self._ended:
+            return None
+        pod = self._pod_row(key, node, uid)
+        pod.ts_ms, pod.seen_ms = max(pod.ts_ms, ts_ms), self.now_ms
+        return pod
+
+    def _pod_row(self, key: str, node: str, uid: str) -> PodSeen:
+        row = self.rows.get(key)
+        if not isinstance(row, PodSeen):
+            row = PodSeen(key, "", self._of(key), uid=uid, node=node)
+            self.rows[key] = row
+        return row
+
+    def _cgroup(self, sample: CgroupSample) -> None:
+        self.ticks += 1
+        key, host = node_subject(sample.node).key, sample.host
+        row = self.rows.get(key)
+        if not isinstance(row, NodeSeen):
+            row = NodeSeen(key, sample.node, self._of(key))
+            self.rows[key] = row
+        row.now, row.ts_ms, row.seen_ms = host, sample.ts_ms, self.now_ms
+        row.interval_ms = sample.interval_ms
+        row.util_max = most(row.util_max, host.cpu_util_pct)
+        row.mem_max = most(row.mem_max, host.mem_used_bytes)
+        row.history.add(sample.ts_ms, (host.cpu_util_pct, host.mem_used_bytes))
+        for cgroup in sample.pods:
+            self._pod_cgroup(sample, cgroup)
+
+    def _pod_cgroup(self, sample: CgroupSample, cgroup: PodCgroup) -> None:
+        pod = self._sampled_pod(sample.node, cgroup.uid, sample.ts_ms)
+        if pod is None:
+            return
+        held = cgroup.containers
+        pod.cpu, pod.mem = (
+            added(one.cpu_util_pct for one in held),
+            added(one.mem_used_bytes for one in held),
+        )
+        throttled = [one.cpu_throttled_pct for one in held if one.cpu_throttled_pct is not None]
+        pod.throttled = max(throttled, default=None)
+        pod.cpu_max, pod.mem_max = most(pod.cpu_max, pod.cpu), most(pod.mem_max, pod.mem)
+        pod.container = f"container {held[0].id[:12]}" if held else ""
+        pod.history.add(sample.ts_ms, (pod.cpu, pod.mem))
+
+    def _pod(self, pod: Pod) -> None:
+        key = pod_subject(pod.node, pod.uid).key
+        if not self._is_shown(pod.node):
+            return
+        if pod.finished_ms is not None:
+            self._end(key)
+            return
+        self._ended.pop(key, None)
+        row = self._pod_row(key, pod.node, pod.uid)
+        row.name = "/".join((pod.namespace or "", pod.name.strip("/"))).strip("/")
+        row.identity, row.seen_ms = pod, row.seen_ms or self.now_ms
+
+    # -- what is shown
+
+    def gpus(self) -> list[GpuSeen]:
+        """By node and index; with a namespace those that its pods use."""
+        rows = [row for row in self.rows.values() if isinstance(row, GpuSeen)]
+        if self.namespace is not None:
+            shown = {pod.uid for pod in self.pods()}
+            rows = [row for row in rows if row.pods & shown]
+        return sorted(rows, key=lambda row: row.order)
+
+    def node_rows(self) -> list[NodeSeen]:
+        """By name."""
+        rows = [row for row in self.rows.values() if isinstance(row, NodeSeen)]
+        return sorted(rows, key=lambda row: row.name)
+
+    def pods(self) -> list[PodSeen]:
+        """Those that were sampled within a minute, the busiest first."""
+        rows = [
+            row
+            for row in self.rows.values()
+            if isinstance(row, PodSeen) and row.ts_ms and self.now_ms - row.seen_ms < _HIDDEN_MS
+        ]
+        if self.namespace is not None:
+            rows = [row for row in rows if row.namespace == self.namespace]
+        return sorted(rows, key=lambda row: (-(row.gpu_util or 0), -(row.cpu or 0), row.title))
+
+    def jobs(self) -> list[JobSeen]:
+        """The jobs of these pods, by name."""
+        found: dict[str, JobSeen] = {}
+        for pod in self.pods():
+            if pod.identity is None or pod.identity.job is None:
+                continue
+            ref = pod.identity.job
+            key = f"job/{ref.uid}"
+            job = found.get(key)
+            if job is None:
+                derived = self._derived.get(key) or Derived()
+                job = JobSeen(key, ref.name, derived, ref=ref, namespace=pod.namespace)
+                found[key] = job
+            job.pods[pod.uid] = pod
+            job.seen_ms, job.ts_ms = max(job.seen_ms, pod.seen_ms), max(job.ts_ms, pod.ts_ms)
+        return sorted(found.values(), key=lambda one: one.title)
+
+    def row(self, key: str) -> Row | None:
+        """The subject of a key; None if it is gone."""
+        return self.rows.get(key) or next((job for job in self.jobs() if job.key == key), None)
+
+    def frozen(self) -> "LiveState":
+        """As it is now, whatever comes later."""
+        other = LiveState(self.nodes, self.namespace, now_ms=self.now_ms, ticks=self.ticks)
+        other.dead_letters, other.unreadable = self.dead_letters, self.unreadable
+        other.rows = {key: row.frozen() for key, row in self.rows.items()}
+        other._derived = {job.key: job.derived.copy() for job in self.jobs()}
+        return other
+
+
+def _pods_on(gpu: Gpu) -> frozenset[str]:
+    on_it: Iterable[GpuProcess] = gpu.processes or ()
+    given = (one.pod_uid for one in gpu.allocated or ())
+    return frozenset(uid for uid in (*(one.pod_uid for one in on_it), *given) if uid is not None)

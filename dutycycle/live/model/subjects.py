@@ -1,0 +1,207 @@
+"""One row of the live view: a node, a GPU, a pod or a job, with its newest figures and its history.
+
+None is unknown, never idle. ``seen_ms`` is when the last sample came in, by our clock: those of nodes differ.
+"""
+
+from collections.abc import Iterable
+from copy import copy
+from dataclasses import dataclass, field
+from typing import Self
+
+from contract.records.pods import JobRef, Pod
+from contract.records.samples import Gpu, GpuProcess, Host
+from dutycycle.live.model.derived import Derived
+from dutycycle.live.model.history import History
+
+Value = float | None
+GPU_HISTORY = ("gpu_util_pct", "mem_used_bytes", "power_w", "temp_c")
+NODE_HISTORY = ("cpu_util_pct", "mem_used_bytes")
+POD_GPU_HISTORY = ("gpu_util_pct", "gpu_mem_used_bytes")
+_SILENT_MS = 10_000
+_SILENT_TICKS = 5
+
+
+@dataclass(slots=True)
+class Seen:
+    """What all rows have."""
+
+    key: str
+    name: str
+    derived: Derived = field(default_factory=Derived)
+    seen_ms: int = 0
+    ts_ms: int = 0
+    """The event time of its newest sample."""
+    interval_ms: int = 1000
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        return self.name
+
+    def silent_s(self, now_ms: int) -> float | None:
+        """For how long no sample has come in; None while it is not longer than usual."""
+        silent_ms = now_ms - self.seen_ms
+        return silent_ms / 1000 if silent_ms > max(_SILENT_MS, _SILENT_TICKS * self.interval_ms) else None
+
+    def frozen(self) -> Self:
+        """As it is now, whatever comes later."""
+        other = copy(self)
+        other.derived = self.derived.copy()
+        return other
+
+
+@dataclass(slots=True)
+class GpuSeen(Seen):
+    """A GPU of a node; ``pods``: the uids of those that use it, or were given it."""
+
+    node: str = ""
+    now: Gpu = field(default_factory=lambda: Gpu(uuid="", index=0))
+    util_max: Value = None
+    mem_max: Value = None
+    pods: frozenset[str] = frozenset()
+    history: History = field(default_factory=lambda: History(GPU_HISTORY))
+
+    @property
+    def main(self) -> str:
+        """The metric that counts most."""
+        return "gpu_util_pct"
+
+    @property
+    def processes(self) -> tuple[GpuProcess, ...]:
+        """Of the newest tick."""
+        return self.now.processes or ()
+
+    @property
+    def order(self) -> tuple[str, int, str]:
+        """GPU 10 comes after GPU 9."""
+        return self.node, self.now.index, self.key
+
+    def frozen(self) -> Self:
+        """With a history of its own."""
+        other = super(GpuSeen, self).frozen()
+        other.history = self.history.copy()
+        return other
+
+
+@dataclass(slots=True)
+class NodeSeen(Seen):
+    """A host."""
+
+    now: Host = field(default_factory=Host)
+    util_max: Value = None
+    mem_max: Value = None
+    history: History = field(default_factory=lambda: History(NODE_HISTORY))
+
+    @property
+    def main(self) -> str:
+        """The metric that counts most."""
+        return "cpu_util_pct"
+
+    def frozen(self) -> Self:
+        """With a history of its own."""
+        other = super(NodeSeen, self).frozen()
+        other.history = self.history.copy()
+        return other
+
+
+@dataclass(slots=True)
+class PodSeen(Seen):
+    """A pod, or outside Kubernetes a container or unit. ``name`` is empty until it is told.
+
+    ``cpu`` in percent of a core, ``mem`` in bytes; ``gpu_util`` is the mean over its GPUs, ``gpu_util_max``
+    the most of any of them. ``gpus``: (index, whether it ever used it) of those that it has. ``programs`` (on
+    GPUs) and ``container`` stand for a name that nobody told.
+    """
+
+    uid: str = ""
+    node: str = ""
+    identity: Pod | None = None
+    programs: str = ""
+    container: str = ""
+    cpu: Value = None
+    cpu_max: Value = None
+    mem: Value = None
+    mem_max: Value = None
+    throttled: Value = None
+    gpu_util: Value = None
+    gpu_util_max: Value = None
+    gpu_mem: Value = None
+    gpu_mem_max: Value = None
+    gpus: dict[int, bool] = field(default_factory=dict)
+    history: History = field(default_factory=lambda: History(NODE_HISTORY))
+    gpu_history: History = field(default_factory=lambda: History(POD_GPU_HISTORY))
+
+    @property
+    def title(self) -> str:
+        """The name; without one, what is known of it."""
+        if self.name:
+            return self.name
+        known = self.programs or self.container
+        return f"{self.uid[:8]} ({known})" if known else self.uid[:8]
+
+    @property
+    def namespace(self) -> str:
+        """Empty where it is not known."""
+        return self.name.rpartition("/")[0]
+
+    @property
+    def main(self) -> str:
+        """The metric that counts most."""
+        return "cpu_util_pct" if self.gpu_util_max is None else "gpu_util_pct"
+
+    def frozen(self) -> Self:
+        """With histories of its own."""
+        other = super(PodSeen, self).frozen()
+        other.history, other.gpu_history = self.history.copy(), self.gpu_history.copy()
+        other.gpus = dict(self.gpus)
+        return other
+
+
+@dataclass(slots=True)
+class JobSeen(Seen):
+    """A job, by its pods that are there; ``pods`` by their uids."""
+
+    ref: JobRef | None = None
+    namespace: str = ""
+    pods: dict[str, PodSeen] = field(default_factory=dict)
+
+    @property
+    def main(self) -> str:
+        """The metric that counts most."""
+        of_gpus = any(pod.gpu_util_max is not None for pod in self.pods.values())
+        return "gpu_util_pct" if of_gpus else "cpu_util_pct"
+
+    @property
+    def title(self) -> str:
+        """``ml/bert``."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    @property
+    def kind(self) -> str:
+        """``PyTorchJob``."""
+        return "" if self.ref is None else self.ref.kind
+
+    def total(self, name: str) -> Value:
+        """The sum of a figure over its pods; None where no pod has it."""
+        return added(getattr(pod, name) for pod in self.pods.values())
+
+    @property
+    def gpu_util(self) -> Value:
+        """The mean over its pods, each as often as it has GPUs."""
+        known = [(pod.gpu_util, len(pod.gpus) or 1) for pod in self.pods.values() if pod.gpu_util is not None]
+        count = sum(weight for _, weight in known)
+        return sum(value * weight for value, weight in known) / count if count else None
+
+
+Row = GpuSeen | NodeSeen | PodSeen | JobSeen
+
+
+def most(a: Value, b: Value) -> Value:
+    """The larger one that is known."""
+    return a if b is None else b if a is None else max(a, b)
+
+
+def added(values: Iterable[Value]) -> Value:
+    """The sum of those that are known; None where none is."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None

@@ -1,0 +1,200 @@
+"""The screen as an application of Textual: views, keys and the mouse."""
+
+import time
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual import events
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widgets import Footer, Input, Static
+
+from dutycycle.live.model.state import LiveState
+from dutycycle.live.screen.drawing import text_of_line
+from dutycycle.live.screen.rows import Rows
+from dutycycle.live.show import Source
+from dutycycle.live.views.gpus import GPUS
+from dutycycle.live.views.jobs import JOBS
+from dutycycle.live.views.nodes import NODES
+from dutycycle.live.views.pods import PODS
+from dutycycle.live.views.processes import PROCESSES
+from dutycycle.live.views.spans import Line, Style
+from dutycycle.live.views.summary import summary
+from dutycycle.live.views.table import TableView
+from dutycycle.live.views.warnings import warning_line, warnings
+
+VIEWS: tuple[TableView, ...] = (GPUS, PODS, JOBS, NODES, PROCESSES)
+_EVERY_S = 1.0
+_WAITING_S = 0.2
+"""Until the first sample is there."""
+
+
+class Screen(App[None]):
+    """Draws once a second what changed; ``leave`` ends it, nothing else does."""
+
+    ENABLE_COMMAND_PALETTE = False
+    CSS = """
+    Screen, Rows, Page, Static, Footer { background: ansi_default; color: ansi_default; }
+    Screen { layers: base; }
+    #summary, #tabs, #warnings { height: 1; }
+    Rows, Page { height: 1fr; }
+    Input { height: 1; border: none; padding: 0; background: ansi_default; }
+    Input:focus { border: none; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q,ctrl+c,ctrl+q", "leave", "quit", key_display="q", priority=False),
+        Binding("question_mark,h,f1", "help", "help", key_display="?"),
+        Binding("tab", "turn(1)", "next view", show=False, priority=True),
+        Binding("shift+tab", "turn(-1)", "previous view", show=False, priority=True),
+        *(Binding(str(at + 1), f"view({at})", view.title, show=False) for at, view in enumerate(VIEWS)),
+        Binding("slash", "filter", "filter", key_display="/"),
+        Binding("s", "sort(1)", "sort"),
+        Binding("S", "sort(-1)", "sort by the column before", show=False),
+        Binding("r", "reverse", "reverse"),
+        Binding("space", "freeze", "freeze"),
+        Binding("escape", "back", "back", show=False),
+    ]
+
+    def __init__(self, source: Source, clock: Callable[[], float] = time.time) -> None:
+        super().__init__(ansi_color=True)
+        self._source = source
+        self._clock = clock
+        self._frozen: LiveState | None = None
+        self._is_leaving = False
+        self._is_chosen = False
+        """Whether somebody has chosen a view: before that, a machine without GPUs shows its pods."""
+
+    def compose(self) -> ComposeResult:
+        """From top to bottom."""
+        yield Static(id="summary")
+        yield Static(id="tabs")
+        yield Rows()
+        yield Input(
+            placeholder="words that a row has; Enter keeps the filter, Escape removes it", id="filter"
+        )
+        yield Static(id="warnings")
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        """The first frame, and the clock."""
+        self._lines: dict[str, Line] = {}
+        self.query_one(Input).display = False
+        self.rows.focus()
+        self.draw()
+        self._waiting = self.set_interval(_WAITING_S, self._wait)
+        self.set_interval(_EVERY_S, self.draw)
+
+    @property
+    def rows(self) -> Rows:
+        """The table."""
+        return self.query_one(Rows)
+
+    @property
+    def state(self) -> LiveState:
+        """What is shown: as it is, or as it was when it was frozen."""
+        return self._frozen or self._source.state
+
+    def _wait(self) -> None:
+        if self._source.state.ticks:
+            self._waiting.stop()
+            self.draw()
+
+    def draw(self) -> None:
+        """Draw what changed."""
+        if self._frozen is None:
+            self._source.state.at(int(self._clock() * 1000))
+        if not self._is_chosen and self.state.ticks:
+            self.rows.view = GPUS if self.state.gpus() else PODS
+        self._put("summary", summary(self.state, self._source.title))
+        self._put("tabs", self._tabs())
+        said = warnings(self._source.state, self._source.degraded())
+        self._put("warnings", [("stopping …", "warn")] if self._is_leaving else warning_line(said))
+        self.rows.show(self.state)
+
+    def _put(self, name: str, line: Line) -> None:
+        if self._lines.get(name) != line:
+            self._lines[name] = line
+            self.query_one(f"#{name}", Static).update(text_of_line(line), layout=False)
+
+    def _tabs(self) -> Line:
+        line: Line = []
+        for at, view in enumerate(VIEWS):
+            style: Style = "here" if view is self.rows.view else ""
+            line += [(f" {at + 1} {view.title} ", style)]
+        if self._frozen is not None:
+            line += [("  frozen: space goes on", "warn")]
+        if self.rows.words:
+            line += [(f"  /{self.rows.words}", "info")]
+        return [*line, (f"  {self._source.place}", "dim")]
+
+    def leave(self) -> None:
+        """End it, and give the terminal back."""
+        self.exit()
+
+    def action_leave(self) -> None:
+        """Quit: what has to end first is ended meanwhile, and keys still come here."""
+        self._is_leaving = True
+        self.draw()
+        self._source.stop.set()
+
+    async def action_quit(self) -> None:
+        """Textual's own name for it."""
+        self.action_leave()
+
+    def action_view(self, number: int) -> None:
+        """Another table."""
+        self._is_chosen = True
+        self.rows.view = VIEWS[number]
+        self.rows.scroll_to(y=0, animate=False)
+        self.rows.focus()
+        self.draw()
+
+    def action_turn(self, step: int) -> None:
+        """The next table."""
+        self.action_view((VIEWS.index(self.rows.view) + step) % len(VIEWS))
+
+    def action_sort(self, step: int) -> None:
+        """By the next column."""
+        self.rows.sort_by(step)
+
+    def action_reverse(self) -> None:
+        """The other way round."""
+        self.rows.reverse()
+
+    def action_freeze(self) -> None:
+        """Stand still, or go on."""
+        self._frozen = None if self._frozen is not None else self._source.state.frozen()
+        self.draw()
+
+    def action_filter(self) -> None:
+        """Ask for words."""
+        field = self.query_one(Input)
+        field.display = True
+        field.focus()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """While it is typed."""
+        self.rows.words = event.value
+        self.draw()
+
+    def on_input_submitted(self) -> None:
+        """Keep it."""
+        self.query_one(Input).display = False
+        self.rows.focus()
+
+    async def action_back(self) -> None:
+        """Out of the filter."""
+        field = self.query_one(Input)
+        field.value = ""
+        field.display = False
+        self.rows.focus()
+
+    def on_click(self, event: events.Click) -> None:
+        """A tab."""
+        if getattr(event.widget, "id", None) == "tabs":
+            begin = 0
+            for at, view in enumerate(VIEWS):
+                begin += len(view.title) + 4
+                if event.x < begin:
+                    self.action_view(at)
+                    return

@@ -1,0 +1,95 @@
+"""Lines of spans on a terminal, by Textual; only what changed is drawn again."""
+
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+from textual.geometry import Region, Size
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from dutycycle.live.views.spans import Line, fit
+
+_STYLES = {
+    "": Style(),
+    "bold": Style(bold=True),
+    "dim": Style(color="bright_black"),
+    "good": Style(color="green"),
+    "warn": Style(color="yellow"),
+    "bad": Style(color="red", bold=True),
+    "info": Style(color="cyan"),
+    "here": Style(reverse=True, bold=True),
+}
+"""The sixteen colours of the terminal itself: they fit its background, whichever that is."""
+
+
+def strip_of(line: Line, width: int) -> Strip:
+    """A line of exactly ``width`` cells."""
+    segments = [Segment(text, _STYLES[style]) for text, style in fit(line, width)]
+    return Strip(segments, width)
+
+
+def text_of_line(line: Line) -> Text:
+    """For a widget of one line."""
+    return Text.assemble(*((text, _STYLES[style]) for text, style in line), no_wrap=True, overflow="ellipsis")
+
+
+class Lines(ScrollView, can_focus=True):
+    """Scrolls over ``count()`` lines below ``head()`` lines that stay; asks for those alone that are seen."""
+
+    DEFAULT_CSS = "Lines { overflow-x: hidden; scrollbar-size-vertical: 1; }"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._drawn: list[Line] = []
+
+    def head(self) -> list[Line]:
+        """Lines above those that scroll."""
+        return []
+
+    def count(self) -> int:
+        """How many lines scroll."""
+        raise NotImplementedError
+
+    def line(self, number: int) -> Line:
+        """A line that scrolls."""
+        raise NotImplementedError
+
+    @property
+    def room(self) -> int:
+        """Cells that a line has."""
+        return self.scrollable_content_region.width
+
+    @property
+    def page(self) -> int:
+        """Lines that are seen at once."""
+        return max(self.scrollable_content_region.height - len(self.head()), 1)
+
+    def redraw(self) -> None:
+        """Look at all that is seen, and draw what changed."""
+        room, lines = self.room, self._seen()
+        size = Size(room, self.count() + len(self.head()))
+        if size != self.virtual_size:
+            self.virtual_size = size
+        before, self._drawn = self._drawn, lines
+        changed = [y for y, line in enumerate(lines) if y >= len(before) or before[y] != line]
+        if changed:
+            self.refresh(*(Region(0, y, room, 1) for y in changed))
+
+    def _seen(self) -> list[Line]:
+        head, top = self.head(), self.scroll_offset.y
+        rows = range(top, min(top + self.scrollable_content_region.height - len(head), self.count()))
+        lines = [*head, *(self.line(number) for number in rows)]
+        return lines + [[]] * (self.scrollable_content_region.height - len(lines))
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Other lines are seen now."""
+        super().watch_scroll_y(old_value, new_value)
+        self._drawn = self._seen()
+
+    def on_resize(self) -> None:
+        """Another width: all lines are others."""
+        self.redraw()
+
+    def render_line(self, y: int) -> Strip:
+        """What Textual asks for."""
+        return strip_of(self._drawn[y] if y < len(self._drawn) else [], self.room)

@@ -1,0 +1,83 @@
+"""Shows a state until it ends: a screen on a terminal, lines elsewhere."""
+
+import asyncio
+import logging
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from dutycycle.live.lines import Lines, say
+from dutycycle.live.model.state import LiveState
+from dutycycle.process import stopped_within
+
+_EVERY_S = 0.5
+_LOG_LINES = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What is shown. ``title`` and ``place``: whose it is, and where the records come from.
+
+    ``degraded``: what does not work, and why; ``stop`` is set when somebody wants to leave.
+    """
+
+    state: LiveState
+    title: str
+    place: str
+    degraded: Callable[[], Sequence[str]]
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+def is_screen() -> bool:
+    """Whether there is a terminal on both sides."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+async def show(source: Source, ended: asyncio.Event) -> None:
+    """Until ``ended``, which is later than ``stop``: so long keys come here, and not to the shell."""
+    if is_screen():
+        from dutycycle.live.screen.app import Screen  # a quarter of a second: lines need nothing of it
+
+        screen = Screen(source)
+        leaving = asyncio.create_task(_leave(screen.leave, ended))
+        with _quiet_logs():
+            await screen.run_async()
+        source.stop.set()
+        await leaving
+        return
+    say(f"{source.title}: {source.place}")
+    lines = Lines(source.state, source.degraded)
+    while not ended.is_set():
+        lines.show()
+        await stopped_within(ended, _EVERY_S)
+    lines.show()
+
+
+@contextmanager
+def _quiet_logs() -> Iterator[None]:
+    """Log lines would be written across the screen: the last ones come after it, with ``--verbose``."""
+    root = logging.getLogger()
+    before, held = root.handlers[:], _Held()
+    root.handlers[:] = [held]
+    try:
+        yield
+    finally:
+        root.handlers[:] = before
+        for record in held.records if root.isEnabledFor(logging.INFO) else ():
+            root.handle(record)
+
+
+class _Held(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: deque[logging.LogRecord] = deque(maxlen=_LOG_LINES)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
+
+
+async def _leave(leave: Callable[[], None], ended: asyncio.Event) -> None:
+    await ended.wait()
+    leave()

@@ -1,0 +1,98 @@
+"""A table as a list of columns: which ones have room, in which order the rows are, and each row as a line."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from dutycycle.live.views.spans import Line, Span, fit
+
+R = TypeVar("R")
+_GAP: Span = (" ", "")
+_EXTRA = 3
+Order = float | str | tuple[str, int, str]
+
+
+@dataclass(frozen=True)
+class Column(Generic[R]):
+    """One column. ``cell`` makes a cell for the width that there is, ``order`` a key for sorting.
+
+    ``rank``: columns of a higher one are left out first where there is no room; one from 3 on is not shown
+    before all others have their ``comfort``. ``grows``: up to which width it takes what is left over. Figures
+    are at the right and begin with the largest when sorted.
+    """
+
+    title: str
+    width: int
+    cell: Callable[[R, int], Line]
+    order: Callable[[R], Order | None]
+    rank: int = 0
+    comfort: int = 0
+    grows: int = 0
+    right: bool = False
+    descending: bool = False
+
+
+@dataclass(frozen=True)
+class Layout(Generic[R]):
+    """The columns that have room, each with its width."""
+
+    columns: Sequence[tuple[Column[R], int]]
+
+    def header(self, sort: str, *, reverse: bool) -> Line:
+        """The titles; the column that is sorted by has an arrow."""
+        line: Line = []
+        for column, width in self.columns:
+            down = column.descending != reverse
+            text = column.title + ("▾" if down else "▴") * (column.title == sort)
+            line += [*fit([(text, "bold")], width, right=column.right), _GAP]
+        return line[:-1]
+
+    def row(self, row: R) -> Line:
+        """One row."""
+        line: Line = []
+        for column, width in self.columns:
+            line += [*fit(column.cell(row, width), width, right=column.right), _GAP]
+        return line[:-1]
+
+    def column_at(self, x: int) -> Column[R] | None:
+        """The column whose title is at cell ``x``."""
+        begin = 0
+        for column, width in self.columns:
+            if begin <= x < begin + width:
+                return column
+            begin += width + 1
+        return None
+
+
+def layout(columns: Sequence[Column[R]], width: int) -> Layout[R]:
+    """Fit columns into ``width`` cells: the least important ones leave, the rest grow into what is left."""
+    kept = list(columns)
+    while len(kept) > 1 and _needed(kept) > width:
+        kept.remove(max(reversed(kept), key=lambda column: column.rank))
+    widths = [column.width for column in kept]
+    left = width - sum(widths) - len(kept) + 1
+    for most in ([column.comfort for column in kept], [column.grows for column in kept]):
+        left = _grow(widths, most, left)
+    return Layout(list(zip(kept, widths, strict=True)))
+
+
+def _needed(columns: Sequence[Column[R]]) -> int:
+    is_extra = max(column.rank for column in columns) >= _EXTRA
+    return sum(max(one.width, one.comfort if is_extra else 0) for one in columns) + len(columns) - 1
+
+
+def _grow(widths: list[int], most: Sequence[int], left: int) -> int:
+    """Give what is ``left`` to all that have less than their ``most``, in turn; what is left then."""
+    while left > 0 and (growing := [at for at, width in enumerate(widths) if width < most[at]]):
+        for at in growing[:left]:
+            widths[at] += 1
+        left -= min(len(growing), left)
+    return left
+
+
+def sort_rows(rows: Sequence[R], column: Column[R], *, reverse: bool) -> list[R]:
+    """In the order of a column; rows whose value is not known come last."""
+    known = [(order, row) for row in rows if (order := column.order(row)) is not None]
+    found = {id(row) for _, row in known}
+    ordered = sorted(known, key=lambda one: one[0], reverse=column.descending != reverse)
+    return [row for _, row in ordered] + [row for row in rows if id(row) not in found]

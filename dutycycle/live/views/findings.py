@@ -1,0 +1,100 @@
+"""What the streams say of a subject, in words: what it does, its cycle, where it is heading."""
+
+from dutycycle.live.model.state import LiveState
+from dutycycle.live.model.subjects import GpuSeen, JobSeen, NodeSeen, Row
+from dutycycle.words import does, short_duration
+
+_UNSAID_MS = 180_000
+"""Memory that runs out is told again every minute or so: what was not for so long has ended."""
+_THROTTLES = {
+    "sw_power_cap": "power",
+    "hw_power_brake_slowdown": "power",
+    "sw_thermal_slowdown": "heat",
+    "hw_thermal_slowdown": "heat",
+    "hw_slowdown": "slowed",
+    "sync_boost": "",
+    "gpu_idle": "",
+    "applications_clocks_setting": "",
+    "display_clock_setting": "",
+}
+
+
+def throttle_words(row: GpuSeen) -> str:
+    """``heat``, ``power``: what holds the clocks down; empty for nothing, and for what is nobody's fault."""
+    words = (_THROTTLES.get(reason, reason.replace("_", " ")) for reason in row.now.throttle or ())
+    return ", ".join(dict.fromkeys(filter(None, words)))
+
+
+def is_hot(row: Row) -> bool:
+    """Whether a GPU is slowed by heat now."""
+    return isinstance(row, GpuSeen) and "heat" in throttle_words(row)
+
+
+def activity(state: LiveState, row: Row) -> str:
+    """What a pod or job does; of a GPU, what the pods on it do; empty where that is not known."""
+    if isinstance(row, GpuSeen):
+        on_it = (state.rows.get(f"pod/{uid}") for uid in row.pods)
+        return " + ".join(sorted({activity(state, pod) for pod in on_it if pod is not None} - {""}))
+    insight = row.derived.read_insight()
+    return "" if insight is None else does(insight)
+
+
+def period_s(row: Row) -> float | None:
+    """The period of the main metric."""
+    cycle = row.derived.cycle(row.main)
+    return None if cycle is None else cycle.period_s
+
+
+def cycle_words(row: Row) -> str:
+    """``cycle 10 s``; empty without a cycle."""
+    period = period_s(row)
+    return "" if period is None else f"cycle {period:.3g} s"
+
+
+def full_in_s(row: Row) -> float | None:
+    """When memory is full, from now; None while it does not run out, or that is no longer said."""
+    metric = "mem_used_bytes" if isinstance(row, GpuSeen | NodeSeen) else "gpu_mem_used_bytes"
+    found = row.derived.trend(metric) or row.derived.trend("mem_used_bytes")
+    if found is None or found[0].exhausts_in_s is None or row.ts_ms - found[1] >= _UNSAID_MS:
+        return None
+    return max(found[0].exhausts_in_s - (row.ts_ms - found[1]) / 1000, 0.0)
+
+
+def full_words(row: Row) -> str:
+    """``memory full in 14m``; empty while it does not run out."""
+    full_s = full_in_s(row)
+    return "" if full_s is None else f"memory full in {short_duration(full_s)}"
+
+
+def forecast_words(row: Row) -> str:
+    """``58 % in 5m``: where the main metric goes, while it is measured.
+
+    A trend that does not change is told once: it holds for as long as its metric is measured.
+    """
+    found = row.derived.trend(row.main)
+    if found is None or not found[0].forecast or main_value(row) is None:
+        return ""
+    last = found[0].forecast[-1]
+    return f"{last.value:.0f} % in {short_duration(last.horizon_s)}"
+
+
+def main_value(row: Row) -> float | None:
+    """The newest value of the metric that counts most."""
+    if isinstance(row, GpuSeen):
+        return row.now.gpu_util_pct
+    if isinstance(row, NodeSeen):
+        return row.now.cpu_util_pct
+    if isinstance(row, JobSeen):
+        return row.gpu_util if row.main == "gpu_util_pct" else row.total("cpu")
+    return row.gpu_util if row.main == "gpu_util_pct" else row.cpu
+
+
+def says(state: LiveState, row: Row) -> str:
+    """All of it, what is urgent first."""
+    silent_s = row.silent_s(state.now_ms)
+    if silent_s is not None:
+        return f"silent for {short_duration(silent_s)}"
+    does = activity(state, row)
+    slowed = throttle_words(row) if isinstance(row, GpuSeen) else ""
+    slowed = f"slowed by {slowed}" if slowed and "slowed" not in does else ""
+    return ", ".join(filter(None, (full_words(row), does, slowed, cycle_words(row), forecast_words(row))))

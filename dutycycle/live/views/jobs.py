@@ -1,0 +1,62 @@
+"""The table of jobs: what their pods do together."""
+
+from collections.abc import Sequence
+from math import isnan, nan
+
+from dutycycle.live.model.state import LiveState
+from dutycycle.live.model.subjects import JobSeen
+from dutycycle.live.views.columns import Column
+from dutycycle.live.views.findings import says
+from dutycycle.live.views.kinds import amount, history, use, words
+from dutycycle.live.views.pods import gpus_held, of_gpus
+from dutycycle.live.views.table import TableView
+from dutycycle.words import bytes_text, percent_text
+
+
+def gpus_of(job: JobSeen) -> tuple[int, int]:
+    """On how many GPUs its pods ever worked, and how many they have or ask for."""
+    each = [gpus_held(pod) for pod in job.pods.values()]
+    return sum(used for used, _ in each), sum(held for _, held in each)
+
+
+def values(job: JobSeen, most: int) -> list[float]:
+    """The mean GPU use of its pods over their newest ticks, the newest last; NaN where none is known."""
+    each = [list(pod.gpu_history.values("gpu_util_pct", most)) for pod in job.pods.values()]
+    length = max(map(len, each), default=0)
+    padded = [[nan] * (length - len(one)) + one for one in each]
+    return [_mean(one) for one in zip(*padded, strict=True)]
+
+
+def _mean(found: Sequence[float]) -> float:
+    known = [value for value in found if not isnan(value)]
+    return sum(known) / len(known) if known else nan
+
+
+def columns(state: LiveState) -> Sequence[Column[JobSeen]]:
+    """What is shown of a job, from left to right."""
+    return [
+        Column("job", 20, lambda job, _: [(job.title, "bold")], lambda job: job.title, comfort=24, grows=40),
+        Column("kind", 12, lambda job, _: [(job.kind, "dim")], lambda job: job.kind, rank=5),
+        amount("pods", 4, lambda job: len(job.pods), lambda count: f"{count:.0f}", rank=1),
+        Column(
+            "GPUs", 8, lambda job, _: of_gpus(*gpus_of(job)), lambda job: gpus_of(job)[1], rank=1, right=True,
+            descending=True,
+        ),
+        use("GPU use", lambda job: job.gpu_util, lambda job: gpus_of(job)[1] > 0),
+        amount("GPU mem", 9, lambda job: job.total("gpu_mem"), bytes_text, rank=2),
+        amount("CPU", 7, lambda job: job.total("cpu"), percent_text, rank=2),
+        amount("memory", 9, lambda job: job.total("mem"), bytes_text, rank=2),
+        history(values, lambda _: 100, lambda job: job.gpu_util, rank=4),
+        words(state),
+    ]  # fmt: skip
+
+
+JOBS = TableView(
+    title="Jobs",
+    rows=LiveState.jobs,
+    columns=columns,
+    key=lambda job: job.key,
+    subject=lambda job: job.key,
+    text=lambda state, job: f"{job.title} {job.kind} {says(state, job)}",
+    empty="no pod here belongs to a job; jobs are known where there is a Kubernetes API server",
+)

@@ -1,0 +1,93 @@
+"""Columns that several tables have: an amount, a share with a bar, a history, and what is said in words."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from dutycycle.live.model.state import LiveState
+from dutycycle.live.model.subjects import Row, Value
+from dutycycle.live.views.columns import Column
+from dutycycle.live.views.findings import activity, full_in_s, is_hot, says
+from dutycycle.live.views.spans import Line, Style, bar, fill_style, fit, sparkline, util_style
+from dutycycle.words import UNKNOWN
+
+R = TypeVar("R")
+S = TypeVar("S", bound=Row)
+_GIB = 1024**3
+_BAR_FROM = 9
+
+
+def figure(text: str) -> Line:
+    """A figure, dim where it is not known."""
+    return [(text, "dim" if text == UNKNOWN else "")]
+
+
+def amount(
+    title: str, width: int, value: Callable[[R], Value], text: Callable[[Value], str], rank: int = 0
+) -> Column[R]:
+    """A figure at the right; the largest comes first."""
+    return Column(
+        title, width, lambda row, _: figure(text(value(row))), value, rank=rank, right=True, descending=True
+    )
+
+
+def use(title: str, value: Callable[[R], Value], is_there: Callable[[R], bool] = lambda _: True) -> Column[R]:
+    """Percent with a bar; nothing for what has none."""
+
+    def cell(row: R, width: int) -> Line:
+        return util_cell(value(row), width) if is_there(row) else []
+
+    return Column(title, 12, cell, value, comfort=14, grows=18, descending=True)
+
+
+def util_cell(value: Value, width: int) -> Line:
+    """A bar, and the percent; the percent alone where there is no place for both."""
+    text = UNKNOWN if value is None else f"{value:.0f} %"
+    style = util_style(value)
+    if width < _BAR_FROM:
+        return [(text, style)]
+    return [*bar(None if value is None else value / 100, width - 6, style), (text.rjust(6), style)]
+
+
+def memory(used: Callable[[R], Value], total: Callable[[R], Value]) -> Column[R]:
+    """A bar, and ``89/141G``."""
+    return Column(
+        "memory", 15, lambda row, width: memory_cell(used(row), total(row), width), used, comfort=17,
+        grows=20, descending=True,
+    )  # fmt: skip
+
+
+def memory_cell(used: Value, total: Value, width: int) -> Line:
+    """Bytes as GiB, with a bar where there is place for one."""
+    if used is None:
+        text = UNKNOWN
+    else:
+        text = f"{used / _GIB:.0f}/{total / _GIB:.0f}G" if total else f"{used / _GIB:.1f}G"
+    style = fill_style(used, total)
+    room = width - 10
+    if room < 3 or not total:
+        return fit([(text, style)], width, right=True)
+    return [*bar(None if used is None else used / total, room, style), (text.rjust(10), style)]
+
+
+def history(
+    values: Callable[[R, int], Sequence[float]],
+    top: Callable[[R], float],
+    order: Callable[[R], Value],
+    rank: int = 1,
+    title: str = "history",
+) -> Column[R]:
+    """The newest values as a sparkline, one a tick."""
+    return Column(
+        title, 10, lambda row, width: sparkline(values(row, width), width, top(row)), order, rank=rank,
+        comfort=20, grows=60, descending=True,
+    )  # fmt: skip
+
+
+def words(state: LiveState, title: str = "what it does") -> Column[S]:
+    """What the streams say, in a colour that says how much it matters."""
+
+    def cell(row: S, _: int) -> Line:
+        urgent: Style = "warn" if full_in_s(row) is not None or is_hot(row) else ""
+        return [(says(state, row), urgent if row.silent_s(state.now_ms) is None else "bad")]
+
+    return Column(title, 22, cell, lambda row: activity(state, row) or None, comfort=40, grows=80)

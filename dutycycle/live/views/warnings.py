@@ -1,0 +1,51 @@
+"""What a person should know is not well, the most urgent first."""
+
+from collections.abc import Iterator, Sequence
+
+from dutycycle.live.model.state import LiveState
+from dutycycle.live.model.subjects import GpuSeen, Row
+from dutycycle.live.views.findings import full_in_s, is_hot
+from dutycycle.live.views.spans import Line
+from dutycycle.words import short_duration
+
+_SOON_S = 3600.0
+
+
+def warnings(state: LiveState, degraded: Sequence[str]) -> list[str]:
+    """``degraded``: of the processes that measure and compute."""
+    return [*_of_subjects(state), *degraded, *_of_records(state)]
+
+
+def _of_subjects(state: LiveState) -> Iterator[str]:
+    gpus, nodes = state.gpus(), state.node_rows()
+    for node in nodes:
+        silent_s = node.silent_s(state.now_ms)
+        if silent_s is not None:
+            yield f"{node.name}: no sample for {short_duration(silent_s)}"
+    yield from _full_soon([*nodes, *gpus, *(pod for pod in state.pods() if pod.gpus)])
+    for gpu in gpus:
+        if is_hot(gpu):
+            at = "" if gpu.now.temp_c is None else f" at {gpu.now.temp_c:.0f} °C"
+            yield f"GPU {gpu.name}: slowed by heat{at}"
+
+
+def _full_soon(rows: Sequence[Row]) -> Iterator[str]:
+    soon = [(full_s, row) for row in rows if (full_s := full_in_s(row)) is not None and full_s < _SOON_S]
+    for full_s, row in sorted(soon, key=lambda one: one[0]):
+        what = "GPU " if isinstance(row, GpuSeen) else ""
+        yield f"{what}{row.title}: memory full in {short_duration(full_s)}"
+
+
+def _of_records(state: LiveState) -> Iterator[str]:
+    if state.dead_letters:
+        yield f"{state.dead_letters} records could not be used: see the topic dead-letters"
+    if state.unreadable:
+        yield f"{state.unreadable} records could not be read: another version of dutycycle wrote them?"
+
+
+def warning_line(said: Sequence[str]) -> Line:
+    """The first one, and how many more there are."""
+    if not said:
+        return [("no warnings", "dim")]
+    more = f"  (and {len(said) - 1} more: w)" if len(said) > 1 else ""
+    return [(f"! {said[0]}", "warn"), (more, "dim")]

@@ -1,0 +1,105 @@
+"""Figures and findings in words for people: the same on the screen, in lines and in a report."""
+
+from contract.records.insights import Insight
+
+UNKNOWN = "·"
+"""Instead of a value that is not known, so that it never looks like 0."""
+_GIB = 1024**3
+_MIB = 1024**2
+_NO_WORDS = frozenset({"none", "unknown", "idle"})
+_HELD_BACK = {
+    "gpu": "GPU is the limit",
+    "memory_bandwidth": "GPU memory is the limit",
+    "input": "GPU waits for input",
+    "communication": "GPUs wait for one another",
+    "power": "slowed by its power limit",
+    "heat": "slowed by heat",
+    "imbalance": "some GPUs wait for others",
+    "launch": "GPU waits for launches",
+    "synchronization": "GPU waits for the host",
+}
+
+
+def percent_text(value: float | None) -> str:
+    """``71.2 %``; unknown is a dot, so that it never looks idle."""
+    return UNKNOWN if value is None else f"{value:.1f} %" if value < 99.95 else f"{value:.0f} %"
+
+
+def bytes_text(value: float | None) -> str:
+    """Bytes as MiB or GiB."""
+    if value is None:
+        return UNKNOWN
+    return f"{value / _GIB:.1f} GiB" if value >= _GIB else f"{value / _MIB:.0f} MiB"
+
+
+def of_bytes(used: float | None, total: float | None) -> str:
+    """``89.4 of 140.6 GiB``; without a total what is used alone."""
+    if total is None:
+        return bytes_text(used)
+    of, total_text = bytes_text(used), bytes_text(total)
+    return f"{of.removesuffix(' GiB')} of {total_text}" if total >= _GIB else f"{of} of {total_text}"
+
+
+def decimal_bytes(value: float) -> str:
+    """Bytes that were moved, in decimal units."""
+    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
+        if value >= size:
+            return f"{value / size:.2f} {unit}"
+    return f"{value / 1e3:.0f} kB"
+
+
+def short_duration(seconds: float) -> str:
+    """``95`` s as ``1m35s``."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02d}s" if whole % 60 else f"{whole // 60}m"
+    if whole < 86_400:
+        return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
+    return f"{whole // 86_400}d{whole % 86_400 // 3600:02d}h"
+
+
+def named_figure(name: str, value: float) -> tuple[str, str]:
+    """A figure of an insight's evidence with its unit: (``CPU waiting``, ``12 %``)."""
+    if name.endswith("_bytes_per_s"):
+        return _spaced(name.removesuffix("_bytes_per_s")), decimal_bytes(value) + "/s"
+    if name.endswith("_bytes"):
+        return _spaced(name.removesuffix("_bytes")), decimal_bytes(value)
+    for ending, unit in (("_pct", "%"), ("_w", "W"), ("_j", "J"), ("_s", "s"), ("_cores", "cores")):
+        if name.endswith(ending):
+            of = " of limit" if name == "power_pct" else ""
+            return _spaced(name.removesuffix(ending)) + of, f"{value:.4g} {unit}"
+    return _spaced(name), f"{value:.4g}"
+
+
+def _spaced(name: str) -> str:
+    return name.replace("_", " ").replace("gpu", "GPU").replace("cpu", "CPU").replace("mem ", "memory ")
+
+
+def held_back(insight: Insight) -> str:
+    """What holds a pod or job back; empty where nothing does, or nothing is known of it."""
+    if insight.bottleneck == "over_provisioned":
+        return asks_too_much(insight)
+    if insight.bottleneck in _NO_WORDS or insight.bottleneck == insight.kind:
+        return ""
+    return _HELD_BACK.get(insight.bottleneck, insight.bottleneck.replace("_", " "))
+
+
+def asks_too_much(insight: Insight) -> str:
+    """``asks for 4 GPUs, uses 1``; of CPUs and memory too; without figures only that it is so."""
+    of = insight.evidence
+    gpus, idle = of.get("gpus", 0), of.get("idle_gpus", 0)
+    if idle >= 1:
+        return f"asks for {gpus:.0f} GPUs, uses {gpus - idle:.0f}"
+    if "cpu_request_cores" in of and "cpu_most_cores" in of:
+        return f"asks for {of['cpu_request_cores']:.3g} CPUs, uses {of['cpu_most_cores']:.3g}"
+    if "mem_request_bytes" in of and "mem_most_bytes" in of:
+        return f"asks for {bytes_text(of['mem_request_bytes'])}, uses {bytes_text(of['mem_most_bytes'])}"
+    return "a smaller GPU would do" if "gpu_mem_most_pct" in of else "asks for more than it uses"
+
+
+def does(insight: Insight) -> str:
+    """``training: GPU waits for input``; of an unknown kind what holds it back alone."""
+    parts = (insight.kind if insight.kind != "unknown" else "", held_back(insight))
+    return ": ".join(filter(None, parts))

@@ -1,0 +1,166 @@
+"""The screen, by Textual's own pilot: keys, the mouse, views, and that it fits at every size."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from textual.pilot import Pilot
+
+from dutycycle.live.model.state import LiveState
+from dutycycle.live.screen.app import VIEWS, Screen
+from dutycycle.live.screen.rows import Rows
+from dutycycle.live.show import Source
+from tests.support.fleet import fleet
+from tests.support.live import cgroup, feed, nvml
+
+SIZES = [(80, 24), (120, 40), (200, 50)]
+
+
+def screen(state: LiveState, degraded: Sequence[str] = ()) -> Screen:
+    source = Source(state, "dutycycle on gpu-a", "broker: kafka://b:1", lambda: degraded, asyncio.Event())
+    return Screen(source, clock=lambda: state.now_ms / 1000)
+
+
+def shown(pilot: Pilot[None]) -> list[str]:
+    """What is on the terminal, a text a line."""
+    width, height = pilot.app.size
+    lines = pilot.app.screen._compositor.render_strips()
+    assert len(lines) == height
+    texts = [strip.text for strip in lines]
+    assert {strip.cell_length for strip in lines} == {width}
+    return texts
+
+
+def first_cells(pilot: Pilot[None]) -> list[str]:
+    """Of the table's rows."""
+    table = pilot.app.query_one(Rows)
+    top, bottom = table.region.y + 1, table.region.bottom
+    return [text.split(" ")[0] for text in shown(pilot)[top:bottom] if text.strip()]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("gpus", [8, 40])
+async def test_every_view_fits(size: tuple[int, int], gpus: int) -> None:
+    app = screen(fleet(gpus))
+    async with app.run_test(size=size) as pilot:
+        for number, view in enumerate(VIEWS, start=1):
+            await pilot.press(str(number))
+            lines = shown(pilot)
+            assert f" {number} {view.title} " in lines[1]
+            assert lines[0].startswith("dutycycle on gpu-a")
+            assert lines[-2].startswith("! GPU gpu-a:2: memory full in 14m"), "always visible"
+            assert "quit" in lines[-1]
+            assert "what it does" in lines[2] or view.title in ("Nodes", "Processes")
+
+
+async def test_gpus_are_in_the_order_of_their_numbers_and_say_what_they_do() -> None:
+    async with screen(fleet(8)).run_test(size=(120, 40)) as pilot:
+        assert first_cells(pilot) == list("01234567")
+        _, _, _, first, second, third, *_ = shown(pilot)
+        for part in ("20/141G", "108/700W", "training: GPU waits for input, cycle 10"):
+            assert part in first, first
+        assert "slowed by" in second
+        assert "memory full in 14m" in third
+
+
+async def test_scrolling_reaches_the_last_of_forty() -> None:
+    async with screen(fleet(40)).run_test(size=(80, 24)) as pilot:
+        assert first_cells(pilot)[:2] == ["gpu-a:0", "gpu-a:1"]
+        await pilot.press("end")
+        assert first_cells(pilot)[-1] == "gpu-e:7"
+        await pilot.press("home")
+        assert first_cells(pilot)[0] == "gpu-a:0"
+        await pilot.press("pagedown", "pagedown", "pagedown")
+        assert first_cells(pilot)[-1] == "gpu-e:7"
+
+
+async def test_sorted_by_memory_the_fullest_comes_first_and_the_cursor_stays_on_its_gpu() -> None:
+    async with screen(fleet(8)).run_test(size=(120, 40)) as pilot:
+        table = pilot.app.query_one(Rows)
+        await pilot.press("down", "down", "s", "s", "s")
+        assert table.sort == ("memory", False)
+        assert first_cells(pilot) == list("76543210")
+        assert table.cursor == 5, "GPU 2 is the sixth now"
+        await pilot.press("r")
+        assert first_cells(pilot) == list("01234567")
+        await pilot.press("S", "S", "S")
+        assert table.sort == ("", False)
+
+
+async def test_a_filter_keeps_the_rows_with_all_words_and_escape_ends_it() -> None:
+    async with screen(fleet(40)).run_test(size=(120, 40)) as pilot:
+        await pilot.press("slash", *"gpu-c BERT", "enter")
+        assert first_cells(pilot) == ["gpu-c:0", "gpu-c:1", "gpu-c:2", "gpu-c:3"]
+        assert "/gpu-c BERT" in shown(pilot)[1]
+        await pilot.press("slash", *" nothing", "enter")
+        assert "nothing matches" in shown(pilot)[3]
+        await pilot.press("escape")
+        assert first_cells(pilot)[0] == "gpu-a:0"
+
+
+async def test_frozen_it_stands_still_and_goes_on_with_what_came_meanwhile() -> None:
+    state = LiveState()
+    feed(state, "nvml-samples", "a", nvml(10))
+    async with screen(state).run_test(size=(120, 40)) as pilot:
+        await pilot.press("space")
+        feed(state, "nvml-samples", "a", nvml(90, 2000))
+        await pilot.press("2", "1")
+        assert "10 %" in shown(pilot)[3]
+        assert "frozen" in shown(pilot)[1]
+        await pilot.press("space")
+        assert "90 %" in shown(pilot)[3]
+
+
+async def test_the_mouse_chooses_tabs_rows_and_sorts_by_titles() -> None:
+    async with screen(fleet(8)).run_test(size=(120, 40)) as pilot:
+        table = pilot.app.query_one(Rows)
+        await pilot.click(Rows, offset=(1, 4))
+        assert table.cursor == 3
+        await pilot.click(Rows, offset=(shown(pilot)[2].index("memory"), 0))
+        assert (table.sort, first_cells(pilot)[0]) == (("memory", False), "7")
+        await pilot.click("#tabs", offset=(shown(pilot)[1].index("Pods"), 0))
+        assert table.view.title == "Pods"
+
+
+async def test_resized_it_shows_what_has_room() -> None:
+    async with screen(fleet(8)).run_test(size=(200, 50)) as pilot:
+        assert "MHz" in shown(pilot)[2]
+        await pilot.resize_terminal(60, 15)
+        await pilot.pause()
+        lines = shown(pilot)
+        assert "MHz" not in lines[2]
+        assert lines[-2].startswith("! GPU gpu-a:2")
+
+
+async def test_q_stops_what_runs_and_keys_still_come_here_until_that_has_ended() -> None:
+    app = screen(fleet(8))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("q")
+        assert app._source.stop.is_set()
+        assert shown(pilot)[-2].startswith("stopping")
+        assert app.is_running, "it ends when the rest has"
+        app.leave()
+
+
+async def test_names_with_brackets_are_shown_as_they_are() -> None:
+    state = LiveState()
+    process = {"pid": 7, "name": "[/x] [bold]python"}
+    feed(state, "nvml-samples", "a", nvml(10, processes=[process]))
+    async with screen(state, ["[red]away"]).run_test(size=(200, 50)) as pilot:
+        assert "[/x] [bold]python" in shown(pilot)[3]
+        assert shown(pilot)[-2].startswith("! [red]away")
+
+
+async def test_before_the_first_sample_it_says_that_it_waits() -> None:
+    async with screen(LiveState()).run_test(size=(80, 24)) as pilot:
+        assert "waiting for the first sample" in shown(pilot)[0]
+
+
+async def test_without_a_gpu_the_pods_come_first() -> None:
+    state = LiveState()
+    feed(state, "cgroup-samples", "a", cgroup())
+    async with screen(state).run_test(size=(80, 24)) as pilot:
+        assert pilot.app.query_one(Rows).view.title == "Pods"
+        assert "no GPU, CPU 150 %" in shown(pilot)[0]
+        await pilot.press("1")
+        assert "no GPU was sampled" in shown(pilot)[3]

@@ -64,15 +64,17 @@ async def test_a_pod_that_was_told_of_before_it_began_has_its_name() -> None:
 async def test_one_picture_of_any_broker_as_json() -> None:
     async with broker() as (url, told):
         await told("pods", "p", POD)
-        command = (sys.executable, "-m", "dutycycle", "top", "--broker", url, "--once", "--format", "json")
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-            seq = 0
-            async with asyncio.timeout(60):
-                while process.poll() is None:
-                    await told("nvml-samples", "a", tick(nvml(97), seq))
-                    seq += 1
-                    await asyncio.sleep(0.2)
-            out, error = process.communicate()
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "dutycycle", "top", "--broker", url, "--once", "--format", "json",
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        reading, seq = asyncio.create_task(process.communicate()), 0
+        async with asyncio.timeout(60):
+            while not reading.done():
+                await told("nvml-samples", "a", tick(nvml(97), seq))
+                seq += 1
+                await asyncio.sleep(0.2)
+        out, error = await reading
     assert (process.returncode, error) == (0, b"")
     found = orjson.loads(out)
     (gpu,), (pod,) = found["gpus"], found["pods"]

@@ -4,30 +4,15 @@ import asyncio
 import logging
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 from dutycycle.live.lines import Lines, say
-from dutycycle.live.model.state import LiveState
+from dutycycle.live.source import Source
 from dutycycle.process import stopped_within
 
 _EVERY_S = 0.5
 _LOG_LINES = 50
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """What is shown. ``title`` and ``place``: whose it is, and where the records come from.
-
-    ``degraded``: what does not work, and why; ``stop`` is set when somebody wants to leave.
-    """
-
-    state: LiveState
-    title: str
-    place: str
-    degraded: Callable[[], Sequence[str]]
-    stop: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 def is_screen() -> bool:

@@ -8,7 +8,8 @@ from dutycycle.live.follow import Follower
 from dutycycle.live.lines import say
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.picture import written
-from dutycycle.live.show import Source, show
+from dutycycle.live.show import show
+from dutycycle.live.source import Source
 from dutycycle.process import stop_on_signals, stopped_within
 
 _SETTLED_TICKS = 2.5

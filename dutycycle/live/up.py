@@ -16,7 +16,8 @@ from dutycycle.live.follow import Follower
 from dutycycle.live.lines import say
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.picture import written
-from dutycycle.live.show import Source, show
+from dutycycle.live.show import show
+from dutycycle.live.source import Source
 from dutycycle.live.top import settled
 from dutycycle.process import stop_on_signals, stopped_within
 from sinks.records.location import default_records_path, default_records_url

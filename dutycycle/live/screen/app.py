@@ -12,7 +12,7 @@ from textual.widgets import Footer, Input, Static
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.screen.drawing import text_of_line
 from dutycycle.live.screen.rows import Rows
-from dutycycle.live.show import Source
+from dutycycle.live.source import Source
 from dutycycle.live.views.gpus import GPUS
 from dutycycle.live.views.jobs import JOBS
 from dutycycle.live.views.nodes import NODES

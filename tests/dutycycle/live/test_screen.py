@@ -9,7 +9,7 @@ from textual.pilot import Pilot
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.screen.app import VIEWS, Screen
 from dutycycle.live.screen.rows import Rows
-from dutycycle.live.show import Source
+from dutycycle.live.source import Source
 from tests.support.fleet import fleet
 from tests.support.live import cgroup, feed, nvml
 

@@ -10,7 +10,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from contract.records.base import RecordBase, VersionedRecord, written
-from contract.records.derived import Peaks
+from contract.records.derived import OtherCycle, Peaks, TrendMetric
 from contract.records.insights import Insight
 from contract.records.pods import JobRef, Pod
 from contract.units import Amount, Count, Label, Millis, NodeName, Number, Share, Uid
@@ -92,20 +92,34 @@ class NodePart(VersionedRecord, frozen=True, kw_only=True):
     gpus: Mapping[str, GpuAnalysis]
 
 
+class PodTrend(RecordBase, frozen=True, kw_only=True):
+    """What was published at ``ts_ms`` of the trends of a pod, from one source."""
+
+    ts_ms: Millis
+    metrics: Mapping[str, TrendMetric]
+
+
 class WorkloadState(RecordBase, frozen=True, kw_only=True):
     """What holds of a pod or job at ``seen_ms``, beside its insight.
 
-    ``period_s`` and ``confidence``: the cycle of its utilization, if there is one. ``lost_ms``: since when a
-    training that used to have a cycle has none. ``idle_since_ms``: since when a pod uses none of its GPUs.
-    ``mem_full_ms``: when host memory reaches its limit.
+    ``period_s`` and ``confidence``: the cycle of its utilization, if there is one, and of a pod since when,
+    its further cycles, and ``cycle_ms``, when any of this changed. ``lost_ms``: since when a training that
+    used to have a cycle has none. ``idle_since_ms``: since when a pod uses none of its GPUs. ``mem_full_ms``:
+    when host memory reaches its limit; ``gpu_mem_full_ms``: when the memory of one of its GPUs is full.
+    ``trends``: by source.
     """
 
     seen_ms: Millis
     period_s: Amount | None = None
     confidence: Share | None = None
+    cycle_since_ms: Millis | None = None
+    other_cycles: tuple[OtherCycle, ...] | None = None
+    cycle_ms: Millis | None = None
     lost_ms: Millis | None = None
     idle_since_ms: Millis | None = None
     mem_full_ms: Millis | None = None
+    gpu_mem_full_ms: Millis | None = None
+    trends: Mapping[str, PodTrend] | None = None
 
 
 class InsightPart(VersionedRecord, frozen=True, kw_only=True):
@@ -113,8 +127,9 @@ class InsightPart(VersionedRecord, frozen=True, kw_only=True):
 
     ``codes`` are bytes as base64, a row of ten for each channel of the source, one a second: see
     ``streams.operators.workload.channels``. ``gpus`` counts those that the pod holds, ``gpu_mem_total_bytes``
-    is that of those it holds alone, ``mem_limit_bytes`` its limit of host memory, which it reaches at
-    ``mem_full_ms`` if it runs out. ``period_s`` is the cycle of its utilization, where there is one.
+    is that of those it holds alone, ``mem_limit_bytes`` its limit of host memory. ``mem_full_ms``: when
+    that is reached, or from ``nvml`` the memory of one of its GPUs is full. ``period_s`` is the cycle of its
+    utilization, where there is one; ``cycle_ms``: when that changed last. ``trend`` comes every half minute.
     """
 
     uid: Uid
@@ -127,6 +142,10 @@ class InsightPart(VersionedRecord, frozen=True, kw_only=True):
     mem_limit_bytes: Amount | None = None
     period_s: Amount | None = None
     period_confidence: Share | None = None
+    period_since_ms: Millis | None = None
+    other_periods: tuple[OtherCycle, ...] | None = None
+    cycle_ms: Millis | None = None
+    trend: PodTrend | None = None
     mem_full_ms: Millis | None = None
     pod: Pod | None = None
     gone: bool = written(bool)

@@ -33,10 +33,11 @@ class Analysis:
     cycles: list[tuple[Series, CycleResult]]
 
     def memory_full_ms(self) -> Iterator[tuple[Series, int | None]]:
-        """Of each pod whose host memory has a trend here: when it reaches its limit, None if it does not."""
+        """Of each pod whose host memory has a trend here, and of each GPU: when it is full, None if it does
+        not run out."""
         if self.forecast is not None:
             for one, left_s in zip(self.trend_series, self.forecast.exhausts_in_s.tolist(), strict=True):
-                if one.kind == "pod" and one.metric == "mem_used_bytes":
+                if one.kind in ("pod", "gpu") and one.metric == "mem_used_bytes":
                     yield one, None if isnan(left_s) else self.ts_ms + round(left_s * 1000)
 
     def cycles_of_subjects(self) -> Iterator[tuple[Series, CycleResult]]:

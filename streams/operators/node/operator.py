@@ -31,7 +31,7 @@ from streams.operators.peaks.tally import PeakTally
 from streams.operators.workload.spans import SpanBank
 from telemetry.events import SAMPLE_LATE
 
-SNAPSHOT_VERSION = 11
+SNAPSHOT_VERSION = 12
 
 
 class Reader(Protocol):
@@ -155,11 +155,15 @@ class NodeOperator:
         found = self._analysis.evaluate(self._last_ms)
         for one, cycle in found.cycles_of_subjects():
             if one.kind == "pod":
-                self._spans.set_cycle(one.member, cycle)
+                self._spans.set_cycle(one.member, found.ts_ms, cycle)
         for one, full_ms in found.memory_full_ms():
             self._spans.set_memory_full(one.member, full_ms)
         self._gpus.evaluated(found)
-        emissions = records.analysis_records(self._node, self._config.source, found)
+        trends = records.trends_of(found)
+        for (kind, member), metrics in trends.items():
+            if kind == "pod":
+                self._spans.set_trend(member, found.ts_ms, metrics)
+        emissions = records.analysis_records(self._node, self._config.source, found, trends)
         emissions += self._models.evaluate(self._last_ms)
         self._retire(self._last_ms - self._config.retire_ms)
         return emissions

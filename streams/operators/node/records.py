@@ -18,7 +18,6 @@ from streams.operators.base import Emission
 from streams.operators.columns.series import subject_of
 from streams.operators.node.analysis import Analysis
 from streams.operators.rounding import tidy
-from streams.operators.trends.bank import TrendForecast
 
 
 @cache
@@ -28,10 +27,14 @@ def _keyed(node: str, source: str, kind: str, member: str) -> tuple[str, dict[st
     return source_key(subject, source), to_plain(subject)
 
 
-def analysis_records(node: str, source: str, found: Analysis) -> list[Emission]:
-    """A ``Trend`` of each subject of which a trend changed, a ``Cycle`` of each of which a cycle did."""
-    trends = [] if found.forecast is None else _trends(node, source, found, found.forecast)
-    return [*trends, *_cycles(node, source, found)]
+Trends = dict[tuple[str, str], dict[str, Any]]
+"""The trends of each subject, by kind and member, and metric, as plain data."""
+
+
+def analysis_records(node: str, source: str, found: Analysis, trends: Trends) -> list[Emission]:
+    """A ``Trend`` of each subject of ``trends``, which are those of ``found``, and a ``Cycle`` of each of
+    which a cycle changed."""
+    return [*_trends(node, source, found.ts_ms, trends), *_cycles(node, source, found)]
 
 
 def _cycles(node: str, source: str, found: Analysis) -> list[Emission]:
@@ -52,13 +55,17 @@ def _cycles(node: str, source: str, found: Analysis) -> list[Emission]:
     ]
 
 
-def _trends(node: str, source: str, found: Analysis, forecast: TrendForecast) -> list[Emission]:
+def trends_of(found: Analysis) -> Trends:
+    """The trends of each subject of which one changed."""
+    forecast = found.forecast
+    if forecast is None:
+        return {}
     horizons = [tidy(horizon) for horizon in forecast.horizons_s]
     levels, slopes, exhausts = (
         column.tolist() for column in (forecast.level, forecast.slope_per_s, forecast.exhausts_in_s)
     )
     steps = (part.T.tolist() for part in (forecast.value, forecast.p05, forecast.p95))
-    of: dict[tuple[str, str], dict[str, Any]] = {}
+    of: Trends = {}
     for one, known, level, slope, exhausts_in_s, *points in zip(
         found.trend_series, forecast.known.T.tolist(), levels, slopes, exhausts, *steps, strict=True
     ):
@@ -73,10 +80,14 @@ def _trends(node: str, source: str, found: Analysis, forecast: TrendForecast) ->
         if not isnan(exhausts_in_s):
             metric["exhausts_in_s"] = exhausts_in_s
         of.setdefault((one.kind, one.member), {})[one.metric] = metric
+    return of
+
+
+def _trends(node: str, source: str, ts_ms: int, trends: Trends) -> list[Emission]:
     outs: list[Emission] = []
-    for name, metrics in of.items():
+    for name, metrics in trends.items():
         key, subject = _keyed(node, source, *name)
         # Written by hand in the order of contract.records.derived.Trend, as windows are.
-        plain = {"v": 1, "subject": subject, "source": source, "ts_ms": found.ts_ms, "metrics": metrics}
-        outs.append(ProducerRecord("trends", key, orjson.dumps(plain), found.ts_ms))
+        plain = {"v": 1, "subject": subject, "source": source, "ts_ms": ts_ms, "metrics": metrics}
+        outs.append(ProducerRecord("trends", key, orjson.dumps(plain), ts_ms))
     return outs

@@ -18,11 +18,13 @@ from contract.records.parts import JobInsight, JobInsightPart, WorkloadState
 from streams.operators.base import Emission, Snapshot
 from streams.operators.columns.arrays import check_version
 from streams.operators.keyed import decode_under_key
+from streams.operators.workload.job_analysis import JobSaid, merged_state
+from streams.operators.workload.job_cycle import Rank
 from streams.operators.workload.ranks import LatestChange, largest_gap
 from streams.operators.workload.rules.advice import advice
 from streams.operators.workload.rules.stats import three_digits
 
-SNAPSHOT_VERSION = 6
+SNAPSHOT_VERSION = 7
 _TOPIC = "job-insight-parts"
 STALE_MS = 900_000
 """A pod that was silent for so long, while others were not, is gone; each pod sends a part every three
@@ -55,6 +57,7 @@ class JobInsightOperator:
         self._latest = LatestChange()
         self._published: JobInsight | None = None
         self._changed = False
+        self._said = JobSaid()
 
     def update(self, record: ConsumerRecord) -> list[Emission]:
         """Take a part; nothing is sent before ``flush``. Raises ``DecodeError``."""
@@ -65,6 +68,7 @@ class JobInsightOperator:
             self._changed = True
         if self._latest.add(part, several=len(self._parts) > 1):
             self._changed = True
+        self._said.note(part)
         return []
 
     def flush(self) -> list[Emission]:
@@ -78,7 +82,7 @@ class JobInsightOperator:
         outs: list[Emission] = [ProducerRecord("job-insights", self._uid, encode(now), insight.ts_ms)]
         if before is None or before.insight != insight:
             outs.append(ProducerRecord("insights", insight.subject.key, encode(insight), insight.ts_ms))
-        return outs
+        return outs + self._said.records(insight.subject, _ranks(_counted(self._parts.values())))
 
     def _now(self) -> JobInsight:
         newest = max(self._parts.values(), key=lambda part: (part.ts_ms, part.pod_uid))
@@ -99,6 +103,7 @@ class JobInsightOperator:
             "latest": to_plain(self._latest),
             "published": None if self._published is None else to_plain(self._published),
             "changed": self._changed,
+            "said": to_plain(self._said),
         }
 
     def restore(self, plain: Snapshot) -> None:
@@ -109,6 +114,7 @@ class JobInsightOperator:
         published = plain["published"]
         self._published = None if published is None else from_plain(JobInsight, published, "job-insights")
         self._changed = plain["changed"]
+        self._said = from_plain(JobSaid, plain["said"], _TOPIC)
 
 
 def _fresh(parts: Iterable[JobInsightPart]) -> list[JobInsightPart]:
@@ -160,21 +166,12 @@ def job_insight(uid: str, every: Iterable[JobInsightPart], ts_ms: int) -> Insigh
 
 
 def job_state(every: Iterable[JobInsightPart]) -> WorkloadState | None:
-    """The state of a job from the parts of its pods, in any order; None of one whose pods have ended.
+    """The state of a job from the parts of its pods, in any order; None of one whose pods have ended."""
+    return merged_state(_ranks([part for part in _counted(every) if part.gone_ms is None]))
 
-    Its cycle is that of the pod that is surest. It is lost when no pod has one and some pod lost its own.
-    """
-    states = [part.state for part in _counted(every) if part.gone_ms is None and part.state is not None]
-    if not states:
-        return None
-    cycles = [(one.confidence or 0.0, one.period_s) for one in states if one.period_s is not None]
-    confidence, period_s = max(cycles, default=(None, None))
-    lost = [one.lost_ms for one in states if one.lost_ms is not None]
-    return WorkloadState(
-        seen_ms=max(one.seen_ms for one in states), period_s=period_s, confidence=confidence,
-        lost_ms=None if cycles else max(lost, default=None),
-        mem_full_ms=min((one.mem_full_ms for one in states if one.mem_full_ms is not None), default=None),
-    )  # fmt: skip
+
+def _ranks(parts: Iterable[JobInsightPart]) -> list[Rank]:
+    return [(max(part.gpus, 1), part.state) for part in parts if part.state is not None]
 
 
 def _vote(words: Iterable[tuple[str, float, int]], last: str) -> tuple[str, float]:

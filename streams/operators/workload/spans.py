@@ -18,8 +18,10 @@ from streams.operators.base import Emission
 from streams.operators.columns.arrays import Floats, pack, unpack
 from streams.operators.columns.tick import Tick
 from streams.operators.cycles.result import CycleResult
+from streams.operators.rounding import tidy
 from streams.operators.workload.channels import CODINGS, SPAN_MS, SPAN_S, codes_to_text
 from streams.operators.workload.loops import codes_by_second
+from streams.operators.workload.rules.state import STATE_MS
 from streams.operators.workload.tick_channels import (
     CgroupTickChannels,
     NoTickChannels,
@@ -28,6 +30,10 @@ from streams.operators.workload.tick_channels import (
     TickChannels,
 )
 
+TRENDS: Mapping[str, tuple[str, ...]] = {
+    "nvml": ("gpu_util_pct", "gpu_mem_used_bytes"), "cgroup": ("mem_used_bytes",),
+}  # fmt: skip
+"""Whose trends a pod and its job have, by source."""
 _TOPIC = "insight-parts"
 _SECOND_MS = 1000
 _CHANNELS: Mapping[str, type[TickChannels]] = {"nvml": NvmlTickChannels, "cgroup": CgroupTickChannels}
@@ -52,7 +58,8 @@ class SpanBank:
         self._channels: TickChannels = _CHANNELS.get(source, NoTickChannels)()
         self._start_ms = 0
         self._runs: list[_Run] = []
-        self._periods: dict[str, tuple[float, float]] = {}
+        self._cycles: dict[str, dict[str, Any]] = {}
+        self._trends: dict[str, dict[str, Any]] = {}
         self._full_ms: dict[str, int] = {}
 
     def add(self, tick: Tick) -> list[Emission]:
@@ -73,24 +80,33 @@ class SpanBank:
         run.rows.append(self._channels.row(tick))
         return outs
 
-    def set_cycle(self, uid: str, cycle: CycleResult) -> None:
-        """The cycle of a pod's utilization was found, changed or lost."""
+    def set_cycle(self, uid: str, ts_ms: int, cycle: CycleResult) -> None:
+        """The cycle of a pod's utilization was found, changed or lost at ``ts_ms``."""
+        said: dict[str, Any] = {"cycle_ms": ts_ms}
         if cycle.cyclic and cycle.period_s is not None:
-            self._periods[uid] = (cycle.period_s, cycle.confidence or 0.0)
-        else:
-            self._periods.pop(uid, None)
+            said |= {"period_s": cycle.period_s, "period_confidence": cycle.confidence or 0.0}
+            said |= {} if cycle.since_ms is None else {"period_since_ms": cycle.since_ms}
+            said |= {"other_periods": [to_plain(one) for one in cycle.others or ()]}
+        self._cycles[uid] = said
 
-    def set_memory_full(self, uid: str, full_ms: int | None) -> None:
-        """When a pod's memory reaches its limit, if it does."""
+    def set_trend(self, uid: str, ts_ms: int, metrics: Mapping[str, Any]) -> None:
+        """The trends of a pod, as plain data, were published at ``ts_ms``."""
+        known = {name: _short(metrics[name]) for name in TRENDS.get(self._source, ()) if name in metrics}
+        if known:
+            self._trends[uid] = {"ts_ms": ts_ms, "metrics": known}
+
+    def set_memory_full(self, member: str, full_ms: int | None) -> None:
+        """When a pod's memory reaches its limit, or that of a GPU is full; None if it does not."""
         if full_ms is None:
-            self._full_ms.pop(uid, None)
+            self._full_ms.pop(member, None)
         else:
-            self._full_ms[uid] = min(full_ms, END_OF_TIME_MS)
+            self._full_ms[member] = min(full_ms, END_OF_TIME_MS)
 
-    def retain(self, uids: Collection[str]) -> None:
-        """Forget the cycles and forecasts of all other pods."""
-        self._periods = {uid: period for uid, period in self._periods.items() if uid in uids}
-        self._full_ms = {uid: full_ms for uid, full_ms in self._full_ms.items() if uid in uids}
+    def retain(self, members: Collection[str]) -> None:
+        """Forget the cycles and forecasts of all other pods and GPUs."""
+        self._cycles = {uid: said for uid, said in self._cycles.items() if uid in members}
+        self._trends = {uid: trend for uid, trend in self._trends.items() if uid in members}
+        self._full_ms = {one: full_ms for one, full_ms in self._full_ms.items() if one in members}
 
     def close(self) -> list[Emission]:
         """End the open span. Returns its parts."""
@@ -108,19 +124,21 @@ class SpanBank:
         codes = np.empty((*channels.shape[1:], SPAN_S), np.uint8)
         codes_by_second(channels, np.array(run.seconds), CODINGS[self._source], codes)
         outs: list[Emission] = []
-        for pod, (uid, fields) in enumerate(zip(uids, self._channels.fields(run.plan, rows), strict=True)):
+        fields = self._channels.fields(run.plan, rows)
+        for pod, (uid, of, fills) in enumerate(zip(uids, fields, run.plan.fills, strict=True)):
             if uid not in done:
-                plain = self._head(uid) | {"codes": codes_to_text(codes[pod])} | fields
+                plain = self._head(uid, fills) | {"codes": codes_to_text(codes[pod])} | of
                 outs.append(ProducerRecord(_TOPIC, uid, orjson.dumps(plain), self._start_ms + SPAN_MS))
         return outs
 
-    def _head(self, uid: str) -> dict[str, Any]:
+    def _head(self, uid: str, fills: Collection[str]) -> dict[str, Any]:
         # Written by hand in the form of InsightPart: a node has a hundred pods, and each has a part.
         head = {"v": 1, "uid": uid, "source": self._source, "node": self._node, "start_ms": self._start_ms}
-        if (period := self._periods.get(uid)) is not None:
-            head |= {"period_s": period[0], "period_confidence": period[1]}
-        if (full_ms := self._full_ms.get(uid)) is not None:
-            head["mem_full_ms"] = full_ms
+        head |= self._cycles.get(uid, {})
+        if (self._start_ms + SPAN_MS) % STATE_MS == 0 and (trend := self._trends.get(uid)) is not None:
+            head["trend"] = trend
+        if full_ms := [self._full_ms[one] for one in fills if one in self._full_ms]:
+            head["mem_full_ms"] = min(full_ms)
         return head
 
     def snapshot(self) -> dict[str, Any]:
@@ -133,18 +151,27 @@ class SpanBank:
             }
             for run in self._runs
         ]
-        periods = {uid: list(one) for uid, one in self._periods.items()}
         return {
-            "start_ms": self._start_ms, "runs": runs, "periods": periods, "full_ms": dict(self._full_ms),
+            "start_ms": self._start_ms, "runs": runs, "cycles": dict(self._cycles),
+            "trends": dict(self._trends), "full_ms": dict(self._full_ms),
         }  # fmt: skip
 
     def restore(self, plain: dict[str, Any]) -> None:
         """Take over a snapshot."""
         self._start_ms = plain["start_ms"]
-        self._periods = {uid: (period, chance) for uid, (period, chance) in plain["periods"].items()}
+        self._cycles, self._trends = dict(plain["cycles"]), dict(plain["trends"])
         self._full_ms = dict(plain["full_ms"])
         self._runs = []
         for one in plain["runs"]:
             rows = unpack(one["rows"], "f8", (-1,)).reshape(len(one["seconds"]), -1)
             plan = from_plain(RowPlan, one["plan"], _TOPIC)
             self._runs.append(_Run(plan, [list(of) for of in one["seconds"]], list(rows)))
+
+
+def _short(plain: Any) -> Any:
+    """A trend as plain data with six digits of each number: a part is sent for each pod, and kept."""
+    if isinstance(plain, float):
+        return tidy(float(f"{plain:.6g}"))
+    if isinstance(plain, dict):
+        return {name: _short(one) for name, one in plain.items()}
+    return [_short(one) for one in plain] if isinstance(plain, list) else plain

@@ -29,13 +29,15 @@ class RowPlan:
     """What a row holds: the pods, and for each the GPUs that it holds.
 
     ``alone``: of each pod, the places (0 to ``gpus`` - 1) of the GPUs that no other pod uses. ``held``: of
-    each pod, how many GPUs it holds in all. ``gpus``: how many GPUs the row has.
+    each pod, how many GPUs it holds in all. ``gpus``: how many GPUs the row has. ``fills``: of each pod
+    whose memory it fills: that of GPUs, by their uuids, or its own.
     """
 
     uids: tuple[str, ...]
     alone: tuple[tuple[int, ...], ...] = ()
     held: tuple[int, ...] = ()
     gpus: int = 0
+    fills: tuple[tuple[str, ...], ...] = ()
 
 
 class TickChannels(ABC):
@@ -96,7 +98,13 @@ class NvmlTickChannels(TickChannels):
             for uid in uids
         )
         held = tuple(sum(uid in of for of in holders.values()) for uid in uids)
-        return RowPlan(uids, alone, held, len(uuids)), series
+        fills = tuple(
+            tuple(
+                uuid for uuid, scope in zip(uuids, layout.gpus, strict=False) if uid in holders.get(scope, ())
+            )
+            for uid in uids
+        )
+        return RowPlan(uids, alone, held, len(uuids), fills), series
 
     def channels(self, plan: RowPlan, rows: Floats) -> Floats:
         """See ``TickChannels``."""
@@ -120,7 +128,10 @@ class CgroupTickChannels(TickChannels):
 
     def _plan_of(self, layout: Layout) -> tuple[RowPlan, list[Series]]:
         uids = _pods_of(layout)
-        return RowPlan(uids), [Series("pod", uid, metric) for uid in uids for metric in POD_CGROUP_METRICS]
+        fills = tuple((uid,) for uid in uids)
+        return RowPlan(uids, fills=fills), [
+            Series("pod", uid, metric) for uid in uids for metric in POD_CGROUP_METRICS
+        ]
 
     def channels(self, plan: RowPlan, rows: Floats) -> Floats:
         """See ``TickChannels``."""

@@ -51,6 +51,7 @@ _ODD_PCT = 20.0
 """A span whose utilization differs so much from that of the minute before is judged at once."""
 _BEFORE_S = 60
 _UTIL = CHANNEL_ROW["busiest_gpu_util_pct"]
+_MEAN_UTIL = CHANNEL_ROW["gpu_util_pct"]
 _POWER = CHANNEL_ROW["power_w"]
 _MAX_GAP_MS = 20_000
 """After a longer time without any span idleness begins anew: only what was seen is counted and charged."""
@@ -91,7 +92,8 @@ class Track:
         found = self._judge(span)
         published = self.debouncer.published
         self.sizer.add(span.end_ms, self._codes[:, -SPAN_S:], published)
-        self._states.add(span, None if published is None else published.kind, self._idle_since_ms)
+        kind = None if published is None else published.kind
+        self._states.add(span, kind, self._idle_since_ms, self._codes[_MEAN_UTIL])
         return found
 
     def recent(self) -> dict[str, float]:

@@ -1,14 +1,22 @@
-"""What holds of a pod beside its insight: its cycle, since when a training lost it, when memory is full."""
+"""What holds of a pod beside its insight: its cycle, since when a training lost it, its trends, and when
+memory is full."""
 
 from dataclasses import dataclass
 
-from contract.records.parts import WorkloadState
+import numpy as np
+from msgspec.structs import replace
+
+from contract.records.derived import Forecast, TrendMetric
+from contract.records.parts import InsightPart, PodTrend, WorkloadState
 from contract.units import END_OF_TIME_MS
+from streams.operators.workload.channels import ABSENT_CODE, Codes
 from streams.operators.workload.join import JoinedSpan
+from streams.operators.workload.rules.stats import three_digits
 
 STATE_MS = 30_000
 """The state is that of the last half minute, aligned to the Unix epoch: so whatever is sent in between, and
 whenever a pod's identity becomes known, the last record says the same."""
+_UTIL = "gpu_util_pct"
 _USUAL_MS = 600_000
 """A training that had a cycle for so long has lost it when it has none. One that is chance ends before."""
 
@@ -23,8 +31,9 @@ class StateTracker:
     trains: bool = False
     lost_ms: int | None = None
 
-    def add(self, span: JoinedSpan, kind: str | None, idle_since_ms: int | None) -> None:
-        """Take the next span. ``kind`` was published last; since ``idle_since_ms`` no GPU was used."""
+    def add(self, span: JoinedSpan, kind: str | None, idle_since_ms: int | None, util: Codes) -> None:
+        """Take the next span. ``kind`` was published last; since ``idle_since_ms`` no GPU was used. ``util``:
+        the utilization by the second, in percent, newest last."""
         part, end_ms = span.gpu, min(span.end_ms, END_OF_TIME_MS)
         if part.period_s is not None:
             self.cyclic_since_ms = part.start_ms if self.cyclic_since_ms is None else self.cyclic_since_ms
@@ -35,8 +44,39 @@ class StateTracker:
             else:
                 self.cyclic_since_ms = None
         if self.state is None or end_ms % STATE_MS == 0:
+            cgroup = span.cgroup
             self.state = WorkloadState(
                 seen_ms=end_ms, period_s=part.period_s, confidence=part.period_confidence,
-                lost_ms=self.lost_ms, idle_since_ms=idle_since_ms,
-                mem_full_ms=None if span.cgroup is None else span.cgroup.mem_full_ms,
+                cycle_since_ms=part.period_since_ms, other_cycles=part.other_periods or None,
+                cycle_ms=part.cycle_ms, lost_ms=self.lost_ms, idle_since_ms=idle_since_ms,
+                mem_full_ms=None if cgroup is None else cgroup.mem_full_ms,
+                gpu_mem_full_ms=part.mem_full_ms, trends=_trends(part, cgroup, util),
             )  # fmt: skip
+
+
+def _trends(nvml: InsightPart, cgroup: InsightPart | None, util: Codes) -> dict[str, PodTrend] | None:
+    found = {
+        part.source: part.trend for part in (nvml, cgroup) if part is not None and part.trend is not None
+    }
+    trend = found.get("nvml")
+    if trend is not None and nvml.period_s is not None and _UTIL in trend.metrics:
+        steady = _over_the_cycle(trend.metrics[_UTIL], util, nvml.period_s)
+        found["nvml"] = replace(trend, metrics={**trend.metrics, _UTIL: steady})
+    return found or None
+
+
+def _over_the_cycle(trend: TrendMetric, util: Codes, period_s: float) -> TrendMetric:
+    """The trend of a series with a cycle, whatever the moment of the cycle: the mean and the 5-95 % interval
+    of the newest whole cycles. A forecast of one moment is out of date before anybody reads it, and those of
+    a job's ranks are not of one moment."""
+    whole = len(util) if period_s > len(util) else round(len(util) // period_s * period_s)
+    known = util[-whole:]
+    known = known[known != ABSENT_CODE]
+    if not known.size:
+        return trend
+    mean = three_digits(float(known.mean()))
+    low, high = (float(one) for one in np.percentile(known, (5, 95)))
+    forecast = tuple(
+        Forecast(horizon_s=one.horizon_s, value=mean, p05=low, p95=high) for one in trend.forecast
+    )
+    return TrendMetric(level=mean, slope_per_s=0.0, forecast=forecast)

@@ -17,7 +17,7 @@ from streams.operators.columns.series import Series
 from streams.operators.cycles.result import NO_CYCLE, CycleResult
 from streams.operators.node.analysis import Analysis
 from streams.operators.node.operator import NodeConfig, NodeOperator
-from streams.operators.node.records import analysis_records
+from streams.operators.node.records import analysis_records, trends_of
 from streams.operators.trends.bank import TrendForecast
 from tests.support.data.samples import cgroup, gpu, nvml, record
 
@@ -49,7 +49,7 @@ def test_a_record_says_the_figures_of_all_metrics() -> None:
     found = Analysis(
         7000, SERIES, forecast(), [(SERIES[0], CYCLIC), (SERIES[1], CYCLIC), (SERIES[2], NO_CYCLE)]
     )
-    emissions = analysis_records("a", "nvml", found)
+    emissions = analysis_records("a", "nvml", found, trends_of(found))
     keys = ["gpu/a/GPU-0/nvml", "pod/p/nvml"]
     assert [one.key for topic in COMPACTED for one in of(emissions, topic)] == 2 * keys
     gpu_trend, pod_trend = (decode(Trend, one.value or b"", "trends") for one in of(emissions, "trends"))
@@ -70,7 +70,11 @@ def test_a_record_says_the_figures_of_all_metrics() -> None:
 
 def test_they_are_written_as_their_classes_would_be() -> None:
     found = Analysis(7000, SERIES, forecast(), [(SERIES[1], CYCLIC)])
-    for out in (one for one in analysis_records("a", "nvml", found) if isinstance(one, ProducerRecord)):
+    for out in (
+        one
+        for one in analysis_records("a", "nvml", found, trends_of(found))
+        if isinstance(one, ProducerRecord)
+    ):
         written = encode(decode(TOPICS[out.topic].record, out.value or b"", out.topic))
         assert orjson.loads(written) == orjson.loads(out.value or b"")
         assert list(orjson.loads(written)) == list(orjson.loads(out.value or b"")), "in the same order"

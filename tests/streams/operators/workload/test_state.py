@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from itertools import permutations
 from typing import Any
 
+import numpy as np
 import orjson
 import pytest
 from msgspec.structs import replace
@@ -15,7 +16,7 @@ from contract.log import ConsumerRecord
 from contract.records.parts import InsightPart, JobInsight, JobInsightPart, PodInsight, WorkloadState
 from contract.records.pods import JobRef
 from streams.local import LocalPipeline
-from streams.operators.workload.channels import SPAN_MS
+from streams.operators.workload.channels import ABSENT_CODE, SPAN_MS
 from streams.operators.workload.job import job_state
 from streams.operators.workload.join import JoinedSpan
 from streams.operators.workload.rules.state import STATE_MS, StateTracker
@@ -31,6 +32,7 @@ from tests.streams.operators.workload.test_insights import (
 )
 
 BEGIN_MS = START_MS - START_MS % STATE_MS
+UNSEEN = np.full(240, ABSENT_CODE, np.uint8)
 KINDS = {"t": "training", "i": "inference"}
 
 
@@ -41,7 +43,7 @@ def followed(*stretches: tuple[str, int]) -> StateTracker:
         for _ in range(spans):
             period_s = 12.5 if letter.isupper() else None
             part = InsightPart(uid="p", source="nvml", start_ms=start_ms, period_s=period_s)
-            tracker.add(JoinedSpan(part, None), KINDS[letter.lower()], 5)
+            tracker.add(JoinedSpan(part, None), KINDS[letter.lower()], 5, UNSEEN)
             tracker = from_plain(StateTracker, to_plain(tracker), "t")
             start_ms += SPAN_MS
     return tracker
@@ -85,9 +87,13 @@ def job_part(uid: str, *, gone: bool = False, **state: Any) -> JobInsightPart:
 
 CYCLE: dict[str, Any] = {"period_s": 3.0, "confidence": 0.8}
 JOBS: dict[str, tuple[list[JobInsightPart], WorkloadState | None]] = {
-    "the surest cycle": (
-        [job_part("a", **CYCLE), job_part("b", period_s=6.0, confidence=0.9, seen_ms=200), job_part("c")],
-        WorkloadState(seen_ms=200, period_s=6.0, confidence=0.9),
+    "the cycle of most, not the surest": (
+        [job_part("a", **CYCLE), job_part("b", period_s=6.0, confidence=0.99, seen_ms=200),
+         job_part("c", period_s=3.02, confidence=0.7)],
+        WorkloadState(seen_ms=200, period_s=3.0, confidence=0.75),
+    ),
+    "a cycle of one of three": (
+        [job_part("a", **CYCLE), job_part("b"), job_part("c")], WorkloadState(seen_ms=100),
     ),
     "one rank lost it": (
         [job_part("a", **CYCLE), job_part("b", lost_ms=7)], WorkloadState(seen_ms=100, **CYCLE),

@@ -1,0 +1,132 @@
+"""What a job's cycle, trends and state are, from the states of its ranks, and when that is published.
+
+A record is a function of the newest parts of all pods, and its time that of the newest change of any pod that
+ever was: so neither the order of the parts nor a restart changes the last record.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+from contract.codec import encode
+from contract.log import ProducerRecord
+from contract.records.derived import Cycle, Forecast, Subject, Trend, TrendMetric, source_key
+from contract.records.parts import JobInsightPart, PodTrend, WorkloadState
+from streams.operators.base import Emission
+from streams.operators.rounding import tidy
+from streams.operators.workload.job_cycle import Rank, job_cycle
+
+_UTIL = "gpu_util_pct"
+_DIGITS = 16
+_SOURCES = ("nvml", "cgroup")
+_FULL = {"gpu_mem_used_bytes": "gpu_mem_full_ms", "mem_used_bytes": "mem_full_ms"}
+"""Of a metric, which field of the state says when there is no more of it."""
+
+
+def merged_state(ranks: Sequence[Rank]) -> WorkloadState | None:
+    """The state of a job of these ranks; None without any. A cycle is lost when the job has none, and some
+    rank lost its own."""
+    states = [state for _, state in ranks]
+    if not states:
+        return None
+    seen_ms, cycle = max(one.seen_ms for one in states), job_cycle(ranks)
+    lost = [one.lost_ms for one in states if one.lost_ms is not None]
+    return WorkloadState(
+        seen_ms=seen_ms, period_s=cycle.period_s, confidence=cycle.confidence,
+        lost_ms=None if cycle.cyclic else max(lost, default=None),
+        mem_full_ms=_first(one.mem_full_ms for one in states),
+        gpu_mem_full_ms=_first(one.gpu_mem_full_ms for one in states),
+        trends={
+            source: PodTrend(ts_ms=seen_ms, metrics=metrics)
+            for source in _SOURCES
+            if (metrics := job_trends(ranks, source, seen_ms))
+        } or None,
+    )  # fmt: skip
+
+
+def _first(moments: Iterable[int | None]) -> int | None:
+    return min((one for one in moments if one is not None), default=None)
+
+
+def job_trends(ranks: Sequence[Rank], source: str, ts_ms: int) -> dict[str, TrendMetric]:
+    """The trends of a job as of ``ts_ms``: means over the GPUs of what is a percentage, sums of the rest. A
+    metric is said of a job only where it is of each of its ranks."""
+    known = [trend for _, state in ranks if (trend := (state.trends or {}).get(source)) is not None]
+    if not ranks or len(known) < len(ranks):
+        return {}
+    common = set.intersection(*(set(trend.metrics) for trend in known))
+    weights = [gpus for gpus, _ in ranks]
+    found = {}
+    for metric in sorted(common):
+        share = 1 / sum(weights) if metric.endswith("_pct") else None
+        shares = [1.0 if share is None else gpus * share for gpus in weights]
+        one = _together([trend.metrics[metric] for trend in known], shares)
+        full_ms = _first(getattr(state, _FULL[metric]) for _, state in ranks) if metric in _FULL else None
+        left_s = None if full_ms is None else max(full_ms - ts_ms, 0) / 1000
+        found[metric] = TrendMetric(
+            level=one.level, slope_per_s=one.slope_per_s, forecast=one.forecast, exhausts_in_s=left_s
+        )
+    return found
+
+
+def _together(trends: Sequence[TrendMetric], shares: Sequence[float]) -> TrendMetric:
+    """Their weighted sum. The ranks rise and fall together, so the ends of their intervals are added, too."""
+
+    def total(values: Iterable[float]) -> float:
+        return tidy(float(f"{sum(share * one for share, one in zip(shares, values, strict=True)):.6g}"))
+
+    by_horizon = [{one.horizon_s: one for one in trend.forecast} for trend in trends]
+    horizons = sorted(set.intersection(*(set(one) for one in by_horizon)))
+    return TrendMetric(
+        level=total(one.level for one in trends),
+        slope_per_s=total(one.slope_per_s for one in trends),
+        forecast=tuple(
+            Forecast(
+                horizon_s=at,
+                value=total(one[at].value for one in by_horizon),
+                p05=total(one[at].p05 for one in by_horizon),
+                p95=total(one[at].p95 for one in by_horizon),
+            )
+            for at in horizons
+        ),
+    )
+
+
+@dataclass(slots=True)
+class JobSaid:
+    """What was published of a job's cycle and trends, as digests by topic and key, and the newest change of
+    any of its pods: of a cycle, of the trends of each source, and the end of a pod."""
+
+    sent: dict[str, str] = field(default_factory=dict)
+    cycle_ms: int = 0
+    trend_ms: dict[str, int] = field(default_factory=dict)
+    gone_ms: int = 0
+
+    def note(self, part: JobInsightPart) -> None:
+        """Take the times of a part, old or new."""
+        self.gone_ms = max(self.gone_ms, part.gone_ms or 0)
+        if part.state is not None:
+            self.cycle_ms = max(self.cycle_ms, part.state.cycle_ms or 0)
+            for source, trend in (part.state.trends or {}).items():
+                self.trend_ms[source] = max(self.trend_ms.get(source, 0), trend.ts_ms)
+
+    def records(self, subject: Subject, ranks: Sequence[Rank]) -> list[Emission]:
+        """The records that say something else than those of their keys that were sent last."""
+        outs: list[Emission] = []
+        for out in self._all(subject, ranks):
+            name, digest = f"{out.topic} {out.key}", sha256(out.value or b"").hexdigest()[:_DIGITS]
+            if self.sent.get(name) != digest:
+                self.sent[name] = digest
+                outs.append(out)
+        return outs
+
+    def _all(self, subject: Subject, ranks: Sequence[Rank]) -> Iterator[ProducerRecord]:
+        if self.cycle_ms:
+            ts_ms = max(self.cycle_ms, self.gone_ms)
+            cycle = Cycle(subject=subject, source="nvml", ts_ms=ts_ms, metrics={_UTIL: job_cycle(ranks)})
+            yield ProducerRecord("cycles", source_key(subject, "nvml"), encode(cycle), ts_ms)
+        for source in sorted(self.trend_ms):
+            ts_ms = max(self.trend_ms[source], self.gone_ms)
+            metrics = job_trends(ranks, source, ts_ms)  # none is said, too, once there were some
+            trend = Trend(subject=subject, source=source, ts_ms=ts_ms, metrics=metrics)
+            yield ProducerRecord("trends", source_key(subject, source), encode(trend), ts_ms)

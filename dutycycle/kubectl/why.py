@@ -27,6 +27,7 @@ from dutycycle.kubectl.annotations import (
 from dutycycle.kubectl.api import Api, KubectlError, NotThereError
 from dutycycle.kubectl.jobs import OWNERS, Jobs, called, job_and_word, name_of, words_of
 from dutycycle.kubectl.last_sample import JobSamples, LastSample, LastSamples, Sampling, ended
+from dutycycle.kubectl.outlook import outlook
 from kube.discovery import POD
 from sinks.annotations.core.job import job_summary, job_values
 from sinks.annotations.core.keys import GPU_UTIL, PODS_SUMMARY, UPDATED
@@ -149,6 +150,8 @@ def _figures(subject: _Subject) -> Iterator[str]:
         yield f"pods         {len(of_job(found)) + omitted(found)}"
     else:
         yield from _of_processes(found)
+    for name, text in outlook(subject.found, round(time.time() * 1000)).items():
+        yield f"{name:<12} {text}"
     yield f"last sample  {_last_sample(subject)}"
 
 

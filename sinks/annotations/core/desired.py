@@ -20,7 +20,7 @@ from sinks.annotations.core.job import JobView
 from sinks.annotations.core.node import NodeView
 from sinks.annotations.core.pod import pod_values
 from sinks.annotations.core.targets import Target, job_target, node_target, pod_target
-from sinks.annotations.core.values import measured, number, rfc3339, significant, text
+from sinks.annotations.core.values import level_forecast, measured, number, rfc3339, significant, text
 
 Record = NvmlSample | NodePart | PodPeaks | PodInsight | JobPeaks | JobInsight | ProfileVerdict
 TOPICS = ("nvml-samples", "node-parts", "pod-peaks", "pod-insights", "job-peaks", "job-insights", "profiles")
@@ -198,6 +198,8 @@ def _state_values(state: WorkloadState | None) -> dict[str, Any]:
         keys.CYCLE_PERIOD: None if state.period_s is None else significant(state.period_s),
         keys.CYCLE_CONFIDENCE: None if state.confidence is None else number(state.confidence, 2),
         keys.MEM_FULL: None if state.mem_full_ms is None else rfc3339(state.mem_full_ms),
+        keys.GPU_MEM_FULL: None if state.gpu_mem_full_ms is None else rfc3339(state.gpu_mem_full_ms),
+        keys.LEVEL_FORECAST: level_forecast(state.trends or {}),
     }
     return measured(value)
 

@@ -8,7 +8,15 @@ from typing import Any
 import orjson
 
 from kube.references import Patch
-from sinks.annotations.core.keys import CYCLE_PERIOD, MEM_FULL, PASSENGERS, UPDATED, is_ours, size_of
+from sinks.annotations.core.keys import (
+    CYCLE_PERIOD,
+    GPU_MEM_FULL,
+    MEM_FULL,
+    PASSENGERS,
+    UPDATED,
+    is_ours,
+    size_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +36,7 @@ class Present:
 
 
 _NO_FIGURES = PASSENGERS | {UPDATED}
-_COME_AND_GO = frozenset({CYCLE_PERIOD, MEM_FULL})
+_COME_AND_GO = frozenset({CYCLE_PERIOD, MEM_FULL, GPU_MEM_FULL})
 _USUAL = Tolerance()
 _EXACT = Tolerance(0.0, 0.0)
 _TOLERANCES = {

@@ -29,6 +29,8 @@ GPU_MEM_MAX = "gpu_mem_max_mb"
 CYCLE_PERIOD = "cycle_period_s"
 CYCLE_CONFIDENCE = "cycle_confidence"
 MEM_FULL = "mem_full_at"
+GPU_MEM_FULL = "gpu_mem_full_at"
+LEVEL_FORECAST = "level_forecast"
 PODS_OMITTED = "pods_omitted"
 """On a job: how many pods have no key of their own. No pod can have this name, because of the underscore."""
 PODS_SUMMARY = "pods_summary"
@@ -42,7 +44,7 @@ INSIGHT_NAMES = frozenset({KIND, BOTTLENECK, ADVICE})
 them yet, and keeps what is on the object. A pod that has such a name gets another key on its job."""
 PROFILE_NAMES = frozenset({PROFILE_BOTTLENECK, PROFILE_ADVICE})
 """Of a pod and a job that somebody has profiled. They stay."""
-STATE_NAMES = frozenset({CYCLE_PERIOD, CYCLE_CONFIDENCE, MEM_FULL})
+STATE_NAMES = frozenset({CYCLE_PERIOD, CYCLE_CONFIDENCE, MEM_FULL, GPU_MEM_FULL, LEVEL_FORECAST})
 """They come and go with the insight. No pod can have such a name, because of the underscore."""
 PASSENGERS = STATE_NAMES | {GPU_COUNT, GPU_UTIL_MAX, GPU_UTIL_MEAN, GPU_MEM_MAX}
 """Plain values for ``kubectl get``. They are written with the others, and are no reason for a write, except a

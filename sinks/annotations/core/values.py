@@ -6,13 +6,14 @@ Units are decimal: GB is 10⁹ bytes, MB 10⁶, and Mbit/s 10⁶ bits. Network a
 directions: of the two together no maximum is known.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 import orjson
 
 from contract.records.derived import Peaks
+from contract.records.parts import PodTrend
 from sinks.annotations.core import keys
 
 MEGA = 1e6
@@ -66,6 +67,25 @@ def gpu_figures(peaks: Peaks) -> dict[str, Any]:
         keys.GPU_MEM_MAX: largest(peaks, ("gpu_mem_used_bytes",), 1 / MEGA, 0),
     }
     return measured(value)
+
+
+_FORECAST = {
+    "gpu_util_pct": ("gpu_util_pct", 1.0),
+    "gpu_mem_used_bytes": ("gpu_mem_used_mb", 1 / MEGA),
+    "mem_used_bytes": ("mem_used_mb", 1 / MEGA),
+}
+"""What is said of the forecasts: of a metric its name there, and the factor to its unit."""
+
+
+def level_forecast(trends: Mapping[str, PodTrend]) -> dict[str, dict[str, int | float]] | None:
+    """The values that are expected, by metric and how far ahead: ``{"gpu_util_pct": {"300s": 71}}``."""
+    known = {metric: one for trend in trends.values() for metric, one in trend.metrics.items()}
+    found = {
+        name: {f"{one.horizon_s:g}s": number(one.value * factor) for one in known[metric].forecast}
+        for metric, (name, factor) in _FORECAST.items()
+        if metric in known and known[metric].forecast
+    }
+    return found or None
 
 
 def each_once(values: Iterable[str]) -> str | None:

@@ -63,7 +63,8 @@ def test_why_adds_averages_from_the_records(kube: Kube, user: User, namespace: s
 
 
 def test_of_a_job(kube: Kube, user: User, namespace: str, tmp_path: Path) -> None:
-    insight = {"kind": "training", "bottleneck": "imbalance"}
+    insight = {"kind": "training", "bottleneck": "imbalance", "cycle_period_s": "12.5"}
+    insight |= {"level_forecast": '{"gpu_mem_used_mb":{"10s":900,"300s":81234}}'}
     made = kube.admin.create(mpijob(namespace, "bert", bert__0=WORKER, bert__1='{"cpu_util":300}', **insight))
     status, stdout, stderr = user.run("why", "mpijob/bert", "-n", namespace)
     assert (status, stderr) == (0, "")
@@ -71,6 +72,8 @@ def test_of_a_job(kube: Kube, user: User, namespace: str, tmp_path: Path) -> Non
         f"mpijob {namespace}/bert",
         "  at most      GPU 100%, GPU memory 11.7GB, CPU 300% of a core",
         "  pods         2",
+        "  cycle        12.5s",
+        "  forecast     GPU memory 81.2GB in 300s",
         "  last sample  not known: its pods are gone, or a node of theirs has no heartbeat",
         "  kind         training",
         "  bottleneck   imbalance",

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from contract.records.derived import PodOfJob
-from contract.records.parts import NodePart, WorkloadState
+from contract.records.derived import Forecast, PodOfJob, TrendMetric
+from contract.records.parts import NodePart, PodTrend, WorkloadState
 from contract.records.samples import Gpu, GpuProcess
 from dutycycle.kubectl.annotations import ours
 from sinks.annotations.core.desired import Annotations
@@ -142,12 +142,31 @@ def test_plain_values_of_a_pod_s_gpus() -> None:
     assert [found.get(name) for name in names] == [97, 40, 11669]
 
 
+TREND = PodTrend(ts_ms=1, metrics={
+    metric: TrendMetric(level=1, slope_per_s=0, forecast=tuple(
+        Forecast(horizon_s=at, value=value, p05=0, p95=1e10) for at, value in ahead
+    ))
+    for metric, ahead in (
+        ("gpu_mem_used_bytes", ((10, 2e9), (300, 2e9))), ("gpu_util_pct", ((10, 70.2), (300, 71.9))),
+    )
+})  # fmt: skip
 STATES: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "a cycle": (
         {"period_s": 13.24, "confidence": 0.876},
         {"cycle_period_s": "13.2", "cycle_confidence": "0.88"},
     ),
     "memory runs out": ({"mem_full_ms": 1_700_000_000_000}, {"mem_full_at": "2023-11-14T22:13:20Z"}),
+    "a GPU's memory runs out": (
+        {"gpu_mem_full_ms": 1_700_000_000_000},
+        {"gpu_mem_full_at": "2023-11-14T22:13:20Z"},
+    ),
+    "forecasts": (
+        {"trends": {"nvml": TREND, "cgroup": PodTrend(ts_ms=1, metrics={})}},
+        {
+            "level_forecast": '{"gpu_util_pct":{"10s":70,"300s":72},'
+            '"gpu_mem_used_mb":{"10s":2000,"300s":2000}}'
+        },
+    ),
     "nothing": ({}, {}),
 }
 
@@ -158,7 +177,7 @@ def test_what_holds_now_stands_there_as_plain_values(
     kind: str, state: dict[str, Any], expected: dict[str, str]
 ) -> None:
     """And goes with the next insight, but not where a worker has just begun and knows none."""
-    names = ("cycle_period_s", "cycle_confidence", "mem_full_at")
+    names = ("cycle_period_s", "cycle_confidence", "mem_full_at", "gpu_mem_full_at", "level_forecast")
     old = Present({f"dutycycle.io/{name}": "7" for name in names})
     annotations = Annotations("dutycycle.io")
     target = annotations.take(made.pod_peaks() if kind == "pod" else made.job_peaks(job=made.JOB))

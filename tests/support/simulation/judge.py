@@ -54,14 +54,14 @@ class Judge:
         slot = out.topic, out.key
         plain = orjson.loads(out.value or b"null")
         at_once = out.value in self._explained[slot]
-        coalesced = self._profile.versions.get(out.topic)
-        assert at_once or coalesced, f"{slot}: never was {out.value!r:.300}"
+        coalesced, subject = self._profile.versions.get(out.topic), self._subject(out, plain)
+        merged = coalesced is not None and subject is not None
+        assert at_once or merged, f"{slot}: never was {out.value!r:.300}"
         if (name := self._profile.names.get(out.topic)) is not None:
             known = self._contents.setdefault((*slot, name(plain)), out.value)
             assert known == out.value, f"{slot} {name(plain)}: first {known!r:.300}, then {out.value!r:.300}"
             self.checked["content"] += 1
         self._landed[slot].setdefault(out.value, len(self._landed[slot]))
-        subject = self._subject(out, plain)
         if coalesced is not None and subject is not None:
             version = coalesced(plain)
             self._last[subject] = out

@@ -49,8 +49,8 @@ def profile(plan: Plan) -> Profile:
         stages=list(every), feed=feed, digests=digests, piece_bytes=6_000,
         names={} if plan.has("evict") else {
             "window-aggregates": lambda of: (of["source"], of["size_ms"], of["start_ms"]),
-            "trends": lambda of: (of["ts_ms"],),
-            "cycles": lambda of: (of["ts_ms"],),
+            "trends": _moment,
+            "cycles": _moment,
             "pod-parts": _name_of_part,
         },
         versions={
@@ -59,17 +59,32 @@ def profile(plan: Plan) -> Profile:
             "pod-peaks": lambda of: (of["samples"],),
             "job-parts": lambda of: (of["samples"],),
             "job-peaks": lambda of: (of["last_ms"],),
+            "trends": _newness,
+            "cycles": _newness,
             "insights": newness,
             "job-insights": lambda of: newness(of["insight"]),
         },
         subjects={
             "pod-parts": _source_of_part,
             "job-parts": lambda of: (of["pod_uid"],),
-            "insights": lambda of: () if of["subject"]["kind"] == "job" else None,
+            "trends": _of_job,
+            "cycles": _of_job,
+            "insights": _of_job,
         },
         lasting=_without_peaks if plan.has("jump") else _without_published,
         account=account, whole=whole,
     )  # fmt: skip
+
+
+def _moment(of: Any) -> Name:
+    """What is said of a node, a pod or a GPU at one moment is one thing; of a job it depends on which of its
+    pods were heard of."""
+    return (of["ts_ms"],) if _of_job(of) is None else ("job", orjson.dumps(of))
+
+
+def _of_job(of: Any) -> Name | None:
+    """None for what is sent at once, not coalesced."""
+    return () if of["subject"]["kind"] == "job" else None
 
 
 def _newness(insight: Any) -> tuple[Any, ...]:
@@ -100,7 +115,7 @@ def _without_peaks(snapshot: dict[str, Any]) -> dict[str, Any]:
 
 def _without_published(snapshot: dict[str, Any]) -> dict[str, Any]:
     """What a job published last depends on when it was flushed: the newest is compared where it is sent."""
-    return {name: value for name, value in snapshot.items() if name not in ("published", "changed")}
+    return {name: value for name, value in snapshot.items() if name not in ("published", "changed", "said")}
 
 
 def _nothing(_operator: Operator) -> None:

@@ -29,7 +29,7 @@ SINCE_MS = 1_795_348_800_000
 EVENTS = "events.k8s.io"
 
 
-def seen(minutes: float, **since: int) -> WorkloadState:
+def seen(minutes: float, **since: Any) -> WorkloadState:
     """What holds so long after ``SINCE_MS``."""
     return WorkloadState(seen_ms=SINCE_MS + round(minutes * MINUTE_MS), **since)
 

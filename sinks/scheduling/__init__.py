@@ -1,0 +1,1 @@
+"""What the stock kube-scheduler lacks: predictions, priorities, scores of nodes. Imports ``contract``."""

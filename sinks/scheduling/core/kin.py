@@ -1,0 +1,83 @@
+"""Who is like a new pod: ended pods by how much of their template is the same, nearest first."""
+
+from collections import deque
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+
+NEWEST = 50
+"""So many of the newest kin are kept of each likeness: what programs need changes with their versions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """What a pod is made from. What is not known is None, and makes nobody alike.
+
+    ``owner``: a hash of the owner's pod template. ``labels``: those that tell programs apart, without those
+    that a controller makes for each pod. ``gpus`` and ``requests`` (CPU cores, bytes of memory): of one pod.
+    """
+
+    namespace: str
+    owner: str | None = None
+    image: str | None = None
+    command: tuple[str, ...] | None = None
+    labels: frozenset[tuple[str, str]] = frozenset()
+    gpus: float | None = None
+    requests: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What an ended pod used, by figure (see ``FIGURES``); what was not measured is not there."""
+
+    figures: Mapping[str, float]
+    kind: str | None = None
+
+
+FIGURES = (
+    "duration_s", "gpu_mem_bytes", "gpu_util_pct", "cpu_cores", "mem_bytes", "period_s",
+)  # fmt: skip
+"""A run's duration, its peaks of one GPU (memory, p95 of utilization), of its CPU and memory, its cycle."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kin:
+    """Ended pods that are alike in ``likeness``, the newest last."""
+
+    likeness: str
+    outcomes: tuple[Outcome, ...]
+
+
+def _likenesses(one: Template) -> list[tuple[str, Hashable]]:
+    """What pods may have in common with ``one``, the nearest first; the key is the same for all that have."""
+    found: list[tuple[str, Hashable]] = []
+    if one.owner is not None:
+        found.append(("owner template", one.owner))
+    if one.image is not None and one.command is not None:
+        found.append(("image, command and GPUs", (one.image, one.command, one.gpus)))
+    if one.image is not None and one.labels:
+        found.append(("image and labels", (one.image, one.labels)))
+    if one.image is not None:
+        found.append(("image", one.image))
+    if one.requests is not None:
+        found.append(("namespace and requests", (one.gpus, one.requests)))
+    found.append(("namespace and GPUs", one.gpus))
+    return [(name, (name, one.namespace, key)) for name, key in found]
+
+
+@dataclass(slots=True)
+class KinIndex:
+    """Ended pods, found by likeness. Pods of one namespace are no kin of those of another."""
+
+    _by_key: dict[Hashable, deque[Outcome]] = field(default_factory=dict)
+
+    def add(self, template: Template, outcome: Outcome) -> None:
+        """A pod has ended."""
+        for _, key in _likenesses(template):
+            self._by_key.setdefault(key, deque(maxlen=NEWEST)).append(outcome)
+
+    def nearest(self, template: Template) -> Kin | None:
+        """The kin in the nearest likeness that has any; None without kin."""
+        for name, key in _likenesses(template):
+            if found := self._by_key.get(key):
+                return Kin(name, tuple(found))
+        return None

@@ -1,0 +1,56 @@
+"""What a new pod will need: from what its kin used."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sinks.scheduling.core.intervals import Interval, interval
+from sinks.scheduling.core.kin import FIGURES, Kin
+
+COVERAGE = 0.8
+"""Nine kin are enough for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """Of each figure that kin had an interval; ``kind`` is what most kin did, ``agreement`` their share.
+
+    ``kin``: how many there are, which are alike in ``likeness``.
+    """
+
+    figures: Mapping[str, Interval]
+    kind: str | None
+    agreement: float
+    kin: int
+    likeness: str
+
+    def middle(self, figure: str) -> float | None:
+        """What is as likely too much as too little."""
+        found = self.figures.get(figure)
+        return None if found is None else found.middle
+
+    def high(self, figure: str) -> float | None:
+        """What is enough, with the probability ``below`` of its interval."""
+        found = self.figures.get(figure)
+        return None if found is None else found.high
+
+    def evidence(self) -> str:
+        """One line: how many kin, and how alike."""
+        pods = "1 ended pod" if self.kin == 1 else f"{self.kin} ended pods"
+        kind = f"; {self.agreement:.0%} of them {self.kind}" if self.kind else ""
+        few = {1: "; one says nothing of how it varies", 2: "; two cover a third of what comes"}
+        return f"{pods} with the same {self.likeness}{kind}{few.get(self.kin, '')}"
+
+
+def predict(kin: Kin | None, coverage: float = COVERAGE) -> Prediction | None:
+    """The prediction from ``kin``; None without kin."""
+    if kin is None:
+        return None
+    figures = {}
+    for name in FIGURES:
+        found = interval((one.figures[name] for one in kin.outcomes if name in one.figures), coverage)
+        if found is not None:
+            figures[name] = found
+    kinds = Counter(one.kind for one in kin.outcomes if one.kind is not None)
+    kind, most = kinds.most_common(1)[0] if kinds else (None, 0)
+    return Prediction(figures, kind, most / max(kinds.total(), 1), len(kin.outcomes), kin.likeness)

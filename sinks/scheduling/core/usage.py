@@ -1,0 +1,54 @@
+"""GPU-seconds by namespace and team over a sliding window."""
+
+from collections import deque
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+_SLICES = 24
+
+
+@dataclass(slots=True)
+class Usage:
+    """Charges of the newest ``window_s``, in 24 slices: a slice leaves as a whole.
+
+    A pod is charged when it comes, with what it is predicted to need: so the tenth pod of a burst already
+    finds nine others of its owner. ``charge`` once more, with the difference, when it is known what it used.
+    """
+
+    window_s: float
+    _slices: deque[tuple[int, dict[str, float]]] = field(default_factory=deque)
+    _sums: dict[str, float] = field(default_factory=dict)
+
+    def charge(self, owners: Collection[str], gpu_s: float, at_s: float) -> None:
+        """``owners`` of a pod that came at ``at_s`` use so many GPU-seconds more (or less, if negative)."""
+        number = int(at_s // (self.window_s / _SLICES))
+        slice_ = self._slice(number)
+        if slice_ is None:  # it has left the window
+            return
+        for owner in owners:
+            slice_[owner] = slice_.get(owner, 0.0) + gpu_s
+            self._sums[owner] = self._sums.get(owner, 0.0) + gpu_s
+
+    def excess(self, owner: str, rivals: Collection[str], shares: Mapping[str, float], now_s: float) -> float:
+        """What ``owner`` used of what it is entitled to: 1 is just that. ``rivals``: it and all others.
+
+        Who used nothing in the window has no part in the division. 1 while nobody used anything.
+        """
+        self._expire(int(now_s // (self.window_s / _SLICES)))
+        active = {one for one in rivals if self._sums.get(one, 0.0) > 0} | {owner}
+        used = sum(max(self._sums.get(one, 0.0), 0.0) for one in active)
+        if used <= 0:
+            return 1.0
+        entitled = shares.get(owner, 1.0) / sum(shares.get(one, 1.0) for one in active)
+        return max(self._sums.get(owner, 0.0), 0.0) / used / entitled
+
+    def _slice(self, number: int) -> dict[str, float] | None:
+        if not self._slices or number > self._slices[-1][0]:
+            self._expire(number)
+            self._slices.append((number, {}))
+        return next((found for at, found in reversed(self._slices) if at == number), None)
+
+    def _expire(self, newest: int) -> None:
+        while self._slices and self._slices[0][0] <= newest - _SLICES:
+            for owner, gpu_s in self._slices.popleft()[1].items():
+                self._sums[owner] -= gpu_s

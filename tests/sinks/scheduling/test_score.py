@@ -1,0 +1,66 @@
+"""How well a pod would run on a node, and why."""
+
+from dataclasses import replace
+
+import pytest
+
+from sinks.scheduling.core.node import Gpu, Need, Node
+from sinks.scheduling.core.score import TERMS, ranked, score
+
+GIB = 1024**3
+FREE, TAKEN = Gpu(mem_free_bytes=80 * GIB), Gpu(taken=True, mem_free_bytes=30 * GIB, duty=0.4, period_s=10)
+COOL, WARM, SMALL = Gpu(headroom_c=30), Gpu(headroom_c=2), Gpu(mem_free_bytes=40 * GIB)
+EMPTY = Node("empty", (FREE,) * 8)
+HALF = Node("half", (TAKEN,) * 4 + (FREE,) * 4)
+
+
+@pytest.mark.parametrize(
+    ("need", "better", "worse"),
+    [
+        (Need(1), HALF, EMPTY),
+        (Need(8, ranks=4), replace(EMPTY, near_ranks=2), EMPTY),
+        (Need(4, ranks=2), replace(HALF, ranks=1, near_ranks=1), replace(HALF, near_ranks=1)),
+        (Need(1, cpu_cores=16), replace(EMPTY, cpu_free_cores=64), replace(EMPTY, cpu_free_cores=2)),
+        (Need(1, ranks=2), replace(EMPTY, net_free=0.9), replace(EMPTY, net_free=0.1)),
+        (Need(1), Node("cool", (COOL,)), Node("warm", (WARM,))),
+        (Need(1), EMPTY, replace(EMPTY, gpus=(replace(FREE, throttled=True),) * 8)),
+        (Need(1, gpu_mem_bytes=60 * GIB), EMPTY, Node("small", (SMALL,) * 8)),
+    ],
+)  # fmt: skip
+def test_the_better_node_scores_more(need: Need, better: Node, worse: Node) -> None:
+    assert score(better, need).value > score(worse, need).value
+    assert ranked([worse, replace(better, name="a")], need)[0].node == "a"
+
+
+def test_memory_that_is_not_free_makes_a_node_the_last() -> None:
+    found = score(HALF, Need(1, shares=False, gpu_mem_bytes=100 * GIB))
+    assert found.value == 0
+    assert "needs 100.0 GiB of GPU memory, 80.0 GiB is free" in found.reasons()
+
+
+@pytest.mark.parametrize(
+    ("duty", "period", "overlap"), [(0.5, None, 0.2), (0.5, 10.2, 0.0), (0.9, 10.0, 0.3), (0.9, 20.0, 0.36)]
+)
+def test_two_cycles_on_one_gpu(duty: float, period: float | None, overlap: float) -> None:
+    found = score(Node("a", (TAKEN,)), Need(1, shares=True, duty=duty, period_s=period))
+    cycles = next(one for one in found.terms if one.name == "cycles")
+    assert cycles.value == pytest.approx(1 - overlap)
+    assert f"{overlap:.0%} is wanted twice" in cycles.reason
+
+
+def test_what_is_not_known_does_not_count() -> None:
+    found = score(Node("bare", ()), Need(0))
+    assert (found.value, found.terms, found.reasons()) == (0.5, (), "nothing is known of it")
+
+
+@pytest.mark.parametrize(
+    "need", [Need(1), Need(8, ranks=4, cpu_cores=9, gpu_mem_bytes=GIB), Need(1, shares=True, duty=1)]
+)
+@pytest.mark.parametrize(
+    "node", [EMPTY, HALF, replace(HALF, cpu_free_cores=-1, net_free=3, ranks=9, near_ranks=9)]
+)
+def test_terms_are_shares_with_a_reason(node: Node, need: Need) -> None:
+    found = score(node, need)
+    assert all(0 <= one.value <= 1 and one.reason and one.weight > 0 for one in found.terms)
+    assert found.extender_score in range(11)
+    assert len({one.name for one in found.terms}) == len(found.terms) <= len(TERMS)

@@ -3,7 +3,7 @@
 from sinks.scheduling.core.node import Need, Node
 from sinks.scheduling.core.terms.term import Term, clipped
 
-_HUNGRY = {"training": 1.0, "preprocessing": 2.0}
+_HUNGRY = {"training": 1.0, "loading": 2.0}
 """Weights by kind; others care little."""
 
 

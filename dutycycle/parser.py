@@ -17,10 +17,16 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **more: Any) -> None:
         super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **more)
         self.set_defaults(parsed_by=self)
+        self.examples: list[str] = []
 
     def add_version(self) -> None:
         """Add ``--version``."""
         self.add_argument("--version", action=_ShowVersion, nargs=0, help="show the version and exit")
+
+    def add_examples(self, examples: str, notes: str = "") -> None:
+        """Show ``examples``, a command a line, at the end of the help, below ``notes``. A test runs each."""
+        self.examples = examples.splitlines()
+        self.epilog = notes + "\n\n" * bool(notes) + "\n  ".join(("examples:", *self.examples))
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> argparse.Namespace:  # type: ignore[override]
         """What is unknown is refused by the parser of its command, not by that of all commands."""
@@ -63,13 +69,17 @@ class Parser(argparse.ArgumentParser):
         self.usage = self._short_usage().replace("%", "%%")
         return super().format_help()
 
-    def arguments(self) -> Iterator[argparse.Action]:
-        """Those of all its commands, too."""
+    def all_parsers(self) -> Iterator["Parser"]:
+        """This one, and those of its commands."""
+        yield self
         for one in self._actions:
-            yield one
             if one.nargs == argparse.PARSER and isinstance(one.choices, dict):
-                for command in one.choices.values():
-                    yield from command.arguments()
+                yield from one.choices.values()
+
+    def arguments(self) -> Iterator[argparse.Action]:
+        """Those of its commands, too."""
+        for one in self.all_parsers():
+            yield from one._actions
 
     def _check_flags(self, flags: Iterable[str]) -> None:
         for flag in flags:

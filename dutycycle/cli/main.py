@@ -151,16 +151,19 @@ def build_parser(wanted: Collection[str]) -> Parser:
         prog="dutycycle",
         usage="dutycycle COMMAND [OPTIONS]",
         description="The utilization of every GPU, pod and job: its maximum, its cycles, its trend.",
-        epilog="Every setting is also an environment variable: --topic-prefix is DUTYCYCLE_TOPIC_PREFIX.",
     )
     parser.add_version()
+    parser.add_examples(
+        "dutycycle up\ndutycycle run -- python train.py\ndutycycle replay --help",
+        "Every setting is also an environment variable: --topic-prefix is DUTYCYCLE_TOPIC_PREFIX.",
+    )
     subparsers = parser.add_subparsers(prog=parser.prog, dest="command", metavar="COMMAND", required=True)
     for name, summary in COMMANDS.items():
         sub = subparsers.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
         sub.add_argument("-v", "--verbose", action="store_true", help="log what libraries do, too")
         if name in wanted:
             module = command_module(name)
-            sub.epilog = "example:\n  " + module.EXAMPLE.replace("\n", "\n  ")
+            sub.add_examples(module.EXAMPLE)
             module.add_arguments(sub)
             arguments.add_settings(sub, module.SETTINGS)
     return parser

@@ -18,20 +18,20 @@ SORTS = ("gpu", "cpu", "memory", "network", "disk", "name")
 FORMS = ("table", "wide", "json", "yaml")
 KINDS = {"pods": "pods", "pod": "pods", "po": "pods", "nodes": "nodes", "node": "nodes", "no": "nodes",
          "jobs": "jobs", "job": "jobs"}  # fmt: skip
-_EPILOGS = {
-    "top": "-      not measured; such rows come last. Idle is 0.\n"
-    "35m (stale)   no sample came for three heartbeats of the node; (ended): the pod has\n"
-    "97%~   measured of the whole GPU, which was given to this pod alone; not of the pod's processes\n"
-    "256+   GPUs that a large job's annotations list; it has more\n\n"
-    "examples:\n  kubectl dutycycle top pods -A --sort-by cpu\n"
-    "  kubectl dutycycle top pods bert-worker-0 -o wide\n  kubectl dutycycle top nodes --gpus\n"
-    "  kubectl dutycycle top jobs -l team=vision -o yaml\n"
-    "  kubectl dutycycle top pods --no-headers --as jane --as-group vision",
-    "peaks": "examples:\n  kubectl dutycycle peaks mpijob/bert -n research\n"
-    "  kubectl dutycycle peaks deploy/web -o json | jq .annotations",
-    "why": "examples:\n  kubectl dutycycle why bert-worker-0 -n research -o json | jq .not_known\n"
-    "  kubectl dutycycle why mpijob/bert\n"
-    "  kubectl dutycycle why a-deleted-pod --records postgresql+psycopg://reader@db/dutycycle",
+_LEGEND = """-      not measured; such rows come last. Idle is 0.
+35m (stale)   no sample came for three heartbeats of the node; (ended): the pod has
+97%~   measured of the whole GPU, which was given to this pod alone; not of the pod's processes
+256+   GPUs that a large job's annotations list; it has more"""
+_EXAMPLES = {
+    "": "kubectl dutycycle top pods -A\nkubectl dutycycle why bert-worker-0 -n research",
+    "top": """kubectl dutycycle top pods -A --sort-by cpu
+kubectl dutycycle top nodes --gpus
+kubectl dutycycle top jobs -n research -l team=vision -o yaml""",
+    "peaks": """kubectl dutycycle peaks mpijob/bert -n research
+kubectl dutycycle peaks mpijob/bert -n research -o json | jq .annotations""",
+    "why": """kubectl dutycycle why bert-worker-0 -n research
+kubectl dutycycle why mpijob/bert -n research -o json | jq .not_known
+kubectl dutycycle why bert-worker-0 -n ml --records postgresql+psycopg://dutycycle@db/dutycycle""",
 }
 
 
@@ -69,9 +69,9 @@ def build_parser() -> Parser:
         prog=PROG,
         usage=f"{PROG} COMMAND [OPTIONS]",
         description="Show what pods, nodes and jobs used at most, from their annotations.",
-        epilog="example:\n  kubectl dutycycle top pods -A\n  kubectl dutycycle top --help",
     )
     parser.add_version()
+    parser.add_examples(_EXAMPLES[""])
     commands = parser.add_subparsers(prog=PROG, dest="command", metavar="COMMAND", required=True)
     top = _command(commands, "top", "list the highest utilization so far, the busiest first")
     top.add_argument(
@@ -107,10 +107,8 @@ def build_parser() -> Parser:
 
 
 def _command(commands: "argparse._SubParsersAction[Parser]", name: str, summary: str) -> Parser:
-    command = commands.add_parser(
-        name, help=summary, description=summary[0].upper() + summary[1:] + ".",
-        epilog=_EPILOGS[name],
-    )  # fmt: skip
+    command = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
+    command.add_examples(_EXAMPLES[name], _LEGEND if name == "top" else "")
     command.add_argument("-n", "--namespace", metavar="NAME", help="the namespace (default: the context's)")
     command.add_argument(
         "-o", "--output", choices=FORMS, default="table",

@@ -12,9 +12,7 @@ from contract.settings.groups import Settings
 from dutycycle.cli import arguments
 from dutycycle.run.folder import TRACE
 
-EXAMPLE = """dutycycle run --out before -- python train.py
-dutycycle run --out after -- python train.py --workers 8
-dutycycle compare before after
+EXAMPLE = """dutycycle compare before after
 dutycycle compare mon.jsonl.zst tue.jsonl.zst --job bert --price-gpu-hour 2.5 --out bert.html"""
 SETTINGS = ("topic_prefix", *arguments.OF_OPERATORS, "price_gpu_hour", "price_kwh")
 

@@ -18,12 +18,9 @@ from dutycycle.cli import arguments
 if TYPE_CHECKING:
     from dutycycle.imports.columns import Reader
 
-EXAMPLE = """nvidia-smi --query-gpu=timestamp,index,utilization.gpu,power.draw --format=csv -l 1 > gpu-a.csv
-dutycycle import nvidia-smi gpu-a.csv --zone Europe/Berlin --out day.jsonl.zst
-dutycycle import nvidia-smi old.csv --columns timestamp,index,utilization.gpu --out old.jsonl.zst
-dutycycle import dcgm-dmon dmon.txt --start 2026-11-20T10:00:00Z --node gpu-b --out b.jsonl.zst
-dutycycle import supercloud gpu/0001/*.csv --out jobs.jsonl.zst
-dutycycle replay day.jsonl.zst --out derived.jsonl"""
+EXAMPLE = """dutycycle import nvidia-smi gpu-a.csv --zone Europe/Berlin --out gpu-a.jsonl.zst
+dutycycle import dcgm-dmon dmon.txt --start 2026-11-20T10:00:00Z --node gpu-b --out gpu-b.jsonl.zst
+dutycycle import supercloud gpu/0001/*.csv --out jobs.jsonl.zst"""
 SETTINGS = ("topic_prefix",)
 _FORMATS = {
     "nvidia-smi": ("zone", "columns"),

@@ -10,8 +10,7 @@ from dutycycle.cli import arguments
 from dutycycle.status_line import StatusLine
 
 EXAMPLE = """dutycycle plot day.jsonl.zst --subject 'gpu/gpu-a/*' --metric gpu_util_pct --out util.png
-dutycycle plot day.jsonl.zst derived.jsonl.zst --subject ml/bert --metric cpu_util_pct --out bert.html
-dutycycle plot day.jsonl.zst models/ --subject node/gpu-a --metric cpu_util_pct --forecast 30s --from -10m
+dutycycle plot day.jsonl.zst derived.jsonl.zst --metric gpu_util_pct --forecast 30s --out bert.html
 dutycycle plot tables/ --metric power_w --out power.svg"""
 SETTINGS = ("topic_prefix",)
 

@@ -16,11 +16,9 @@ if TYPE_CHECKING:
     from contract.records.pods import Pod
     from dutycycle.profile.profile import Profile
 
-EXAMPLE = """nsys export --type sqlite report1.nsys-rep && dutycycle profile report1.sqlite
-dutycycle profile rank0.pt.trace.json.gz --rows 5
-dutycycle profile report1.sqlite --format json | jq .bottleneck
-dutycycle profile report1.sqlite --pod ml/bert-0 --broker kafka://kafka:9092
-dutycycle profile ml/bert-0:/tmp/report1.nsys-rep"""
+EXAMPLE = """dutycycle profile report1.sqlite
+dutycycle profile rank0.pt.trace.json.gz --format json | jq .bottleneck
+dutycycle profile report1.sqlite --pod ml/bert-worker-0 --broker kafka://kafka:9092"""
 SETTINGS = arguments.OF_BROKER
 _REPORT = ".nsys-rep"
 

@@ -11,13 +11,9 @@ from dutycycle.cli.arguments import duration_s, moment_ms
 from dutycycle.tables.writer import TRACE
 from dutycycle.traces.record import Wanted, record
 
-EXAMPLE = """dutycycle record --broker kafka://127.0.0.1:9092 --out now.jsonl.zst --duration 10m
-export DUTYCYCLE_BROKER=kafka://127.0.0.1:9092
-dutycycle record --out last.jsonl.zst --from -10m
-dutycycle record --out night.jsonl.gz --from 2026-11-19T22:00:00Z --to 2026-11-20T06:00:00Z --topic all
-dutycycle record --out tables/ --format parquet --from -1h --topic window-aggregates
-dutycycle record --from-prometheus http://prometheus:9090 --since 7d --out week.jsonl.zst
-dutycycle replay week.jsonl.zst --records sqlite:///week.db"""
+EXAMPLE = """dutycycle record --broker kafka://kafka:9092 --from -10m --out last.jsonl.zst
+dutycycle record --broker kafka://kafka:9092 --from -1h --topic all --out tables/ --format parquet
+dutycycle record --from-prometheus http://prometheus:9090 --since 7d --out week.jsonl.zst"""
 SETTINGS = (*arguments.OF_BROKER, "prometheus_ca", "prometheus_username")
 _OF_KAFKA = {"topic": "--topic", "duration": "--duration", "start": "--from", "end": "--to"}
 _OF_PROMETHEUS = {"since": "--since", "until": "--until", "step": "--step"}

@@ -13,10 +13,9 @@ from dutycycle.cli import arguments
 from dutycycle.experiments.knobs import assignment, grid, help_lines, with_values
 from dutycycle.tables.writer import TRACE
 
-EXAMPLE = """dutycycle replay day.jsonl.zst --out derived.jsonl.gz --records sqlite:///day.db
-dutycycle replay day.jsonl.zst --grid cycles.confidence=0.8,0.9 --score truth.jsonl --out sweep/
+EXAMPLE = """dutycycle replay day.jsonl.zst --out derived.jsonl.zst --records sqlite:///day.db
 dutycycle replay day.jsonl.zst --out tables/ --format parquet
-dutycycle replay day.jsonl.zst --broker kafka://127.0.0.1:9092 --speed 10"""
+dutycycle replay day.jsonl.zst --broker kafka://kafka:9092 --speed 10"""
 _MOST_JOBS = 1024
 SETTINGS = (*arguments.OF_BROKER, *arguments.OF_OPERATORS)
 

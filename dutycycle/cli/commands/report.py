@@ -10,8 +10,7 @@ from dutycycle.run.folder import TRACE
 
 EXAMPLE = """dutycycle report day.jsonl.zst --out day.html
 dutycycle report day.jsonl.zst --job bert --price-gpu-hour 2.5 --out bert.html
-dutycycle report ml/bert --since 2h --broker kafka://kafka:9092 --out bert.html
-dutycycle report ml/bert --since 7d --until 5d --from-prometheus http://prometheus:9090 --out bert.html"""
+dutycycle report ml/bert --since 2h --broker kafka://kafka:9092 --out bert.html"""
 SETTINGS = (
     *arguments.OF_BROKER, "prometheus_ca", "prometheus_username", *arguments.OF_OPERATORS, "price_gpu_hour",
     "price_kwh",

@@ -12,9 +12,8 @@ from contract.settings.load import load
 from dutycycle.cli import arguments
 
 EXAMPLE = """dutycycle run -- python train.py --epochs 3
-dutycycle run --interval 200ms --out bert -- torchrun --nproc-per-node 8 train.py
-dutycycle run job.yaml -n research --timeout 2h
-dutycycle run deployment.yaml --for 10m --keep"""
+dutycycle run --interval 200ms --out fast -- python train.py
+dutycycle run job.yaml -n research --timeout 2h"""
 SETTINGS = (
     "node", "interval", *arguments.OF_BROKER, *arguments.OF_OPERATORS, "price_gpu_hour", "price_kwh",
 )  # fmt: skip

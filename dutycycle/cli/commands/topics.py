@@ -13,7 +13,7 @@ from dutycycle.cli import arguments
 from streams.names import SOURCES, changelogs
 from telemetry.events import Telemetry
 
-EXAMPLE = """dutycycle topics --broker kafka://kafka:9092 --partitions 24 --replication 3
+EXAMPLE = """dutycycle topics --broker kafka://kafka:9092
 dutycycle topics --dry-run"""
 SETTINGS = (*arguments.OF_BROKER, *arguments.OF_TOPICS)
 

@@ -9,7 +9,7 @@ from dutycycle.cli.arguments import duration_s
 
 EXAMPLE = """dutycycle up
 dutycycle up --once --format json | jq '.gpus[].gpu_util_pct'
-dutycycle up --duration 20s && dutycycle peaks"""
+dutycycle up --duration 10s && dutycycle peaks"""
 _NODE = tuple(name for name in arguments.OF_NODE if name != "containers")
 SETTINGS = (
     *arguments.OF_BROKER, *_NODE, *arguments.OF_PROMETHEUS, *arguments.OF_OPERATORS, "annotations",

@@ -6,7 +6,8 @@ from contract.settings.groups import Settings
 from dutycycle.cli import arguments
 from dutycycle.cli.service import run_service
 
-EXAMPLE = "dutycycle collect --broker kafka://kafka:9092 --interval 1s --containers all"
+EXAMPLE = """dutycycle collect --broker kafka://kafka:9092 --interval 1s --containers all
+dutycycle collect --broker kafka://kafka:9092 --prometheus http://prometheus:9090"""
 SETTINGS = (
     *arguments.OF_BROKER, *arguments.OF_TOPICS, *arguments.OF_NODE, *arguments.OF_PROMETHEUS,
     *arguments.OF_SERVICE,

@@ -7,9 +7,9 @@ from contract.settings.groups import Settings
 from dutycycle.cli import arguments
 from dutycycle.cli.service import run_service
 
-EXAMPLE = (
-    "DUTYCYCLE_RECORDS=postgresql+psycopg://dutycycle@db/dutycycle dutycycle sink --broker kafka://kafka:9092"
-)
+EXAMPLE = """dutycycle sink --broker kafka://kafka:9092 --records sqlite:///records.db
+DUTYCYCLE_RECORDS=postgresql+psycopg://dutycycle@db/dutycycle dutycycle sink --broker kafka://kafka:9092
+dutycycle sink --metrics --broker kafka://kafka:9092"""
 SETTINGS = (
     *arguments.OF_BROKER,
     *arguments.OF_TOPICS,

@@ -13,6 +13,7 @@ _PACKAGES = {
     "etcd": "etcd-server",
     "fish": "fish",
     "java": "default-jre-headless",
+    "jq": "jq",
     "kcat": "kcat",
     "mvn": "maven",
     "openssl": "openssl",

@@ -1,0 +1,197 @@
+"""Goal: what a help shows as an example works as it stands there.
+
+The examples are those of the parsers. Each is a line for a shell, in a folder with the files that it names;
+only hosts, ports and the namespace are put in the place of those in the line.
+"""
+
+import shutil
+import signal
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dutycycle.cli.main import COMMANDS, build_parser, main
+from dutycycle.kubectl import cli as kubectl
+from dutycycle.parser import Parser
+from dutycycle.process import SERVICES
+from tests.support.data.prometheus_history import HOUR_S, history
+from tests.support.kubectl.plugin_user import install
+from tests.support.processes.commands import DEADLINE_S, STOP_S, wait_until
+from tests.support.processes.examples import annotate, broker_of, environ_of, write_files
+from tests.support.servers.kube.server import Kube
+from tests.support.servers.missing import program
+from tests.support.servers.ports import free_port
+from tests.support.servers.prometheus import Prometheus, scrape
+
+PARSERS = [*build_parser(COMMANDS).all_parsers(), *kubectl.build_parser().all_parsers()]
+EXAMPLES = [example for parser in PARSERS for example in parser.examples]
+PROGRAMS = ("jq",)
+HISTORY_H = 0.2
+ELSEWHERE = {"dutycycle run job.yaml -n research --timeout 2h": "tests/e2e/kube/test_run_job.py"}
+"""What needs controllers and a kubelet."""
+
+
+@pytest.mark.parametrize("parser", PARSERS, ids=lambda one: one.prog)
+def test_each_help_has_one_to_three_at_its_end(parser: Parser) -> None:
+    lines = parser.format_help().splitlines()
+    assert 1 <= len(parser.examples) <= 3
+    assert lines[-len(parser.examples) - 1 :] == ["examples:", *(f"  {one}" for one in parser.examples)]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("examples")
+    write_files(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def broker(files: Path) -> Iterator[str]:
+    with broker_of(files / "day.jsonl.zst") as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def prometheus_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    start_s = int(time.time() - HISTORY_H * HOUR_S)
+    server = Prometheus(
+        tmp_path_factory.mktemp("prometheus"), scrape([]), history=history(start_s, HISTORY_H)
+    )
+    yield server.url
+    server.stop()
+
+
+@pytest.fixture
+def filled_postgres_url(files: Path, postgres_url: str) -> str:
+    assert main(["replay", str(files / "day.jsonl.zst"), "--records", postgres_url]) == 0
+    return postgres_url
+
+
+@pytest.fixture
+def folder(files: Path, tmp_path: Path) -> Path:
+    shutil.copytree(files, tmp_path / "home")
+    return tmp_path / "home"
+
+
+PLACES = {
+    "kafka://kafka:9092": "broker",
+    "http://prometheus:9090": "prometheus_url",
+    "postgresql+psycopg://dutycycle@db/dutycycle": "filled_postgres_url",
+}
+"""What an example says, and the fixture with the place that is meant here."""
+
+
+def placed(example: str, port: int, request: pytest.FixtureRequest) -> str:
+    for name, fixture in PLACES.items():
+        if name in example:
+            example = example.replace(name, request.getfixturevalue(fixture))
+    return example.replace("0.0.0.0:6443", f"127.0.0.1:{free_port()}").replace("127.0.0.1:19470", f":{port}")
+
+
+def on_cluster(example: str, folder: Path, request: pytest.FixtureRequest) -> tuple[str, dict[str, str]]:
+    kube: Kube = request.getfixturevalue("kube")
+    namespace: str = request.getfixturevalue("namespace")
+    annotate(kube, namespace)
+    (folder / "bin").mkdir()
+    install(folder / "bin")
+    (folder / "bin/kubectl").symlink_to(kube.programs.kubectl)
+    here = example.replace("-n research", f"-n {namespace}").replace("team-a", namespace)
+    return here, {"KUBECONFIG": str(kube.admin.kubeconfig)}
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_it_works(example: str, folder: Path, request: pytest.FixtureRequest) -> None:
+    if example in ELSEWHERE:
+        assert '"run"' in Path(ELSEWHERE[example]).read_text()
+        pytest.skip(f"is run by {ELSEWHERE[example]}")
+    for one in PROGRAMS:
+        if one in example.split():
+            program(one)
+    remove_output(example.split(), folder)
+    port = free_port()
+    line, more = placed(example, port, request), dict[str, str]()
+    if " adapter " in line:
+        certificate(folder)
+    if line.startswith(("kubectl", "dutycycle annotate", "dutycycle adapter")):
+        line, more = on_cluster(line, folder, request)
+    env = environ_of(folder, listen=f"127.0.0.1:{port}") | more
+    if is_service(example):
+        return serves(line, folder, env, port)
+    if " healthy " in line:
+        with started("dutycycle collect --broker " + request.getfixturevalue("broker"), folder, env, port):
+            return ends_well(line, folder, env)
+    return ends_well(line, folder, env)
+
+
+def remove_output(words: list[str], folder: Path) -> None:
+    """What the example writes may be there, as others read it."""
+    out = folder / words[words.index("--out") + 1] if "--out" in words else folder / "nothing"
+    if out.is_dir():
+        shutil.rmtree(out)
+    out.unlink(missing_ok=True)
+
+
+def is_service(example: str) -> bool:
+    words = [one for one in example.split() if "=" not in one]
+    return words[1] in SERVICES and not {"--duration", "--once"} & set(words)
+
+
+def ends_well(line: str, folder: Path, env: dict[str, str]) -> None:
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", line], cwd=folder, env=env, capture_output=True, text=True,
+        timeout=DEADLINE_S, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"
+    assert "Traceback" not in done.stderr
+
+
+def serves(line: str, folder: Path, env: dict[str, str], port: int) -> None:
+    with started(line, folder, env, port):
+        pass
+
+
+class started:  # noqa: N801 - a context manager
+    """A service that is ready, and ends well when it is asked to."""
+
+    def __init__(self, line: str, folder: Path, env: dict[str, str], port: int) -> None:
+        self._log = folder / "log"
+        self._url = f"http://127.0.0.1:{port}/readyz"
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                ["bash", "-c", line], cwd=folder, env=env, stdout=log, stderr=subprocess.STDOUT
+            )
+
+    def __enter__(self) -> None:
+        try:
+            wait_until(self._is_ready, self._log.read_text)
+        except BaseException:
+            self._process.kill()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            assert self._process.wait(STOP_S) == 0, self._log.read_text()
+        finally:
+            self._process.kill()
+
+    def _is_ready(self) -> bool:
+        assert self._process.poll() is None, self._log.read_text()
+        try:
+            with urllib.request.urlopen(self._url, timeout=10) as page:  # noqa: S310 - of this machine
+                return bool(page.status == 200)
+        except (urllib.error.URLError, ConnectionError):
+            return False
+
+
+def certificate(folder: Path) -> None:
+    subprocess.run(
+        [program("openssl"), "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=adapter",
+         "-keyout", "tls.key", "-out", "tls.crt"],
+        cwd=folder, check=True, capture_output=True,
+    )  # fmt: skip

@@ -1,0 +1,98 @@
+"""A folder and servers with what the examples of the help name."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import orjson
+import pytest
+
+from bus.kafka.embedded import EmbeddedBroker
+from contract.settings.load import load
+from contract.topics import TOPICS, full_name
+from contract.trace import TraceWriter
+from dutycycle.cli.main import main
+from dutycycle.run.folder import TRACE
+from streams.names import changelogs
+from tests.support.data import training_job
+from tests.support.data.profiled import waits_for_data, write_export, write_trace
+from tests.support.kubectl.plugin_user import job, lease, mpijob, pod, thing
+from tests.support.processes.commands import environ
+from tests.support.servers.kube.server import Kube
+
+SECONDS = 120
+PROGRAM = "import time\ntime.sleep(2)\n"
+DMON = """#Entity   GPUTL       FBUSD       POWER
+ID                                W
+"""
+
+
+def write_files(folder: Path) -> None:
+    """Traces, logs and profiles."""
+    day = folder / "day.jsonl.zst"
+    with pytest.MonkeyPatch.context() as patch, TraceWriter(str(day)) as writer:
+        patch.setattr(training_job, "START_MS", round(time.time() - SECONDS) * 1000)
+        for record in training_job.training_job(SECONDS):
+            writer.write(record)
+    for name in ("mon.jsonl.zst", "tue.jsonl.zst", f"before/{TRACE}", f"after/{TRACE}"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(day.read_bytes())
+    derived, records = folder / "derived.jsonl.zst", f"sqlite:///{folder}/state/dutycycle/records.db"
+    (folder / "state/dutycycle").mkdir(parents=True)
+    assert main(["replay", str(day), "--out", str(derived), "--records", records]) == 0
+    assert main(["replay", str(day), "--out", str(folder / "tables"), "--format", "parquet"]) == 0
+    (folder / "train.py").write_text(PROGRAM)
+    _write_logs(folder)
+    write_export(waits_for_data(), folder / "report1.sqlite")
+    write_trace(waits_for_data(), folder / "rank0.pt.trace.json.gz")
+    for place in (".local/share/bash-completion/completions", ".zfunc", ".config/fish/completions"):
+        (folder / place).mkdir(parents=True)
+
+
+def _write_logs(folder: Path) -> None:
+    start = datetime(2026, 11, 20, 10, tzinfo=UTC)
+    moments = [start + timedelta(seconds=second) for second in range(60)]
+    rows = [f"{one:%Y/%m/%d %H:%M:%S}.000, 0, 90 %, 250.5 W" for one in moments]
+    heading = "timestamp, index, utilization.gpu [%], power.draw [W]"
+    (folder / "gpu-a.csv").write_text("\n".join((heading, *rows)))
+    (folder / "dmon.txt").write_text(DMON + "GPU 0     37          1024        92.100\n" * 60)
+    (folder / "gpu/0001").mkdir(parents=True)
+    heading = "timestamp,gpu_index,utilization_gpu_pct,memory_used_MiB,power_draw_W"
+    rows = [f"{one.timestamp():.2f},0,90,1024,250.5" for one in moments]
+    (folder / "gpu/0001/1234-r1-n2.csv").write_text("\n".join((heading, *rows)))
+
+
+@contextmanager
+def broker_of(trace: Path) -> Iterator[str]:
+    """The URL of a broker with all topics, and with the samples of a trace."""
+    settings = load({})
+    topics = {full_name(settings.topic_prefix, one): settings.partitions for one in TOPICS}
+    logs = dict.fromkeys(changelogs(settings), settings.partitions)
+    with EmbeddedBroker(topics | logs) as broker:
+        assert main(["replay", str(trace), "--broker", broker.url]) == 0
+        yield broker.url
+
+
+def environ_of(folder: Path, **settings: str) -> dict[str, str]:
+    """Of a command in ``folder``, whose programs are those of this environment."""
+    env = environ(**settings)
+    path = f"{folder / 'bin'}:{Path(sys.executable).parent}:{env['PATH']}"
+    return env | {"HOME": str(folder), "XDG_STATE_HOME": str(folder / "state"), "PATH": path}
+
+
+def annotate(kube: Kube, namespace: str) -> None:
+    """A pod and a job of each kind that examples name, as the sinks annotate them."""
+    figures = {"gpu_util": '{"gpu_0_1":97}', "max_cpu_util": "271.8", "max_cpu_mem_mb": "245.7"}
+    worker = orjson.dumps({"gpu-a-gpu-0_util": 97, "gpu-a-gpu-0_mem_mb": 512, "cpu_util": 250}).decode()
+    kube.admin.create(pod(namespace, "bert-worker-0", **figures))
+    for one in (
+        mpijob(namespace, "bert", bert__worker__0=worker),
+        job(namespace, "vision", vision__0=worker),
+    ):
+        one["metadata"]["labels"] = {"team": "vision"}
+        kube.admin.create(one)
+    kube.admin.create(lease(namespace, f"other-{namespace}", 0))
+    kube.admin.create(thing("v1", "Node", None, f"node-{namespace}", gpu__0='{"max_gpu_util":100}'))

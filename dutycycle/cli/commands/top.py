@@ -7,10 +7,9 @@ from contract.errors import SettingError
 from contract.settings.groups import Settings
 from dutycycle.cli import arguments
 
-EXAMPLE = """dutycycle top --broker kafka://kafka.example:9092
-dutycycle top --namespace research
-dutycycle top --node gpu-a --node gpu-b
-dutycycle top --once --format json | jq '.jobs[] | {job, gpu_util_pct}'"""
+EXAMPLE = """dutycycle top --broker kafka://kafka:9092
+dutycycle top --broker kafka://kafka:9092 --namespace ml --node gpu-a
+dutycycle top --broker kafka://kafka:9092 --once --format json | jq '.jobs[] | {job, gpu_util_pct}'"""
 SETTINGS = arguments.OF_BROKER
 
 

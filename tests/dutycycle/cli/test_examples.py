@@ -122,7 +122,7 @@ def test_it_works(example: str, folder: Path, request: pytest.FixtureRequest) ->
     env = environ_of(folder, listen=f"127.0.0.1:{port}") | more
     if is_service(example):
         return serves(line, folder, env, port)
-    if " healthy " in line:
+    if " healthy " in line or " top --broker" in line:  # of what runs now
         with started("dutycycle collect --broker " + request.getfixturevalue("broker"), folder, env, port):
             return ends_well(line, folder, env)
     return ends_well(line, folder, env)
@@ -138,7 +138,7 @@ def remove_output(words: list[str], folder: Path) -> None:
 
 def is_service(example: str) -> bool:
     words = [one for one in example.split() if "=" not in one]
-    return words[1] in SERVICES and not {"--duration", "--once"} & set(words)
+    return words[1] in (*SERVICES, "top") and not {"--duration", "--once"} & set(words)
 
 
 def ends_well(line: str, folder: Path, env: dict[str, str]) -> None:
@@ -159,7 +159,7 @@ class started:  # noqa: N801 - a context manager
     """A service that is ready, and ends well when it is asked to."""
 
     def __init__(self, line: str, folder: Path, env: dict[str, str], port: int) -> None:
-        self._log = folder / "log"
+        self._line, self._log = line, folder / "log"
         self._url = f"http://127.0.0.1:{port}/readyz"
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
@@ -182,6 +182,8 @@ class started:  # noqa: N801 - a context manager
 
     def _is_ready(self) -> bool:
         assert self._process.poll() is None, self._log.read_text()
+        if " top " in self._line:  # it serves nobody, but shows something
+            return self._log.stat().st_size > 0
         try:
             with urllib.request.urlopen(self._url, timeout=10) as page:  # noqa: S310 - of this machine
                 return bool(page.status == 200)

@@ -2,8 +2,8 @@
 
 ``KUBEBUILDER_ASSETS`` is the folder of etcd, kube-apiserver and kubectl that Kubernetes' own envtest takes.
 Without it etcd is as installed, kube-apiserver is built into the cache folder from go.mod beside this file,
-and kubectl is as installed or, where it is missing or too old, built too. kube-controller-manager is no part
-of envtest: it is built in either case, and only the tests that run it need it.
+and kubectl is as installed or, where it is missing or too old, built too. kube-controller-manager and
+kube-scheduler are no part of envtest: they are built in either case, and only the tests that run them need them.
 """
 
 import json
@@ -23,7 +23,7 @@ from tests.support.servers.missing import ServerMissingError, program
 
 _HERE = Path(__file__).parent
 _MODULE = "k8s.io/kubernetes"
-_CONTROLLERS = "kube-controller-manager"
+_CONTROLLERS, _SCHEDULER = "kube-controller-manager", "kube-scheduler"
 _OLDEST_KUBECTL = (1, 26)
 """From here on ``auth can-i --list`` and ``describe`` print what the tests read."""
 
@@ -56,9 +56,14 @@ def find_controllers() -> Path:
     return _built(_CONTROLLERS)
 
 
+def find_scheduler() -> Path:
+    """kube-scheduler. As ``find_programs``."""
+    return _built(_SCHEDULER)
+
+
 def build_programs() -> None:
     """Build what is not in the cache yet. Raises ``ServerMissingError`` where that cannot be."""
-    wanted = [_CONTROLLERS]
+    wanted = [_CONTROLLERS, _SCHEDULER]
     if not os.environ.get("KUBEBUILDER_ASSETS"):
         _etcd()
         wanted += ["kube-apiserver", *([] if _installed_kubectl() else ["kubectl"])]

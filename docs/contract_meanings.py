@@ -153,6 +153,8 @@ OWN = {
         "started_ms": "when its node accepted it",
         "finished_ms": "when it ended, or was found to be gone",
         "images": "images of its containers, in their order",
+        "program": "a hash of its images and commands: the same in each run of one program",
+        "template": "a hash of these, their arguments and requests: the same in each run of one template",
         "gpu_uuids": "GPUs that its environment or its annotations name",
         "gpu_request": "GPUs, slices or shares that it requests; 0 for none",
         "cpu_request": "CPUs (cores) that the containers that run together request; absent if not set",

@@ -6,9 +6,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from collectors.pods import resources
 from contract.records.pods import FINISHED_PHASES, JobRef, Pod
+from kube import resources
 from kube.references import ObjectRef
+from kube.templates import template_of
 
 STATIC_POD = "kubernetes.io/config.hash"
 """Annotation of a static pod: the uid that the kubelet gave it, which its cgroup carries."""
@@ -42,6 +43,7 @@ def pod_record(pod: Mapping[str, Any], owner: ObjectRef | None, label_keys: Sequ
     meta, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
     phase = status.get("phase") or "Unknown"
     labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
+    made = template_of(spec) if spec.get("containers") else None
     return Pod(
         uid=meta["uid"],
         namespace=meta.get("namespace"),
@@ -52,6 +54,8 @@ def pod_record(pod: Mapping[str, Any], owner: ObjectRef | None, label_keys: Sequ
         started_ms=_ms(status.get("startTime")),
         finished_ms=_finished_ms(status) if phase in FINISHED_PHASES else None,
         images=tuple(one["image"] for one in spec.get("containers") or () if one.get("image")),
+        program=made and made.program,
+        template=made and made.template,
         gpu_uuids=resources.gpu_uuids(spec, annotations),
         gpu_request=resources.gpu_request(spec),
         cpu_request=resources.request(spec, "cpu"),

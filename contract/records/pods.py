@@ -47,6 +47,8 @@ class Pod(VersionedRecord, frozen=True, kw_only=True):
     started_ms: Millis | None = None
     finished_ms: Millis | None = None
     images: tuple[str, ...] | None = None
+    program: Uid | None = None
+    template: Uid | None = None
     gpu_uuids: tuple[str, ...] | None = None
     gpu_request: Amount | None = None
     cpu_request: Amount | None = None

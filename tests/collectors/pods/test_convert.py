@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from collectors.pods.convert import pod_record, records, replica_of, role_of
-from collectors.pods.resources import gpu_request, gpu_uuids
 from contract.codec import decode, encode
 from contract.records.pods import JobRef, Pod
 from kube.references import ObjectRef
+from kube.resources import gpu_request, gpu_uuids
+from kube.templates import template_of
 
 GPU_1 = "GPU-00000000-0000-4000-8000-000000000001"
 GPU_2 = "GPU-00000000-0000-4000-8000-000000000002"
@@ -35,6 +36,7 @@ def test_a_whole_pod() -> None:
     assert record == Pod(
         uid="u1", namespace="team", name="bert-worker-0", node="gpu-a", phase="Running",
         created_ms=1_700_000_000_000, started_ms=1_700_000_001_500, images=("bert:1",), gpu_request=2,
+        program=template_of(POD["spec"]).program, template=template_of(POD["spec"]).template,
         cpu_request=4, cpu_limit=4,
         job=JobRef(
             api_version="kubeflow.org/v2beta1", kind="MPIJob", name="bert", uid="u-bert", role="worker",

@@ -3,7 +3,7 @@
 ``KUBEBUILDER_ASSETS`` is the folder of etcd, kube-apiserver and kubectl that Kubernetes' own envtest takes.
 Without it etcd is as installed, kube-apiserver is built into the cache folder from go.mod beside this file,
 and kubectl is as installed or, where it is missing or too old, built too. kube-controller-manager and
-kube-scheduler are no part of envtest: they are built in either case, and only the tests that run them need them.
+kube-scheduler are no part of envtest: they are built in either case, and few tests need them.
 """
 
 import json

@@ -17,7 +17,7 @@ _OPTIONS = ["--leader-elect=false", "--secure-port=0", "--authentication-skip-lo
 
 
 class Scheduler:
-    """Schedules the pods of an API server until it is stopped. ``extenders`` are those of its configuration."""
+    """Schedules the pods of an API server until it is stopped; ``extenders`` of its configuration."""
 
     def __init__(self, kube: Kube, folder: Path, extenders: Sequence[Mapping[str, Any]] = ()) -> None:
         config = {
@@ -50,7 +50,7 @@ class Scheduler:
 
 
 def add_node(admin: Client, name: str, *, gpus: int = 8, cpu: int = 64) -> Object:
-    """A node that is ready and takes 110 pods. Nobody asks after its heartbeat, as no such controller runs."""
+    """A node that is ready and takes 110 pods. No controller runs that asks after its heartbeat."""
     room = {"cpu": str(cpu), "memory": "512Gi", "pods": "110", "nvidia.com/gpu": str(gpus)}
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     ready = {
@@ -68,7 +68,7 @@ def add_node(admin: Client, name: str, *, gpus: int = 8, cpu: int = 64) -> Objec
     return admin.patch(node, {"spec": {"taints": None}})
 
 
-def pod(namespace: str, name: str, *, gpus: int = 1, cpu: str = "1", **spec: Any) -> Object:
+def gpu_pod(namespace: str, name: str, *, gpus: int = 1, cpu: str = "1", **spec: Any) -> Object:
     """A pod that asks for GPUs; ``spec``: more of its specification."""
     room = {"nvidia.com/gpu": str(gpus)} if gpus else {}
     container = {
@@ -79,4 +79,3 @@ def pod(namespace: str, name: str, *, gpus: int = 1, cpu: str = "1", **spec: Any
         "apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": namespace, "name": name},
         "spec": {"containers": [container], **spec},
     }  # fmt: skip
-

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from collectors.pods.resources import limit, request
+from kube.resources import limit, request
 
 
 def asking(cpu: Any = None, most: Any = None, **more: Any) -> dict[str, Any]:

@@ -1,0 +1,40 @@
+"""Which pods are made alike: two hashes of what a user wrote, which each run of it has. Pure.
+
+Names, labels and environment differ from run to run, and the API server adds to all else; so only what is
+run counts, and what is asked for it. A hash tells nothing of what was hashed.
+"""
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+import orjson
+
+_DIGITS = 16
+
+
+class Template(NamedTuple):
+    """``program``: the images and commands of the containers. ``template``: these with their arguments, and
+    what they ask for."""
+
+    program: str
+    template: str
+
+
+def template_of(spec: Mapping[str, Any]) -> Template:
+    """The hashes of a pod's specification, as a user wrote it or as the API server shows it."""
+    containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
+    programs = [[one.get("image"), one.get("command") or []] for one in containers]
+    asked = [[one.get("args") or [], _requests(one)] for one in containers]
+    return Template(_hash(programs), _hash([programs, asked]))
+
+
+def _requests(container: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What is requested; of what is only limited, the API server makes a request too."""
+    resources = container.get("resources") or {}
+    return {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+
+
+def _hash(value: Any) -> str:
+    text = orjson.dumps(value, default=str, option=orjson.OPT_SORT_KEYS)
+    return sha256(text).hexdigest()[:_DIGITS]

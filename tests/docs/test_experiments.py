@@ -42,7 +42,8 @@ def run(command: str, folder: Path) -> str:
 
 def test_a_researcher_needs_under_ten_commands() -> None:
     assert 3 < len(COMMANDS) < 10
-    assert [command.split()[1] for command in COMMANDS] == ["import", *["replay"] * 4, "plot", "replay", "replay"]
+    names = [command.split()[1] for command in COMMANDS]
+    assert names == ["import", *["replay"] * 4, "plot", "replay", "replay"]
     assert [name for name, _ in FILES] == ["gpu-a.csv", "truth.jsonl", "mymodels.py"]
 
 

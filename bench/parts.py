@@ -37,6 +37,7 @@ from streams.operators.peaks.pod import PodOperator
 from streams.operators.peaks.tally import PeakTally
 from streams.operators.trends.bank import TrendBank
 from streams.operators.trends.changes import TrendDebouncer
+from streams.operators.usage.bank import UsageBank
 from streams.operators.workload.job import JobInsightOperator
 from streams.operators.workload.pod import PodInsightOperator
 from streams.operators.workload.spans import SpanBank
@@ -49,6 +50,7 @@ PARTS: dict[str, list[Any]] = {
     "windows": [WindowBank],
     "peaks": [PeakTally],
     "spans": [SpanBank],
+    "usage": [UsageBank],
     "trends": [TrendBank, TrendDebouncer],
     "cycles": [CycleScales],
     "analysis, the rest": [AnalysisBank],

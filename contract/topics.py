@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from contract.records.deadletter import DeadLetter
 from contract.records.derived import Cycle, JobPeaks, PodPeaks, Trend, WindowAggregate
+from contract.records.hours import UsageHour
 from contract.records.insights import Insight, ProfileVerdict
 from contract.records.models import ModelEvent, ModelForecast, ModelScore
 from contract.records.parts import (
@@ -70,6 +71,7 @@ _ALL = (
     Topic(name="cycles", key="subject/source", writer="streams", record=Cycle, cleanup="compact"),
     Topic(name="pod-peaks", key="pod uid", writer="streams", record=PodPeaks, cleanup="compact"),
     Topic(name="job-peaks", key="job uid", writer="streams", record=JobPeaks, cleanup="compact"),
+    Topic(name="usage", key="node", writer="streams", record=UsageHour, retention_ms=14 * _DAY_MS),
     Topic(name="insights", key="subject", writer="streams", record=Insight, cleanup="compact"),
     Topic(
         name="profiles", key="pod or job uid", writer="dutycycle profile", record=ProfileVerdict,

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import inspect
 
-from contract.records import deadletter, derived, insights, models, pods, processes, samples
+from contract.records import deadletter, derived, hours, insights, models, pods, processes, samples
 from contract.records.base import RecordBase
 from contract.records.deadletter import Reason
 from contract.settings import parsers
@@ -46,7 +46,7 @@ def page() -> str:
 
 def records() -> dict[str, type]:
     """Every record that the page has to describe, by its name."""
-    modules = (samples, processes, pods, derived, insights, models, deadletter)
+    modules = (samples, processes, pods, derived, hours, insights, models, deadletter)
     every = [value for module in modules for value in vars(module).values() if isinstance(value, type)]
     return {one.__name__: one for one in every if issubclass(one, RecordBase) and one.__struct_fields__}
 

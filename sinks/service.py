@@ -21,6 +21,8 @@ from sinks.base import Sink
 from sinks.deadletters import DeadLetters
 from sinks.events import ANNOTATIONS_OFF, SINK_AWAY
 from sinks.records.location import default_records_url
+from sinks.records.prices import PriceList
+from sinks.records.rollup import Retention
 from sinks.records.sink import RecordsSink
 from sinks.records.store import RecordsStore, RecordsUnreachableError
 from sinks.thread import in_thread
@@ -36,7 +38,11 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
     (a database that cannot be written, an API server that was asked for and is not there), or the worker has
     failed and must be started again.
     """
-    store = RecordsStore(settings.records or default_records_url())
+    store = RecordsStore(
+        settings.records or default_records_url(),
+        prices=PriceList.of(settings),
+        retention=Retention.of(settings),
+    )
     server = await _server(settings, telemetry)
     status = telemetry.status
     try:

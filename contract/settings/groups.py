@@ -209,6 +209,22 @@ class SinkSettings:
     records: str | None = _setting(
         None, parsers.records_url, "SQLAlchemy URL of the peak records", secret=True
     )
+    price_gpu_models: tuple[tuple[str, float], ...] = _setting(
+        (),
+        parsers.model_prices,
+        "prices of GPUs per hour by model, such as H200=4.1,A100=2.5; of usage alone",
+    )
+    price_cpu_hour: float | None = _setting(
+        None, parsers.price, "price of a CPU core per hour, in the same currency as the GPU's"
+    )
+    usage_hours: float = _setting(
+        90 * 86_400.0,
+        parsers.seconds(86_400, 315_360_000),
+        "so long usage is kept by the hour, and then by the day",
+    )
+    usage_days: float = _setting(
+        1825 * 86_400.0, parsers.seconds(86_400, 3_153_600_000), "so long usage is kept by the day"
+    )
     annotations: str = _setting(
         "auto",
         parsers.choice("auto", "on", "off"),

@@ -77,6 +77,17 @@ def price(value: str) -> float:
     return float(value)
 
 
+def model_prices(value: str) -> tuple[tuple[str, float], ...]:
+    """Names of GPU models, or parts of them, with a price each: ``H200=4.1,A100=2.5``."""
+    found: dict[str, float] = {}
+    for one in filter(None, map(str.strip, value.split(","))):
+        name, equals, amount = (part.strip() for part in one.partition("="))
+        if not equals or not name or {"%", "_"} & set(name) or name.lower() in map(str.lower, found):
+            raise ValueError(f"{one}: expected each model once, with its price, such as H200=4.1,A100=2.5")
+        found[name] = price(amount)
+    return tuple(found.items())
+
+
 def share(value: str) -> float:
     """A number from 0 to 1."""
     if not re.fullmatch(r"[01]|[01]?\.\d+", value.strip()) or not 0 <= float(value) <= 1:

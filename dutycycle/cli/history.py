@@ -44,6 +44,11 @@ def since_until(args: argparse.Namespace) -> tuple[int, int]:
     return start_ms, end_ms
 
 
+def ago_ms(flag: str, text: str) -> int:
+    """The time that ``flag`` was given, in Unix milliseconds. Raises ``SettingError``."""
+    return _ago(flag, text, time.time_ns() // 1_000_000)
+
+
 def prometheus_of(args: argparse.Namespace, settings: Settings) -> Settings:
     """The settings with the Prometheus that was given, if one was. Raises ``SettingError``."""
     if args.from_prometheus:

@@ -214,15 +214,15 @@ def _insights(known: dict[str, str], subject: _Subject) -> Iterator[str]:
 
 def _pod_records(url: str, namespace: str, name: str) -> list[PodPeaks]:
     """The peak records of all pods that ever had the name, in the order of their starts."""
-    from sinks.records.query import pod_peaks  # SQLAlchemy takes longer to import than all the rest
+    from sinks.records.query import Which, pod_peaks  # SQLAlchemy takes longer to import than all the rest
 
-    return pod_peaks(url, namespace, name=name)
+    return pod_peaks(url, Which(namespace=namespace, name=name))
 
 
 def _job_records(url: str, namespace: str, name_or_uid: str) -> list[JobPeaks]:
-    from sinks.records.query import job_peaks  # as above
+    from sinks.records.query import Which, job_peaks  # as above
 
-    return job_peaks(url, namespace, name_or_uid)
+    return job_peaks(url, Which(namespace=namespace, job=name_or_uid))
 
 
 def _process(gpu: int, pid: int | None) -> str:

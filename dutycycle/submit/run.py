@@ -192,19 +192,19 @@ def past_run_s(records: str, entries: Sequence[Entry]) -> float | None:
 
     Raises ``DutycycleError``.
     """
-    from sinks.records.query import job_peaks, pod_peaks  # here: SQLAlchemy takes a third of a second
+    from sinks.records.query import Which, job_peaks, pod_peaks  # here: SQLAlchemy takes a third of a second
 
     for one in entries:
         if one.kind.name == "Pod":
             spans = [
                 (pod.last_ms, pod.first_ms)
-                for pod in pod_peaks(records, one.namespace, name=one.document.name)
+                for pod in pod_peaks(records, Which(namespace=one.namespace, name=one.document.name))
                 if pod.final and pod.pod.uid != one.uid
             ]
         else:
             spans = [
                 (job.last_ms, job.first_ms)
-                for job in job_peaks(records, one.namespace, one.document.name)
+                for job in job_peaks(records, Which(namespace=one.namespace, job=one.document.name))
                 if job.final and job.job.uid != one.uid and job.job.kind == one.kind.name
             ]
         if spans:

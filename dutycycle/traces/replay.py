@@ -14,6 +14,7 @@ from contract.trace import TraceError, TraceRecord, TraceWriter
 from dutycycle.progress import Progress
 from dutycycle.tables.writer import TRACE, TableWriter, writer
 from dutycycle.traces.samples import TraceSamples
+from sinks.records.prices import given_prices
 from sinks.records.writer import RecordsWriter
 from streams.local import LocalPipeline
 from streams.topology import stages
@@ -83,7 +84,7 @@ def _writers(
     if trace is not None:
         yield trace_of(trace, settings.topic_prefix)
     if records is not None:
-        writer = stack.enter_context(RecordsWriter(records))
+        writer = stack.enter_context(RecordsWriter(records, prices=given_prices(settings)))
         stack.callback(writer.flush)  # also what came before a damaged line
         yield lambda one: writer.write(one.topic, one.value)
 

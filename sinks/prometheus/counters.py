@@ -1,17 +1,17 @@
 """Busy seconds and joules of the GPUs of one node and of the pods on them, integrated from the samples. Pure.
 
 The driver's own samples count, each for the time since the one before; where there are none, the utilization
-of the tick counts for its interval. So the sums are the same however often somebody scrapes. Time that nobody
-measured is not guessed: after a gap one interval counts. Energy is the driver's counter: it has the gap, too.
+of the tick counts for its interval. So the sums are the same however often somebody scrapes. Measured time,
+busy and energy are those of the ledger (``contract.records.hours``), which takes the utilization of ticks.
 """
 
 from dataclasses import dataclass, field
 
+from contract.records.hours import counted_ms, is_gap
 from contract.records.samples import Gpu, NvmlSample
 from contract.records.usage import GpuUsage, NodeUsage, PodUsage
 from sinks.prometheus.usage import SHARED, Use, uses
 
-_GAP_MS = 10_000
 _DRIVER_PERIOD_MS = 1000
 """The longest time that one of the driver's samples is about."""
 _FORGET_MS = 600_000
@@ -77,11 +77,11 @@ class NodeCounters:
             return
         interval_ms = sample.interval_ms or _DRIVER_PERIOD_MS
         step_ms = sample.ts_ms - self.ts_ms
-        gap = not 0 < step_ms <= max(3 * interval_ms, _GAP_MS)
+        gap = is_gap(step_ms, interval_ms)
         self.collector, self.seq, self.ts_ms = sample.collector, sample.seq, sample.ts_ms
         self._show(sample)
         for gpu in sample.gpus:
-            self._add_gpu(gpu, interval_ms if gap else step_ms, gap=gap)
+            self._add_gpu(gpu, counted_ms(step_ms, interval_ms), gap=gap)
         self._forget()
 
     def _show(self, sample: NvmlSample) -> None:

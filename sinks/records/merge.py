@@ -10,18 +10,32 @@ The records that follow know less, and must not replace what is stored. Then bot
 - ``samples`` and means are those of the larger accumulation (of a job: the newer), where it has the metric;
 - name, phase and ``final`` are those of the newest record that knows the pod's name.
 
+A row of usage says everything of its hour so far: that with more time counts, of equal ones the later. What
+was lost of an hour is not added, for it may have been counted twice. Of an insight the newest counts.
+
 The greater of two does not depend on order, and a record merged twice changes nothing. So repeats, disorder
 and writers side by side end with the same maxima.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from msgspec.structs import replace
 
 from contract.codec import decode
 from contract.records.attribution import merged
 from contract.records.derived import JobPeaks, Peak, Peaks, PodOfJob, PodPeaks
-from sinks.records.rows import COUNTS, MAXIMA, POD_TABLE, Row, job_row, pod_row
+from sinks.records.rows import (
+    COUNTS,
+    HOUR_TABLE,
+    JOB_TABLE,
+    MAXIMA,
+    POD_TABLE,
+    Row,
+    in_order,
+    job_row,
+    pod_row,
+)
 
 Scopes = Mapping[str, Peaks]
 _NO_POD = PodOfJob(node="", metrics={})
@@ -30,14 +44,23 @@ _NO_POD = PodOfJob(node="", metrics={})
 def covers(new: Row, old: Row) -> bool:
     """Whether ``new`` says everything that ``old`` does; both of one key. See also ``store.covering``."""
     ours, theirs = new.values, old.values
-    growing = ("last_ms", COUNTS[new.table])
+    if new.table == HOUR_TABLE:
+        return (_seconds(ours), ours["until"]) >= (_seconds(theirs), theirs["until"])
+    if new.table not in COUNTS:
+        return bool(ours["at"] >= theirs["at"])
+    growing = ("last_at", COUNTS[new.table])
     return (
-        ours["first_ms"] <= theirs["first_ms"]
+        ours["first_at"] <= theirs["first_at"]
         and all(ours[name] >= theirs[name] for name in growing)
         and (ours["final"] >= theirs["final"] or any(ours[name] > theirs[name] for name in growing))
         and new.named >= old.named
         and all(_reaches(ours[name], theirs[name]) for name in MAXIMA)
     )
+
+
+def _seconds(values: dict[str, Any]) -> float:
+    """How much time a row of usage is made of."""
+    return (values["gpu_s"] or 0.0) + (values["pod_s"] or 0.0)
 
 
 def _reaches(new: float | None, old: float | None) -> bool:
@@ -52,11 +75,11 @@ def merge(old: Row, new: Row) -> Row:
         return old
     if new.table == POD_TABLE:
         return pod_row(_pod(old, new))
-    return job_row(_job(old, new))
+    return job_row(_job(old, new)) if new.table == JOB_TABLE else old
 
 
 def _pod(one: Row, other: Row) -> PodPeaks:
-    main, lesser = (_pod_of(row) for row in _ordered(one, other, "samples", "last_ms"))
+    main, lesser = (_pod_of(row) for row in _ordered(one, other, "samples", "last_at"))
     known = _pod_of(max(one, other, key=lambda row: (row.named, *_age(row))))
     return PodPeaks(
         pod=known.pod, final=known.final,
@@ -71,8 +94,8 @@ def _pod(one: Row, other: Row) -> PodPeaks:
 
 def _job(one: Row, other: Row) -> JobPeaks:
     main, lesser = (
-        decode(JobPeaks, row.values["record"].encode(), "job-peaks")
-        for row in _ordered(one, other, "last_ms", "pods", "final")
+        decode(JobPeaks, in_order(row.values["record"]), "job-peaks")
+        for row in _ordered(one, other, "last_at", "pods", "final")
     )
     return replace(
         main,
@@ -88,17 +111,20 @@ def _job(one: Row, other: Row) -> JobPeaks:
 
 def _ordered(one: Row, other: Row, *columns: str) -> list[Row]:
     """The greater first, by ``columns``, then by the record's text: in whatever order they came."""
-    by = (*columns, "record")
-    return sorted((one, other), key=lambda row: tuple(row.values[name] for name in by), reverse=True)
+
+    def key(row: Row) -> tuple[Any, ...]:
+        return *(row.values[name] for name in columns), in_order(row.values["record"])
+
+    return sorted((one, other), key=key, reverse=True)
 
 
-def _age(row: Row) -> tuple[int, int, bool, str]:
+def _age(row: Row) -> tuple[str, int, bool, bytes]:
     values = row.values
-    return values["last_ms"], values["samples"], values["final"], values["record"]
+    return values["last_at"], values["samples"], values["final"], in_order(row.values["record"])
 
 
 def _pod_of(row: Row) -> PodPeaks:
-    return decode(PodPeaks, row.values["record"].encode(), "pod-peaks")
+    return decode(PodPeaks, in_order(row.values["record"]), "pod-peaks")
 
 
 def _pod_of_job(main: PodOfJob | None, lesser: PodOfJob | None) -> PodOfJob:

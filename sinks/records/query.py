@@ -1,11 +1,16 @@
 """Reads peak records back, also while a sink writes: what ``dutycycle peaks`` and other tools use."""
 
-from sqlalchemy import URL, Connection, Text, cast, exc, inspect, or_, select
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from sqlalchemy import URL, Connection, Text, cast, exc, inspect, literal, or_, select
 
 from contract.codec import decode
+from contract.errors import DutycycleError
 from contract.records.derived import JobPeaks, PodPeaks
 from sinks.records.engine import make_engine, reason_of
-from sinks.records.rows import JOB_TABLE, POD_TABLE, started_ms
+from sinks.records.rows import JOB_TABLE, POD_TABLE, in_order, moment, started_ms
 from sinks.records.schema import TABLES, VERSION, version_table
 from sinks.records.store import RecordsRefusedError
 from sinks.records.url import parse_records_url, shown, sqlite_path
@@ -13,27 +18,38 @@ from sinks.records.url import parse_records_url, shown, sqlite_path
 _JOB_NAMES = {POD_TABLE: ("job_uid", "job_name"), JOB_TABLE: ("job_uid", "name")}
 
 
-def pod_peaks(
-    url: str, namespace: str | None = None, job: str | None = None, name: str | None = None
-) -> list[PodPeaks]:
-    """Every pod's record, sorted by namespace, job, name, start, uid; ``job`` is a job's name or uid.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Which:
+    """Which records are wanted: of a namespace, of a job by name or uid, of pods of a name, of what ran on a
+    node, was seen since a moment, and of pods with a label (any value: ``""``), or jobs with such pods."""
+
+    namespace: str | None = None
+    job: str | None = None
+    name: str | None = None
+    node: str | None = None
+    since_ms: int | None = None
+    label: tuple[str, str] | None = None
+
+
+ALL = Which()
+
+
+def pod_peaks(url: str, which: Which = ALL) -> list[PodPeaks]:
+    """Every pod's record, sorted by namespace, job, name, start, uid.
 
     A name that was used again has a record for each incarnation (``started_ms`` tells them apart).
 
     Raises ``DutycycleError`` when the database is not there, is not ours, or cannot be read.
     """
-    found = [
-        decode(PodPeaks, text.encode(), "pod-peaks")
-        for text in _records(url, POD_TABLE, namespace, job, name)
-    ]
+    found = [decode(PodPeaks, in_order(text), "pod-peaks") for text in _records(url, POD_TABLE, which)]
     return sorted(found, key=_pod_order)
 
 
-def job_peaks(url: str, namespace: str | None = None, job: str | None = None) -> list[JobPeaks]:
-    """Every job's record, sorted by namespace, name, uid; ``job`` is a job's name or uid."""
-    found = [
-        decode(JobPeaks, text.encode(), "job-peaks") for text in _records(url, JOB_TABLE, namespace, job)
-    ]
+def job_peaks(url: str, which: Which = ALL) -> list[JobPeaks]:
+    """Every job's record, sorted by namespace, name, uid. Raises as ``pod_peaks``."""
+    found = [decode(JobPeaks, in_order(text), "job-peaks") for text in _records(url, JOB_TABLE, which)]
+    if which.node is not None:
+        found = [one for one in found if any(pod.node == which.node for pod in one.pods.values())]
     return sorted(found, key=lambda record: (record.namespace or "", record.job.name, record.job.uid))
 
 
@@ -42,10 +58,9 @@ def _pod_order(record: PodPeaks) -> tuple[str, str, str, int, str]:
     return pod.namespace or "", pod.job.name if pod.job else "", pod.name, started_ms(record), pod.uid
 
 
-def _records(
-    url: str, table: str, namespace: str | None, job: str | None, name: str | None = None
-) -> list[str]:
-    """The JSON of the rows of ``table``, narrowed to a namespace, a job's name or uid, and a name.
+@contextmanager
+def reading(url: str) -> Iterator[Connection]:
+    """A connection to a database of ours, to read from.
 
     Raises ``RecordsRefusedError`` when there is no such database or nothing of ours in it.
     """
@@ -57,7 +72,7 @@ def _records(
     try:
         with engine.connect() as connection:
             _check(connection, parsed)
-            return _select(connection, table, namespace, job, name)
+            yield connection
     except (exc.SQLAlchemyError, OSError) as error:
         reason = reason_of(error, parsed)
         raise RecordsRefusedError(
@@ -65,6 +80,55 @@ def _records(
         ) from None  # the cause's own text may hold the password
     finally:
         engine.dispose()
+
+
+def require_namespace(url: str, name: str | None) -> None:
+    """Raises ``UnknownNameError`` if nothing was recorded of the namespace, and says which there are."""
+    if name is not None:
+        with reading(url) as connection:
+            check_namespace(connection, name)
+
+
+def check_namespace(connection: Connection, name: str | None) -> None:
+    """As ``require_namespace``."""
+    if name is not None:
+        there = connection.scalars(select(TABLES[POD_TABLE].c.namespace).distinct())
+        check_name("namespace", name, [one for one in there if one], "--namespace")
+
+
+def check_name(what: str, name: str, there: Sequence[str], flag: str) -> None:
+    """Raises ``UnknownNameError`` if ``name`` is none of those that are there."""
+    if name not in there:
+        names = f"there are: {', '.join(sorted(there))}" if there else "there are none yet"
+        raise UnknownNameError(f"{flag} {name}: there is no such {what}; {names}")
+
+
+class UnknownNameError(DutycycleError):
+    """Nothing of that name was recorded."""
+
+
+def _records(url: str, table: str, which: Which) -> list[str]:
+    """The JSON of the rows of ``table`` that are wanted; of jobs, on whatever node."""
+    columns, pods = TABLES[table].c, TABLES[POD_TABLE].c
+    query = select(cast(columns.record, Text))
+    if which.namespace is not None:
+        query = query.where(columns.namespace == which.namespace)
+    if which.job is not None:
+        query = query.where(or_(*(columns[one] == which.job for one in _JOB_NAMES[table])))
+    if which.name is not None:
+        query = query.where(columns.name == which.name)
+    if which.since_ms is not None:
+        query = query.where(columns.last_at >= moment(which.since_ms))
+    if which.node is not None and table == POD_TABLE:
+        query = query.where(columns.node == which.node)
+    if which.label is not None:
+        key, value = which.label
+        has = pods.labels.op("->>")(literal(key, Text))
+        labelled = select(pods.pod_uid, pods.job_uid).where(has == value if value else has.is_not(None))
+        uid = "pod_uid" if table == POD_TABLE else "job_uid"
+        query = query.where(columns[uid].in_(select(labelled.subquery().c[uid])))
+    with reading(url) as connection:
+        return list(connection.scalars(query))
 
 
 def _check(connection: Connection, url: URL) -> None:
@@ -82,17 +146,3 @@ def _nothing(url: URL) -> str:
         f"there are no peak records in {shown(url)} yet: "
         "run `dutycycle up`, `dutycycle sink` or `dutycycle replay --records`, or set DUTYCYCLE_RECORDS"
     )
-
-
-def _select(
-    connection: Connection, table: str, namespace: str | None, job: str | None, name: str | None
-) -> list[str]:
-    columns = TABLES[table].c
-    query = select(cast(columns.record, Text))
-    if namespace is not None:
-        query = query.where(columns.namespace == namespace)
-    if job is not None:
-        query = query.where(or_(*(columns[one] == job for one in _JOB_NAMES[table])))
-    if name is not None:
-        query = query.where(columns.name == name)
-    return list(connection.scalars(query))

@@ -1,19 +1,32 @@
-"""A peak record as one row: plain columns that SQL can filter and plot, and the record itself as JSON.
+"""Records as rows: plain columns that SQL can filter and plot; of a peak record, the record itself as JSON.
 
-Pure. The columns ``max_<metric>`` and ``mean_<metric>`` are NULL for what was not measured, never 0.
+Pure. The columns ``max_<metric>`` and ``mean_<metric>`` are NULL for what was not measured, never 0. A moment
+is text here (``moment``), and a timestamp in PostgreSQL.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
+
+import orjson
 
 from contract.codec import encode
 from contract.records.derived import JobPeaks, Peaks, PodPeaks
+from contract.records.hours import UsageHour
+from contract.records.parts import JobInsight, PodInsight
 
-TOPICS = ("pod-peaks", "job-peaks")
+TOPICS = ("pod-peaks", "job-peaks", "usage", "pod-insights", "job-insights")
 """The topics whose records are kept, without prefix."""
+Record = PodPeaks | JobPeaks | UsageHour | PodInsight | JobInsight
 POD_TABLE = "pod_peaks"
 JOB_TABLE = "job_peaks"
-KEYS = {POD_TABLE: "pod_uid", JOB_TABLE: "job_uid"}
+HOUR_TABLE = "usage_hours"
+INSIGHT_TABLE = "insights"
+KEYS = {
+    POD_TABLE: ("pod_uid",), JOB_TABLE: ("job_uid",), HOUR_TABLE: ("hour", "node", "pod_uid", "gpu"),
+    INSIGHT_TABLE: ("subject",),
+}  # fmt: skip
 """The primary key of each table."""
 COUNTS = {POD_TABLE: "samples", JOB_TABLE: "pods"}
 """The column that says how much a record is made of."""
@@ -34,6 +47,20 @@ MAXIMA = tuple(f"max_{metric}" for metric in COLUMN_METRICS)
 UNNAMED = "Unknown"
 """The phase of a pod whose name is not known."""
 _LARGEST = 2**63 - 1
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def moment(ms: int) -> str:
+    """Unix milliseconds as ISO 8601 in UTC, as text in the order of time. Raises ``ValueError``."""
+    try:
+        return written(_EPOCH + timedelta(milliseconds=ms))
+    except OverflowError:
+        raise ValueError(f"{ms} ms is past the last moment of a database") from None
+
+
+def written(at: datetime) -> str:
+    """A moment as text: ``2026-11-22T16:00:00.000Z``."""
+    return f"{at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +71,14 @@ class Row:
     values: dict[str, Any]
 
     @property
-    def key(self) -> str:
+    def key(self) -> tuple[str, ...]:
         """Its primary key."""
-        return str(self.values[KEYS[self.table]])
+        return tuple(self.values[name] for name in KEYS[self.table])
+
+    @property
+    def name(self) -> str:
+        """The key for people."""
+        return "/".join(self.key)
 
     @property
     def named(self) -> bool:
@@ -55,9 +87,75 @@ class Row:
         return self.table != POD_TABLE or (values["name"], values["phase"]) != (values["pod_uid"], UNNAMED)
 
 
-def row_of(record: PodPeaks | JobPeaks) -> Row:
-    """The row of a pod or job. Raises ``ValueError`` for a value that no database can hold."""
-    return pod_row(record) if isinstance(record, PodPeaks) else job_row(record)
+def rows_of(record: Record) -> list[Row]:
+    """The rows of a record. Raises ``ValueError`` for a value that no database can hold."""
+    match record:
+        case PodPeaks():
+            return [pod_row(record)]
+        case JobPeaks():
+            return [job_row(record)]
+        case UsageHour():
+            return list(usage_rows(record))
+        case _:
+            return [insight_row(record)]
+
+
+def table_and_key(record: Record) -> tuple[str, str]:
+    """Where the rows of a record that no database can hold would stand."""
+    match record:
+        case PodPeaks():
+            return POD_TABLE, record.pod.uid
+        case JobPeaks():
+            return JOB_TABLE, record.job.uid
+        case UsageHour():
+            return HOUR_TABLE, record.node
+        case _:
+            return INSIGHT_TABLE, record.insight.subject.key
+
+
+def usage_rows(record: UsageHour) -> Iterator[Row]:
+    """A row for each pod on each GPU, and for each pod's CPU and memory, whose ``gpu`` is empty. What no pod
+    had has an empty ``pod_uid``."""
+    head = {"hour": moment(record.hour_ms), "node": record.node, "until": moment(record.ts_ms)}
+    for gpu in record.gpus:
+        yield Row(HOUR_TABLE, head | {
+            "pod_uid": gpu.pod_uid or "", "gpu": gpu.gpu, "gpu_model": gpu.model,
+            "attribution": gpu.attribution, "gpu_s": float(gpu.gpu_s),
+            "gpu_known_s": float(gpu.known_s), "gpu_busy_s": float(gpu.busy_s),
+            "energy_j": _float(gpu.energy_j), "pod_s": None, "cpu_s": None, "mem_byte_s": None,
+        })  # fmt: skip
+    for pod in record.pods:
+        yield Row(HOUR_TABLE, head | {
+            "pod_uid": pod.pod_uid or "", "gpu": "", "gpu_model": None, "attribution": None, "gpu_s": None,
+            "gpu_known_s": None, "gpu_busy_s": None, "energy_j": None, "pod_s": float(pod.seconds),
+            "cpu_s": _float(pod.cpu_s), "mem_byte_s": _float(pod.mem_byte_s),
+        })  # fmt: skip
+
+
+def _float(value: float | None) -> float | None:
+    return None if value is None else float(value)
+
+
+def in_order(document: str) -> bytes:
+    """The text of a document, its keys in order as the streams write them, and not as PostgreSQL does."""
+    return orjson.dumps(orjson.loads(document), option=orjson.OPT_SORT_KEYS)
+
+
+def insight_row(record: PodInsight | JobInsight) -> Row:
+    """What a pod or a job does and what holds it back."""
+    found, state = record.insight, record.state
+    job = record.pod.job if isinstance(record, PodInsight) else record.job
+    return Row(INSIGHT_TABLE, {
+        "subject": found.subject.key,
+        "pod_uid": record.pod.uid if isinstance(record, PodInsight) else None,
+        "job_uid": job.uid if job is not None else None,
+        "kind": found.kind, "kind_confidence": float(found.confidence),
+        "bottleneck": found.bottleneck, "bottleneck_confidence": float(found.bottleneck_confidence),
+        "period_s": _float(state.period_s) if state else None,
+        "idle_since": moment(state.idle_since_ms) if state and state.idle_since_ms is not None else None,
+        "since": moment(found.since_ms), "at": moment(max(found.ts_ms, state.seen_ms if state else 0)),
+        "advice": found.advice, "evidence": orjson.dumps(dict(found.evidence)).decode(),
+    })  # fmt: skip
 
 
 def pod_row(record: PodPeaks) -> Row:
@@ -72,12 +170,16 @@ def pod_row(record: PodPeaks) -> Row:
         "job_uid": pod.job.uid if pod.job else None,
         "job_kind": pod.job.kind if pod.job else None,
         "job_name": pod.job.name if pod.job else None,
-        "first_ms": record.first_ms,
-        "last_ms": record.last_ms,
+        "labels": orjson.dumps(dict(pod.labels or {})).decode(),
+        "gpu_request": _float(pod.gpu_request),
+        "cpu_request": _float(pod.cpu_request),
+        "mem_request_bytes": _float(pod.mem_request_bytes),
+        "first_at": moment(record.first_ms),
+        "last_at": moment(record.last_ms),
         "samples": record.samples,
         "final": record.final,
         "gpus": len(record.gpus),
-        "started_ms": started_ms(record),
+        "started_at": moment(started_ms(record)),
     }
     return _row(POD_TABLE, values, record.metrics, record)
 
@@ -97,10 +199,11 @@ def job_row(record: JobPeaks) -> Row:
         "kind": job.kind,
         "api_version": job.api_version,
         "name": job.name,
-        "first_ms": record.first_ms,
-        "last_ms": record.last_ms,
+        "first_at": moment(record.first_ms),
+        "last_at": moment(record.last_ms),
         "final": record.final,
         "pods": len(record.pods) + (record.pods_omitted or 0),
+        "gpus": len({gpu for one in record.pods.values() for gpu in one.gpus}),
     }
     return _row(JOB_TABLE, values, record.metrics, record)
 

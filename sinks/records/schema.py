@@ -1,12 +1,9 @@
-"""Tables and views of the peak records, in SQLite and PostgreSQL.
+"""The tables, in SQLite and PostgreSQL; ``sinks.records.views`` has the views, which people read.
 
-``pod_peaks`` and ``job_peaks`` have a row each for a pod and a job, kept after they are gone. The views
-(``pod_peak_metrics``, ``pod_peak_gpus``, ``pod_peak_processes``, ``job_peak_metrics``, ``job_peak_pods``)
-unfold the JSON of the record into one row per metric; they cost nothing to keep. A pod's name that is used
-again is a row of its own, told from the one before by node and ``started_ms``.
+``pod_peaks``, ``job_peaks`` and ``insights`` have a row each for a pod and a job, kept after they are gone. A
+pod's name that is used again is a row of its own, told from the one before by node and ``started_at``.
+``usage_hours`` has a row for each hour, node, pod and GPU; in time the hours become days in ``usage_days``.
 """
-
-from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -26,32 +23,25 @@ from sqlalchemy import (
     text,
     update,
 )
-from sqlalchemy.types import UserDefinedType
 
 from contract.errors import DutycycleError
-from sinks.records.rows import COLUMN_METRICS, JOB_TABLE, POD_TABLE
+from sinks.records.columns import Document, Moment
+from sinks.records.rows import COLUMN_METRICS, HOUR_TABLE, INSIGHT_TABLE, JOB_TABLE, POD_TABLE
+from sinks.records.views import VIEWS, create_view
 
-VERSION = 3
+VERSION = 4
 """A database of another version is refused: see ``prepare``."""
 _ADVISORY_LOCK = 0x6475747963796C65
 metadata = MetaData()
 
 
-class RecordText(UserDefinedType[str]):
-    """A record as the JSON text that it crossed Kafka with.
-
-    In PostgreSQL of type JSON and not JSONB, which would sort the keys and rewrite the numbers.
-    """
-
-    cache_ok = True
-
-    def get_col_spec(self, **_: Any) -> str:
-        """The column's type; SQLite knows it by affinity only and keeps text."""
-        return "JSON"
-
-
 def _metric_columns() -> list[Column[float]]:
     names = [f"{figure}_{metric}" for metric in COLUMN_METRICS for figure in ("max", "mean")]
+    return [Column(name, Double) for name in names]
+
+
+def _usage_columns() -> list[Column[float]]:
+    names = ("gpu_s", "gpu_known_s", "gpu_busy_s", "energy_j", "pod_s", "cpu_s", "mem_byte_s")
     return [Column(name, Double) for name in names]
 
 
@@ -69,16 +59,20 @@ pod_peaks = Table(
     Column("job_uid", Text, index=True),
     Column("job_kind", Text),
     Column("job_name", Text),
-    Column("first_ms", BigInteger, nullable=False),
-    Column("last_ms", BigInteger, nullable=False, index=True),
+    Column("labels", Document, nullable=False),
+    Column("gpu_request", Double),
+    Column("cpu_request", Double),
+    Column("mem_request_bytes", Double),
+    Column("first_at", Moment, nullable=False),
+    Column("last_at", Moment, nullable=False, index=True),
     Column("samples", BigInteger, nullable=False),
     Column("final", Boolean, nullable=False),
     Column("gpus", Integer, nullable=False),
-    Column("started_ms", BigInteger, nullable=False),
+    Column("started_at", Moment, nullable=False),
     *_metric_columns(),
-    Column("record", RecordText, nullable=False),
+    Column("record", Document, nullable=False),
     Index("ix_pod_peaks_name", "namespace", "name"),
-    Index("ix_pod_peaks_incarnation", "namespace", "name", "node", "started_ms"),
+    Index("ix_pod_peaks_incarnation", "namespace", "name", "node", "started_at"),
 )
 job_peaks = Table(
     JOB_TABLE,
@@ -88,46 +82,69 @@ job_peaks = Table(
     Column("kind", Text, nullable=False),
     Column("api_version", Text, nullable=False),
     Column("name", Text, nullable=False),
-    Column("first_ms", BigInteger, nullable=False),
-    Column("last_ms", BigInteger, nullable=False, index=True),
+    Column("first_at", Moment, nullable=False),
+    Column("last_at", Moment, nullable=False, index=True),
     Column("final", Boolean, nullable=False),
     Column("pods", Integer, nullable=False),
+    Column("gpus", Integer, nullable=False),
     *_metric_columns(),
-    Column("record", RecordText, nullable=False),
+    Column("record", Document, nullable=False),
     Index("ix_job_peaks_name", "namespace", "name"),
 )
-TABLES = {POD_TABLE: pod_peaks, JOB_TABLE: job_peaks}
-
-
-# ``->``, ``->>`` and ``json_each`` mean the same in SQLite (3.38 and newer) and in PostgreSQL.
-VIEWS = {
-    "pod_peak_metrics": ("t.pod_uid", "pod_peaks AS t, json_each(t.record -> 'metrics') AS m"),
-    "pod_peak_gpus": (
-        "t.pod_uid, g.key AS gpu",
-        "pod_peaks AS t, json_each(t.record -> 'gpus') AS g, json_each(g.value) AS m",
-    ),
-    "pod_peak_processes": (
-        "t.pod_uid, p.key AS process",
-        "pod_peaks AS t, json_each(t.record -> 'processes') AS p, json_each(p.value) AS m",
-    ),
-    "job_peak_metrics": ("t.job_uid", "job_peaks AS t, json_each(t.record -> 'metrics') AS m"),
-    "job_peak_pods": (
-        "t.job_uid, p.key AS pod",
-        "job_peaks AS t, json_each(t.record -> 'pods') AS p, json_each(p.value -> 'metrics') AS m",
-    ),
-}
-"""Key columns and sources by name. ``gpu`` is ``<node>/<index>``, ``process`` ``<node>/<index>/<pid>``."""
-
-
-def _create_view(name: str) -> str:
-    """The statement that makes one view: its key columns, ``metric``, ``max``, ``mean`` and ``at_ms``."""
-    keys, sources = VIEWS[name]
-    return (  # names of our own, nothing that came from outside
-        f"CREATE VIEW {name} AS SELECT {keys}, m.key AS metric, "  # noqa: S608
-        "CAST(m.value ->> 'max' AS DOUBLE PRECISION) AS max, "
-        "CAST(m.value ->> 'mean' AS DOUBLE PRECISION) AS mean, "
-        f"CAST(m.value ->> 'at_ms' AS BIGINT) AS at_ms FROM {sources}"
-    )
+usage_hours = Table(
+    HOUR_TABLE,
+    metadata,
+    Column("hour", Moment, primary_key=True),
+    Column("node", Text, primary_key=True),
+    Column("pod_uid", Text, primary_key=True, index=True),
+    Column("gpu", Text, primary_key=True),
+    Column("until", Moment, nullable=False),
+    Column("gpu_model", Text),
+    Column("attribution", Text),
+    *_usage_columns(),
+)
+insights = Table(
+    INSIGHT_TABLE,
+    metadata,
+    Column("subject", Text, primary_key=True),
+    Column("pod_uid", Text, index=True),
+    Column("job_uid", Text, index=True),
+    Column("kind", Text, nullable=False),
+    Column("kind_confidence", Double, nullable=False),
+    Column("bottleneck", Text, nullable=False),
+    Column("bottleneck_confidence", Double, nullable=False),
+    Column("period_s", Double),
+    Column("idle_since", Moment),
+    Column("since", Moment, nullable=False),
+    Column("at", Moment, nullable=False),
+    Column("advice", Text),
+    Column("evidence", Document, nullable=False),
+)
+TABLES = {POD_TABLE: pod_peaks, JOB_TABLE: job_peaks, HOUR_TABLE: usage_hours, INSIGHT_TABLE: insights}
+"""What records become."""
+usage_days = Table(
+    "usage_days",
+    metadata,
+    Column("day", Moment, primary_key=True),
+    Column("node", Text, primary_key=True),
+    Column("pod_uid", Text, primary_key=True, index=True),
+    Column("gpu", Text, primary_key=True),
+    Column("gpu_model", Text),
+    Column("attribution", Text),
+    *_usage_columns(),
+    *(Column(name, Double) for name in ("gpu_cost", "cpu_cost", "energy_cost")),
+)
+rolled_up = Table("usage_rolled_up", metadata, Column("until", Moment, primary_key=True))
+"""Until when the hours have become days: what is written of an earlier hour counts no more."""
+prices = Table(
+    "prices",
+    metadata,
+    Column("since", Moment, primary_key=True),
+    Column("what", Text, primary_key=True),
+    Column("gpu_model", Text, primary_key=True),
+    Column("price", Double),
+)
+OTHER_TABLES = {one.name: one for one in (usage_days, rolled_up, prices)}
 
 
 def prepare(connection: Connection) -> None:
@@ -143,13 +160,13 @@ def prepare(connection: Connection) -> None:
             "use the Dutycycle that wrote it, or give another database"
         )
     for table in TABLES.values():  # touches no row, but the database checks our rights
-        nothing = literal(1) == 0
+        nothing, column = literal(1) == 0, next(iter(table.c))
         connection.execute(insert(table).from_select(list(table.c), select(table).where(nothing)))
-        connection.execute(update(table).values(last_ms=table.c.last_ms).where(nothing))
+        connection.execute(update(table).values({column: column}).where(nothing))
 
 
 def _create(connection: Connection) -> None:
     metadata.create_all(connection)
     for name in VIEWS:
-        connection.execute(text(_create_view(name)))
+        connection.execute(text(create_view(name, connection.dialect.name)))
     connection.execute(insert(version_table).values(version=VERSION))

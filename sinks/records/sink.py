@@ -1,7 +1,8 @@
-"""The sink that keeps peak records in SQL: batched, tried again for as long as the database is away."""
+"""The sink that keeps peaks, usage and insights in SQL: batched, tried again while the database is away."""
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from contract.backoff import Backoff
@@ -12,7 +13,7 @@ from sinks.deadletters import DeadLetters
 from sinks.events import SINK_AWAY
 from sinks.metrics import wrote
 from sinks.records.merge import merge
-from sinks.records.rows import TOPICS, Row, row_of
+from sinks.records.rows import HOUR_TABLE, TOPICS, Row, rows_of
 from sinks.records.store import RecordsAwayError, RecordsStore, RefusedRow
 from sinks.thread import in_thread
 from telemetry.events import WRITE_REJECTED, WRITE_RETRIED, Telemetry
@@ -20,7 +21,7 @@ from telemetry.events import WRITE_REJECTED, WRITE_RETRIED, Telemetry
 _BATCH = 500
 _WAIT_S = 0.2
 _DRAIN_S = 5.0
-_Key = tuple[str, str]
+_Key = tuple[str, tuple[str, ...]]
 
 
 class RecordsSink:
@@ -51,6 +52,7 @@ class RecordsSink:
         self._waiting = PendingOffsets()
         self._in_flight = PendingOffsets()
         self._generation = 0
+        self._rolled_up_at = ""
         self._writing = asyncio.Lock()
         self._some = asyncio.Event()
         self._full = asyncio.Event()
@@ -58,14 +60,14 @@ class RecordsSink:
         self._room.set()
 
     def wants(self, origin: ConsumerRecord) -> bool:
-        """Every peak record; a tombstone takes nothing away from SQL."""
+        """Every record; a tombstone takes nothing away from SQL."""
         return origin.value is not None
 
     def take(self, origin: ConsumerRecord, record: Any) -> None:
         """Hold a record unless one that says all of it is held."""
-        row = row_of(record)
+        rows = rows_of(record)
         self._waiting.add(origin.topic_partition, origin.offset)
-        self._keep([(row, origin)])
+        self._keep((row, origin) for row in rows)
         self._some.set()
         if len(self._rows) >= _BATCH:
             self._full.set()
@@ -144,7 +146,9 @@ class RecordsSink:
             self._put_back(error, rows, offsets, generation)
             return False
         wrote(self._telemetry, self.name, len(rows) - len(refused))
-        await self._reject(refused, {(row.table, row.key): origin for row, origin in rows})
+        if hours := [row.values["hour"] for row, _ in rows if row.table == HOUR_TABLE]:
+            await self._roll_up(max(hours))
+        await self._reject(refused, {(row.table, row.name): origin for row, origin in rows})
         if generation == self._generation:
             self._in_flight = PendingOffsets()
         return True
@@ -156,6 +160,13 @@ class RecordsSink:
         except TimeoutError as error:
             self._store.close()  # the connection stays with its thread; the next try makes a new one
             raise RecordsAwayError(f"{self._store.name}: no answer within {self._timeout_s:g} s") from error
+
+    async def _roll_up(self, hour: str) -> None:
+        """Once an hour of the ledger; if the database goes away in between, with the next one."""
+        if hour > self._rolled_up_at:
+            with suppress(RecordsAwayError):
+                await in_thread(self._store.roll_up)
+            self._rolled_up_at = hour
 
     def _begin_batch(self) -> tuple[list[tuple[Row, ConsumerRecord]], PendingOffsets, int]:
         rows = list(self._rows.values())
@@ -189,7 +200,9 @@ class RecordsSink:
             key = row.table, row.key
             self._rows[key] = (merge(self._rows[key][0], row) if key in self._rows else row), origin
 
-    async def _reject(self, refused: list[RefusedRow], origins: dict[_Key, ConsumerRecord]) -> None:
+    async def _reject(
+        self, refused: list[RefusedRow], origins: dict[tuple[str, str], ConsumerRecord]
+    ) -> None:
         """Does not return when a dead letter cannot be sent: the worker ends, and nothing of this is done."""
         for one in refused:
             self._telemetry.emit(WRITE_REJECTED, one.reason, sink=self.name, reason="value")

@@ -1,4 +1,4 @@
-"""The database of peak records: opened and checked, written in transactions, errors made plain.
+"""The database of records: opened and checked, written in transactions, errors made plain.
 
 The border to SQLAlchemy: what leaves here is ``RecordsRefusedError`` (at start), ``RecordsAwayError``
 (try again later) or a list of rows that no later try could write. No message holds a password.
@@ -33,10 +33,13 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import ReturningInsert
 
 from contract.errors import DutycycleError
+from sinks.records.columns import Document
 from sinks.records.engine import is_unreachable, make_engine, reason_of
 from sinks.records.merge import merge
-from sinks.records.rows import COUNTS, KEYS, MAXIMA, POD_TABLE, UNNAMED, Row
-from sinks.records.schema import TABLES, RecordText, prepare
+from sinks.records.prices import PriceList, set_prices
+from sinks.records.rollup import KEEP, Retention, roll_up
+from sinks.records.rows import COUNTS, HOUR_TABLE, KEYS, MAXIMA, POD_TABLE, UNNAMED, Row
+from sinks.records.schema import TABLES, prepare, rolled_up
 from sinks.records.url import parse_records_url, shown, sqlite_path
 
 # A worker that is frozen in the middle of writing holds its rows no longer than others wait for them.
@@ -48,6 +51,10 @@ _POSTGRESQL_LIMITS = (
 _ARRAY_LENGTH = 16_000_000
 # What a later try cannot mend: the value itself is the trouble. All else may pass, a full disk too.
 _PERMANENT = (exc.DataError, exc.IntegrityError)
+_DOCUMENTS = {
+    name: [one.name for one in table.c if isinstance(one.type, Document)] for name, table in TABLES.items()
+}
+Key = tuple[str, ...]
 
 
 class RecordsRefusedError(DutycycleError):
@@ -72,9 +79,15 @@ class RefusedRow:
 
 
 class RecordsStore:
-    """A database of peak records. Used by one thread at a time; ``close`` it."""
+    """A database of records. Used by one thread at a time; ``close`` it.
 
-    def __init__(self, url: str) -> None:
+    ``prices`` hold from the hour on in which it is opened, if they are others than before; None leaves those
+    that are there. ``retention``: how long usage is kept.
+    """
+
+    def __init__(self, url: str, *, prices: PriceList | None = None, retention: Retention = KEEP) -> None:
+        self._prices = prices
+        self._retention = retention
         self.url = parse_records_url(url)
         self.name = shown(self.url)
         self._engine = make_engine(self.url)
@@ -88,6 +101,8 @@ class RecordsStore:
             _make_folder(self.url)
             with self._begin() as connection:
                 prepare(connection)
+                if self._prices is not None:
+                    set_prices(connection, self._prices)
         except (DutycycleError, exc.SQLAlchemyError, OSError) as error:
             self.close()
             reason = reason_of(error, self.url)
@@ -111,12 +126,21 @@ class RecordsStore:
             self._write(rows)
         except (*_PERMANENT, OverflowError, ValueError) as error:  # ValueError: what is stored is no record
             if len(rows) == 1:
-                return [RefusedRow(rows[0].table, rows[0].key, reason_of(error, self.url))]
+                return [RefusedRow(rows[0].table, rows[0].name, reason_of(error, self.url))]
             half = len(rows) // 2  # upserts repeat without harm, so halves may be written on their own
             return self.put(rows[:half]) + self.put(rows[half:])
         except (exc.SQLAlchemyError, OSError) as error:
             raise RecordsAwayError(f"{self.name}: {reason_of(error, self.url)}") from None
         return []
+
+    def roll_up(self) -> int:
+        """Make days of the hours that are older than the retention, and forget days that are; how many rows
+        that were. Raises ``RecordsAwayError``."""
+        try:
+            with self._begin() as connection:
+                return roll_up(connection, self._retention)
+        except (exc.SQLAlchemyError, OSError) as error:
+            raise RecordsAwayError(f"{self.name}: {reason_of(error, self.url)}") from None
 
     def close(self) -> None:
         """Give the connections back."""
@@ -124,6 +148,9 @@ class RecordsStore:
 
     def _write(self, rows: Sequence[Row]) -> None:
         with self._begin() as connection:
+            if any(row.table == HOUR_TABLE for row in rows):
+                until = connection.scalar(select(rolled_up.c.until).with_for_update(read=True)) or ""
+                rows = [row for row in rows if row.table != HOUR_TABLE or row.values["hour"] >= until]
             for name in TABLES:
                 _write(connection, name, _by_key(row for row in rows if row.table == name))
 
@@ -141,48 +168,50 @@ def _make_folder(url: URL) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
-def _by_key(rows: Iterable[Row]) -> dict[str, Row]:
+def _by_key(rows: Iterable[Row]) -> dict[Key, Row]:
     """Each key once, sorted: two writers then lock rows in the same order."""
-    found: dict[str, Row] = {}
+    found: dict[Key, Row] = {}
     for row in rows:
         found[row.key] = merge(found[row.key], row) if row.key in found else row
     return dict(sorted(found.items()))
 
 
-def _write(connection: Connection, table: str, rows: Mapping[str, Row]) -> None:
+def _write(connection: Connection, table: str, rows: Mapping[Key, Row]) -> None:
     """Store each row that covers what is there of its key; merge the few others with it."""
     if not rows:
         return
     others = rows.keys() - _upsert(connection, table, list(rows.values()))
+    if table not in COUNTS:
+        return  # what is stored says more
     merged = [(stored, merge(stored, rows[stored.key])) for stored in _stored(connection, table, others)]
     _update(connection, table, [row for stored, row in merged if row is not stored])
 
 
-def _upsert(connection: Connection, table: str, rows: Sequence[Row]) -> set[str]:
+def _upsert(connection: Connection, table: str, rows: Sequence[Row]) -> set[Key]:
     """The keys that were new, or whose row was covered. The rows of all others are locked from now on."""
     dialect = connection.dialect.name
     statement = _upsert_statement(table, dialect)
     if dialect == "sqlite":
-        return set(connection.scalars(statement, [row.values for row in rows]))
-    return {key for some in json_arrays(rows) for key in connection.scalars(statement, {"rows": some})}
+        return {tuple(key) for key in connection.execute(statement, [row.values for row in rows])}
+    return {tuple(key) for some in json_arrays(rows) for key in connection.execute(statement, {"rows": some})}
 
 
 @cache
 def _upsert_statement(table: str, dialect: str) -> ReturningInsert[Any]:
     """In PostgreSQL all rows are one parameter: one for each value takes the driver 40 times the CPU."""
-    columns, key = TABLES[table].c, KEYS[table]
+    columns, keys = TABLES[table].c, KEYS[table]
     insert: Any = (postgresql if dialect == "postgresql" else sqlite).insert(TABLES[table])
     if dialect == "postgresql":
         names_and_types = [column(one.name, one.type) for one in columns]
-        rows = func.json_to_recordset(cast(bindparam("rows", type_=RecordText()), RecordText))
+        rows = func.json_to_recordset(cast(bindparam("rows", type_=Text()), postgresql.JSON))
         new = rows.table_valued(*names_and_types).render_derived(name="new", with_types=True)
         insert = insert.from_select(columns.keys(), select(new))
     upsert: Insert = insert.on_conflict_do_update(
-        index_elements=[key],
-        set_={one.name: insert.excluded[one.name] for one in columns if one.name != key},
+        index_elements=keys,
+        set_={one.name: insert.excluded[one.name] for one in columns if one.name not in keys},
         where=covering(table, insert.excluded, columns),
     )
-    return upsert.returning(columns[key])
+    return upsert.returning(*(columns[key] for key in keys))
 
 
 def json_arrays(rows: Iterable[Row], most: int = _ARRAY_LENGTH) -> Iterator[str]:
@@ -190,7 +219,8 @@ def json_arrays(rows: Iterable[Row], most: int = _ARRAY_LENGTH) -> Iterator[str]
     some: list[str] = []
     length = 0
     for row in rows:
-        one = orjson.dumps(row.values | {"record": orjson.Fragment(row.values["record"])}).decode()
+        documents = {name: orjson.Fragment(row.values[name]) for name in _DOCUMENTS[row.table]}
+        one = orjson.dumps(row.values | documents).decode()
         if some and length + len(one) > most:
             yield f"[{','.join(some)}]"
             some, length = [], 0
@@ -201,12 +231,18 @@ def json_arrays(rows: Iterable[Row], most: int = _ARRAY_LENGTH) -> Iterator[str]
 
 def covering(table: str, new: Any, old: Any) -> ColumnElement[bool]:
     """``merge.covers`` in SQL, of two rows given by their columns."""
+    if table == HOUR_TABLE:
+        seconds, known = _seconds(new), _seconds(old)
+        return or_(seconds > known, and_(seconds == known, new.until >= old.until))
+    if table not in COUNTS:
+        newer: ColumnElement[bool] = new.at >= old.at
+        return newer
     count = COUNTS[table]
     conditions = [
-        new.first_ms <= old.first_ms,
-        new.last_ms >= old.last_ms,
+        new.first_at <= old.first_at,
+        new.last_at >= old.last_at,
         new[count] >= old[count],
-        or_(new.final, not_(old.final), new.last_ms > old.last_ms, new[count] > old[count]),
+        or_(new.final, not_(old.final), new.last_at > old.last_at, new[count] > old[count]),
         *(or_(old[name].is_(None), new[name] >= old[name]) for name in MAXIMA),
     ]
     if table == POD_TABLE:
@@ -214,26 +250,30 @@ def covering(table: str, new: Any, old: Any) -> ColumnElement[bool]:
     return and_(*conditions)
 
 
+def _seconds(columns: Any) -> ColumnElement[float]:
+    return func.coalesce(columns.gpu_s, 0.0) + func.coalesce(columns.pod_s, 0.0)
+
+
 def _unnamed(columns: Any) -> ColumnElement[bool]:
     return and_(columns.name == columns.pod_uid, columns.phase == UNNAMED)
 
 
-def _stored(connection: Connection, table: str, keys: Collection[str]) -> list[Row]:
+def _stored(connection: Connection, table: str, keys: Collection[Key]) -> list[Row]:
     if not keys:
         return []
-    columns = TABLES[table].c
-    plain = [column for column in columns if column.name != "record"]
-    query = select(*plain, cast(columns.record, Text).label("record")).where(columns[KEYS[table]].in_(keys))
+    columns, [name] = TABLES[table].c, KEYS[table]
+    read = [cast(one, Text).label(one.name) if isinstance(one.type, Document) else one for one in columns]
+    query = select(*read).where(columns[name].in_([key for (key,) in keys]))
     return [Row(table, dict(found)) for found in connection.execute(query).mappings()]
 
 
 def _update(connection: Connection, table: str, rows: Sequence[Row]) -> None:
     if not rows:
         return
-    columns, key = TABLES[table].c, KEYS[table]
+    columns, [key] = TABLES[table].c, KEYS[table]
     statement = update(TABLES[table]).where(columns[key] == bindparam("of_key"))
     new: dict[str, Any] = {
         column.name: bindparam(f"new_{column.name}") for column in columns if column.name != key
     }
-    values = [{f"new_{name}": row.values[name] for name in new} | {"of_key": row.key} for row in rows]
+    values = [{f"new_{name}": row.values[name] for name in new} | {"of_key": row.values[key]} for row in rows]
     connection.execute(statement.values(new), values)

@@ -1,13 +1,13 @@
-"""Writes peak records into SQL from within the process: what ``dutycycle replay --records`` uses."""
+"""Writes records into SQL from within the process: what ``dutycycle replay --records`` uses."""
 
 from types import TracebackType
 
 from contract.codec import decode
 from contract.errors import DutycycleError
-from contract.records.derived import JobPeaks, PodPeaks
 from contract.topics import TOPICS as CONTRACT
 from sinks.records.merge import merge
-from sinks.records.rows import JOB_TABLE, POD_TABLE, TOPICS, Row, row_of
+from sinks.records.prices import PriceList
+from sinks.records.rows import TOPICS, Record, Row, rows_of, table_and_key
 from sinks.records.store import RecordsStore, RefusedRow
 
 _SHOWN = 3
@@ -18,17 +18,17 @@ class RecordsLostError(DutycycleError):
 
 
 class RecordsWriter:
-    """Buffers peak records and writes what is known of each pod and job; a context manager.
+    """Buffers records and writes what is known of each pod and job, and of each hour; a context manager.
 
     Memory is bounded by ``batch`` rows. Entering raises ``RecordsRefusedError``; a write may raise
     ``RecordsAwayError``, with the buffer kept; leaving raises ``RecordsLostError`` if there were records
     that no database can hold.
     """
 
-    def __init__(self, url: str, *, batch: int = 500) -> None:
-        self._store = RecordsStore(url)
+    def __init__(self, url: str, *, batch: int = 500, prices: PriceList | None = None) -> None:
+        self._store = RecordsStore(url, prices=prices)
         self._batch = batch
-        self._rows: dict[tuple[str, str], Row] = {}
+        self._rows: dict[tuple[str, tuple[str, ...]], Row] = {}
         self.refused: list[RefusedRow] = []
         """What could not be kept, and why."""
 
@@ -43,14 +43,15 @@ class RecordsWriter:
         """
         if payload is None or topic not in TOPICS:
             return
-        record: PodPeaks | JobPeaks = decode(CONTRACT[topic].record, payload, topic)
+        record: Record = decode(CONTRACT[topic].record, payload, topic)
         try:
-            row = row_of(record)
+            rows = rows_of(record)
         except ValueError as error:
-            self.refused.append(RefusedRow(*_key_of(record), str(error)))
+            self.refused.append(RefusedRow(*table_and_key(record), str(error)))
             return
-        key = row.table, row.key
-        self._rows[key] = merge(self._rows[key], row) if key in self._rows else row
+        for row in rows:
+            key = row.table, row.key
+            self._rows[key] = merge(self._rows[key], row) if key in self._rows else row
         if len(self._rows) >= self._batch:
             self.flush()
 
@@ -70,8 +71,3 @@ class RecordsWriter:
         if kind is None and self.refused:
             shown = "; ".join(f"{one.table} {one.key}: {one.reason}" for one in self.refused[:_SHOWN])
             raise RecordsLostError(f"{len(self.refused)} peak records could not be kept: {shown}")
-
-
-def _key_of(record: PodPeaks | JobPeaks) -> tuple[str, str]:
-    """Table and primary key."""
-    return (POD_TABLE, record.pod.uid) if isinstance(record, PodPeaks) else (JOB_TABLE, record.job.uid)

@@ -37,6 +37,7 @@ def test_every_public_topic_has_an_example() -> None:
         ("cycles", "subject/source", "compact"),
         ("pod-peaks", "pod uid", "compact"),
         ("job-peaks", "job uid", "compact"),
+        ("usage", "node", "delete"),
         ("insights", "subject", "compact"),
         ("profiles", "pod or job uid", "delete"),
         ("model-forecasts", "subject", "delete"),

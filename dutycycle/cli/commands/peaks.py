@@ -4,7 +4,7 @@ import argparse
 import csv
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,13 +16,14 @@ from rich.text import Text
 from contract.codec import to_plain
 from contract.records.derived import JobPeaks, PodPeaks
 from contract.settings.groups import Settings
-from dutycycle.cli import arguments
+from dutycycle.cli import arguments, history
 from dutycycle.words import bytes_text, percent_text
 from sinks.records.location import default_records_url
-from sinks.records.query import job_peaks, pod_peaks
+from sinks.records.query import Which, job_peaks, pod_peaks, require_namespace
 from sinks.records.rows import started_ms
 
-EXAMPLE = """dutycycle peaks
+EXAMPLE = """dutycycle peaks --since 7d --sort gpu
+dutycycle peaks --node gpu-a --label team=nlp
 dutycycle peaks --job bert --format json | jq '.[0].metrics.gpu_util_pct.max'"""
 SETTINGS: tuple[str, ...] = ()
 FORMATS = ("table", "json", "csv")
@@ -47,15 +48,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     which.add_argument("--pod", metavar="NAME", help="only pods of this name; several if it was used again")
     parser.add_argument("--namespace", metavar="NAME", help="only in this namespace")
     parser.add_argument("--job", metavar="NAME", help="only this job, or its pods, by name or uid")
+    parser.add_argument("--node", metavar="NAME", help="only what ran on this node")
+    parser.add_argument(
+        "--label", type=_label, metavar="KEY=VALUE",
+        help="only pods with this label, or jobs with such pods; of those that DUTYCYCLE_POD_LABELS keeps",
+    )  # fmt: skip
+    parser.add_argument(
+        "--since", metavar="TIME", help="only what was seen since: 7d ago, or 2026-11-20T10:00:00Z"
+    )
+    parser.add_argument(
+        "--sort", choices=(*_SORTS, "name"), default="name",
+        help="the largest or newest first; or by namespace, job and name (default: name)",
+    )  # fmt: skip
     arguments.add_records(parser)
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Print the records."""
     url = settings.records or default_records_url()
-    if args.jobs:
-        return print_records(job_peaks(url, args.namespace, args.job), args.format)
-    return print_records(pod_peaks(url, args.namespace, args.job, args.pod), args.format)
+    which = Which(
+        namespace=args.namespace, job=args.job, name=args.pod, node=args.node, label=args.label,
+        since_ms=None if args.since is None else history.ago_ms("--since", args.since),
+    )  # fmt: skip
+    found: Sequence[PeakRecord] = job_peaks(url, which) if args.jobs else pod_peaks(url, which)
+    if not found:
+        require_namespace(url, args.namespace)
+    if args.sort != "name":
+        found = sorted(found, key=lambda one: -(_SORTS[args.sort](one) or 0))
+    return print_records(found, args.format)
+
+
+def _label(text: str) -> tuple[str, str]:
+    """``team=nlp``, or ``team`` for any value."""
+    key, _, value = text.partition("=")
+    return key.strip(), value.strip()
 
 
 def print_records(records: Sequence[PeakRecord], form: str) -> int:
@@ -117,7 +143,7 @@ def _table(records: Sequence[PeakRecord]) -> Table:
         headers.insert(3, "started")  # the same name again is another pod: their start tells them apart
     for header in headers:
         table.add_column(header, no_wrap=True)
-    for header, _, _ in _COLUMNS:
+    for header in ("GPUs", *(header for header, _, _ in _COLUMNS)):
         table.add_column(header, justify="right", no_wrap=True)
     table.add_column("seconds", justify="right")
     table.add_column("ended")
@@ -127,8 +153,15 @@ def _table(records: Sequence[PeakRecord]) -> Table:
         span = f"{(one.last_ms - one.first_ms) / 1000:.0f}"
         head["started"] = _moment(head["started_ms"]) if times_named[_name(one)] > 1 else ""
         names = (Text(str(head[name] or "")) for name in headers)
-        table.add_row(*names, *figures, span, "yes" if one.final else "")
+        table.add_row(*names, str(gpu_count(one) or ""), *figures, span, "yes" if one.final else "")
     return table
+
+
+def gpu_count(record: PeakRecord) -> int:
+    """How many GPUs the pod had, or the pods of the job together: GPU memory is the sum over them."""
+    if isinstance(record, PodPeaks):
+        return len(record.gpus)
+    return len({gpu for pod in record.pods.values() for gpu in pod.gpus})
 
 
 def began_ms(record: PeakRecord) -> int:
@@ -149,3 +182,17 @@ def _value(record: PeakRecord, metric: str) -> float | None:
     name, _, what = metric.partition(".")
     peak = record.metrics.get(name)
     return None if peak is None else peak.mean if what == "mean" else peak.max
+
+
+_SORTS: dict[str, Callable[[PeakRecord], float | None]] = {
+    "gpu": lambda one: _value(one, "gpu_util_pct"),
+    "gpu-mean": lambda one: _value(one, "gpu_util_pct.mean"),
+    "gpu-memory": lambda one: _value(one, "gpu_mem_used_bytes"),
+    "gpus": gpu_count,
+    "cpu": lambda one: _value(one, "cpu_util_pct"),
+    "memory": lambda one: _value(one, "mem_used_bytes"),
+    "last": lambda one: one.last_ms,
+    "started": began_ms,
+    "seconds": lambda one: one.last_ms - one.first_ms,
+}
+"""What records are sorted by."""

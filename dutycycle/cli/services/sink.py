@@ -14,6 +14,7 @@ SETTINGS = (
     *arguments.OF_BROKER,
     *arguments.OF_TOPICS,
     *arguments.OF_SINKS,
+    *arguments.OF_USAGE,
     *arguments.OF_METRICS,
     *arguments.OF_WORKER,
     *arguments.OF_SERVICE,

@@ -12,6 +12,7 @@ from msgspec.structs import astuple
 from contract.records.samples import Gpu, GpuProcess, MigDevice, NvmlSample
 from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Bools, Floats, Ints
+from streams.operators.columns.holdings import holdings_of
 from streams.operators.columns.ownership import (
     USE_METRICS,
     highs_of,
@@ -130,7 +131,8 @@ class NvmlReader:
         tallies = [TallySeries(uid, "", POD_GPU_METRICS[_MEMORY]) for uid in plan.pods]
         tallies += [TallySeries(uid, scope, metric) for uid, scope in plan.sources for metric in USE_METRICS]
         scopes = tuple(f"{self._node}/{gpu.index}" for gpu in gpus)
-        self._layout = make_layout(series, tallies, plan.attribution, scopes)
+        held = holdings_of(self._node, gpus, plan)
+        self._layout = make_layout(series, tallies, plan.attribution, scopes, held)
 
     def _highest(self, bursts: Sequence[Any]) -> Floats:
         """The highest utilization in the burst of each GPU."""

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streams.operators.columns.arrays import Floats
+from streams.operators.columns.holdings import Holdings
 from streams.operators.columns.series import Series, TallySeries
 
 
@@ -17,7 +18,7 @@ class Layout:
 
     ``series`` has shape (n,) and ``tallies`` (m,). ``pods``: the uids in ``tallies`` and ``attribution``.
     ``attribution``, by pod and scope: how the use of a GPU is known (``contract.records.attribution``).
-    ``gpus``: the scopes of the node's GPUs, in the order of their series.
+    ``gpus``: the scopes of the node's GPUs, in the order of their series. ``holdings``: who has them.
     """
 
     series: tuple[Series, ...]
@@ -25,6 +26,7 @@ class Layout:
     pods: tuple[str, ...]
     attribution: Mapping[tuple[str, str], str]
     gpus: tuple[str, ...] = ()
+    holdings: Holdings | None = None
 
 
 class Tick(NamedTuple):
@@ -55,8 +57,9 @@ def make_layout(
     tallies: Iterable[TallySeries],
     attribution: Mapping[tuple[str, str], str] | None = None,
     gpus: tuple[str, ...] = (),
+    holdings: Holdings | None = None,
 ) -> Layout:
     """A layout, with the pods that its tallies and its attribution name."""
     of_pods, attribution = tuple(tallies), attribution or {}
     uids = dict.fromkeys([*(one.pod_uid for one in of_pods), *(uid for uid, _ in attribution)])
-    return Layout(tuple(series), of_pods, tuple(uids), attribution, gpus)
+    return Layout(tuple(series), of_pods, tuple(uids), attribution, gpus, holdings)

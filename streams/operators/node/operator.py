@@ -1,4 +1,4 @@
-"""The operator of a node: windows, trends, cycles, peaks of pods and spans, from one source topic.
+"""The operator of a node: windows, trends, cycles, peaks of pods, spans and usage, from one source topic.
 
 There is one for each of ``nvml-samples``, ``cgroup-samples`` and ``cuda-samples``; they differ in the reader
 alone. A sample is decoded, becomes a tick in columns, and goes to each bank; banks keep their state in
@@ -28,6 +28,7 @@ from streams.operators.node.watermark import Held, Timeline
 from streams.operators.node.window import ClosedWindow, WindowBank
 from streams.operators.node.window_records import WindowRecords
 from streams.operators.peaks.tally import PeakTally
+from streams.operators.usage.bank import UsageBank
 from streams.operators.workload.spans import SpanBank
 from telemetry.events import SAMPLE_LATE
 
@@ -85,6 +86,7 @@ class NodeOperator:
         self._spans = SpanBank(self._node, self._config.source)
         self._gpus = NodeGpus(self._node)
         self._models = ModelBank(self._node, self._config.source, self._config.models)
+        self._usage = UsageBank(self._node, self._config.source)
         self._last_ms = self._closed_ms = -1
 
     def update(self, record: ConsumerRecord) -> list[Emission]:
@@ -118,6 +120,7 @@ class NodeOperator:
             self._analysis.add(tick, row)
             emissions += self._spans.add(tick)
             emissions += self._models.add(tick)
+            emissions += self._usage.add(tick)
         else:
             self._last_seen[columns] = np.maximum(self._last_seen[columns], tick.ts_ms)
         if not self._windows.add(tick.ts_ms, row, watermark_ms):
@@ -191,7 +194,7 @@ class NodeOperator:
             self._closed_ms = self._last_ms
             emissions += self._evaluate()
             self._gpus.close()
-        return emissions + self._spans.close() + self.flush()
+        return emissions + self._spans.close() + self._usage.flush() + self.flush()
 
     def snapshot(self) -> Snapshot:
         """Plain data; the columns of every bank are those of ``series``."""
@@ -207,6 +210,7 @@ class NodeOperator:
             "spans": self._spans.snapshot(),
             "gpus": self._gpus.snapshot(),
             "models": self._models.snapshot(),
+            "usage": self._usage.snapshot(),
         }
 
     def restore(self, plain: Snapshot) -> None:
@@ -225,3 +229,4 @@ class NodeOperator:
         self._spans.restore(plain["spans"])
         self._gpus.restore(plain["gpus"])
         self._models.restore(plain["models"])
+        self._usage.restore(plain["usage"])

@@ -8,11 +8,12 @@ from typing import Any
 from sqlalchemy import create_engine, inspect, text
 
 from contract.records.derived import PodPeaks
-from sinks.records.query import pod_peaks
+from sinks.records.query import Which, pod_peaks
 from sinks.records.rows import pod_row
 from sinks.records.store import RecordsStore
 from tests.support.processes.commands import dutycycle, environ
 from tests.support.sinks import made
+from tests.support.sinks.recording import unix_ms
 
 STARTS_MS = (1_700_000_000_000, 1_700_003_600_000)
 INCARNATIONS = [
@@ -43,10 +44,10 @@ def select(url: str, query: str) -> list[tuple[Any, ...]]:
 
 def test_each_incarnation_of_a_name_is_a_record(records_url: str) -> None:
     write(records_url, *reversed(INCARNATIONS), OTHER)
-    assert pod_peaks(records_url, name="web-0") == INCARNATIONS
-    assert pod_peaks(records_url, namespace="default", name="db-0") == [OTHER]
-    query = "SELECT namespace, name, node, started_ms FROM pod_peaks ORDER BY started_ms"
-    assert select(records_url, query) == [
+    assert pod_peaks(records_url, Which(name="web-0")) == INCARNATIONS
+    assert pod_peaks(records_url, Which(namespace="default", name="db-0")) == [OTHER]
+    query = "SELECT namespace, name, node, started_at FROM pod_peaks ORDER BY started_at"
+    assert [(*names, unix_ms(at)) for *names, at in select(records_url, query)] == [
         ("default", "db-0", "gpu-a", 7), *(("default", "web-0", "gpu-a", ms) for ms in STARTS_MS)
     ]  # fmt: skip
 
@@ -56,7 +57,7 @@ def test_the_name_node_and_start_are_an_index(records_url: str) -> None:
     engine = create_engine(records_url)
     indexes = {one["name"]: one["column_names"] for one in inspect(engine).get_indexes("pod_peaks")}
     engine.dispose()
-    assert indexes["ix_pod_peaks_incarnation"] == ["namespace", "name", "node", "started_ms"]
+    assert indexes["ix_pod_peaks_incarnation"] == ["namespace", "name", "node", "started_at"]
 
 
 def test_the_command_tells_incarnations_apart_where_a_name_was_used_again(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ The algebra is tried on records that hypothesis makes up, the writing on both da
 
 import random
 from collections.abc import Sequence
+from datetime import datetime
 from functools import reduce
 from itertools import pairwise
 from typing import Any
@@ -63,14 +64,15 @@ def merged(several: Sequence[Row]) -> Row:
 def levels(row: Row) -> tuple[Any, ...]:
     """A row by what the order compares, in which rows that cover each other are equal."""
     values = row.values
-    return row.named, *(values[name] for name in ("first_ms", "last_ms", COUNTS[row.table], "final", *MAXIMA))
+    return row.named, *(values[name] for name in ("first_at", "last_at", COUNTS[row.table], "final", *MAXIMA))
 
 
 def grown(row: Row) -> dict[str, Any]:
     """Of a row's columns those that only grow, with nothing measured as the least."""
-    names = ("last_ms", *MAXIMA, *(["samples"] if row.table == POD_TABLE else []))
+    names = ("last_at", *MAXIMA, *(["samples"] if row.table == POD_TABLE else []))
     found = {name: -1 if row.values[name] is None else row.values[name] for name in names}
-    return found | {"first_ms": -row.values["first_ms"], "named": row.named}
+    first_s = datetime.fromisoformat(row.values["first_at"]).timestamp()
+    return found | {"first_at": -first_s, "named": row.named}
 
 
 @given(st.one_of(st.tuples(*[pods().map(pod_row)] * 3), st.tuples(*[jobs().map(job_row)] * 3)))

@@ -7,9 +7,10 @@ from sqlalchemy import create_engine, text
 
 from contract.codec import DecodeError, encode
 from contract.records.derived import JobPeaks, PodPeaks
-from sinks.records.query import job_peaks, pod_peaks
+from sinks.records.query import Which, job_peaks, pod_peaks
 from sinks.records.writer import RecordsLostError, RecordsWriter
 from tests.support.sinks import made
+from tests.support.sinks.recording import unix_ms
 
 
 def _write(url: str, *records: PodPeaks | JobPeaks, batch: int = 500) -> None:
@@ -125,7 +126,10 @@ VIEWS = {
 def test_views_have_a_row_for_each_metric(records_url: str) -> None:
     bare = made.pod_peaks("uid-0", metrics={}, gpus={}, processes=None)
     _write(records_url, bare, made.pod_peaks(), made.job_peaks())
-    assert {name: _rows(records_url, VIEW.format(name)) for name in VIEWS} == VIEWS
+    found = {
+        name: [(*row, unix_ms(at)) for *row, at in _rows(records_url, VIEW.format(name))] for name in VIEWS
+    }
+    assert found == VIEWS
 
 
 def test_a_record_that_no_database_can_hold_is_told_and_the_others_are_kept(records_url: str) -> None:
@@ -153,15 +157,15 @@ def test_selection_and_order(records_url: str) -> None:
     records = [made.pod_peaks("uid-2"), made.pod_peaks("uid-3", other), made.pod_peaks("uid-1")]
     _write(records_url, *records, made.job_peaks("job-9"), made.job_peaks("job-1", namespace="team-b"))
 
-    def uids(**narrowed: str) -> list[str]:
-        return [record.pod.uid for record in pod_peaks(records_url, **narrowed)]
+    def uids(**narrowed: Any) -> list[str]:
+        return [record.pod.uid for record in pod_peaks(records_url, Which(**narrowed))]
 
     assert uids() == ["uid-1", "uid-2", "uid-3"]
     assert uids(namespace="team-b") == ["uid-3"]
     assert uids(job="bert") == uids(job="job-1") == ["uid-1", "uid-2"]
     assert uids(job="bert", namespace="team-b") == uids(namespace="") == []
     assert [job.job.uid for job in job_peaks(records_url)] == ["job-9", "job-1"]
-    assert [job.job.uid for job in job_peaks(records_url, job="name-of-job-1")] == ["job-1"]
+    assert [job.job.uid for job in job_peaks(records_url, Which(job="name-of-job-1"))] == ["job-1"]
 
 
 def test_reading_while_a_sink_writes(records_url: str) -> None:

@@ -1,13 +1,22 @@
 """The records sink at work on a database, behind a dispatcher."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from datetime import datetime
 from typing import Any
 
+from contract.log import ConsumerRecord
+from contract.settings.groups import Settings
 from sinks.dispatcher import Dispatcher
+from sinks.records.prices import given_prices
 from sinks.records.sink import RecordsSink
 from sinks.records.store import RecordsStore
+from sinks.records.writer import RecordsWriter
+from streams.local import LocalPipeline
+from streams.topology import stages
 from tests.support.sinks.rig import Rig, at_work
+
+DEFAULTS = Settings()
 
 
 @asynccontextmanager
@@ -18,3 +27,20 @@ async def running(rig: Rig, url: str, **limits: Any) -> AsyncIterator[tuple[Disp
     sink = RecordsSink(store, rig.letters, rig.telemetry, **limits)
     async with at_work(rig, sink) as dispatcher:
         yield dispatcher, sink
+
+
+def unix_ms(at: str | datetime) -> int:
+    """A moment as a database gives it: a timestamp of PostgreSQL, or the text that SQLite keeps."""
+    found = datetime.fromisoformat(at) if isinstance(at, str) else at
+    return round(found.timestamp() * 1000)
+
+
+def record_all(records: Iterable[ConsumerRecord], url: str, settings: Settings = DEFAULTS) -> None:
+    """Write what streams make of the records into the database, as ``dutycycle replay --records`` does."""
+    pipeline = LocalPipeline(stages(settings))
+    with RecordsWriter(url, prices=given_prices(settings)) as writer:
+        for record in records:
+            for one in pipeline.feed(record):
+                writer.write(one.topic, one.value)
+        for one in pipeline.close():
+            writer.write(one.topic, one.value)

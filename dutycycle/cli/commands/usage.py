@@ -1,0 +1,120 @@
+"""``dutycycle usage``: what was used, what was idle and what it cost, from the ledger."""
+
+import argparse
+import csv
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import orjson
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from contract.errors import SettingError
+from contract.records.hours import HOUR_MS
+from contract.settings.groups import Settings
+from dutycycle.cli import arguments, history
+from sinks.records.location import default_records_url
+from sinks.records.usage import GROUPS, UsageQuery, usage
+from sinks.records.views import SUMS
+
+EXAMPLE = """dutycycle usage --by team --since 7d
+dutycycle usage --by namespace,day --since 30d --format csv > usage.csv"""
+SETTINGS: tuple[str, ...] = ()
+FORMATS = ("table", "json", "csv")
+_PIPED_WIDTH = 240
+_JOULES_OF_KWH = 3_600_000
+_BYTES = 2**30
+Row = Mapping[str, Any]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What to add up, and how to print it."""
+    parser.add_argument(
+        "--by", default="namespace", metavar="NAME[,NAME]",
+        help=f"what to add up by: {', '.join(GROUPS)}, or a label of pods that DUTYCYCLE_POD_LABELS keeps, "
+        "such as team (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--since", default="7d", metavar="TIME",
+        help="whole hours since: 7d ago, or 2026-11-20T10:00:00Z (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument("--until", metavar="TIME", help="where to end (default: now)")
+    parser.add_argument("--namespace", metavar="NAME", help="only pods in this namespace")
+    parser.add_argument("--format", choices=FORMATS, default="table", help="how to print (default: table)")
+    arguments.add_records(parser)
+
+
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    """Print the sums."""
+    start_ms, end_ms = history.since_until(args)
+    query = UsageQuery(
+        by=_names(args.by), start_ms=start_ms // HOUR_MS * HOUR_MS, end_ms=end_ms, namespace=args.namespace
+    )
+    rows = usage(settings.records or default_records_url(), query)
+    if args.format == "json":
+        sys.stdout.buffer.write(orjson.dumps(rows, option=orjson.OPT_INDENT_2) + b"\n")
+    elif args.format == "csv":
+        writer = csv.DictWriter(sys.stdout, (*query.by, *SUMS))
+        writer.writeheader()
+        writer.writerows(rows)
+    else:
+        console = Console() if sys.stdout.isatty() else Console(width=_PIPED_WIDTH)
+        console.print(_table(rows, query.by) if rows else "nothing was used in this time, as far as is known")
+    return 0
+
+
+def _names(text: str) -> tuple[str, ...]:
+    found = tuple(filter(None, map(str.strip, text.split(","))))
+    if not found or len(set(found)) < len(found):
+        raise SettingError(f"--by {text}: expected names, each once, separated by commas, such as team,day")
+    return found
+
+
+def _hours(name: str) -> Callable[[Row], str]:
+    return lambda row: _number(row[name], 3600)
+
+
+def _share(row: Row) -> str:
+    """Busy, of the time of which that is known."""
+    known = (row["gpu_busy_s"] or 0.0) + (row["gpu_idle_s"] or 0.0)
+    return f"{100 * row['gpu_busy_s'] / known:.0f} %" if known else ""
+
+
+def _number(value: float | None, unit: float) -> str:
+    return "" if value is None else f"{value / unit:,.2f}"
+
+
+_COLUMNS: tuple[tuple[str, Callable[[Row], str]], ...] = (
+    ("GPU h", _hours("gpu_s")),
+    ("busy", _hours("gpu_busy_s")),
+    ("idle", _hours("gpu_idle_s")),
+    ("busy of it", _share),
+    ("requested", _hours("gpu_requested_s")),
+    ("kWh", lambda row: _number(row["energy_j"], _JOULES_OF_KWH)),
+    ("CPU h", _hours("cpu_s")),
+    ("requested", _hours("cpu_requested_s")),
+    ("GiB h", lambda row: _number(row["mem_byte_s"], 3600 * _BYTES)),
+    ("requested", lambda row: _number(row["mem_requested_byte_s"], 3600 * _BYTES)),
+    ("cost", lambda row: _number(row["cost"], 1)),
+)
+"""Headers and cells; hours are of one GPU, one CPU core, or a gibibyte of memory."""
+
+
+def _table(rows: Sequence[Row], by: Sequence[str]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    shown = [column for column in _COLUMNS if any(column[1](row) for row in rows)]
+    for name in by:
+        table.add_column(name, no_wrap=True)
+    for header, _ in shown:
+        table.add_column(header, justify="right", no_wrap=True)
+    for row in rows:
+        names = (Text(_short(name, str(row[name]))) for name in by)
+        table.add_row(*names, *(cell(row) for _, cell in shown))
+    return table
+
+
+def _short(name: str, value: str) -> str:
+    """A day without its hour, an hour without its seconds."""
+    return value[:10] if name == "day" else f"{value[:16]}Z" if name == "hour" else value

@@ -1,0 +1,77 @@
+"""How long usage is kept: by the hour, and then by the day."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, column, delete, func, insert, literal_column, select, table
+
+from contract.settings.groups import Settings
+from sinks.records.rows import written
+from sinks.records.schema import rolled_up, usage_days, usage_hours
+from sinks.records.views import DAY_OF_HOUR
+
+_DAY_S = 86_400.0
+_COSTS = ("gpu_cost", "cpu_cost", "energy_cost")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """Seconds of event time: so long by the hour, and so long by the day."""
+
+    hours_s: float = 90 * _DAY_S
+    days_s: float = 1825 * _DAY_S
+
+    @classmethod
+    def of(cls, settings: Settings) -> "Retention":
+        """As it is set."""
+        return cls(hours_s=settings.usage_hours, days_s=settings.usage_days)
+
+
+KEEP = Retention()
+
+
+def roll_up(connection: Connection, keep: Retention) -> int:
+    """Make days of whole days (UTC) of hours that are old, and forget old days; how many rows those were.
+
+    What is old is seen from the newest hour. The cost of a day is as it was by the prices of its hours. An
+    hour that became a part of its day counts no more if it is written again.
+    """
+    newest = connection.scalar(select(func.max(usage_hours.c.hour)))
+    if newest is None:
+        return 0
+    last = datetime.fromisoformat(newest).astimezone(UTC)
+    until = written(_day_of(last - timedelta(seconds=keep.hours_s)))
+    before = connection.scalar(select(rolled_up.c.until).with_for_update())
+    gone = 0
+    if before is None or until > before:
+        connection.execute(delete(rolled_up))
+        connection.execute(insert(rolled_up).values(until=until))
+        gone = _make_days(connection, until, before)
+    oldest = written(_day_of(last - timedelta(seconds=keep.days_s)))
+    return gone + connection.execute(delete(usage_days).where(usage_days.c.day < oldest)).rowcount
+
+
+def _day_of(at: datetime) -> datetime:
+    return at.replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def _make_days(connection: Connection, until: str, before: str | None) -> int:
+    """Move the hours before ``until``. Those before ``before`` were moved already: they are repeats."""
+    if before is not None:
+        connection.execute(delete(usage_hours).where(usage_hours.c.hour < before))
+    hours = table("usage_costs", *(column(one.name, one.type) for one in usage_hours.c), *map(column, _COSTS))
+    day: ColumnElement[Any] = literal_column(DAY_OF_HOUR[connection.dialect.name])
+    names = ("node", "pod_uid", "gpu")
+    sums = [one.name for one in usage_days.c if one.name not in ("day", *names, "gpu_model", "attribution")]
+    query = (
+        select(
+            day.label("day"), *(hours.c[name] for name in names), func.max(hours.c.gpu_model),
+            func.max(hours.c.attribution), *(func.sum(hours.c[name]) for name in sums),
+        )
+        .where(hours.c.hour < until)
+        .group_by(day, *(hours.c[name] for name in names))
+    )  # fmt: skip
+    columns = ["day", *names, "gpu_model", "attribution", *sums]
+    connection.execute(insert(usage_days).from_select(columns, query))
+    return connection.execute(delete(usage_hours).where(usage_hours.c.hour < until)).rowcount

@@ -1,0 +1,100 @@
+"""Reads the ledger: what was used in a time, by team, job, node or what else is asked for."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Text,
+    case,
+    cast,
+    column,
+    func,
+    literal,
+    literal_column,
+    select,
+    table,
+    type_coerce,
+)
+
+from sinks.records.columns import Document, Moment
+from sinks.records.query import check_name, check_namespace, reading
+from sinks.records.rows import POD_TABLE, moment
+from sinks.records.schema import TABLES
+from sinks.records.views import DAY_OF_HOUR, SUMS
+
+NOBODY = "(nobody)"
+"""What no pod had: idle GPUs, and CPU of the host itself."""
+NONE = "(none)"
+"""What belongs to a pod that has no such label, job or namespace, or whose name is not known."""
+_usage = table(
+    "usage",
+    column("hour", Moment), column("labels", Document), column("pod_uid", Text), column("namespace", Text),
+    column("pod", Text), column("job", Text), column("node", Text), column("gpu", Text),
+    column("gpu_model", Text), *(column(name) for name in SUMS),
+)  # fmt: skip
+_OF_PODS = {"namespace": "namespace", "job": "job", "pod": "pod"}
+_OF_PLACES = {"node": "node", "gpu": "gpu", "model": "gpu_model"}
+GROUPS = ("hour", "day", *_OF_PODS, *_OF_PLACES)
+"""What usage can be asked for by, beside the labels of pods."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageQuery:
+    """``by``: names of ``GROUPS``, or keys of labels. ``start_ms`` to ``end_ms``: hours that begin in it."""
+
+    by: tuple[str, ...]
+    start_ms: int
+    end_ms: int
+    namespace: str | None = None
+
+
+def usage(url: str, query: UsageQuery) -> list[Mapping[str, Any]]:
+    """A row for each group, with the columns ``query.by`` and ``SUMS``, in the order of GPU-seconds.
+
+    Raises ``DutycycleError`` for a namespace or label that nobody has, and when the database cannot be read.
+    """
+    with reading(url) as connection:
+        check_namespace(connection, query.namespace)
+        _check_labels(connection, query.by)
+        groups = [_group(name, connection.dialect.name) for name in query.by]
+        sums = [func.sum(_usage.c[name]).label(name) for name in SUMS]
+        named = [group.label(f"by_{at}") for at, group in enumerate(groups)]
+        begin, end = (literal(moment(ms), Moment) for ms in (query.start_ms, query.end_ms))
+        statement = select(*named, *sums).where(_usage.c.hour >= begin, _usage.c.hour < end)
+        if query.namespace is not None:
+            statement = statement.where(_usage.c.namespace == query.namespace)
+        found = connection.execute(statement.group_by(*named)).all()
+    rows = [dict(zip((*query.by, *SUMS), row, strict=True)) for row in found]
+    return sorted(rows, key=lambda row: _order(row, query.by))
+
+
+def _order(row: Mapping[str, Any], by: Sequence[str]) -> tuple[Any, ...]:
+    """Times in their order, then what used most."""
+    times = [row[name] for name in by if name in ("hour", "day")]
+    names = [str(row[name]) for name in by]
+    return *times, -(row["gpu_s"] or 0.0), -(row["cpu_s"] or 0.0), *names
+
+
+def _group(name: str, dialect: str) -> ColumnElement[Any]:
+    if name == "hour":
+        return _usage.c.hour
+    if name == "day":
+        return type_coerce(literal_column(DAY_OF_HOUR[dialect]), Moment)
+    if name in _OF_PLACES:
+        return func.coalesce(_usage.c[_OF_PLACES[name]], NONE)
+    value = _usage.c[_OF_PODS[name]] if name in _OF_PODS else _usage.c.labels.op("->>")(literal(name, Text))
+    return case((_usage.c.pod_uid.is_(None), NOBODY), else_=func.coalesce(value, NONE))
+
+
+def _check_labels(connection: Connection, by: Sequence[str]) -> None:
+    """Raises for a name that is neither of ``GROUPS`` nor a label that a pod has."""
+    labels = [name for name in by if name not in GROUPS]
+    if labels:
+        documents = connection.scalars(select(cast(TABLES[POD_TABLE].c.labels, Text)).distinct())
+        keys = {key for one in documents for key in orjson.loads(one)}
+        for name in labels:
+            check_name("group, nor a label kept by DUTYCYCLE_POD_LABELS", name, [*GROUPS, *keys], "--by")

@@ -1,0 +1,129 @@
+"""The views: what people read. They cost nothing to keep.
+
+``pods``, ``jobs`` and ``usage`` have plain names and columns; ``usage`` has what was used with whose it was,
+what was requested, and what it cost by the prices of its time. ``pod_peak_metrics`` and its like unfold the
+JSON of a record into one row per metric.
+"""
+
+from sinks.records.rows import COLUMN_METRICS
+
+_FIGURES = ", ".join(f"p.{figure}_{metric}" for metric in COLUMN_METRICS for figure in ("max", "mean"))
+
+
+def _price(what: str, model: str, at: str) -> str:
+    """The price at a time: of the newest set until then, and of the longest name that the model contains."""
+    fits = f"lower({model}) LIKE '%' || lower(x.gpu_model) || '%'" if model else "true"
+    return (  # names of our own, nothing that came from outside
+        f"(SELECT x.price FROM prices AS x WHERE x.what = '{what}' AND (x.gpu_model = '' OR {fits}) "  # noqa: S608
+        f"AND x.since = (SELECT max(y.since) FROM prices AS y WHERE y.since <= {at}) "
+        "ORDER BY length(x.gpu_model) DESC LIMIT 1)"
+    )
+
+
+_REQUESTED_CPU = "h.pod_s * p.cpu_request"
+_COSTS = (
+    f"h.gpu_s / 3600 * {_price('gpu_hour', 'h.gpu_model', 'h.hour')} AS gpu_cost, "
+    f"CASE WHEN {_REQUESTED_CPU} > h.cpu_s THEN {_REQUESTED_CPU} ELSE h.cpu_s END / 3600 "
+    f"* {_price('cpu_hour', '', 'h.hour')} AS cpu_cost, "
+    f"h.energy_j / 3600000 * {_price('kwh', '', 'h.hour')} AS energy_cost"
+)
+_WHOSE = (
+    "p.namespace, p.name AS pod, nullif(h.pod_uid, '') AS pod_uid, p.job_name AS job, p.job_kind, "
+    "p.job_uid, p.labels, h.node, nullif(h.gpu, '') AS gpu, h.gpu_model, h.attribution"
+)
+_USED = (
+    "h.gpu_s, h.gpu_busy_s, h.gpu_known_s - h.gpu_busy_s AS gpu_idle_s, "
+    "h.gpu_s - h.gpu_known_s AS gpu_unknown_s, h.energy_j, "
+    "h.pod_s * p.gpu_request AS gpu_requested_s, h.cpu_s, h.pod_s * p.cpu_request AS cpu_requested_s, "
+    "h.mem_byte_s, h.pod_s * p.mem_request_bytes AS mem_requested_byte_s, h.pod_s"
+)
+_KEPT = (
+    "node, pod_uid, gpu, gpu_model, attribution, gpu_s, gpu_known_s, gpu_busy_s, energy_j, pod_s, cpu_s, "
+    "mem_byte_s, gpu_cost, cpu_cost, energy_cost"
+)
+_COST = (
+    "CASE WHEN coalesce(h.gpu_cost, h.cpu_cost, h.energy_cost) IS NOT NULL "
+    "THEN coalesce(h.gpu_cost, 0) + coalesce(h.cpu_cost, 0) + coalesce(h.energy_cost, 0) END"
+)
+_INSIGHT = (
+    "i.kind AS does, i.kind_confidence, i.bottleneck, i.bottleneck_confidence, i.period_s, i.idle_since, "
+    "i.advice"
+)
+SUMS = (
+    "gpu_s", "gpu_busy_s", "gpu_idle_s", "gpu_unknown_s", "energy_j", "gpu_requested_s", "cpu_s",
+    "cpu_requested_s", "mem_byte_s", "mem_requested_byte_s", "pod_s", "gpu_cost", "cpu_cost", "energy_cost",
+    "cost",
+)  # fmt: skip
+"""The columns of ``usage`` that can be added up."""
+_NAMES = (
+    "namespace", "pod", "pod_uid", "job", "job_kind", "job_uid", "labels", "node", "gpu", "gpu_model",
+    "attribution",
+)  # fmt: skip
+VIEWS = {
+    "pods": (
+        "p.namespace, p.name AS pod, p.pod_uid, p.node, p.job_name AS job, p.job_kind, p.job_uid, p.labels, "
+        "p.phase, p.started_at, p.first_at, p.last_at, p.final AS ended, p.gpus, p.gpu_request, "
+        f"p.cpu_request, p.mem_request_bytes, {_INSIGHT}, {_FIGURES}",
+        "pod_peaks AS p LEFT JOIN insights AS i ON i.subject = 'pod/' || p.pod_uid",
+    ),
+    "jobs": (
+        "p.namespace, p.name AS job, p.kind AS job_kind, p.job_uid, p.first_at, p.last_at, p.final AS ended, "
+        f"p.pods, p.gpus, {_INSIGHT}, {_FIGURES}",
+        "job_peaks AS p LEFT JOIN insights AS i ON i.subject = 'job/' || p.job_uid",
+    ),
+    "usage_costs": (f"h.*, {_COSTS}", "usage_hours AS h LEFT JOIN pod_peaks AS p USING (pod_uid)"),
+    "usage": (
+        f"h.hour, {_WHOSE}, {_USED}, h.gpu_cost, h.cpu_cost, h.energy_cost, {_COST} AS cost",
+        f"(SELECT hour, {_KEPT} FROM usage_costs UNION ALL SELECT day, {_KEPT} FROM usage_days) AS h "  # noqa: S608
+        "LEFT JOIN pod_peaks AS p ON p.pod_uid = h.pod_uid",
+    ),
+    "usage_by_day": (
+        f"day, {', '.join(_NAMES)}, {', '.join(f'sum({one}) AS {one}' for one in SUMS)}",
+        f"(SELECT {{day}} AS day, {', '.join((*_NAMES, *SUMS))} FROM usage) AS every "  # noqa: S608
+        f"GROUP BY day, {', '.join(_NAMES)}",
+    ),
+    "pod_peak_metrics": ("t.pod_uid, {peak}", "pod_peaks AS t, {each}(t.record -> 'metrics') AS m"),
+    "pod_peak_gpus": (
+        "t.pod_uid, g.key AS gpu, {peak}",
+        "pod_peaks AS t, {each}(t.record -> 'gpus') AS g, {each}(g.value) AS m",
+    ),
+    "pod_peak_processes": (
+        "t.pod_uid, p.key AS process, {peak}",
+        "pod_peaks AS t, {each}(t.record -> 'processes') AS p, {each}(p.value) AS m",
+    ),
+    "job_peak_metrics": ("t.job_uid, {peak}", "job_peaks AS t, {each}(t.record -> 'metrics') AS m"),
+    "job_peak_pods": (
+        "t.job_uid, p.key AS pod, {peak}",
+        "job_peaks AS t, {each}(t.record -> 'pods') AS p, {each}(p.value -> 'metrics') AS m",
+    ),
+}  # fmt: skip
+"""Columns and sources by name. In the last five, ``gpu`` is ``<node>/<index>``, ``process``
+``<node>/<index>/<pid>``."""
+_PEAK = (
+    "m.key AS metric, CAST(m.value ->> 'max' AS DOUBLE PRECISION) AS max, "
+    "CAST(m.value ->> 'mean' AS DOUBLE PRECISION) AS mean, {at} AS at"
+)
+DAY_OF_HOUR = {
+    "postgresql": "date_trunc('day', hour, 'UTC')", "sqlite": "substr(hour, 1, 10) || 'T00:00:00.000Z'",
+}  # fmt: skip
+"""The beginning of the day of ``hour``, by dialect."""
+_DIALECTS = {
+    "postgresql": {
+        "each": "jsonb_each",
+        "peak": _PEAK.format(at="to_timestamp(CAST(m.value ->> 'at_ms' AS BIGINT) / 1000.0)"),
+    },
+    "sqlite": {
+        "each": "json_each",
+        "peak": _PEAK.format(
+            at="strftime('%Y-%m-%dT%H:%M:%fZ', CAST(m.value ->> 'at_ms' AS BIGINT) / 1000.0, 'unixepoch')"
+        ),
+    },
+}  # fmt: skip
+
+
+def create_view(name: str, dialect: str) -> str:
+    """The statement that makes one view."""
+    words = _DIALECTS[dialect] | {"day": DAY_OF_HOUR[dialect]}
+    columns, sources = (part.format(**words) for part in VIEWS[name])
+    # A colon would be a parameter: names of our own, nothing that came from outside.
+    return f"CREATE VIEW {name} AS SELECT {columns} FROM {sources}".replace(":", "\\:")  # noqa: S608

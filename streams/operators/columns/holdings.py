@@ -1,0 +1,131 @@
+"""Who has a GPU, and how its time is divided: the rules are those of ``contract.records.hours``.
+
+A *device* is a GPU, or a slice of it where pods were given slices. It has at least one holder; nobody is one,
+too. All this is worked out when the GPUs, pods or processes of a node change, and is arrays from then on.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from contract.records.attribution import ALLOCATED, MEASURED, UNKNOWN, holders
+from contract.records.samples import Gpu, MigDevice
+from streams.operators.columns.arrays import Floats, Ints
+from streams.operators.columns.ownership import USE_METRICS, UsePlan
+from streams.operators.columns.series import GPU_METRICS, MIG_METRICS
+
+NOBODY = ""
+_UTIL, _POWER, _ENERGY = (GPU_METRICS.index(name) for name in ("gpu_util_pct", "power_w", "energy_j"))
+NO_PROCESS, NOT_KNOWN, THE_REST = -1, -2, -3
+"""Instead of a column of utilization: a holder without a process where others have some; one of which it
+cannot be told; processes of nobody, which have what the others leave."""
+
+
+class Holding(NamedTuple):
+    """A pod (or ``NOBODY``) on a GPU, and how that is known. ``model`` is empty where it is not known."""
+
+    pod_uid: str
+    gpu: str
+    model: str
+    attribution: str
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """Every pod on every GPU: ``rows``, of which the first are those of nobody, one for each GPU.
+
+    ``gpus`` (n, 3): columns of energy and power in the values of a tick, and where its devices end.
+    ``devices`` (d, 2): the column of utilization, and where its holders end; ``weights`` (d,): the part that
+    it is of its GPU. ``holders`` (h, 2): its row, and its column of utilization in the tallies.
+    """
+
+    rows: tuple[Holding, ...]
+    gpus: Ints
+    devices: Ints
+    weights: Floats
+    holders: Ints
+
+
+class _Device(NamedTuple):
+    """``users``: of each holder, by uid, the column of its utilization."""
+
+    column: int
+    weight: float
+    users: dict[str, int]
+
+
+def holdings_of(node: str, gpus: Sequence[Gpu], plan: UsePlan) -> Holdings:
+    """The holdings of one tick, in the order of the record; ``plan``: who uses what there."""
+    rows = {(NOBODY, gpu.uuid): Holding(NOBODY, gpu.uuid, gpu.model or "", "") for gpu in gpus}
+    of_gpus, devices, of_devices, weights, of_holders = [], 0, [], [], []
+    slices = len(gpus) * len(GPU_METRICS)
+    for at, gpu in enumerate(gpus):
+        words = {
+            uid: word for (uid, scope), word in plan.attribution.items() if scope == f"{node}/{gpu.index}"
+        }
+        for device in _devices(gpu, at, slices, words, _tallied(plan, f"{node}/{gpu.index}")):
+            devices += 1
+            for uid, column in device.users.items():
+                held = Holding(uid, gpu.uuid, gpu.model or "", words.get(uid, ""))
+                place = rows.setdefault((uid, gpu.uuid), held)
+                of_holders.append((list(rows).index((place.pod_uid, place.gpu)), column))
+            of_devices.append((device.column, len(of_holders)))
+            weights.append(device.weight)
+        slices += len(gpu.mig or ()) * len(MIG_METRICS)
+        first = at * len(GPU_METRICS)
+        of_gpus.append((first + _ENERGY, first + _POWER, devices))
+    return Holdings(
+        tuple(rows.values()), _ints(of_gpus, 3), _ints(of_devices, 2), np.array(weights, np.float64),
+        _ints(of_holders, 2),
+    )  # fmt: skip
+
+
+def _ints(rows: Sequence[tuple[int, ...]], width: int) -> Ints:
+    return np.array(rows, np.int64).reshape(-1, width)
+
+
+def _tallied(plan: UsePlan, scope: str) -> dict[str, int]:
+    """The columns of utilization in the tallies, of the pods on a GPU: each pod's memory comes before."""
+    return {
+        uid: len(plan.pods) + at * len(USE_METRICS)
+        for at, (uid, place) in enumerate(plan.sources)
+        if place == scope
+    }
+
+
+def _devices(
+    gpu: Gpu, at: int, slices: int, words: dict[str, str], tallied: dict[str, int]
+) -> Iterator[_Device]:
+    """The GPU as a whole, or its slices, whose first column is ``slices``."""
+    given: dict[str, list[str]] = defaultdict(list)
+    for one in holders(gpu.allocated or ()):
+        given[one.mig or ""].append(one.pod_uid)
+    if not gpu.mig or "" in given or not given:
+        yield _Device(at * len(GPU_METRICS) + _UTIL, 1.0, _users(gpu, words, tallied))
+        return
+    for number, (slice_, weight) in enumerate(zip(gpu.mig, _parts(gpu.mig), strict=True)):
+        uids = given[slice_.uuid] or [NOBODY]
+        yield _Device(slices + number * len(MIG_METRICS), weight, dict.fromkeys(uids, NOT_KNOWN))
+
+
+def _parts(slices: Sequence[MigDevice]) -> list[float]:
+    """What each slice is of its GPU, by memory; if that is not known, all are equal."""
+    sizes = [float(one.mem_total_bytes or 0) for one in slices]
+    if not all(sizes):
+        sizes = [1.0] * len(slices)
+    return [size / sum(sizes) for size in sizes]
+
+
+def _users(gpu: Gpu, words: dict[str, str], tallied: dict[str, int]) -> dict[str, int]:
+    """The holders of a GPU as a whole."""
+    if MEASURED not in words.values():
+        return {uid: NOT_KNOWN for uid, word in words.items() if word in (ALLOCATED, UNKNOWN)} or {
+            NOBODY: NOT_KNOWN
+        }
+    users = {uid: tallied[uid] if word == MEASURED else NO_PROCESS for uid, word in words.items()}
+    if any(process.pod_uid is None for process in gpu.processes or ()):
+        users[NOBODY] = THE_REST
+    return users

@@ -1,0 +1,180 @@
+"""The time and energy of a node's GPUs, divided among those who have them: see ``contract.records.hours``."""
+
+from typing import Any
+
+import numpy as np
+
+from contract.records.attribution import less_sure
+from contract.records.hours import GpuHour
+from streams.compiled import entry, kernel
+from streams.operators.columns.arrays import Bools, Floats, Ints
+from streams.operators.columns.holdings import NOT_KNOWN, THE_REST
+from streams.operators.columns.tick import Layout
+from streams.operators.rounding import tidy
+from streams.operators.usage.table import HourTable
+
+FIGURES = 5
+_CHANGED, _TIME, _KNOWN, _BUSY, _ENERGY, _COUNTED = range(FIGURES + 1)
+"""Columns of the hour, in seconds and joules. ``_COUNTED`` is 1 if there is any measure of energy."""
+
+
+@kernel
+def _divide(holders: Ints, tallies: Floats, pct: float, parts: Floats) -> bool:
+    """Fill ``parts`` with what each holder does of all that the device does. False if that cannot be told:
+    then it is divided evenly."""
+    parts[:] = 1 / len(parts)
+    if len(parts) == 1:
+        return True
+    uses = np.zeros(len(parts))
+    for at in range(len(parts)):
+        column = holders[at, 1]
+        if column >= 0:
+            uses[at] = tallies[column]
+        elif column == NOT_KNOWN:
+            uses[at] = np.nan
+    rest = pct - uses.sum()
+    for at in range(len(parts)):
+        if holders[at, 1] == THE_REST:
+            uses[at] = rest if rest > 0 or np.isnan(rest) else 0.0
+    total = uses.sum()
+    if total > 0:
+        parts[:] = uses / total
+    return not np.isnan(total)
+
+
+@kernel
+def _joules(values: Floats, columns: Ints, seconds: float, driver_j: Floats, slot: int) -> float:
+    """Since the tick before: by the driver's counter, of which a step down is a reset and adds nothing; by
+    the power where there is none. NaN without either."""
+    now, before = values[columns[0]], driver_j[slot]
+    if np.isnan(now):
+        return float(values[columns[1]] * seconds)
+    driver_j[slot] = now
+    return 0.0 if np.isnan(before) or now < before else float(now - before)
+
+
+@kernel
+def _energy(hour: Floats, row: int, joules: float) -> None:
+    if not np.isnan(joules):
+        hour[row, _ENERGY] += joules
+        hour[row, _COUNTED] = hour[row, _CHANGED] = 1
+
+
+@kernel
+def _device(
+    hour: Floats, rows: Ints, holders: Ints, parts: Floats, seconds: float, pct: float, joules: float
+) -> None:
+    """Give each holder its part of what a device did in ``seconds``. ``pct`` is NaN where not known whose."""
+    for at in range(len(parts)):
+        row, time = rows[holders[at, 0]], seconds / len(parts)
+        if not np.isnan(pct):
+            busy = seconds * pct / 100
+            time = busy * parts[at] + (seconds - busy) / len(parts)
+            hour[row, _KNOWN] += time
+            hour[row, _BUSY] += busy * parts[at]
+        hour[row, _TIME] += time
+        hour[row, _CHANGED] = 1
+        _energy(hour, row, joules * parts[at])
+
+
+@entry(
+    "void(float64[:, ::1], float64[:, ::1], float64[:, ::1], float64[::1], boolean[::1], float64[::1], "
+    "int64[::1], int64[::1], int64[:, ::1], int64[:, ::1], float64[::1], int64[:, ::1])"
+)
+def _add(
+    hour: Floats, ticks: Floats, tallies: Floats, seconds: Floats, gaps: Bools, driver_j: Floats,
+    slots: Ints, rows: Ints, gpus: Ints, devices: Ints, weights: Floats, holders: Ints,
+) -> None:  # fmt: skip
+    """Add ticks. ``slots``: where ``driver_j`` has the counter of each GPU. ``rows``: of each holding, in the
+    hour; the first are nobody's."""
+    for tick in range(len(seconds)):
+        values, first, begin = ticks[tick], 0, 0
+        for gpu in range(len(gpus)):
+            joules = _joules(values, gpus[gpu], seconds[tick], driver_j, slots[gpu])
+            if gaps[tick] and joules > 0:  # who used it while nobody measured is not known
+                _energy(hour, rows[gpu], joules)
+                joules = 0.0
+            last, every = gpus[gpu, 2], 0.0
+            for device in range(first, last):
+                every += weights[device] * values[devices[device, 0]]
+            for device in range(first, last):
+                pct, end, size = values[devices[device, 0]], devices[device, 1], weights[device]
+                held, parts = holders[begin:end], np.empty(end - begin)
+                told = _divide(held, tallies[tick], pct, parts)
+                # Of slices by their utilization, if that of each is known.
+                weight = size * pct / every if every > 0 else size
+                _device(
+                    hour, rows, held, parts, size * seconds[tick], pct if told else np.nan, joules * weight
+                )
+                begin = end
+            first = last
+
+
+class GpuMeter:
+    """The GPUs of one node. ``driver_j`` has the newest value of the energy counter of each, by ``_gpus``."""
+
+    def __init__(self) -> None:
+        self._hour = HourTable(FIGURES)
+        self._words: dict[tuple[str, ...], str] = {}
+        self._models: dict[str, str] = {}
+        self._gpus: dict[str, int] = {}
+        self._driver_j: Floats = np.zeros(0)
+        self._layout: Layout | None = None
+        self._plan: tuple[Any, ...] = ()
+
+    def add(self, layout: Layout, values: Floats, tallies: Floats, seconds: Floats, gaps: Bools) -> None:
+        """Add ticks of one layout, shape (ticks, n) and (ticks, m); each counts for its ``seconds``, and may
+        come after a gap, in which nobody measured."""
+        if layout is not self._layout:
+            self._lay_out(layout)
+        _add(self._hour.figures, values, tallies, seconds, gaps, self._driver_j, *self._plan)
+
+    def _lay_out(self, layout: Layout) -> None:
+        """Other GPUs, pods or processes than before, or another hour."""
+        held = layout.holdings
+        if held is None:
+            raise ValueError("ticks of GPUs say who has them")
+        for one in held.rows:
+            key = one.pod_uid, one.gpu
+            self._models[one.gpu] = one.model
+            self._words[key] = less_sure(self._words.get(key), one.attribution)
+            if one.gpu not in self._gpus:
+                self._gpus[one.gpu] = len(self._gpus)
+                self._driver_j = np.append(self._driver_j, np.nan)
+        slots = np.array([self._gpus[one.gpu] for one in held.rows[: len(held.gpus)]], np.int64)
+        rows = self._hour.rows([(one.pod_uid, one.gpu) for one in held.rows])
+        self._plan = slots, rows, held.gpus, held.devices, held.weights, held.holders
+        self._layout = layout
+
+    def changed(self) -> tuple[GpuHour, ...]:
+        """The rows that changed since the last call."""
+        return tuple(
+            GpuHour(
+                pod_uid=key[0] or None, gpu=key[1], model=self._models[key[1]] or None,
+                attribution=self._words[key] or None, gpu_s=tidy(time), known_s=tidy(known),
+                busy_s=tidy(busy), energy_j=tidy(energy) if counted else None,
+            )
+            for key, (time, known, busy, energy, counted) in self._hour.changed()
+        )  # fmt: skip
+
+    def begin(self) -> None:
+        """Another hour begins."""
+        self._hour.clear()
+        self._words, self._layout = {}, None
+
+    def snapshot(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "hour": self._hour.snapshot(),
+            "words": [[*key, word] for key, word in self._words.items()],
+            "models": dict(self._models),
+            "driver_j": dict(zip(self._gpus, self._driver_j.tolist(), strict=True)),
+        }
+
+    def restore(self, plain: dict[str, Any]) -> None:
+        """Take over a snapshot."""
+        self._hour.restore(plain["hour"])
+        self._words = {(pod, gpu): word for pod, gpu, word in plain["words"]}
+        self._models = dict(plain["models"])
+        self._gpus = {uuid: at for at, uuid in enumerate(plain["driver_j"])}
+        self._driver_j = np.array([*plain["driver_j"].values()], np.float64)

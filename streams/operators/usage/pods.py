@@ -1,0 +1,95 @@
+"""CPU time and memory of a node's pods, and what its host uses beyond them."""
+
+from typing import Any
+
+import numpy as np
+
+from contract.records.hours import PodHour
+from streams.compiled import entry
+from streams.operators.columns.arrays import Bools, Floats, Ints
+from streams.operators.columns.series import Series
+from streams.operators.columns.tick import Layout
+from streams.operators.rounding import tidy
+from streams.operators.usage.table import HourTable
+
+FIGURES = 5
+_CHANGED, _SECONDS, _CPU, _CPU_KNOWN, _MEMORY, _MEMORY_KNOWN = range(FIGURES + 1)
+"""Columns of the hour, in seconds and byte-seconds."""
+_HOST = ("",)
+
+
+@entry("void(float64[:, ::1], float64[:, ::1], float64[::1], int64[::1], int64[:, ::1])")
+def _add(hour: Floats, values: Floats, seconds: Floats, rows: Ints, columns: Ints) -> None:
+    """Add ticks, of which each counts for its ``seconds``; ``columns`` (n, 2): CPU and memory of ``rows``."""
+    for tick in range(len(seconds)):
+        for at in range(len(rows)):
+            row, cpu, memory = rows[at], values[tick, columns[at, 0]], values[tick, columns[at, 1]]
+            hour[row, _CHANGED] = 1
+            hour[row, _SECONDS] += seconds[tick]
+            if not np.isnan(cpu):
+                hour[row, _CPU] += cpu / 100 * seconds[tick]
+                hour[row, _CPU_KNOWN] = 1
+            if not np.isnan(memory):
+                hour[row, _MEMORY] += memory * seconds[tick]
+                hour[row, _MEMORY_KNOWN] = 1
+
+
+class PodMeter:
+    """The host and the pods of one node."""
+
+    def __init__(self) -> None:
+        self._hour = HourTable(FIGURES)
+        self._layout: Layout | None = None
+        self._rows: Ints = np.zeros(0, np.int64)
+        self._columns: Ints = np.zeros((0, 2), np.int64)
+
+    def add(self, layout: Layout, values: Floats, _tallies: Floats, seconds: Floats, _gaps: Bools) -> None:
+        """As ``GpuMeter.add``. After a gap, a rate counts for no more time than its tick does."""
+        if layout is not self._layout:
+            self._lay_out(layout)
+        _add(self._hour.figures, values, seconds, self._rows, self._columns)
+
+    def _lay_out(self, layout: Layout) -> None:
+        """Other pods than before, or another hour. The member of the host is empty, and so is its key."""
+        column = {one: at for at, one in enumerate(layout.series)}
+        members = dict.fromkeys((one.kind, one.member) for one in layout.series)
+        cells = [
+            [column[Series(*one, metric)] for metric in ("cpu_util_pct", "mem_used_bytes")] for one in members
+        ]
+        self._columns = np.array(cells, np.int64).reshape(-1, 2)
+        self._rows = self._hour.rows([(member,) for _, member in members])
+        self._layout = layout
+
+    def changed(self) -> tuple[PodHour, ...]:
+        """The rows that changed since the last call; of the host, what its pods so far leave of it."""
+        keys = self._hour.keys
+        every = self._hour.figures[: len(keys)]
+        of_pods = every[[key != _HOST for key in keys]].sum(axis=0)
+        rows = []
+        for key, figures in self._hour.changed():
+            if key == _HOST:
+                figures[_CPU - 1] = max(0.0, figures[_CPU - 1] - float(of_pods[_CPU]))
+                figures[_MEMORY - 1] = max(0.0, figures[_MEMORY - 1] - float(of_pods[_MEMORY]))
+            rows.append(_row(key[0] or None, figures))
+        return tuple(rows)
+
+    def begin(self) -> None:
+        """Another hour begins."""
+        self._hour.clear()
+        self._layout = None
+
+    def snapshot(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"hour": self._hour.snapshot()}
+
+    def restore(self, plain: dict[str, Any]) -> None:
+        """Take over a snapshot."""
+        self._hour.restore(plain["hour"])
+
+
+def _row(pod_uid: str | None, figures: list[float]) -> PodHour:
+    seconds, cpu, cpu_known, memory, memory_known = figures
+    return PodHour(
+        pod_uid=pod_uid, seconds=tidy(seconds), cpu_s=tidy(cpu) if cpu_known else None,
+        mem_byte_s=tidy(memory) if memory_known else None,
+    )  # fmt: skip

@@ -1,0 +1,134 @@
+"""The ledger in SQL, on both databases: exactly once, priced, rolled up, and asked for."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from contract.records.hours import GpuHour, UsageHour
+from contract.settings.groups import Settings
+from sinks.records.prices import PriceList, set_prices
+from sinks.records.query import UnknownNameError
+from sinks.records.rollup import Retention
+from sinks.records.rows import moment, rows_of
+from sinks.records.store import RecordsStore
+from sinks.records.usage import NOBODY, NONE, UsageQuery, usage
+from tests.support.data.two_teams import HOUR_MS, two_teams
+from tests.support.sinks.recording import record_all
+
+START_MS = 1_790_000_000_000 // (24 * HOUR_MS) * 24 * HOUR_MS
+DAY_MS = 24 * HOUR_MS
+SETTINGS = Settings(price_gpu_hour=2.0, price_cpu_hour=0.1, price_kwh=0.5)
+ALL = UsageQuery(by=("team",), start_ms=START_MS, end_ms=START_MS + DAY_MS)
+
+
+def hour(at: int, gpu_s: float, busy_s: float = 0, ts_ms: int | None = None) -> UsageHour:
+    """A pod on a GPU, ``at`` hours after the start."""
+    begin_ms = START_MS + at * HOUR_MS
+    row = GpuHour(
+        pod_uid="p", gpu="G", model="NVIDIA H200 NVL", gpu_s=gpu_s, known_s=gpu_s, busy_s=busy_s, energy_j=7
+    )
+    return UsageHour(
+        node="a", source="nvml", hour_ms=begin_ms, ts_ms=begin_ms + 1 if ts_ms is None else ts_ms, gpus=(row,)
+    )
+
+
+def put(url: str, *records: UsageHour, **options: Any) -> RecordsStore:
+    store = RecordsStore(url, **options)
+    store.open()
+    for one in records:
+        assert store.put(rows_of(one)) == []
+    store.close()
+    return store
+
+
+def select(url: str, query: str) -> list[tuple[Any, ...]]:
+    engine = create_engine(url)
+    with engine.connect() as connection:
+        found = [tuple(row) for row in connection.execute(text(query))]
+    engine.dispose()
+    return found
+
+
+def test_a_team_has_what_its_pods_used_and_what_is_nobodys_is_there_too(records_url: str) -> None:
+    for _ in range(2):  # a repeat adds nothing
+        record_all(two_teams(START_MS), records_url, SETTINGS)
+    rows = {row["team"]: row for row in usage(records_url, ALL)}
+    hours = {team: (row["gpu_s"] / 3600, row["gpu_busy_s"] / 3600) for team, row in rows.items()}
+    assert hours == {
+        "nlp": pytest.approx((2.0, 1.7)), "vision": pytest.approx((0.5, 0.05)),
+        NONE: pytest.approx((1.5, 0)), NOBODY: pytest.approx((0.5, 0)),
+    }  # fmt: skip
+    assert rows["nlp"]["gpu_cost"] == pytest.approx(2.0 * 2)
+    assert rows["nlp"]["cpu_cost"] == pytest.approx((1.5 + 0.5) * 4 * 0.1)  # requested is more than used
+    assert rows[NOBODY]["cpu_s"] == pytest.approx(6 * 5400 - 2.5 * 5400 - 1800 - 1800)
+    assert sum(row["energy_j"] for row in rows.values()) == pytest.approx((300 + 100 + 50) * 5390)
+    assert list(rows) == ["nlp", NONE, "vision", NOBODY] or list(rows)[:2] == ["nlp", NONE]
+
+
+@pytest.mark.parametrize(
+    "by", ["hour", "day", "namespace", "job", "pod", "node", "gpu", "model", "cost-centre"]
+)
+def test_everything_it_can_be_asked_by_has_the_same_sum(records_url: str, by: str) -> None:
+    record_all(two_teams(START_MS), records_url)
+    rows = usage(records_url, replace(ALL, by=(by,)))
+    assert sum(row["gpu_s"] or 0 for row in rows) == pytest.approx(3 * 5400)
+    assert {row["cost"] for row in rows} == {None}
+
+
+def test_what_is_not_there_is_named(records_url: str) -> None:
+    record_all(two_teams(START_MS), records_url)
+    with pytest.raises(UnknownNameError, match=r"--namespace mll: .*; there are: cv, default, ml$"):
+        usage(records_url, replace(ALL, namespace="mll"))
+    with pytest.raises(UnknownNameError, match=r"--by tem: .*cost-centre, day, .*, team$"):
+        usage(records_url, replace(ALL, by=("tem",)))
+    assert [row["team"] for row in usage(records_url, replace(ALL, namespace="ml"))] == ["nlp"]
+
+
+def test_of_two_statements_of_an_hour_the_one_with_more_time_counts(records_url: str) -> None:
+    put(records_url, hour(0, 60), hour(0, 30, ts_ms=START_MS + 99), hour(0, 60, 5, ts_ms=START_MS + 5))
+    assert select(records_url, "SELECT gpu_s, gpu_busy_s FROM usage_hours") == [(60, 5)]
+
+
+def test_a_price_holds_from_its_hour_on_and_the_first_one_always(records_url: str) -> None:
+    put(records_url, hour(0, 3600), hour(1, 3600), prices=PriceList(gpu_hour=2.0))
+    engine = create_engine(records_url)
+    at = datetime.fromtimestamp((START_MS + HOUR_MS) / 1000 + 1800, UTC)
+    later = PriceList(gpu_hour=3.0, gpu_models=(("H200", 5.0), ("H200 NVL", 6.0), ("A100", 1.0)))
+    with engine.begin() as connection:
+        set_prices(connection, later, at)
+        set_prices(connection, later, at)  # the same again is no change
+    engine.dispose()
+    assert select(records_url, "SELECT gpu_cost FROM usage ORDER BY hour") == [(2.0,), (6.0,)]
+    assert select(records_url, "SELECT count(DISTINCT since) FROM prices") == [(2,)]
+
+
+def test_old_hours_become_days_and_a_repeat_of_one_adds_nothing(records_url: str) -> None:
+    hours = [hour(at, 3600, 1800) for at in range(24 * 4)]
+    store = put(
+        records_url, *hours, prices=PriceList(gpu_hour=1.0), retention=Retention(hours_s=86_400, days_s=1e9)
+    )
+    before = select(records_url, "SELECT sum(gpu_s), sum(gpu_busy_s), sum(cost), sum(energy_j) FROM usage")
+    assert store.roll_up() == 2 * 24
+    assert store.put(rows_of(hours[0])) == []
+    assert store.roll_up() == 0
+    store.close()
+    assert select(records_url, "SELECT count(*) FROM usage_hours") == [(2 * 24,)]
+    assert (
+        select(records_url, "SELECT sum(gpu_s), sum(gpu_busy_s), sum(cost), sum(energy_j) FROM usage")
+        == before
+    )
+    assert (
+        select(records_url, "SELECT gpu_s, gpu_cost FROM usage_by_day ORDER BY day") == [(86_400.0, 24.0)] * 4
+    )
+
+
+def test_old_days_are_forgotten(records_url: str) -> None:
+    hours = [hour(at, 3600) for at in range(0, 24 * 5, 12)]
+    store = put(records_url, *hours, retention=Retention(hours_s=86_400, days_s=3 * 86_400))
+    store.roll_up()
+    store.close()
+    days = {str(day)[:10] for (day,) in select(records_url, "SELECT day FROM usage_days")}
+    assert days == {moment(START_MS + day * DAY_MS)[:10] for day in (1, 2)}

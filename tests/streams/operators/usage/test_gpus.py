@@ -1,0 +1,162 @@
+"""The hour of a node's GPUs: who has how much of which, and its energy."""
+
+from typing import Any
+
+import pytest
+
+from contract.codec import decode
+from contract.log import ProducerRecord
+from contract.records.hours import GpuHour, UsageHour
+from streams.operators.columns.nvml import NvmlReader
+from streams.operators.node.operator import NodeConfig, NodeOperator
+from tests.support.data.samples import gpu, nvml, record
+
+CONFIG = NodeConfig(topic="nvml-samples", source="nvml")
+H = 3_600_000
+
+
+def hours(samples: list[dict[str, Any]], *, restart_at: int | None = None) -> list[UsageHour]:
+    """The usage of node ``a``, all that is written of it."""
+    operator = NodeOperator(CONFIG, "a", NvmlReader("a"))
+    outs: list[Any] = []
+    for offset, sample in enumerate(samples):
+        if offset == restart_at:
+            snapshot = operator.snapshot()
+            operator = NodeOperator(CONFIG, "a", NvmlReader("a"))
+            operator.restore(snapshot)
+        outs += operator.update(record("nvml-samples", "a", sample, offset))
+    outs += operator.close()
+    written = [one for one in outs if isinstance(one, ProducerRecord) and one.topic == "usage"]
+    return [decode(UsageHour, one.value or b"", "usage") for one in written]
+
+
+def newest(samples: list[dict[str, Any]]) -> dict[tuple[int, str | None, str], GpuHour]:
+    """The last row of each hour, pod and GPU."""
+    return {(one.hour_ms, row.pod_uid, row.gpu): row for one in hours(samples) for row in one.gpus}
+
+
+def runs(gpus: list[dict[str, Any]], seconds: int = 100, begin: int = 0) -> list[dict[str, Any]]:
+    """A sample a second of the same GPUs, whose ``energy_j`` grows by that much each second."""
+    return [
+        nvml(
+            at,
+            [{**one, "energy_j": 1000 + at * one["energy_j"]} if "energy_j" in one else one for one in gpus],
+        )
+        for at in range(begin, begin + seconds)
+    ]
+
+
+def process(uid: str | None, pct: float | None = None, pid: int = 1) -> dict[str, Any]:
+    """A process of a pod, which uses so much."""
+    return (
+        {"pid": pid}
+        | ({} if uid is None else {"pod_uid": uid})
+        | ({} if pct is None else {"gpu_util_pct": pct})
+    )
+
+
+def given(*uids: str, **fields: Any) -> list[dict[str, Any]]:
+    """What the kubelet gave the GPU to."""
+    return [{"pod_uid": uid, "namespace": "n", "pod": uid, **fields} for uid in uids]
+
+
+A, B = process("A", 60, 1), process("B", 20, 2)
+SLICES = [{"uuid": "m1", "mem_total_bytes": 30, "gpu_util_pct": 50}, {"uuid": "m2", "mem_total_bytes": 10}]
+HALF = [{"uuid": "m1", "mem_total_bytes": 30, "gpu_util_pct": 50},
+        {"uuid": "m2", "mem_total_bytes": 10, "gpu_util_pct": 50}]  # fmt: skip
+CASES: dict[str, tuple[dict[str, Any], dict[str | None, tuple[float, ...]]]] = {
+    # name: (GPU, {pod: (GPU seconds, of which known, busy, joules)}) of 100 s at 9.9 W on average
+    "nobody": ({}, {None: (100, 100, 80, 990)}),
+    "alone, its processes are seen": ({"processes": [A]}, {"A": (100, 100, 80, 990)}),
+    "alone, it was given": ({"allocated": given("A")}, {"A": (100, 100, 80, 990)}),
+    "two: busy by use, idle evenly": (
+        {"processes": [A, B]},
+        {"A": (70, 70, 60, 742.5), "B": (30, 30, 20, 247.5)},
+    ),
+    "two, of which one has no process": (
+        {"processes": [A], "allocated": given("A", "B", shared=True)},
+        {"A": (90, 90, 80, 990), "B": (10, 10, 0, 0)},
+    ),
+    "a pod and a process of nobody": (
+        {"processes": [A, process(None, 20, 3)]},
+        {"A": (70, 70, 60, 742.5), None: (30, 30, 20, 247.5)},
+    ),
+    "two, and nothing tells what each does": (
+        {"allocated": given("A", "B")},
+        {"A": (50, 0, 0, 495), "B": (50, 0, 0, 495)},
+    ),
+    "two, whose use the driver does not tell": (
+        {"processes": [process("A"), process("B", pid=2)]},
+        {"A": (50, 0, 0, 495), "B": (50, 0, 0, 495)},
+    ),
+    "two that do nothing": (
+        {"gpu_util_pct": 0, "processes": [process("A", 0), process("B", 0, 2)]},
+        {"A": (50, 50, 0, 495), "B": (50, 50, 0, 495)},
+    ),
+    "utilization is not known": (
+        {"gpu_util_pct": None, "processes": [process("A")]},
+        {"A": (100, 0, 0, 990)},
+    ),
+    "a slice, the other is nobody's": (
+        {"gpu_util_pct": None, "mig": HALF, "allocated": given("A", mig="m1")},
+        {"A": (75, 75, 37.5, 742.5), None: (25, 25, 12.5, 247.5)},
+    ),
+    "slices, of one nothing is known": (
+        {"gpu_util_pct": None, "mig": SLICES, "allocated": given("A", mig="m1") + given("B", mig="m2")},
+        {"A": (75, 75, 37.5, 742.5), "B": (25, 0, 0, 247.5)},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_gpus_time_and_energy_are_divided(case: str) -> None:
+    fields, wanted = CASES[case]
+    fields = {"gpu_util_pct": 80, "energy_j": 10} | fields
+    rows = newest(runs([gpu(0, **{name: value for name, value in fields.items() if value is not None})]))
+    found = {pod: (one.gpu_s, one.known_s, one.busy_s, one.energy_j) for (_, pod, _), one in rows.items()}
+    assert set(found) == set(wanted)
+    for pod, figures in wanted.items():
+        assert found[pod] == pytest.approx(figures), pod
+
+
+def test_an_hour_ends_where_the_clocks_does_and_each_row_says_all_of_it() -> None:
+    begin = H // 1000 - 100
+    samples = runs([gpu(0, gpu_util_pct=100, processes=[A])], 200, begin)
+    rows = [(one.hour_ms, row.gpu_s) for one in hours(samples) for row in one.gpus]
+    assert rows == [(0, 40), (0, 100), (H, 60), (H, 100)]
+
+
+def test_what_changed_is_written_and_nothing_else() -> None:
+    first = runs([gpu(0, gpu_util_pct=5, processes=[A]), gpu(1, gpu_util_pct=5)], 60)
+    then = runs([gpu(1, gpu_util_pct=5)], 60, 60)
+    assert [[row.gpu for row in one.gpus] for one in hours(first + then)] == [["GPU-1", "GPU-0"], ["GPU-1"]]
+
+
+def test_time_that_nobody_measured_is_not_guessed_and_its_energy_is_nobodys() -> None:
+    device = gpu(0, gpu_util_pct=100, energy_j=10, processes=[A])
+    rows = newest(runs([device], 10) + runs([device], 10, 100))
+    assert rows[0, "A", "GPU-0"].gpu_s == 20
+    assert rows[0, "A", "GPU-0"].energy_j == 180
+    assert rows[0, None, "GPU-0"].energy_j == 910
+    assert rows[0, None, "GPU-0"].gpu_s == 0
+
+
+def test_a_counter_that_begins_anew_takes_nothing_away() -> None:
+    joules = [5000, 5010, 20, 30]
+    rows = newest([nvml(at, [gpu(0, energy_j=now)]) for at, now in enumerate(joules)])
+    assert rows[0, None, "GPU-0"].energy_j == 20
+
+
+def test_without_a_counter_energy_is_that_of_the_power() -> None:
+    assert newest(runs([gpu(0, power_w=300)], 10))[0, None, "GPU-0"].energy_j == 3000
+
+
+def test_a_late_or_repeated_sample_adds_no_time() -> None:
+    samples = runs([gpu(0, gpu_util_pct=100)], 20)
+    disorder = [*samples[:5], samples[6], samples[5], samples[6], *samples[7:]]
+    assert newest(disorder)[0, None, "GPU-0"].gpu_s == 20
+
+
+def test_a_restart_changes_nothing() -> None:
+    samples = runs([gpu(0, gpu_util_pct=37, energy_j=7, processes=[A, B])], 200)
+    assert hours(samples, restart_at=77) == hours(samples)

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, func, insert, select
 
 from contract.settings.groups import Settings
 from sinks.records.rows import moment, written
-from sinks.records.schema import prices
+from sinks.records.tables.schema import prices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,8 @@ from contract.errors import DutycycleError
 from contract.records.derived import JobPeaks, PodPeaks
 from sinks.records.engine import make_engine, reason_of
 from sinks.records.rows import JOB_TABLE, POD_TABLE, in_order, moment, started_ms
-from sinks.records.schema import TABLES, VERSION, version_table
 from sinks.records.store import RecordsRefusedError
+from sinks.records.tables.schema import TABLES, VERSION, version_table
 from sinks.records.url import parse_records_url, shown, sqlite_path
 
 _JOB_NAMES = {POD_TABLE: ("job_uid", "job_name"), JOB_TABLE: ("job_uid", "name")}

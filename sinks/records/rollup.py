@@ -8,8 +8,8 @@ from sqlalchemy import ColumnElement, Connection, column, delete, func, insert, 
 
 from contract.settings.groups import Settings
 from sinks.records.rows import written
-from sinks.records.schema import rolled_up, usage_days, usage_hours
-from sinks.records.views import DAY_OF_HOUR
+from sinks.records.tables.schema import rolled_up, usage_days, usage_hours
+from sinks.records.tables.views import DAY_OF_HOUR
 
 _DAY_S = 86_400.0
 _COSTS = ("gpu_cost", "cpu_cost", "energy_cost")

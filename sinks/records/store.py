@@ -33,13 +33,13 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import ReturningInsert
 
 from contract.errors import DutycycleError
-from sinks.records.columns import Document
 from sinks.records.engine import is_unreachable, make_engine, reason_of
 from sinks.records.merge import merge
 from sinks.records.prices import PriceList, set_prices
 from sinks.records.rollup import KEEP, Retention, roll_up
 from sinks.records.rows import COUNTS, HOUR_TABLE, KEYS, MAXIMA, POD_TABLE, UNNAMED, Row
-from sinks.records.schema import TABLES, prepare, rolled_up
+from sinks.records.tables.columns import Document
+from sinks.records.tables.schema import TABLES, prepare, rolled_up
 from sinks.records.url import parse_records_url, shown, sqlite_path
 
 # A worker that is frozen in the middle of writing holds its rows no longer than others wait for them.

@@ -20,11 +20,11 @@ from sqlalchemy import (
     type_coerce,
 )
 
-from sinks.records.columns import Document, Moment
 from sinks.records.query import check_name, check_namespace, reading
 from sinks.records.rows import POD_TABLE, moment
-from sinks.records.schema import TABLES
-from sinks.records.views import DAY_OF_HOUR, SUMS
+from sinks.records.tables.columns import Document, Moment
+from sinks.records.tables.schema import TABLES
+from sinks.records.tables.views import DAY_OF_HOUR, SUMS
 
 NOBODY = "(nobody)"
 """What no pod had: idle GPUs, and CPU of the host itself."""

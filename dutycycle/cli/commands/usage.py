@@ -16,8 +16,8 @@ from contract.records.hours import HOUR_MS
 from contract.settings.groups import Settings
 from dutycycle.cli import arguments, history
 from sinks.records.location import default_records_url
+from sinks.records.tables.views import SUMS
 from sinks.records.usage import GROUPS, UsageQuery, usage
-from sinks.records.views import SUMS
 
 EXAMPLE = """dutycycle usage --by team --since 7d
 dutycycle usage --by namespace,day --since 30d --format csv > usage.csv"""

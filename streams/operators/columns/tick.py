@@ -1,7 +1,7 @@
 """A tick: what a node measured at one moment, in columns. Each sample becomes one before any bank sees it."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +26,7 @@ class Layout:
     pods: tuple[str, ...]
     attribution: Mapping[tuple[str, str], str]
     gpus: tuple[str, ...] = ()
-    holdings: Holdings | None = None
+    holdings: Holdings | None = field(default=None, compare=False)
 
 
 class Tick(NamedTuple):

@@ -7,7 +7,7 @@ import numpy as np
 from contract.records.attribution import less_sure
 from contract.records.hours import GpuHour
 from streams.compiled import entry, kernel
-from streams.operators.columns.arrays import Bools, Floats, Ints
+from streams.operators.columns.arrays import Bools, Floats, Ints, pack, unpack
 from streams.operators.columns.holdings import NOT_KNOWN, THE_REST
 from streams.operators.columns.tick import Layout
 from streams.operators.rounding import tidy
@@ -168,7 +168,8 @@ class GpuMeter:
             "hour": self._hour.snapshot(),
             "words": [[*key, word] for key, word in self._words.items()],
             "models": dict(self._models),
-            "driver_j": dict(zip(self._gpus, self._driver_j.tolist(), strict=True)),
+            "gpus": list(self._gpus),
+            "driver_j": pack(self._driver_j),
         }
 
     def restore(self, plain: dict[str, Any]) -> None:
@@ -176,5 +177,5 @@ class GpuMeter:
         self._hour.restore(plain["hour"])
         self._words = {(pod, gpu): word for pod, gpu, word in plain["words"]}
         self._models = dict(plain["models"])
-        self._gpus = {uuid: at for at, uuid in enumerate(plain["driver_j"])}
-        self._driver_j = np.array([*plain["driver_j"].values()], np.float64)
+        self._gpus = {uuid: at for at, uuid in enumerate(plain["gpus"])}
+        self._driver_j = unpack(plain["driver_j"], "f8", (len(self._gpus),))

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from sqlalchemy import Text, cast, create_engine, event, select
 
 from contract.records.derived import PodPeaks
-from sinks.records.columns import Document
 from sinks.records.query import job_peaks, pod_peaks
 from sinks.records.rows import COLUMN_METRICS, Row, job_row, pod_row
-from sinks.records.schema import TABLES
 from sinks.records.store import RecordsStore, json_arrays
+from sinks.records.tables.columns import Document
+from sinks.records.tables.schema import TABLES
 from tests.support.sinks import made
 
 Insert = tuple[Any, int]

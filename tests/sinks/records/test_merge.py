@@ -19,8 +19,8 @@ from contract.records.derived import JobPeaks, Peak, PodPeaks
 from sinks.records.merge import covers, merge
 from sinks.records.query import job_peaks, pod_peaks
 from sinks.records.rows import COUNTS, MAXIMA, POD_TABLE, Row, job_row, pod_row
-from sinks.records.schema import TABLES
 from sinks.records.store import RecordsStore, covering
+from sinks.records.tables.schema import TABLES
 from tests.support.sinks import made
 from tests.support.sinks.made import EARLY, LATE
 

@@ -4,8 +4,8 @@ from sqlalchemy import create_engine, inspect
 
 from docs.generate_contract import page
 from sinks.records.rows import COLUMN_METRICS
-from sinks.records.schema import OTHER_TABLES, TABLES
-from sinks.records.views import VIEWS
+from sinks.records.tables.schema import OTHER_TABLES, TABLES
+from sinks.records.tables.views import VIEWS
 from sinks.records.writer import RecordsWriter
 
 FIGURES = {f"{figure}_{metric}" for metric in COLUMN_METRICS for figure in ("max", "mean")}

@@ -1,4 +1,4 @@
-"""The tables, in SQLite and PostgreSQL; ``sinks.records.views`` has the views, which people read.
+"""The tables, in SQLite and PostgreSQL; ``sinks.records.tables.views`` has the views, which people read.
 
 ``pod_peaks``, ``job_peaks`` and ``insights`` have a row each for a pod and a job, kept after they are gone. A
 pod's name that is used again is a row of its own, told from the one before by node and ``started_at``.
@@ -25,9 +25,9 @@ from sqlalchemy import (
 )
 
 from contract.errors import DutycycleError
-from sinks.records.columns import Document, Moment
 from sinks.records.rows import COLUMN_METRICS, HOUR_TABLE, INSIGHT_TABLE, JOB_TABLE, POD_TABLE
-from sinks.records.views import VIEWS, create_view
+from sinks.records.tables.columns import Document, Moment
+from sinks.records.tables.views import VIEWS, create_view
 
 VERSION = 4
 """A database of another version is refused: see ``prepare``."""

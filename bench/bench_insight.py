@@ -22,6 +22,7 @@ from bench.insight import (
     tables_age,
     tables_cycle,
     tables_forecast,
+    tables_jobs,
     tables_kind,
     tables_machines,
 )
@@ -36,6 +37,7 @@ def cycles(report: Report, seeds: range, thin: int, out: Path, pairs: Pairs) -> 
     said = tables_cycle.ours_alone(report, seeds, thin)
     tables_cycle.delays(report, seeds)
     tables_machines.machines(report, seeds, thin)
+    tables_jobs.jobs(report, seeds, thin)
     tables_cycle.cost(report, seeds, thin)
     pictures_cycle.peers(out / "cycles_peers.png", found, seeds)
     pictures_cycle.hits(out / "cycles_hits.png", found[tables_cycle.OURS].fractional)

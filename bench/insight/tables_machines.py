@@ -25,7 +25,7 @@ Said = list[tuple[int, list[float]]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Watched:
+class Watched:
     """What was said of one series of a run."""
 
     run: Run
@@ -57,7 +57,7 @@ class _Watched:
         return next((second for second, periods in self.said if self.is_right(periods)), None)
 
 
-def watched(run: Run, *, bursts: bool) -> list[_Watched]:
+def watched(run: Run, *, bursts: bool) -> list[Watched]:
     """What is said of each series of a run."""
     count = run.series.shape[1]
     firsts = np.arange(count) // len(METRICS) * len(METRICS)
@@ -74,7 +74,7 @@ def watched(run: Run, *, bursts: bool) -> list[_Watched]:
             for column, one in scales.changes(ts_ms):
                 periods = [one.period_s, *(other.period_s for other in one.others or ())]
                 said[column].append((second, [period for period in periods if period is not None]))
-    return [_Watched(run, one, int(first)) for one, first in zip(said, firsts, strict=True)]
+    return [Watched(run, one, int(first)) for one, first in zip(said, firsts, strict=True)]
 
 
 def machines(report: Report, seeds: range, thin: int = 1) -> None:
@@ -85,13 +85,14 @@ def machines(report: Report, seeds: range, thin: int = 1) -> None:
         runs = [Machine(kind, seed).made() for seed in range(seeds.start, seeds.start + count)]
         for bursts in (False, True):
             each = [[*watched(run, bursts=bursts)] for run in runs]
-            rows.append([kind, "driver's" if bursts else "ticks", *_figures(each)])
+            rows.append([kind, "driver's" if bursts else "ticks", *figures_of(each)])
     report.table(
         "cycles_machines", "cycles of machines with several GPUs, evaluated every 10 s", COLUMNS, rows
     )
 
 
-def _figures(each: Sequence[Sequence[_Watched]]) -> list[Cell]:
+def figures_of(each: Sequence[Sequence[Watched]]) -> list[Cell]:
+    """The cells of ``COLUMNS`` from the series on, of what was said of the series of each run."""
     series = [one for run in each for one in run]
     hours = sum(one.run.end - one.run.begin for one in series) / 3600
     wrong = [seconds for one in series for seconds in one.seconds(one.is_wrong)]

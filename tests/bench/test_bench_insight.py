@@ -54,7 +54,7 @@ def test_the_whole_comparison(tmp_path: Path) -> None:
 def every_table_is_there(figures: Figures) -> None:
     assert set(figures) == {
         "run", "cycles", "cycles_ours", "cycles_reliability", "cycles_harder", "cycles_delay",
-        "cycles_watched", "cycles_machines", "cycles_cost", "forecasts", "forecasts_by_noise",
+        "cycles_watched", "cycles_machines", "cycles_jobs", "cycles_cost", "forecasts", "forecasts_by_noise",
         "coverage", "ages", "memory", "fills", "kinds", "kinds_confusion", "kinds_reliability",
         "bottlenecks", "bottlenecks_reliability",
     }  # fmt: skip

@@ -19,6 +19,8 @@ SAME = 0.03
 """Periods that differ by less than this share are one, as for the scales of a series."""
 QUORUM = 1 / 3
 """More than this share of the GPUs has to have a cycle: one rank of two is enough, one of three is not."""
+QUORUM_OF_OTHERS = 1 / 2
+"""A further cycle has to be that of most."""
 OTHERS = 3
 """At most so many further cycles are said."""
 
@@ -51,7 +53,7 @@ def job_cycle(ranks: Sequence[Rank]) -> CycleMetric:
         inside = _heaviest(left)
         those = left.where(inside)
         left = left.where(~inside)
-        if those.gpus.sum() > QUORUM * total:
+        if those.gpus.sum() > (QUORUM_OF_OTHERS if found else QUORUM) * total:
             found.append(_middle(those))
     if not found:
         return CycleMetric(cyclic=False)

@@ -15,6 +15,8 @@ IN_ORDER = ("window-aggregates", "trends", "cycles")
 """Of these every record counts, and their order within a series."""
 MERGED = ("pod-peaks", "job-peaks", "insights")
 """Of these the last one of a key counts: several partitions meet in them, and those have no order."""
+OF_A_JOB = "job/"
+"""The key of a job's cycle and trends: the same is true of these."""
 DERIVED = (*IN_ORDER, *MERGED)
 
 Series = tuple[str, str, str]
@@ -28,7 +30,8 @@ def results(found: Derived) -> Results:
     by_series: Results = defaultdict(list)
     for (topic, key), payloads in found.items():
         if topic in DERIVED:
-            for payload in payloads[-1:] if topic in MERGED else dict.fromkeys(payloads):
+            merged = topic in MERGED or key.startswith(OF_A_JOB)
+            for payload in payloads[-1:] if merged else dict.fromkeys(payloads):
                 plain = orjson.loads(payload)
                 by_series[topic, key, plain.get("source", "")].append(payload)
     return dict(by_series)

@@ -12,9 +12,9 @@ START_MS = 1_700_000_000_000
 _PERIODS_S = (10, 16, 7, 30)
 
 
-def fleet(gpus: int, ticks: int = 120) -> LiveState:
-    """After so many seconds; the clock stands at the last one."""
-    state = LiveState()
+def fleet(gpus: int, ticks: int = 120, now_ms: int | None = None) -> LiveState:
+    """After so many seconds; the clock stands at the last one, or ``now_ms`` if that is later."""
+    state = LiveState(now_ms=now_ms or 0)
     nodes = [f"gpu-{chr(ord('a') + at)}" for at in range(math.ceil(gpus / 8))]
     for node in nodes:
         for at in range(2):

@@ -11,11 +11,14 @@ from textual.widgets import Footer, Input, Static
 
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.screen.drawing import text_of_line
+from dutycycle.live.screen.page import Content, Page
 from dutycycle.live.screen.rows import Rows
 from dutycycle.live.source import Source
+from dutycycle.live.views.depth import depth
 from dutycycle.live.views.gpus import GPUS
 from dutycycle.live.views.jobs import JOBS
 from dutycycle.live.views.nodes import NODES
+from dutycycle.live.views.pages import help_page, warnings_page
 from dutycycle.live.views.pods import PODS
 from dutycycle.live.views.processes import PROCESSES
 from dutycycle.live.views.spans import Line, Style
@@ -27,6 +30,10 @@ VIEWS: tuple[TableView, ...] = (GPUS, PODS, JOBS, NODES, PROCESSES)
 _EVERY_S = 1.0
 _WAITING_S = 0.2
 """Until the first sample is there."""
+
+
+def _help(_: int) -> list[Line]:
+    return help_page()
 
 
 class Screen(App[None]):
@@ -44,6 +51,7 @@ class Screen(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q,ctrl+c,ctrl+q", "leave", "quit", key_display="q", priority=False),
         Binding("question_mark,h,f1", "help", "help", key_display="?"),
+        Binding("w", "warnings", "warnings"),
         Binding("tab", "turn(1)", "next view", show=False, priority=True),
         Binding("shift+tab", "turn(-1)", "previous view", show=False, priority=True),
         *(Binding(str(at + 1), f"view({at})", view.title, show=False) for at, view in enumerate(VIEWS)),
@@ -61,6 +69,8 @@ class Screen(App[None]):
         self._clock = clock
         self._frozen: LiveState | None = None
         self._is_leaving = False
+        self._page: Content | None = None
+        """What is shown in place of the table."""
         self._is_chosen = False
         """Whether somebody has chosen a view: before that, a machine without GPUs shows its pods."""
 
@@ -69,6 +79,7 @@ class Screen(App[None]):
         yield Static(id="summary")
         yield Static(id="tabs")
         yield Rows()
+        yield Page()
         yield Input(
             placeholder="words that a row has; Enter keeps the filter, Escape removes it", id="filter"
         )
@@ -79,8 +90,7 @@ class Screen(App[None]):
         """The first frame, and the clock."""
         self._lines: dict[str, Line] = {}
         self.query_one(Input).display = False
-        self.rows.focus()
-        self.draw()
+        self._open(None)
         self._waiting = self.set_interval(_WAITING_S, self._wait)
         self.set_interval(_EVERY_S, self.draw)
 
@@ -93,6 +103,11 @@ class Screen(App[None]):
     def state(self) -> LiveState:
         """What is shown: as it is, or as it was when it was frozen."""
         return self._frozen or self._source.state
+
+    @property
+    def page(self) -> Page:
+        """What is in the table's place when it is asked for."""
+        return self.query_one(Page)
 
     def _wait(self) -> None:
         if self._source.state.ticks:
@@ -109,7 +124,18 @@ class Screen(App[None]):
         self._put("tabs", self._tabs())
         said = warnings(self._source.state, self._source.degraded())
         self._put("warnings", [("stopping …", "warn")] if self._is_leaving else warning_line(said))
-        self.rows.show(self.state)
+        if self._page is None:
+            self.rows.show(self.state)
+        else:
+            self.page.show(self._page)
+
+    def _open(self, content: Content | None) -> None:
+        """Show a page, or without one the table."""
+        self._page = content
+        self.page.display, self.rows.display = content is not None, content is None
+        (self.rows if content is None else self.page).focus()
+        self.page.scroll_to(y=0, animate=False)
+        self.draw()
 
     def _put(self, name: str, line: Line) -> None:
         if self._lines.get(name) != line:
@@ -146,8 +172,7 @@ class Screen(App[None]):
         self._is_chosen = True
         self.rows.view = VIEWS[number]
         self.rows.scroll_to(y=0, animate=False)
-        self.rows.focus()
-        self.draw()
+        self._open(None)
 
     def action_turn(self, step: int) -> None:
         """The next table."""
@@ -182,8 +207,42 @@ class Screen(App[None]):
         self.query_one(Input).display = False
         self.rows.focus()
 
+    def action_help(self) -> None:
+        """Keys, and what is meant by what; or back."""
+        self._open(_help if self._page is not _help else None)
+
+    def action_warnings(self) -> None:
+        """All of them, or back."""
+        shown = self._page == self._warnings
+        self._open(None if shown else self._warnings)
+
+    def _warnings(self, _: int) -> list[Line]:
+        return warnings_page(warnings(self._source.state, self._source.degraded()))
+
+    def on_rows_opened(self, event: Rows.Opened) -> None:
+        """One subject in depth."""
+
+        def content(width: int) -> list[Line]:
+            row = self.state.row(event.key)
+            return (
+                [[("this is gone: Escape leads back", "warn")]]
+                if row is None
+                else depth(self.state, row, width)
+            )
+
+        self._open(content)
+
+    def on_page_turned(self, event: Page.Turned) -> None:
+        """The neighbour of a subject."""
+        if self._page not in (_help, self._warnings):
+            self.rows.action_move(event.step)
+            self.rows.action_open()
+
     async def action_back(self) -> None:
-        """Out of the filter."""
+        """Out of a page, or of the filter."""
+        if self._page is not None:
+            self._open(None)
+            return
         field = self.query_one(Input)
         field.value = ""
         field.display = False

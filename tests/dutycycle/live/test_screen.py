@@ -164,3 +164,40 @@ async def test_without_a_gpu_the_pods_come_first() -> None:
         assert "no GPU, CPU 150 %" in shown(pilot)[0]
         await pilot.press("1")
         assert "no GPU was sampled" in shown(pilot)[3]
+
+
+async def test_enter_opens_a_subject_the_arrows_its_neighbour_and_escape_leads_back() -> None:
+    async with screen(fleet(8)).run_test(size=(120, 40)) as pilot:
+        await pilot.press("down", "enter")
+        await pilot.pause()
+        assert shown(pilot)[2].startswith("GPU gpu-a:1  NVIDIA H200")
+        await pilot.press("right")
+        assert shown(pilot)[2].startswith("GPU gpu-a:2")
+        await pilot.press("escape")
+        assert first_cells(pilot) == list("01234567")
+        assert pilot.app.query_one(Rows).cursor == 2
+
+
+async def test_a_subject_that_is_gone_says_so() -> None:
+    state = fleet(8)
+    async with screen(state).run_test(size=(120, 40)) as pilot:
+        await pilot.press("2", "enter")
+        await pilot.pause()
+        assert shown(pilot)[2].startswith("pod ml/bert-worker-a")
+        state.feed("pods", "gpu-a-0", None, state.now_ms)
+        pilot.app.draw()  # type: ignore[attr-defined]
+        await pilot.pause()
+        assert shown(pilot)[2].startswith("this is gone")
+
+
+async def test_help_and_warnings_come_and_go() -> None:
+    async with screen(fleet(8), ["sink ended with status 1"]).run_test(size=(80, 30)) as pilot:
+        await pilot.press("question_mark")
+        await pilot.pause()
+        assert any("freeze, and go on" in line for line in shown(pilot))
+        await pilot.press("w")
+        await pilot.pause()
+        assert "! sink ended with status 1" in "\n".join(shown(pilot))
+        await pilot.press("w")
+        await pilot.pause()
+        assert first_cells(pilot)[0] == "0"

@@ -21,6 +21,7 @@ _PACKAGES = {
     "prometheus-alertmanager": "prometheus-alertmanager",
     "promtool": "prometheus",
     "psql": "postgresql-client",
+    "tmux": "tmux",
     "zsh": "zsh",
 }
 """Programs that tests run, and the Debian package of each."""

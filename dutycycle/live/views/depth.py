@@ -1,0 +1,149 @@
+"""One subject in depth: figures, findings, history and forecast, cycle, windows, peaks, processes."""
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+
+from contract.records.insights import Insight
+from dutycycle.live.model.history import History
+from dutycycle.live.model.state import LiveState
+from dutycycle.live.model.subjects import GpuSeen, JobSeen, NodeSeen, PodSeen, Row
+from dutycycle.live.views import charts, figures
+from dutycycle.live.views.findings import main_value, period_s, says
+from dutycycle.live.views.inside import inside
+from dutycycle.live.views.spans import Line, fit
+from dutycycle.words import named_figure, short_duration
+
+_HEIGHT, _FOLD_HEIGHT = 7, 5
+_FOLD_S = 300
+"""Of the history, what a cycle is folded from: an older one may have been another."""
+_EVIDENCE = 8
+_NAMES = {"gpu_util_pct": "GPU use", "cpu_util_pct": "CPU"}
+
+
+def depth(state: LiveState, row: Row, width: int) -> list[Line]:
+    """All that is known, as lines of at most ``width``."""
+    parts = (
+        _head(row, width), _findings(state, row, width), _history(row, width), _cycle(row, width),
+        figures.windows(row), figures.peaks(row), inside(state, row, width),
+    )  # fmt: skip
+    lines: list[Line] = []
+    for part in parts:
+        found = list(part)
+        if found:
+            lines += [*found, []]
+    return lines
+
+
+def _head(row: Row, width: int) -> Iterator[Line]:
+    """Pairs of name and figure, in as many columns as there is room for."""
+    yield [(figures.kind(row), "dim"), (row.title, "bold"), (f"  {figures.more(row)}", "dim")]
+    pairs = list(figures.now(row))
+    across = max(1, min(4, width // 38))
+    for chunk in zip_longest(*(pairs[at::across] for at in range(across))):
+        line: Line = []
+        for pair in chunk:
+            name, value = pair or ("", "")
+            line += [*fit([(f"{name:<12}", "dim"), (value, "")], width // across - 1), (" ", "")]
+        yield line
+
+
+def _findings(state: LiveState, row: Row, width: int) -> Iterator[Line]:
+    said = says(state, row)
+    if said:
+        yield [("what it does  ", "dim"), (said, "bold")]
+    for title, insight in _insights(state, row):
+        of = "" if title == row.title else f"{title}: "
+        sure = f"{of}{insight.kind}, {insight.confidence:.0%} sure"
+        evidence = [" ".join(named_figure(*one)) for one in list(insight.evidence.items())[:_EVIDENCE]]
+        yield from _wrapped("because       ", ", ".join((sure, *evidence)), width)
+        if insight.advice:
+            yield from _wrapped("advice        ", insight.advice, width)
+
+
+def _wrapped(name: str, text: str, width: int) -> Iterator[Line]:
+    for at, line in enumerate(textwrap.wrap(text, max(width - len(name) - 1, 20))):
+        yield [(name if at == 0 else " " * len(name), "dim"), (line, "")]
+
+
+def _insights(state: LiveState, row: Row) -> Iterator[tuple[str, Insight]]:
+    """Its own, or of a GPU those of the pods on it."""
+    rows: Sequence[Row] = [row]
+    if isinstance(row, GpuSeen):
+        rows = [pod for uid in sorted(row.pods) if (pod := state.rows.get(f"pod/{uid}")) is not None]
+    for one in rows:
+        if (insight := one.derived.read_insight()) is not None:
+            yield one.title, insight
+
+
+def _main_history(row: Row) -> tuple[Sequence[int], Sequence[float]]:
+    """Times and values of the main metric."""
+    history: History
+    if isinstance(row, JobSeen):
+        return figures.job_history(row)
+    history = row.gpu_history if isinstance(row, PodSeen) and row.main == "gpu_util_pct" else row.history
+    return history.times(), history.values(row.main)
+
+
+def _top(row: Row, values: Sequence[float]) -> float:
+    if row.main == "gpu_util_pct":
+        return 100.0
+    if isinstance(row, NodeSeen) and row.now.cpu_count:
+        return 100.0 * row.now.cpu_count
+    return max(100.0, max((value for value in values if value == value), default=0.0))
+
+
+def _history(row: Row, width: int) -> Iterator[Line]:
+    times, values = _main_history(row)
+    if len(times) < 2:
+        return
+    cells = charts.room_for(width)
+    trend = row.derived.trend(row.main)
+    ahead_s = trend[0].forecast[-1].horizon_s if trend is not None and trend[0].forecast else 0.0
+    past_s = (times[-1] - times[0]) / 1000
+    cell_s = max((past_s + ahead_s) / cells, row.interval_ms / 1000)
+    past = min(int(past_s / cell_s) + 1, cells)
+    begin_ms = times[-1] - past * cell_s * 1000 + 1
+    shown = charts.bucketed(times, values, begin_ms, cell_s * 1000, past)
+    fan = None
+    now = main_value(row)
+    if trend is not None and ahead_s and now is not None:
+        ahead_cells = max(1, min(int(ahead_s / cell_s), cells - past))
+        fan = charts.Fan(trend[0].level, trend[0].forecast, cell_s, ahead_cells)
+    what = _NAMES.get(row.main, row.main)
+    title = f"{what}: the last {short_duration(past_s)}"
+    title += ", and the forecast with its 90 % interval" if fan is not None else ""
+    yield [(title, "bold")]
+    yield from charts.with_fan(shown, fan, charts.Scale(_HEIGHT, _top(row, values)))
+    yield charts.time_axis(past, cell_s, fan)
+
+
+def _cycle(row: Row, width: int) -> Iterator[Line]:
+    period, found = period_s(row), row.derived.cycle(row.main)
+    times, values = _main_history(row)
+    if period is None or found is None or not times:
+        return
+    recent = sum(ts_ms >= times[-1] - _FOLD_S * 1000 for ts_ms in times)
+    times, values = times[-recent:], values[-recent:]
+    step_s = row.interval_ms / 1000
+    # A period that is no multiple of the tick fills the phases between ticks, too.
+    bins = max(4, min(charts.room_for(width) // 2, round(4 * period / step_s)))
+    sure = "" if found.confidence is None else f", {found.confidence:.0%} sure"
+    since = "" if found.since_ms is None else f", for {short_duration((row.ts_ms - found.since_ms) / 1000)}"
+    others = ", ".join(f"{one.period_s:.3g} s" for one in found.others or ())
+    also = f"; also {others}" if others else ""
+    span_s = (times[-1] - times[0]) / 1000
+    yield [(f"One cycle of {period:.3g} s{sure}{since}{also}", "bold"),
+           (f"  folded from the last {short_duration(span_s)}", "dim")]  # fmt: skip
+    folded = charts.fold(times, values, period, bins)
+    wide = [value for value in _filled(folded) for _ in range(2)]
+    yield from charts.columns(wide, charts.Scale(_FOLD_HEIGHT, _top(row, values)), "good")
+    yield [(" " * 7 + "0" + f"{period:.3g} s".rjust(max(2 * bins - 1, 5)), "dim")]
+
+
+def _filled(values: Sequence[float]) -> list[float]:
+    """A phase that no tick has hit has the value of the one before."""
+    found: list[float] = []
+    for value in values:
+        found.append(found[-1] if value != value and found else value)
+    return found

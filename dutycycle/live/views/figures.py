@@ -1,0 +1,166 @@
+"""The figures of one subject: now, in its windows, and at most."""
+
+from collections.abc import Iterator, Sequence
+from math import isnan
+
+from contract.records.derived import WindowMetric
+from dutycycle.live.model.subjects import GpuSeen, JobSeen, NodeSeen, PodSeen, Row, Value
+from dutycycle.live.views.findings import throttle_words
+from dutycycle.live.views.jobs import gpus_of
+from dutycycle.live.views.pods import gpus_held
+from dutycycle.live.views.spans import Line
+from dutycycle.words import UNKNOWN, bytes_text, decimal_bytes, of_bytes, percent_text, short_duration
+
+Pairs = Iterator[tuple[str, str]]
+_KINDS = {GpuSeen: "GPU ", NodeSeen: "node ", PodSeen: "pod ", JobSeen: "job "}
+_SHOWN = (
+    ("gpu_util_pct", "GPU use"), ("busiest_gpu_util_pct", "busiest GPU"),
+    ("gpu_mem_used_bytes", "GPU memory"), ("mem_copy_util_pct", "memory copy"),
+    ("cpu_util_pct", "CPU"), ("cpu_throttled_pct", "CPU throttled"),
+    ("mem_used_bytes", "memory"), ("power_w", "power"), ("temp_c", "heat"), ("sm_clock_mhz", "clock"),
+)  # fmt: skip
+
+
+def kind(row: Row) -> str:
+    """What it is."""
+    return _KINDS[type(row)]
+
+
+def more(row: Row) -> str:
+    """What else it is called."""
+    if isinstance(row, GpuSeen):
+        return f"{row.now.model or ''}  {row.now.uuid}".strip()
+    if isinstance(row, PodSeen):
+        job = row.identity.job if row.identity is not None else None
+        return "  ".join(filter(None, (f"on {row.node}", f"{job.kind} {job.name}" if job else "", row.uid)))
+    return row.kind if isinstance(row, JobSeen) else ""
+
+
+def now(row: Row) -> Pairs:
+    """Name and value of what was measured last."""
+    if isinstance(row, GpuSeen):
+        return _of_gpu(row)
+    if isinstance(row, NodeSeen):
+        return _of_node(row)
+    return _of_pod(row) if isinstance(row, PodSeen) else _of_job(row)
+
+
+def _with_max(now: str, most: str) -> str:
+    return now if most == UNKNOWN else f"{now}, max {most}"
+
+
+def _of_gpu(row: GpuSeen) -> Pairs:
+    gpu = row.now
+    yield "use", _with_max(percent_text(gpu.gpu_util_pct), percent_text(row.util_max))
+    yield "memory", of_bytes(gpu.mem_used_bytes, gpu.mem_total_bytes)
+    yield "power", f"{text_of('power_w', gpu.power_w)} of {text_of('power_w', gpu.power_limit_w)}"
+    yield "memory copy", percent_text(gpu.mem_copy_util_pct)
+    yield "memory max", bytes_text(row.mem_max)
+    yield "heat", text_of("temp_c", gpu.temp_c)
+    yield (
+        "clocks",
+        f"{text_of('sm_clock_mhz', gpu.sm_clock_mhz)}, {text_of('mem_clock_mhz', gpu.mem_clock_mhz)}",
+    )
+    yield "PCIe", f"in {_rate(gpu.pcie_rx_bytes_per_s)}, out {_rate(gpu.pcie_tx_bytes_per_s)}"
+    yield "slowed by", UNKNOWN if gpu.throttle is None else throttle_words(row) or "nothing"
+
+
+def _of_node(row: NodeSeen) -> Pairs:
+    host = row.now
+    cores = "" if host.cpu_count is None else f" of {host.cpu_count} cores"
+    yield "CPU", _with_max(percent_text(host.cpu_util_pct) + cores, percent_text(row.util_max))
+    yield "memory", of_bytes(host.mem_used_bytes, host.mem_total_bytes)
+    yield "memory max", bytes_text(row.mem_max)
+    yield "disk", f"read {_rate(host.disk_read_bytes_per_s)}, write {_rate(host.disk_write_bytes_per_s)}"
+    yield "network", f"in {_rate(host.net_rx_bytes_per_s)}, out {_rate(host.net_tx_bytes_per_s)}"
+
+
+def _of_pod(row: PodSeen) -> Pairs:
+    yield "CPU", _with_max(percent_text(row.cpu), percent_text(row.cpu_max))
+    yield "throttled", percent_text(row.throttled)
+    yield "memory", _with_max(bytes_text(row.mem), bytes_text(row.mem_max))
+    used, held = gpus_held(row)
+    if held:
+        yield "GPUs", f"uses {used} of {held}"
+        yield "GPU use", _with_max(percent_text(row.gpu_util), percent_text(row.gpu_util_max))
+        yield "GPU memory", _with_max(bytes_text(row.gpu_mem), bytes_text(row.gpu_mem_max))
+
+
+def _of_job(row: JobSeen) -> Pairs:
+    used, held = gpus_of(row)
+    yield "pods", str(len(row.pods))
+    yield "nodes", str(len({pod.node for pod in row.pods.values()}))
+    if held:
+        yield "GPUs", f"uses {used} of {held}"
+        yield "GPU use", percent_text(row.gpu_util)
+        yield "GPU memory", bytes_text(row.total("gpu_mem"))
+    yield "CPU", percent_text(row.total("cpu"))
+    yield "memory", bytes_text(row.total("mem"))
+
+
+def text_of(metric: str, value: Value) -> str:
+    """A value with the unit at the end of its metric's name."""
+    if value is None:
+        return UNKNOWN
+    if metric.endswith("_pct"):
+        return percent_text(value)
+    if metric.endswith("_bytes"):
+        return bytes_text(value)
+    units = {"_w": "W", "_c": "°C", "_mhz": "MHz"}
+    return next(
+        (f"{value:.0f} {unit}" for end, unit in units.items() if metric.endswith(end)), f"{value:.4g}"
+    )
+
+
+def _rate(value: Value) -> str:
+    return UNKNOWN if value is None else f"{decimal_bytes(value)}/s"
+
+
+def windows(row: Row) -> Iterator[Line]:
+    """The newest window of each length: mean, percentiles and maximum of each metric."""
+    read = {which: one.get() for which, one in sorted(row.derived.windows.items(), key=lambda one: one[0][1])}
+    found = [(size_ms, window) for (_, size_ms), window in read.items() if window is not None]
+    if found:
+        names = "".join(f"{name:>12}" for name in ("mean", "median", "95 %", "max"))
+        yield [("Windows".ljust(22), "bold"), (names, "dim")]
+    for size_ms, window in found:
+        for metric, words in _SHOWN:
+            values = window.metrics.get(metric)
+            if values is not None and values.mean is not None:
+                title = f"  {short_duration(size_ms / 1000)} {words}"
+                yield [(f"{title:<22}", ""), (_of_window(metric, values), "")]
+
+
+def _of_window(metric: str, values: WindowMetric) -> str:
+    return "".join(f"{text_of(metric, one):>12}" for one in (values.mean, values.p50, values.p95, values.max))
+
+
+def peaks(row: Row) -> Iterator[Line]:
+    """What a pod or job needed at most, since it began."""
+    record = None if row.derived.peaks is None else row.derived.peaks.get()
+    if record is None:
+        return
+    age = short_duration((record.last_ms - record.first_ms) / 1000)
+    yield [(f"At most, in {age}".ljust(22), "bold"), (f"{'max':>12}{'mean':>12}", "dim")]
+    for metric, words in _SHOWN:
+        peak = record.metrics.get(metric)
+        if peak is not None:
+            yield [(f"  {words:<20}{text_of(metric, peak.max):>12}{text_of(metric, peak.mean):>12}", "")]
+
+
+def job_history(job: JobSeen) -> tuple[Sequence[int], Sequence[float]]:
+    """Times and mean GPU use over the pods of a job, by whole seconds."""
+    means = job.main == "gpu_util_pct"
+    sums: dict[int, tuple[float, int]] = {}
+    for pod in job.pods.values():
+        history, metric = (
+            (pod.gpu_history, "gpu_util_pct") if job.main == "gpu_util_pct" else (pod.history, job.main)
+        )
+        for ts_ms, value in zip(history.times(), history.values(metric), strict=True):
+            if not isnan(value):
+                total, count = sums.get(ts_ms // 1000, (0.0, 0))
+                sums[ts_ms // 1000] = total + value, count + 1
+    seconds = sorted(sums)
+    return [1000 * second for second in seconds], [
+        sums[second][0] / (sums[second][1] if means else 1) for second in seconds
+    ]

@@ -1,0 +1,56 @@
+"""What is inside of a subject: the processes on a GPU, the GPUs of a pod, the pods of a job or node."""
+
+from collections.abc import Iterator, Sequence
+
+from dutycycle.live.model.state import LiveState
+from dutycycle.live.model.subjects import GpuSeen, JobSeen, PodSeen, Row
+from dutycycle.live.views.spans import Line, bar, fit, util_style
+from dutycycle.words import bytes_text, percent_text
+
+
+def inside(state: LiveState, row: Row, width: int) -> Iterator[Line]:
+    """Processes, GPUs or pods."""
+    if isinstance(row, GpuSeen):
+        yield from _processes(state, row)
+    elif isinstance(row, JobSeen):
+        yield from _pods(sorted(row.pods.values(), key=lambda pod: pod.title), width)
+    elif isinstance(row, PodSeen):
+        gpus = [gpu for gpu in state.gpus() if row.uid in gpu.pods]
+        yield from _gpus(gpus, row.uid)
+    else:
+        yield from _gpus([gpu for gpu in state.gpus() if gpu.node == row.name], None)
+        yield from _pods([pod for pod in state.pods() if pod.node == row.name], width)
+
+
+def _processes(state: LiveState, row: GpuSeen) -> Iterator[Line]:
+    if row.processes:
+        yield [("Processes", "bold")]
+    for one in row.processes:
+        pod = state.rows.get(f"pod/{one.pod_uid}")
+        text = f"{one.pid:>9}  {one.name or 'process':<20} {percent_text(one.gpu_util_pct):>8}"
+        yield [(text, ""), (f"  {bytes_text(one.mem_used_bytes):>10}", ""),
+               ("" if pod is None else f"  {pod.title}", "dim")]  # fmt: skip
+
+
+def _gpus(gpus: Sequence[GpuSeen], of_pod: str | None) -> Iterator[Line]:
+    if gpus:
+        yield [("GPUs", "bold")]
+    for gpu in gpus:
+        mine = [one for one in gpu.processes if of_pod is None or one.pod_uid == of_pod]
+        util = gpu.now.gpu_util_pct
+        names = ", ".join(f"{one.name or 'process'} {one.pid}" for one in mine)
+        yield [
+            (f"{gpu.name:>12}  ", ""), *bar(None if util is None else util / 100, 12, util_style(util)),
+            (f" {percent_text(util):>8}  {bytes_text(gpu.now.mem_used_bytes):>10}", ""),
+            (f"  {names}", "dim"),
+        ]  # fmt: skip
+
+
+def _pods(pods: Sequence[PodSeen], width: int) -> Iterator[Line]:
+    if pods:
+        yield [("Pods", "bold")]
+    for pod in pods:
+        gpu = f"GPU {percent_text(pod.gpu_util):>8}  " if pod.gpus else ""
+        figures_ = f"{gpu}CPU {percent_text(pod.cpu):>8}  {bytes_text(pod.mem):>10}"
+        yield [*fit([(f"  {pod.title}", "")], max(width // 3, 24)), (f"  {figures_}", ""),
+               (f"  {pod.node}", "dim")]  # fmt: skip

@@ -1,0 +1,74 @@
+"""The screen on a real terminal, tmux: at three sizes, with keys, and what is left behind."""
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.fakes.nvml import library
+from tests.support.fakes.nvml.scenario import FakeGpu, Scenario, square
+from tests.support.processes.commands import environ
+from tests.support.processes.tmux import tmux
+
+SIZES = [(120, 40), (80, 24), (200, 50)]
+COLOUR = re.compile(r"\x1b\[[0-9;]*(3[0-7]|9[0-7]|38;[0-9;]*)m")
+REVERSE = re.compile(r"\x1b\[([0-9]+;)*7m")
+ROOT = Path(__file__).parents[3]
+OURS = os.environ | {"PYTHONPATH": str(ROOT), "TERM": "xterm-256color"}
+
+
+@pytest.mark.parametrize("gpus", [8, 40])
+def test_a_fleet_at_three_sizes(gpus: int, tmp_path: Path) -> None:
+    with tmux(tmp_path, 120, 40, OURS) as terminal:
+        terminal.type(f"{sys.executable} -m tests.support.show_fleet {gpus}", "Enter")
+        for width, height in SIZES:
+            terminal.resize(width, height)
+            seen = min(gpus, height - 5)
+
+            def has_settled(lines: list[str], height: int = height, seen: int = seen) -> bool:
+                return (
+                    len(lines) == height
+                    and "quit" in lines[-1]
+                    and sum("training: " in line or "inference: " in line for line in lines) == seen
+                )
+
+            lines = terminal.wait_for(has_settled)
+            assert lines[-2].startswith("! GPU gpu-a:2: memory full in 14m")
+            assert max(map(len, lines)) <= width
+        terminal.type("q")
+        terminal.wait_for(lambda lines: lines[0].startswith("$ ") and "quit" not in lines[-1])
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_colours_and_none_where_nobody_wants_them(wanted: bool, tmp_path: Path) -> None:
+    with tmux(tmp_path, 120, 40, OURS | ({} if wanted else {"NO_COLOR": "1"})) as terminal:
+        terminal.type(f"{sys.executable} -m tests.support.show_fleet 8", "Enter")
+        terminal.wait_for(lambda lines: "quit" in lines[-1] and "training" in lines[4])
+        text = "\n".join(terminal.lines(colours=True))
+        assert bool(COLOUR.search(text)) is wanted
+        assert REVERSE.search(text), "the cursor is seen all the same"
+
+
+def test_up_leaves_the_terminal_as_it_was_and_no_key_reaches_the_shell(tmp_path: Path) -> None:
+    values = {"util": square(10, 0.5, 5, 95), "mem_used": 9e9}
+    scenario = Scenario(gpus=[FakeGpu(uuid=f"GPU-{n}", values=values) for n in range(8)])
+    driver = library.env(library.build(), scenario.write(tmp_path / "scenario"))
+    settings = environ(kubernetes="off", containers="pods", node="me") | {"XDG_STATE_HOME": str(tmp_path)}
+    with tmux(tmp_path, 120, 40, OURS | driver | settings) as terminal:
+        terminal.type("echo before", "Enter")
+        terminal.wait_for(lambda lines: "before" in lines[1])
+        terminal.type(f"{sys.executable} -m dutycycle up", "Enter")
+        lines = terminal.wait_for(lambda lines: "8 GPUs" in lines[0] and lines[10].startswith("7 "))
+        assert terminal.is_alternate
+        assert [line.split(" ")[0] for line in lines[3:11]] == list("01234567")
+        terminal.type("4")
+        terminal.wait_for(lambda lines: any(line.startswith("me ") for line in lines))
+        terminal.type("q")
+        terminal.wait_for(lambda lines: any("stopping" in line for line in lines))
+        terminal.type("echo leaked", "Enter", "x")
+        terminal.wait_for(lambda lines: lines[0] == "$ echo before" and lines[3:4] == ["$"])
+        assert not terminal.is_alternate
+        left = [line for line in terminal.lines(scrollback=True) if line]
+        assert left == ["$ echo before", "before", f"$ {sys.executable} -m dutycycle up", "$"]

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.fakes.nvml import library
 from tests.support.fakes.nvml.scenario import FakeGpu, Scenario, square
-from tests.support.processes.commands import environ
+from tests.support.processes.commands import environ, wait_until
 from tests.support.processes.tmux import tmux
 
 SIZES = [(120, 40), (80, 24), (200, 50)]
@@ -25,20 +25,18 @@ def test_a_fleet_at_three_sizes(gpus: int, tmp_path: Path) -> None:
         terminal.type(f"{sys.executable} -m tests.support.show_fleet {gpus}", "Enter")
         for width, height in SIZES:
             terminal.resize(width, height)
-            seen = min(gpus, height - 5)
-
-            def has_settled(lines: list[str], height: int = height, seen: int = seen) -> bool:
-                return (
+            rows = min(gpus, height - 5)
+            lines = terminal.wait_for(
+                lambda lines, height=height, rows=rows: (  # type: ignore[misc]
                     len(lines) == height
                     and "quit" in lines[-1]
-                    and sum("training: " in line or "inference: " in line for line in lines) == seen
+                    and sum("/141G" in one for one in lines) == rows
                 )
-
-            lines = terminal.wait_for(has_settled)
+            )
             assert lines[-2].startswith("! GPU gpu-a:2: memory full in 14m")
             assert max(map(len, lines)) <= width
         terminal.type("q")
-        terminal.wait_for(lambda lines: lines[0].startswith("$ ") and "quit" not in lines[-1])
+        wait_until(lambda: not terminal.is_alternate, lambda: "\n".join(terminal.lines()))
 
 
 @pytest.mark.parametrize("wanted", [True, False])

@@ -42,4 +42,5 @@ def warnings_page(said: Sequence[str]) -> list[Line]:
     """All of them, the most urgent first."""
     if not said:
         return [[("no warnings", "dim")]]
-    return [[("Warnings", "bold")], *([("! ", "warn"), (line, "")] for line in said)]
+    lines: list[Line] = [[("! ", "warn"), (line, "")] for line in said]
+    return [[("Warnings", "bold")], *lines]

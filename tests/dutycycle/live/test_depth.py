@@ -2,6 +2,7 @@
 
 import pytest
 
+from dutycycle.live.model.subjects import Row
 from dutycycle.live.views.depth import depth
 from dutycycle.live.views.spans import text_of, width_of
 from tests.support.fleet import START_MS, fleet
@@ -56,7 +57,8 @@ def test_other_subjects_have_what_is_inside_of_them(key: str, parts: tuple[str, 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
 def test_charts_and_paragraphs_fit(width: int) -> None:
     state = fleet(8)
-    for row in (*state.gpus(), *state.pods(), *state.jobs(), *state.node_rows()):
+    rows: list[Row] = [*state.gpus(), *state.pods(), *state.jobs(), *state.node_rows()]
+    for row in rows:
         lines = depth(state, row, width)
         charted = [line for line in lines if "█" in text_of(line) or "░" in text_of(line)]
         assert charted

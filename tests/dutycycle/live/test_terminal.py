@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.fakes.nvml import library
-from tests.support.fakes.nvml.scenario import FakeGpu, Scenario, square
+from tests.support.fakes.nvml.scenario import FakeGpu, Scenario, Signal, square
 from tests.support.processes.commands import environ, wait_until
 from tests.support.processes.tmux import tmux
 
@@ -50,7 +50,7 @@ def test_colours_and_none_where_nobody_wants_them(wanted: bool, tmp_path: Path) 
 
 
 def test_up_leaves_the_terminal_as_it_was_and_no_key_reaches_the_shell(tmp_path: Path) -> None:
-    values = {"util": square(10, 0.5, 5, 95), "mem_used": 9e9}
+    values: dict[str, Signal] = {"util": square(10, 0.5, 5, 95), "mem_used": 9e9}
     scenario = Scenario(gpus=[FakeGpu(uuid=f"GPU-{n}", values=values) for n in range(8)])
     driver = library.env(library.build(), scenario.write(tmp_path / "scenario"))
     settings = environ(kubernetes="off", containers="pods", node="me") | {"XDG_STATE_HOME": str(tmp_path)}

@@ -42,12 +42,8 @@ def test_a_line_answers(
     reader = pytest.importorskip(name.lower(), reason=f"{name} is not installed: pip install {name.lower()}")
     monkeypatch.chdir(week)
     found = eval(line, {name.lower(): reader})  # noqa: S307 - a line of our own page
-    rows = {
-        "pandas": lambda: list(found.items()),
-        "polars": lambda: found.rows(),
-        "DuckDB": lambda: found.fetchall(),
-    }
-    answers = [float(value) for _, value in rows[name]()]
+    rows = found.items() if name == "pandas" else found.rows() if name == "polars" else found.fetchall()
+    answers = [float(value) for _, value in rows]
     if "idle" in question:
         assert len(answers) == 2
         assert all(0 <= share < 1 for share in answers)

@@ -12,14 +12,15 @@ import yaml
 from sqlalchemy import Engine, create_engine, make_url, text
 from sqlalchemy.exc import DBAPIError
 
-from sinks.records.rows import job_row, pod_row
+from contract.records.hours import GpuHour, UsageHour
+from sinks.records.rows import rows_of
 from sinks.records.store import RecordsStore
 from tests.support.deploy.compose_file import ROOT, services
 from tests.support.deploy.generate_dashboards import FOLDER, wanted
 from tests.support.deploy.grafana_schema import problems
 from tests.support.servers.missing import program
 from tests.support.servers.prometheus import Prometheus, scrape
-from tests.support.sinks.made import job_peaks, pod_peaks
+from tests.support.sinks.made import insight, job_peaks, pod_peaks
 
 DASHBOARDS = {
     path.stem: json.loads(path.read_text())["panels"]
@@ -39,7 +40,18 @@ def reader(postgres_url: str) -> Engine:
     """A database with a pod and a job, as the user that deploy/postgres makes for Grafana."""
     store = RecordsStore(postgres_url)
     store.open()
-    assert store.put([pod_row(pod_peaks()), job_row(job_peaks())]) == []
+    held: dict[str, Any] = {
+        "gpu": "GPU-1",
+        "model": "NVIDIA H200",
+        "gpu_s": 60,
+        "known_s": 60,
+        "busy_s": 6,
+        "energy_j": 9,
+    }
+    rows = (GpuHour(pod_uid="uid-1", **held), GpuHour(**held))
+    usage = UsageHour(node="gpu-a", source="nvml", hour_ms=0, ts_ms=60_000, gpus=rows)
+    records = (pod_peaks(), job_peaks(), insight("idle", "idle", "stop it"), usage)
+    assert store.put([row for one in records for row in rows_of(one)]) == []
     store.close()
     url = make_url(postgres_url)
     program("psql")

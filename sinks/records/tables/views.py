@@ -45,10 +45,22 @@ _COST = (
     "CASE WHEN coalesce(h.gpu_cost, h.cpu_cost, h.energy_cost) IS NOT NULL "
     "THEN coalesce(h.gpu_cost, 0) + coalesce(h.cpu_cost, 0) + coalesce(h.energy_cost, 0) END"
 )
+_OF_JOB = "u.pod_uid IN (SELECT q.pod_uid FROM pod_peaks AS q WHERE q.job_uid = p.job_uid)"
 _INSIGHT = (
     "i.kind AS does, i.kind_confidence, i.bottleneck, i.bottleneck_confidence, i.period_s, i.idle_since, "
     "i.advice"
 )
+_USAGE = f"(SELECT hour AS at, {_KEPT} FROM usage_costs UNION ALL SELECT day, {_KEPT} FROM usage_days)"  # noqa: S608
+
+
+def _life(whose: str) -> str:
+    """Sums over all the usage that is kept, of those of the rows that are asked for."""
+    sums = ("gpu_s", "gpu_busy_s", "energy_j", "cpu_s")
+    found = [f"(SELECT sum(u.{one}) FROM {_USAGE} AS u WHERE {whose}) AS {one}" for one in sums]  # noqa: S608
+    cost = f"(SELECT sum({_COST.replace('h.', 'u.')}) FROM {_USAGE} AS u WHERE {whose}) AS cost"  # noqa: S608
+    return ", ".join((*found, cost))
+
+
 SUMS = (
     "gpu_s", "gpu_busy_s", "gpu_idle_s", "gpu_unknown_s", "energy_j", "gpu_requested_s", "cpu_s",
     "cpu_requested_s", "mem_byte_s", "mem_requested_byte_s", "pod_s", "gpu_cost", "cpu_cost", "energy_cost",
@@ -60,21 +72,29 @@ _NAMES = (
     "attribution",
 )  # fmt: skip
 VIEWS = {
+    "usage_costs": (f"h.*, {_COSTS}", "usage_hours AS h LEFT JOIN pod_peaks AS p USING (pod_uid)"),
     "pods": (
         "p.namespace, p.name AS pod, p.pod_uid, p.node, p.job_name AS job, p.job_kind, p.job_uid, p.labels, "
         "p.phase, p.started_at, p.first_at, p.last_at, p.final AS ended, p.gpus, p.gpu_request, "
-        f"p.cpu_request, p.mem_request_bytes, {_INSIGHT}, {_FIGURES}",
+        f"p.cpu_request, p.mem_request_bytes, {_life('u.pod_uid = p.pod_uid')}, {_INSIGHT}, {_FIGURES}",
         "pod_peaks AS p LEFT JOIN insights AS i ON i.subject = 'pod/' || p.pod_uid",
     ),
     "jobs": (
         "p.namespace, p.name AS job, p.kind AS job_kind, p.job_uid, p.first_at, p.last_at, p.final AS ended, "
-        f"p.pods, p.gpus, {_INSIGHT}, {_FIGURES}",
+        f"p.pods, p.gpus, {_life(_OF_JOB)}, {_INSIGHT}, {_FIGURES}",
         "job_peaks AS p LEFT JOIN insights AS i ON i.subject = 'job/' || p.job_uid",
     ),
-    "usage_costs": (f"h.*, {_COSTS}", "usage_hours AS h LEFT JOIN pod_peaks AS p USING (pod_uid)"),
+    "nodes": (
+        "u.node, count(DISTINCT nullif(u.gpu, '')) AS gpus, max(u.gpu_model) AS gpu_model, "
+        "min(u.at) AS first_at, max(u.at) AS last_at, sum(u.gpu_s) AS gpu_s, "
+        "sum(u.gpu_busy_s) AS gpu_busy_s, sum(u.gpu_known_s) - sum(u.gpu_busy_s) AS gpu_idle_s, "
+        "sum(CASE WHEN u.pod_uid = '' THEN u.gpu_s END) AS gpu_free_s, sum(u.energy_j) AS energy_j, "
+        f"sum(u.cpu_s) AS cpu_s, sum({_COST.replace('h.', 'u.')}) AS cost",
+        f"{_USAGE} AS u GROUP BY u.node",
+    ),
     "usage": (
-        f"h.hour, {_WHOSE}, {_USED}, h.gpu_cost, h.cpu_cost, h.energy_cost, {_COST} AS cost",
-        f"(SELECT hour, {_KEPT} FROM usage_costs UNION ALL SELECT day, {_KEPT} FROM usage_days) AS h "  # noqa: S608
+        f"h.at AS hour, {_WHOSE}, {_USED}, h.gpu_cost, h.cpu_cost, h.energy_cost, {_COST} AS cost",
+        f"{_USAGE} AS h "
         "LEFT JOIN pod_peaks AS p ON p.pod_uid = h.pod_uid",
     ),
     "usage_by_day": (

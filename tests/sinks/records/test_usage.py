@@ -78,6 +78,21 @@ def test_everything_it_can_be_asked_by_has_the_same_sum(records_url: str, by: st
     assert {row["cost"] for row in rows} == {None}
 
 
+def test_pods_jobs_and_nodes_have_their_sums(records_url: str) -> None:
+    record_all(two_teams(START_MS), records_url, SETTINGS)
+    of_pod = select(
+        records_url, "SELECT gpu_s, energy_j, cpu_s, cost, gpus FROM pods WHERE pod = 'name-of-pod-a'"
+    )
+    of_job = select(
+        records_url, "SELECT gpu_s, energy_j, cpu_s, cost, gpus FROM jobs WHERE job = 'job-of-pod-a'"
+    )
+    assert of_pod == of_job
+    assert of_pod[0][:3] == pytest.approx((5400, 300 * 5390, 2.5 * 5400))
+    of_node = select(records_url, "SELECT gpus, gpu_model, gpu_s, gpu_busy_s, gpu_free_s, cpu_s FROM nodes")
+    assert of_node[0][:2] == (3, "NVIDIA H200")
+    assert of_node[0][2:] == pytest.approx((3 * 5400, 0.8 * 5400 + 180 + 1800, 1800, 6 * 5400))
+
+
 def test_what_is_not_there_is_named(records_url: str) -> None:
     record_all(two_teams(START_MS), records_url)
     with pytest.raises(UnknownNameError, match=r"--namespace mll: .*; there are: cv, default, ml$"):

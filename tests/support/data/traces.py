@@ -1,7 +1,9 @@
 """Reading a trace file, for tests."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from contract.log import ConsumerRecord
+from contract.topics import DEFAULT_PREFIX, short_name
 from contract.trace import TraceRecord
 from contract.trace_reader import TraceReader
 
@@ -9,3 +11,10 @@ from contract.trace_reader import TraceReader
 def read_trace(path: str) -> Iterator[TraceRecord]:
     """The records of a trace file, in order; raises ``TraceError``."""
     return (record for _, record in TraceReader(path))
+
+
+def consumed(records: Iterable[TraceRecord]) -> Iterator[ConsumerRecord]:
+    """The records as a stage gets them."""
+    for offset, one in enumerate(records):
+        topic = short_name(DEFAULT_PREFIX, one.topic) or one.topic
+        yield ConsumerRecord(topic, 0, offset, one.key, one.payload, one.ts_ms or 0)

@@ -1,4 +1,4 @@
-"""``python -m tests.support.deploy.generate_dashboards``: writes the dashboards of fleet, node, job and pod.
+"""``python -m tests.support.deploy.generate_dashboards``: writes the dashboards that are made, and not drawn.
 
 A panel is a title, what it shows, and a query for each line or column. The tests run each of them.
 """
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.support.deploy import ledger_dashboard
 from tests.support.deploy.manifests import ROOT
 
 FOLDER = ROOT / "deploy/grafana/dashboards"
@@ -245,9 +246,8 @@ def main() -> None:
 
 def wanted() -> dict[Path, str]:
     """The text of each file."""
-    return {
-        FOLDER / f"{name}.json": json.dumps(_json(one), indent=2) + "\n" for name, one in DASHBOARDS.items()
-    }
+    every = {name: _json(one) for name, one in DASHBOARDS.items()} | {"ledger": ledger_dashboard.dashboard()}
+    return {FOLDER / f"{name}.json": json.dumps(one, indent=2) + "\n" for name, one in every.items()}
 
 
 def _json(dashboard: Dashboard) -> Json:

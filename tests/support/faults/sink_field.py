@@ -23,6 +23,7 @@ from tests.support.faults.supervised import Supervised
 from tests.support.processes.commands import environ
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.kafka.groups import workers_of
+from tests.support.sinks.recording import unix_ms
 
 DEADLINE_S = 120.0
 PARTITIONS = "4"
@@ -87,7 +88,7 @@ class SinkField:
 
     async def _post(self, one: Sent) -> Delivery:
         topic = full_name(self.settings.topic_prefix, one.topic)
-        return await self._producer.send(topic, one.key, one.payload, one.row["last_ms"])
+        return await self._producer.send(topic, one.key, one.payload, unix_ms(one.row["last_at"]))
 
     @property
     def flows(self) -> bool:

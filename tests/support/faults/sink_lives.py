@@ -5,11 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, Text, cast, select
 
 from contract.codec import encode
 from contract.records.derived import Peak
-from sinks.records.rows import job_row, pod_row
+from sinks.records.rows import JOB_TABLE, KEYS, POD_TABLE, in_order, job_row, pod_row
+from sinks.records.tables.columns import Document
+from sinks.records.tables.schema import TABLES
 from tests.support.sinks import made
 
 START_MS = 1_700_000_000_000
@@ -86,20 +88,28 @@ def _more(key: str, version: int, tops: dict[str, dict[str, Peak]], chance: rand
 
 def newest(sent: Sequence[Sent]) -> Rows:
     """The row of each key after all of them."""
-    return {one.key: one.row for one in sent}
+    return {one.key: _read(one.row) for one in sent}
+
+
+def _read(row: dict[str, Any]) -> dict[str, Any]:
+    """A row whose documents have their keys in order: those of jsonb are in another one."""
+    return row | {name: in_order(row[name]) for name in ("record", "labels") if name in row}
 
 
 def stored(engine: Engine) -> Rows:
-    """Every row of both tables, each record as its text; a key that is there twice fails."""
+    """Every row of both tables; a key that is there twice fails."""
     found: Rows = {}
     with engine.connect() as connection:
-        for table, key in (("pod_peaks", "pod_uid"), ("job_peaks", "job_uid")):
-            query = f"SELECT *, CAST(record AS TEXT) AS as_text FROM {table}"  # noqa: S608 - names of our own
-            for row in connection.execute(text(query)).mappings():
-                values = dict(row)
-                values["record"] = values.pop("as_text")
-                assert values[key] not in found
-                found[values[key]] = values
+        for name in (POD_TABLE, JOB_TABLE):
+            columns = [
+                cast(one, Text).label(one.name) if isinstance(one.type, Document) else one
+                for one in TABLES[name].c
+            ]
+            for row in connection.execute(select(*columns)).mappings():
+                values = _read(dict(row))
+                key = values[KEYS[name][0]]
+                assert key not in found
+                found[key] = values
     return found
 
 

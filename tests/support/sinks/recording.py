@@ -35,12 +35,17 @@ def unix_ms(at: str | datetime) -> int:
     return round(found.timestamp() * 1000)
 
 
-def record_all(records: Iterable[ConsumerRecord], url: str, settings: Settings = DEFAULTS) -> None:
-    """Write what streams make of the records into the database, as ``dutycycle replay --records`` does."""
+def record_all(
+    records: Iterable[ConsumerRecord], url: str, settings: Settings = DEFAULTS, *, ended: bool = True
+) -> None:
+    """Write what streams make of the records into the database, as ``dutycycle replay --records`` does.
+
+    ``ended``: no more will come, and what is open is closed.
+    """
     pipeline = LocalPipeline(stages(settings))
     with RecordsWriter(url, prices=given_prices(settings)) as writer:
         for record in records:
             for one in pipeline.feed(record):
                 writer.write(one.topic, one.value)
-        for one in pipeline.close():
+        for one in pipeline.close() if ended else ():
             writer.write(one.topic, one.value)

@@ -23,7 +23,9 @@ def test_totals_are_those_of_the_counters(seed: int, tmp_path: Path) -> None:
     record_all(consumed(hour.records()), url)
     engine = create_engine(url)
     with engine.connect() as connection:
-        cpu = {uid: seconds for uid, seconds in connection.execute(text(CPU), {"hour": HOUR})}
+        cpu: dict[str, float] = {
+            uid: float(sum_s) for uid, sum_s in connection.execute(text(CPU), {"hour": HOUR})
+        }
         energy = connection.execute(text(ENERGY), {"hour": HOUR}).all()
     engine.dispose()
     used = hour.used

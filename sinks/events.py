@@ -2,7 +2,7 @@
 
 import logging
 
-from telemetry.events import ADAPTER, METRICS, SINK, Event
+from telemetry.events import ADAPTER, EXTENDER, METRICS, SINK, Event
 
 DERIVED = ("window-aggregates", "trends", "cycles", "pods")
 """What the adapter reads."""
@@ -50,7 +50,7 @@ SAMPLES_DROPPED = Event(
 )
 RECORD_UNREADABLE = Event(
     "record_unreadable", logging.WARNING, "Records that cannot be read: they are in no series and no answer",
-    ("topic",), by=(METRICS, ADAPTER),
+    ("topic",), by=(METRICS, ADAPTER, EXTENDER),
 )
 ADAPTER_SERVES = Event(
     "adapter_serves", logging.INFO, "The adapter listens, at its start and with each new certificate",
@@ -61,6 +61,7 @@ FRONT_PROXY_UNKNOWN = Event(
     "The adapter cannot learn by which certificate authority to recognise the API server",
     by=(ADAPTER,),
 )
+EXTENDER_SERVES = Event("extender_serves", logging.INFO, "The extender listens", by=(EXTENDER,))
 LOG_TRUNCATED = Event(
     "log_truncated", logging.ERROR,
     "Partitions that end before the last offset that was read; they are read from their beginning",

@@ -21,7 +21,8 @@ from telemetry.metrics import CONDITIONS, Family, Labels, Metric, Metrics, famil
 from telemetry.status import Status
 from telemetry.watchdog import StallDetector
 
-COLLECT, STREAM, SINK, METRICS, ADAPTER = "collect", "stream", "sink", "metrics", "adapter"
+COLLECT, STREAM, SINK, METRICS = "collect", "stream", "sink", "metrics"
+ADAPTER, EXTENDER = "adapter", "extender"
 """The processes, by the name of their ``Telemetry``."""
 
 
@@ -50,7 +51,7 @@ _SAMPLES = [topic for topic in TOPICS if topic.endswith("-samples")]
 # fmt: off
 BROKER_UNREACHABLE = Event(
     "broker_unreachable", logging.WARNING, "The broker cannot be reached", ("reason",),
-    by=(COLLECT, STREAM, SINK, METRICS, ADAPTER),
+    by=(COLLECT, STREAM, SINK, METRICS, ADAPTER, EXTENDER),
 )
 DEAD_LETTER = Event(
     "dead_letter", logging.WARNING, "Records that could not be used", ("topic", "reason"),

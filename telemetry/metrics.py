@@ -99,6 +99,12 @@ SERIES_PODS_OMITTED = Metric(
 # Adapter.
 ADAPTER_ANSWERS = Metric("adapter_answers_total", "Answers to the API server, by HTTP status", ("code",))
 
+# Extender.
+EXTENDER_ANSWERS = Metric(
+    "extender_answers_total", "Answers to kube-scheduler, by what it asked and HTTP status", ("verb", "code")
+)
+EXTENDER_SECONDS = Metric("extender_answer_seconds_total", "Time that they took", ("verb",))
+
 # Collector.
 TICKS = Metric("ticks_total", "Ticks that were started")
 SOURCE_UP = Metric("source_up", "1 while the source measures, 0 while it does not", ("collector",))
@@ -127,6 +133,7 @@ GROUPS: dict[str, tuple[Metric, ...]] = {
     "sink, and sink --metrics with remote write": (WRITES, PENDING, SINK_UP, LAST_WRITE),
     "sink --metrics": (SERIES_PODS_OMITTED,),
     "adapter": (ADAPTER_ANSWERS,),
+    "extender": (EXTENDER_ANSWERS, EXTENDER_SECONDS),
     "collect": (
         TICKS, SOURCE_UP, SOURCE_RESTARTS, MEASURES, MEASURE_SECONDS, LAST_MEASURE_SECONDS, RECORDS_SENT,
         QUEUED, SPOOL_RECORDS, SPOOL_BYTES,

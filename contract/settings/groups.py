@@ -301,6 +301,24 @@ class AdapterSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ExtenderSettings:
+    """Scores of nodes, for which kube-scheduler asks."""
+
+    extender_listen: str = _setting(
+        "127.0.0.1:8888", parsers.address, "where kube-scheduler is answered: host:port, :0 for any free port"
+    )
+    extender_cert: str | None = _setting(
+        None,
+        parsers.readable_file,
+        "certificate (PEM) for the name that is asked; none is needed on 127.0.0.1",
+    )
+    extender_key: str | None = _setting(None, parsers.readable_file, "its private key (PEM)")
+    extender_client_ca: str | None = _setting(
+        None, parsers.readable_file, "only who has a certificate of this authority (PEM) is answered"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class StatusSettings:
     """Health pages and metrics of a process."""
 
@@ -309,13 +327,14 @@ class StatusSettings:
         parsers.listen,
         "where /healthz, /readyz and /metrics are served: host:port, :0 for any free port, or off; "
         "default: 127.0.0.1, 19470 for collect, 19471 for stream, 19472 for sink, "
-        "19473 for sink --metrics, 19474 for adapter",
+        "19473 for sink --metrics, 19474 for adapter, 19475 for extender",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(
     StatusSettings,
+    ExtenderSettings,
     AdapterSettings,
     RemoteWriteSettings,
     SinkSettings,
@@ -330,6 +349,6 @@ class Settings(
 
 SETTING_GROUPS = (
     KafkaSettings, CollectorSettings, PrometheusSettings, StreamSettings, OperatorSettings,
-    SinkSettings, RemoteWriteSettings, AdapterSettings, StatusSettings,
+    SinkSettings, RemoteWriteSettings, AdapterSettings, ExtenderSettings, StatusSettings,
 )  # fmt: skip
 """The groups in the order of the help."""

@@ -28,6 +28,7 @@ COMMANDS = {
     "stream": "run a worker that computes windows, trends, cycles and peaks from samples",
     "sink": "run a worker that writes annotations to Kubernetes and peak records to SQL",
     "adapter": "answer autoscalers: the custom and external metrics APIs of Kubernetes",
+    "extender": "score nodes for kube-scheduler by what is really free on them",
     "replay": "compute the same from a recorded trace, without Kafka; or publish the trace",
     "record": "write what topics hold to a trace file",
     "import": "write logs of nvidia-smi, of dcgmi dmon or of a public dataset to a trace",
@@ -44,11 +45,12 @@ COMMANDS = {
 }
 """Sub-commands, each in ``dutycycle.cli.commands.<name>`` or, if it is a service, ``services.<name>``."""
 
-_SERVICES = frozenset({"collect", "stream", "sink", "adapter"})
+_SERVICES = frozenset({"collect", "stream", "sink", "adapter", "extender"})
 
 _EXTRAS = {
-    "collect": "collector", "stream": "streams", "sink": "sinks", "adapter": "sinks", "report": "report",
-    "run": "report", "profile": "report", "compare": "report", "plot": "report", "completion": "local",
+    "collect": "collector", "stream": "streams", "sink": "sinks", "adapter": "sinks", "extender": "sinks",
+    "report": "report", "run": "report", "profile": "report", "compare": "report", "plot": "report",
+    "completion": "local",
 }  # fmt: skip
 """What to install for a command alone; the others want everything."""
 

@@ -27,13 +27,13 @@ class Policy:
     stretch: float = 8.0
     """A pod may be overtaken by what comes within so many times its predicted duration; 0: first come, first
     served."""
-    size_exponent: float = 0.5
-    """A job of n GPUs counts as n to this power times as long: it sets back n times as many others."""
+    size_exponent: float = 0.0
+    """A job of n GPUs counts as n to this power times as long: below 0 large jobs go first."""
     unknown_s: float = 3600.0
     """The duration of a pod without kin."""
-    longest_s: float = 86_400.0
+    longest_s: float = 172_800.0
     """No pod is overtaken by what comes later than this after it: the bound against starvation."""
-    fairness: float = 0.5
+    fairness: float = 0.25
     """How strongly too much use sets back: to the power of used over entitled; 0: not at all."""
     window_s: float = 86_400.0
     """Use that is older does not count."""
@@ -81,7 +81,7 @@ class Policy:
 
 
 _RANGES = (
-    ("stretch", 0, 1e4), ("size_exponent", 0, 2), ("unknown_s", 1, 1e7), ("longest_s", 0, 1e7),
+    ("stretch", 0, 1e4), ("size_exponent", -2, 2), ("unknown_s", 1, 1e7), ("longest_s", 0, 1e7),
     ("fairness", 0, 4), ("window_s", 60, 1e8), ("quantum_s", 1, 3600), ("epoch_s", 0, 1e11),
 )  # fmt: skip
 

@@ -1,0 +1,179 @@
+"""``dutycycle schedule``: what our priorities and scores would do to a trace of arrivals, simulated."""
+
+import argparse
+import sys
+import tomllib
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+
+from contract.errors import DutycycleError, SettingError
+from contract.settings.groups import Settings
+from dutycycle.progress import Progress
+from dutycycle.schedule.compare import compare
+from dutycycle.schedule.generator import Generator
+from dutycycle.schedule.text import legend, table_of, write_csv
+from dutycycle.schedule.traces.formats import FORMATS, workload_of
+from dutycycle.schedule.traces.reading import SHOWN, Wrong
+from dutycycle.schedule.ways import BANDS, WAYS
+from dutycycle.schedule.workload import Workload
+from sinks.scheduling.core.policy import Policy, policy_of
+
+EXAMPLE = """dutycycle schedule --simulate generated --jobs 2000 --seeds 1-3
+dutycycle schedule --simulate openb_pod_list_default.csv --format alibaba-2023 \\
+  --machines openb_node_list_gpu_node.csv --out compared/"""
+SETTINGS: tuple[str, ...] = ()
+GENERATED = "generated"
+_WIDTH = 140
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which arrivals, on which nodes, scheduled how."""
+    usual = Generator()
+    parser.add_argument(
+        "--simulate",
+        required=True,
+        metavar="TRACE",
+        help=f"a file with --format, or `{GENERATED}` for arrivals of our own",
+    )
+    parser.add_argument("--format", choices=tuple(FORMATS), help="what the trace is")
+    parser.add_argument("--machines", type=Path, metavar="FILE", help="the nodes, in the format of the trace")
+    parser.add_argument(
+        "--jobs",
+        type=_count,
+        default=usual.jobs,
+        metavar="N",
+        help="at most so many jobs (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--nodes",
+        type=_count,
+        default=usual.nodes,
+        metavar="N",
+        help="without --machines (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--gpus-per-node", type=_count, default=usual.gpus_per_node, metavar="N", help="default: %(default)s"
+    )
+    parser.add_argument(
+        "--load",
+        type=_load,
+        default=usual.load,
+        metavar="X",
+        help="of generated arrivals: GPU time asked for over GPU time there is (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--seeds",
+        type=_seeds,
+        default=[1],
+        metavar="N[,N|-N]",
+        help="such as 1-5: of generated arrivals, and of the choice among equal nodes (default: 1)",
+    )
+    parser.add_argument(
+        "--ways", type=_ways, default=list(WAYS), metavar="NAMES", help=f"default: {','.join(WAYS)}"
+    )
+    parser.add_argument(
+        "--policy", type=Path, metavar="FILE", help="our policy, TOML; see docs/scheduling.md"
+    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="write figures.csv and schedule.png there")
+
+
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    """Simulate, print the table, write the files."""
+    policy = _policy(args.policy)
+    if args.out:
+        _make(args.out)
+    wrong = Wrong()
+    workload = _workload(args, wrong)
+    with Progress("jobs") as progress:
+        results = compare(workload, args.seeds, args.ways, policy, progress)
+    console = Console() if sys.stdout.isatty() else Console(width=_WIDTH)
+    console.print(table_of(results))
+    console.print("\n" + legend(args.ways), highlight=False)
+    if args.out:
+        from dutycycle.schedule.pictures import draw  # here, not above: it takes a second
+
+        write_csv(results, args.out / "figures.csv")
+        draw(results, args.out / "schedule.png")
+    return 0
+
+
+def _workload(args: argparse.Namespace, wrong: Wrong) -> Callable[[int], Workload]:
+    """The workload of a seed; one of a file is read here, once, and what is wrong in it is said."""
+    made = Generator(args.jobs, args.nodes, args.gpus_per_node, args.load)
+    if args.simulate == GENERATED:
+        if args.format or args.machines:
+            raise SettingError(f"--format and --machines are of a file, not of --simulate {GENERATED}")
+        return made.workload
+    if not args.format:
+        raise SettingError(f"--simulate {args.simulate}: needs --format, one of {', '.join(FORMATS)}")
+    found = workload_of(args.format, Path(args.simulate), args.machines, made.machines(), args.jobs, wrong)
+    for line in wrong.lines:
+        print(f"dutycycle: left out: {line}", file=sys.stderr)  # noqa: T201
+    if wrong.count > SHOWN:
+        print(f"dutycycle: left out: {wrong.count} in all", file=sys.stderr)  # noqa: T201
+    said = f"{len(found.jobs)} jobs on {len(found.machines)} nodes"
+    if found.left_out:
+        said += f"; {found.left_out} jobs fit on no node and are left out"
+    if wrong.passed_over:
+        said += f"; {wrong.passed_over} rows of what never ran are passed over"
+    print(f"dutycycle: {said}", file=sys.stderr)  # noqa: T201
+    return lambda _: found
+
+
+def _policy(path: Path | None) -> Policy:
+    """The policy of a file; without bands of its own those of the traces' classes."""
+    if path is None:
+        return Policy(bands=BANDS)
+    try:
+        settings = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingError(f"--policy {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingError(f"--policy {path}: is no TOML: {error}") from error
+    policy = policy_of(settings)
+    return policy if "bands" in settings else replace(policy, bands=BANDS)
+
+
+def _make(out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DutycycleError(f"--out {out}: {error.strerror}") from error
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 10_000_000:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number from 1 to 10000000")
+    return int(text)
+
+
+def _load(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0.01 <= value <= 10:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a number from 0.01 to 10, such as 0.9")
+    return value
+
+
+def _seeds(text: str) -> list[int]:
+    found: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise argparse.ArgumentTypeError(f"{text!r}: expected seeds such as 1,2,5 or 1-5")
+        found += range(int(first), int(last or first) + 1)
+    if not 1 <= len(found) <= 1000:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected 1 to 1000 seeds")
+    return list(dict.fromkeys(found))
+
+
+def _ways(text: str) -> list[str]:
+    found = list(dict.fromkeys(text.split(",")))
+    if unknown := [one for one in found if one not in WAYS]:
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r}: expected some of {', '.join(WAYS)}")
+    return found

@@ -1,0 +1,64 @@
+"""Every way over every workload, and what came of it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dutycycle.progress import Progress
+from dutycycle.schedule.figures import Figures, figures_of
+from dutycycle.schedule.simulation import Outcomes
+from dutycycle.schedule.ways import WAYS
+from dutycycle.schedule.workload import Workload
+from sinks.scheduling.core.policy import Policy
+
+BASE = "default"
+"""What the others are compared with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Of one way and one seed. ``waits_s``: of each job, in the order of their arrival."""
+
+    seed: int
+    way: str
+    figures: Figures
+    waits_s: NDArray[np.float64]
+
+
+def compare(
+    workload: Callable[[int], Workload], seeds: Sequence[int], ways: Sequence[str], policy: Policy,
+    progress: Progress,
+) -> list[Result]:  # fmt: skip
+    """All results, by seed and then by way. ``workload`` gives the one of a seed."""
+    results: list[Result] = []
+    before = 0
+    for number, seed in enumerate(seeds):
+        jobs = workload(seed)
+        progress.whole = len(jobs.jobs) * len(ways) * (len(seeds) - number) + before
+        done: dict[str, Outcomes] = {}
+        for way in ways:
+            start = before
+
+            def show(ended: int, start: int = start, note: str = f"seed {seed}, {way}") -> None:
+                progress.show(start + ended, start + ended, note)
+
+            done[way] = WAYS[way][1](jobs, policy, seed).run(show)
+            before += len(jobs.jobs)
+        arrived = np.array([one.arrival_s for one in jobs.jobs])
+        for way, outcomes in done.items():
+            figures = figures_of(jobs, outcomes, done.get("fifo"))
+            results.append(Result(seed, way, figures, outcomes.began_s - arrived))
+    return results
+
+
+def ratios(results: Sequence[Result], figure: str) -> Mapping[str, list[float]]:
+    """Of each way, a figure over that of the default, a value a seed; empty if the default was not run."""
+    base = {one.seed: one.figures.by_name()[figure] for one in results if one.way == BASE}
+    found: dict[str, list[float]] = {}
+    for one in results:
+        value, of_base = one.figures.by_name()[figure], base.get(one.seed)
+        if value is not None and of_base:
+            found.setdefault(one.way, []).append(value / of_base)
+    return found

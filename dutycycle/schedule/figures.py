@@ -1,0 +1,65 @@
+"""What came of a simulation, in figures."""
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from dutycycle.schedule.simulation import Outcomes
+from dutycycle.schedule.workload import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Of one way to schedule. Waiting and completion are from a job's arrival to its begin and end.
+
+    ``split_pct``: of all GPU time until the last arrival, what was idle though a job waited that asked for
+    no more GPUs than were idle. ``fairness``: Jain's index over namespaces, 1/n to 1, of the share of their
+    jobs' completion times in which they ran. ``starved``: jobs that waited longer than anyone does in strict
+    order of arrival, where nobody is overtaken; None if that was not simulated.
+    """
+
+    mean_wait_s: float
+    p95_wait_s: float
+    max_wait_s: float
+    mean_completion_s: float
+    p95_completion_s: float
+    makespan_s: float
+    split_pct: float
+    fairness: float
+    starved: int | None
+
+    def by_name(self) -> dict[str, float | None]:
+        """As a row of a table."""
+        return asdict(self)
+
+
+def figures_of(workload: Workload, outcomes: Outcomes, fifo: Outcomes | None) -> Figures:
+    """The figures; ``fifo`` are the outcomes in strict order of arrival."""
+    arrived = np.array([one.arrival_s for one in workload.jobs])
+    waits, completions = outcomes.began_s - arrived, outcomes.ended_s - arrived
+    starved = None
+    if fifo is not None:
+        starved = int(np.count_nonzero(waits > (fifo.began_s - arrived).max()))
+    all_gpu_s = sum(one.gpus for one in workload.machines) * (arrived.max() - arrived.min())
+    return Figures(
+        mean_wait_s=float(waits.mean()),
+        p95_wait_s=float(np.quantile(waits, 0.95)),
+        max_wait_s=float(waits.max()),
+        mean_completion_s=float(completions.mean()),
+        p95_completion_s=float(np.quantile(completions, 0.95)),
+        makespan_s=float(outcomes.ended_s.max() - arrived.min()),
+        split_pct=100 * outcomes.split_gpu_s / all_gpu_s if all_gpu_s else 0.0,
+        fairness=_fairness(workload, completions),
+        starved=starved,
+    )
+
+
+def _fairness(workload: Workload, completions: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
+    """Jain, Chiu and Hawe, A Quantitative Measure of Fairness, 1984."""
+    shares: dict[str, list[float]] = {}
+    for job, completion in zip(workload.jobs, completions.tolist(), strict=True):
+        shares.setdefault(job.template.namespace, []).append(
+            job.duration_s / completion if completion else 1.0
+        )
+    means = np.array([np.mean(one) for one in shares.values()])
+    return float(means.sum() ** 2 / (len(means) * (means**2).sum()))

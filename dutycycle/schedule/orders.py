@@ -1,0 +1,92 @@
+"""In which order the jobs are tried: a number each when they arrive, the largest first, then by arrival."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from dutycycle.schedule.workload import Job
+from sinks.scheduling.core.kin import KinIndex, Outcome
+from sinks.scheduling.core.policy import Policy
+from sinks.scheduling.core.prediction import predict
+from sinks.scheduling.core.priority import place
+from sinks.scheduling.core.usage import Usage
+
+_CLASSES = {"high": 1000, "low": -1000}
+"""The values of the users' own PriorityClasses; 0 without one."""
+
+
+class Order(Protocol):
+    """Gives a job its priority when it arrives; it hears when jobs end."""
+
+    def arrived(self, job: Job) -> int: ...
+
+    def ended(self, job: Job, now_s: float) -> None: ...
+
+
+class ByArrival:
+    """Nobody is preferred."""
+
+    def arrived(self, job: Job) -> int:
+        """The same for all."""
+        return 0
+
+    def ended(self, job: Job, now_s: float) -> None:
+        """It learns nothing."""
+
+
+class ByClass(ByArrival):
+    """As kube-scheduler does without us: the value of the user's PriorityClass."""
+
+    def arrived(self, job: Job) -> int:
+        """By class."""
+        return _CLASSES.get(job.user_class, 0)
+
+
+class ByCore:
+    """As our webhook will: the number of ``sinks.scheduling.core``, from jobs that have ended by now.
+
+    ``knows``: it is told each job's true duration when it arrives (the oracle).
+    """
+
+    def __init__(self, policy: Policy, jobs: Sequence[Job], *, knows: bool) -> None:
+        self._policy, self._knows = policy, knows
+        self._usage, self._kin = Usage(policy.window_s), KinIndex()
+        self._rivals = {
+            "namespace": sorted({f"namespace {one.template.namespace}" for one in jobs}),
+            "team": sorted({f"team {one.team}" for one in jobs if one.team}),
+        }
+        self._charged: dict[str, float] = {}
+        self.errors: list[tuple[float, float]] = []
+        """Predicted and true durations of the jobs that have ended."""
+        self._predicted: dict[str, float] = {}
+
+    def arrived(self, job: Job) -> int:
+        """The priority; charges its owners with what it is predicted to need."""
+        duration_s = job.duration_s if self._knows else self._predict(job)
+        now, shares = job.arrival_s, self._policy.shares
+        excess = {
+            owner: self._usage.excess(owner, self._rivals[owner.partition(" ")[0]], shares, now)
+            for owner in _owners(job)
+        }
+        gpu_s = (self._policy.unknown_s if duration_s is None else duration_s) * job.demand.gpus
+        self._charged[job.name] = gpu_s
+        self._usage.charge(_owners(job), gpu_s, now)
+        return place(self._policy, now, duration_s, job.demand.gpus, excess, job.user_class).priority
+
+    def ended(self, job: Job, now_s: float) -> None:
+        """It is kin from now on, and its owners are charged with what it really took."""
+        gpu_s = job.duration_s * job.demand.gpus
+        self._usage.charge(_owners(job), gpu_s - self._charged.pop(job.name), job.arrival_s)
+        self._kin.add(job.template, Outcome({"duration_s": job.duration_s}))
+        if job.name in self._predicted:
+            self.errors.append((self._predicted.pop(job.name), job.duration_s))
+
+    def _predict(self, job: Job) -> float | None:
+        found = predict(self._kin.nearest(job.template))
+        duration_s = None if found is None else found.middle("duration_s")
+        if duration_s is not None:
+            self._predicted[job.name] = duration_s
+        return duration_s
+
+
+def _owners(job: Job) -> list[str]:
+    return [f"namespace {job.template.namespace}", *([f"team {job.team}"] if job.team else [])]

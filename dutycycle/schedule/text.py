@@ -1,0 +1,73 @@
+"""Results as a table, and as rows of a CSV."""
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from rich.table import Table
+
+from contract.errors import DutycycleError
+from dutycycle.schedule.compare import Result, ratios
+from dutycycle.schedule.figures import Figures
+from dutycycle.schedule.ways import WAYS
+
+
+def table_of(results: Sequence[Result]) -> Table:
+    """A row a way: means over the seeds; of jobs that starved the sum."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("way", no_wrap=True)
+    for heading in (
+        "mean wait", "p95", "longest", "mean completion", "of default's", "p95 wait of default's", "makespan",
+        "split", "fairness", "starved",
+    ):  # fmt: skip
+        table.add_column(heading, justify="right")
+    completion, waits = ratios(results, "mean_completion_s"), ratios(results, "p95_wait_s")
+    for way in dict.fromkeys(one.way for one in results):
+        found = [one.figures for one in results if one.way == way]
+        starved = [one.starved for one in found if one.starved is not None]
+        table.add_row(
+            way,
+            *(_time(_mean(found, name)) for name in ("mean_wait_s", "p95_wait_s")),
+            _time(max(one.max_wait_s for one in found)),
+            _time(_mean(found, "mean_completion_s")),
+            _times(completion.get(way)),
+            _times(waits.get(way)),
+            _time(_mean(found, "makespan_s")),
+            f"{_mean(found, 'split_pct'):.1f} %",
+            f"{_mean(found, 'fairness'):.3f}",
+            str(sum(starved)) if starved else "",
+        )
+    return table
+
+
+def legend(ways: Sequence[str]) -> str:
+    """A line a way."""
+    width = max(len(one) for one in ways)
+    return "\n".join(f"{one:{width}}  {WAYS[one][0]}" for one in ways)
+
+
+def write_csv(results: Sequence[Result], path: Path) -> None:
+    """A row a seed and way. Raises ``DutycycleError``."""
+    rows = [{"seed": one.seed, "way": one.way, **one.figures.by_name()} for one in results]
+    try:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+    except OSError as error:
+        raise DutycycleError(f"{path}: {error.strerror}") from error
+
+
+def _mean(found: Sequence[Figures], name: str) -> float:
+    return float(np.mean([getattr(one, name) for one in found]))
+
+
+def _times(values: Sequence[float] | None) -> str:
+    return f"{np.mean(values):.2f}x" if values else ""
+
+
+def _time(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,1 @@
+"""Arrivals that others have published, a file a format; columns as their README files have them."""

@@ -1,0 +1,49 @@
+"""What ``--format`` may be, and a workload from files."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+from contract.errors import DutycycleError
+from dutycycle.schedule.cluster import Cluster, Pod
+from dutycycle.schedule.traces import alibaba_2020, alibaba_2023, philly
+from dutycycle.schedule.traces.reading import Wrong
+from dutycycle.schedule.workload import Demand, Job, Machine, Workload
+
+FORMATS: dict[str, ModuleType] = {
+    "alibaba-2020": alibaba_2020,
+    "alibaba-2023": alibaba_2023,
+    "philly": philly,
+}
+
+
+def workload_of(
+    form: str, path: Path, machines: Path | None, made: Sequence[Machine], most: int, wrong: Wrong
+) -> Workload:
+    """The first ``most`` jobs of a trace, on the nodes of the file ``machines`` or else on those ``made``.
+
+    Raises ``DutycycleError`` without any job that fits.
+    """
+    nodes = FORMATS[form].machines(machines, wrong) if machines else made
+    found: list[Job] = sorted(FORMATS[form].jobs(path, wrong), key=lambda one: (one.arrival_s, one.name))
+    found = found[:most]
+    empty, known = Cluster(nodes), dict[Demand, bool]()
+    fitting = [one for one in found if _fits(empty, one.demand, known)]
+    if not fitting:
+        raise DutycycleError(f"{path}: none of its {len(found)} jobs fits on the {len(nodes)} nodes")
+    first = fitting[0].arrival_s
+    jobs = [replace(one, arrival_s=one.arrival_s - first) for one in fitting]
+    return Workload(jobs, nodes, left_out=len(found) - len(fitting))
+
+
+def _fits(empty: Cluster, demand: Demand, known: dict[Demand, bool]) -> bool:
+    """Whether it could start if nothing else ran. Leaves ``empty`` as it was."""
+    if demand not in known:
+        pods: list[Pod] = []
+        while len(pods) < demand.pods and len(rows := empty.fitting(demand)):
+            pods.append(empty.take(int(rows[0]), demand))
+        for pod in pods:
+            empty.give(pod, demand)
+        known[demand] = len(pods) == demand.pods
+    return known[demand]

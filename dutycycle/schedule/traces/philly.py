@@ -1,0 +1,80 @@
+"""Microsoft's Philly: ``cluster_job_log`` (JSON) and ``cluster_machine_list`` (CSV).
+
+See https://github.com/msr-fiddle/philly-traces, README.md. It has no CPU and memory requests: a job asks for
+the same share of a node's as of its GPUs. A job runs as long as all its attempts took together.
+"""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from contract.errors import DutycycleError
+from dutycycle.schedule.traces.reading import Wrong, number, read
+from dutycycle.schedule.workload import WHOLE, Demand, Job, Machine
+from sinks.scheduling.core.kin import Template
+
+_MACHINES = ("machineId", "number of GPUs", "single GPU mem")
+_CPU, _MEM, _MOST = 4.0, 32.0, 8
+"""Of each GPU: cores and GiB. The most GPUs of a node."""
+
+
+def jobs(path: Path, wrong: Wrong) -> list[Job]:
+    """A job for each that ran; pods have 8 GPUs each where a job has more. Raises ``DutycycleError``."""
+    try:
+        log = json.loads(path.read_bytes())
+    except OSError as error:
+        raise DutycycleError(f"{path}: {error.strerror}") from error
+    except ValueError as error:
+        raise DutycycleError(f"{path}: is no JSON: {error}") from error
+    if not isinstance(log, list):
+        raise DutycycleError(f"{path}: expected a list of jobs, as cluster_job_log is")
+    found = []
+    for place, one in enumerate(log, 1):
+        try:
+            job = _job(one)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            name = one.get("jobid") if isinstance(one, dict) else None
+            wrong.add(f"{path.name}: job {name or place}", f"{type(error).__name__}: {error}")
+            continue
+        if job is None:
+            wrong.passed_over += 1
+        else:
+            found.append(job)
+    return found
+
+
+def machines(path: Path, wrong: Wrong) -> list[Machine]:
+    """The nodes."""
+    return read(path, _MACHINES, _machine, wrong)
+
+
+def _job(one: Mapping[str, Any]) -> Job | None:
+    attempts = [
+        (_seconds(each["start_time"]), _seconds(each["end_time"]), each["detail"])
+        for each in one["attempts"]
+        if _given(each["start_time"]) and _given(each["end_time"])
+    ]
+    duration = sum(end - begin for begin, end, _ in attempts)
+    gpus = sum(len(node["gpus"]) for node in attempts[-1][2]) if attempts else 0
+    if duration <= 0 or not gpus:
+        return None
+    pods = -(-gpus // _MOST)
+    each = gpus if pods == 1 else _MOST
+    demand = Demand(pods, each * WHOLE, each * _CPU, each * _MEM)
+    template = Template(f"{one['vc']}/{one['user']}", gpus=float(gpus))
+    return Job(str(one["jobid"]), _seconds(one["submitted_time"]), duration, demand, template, str(one["vc"]))
+
+
+def _given(text: object) -> bool:
+    return text not in (None, "None", "")
+
+
+def _seconds(text: str) -> float:
+    return datetime.strptime(text, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC).timestamp()
+
+
+def _machine(cells: Mapping[str, str]) -> Machine:
+    gpus = round(number(cells, "number of GPUs"))
+    return Machine(cells["machineId"], gpus, gpus * _CPU, gpus * _MEM)

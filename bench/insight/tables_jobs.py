@@ -102,5 +102,5 @@ def jobs(report: Report, seeds: range, thin: int = 1) -> None:
         said = [watched(run) for run in runs]
         for place, by in enumerate(("its ranks", "the surest", "the best")):
             number, found, _, *rest = figures_of([[one[place]] for one in said])
-            rows.append([kind, by, number, found, *rest])
+            rows.append([kind, by, number, found, *(None if one != one else one for one in rest)])
     report.table("cycles_jobs", "one cycle for a job, from its ranks", COLUMNS, rows)

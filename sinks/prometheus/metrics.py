@@ -142,6 +142,23 @@ JOB_IDLE = Metric("job_idle", "1 while the job holds GPUs that it does not use, 
 JOB_RANK_GAP = Metric(
     "job_rank_gap_ratio", "How much the busiest pod works more than the least busy one, 0 to 1", OF_JOB
 )
+JOB_PERIOD = Metric(
+    "job_cycle_period_seconds", "Length of the cycle that most of the job's ranks have", (*OF_JOB, "metric")
+)
+JOB_CONFIDENCE = Metric(
+    "job_cycle_confidence_ratio", "How sure its ranks are of the job's cycle, 0 to 1", (*OF_JOB, "metric")
+)
+JOB_FORECAST = Metric(
+    "job_gpu_utilization_forecast_ratio", _FORECAST_HELP.format("utilization"), (*OF_JOB, *_FORECAST)
+)
+JOB_MEMORY_FORECAST = Metric(
+    "job_gpu_memory_used_forecast_bytes", _FORECAST_HELP.format("GPU memory in use"), (*OF_JOB, *_FORECAST)
+)
+JOB_EXHAUSTED = Metric(
+    "job_memory_exhausted_seconds",
+    "Time until the memory of the job's first rank is full; only while it is running out; gpu or host",
+    (*OF_JOB, "memory"),
+)
 
 SERIES = tuple(one for one in list(globals().values()) if isinstance(one, Metric))
 """All of the above, in the order of the page."""

@@ -8,18 +8,17 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from contract.records.derived import Trend, TrendMetric
 from contract.records.insights import Insight
 from contract.records.pods import Pod
 from contract.records.samples import Gpu
 from contract.settings.parsers import label_name
 from sinks.prometheus import metrics as m
+from sinks.prometheus.analysis import Rows, analysis_of_job, exhausted_s, forecasts, put
 from sinks.prometheus.counters import Key, NodeCounters, PodCount
 from sinks.prometheus.usage import Use
 from sinks.prometheus.view import View
 from telemetry.metrics import Labels, Metric
 
-Rows = dict[Metric, dict[Labels, float]]
 _MHZ = 1e6
 _POWER = frozenset({"sw_power_cap", "hw_power_brake_slowdown"})
 _HEAT = frozenset({"sw_thermal_slowdown", "hw_thermal_slowdown"})
@@ -79,7 +78,7 @@ class Series:
         self.omitted = len(kept[self._most :])
         for pod in kept[: self._most]:
             self._pod(rows, pod, now_ms)
-        self._jobs(rows, list(pods.values()))
+        self._jobs(rows, list(pods.values()), now_ms)
         return ((self._declared[one], rows[one]) for one in m.SERIES if rows.get(one))
 
     def _is_fresh(self, node: NodeCounters, now_ms: int) -> bool:
@@ -90,21 +89,21 @@ class Series:
         for gpu in node.newest.gpus if node.newest else ():
             labels = name, str(gpu.index), gpu.uuid
             _gpu_gauges(rows, labels, gpu)
-            _put(rows, m.GPU_PODS, labels, float(len(node.uses[gpu.uuid])))
+            put(rows, m.GPU_PODS, labels, float(len(node.uses[gpu.uuid])))
             count = node.gpus[gpu.uuid]
             if gpu.gpu_util_pct is not None:
-                _put(rows, m.GPU_BUSY, labels, count.busy_s)
+                put(rows, m.GPU_BUSY, labels, count.busy_s)
             if gpu.energy_j is not None or gpu.power_w is not None:
-                _put(rows, m.GPU_ENERGY, labels, count.energy_j)
+                put(rows, m.GPU_ENERGY, labels, count.energy_j)
             key = f"gpu/{name}/{gpu.uuid}"
             self._window(rows, _GPU_WINDOW, key, labels, now_ms)
             trend = self._view.trends.get((key, "nvml"))
-            _forecasts(rows, m.GPU_FORECAST, labels, trend, "gpu_util_pct", 0.01)
-            _forecasts(rows, m.GPU_MEMORY_FORECAST, labels, trend, "mem_used_bytes", 1)
-            _put(rows, m.GPU_EXHAUSTED, labels, _exhausted_s(trend, "mem_used_bytes", now_ms))
+            forecasts(rows, m.GPU_FORECAST, labels, trend, "gpu_util_pct", 0.01)
+            forecasts(rows, m.GPU_MEMORY_FORECAST, labels, trend, "mem_used_bytes", 1)
+            put(rows, m.GPU_EXHAUSTED, labels, exhausted_s(trend, "mem_used_bytes", now_ms))
             cycle = self._view.cycles.get((key, "nvml"))
             for metric, one in cycle.metrics.items() if cycle else ():
-                _put(rows, m.GPU_PERIOD, (*labels, metric), one.period_s)
+                put(rows, m.GPU_PERIOD, (*labels, metric), one.period_s)
 
     def _find_pods(self, pods: dict[str, PodNow], name: str, node: NodeCounters, now_ms: int) -> None:
         """Add the pods of a node that have not ended."""
@@ -136,16 +135,16 @@ class Series:
         for _, use in pod.uses:
             words[use.attribution] += 1
         for word, number in words.items():
-            _put(rows, m.POD_GPUS, (*labels, word), float(number))
-        _put(rows, m.POD_UTIL, labels, _mean(pod.utils, 0.01))
+            put(rows, m.POD_GPUS, (*labels, word), float(number))
+        put(rows, m.POD_UTIL, labels, _mean(pod.utils, 0.01))
         memories = [use.mem_bytes for _, use in pod.uses if use.mem_bytes is not None]
-        _put(rows, m.POD_MEMORY, labels, sum(memories) if memories else None if pod.uses else 0.0)
-        _put(rows, m.POD_POWER, labels, _power_w(pod))
+        put(rows, m.POD_MEMORY, labels, sum(memories) if memories else None if pod.uses else 0.0)
+        put(rows, m.POD_POWER, labels, _power_w(pod))
         places = {gpu.uuid: str(gpu.index) for gpu in self._gpus_of(pod.node)}
         for (_, uuid, word), count in pod.counts:
             on = (*labels, places.get(uuid, ""), uuid, word)
-            _put(rows, m.POD_BUSY, on, count.busy_s)
-            _put(rows, m.POD_ENERGY, on, count.energy_j)
+            put(rows, m.POD_BUSY, on, count.busy_s)
+            put(rows, m.POD_ENERGY, on, count.energy_j)
         self._window(rows, _POD_WINDOW, key, labels, now_ms)
         self._analysis(rows, pod, now_ms)
         _insight(rows, self._view.insights.get(key), labels, now_ms)
@@ -158,18 +157,18 @@ class Series:
         """Cycles and trends of a pod. Its GPU memory is full when that of one of its GPUs is."""
         key, labels = f"pod/{pod.uid}", pod.labels
         trend, host = self._view.trends.get((key, "nvml")), self._view.trends.get((key, "cgroup"))
-        _forecasts(rows, m.POD_FORECAST, labels, trend, "gpu_util_pct", 0.01)
-        _forecasts(rows, m.POD_MEMORY_FORECAST, labels, trend, "gpu_mem_used_bytes", 1)
+        forecasts(rows, m.POD_FORECAST, labels, trend, "gpu_util_pct", 0.01)
+        forecasts(rows, m.POD_MEMORY_FORECAST, labels, trend, "gpu_mem_used_bytes", 1)
         on = {gpu.uuid for gpu, _ in pod.uses}
         full = [value for (_, _, uuid), value in rows[m.GPU_EXHAUSTED].items() if uuid in on]
-        _put(rows, m.POD_EXHAUSTED, (*labels, "gpu"), min(full) if full else None)
-        _put(rows, m.POD_EXHAUSTED, (*labels, "host"), _exhausted_s(host, "mem_used_bytes", now_ms))
+        put(rows, m.POD_EXHAUSTED, (*labels, "gpu"), min(full) if full else None)
+        put(rows, m.POD_EXHAUSTED, (*labels, "host"), exhausted_s(host, "mem_used_bytes", now_ms))
         for source in ("nvml", "cgroup"):
             cycle = self._view.cycles.get((key, source))
             for metric, one in cycle.metrics.items() if cycle else ():
-                _put(rows, m.POD_CYCLIC, (*labels, metric), float(one.cyclic))
-                _put(rows, m.POD_PERIOD, (*labels, metric), one.period_s)
-                _put(rows, m.POD_CONFIDENCE, (*labels, metric), one.confidence)
+                put(rows, m.POD_CYCLIC, (*labels, metric), float(one.cyclic))
+                put(rows, m.POD_PERIOD, (*labels, metric), one.period_s)
+                put(rows, m.POD_CONFIDENCE, (*labels, metric), one.confidence)
 
     def _window(
         self, rows: Rows, of: Sequence[tuple[Metric, str]], key: str, labels: Labels, now_ms: int
@@ -180,9 +179,9 @@ class Series:
             return
         for metric, name in of:
             value = getattr(found, name)
-            _put(rows, metric, labels, None if value is None else value / 100)
+            put(rows, metric, labels, None if value is None else value / 100)
 
-    def _jobs(self, rows: Rows, pods: Iterable[PodNow]) -> None:
+    def _jobs(self, rows: Rows, pods: Iterable[PodNow], now_ms: int) -> None:
         """A job is what its pods are together."""
         by_job: dict[Labels, list[PodNow]] = defaultdict(list)
         for pod in pods:
@@ -194,29 +193,32 @@ class Series:
             # A label of the job is what all of its pods say.
             said = {tuple(_chosen(self._view.pods[pod.uid], self._keys)) for pod in members}
             own = said.pop() if len(said) == 1 else tuple("" for _ in self._keys)
-            self._job(rows, (*name, *own), members, self._view.insights.get(f"job/{name[3]}"))
+            self._job(rows, (*name, *own), members, self._view.insights.get(f"job/{name[3]}"), now_ms)
 
-    def _job(self, rows: Rows, labels: Labels, pods: Sequence[PodNow], insight: Insight | None) -> None:
+    def _job(
+        self, rows: Rows, labels: Labels, pods: Sequence[PodNow], insight: Insight | None, now_ms: int
+    ) -> None:
         uses = [use for pod in pods for _, use in pod.uses]
-        _put(rows, m.JOB_PODS, labels, float(len(pods)))
-        _put(rows, m.JOB_GPUS, labels, float(len(uses)))
-        _put(rows, m.JOB_UTIL, labels, _mean([util for pod in pods for util in pod.utils], 0.01))
-        _put(rows, m.JOB_MEMORY, labels, float(sum(use.mem_bytes or 0 for use in uses)))
+        put(rows, m.JOB_PODS, labels, float(len(pods)))
+        put(rows, m.JOB_GPUS, labels, float(len(uses)))
+        put(rows, m.JOB_UTIL, labels, _mean([util for pod in pods for util in pod.utils], 0.01))
+        put(rows, m.JOB_MEMORY, labels, float(sum(use.mem_bytes or 0 for use in uses)))
         powers = [power for pod in pods if (power := _power_w(pod)) is not None]
-        _put(rows, m.JOB_POWER, labels, sum(powers) if powers else None)
+        put(rows, m.JOB_POWER, labels, sum(powers) if powers else None)
         windows = [rows[m.POD_UTIL_MEAN].get(pod.labels) for pod in pods]
         known = [
             (value, len(pod.uses)) for value, pod in zip(windows, pods, strict=True) if value is not None
         ]
         if total := sum(gpus for _, gpus in known):
-            _put(rows, m.JOB_UTIL_MEAN, labels, sum(value * gpus for value, gpus in known) / total)
+            put(rows, m.JOB_UTIL_MEAN, labels, sum(value * gpus for value, gpus in known) / total)
         most = [value for pod in pods if (value := rows[m.POD_UTIL_MAX].get(pod.labels)) is not None]
-        _put(rows, m.JOB_UTIL_MAX, labels, max(most) if most else None)
+        put(rows, m.JOB_UTIL_MAX, labels, max(most) if most else None)
+        analysis_of_job(rows, self._view, labels, now_ms)
         if insight is not None:
-            _put(rows, m.JOB_WORKLOAD, (*labels, insight.kind, insight.bottleneck), 1.0)
-            _put(rows, m.JOB_IDLE, labels, float(_is_idle(insight)))
+            put(rows, m.JOB_WORKLOAD, (*labels, insight.kind, insight.bottleneck), 1.0)
+            put(rows, m.JOB_IDLE, labels, float(_is_idle(insight)))
             gap = insight.evidence.get("rank_gap_pct")
-            _put(rows, m.JOB_RANK_GAP, labels, None if gap is None else gap / 100)
+            put(rows, m.JOB_RANK_GAP, labels, None if gap is None else gap / 100)
 
 
 def _with(metric: Metric, names: Labels) -> Metric:
@@ -227,13 +229,8 @@ def _with(metric: Metric, names: Labels) -> Metric:
     return metric
 
 
-def _put(rows: Rows, metric: Metric, labels: Labels, value: float | None) -> None:
-    if value is not None:
-        rows[metric][labels] = value
-
-
 def _gpu_gauges(rows: Rows, labels: Labels, gpu: Gpu) -> None:
-    _put(rows, m.GPU_INFO, (*labels, gpu.model or ""), 1.0)
+    put(rows, m.GPU_INFO, (*labels, gpu.model or ""), 1.0)
     for metric, value, factor in (
         (m.GPU_UTIL, gpu.gpu_util_pct, 0.01),
         (m.GPU_COPY, gpu.mem_copy_util_pct, 0.01),
@@ -247,7 +244,7 @@ def _gpu_gauges(rows: Rows, labels: Labels, gpu: Gpu) -> None:
         (m.GPU_PCIE_RX, gpu.pcie_rx_bytes_per_s, 1),
         (m.GPU_PCIE_TX, gpu.pcie_tx_bytes_per_s, 1),
     ):
-        _put(rows, metric, labels, None if value is None else value * factor)
+        put(rows, metric, labels, None if value is None else value * factor)
     if gpu.throttle is not None:
         reasons = set(gpu.throttle) - _NOT_HELD
         for name, now in (
@@ -255,48 +252,31 @@ def _gpu_gauges(rows: Rows, labels: Labels, gpu: Gpu) -> None:
             ("heat", reasons & _HEAT),
             ("other", reasons - _POWER - _HEAT),
         ):
-            _put(rows, m.GPU_THROTTLED, (*labels, name), float(bool(now)))
+            put(rows, m.GPU_THROTTLED, (*labels, name), float(bool(now)))
     for one in gpu.mig or ():
         on = (*labels, one.uuid, one.profile or "")
-        _put(rows, m.SLICE_UTIL, on, None if one.gpu_util_pct is None else one.gpu_util_pct / 100)
-        _put(rows, m.SLICE_MEMORY, on, one.mem_used_bytes)
-        _put(rows, m.SLICE_MEMORY_SIZE, on, one.mem_total_bytes)
+        put(rows, m.SLICE_UTIL, on, None if one.gpu_util_pct is None else one.gpu_util_pct / 100)
+        put(rows, m.SLICE_MEMORY, on, one.mem_used_bytes)
+        put(rows, m.SLICE_MEMORY_SIZE, on, one.mem_total_bytes)
 
 
 def _insight(rows: Rows, insight: Insight | None, labels: Labels, now_ms: int) -> None:
     if insight is None:
         return
     idle = _is_idle(insight)
-    _put(rows, m.POD_WORKLOAD, (*labels, insight.kind, insight.bottleneck), 1.0)
-    _put(rows, m.POD_WORKLOAD_CONFIDENCE, labels, float(insight.confidence))
-    _put(rows, m.POD_IDLE, labels, float(idle))
+    put(rows, m.POD_WORKLOAD, (*labels, insight.kind, insight.bottleneck), 1.0)
+    put(rows, m.POD_WORKLOAD_CONFIDENCE, labels, float(insight.confidence))
+    put(rows, m.POD_IDLE, labels, float(idle))
     then_s = insight.evidence.get("idle_s", (insight.ts_ms - insight.since_ms) / 1000) if idle else 0.0
     now_s = then_s + max(0, now_ms - insight.ts_ms) / 1000 if idle else 0.0
-    _put(rows, m.POD_IDLE_SECONDS, labels, now_s)
+    put(rows, m.POD_IDLE_SECONDS, labels, now_s)
     cost = insight.evidence.get("idle_cost")
     if idle and cost is not None and then_s:  # it is said at growing distances, and grows evenly
-        _put(rows, m.POD_IDLE_COST, labels, cost * now_s / then_s)
+        put(rows, m.POD_IDLE_COST, labels, cost * now_s / then_s)
 
 
 def _is_idle(insight: Insight) -> bool:
     return "idle" in (insight.kind, insight.bottleneck)
-
-
-def _forecasts(
-    rows: Rows, metric: Metric, labels: Labels, trend: Trend | None, name: str, factor: float
-) -> None:
-    found: TrendMetric | None = trend.metrics.get(name) if trend else None
-    for one in found.forecast if found else ():
-        for bound, value in (("expected", one.value), ("p05", one.p05), ("p95", one.p95)):
-            _put(rows, metric, (*labels, f"{one.horizon_s:g}s", bound), value * factor)
-
-
-def _exhausted_s(trend: Trend | None, name: str, now_ms: int) -> float | None:
-    """Counted down since it was said, which is only said again when it differs by a quarter."""
-    found = trend.metrics.get(name) if trend else None
-    if trend is None or found is None or found.exhausts_in_s is None:
-        return None
-    return max(0.0, found.exhausts_in_s - max(0, now_ms - trend.ts_ms) / 1000)
 
 
 def _power_w(pod: PodNow) -> float | None:

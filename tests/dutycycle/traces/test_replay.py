@@ -182,7 +182,7 @@ def test_wrong_usage_is_one_clear_line(arguments: tuple[str, ...], status: int, 
 def test_every_command_has_help_with_an_example(command: str) -> None:
     done = dutycycle(command, "--help")
     assert done.returncode == 0
-    assert "example:\n  " in done.stdout.decode()
+    assert "examples:\n  " in done.stdout.decode()
     assert f"dutycycle {command}" in done.stdout.decode()
 
 

@@ -64,6 +64,9 @@ def full_view() -> View:
         view.take(from_plain(kind, plain, "x"))
     of_job = IDLE | {"subject": {"kind": "job", "job_uid": "j"}, "evidence": {"rank_gap_pct": 40}}
     view.take(from_plain(Insight, of_job, "insights"))
+    named = {"subject": {"kind": "job", "job_uid": "j"}}
+    view.take(from_plain(Trend, TREND | named, "trends"))
+    view.take(from_plain(Cycle, CYCLE | named, "cycles"))
     of_gpu = {"subject": {"kind": "gpu", "node": "a", "gpu": "GPU-0"}}
     metrics = {"gpu_util_pct": UTIL_TREND, "mem_used_bytes": MEMORY_TREND}
     view.take(from_plain(Trend, TREND | of_gpu | {"metrics": metrics}, "trends"))
@@ -106,6 +109,9 @@ VALUES = {
     "job_gpus": (ON_JOB, 1),
     "job_gpu_utilization_mean_ratio": (ON_JOB, 0.5),
     "job_rank_gap_ratio": (ON_JOB, 0.4),
+    "job_cycle_period_seconds": ((*ON_JOB, "gpu_util_pct"), 13.2),
+    "job_gpu_memory_used_forecast_bytes": ((*ON_JOB, "300s", "p05"), 40),
+    "job_memory_exhausted_seconds": ((*ON_JOB, "gpu"), 900),
     "job_workload_info": ((*ON_JOB, "idle", "idle"), 1),
 }
 
@@ -214,6 +220,6 @@ def test_what_is_old_leaves_memory() -> None:
     ]
     feed(view, 3, [gpu(0, **FULL)], later)
     assert list(view.forget(later)) == []
-    assert kept() == [0, 2, 2, 2], "what is said of the living stays, however old"
+    assert kept() == [0, 3, 3, 2], "what is said of the living stays, however old"
     assert list(view.forget(later + 86_400_001)) == ["a"]
     assert kept() == [0, 0, 0, 0]

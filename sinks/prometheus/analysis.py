@@ -1,0 +1,45 @@
+"""Rows of what is found of a subject over time: its cycle, its forecasts, when memory is full. Pure."""
+
+from contract.records.derived import Trend, TrendMetric
+from sinks.prometheus import metrics as m
+from sinks.prometheus.view import View
+from telemetry.metrics import Labels, Metric
+
+Rows = dict[Metric, dict[Labels, float]]
+
+
+def put(rows: Rows, metric: Metric, labels: Labels, value: float | None) -> None:
+    if value is not None:
+        rows[metric][labels] = value
+
+
+def forecasts(
+    rows: Rows, metric: Metric, labels: Labels, trend: Trend | None, name: str, factor: float
+) -> None:
+    """What is expected of a metric, with its interval, at each horizon."""
+    found: TrendMetric | None = trend.metrics.get(name) if trend else None
+    for one in found.forecast if found else ():
+        for bound, value in (("expected", one.value), ("p05", one.p05), ("p95", one.p95)):
+            put(rows, metric, (*labels, f"{one.horizon_s:g}s", bound), value * factor)
+
+
+def exhausted_s(trend: Trend | None, name: str, now_ms: int) -> float | None:
+    """Counted down since it was said, which is only said again when it differs by a quarter."""
+    found = trend.metrics.get(name) if trend else None
+    if trend is None or found is None or found.exhausts_in_s is None:
+        return None
+    return max(0.0, found.exhausts_in_s - max(0, now_ms - trend.ts_ms) / 1000)
+
+
+def analysis_of_job(rows: Rows, view: View, labels: Labels, now_ms: int) -> None:
+    """Cycle and trends of a job, whose uid is the fourth label."""
+    key = f"job/{labels[3]}"
+    trend, host = view.trends.get((key, "nvml")), view.trends.get((key, "cgroup"))
+    forecasts(rows, m.JOB_FORECAST, labels, trend, "gpu_util_pct", 0.01)
+    forecasts(rows, m.JOB_MEMORY_FORECAST, labels, trend, "gpu_mem_used_bytes", 1)
+    put(rows, m.JOB_EXHAUSTED, (*labels, "gpu"), exhausted_s(trend, "gpu_mem_used_bytes", now_ms))
+    put(rows, m.JOB_EXHAUSTED, (*labels, "host"), exhausted_s(host, "mem_used_bytes", now_ms))
+    cycle = view.cycles.get((key, "nvml"))
+    for metric, one in cycle.metrics.items() if cycle else ():
+        put(rows, m.JOB_PERIOD, (*labels, metric), one.period_s)
+        put(rows, m.JOB_CONFIDENCE, (*labels, metric), one.confidence)

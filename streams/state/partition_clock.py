@@ -1,6 +1,6 @@
 """The time of a partition: how much event time went by while its records came.
 
-What is idle is judged by this clock and never by the one on the wall, so that it is a function of the log:
+What is idle is judged by this clock and never by the time of day, so that it depends on the log alone:
 the same in a replay, after a restart, and while a backlog is worked off. It depends on the timestamps alone,
 in the order of the log, and counts from 0 at the partition's first record.
 

@@ -49,6 +49,7 @@ def test_the_how_to(url: str, tmp_path: Path) -> None:
     assert [one.split()[1] for one in COMMANDS[1:]] == [
         "record",
         "replay",
+        "usage",
         "peaks",
         "report",
         "replay",
@@ -57,7 +58,8 @@ def test_the_how_to(url: str, tmp_path: Path) -> None:
     ]
     said = [run(command, tmp_path, url) for command in COMMANDS]
     assert '"result":[' in said[0]
-    assert re.search(r"^team +bert-0 +gpu-a +bert ", said[3], re.MULTILINE)
+    assert re.search(r"^team +bert-0 +0\.\d\d ", said[3], re.MULTILINE)
+    assert re.search(r"^team +bert-0 +gpu-a +bert ", said[4], re.MULTILINE)
     assert (tmp_path / "week/topic=window-aggregates").is_dir()
 
 

@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 from bus.kafka.embedded import EmbeddedBroker
 from contract.settings.load import load
 from contract.topics import TOPICS, full_name
-from contract.trace import TraceWriter
+from contract.trace import TraceRecord, TraceWriter
 from dutycycle.cli.main import main
 from dutycycle.run.folder import TRACE
 from streams.names import changelogs
@@ -36,7 +37,7 @@ def write_files(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch, TraceWriter(str(day)) as writer:
         patch.setattr(training_job, "START_MS", round(time.time() - SECONDS) * 1000)
         for record in training_job.training_job(SECONDS):
-            writer.write(record)
+            writer.write(_labelled(record) if record.topic.endswith("pods") else record)
     for name in ("mon.jsonl.zst", "tue.jsonl.zst", f"before/{TRACE}", f"after/{TRACE}"):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(day.read_bytes())
@@ -50,6 +51,11 @@ def write_files(folder: Path) -> None:
     write_trace(waits_for_data(), folder / "rank0.pt.trace.json.gz")
     for place in (".local/share/bash-completion/completions", ".zfunc", ".config/fish/completions"):
         (folder / place).mkdir(parents=True)
+
+
+def _labelled(pod: TraceRecord) -> TraceRecord:
+    """With a team."""
+    return replace(pod, payload=orjson.dumps(orjson.loads(pod.payload or b"") | {"labels": {"team": "nlp"}}))
 
 
 def _write_logs(folder: Path) -> None:

@@ -37,7 +37,9 @@ class KafkaSettings:
     broker: str | None = _setting(
         None, parsers.broker, "Kafka: kafka://host:9092,host:9092, or kafka+ssl://… for TLS"
     )
-    tls_ca: str | None = _setting(None, parsers.readable_file, "CA certificates (PEM) that sign the brokers'")
+    tls_ca: str | None = _setting(
+        None, parsers.readable_file, "CA certificates (PEM) that signed those of the brokers"
+    )
     tls_cert: str | None = _setting(None, parsers.readable_file, "client certificate (PEM) for mutual TLS")
     tls_key: str | None = _setting(None, parsers.readable_file, "private key (PEM) of the client certificate")
     sasl_mechanism: str | None = _setting(
@@ -102,7 +104,7 @@ class PrometheusSettings:
         secret=True,
     )
     prometheus_ca: str | None = _setting(
-        None, parsers.readable_file, "CA certificates (PEM) that sign Prometheus' own"
+        None, parsers.readable_file, "CA certificates (PEM) that signed that of Prometheus"
     )
     prometheus_username: str | None = _setting(None, parsers.non_empty, _USERNAME)
     prometheus_password: Secret | None = _setting(None, parsers.secret, _PASSWORD, secret=True)
@@ -174,12 +176,14 @@ class OperatorSettings:
         "on", parsers.choice("on", "off"), "find a cycle that has begun after two and a half periods"
     )
     cycles_confidence: float = _setting(
-        0.9, parsers.share, "confidence from which on a cycle is published that fills the window"
+        0.9, parsers.share, "confidence that a cycle needs that fills the window, to be published"
     )
-    cycles_confidence_part: float = _setting(0.97, parsers.share, "the same for a part of the window")
+    cycles_confidence_part: float = _setting(
+        0.97, parsers.share, "the same for a cycle in a part of the window"
+    )
     cycles_confidence_begun: float = _setting(0.95, parsers.share, "the same for a cycle that has begun")
     cycles_misses: int = _setting(
-        3, parsers.whole(1, 100), "looks in a row that do not see a cycle, after which it is lost"
+        3, parsers.whole(1, 100), "evaluations in a row without the cycle, after which it counts as lost"
     )
     trends_metrics: tuple[str, ...] = _setting(
         (), parsers.metric_names, "metrics that are forecast, such as gpu_util_pct,mem_used_bytes"
@@ -190,15 +194,19 @@ class OperatorSettings:
     models: tuple[ModelSetting, ...] = _setting(
         (),
         parsers.models,
-        "River models that run beside, NAME=[KIND/]METRIC[,METRIC]: SPEC, separated by ; (experiments.md)",
+        "River models to run as well, NAME=[KIND/]METRIC[,METRIC]: SPEC, separated by ; (experiments.md)",
         flag="model",
     )
     models_lags: int = _setting(
-        12, parsers.whole(1, 1000), "newest values of its metric that a regressor among the models gets"
+        12,
+        parsers.whole(1, 1000),
+        "how many of the newest values of its metric a regressor among the models gets",
     )
-    models_seed: int = _setting(0, parsers.whole(0, 2**31), "seed of each model that takes one and has none")
+    models_seed: int = _setting(
+        0, parsers.whole(0, 2**31), "seed for models that take one and are given none"
+    )
     models_bytes: int = _setting(
-        1024**2, parsers.size(1024), "the most that the state of a model of one subject may have"
+        1024**2, parsers.size(1024), "maximum size of the state of a model, for one subject"
     )
 
 
@@ -237,7 +245,7 @@ class SinkSettings:
     annotation_heartbeat: float = _setting(
         60.0,
         parsers.seconds(0, 86_400),
-        "minimum time between two renewals of a node's Lease, which has its newest sample's time; 0: none",
+        "minimum time between renewals of a node's Lease, which says when it was sampled last; 0: no Lease",
     )
     kubernetes_events: str = _setting(
         "on",
@@ -256,7 +264,7 @@ class SinkSettings:
         "age of a node's newest sample at which its series end; at least three of its intervals",
     )
     metrics_pods: int = _setting(
-        5000, parsers.whole(0, 1_000_000), "so many pods have series at most: those that used GPUs most"
+        5000, parsers.whole(0, 1_000_000), "maximum number of pods with series: those that used GPUs most"
     )
 
 
@@ -271,7 +279,7 @@ class RemoteWriteSettings:
         secret=True,
     )
     remote_write_ca: str | None = _setting(
-        None, parsers.readable_file, "CA certificates (PEM) that sign the receiver's own"
+        None, parsers.readable_file, "CA certificates (PEM) that signed that of the receiver"
     )
     remote_write_username: str | None = _setting(None, parsers.non_empty, _USERNAME)
     remote_write_password: Secret | None = _setting(None, parsers.secret, _PASSWORD, secret=True)
@@ -283,7 +291,7 @@ class RemoteWriteSettings:
     remote_write_bytes: int = _setting(
         64 * 1024**2,
         parsers.size(1024**2),
-        "so much waits in memory for a receiver that is away; beyond it the oldest samples are dropped",
+        "memory for samples while the receiver is away; beyond it the oldest are dropped",
     )
 
 
@@ -297,7 +305,7 @@ class AdapterSettings:
     adapter_cert: str | None = _setting(
         None, parsers.readable_file, "certificate (PEM) for the name of the adapter's Service"
     )
-    adapter_key: str | None = _setting(None, parsers.readable_file, "its private key (PEM)")
+    adapter_key: str | None = _setting(None, parsers.readable_file, "private key (PEM) of that certificate")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -312,7 +320,7 @@ class ExtenderSettings:
         parsers.readable_file,
         "certificate (PEM) for the name that is asked; none is needed on 127.0.0.1",
     )
-    extender_key: str | None = _setting(None, parsers.readable_file, "its private key (PEM)")
+    extender_key: str | None = _setting(None, parsers.readable_file, "private key (PEM) of that certificate")
     extender_client_ca: str | None = _setting(
         None, parsers.readable_file, "only who has a certificate of this authority (PEM) is answered"
     )

@@ -93,8 +93,8 @@ def add_model(parser: argparse._ActionsContainer) -> None:
     """Add ``--model``, once for each model."""
     parser.add_argument(
         "--model", action="append", dest=_PREFIX + "models", metavar="NAME=METRIC: SPEC",
-        help="a River model that runs beside, such as 'hw=gpu_util_pct: time_series.HoltWinters(alpha=0.3)'; "
-        "several times for several",
+        help="a River model to run as well, such as 'hw=gpu_util_pct: time_series.HoltWinters(alpha=0.3)'; "
+        "may be given several times",
     )  # fmt: skip
 
 
@@ -110,7 +110,7 @@ def add_records(
 
 def add_force(parser: argparse.ArgumentParser) -> None:
     """Add ``--force``, for ``--out``."""
-    parser.add_argument("--force", action="store_true", help="replace what --out names if it is there")
+    parser.add_argument("--force", action="store_true", help="replace --out if it is there")
 
 
 def add_format(parser: argparse.ArgumentParser) -> None:
@@ -135,7 +135,7 @@ def add_timeout(parser: argparse.ArgumentParser) -> None:
     """Add ``--timeout``, in seconds, of a command that is done in a moment once the broker answers."""
     parser.add_argument(
         "--timeout", type=duration_s, default=_TIMEOUT_S, metavar="TIME",
-        help=f"give up if no broker answers for so long (default: {_TIMEOUT_S:g}s)",
+        help=f"give up if no broker answers for this time (default: {_TIMEOUT_S:g}s)",
     )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ def add_arguments(group: argparse._ArgumentGroup) -> None:
     """``--since``, ``--until``, ``--from-prometheus`` and its ``--step``."""
     group.add_argument(
         "--from-prometheus", nargs="?", const="", metavar="URL",
-        help="that scrapes dcgm-exporter, cAdvisor, …; without a URL that of DUTYCYCLE_PROMETHEUS(_FILE)",
+        help="a Prometheus that scrapes dcgm-exporter; without a URL the one of DUTYCYCLE_PROMETHEUS(_FILE)",
     )  # fmt: skip
     group.add_argument(
         "--since", metavar="TIME", help="where to begin: 7d is a week ago, or 2026-11-20T10:00:00Z"
@@ -29,7 +29,7 @@ def add_arguments(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--until", metavar="TIME", help="where to end (default: now)")
     group.add_argument(
         "--step", type=duration_s, metavar="TIME",
-        help="of a Prometheus one sample each so long, such as 1m (default: every one, as it was scraped)",
+        help="take one sample of Prometheus per step, such as 1m (default: every sample, as it was scraped)",
     )  # fmt: skip
 
 

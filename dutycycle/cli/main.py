@@ -164,7 +164,7 @@ def build_parser(wanted: Collection[str]) -> Parser:
     subparsers = parser.add_subparsers(prog=parser.prog, dest="command", metavar="COMMAND", required=True)
     for name, summary in COMMANDS.items():
         sub = subparsers.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
-        sub.add_argument("-v", "--verbose", action="store_true", help="log what libraries do, too")
+        sub.add_argument("-v", "--verbose", action="store_true", help="also log what libraries do")
         if name in wanted:
             module = command_module(name)
             sub.add_examples(module.EXAMPLE)

@@ -28,10 +28,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     whose.add_argument(
         "--job",
         metavar="NAME",
-        help="of each trace this job: name, namespace/name or uid (default: the one "
+        help="this job of each trace: name, namespace/name or uid (default: the one "
         "job or pod in it, and everything where there are several)",
     )
-    whose.add_argument("--pod", metavar="NAME", help="of each trace this pod: name, namespace/name or uid")
+    whose.add_argument("--pod", metavar="NAME", help="this pod of each trace: name, namespace/name or uid")
     parser.add_argument("--format", choices=("table", "json"), default="table", help="(default: table)")
     parser.add_argument("--out", metavar="FILE", type=Path, help="write a page as well, with charts")
     arguments.add_force(parser)

@@ -36,16 +36,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--pod", metavar="NAME",
-        help="whose profile it is: a name, namespace/name or uid; annotations and reports of it and "
-        "of its job then say so too (needs --broker; default: the pod in FILE, if there is a broker)",
+        help="the pod that was profiled: name, namespace/name or uid; annotations and reports of it and "
+        "of its job then show the verdict (needs --broker; default: the pod in FILE, if there is a broker)",
     )  # fmt: skip
     arguments.add_timeout(parser)
     group = parser.add_argument_group(
         "on a cluster", "for a FILE in a pod; takes the permissions get and create on pods/exec"
     )
-    group.add_argument("-c", "--container", metavar="NAME", help="(default: as of kubectl, the first)")
-    group.add_argument("--kubeconfig", metavar="FILE", help="as of kubectl")
-    group.add_argument("--context", metavar="NAME", help="as of kubectl")
+    group.add_argument("-c", "--container", metavar="NAME", help="(default: the first, as for kubectl)")
+    group.add_argument("--kubeconfig", metavar="FILE", help="as for kubectl")
+    group.add_argument("--context", metavar="NAME", help="as for kubectl")
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:

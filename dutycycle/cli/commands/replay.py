@@ -33,7 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     arguments.add_force(parser)
     arguments.add_records(parser, default="default: none are written")
     parser.add_argument(
-        "--keep-open", action="store_true", help="leave open windows open, as a live stream would"
+        "--keep-open",
+        action="store_true",
+        help="do not close the last windows: a live stream would not, either",
     )
     parser.add_argument(
         "--skip-bad", action="store_true", help="leave out lines that cannot be read, and say how many"

@@ -25,15 +25,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "namespace/name or uid (default: everything)",
     )  # fmt: skip
     whose = parser.add_mutually_exclusive_group()
-    whose.add_argument("--job", metavar="NAME", help="of a trace only this job: name, namespace/name or uid")
-    whose.add_argument("--pod", metavar="NAME", help="of a trace only this pod: name, namespace/name or uid")
+    whose.add_argument("--job", metavar="NAME", help="only this job of a trace: name, namespace/name or uid")
+    whose.add_argument("--pod", metavar="NAME", help="only this pod of a trace: name, namespace/name or uid")
     parser.add_argument(
         "--out", metavar="FILE", type=Path, default=Path("report.html"),
         help="the page; pictures and tables are in a folder beside it (default: report.html, report.files)",
     )  # fmt: skip
     parser.add_argument(
         "--profile", metavar="FILE", type=Path, action="append", default=[],
-        help="also what this profile of it says: an SQLite export of Nsight Systems, or a trace of PyTorch's "
+        help="add what a profile shows: an SQLite export of Nsight Systems, or a trace of PyTorch's "
         "profiler; may be given several times",
     )  # fmt: skip
     arguments.add_force(parser)

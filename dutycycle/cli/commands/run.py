@@ -36,24 +36,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="run the command under nsys (NVIDIA Nsight Systems), and report what it saw from inside",
     )  # fmt: skip
     group = parser.add_argument_group("on a cluster", "with files of objects; - is stdin")
-    group.add_argument("-n", "--namespace", metavar="NAME", help="of objects that name none")
-    group.add_argument("--keep", action="store_true", help="do not delete what was made")
     group.add_argument(
-        "--update", action="store_true", help="also change objects that are there; they are not deleted"
+        "-n", "--namespace", metavar="NAME", help="namespace of objects that name none themselves"
+    )
+    group.add_argument("--keep", action="store_true", help="do not delete what was created")
+    group.add_argument(
+        "--update", action="store_true", help="also change objects that exist already; these are not deleted"
     )
     group.add_argument(
-        "--timeout", type=arguments.duration_s, metavar="TIME", help="give up after so long, such as 2h"
+        "--timeout", type=arguments.duration_s, metavar="TIME", help="give up after this time, such as 2h"
     )
     group.add_argument(
         "--for", dest="for_s", type=arguments.duration_s, metavar="TIME",
-        help="end so long after its first container runs; needed for what never ends, such as a Deployment",
+        help="end this long after the first container started; needed for what never ends, as a Deployment",
     )  # fmt: skip
     group.add_argument(
-        "--logs", action="store_true", help="print what its containers write, each line with its pod's name"
+        "--logs",
+        action="store_true",
+        help="print what the containers write, each line with the name of its pod",
     )
-    group.add_argument("--kubeconfig", metavar="FILE", help="as of kubectl")
-    group.add_argument("--context", metavar="NAME", help="as of kubectl")
-    arguments.add_records(group, "for the length of its last run; default: none")
+    group.add_argument("--kubeconfig", metavar="FILE", help="as for kubectl")
+    group.add_argument("--context", metavar="NAME", help="as for kubectl")
+    arguments.add_records(group, "read to know how long the last run took; default: none")
     parser.add_argument("program", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="what to run")
 
 

@@ -20,7 +20,7 @@ SETTINGS = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """How long, and where the records go."""
     parser.add_argument(
-        "--duration", type=duration_s, metavar="TIME", help="stop by itself after so long, such as 20s"
+        "--duration", type=duration_s, metavar="TIME", help="stop after this time, such as 20s"
     )
     arguments.add_once(parser)
     arguments.add_containers(parser)

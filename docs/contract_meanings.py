@@ -25,6 +25,7 @@ COMMON = {
     "max": "the largest value",
     "mean": "the mean over all samples; of a pod's or job's GPU utilization, of all its GPUs",
     "at_ms": "when the maximum was measured",
+    "totals": "what was used in all: `gpu_s` (time on GPUs), `gpu_busy_s`, `energy_j`, `cpu_s`",
     "confidence": "the probability that it is right, 0 to 1",
     "period_s": "the length of one cycle",
 }

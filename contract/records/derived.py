@@ -157,6 +157,11 @@ Peaks = Mapping[str, Peak]
 """Peaks by metric."""
 
 
+Totals = Mapping[str, Amount]
+"""What was used in all: ``gpu_s`` (time on GPUs), ``gpu_busy_s``, ``energy_j`` (joules), and ``cpu_s``, as
+``contract.records.hours`` defines them."""
+
+
 class PodPeaks(VersionedRecord, frozen=True, kw_only=True):
     """A pod's utilization so far: ``gpus`` by ``<node>/<index>``, ``processes`` by ``<node>/<index>/<pid>``.
 
@@ -178,6 +183,7 @@ class PodPeaks(VersionedRecord, frozen=True, kw_only=True):
     processes: Mapping[str, Peaks] | None = None
     processes_omitted: Count | None = None
     attribution: Mapping[str, Label] | None = None
+    totals: Totals | None = None
 
 
 class PodOfJob(RecordBase, frozen=True, kw_only=True):
@@ -207,3 +213,4 @@ class JobPeaks(VersionedRecord, frozen=True, kw_only=True):
     pods: Mapping[str, PodOfJob]
     gpus_omitted: Count | None = None
     pods_omitted: Count | None = None
+    totals: Totals | None = None

@@ -10,7 +10,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from contract.records.base import RecordBase, VersionedRecord, written
-from contract.records.derived import OtherCycle, Peaks, TrendMetric
+from contract.records.derived import OtherCycle, Peaks, Totals, TrendMetric
 from contract.records.insights import Insight
 from contract.records.pods import JobRef, Pod
 from contract.units import Amount, Count, Label, Millis, NodeName, Number, Share, Uid
@@ -52,6 +52,7 @@ class PodPart(VersionedRecord, frozen=True, kw_only=True):
     attribution: Mapping[str, Label] = written(dict)
     pod: Pod | None = None
     gone: bool = written(bool)
+    totals: Totals | None = None
 
 
 class JobPart(VersionedRecord, frozen=True, kw_only=True):
@@ -69,6 +70,7 @@ class JobPart(VersionedRecord, frozen=True, kw_only=True):
     metrics: Tallies
     gpus: Mapping[str, Peaks] = written(dict)
     attribution: Mapping[str, Label] = written(dict)
+    totals: Totals | None = None
 
 
 class GpuAnalysis(RecordBase, frozen=True, kw_only=True):

@@ -89,6 +89,7 @@ def _pod(one: Row, other: Row) -> PodPeaks:
         processes=_scopes(main.processes or {}, lesser.processes or {}) or None,
         processes_omitted=max(main.processes_omitted or 0, lesser.processes_omitted or 0) or None,
         attribution=merged((main.attribution or {}, lesser.attribution or {})) or None,
+        totals=main.totals or lesser.totals,
     )  # fmt: skip
 
 

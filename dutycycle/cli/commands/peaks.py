@@ -37,6 +37,8 @@ _COLUMNS = (
     ("GPU max", "gpu_util_pct", percent_text),
     ("GPU mean", "gpu_util_pct.mean", percent_text),
     ("GPU memory max", "gpu_mem_used_bytes", bytes_text),
+    ("GPU h", "totals.gpu_s", lambda value: "·" if value is None else f"{value / 3600:.2f}"),
+    ("kWh", "totals.energy_j", lambda value: "·" if value is None else f"{value / 3_600_000:.2f}"),
 )
 
 
@@ -180,6 +182,8 @@ def _moment(ms: int) -> str:
 
 def _value(record: PeakRecord, metric: str) -> float | None:
     name, _, what = metric.partition(".")
+    if name == "totals":
+        return (record.totals or {}).get(what)
     peak = record.metrics.get(name)
     return None if peak is None else peak.mean if what == "mean" else peak.max
 
@@ -189,6 +193,8 @@ _SORTS: dict[str, Callable[[PeakRecord], float | None]] = {
     "gpu-mean": lambda one: _value(one, "gpu_util_pct.mean"),
     "gpu-memory": lambda one: _value(one, "gpu_mem_used_bytes"),
     "gpus": gpu_count,
+    "gpu-hours": lambda one: _value(one, "totals.gpu_s"),
+    "energy": lambda one: _value(one, "totals.energy_j"),
     "cpu": lambda one: _value(one, "cpu_util_pct"),
     "memory": lambda one: _value(one, "mem_used_bytes"),
     "last": lambda one: one.last_ms,

@@ -32,7 +32,7 @@ from streams.operators.usage.bank import UsageBank
 from streams.operators.workload.spans import SpanBank
 from telemetry.events import SAMPLE_LATE
 
-SNAPSHOT_VERSION = 12
+SNAPSHOT_VERSION = 13
 
 
 class Reader(Protocol):
@@ -172,7 +172,7 @@ class NodeOperator:
         return emissions
 
     def _retire(self, before_ms: int) -> None:
-        self._peaks.retire(before_ms)
+        self._usage.forget(self._peaks.retire(before_ms))
         keep: Ints = np.flatnonzero(self._last_seen >= before_ms)
         if len(keep) < len(self._index):
             self._index.retain(keep)
@@ -184,7 +184,7 @@ class NodeOperator:
 
     def flush(self) -> list[Emission]:
         """The peaks of the pods that changed, and the part of the node's GPUs if that did."""
-        parts = self._peaks.parts()
+        parts = self._peaks.parts(self._usage.totals())
         return [ProducerRecord("pod-parts", uid, value, ts) for uid, value, ts in parts] + self._gpus.flush()
 
     def close(self) -> list[Emission]:

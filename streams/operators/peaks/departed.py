@@ -60,6 +60,7 @@ class DepartedPods:
     """What the departed pods of a job add to it. ``pods``: how many there are; ``with_gpus``: how many of
     them had metrics of single GPUs. ``uid in departed`` holds for those that departed last.
     ``span``: their first and last moment. ``sums`` by metric. ``uids``: in the order in which they departed.
+    ``totals``: what they used, by name, as floats whose exact sum it is.
     """
 
     pods: int = 0
@@ -67,6 +68,7 @@ class DepartedPods:
     span: tuple[int, int] | None = None
     sums: dict[str, _Sum] = field(default_factory=dict)
     uids: dict[str, None] = field(default_factory=dict)
+    totals: dict[str, list[float]] = field(default_factory=dict)
 
     def __contains__(self, uid: str) -> bool:
         return uid in self.uids
@@ -80,6 +82,8 @@ class DepartedPods:
         for metric, one in part.metrics.items():
             known = self.sums.get(metric) or _Sum(one.max, one.at_ms, [], 0)
             self.sums[metric] = known.plus(one)
+        for name, value in (part.totals or {}).items():
+            self.totals[name] = _exact([*self.totals.get(name, ()), value])
         self.uids[part.pod_uid] = None
         if len(self.uids) > MAX_REMEMBERED_PODS:
             del self.uids[next(iter(self.uids))]
@@ -87,6 +91,10 @@ class DepartedPods:
     def moments(self) -> tuple[int, ...]:
         """Their first and last moment in Unix milliseconds; empty if no pod departed."""
         return self.span or ()
+
+    def all_totals(self) -> Iterable[dict[str, float]]:
+        """Totals whose sum is theirs."""
+        yield from ({name: value} for name, values in self.totals.items() for value in values)
 
     def tallies(self) -> Iterable[dict[str, Tally]]:
         """Tallies by metric that merge to what they add."""

@@ -15,7 +15,7 @@ from streams.operators.base import Emission, Snapshot
 from streams.operators.columns.arrays import check_version
 from streams.operators.keyed import decode_under_key
 from streams.operators.peaks.departed import DEPART_AFTER_MS, MAX_JOB_PODS, DepartedPods
-from streams.operators.peaks.merge import merge_tallies, to_peaks
+from streams.operators.peaks.merge import merge_tallies, merge_totals, to_peaks
 
 SNAPSHOT_VERSION = 4
 _TOPIC = "job-parts"
@@ -96,6 +96,7 @@ class JobOperator:
             metrics=to_peaks(merge_tallies([*(one.metrics for one in parts), *self._departed.tallies()])),
             pods=_by_name(parts),
             gpus_omitted=self._departed.with_gpus or None, pods_omitted=self._departed.pods or None,
+            totals=merge_totals([*(one.totals for one in parts), *self._departed.all_totals()]) or None,
         )  # fmt: skip
 
     def snapshot(self) -> Snapshot:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from math import fsum
 
-from contract.records.derived import Peak
+from contract.records.derived import Peak, Totals
 from contract.records.parts import Tallies, Tally
 from streams.operators.rounding import tidy
 
@@ -36,6 +36,15 @@ def merge_scopes(many: Iterable[Mapping[str, Tallies]]) -> dict[str, dict[str, T
         for scope, tallies in scopes.items():
             by_scope.setdefault(scope, []).append(tallies)
     return {scope: merge_tallies(by_scope[scope]) for scope in sorted(by_scope)}
+
+
+def merge_totals(many: Iterable[Totals | None]) -> dict[str, float]:
+    """The sums of what was used, by name."""
+    by_name: dict[str, list[float]] = {}
+    for totals in many:
+        for name, value in (totals or {}).items():
+            by_name.setdefault(name, []).append(value)
+    return {name: tidy(fsum(by_name[name])) for name in sorted(by_name)}
 
 
 def to_peaks(tallies: Tallies) -> dict[str, Peak]:

@@ -13,7 +13,7 @@ from contract.records.pods import Pod
 from streams.operators.base import Emission, Snapshot
 from streams.operators.columns.arrays import check_version
 from streams.operators.keyed import decode_under_key
-from streams.operators.peaks.merge import merge_scopes, merge_tallies, to_peaks
+from streams.operators.peaks.merge import merge_scopes, merge_tallies, merge_totals, to_peaks
 from streams.operators.peaks.processes import limit_processes
 
 SNAPSHOT_VERSION = 1
@@ -73,6 +73,7 @@ class PodOperator:
             processes={scope: to_peaks(of) for scope, of in processes.items()} or None,
             processes_omitted=omitted or None,
             attribution=merged(one.attribution for one in parts) or None,
+            totals=merge_totals(one.totals for one in parts) or None,
         )  # fmt: skip
         if pod.job is None:
             return peaks, None
@@ -80,6 +81,7 @@ class PodOperator:
             job=pod.job, namespace=pod.namespace, pod_uid=self._uid, pod_name=pod.name, node=pod.node,
             first_ms=first, last_ms=last, samples=sum(one.samples for one in parts), final=peaks.final,
             metrics=tallies, gpus=peaks.gpus, attribution=peaks.attribution or {},
+            totals=peaks.totals,
         )  # fmt: skip
 
     def _samples(self) -> int:

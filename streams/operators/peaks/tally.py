@@ -1,13 +1,14 @@
 """The most that each pod of a node used so far, and sums for the mean: of the pod, on each GPU, of each
 process."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 
 from contract.codec import encode
 from contract.records.attribution import less_sure
+from contract.records.derived import Totals
 from contract.records.parts import PodPart, Tallies, Tally
 from streams.compiled import entry
 from streams.operators.columns.arrays import Floats, Ints, pack, unpack
@@ -118,16 +119,20 @@ class PeakTally:
             span[1], span[2], span[3] = min(span[1], ts_ms), max(span[2], ts_ms), span[3] + 1
         self._changed.add(uid)
 
-    def parts(self) -> list[tuple[str, bytes, int]]:
-        """(pod uid, encoded ``PodPart``, last ms) of each pod that changed since the last call."""
+    def parts(self, totals: Mapping[str, Totals]) -> list[tuple[str, bytes, int]]:
+        """(pod uid, encoded ``PodPart``, last ms) of each pod that changed since the last call. ``totals``:
+        what each used since its accumulation began."""
         columns: dict[str, list[int]] = {uid: [] for uid in sorted(self._changed)}
         for column, one in enumerate(self._index.ids):
             if one.pod_uid in columns:
                 columns[one.pod_uid].append(column)
         self._changed.clear()
-        return [(uid, encode(self._part(uid, mine)), self._pods[uid][2]) for uid, mine in columns.items()]
+        return [
+            (uid, encode(self._part(uid, mine, totals.get(uid))), self._pods[uid][2])
+            for uid, mine in columns.items()
+        ]
 
-    def _part(self, uid: str, columns: list[int]) -> PodPart:
+    def _part(self, uid: str, columns: list[int], totals: Totals | None) -> PodPart:
         by_scope: dict[str, dict[str, Tally]] = {}
         for column in columns:
             high, at_ms, total, count = self._state[:, column].tolist()
@@ -146,20 +151,21 @@ class PeakTally:
             first_ms=first, last_ms=last, samples=samples,
             metrics=by_scope.get("", {}) | over_gpus, gpus=gpus,
             processes=processes, processes_omitted=self._omitted.get(uid, 0) + over,
-            attribution=self._attribution.get(uid, {}),
+            attribution=self._attribution.get(uid, {}), totals=totals,
         )  # fmt: skip
 
-    def retire(self, before_ms: int) -> None:
-        """Forget pods that were last seen before ``before_ms`` and have no change left to send."""
+    def retire(self, before_ms: int) -> set[str]:
+        """Forget pods that were last seen before ``before_ms`` and have no change left to send; which."""
         gone = {uid for uid, (_, _, last, _) in self._pods.items() if last < before_ms} - self._changed
         if not gone:
-            return
+            return gone
         self._keep([column for column, one in enumerate(self._index.ids) if one.pod_uid not in gone])
         for uid in gone:
             del self._pods[uid]
             self._attribution.pop(uid, None)
             self._omitted.pop(uid, None)
         self._layout = None  # so that a pod that comes back notes its attribution again
+        return gone
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""

@@ -3,6 +3,7 @@
 Ticks are counted some at a time: a call of a compiled loop costs more than what it does for one of them.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from contract.log import ProducerRecord
 from contract.records.hours import HOUR_MS, UsageHour, counted_ms, is_gap
 from streams.operators.base import Emission
 from streams.operators.columns.tick import Tick
+from streams.operators.rounding import tidy
 from streams.operators.usage.gpus import GpuMeter
 from streams.operators.usage.pods import PodMeter
 
@@ -30,6 +32,8 @@ class UsageBank:
         self._pods = PodMeter() if source == "cgroup" else None
         self._meter = self._gpus or self._pods
         self._last_ms: int | None = None
+        self._before: dict[str, dict[str, float]] = {}
+        """What each pod used before this hour; less what it did in it before it was forgotten."""
         self._waiting: list[Tick] = []
         self._seconds: list[float] = []
         self._gaps: list[bool] = []
@@ -43,6 +47,7 @@ class UsageBank:
         if last_ms is not None and last_ms // _MINUTE_MS != tick.ts_ms // _MINUTE_MS:
             emissions = self.flush()
             if last_ms // HOUR_MS != tick.ts_ms // HOUR_MS:
+                self._before = {uid: of for uid, of in self._sums().items() if any(of.values())}
                 self._meter.begin()
         step_ms = interval_ms if last_ms is None else tick.ts_ms - last_ms
         if self._waiting and (self._waiting[0].layout is not tick.layout or len(self._waiting) == _TOGETHER):
@@ -76,13 +81,40 @@ class UsageBank:
         )  # fmt: skip
         return [ProducerRecord("usage", self._node, encode(record), self._last_ms)]
 
+    def totals(self) -> dict[str, dict[str, float]]:
+        """What each pod used since it was first seen, or forgotten."""
+        sums = self._sums()
+        return {uid: {name: tidy(of[name]) for name in sorted(of)} for uid, of in sums.items()}
+
+    def _sums(self) -> dict[str, dict[str, float]]:
+        self._count()
+        found = self._meter.sums() if self._meter else {}
+        for uid, before in self._before.items():
+            now = found.get(uid, {})
+            names = before.keys() | now.keys()
+            found[uid] = {name: before.get(name, 0.0) + now.get(name, 0.0) for name in names}
+        return found
+
+    def forget(self, pods: Iterable[str]) -> None:
+        """These pods begin anew if they come back."""
+        now = self._meter.sums() if self._meter else {}
+        for uid in pods:
+            self._before.pop(uid, None)
+            if uid in now:
+                self._before[uid] = {name: -value for name, value in now[uid].items()}
+
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
         self._count()
-        return {"last_ms": self._last_ms, "meter": self._meter.snapshot() if self._meter else None}
+        return {
+            "last_ms": self._last_ms,
+            "before": self._before,
+            "meter": self._meter.snapshot() if self._meter else None,
+        }
 
     def restore(self, plain: dict[str, Any]) -> None:
         """Take over a snapshot."""
         self._last_ms = plain["last_ms"]
+        self._before = {uid: dict(of) for uid, of in plain["before"].items()}
         if self._meter:
             self._meter.restore(plain["meter"])

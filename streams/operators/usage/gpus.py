@@ -157,6 +157,18 @@ class GpuMeter:
             for key, (time, known, busy, energy, counted) in self._hour.changed()
         )  # fmt: skip
 
+    def sums(self) -> dict[str, dict[str, float]]:
+        """What each pod used in the hour so far, over its GPUs."""
+        found: dict[str, dict[str, float]] = {}
+        for (pod, _), figures in zip(self._hour.keys, self._hour.figures.tolist(), strict=False):
+            if pod:
+                of = found.setdefault(pod, {"gpu_s": 0.0, "gpu_busy_s": 0.0})
+                of["gpu_s"] += figures[_TIME]
+                of["gpu_busy_s"] += figures[_BUSY]
+                if figures[_COUNTED]:
+                    of["energy_j"] = of.get("energy_j", 0.0) + figures[_ENERGY]
+        return found
+
     def begin(self) -> None:
         """Another hour begins."""
         self._hour.clear()

@@ -73,6 +73,14 @@ class PodMeter:
             rows.append(_row(key[0] or None, figures))
         return tuple(rows)
 
+    def sums(self) -> dict[str, dict[str, float]]:
+        """What each pod used in the hour so far."""
+        return {
+            uid: {"cpu_s": figures[_CPU]}
+            for (uid,), figures in zip(self._hour.keys, self._hour.figures.tolist(), strict=False)
+            if uid and figures[_CPU_KNOWN]
+        }
+
     def begin(self) -> None:
         """Another hour begins."""
         self._hour.clear()

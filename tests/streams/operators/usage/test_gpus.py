@@ -2,13 +2,16 @@
 
 from typing import Any
 
+import orjson
 import pytest
 
 from contract.codec import decode
 from contract.log import ProducerRecord
 from contract.records.hours import GpuHour, UsageHour
+from contract.records.samples import NvmlSample
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.node.operator import NodeConfig, NodeOperator
+from streams.operators.usage.bank import UsageBank
 from tests.support.data.samples import gpu, nvml, record
 
 CONFIG = NodeConfig(topic="nvml-samples", source="nvml")
@@ -61,6 +64,7 @@ def given(*uids: str, **fields: Any) -> list[dict[str, Any]]:
 
 
 A, B = process("A", 60, 1), process("B", 20, 2)
+DEVICE = gpu(0, gpu_util_pct=50, energy_j=10, processes=[A])
 SLICES = [{"uuid": "m1", "mem_total_bytes": 30, "gpu_util_pct": 50}, {"uuid": "m2", "mem_total_bytes": 10}]
 HALF = [{"uuid": "m1", "mem_total_bytes": 30, "gpu_util_pct": 50},
         {"uuid": "m2", "mem_total_bytes": 10, "gpu_util_pct": 50}]  # fmt: skip
@@ -160,3 +164,20 @@ def test_a_late_or_repeated_sample_adds_no_time() -> None:
 def test_a_restart_changes_nothing() -> None:
     samples = runs([gpu(0, gpu_util_pct=37, energy_j=7, processes=[A, B])], 200)
     assert hours(samples, restart_at=77) == hours(samples)
+
+
+def test_totals_are_of_a_whole_life_and_begin_anew_after_a_pod_was_forgotten() -> None:
+    bank, reader = UsageBank("a", "nvml"), NvmlReader("a")
+
+    def feed(seconds: range) -> None:
+        for at in seconds:
+            bank.add(reader.read(decode(NvmlSample, orjson.dumps(runs([DEVICE], 1, at)[0]), "nvml-samples")))
+
+    feed(range(3500, 3700))  # over the end of an hour
+    assert bank.totals()["A"] == pytest.approx({"gpu_s": 200, "gpu_busy_s": 100, "energy_j": 1990})
+    bank.forget(["A"])
+    assert bank.totals()["A"] == pytest.approx({"gpu_s": 0, "gpu_busy_s": 0, "energy_j": 0})
+    feed(range(3700, 3710))
+    other = UsageBank("a", "nvml")
+    other.restore(bank.snapshot())
+    assert other.totals()["A"] == pytest.approx({"gpu_s": 10, "gpu_busy_s": 5, "energy_j": 100})

@@ -72,7 +72,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     """Import; 0 when each file had right lines."""
     for flag, only in _ONLY.items():
         if getattr(args, flag) is not None and args.format != only:
-            raise SettingError(f"--{flag} is of {only} alone")
+            raise SettingError(f"--{flag} is for {only} only")
     files, reader = _files(args), _reader(args)
     if args.job is not None and not re.fullmatch(NAME_PATTERN, args.job):
         raise SettingError(f"--job {args.job!r}: expected a name of letters, digits, '.', '_' and '-'")
@@ -89,7 +89,7 @@ def _files(args: argparse.Namespace) -> dict[str, str]:
     if twice and args.node is None:
         raise SettingError(f"several files are named {twice[0]}: give --node if they are of one machine")
     if twice and args.format == "dcgm-dmon":
-        raise SettingError("--start is of one file: import the files of a machine one by one")
+        raise SettingError("--start is for one file: import the files of a machine one by one")
     for node in nodes.values():
         try:
             parsers.node(node)

@@ -39,7 +39,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
         return run_service(metrics, "metrics", settings)
     if "remote_write" in arguments.given_settings(args):
-        raise SettingError("--remote-write: it sends the series of --metrics: give that, too")
+        raise SettingError("--remote-write sends the series of --metrics: give --metrics, too")
     from sinks.service import run as sink  # here, not above: --help need not wait for it
 
     return run_service(sink, "sink", settings)

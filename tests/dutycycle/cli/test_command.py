@@ -110,7 +110,7 @@ WRONG = [
     (("record", "--out", "x", "--from", "-1x"), "--from '-1x': expected"),
     (("record", "--out", "x", "--from", "2026-11-20", "--to", "2026-11-19"), "is not after the beginning"),
     (("replay", "x", "--speed", "abc"), "--speed: 'abc': expected a number above 0"),
-    (("sink", "--remote-write", "http://a"), "--remote-write: it sends the series of --metrics: give that"),
+    (("sink", "--remote-write", "http://a"), "--remote-write sends the series of --metrics: give --metrics"),
 ]
 
 

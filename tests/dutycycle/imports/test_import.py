@@ -51,7 +51,7 @@ def test_an_imported_log_has_its_cycle_and_its_peaks(tmp_path: Path) -> None:
     trace, derived = str(tmp_path / "t.jsonl.zst"), tmp_path / "derived.jsonl"
     assert main(["import", "nvidia-smi", log, "--out", trace]) == 0
     assert main(["replay", trace, "--out", str(derived)]) == 0
-    of_gpu = [one for one in records(derived) if one["subject"].get("gpu") == "gpu-1"]
+    of_gpu = [one for one in records(derived) if one.get("subject", {}).get("gpu") == "gpu-1"]
     cycles = [one["metrics"] for one in of_gpu if "gpu_util_pct" in one["metrics"]
               and "cyclic" in one["metrics"]["gpu_util_pct"]]  # fmt: skip
     assert cycles[-1]["gpu_util_pct"]["period_s"] == pytest.approx(PERIOD_S, rel=0.01)
@@ -167,7 +167,7 @@ REFUSED = {
     "a file that is not there": (["nvidia-smi", "b"], LINES, 1, "b: No such file"),
     "no start": (["dcgm-dmon", "a"], LINES, 2, "give --start"),
     "a wrong start": (["dcgm-dmon", "a", "--start", "noon"], LINES, 2, "--start 'noon'"),
-    "a flag of another format": (["supercloud", "a", "--zone", "UTC"], LINES, 2, "--zone is of nvidia-smi"),
+    "a flag of another format": (["supercloud", "a", "--zone", "UTC"], LINES, 2, "--zone is for nvidia-smi"),
     "two of a name": (["nvidia-smi", "a", "./a"], LINES, 2, "several files are named a"),
     "two of dmon": (["dcgm-dmon", "a", "./a", "--node", "n"], LINES, 2, "one by one"),
     "a node that is no name": (["nvidia-smi", "a", "--node", "a b"], LINES, 2, "'a b' cannot name a node"),

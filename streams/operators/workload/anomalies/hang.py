@@ -1,0 +1,61 @@
+"""A rank that hangs: the others wait for it in kernels that spin, at full utilization and little power."""
+
+from dataclasses import dataclass, field
+from math import isnan
+
+from streams.operators.workload.anomalies.kinds import HANG, Found
+from streams.operators.workload.anomalies.minute import Minute
+from streams.operators.workload.anomalies.past import Level, Suspicion
+
+FULL_PCT, STOPPED_PCT = 90.0, 3.0
+"""Utilization of a GPU that spins, and of one whose rank has stopped."""
+FLAT_PCT = 2.5
+"""Most deviation of utilization and power between the seconds of a minute in which nothing but waiting
+happens."""
+COPIES_PCT = 3.0
+"""Most activity of the memory controller while kernels spin: they read one word again and again."""
+LESS = 0.7
+"""Most power over what the pod usually takes at work."""
+KNOWN = 30
+NEEDED = 7
+LONGER = 1.5
+"""A wait is told when it lasts so many times as long as the longest before it, which ended: a rank that writes
+checkpoints lets the others wait, too."""
+
+
+@dataclass(slots=True)
+class Hang:
+    """Follows one pod. ``longest``, ``lasts``: minutes of the longest wait that ended, and of the present."""
+
+    power: Level = field(default_factory=Level)
+    longest: int = 0
+    lasts: int = 0
+    since_ms: int = 0
+    now: dict[str, float] = field(default_factory=dict)
+
+    def add(self, minute: Minute) -> Found | None:
+        """Take the next minute. What holds now, if it does."""
+        if isnan(minute.power_pct) or isnan(minute.util_pct):
+            return None
+        spinning = [one for one in minute.gpus if one.util_pct >= FULL_PCT]
+        stopped = [one for one in minute.gpus if one.util_pct <= STOPPED_PCT]
+        power = sum(one.power_pct for one in spinning) / len(spinning) if spinning else minute.power_pct
+        waits = (
+            (len(minute.gpus) > 1 or minute.ranks) and len(spinning) > 0
+            and len(spinning) + len(stopped) == len(minute.gpus)
+            and minute.util_spread <= FLAT_PCT and minute.power_spread <= FLAT_PCT
+            and not minute.copy_pct > COPIES_PCT
+            and self.power.is_known(KNOWN) and power <= LESS * self.power.usual
+        )  # fmt: skip
+        if not waits:
+            self.longest, self.lasts = max(self.longest, self.lasts), 0
+            if minute.util_pct >= 50:
+                self.power.learn(minute.power_pct)
+            return None
+        self.since_ms = minute.end_ms - 60_000 if self.lasts == 0 else self.since_ms
+        self.lasts += 1
+        if self.lasts < max(NEEDED, LONGER * self.longest):
+            return None
+        figures = {"power_pct": power, "usual_power_pct": self.power.usual, "stopped_gpus": float(len(stopped))}
+        name = stopped[0].name if len(stopped) == 1 else None
+        return Found(kind=HANG, since_ms=self.since_ms, evidence=figures, gpu=name)

@@ -1,0 +1,16 @@
+"""What is said of an anomaly."""
+
+from dataclasses import dataclass, field
+
+SLOW_STEPS, HOT_GPU, SLOW_GPU, POWER, HANG = "slow_steps", "hot_gpu", "slow_gpu", "power", "hang"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """One anomaly that holds now, since ``since_ms``. ``evidence``: figures, units at the end of the names.
+    ``gpu``: the GPU that it is about, where that is one."""
+
+    kind: str
+    since_ms: int
+    evidence: dict[str, float] = field(default_factory=dict)
+    gpu: str | None = None

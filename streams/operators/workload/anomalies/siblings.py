@@ -1,0 +1,93 @@
+"""A GPU that is hotter, or clocked lower, than the other GPUs of its pod, by more than it always was."""
+
+from dataclasses import dataclass, field
+from math import isnan
+
+from streams.operators.workload.anomalies.kinds import HOT_GPU, SLOW_GPU, Found
+from streams.operators.workload.anomalies.minute import GpuMinute, Minute
+from streams.operators.workload.anomalies.past import Level, Suspicion
+
+BUSY_PCT = 30.0
+"""GPUs with less utilization are not compared."""
+KNOWN = 20
+HOTTER_C, LEAST_C, SPREAD = 7.0, 3.0, 4.0
+"""How much hotter beyond what is usual; how much hotter at all; and how many deviations."""
+LOWER_PCT = 4.0
+"""How much lower clocks and power are than usual, both of them: at its power limit a chip lowers its clock
+alone, and with less to do it takes less power at the same clock."""
+NEEDED = 6
+
+
+@dataclass(slots=True)
+class _Gpu:
+    """How one GPU differs from the others: degrees, and clock and power in percent."""
+
+    temp: Level = field(default_factory=Level)
+    clock: Level = field(default_factory=Level)
+    power: Level = field(default_factory=Level)
+    hot: Suspicion = field(default_factory=Suspicion)
+    slow: Suspicion = field(default_factory=Suspicion)
+    now: list[float] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Siblings:
+    """Compares the GPUs of one pod, by name."""
+
+    gpus: dict[str, _Gpu] = field(default_factory=dict)
+
+    def add(self, minute: Minute) -> list[Found]:
+        """Take the next minute. What holds now."""
+        self.gpus = {one.name: self.gpus.get(one.name) or _Gpu() for one in minute.gpus}
+        busy = [one for one in minute.gpus if one.util_pct >= BUSY_PCT]
+        if len(busy) >= 2:
+            for one in busy:
+                self._compare(one, [other for other in busy if other is not one], minute.end_ms - 60_000)
+        return [found for name, gpu in self.gpus.items() for found in _found(name, gpu)]
+
+    def _compare(self, one: GpuMinute, others: list[GpuMinute], start_ms: int) -> None:
+        gpu = self.gpus[one.name]
+        hotter = one.temp_c - _median([other.temp_c for other in others])
+        clock = 100 * (one.clock_mhz / _median([other.clock_mhz for other in others]) - 1)
+        power = 100 * (one.power_pct / _median([other.power_pct for other in others]) - 1)
+        gpu.now = [hotter, clock, power]
+        if not isnan(hotter):
+            least = gpu.temp.usual + max(HOTTER_C, SPREAD * gpu.temp.deviation)
+            odd = gpu.temp.is_known(KNOWN) and hotter > max(least, LEAST_C)
+            gpu.hot.add(start_ms, NEEDED, odd=odd)
+            if gpu.hot.is_old:
+                gpu.temp, gpu.hot = Level(), Suspicion()
+            if not odd:
+                gpu.temp.learn(hotter)
+        if not isnan(clock + power):
+            odd = gpu.clock.is_known(KNOWN) and _lower(clock, gpu.clock) and _lower(power, gpu.power)
+            gpu.slow.add(start_ms, NEEDED, odd=odd)
+            if gpu.slow.is_old:
+                gpu.clock, gpu.power, gpu.slow = Level(), Level(), Suspicion()
+            if not odd:
+                gpu.clock.learn(clock)
+                gpu.power.learn(power)
+
+
+def _lower(value: float, level: Level) -> bool:
+    return value < level.usual - max(LOWER_PCT, SPREAD * level.deviation)
+
+
+def _found(name: str, gpu: _Gpu) -> list[Found]:
+    found = []
+    if gpu.hot.told:
+        figures = {"hotter_c": gpu.now[0], "usually_hotter_c": gpu.temp.usual}
+        found.append(Found(kind=HOT_GPU, since_ms=gpu.hot.since_ms, evidence=figures, gpu=name))
+    if gpu.slow.told:
+        figures = {"clock_off_pct": gpu.now[1], "power_off_pct": gpu.now[2], "usual_clock_off_pct": gpu.clock.usual}
+        found.append(Found(kind=SLOW_GPU, since_ms=gpu.slow.since_ms, evidence=figures, gpu=name))
+    return found
+
+
+def _median(values: list[float]) -> float:
+    """Of those that are known; NaN of none."""
+    known = sorted(value for value in values if not isnan(value))
+    if not known:
+        return float("nan")
+    half = len(known) // 2
+    return known[half] if len(known) % 2 else (known[half - 1] + known[half]) / 2

@@ -1,0 +1,79 @@
+"""A job whose steps take longer than they used to: the period of its cycle by its own past."""
+
+from dataclasses import dataclass, field
+from math import isnan
+
+from streams.operators.workload.anomalies.kinds import SLOW_STEPS, Found
+from streams.operators.workload.anomalies.minute import MINUTE_MS, Minute
+from streams.operators.workload.anomalies.past import Level, Suspicion
+
+KNOWN = 30
+"""Minutes with a cycle after which its period is known."""
+SLOWER, SPREAD = 0.04, 4.0
+"""Least share by which a period has to be longer, and least number of its deviations."""
+ANOTHER = 0.7
+"""A period that is longer by more, or shorter by as much as slower ones are longer, is another rhythm."""
+MEMORY_PCT = 1.0
+"""Memory that moved by more: another batch size, or another program."""
+MOST_S = 240.0
+"""A longer cycle is that of checkpoints or of demand."""
+FAST_S = 5.0
+"""The period of faster steps is read from few samples each, and now and then wrongly."""
+NEEDED, NEEDED_FAST = 8, 20
+POWER = 1.08
+"""Slower steps need no more power, and not much less than in proportion. Else it is another program."""
+BEGIN_ANEW = 12
+"""Minutes in a row of another rhythm, or with other memory, after which the past begins anew."""
+
+
+@dataclass(slots=True)
+class SlowSteps:
+    """Follows one pod."""
+
+    period: Level = field(default_factory=Level)
+    memory: Level = field(default_factory=Level)
+    power: Level = field(default_factory=Level)
+    suspicion: Suspicion = field(default_factory=Suspicion)
+    others: int = 0
+    now_s: float = 0.0
+
+    def add(self, minute: Minute) -> Found | None:
+        """Take the next minute. What holds now, if it does."""
+        if self.memory.count and minute.mem_pct < self.memory.usual / 2 or self.suspicion.is_old:
+            self._begin()  # the program has ended
+        if minute.period_s is None or minute.period_s > MOST_S:
+            return self._found() if self.suspicion.told else None
+        self.now_s = minute.period_s
+        slow, another = self._compared(minute)
+        self.others = self.others + 1 if another else 0
+        if self.others >= BEGIN_ANEW:
+            self._begin()
+        elif not slow and not another:
+            for level, value in ((self.period, self.now_s), (self.memory, minute.mem_pct), (self.power, minute.power_pct)):
+                if not isnan(value):
+                    level.learn(value)
+        needed = NEEDED if self.period.usual >= FAST_S else NEEDED_FAST
+        told = self.suspicion.add(minute.end_ms - MINUTE_MS, needed, odd=slow)
+        return self._found() if told else None
+
+    def _begin(self) -> None:
+        self.period, self.memory, self.power, self.suspicion, self.others = Level(), Level(), Level(), Suspicion(), 0
+
+    def _compared(self, minute: Minute) -> tuple[bool, bool]:
+        """Whether its steps are slower than usual, and whether it is another rhythm or program."""
+        if not self.period.is_known(KNOWN):
+            return False, False
+        ratio = self.now_s / self.period.usual
+        least = 1 + max(SLOWER, SPREAD * self.period.deviation / self.period.usual)
+        moved = abs(minute.mem_pct - self.memory.usual) > MEMORY_PCT  # False if it is not known
+        if self.power.count and ratio > 1:
+            share = minute.power_pct / self.power.usual
+            moved = moved or share > POWER or share < 1 / (POWER * ratio**2)
+        another = moved or ratio > 1 + ANOTHER or ratio < 2 - least
+        return least < ratio and not another, another
+
+    def _found(self) -> Found:
+        return Found(
+            kind=SLOW_STEPS, since_ms=self.suspicion.since_ms,
+            evidence={"period_s": self.now_s, "usual_period_s": self.period.usual},
+        )  # fmt: skip

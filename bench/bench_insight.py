@@ -20,6 +20,7 @@ from bench.insight import (
     pictures_forecast,
     pictures_kind,
     tables_age,
+    tables_anomaly,
     tables_cycle,
     tables_forecast,
     tables_jobs,
@@ -66,8 +67,13 @@ def kinds(report: Report, seeds: range, thin: int, out: Path, pairs: Pairs) -> N
     pictures_kind.confusion(out / "kinds_confusion.png", answers)
 
 
+def anomalies(report: Report, seeds: range, thin: int, out: Path, pairs: Pairs) -> None:
+    """Anomalies of pods; seeds are 1000 further, as some of the others were looked at."""
+    tables_anomaly.comparison(report, range(seeds.start + 1000, seeds.stop + 1000), thin)
+
+
 PARTS: dict[str, Callable[[Report, range, int, Path, Pairs], None]] = {
-    "cycles": cycles, "forecasts": forecasts, "kinds": kinds,
+    "cycles": cycles, "forecasts": forecasts, "kinds": kinds, "anomalies": anomalies,
 }  # fmt: skip
 
 

@@ -1,8 +1,8 @@
-"""Seeded jobs of one pod with several GPUs, by the second for hours: as they are meant to be, and with a fault.
+"""Seeded jobs of a pod with several GPUs, by the second for hours: as they are meant to be, or with a fault.
 
-A shape is a kind of job, a fault is what happens to it at a moment after its first two hours and stays. What is
-returned are the figures that a pod's anomalies are found from, by the minute: means, and of each GPU the newest
-ten seconds. The period comes from our own cycle detector, fed with each second's utilization.
+A shape is a kind of job, a fault is what happens to it at a moment after its first two hours, and stays. What
+is returned are the figures that a pod's anomalies are found from, by the minute: means, and of each GPU those
+of the newest ten seconds. The period is found from each second's utilization.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,8 @@ MINUTE_S = 60
 EARLIEST_S, LATEST_S = 7200, (HOURS - 2) * 3600
 """When a fault begins."""
 SHAPES = (
-    "cyclic", "steady", "jitters", "elastic", "sweep", "notebook", "inference", "pipeline", "saves_long", "evaluates",
+    "cyclic", "steady", "jitters", "elastic", "sweep", "notebook", "inference", "pipeline", "saves_long",
+    "evaluates",
 )  # fmt: skip
 FAULTS = {
     "slow 5-10 %": "slow_steps", "slow 10-20 %": "slow_steps", "slow 20-30 %": "slow_steps",
@@ -30,7 +31,7 @@ FAULTS = {
 SLOWER = {"slow 5-10 %": (1.05, 1.1), "slow 10-20 %": (1.1, 1.2), "slow 20-30 %": (1.2, 1.3)}
 TRAINING = ("cyclic", "pipeline", "saves_long", "evaluates")
 HURT: dict[str, tuple[str, ...]] = {
-    **{slow: TRAINING for slow in SLOWER}, "hot GPU": (*TRAINING, "steady"), "slow GPU": (*TRAINING, "steady"),
+    **dict.fromkeys(SLOWER, TRAINING), "hot GPU": (*TRAINING, "steady"), "slow GPU": (*TRAINING, "steady"),
     "stuck clocks": (*TRAINING, "steady"), "hidden load": ("notebook", "inference", "cyclic"),
     "hung rank": (*TRAINING, "steady"),
 }  # fmt: skip
@@ -201,8 +202,8 @@ _SHAPES: dict[str, Callable[[Draft], None]] = {
 
 @dataclass(slots=True)
 class Hurt:
-    """What a fault does, by second: factors on the clock and on the power beyond that, degrees, and what a rank
-    that hangs shows; of the GPUs ``which``."""
+    """What a fault does to the GPUs ``which``, by second: a factor on their clock, degrees, the share of
+    power that something hidden needs, and whether they hang, with this utilization."""
 
     which: npt.NDArray[np.bool_]
     clock: Floats
@@ -237,7 +238,9 @@ def _hurt(d: Draft, fault: str | None, begin: int) -> Hurt:
 
 def job(shape: str, seed: int, fault: str | None = None) -> Job:
     """One job. The same arguments give the same figures."""
-    rng = np.random.default_rng([seed, SHAPES.index(shape), 0 if fault is None else 1 + list(FAULTS).index(fault)])
+    rng = np.random.default_rng(
+        [seed, SHAPES.index(shape), 0 if fault is None else 1 + list(FAULTS).index(fault)]
+    )
     d = Draft(rng)
     begin = int(rng.uniform(EARLIEST_S, LATEST_S))
     hurt = _hurt(d, fault, begin)
@@ -248,61 +251,73 @@ def job(shape: str, seed: int, fault: str | None = None) -> Job:
 
 
 def _measured(d: Draft, hurt: Hurt, shape: str, fault: str | None, begin: int) -> Job:
-    rng, n, gpus = d.rng, d.n, d.gpus
-    chips, shares = rng.normal(1, 0.015, gpus), rng.normal(1, 0.02, gpus)
-    if shape == "pipeline":
-        shares = rng.uniform(0.75, 1.0, gpus)
-    util, power, temp, clock = (np.empty((n, gpus), np.float32) for _ in range(4))
-    ambient = rng.uniform(22, 32) + rng.uniform(0, 4) * np.sin(np.arange(n) / 86400 * 2 * np.pi + rng.uniform(0, 6))
-    neighbours = np.zeros((n, gpus))
+    rng, n = d.rng, d.n
+    shares = rng.uniform(0.75, 1.0, d.gpus) if shape == "pipeline" else rng.normal(1, 0.02, d.gpus)
+    drifts = rng.uniform(0, 4) * np.sin(np.arange(n) / 86400 * 2 * np.pi + rng.uniform(0, 6))
+    around = np.repeat((rng.uniform(22, 32) + drifts)[:, np.newaxis], d.gpus, axis=1)
     if rng.uniform() < 0.4:  # others on the node heat some of the GPUs for an hour or more
         since = int(rng.uniform(0, n))
         lasts = slice(since, since + int(rng.uniform(3000, 10000)))
-        neighbours[lasts, : rng.integers(1, gpus + 1)] = rng.uniform(1, 4)
+        around[lasts, : rng.integers(1, d.gpus + 1)] += rng.uniform(1, 4)
     waiting = d.waits | hurt.hangs
-    for g in range(gpus):
-        mine = bool(hurt.which[g])
-        busy = np.where(waiting, 1.0, d.busy)
-        if mine and hurt.hangs.any():
-            busy = np.where(hurt.hangs, hurt.hung_busy, busy)
-        effort = np.where(waiting, d.spin_power, d.effort * shares[g])
-        rate = hurt.clock if mine else np.ones(n)
-        share = 0.1 + busy * np.maximum(effort - 0.1, 0.02) * rate**1.7
-        if mine or fault == "hidden load":
-            share = np.maximum(share, hurt.hidden * (1 + 0.02 * rng.normal(size=n)))
-        share = np.minimum(share * (1 + 0.012 * rng.normal(size=n)), 1.0)
-        power[:, g] = 100 * share
-        # At its power limit a chip lowers its clocks; idle ones rest.
-        limited = 1 - np.clip(share - 0.85, 0, 1) * rng.uniform(0.4, 1.0)
-        clock[:, g] = 1980 * chips[g] * limited * rate * (1 + 0.004 * rng.normal(size=n)) * np.where(busy > 0.02, 1, 0.4)
-        # Fans, dust and boost steps: what wanders by itself, and neighbours that begin and end.
-        wanders = lfilter([1.2 * np.sqrt(2 / 3600)], [1, -(1 - 1 / 3600)], rng.normal(size=n)) + neighbours[:, g]
-        clock[:, g] *= 1 + lfilter([0.006 * np.sqrt(2 / 1800)], [1, -(1 - 1 / 1800)], rng.normal(size=n))
-        heat = lfilter([1 / 45], [1, -(1 - 1 / 45)], 100 * share, zi=[100 * share[0] * (1 - 1 / 45)])[0]
-        temp[:, g] = np.round(ambient + rng.normal(0, 3.5) + 0.42 * heat + wanders + (hurt.warmer if mine else 0.0))
-        util[:, g] = np.clip(np.round(100 * busy + np.where(busy > 0.02, rng.normal(0, 1.5, n), 0)), 0, 100)
-    return _by_minute(d, waiting, util, power, temp, clock, shape, fault, begin)
+    gpus = [
+        _gpu(d, hurt, waiting, shares[g], around[:, g], hit=bool(hurt.which[g]), hides=fault == "hidden load")
+        for g in range(d.gpus)
+    ]
+    util, power, temp, clock = (np.stack(one, axis=1) for one in zip(*gpus, strict=True))
+    return _by_minute(d, waiting, (util, power, temp, clock), shape, fault, begin)
+
+
+def _gpu(
+    d: Draft, of: Hurt, waiting: npt.NDArray[np.bool_], share: float, around: Floats, *, hit: bool,
+    hides: bool,
+) -> tuple[Floats, Floats, Floats, Floats]:  # fmt: skip
+    """Utilization, power (of the limit), degrees, and clock by second."""
+    rng, n = d.rng, d.n
+    busy = np.where(waiting, 1.0, d.busy)
+    if hit and of.hangs.any():
+        busy = np.where(of.hangs, of.hung_busy, busy)
+    rate = of.clock if hit else np.ones(n)
+    effort = np.where(waiting, d.spin_power, d.effort * share)
+    needs = 0.1 + busy * np.maximum(effort - 0.1, 0.02) * rate**1.7
+    if hides:
+        needs = np.maximum(needs, of.hidden * (1 + 0.02 * rng.normal(size=n)))
+    needs = np.minimum(needs * (1 + 0.012 * rng.normal(size=n)), 1.0)
+    # At its power limit a chip lowers its clocks; idle ones rest.
+    limited = 1 - np.clip(needs - 0.85, 0, 1) * rng.uniform(0.4, 1.0)
+    clock = 1980 * rng.normal(1, 0.015) * limited * rate * np.where(busy > 0.02, 1, 0.4)
+    clock *= 1 + 0.004 * rng.normal(size=n) + _wanders(rng, n, 0.006, 1800)
+    heat = lfilter([1 / 45], [1, -(1 - 1 / 45)], 100 * needs, zi=[100 * needs[0] * (1 - 1 / 45)])[0]
+    temp = around + rng.normal(0, 3.5) + 0.42 * heat + _wanders(rng, n, 1.2, 3600)
+    util = 100 * busy + np.where(busy > 0.02, rng.normal(0, 1.5, n), 0)
+    warmer = of.warmer if hit else 0.0
+    return np.clip(np.round(util), 0, 100), 100 * needs, np.round(temp + warmer), clock
+
+
+def _wanders(rng: Rng, n: int, deviation: float, time_s: float) -> Floats:
+    """What moves by itself: fans and dust, steps of a boost."""
+    gains = [deviation * np.sqrt(2 / time_s)], [1, -(1 - 1 / time_s)]
+    return np.asarray(lfilter(*gains, rng.normal(size=n)))
 
 
 def _by_minute(
-    d: Draft, waiting: npt.NDArray[np.bool_], util: npt.NDArray[np.float32], power: npt.NDArray[np.float32], temp: npt.NDArray[np.float32],
-    clock: npt.NDArray[np.float32], shape: str, fault: str | None, begin: int,
+    d: Draft, waiting: npt.NDArray[np.bool_], seconds: tuple[Floats, ...], shape: str, fault: str | None,
+    begin: int,
 ) -> Job:  # fmt: skip
-    minutes, rng = d.n // MINUTE_S, d.rng
+    util, power, temp, clock = seconds
+    minutes = d.n // MINUTE_S
     mean_util, mean_power = (one.mean(axis=1).reshape(minutes, MINUTE_S) for one in (util, power))
     gpu_util, gpu_power, temps, working = (
-        one.reshape(minutes, 6, 10, d.gpus)[:, -1].mean(axis=1).astype(np.float64)
-        for one in (util, power, temp, clock * util)
+        one.reshape(minutes, 6, 10, d.gpus)[:, -1].mean(axis=1) for one in (util, power, temp, clock * util)
     )
     clocks = np.full(gpu_util.shape, np.nan)
     np.divide(working, gpu_util, out=clocks, where=gpu_util > 0)
+    copies = np.where(waiting, d.rng.uniform(0, 2), d.copy_share * mean_util.ravel())
     return Job(
-        shape=shape, fault=fault, begins=begin // MINUTE_S if fault else minutes,
-        seconds=util.mean(axis=1).astype(np.float64),
-        util=mean_util.mean(axis=1).astype(np.float64), util_spread=mean_util.std(axis=1).astype(np.float64),
-        power_pct=mean_power.mean(axis=1).astype(np.float64),
-        power_spread=mean_power.std(axis=1).astype(np.float64),
+        shape=shape, fault=fault, begins=begin // MINUTE_S if fault else minutes, seconds=util.mean(axis=1),
+        util=mean_util.mean(axis=1), util_spread=mean_util.std(axis=1), power_pct=mean_power.mean(axis=1),
+        power_spread=mean_power.std(axis=1),
         mem_pct=np.round(2 * d.mem.reshape(minutes, MINUTE_S).min(axis=1)) / 2,
-        copy_pct=np.where(waiting, rng.uniform(0, 2), d.copy_share * mean_util.ravel()).reshape(minutes, MINUTE_S).mean(axis=1),
+        copy_pct=copies.reshape(minutes, MINUTE_S).mean(axis=1),
         gpu_util=gpu_util, gpu_power_pct=gpu_power, temp_c=temps, clock_mhz=clocks,
     )  # fmt: skip

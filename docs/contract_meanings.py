@@ -237,6 +237,15 @@ OWN = {
         "bottleneck_confidence": "the probability that the bottleneck is right, 0 to 1",
         "evidence": "the figures of the last minutes that it is based on; each name ends with its unit",
         "advice": "what to do about it, for a person",
+        "anomalies": "those that hold now; absent for none",
+    },
+    "Anomaly": {
+        "kind": "slow_steps, hot_gpu, slow_gpu, power, or hang",
+        "since_ms": "when it began, which is some minutes before it was found",
+        "pod": "on a job: the name of the pod that it is about",
+        "gpu": "the GPU that it is about, as `<node>/<index>`, where it is about one",
+        "evidence": "the figures when it was found; each name ends with its unit",
+        "advice": "what it is, and where to look, for a person",
     },
     "ProfileVerdict": {
         "subject": "the pod, or its job",

@@ -1,16 +1,21 @@
 """How others would find anomalies: alert rules, and River's detectors, over the figures that ours get.
 
-Each gives scores by the minute, shape (minutes, scores), the larger the odder. One is told when it is above its
-limit for ``NEEDED`` minutes in a row; limits are fitted to the allowed rate of false alarms on other seeds.
+Each gives scores by the minute, shape (minutes, scores), the larger the odder. One is told when it is above
+its limit for ``NEEDED`` minutes in a row; limits are fitted to the allowed rate of false alarms on other
+seeds.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
-from river import anomaly, preprocessing, time_series
+import numpy.typing as npt
+from numpy.lib.stride_tricks import sliding_window_view
+from river import anomaly, preprocessing, stats, time_series
 
 from bench.generators_anomalies import Floats, Job
 
+_holt_winters: Any = time_series.HoltWinters
 NEEDED = 6
 FIRST = 60
 """Minutes in which everything learns, and tells nothing."""
@@ -64,43 +69,45 @@ def _nanstd(values: Floats) -> Floats:
 
 
 def quantile_filter(one: Job, period_s: Floats) -> Floats:
-    """River's filter of each figure's error of the forecast of River's Holt: what it scores above its quantile
-    does not teach it."""
+    """River's filter of each figure's error of the forecast of River's Holt. What it scores above its
+    quantile teaches neither of the two."""
     rows = figures(one, period_s)
     scores = np.full(rows.shape, np.nan)
     for column in range(rows.shape[1]):
-        model = anomaly.QuantileFilter(anomaly.StandardAbsoluteDeviation(sub_stat="mean"), q=0.99)
-        level = time_series.HoltWinters(alpha=0.05)
+        model: Any = anomaly.QuantileFilter(anomaly.StandardAbsoluteDeviation(sub_stat=stats.Mean()), q=0.99)
+        level, known = _holt_winters(alpha=0.05), 0
         for at, value in enumerate(rows[:, column].tolist()):
             if np.isnan(value):
                 continue
-            error = value - level.forecast(horizon=1)[0] if at > 1 and level.level is not None and len(level.level) else 0.0
+            error = value - level.forecast(horizon=1)[0] if known > 2 else 0.0
             score = model.score_one(None, error)
             scores[at, column] = score if error > 0 else 0.0
             model.learn_one(None, error)
-            if not model.classify(score):
+            if not model.classify(score) or known < FIRST:
                 level.learn_one(value)
+            known += 1
     return scores
 
 
-def _all_at_once(build: Callable[[], object]) -> Callable[[Job, Floats], Floats]:
+def _all_at_once(build: Callable[[], Any]) -> Callable[[Job, Floats], Floats]:
     def score(one: Job, period_s: Floats) -> Floats:
         rows, model = np.nan_to_num(figures(one, period_s)), build()
         scores = np.full((len(rows), 1), np.nan)
         for at, row in enumerate(rows.tolist()):
             x = dict(zip(FIGURES, row, strict=True))
-            scores[at] = model.score_one(x)  # type: ignore[attr-defined]
-            model.learn_one(x)  # type: ignore[attr-defined]
+            scores[at] = model.score_one(x)
+            model.learn_one(x)
         return scores
 
     return score
 
 
-def _trees() -> object:
-    return preprocessing.MinMaxScaler() | anomaly.HalfSpaceTrees(n_trees=25, height=8, window_size=120, seed=1)
+def _trees() -> Any:
+    trees = anomaly.HalfSpaceTrees(n_trees=25, height=8, window_size=120, seed=1)
+    return preprocessing.MinMaxScaler() | trees
 
 
-def _vectors() -> object:
+def _vectors() -> Any:
     return preprocessing.StandardScaler() | anomaly.OneClassSVM(nu=0.05)
 
 
@@ -115,14 +122,38 @@ PEERS: dict[str, Callable[[Job, Floats], Floats]] = {
 
 def begun(scores: Floats, limits: Floats) -> list[int]:
     """The minutes in which something begins to be told."""
-    found = []
-    for column, limit in enumerate(limits.tolist()):
-        with np.errstate(invalid="ignore"):
-            odd = scores[:, column] > limit
-        odd[:FIRST] = False
-        run = 0
-        for at, one in enumerate(odd.tolist()):
-            run = run + 1 if one else 0
-            if run == NEEDED:
-                found.append(at)
-    return sorted(found)
+    return sorted(
+        at
+        for column, limit in enumerate(limits.tolist())
+        for at, run in enumerate(_runs(scores[:, column] > limit))
+        if run == NEEDED
+    )
+
+
+def _runs(odd: npt.NDArray[np.bool_]) -> list[int]:
+    """How many minutes in a row are odd by then."""
+    run, found = 0, []
+    for at, one in enumerate(odd.tolist()):
+        run = run + 1 if one and at >= FIRST else 0
+        found.append(run)
+    return found
+
+
+def limits_for(scored: Sequence[tuple[Job, Floats]], allowed: int) -> Floats:
+    """The lowest limits with ``allowed`` false alarms, the same number of each score."""
+    columns = scored[0][1].shape[1]
+    limits = np.full(columns, np.inf)
+    for column in range(columns):
+        normal = [scores[: one.begins, column : column + 1] for one, scores in scored]
+        held = [_held(scores[:, 0]) for scores in normal]
+        for limit in sorted({one for one in held if np.isfinite(one)}, reverse=True):
+            if sum(len(begun(scores, np.array([limit]))) for scores in normal) > allowed // columns:
+                break
+            limits[column] = limit
+    return limits
+
+
+def _held(scores: Floats) -> float:
+    """The highest score that held for as long as is needed."""
+    of = np.where(np.isnan(scores), -np.inf, scores)[FIRST:]
+    return float(sliding_window_view(of, NEEDED).min(axis=1).max()) if of.size >= NEEDED else -np.inf

@@ -2,10 +2,26 @@
 
 from collections.abc import Mapping
 
-from contract.records.base import VersionedRecord, written
+from contract.records.base import RecordBase, VersionedRecord, written
 from contract.records.derived import Subject
 from contract.records.pods import Pod
 from contract.units import Label, Millis, Number, Share
+
+
+class Anomaly(RecordBase, frozen=True, kw_only=True):
+    """What is odd about a pod or job since ``since_ms``, by its own past or by its GPUs among one another.
+
+    ``kind``: ``slow_steps``, ``hot_gpu``, ``slow_gpu``, ``power`` (it does not fit utilization), or ``hang``.
+    ``gpu`` is ``<node>/<index>``, where it is about one GPU, and ``pod``, on a job, the name of the pod that
+    it is about. ``evidence``: the figures when it was found, units at the end of the names.
+    """
+
+    kind: Label
+    since_ms: Millis
+    pod: Label | None = None
+    gpu: Label | None = None
+    evidence: Mapping[str, Number] = written(dict)
+    advice: Label | None = None
 
 
 class Insight(VersionedRecord, frozen=True, kw_only=True):
@@ -15,7 +31,7 @@ class Insight(VersionedRecord, frozen=True, kw_only=True):
     said rather than guessed. ``bottleneck``: ``gpu``, ``memory_bandwidth``, ``input``, ``communication``,
     ``power``, ``heat``, ``imbalance``, ``idle``, ``over_provisioned``, ``none`` (nothing holds it back but
     its demand), or ``unknown``. ``evidence``: the figures that this rests on, units at the end of the
-    names.
+    names. ``anomalies``: those that hold now, absent for none.
     """
 
     subject: Subject
@@ -27,6 +43,7 @@ class Insight(VersionedRecord, frozen=True, kw_only=True):
     bottleneck_confidence: Share
     evidence: Mapping[str, Number] = written(dict)
     advice: Label | None = None
+    anomalies: tuple[Anomaly, ...] = ()
 
 
 class ProfileVerdict(VersionedRecord, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from contract.records.base import RecordBase, VersionedRecord, written
 from contract.records.derived import OtherCycle, Peaks, Totals, TrendMetric
-from contract.records.insights import Insight
+from contract.records.insights import Anomaly, Insight
 from contract.records.pods import JobRef, Pod
 from contract.units import Amount, Count, Label, Millis, NodeName, Number, Share, Uid
 
@@ -124,6 +124,10 @@ class WorkloadState(RecordBase, frozen=True, kw_only=True):
     trends: Mapping[str, PodTrend] | None = None
 
 
+GpuMeans = tuple[Number | None, Number | None, Number | None, Number | None]
+"""Means of one GPU over ten seconds: see ``InsightPart``."""
+
+
 class InsightPart(VersionedRecord, frozen=True, kw_only=True):
     """Ten seconds of one pod from one source, or its identity (``source`` is ``pods``).
 
@@ -132,6 +136,8 @@ class InsightPart(VersionedRecord, frozen=True, kw_only=True):
     is that of those it holds alone, ``mem_limit_bytes`` its limit of host memory. ``mem_full_ms``: when
     that is reached, or from ``nvml`` the memory of one of its GPUs is full. ``period_s`` is the cycle of its
     utilization, where there is one; ``cycle_ms``: when that changed last. ``trend`` comes every half minute.
+    In the last ten seconds of each minute ``gpu_means`` has, by ``<node>/<index>`` of each GPU that it holds
+    alone, means: utilization and power (of its limit) in percent, degrees, and MHz of the SMs at work.
     """
 
     uid: Uid
@@ -148,6 +154,7 @@ class InsightPart(VersionedRecord, frozen=True, kw_only=True):
     other_periods: tuple[OtherCycle, ...] | None = None
     cycle_ms: Millis | None = None
     trend: PodTrend | None = None
+    gpu_means: Mapping[str, GpuMeans] | None = None
     mem_full_ms: Millis | None = None
     pod: Pod | None = None
     gone: bool = written(bool)
@@ -184,6 +191,7 @@ class JobInsightPart(VersionedRecord, frozen=True, kw_only=True):
     state: WorkloadState | None = None
     evidence: Mapping[str, Number] = written(dict)
     advice: Label | None = None
+    anomalies: tuple[Anomaly, ...] = ()
 
 
 class PodInsight(VersionedRecord, frozen=True, kw_only=True):

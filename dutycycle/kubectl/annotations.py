@@ -92,6 +92,11 @@ def insights(found: Json) -> dict[str, str]:
     return {name: _text(found[name]) for name in INSIGHTS if isinstance(found.get(name), str | list)}
 
 
+def anomaly(found: Json) -> str | None:
+    """What is odd about it now, as text; None if nothing is."""
+    return _text(found[keys.ANOMALY]) if isinstance(found.get(keys.ANOMALY), str) else None
+
+
 def profiled(found: Json) -> dict[str, str]:
     """What a profile says from inside: ``bottleneck`` and ``advice``."""
     named = {"bottleneck": keys.PROFILE_BOTTLENECK, "advice": keys.PROFILE_ADVICE}

@@ -14,6 +14,7 @@ from dutycycle.kubectl.annotations import (
     INSIGHTS,
     Json,
     MaxUsage,
+    anomaly,
     attribution,
     by_process,
     insights,
@@ -136,6 +137,8 @@ def _plain(subject: _Subject, known: dict[str, str]) -> dict[str, Any]:
     where |= {"uid": subject.uid, "deleted": subject.is_deleted} | subject.sample.plain()
     not_known = [name for name in INSIGHTS if name not in known]
     record: dict[str, Any] = {"record": to_plain(subject.record)} if subject.record else {}
+    if odd := anomaly(subject.found):
+        record |= {"anomaly": odd}
     if profile := profiled(subject.found):
         record |= {"profile": profile}
     return where | {"insight": known, "not_known": not_known, "annotations": subject.found} | record
@@ -208,6 +211,8 @@ def _insights(known: dict[str, str], subject: _Subject) -> Iterator[str]:
     missing = "not known: peak records do not have it" if subject.is_deleted else "not known yet"
     for name in INSIGHTS:
         yield f"{name:<12} {known.get(name, missing)}"
+    if odd := anomaly(subject.found):
+        yield f"{'anomaly':<12} {odd}"
     if profile := profiled(subject.found):
         yield f"{'profile':<12} {': '.join(profile.values())}"
 

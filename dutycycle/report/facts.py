@@ -54,6 +54,8 @@ class Verdict:
     name: str
     insight: Plain
     seconds: float
+    anomalies: tuple[Plain, ...] = ()
+    """Every one that was told, once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +169,10 @@ def _verdicts(gathered: Gathered, view: View) -> Iterator[Verdict]:
             lasted[what] = lasted.get(what, 0.0) + max(end_ms - begin_ms, 0) / 1000
             newest[what] = one
         best = max(lasted, key=lambda what: ("unknown" not in what, "idle" not in what, lasted[what]))
-        yield Verdict(view.subjects[key], newest[best], lasted[best])
+        every = [of for one in told for of in one.get("anomalies", ())]
+        odd = {(of["kind"], of.get("pod"), of.get("gpu"), of["since_ms"]): of for of in every}
+        anomalies = tuple(sorted(odd.values(), key=lambda of: (of["since_ms"], of["kind"])))
+        yield Verdict(view.subjects[key], newest[best], lasted[best], anomalies)
 
 
 def headline(facts: Facts) -> tuple[str, str]:
@@ -182,6 +187,14 @@ def headline(facts: Facts) -> tuple[str, str]:
         "idle": "no GPU is used",
     }.get(bottleneck, f"held back by: {bottleneck.replace('_', ' ')}")
     return f"{kind} ({insight['confidence']:.0%} sure); {held}", insight.get("advice", "")
+
+
+def anomalies_of(verdict: Verdict) -> list[tuple[int, str]]:
+    """What was odd about it, in words, and since when, the first first."""
+    return [
+        (one["since_ms"], f"{one['kind'].replace('_', ' ')}: {one.get('advice', '')}")
+        for one in verdict.anomalies
+    ]
 
 
 def evidence_of(verdict: Verdict) -> list[tuple[str, str]]:

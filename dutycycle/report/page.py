@@ -19,6 +19,7 @@ from dutycycle.report.facts import (
     Facts,
     GpuUse,
     Verdict,
+    anomalies_of,
     evidence_of,
     headline,
     joules_text,
@@ -149,6 +150,8 @@ def _from_outside(report: Report, line: str, advice: str) -> Iterator[str]:
     yield f"<p>{escape(advice)}</p>" if advice else ""
     yield f'<p class="soft">{escape(verdict.name)}, for {short_duration(verdict.seconds)}; the evidence:</p>'
     yield _evidence(evidence_of(verdict))
+    for since_ms, odd in anomalies_of(verdict):
+        yield f"<p><strong>Anomaly</strong> since {moment(since_ms)} UTC, {escape(odd)}</p>"
 
 
 def _evidence(figures: Iterable[tuple[str, str]]) -> str:

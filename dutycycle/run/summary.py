@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from dutycycle.report.facts import evidence_of, headline, key_figures
+from dutycycle.report.facts import anomalies_of, evidence_of, headline, key_figures
 from dutycycle.report.page import Report
 from dutycycle.run.command import Ended
 from dutycycle.words import short_duration
@@ -42,6 +42,8 @@ def figures_of(report: Report) -> Iterator[str]:
     yield _row("Evidence", ", ".join(f"{name} {value}" for name, value in evidence))
     if advice:
         yield _row("Advice", advice)
+    for _, odd in anomalies_of(report.facts.verdicts[0]):
+        yield _row("Anomaly", odd)
 
 
 def notes_of(errors: Sequence[str], conditions: Sequence[str]) -> Iterator[str]:

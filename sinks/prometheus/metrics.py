@@ -122,6 +122,12 @@ POD_IDLE_COST = Metric(
     OF_POD,
 )
 
+POD_ANOMALY = Metric(
+    "pod_anomaly",
+    "1 while it holds: anomaly is slow_steps, hot_gpu, slow_gpu, power or hang; only while it is told",
+    (*OF_POD, "anomaly"),
+)
+
 JOB_PODS = Metric("job_pods", "Pods of the job that use GPUs or were given some", OF_JOB)
 JOB_GPUS = Metric("job_gpus", "GPUs of the job", OF_JOB)
 JOB_UTIL = Metric(
@@ -158,6 +164,10 @@ JOB_EXHAUSTED = Metric(
     "job_memory_exhausted_seconds",
     "Time until the memory of the job's first rank is full; only while it is running out; gpu or host",
     (*OF_JOB, "memory"),
+)
+
+JOB_ANOMALY = Metric(
+    "job_anomaly", "The same of the job: of its pods, and what shows only between them", (*OF_JOB, "anomaly")
 )
 
 SERIES = tuple(one for one in list(globals().values()) if isinstance(one, Metric))

@@ -219,6 +219,8 @@ class Series:
             put(rows, m.JOB_IDLE, labels, float(_is_idle(insight)))
             gap = insight.evidence.get("rank_gap_pct")
             put(rows, m.JOB_RANK_GAP, labels, None if gap is None else gap / 100)
+            for one in insight.anomalies:
+                put(rows, m.JOB_ANOMALY, (*labels, one.kind), 1.0)
 
 
 def _with(metric: Metric, names: Labels) -> Metric:
@@ -264,6 +266,8 @@ def _insight(rows: Rows, insight: Insight | None, labels: Labels, now_ms: int) -
     if insight is None:
         return
     idle = _is_idle(insight)
+    for one in insight.anomalies:
+        put(rows, m.POD_ANOMALY, (*labels, one.kind), 1.0)
     put(rows, m.POD_WORKLOAD, (*labels, insight.kind, insight.bottleneck), 1.0)
     put(rows, m.POD_WORKLOAD_CONFIDENCE, labels, float(insight.confidence))
     put(rows, m.POD_IDLE, labels, float(idle))

@@ -77,6 +77,10 @@ FIRES = {
         "RanksImbalanced", [job("rank_gap_ratio", "0.4x60"), job("pods", "4x60")], 15,
         "The pods of Job ml/bert wait for one another: the busiest works 40% more than the least busy",
     ),
+    "an anomaly": (
+        "WorkloadAnomaly", [series("dutycycle_job_anomaly", "1x60", **JOB, anomaly="hang")], 5,
+        "ml/bert: hang; `kubectl dutycycle why` says what and where",
+    ),
     "xid": ("GpuXid", [dcgm("XID_ERRORS", "0x5 79x60")], 8, "GPU 0 of a reported Xid 79"),
     "ecc": (
         "GpuMemoryErrors", [dcgm("ECC_DBE_VOL_TOTAL", "0x5 1x60")], 8,
@@ -111,6 +115,7 @@ SILENT = {
     "heat for power": ("GpuThrottledByPower", [gpu("throttled", "1x60", reason="heat")], 30),
     "even ranks": ("RanksImbalanced", [job("rank_gap_ratio", "0.1x60"), job("pods", "4x60")], 30),
     "one pod": ("RanksImbalanced", [job("rank_gap_ratio", "0.9x60"), job("pods", "1x60")], 30),
+    "one that its job tells": ("WorkloadAnomaly", [pod("anomaly", "1x60", anomaly="hang")], 5),
     "a fault of the program": ("GpuXid", [dcgm("XID_ERRORS", "0x5 31x60")], 8),
     "no error": (
         "GpuMemoryErrors", [dcgm("ECC_DBE_VOL_TOTAL", "3x60"), dcgm("ROW_REMAP_FAILURE", "0x60")], 20,

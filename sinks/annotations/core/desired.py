@@ -205,6 +205,10 @@ def _state_values(state: WorkloadState | None) -> dict[str, Any]:
 
 
 def _insight_values(insight: Insight) -> dict[str, Any]:
-    """What a pod is and what holds it back, by name."""
-    value = {keys.KIND: insight.kind, keys.BOTTLENECK: insight.bottleneck, keys.ADVICE: insight.advice}
+    """What a pod is, what holds it back and what is odd about it, by name."""
+    odd = "; ".join(f"{one.kind}: {one.advice}" if one.advice else one.kind for one in insight.anomalies)
+    value = {
+        keys.KIND: insight.kind, keys.BOTTLENECK: insight.bottleneck, keys.ADVICE: insight.advice,
+        keys.ANOMALY: odd or None,
+    }  # fmt: skip
     return measured(value)

@@ -19,6 +19,7 @@ MAX_DISK_IO = "max_disk_io"
 KIND = "kind"
 BOTTLENECK = "bottleneck"
 ADVICE = "advice"
+ANOMALY = "anomaly"
 PROFILE_BOTTLENECK = "profile_bottleneck"
 PROFILE_ADVICE = "profile_advice"
 UPDATED = "updated"
@@ -39,7 +40,7 @@ MOST_PODS = 256
 """Of one job that have a key of their own: those that needed the most."""
 JOB_NAMES = frozenset({PODS_OMITTED, PODS_SUMMARY})
 
-INSIGHT_NAMES = frozenset({KIND, BOTTLENECK, ADVICE})
+INSIGHT_NAMES = frozenset({KIND, BOTTLENECK, ADVICE, ANOMALY})
 """Of a pod and a job. Their records come when they change, so a worker that has just started does not know
 them yet, and keeps what is on the object. A pod that has such a name gets another key on its job."""
 PROFILE_NAMES = frozenset({PROFILE_BOTTLENECK, PROFILE_ADVICE})

@@ -14,8 +14,14 @@ from sinks.annotations.core.targets import Target, job_target, pod_target
 from sinks.annotations.core.values import rfc3339
 
 GPU_IDLE, CYCLE_LOST = "GpuIdle", "CycleLost"
+ANOMALIES = {
+    "slow_steps": "StepsSlower", "hot_gpu": "GpuHotter", "slow_gpu": "GpuSlower", "power": "PowerUnusual",
+    "hang": "RankHangs",
+}  # fmt: skip
+"""The reason of each kind of anomaly that we know."""
 AFTER_MS = {GPU_IDLE: 1_800_000, CYCLE_LOST: 600_000}
-"""How long it has to hold, by reason: as for the alerts ``PodHoldsIdleGpu`` and ``CycleLost``."""
+"""How long it has to hold, by reason: as for the alerts ``PodHoldsIdleGpu`` and ``CycleLost``. An anomaly has
+held for some minutes when it is found."""
 REPEAT_MS = 1_800_000
 """Kubernetes forgets an Event after an hour without a change, and what still holds should be seen."""
 FRESH_MS = 300_000
@@ -89,7 +95,7 @@ def target_of(record: PodInsight | JobInsight) -> Target | None:
 
 def _due(target: Target, entry: _Entry) -> Iterator[Due]:
     for one in entry.holds:
-        first_ms = one.since_ms + AFTER_MS[one.reason]
+        first_ms = one.since_ms + AFTER_MS.get(one.reason, 0)
         if entry.seen_ms >= max(first_ms, entry.not_before_ms.get(one.reason, 0)):
             repeats = (entry.seen_ms - first_ms) // REPEAT_MS
             yield Due(target, one, repeats + 1, first_ms + repeats * REPEAT_MS)
@@ -100,11 +106,22 @@ def _holding(record: PodInsight | JobInsight, target: Target, state: WorkloadSta
         since = rfc3339(state.idle_since_ms)
         note = f"It holds GPUs and has used none of them since {since}"
         yield Occurrence(target.ref, GPU_IDLE, "Normal", state.idle_since_ms, note)
+    yield from _odd(record, target)
     of_a_job = isinstance(record, PodInsight) and target_of_job(record) is not None
     lost_ms = state.lost_ms
     if lost_ms is not None and not of_a_job and state.seen_ms - lost_ms < _MISSED_MS:
         note = f"It has stopped stepping: its GPUs had a cycle, and have had none since {rfc3339(lost_ms)}"
         yield Occurrence(target.ref, CYCLE_LOST, "Warning", lost_ms, note)
+
+
+def _odd(record: PodInsight | JobInsight, target: Target) -> Iterator[Occurrence]:
+    """One for each kind of anomaly, of the first of that kind."""
+    kinds: set[str] = set()
+    for one in record.insight.anomalies:
+        if one.kind in ANOMALIES and one.kind not in kinds:
+            kinds.add(one.kind)
+            note = f"Since {rfc3339(one.since_ms)}: {one.advice or one.kind}"
+            yield Occurrence(target.ref, ANOMALIES[one.kind], "Warning", one.since_ms, note)
 
 
 def target_of_job(record: PodInsight) -> Target | None:

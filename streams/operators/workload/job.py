@@ -18,13 +18,14 @@ from contract.records.parts import JobInsight, JobInsightPart, WorkloadState
 from streams.operators.base import Emission, Snapshot
 from streams.operators.columns.arrays import check_version
 from streams.operators.keyed import decode_under_key
+from streams.operators.workload.anomalies.job import job_anomalies
 from streams.operators.workload.job_analysis import JobSaid, merged_state
 from streams.operators.workload.job_cycle import Rank
 from streams.operators.workload.ranks import LatestChange, largest_gap
 from streams.operators.workload.rules.advice import advice
 from streams.operators.workload.rules.stats import three_digits
 
-SNAPSHOT_VERSION = 7
+SNAPSHOT_VERSION = 8
 _TOPIC = "job-insight-parts"
 STALE_MS = 900_000
 """A pod that was silent for so long, while others were not, is gone; each pod sends a part every three
@@ -162,6 +163,7 @@ def job_insight(uid: str, every: Iterable[JobInsightPart], ts_ms: int) -> Insigh
         subject=job_subject(uid), ts_ms=ts_ms,
         since_ms=min(part.since_ms for part in those), kind=kind, confidence=round(confidence, 3),
         bottleneck=limit, bottleneck_confidence=round(sure, 3), evidence=evidence, advice=text,
+        anomalies=job_anomalies(parts),
     )  # fmt: skip
 
 

@@ -8,8 +8,8 @@ from streams.operators.workload.channels import IDLE_PCT, Codes, code_of
 
 # Of a row: the columns of one pod; those of one GPU, its metrics, then the tick's facts about it.
 _POD_METRICS, _POD_UTIL, _POD_COPY, _POD_MEMORY, _POD_BUSIEST = 4, 0, 1, 2, 3
-_UTIL, _POWER, _RX, _TX, _MEMORY, _POWER_LIMIT, _POWER_CAPPED, _HEAT_CAPPED = range(8)
-_METRICS, _FACTS, _COLUMNS = 5, 3, 8
+_UTIL, _POWER, _RX, _TX, _MEMORY, _TEMP, _CLOCK, _POWER_LIMIT, _POWER_CAPPED, _HEAT_CAPPED = range(10)
+_METRICS, _FACTS, _COLUMNS = 7, 3, 10
 _CGROUP = 8
 _KILO, _MEGA = 1e3, 1e6
 NO_GPU = -1
@@ -79,6 +79,25 @@ def nvml_channels(rows: Floats, places: Ints, gpus: int, channels: Floats) -> No
             of[7] = total[_HEAT_CAPPED] / count[_HEAT_CAPPED]
             of[8], of[9] = _idleness(row, metrics, places[pod])
             of[10] = mine[_POD_BUSIEST]
+
+
+@entry("void(float64[:, ::1], int64, float64[:, ::1])")
+def gpu_means(rows: Floats, metrics: int, means: Floats) -> None:
+    """Fill ``means``, shape (GPUs, 4): utilization, power in percent of the limit, temperature, and the clock
+    weighed by utilization; NaN where nothing was measured. ``metrics``: where those of the GPUs begin."""
+    gpus = len(means)
+    for gpu in range(gpus):
+        begin, limit = metrics + _METRICS * gpu, metrics + _METRICS * gpus + _FACTS * gpu
+        total, count = np.zeros(4), np.zeros(4)
+        for row in rows:
+            util = row[begin + _UTIL]
+            power, worked = _share(row[begin + _POWER], row[limit]), row[begin + _CLOCK] * util
+            for place, value in enumerate((util, power, row[begin + _TEMP], worked)):
+                if not np.isnan(value):
+                    total[place] += value
+                    count[place] += util if place == 3 else 1.0
+        for place in range(4):
+            means[gpu, place] = total[place] / count[place] if count[place] > 0 else np.nan
 
 
 @entry("void(float64[:, ::1], float64[:, :, ::1])")

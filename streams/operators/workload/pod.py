@@ -8,12 +8,14 @@ from contract.codec import DecodeError, encode, from_plain, to_plain
 from contract.log import ConsumerRecord, ProducerRecord
 from contract.records.deadletter import Reason
 from contract.records.derived import pod_subject
-from contract.records.insights import Insight
+from contract.records.insights import Anomaly, Insight
 from contract.records.parts import InsightPart, JobInsightPart, PodInsight
 from contract.records.pods import Pod
 from streams.operators.base import Emission, Snapshot
 from streams.operators.columns.arrays import check_version
 from streams.operators.keyed import decode_under_key
+from streams.operators.workload.anomalies.kinds import HANG
+from streams.operators.workload.anomalies.wording import anomaly_of
 from streams.operators.workload.channels import SOURCE_CHANNELS, SPAN_MS, SPAN_S, codes_from_text
 from streams.operators.workload.join import TOPIC, JoinedSpan, SpanJoin
 from streams.operators.workload.ranks import RankSamples
@@ -22,10 +24,14 @@ from streams.operators.workload.rules.rightsizing import Size, with_sizes
 from streams.operators.workload.rules.state import STATE_MS
 from streams.operators.workload.track import Prices, Track
 
-SNAPSHOT_VERSION = 9
+SNAPSHOT_VERSION = 10
 REPEAT_MS = STATE_MS
 """So often the insight is sent to the sinks and to the job even if it is the same: a sink that has just
 started knows nothing, and what is missing on an object has to come back. ``insights`` has changes alone."""
+_COMMON = (
+    "since_ms", "kind", "confidence", "bottleneck", "bottleneck_confidence", "evidence", "advice",
+    "anomalies",
+)  # fmt: skip
 _GPU_ONLY_SPANS = 6
 """Spans after which a pod is judged by its GPU alone, as long as ``cgroup`` never sent any."""
 
@@ -62,7 +68,8 @@ class PodInsightOperator:
         wants_gpu = self._pod is None or self._pod.gpu_request != 0
         outs: list[Emission] = []
         for span in self._join.add(part, wants_gpu=wants_gpu):
-            outs += self._add(span)
+            if self._join.has_cgroup:  # else it was judged already, by its GPU alone
+                outs += self._add(span)
         return outs + self._add_gpu_only(part)
 
     def _identify(self, part: InsightPart, ts_ms: int) -> list[ProducerRecord]:
@@ -72,6 +79,7 @@ class PodInsightOperator:
         if published is None:
             return []
         resized = with_sizes(published, sizes, known) != with_sizes(published, sizes, self._pod)
+        resized = resized or self._anomalies(known) != self._anomalies(self._pod)
         outs = self._publish(published) if resized else self._to_annotate(published) if known is None else []
         job = None if self._pod is None else self._pod.job
         if known is not None and known.job == job and not resized and ended == self._gone_ms:
@@ -81,20 +89,24 @@ class PodInsightOperator:
     def _add(self, span: JoinedSpan) -> list[ProducerRecord]:
         self._gpu_only = None
         self._node, self._gpus = span.gpu.node or self._node, span.gpu.gpus or 1
-        sizes = self._track.sizer.sizes
+        sizes, told = self._track.sizer.sizes, self._track.anomalies.told
         changed = self._track.add(span)
-        outs = self._resized(sizes) if changed is None else self._publish(changed)
-        if self._concerns_job(span.end_ms, changed is not None or self._track.sizer.sizes is not sizes):
+        other = told is not self._track.anomalies.told
+        outs = self._republished(sizes, anomalies=other) if changed is None else self._publish(changed)
+        changes = changed is not None or other or self._track.sizer.sizes is not sizes
+        if self._concerns_job(span.end_ms, changes):
             self._job_ms = span.end_ms
             outs += self._to_job()
         return outs + self._repeated(self._track, span.end_ms, outs)
 
-    def _resized(self, before: Mapping[str, Size]) -> list[ProducerRecord]:
-        """The published judgement once more, if with other sizes it says something else."""
+    def _republished(self, before: Mapping[str, Size], *, anomalies: bool) -> list[ProducerRecord]:
+        """The published judgement once more, if with other sizes or ``anomalies`` it says something else."""
         published, now = self._track.debouncer.published, self._track.sizer.sizes
-        if published is None or now is before:
+        if published is None or (now is before and not anomalies):
             return []
-        if with_sizes(published, now, self._pod) == with_sizes(published, before, self._pod):
+        if not anomalies and with_sizes(published, now, self._pod) == with_sizes(
+            published, before, self._pod
+        ):
             return []
         return self._publish(published)
 
@@ -104,7 +116,10 @@ class PodInsightOperator:
             return []
         self._gpu_only = self._gpu_only or Track(self._prices)
         self._gpu_only_spans += 1
+        told = self._gpu_only.anomalies.told
         changed = self._gpu_only.add(JoinedSpan(part, None))
+        if told is not self._gpu_only.anomalies.told:
+            changed = changed or self._gpu_only.debouncer.published
         self._node = part.node or self._node
         if self._gpu_only_spans < _GPU_ONLY_SPANS:
             return []
@@ -132,13 +147,29 @@ class PodInsightOperator:
     def _to_annotate(self, judged: Judgement) -> list[ProducerRecord]:
         if self._pod is None:
             return []
-        state = (self._gpu_only or self._track).state
+        state = self._shown.state
         both = PodInsight(pod=self._pod, insight=self._insight(judged), state=state)
         return [ProducerRecord("pod-insights", self._uid, encode(both), both.insight.ts_ms)]
 
     def _insight(self, judged: Judgement) -> Insight:
-        judged = with_sizes(judged, self._track.sizer.sizes, self._pod)
-        return Insight(subject=pod_subject(self._node or "unknown", self._uid), **judged.fields())
+        fields = with_sizes(judged, self._track.sizer.sizes, self._pod).fields()
+        # An anomaly that begins or ends is a change, too.
+        ts_ms = max(fields.pop("ts_ms"), self._shown.anomalies.changed_ms)
+        return Insight(
+            subject=pod_subject(self._node or "unknown", self._uid), ts_ms=ts_ms, **fields,
+            anomalies=self._anomalies(self._pod),
+        )  # fmt: skip
+
+    @property
+    def _shown(self) -> Track:
+        """The track that the pod is judged by now."""
+        return self._gpu_only or self._track
+
+    def _anomalies(self, pod: Pod | None) -> tuple[Anomaly, ...]:
+        """What is told of the pod. One GPU alone waits for nobody, unless there are other ranks in its
+        job."""
+        waits = self._gpus > 1 or (pod is not None and pod.job is not None)
+        return tuple(anomaly_of(one) for one in self._shown.anomalies.told if waits or one.kind != HANG)
 
     def _concerns_job(self, end_ms: int, changed: bool) -> bool:
         """Whether the job gets a part: something changed, or a rank sample is due, which is taken here."""
@@ -153,11 +184,11 @@ class PodInsightOperator:
         published = self._track.debouncer.published
         if published is None or self._pod is None or self._pod.job is None:
             return []
-        judged = with_sizes(published, self._track.sizer.sizes, self._pod).fields()
+        judged = self._insight(published)
         rank = self._rank
         part = JobInsightPart(
             job=self._pod.job, namespace=self._pod.namespace, pod_uid=self._uid, pod_name=self._pod.name,
-            ts_ms=self._job_ms, insight_ms=judged.pop("ts_ms"), **judged, gpus=self._gpus,
+            ts_ms=self._job_ms, insight_ms=judged.ts_ms, **_judgement(judged), gpus=self._gpus,
             rank_figures=rank.figures, rank_before=None if rank.before == rank.figures else rank.before,
             rank_changed_ms=rank.changed_ms, rank_sample_ms=rank.sample_ms,
             created_ms=self._pod.created_ms, gone_ms=self._gone_ms, state=self._track.state,
@@ -204,6 +235,11 @@ class PodInsightOperator:
         track = Track(self._prices)
         track.restore(plain)
         return track
+
+
+def _judgement(insight: Insight) -> dict[str, Any]:
+    """What a pod's insight and its job's part have in common."""
+    return {name: getattr(insight, name) for name in _COMMON}
 
 
 def _gone_ms(part: InsightPart, ts_ms: int, before_ms: int | None) -> int | None:

@@ -15,8 +15,10 @@ COMPARED_METRICS = ("gpu_util_pct", "power_pct")
 """Kernels that wait for other ranks keep the utilization high, but the power low."""
 RANK_SAMPLE_MS = 180_000
 """Time between rank samples, aligned to the Unix epoch. A job gets a part from each of its pods at each."""
+PAST_METRICS = ("warmer_c", "clock_lower_pct", "power_lower_pct")
+"""How far a rank is from its own past: what all ranks have in common is no fault of one."""
 _CHANGED_PCT = 10.0
-"""Figures that moved by less stay as they were."""
+"""Figures that moved by less, in percent or degrees, stay as they were."""
 _REFRESH_MS = 900_000
 _REFRESH_PCT = 2.5
 """At every quarter of an hour a smaller difference counts, so that figures are not off for longer."""
@@ -45,7 +47,9 @@ class RankSamples:
     def add(self, ts_ms: int, recent: Mapping[str, float]) -> None:
         """Take the pod's means over the minutes before ``ts_ms``, at which a sample is due."""
         self.sample_ms = ts_ms - ts_ms % RANK_SAMPLE_MS
-        now = {name: three_digits(recent[name]) for name in COMPARED_METRICS if name in recent}
+        now = {
+            name: three_digits(recent[name]) for name in (*COMPARED_METRICS, *PAST_METRICS) if name in recent
+        }
         self.before = self.figures
         allowed = _REFRESH_PCT if self.sample_ms % _REFRESH_MS == 0 else _CHANGED_PCT
         if _differs(now, self.figures, allowed):
@@ -60,7 +64,7 @@ def largest_gap(parts: Iterable[JobInsightPart]) -> tuple[float, str, str]:
     """The largest difference between two pods in any compared metric, in percentage points, and the names of
     the pod that does less and of the one that does more. 0 and empty names for fewer than two pods."""
     found = (0.0, "", "")
-    ranks = list(_aligned(list(parts)))
+    ranks = list(aligned(list(parts)))
     for name in COMPARED_METRICS:
         known = sorted((figures[name], pod) for pod, figures in ranks if name in figures)
         if len(known) > 1:
@@ -68,7 +72,7 @@ def largest_gap(parts: Iterable[JobInsightPart]) -> tuple[float, str, str]:
     return found
 
 
-def _aligned(parts: list[JobInsightPart]) -> Iterator[tuple[str, Mapping[str, Number]]]:
+def aligned(parts: list[JobInsightPart]) -> Iterator[tuple[str, Mapping[str, Number]]]:
     """Each pod's name, and its figures at the newest sample time that all of them have reached."""
     times = {part.rank_sample_ms for part in parts if part.rank_sample_ms}
     newest_ms, together = max(times, default=0), len(times) < 2

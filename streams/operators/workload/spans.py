@@ -19,6 +19,7 @@ from streams.operators.columns.arrays import Floats, pack, unpack
 from streams.operators.columns.tick import Tick
 from streams.operators.cycles.result import CycleResult
 from streams.operators.rounding import tidy
+from streams.operators.workload.anomalies.minute import MINUTE_MS
 from streams.operators.workload.channels import CODINGS, SPAN_MS, SPAN_S, codes_to_text
 from streams.operators.workload.loops import codes_by_second
 from streams.operators.workload.rules.state import STATE_MS
@@ -123,11 +124,15 @@ class SpanBank:
         channels = self._channels.channels(run.plan, rows)
         codes = np.empty((*channels.shape[1:], SPAN_S), np.uint8)
         codes_by_second(channels, np.array(run.seconds), CODINGS[self._source], codes)
+        ends_minute = (self._start_ms + SPAN_MS) % MINUTE_MS == 0
+        means = self._channels.gpu_means(run.plan, rows) if ends_minute else []
         outs: list[Emission] = []
         fields = self._channels.fields(run.plan, rows)
         for pod, (uid, of, fills) in enumerate(zip(uids, fields, run.plan.fills, strict=True)):
             if uid not in done:
                 plain = self._head(uid, fills) | {"codes": codes_to_text(codes[pod])} | of
+                if ends_minute and means[pod]:
+                    plain["gpu_means"] = means[pod]
                 outs.append(ProducerRecord(_TOPIC, uid, orjson.dumps(plain), self._start_ms + SPAN_MS))
         return outs
 

@@ -17,9 +17,10 @@ from streams.operators.columns.series import POD_CGROUP_METRICS, POD_GPU_METRICS
 from streams.operators.columns.tick import Layout, Tick
 from streams.operators.rounding import tidy
 from streams.operators.workload.channels import CGROUP_CHANNELS, NVML_CHANNELS
-from streams.operators.workload.loops import NO_GPU, cgroup_channels, nvml_channels
+from streams.operators.workload.loops import NO_GPU, cgroup_channels, gpu_means, nvml_channels
 
-_GPU_METRICS = ("gpu_util_pct", "power_w", "pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s", "mem_total_bytes")
+_GPU_METRICS = ("gpu_util_pct", "power_w", "pcie_rx_bytes_per_s", "pcie_tx_bytes_per_s", "mem_total_bytes",
+                "temp_c", "sm_clock_mhz")  # fmt: skip
 _TOTAL = _GPU_METRICS.index("mem_total_bytes")
 _LIMIT = POD_CGROUP_METRICS.index("mem_limit_bytes")
 
@@ -29,8 +30,8 @@ class RowPlan:
     """What a row holds: the pods, and for each the GPUs that it holds.
 
     ``alone``: of each pod, the places (0 to ``gpus`` - 1) of the GPUs that no other pod uses. ``held``: of
-    each pod, how many GPUs it holds in all. ``gpus``: how many GPUs the row has. ``fills``: of each pod
-    whose memory it fills: that of GPUs, by their uuids, or its own.
+    each pod, how many GPUs it holds in all. ``gpus``: how many GPUs the row has, ``scopes``: what they are
+    called. ``fills``: of each pod whose memory it fills: that of GPUs, by their uuids, or its own.
     """
 
     uids: tuple[str, ...]
@@ -38,6 +39,7 @@ class RowPlan:
     held: tuple[int, ...] = ()
     gpus: int = 0
     fills: tuple[tuple[str, ...], ...] = ()
+    scopes: tuple[str, ...] = ()
 
 
 class TickChannels(ABC):
@@ -73,6 +75,10 @@ class TickChannels(ABC):
     def channels(self, plan: RowPlan, rows: Floats) -> Floats:
         """The source's channels, shape (ticks, pods, channels), of rows of shape (ticks, numbers)."""
 
+    def gpu_means(self, plan: RowPlan, rows: Floats) -> list[dict[str, list[float | None]]]:
+        """Of each pod means over the rows of each GPU that it holds alone; see ``InsightPart``."""
+        return [{} for _ in plan.uids]
+
     @abstractmethod
     def fields(self, plan: RowPlan, rows: Floats) -> list[dict[str, Any]]:
         """Of each pod the fields of ``InsightPart`` that are no channels, as of the newest row."""
@@ -104,7 +110,7 @@ class NvmlTickChannels(TickChannels):
             )
             for uid in uids
         )
-        return RowPlan(uids, alone, held, len(uuids), fills), series
+        return RowPlan(uids, alone, held, len(uuids), fills, layout.gpus), series
 
     def channels(self, plan: RowPlan, rows: Floats) -> Floats:
         """See ``TickChannels``."""
@@ -121,6 +127,13 @@ class NvmlTickChannels(TickChannels):
             {"gpus": held} | ({"gpu_mem_total_bytes": tidy(sum(of))} if of else {})
             for held, of in zip(plan.held, known, strict=True)
         ]
+
+    def gpu_means(self, plan: RowPlan, rows: Floats) -> list[dict[str, list[float | None]]]:
+        """See ``TickChannels``."""
+        means = np.empty((plan.gpus, 4))
+        gpu_means(rows, len(POD_GPU_METRICS) * len(plan.uids), means)
+        each = [[None if isnan(value) else round(value, 1) for value in row] for row in means.tolist()]
+        return [{plan.scopes[place]: each[place] for place in of} for of in plan.alone]
 
 
 class CgroupTickChannels(TickChannels):

@@ -9,6 +9,8 @@ from contract.codec import from_plain, to_plain
 from contract.records.parts import InsightPart, WorkloadState
 from contract.units import END_OF_TIME_MS
 from streams.operators.columns.arrays import Floats
+from streams.operators.workload.anomalies.finder import AnomalyFinder
+from streams.operators.workload.anomalies.minute import MINUTE_MS, minute_of
 from streams.operators.workload.channels import (
     ABSENT_CODE,
     CGROUP_CHANNELS,
@@ -80,6 +82,7 @@ class Track:
         self.sizer = Sizer()
         self._bottleneck = BottleneckFinder()
         self._states = StateTracker()
+        self.anomalies = AnomalyFinder()
 
     @property
     def state(self) -> WorkloadState | None:
@@ -94,12 +97,16 @@ class Track:
         self.sizer.add(span.end_ms, self._codes[:, -SPAN_S:], published)
         kind = None if published is None else published.kind
         self._states.add(span, kind, self._idle_since_ms, self._codes[_MEAN_UTIL])
+        if span.end_ms % MINUTE_MS == 0:
+            values = dequantize(self._codes[:, -MINUTE_MS // 1000 :])
+            self.anomalies.add(minute_of(min(span.end_ms, END_OF_TIME_MS), values, span.gpu))
         return found
 
     def recent(self) -> dict[str, float]:
-        """The pod's evidence of the last three minutes; empty if too little is known."""
+        """The pod's evidence of the last three minutes, and how far it is from its past; empty if too little
+        is known."""
         stats = pod_stats(dequantize(self._codes))
-        return {} if stats is None else stats.evidence()
+        return {} if stats is None else stats.evidence() | self.anomalies.drift.figures()
 
     def _append(self, span: JoinedSpan) -> None:
         """The new span at the end; seconds of which nothing is known are absent."""
@@ -207,6 +214,7 @@ class Track:
             "sizer": to_plain(self.sizer),
             "bottleneck": to_plain(self._bottleneck),
             "states": to_plain(self._states),
+            "anomalies": to_plain(self.anomalies),
         }
 
     def restore(self, plain: dict[str, Any]) -> None:
@@ -220,6 +228,7 @@ class Track:
         self.sizer = from_plain(Sizer, plain["sizer"], TOPIC)
         self._bottleneck = from_plain(BottleneckFinder, plain["bottleneck"], TOPIC)
         self._states = from_plain(StateTracker, plain["states"], TOPIC)
+        self.anomalies = from_plain(AnomalyFinder, plain["anomalies"], TOPIC)
 
 
 def _with_idleness(found: Finding, kind: str, idle_s: int) -> Finding:

@@ -54,6 +54,15 @@ def test_why_says_what_a_profile_says(kube: Kube, user: User, namespace: str) ->
     assert found["profile"] == {"bottleneck": "launch", "advice": "Fuse kernels."}
 
 
+def test_why_says_what_is_odd_while_it_is(kube: Kube, user: User, namespace: str) -> None:
+    odd = "hot_gpu: gpu-a/3 is 12 °C hotter than the others, usually 1: look at its fan"
+    kube.admin.create(pod(namespace, "hot", kind="training", anomaly=odd))
+    kube.admin.create(pod(namespace, "well", kind="training"))
+    assert f"  anomaly      {odd}\n" in user.run("why", "hot", "-n", namespace)[1]
+    assert "anomaly" not in user.run("why", "well", "-n", namespace)[1]
+    assert json.loads(user.run("why", "hot", "-n", namespace, "-o", "json")[1])["anomaly"] == odd
+
+
 def test_why_adds_averages_from_the_records(kube: Kube, user: User, namespace: str, tmp_path: Path) -> None:
     made = kube.admin.create(pod(namespace, "busy"))
     record = pod_peaks(made["metadata"]["uid"], {"namespace": namespace, "name": "busy"})

@@ -4,9 +4,11 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from contract.records.derived import JobPeaks, PodOfJob
-from dutycycle.kubectl.annotations import insights, of_job, ours
+from contract.records.insights import Anomaly
+from dutycycle.kubectl.annotations import anomaly, insights, of_job, ours
 from sinks.annotations.core.desired import Annotations, Record
 from sinks.annotations.core.diff import Present, diff, split
 from sinks.annotations.core.keys import (
@@ -23,6 +25,7 @@ from tests.support.sinks.rig import patched
 
 P = "dutycycle.io"
 SLOW = made.job_insight("training", "input", "More loader processes.")
+HANGS = Anomaly(kind="hang", since_ms=1, gpu="gpu-a/3", advice="the rank on gpu-a/3 hangs")
 OF_POD = PodOfJob(node="gpu-a", metrics={"cpu_util_pct": made.peak(151.8)})
 
 
@@ -78,9 +81,21 @@ def test_a_worker_that_has_just_begun_leaves_what_was_said_and_advice_ends() -> 
     assert (now["bottleneck"], "advice" in now) == ("gpu", False)
 
 
+def test_anomalies_are_said_while_they_hold() -> None:
+    hot = Anomaly(kind="hot_gpu", since_ms=2)
+    odd = replace(SLOW, insight=replace(SLOW.insight, anomalies=(HANGS, hot)))
+    before = after({}, job("w-0"), odd)
+    assert plain(before)["anomaly"] == "hang: the rank on gpu-a/3 hangs; hot_gpu"
+    assert anomaly(plain(before)) == plain(before)["anomaly"]
+    now = plain(after(before, job("w-0"), SLOW))
+    assert "anomaly" not in now
+    assert anomaly(now) is None
+
+
 @pytest.mark.parametrize("name", sorted(INSIGHT_NAMES))
 def test_a_pod_of_such_a_name_has_another_key(name: str) -> None:
-    found = after({}, job(name, "w-0"), SLOW)
+    odd = replace(SLOW, insight=replace(SLOW.insight, anomalies=(HANGS,)))
+    found = after({}, job(name, "w-0"), odd)
     (key,) = (key for key in plain(found) if key.startswith(f"{name}-"))
     assert plain(found)[key] == {"pod": name, "cpu_util": 151.8}
     assert isinstance(plain(found)[name], str)
@@ -104,12 +119,13 @@ def test_what_an_older_version_wrote_of_such_a_pod_is_replaced() -> None:
 def test_a_large_job_has_room_for_it(theirs: int, final: bool) -> None:
     others = {"example/theirs": "x" * theirs}
     pods = [f"{'worker' * 8}-{number}" for number in range(2 * MOST_PODS)]
-    found = after(others, job(*pods, final=final), SLOW)
+    odd = replace(SLOW, insight=replace(SLOW.insight, anomalies=(HANGS,)))
+    found = after(others, job(*pods, final=final), odd)
     assert size_of(found) < TOTAL_BYTES
     assert {f"{P}/{name}" for name in (*INSIGHT_NAMES, PODS_SUMMARY, PODS_OMITTED)} <= found.keys()
     with_key = sum(f"{P}/{pod}" in found for pod in pods)
     assert json.loads(found[f"{P}/{PODS_OMITTED}"]) == len(pods) - with_key
-    assert after(found, job(*pods, final=final), SLOW) == found
+    assert after(found, job(*pods, final=final), odd) == found
 
 
 def test_where_others_left_no_room_nothing_is_lost_but_that() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from contract.records.insights import Anomaly
 from contract.records.parts import JobInsight, PodInsight, WorkloadState
 from contract.records.pods import JobRef
 from kube.events import new_event, repetition
@@ -162,3 +163,28 @@ def test_a_long_name_makes_a_name_that_kubernetes_allows() -> None:
     name = first_of(long).name
     assert len(name) <= 253
     assert name.startswith("a" * 199 + ".")
+
+
+def test_an_anomaly_is_an_event_once_it_is_found_and_again_while_it_holds() -> None:
+    sink, hot = Sink(), Anomaly(kind="hot_gpu", since_ms=SINCE_MS, advice="gpu-a/3 is hotter")
+    others = (hot, replace(hot, gpu="gpu-a/5"), Anomaly(kind="of a later version", since_ms=SINCE_MS))
+
+    def seen(minutes: int, *anomalies: Anomaly) -> list[tuple[str, int, int]]:
+        one = job(seen_ms=SINCE_MS + minutes * MINUTE_MS)
+        written = sink.writes(replace(one, insight=replace(one.insight, anomalies=anomalies)))
+        return [(reason, count, minute) for reason, _, count, minute in written]
+
+    assert seen(5) == []
+    assert seen(6, *others) == [("GpuHotter", 1, 0)]
+    assert seen(29, *others) == []
+    assert seen(36, *others) == [("GpuHotter", 2, 30)]
+    assert seen(90) == []
+
+
+def test_an_event_of_an_anomaly_says_since_when_and_what() -> None:
+    sink, hot = Occurrences(), Anomaly(kind="slow_gpu", since_ms=SINCE_MS, advice="gpu-a/3 is slower")
+    one = job(seen_ms=SINCE_MS + MINUTE_MS)
+    sink.take(replace(one, insight=replace(one.insight, anomalies=(hot,))))
+    (due,) = sink.due(SINCE_MS + MINUTE_MS)
+    assert due.occurrence.note == "Since 2023-11-14T22:13:20Z: gpu-a/3 is slower"
+    assert due.occurrence.type == "Warning"

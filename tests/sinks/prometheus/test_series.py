@@ -26,7 +26,8 @@ POD = {"v": 1, "uid": "p", "namespace": "ml", "name": "bert-0", "node": "a", "ph
 OF_POD = {"kind": "pod", "node": "a", "pod_uid": "p"}
 IDLE = {"v": 1, "subject": OF_POD, "ts_ms": NOW_MS, "since_ms": NOW_MS - 600_000,
         "kind": "idle", "confidence": 1, "bottleneck": "idle", "bottleneck_confidence": 1,
-        "evidence": {"idle_s": 600, "idle_cost": 0.5}}  # fmt: skip
+        "evidence": {"idle_s": 600, "idle_cost": 0.5},
+        "anomalies": [{"kind": "power", "since_ms": 1}]}  # fmt: skip
 SOON = {"horizon_s": 300, "value": 50, "p05": 40, "p95": 60}
 UTIL_TREND = {"level": 50, "slope_per_s": 0, "forecast": [SOON]}
 MEMORY_TREND = UTIL_TREND | {"exhausts_in_s": 900}
@@ -63,6 +64,7 @@ def full_view() -> View:
     for kind, plain in RECORDS.items():
         view.take(from_plain(kind, plain, "x"))
     of_job = IDLE | {"subject": {"kind": "job", "job_uid": "j"}, "evidence": {"rank_gap_pct": 40}}
+    of_job |= {"anomalies": [{"kind": "hang", "since_ms": 1}]}
     view.take(from_plain(Insight, of_job, "insights"))
     named = {"subject": {"kind": "job", "job_uid": "j"}}
     view.take(from_plain(Trend, TREND | named, "trends"))
@@ -113,6 +115,8 @@ VALUES = {
     "job_gpu_memory_used_forecast_bytes": ((*ON_JOB, "300s", "p05"), 40),
     "job_memory_exhausted_seconds": ((*ON_JOB, "gpu"), 900),
     "job_workload_info": ((*ON_JOB, "idle", "idle"), 1),
+    "job_anomaly": ((*ON_JOB, "hang"), 1),
+    "pod_anomaly": ((*ON_POD, "power"), 1),
 }
 
 

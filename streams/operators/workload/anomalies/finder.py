@@ -1,7 +1,8 @@
-"""All kinds of anomalies of one pod, minute by minute."""
+"""All kinds of anomalies of one pod, minute by minute, and what is told of them."""
 
 from dataclasses import dataclass, field
 
+from streams.operators.workload.anomalies.drift import Drift
 from streams.operators.workload.anomalies.hang import Hang
 from streams.operators.workload.anomalies.kinds import Found
 from streams.operators.workload.anomalies.minute import Minute
@@ -12,15 +13,25 @@ from streams.operators.workload.anomalies.steps import SlowSteps
 
 @dataclass(slots=True)
 class AnomalyFinder:
-    """Follows one pod; plain data."""
+    """Follows one pod; plain data. ``told``: what holds now, with the figures of when it was found;
+    ``changed_ms``: when that changed last, 0 before anything was found."""
 
     steps: SlowSteps = field(default_factory=SlowSteps)
     siblings: Siblings = field(default_factory=Siblings)
     power: PowerFit = field(default_factory=PowerFit)
     hang: Hang = field(default_factory=Hang)
+    drift: Drift = field(default_factory=Drift)
+    told: tuple[Found, ...] = ()
+    changed_ms: int = 0
 
-    def add(self, minute: Minute) -> list[Found]:
-        """Take the next minute. What holds now, in a fixed order of kinds."""
+    def add(self, minute: Minute) -> bool:
+        """Take the next minute. Whether something else is told now."""
+        self.drift.add(minute)
         hang = self.hang.add(minute)
-        found = [hang, self.steps.add(minute), *self.siblings.add(minute), self.power.add(minute)]
-        return [one for one in found if one is not None]
+        each = [hang, self.steps.add(minute), *self.siblings.add(minute), self.power.add(minute)]
+        before = {one.name: one for one in self.told}
+        now = tuple(before.get(one.name, one) for one in each if one is not None)
+        if now == self.told:
+            return False
+        self.told, self.changed_ms = now, minute.end_ms
+        return True

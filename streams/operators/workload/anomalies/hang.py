@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from math import isnan
 
 from streams.operators.workload.anomalies.kinds import HANG, Found
-from streams.operators.workload.anomalies.minute import Minute
-from streams.operators.workload.anomalies.past import Level, Suspicion
+from streams.operators.workload.anomalies.minute import MINUTE_MS, Minute
+from streams.operators.workload.anomalies.past import Level
 
 FULL_PCT, STOPPED_PCT = 90.0, 3.0
 """Utilization of a GPU that spins, and of one whose rank has stopped."""
@@ -19,8 +19,8 @@ LESS = 0.7
 KNOWN = 30
 NEEDED = 7
 LONGER = 1.5
-"""A wait is told when it lasts so many times as long as the longest before it, which ended: a rank that writes
-checkpoints lets the others wait, too."""
+"""A wait is told when it lasts so many times as long as the longest before it, which ended: a rank that
+writes checkpoints lets the others wait, too."""
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class Hang:
         stopped = [one for one in minute.gpus if one.util_pct <= STOPPED_PCT]
         power = sum(one.power_pct for one in spinning) / len(spinning) if spinning else minute.power_pct
         waits = (
-            (len(minute.gpus) > 1 or minute.ranks) and len(spinning) > 0
+            len(spinning) > 0
             and len(spinning) + len(stopped) == len(minute.gpus)
             and minute.util_spread <= FLAT_PCT and minute.power_spread <= FLAT_PCT
             and not minute.copy_pct > COPIES_PCT
@@ -52,10 +52,14 @@ class Hang:
             if minute.util_pct >= 50:
                 self.power.learn(minute.power_pct)
             return None
-        self.since_ms = minute.end_ms - 60_000 if self.lasts == 0 else self.since_ms
+        self.since_ms = minute.end_ms - MINUTE_MS if self.lasts == 0 else self.since_ms
         self.lasts += 1
         if self.lasts < max(NEEDED, LONGER * self.longest):
             return None
-        figures = {"power_pct": power, "usual_power_pct": self.power.usual, "stopped_gpus": float(len(stopped))}
+        figures = {
+            "power_pct": power,
+            "usual_power_pct": self.power.usual,
+            "stopped_gpus": float(len(stopped)),
+        }
         name = stopped[0].name if len(stopped) == 1 else None
         return Found(kind=HANG, since_ms=self.since_ms, evidence=figures, gpu=name)

@@ -14,3 +14,8 @@ class Found:
     since_ms: int
     evidence: dict[str, float] = field(default_factory=dict)
     gpu: str | None = None
+
+    @property
+    def name(self) -> tuple[str, str, int]:
+        """Which one it is, whatever its figures are now."""
+        return self.kind, self.gpu or "", self.since_ms

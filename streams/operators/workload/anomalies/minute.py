@@ -1,9 +1,21 @@
 """What anomalies are found from: figures of a pod over one minute."""
 
 from dataclasses import dataclass
+from math import nan
 from typing import NamedTuple
 
+import numpy as np
+
+from contract.records.parts import InsightPart
+from streams.operators.columns.arrays import Floats
+from streams.operators.workload.channels import CHANNEL_ROW
+
 MINUTE_MS = 60_000
+_FEWEST_S = 30
+"""Fewest seconds with a value that make a minute of it."""
+_UTIL, _COPY, _MEMORY, _POWER = (
+    CHANNEL_ROW[name] for name in ("gpu_util_pct", "mem_copy_util_pct", "gpu_mem_pct", "power_pct")
+)
 
 
 class GpuMinute(NamedTuple):
@@ -25,8 +37,8 @@ class Minute:
     """Means over the minute that ended at ``end_ms``, over all GPUs of the pod; NaN is absent.
 
     ``util_spread`` and ``power_spread`` are standard deviations between its seconds, ``mem_pct`` is the least
-    memory in use and ``copy_pct`` the activity of the memory controller. ``period_s`` is that of
-    the pod's cycle at its end, None without one. ``ranks``: whether other pods of a job work with it.
+    GPU memory in use and ``copy_pct`` the activity of the memory controller. ``period_s`` is the shortest
+    period of the pod's cycle at its end, None without one.
     """
 
     end_ms: int
@@ -38,4 +50,39 @@ class Minute:
     copy_pct: float
     period_s: float | None
     gpus: tuple[GpuMinute, ...] = ()
-    ranks: bool = False
+
+
+def minute_of(end_ms: int, values: Floats, part: InsightPart) -> Minute:
+    """The minute of which ``values``, shape (channels, seconds), are the seconds, and ``part`` the last
+    span."""
+    util, power = _known(values[_UTIL]), _known(values[_POWER])
+    memory, copies = _known(values[_MEMORY]), _known(values[_COPY])
+    gpus = [
+        GpuMinute(name, *(nan if one is None else float(one) for one in means))
+        for name, means in (part.gpu_means or {}).items()
+    ]
+    return Minute(
+        end_ms=end_ms, util_pct=_mean(util), util_spread=_spread(util), power_pct=_mean(power),
+        power_spread=_spread(power), mem_pct=float(memory.min()) if memory.size else nan,
+        copy_pct=_mean(copies), period_s=_shortest(part), gpus=tuple(gpus),
+    )  # fmt: skip
+
+
+def _shortest(part: InsightPart) -> float | None:
+    """The shortest of its periods: checkpoints may be the cycle that counts, and are no steps."""
+    if part.period_s is None:
+        return None
+    return float(min([part.period_s, *(one.period_s for one in part.other_periods or ())]))
+
+
+def _known(seconds: Floats) -> Floats:
+    known: Floats = seconds[~np.isnan(seconds)]
+    return known if known.size >= _FEWEST_S else known[:0]
+
+
+def _mean(known: Floats) -> float:
+    return float(known.mean()) if known.size else nan
+
+
+def _spread(known: Floats) -> float:
+    return float(known.std()) if known.size else nan

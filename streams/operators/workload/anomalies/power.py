@@ -1,10 +1,10 @@
-"""Power that does not fit utilization: clocks that are held down, or work that does not show as utilization."""
+"""Power that does not fit utilization: clocks that are held down, or work that does not show."""
 
 from dataclasses import dataclass, field
 from math import isnan
 
 from streams.operators.workload.anomalies.kinds import POWER, Found
-from streams.operators.workload.anomalies.minute import Minute
+from streams.operators.workload.anomalies.minute import MINUTE_MS, Minute
 from streams.operators.workload.anomalies.past import Level, Suspicion
 
 BANDS = 5
@@ -33,17 +33,23 @@ class PowerFit:
         """Take the next minute. What holds now, if it does."""
         if isnan(minute.util_pct) or isnan(minute.power_pct):
             return None
-        start_ms = minute.end_ms - 60_000
+        start_ms = minute.end_ms - MINUTE_MS
         band = self.bands[min(int(minute.util_pct * BANDS / 100), BANDS - 1)]
         clocks = [one.clock_mhz for one in minute.gpus if not isnan(one.clock_mhz)]
         clock = sum(clocks) / len(clocks) if clocks else 0.0
-        held = minute.util_pct >= BUSY_PCT and clock > 0 and self.clock.is_known(KNOWN) and band.is_known(KNOWN)
+        held = (
+            minute.util_pct >= BUSY_PCT and clock > 0 and self.clock.is_known(KNOWN) and band.is_known(KNOWN)
+        )
         held = held and _lower(clock, self.clock) and _lower(minute.power_pct, band)
         most = IDLE_PCT + minute.util_pct * (1 - IDLE_PCT / 100) + BEYOND_PCT
         hidden = minute.power_pct > most
         self.now = {"power_pct": minute.power_pct, "gpu_util_pct": minute.util_pct}
         if held:
-            self.now |= {"usual_power_pct": band.usual, "sm_clock_mhz": clock, "usual_sm_clock_mhz": self.clock.usual}
+            self.now |= {
+                "usual_power_pct": band.usual,
+                "sm_clock_mhz": clock,
+                "usual_sm_clock_mhz": self.clock.usual,
+            }
         else:
             band.learn(minute.power_pct)
             if clock > 0 and minute.util_pct >= BUSY_PCT:

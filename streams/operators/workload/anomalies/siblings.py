@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from math import isnan
 
 from streams.operators.workload.anomalies.kinds import HOT_GPU, SLOW_GPU, Found
-from streams.operators.workload.anomalies.minute import GpuMinute, Minute
+from streams.operators.workload.anomalies.minute import MINUTE_MS, GpuMinute, Minute
 from streams.operators.workload.anomalies.past import Level, Suspicion
 
 BUSY_PCT = 30.0
@@ -42,7 +42,7 @@ class Siblings:
         busy = [one for one in minute.gpus if one.util_pct >= BUSY_PCT]
         if len(busy) >= 2:
             for one in busy:
-                self._compare(one, [other for other in busy if other is not one], minute.end_ms - 60_000)
+                self._compare(one, [other for other in busy if other is not one], minute.end_ms - MINUTE_MS)
         return [found for name, gpu in self.gpus.items() for found in _found(name, gpu)]
 
     def _compare(self, one: GpuMinute, others: list[GpuMinute], start_ms: int) -> None:
@@ -79,7 +79,11 @@ def _found(name: str, gpu: _Gpu) -> list[Found]:
         figures = {"hotter_c": gpu.now[0], "usually_hotter_c": gpu.temp.usual}
         found.append(Found(kind=HOT_GPU, since_ms=gpu.hot.since_ms, evidence=figures, gpu=name))
     if gpu.slow.told:
-        figures = {"clock_off_pct": gpu.now[1], "power_off_pct": gpu.now[2], "usual_clock_off_pct": gpu.clock.usual}
+        figures = {
+            "clock_off_pct": gpu.now[1],
+            "power_off_pct": gpu.now[2],
+            "usual_clock_off_pct": gpu.clock.usual,
+        }
         found.append(Found(kind=SLOW_GPU, since_ms=gpu.slow.since_ms, evidence=figures, gpu=name))
     return found
 

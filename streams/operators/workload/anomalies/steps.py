@@ -39,7 +39,7 @@ class SlowSteps:
 
     def add(self, minute: Minute) -> Found | None:
         """Take the next minute. What holds now, if it does."""
-        if self.memory.count and minute.mem_pct < self.memory.usual / 2 or self.suspicion.is_old:
+        if (self.memory.count and minute.mem_pct < self.memory.usual / 2) or self.suspicion.is_old:
             self._begin()  # the program has ended
         if minute.period_s is None or minute.period_s > MOST_S:
             return self._found() if self.suspicion.told else None
@@ -49,7 +49,11 @@ class SlowSteps:
         if self.others >= BEGIN_ANEW:
             self._begin()
         elif not slow and not another:
-            for level, value in ((self.period, self.now_s), (self.memory, minute.mem_pct), (self.power, minute.power_pct)):
+            for level, value in (
+                (self.period, self.now_s),
+                (self.memory, minute.mem_pct),
+                (self.power, minute.power_pct),
+            ):
                 if not isnan(value):
                     level.learn(value)
         needed = NEEDED if self.period.usual >= FAST_S else NEEDED_FAST
@@ -57,7 +61,13 @@ class SlowSteps:
         return self._found() if told else None
 
     def _begin(self) -> None:
-        self.period, self.memory, self.power, self.suspicion, self.others = Level(), Level(), Level(), Suspicion(), 0
+        self.period, self.memory, self.power, self.suspicion, self.others = (
+            Level(),
+            Level(),
+            Level(),
+            Suspicion(),
+            0,
+        )
 
     def _compared(self, minute: Minute) -> tuple[bool, bool]:
         """Whether its steps are slower than usual, and whether it is another rhythm or program."""

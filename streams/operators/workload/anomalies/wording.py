@@ -1,0 +1,65 @@
+"""What an anomaly is to a person: a sentence, from its evidence."""
+
+from collections.abc import Callable, Mapping
+
+from contract.records.insights import Anomaly
+from streams.operators.workload.anomalies.kinds import HANG, HOT_GPU, POWER, SLOW_GPU, SLOW_STEPS, Found
+from streams.operators.workload.rules.stats import three_digits
+
+Evidence = Mapping[str, float]
+
+
+def anomaly_of(found: Found) -> Anomaly:
+    """As it is published."""
+    evidence = {name: three_digits(value) for name, value in found.evidence.items()}
+    return Anomaly(
+        kind=found.kind, since_ms=found.since_ms, gpu=found.gpu, evidence=evidence,
+        advice=_SAYS[found.kind](found.gpu or "a GPU", evidence),
+    )  # fmt: skip
+
+
+def _slow_steps(_gpu: str, of: Evidence) -> str:
+    more = 100 * (of["period_s"] / of["usual_period_s"] - 1)
+    return (
+        f"steps take {of['period_s']:.3g} s, {more:.0f} % longer than usual "
+        f"({of['usual_period_s']:.3g} s): look at data loading, neighbours, and clocks"
+    )
+
+
+def _hot(gpu: str, of: Evidence) -> str:
+    return (
+        f"{gpu} is {of['hotter_c']:.0f} °C hotter than the others, usually {of['usually_hotter_c']:.0f}: "
+        "look at its fan, dust and air flow"
+    )
+
+
+def _slow_gpu(gpu: str, of: Evidence) -> str:
+    return (
+        f"the clock of {gpu} is {-of['clock_off_pct']:.0f} % below the others, at "
+        f"{-of['power_off_pct']:.0f} % less power: they wait for it; see nvidia-smi -q -d PERFORMANCE"
+    )
+
+
+def _power(_gpu: str, of: Evidence) -> str:
+    power = f"power is {of['power_pct']:.0f} % of the limit at {of['gpu_util_pct']:.0f} % utilization"
+    if "usual_power_pct" in of:
+        return (
+            f"{power}, usually {of['usual_power_pct']:.0f} %, and the clock {of['sm_clock_mhz']:.0f} MHz "
+            f"instead of {of['usual_sm_clock_mhz']:.0f}: something holds the clocks down"
+        )
+    return f"{power}: something works there that does not show as utilization"
+
+
+def _hang(gpu: str, of: Evidence) -> str:
+    waits = (
+        f"GPUs wait at full utilization and {of['power_pct']:.0f} % of the power limit, usually "
+        f"{of['usual_power_pct']:.0f} %"
+    )
+    return (
+        f"{waits}: {'the rank on ' + gpu if of['stopped_gpus'] == 1 else 'a rank'} hangs; look at its stack"
+    )
+
+
+_SAYS: dict[str, Callable[[str, Evidence], str]] = {
+    SLOW_STEPS: _slow_steps, HOT_GPU: _hot, SLOW_GPU: _slow_gpu, POWER: _power, HANG: _hang,
+}  # fmt: skip

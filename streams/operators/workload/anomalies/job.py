@@ -30,14 +30,14 @@ def job_anomalies(parts: list[JobInsightPart]) -> tuple[Anomaly, ...]:
 
 def _hang(parts: list[JobInsightPart]) -> Iterator[Anomaly]:
     """One for all pods that wait; it names the pod that does nothing, if there is one."""
-    waits = [one for part in parts for one in part.anomalies if one.kind == HANG]
+    waits = [replace(one, pod=part.pod_name) for part in parts for one in part.anomalies if one.kind == HANG]
     if not waits:
         return
-    first = min(waits, key=lambda one: (one.since_ms, one.advice or ""))
+    first = min(waits, key=lambda one: (one.since_ms, one.advice or "", one.pod or ""))
     idle = [name for name, figures in aligned(parts) if figures.get("gpu_util_pct", 100.0) < IDLE_PCT]
     evidence = dict(first.evidence) | {"waiting_pods": len(waits)}
     if len(idle) != 1:
-        yield replace(first, evidence=evidence)
+        yield replace(first, evidence=evidence, pod=first.pod if len(waits) == 1 else None)
         return
     wait = f"{len(waits)} of {len(parts)} pods wait at full utilization"
     text = f"{wait} for {idle[0]}, which does nothing: look at its stack"

@@ -106,9 +106,10 @@ def test_samples_of_a_node_become_anomalies_of_its_pod_and_its_job() -> None:
         assert (hot.kind, hot.gpu, hot.pod) == ("hot_gpu", "a/2", "bert-0" if kind == "job" else None)
         assert START_MS + 40 * 60_000 <= hot.since_ms <= START_MS + 42 * 60_000
         assert hot.evidence["hotter_c"] == pytest.approx(18 + 1, abs=1.5)
-        assert "a/2 is 19 °C off the others" in (hot.advice or "")
+        assert "a/2 is 19 °C hotter than the others, usually 1" in (hot.advice or "")
         last = mine[-1]
         hang = next(one for one in last.anomalies if one.kind == "hang")
+        assert hang.pod == ("bert-0" if kind == "job" else None)
         assert "the rank on a/2 hangs" in (hang.advice or "")
         assert hang.evidence["stopped_gpus"] == 1
 

@@ -21,9 +21,8 @@ from dutycycle.schedule.ways import BANDS, WAYS
 from dutycycle.schedule.workload import Workload
 from sinks.scheduling.core.policy import Policy, policy_of
 
-EXAMPLE = """dutycycle schedule --simulate generated --jobs 2000 --seeds 1-3
-dutycycle schedule --simulate openb_pod_list_default.csv --format alibaba-2023 \\
-  --machines openb_node_list_gpu_node.csv --out compared/"""
+EXAMPLE = """dutycycle schedule --simulate generated --jobs 500 --seeds 1-3
+dutycycle schedule --simulate pods.csv --format alibaba-2023 --machines nodes.csv --out compared/"""
 SETTINGS: tuple[str, ...] = ()
 GENERATED = "generated"
 _WIDTH = 140

@@ -25,6 +25,12 @@ from tests.support.processes.commands import environ
 from tests.support.servers.kube.server import Kube
 
 SECONDS = 120
+_POD = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time"
+PODS = f"""{_POD},scheduled_time
+p0,8000,1024,1,1000,,LS,Succeeded,100,400,100
+p1,8000,1024,8,1000,,LS,Succeeded,120,500,130
+"""
+NODES = "sn,cpu_milli,memory_mib,gpu,model\nn0,64000,262144,8,T4\n"
 PROGRAM = "import time\ntime.sleep(2)\n"
 DMON = """#Entity   GPUTL       FBUSD       POWER
 ID                                W
@@ -64,6 +70,8 @@ def _write_logs(folder: Path) -> None:
     rows = [f"{one:%Y/%m/%d %H:%M:%S}.000, 0, 90 %, 250.5 W" for one in moments]
     heading = "timestamp, index, utilization.gpu [%], power.draw [W]"
     (folder / "gpu-a.csv").write_text("\n".join((heading, *rows)))
+    (folder / "pods.csv").write_text(PODS)
+    (folder / "nodes.csv").write_text(NODES)
     (folder / "dmon.txt").write_text(DMON + "GPU 0     37          1024        92.100\n" * 60)
     (folder / "gpu/0001").mkdir(parents=True)
     heading = "timestamp,gpu_index,utilization_gpu_pct,memory_used_MiB,power_draw_W"

@@ -7,7 +7,7 @@ from pathlib import Path
 from contract.errors import DutycycleError, SettingError
 from contract.settings.groups import Settings
 from dutycycle.cli import arguments
-from dutycycle.status_line import StatusLine
+from dutycycle.progress import Progress
 
 EXAMPLE = """dutycycle plot day.jsonl.zst --subject 'gpu/gpu-a/*' --metric gpu_util_pct --out util.png
 dutycycle plot day.jsonl.zst derived.jsonl.zst --metric gpu_util_pct --forecast 30s --out bert.html
@@ -56,8 +56,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
 
     check_out(args.out, overwrite=args.force)
     wanted = Wanted(args.subject, tuple(dict.fromkeys(args.metric)), args.forecast)
-    with StatusLine(quiet_s=2.0, every_s=2.0) as status:
-        told = settings.topic_prefix, lambda number: status.show(f"{number} records read …")
+    with Progress("records") as progress:
+        told = settings.topic_prefix, lambda number: progress.show(number, number)
         seen, unusable = read(sources_of(args.what), wanted, *told)
     if unusable:
         print(f"dutycycle: {unusable} records could not be used", file=sys.stderr)  # noqa: T201

@@ -32,7 +32,7 @@ from streams.operators.usage.bank import UsageBank
 from streams.operators.workload.spans import SpanBank
 from telemetry.events import SAMPLE_LATE
 
-SNAPSHOT_VERSION = 13
+SNAPSHOT_VERSION = 14
 
 
 class Reader(Protocol):

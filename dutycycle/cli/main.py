@@ -39,6 +39,7 @@ COMMANDS = {
     "profile": "say what a profile of Nsight Systems or PyTorch shows, and what holds the program back",
     "peaks": "show what pods and jobs used at most, from the peak records",
     "usage": "show what a team, a job or a node used, what was idle, and what it cost",
+    "predict": "say what the pods of a job's file will need, from the records of those like them",
     "schedule": "simulate what our priorities and scores of nodes would do to a trace of arrivals",
     "annotate": "remove our annotations from all Kubernetes objects",
     "healthy": "ask a running process whether it is healthy",

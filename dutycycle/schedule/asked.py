@@ -1,0 +1,93 @@
+"""What the pods of a job's file will need, from the peak records of those that were like them."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+from contract.records.derived import PodPeaks
+from dutycycle.submit.documents import Document
+from kube.resources import gpu_request, request
+from sinks.scheduling.core.kin import KinIndex
+from sinks.scheduling.core.prediction import Prediction, predict
+from sinks.scheduling.pods import outcome, template_of_pod, template_of_record
+
+_GIB = 1024**3
+_MIG = (("1g.10gb", 10), ("2g.20gb", 20), ("3g.40gb", 40), ("7g.80gb", 80))
+"""Profiles of GPUs with 80 GB, and their memory in GB."""
+_SAFE = 1.1
+
+
+@dataclass(frozen=True, slots=True)
+class AskedPod:
+    """A pod template of a file. ``role``: where it stands in it, such as ``Worker``."""
+
+    role: str
+    namespace: str
+    spec: Mapping[str, Any]
+
+    @property
+    def gpus(self) -> float:
+        """That it asks for."""
+        return gpu_request(self.spec) or 0.0
+
+
+def pods_of(document: Document, namespace: str) -> list[AskedPod]:
+    """The pod templates of an object; ``namespace``: of one that names none."""
+    specs = _specs(document.thing["spec"], "") if isinstance(document.thing.get("spec"), Mapping) else ()
+    return [AskedPod(role, document.namespace or namespace, spec) for role, spec in specs]
+
+
+def _specs(part: Any, role: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Pod specs in ``part``, with the name of what holds their template."""
+    if isinstance(part, Mapping):
+        if isinstance(part.get("containers"), list):
+            yield role, part
+            return
+        for name, inner in part.items():
+            yield from _specs(inner, role if name in ("template", "spec") else str(name))
+    elif isinstance(part, list):
+        for inner in part:
+            named = inner.get("name", role) if isinstance(inner, Mapping) else role
+            yield from _specs(inner, str(named))
+
+
+def prediction_of(pod: AskedPod, records: Iterable[PodPeaks]) -> Prediction | None:
+    """From the records of pods that have ended; None without kin among them."""
+    kin = KinIndex()
+    for one in sorted(records, key=lambda record: record.last_ms):
+        if one.final:
+            kin.add(template_of_record(one.pod), outcome(one, None, None))
+    return predict(kin.nearest(template_of_pod({"metadata": {"namespace": pod.namespace}, "spec": pod.spec})))
+
+
+def advice(pod: AskedPod, prediction: Prediction) -> list[str]:
+    """What to ask for, a line each: what kin needed at most, and a tenth more."""
+    return [*_of_cpu(pod, prediction), *_of_gpus(pod, prediction)]
+
+
+def _of_cpu(pod: AskedPod, prediction: Prediction) -> Iterator[str]:
+    cores, memory = prediction.high("cpu_cores"), prediction.high("mem_bytes")
+    if cores is not None:
+        yield f"cpu: {max(ceil(cores * _SAFE * 10), 1) / 10:g}{_instead(request(pod.spec, 'cpu'), 1)}"
+    if memory is not None:
+        wanted = max(ceil(memory * _SAFE / _GIB), 1)
+        yield f"memory: {wanted}Gi{_instead(request(pod.spec, 'memory'), _GIB)}"
+
+
+def _of_gpus(pod: AskedPod, prediction: Prediction) -> Iterator[str]:
+    memory, use = prediction.high("gpu_mem_bytes"), prediction.high("gpu_util_pct")
+    if not pod.gpus:
+        yield "GPUs: it asks for none"
+    elif use is not None and use < 1:
+        yield f"GPUs: none of its kin used any; it asks for {pod.gpus:g}"
+    else:
+        yield f"GPUs: {pod.gpus:g}, as it asks for"
+        if pod.gpus == 1 and memory is not None:
+            fits = next((name for name, size in _MIG if memory * _SAFE <= size * 1e9), None)
+            if fits:
+                yield f"MIG: by its memory {fits} of a GPU with 80 GB is enough; its speed there is not known"
+
+
+def _instead(asked: float | None, unit: float) -> str:
+    return "" if asked is None else f" (it asks for {asked / unit:g})"

@@ -1,0 +1,126 @@
+"""``dutycycle predict``: from the records of ended pods to what a new one should ask for."""
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from contract.codec import encode
+from dutycycle.cli.main import main
+from dutycycle.schedule.asked import AskedPod, advice, pods_of, prediction_of
+from dutycycle.submit.documents import read_documents
+from sinks.records.writer import RecordsWriter
+from tests.support.sinks.scheduling import NOW, peaks, pod
+
+CONTAINER = """containers:
+{0}- name: main
+{0}  image: train:1
+{0}  resources:
+{0}    limits: {{nvidia.com/gpu: 1, cpu: "8", memory: 64Gi}}
+"""
+POD = f"""apiVersion: v1
+kind: Pod
+metadata: {{name: new}}
+spec:
+  {CONTAINER.format("  ")}"""
+TORCH = f"""apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {{name: bert, namespace: ml}}
+spec:
+  pytorchReplicaSpecs:
+    Master:
+      template:
+        spec:
+          {CONTAINER.format("          ")}    Worker:
+      replicas: 3
+      template:
+        spec:
+          {CONTAINER.format("          ")}"""
+
+
+def asked(text: str, folder: Path) -> list[AskedPod]:
+    (folder / "job.yaml").write_text(text)
+    return [one for document in read_documents([str(folder / "job.yaml")]) for one in pods_of(document, "ml")]
+
+
+def test_the_pods_of_a_file(tmp_path: Path) -> None:
+    assert [(one.role, one.namespace, one.gpus) for one in asked(POD, tmp_path)] == [("", "ml", 1)]
+    assert [one.role for one in asked(TORCH, tmp_path)] == ["Master", "Worker"]
+
+
+def test_kin_say_what_to_ask_for(tmp_path: Path) -> None:
+    records = [peaks(pod(f"p{number}"), 10.0 + number) for number in range(3)]
+    running = peaks(pod("running"), 70.0, final=False)
+    (new,) = asked(POD, tmp_path)
+    found = prediction_of(new, [*records, running])
+    assert found is not None
+    assert (found.kin, found.likeness) == (3, "image")
+    assert advice(new, found) == [
+        "cpu: 2.8 (it asks for 8)",
+        "GPUs: 1, as it asks for",
+        "MIG: by its memory 2g.20gb of a GPU with 80 GB is enough; its speed there is not known",
+    ]
+
+
+def test_a_pod_without_gpus_is_told_so(tmp_path: Path) -> None:
+    (new,) = asked(POD.replace("nvidia.com/gpu: 1, ", ""), tmp_path)
+    found = prediction_of(new, [peaks(pod("p"), 10.0)])
+    assert found is not None
+    assert "GPUs: it asks for none" in advice(new, found)
+
+
+def test_gpus_that_nobody_used(tmp_path: Path) -> None:
+    (new,) = asked(POD, tmp_path)
+    one = peaks(pod("p"), 0.1)
+    unused = replace(
+        one, metrics={**one.metrics, "gpu_util_pct": replace(one.metrics["cpu_util_pct"], max=0.0)}
+    )
+    found = prediction_of(new, [unused])
+    assert found is not None
+    assert "GPUs: none of its kin used any; it asks for 1" in advice(new, found)
+
+
+def test_without_kin_there_is_no_prediction(tmp_path: Path) -> None:
+    (new,) = asked(POD, tmp_path)
+    assert prediction_of(new, []) is None
+    assert prediction_of(new, [peaks(pod("p", namespace="web"), 10.0)]) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: [", "job.yaml"),
+        ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n", "no object in it makes pods"),
+        (POD, "there are no peak records in"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(
+    text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "job.yaml").write_text(text)
+    url = f"sqlite:///{tmp_path}/none.db"
+    assert main(["predict", str(tmp_path / "job.yaml"), "--records", url]) in (1, 2)
+    errors = capsys.readouterr().err
+    assert said in errors
+    assert errors.count("\n") == 1
+
+
+def test_the_whole_way_from_the_database(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "job.yaml").write_text(TORCH)
+    url = f"sqlite:///{tmp_path}/records.db"
+    with RecordsWriter(url) as writer:
+        for number in range(2):
+            writer.write("pod-peaks", encode(peaks(pod(f"p{number}", finished_ms=NOW), 10.0 + number)))
+    assert main(["predict", str(tmp_path / "job.yaml"), "--records", url]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[:3] == [
+        "pytorchjob/bert Master",
+        "  from 2 ended pods with the same image; two cover a third of what comes",
+        "  duration: 600 s (600 s to 600 s in 33% of runs)",
+    ]
+    assert "pytorchjob/bert Worker" in said
+    assert main(["predict", str(tmp_path / "job.yaml"), "--records", url, "-n", "ml"]) == 0
+    (tmp_path / "job.yaml").write_text(POD)
+    capsys.readouterr()
+    assert main(["predict", str(tmp_path / "job.yaml"), "--records", url]) == 0
+    assert "no prediction: no pod like it has ended in namespace default" in capsys.readouterr().out

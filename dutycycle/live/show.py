@@ -32,7 +32,7 @@ async def show(source: Source, ended: asyncio.Event) -> None:
         source.stop.set()
         await leaving
         return
-    say(f"{source.title}: {source.place}")
+    say(f"{source.title}: {source.place}; Ctrl-C stops")
     lines = Lines(source.state, source.degraded)
     while not ended.is_set():
         lines.show()

@@ -14,7 +14,7 @@ from dutycycle.live.screen.drawing import text_of_line
 from dutycycle.live.screen.page import Content, Page
 from dutycycle.live.screen.rows import Rows
 from dutycycle.live.source import Source
-from dutycycle.live.views.depth import depth
+from dutycycle.live.views.depth import brief, depth
 from dutycycle.live.views.gpus import GPUS
 from dutycycle.live.views.jobs import JOBS
 from dutycycle.live.views.nodes import NODES
@@ -27,7 +27,11 @@ from dutycycle.live.views.table import TableView
 from dutycycle.live.views.warnings import warning_line, warnings
 
 VIEWS: tuple[TableView, ...] = (GPUS, PODS, JOBS, NODES, PROCESSES)
+_AROUND = 4
+"""Lines that are neither of the table nor below it."""
 _EVERY_S = 1.0
+_WHOLE_S = 10.0
+"""Between two frames that are drawn as a whole: others may have written on the terminal."""
 _WAITING_S = 0.2
 """Until the first sample is there."""
 
@@ -45,6 +49,7 @@ class Screen(App[None]):
     Screen { layers: base; }
     #summary, #tabs, #warnings { height: 1; }
     Rows, Page { height: 1fr; }
+    #brief { height: auto; }
     Input { height: 1; border: none; padding: 0; background: ansi_default; }
     Input:focus { border: none; }
     """
@@ -61,6 +66,7 @@ class Screen(App[None]):
         Binding("r", "reverse", "reverse"),
         Binding("space", "freeze", "freeze"),
         Binding("escape", "back", "back", show=False),
+        Binding("ctrl+l", "whole", "draw all of it", show=False),
     ]
 
     def __init__(self, source: Source, clock: Callable[[], float] = time.time) -> None:
@@ -80,6 +86,7 @@ class Screen(App[None]):
         yield Static(id="tabs")
         yield Rows()
         yield Page()
+        yield Page(id="brief")
         yield Input(
             placeholder="words that a row has; Enter keeps the filter, Escape removes it", id="filter"
         )
@@ -93,6 +100,7 @@ class Screen(App[None]):
         self._open(None)
         self._waiting = self.set_interval(_WAITING_S, self._wait)
         self.set_interval(_EVERY_S, self.draw)
+        self.set_interval(_WHOLE_S, self.action_whole)
 
     @property
     def rows(self) -> Rows:
@@ -108,6 +116,15 @@ class Screen(App[None]):
     def page(self) -> Page:
         """What is in the table's place when it is asked for."""
         return self.query_one(Page)
+
+    def on_resize(self) -> None:
+        """Once all have their new places."""
+        self.set_timer(_WAITING_S, self.action_whole)
+
+    def action_whole(self) -> None:
+        """Draw all of it, whatever is there."""
+        self.draw()
+        self.screen.refresh()
 
     def _wait(self) -> None:
         if self._source.state.ticks:
@@ -128,6 +145,21 @@ class Screen(App[None]):
             self.rows.show(self.state)
         else:
             self.page.show(self._page)
+        self._draw_brief()
+
+    def on_rows_moved(self) -> None:
+        """Below the table is what the cursor is on."""
+        self._draw_brief()
+
+    def _draw_brief(self) -> None:
+        """The subject of the cursor in a few lines, where the table leaves room for them."""
+        below = self.query_one("#brief", Page)
+        row = self.state.row(self.rows.subject) if self._page is None else None
+        lines = [] if row is None else brief(self.state, row, self.size.width)
+        below.display = bool(lines) and self.rows.count() + 1 + len(lines) <= self.size.height - _AROUND
+        if below.display:
+            below.styles.height = len(lines)
+            below.show(lambda _: lines)
 
     def _open(self, content: Content | None) -> None:
         """Show a page, or without one the table."""
@@ -216,8 +248,8 @@ class Screen(App[None]):
         shown = self._page == self._warnings
         self._open(None if shown else self._warnings)
 
-    def _warnings(self, _: int) -> list[Line]:
-        return warnings_page(warnings(self._source.state, self._source.degraded()))
+    def _warnings(self, width: int) -> list[Line]:
+        return warnings_page(warnings(self._source.state, self._source.degraded()), width)
 
     def on_rows_opened(self, event: Rows.Opened) -> None:
         """One subject in depth."""

@@ -36,10 +36,17 @@ def text_of_line(line: Line) -> Text:
 class Lines(ScrollView, can_focus=True):
     """Scrolls over ``count()`` lines below ``head()`` lines that stay; asks for those alone that are seen."""
 
-    DEFAULT_CSS = "Lines { overflow-x: hidden; scrollbar-size-vertical: 1; }"
+    DEFAULT_CSS = """
+    Lines {
+        overflow-x: hidden; scrollbar-size-vertical: 1;
+        scrollbar-color: ansi_bright_black; scrollbar-background: ansi_default;
+        scrollbar-color-hover: ansi_white; scrollbar-background-hover: ansi_default;
+        scrollbar-color-active: ansi_white; scrollbar-background-active: ansi_default;
+    }
+    """
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, id: str | None = None) -> None:  # noqa: A002 - as Textual calls it
+        super().__init__(id=id)
         self._drawn: list[Line] = []
 
     def head(self) -> list[Line]:

@@ -28,8 +28,8 @@ class Page(Lines):
             super().__init__()
             self.step = step
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, id: str | None = None) -> None:  # noqa: A002 - as Textual calls it
+        super().__init__(id=id)
         self._content: Content = lambda _: []
         self._lines: Sequence[Line] = ()
 

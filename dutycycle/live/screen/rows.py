@@ -35,6 +35,9 @@ class Rows(Lines):
             super().__init__()
             self.key = key
 
+    class Moved(Message):
+        """The cursor is on another row."""
+
     def __init__(self) -> None:
         super().__init__()
         self.view: TableView = GPUS
@@ -112,7 +115,12 @@ class Rows(Lines):
     def action_open(self) -> None:
         """Enter, or a double click."""
         if self._rows:
-            self.post_message(self.Opened(self.view.subject(self._rows[self.cursor])))
+            self.post_message(self.Opened(self.subject))
+
+    @property
+    def subject(self) -> str:
+        """The key of what the cursor's row is about; empty without rows."""
+        return self.view.subject(self._rows[self.cursor]) if self._rows else ""
 
     def on_resize(self) -> None:
         """Other columns have room."""
@@ -127,6 +135,7 @@ class Rows(Lines):
         elif number >= top + self.page:
             self.scroll_to(y=number - self.page + 1, animate=False)
         self.redraw()
+        self.post_message(self.Moved())
 
     def on_click(self, event: events.Click) -> None:
         """A row, or a title, by which it is sorted then."""

@@ -12,6 +12,8 @@ _BLOCKS = " ▁▂▃▄▅▆▇█"
 _LABEL = 7
 """Cells before the chart for the figures of its axis."""
 _BAND, _EXPECTED = "░", "▄"
+_NEAR = 1
+"""Cells on each side of a horizon that are drawn, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +85,23 @@ def _block(value: float, low: float, size: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Fan:
-    """What is expected ``cells`` after now, each ``cell_s`` long."""
+    """What is expected ``cells`` after now, each ``cell_s`` long.
+
+    Of what repeats only the horizons are shown: between two of them it goes up and down.
+    """
 
     level: float
     forecast: Sequence[Forecast]
     cell_s: float
     cells: int
+    repeats: bool = False
+
+    def shown(self, cell: int) -> tuple[float, float, float] | None:
+        """(5 %, expected, 95 %) of a cell, None where nothing is drawn."""
+        if not self.repeats:
+            return self.at(cell)
+        ends = ((min(int(one.horizon_s / self.cell_s), self.cells - 1), one) for one in self.forecast)
+        return next(((one.p05, one.value, one.p95) for end, one in ends if abs(end - cell) <= _NEAR), None)
 
     def at(self, cell: int) -> tuple[float, float, float]:
         """(5 %, expected, 95 %) at a cell: between the horizons on a straight line."""
@@ -110,10 +123,14 @@ def with_fan(values: Sequence[float], fan: Fan | None, scale: Scale) -> list[Lin
     if fan is None:
         return lines
     size = scale.top / scale.height
-    points = [fan.at(cell) for cell in range(fan.cells)]
+    points = [fan.shown(cell) for cell in range(fan.cells)]
     for number, line in enumerate(lines):
         low = size * (scale.height - 1 - number)
-        for p05, value, p95 in points:
+        for point in points:
+            if point is None:
+                line.append((" ", ""))
+                continue
+            p05, value, p95 = point
             if low <= min(value, scale.top * 0.999) < low + size:
                 line.append((_EXPECTED, "warn"))
             else:

@@ -35,6 +35,11 @@ def depth(state: LiveState, row: Row, width: int) -> list[Line]:
     return lines
 
 
+def brief(state: LiveState, row: Row, width: int) -> list[Line]:
+    """The figures and what is said of it: for below a table, where that has room."""
+    return [[], *_head(row, width), *_findings(state, row, width)]
+
+
 def _head(row: Row, width: int) -> Iterator[Line]:
     """Pairs of name and figure, in as many columns as there is room for."""
     yield [(figures.kind(row), "dim"), (row.title, "bold"), (f"  {figures.more(row)}", "dim")]
@@ -109,7 +114,8 @@ def _history(row: Row, width: int) -> Iterator[Line]:
     now = main_value(row)
     if trend is not None and ahead_s and now is not None:
         ahead_cells = max(1, min(int(ahead_s / cell_s), cells - past))
-        fan = charts.Fan(trend[0].level, trend[0].forecast, cell_s, ahead_cells)
+        repeats = period_s(row) is not None
+        fan = charts.Fan(trend[0].level, trend[0].forecast, cell_s, ahead_cells, repeats)
     what = _NAMES.get(row.main, row.main)
     title = f"{what}: the last {short_duration(past_s)}"
     title += ", and the forecast with its 90 % interval" if fan is not None else ""

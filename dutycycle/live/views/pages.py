@@ -1,5 +1,6 @@
 """Pages of lines that are no table: help, and all warnings."""
 
+import textwrap
 from collections.abc import Sequence
 
 from dutycycle.live.views.spans import Line
@@ -15,6 +16,7 @@ _KEYS = (
     ("r", "the other way round"),
     ("Space", "freeze, and go on"),
     ("w", "all warnings"),
+    ("Ctrl-L", "draw all of it again"),
     ("q, Ctrl-C", "quit"),
     ("mouse", "click a tab, a row or a title; a double click opens"),
 )
@@ -38,9 +40,12 @@ def help_page() -> list[Line]:
     return [[("Keys", "bold")], *keys, [], [("What it shows", "bold")], *meanings]
 
 
-def warnings_page(said: Sequence[str]) -> list[Line]:
+def warnings_page(said: Sequence[str], width: int) -> list[Line]:
     """All of them, the most urgent first."""
     if not said:
         return [[("no warnings", "dim")]]
-    lines: list[Line] = [[("! ", "warn"), (line, "")] for line in said]
-    return [[("Warnings", "bold")], *lines]
+    lines: list[Line] = [[("Warnings", "bold")]]
+    for one in said:
+        first, *rest = textwrap.wrap(one, max(width - 3, 20))
+        lines += [[("! ", "warn"), (first, "")], *([("  ", ""), (line, "")] for line in rest)]
+    return lines

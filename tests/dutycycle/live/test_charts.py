@@ -46,6 +46,16 @@ def test_a_fan_goes_from_now_to_its_horizons() -> None:
     assert lines == [" 100 %  ▄▄▄", "   0 % █░░░"]
 
 
+def test_of_what_repeats_only_the_horizons_are_shown() -> None:
+    ahead = (
+        Forecast(horizon_s=20, value=90, p05=80, p95=99),
+        Forecast(horizon_s=45, value=10, p05=0, p95=20),
+    )
+    fan = Fan(50, ahead, cell_s=5, cells=10, repeats=True)
+    lines = [text_of(line) for line in with_fan([], fan, PERCENT)]
+    assert lines == [" 100 %    ▄▄▄    ", "   0 %         ▄▄"]
+
+
 def test_a_history_keeps_the_newest_and_takes_nothing_twice() -> None:
     history = History(("a",), size=3)
     for ts_ms in (1, 2, 2, 3, 1, 4, 5):

@@ -1,6 +1,7 @@
 """The screen, by Textual's own pilot: keys, the mouse, views, and that it fits at every size."""
 
 import asyncio
+import time
 from collections.abc import Sequence
 
 import pytest
@@ -29,6 +30,14 @@ def shown(pilot: Pilot[None]) -> list[str]:
     texts = [strip.text for strip in lines]
     assert {strip.cell_length for strip in lines} == {width}
     return texts
+
+
+async def seen(pilot: Pilot[None], part: str) -> None:
+    """Wait until it is on the terminal."""
+    deadline = time.monotonic() + 60
+    while part not in "\n".join(shown(pilot)):
+        assert time.monotonic() < deadline, "\n".join(shown(pilot))
+        await pilot.pause(0.05)
 
 
 def first_cells(pilot: Pilot[None]) -> list[str]:
@@ -126,7 +135,7 @@ async def test_resized_it_shows_what_has_room() -> None:
     async with screen(fleet(8)).run_test(size=(200, 50)) as pilot:
         assert "MHz" in shown(pilot)[2]
         await pilot.resize_terminal(60, 15)
-        await pilot.pause()
+        await pilot.pause(0.5)
         lines = shown(pilot)
         assert "MHz" not in lines[2]
         assert lines[-2].startswith("! GPU gpu-a:2")
@@ -169,11 +178,13 @@ async def test_without_a_gpu_the_pods_come_first() -> None:
 async def test_enter_opens_a_subject_the_arrows_its_neighbour_and_escape_leads_back() -> None:
     async with screen(fleet(8)).run_test(size=(120, 40)) as pilot:
         await pilot.press("down", "enter")
-        await pilot.pause()
+        await seen(pilot, "One cycle of 16 s")
         assert shown(pilot)[2].startswith("GPU gpu-a:1  NVIDIA H200")
         await pilot.press("right")
+        await seen(pilot, "One cycle of 7 s")
         assert shown(pilot)[2].startswith("GPU gpu-a:2")
         await pilot.press("escape")
+        await seen(pilot, "history")
         assert first_cells(pilot) == list("01234567")
         assert pilot.app.query_one(Rows).cursor == 2
 
@@ -182,22 +193,17 @@ async def test_a_subject_that_is_gone_says_so() -> None:
     state = fleet(8)
     async with screen(state).run_test(size=(120, 40)) as pilot:
         await pilot.press("2", "enter")
-        await pilot.pause()
+        await seen(pilot, "GPU use: the last")
         assert shown(pilot)[2].startswith("pod ml/bert-worker-a")
         state.feed("pods", "gpu-a-0", None, state.now_ms)
-        pilot.app.draw()  # type: ignore[attr-defined]
-        await pilot.pause()
-        assert shown(pilot)[2].startswith("this is gone")
+        await seen(pilot, "this is gone")
 
 
 async def test_help_and_warnings_come_and_go() -> None:
     async with screen(fleet(8), ["sink ended with status 1"]).run_test(size=(80, 30)) as pilot:
         await pilot.press("question_mark")
-        await pilot.pause()
-        assert any("freeze, and go on" in line for line in shown(pilot))
+        await seen(pilot, "freeze, and go on")
         await pilot.press("w")
-        await pilot.pause()
-        assert "! sink ended with status 1" in "\n".join(shown(pilot))
+        await seen(pilot, "! sink ended with status 1")
         await pilot.press("w")
-        await pilot.pause()
-        assert first_cells(pilot)[0] == "0"
+        await seen(pilot, "what it does")

@@ -47,5 +47,6 @@ def warnings_page(said: Sequence[str], width: int) -> list[Line]:
     lines: list[Line] = [[("Warnings", "bold")]]
     for one in said:
         first, *rest = textwrap.wrap(one, max(width - 3, 20))
-        lines += [[("! ", "warn"), (first, "")], *([("  ", ""), (line, "")] for line in rest)]
+        lines.append([("! ", "warn"), (first, "")])
+        lines += [[("  ", ""), (line, "")] for line in rest]
     return lines

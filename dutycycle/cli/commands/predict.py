@@ -13,7 +13,7 @@ from sinks.scheduling.core.intervals import Interval
 from sinks.scheduling.core.prediction import Prediction
 
 EXAMPLE = """dutycycle predict job.yaml
-dutycycle predict job.yaml --namespace ml --records postgresql+psycopg://db.example/dutycycle"""
+dutycycle predict job.yaml --namespace ml"""
 SETTINGS: tuple[str, ...] = ()
 _FIGURES = (
     ("duration_s", "duration", lambda value: f"{value:.0f} s"),

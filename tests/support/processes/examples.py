@@ -37,6 +37,13 @@ ID                                W
 """
 
 
+JOB = """apiVersion: v1
+kind: Pod
+metadata: {name: bert}
+spec: {containers: [{name: main, image: "train:1", resources: {limits: {nvidia.com/gpu: 1}}}]}
+"""
+
+
 def write_files(folder: Path) -> None:
     """Traces, logs and profiles."""
     day = folder / "day.jsonl.zst"
@@ -52,6 +59,7 @@ def write_files(folder: Path) -> None:
     assert main(["replay", str(day), "--out", str(derived), "--records", records]) == 0
     assert main(["replay", str(day), "--out", str(folder / "tables"), "--format", "parquet"]) == 0
     (folder / "train.py").write_text(PROGRAM)
+    (folder / "job.yaml").write_text(JOB)
     _write_logs(folder)
     write_export(waits_for_data(), folder / "report1.sqlite")
     write_trace(waits_for_data(), folder / "rank0.pt.trace.json.gz")

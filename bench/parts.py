@@ -38,7 +38,7 @@ from streams.operators.peaks.tally import PeakTally
 from streams.operators.trends.bank import TrendBank
 from streams.operators.trends.changes import TrendDebouncer
 from streams.operators.usage.bank import UsageBank
-from streams.operators.workload.job import JobInsightOperator
+from streams.operators.workload.jobs.operator import JobInsightOperator
 from streams.operators.workload.pod import PodInsightOperator
 from streams.operators.workload.spans import SpanBank
 from streams.runtime.keyed_operator import KeyedOperator

@@ -19,7 +19,7 @@ from streams.operators.node.analysis import ANALYSIS, AnalysisConfig
 from streams.operators.node.operator import NodeConfig, NodeOperator
 from streams.operators.peaks.job import JobOperator
 from streams.operators.peaks.pod import PodOperator
-from streams.operators.workload.job import JobInsightOperator
+from streams.operators.workload.jobs.operator import JobInsightOperator
 from streams.operators.workload.pod import PodInsightOperator
 from streams.operators.workload.track import Prices
 

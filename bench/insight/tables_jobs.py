@@ -15,7 +15,7 @@ from bench.insight.tables_machines import EVERY, START_MS, TIMES, TIMES_OF_OTHER
 from contract.records.parts import WorkloadState
 from streams.operators.cycles.result import CycleResult
 from streams.operators.cycles.scales import CycleScales
-from streams.operators.workload.job_cycle import job_cycle
+from streams.operators.workload.jobs.cycle import job_cycle
 
 STATE_S = 30
 """A rank tells its job what it found so often, aligned."""

@@ -45,9 +45,11 @@ COMMANDS = {
     "healthy": "ask a running process whether it is healthy",
     "completion": "print the script by which bash, zsh or fish completes this command",
 }
-"""Sub-commands, each in ``dutycycle.cli.commands.<name>`` or, if it is a service, ``services.<name>``."""
+"""Sub-commands, each in a module of its name in ``dutycycle.cli.commands``, ``studies`` or ``services``."""
 
 _SERVICES = frozenset({"collect", "stream", "sink", "adapter", "extender"})
+
+_STUDIES = frozenset({"replay", "record", "import", "report", "run", "compare", "plot", "profile"})
 
 _EXTRAS = {
     "collect": "collector", "stream": "streams", "sink": "sinks", "adapter": "sinks", "extender": "sinks",
@@ -74,7 +76,7 @@ class Command(Protocol):
 
 def command_module(name: str) -> Command:
     """The module of one sub-command, imported only when it is used."""
-    folder = "services" if name in _SERVICES else "commands"
+    folder = "services" if name in _SERVICES else "studies" if name in _STUDIES else "commands"
     module = f"{name}_" if keyword.iskeyword(name) else name
     return cast("Command", import_module(f"dutycycle.cli.{folder}.{module}"))
 

@@ -13,7 +13,7 @@ import pytest
         ("dutycycle.cli.commands.topics", {"numba", "numpy", "sqlalchemy", "faust", "streams.topology"}),
         ("dutycycle.submit.run", {"numba", "numpy", "sqlalchemy", "faust", "streams.topology", "plotly"}),
         (
-            "dutycycle.cli.commands.profile",
+            "dutycycle.cli.studies.profile",
             {"numpy", "aiokafka", "aiohttp", "sqlalchemy"},
         ),
         ("streams.service", {"river", "scipy.linalg", "scipy.stats", "numpy.f2py"}),

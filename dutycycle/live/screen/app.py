@@ -15,15 +15,15 @@ from dutycycle.live.screen.page import Content, Page
 from dutycycle.live.screen.rows import Rows
 from dutycycle.live.source import Source
 from dutycycle.live.views.depth import brief, depth
-from dutycycle.live.views.gpus import GPUS
-from dutycycle.live.views.jobs import JOBS
-from dutycycle.live.views.nodes import NODES
 from dutycycle.live.views.pages import help_page, warnings_page
-from dutycycle.live.views.pods import PODS
-from dutycycle.live.views.processes import PROCESSES
 from dutycycle.live.views.spans import Line, Style
 from dutycycle.live.views.summary import summary
-from dutycycle.live.views.table import TableView
+from dutycycle.live.views.tables.gpus import GPUS
+from dutycycle.live.views.tables.jobs import JOBS
+from dutycycle.live.views.tables.nodes import NODES
+from dutycycle.live.views.tables.pods import PODS
+from dutycycle.live.views.tables.processes import PROCESSES
+from dutycycle.live.views.tables.table import TableView
 from dutycycle.live.views.warnings import warning_line, warnings
 
 VIEWS: tuple[TableView, ...] = (GPUS, PODS, JOBS, NODES, PROCESSES)

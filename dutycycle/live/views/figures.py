@@ -6,9 +6,9 @@ from math import isnan
 from contract.records.derived import WindowMetric
 from dutycycle.live.model.subjects import GpuSeen, JobSeen, NodeSeen, PodSeen, Row, Value
 from dutycycle.live.views.findings import throttle_words
-from dutycycle.live.views.jobs import gpus_of
-from dutycycle.live.views.pods import gpus_held
 from dutycycle.live.views.spans import Line
+from dutycycle.live.views.tables.jobs import gpus_of
+from dutycycle.live.views.tables.pods import gpus_held
 from dutycycle.words import UNKNOWN, bytes_text, decimal_bytes, of_bytes, percent_text, short_duration
 
 Pairs = Iterator[tuple[str, str]]

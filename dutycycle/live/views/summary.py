@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.model.subjects import added
-from dutycycle.live.views.nodes import mean_util
 from dutycycle.live.views.spans import Line, util_style
+from dutycycle.live.views.tables.nodes import mean_util
 from dutycycle.words import percent_text
 
 _GIB = 1024**3

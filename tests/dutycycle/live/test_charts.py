@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from contract.records.derived import Forecast
 from dutycycle.live.model.history import History
 from dutycycle.live.views.charts import Fan, Scale, bucketed, columns, fold, with_fan
-from dutycycle.live.views.columns import Column, layout, sort_rows
 from dutycycle.live.views.spans import bar, fit, sparkline, text_of, width_of
+from dutycycle.live.views.tables.columns import Column, layout, sort_rows
 
 PERCENT = Scale(height=2, top=100)
 

@@ -25,7 +25,7 @@ from contract.records.pods import JobRef
 from contract.settings.load import load
 from streams.local import LocalPipeline
 from streams.operators.workload.anomalies.finder import AnomalyFinder
-from streams.operators.workload.job import job_insight
+from streams.operators.workload.jobs.operator import job_insight
 from streams.topology import stages
 
 SEED = 902

@@ -15,7 +15,7 @@ from contract.records.parts import JobInsightPart
 from contract.settings.load import load
 from streams.local import LocalPipeline
 from streams.operators.base import Operator
-from streams.operators.workload.job import STALE_MS
+from streams.operators.workload.jobs.operator import STALE_MS
 from streams.operators.workload.ranks import RANK_SAMPLE_MS, RankSamples
 from streams.state.codec import from_bytes, to_bytes
 from streams.topology import stages

@@ -16,8 +16,8 @@ from contract.records.parts import InsightPart, PodTrend, WorkloadState
 from contract.settings.load import load
 from streams.operators.base import Operator
 from streams.operators.workload.channels import ABSENT_CODE, SPAN_MS
-from streams.operators.workload.job_analysis import job_trends
-from streams.operators.workload.job_cycle import Rank, job_cycle
+from streams.operators.workload.jobs.analysis import job_trends
+from streams.operators.workload.jobs.cycle import Rank, job_cycle
 from streams.operators.workload.join import JoinedSpan
 from streams.operators.workload.rules.state import STATE_MS, StateTracker
 from streams.state.codec import from_bytes, to_bytes

@@ -17,7 +17,7 @@ from contract.records.parts import InsightPart, JobInsight, JobInsightPart, PodI
 from contract.records.pods import JobRef
 from streams.local import LocalPipeline
 from streams.operators.workload.channels import ABSENT_CODE, SPAN_MS
-from streams.operators.workload.job import job_state
+from streams.operators.workload.jobs.operator import job_state
 from streams.operators.workload.join import JoinedSpan
 from streams.operators.workload.rules.state import STATE_MS, StateTracker
 from tests.streams.operators.workload.test_insights import (

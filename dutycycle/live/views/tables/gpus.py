@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.model.subjects import GpuSeen
-from dutycycle.live.views.columns import Column
 from dutycycle.live.views.findings import says
-from dutycycle.live.views.kinds import amount, history, memory, use, words
 from dutycycle.live.views.spans import Line, Style, heat_style
-from dutycycle.live.views.table import TableView
+from dutycycle.live.views.tables.columns import Column
+from dutycycle.live.views.tables.kinds import amount, history, memory, use, words
+from dutycycle.live.views.tables.table import TableView
 from dutycycle.words import UNKNOWN
 
 _NAMED = 2

@@ -5,11 +5,11 @@ from math import isnan, nan
 
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.model.subjects import JobSeen
-from dutycycle.live.views.columns import Column
 from dutycycle.live.views.findings import says
-from dutycycle.live.views.kinds import amount, history, use, words
-from dutycycle.live.views.pods import gpus_held, of_gpus
-from dutycycle.live.views.table import TableView
+from dutycycle.live.views.tables.columns import Column
+from dutycycle.live.views.tables.kinds import amount, history, use, words
+from dutycycle.live.views.tables.pods import gpus_held, of_gpus
+from dutycycle.live.views.tables.table import TableView
 from dutycycle.words import bytes_text, percent_text
 
 

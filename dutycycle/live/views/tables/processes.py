@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from contract.records.samples import GpuProcess
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.model.subjects import GpuSeen
-from dutycycle.live.views.columns import Column
-from dutycycle.live.views.kinds import amount, use
-from dutycycle.live.views.table import TableView
+from dutycycle.live.views.tables.columns import Column
+from dutycycle.live.views.tables.kinds import amount, use
+from dutycycle.live.views.tables.table import TableView
 from dutycycle.words import bytes_text
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dutycycle.live.model.state import LiveState
-from dutycycle.live.views.columns import Column
+from dutycycle.live.views.tables.columns import Column
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.model.subjects import PodSeen, Value
-from dutycycle.live.views.columns import Column
 from dutycycle.live.views.findings import says
-from dutycycle.live.views.kinds import amount, history, use, words
 from dutycycle.live.views.spans import Line
-from dutycycle.live.views.table import TableView
+from dutycycle.live.views.tables.columns import Column
+from dutycycle.live.views.tables.kinds import amount, history, use, words
+from dutycycle.live.views.tables.table import TableView
 from dutycycle.words import bytes_text, percent_text
 
 

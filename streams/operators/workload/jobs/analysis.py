@@ -14,7 +14,7 @@ from contract.records.derived import Cycle, Forecast, Subject, Trend, TrendMetri
 from contract.records.parts import JobInsightPart, PodTrend, WorkloadState
 from streams.operators.base import Emission
 from streams.operators.rounding import tidy
-from streams.operators.workload.job_cycle import Rank, job_cycle
+from streams.operators.workload.jobs.cycle import Rank, job_cycle
 
 _UTIL = "gpu_util_pct"
 _DIGITS = 16

@@ -19,8 +19,8 @@ from streams.operators.base import Emission, Snapshot
 from streams.operators.columns.arrays import check_version
 from streams.operators.keyed import decode_under_key
 from streams.operators.workload.anomalies.job import job_anomalies
-from streams.operators.workload.job_analysis import JobSaid, merged_state
-from streams.operators.workload.job_cycle import Rank
+from streams.operators.workload.jobs.analysis import JobSaid, merged_state
+from streams.operators.workload.jobs.cycle import Rank
 from streams.operators.workload.ranks import LatestChange, largest_gap
 from streams.operators.workload.rules.advice import advice
 from streams.operators.workload.rules.stats import three_digits

@@ -5,9 +5,9 @@ from typing import TypeVar
 
 from dutycycle.live.model.state import LiveState
 from dutycycle.live.model.subjects import Row, Value
-from dutycycle.live.views.columns import Column
 from dutycycle.live.views.findings import activity, full_in_s, is_hot, says
 from dutycycle.live.views.spans import Line, Style, bar, fill_style, fit, sparkline, util_style
+from dutycycle.live.views.tables.columns import Column
 from dutycycle.words import UNKNOWN
 
 R = TypeVar("R")

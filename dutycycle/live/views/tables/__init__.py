@@ -1,0 +1,1 @@
+"""The tables of the screen, and the columns that they are made of."""

@@ -202,7 +202,9 @@ def _kind(info: inspect.Type) -> tuple[Kind, _Read]:
             return Kind("struct", tuple((name, kind) for name, kind, _ in parts)), _struct_reader(parts)
         case inspect.DictType():
             kind, read = _kind(info.value_type)
-            return Kind("map", (("", kind),)), lambda found: {key: read(one) for key, one in found.items()}
+            return Kind("map", (("", kind),)), lambda found: {
+                key: None if one is None else read(one) for key, one in found.items()
+            }
         case inspect.VarTupleType():
             return _list(*_kind(info.item_type))
         case inspect.TupleType():  # a pair of numbers
@@ -220,7 +222,7 @@ def _kind(info: inspect.Type) -> tuple[Kind, _Read]:
 
 
 def _list(kind: Kind, read: _Read) -> tuple[Kind, _Read]:
-    return Kind("list", (("", kind),)), lambda found: [read(one) for one in found]
+    return Kind("list", (("", kind),)), lambda found: [None if one is None else read(one) for one in found]
 
 
 def _struct_reader(parts: Sequence[tuple[str, Kind, _Read]]) -> _Read:

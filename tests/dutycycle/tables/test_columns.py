@@ -31,6 +31,10 @@ CASES: list[tuple[str, dict[str, Any], tuple[str, ...], list[tuple[Any, ...]]]] 
     ),
     ("nvml-samples", TICK | {"gpus": []}, ("node", "uuid"), [("a", None)]),
     (
+        "insight-parts", {"v": 1, "uid": "u", "source": "nvml", "gpu_means": {"a/0": [7, None, 40.5, None]}},
+        ("uid", "gpu_means"), [("u", {"a/0": [7.0, None, 40.5, None]})],
+    ),
+    (
         "cgroup-samples",
         TICK | {"host": {"cpu_count": 8}, "pods": [
             {"uid": "u", "containers": [{"id": "x", "cpu_util_pct": 5}, {"id": "y"}]},

@@ -19,8 +19,7 @@ LINES_OF_CYCLE = 40
 @dataclass(frozen=True, slots=True)
 class Line:
     """One series. ``group``: the GPU that it belongs to, by which it is shown or hidden; empty for none.
-    ``color``: a place in the palette. ``dots``: moments that nothing
-    connects, each with its interval."""
+    ``color``: a place in the palette. ``dots``: moments that nothing connects, each with its interval."""
 
     name: str
     group: str

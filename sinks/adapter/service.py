@@ -2,8 +2,6 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 from aiohttp import web
@@ -20,7 +18,8 @@ from sinks.adapter.front_proxy import FrontProxy, NoFrontProxyError
 from sinks.adapter.reader import Reader
 from sinks.adapter.server import MetricsApi
 from sinks.events import ADAPTER_SERVES, DERIVED, FRONT_PROXY_UNKNOWN
-from telemetry.endpoint import Address, parse
+from sinks.serving import listening, together
+from telemetry.endpoint import parse
 from telemetry.events import Telemetry
 
 _CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps")
@@ -47,26 +46,11 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
         status.waiting = f"waiting for the broker at {settings.broker}"
         await unless(stop, wait_for_topics(settings, telemetry, DERIVED))
         status.waiting = "waiting for the API server's certificate authority"
-        await unless(stop, _work(settings, telemetry, server, reader, api))
+        await unless(stop, together(reader.run(), serve(settings, telemetry, server, api)))
     except StoppedError:
         return
     finally:
         await server.close()
-
-
-async def _work(
-    settings: Settings, telemetry: Telemetry, server: ApiServer, reader: Reader, api: MetricsApi
-) -> None:
-    tasks = [
-        asyncio.create_task(reader.run()),
-        asyncio.create_task(serve(settings, telemetry, server, api)),
-    ]
-    try:
-        await asyncio.gather(*tasks)  # no TaskGroup: an error shall come out as it is
-    finally:
-        for one in tasks:
-            one.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def serve(
@@ -81,7 +65,8 @@ async def serve(
             front_proxy = await _front_proxy(server, telemetry, backoff)
             files = _files(settings)
             api.front_proxy = front_proxy
-            async with _listening(runner, address, _tls(settings, front_proxy)) as where:
+            tls = _tls(settings, front_proxy)
+            async with listening(runner, address, tls, "DUTYCYCLE_ADAPTER_LISTEN") as where:
                 telemetry.emit(ADAPTER_SERVES, f"https://{where}")
                 telemetry.status.waiting = None
                 while True:
@@ -92,21 +77,6 @@ async def serve(
                         break
     finally:
         await runner.cleanup()
-
-
-@asynccontextmanager
-async def _listening(runner: web.AppRunner, address: Address, tls: ssl.SSLContext) -> AsyncIterator[Address]:
-    site = web.TCPSite(runner, address.host, address.port, ssl_context=tls)
-    try:
-        await site.start()
-    except OSError as error:
-        raise SettingError(
-            f"DUTYCYCLE_ADAPTER_LISTEN={address}: {error.strerror}: give another host:port"
-        ) from error
-    try:
-        yield Address(address.host, runner.addresses[-1][1])
-    finally:
-        await site.stop()
 
 
 async def _front_proxy(server: ApiServer, telemetry: Telemetry, backoff: Backoff) -> FrontProxy:

@@ -1,6 +1,6 @@
 """What the topics say of nodes, of the pods that run on them, and of those that have ended. Pure."""
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,6 +41,8 @@ class KnownCluster:
         self._nodes: dict[str, _Node] = {}
         self._pods: dict[str, Pod] = {}
         """Those that run, by uid."""
+        self._jobs: dict[str, set[str]] = {}
+        """Their uids, by that of their job."""
         self._kin = KinIndex()
         self._ended: set[str] = set()
         self._kinds: dict[str, str] = {}
@@ -73,7 +75,8 @@ class KnownCluster:
             case Cycle() if record.subject.pod_uid:
                 self._take_cycle(record.subject.pod_uid, record)
             case None:
-                for known in (self._pods, self._kinds, self._periods):
+                self._leave(key)
+                for known in (self._kinds, self._periods):
                     known.pop(key, None)
                 self._ended.discard(key)
 
@@ -86,10 +89,19 @@ class KnownCluster:
                 node.cpu_used.append(record.host.cpu_util_pct / 100)
 
     def _take_pod(self, pod: Pod) -> None:
-        if pod.finished:
-            self._pods.pop(pod.uid, None)
-        else:
+        self._leave(pod.uid)
+        if not pod.finished:
             self._pods[pod.uid] = pod
+            if pod.job is not None:
+                self._jobs.setdefault(pod.job.uid, set()).add(pod.uid)
+
+    def _leave(self, uid: str) -> None:
+        pod = self._pods.pop(uid, None)
+        if pod is not None and pod.job is not None:
+            ranks = self._jobs[pod.job.uid]
+            ranks.discard(uid)
+            if not ranks:
+                del self._jobs[pod.job.uid]
 
     def _take_peaks(self, peaks: PodPeaks) -> None:
         uid = peaks.pod.uid
@@ -109,11 +121,7 @@ class KnownCluster:
 
     def ranks(self, job_uid: str | None) -> dict[str, int]:
         """How many pods of a job run on each node."""
-        found: dict[str, int] = {}
-        for pod in self._pods.values():
-            if job_uid is not None and pod.job is not None and pod.job.uid == job_uid:
-                found[pod.node] = found.get(pod.node, 0) + 1
-        return found
+        return Counter(self._pods[uid].node for uid in self._jobs.get(job_uid or "", ()))
 
     def node(self, name: str, ranks: int, now_ms: int) -> Node:
         """What is known of a node now; ``ranks``: pods of the same job that it has."""

@@ -13,7 +13,8 @@ from sinks.events import EXTENDER_SERVES
 from sinks.scheduling.extender import Extender
 from sinks.scheduling.known import KnownCluster
 from sinks.scheduling.reader import DESCRIBED, ENDED, Reader
-from telemetry.endpoint import LOOPBACK, Address, parse
+from sinks.serving import listening, together
+from telemetry.endpoint import LOOPBACK, parse
 from telemetry.events import Telemetry
 
 _CLOSE_S = 3.0
@@ -31,46 +32,29 @@ async def run(settings: Settings, telemetry: Telemetry, stop: asyncio.Event) -> 
     outputs = [name for name in (*DESCRIBED, *ENDED) if name not in ALIKE_TOPICS]
     try:
         await unless(stop, wait_for_topics(settings, telemetry, ALIKE_TOPICS, outputs=outputs))
+        app = Extender(known, telemetry).app()
+        await unless(stop, together(reader.run(), _serve(settings, telemetry, app, reader, tls)))
     except StoppedError:
         return
-    runner = web.AppRunner(Extender(known, telemetry).app(), shutdown_timeout=_CLOSE_S, access_log=None)
-    await runner.setup()
-    reading = asyncio.create_task(reader.run())
-    serving = asyncio.create_task(_serve(settings, telemetry, runner, reader, tls))
-    stopping = asyncio.create_task(stop.wait())
-    try:
-        done, _ = await asyncio.wait([reading, serving, stopping], return_when=asyncio.FIRST_COMPLETED)
-        for one in done:
-            one.result()
-    finally:
-        await runner.cleanup()
-        for one in (reading, serving, stopping):
-            one.cancel()
-        await asyncio.gather(reading, serving, stopping, return_exceptions=True)
 
 
 async def _serve(
-    settings: Settings, telemetry: Telemetry, runner: web.AppRunner, reader: Reader,
+    settings: Settings, telemetry: Telemetry, app: web.Application, reader: Reader,
     tls: ssl.SSLContext | None,
 ) -> None:  # fmt: skip
     """Listen once all is known that there is: the scheduler goes on without us until then."""
     telemetry.status.waiting = "reading the topics"
     await reader.caught_up.wait()
-    where = await _listen(settings, runner, tls)
-    telemetry.emit(EXTENDER_SERVES, f"{'https' if tls else 'http'}://{where}")
-    telemetry.status.waiting = None
-    await asyncio.Event().wait()
-
-
-async def _listen(settings: Settings, runner: web.AppRunner, tls: ssl.SSLContext | None) -> Address:
+    runner = web.AppRunner(app, shutdown_timeout=_CLOSE_S, access_log=None)
+    await runner.setup()
     address = parse(settings.extender_listen)
     try:
-        await web.TCPSite(runner, address.host, address.port, ssl_context=tls).start()
-    except OSError as error:
-        raise SettingError(
-            f"DUTYCYCLE_EXTENDER_LISTEN={address}: {error.strerror}: give another host:port"
-        ) from error
-    return Address(address.host, runner.addresses[-1][1])
+        async with listening(runner, address, tls, "DUTYCYCLE_EXTENDER_LISTEN") as where:
+            telemetry.emit(EXTENDER_SERVES, f"{'https' if tls else 'http'}://{where}")
+            telemetry.status.waiting = None
+            await asyncio.Event().wait()
+    finally:
+        await runner.cleanup()
 
 
 def _tls(settings: Settings) -> ssl.SSLContext | None:

@@ -78,7 +78,7 @@ async def test_pods_go_where_there_is_room_and_on_without_the_extender(
     log = tmp_path / "extender.log"
 
     def said() -> str:
-        return f"{log.read_text()}\n{scheduler.said()}"
+        return f"{log.read_text()}\n{scheduler.log_tail()}"
 
     try:
         with running("extender", env=env, log=log):

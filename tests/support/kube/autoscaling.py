@@ -199,7 +199,7 @@ class VisionApi:
 
     def _state(self) -> str:
         events = self._admin.kubectl("get", "events", "-n", self._cluster.namespace, check=False)
-        said = re.sub(r"(?m)^I.*\n", "", self._controllers.said())
+        said = re.sub(r"(?m)^I.*\n", "", self._controllers.log_tail())
         return f"{self.replicas} {self.conditions}\n{events}\n{said[-2000:]}\n{self._adapter.said[-2000:]}"
 
 

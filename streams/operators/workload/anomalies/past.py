@@ -34,6 +34,10 @@ class Level:
         """Whether it is of at least so many minutes."""
         return self.count >= least
 
+    def is_usually_above(self, value: float, least: float, spread: float) -> bool:
+        """Whether ``value`` is lower than usual, by ``least`` and by ``spread`` deviations."""
+        return value < self.usual - max(least, spread * self.deviation)
+
 
 @dataclass(slots=True)
 class Suspicion:

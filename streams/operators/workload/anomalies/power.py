@@ -40,7 +40,10 @@ class PowerFit:
         held = (
             minute.util_pct >= BUSY_PCT and clock > 0 and self.clock.is_known(KNOWN) and band.is_known(KNOWN)
         )
-        held = held and _lower(clock, self.clock) and _lower(minute.power_pct, band)
+        held = held and all(
+            level.is_usually_above(value, LOWER * level.usual, SPREAD)
+            for value, level in ((clock, self.clock), (minute.power_pct, band))
+        )
         most = IDLE_PCT + minute.util_pct * (1 - IDLE_PCT / 100) + BEYOND_PCT
         hidden = minute.power_pct > most
         self.now = {"power_pct": minute.power_pct, "gpu_util_pct": minute.util_pct}
@@ -61,7 +64,3 @@ class PowerFit:
             return None
         since_ms = min(one.since_ms for one in (self.low, self.high) if one.told)
         return Found(kind=POWER, since_ms=since_ms, evidence=dict(self.now))
-
-
-def _lower(value: float, level: Level) -> bool:
-    return value < level.usual - max(LOWER * level.usual, SPREAD * level.deviation)

@@ -60,17 +60,17 @@ class Siblings:
             if not odd:
                 gpu.temp.learn(hotter)
         if not isnan(clock + power):
-            odd = gpu.clock.is_known(KNOWN) and _lower(clock, gpu.clock) and _lower(power, gpu.power)
+            odd = (
+                gpu.clock.is_known(KNOWN)
+                and gpu.clock.is_usually_above(clock, LOWER_PCT, SPREAD)
+                and gpu.power.is_usually_above(power, LOWER_PCT, SPREAD)
+            )
             gpu.slow.add(start_ms, NEEDED, odd=odd)
             if gpu.slow.is_old:
                 gpu.clock, gpu.power, gpu.slow = Level(), Level(), Suspicion()
             if not odd:
                 gpu.clock.learn(clock)
                 gpu.power.learn(power)
-
-
-def _lower(value: float, level: Level) -> bool:
-    return value < level.usual - max(LOWER_PCT, SPREAD * level.deviation)
 
 
 def _found(name: str, gpu: _Gpu) -> list[Found]:

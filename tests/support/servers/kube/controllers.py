@@ -26,24 +26,12 @@ _OPTIONS = [
 ]
 
 
-class Controllers:
+class Controllers(ServerProcess):
     """Runs ``controllers`` on an API server until it is stopped."""
 
     def __init__(self, kube: Kube, folder: Path, controllers: tuple[str, ...] = AUTOSCALING) -> None:
         config = f"--kubeconfig={kube.admin.kubeconfig}"
-        self._process = ServerProcess(
+        super().__init__(
             [find_controllers(), *_OPTIONS, config, f"--controllers={','.join(controllers)}"],
             folder / "kube-controller-manager.log",
-        )  # fmt: skip
-
-    def said(self) -> str:
-        """The end of its log."""
-        return self._process.log_tail()
-
-    def running(self) -> bool:
-        """Whether it has not ended."""
-        return self._process.running()
-
-    def stop(self) -> None:
-        """End it in order."""
-        self._process.stop()
+        )

@@ -16,7 +16,7 @@ _API = "kubescheduler.config.k8s.io/v1"
 _OPTIONS = ["--leader-elect=false", "--secure-port=0", "--authentication-skip-lookup=true"]
 
 
-class Scheduler:
+class Scheduler(ServerProcess):
     """Schedules the pods of an API server until it is stopped; ``extenders`` of its configuration."""
 
     def __init__(self, kube: Kube, folder: Path, extenders: Sequence[Mapping[str, Any]] = ()) -> None:
@@ -32,21 +32,8 @@ class Scheduler:
         }
         file = folder / "kube-scheduler.yaml"
         file.write_text(yaml.safe_dump(config))
-        self._process = ServerProcess(
-            [find_scheduler(), *_OPTIONS, f"--config={file}"], folder / "kube-scheduler.log"
-        )
-
-    def said(self) -> str:
-        """The end of its log."""
-        return self._process.log_tail()
-
-    def running(self) -> bool:
-        """Whether it has not ended."""
-        return self._process.running()
-
-    def stop(self) -> None:
-        """End it in order."""
-        self._process.stop()
+        command: list[str | Path] = [find_scheduler(), *_OPTIONS, f"--config={file}"]
+        super().__init__(command, folder / "kube-scheduler.log")
 
 
 def add_node(admin: Client, name: str, *, gpus: int = 8, cpu: int = 64) -> Object:

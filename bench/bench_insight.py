@@ -23,6 +23,7 @@ from bench.insight import (
     tables_anomaly,
     tables_cycle,
     tables_forecast,
+    tables_job_forecasts,
     tables_jobs,
     tables_kind,
     tables_machines,
@@ -48,12 +49,13 @@ def cycles(report: Report, seeds: range, thin: int, out: Path, pairs: Pairs) -> 
 
 
 def forecasts(report: Report, seeds: range, thin: int, out: Path, pairs: Pairs) -> None:
-    """Forecasts, and memory that runs out."""
+    """Forecasts, of series and of jobs, and memory that runs out."""
     known, made = tables_forecast.comparison(report, seeds, thin)
     more = range(seeds.start, seeds.start + -(-10 * len(seeds) // thin))
     tables_age.by_age(report, more)
     tables_forecast.exhaustion(report, more)
     tables_forecast.fills(report, more)
+    tables_job_forecasts.job_forecasts(report, seeds, thin)
     pictures_forecast.fans(out / "forecast_fans.png", known, made)
     pictures_forecast.memory(out / "memory.png", seeds.start)
 

@@ -19,6 +19,7 @@ from typing import Any
 from contract.log import ConsumerRecord
 from contract.settings.groups import Settings
 from contract.topics import DEFAULT_PREFIX
+from dutycycle.cli.garbage import collect_rarely
 from dutycycle.traces.samples import TraceSamples
 from streams.local import LocalPipeline
 from streams.operators.columns.cgroup import CgroupReader
@@ -33,6 +34,7 @@ from streams.operators.node.watermark import Timeline
 from streams.operators.node.window import WindowBank
 from streams.operators.node.window_records import WindowRecords
 from streams.operators.peaks.job import JobOperator
+from streams.operators.peaks.node import NodePeakBank
 from streams.operators.peaks.pod import PodOperator
 from streams.operators.peaks.tally import PeakTally
 from streams.operators.trends.bank import TrendBank
@@ -51,6 +53,7 @@ PARTS: dict[str, list[Any]] = {
     "peaks": [PeakTally],
     "spans": [SpanBank],
     "usage": [UsageBank],
+    "peaks of the node": [NodePeakBank],
     "trends": [TrendBank, TrendDebouncer],
     "cycles": [CycleScales],
     "analysis, the rest": [AnalysisBank],
@@ -143,6 +146,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("trace")
+    collect_rarely()
     inputs = list(TraceSamples([parser.parse_args().trace], DEFAULT_PREFIX))
     replay(list(islice(inputs, WARM_UP)))
     total = replay(inputs)

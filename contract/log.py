@@ -1,7 +1,12 @@
-"""A record of a Kafka log: as it was read, and as it is to be sent. Says where it lies, not what it means."""
+"""A record of a Kafka log: as it was read, and as it is to be sent. Says where it lies, not what it means.
 
-from dataclasses import dataclass
+Structs of msgspec, as there are several for each record that is read: a frozen dataclass takes ten times as
+long to make.
+"""
+
 from typing import NamedTuple
+
+import msgspec
 
 
 class TopicPartition(NamedTuple):
@@ -11,8 +16,7 @@ class TopicPartition(NamedTuple):
     partition: int
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerRecord:
+class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
     """One record as it lies in the log. ``topic`` is without prefix; ``value`` None is a tombstone.
 
     ``key`` is text, because every key of ours is; None if the record has none. Bytes that are no UTF-8 are
@@ -40,8 +44,7 @@ class ConsumerRecord:
         return key.isascii() or not any("\ud800" <= character <= "\udfff" for character in key)
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerRecord:
+class ProducerRecord(msgspec.Struct, frozen=True, gc=False):
     """A record to send. ``topic`` is without prefix; ``ts_ms`` is its Kafka timestamp."""
 
     topic: str

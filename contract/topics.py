@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from contract.records.deadletter import DeadLetter
-from contract.records.derived import Cycle, JobPeaks, PodPeaks, Trend, WindowAggregate
+from contract.records.derived import Cycle, JobPeaks, NodePeaks, PodPeaks, Trend, WindowAggregate
 from contract.records.hours import UsageHour
-from contract.records.insights import Insight, ProfileVerdict
+from contract.records.insights import Insight, ProfileVerdict, Trials
 from contract.records.models import ModelEvent, ModelForecast, ModelScore
 from contract.records.parts import (
     InsightPart,
@@ -16,6 +16,7 @@ from contract.records.parts import (
     PodInsight,
     PodPart,
 )
+from contract.records.placement import Placement
 from contract.records.pods import Pod
 from contract.records.processes import ProcessSample
 from contract.records.samples import CgroupSample, CudaSample, NvmlSample
@@ -71,10 +72,15 @@ _ALL = (
     Topic(name="cycles", key="subject/source", writer="streams", record=Cycle, cleanup="compact"),
     Topic(name="pod-peaks", key="pod uid", writer="streams", record=PodPeaks, cleanup="compact"),
     Topic(name="job-peaks", key="job uid", writer="streams", record=JobPeaks, cleanup="compact"),
+    Topic(name="node-peaks", key="node", writer="streams", record=NodePeaks, retention_ms=14 * _DAY_MS),
     Topic(name="usage", key="node", writer="streams", record=UsageHour, retention_ms=14 * _DAY_MS),
     Topic(name="insights", key="subject", writer="streams", record=Insight, cleanup="compact"),
     Topic(
         name="profiles", key="pod or job uid", writer="dutycycle profile", record=ProfileVerdict,
+        retention_ms=14 * _DAY_MS,
+    ),
+    Topic(
+        name="trials", key="namespace/job", writer="dutycycle trial", record=Trials,
         retention_ms=14 * _DAY_MS,
     ),
     Topic(name="model-forecasts", key="subject", writer="streams", record=ModelForecast),
@@ -108,6 +114,10 @@ _ALL = (
     Topic(
         name="job-insight-parts", key="job uid", writer="streams", record=JobInsightPart,
         retention_ms=_DAY_MS, internal=True,
+    ),
+    Topic(
+        name="placements", key="pod uid", writer="extender", record=Placement, retention_ms=_DAY_MS,
+        internal=True,
     ),
     Topic(name="node-usage", key="node", writer="sinks", record=NodeUsage, cleanup="compact", internal=True),
 )  # fmt: skip

@@ -24,6 +24,8 @@ TEXT_PATTERN = (
 """Nothing that could break a line, hide, or turn the direction of what a terminal or a log shows. All text in
 records that are read is of such characters: ``contract.codec`` sees to it."""
 
+JOULES_PER_KWH = 3_600_000
+
 Number = int | float
 """Any finite number."""
 Pct = Annotated[int, Meta(ge=0, le=100)] | Annotated[float, Meta(ge=0, le=100)]

@@ -185,6 +185,7 @@ OWN = {
         "cpu_limit": "CPUs (cores) that it can use at most; absent where one of its containers has no limit",
         "mem_request_bytes": "host memory that it requests, counted like cpu_request",
         "job": "the job that it belongs to: the topmost owner that could be read",
+        "trial_of": "of a pod of a trial: the name of the Job that is tried",
         "labels": "those of its labels that `DUTYCYCLE_POD_LABELS` names",
     },
     "JobRef": {
@@ -258,6 +259,31 @@ OWN = {
         "evidence": "where the time of the GPUs went, and figures of kernels and copies",
         "advice": "what to do about it, for a person",
     },
+    "Trials": {
+        "id": "new for each call of `dutycycle trial`",
+        "namespace": "of the Job",
+        "job": "the name of the Job that was tried, or its `generateName`",
+        "job_uid": "the uid of that Job; absent where it was not in the cluster",
+        "ts_ms": "when the trials were over",
+        "goal": "by what the best is chosen: gpu-seconds, joules, or rate",
+        "unit": "what is counted: sample, step, or cycle; absent where nothing was found to count",
+        "best": "the name of the best trial; absent where that is not known",
+        "ties": "names of trials that differ from the best by no more than noise",
+        "trials": "in the order in which they ran",
+    },
+    "Trial": {
+        "name": "GPUs, pods and placement: `2gpu-4pods-packed`",
+        "gpus": "GPUs of a pod",
+        "pods": "pods that ran together",
+        "placement": "packed or spread; absent for where the scheduler liked",
+        "ended": "how it ended, or why it was not begun",
+        "gpu_minutes": "GPUs times the time for which it had its nodes",
+        "rate_per_s": "units a second",
+        "gpu_s_per_unit": "GPU-seconds for a unit, of all its GPUs",
+        "energy_j_per_unit": "energy for a unit, of all its GPUs",
+        "bottleneck": "as of an insight; absent for unknown",
+        "idle_gpus": "GPUs that did nothing",
+    },
     "ModelForecast": {
         "model": "the model's name",
         "metric": "the metric that is forecast: the first one of the model",
@@ -312,6 +338,17 @@ OWN = {
         "gpus_omitted": "the number of pods whose GPUs are left out to keep the record below 1 MB",
         "pods_omitted": "the number of pods that are left out: above 2,000 pods those that ended first, "
         "above 1 MB the last by name",
+    },
+    "Peak": {
+        "p95": "of GPU utilization, GPU memory, CPU and host memory of a pod or job: 95 % of samples were no "
+        "higher; off by at most 0.5 or 1/64 of itself, whichever is more",
+    },
+    "NodePeaks": {
+        "source": "what it is made from: `nvml` (GPUs) or `cgroup` (the host)",
+        "day_ms": "the beginning of the day, in UTC",
+        "metrics": "peaks by metric: of all GPUs together (`gpu_util_pct`: of any GPU; `gpu_mem_used_bytes` "
+        "and `gpu_power_w`: the sums at a tick), or of the host",
+        "gpus": "peaks by metric of each GPU, by `<node>/<index>`",
     },
     "PodOfJob": {
         "metrics": "peaks by metric",

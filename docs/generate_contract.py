@@ -15,12 +15,13 @@ from msgspec import inspect
 from contract.records import deadletter, derived, hours, insights, models, pods, processes, samples
 from contract.records.base import RecordBase
 from contract.records.deadletter import Reason
+from contract.records.derived import P95_METRICS
 from contract.settings import parsers
 from contract.settings.groups import PREFIX, SETTING_GROUPS
 from contract.topics import TOPICS, Topic
 from contract.units import END_OF_TIME_MS, MAX_AMOUNT, MAX_INTEGER, NAME_PATTERN
 from docs.contract_meanings import meaning
-from sinks.records.rows import COLUMN_METRICS
+from sinks.records.rows import COLUMN_METRICS, NODE_METRICS
 
 HERE = Path(__file__).parent
 PAGE = HERE / "contract.md"
@@ -56,13 +57,25 @@ def _filled(what: str, name: str | None) -> str:
         return table(("field", "type", "unit", "", "meaning"), _fields(records()[str(name)]))
     tables = {
         "topics": _topics, "internal": _internal, "reasons": _reasons, "settings": _settings,
-        "columns": _columns,
+        "columns": _columns, "p95": _p95, "nodes": _nodes,
     }  # fmt: skip
     return tables[what]()
 
 
 def _columns() -> str:
-    return ", ".join(f"`{metric}`" for metric in COLUMN_METRICS)
+    return _names(COLUMN_METRICS)
+
+
+def _p95() -> str:
+    return _names(P95_METRICS)
+
+
+def _nodes() -> str:
+    return _names(NODE_METRICS)
+
+
+def _names(metrics: Iterable[str]) -> str:
+    return ", ".join(f"`{metric}`" for metric in metrics)
 
 
 def _topics() -> str:

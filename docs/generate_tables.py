@@ -20,6 +20,7 @@ _ROWS = {
     "trends": "a subject and metric",
     "cycles": "a subject and metric",
     "pod-peaks": "a metric: of the pod, or of its `gpu`, or of its `process`",
+    "node-peaks": "a metric and minute: of the node, or of its `gpu`",
     "job-peaks": "a metric: of the job, or of its `pod`, or of a `gpu` of that",
 }
 _RECORD = "a record"

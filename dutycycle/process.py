@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 if TYPE_CHECKING:
     import asyncio
 
-SERVICES = frozenset({"up", "top", "collect", "stream", "sink", "adapter", "extender"})
+SERVICES = frozenset({"up", "top", "collect", "stream", "sink", "adapter", "extender", "webhook"})
 """The commands that run until SIGTERM or SIGINT, which is success."""
 PARENT_VARIABLE = "DUTYCYCLE_UP_PID"
 """Set for the children of ``dutycycle up``: its process id."""

@@ -103,12 +103,15 @@ class ApiServer:
         path = kind.path(meta["name"], meta.get("namespace"))
         return dict((await self._client.apply(path, thing, _strict(manager)))["metadata"])
 
-    async def delete(self, kind: Kind, name: str, namespace: str | None, uid: str) -> None:
-        """Begin to delete this very object and what it owns; it is there until all of that is gone.
+    async def delete(
+        self, kind: Kind, name: str, namespace: str | None, uid: str, propagation: str = "Foreground"
+    ) -> None:
+        """Begin to delete this very object and what it owns; it is there until all of that is gone
+        (``Foreground``), or gone at once (``Background``).
 
         ``BusyError`` (409) where another object has its name now.
         """
-        options = {"preconditions": {"uid": uid}, "propagationPolicy": "Foreground"}
+        options = {"preconditions": {"uid": uid}, "propagationPolicy": propagation}
         await self._client.delete(kind.path(name, namespace), options)
 
     async def events(self, namespace: str, fields: str) -> list[dict[str, Any]]:

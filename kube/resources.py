@@ -49,6 +49,13 @@ def gpu_request(spec: Spec) -> float | None:
     return max([together, *(beside + _gpus(one) for one in starting if not _goes_on(one))])
 
 
+def gpu_resources(container: Spec) -> dict[str, float]:
+    """The GPUs that a container asks for, by resource, such as ``nvidia.com/gpu``."""
+    stated = container.get("resources") or {}
+    names = {*(stated.get("limits") or ()), *(stated.get("requests") or ())}
+    return {one: float(_asked(container, one) or 0) for one in sorted(names) if _GPU_RESOURCE.fullmatch(one)}
+
+
 def gpu_uuids(spec: Spec, annotations: Mapping[str, str]) -> tuple[str, ...] | None:
     """GPUs that an annotation about GPUs or ``NVIDIA_VISIBLE_DEVICES`` names; None where none does."""
     texts = [value for key, value in annotations.items() if "gpu" in key.rpartition("/")[2]]
@@ -75,9 +82,7 @@ def _asked(container: Spec, resource: str) -> Decimal | None:
 
 
 def _gpus(container: Spec) -> float:
-    stated = container.get("resources") or {}
-    names = {*(stated.get("limits") or ()), *(stated.get("requests") or ())}
-    return float(sum(_asked(container, one) or 0 for one in names if _GPU_RESOURCE.fullmatch(one)))
+    return sum(gpu_resources(container).values())
 
 
 def _stated(part: Spec, what: str, resource: str) -> Decimal | None:

@@ -2,7 +2,7 @@
 
 import logging
 
-from telemetry.events import ADAPTER, EXTENDER, METRICS, SINK, Event
+from telemetry.events import ADAPTER, EXTENDER, METRICS, SINK, WEBHOOK, Event
 
 DERIVED = ("window-aggregates", "trends", "cycles", "pods")
 """What the adapter reads."""
@@ -50,7 +50,7 @@ SAMPLES_DROPPED = Event(
 )
 RECORD_UNREADABLE = Event(
     "record_unreadable", logging.WARNING, "Records that cannot be read: they are in no series and no answer",
-    ("topic",), by=(METRICS, ADAPTER, EXTENDER),
+    ("topic",), by=(METRICS, ADAPTER, EXTENDER, WEBHOOK),
 )
 ADAPTER_SERVES = Event(
     "adapter_serves", logging.INFO, "The adapter listens, at its start and with each new certificate",
@@ -62,6 +62,23 @@ FRONT_PROXY_UNKNOWN = Event(
     by=(ADAPTER,),
 )
 EXTENDER_SERVES = Event("extender_serves", logging.INFO, "The extender listens", by=(EXTENDER,))
+PLACEMENT_DROPPED = Event(
+    "placement_dropped", logging.WARNING, "Pods that do not get the scores of their nodes as an annotation",
+    ("reason",), by=(EXTENDER,), values={"reason": ("full", "refused")},
+)
+WEBHOOK_SERVES = Event("webhook_serves", logging.INFO, "The webhook listens", by=(WEBHOOK,))
+POD_NOT_UNDERSTOOD = Event(
+    "pod_not_understood", logging.WARNING, "Pods that were not understood, and admitted unchanged",
+    by=(WEBHOOK,),
+)
+PRIORITY_CLASSES_AWAY = Event(
+    "priority_classes_away", logging.WARNING, "PriorityClasses cannot be listed, made or deleted",
+    by=(WEBHOOK,),
+)
+CERTIFICATE_UNUSABLE = Event(
+    "certificate_unusable", logging.WARNING, "A renewed certificate cannot be used; the one before is kept",
+    by=(EXTENDER, WEBHOOK),
+)
 LOG_TRUNCATED = Event(
     "log_truncated", logging.ERROR,
     "Partitions that end before the last offset that was read; they are read from their beginning",

@@ -16,17 +16,19 @@ from telemetry.events import Telemetry
 
 Offsets = dict[TopicPartition, int]
 _WAIT_S = 0.5
-_AT_ONCE = 500
-"""Records between two moments at which others may look."""
 
 
 @dataclass(frozen=True)
 class Follower:
-    """``name``: of the Kafka client. What waiting for a broker does not mend is raised."""
+    """``name``: of the Kafka client. What waiting for a broker does not mend is raised.
+
+    ``at_once``: records between two moments at which others may look.
+    """
 
     settings: Settings
     telemetry: Telemetry
     name: str
+    at_once: int = 500
 
     async def follow(
         self,
@@ -54,7 +56,7 @@ class Follower:
                     if ends and await consumer.reached(ends):
                         ends = {}
                         reached()
-                    take(await consumer.take(_WAIT_S, _AT_ONCE))
+                    take(await consumer.take(_WAIT_S, self.at_once))
                     await asyncio.sleep(0)  # what was fetched already comes without a pause
             finally:
                 await consumer.stop()

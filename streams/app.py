@@ -25,16 +25,18 @@ from telemetry.events import Telemetry
 
 FLUSH_S = 2.0
 """So often coalesced outputs are sent."""
+TRIM_S = 2.0
+"""So often free memory is given back."""
 _COMMIT_SHARE = 4
-"""After a commit the pause is at least this many times as long as the commit took: at most a fifth of the
-time goes into commits, and large states are stored less often."""
+"""The pauses of a commit are at least this many times as long as it takes without them: at most a fifth of
+the time goes into commits, and large states are stored less often."""
 _STATE_BYTES_PER_S = 500_000
 """Commits write at most this much on average. A state is written as a whole each time, and a recovery reads
 what compaction has left of all that."""
 _STATES_AT_ONCE = 64
 """The states of so many keys are made at once: a node's takes up to a millisecond, and records wait."""
 _LONGEST_PAUSE_S = 60.0
-"""The longest pause: how long a commit waited for an unreachable broker says nothing about the next."""
+"""The longest pauses: how long a commit waited for an unreachable broker says nothing about the next."""
 VERIFY_S = 300.0
 """So often the broker is asked whether others have written into our changelogs: well within the half hour in
 which compaction leaves alone what they have superseded (``bus.kafka.topics.CHANGELOG_CONFIG``)."""
@@ -43,17 +45,20 @@ which compaction leaves alone what they have superseded (``bus.kafka.topics.CHAN
 _C = ctypes.CDLL(None)  # the C library of this process
 
 
-def _trim_heap() -> None:
-    """Give the system back what is free: glibc's malloc keeps it else, a third of a worker after a backlog.
+async def _trim_heap() -> None:
+    """Give the system back what is free, steadily, also while a commit is under way: glibc's malloc keeps it
+    else, a third of a worker after a backlog.
 
     Takes some milliseconds with a thousand nodes. Other C libraries than glibc have no such function.
     """
-    if (trim := getattr(_C, "malloc_trim", None)) is not None:
+    trim = getattr(_C, "malloc_trim", None)
+    while trim is not None:
+        await asyncio.sleep(TRIM_S)
         trim(0)
 
 
 def pause_s(interval_s: float, took_s: float, written_bytes: int) -> float:
-    """How long to wait after a commit that took ``took_s`` and wrote states of ``written_bytes``."""
+    """The pauses of the commit after one that took ``took_s`` and wrote states of ``written_bytes``."""
     wanted_s = max(took_s * _COMMIT_SHARE, written_bytes / _STATE_BYTES_PER_S)
     return max(interval_s, min(wanted_s, _LONGEST_PAUSE_S))
 
@@ -80,31 +85,39 @@ class StreamsApp:
     """By the full names of their changelogs."""
 
     async def commit_steadily(self, interval_s: float) -> None:
-        """Flush every two seconds and commit every ``interval_s``, less often where that is dear, until
+        """Flush every two seconds and commit over ``interval_s``, more slowly where that is dear, until
         cancelled."""
+        works = (
+            self._flush_steadily(min(FLUSH_S, interval_s)),
+            self._commit_steadily(interval_s),
+            _trim_heap(),
+        )
+        tasks = [asyncio.ensure_future(work) for work in works]
         try:
-            await self._commit_steadily(interval_s)
+            await asyncio.gather(*tasks)
         except Exception as error:  # noqa: BLE001 - a worker that commits no longer would read on as if it did
             self.app.fail(f"commits ended: {error!r}")
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    async def _flush_steadily(self, interval_s: float) -> None:
+        while True:
+            await asyncio.sleep(min(FLUSH_S, interval_s))
+            await self.coordinator.flush()
 
     async def _commit_steadily(self, interval_s: float) -> None:
         coordinator = self.coordinator
-        pause, committed = interval_s, time.monotonic()
-        verified = committed
+        over_s, verified = interval_s, time.monotonic()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(coordinator.commit_due.wait(), interval_s)
         while True:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(coordinator.commit_due.wait(), min(FLUSH_S, interval_s))
-            _trim_heap()
-            began, before = time.monotonic(), coordinator.metrics.state_bytes
-            if began - committed < pause and not coordinator.commit_due.is_set():
-                await coordinator.flush()
-                continue
-            await coordinator.commit(_STATES_AT_ONCE)
-            committed = time.monotonic()
-            pause = pause_s(interval_s, committed - began, coordinator.metrics.state_bytes - before)
-            if began - verified > VERIFY_S:
+            before = coordinator.metrics.state_bytes
+            took_s = await coordinator.commit_gradually(_STATES_AT_ONCE, over_s)
+            over_s = pause_s(interval_s, took_s, coordinator.metrics.state_bytes - before)
+            if time.monotonic() - verified > VERIFY_S:
+                verified = time.monotonic()
                 await coordinator.verify_ownership()
-                verified = began
 
     async def hand_over(self, *_: Any, **__: Any) -> None:
         """The partitions are revoked: commit what was taken, and keep nothing.
@@ -184,7 +197,7 @@ def create_streams_app(
     port = FaustStreamsPort(app, settings, tables, names.__getitem__)
     tasks = [StageTask(stage, port, telemetry, settings.topic_prefix) for stage in stages]
     coordinator = CheckpointCoordinator(port, tasks, telemetry)
-    app.next_offset = coordinator.next_offset
+    app.next_offset, app.held_up = coordinator.next_offset, coordinator.held_up
     for task in tasks:
         add_agent(app, task.stage.source, partial(coordinator.process, task), name=task.stage.name)
     sources = {

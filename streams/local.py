@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
 from contract.codec import DecodeError
 from contract.log import ConsumerRecord, ProducerRecord
@@ -125,7 +124,9 @@ class LocalStage:
     def update(self, record: ConsumerRecord) -> list[Emission]:
         """Apply a record. Raises ``DecodeError`` or ``OperatorFailedError``: then it counts as never come."""
         key = record.key or ""
-        numbered = replace(record, partition=_PARTITION, offset=self._clock.offset)
+        numbered = ConsumerRecord(
+            record.topic, _PARTITION, self._clock.offset, record.key, record.value, record.ts_ms
+        )
         operator = self._operators.get(key) or self._begun(key)
         if self._stage.stateless:
             return operator.update(numbered)

@@ -9,6 +9,7 @@ from contract.settings.parsers import listen as checked
 LOOPBACK = "127.0.0.1"
 PORTS = {
     "collect": 19470, "stream": 19471, "sink": 19472, "metrics": 19473, "adapter": 19474, "extender": 19475,
+    "webhook": 19476,
 }  # fmt: skip
 """By the name of the sub-command; ``metrics`` is ``sink --metrics``. Nobody is registered for these ports,
 and no kernel hands them out."""

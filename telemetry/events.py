@@ -22,7 +22,7 @@ from telemetry.status import Status
 from telemetry.watchdog import StallDetector
 
 COLLECT, STREAM, SINK, METRICS = "collect", "stream", "sink", "metrics"
-ADAPTER, EXTENDER = "adapter", "extender"
+ADAPTER, EXTENDER, WEBHOOK = "adapter", "extender", "webhook"
 """The processes, by the name of their ``Telemetry``."""
 
 
@@ -51,7 +51,7 @@ _SAMPLES = [topic for topic in TOPICS if topic.endswith("-samples")]
 # fmt: off
 BROKER_UNREACHABLE = Event(
     "broker_unreachable", logging.WARNING, "The broker cannot be reached", ("reason",),
-    by=(COLLECT, STREAM, SINK, METRICS, ADAPTER, EXTENDER),
+    by=(COLLECT, STREAM, SINK, METRICS, ADAPTER, EXTENDER, WEBHOOK),
 )
 DEAD_LETTER = Event(
     "dead_letter", logging.WARNING, "Records that could not be used", ("topic", "reason"),

@@ -105,6 +105,13 @@ EXTENDER_ANSWERS = Metric(
 )
 EXTENDER_SECONDS = Metric("extender_answer_seconds_total", "Time that they took", ("verb",))
 
+# Webhook.
+WEBHOOK_PODS = Metric(
+    "webhook_pods_total", "Pods that the API server asked about, by what was done", ("result",)
+)
+WEBHOOK_SECONDS = Metric("webhook_answer_seconds_total", "Time that the answers took")
+PRIORITY_CLASSES = Metric("priority_classes", "PriorityClasses that a pod may get now")
+
 # Collector.
 TICKS = Metric("ticks_total", "Ticks that were started")
 SOURCE_UP = Metric("source_up", "1 while the source measures, 0 while it does not", ("collector",))
@@ -134,6 +141,7 @@ GROUPS: dict[str, tuple[Metric, ...]] = {
     "sink --metrics": (SERIES_PODS_OMITTED,),
     "adapter": (ADAPTER_ANSWERS,),
     "extender": (EXTENDER_ANSWERS, EXTENDER_SECONDS),
+    "webhook": (WEBHOOK_PODS, WEBHOOK_SECONDS, PRIORITY_CLASSES),
     "collect": (
         TICKS, SOURCE_UP, SOURCE_RESTARTS, MEASURES, MEASURE_SECONDS, LAST_MEASURE_SECONDS, RECORDS_SENT,
         QUEUED, SPOOL_RECORDS, SPOOL_BYTES,

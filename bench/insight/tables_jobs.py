@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace as replace_state
 
 from bench.generators_machines import KINDS, METRICS, Machine, Run
 from bench.insight.report import Cell, Report
@@ -57,7 +58,7 @@ def watched(run: Run) -> tuple[Watched, Watched, Watched]:
                 states[rank] = _state([scales.published(3 * rank + metric) for metric in range(3)])
                 told[rank].append((second, _periods(states[rank])))
         if second % STATE_S == STATE_S - 1:
-            one = job_cycle([(1, state) for state in states])
+            one = job_cycle([(1, replace_state(state, seen_ms=ts_ms)) for state in states])
             _note(
                 together,
                 second,
@@ -76,8 +77,9 @@ def _state(metrics: Sequence[CycleResult | None]) -> WorkloadState:
     if known is None:
         return _NO_CYCLE
     return WorkloadState(
-        seen_ms=0, period_s=known.period_s, confidence=known.confidence, other_cycles=known.others
-    )
+        seen_ms=0, period_s=known.period_s, confidence=known.confidence, other_cycles=known.others,
+        cycle_since_ms=known.since_ms,
+    )  # fmt: skip
 
 
 def _periods(state: WorkloadState) -> list[float]:

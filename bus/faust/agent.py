@@ -11,9 +11,6 @@ from contract.topics import full_name
 
 Handler = Callable[[Sequence[ConsumerRecord]], Awaitable[None]]
 
-_BUFFERED = 3
-"""Batches that wait for an agent before Faust stops to fetch: each a quarter of a MiB at most, compressed."""
-
 
 class _BatchSchema(faust.Schema[Any, Any]):
     """A message of ``ExactConsumer``: its value is the list of records, as aiokafka read them."""
@@ -34,7 +31,7 @@ def add_agent(app: ExactApp, topic: str, handle: Handler, *, name: str) -> None:
         async for batch in stream.noack():
             await handle([_record(topic, one) for one in batch])
 
-    source = app.topic(full_name(app.topic_prefix, topic), schema=_BatchSchema(), maxsize=_BUFFERED)
+    source = app.topic(full_name(app.topic_prefix, topic), schema=_BatchSchema())
     app.agent(source, name=name, concurrency=1)(read)
 
 

@@ -7,9 +7,11 @@ All that is known of Faust's insides lies in this package; the version is pinned
 
 import math
 import time
-from asyncio import CancelledError, Event
+from asyncio import CancelledError, Event, sleep
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any, cast
+from weakref import WeakSet
 
 from aiokafka.errors import NoError, RebalanceInProgressError
 from aiokafka.protocol.group import HeartbeatRequest, SyncGroupRequest
@@ -30,6 +32,11 @@ _FETCH_BYTES = 256 * 1024
 """The broker answers a fetch when it has so many bytes, or after so long. A fetch costs some milliseconds for
 all partitions: Faust's way, one byte or 1.5 s, costs a worker that keeps up more than its records do. And a
 partition is not in the next fetch while records of it wait to be taken: its newer ones wait so long."""
+_BATCHES = 2
+"""So many batches of a partition may be with its agent, one in work and one that waits. A batch is a quarter
+of a MiB, or what a producer sent as one."""
+_LOOK_S = 0.02
+"""So often it is looked whether a partition has fewer: shorter than the work on one batch."""
 
 
 class ConsumerThread(driver.AIOKafkaConsumerThread):
@@ -100,6 +107,7 @@ class ExactConsumer(driver.Consumer):
         self._done: dict[TP, int] = {}
         self._empty_handed = Event()
         self._empty_handed.set()
+        self._batches: defaultdict[TP, WeakSet[Message]] = defaultdict(WeakSet)
         self.scheduler: Any = BatchScheduler(self._is_changelog_tp)
 
     def _new_consumer_thread(self) -> ConsumerThread:
@@ -181,15 +189,33 @@ class ExactConsumer(driver.Consumer):
         finally:
             self._empty_handed.set()
 
+    async def _getmany(self, active_partitions: set[TP] | None, timeout: float) -> Any:  # noqa: ASYNC109 - Faust's
+        """The next batches, of no partition whose agent has enough of them.
+
+        Faust takes all that there is and keeps it: its topics forget the ``maxsize`` that ``App.topic`` is
+        given, and 2,048 batches of each are more than a log. What is weakly known here counts until its agent
+        has done it, or a rebalance has emptied the queues.
+        """
+        full = {tp for tp, batches in self._batches.items() if len(batches) >= _BATCHES}
+        if not full:
+            return await super()._getmany(active_partitions, timeout)
+        wanted = (self.assignment() if active_partitions is None else active_partitions) - full
+        if not wanted:
+            await sleep(_LOOK_S)
+            return {}
+        return await super()._getmany(wanted, _LOOK_S)
+
     def _to_message(self, tp: TP, record: Any) -> ConsumerMessage:
         """A batch is a message with the offset of its last record: Faust goes on after it."""
         if not isinstance(record, list):
             return super()._to_message(tp, record)
         last, batch = record[-1], cast("Any", record)
-        return ConsumerMessage(
+        message = ConsumerMessage(
             last.topic, last.partition, last.offset, 0.0, last.timestamp_type, [], None, batch, None,
             tp=tp, generation_id=self.app.consumer_generation_id,
         )  # fmt: skip
+        self._batches[tp].add(message)
+        return message
 
     async def perform_seek(self) -> None:
         """Go back to what is committed; where nothing is, to the beginning, which Faust leaves out.

@@ -1,8 +1,9 @@
 """Faust's producer, made exact: idempotent, and silent while others may own the partitions of this worker."""
 
 import math
-from asyncio import Event, Future, sleep, wait
+from asyncio import Event, Future, sleep, timeout, wait
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -17,9 +18,8 @@ _LAST_REQUESTS_S = 1.0
 _LOOK_S = 0.1
 _PACE_S = 0.05
 """Between two requests to a broker. The first record after a quiet time goes at once; what follows waits, and
-goes together. A linger counts for each batch by itself, and makes a request of almost every record."""
-_LARGE_BYTES = 256 * 1024
-"""A request of so many bytes is followed by the next at once: there is much to send."""
+goes together. A linger counts for each batch by itself, and makes a request of almost every record. Nothing
+waits behind a full batch, nor a record that somebody waits for."""
 _hash = lru_cache(maxsize=100_000)(murmur2)
 """Of a key: it takes 20 µs, and the same keys come again and again."""
 
@@ -35,6 +35,7 @@ class ExactProducer(driver.Producer):
         # An idempotent batch is tried without end, but not while its partition has no leader: it would fail
         # after the request timeout, and with a number missing in the sequence all that follow.
         client._message_accumulator._batch_ttl = math.inf
+        self._urgent = Event()
         pace_metadata(client.client)
         self._guard(client._sender)
         return client
@@ -56,10 +57,14 @@ class ExactProducer(driver.Producer):
                 if not app.exact_consumer.may_be_replaced():
                     break
                 await sleep(_LOOK_S)
+            full = any(one._builder.closed() for one in batches.values())
+            self._urgent.clear()
             await send(node_id, batches)
-            if sum(len(one.get_data_buffer()) for one in batches.values()) < _LARGE_BYTES:
-                sender._in_flight.add(node_id)  # for so long nothing more is sent to this broker
-                await sleep(_PACE_S)
+            if not full:
+                sender._in_flight.add(node_id)  # until then nothing more is sent to this broker
+                with suppress(TimeoutError):
+                    async with timeout(_PACE_S):
+                        await self._urgent.wait()
                 sender._in_flight.discard(node_id)
 
         sender._send_produce_req = send_if_owner
@@ -109,12 +114,16 @@ class ExactProducer(driver.Producer):
         ts_ms: int | None,
         partition: int | None = None,
         headers: list[tuple[str, bytes]] | None = None,
+        urgent: bool = False,
     ) -> "Future[Any]":
-        """Put a record in line and return the future of its acknowledgement. ``ts_ms`` None is now.
+        """Put a record in line and return the future of its acknowledgement. ``ts_ms`` None is now; the line
+        of an ``urgent`` one is sent at once.
 
         Waits while the line is full. Records of one partition arrive in the order of the calls.
         """
         client = self._ensure_producer()
+        if urgent:
+            self._urgent.set()
         while True:
             try:
                 sent: Future[Any] = await client.send(

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from contract.records.pods import FINISHED_PHASES, JobRef, Pod
+from contract.records.pods import FINISHED_PHASES, TRIAL_OF, JobRef, Pod
 from kube import resources
 from kube.references import ObjectRef
 from kube.templates import template_of
@@ -56,6 +56,7 @@ def pod_record(pod: Mapping[str, Any], owner: ObjectRef | None, label_keys: Sequ
         images=tuple(one["image"] for one in spec.get("containers") or () if one.get("image")),
         program=made and made.program,
         template=made and made.template,
+        trial_of=labels.get(TRIAL_OF) or None,
         gpu_uuids=resources.gpu_uuids(spec, annotations),
         gpu_request=resources.gpu_request(spec),
         cpu_request=resources.request(spec, "cpu"),

@@ -142,19 +142,30 @@ class Cycle(VersionedRecord, frozen=True, kw_only=True):
     metrics: Mapping[str, CycleMetric]
 
 
+P95_METRICS = ("gpu_util_pct", "gpu_mem_used_bytes", "cpu_util_pct", "mem_used_bytes")
+"""The metrics of pods and jobs that have a ``p95``: what they ask for, and what they should."""
+
+
 class Peak(RecordBase, frozen=True, kw_only=True):
     """The most a metric ever was, when, and its mean over all samples, in the metric's unit.
 
     Of a pod's or job's ``gpu_util_pct`` and ``mem_copy_util_pct``: the most of any GPU, the mean over all.
+    ``p95``, of ``P95_METRICS``: 95 % of the samples were no higher; off by at most 0.5 or 1/64 of itself,
+    whichever is more.
     """
 
     max: Number
     mean: Number
     at_ms: Millis
+    p95: Number | None = None
 
 
 Peaks = Mapping[str, Peak]
 """Peaks by metric."""
+
+
+NODE_P95_METRICS = (*P95_METRICS, "gpu_power_w")
+"""The metrics of nodes that have a ``p95``."""
 
 
 Totals = Mapping[str, Amount]
@@ -214,3 +225,23 @@ class JobPeaks(VersionedRecord, frozen=True, kw_only=True):
     gpus_omitted: Count | None = None
     pods_omitted: Count | None = None
     totals: Totals | None = None
+
+
+class NodePeaks(VersionedRecord, frozen=True, kw_only=True):
+    """What a node needed at most on the day (UTC) that began at ``day_ms``, up to ``last_ms``, by one
+    ``source``: ``nvml`` or ``cgroup``.
+
+    Written once a minute; the record with the most ``samples`` of a day and source replaces the others.
+    ``metrics``: of the GPUs together (``gpu_util_pct`` as of a pod; the sums ``gpu_mem_used_bytes`` and
+    ``gpu_power_w``), or of the host. ``gpus`` by ``<node>/<index>``. The maxima are those of ticks, without
+    the driver's samples in between, as in windows.
+    """
+
+    node: NodeName
+    source: Label
+    day_ms: Millis
+    first_ms: Millis
+    last_ms: Millis
+    samples: Count
+    metrics: Peaks
+    gpus: Mapping[str, Peaks] = written(dict)

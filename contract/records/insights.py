@@ -1,11 +1,12 @@
-"""What kind of job something is, and what holds it back: seen from outside, and from inside."""
+"""What kind of job something is, and what holds it back: seen from outside, and from inside; and what trials
+of a Job have shown."""
 
 from collections.abc import Mapping
 
 from contract.records.base import RecordBase, VersionedRecord, written
 from contract.records.derived import Subject
 from contract.records.pods import Pod
-from contract.units import Label, Millis, Number, Share
+from contract.units import Amount, Count, Label, Millis, Number, Share, Uid
 
 
 class Anomaly(RecordBase, frozen=True, kw_only=True):
@@ -63,3 +64,44 @@ class ProfileVerdict(VersionedRecord, frozen=True, kw_only=True):
     bottleneck_confidence: Share
     evidence: Mapping[str, Number]
     advice: Label | None = None
+
+
+class Trial(RecordBase, frozen=True, kw_only=True):
+    """One of the runs. ``name`` is such as ``2gpu-4pods-packed``; ``gpus`` are those of one of its ``pods``.
+
+    ``placement``: ``packed`` (all pods on one node), ``spread`` (each on a node of its own), or absent: where
+    the scheduler liked. ``ended`` says how it ended. A figure that could not be measured is absent.
+    ``gpu_s_per_unit`` and ``energy_j_per_unit`` count all its GPUs, idle ones too.
+    """
+
+    name: Label
+    gpus: Count
+    pods: Count
+    placement: Label | None = None
+    ended: Label
+    gpu_minutes: Amount
+    rate_per_s: Amount | None = None
+    gpu_s_per_unit: Amount | None = None
+    energy_j_per_unit: Amount | None = None
+    bottleneck: Label | None = None
+    idle_gpus: Count | None = None
+
+
+class Trials(VersionedRecord, frozen=True, kw_only=True):
+    """The trials of the Job ``job``, and which was best by ``goal``: ``gpu-seconds``, ``joules`` or ``rate``.
+
+    ``unit`` is what is counted: ``sample`` or ``step`` as trainings report them, else ``cycle`` of GPU
+    utilization; absent where nothing was found to count. ``best`` and ``ties`` are names of ``trials``.
+    Those in ``ties`` differ from ``best`` by no more than noise. ``job_uid``: of the Job in the cluster.
+    """
+
+    id: Uid
+    namespace: Label
+    job: Label
+    job_uid: Uid | None = None
+    ts_ms: Millis
+    goal: Label
+    unit: Label | None = None
+    best: Label | None = None
+    ties: tuple[Label, ...] = ()
+    trials: tuple[Trial, ...]

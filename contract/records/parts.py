@@ -17,12 +17,14 @@ from contract.units import Amount, Count, Label, Millis, NodeName, Number, Share
 
 
 class Tally(RecordBase, frozen=True, kw_only=True):
-    """A metric so far: its maximum and when, and sum and count for the mean."""
+    """A metric so far: its maximum and when, sum and count for the mean, and how often each value came, as
+    ``streams.operators.peaks.histogram`` writes it."""
 
     max: Number
     at_ms: Millis
     sum: Number
     count: Count
+    histogram: Annotated[bytes, Meta(min_length=1, max_length=32_768)] | None = None
 
 
 Tallies = Mapping[str, Tally]

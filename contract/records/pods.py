@@ -6,6 +6,8 @@ from contract.records.base import RecordBase, VersionedRecord
 from contract.units import Amount, Count, Label, Millis, NodeName, Uid
 
 FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
+TRIAL_OF = "dutycycle.io/trial-of"
+"""Label of the Jobs and pods of a trial: the name of the Job that is tried."""
 _BY_NAME = "name:"
 
 
@@ -55,6 +57,7 @@ class Pod(VersionedRecord, frozen=True, kw_only=True):
     cpu_limit: Amount | None = None
     mem_request_bytes: Amount | None = None
     job: JobRef | None = None
+    trial_of: Label | None = None
     labels: Mapping[str, Label] | None = None
 
     @property

@@ -327,6 +327,28 @@ class ExtenderSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class WebhookSettings:
+    """Priorities of pods, for which the API server asks while it admits them."""
+
+    webhook_listen: str = _setting(
+        "127.0.0.1:8889", parsers.address, "where the API server is answered: host:port, :0 for any free port"
+    )
+    webhook_cert: str | None = _setting(
+        None, parsers.readable_file, "certificate (PEM) for the name of the webhook's Service"
+    )
+    webhook_key: str | None = _setting(None, parsers.readable_file, "private key (PEM) of that certificate")
+    webhook_client_ca: str | None = _setting(
+        None, parsers.readable_file, "only who has a certificate of this authority (PEM) is answered"
+    )
+    webhook_policy: str | None = _setting(
+        None, parsers.readable_file, "how the order of pods is computed, TOML: see docs/scheduling.md"
+    )
+    webhook_team_label: str = _setting(
+        "team", parsers.non_empty, "label of pods that names their team; name it in DUTYCYCLE_POD_LABELS too"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class StatusSettings:
     """Health pages and metrics of a process."""
 
@@ -335,13 +357,14 @@ class StatusSettings:
         parsers.listen,
         "where /healthz, /readyz and /metrics are served: host:port, :0 for any free port, or off; "
         "default: 127.0.0.1, 19470 for collect, 19471 for stream, 19472 for sink, "
-        "19473 for sink --metrics, 19474 for adapter, 19475 for extender",
+        "19473 for sink --metrics, 19474 for adapter, 19475 for extender, 19476 for webhook",
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(
     StatusSettings,
+    WebhookSettings,
     ExtenderSettings,
     AdapterSettings,
     RemoteWriteSettings,
@@ -357,6 +380,7 @@ class Settings(
 
 SETTING_GROUPS = (
     KafkaSettings, CollectorSettings, PrometheusSettings, StreamSettings, OperatorSettings,
-    SinkSettings, RemoteWriteSettings, AdapterSettings, ExtenderSettings, StatusSettings,
+    SinkSettings, RemoteWriteSettings, AdapterSettings, ExtenderSettings, WebhookSettings,
+    StatusSettings,
 )  # fmt: skip
 """The groups in the order of the help."""

@@ -29,6 +29,7 @@ COMMANDS = {
     "sink": "run a worker that writes annotations to Kubernetes and peak records to SQL",
     "adapter": "answer autoscalers: the custom and external metrics APIs of Kubernetes",
     "extender": "score nodes for kube-scheduler by what is really free on them",
+    "webhook": "give new pods priorities by how long they will run and what was used: an admission webhook",
     "replay": "compute the same from a recorded trace, without Kafka; or publish the trace",
     "record": "write what topics hold to a trace file",
     "import": "write logs of nvidia-smi, of dcgmi dmon or of a public dataset to a trace",
@@ -40,6 +41,7 @@ COMMANDS = {
     "peaks": "show what pods and jobs used at most, from the peak records",
     "usage": "show what a team, a job or a node used, what was idle, and what it cost",
     "predict": "say what the pods of a job's file will need, from the records of those like them",
+    "trial": "run a Job for minutes with different GPUs and placements, and say which is best",
     "schedule": "simulate what our priorities and scores of nodes would do to a trace of arrivals",
     "annotate": "remove our annotations from all Kubernetes objects",
     "healthy": "ask a running process whether it is healthy",
@@ -47,14 +49,15 @@ COMMANDS = {
 }
 """Sub-commands, each in a module of its name in ``dutycycle.cli.commands``, ``studies`` or ``services``."""
 
-_SERVICES = frozenset({"collect", "stream", "sink", "adapter", "extender"})
+_SERVICES = frozenset({"collect", "stream", "sink", "adapter", "extender", "webhook"})
 
-_STUDIES = frozenset({"replay", "record", "import", "report", "run", "compare", "plot", "profile"})
+_STUDIES = frozenset({"replay", "record", "import", "report", "run", "compare", "plot", "profile", "trial"})
 
 _EXTRAS = {
     "collect": "collector", "stream": "streams", "sink": "sinks", "adapter": "sinks", "extender": "sinks",
+    "webhook": "sinks",
     "report": "report", "run": "report", "profile": "report", "compare": "report", "plot": "report",
-    "completion": "local",
+    "trial": "report", "completion": "local",
 }  # fmt: skip
 """What to install for a command alone; the others want everything."""
 

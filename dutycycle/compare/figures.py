@@ -52,8 +52,8 @@ def _seconds(value: float) -> str:
     return f"{value:.1f} s" if value < 120 else short_duration(value)
 
 
-_WORK = ("training", "inference", "interactive", "busy")
-_PHASES = ("loading", *_WORK, "checkpoint", "idle")
+WORK = ("training", "inference", "interactive", "busy")
+_PHASES = ("loading", *WORK, "checkpoint", "idle")
 FIGURES = (
     Figure("duration_s", "Duration", _seconds, "less"),
     Figure("gpu_s", "GPU time", seconds_text, "less"),
@@ -114,7 +114,7 @@ class _Run:
             return
         yield "cycle_s", Measure(period_s, _OF_PERIOD * period_s)
         spent = seconds_by_name(self._report.phases)
-        worked_s = sum(seconds for name, (seconds, _) in spent.items() if name in _WORK)
+        worked_s = sum(seconds for name, (seconds, _) in spent.items() if name in WORK)
         count = worked_s / period_s
         yield "cycles", Measure(count, hypot(1.0, count * _OF_PERIOD))
 

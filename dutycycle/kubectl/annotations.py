@@ -103,6 +103,12 @@ def profiled(found: Json) -> dict[str, str]:
     return {name: _text(found[key]) for name, key in named.items() if isinstance(found.get(key), str)}
 
 
+def priority(found: Json) -> str | None:
+    """Why a pod has its place in the queue; None if the webhook gave it none."""
+    said = found.get(keys.PRIORITY)
+    return _text(said["why"]) if isinstance(said, dict) and isinstance(said.get("why"), str) else None
+
+
 def of_pod(found: Json) -> MaxUsage:
     """A pod's maxima."""
     gpus, buses = by_process(found, keys.GPU_UTIL), by_process(found, keys.GPU_MEM_UTIL)

@@ -1,4 +1,4 @@
-"""What a pod or job is going to do, by its annotations: its cycle, its level ahead, when memory is full.
+"""What annotations say of what comes, and of what was decided: cycle, level, memory; scores of nodes; trials.
 
 Values that somebody else has spoilt are as if they were not there.
 """
@@ -26,6 +26,37 @@ def outlook(found: Json, now_ms: int) -> dict[str, str]:
         "full": ", ".join(_full(found, now_ms)),
     }
     return {name: text for name, text in lines.items() if text}
+
+
+def placement(found: Json, node: str | None) -> Iterator[tuple[str, str]]:
+    """Name and text of each line about where the pod is to run: what it is expected to need, and the scores
+    of the best nodes; ``node`` is its own."""
+    said = found.get(keys.PLACEMENT)
+    if isinstance(said, dict):
+        yield "expected", str(said.get("expected", "not known: no pod like it has ended"))
+        yield from _scores(said, node)
+
+
+def trials(found: Json) -> Iterator[tuple[str, str]]:
+    """Name and text of each line about the trials of a job: the best, and the figures of each."""
+    best, figures = found.get(keys.TRIAL_BEST), found.get(keys.TRIAL_FIGURES)
+    if isinstance(figures, dict):
+        yield "trials", f"best: {best}" if isinstance(best, str) else "which is best is not known"
+        for name, text in figures.items():
+            yield "", f"{name}: {text}"
+
+
+def _scores(said: Json, node: str | None) -> Iterator[tuple[str, str]]:
+    listed = said.get("nodes")
+    nodes = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    left_out = said.get("left_out")
+    lacking = f", {left_out} left out for want of GPU memory" if left_out else ""
+    yield "nodes", f"the best {len(nodes)} of {said.get('considered', '?')}, scores of 10{lacking}"
+    for one in nodes:
+        here = " (it is here)" if one.get("node") == node else ""
+        yield "", f"{one.get('score')} {one.get('node')}{here}: {one.get('why')}"
+    if node is not None and nodes and all(one.get("node") != node for one in nodes):
+        yield "", f"it is on {node}: the scheduler weighs more than these scores"
 
 
 def _cycle(found: Json) -> str:

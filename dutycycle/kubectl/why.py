@@ -23,12 +23,13 @@ from dutycycle.kubectl.annotations import (
     of_whole_job,
     omitted,
     ours,
+    priority,
     profiled,
 )
 from dutycycle.kubectl.api import Api, KubectlError, NotThereError
 from dutycycle.kubectl.jobs import OWNERS, Jobs, called, job_and_word, name_of, words_of
 from dutycycle.kubectl.last_sample import JobSamples, LastSample, LastSamples, Sampling, ended
-from dutycycle.kubectl.outlook import outlook
+from dutycycle.kubectl.outlook import outlook, placement, trials
 from kube.discovery import POD
 from sinks.annotations.core.job import job_summary, job_values
 from sinks.annotations.core.keys import GPU_UTIL, PODS_SUMMARY, UPDATED
@@ -52,6 +53,7 @@ class _Subject:
     problem: str | None = None
     """Why its last sample is not known."""
     is_deleted: bool = False
+    node: str | None = None
 
     @property
     def usage(self) -> MaxUsage:
@@ -95,7 +97,9 @@ def _pod(api: Api, args: argparse.Namespace) -> _Subject:
     records = _pod_records(args.records, args.namespace, name) if args.records else []
     record = next((one for one in records if one.pod.uid == uid), None)
     sample = samples.of_pod(pod, found)
-    return _Subject(POD.name, args.namespace, name, uid, found, record, sample, samples.problem)
+    return _Subject(
+        POD.name, args.namespace, name, uid, found, record, sample, samples.problem, node=pod.node
+    )
 
 
 def _job(api: Api, args: argparse.Namespace) -> _Subject:
@@ -153,7 +157,13 @@ def _figures(subject: _Subject) -> Iterator[str]:
         yield f"pods         {len(of_job(found)) + omitted(found)}"
     else:
         yield from _of_processes(found)
+    if placed := priority(found):
+        yield f"priority     {placed}"
     for name, text in outlook(subject.found, round(time.time() * 1000)).items():
+        yield f"{name:<12} {text}"
+    for name, text in placement(subject.found, subject.node):
+        yield f"{name:<12} {text}"
+    for name, text in trials(subject.found):
         yield f"{name:<12} {text}"
     yield f"last sample  {_last_sample(subject)}"
 

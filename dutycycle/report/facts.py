@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from contract.settings.groups import Settings
+from contract.units import JOULES_PER_KWH
 from dutycycle.report.cycles import Cycle, cycles_of
 from dutycycle.report.gather import Gathered, Plain
 from dutycycle.report.view import HostView, View, insights_of
 from dutycycle.traces.processes import ProcessSeen, figures, named
 from dutycycle.words import bytes_text, decimal_bytes, named_figure, short_duration
 
-_J_PER_KWH = 3.6e6
 _S_PER_HOUR = 3600.0
 _IDLE_PCT = 1.0
 _CYCLIC = (
@@ -153,7 +153,7 @@ def _cost(gpus: Iterable[GpuUse], settings: Settings) -> tuple[float | None, flo
     cost = idle = 0.0
     for one in gpus:
         of_time = (hour or 0.0) * one.seconds / _S_PER_HOUR
-        cost += of_time + (kwh or 0.0) * (one.energy_j or 0.0) / _J_PER_KWH
+        cost += of_time + (kwh or 0.0) * (one.energy_j or 0.0) / JOULES_PER_KWH
         idle += of_time * (one.idle_s or 0.0) / one.seconds if one.seconds else 0.0
     return cost, idle
 
@@ -272,6 +272,6 @@ def joules_text(joules: float) -> str:
     """Joules, and from a tenth of a kilowatt hour on that, too."""
     if joules < 1e4:
         return f"{joules:.0f} J"
-    if joules < _J_PER_KWH / 10:
+    if joules < JOULES_PER_KWH / 10:
         return f"{joules / 1e3:.1f} kJ"
-    return f"{joules / 1e6:.2f} MJ ({joules / _J_PER_KWH:.2f} kWh)"
+    return f"{joules / 1e6:.2f} MJ ({joules / JOULES_PER_KWH:.2f} kWh)"

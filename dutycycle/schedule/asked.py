@@ -56,13 +56,14 @@ def prediction_of(pod: AskedPod, records: Iterable[PodPeaks]) -> Prediction | No
     """From the records of pods that have ended; None without kin among them."""
     kin = KinIndex()
     for one in sorted(records, key=lambda record: record.last_ms):
-        if one.final:
+        if one.final and one.pod.trial_of is None:
             kin.add(template_of_record(one.pod), outcome(one, None, None))
     return predict(kin.nearest(template_of_pod({"metadata": {"namespace": pod.namespace}, "spec": pod.spec})))
 
 
 def advice(pod: AskedPod, prediction: Prediction) -> list[str]:
-    """What to ask for, a line each: what kin needed at most, and a tenth more."""
+    """What to ask for, a line each: what kin needed at most (of CPU for 95 % of their time) and a tenth
+    more."""
     return [*_of_cpu(pod, prediction), *_of_gpus(pod, prediction)]
 
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from dutycycle.schedule.cluster import Cluster, Rows
 from dutycycle.schedule.workload import WHOLE, Demand
-from sinks.scheduling.core.node import Gpu, Need, Node
+from sinks.scheduling.core.node import Gpu, Need, Node, Nodes
 from sinks.scheduling.core.score import HIGHEST_EXTENDER_SCORE, score
 
 Scores = NDArray[np.int64]
@@ -62,5 +62,5 @@ class ExtenderScores:
         if key not in self._known:
             node = Node("", (_FREE,) * whole + (_TAKEN,) * (gpus - whole), ranks=ranks, near_ranks=ranks)
             need = Need(wanted, ranks=demand.pods, shares=shares)
-            self._known[key] = score(node, need).extender_score
+            self._known[key] = score(Nodes.of([node]), need).at(0).extender_score
         return self._known[key]

@@ -16,13 +16,16 @@ _IMAGE_PATIENCE_S = 60.0
 @dataclass(slots=True)
 class Progress:
     """Seconds by any one clock; 0 is when the objects were made. ``for_s``: how long the job is to run;
-    ``timeout_s``: how long all may take."""
+    ``timeout_s``: how long all may take; ``held_s``: how long it may have a node."""
 
     follower: Follower
     for_s: float | None = None
     timeout_s: float | None = None
+    held_s: float | None = None
     began_s: float | None = None
     """When the first container ran."""
+    bound_s: float | None = None
+    """When the first pod had a node."""
     _cannot_start_s: dict[str, float] = field(default_factory=dict)
     _said: dict[str, str] = field(default_factory=dict)
 
@@ -31,10 +34,14 @@ class Progress:
         states = [self.follower.state(pod) for pod in self.follower.pods.values()]
         if self.began_s is None and any(one.started for one in states):
             self.began_s = now_s
+        if self.bound_s is None and any(pod["spec"].get("nodeName") for pod in self.follower.pods.values()):
+            self.bound_s = now_s
         self._check_images(now_s)
         found = self._ended()
         if found is None and self.for_s is not None and self.began_s is not None:
             found = self._after_so_long(now_s - self.began_s)
+        if found is None and self.held_s is not None and self.bound_s is not None:
+            found = self._after_holding(now_s - self.bound_s)
         if found is None and self.timeout_s is not None and now_s >= self.timeout_s:
             return self._timed_out(self.timeout_s)
         return found
@@ -96,6 +103,13 @@ class Progress:
                 name = pod["metadata"]["name"]
                 return Outcome(exits[0].code if exits else FAILED, f"pod {name}: {state.words}")
         return Outcome(0, f"ran for {short_duration(self.for_s)}, as --for says")
+
+    def _after_holding(self, held_s: float) -> Outcome | None:
+        if self.held_s is None or held_s < self.held_s:
+            return None
+        return Outcome(
+            TIMED_OUT, f"not over after {short_duration(self.held_s)} on its nodes, which is all it may"
+        )
 
     def _timed_out(self, timeout_s: float) -> Outcome:
         words = f"not over after {short_duration(timeout_s)}, as --timeout says"

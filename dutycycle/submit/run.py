@@ -21,6 +21,7 @@ from dutycycle.submit.records import Records
 from dutycycle.submit.report import write_report_of
 from dutycycle.submit.states import Thing
 from dutycycle.submit.view import View, status_of
+from kube.objects import ApiServer
 
 _LOOK_S = 0.3
 _LAST_RECORDS_S = 10.0
@@ -39,6 +40,8 @@ class Wish:
     update: bool = False
     timeout_s: float | None = None
     for_s: float | None = None
+    held_s: float | None = None
+    """End this long after its first pod has got a node."""
     out: Path | None = None
     logs: bool = False
 
@@ -51,8 +54,8 @@ def run_job(wish: Wish, settings: Settings) -> int:
     try:
         if settings.broker is not None:
             folder = run_folder(next(one.name for one in documents if one.has_pods), wish.out)
-        run = _Run(wish, settings, folder)
-        outcome = asyncio.run(run.run(documents))
+        run = Run(wish, settings, folder, View())
+        outcome = asyncio.run(_on_cluster(run, wish, documents))
         say(f"dutycycle: {outcome.words}")
         if folder is None:
             say("dutycycle: no report: give --broker or DUTYCYCLE_BROKER, where the samples are")
@@ -76,32 +79,43 @@ def _check(documents: Sequence[Document], wish: Wish) -> None:
         raise SettingError(f"{endless[0]} never ends by itself: give --for 10m, and it is deleted after that")
 
 
-class _Run:
-    """One run. ``pods``: what it had, by uid."""
+async def _on_cluster(run: "Run", wish: Wish, documents: Sequence[Document]) -> Outcome:
+    signals = Signals()
+    server = await cluster_of(wish.kubeconfig, wish.context, "dutycycle-run")
+    try:
+        return await run.on(server, signals, documents)
+    finally:
+        await server.close()
 
-    def __init__(self, wish: Wish, settings: Settings, folder: Path | None) -> None:
+
+class Run:
+    """One run. ``folder``: of its trace, None for none. ``pods``: what it had, by uid.
+
+    ``entries``: its objects; ``held_s``: how long it has held nodes, once it is over.
+    """
+
+    def __init__(self, wish: Wish, settings: Settings, folder: Path | None, view: View) -> None:
         self._wish = wish
         self._follower: Follower | None = None
         self._settings = settings
         self._records = Records(settings, folder / TRACE, lambda: self.pods) if folder is not None else None
-        self._view = View()
+        self._view = view
+        self.entries: Sequence[Entry] = ()
+        self.held_s = 0.0
 
     @property
     def pods(self) -> Mapping[str, Thing]:
+        """As the API server has shown them last."""
         return self._follower.pods if self._follower is not None else {}
 
-    async def run(self, documents: Sequence[Document]) -> Outcome:
+    async def on(self, server: ApiServer, signals: "Signals", documents: Sequence[Document]) -> Outcome:
         """Until all that was made is deleted again. Raises ``DutycycleError``."""
-        signals = Signals()
-        server = await cluster_of(self._wish.kubeconfig, self._wish.context, "dutycycle-run")
         objects = Objects(server, signals.stop, self._view.line)
-        try:
-            await objects.find(documents, self._wish.namespace, update=self._wish.update)
-            if self._records is not None:
-                await self._records.start()
-            return await self._make_and_follow(objects, signals)
-        finally:
-            await server.close()
+        await objects.find(documents, self._wish.namespace, update=self._wish.update)
+        self.entries = objects.entries
+        if self._records is not None:
+            await self._records.start()
+        return await self._make_and_follow(objects, signals)
 
     async def _make_and_follow(self, objects: Objects, signals: "Signals") -> Outcome:
         """Whatever happens, what was made is deleted, unless it is to be kept."""
@@ -122,7 +136,7 @@ class _Run:
         if signals.stop.is_set():
             return signals.outcome()
         follower = self._follower = Follower(objects.server, objects.entries)
-        progress = Progress(follower, self._wish.for_s, self._wish.timeout_s)
+        progress = Progress(follower, self._wish.for_s, self._wish.timeout_s, self._wish.held_s)
         logs = Logs(objects.server, follower, self._view.clear) if self._wish.logs else None
         past_s = await asyncio.to_thread(self._past_s, follower)
         following, begun = asyncio.create_task(follower.run()), time.monotonic()
@@ -140,6 +154,8 @@ class _Run:
                 if await stopped_within(signals.stop, _LOOK_S):
                     return signals.outcome()
         finally:
+            if progress.bound_s is not None:
+                self.held_s = time.monotonic() - begun - progress.bound_s
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
             if logs is not None:

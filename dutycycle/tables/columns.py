@@ -5,6 +5,7 @@ and maps that ``_LEVELS`` names become rows; of an empty list there is one row w
 lists and maps stay one value. A moment is a timestamp: ``start_ms`` becomes ``start_ts``.
 """
 
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -63,10 +64,12 @@ _LEVELS: dict[str, tuple[Level, ...]] = {
         Level("gpus", key="gpu", below=_BY_METRIC),
         Level("processes", key="process", below=_BY_METRIC),
     ),
+    "node-peaks": (_METRICS, Level("gpus", key="gpu", below=_BY_METRIC)),
     "job-peaks": (
         _METRICS,
         Level("pods", key="pod", prefix="pod_", below=(_METRICS, Level("gpus", key="gpu", below=_BY_METRIC))),
     ),
+    "trials": (Level("trials", prefix="trial_"),),
 }
 
 
@@ -193,6 +196,10 @@ def _item_of(info: inspect.Type, level: Level) -> inspect.Type:
     raise TypeError(f"{level.field}: neither a list nor a map")
 
 
+def _base64(found: bytes) -> str:
+    return b64encode(found).decode()
+
+
 def _kind(info: inspect.Type) -> tuple[Kind, _Read]:
     """The type of a value, and what turns the value into lists, dicts and scalars of exactly that type."""
     info = _not_none(info)
@@ -217,6 +224,8 @@ def _kind(info: inspect.Type) -> tuple[Kind, _Read]:
             return Kind("boolean"), _as_it_is
         case inspect.StrType():
             return Kind("text"), _as_it_is
+        case inspect.BytesType():  # as in JSON
+            return Kind("text"), _base64
         case _:
             raise TypeError(f"no column can hold {info}")
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from contract.records.attribution import ALLOCATED, MEASURED, UNKNOWN, holders, less_sure
+from contract.attribution import ALLOCATED, MEASURED, UNKNOWN, holders, less_sure
 from contract.records.samples import Gpu, GpuProcess, MigDevice
 
 _MOST = 1 + 1e-9

@@ -7,11 +7,13 @@ The records that follow know less, and must not replace what is stored. Then bot
 
 - every maximum is the greater of the two, with its moment; of equal ones the earlier;
 - first and last moment are those of both together;
-- ``samples`` and means are those of the larger accumulation (of a job: the newer), where it has the metric;
+- ``samples``, means and percentiles are those of the larger accumulation (of a job: the newer), where it has
+  the metric;
 - name, phase and ``final`` are those of the newest record that knows the pod's name.
 
 A row of usage says everything of its hour so far: that with more time counts, of equal ones the later. What
-was lost of an hour is not added, for it may have been counted twice. Of an insight the newest counts.
+was lost of an hour is not added, for it may have been counted twice. So it is with a node's day: the record
+with more samples counts. Of an insight the newest counts.
 
 The greater of two does not depend on order, and a record merged twice changes nothing. So repeats, disorder
 and writers side by side end with the same maxima.
@@ -22,14 +24,15 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from contract.attribution import merged
 from contract.codec import decode
-from contract.records.attribution import merged
 from contract.records.derived import JobPeaks, Peak, Peaks, PodOfJob, PodPeaks
 from sinks.records.rows import (
     COUNTS,
     HOUR_TABLE,
     JOB_TABLE,
     MAXIMA,
+    NODE_TABLE,
     POD_TABLE,
     Row,
     in_order,
@@ -46,6 +49,8 @@ def covers(new: Row, old: Row) -> bool:
     ours, theirs = new.values, old.values
     if new.table == HOUR_TABLE:
         return (_seconds(ours), ours["until"]) >= (_seconds(theirs), theirs["until"])
+    if new.table == NODE_TABLE:
+        return bool((ours["samples"], ours["last_at"]) >= (theirs["samples"], theirs["last_at"]))
     if new.table not in COUNTS:
         return bool(ours["at"] >= theirs["at"])
     growing = ("last_at", COUNTS[new.table])
@@ -147,5 +152,5 @@ def _peaks(main: Peaks, lesser: Peaks) -> dict[str, Peak]:
     found = {**lesser, **main}
     for metric in main.keys() & lesser.keys():
         high = max(main[metric], lesser[metric], key=lambda peak: (peak.max, -peak.at_ms))
-        found[metric] = Peak(max=high.max, mean=main[metric].mean, at_ms=high.at_ms)
+        found[metric] = replace(main[metric], max=high.max, at_ms=high.at_ms)
     return {metric: found[metric] for metric in sorted(found)}

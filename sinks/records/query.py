@@ -8,9 +8,9 @@ from sqlalchemy import URL, Connection, Text, cast, exc, inspect, literal, or_, 
 
 from contract.codec import decode
 from contract.errors import DutycycleError
-from contract.records.derived import JobPeaks, PodPeaks
+from contract.records.derived import JobPeaks, NodePeaks, PodPeaks
 from sinks.records.engine import make_engine, reason_of
-from sinks.records.rows import JOB_TABLE, POD_TABLE, in_order, moment, started_ms
+from sinks.records.rows import JOB_TABLE, NODE_TABLE, POD_TABLE, in_order, moment, started_ms
 from sinks.records.store import RecordsRefusedError
 from sinks.records.tables.schema import TABLES, VERSION, version_table
 from sinks.records.url import parse_records_url, shown, sqlite_path
@@ -51,6 +51,12 @@ def job_peaks(url: str, which: Which = ALL) -> list[JobPeaks]:
     if which.node is not None:
         found = [one for one in found if any(pod.node == which.node for pod in one.pods.values())]
     return sorted(found, key=lambda record: (record.namespace or "", record.job.name, record.job.uid))
+
+
+def node_peaks(url: str, which: Which = ALL) -> list[NodePeaks]:
+    """What each node needed on each day, by source, sorted by node and day. Raises as ``pod_peaks``."""
+    found = [decode(NodePeaks, in_order(text), "node-peaks") for text in _records(url, NODE_TABLE, which)]
+    return sorted(found, key=lambda record: (record.node, record.day_ms, record.source))
 
 
 def _pod_order(record: PodPeaks) -> tuple[str, str, str, int, str]:
@@ -119,7 +125,7 @@ def _records(url: str, table: str, which: Which) -> list[str]:
         query = query.where(columns.name == which.name)
     if which.since_ms is not None:
         query = query.where(columns.last_at >= moment(which.since_ms))
-    if which.node is not None and table == POD_TABLE:
+    if which.node is not None and table != JOB_TABLE:
         query = query.where(columns.node == which.node)
     if which.label is not None:
         key, value = which.label

@@ -1,7 +1,7 @@
 """Records as rows: plain columns that SQL can filter and plot; of a peak record, the record itself as JSON.
 
-Pure. The columns ``max_<metric>`` and ``mean_<metric>`` are NULL for what was not measured, never 0. A moment
-is text here (``moment``), and a timestamp in PostgreSQL.
+Pure. The columns ``max_<metric>``, ``mean_<metric>`` and ``p95_<metric>`` are NULL for what was not measured,
+never 0. A moment is text here (``moment``), and a timestamp in PostgreSQL.
 """
 
 from collections.abc import Iterator
@@ -12,20 +12,21 @@ from typing import Any
 import orjson
 
 from contract.codec import encode
-from contract.records.derived import JobPeaks, Peaks, PodPeaks
+from contract.records.derived import NODE_P95_METRICS, JobPeaks, NodePeaks, Peaks, PodPeaks
 from contract.records.hours import UsageHour
 from contract.records.parts import JobInsight, PodInsight
 
-TOPICS = ("pod-peaks", "job-peaks", "usage", "pod-insights", "job-insights")
+TOPICS = ("pod-peaks", "job-peaks", "node-peaks", "usage", "pod-insights", "job-insights")
 """The topics whose records are kept, without prefix."""
-Record = PodPeaks | JobPeaks | UsageHour | PodInsight | JobInsight
+Record = PodPeaks | JobPeaks | NodePeaks | UsageHour | PodInsight | JobInsight
 POD_TABLE = "pod_peaks"
 JOB_TABLE = "job_peaks"
+NODE_TABLE = "node_peaks"
 HOUR_TABLE = "usage_hours"
 INSIGHT_TABLE = "insights"
 KEYS = {
     POD_TABLE: ("pod_uid",), JOB_TABLE: ("job_uid",), HOUR_TABLE: ("hour", "node", "pod_uid", "gpu"),
-    INSIGHT_TABLE: ("subject",),
+    NODE_TABLE: ("day", "node", "source"), INSIGHT_TABLE: ("subject",),
 }  # fmt: skip
 """The primary key of each table."""
 COUNTS = {POD_TABLE: "samples", JOB_TABLE: "pods"}
@@ -44,6 +45,31 @@ COLUMN_METRICS = (
 )
 """The metrics that have columns of their own; every other one is in the JSON and in the views."""
 MAXIMA = tuple(f"max_{metric}" for metric in COLUMN_METRICS)
+NODE_METRICS = (
+    "gpu_util_pct",
+    "gpu_mem_used_bytes",
+    "gpu_power_w",
+    "cpu_util_pct",
+    "mem_used_bytes",
+    "disk_read_bytes_per_s",
+    "disk_write_bytes_per_s",
+    "net_rx_bytes_per_s",
+    "net_tx_bytes_per_s",
+)
+"""The same of nodes."""
+Figures = tuple[tuple[str, str], ...]
+
+
+def _figures(metrics: tuple[str, ...]) -> Figures:
+    return tuple(
+        (figure, metric)
+        for metric in metrics
+        for figure in ("max", "mean", *(["p95"] if metric in NODE_P95_METRICS else []))
+    )
+
+
+FIGURES, NODE_FIGURES = _figures(COLUMN_METRICS), _figures(NODE_METRICS)
+"""The columns of metrics, ``<figure>_<metric>``; those of nodes."""
 UNNAMED = "Unknown"
 """The phase of a pod whose name is not known."""
 _LARGEST = 2**63 - 1
@@ -94,6 +120,8 @@ def rows_of(record: Record) -> list[Row]:
             return [pod_row(record)]
         case JobPeaks():
             return [job_row(record)]
+        case NodePeaks():
+            return [node_row(record)]
         case UsageHour():
             return list(usage_rows(record))
         case _:
@@ -107,6 +135,8 @@ def table_and_key(record: Record) -> tuple[str, str]:
             return POD_TABLE, record.pod.uid
         case JobPeaks():
             return JOB_TABLE, record.job.uid
+        case NodePeaks():
+            return NODE_TABLE, record.node
         case UsageHour():
             return HOUR_TABLE, record.node
         case _:
@@ -208,13 +238,31 @@ def job_row(record: JobPeaks) -> Row:
     return _row(JOB_TABLE, values, record.metrics, record)
 
 
-def _row(table: str, values: dict[str, Any], metrics: Peaks, record: PodPeaks | JobPeaks) -> Row:
+def node_row(record: NodePeaks) -> Row:
+    """The row of a node's day by one source; raises as ``row_of``."""
+    values = {
+        "day": moment(record.day_ms),
+        "node": record.node,
+        "source": record.source,
+        "first_at": moment(record.first_ms),
+        "last_at": moment(record.last_ms),
+        "samples": record.samples,
+        "gpus": len(record.gpus),
+    }
+    return _row(NODE_TABLE, values, record.metrics, record, NODE_FIGURES)
+
+
+def _row(
+    table: str,
+    values: dict[str, Any],
+    metrics: Peaks,
+    record: PodPeaks | JobPeaks | NodePeaks,
+    figures: Figures = FIGURES,
+) -> Row:
     for name, value in values.items():
         if type(value) is int and value > _LARGEST:
             raise ValueError(f"{name}: {value} is past the largest integer of a database")
-    for metric in COLUMN_METRICS:
-        peak = metrics.get(metric)
-        values[f"max_{metric}"] = None if peak is None else float(peak.max)
-        values[f"mean_{metric}"] = None if peak is None else float(peak.mean)
+    for figure, metric in figures:
+        values[f"{figure}_{metric}"] = _float(getattr(metrics.get(metric), figure, None))
     values["record"] = encode(record).decode()
     return Row(table, values)

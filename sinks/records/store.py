@@ -37,7 +37,7 @@ from sinks.records.engine import is_unreachable, make_engine, reason_of
 from sinks.records.merge import merge
 from sinks.records.prices import PriceList, set_prices
 from sinks.records.rollup import KEEP, Retention, roll_up
-from sinks.records.rows import COUNTS, HOUR_TABLE, KEYS, MAXIMA, POD_TABLE, UNNAMED, Row
+from sinks.records.rows import COUNTS, HOUR_TABLE, KEYS, MAXIMA, NODE_TABLE, POD_TABLE, UNNAMED, Row
 from sinks.records.tables.columns import Document
 from sinks.records.tables.schema import TABLES, prepare, rolled_up
 from sinks.records.url import parse_records_url, shown, sqlite_path
@@ -234,6 +234,9 @@ def covering(table: str, new: Any, old: Any) -> ColumnElement[bool]:
     if table == HOUR_TABLE:
         seconds, known = _seconds(new), _seconds(old)
         return or_(seconds > known, and_(seconds == known, new.until >= old.until))
+    if table == NODE_TABLE:
+        more = new.samples > old.samples
+        return or_(more, and_(new.samples == old.samples, new.last_at >= old.last_at))
     if table not in COUNTS:
         newer: ColumnElement[bool] = new.at >= old.at
         return newer

@@ -4,20 +4,42 @@ The protocol is that of ``k8s.io/kube-scheduler/extender/v1``: JSON over HTTP, t
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
 from aiohttp import web
 
+from contract.records.placement import NodeScore, Placement
 from sinks.scheduling import pods
-from sinks.scheduling.core.score import Scored, score
+from sinks.scheduling.core.prediction import Prediction
+from sinks.scheduling.core.score import Scores, score
 from sinks.scheduling.known import KnownCluster
 from telemetry.events import Telemetry
 from telemetry.metrics import EXTENDER_ANSWERS, EXTENDER_SECONDS
 
 _LARGEST = 64 * 1024**2
 """A request without ``nodeCacheCapable`` holds all nodes whole: ten kilobytes each."""
+_ATTEMPT_S = 1.0
+"""``filter`` and ``prioritize`` of one attempt to place a pod come within milliseconds."""
+_MOST_ATTEMPTS = 64
+"""The scheduler tries one pod at a time; several profiles and retries are few more."""
+
+
+_MOST_NODES = 5
+_LONGEST = 500
+"""Characters of a reason: an annotation stays small."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """``at``: Unix seconds. ``said``: of the pod."""
+
+    at: float
+    scores: Scores
+    said: Placement
 
 
 class BadRequestError(Exception):
@@ -25,14 +47,17 @@ class BadRequestError(Exception):
 
 
 class Extender:
-    """Scores nodes from what is ``known``. ``wall``: Unix seconds."""
+    """Scores nodes from what is ``known``; ``tell`` gets what was said of a pod. ``wall``: Unix seconds."""
 
     def __init__(
-        self, known: KnownCluster, telemetry: Telemetry, wall: Callable[[], float] = time.time
-    ) -> None:
+        self, known: KnownCluster, telemetry: Telemetry,
+        tell: Callable[[Placement], None] = lambda said: None, *, wall: Callable[[], float] = time.time,
+    ) -> None:  # fmt: skip
         self._known = known
+        self._tell = tell
         self._telemetry = telemetry
         self._wall = wall
+        self._attempts: OrderedDict[str, _Attempt] = OrderedDict()
 
     def app(self) -> web.Application:
         """The routes."""
@@ -62,10 +87,9 @@ class Extender:
         A prediction may be wrong, so it never leaves a pod without a node: if all would be left out, none is.
         """
         pod, names = _asked(asked)
+        wanted = frozenset(names)
         blocked = {
-            one.node: "; ".join(term.reason for term in one.terms if term.blocks)
-            for one in self.scores(pod, names)
-            if any(term.blocks for term in one.terms)
+            name: reason for name, reason in self._attempt(pod, names).blocked().items() if name in wanted
         }
         if len(blocked) == len(names):
             blocked = {}
@@ -81,15 +105,52 @@ class Extender:
 
     def prioritize(self, asked: Any) -> list[dict[str, Any]]:
         """A score of 0 to 10 for each node."""
-        return [{"Host": one.node, "Score": one.extender_score} for one in self.scores(*_asked(asked))]
+        pod, names = _asked(asked)
+        scores = self._attempt(pod, names)
+        wanted = frozenset(names)  # the others were filtered out
+        found = zip(scores.nodes.names, scores.extender_scores(), strict=True)
+        return [{"Host": name, "Score": value} for name, value in found if name in wanted]
 
-    def scores(self, pod: pods.Object, names: Iterable[str]) -> list[Scored]:
-        """Each node's score, in the order of ``names``."""
+    def _attempt(self, pod: pods.Object, names: Sequence[str]) -> Scores:
+        """The scores of nodes, ``names`` among them; those of this attempt if it has some already.
+
+        So both verbs say the same, though new samples come all the time.
+        """
+        uid, now = pod["metadata"].get("uid") or "", self._wall()
+        known = self._attempts.get(uid)
+        if known and 0 <= now - known.at < _ATTEMPT_S and set(names) <= set(known.scores.nodes.names):
+            return known.scores
+        prediction, scores = self._scores(pod, names, now)
+        if uid:
+            said = _placement(pod, prediction, scores, round(now * 1000))
+            if known is None or known.said.nodes != said.nodes:
+                self._tell(said)
+            self._attempts[uid] = _Attempt(now, scores, said)
+            self._attempts.move_to_end(uid)
+            while len(self._attempts) > _MOST_ATTEMPTS:
+                self._attempts.popitem(last=False)
+        return scores
+
+    def _scores(self, pod: pods.Object, names: Sequence[str], now: float) -> tuple[Prediction | None, Scores]:
+        """What it will need, and each node's score, in the order of ``names``."""
         prediction = self._known.prediction(pods.template_of_pod(pod))
-        ranks = self._known.ranks(pods.job_uid(pod))
+        ranks = self._known.ranks(pods.job_uid(pod), pods.group(pod))
         need = pods.need(pod, prediction, sum(ranks.values()))
-        now_ms = round(self._wall() * 1000)
-        return [score(self._known.node(name, ranks.get(name, 0), now_ms), need) for name in names]
+        return prediction, score(self._known.nodes(names, ranks, round(now * 1000)), need)
+
+
+def _placement(pod: pods.Object, prediction: Prediction | None, scores: Scores, now_ms: int) -> Placement:
+    meta = pod["metadata"]
+    nodes = tuple(
+        NodeScore(node=one.node, score=one.extender_score, why=one.reasons()[:_LONGEST])
+        for one in scores.best(_MOST_NODES)
+    )
+    considered, blocked = len(scores.nodes.names), len(scores.blocked())
+    return Placement(
+        uid=meta["uid"], namespace=meta.get("namespace") or "default", name=meta.get("name") or meta["uid"],
+        ts_ms=now_ms, considered=considered, left_out=blocked % max(considered, 1), nodes=nodes,
+        expected=None if prediction is None else prediction.summary()[:_LONGEST],
+    )  # fmt: skip
 
 
 def _asked(asked: Any) -> tuple[pods.Object, list[str]]:

@@ -1,48 +1,33 @@
 """What the topics say of nodes, of the pods that run on them, and of those that have ended. Pure."""
 
-from collections import Counter, deque
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from contract.records.derived import Cycle, PodPeaks
 from contract.records.insights import Insight
 from contract.records.pods import Pod
 from contract.records.samples import CgroupSample, NvmlSample
-from contract.records.samples import Gpu as MeasuredGpu
 from sinks.scheduling.core.kin import KinIndex, Template
-from sinks.scheduling.core.node import Gpu, Node
+from sinks.scheduling.core.node import Nodes
 from sinks.scheduling.core.prediction import Prediction, predict
 from sinks.scheduling.pods import outcome, template_of_record
+from sinks.scheduling.table import NodeTable
 
-STALE_MS = 60_000
-"""A node of which nothing came for so long is not known: its figures may be anything now."""
 EVERY_MS = 5_000
 """So often a node's samples are read; those between say little more of what is free."""
-_RECENT = 60
-"""Of the CPU so many readings count: five minutes."""
-_HELD_DOWN = frozenset(
-    {"sw_thermal_slowdown", "hw_thermal_slowdown", "hw_slowdown", "hw_power_brake_slowdown"}
-)
-
-
-@dataclass(slots=True)
-class _Node:
-    gpus: tuple[Gpu, ...] = ()
-    gpus_at_ms: int = 0
-    cpu_at_ms: int = 0
-    cpu_count: float | None = None
-    cpu_used: deque[float] = field(default_factory=lambda: deque(maxlen=_RECENT))
+_SOURCES = {"nvml-samples": NodeTable.GPUS, "cgroup-samples": NodeTable.CPU}
 
 
 class KnownCluster:
     """Takes records in the order of their topics, and answers from memory."""
 
     def __init__(self) -> None:
-        self._nodes: dict[str, _Node] = {}
+        self._nodes = NodeTable()
         self._pods: dict[str, Pod] = {}
         """Those that run, by uid."""
-        self._jobs: dict[str, set[str]] = {}
-        """Their uids, by that of their job."""
+        self._jobs: dict[str | tuple[str, str], set[str]] = {}
+        """Their uids, by that of their job, and by its namespace and name."""
         self._kin = KinIndex()
         self._ended: set[str] = set()
         self._kinds: dict[str, str] = {}
@@ -51,21 +36,16 @@ class KnownCluster:
 
     def wants(self, topic: str, key: str, ts_ms: int) -> bool:
         """Whether a record is worth decoding."""
-        if topic not in ("nvml-samples", "cgroup-samples"):
-            return True
-        node = self._nodes.get(key)
-        if node is None:
-            return True
-        return ts_ms - (node.gpus_at_ms if topic == "nvml-samples" else node.cpu_at_ms) >= EVERY_MS
+        source = _SOURCES.get(topic)
+        return source is None or ts_ms - self._nodes.newest_ms(key, source) >= EVERY_MS
 
     def take(self, key: str, record: Any) -> None:
         """A record of one of ``wants``' topics; None is a tombstone of a pod."""
         match record:
             case NvmlSample():
-                node = self._nodes.setdefault(record.node, _Node())
-                node.gpus, node.gpus_at_ms = tuple(map(_gpu, record.gpus)), record.ts_ms
+                self._nodes.take_gpus(record)
             case CgroupSample():
-                self._take_host(record)
+                self._nodes.take_host(record)
             case Pod():
                 self._take_pod(record)
             case PodPeaks():
@@ -80,33 +60,27 @@ class KnownCluster:
                     known.pop(key, None)
                 self._ended.discard(key)
 
-    def _take_host(self, record: CgroupSample) -> None:
-        node = self._nodes.setdefault(record.node, _Node())
-        node.cpu_at_ms = record.ts_ms
-        if record.host is not None:
-            node.cpu_count = record.host.cpu_count
-            if record.host.cpu_util_pct is not None:
-                node.cpu_used.append(record.host.cpu_util_pct / 100)
-
     def _take_pod(self, pod: Pod) -> None:
         self._leave(pod.uid)
         if not pod.finished:
             self._pods[pod.uid] = pod
-            if pod.job is not None:
-                self._jobs.setdefault(pod.job.uid, set()).add(pod.uid)
+            for job in _jobs_of(pod):
+                self._jobs.setdefault(job, set()).add(pod.uid)
 
     def _leave(self, uid: str) -> None:
         pod = self._pods.pop(uid, None)
-        if pod is not None and pod.job is not None:
-            ranks = self._jobs[pod.job.uid]
+        for job in _jobs_of(pod) if pod is not None else ():
+            ranks = self._jobs[job]
             ranks.discard(uid)
             if not ranks:
-                del self._jobs[pod.job.uid]
+                del self._jobs[job]
 
     def _take_peaks(self, peaks: PodPeaks) -> None:
         uid = peaks.pod.uid
         if peaks.final and uid not in self._ended:
             self._ended.add(uid)
+            if peaks.pod.trial_of is not None:  # it was ended, and says nothing of how long a run takes
+                return
             found = outcome(peaks, self._kinds.get(uid), self._periods.get(uid))
             self._kin.add(template_of_record(peaks.pod), found)
 
@@ -119,33 +93,16 @@ class KnownCluster:
         """What a pod of this template will need; None without kin."""
         return predict(self._kin.nearest(template))
 
-    def ranks(self, job_uid: str | None) -> dict[str, int]:
-        """How many pods of a job run on each node."""
-        return Counter(self._pods[uid].node for uid in self._jobs.get(job_uid or "", ()))
+    def ranks(self, job_uid: str | None, group: tuple[str, str] | None = None) -> dict[str, int]:
+        """How many pods of a job run on each node. ``group``: the job's namespace and name, where its pods
+        say it; ``job_uid``: of a pod's controller, which may be below the job."""
+        job = job_uid or "" if group is None else group
+        return Counter(self._pods[uid].node for uid in self._jobs.get(job, ()))
 
-    def node(self, name: str, ranks: int, now_ms: int) -> Node:
-        """What is known of a node now; ``ranks``: pods of the same job that it has."""
-        known = self._nodes.get(name, _Node())
-        gpus = known.gpus if now_ms - known.gpus_at_ms < STALE_MS else ()
-        cpu = _idle_cores(known) if now_ms - known.cpu_at_ms < STALE_MS else None
-        return Node(name, gpus, cpu_free_cores=cpu, ranks=ranks, near_ranks=ranks)
-
-
-def _gpu(gpu: MeasuredGpu) -> Gpu:
-    free = None
-    if gpu.mem_total_bytes is not None and gpu.mem_used_bytes is not None:
-        free = max(gpu.mem_total_bytes - gpu.mem_used_bytes, 0.0)
-    return Gpu(
-        taken=bool(gpu.processes if gpu.allocated is None else gpu.allocated),
-        mem_free_bytes=free,
-        duty=None if gpu.gpu_util_pct is None else gpu.gpu_util_pct / 100,
-        throttled=None if gpu.throttle is None else not _HELD_DOWN.isdisjoint(gpu.throttle),
-    )
+    def nodes(self, names: Sequence[str], ranks: Mapping[str, int], now_ms: int) -> Nodes:
+        """What is known of nodes now; ``ranks``: pods of the same job that they have."""
+        return self._nodes.nodes(names, ranks, now_ms)
 
 
-def _idle_cores(node: _Node) -> float | None:
-    """What is idle nearly always: all cores less the 95th of a hundred readings."""
-    if node.cpu_count is None or not node.cpu_used:
-        return None
-    used = sorted(node.cpu_used)
-    return node.cpu_count - used[round(0.95 * (len(used) - 1))]
+def _jobs_of(pod: Pod) -> tuple[str | tuple[str, str], ...]:
+    return () if pod.job is None else (pod.job.uid, (pod.namespace or "", pod.job.name))

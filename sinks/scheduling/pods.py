@@ -1,5 +1,6 @@
 """What a pod is made from, what an ended one used, and what a new one needs. Pure."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -12,6 +13,11 @@ from sinks.scheduling.core.kin import Outcome, Template
 from sinks.scheduling.core.node import Need
 from sinks.scheduling.core.prediction import Prediction
 
+_JOB_NAMES = (
+    "jobset.sigs.k8s.io/jobset-name", "training.kubeflow.org/job-name", "ray.io/originated-from-cr-name",
+    "leaderworkerset.sigs.k8s.io/name", "volcano.sh/job-name", "workflows.argoproj.io/workflow",
+)  # fmt: skip
+"""Labels that say how a pod's topmost owner is called; a TrainJob has the name of its JobSet."""
 Object = Mapping[str, Any]
 """A Kubernetes object, as JSON."""
 
@@ -21,6 +27,8 @@ def template_of_record(pod: Pod) -> Template:
     return Template(
         namespace=pod.namespace or "",
         owner=pod.template,
+        job=None if pod.job is None else _stem(pod.job.name),
+        labels=frozenset((pod.labels or {}).items()),
         image=" ".join(pod.images) if pod.images else None,
         command=None if pod.program is None else (pod.program,),
         gpus=pod.gpu_request,
@@ -36,6 +44,8 @@ def template_of_pod(pod: Object) -> Template:
     return Template(
         namespace=pod["metadata"].get("namespace") or "",
         owner=made.template,
+        job=_job_name(pod["metadata"]),
+        labels=frozenset((pod["metadata"].get("labels") or {}).items()),
         image=" ".join(images) or None,
         command=(made.program,),
         gpus=resources.gpu_request(spec),
@@ -47,12 +57,38 @@ def _both(cpu: float | None, memory: float | None) -> tuple[float, float] | None
     return None if cpu is None or memory is None else (cpu, memory)
 
 
+def _stem(name: str) -> str:
+    """The runs of a CronJob, and those that people number, are one job: ``nightly-29384720``, ``bert-7``."""
+    return re.sub(r"-\d+$", "", name)
+
+
+def group(pod: Object) -> tuple[str, str] | None:
+    """Namespace and name of the topmost owner, of which an operator tells by a label; None without one.
+
+    A new pod names its controller alone, which may be one of several Jobs of a JobSet.
+    """
+    labels = pod["metadata"].get("labels") or {}
+    name = next((labels[key] for key in _JOB_NAMES if labels.get(key)), None)
+    return None if name is None else (pod["metadata"].get("namespace") or "", name)
+
+
+def _job_name(meta: Mapping[str, Any]) -> str | None:
+    found, owners = group({"metadata": meta}), meta.get("ownerReferences") or ()
+    if found is not None:
+        return _stem(found[1])
+    owner = next((one.get("name") for one in owners if one.get("controller")), None)
+    if owner is None:
+        return None
+    template_hash = (meta.get("labels") or {}).get("pod-template-hash")  # of a Deployment's ReplicaSet
+    return _stem(owner.removesuffix(f"-{template_hash}"))
+
+
 def outcome(peaks: PodPeaks, kind: str | None, period_s: float | None) -> Outcome:
     """What an ended pod used; ``kind`` and ``period_s`` are what its insight and its cycle said last."""
     pod, metrics = peaks.pod, peaks.metrics
     began, ended = pod.started_ms or peaks.first_ms, pod.finished_ms or peaks.last_ms
     memory = [most for one in peaks.gpus.values() if (most := _most(one, "mem_used_bytes")) is not None]
-    cpu = _most(metrics, "cpu_util_pct")
+    cpu = _usual(metrics, "cpu_util_pct")
     figures = {
         "duration_s": max(ended - began, 0) / 1000,
         "gpu_mem_bytes": max(memory, default=None),
@@ -66,6 +102,12 @@ def outcome(peaks: PodPeaks, kind: str | None, period_s: float | None) -> Outcom
 
 def _most(metrics: Peaks, name: str) -> float | None:
     return metrics[name].max if name in metrics else None
+
+
+def _usual(metrics: Peaks, name: str) -> float | None:
+    """What was enough for 95 % of the time: of a CPU who needs more for a moment gets it a little later."""
+    found = metrics.get(name)
+    return None if found is None else found.max if found.p95 is None else found.p95
 
 
 def need(pod: Object, prediction: Prediction | None, other_ranks: int) -> Need:

@@ -3,28 +3,48 @@
 import asyncio
 import time
 from collections.abc import Sequence
+from typing import Any, Protocol
 
 from bus.kafka.consumer import Message, Start
 from contract.settings.groups import Settings
 from contract.topics import short_name
 from sinks.follow import Follower, Offsets
-from sinks.scheduling.known import STALE_MS, KnownCluster
 from telemetry.events import Telemetry
 
 DESCRIBED = ("insights", "cycles")
 """What a pod did is known before what it used: both are of the kin that it becomes when it has ended."""
 ENDED = ("pods", "pod-peaks")
 SAMPLES = ("nvml-samples", "cgroup-samples")
+AT_ONCE = 50
+"""Some milliseconds of work, for which a question of the scheduler may have to wait."""
+
+
+class Known(Protocol):
+    """What takes the records."""
+
+    def wants(self, topic: str, key: str, ts_ms: int) -> bool:
+        """Whether a record is worth decoding."""
+        ...
+
+    def take(self, key: str, record: Any) -> None:
+        """A record; None is a tombstone of a pod."""
+        ...
 
 
 class Reader:
-    """Reads until cancelled; a broker that is away is waited for."""
+    """Reads until cancelled; a broker that is away is waited for.
 
-    def __init__(self, settings: Settings, known: KnownCluster, telemetry: Telemetry) -> None:
-        self._follower = Follower(settings, telemetry, "dutycycle-extender")
+    ``recent``: topics of which only what is younger than ``since_ms`` is read.
+    """
+
+    def __init__(
+        self, settings: Settings, known: Known, telemetry: Telemetry, recent: tuple[str, ...], since_ms: float
+    ) -> None:
+        self._follower = Follower(settings, telemetry, "dutycycle-scheduling", AT_ONCE)
         self._prefix = settings.topic_prefix
         self._known = known
-        self._behind = {DESCRIBED, ENDED, SAMPLES}
+        self._recent, self._since_ms = recent, since_ms
+        self._behind = {DESCRIBED, ENDED, recent}
         self._described = asyncio.Event()
         self.caught_up = asyncio.Event()
         """Set when all is read that was there at the start."""
@@ -34,8 +54,8 @@ class Reader:
         return "reading " + ", ".join(map(", ".join, self._behind)) if self._behind else None
 
     async def run(self) -> None:
-        """Pods and what they used from the beginning, samples from now on."""
-        await asyncio.gather(self._follow(DESCRIBED), self._follow(SAMPLES), self._follow_ended())
+        """Pods and what they used from the beginning, the rest from a while ago on."""
+        await asyncio.gather(self._follow(DESCRIBED), self._follow(self._recent), self._follow_ended())
 
     async def _follow_ended(self) -> None:
         await self._described.wait()
@@ -43,7 +63,8 @@ class Reader:
 
     async def _follow(self, topics: tuple[str, ...]) -> None:
         def begin() -> tuple[Start, Offsets]:
-            return round(time.time() * 1000) - STALE_MS if topics == SAMPLES else "beginning", {}
+            now_ms = time.time() * 1000
+            return round(now_ms - self._since_ms) if topics == self._recent else "beginning", {}
 
         def reached() -> None:
             self._behind.discard(topics)

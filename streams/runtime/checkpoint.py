@@ -4,7 +4,8 @@
    to ten seconds: they need no checkpoint, as a newer one replaces the older.
 2. Every so often a checkpoint is taken: at one instant, the coalesced outputs, the state of every key that
    changed, and the last offset processed. Partitions have nothing to do with one another: a commit may take
-   one checkpoint after the other, each of some partitions, so that records do not wait for all states.
+   one checkpoint after the other, each of some partitions, with pauses in between, so that records never
+   wait for all states.
 3. All outputs up to the checkpoint must have arrived before a state of it is sent. A state that survives a
    crash while its outputs do not would hide their loss, because its records are not applied again.
 4. Pieces of a state arrive before its head is sent. What is to be written anew after a recovery goes first.
@@ -18,6 +19,7 @@ somebody else wrote among ours: the next worker recovers what is there, and puts
 import asyncio
 from collections import deque
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from bus.faust.sequence import SourceSequence
 from contract.log import ConsumerRecord, ProducerRecord
@@ -68,8 +70,6 @@ class CheckpointCoordinator:
         self._failed = False
         self._begun = False
         self._whole = True  # not between a checkpoint and its arrival: one that did not arrive is lost to us
-        self._whole_wanted = 0
-        """So many commits of everything at once are called for."""
         self._flush_due_s: dict[str, float] = {}
         """By stage, in the time of the event loop."""
         self._uncommitted = 0
@@ -168,6 +168,11 @@ class CheckpointCoordinator:
         """Whether something that was put in line has not arrived."""
         return any(not answer.done() for answer in self._under_way)
 
+    def held_up(self) -> bool:
+        """Whether no more is processed because the broker takes nothing, however long that lasts: this is no
+        worker that is stuck. That nothing is committed is said elsewhere."""
+        return not self._room.is_set() or self.has_unsent
+
     async def _outputs_arrived(self) -> None:
         await self._send_outbox()
         if self._under_way:
@@ -176,39 +181,55 @@ class CheckpointCoordinator:
                 answer.result()
             self._under_way -= done
 
-    async def commit(self, at_once: int | None = None) -> None:
-        """Put outputs and state of everything processed so far on the broker, then acknowledge it.
+    async def commit(self) -> None:
+        """Put outputs and state of everything processed so far on the broker, then acknowledge it."""
+        async with self._committing:
+            began_s = self.metrics.now_s()
+            if self._may_commit():
+                self._make_room()
+                if await self._commit(self._parts(None)[0]):
+                    self.metrics.committed(self.metrics.now_s() - began_s)
 
-        With ``at_once`` a checkpoint is of partitions in which at most so many keys changed, or of one; what
-        is processed in the meantime may be in it. Without, all is in one, and a commit that is under way
-        leaves the rest to it.
+    async def commit_gradually(self, at_once: int, over_s: float) -> float:
+        """Commit everything processed until now, spread over so many seconds, or faster once a commit is due;
+        how long it took without the pauses.
+
+        A checkpoint is of partitions in which at most ``at_once`` keys changed, or of one; what is processed
+        in the meantime may be in it. In the pauses others may commit and flush.
         """
-        self._whole_wanted += at_once is None
-        try:
+        assignment, took_s, complete = self._sequence.assignment, 0.0, True
+        parts = self._parts(at_once)
+        for number, part in enumerate(parts):
             async with self._committing:
-                if not self._failed and self._whole and self._port.may_write():
-                    await self._commit(at_once)
-        finally:
-            self._whole_wanted -= at_once is None
+                began_s = self.metrics.now_s()
+                may = self._may_commit() and assignment == self._sequence.assignment
+                if may and not number:
+                    self._make_room()
+                complete = may and await self._commit(part) and complete
+                took_s += self.metrics.now_s() - began_s
+            if complete and number == len(parts) - 1:
+                self.metrics.committed(took_s)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.commit_due.wait(), over_s / len(parts))
+        return took_s
 
-    async def _commit(self, at_once: int | None) -> None:
-        began_s, assignment = self.metrics.now_s(), self._sequence.assignment
-        self._make_room()
-        committed: list[tuple[StageTask, Checkpoint]] = []
-        for part in self._parts(at_once):
-            if at_once is not None and committed and self._whole_wanted:
-                break
-            self._whole = False
-            checkpoints = [(task, task.checkpoint(partitions)) for task, partitions in part]
-            for _, checkpoint in checkpoints:
-                self._outbox += checkpoint.outs
-            if not await self._arrived(checkpoints) or assignment != self._sequence.assignment:
-                return
-            for task, checkpoint in checkpoints:
-                task.checkpoint_done(checkpoint)
-            self._whole = True
-            committed += checkpoints
-        self.metrics.committed(committed, began_s)
+    def _may_commit(self) -> bool:
+        return not self._failed and self._whole and self._port.may_write()
+
+    async def _commit(self, part: list[tuple[StageTask, list[int]]]) -> bool:
+        """Commit some partitions of some stages; whether all of it arrived."""
+        assignment = self._sequence.assignment
+        self._whole = False
+        checkpoints = [(task, task.checkpoint(partitions)) for task, partitions in part]
+        for _, checkpoint in checkpoints:
+            self._outbox += checkpoint.outs
+        if not await self._arrived(checkpoints) or assignment != self._sequence.assignment:
+            return False
+        for task, checkpoint in checkpoints:
+            task.checkpoint_done(checkpoint)
+            self.metrics.stored(task, checkpoint)
+        self._whole = True
+        return True
 
     def _parts(self, at_once: int | None) -> list[list[tuple[StageTask, list[int]]]]:
         parts: list[list[tuple[StageTask, list[int]]]] = [[]]

@@ -94,13 +94,13 @@ class FaustStreamsPort(FaustPort):
 
     async def save(self, stage: str, partition: int, key: bytes, value: bytes) -> "Future[object]":
         return await self._app.exact_producer.post(
-            self._changelog(stage), key, value, ts_ms=None, partition=partition
+            self._changelog(stage), key, value, ts_ms=None, partition=partition, urgent=True
         )
 
     async def drop(self, stage: str, partition: int, key: bytes, offset: int) -> "Future[object]":
         return await self._app.exact_producer.post(
             self._changelog(stage), key, None, ts_ms=None, partition=partition,
-            headers=tombstone_headers(offset),
+            headers=tombstone_headers(offset), urgent=True,
         )  # fmt: skip
 
     def wrote(self, stage: str, partition: int, answer: Any) -> bool:

@@ -1,7 +1,7 @@
 """The metrics of the streams, as a worker serves them."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from streams.runtime.stage_task import Checkpoint, StageTask
 from telemetry.events import Telemetry
@@ -48,19 +48,19 @@ class StreamsMetrics:
         metrics.read(RECORDS_TAKEN, lambda: {(one.stage.source,): float(one.processed) for one in tasks})
         metrics.read(RECORDS_USED, lambda: {(one.stage.source,): float(one.used) for one in tasks})
 
-    def committed(self, checkpoints: Iterable[tuple[StageTask, Checkpoint]], began_s: float) -> None:
-        """A commit that began at ``began_s`` of ``now_s`` has succeeded."""
+    def stored(self, task: StageTask, checkpoint: Checkpoint) -> None:
+        """A checkpoint is on the broker."""
+        records = [one for write in checkpoint.writes for one in (*write.packed.pieces, write.packed.head)]
+        size = sum(len(key) + len(value) for key, value in records)
+        self._snapshots[task.stage.name].inc(len(checkpoint.writes))
+        self._snapshot_bytes[task.stage.name].inc(size)
+        self.state_bytes += size
+
+    def committed(self, took_s: float) -> None:
+        """A commit has succeeded, with all of its checkpoints."""
         self._committed_s = self.now_s()
         self._commits.inc()
-        self._commit_s.inc(self._committed_s - began_s)
-        for task, checkpoint in checkpoints:
-            records = [
-                one for write in checkpoint.writes for one in (*write.packed.pieces, write.packed.head)
-            ]
-            size = sum(len(key) + len(value) for key, value in records)
-            self._snapshots[task.stage.name].inc(len(checkpoint.writes))
-            self._snapshot_bytes[task.stage.name].inc(size)
-            self.state_bytes += size
+        self._commit_s.inc(took_s)
 
     def assigned(self) -> None:
         """Everything begins anew."""

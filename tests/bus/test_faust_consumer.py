@@ -166,3 +166,27 @@ async def test_a_fetch_of_quiet_partitions_does_not_hold_up_the_busy_ones_for_lo
     client: Any = app.exact_consumer._new_consumer_thread()._create_worker_consumer(app.transport)
     assert client._fetch_max_wait_ms <= 250
     await client.stop()
+
+
+async def test_no_more_is_taken_of_a_partition_than_its_agent_can_do_soon() -> None:
+    """Faust would keep in memory all that is in the log while its agents wait, for a commit as an example."""
+    app = create_app(load({"DUTYCYCLE_BROKER": "kafka://127.0.0.1:1"}), "test", Telemetry("test"))
+    consumer: Any = app.exact_consumer
+    other, asked = TP("pods", 0), list[tuple[set[TP], bool]]()
+
+    async def fetch(partitions: set[TP], timeout: float) -> dict[TP, list[object]]:  # noqa: ASYNC109
+        asked.append((partitions, timeout < 1))
+        return {}
+
+    consumer._thread = SimpleNamespace(getmany=fetch)
+    batch = [SimpleNamespace(topic=PLACE.topic, partition=PLACE.partition, offset=7, timestamp_type=0)]
+    with_agent = []
+    for _ in range(2):
+        await consumer._getmany({PLACE, other}, 5.0)
+        with_agent.append(consumer._to_message(PLACE, batch))
+    await consumer._getmany({PLACE, other}, 5.0)
+    assert await consumer._getmany({PLACE}, 5.0) == {}, "and the broker is not asked for all there is"
+    with_agent.pop()
+    await consumer._getmany({PLACE, other}, 5.0)
+    all_of_them = ({PLACE, other}, False)
+    assert asked == [all_of_them, all_of_them, ({other}, True), all_of_them]

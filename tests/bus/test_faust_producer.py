@@ -124,12 +124,7 @@ async def test_records_of_a_batch_have_one_answer_and_keep_their_order(settings:
 async def test_what_is_posted_shortly_after_a_request_goes_into_the_next_one_together(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    over = asyncio.Event()
-
-    async def pause(_: float) -> None:
-        await over.wait()
-
-    monkeypatch.setattr("bus.faust.producer.sleep", pause)
+    monkeypatch.setattr("bus.faust.producer._PACE_S", 600.0)
     async with producing(settings) as app:
         await (await app.exact_producer.post(TOPIC, b"k", b"0", ts_ms=1))  # at once
         answers = []
@@ -137,9 +132,19 @@ async def test_what_is_posted_shortly_after_a_request_goes_into_the_next_one_tog
             answers.append(await app.exact_producer.post(TOPIC, b"k", b"%d" % number, ts_ms=1))
             await asyncio.sleep(0.01)
         assert not any(answer.done() for answer in answers)
-        over.set()
+        answers.append(await app.exact_producer.post(TOPIC, b"k", b"20", ts_ms=1, urgent=True))
         await asyncio.wait_for(asyncio.gather(*answers), 10)
-    assert await stored(settings) == [b"%d" % number for number in range(20)]
+    assert await stored(settings) == [b"%d" % number for number in range(21)]
+
+
+async def test_nothing_waits_behind_a_batch_that_is_full(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bus.faust.producer._PACE_S", 600.0)
+    async with producing(settings) as app:
+        answers = [await app.exact_producer.post(TOPIC, b"k", os.urandom(50_000), ts_ms=1) for _ in range(9)]
+        await asyncio.wait_for(asyncio.gather(*answers), 10)
+    assert len(await stored(settings)) == 9
 
 
 async def test_a_batch_that_is_full_takes_no_more(settings: Settings) -> None:

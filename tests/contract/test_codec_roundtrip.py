@@ -35,9 +35,10 @@ def test_no_null_and_no_absent_field_is_written(case: tuple[str, Any]) -> None:
     _, record = case
 
     def walk(value: Any) -> None:
-        assert value is not None
+        if isinstance(value, dict):
+            assert None not in value.values()
         for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-            walk(one)
+            walk(one)  # of numbers in a list the place says which it is: one that is not known is null
 
     plain = orjson.loads(encode(record))
     walk(plain)

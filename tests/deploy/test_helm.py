@@ -33,11 +33,12 @@ from tests.support.deploy.manifests import (
     render,
 )
 
-OURS = ("collector", "prometheus", "streams", "sinks", "metrics", "adapter", "topics")
+OURS = ("collector", "prometheus", "streams", "sinks", "metrics", "adapter", "extender", "webhook", "topics")
 EXAMPLES = sorted((ROOT / "deploy/helm/examples").glob("*.yaml"))
 _FILES = (
     "PROMETHEUS_CA", "REMOTE_WRITE_CA", "TLS_CA", "TLS_CERT", "TLS_KEY", "HOST_ROOT", "CUDA_LOGS",
-    "ADAPTER_CERT", "ADAPTER_KEY",
+    "ADAPTER_CERT", "ADAPTER_KEY", "EXTENDER_CERT", "EXTENDER_KEY", "EXTENDER_CLIENT_CA", "WEBHOOK_CERT",
+    "WEBHOOK_KEY", "WEBHOOK_CLIENT_CA", "WEBHOOK_POLICY",
 )  # fmt: skip
 """Settings that name a file or folder of the pod, which is not here."""
 
@@ -77,7 +78,8 @@ def test_the_schema_is_current() -> None:
         "prometheus.url=prometheus:9090",
         "streams.windows=10s;60s", "podMonitor.interval=often", "collector.containers=some",
         "image.pullPolicy=Allways",
-        "adapter.apis=[metrics.k8s.io]", "image.tag=a b", "sinks.annotations.prefix=Dutycycle/IO",
+        "adapter.apis=[metrics.k8s.io]", "webhook.timeoutSeconds=0",
+        "extender.tls.clientCaSecret=My_CA", "image.tag=a b", "sinks.annotations.prefix=Dutycycle/IO",
         "sinks.annotations.heartbeat=often",
         "kafka.broker=dutycycle:9092", "kafka.partitions=0", "kafka.sasl.mechanism=SCRAM",
         "kafka.tls.caSecret=My_Secret", "sinks.resources.requests.cpu=much",
@@ -211,7 +213,7 @@ def test_every_pod_is_nobody_and_keeps_to_itself(things: list[Object]) -> None:
         assert spec.get("hostPID", False) is (name == "collector")
         assert not {"hostNetwork", "hostIPC"} & spec.keys()
         token = spec.get("automountServiceAccountToken")
-        assert token is (name in ("collector", "prometheus", "sinks", "adapter")), name
+        assert token is (name in ("collector", "prometheus", "sinks", "adapter", "webhook")), name
 
 
 def test_the_host_is_only_read_but_for_the_spool_and_the_socket(things: list[Object]) -> None:
@@ -287,7 +289,8 @@ def test_selectors_select_what_is_theirs(things: list[Object]) -> None:
 
 def test_each_object_is_there_once_and_in_its_namespace(things: list[Object]) -> None:
     cluster_wide = {"ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy",
-                    "ValidatingAdmissionPolicyBinding", "APIService"}  # fmt: skip
+                    "ValidatingAdmissionPolicyBinding", "MutatingWebhookConfiguration",
+                    "APIService"}  # fmt: skip
     for kind, namespace, name in by_key(things):
         place = "kube-system" if name.endswith("auth-reader") else NAMESPACE
         assert namespace == ("" if kind in cluster_wide else place), name
@@ -319,7 +322,7 @@ def test_every_pod_can_be_told_where_to_run() -> None:
         "priorityClassName": "high",
     }
     values = dict.fromkeys(("collector", "streams", "sinks", "metrics"), place)
-    values["adapter"] = {"enabled": True, **place}
+    values |= {one: {"enabled": True, **place} for one in ("adapter", "extender", "webhook")}
     trial = {"topics": {"job": place}, "kafka": {"trial": {"enabled": True, **place}}}
     specs = pod_specs(render(values | trial))
     other = render(FROM_PROMETHEUS | {"prometheus": FROM_PROMETHEUS["prometheus"] | place})

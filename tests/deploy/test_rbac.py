@@ -147,6 +147,11 @@ def test_the_server_would_refuse_a_field_that_is_none(installed: Kube) -> None:
             ("get", "patch"),
         ),
         (
+            "webhook",
+            {(verb, "scheduling.k8s.io", "priorityclasses") for verb in ("list", "create", "delete")},
+            (),
+        ),
+        (
             "reader",
             {(verb, "", resource) for verb in ("get", "list") for resource in ("nodes", "pods")}
             | {("list", "coordination.k8s.io", "leases")},

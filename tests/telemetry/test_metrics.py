@@ -163,4 +163,4 @@ def test_names_are_unique_and_labels_few() -> None:
     names += [f"{one.name}_total" for one in vars(events).values() if isinstance(one, Event)]
     assert len(names) == len(set(names))
     labels = {label for one in vars(metrics).values() if isinstance(one, Metric) for label in one.labels}
-    assert labels <= {"version", "event", "topic", "stage", "sink", "collector", "code", "verb"}
+    assert labels <= {"version", "event", "topic", "stage", "sink", "collector", "code", "verb", "result"}

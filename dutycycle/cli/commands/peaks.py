@@ -1,44 +1,45 @@
 """``dutycycle peaks``: the max-utilization records, as a table for people, JSON or CSV for programs."""
 
 import argparse
-import csv
-import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-import orjson
-from rich.console import Console
+from msgspec import structs
 from rich.table import Table
 from rich.text import Text
 
 from contract.codec import to_plain
+from contract.errors import DutycycleError
 from contract.records.derived import JobPeaks, PodPeaks
 from contract.settings.groups import Settings
+from contract.units import JOULES_PER_KWH
 from dutycycle.cli import arguments, history
+from dutycycle.cli.node_days import print_days
+from dutycycle.cli.printing import FORMATS, print_csv, print_json, print_table
 from dutycycle.words import bytes_text, percent_text
 from sinks.records.location import default_records_url
-from sinks.records.query import Which, job_peaks, pod_peaks, require_namespace
+from sinks.records.query import Which, job_peaks, node_peaks, pod_peaks, require_namespace
 from sinks.records.rows import started_ms
 
 EXAMPLE = """dutycycle peaks --since 7d --sort gpu
-dutycycle peaks --node gpu-a --label team=nlp
+dutycycle peaks --nodes --since 30d
 dutycycle peaks --job bert --format json | jq '.[0].metrics.gpu_util_pct.max'"""
 SETTINGS: tuple[str, ...] = ()
-FORMATS = ("table", "json", "csv")
 PeakRecord = PodPeaks | JobPeaks
 _CSV = ("kind", "namespace", "name", "uid", "node", "job", "first_ms", "last_ms", "final", "scope", "metric",
-        "max", "mean", "at_ms", "started_ms")  # fmt: skip
-_PIPED_WIDTH = 240
+        "max", "mean", "p95", "at_ms", "started_ms")  # fmt: skip
 _COLUMNS = (
     ("CPU max", "cpu_util_pct", percent_text),
+    ("CPU p95", "cpu_util_pct.p95", percent_text),
     ("memory max", "mem_used_bytes", bytes_text),
     ("GPU max", "gpu_util_pct", percent_text),
+    ("GPU p95", "gpu_util_pct.p95", percent_text),
     ("GPU mean", "gpu_util_pct.mean", percent_text),
     ("GPU memory max", "gpu_mem_used_bytes", bytes_text),
     ("GPU h", "totals.gpu_s", lambda value: "·" if value is None else f"{value / 3600:.2f}"),
-    ("kWh", "totals.energy_j", lambda value: "·" if value is None else f"{value / 3_600_000:.2f}"),
+    ("kWh", "totals.energy_j", lambda value: "·" if value is None else f"{value / JOULES_PER_KWH:.2f}"),
 )
 
 
@@ -47,10 +48,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=FORMATS, default="table", help="how to print (default: table)")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--jobs", action="store_true", help="jobs instead of pods")
+    which.add_argument("--nodes", action="store_true", help="nodes by day (UTC) instead of pods")
     which.add_argument("--pod", metavar="NAME", help="only pods of this name; several if it was used again")
     parser.add_argument("--namespace", metavar="NAME", help="only in this namespace")
     parser.add_argument("--job", metavar="NAME", help="only this job, or its pods, by name or uid")
-    parser.add_argument("--node", metavar="NAME", help="only what ran on this node")
+    parser.add_argument("--node", metavar="NAME", help="only what ran on this node, or this node")
     parser.add_argument(
         "--label", type=_label, metavar="KEY=VALUE",
         help="only pods with this label, or jobs with such pods; of those that DUTYCYCLE_POD_LABELS keeps",
@@ -72,12 +74,23 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         namespace=args.namespace, job=args.job, name=args.pod, node=args.node, label=args.label,
         since_ms=None if args.since is None else history.ago_ms("--since", args.since),
     )  # fmt: skip
+    if args.nodes:
+        _refuse_with_nodes(args)
+        return print_days(node_peaks(url, which), args.format)
     found: Sequence[PeakRecord] = job_peaks(url, which) if args.jobs else pod_peaks(url, which)
     if not found:
         require_namespace(url, args.namespace)
     if args.sort != "name":
         found = sorted(found, key=lambda one: -(_SORTS[args.sort](one) or 0))
     return print_records(found, args.format)
+
+
+def _refuse_with_nodes(args: argparse.Namespace) -> None:
+    for name in ("namespace", "job", "label"):
+        if getattr(args, name) is not None:
+            raise DutycycleError(f"--{name} is of pods and jobs: with --nodes choose by --node and --since")
+    if args.sort != "name":
+        raise DutycycleError("--sort is of pods and jobs: with --nodes the order is by node and day")
 
 
 def _label(text: str) -> tuple[str, str]:
@@ -89,17 +102,11 @@ def _label(text: str) -> tuple[str, str]:
 def print_records(records: Sequence[PeakRecord], form: str) -> int:
     """Print the records to stdout; 0, also when there are none."""
     if form == "json":
-        sys.stdout.buffer.write(orjson.dumps([to_plain(one) for one in records], option=orjson.OPT_INDENT_2))
-        sys.stdout.buffer.write(b"\n")
+        print_json([to_plain(one) for one in records])
     elif form == "csv":
-        writer = csv.DictWriter(sys.stdout, _CSV)
-        writer.writeheader()
-        for one in records:
-            writer.writerows(csv_rows(one))
+        print_csv(_CSV, (row for one in records for row in csv_rows(one)))
     else:
-        # Piped into less or grep a line stays a line; on a terminal it is cut to what fits.
-        console = Console() if sys.stdout.isatty() else Console(width=_PIPED_WIDTH)
-        console.print(_table(records) if records else "no records yet")
+        print_table(_table(records), "no records yet")
     return 0
 
 
@@ -112,7 +119,7 @@ def csv_rows(record: PeakRecord) -> list[dict[str, Any]]:
     else:
         scopes |= {name: pod.metrics for name, pod in record.pods.items()}
     return [
-        head | {"scope": scope, "metric": metric, "max": peak.max, "mean": peak.mean, "at_ms": peak.at_ms}
+        head | {"scope": scope, "metric": metric, **structs.asdict(peak)}
         for scope, peaks in scopes.items()
         for metric, peak in peaks.items()
     ]
@@ -185,7 +192,7 @@ def _value(record: PeakRecord, metric: str) -> float | None:
     if name == "totals":
         return (record.totals or {}).get(what)
     peak = record.metrics.get(name)
-    return None if peak is None else peak.mean if what == "mean" else peak.max
+    return None if peak is None else getattr(peak, what or "max")
 
 
 _SORTS: dict[str, Callable[[PeakRecord], float | None]] = {

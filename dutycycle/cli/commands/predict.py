@@ -19,7 +19,7 @@ _FIGURES = (
     ("duration_s", "duration", lambda value: f"{value:.0f} s"),
     ("gpu_mem_bytes", "memory of one GPU", bytes_text),
     ("gpu_util_pct", "GPU utilization, max", lambda value: f"{value:.0f} %"),
-    ("cpu_cores", "CPUs, max", lambda value: f"{value:.1f}"),
+    ("cpu_cores", "CPUs, p95", lambda value: f"{value:.1f}"),
     ("mem_bytes", "memory, max", bytes_text),
 )
 

@@ -2,7 +2,6 @@
 
 import argparse
 import sys
-import tomllib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +18,8 @@ from dutycycle.schedule.traces.formats import FORMATS, workload_of
 from dutycycle.schedule.traces.reading import SHOWN, Wrong
 from dutycycle.schedule.ways import BANDS, WAYS
 from dutycycle.schedule.workload import Workload
-from sinks.scheduling.core.policy import Policy, policy_of
+from sinks.scheduling.core.policy import Policy
+from sinks.scheduling.policy_file import read_policy
 
 EXAMPLE = """dutycycle schedule --simulate generated --jobs 500 --seeds 1-3
 dutycycle schedule --simulate pods.csv --format alibaba-2023 --machines nodes.csv --out compared/"""
@@ -123,17 +123,11 @@ def _workload(args: argparse.Namespace, wrong: Wrong) -> Callable[[int], Workloa
 
 
 def _policy(path: Path | None) -> Policy:
-    """The policy of a file; without bands of its own those of the traces' classes."""
-    if path is None:
-        return Policy(bands=BANDS)
-    try:
-        settings = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SettingError(f"--policy {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingError(f"--policy {path}: is no TOML: {error}") from error
-    policy = policy_of(settings)
-    return policy if "bands" in settings else replace(policy, bands=BANDS)
+    """The policy of a file. Jobs of a trace begin at 0 s; without bands of its own it has those of their
+    classes."""
+    policy = Policy() if path is None else read_policy(str(path), "--policy")
+    bands = policy.bands if policy.bands != Policy().bands else BANDS
+    return replace(policy, bands=bands, epoch_s=0.0)
 
 
 def _make(out: Path) -> None:

@@ -1,20 +1,18 @@
 """``dutycycle usage``: what was used, what was idle and what it cost, from the ledger."""
 
 import argparse
-import csv
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import orjson
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from contract.errors import SettingError
 from contract.records.hours import HOUR_MS
 from contract.settings.groups import Settings
+from contract.units import JOULES_PER_KWH
 from dutycycle.cli import arguments, history
+from dutycycle.cli.printing import FORMATS, print_csv, print_json, print_table
 from sinks.records.location import default_records_url
 from sinks.records.tables.views import SUMS
 from sinks.records.usage import GROUPS, UsageQuery, usage
@@ -22,9 +20,6 @@ from sinks.records.usage import GROUPS, UsageQuery, usage
 EXAMPLE = """dutycycle usage --by team --since 7d
 dutycycle usage --by namespace,day --since 30d --format csv > usage.csv"""
 SETTINGS: tuple[str, ...] = ()
-FORMATS = ("table", "json", "csv")
-_PIPED_WIDTH = 240
-_JOULES_OF_KWH = 3_600_000
 _BYTES = 2**30
 Row = Mapping[str, Any]
 
@@ -54,14 +49,11 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     )
     rows = usage(settings.records or default_records_url(), query)
     if args.format == "json":
-        sys.stdout.buffer.write(orjson.dumps(rows, option=orjson.OPT_INDENT_2) + b"\n")
+        print_json(rows)
     elif args.format == "csv":
-        writer = csv.DictWriter(sys.stdout, (*query.by, *SUMS))
-        writer.writeheader()
-        writer.writerows(rows)
+        print_csv((*query.by, *SUMS), rows)
     else:
-        console = Console() if sys.stdout.isatty() else Console(width=_PIPED_WIDTH)
-        console.print(_table(rows, query.by) if rows else "nothing was used in this time, as far as is known")
+        print_table(_table(rows, query.by), "nothing was used in this time, as far as is known")
     return 0
 
 
@@ -92,7 +84,7 @@ _COLUMNS: tuple[tuple[str, Callable[[Row], str]], ...] = (
     ("idle", _hours("gpu_idle_s")),
     ("busy of it", _share),
     ("requested", _hours("gpu_requested_s")),
-    ("kWh", lambda row: _number(row["energy_j"], _JOULES_OF_KWH)),
+    ("kWh", lambda row: _number(row["energy_j"], JOULES_PER_KWH)),
     ("CPU h", _hours("cpu_s")),
     ("requested", _hours("cpu_requested_s")),
     ("GiB h", lambda row: _number(row["mem_byte_s"], 3600 * _BYTES)),

@@ -5,6 +5,7 @@ import gc
 
 from contract.settings.groups import Settings
 from dutycycle.cli import arguments
+from dutycycle.cli.garbage import collect_rarely
 from dutycycle.cli.service import run_service
 
 EXAMPLE = "dutycycle stream --broker kafka://kafka:9092 --windows 10s,60s --lateness 10s"
@@ -16,11 +17,6 @@ SETTINGS = (
     *arguments.OF_WORKER,
     *arguments.OF_SERVICE,
 )
-
-_YOUNG, _MIDDLE, _FULL = 700, 10, 1_000
-"""Thresholds of the garbage collector. A full collection goes over all states, and records wait for it: 0.2 s
-with 300 nodes, several times a minute. It finds little, as states hold no cycles. So it comes once in a
-thousand collections of the middle generation, and not in ten."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,5 +31,5 @@ def run(_args: argparse.Namespace, settings: Settings) -> int:
 
     gc.freeze()
     gc.enable()
-    gc.set_threshold(_YOUNG, _MIDDLE, _FULL)
+    collect_rarely()
     return run_service(stream, "stream", settings)

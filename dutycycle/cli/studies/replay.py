@@ -10,6 +10,7 @@ from typing import Any
 from contract.errors import SettingError
 from contract.settings.groups import Settings
 from dutycycle.cli import arguments
+from dutycycle.cli.garbage import collect_rarely
 from dutycycle.experiments.knobs import assignment, grid, help_lines, with_values
 from dutycycle.tables.writer import TRACE
 
@@ -116,6 +117,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         return _experiment(args, settings)
     from dutycycle.traces.replay import replay_in_process  # here, not above: --help need not wait for it
 
+    collect_rarely()
     settings = with_values(settings, dict(assignment(one) for one in args.given))
     records = settings.records if args.setting_records else None
     return replay_in_process(

@@ -141,11 +141,12 @@ def peaks(row: Row) -> Iterator[Line]:
     if record is None:
         return
     age = short_duration((record.last_ms - record.first_ms) / 1000)
-    yield [(f"At most, in {age}".ljust(22), "bold"), (f"{'max':>12}{'mean':>12}", "dim")]
+    yield [(f"At most, in {age}".ljust(22), "bold"), (f"{'max':>12}{'p95':>12}{'mean':>12}", "dim")]
     for metric, words in _SHOWN:
         peak = record.metrics.get(metric)
         if peak is not None:
-            yield [(f"  {words:<20}{text_of(metric, peak.max):>12}{text_of(metric, peak.mean):>12}", "")]
+            values = "".join(f"{text_of(metric, one):>12}" for one in (peak.max, peak.p95, peak.mean))
+            yield [(f"  {words:<20}{values}", "")]
 
 
 def job_history(job: JobSeen) -> tuple[Sequence[int], Sequence[float]]:

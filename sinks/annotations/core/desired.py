@@ -13,17 +13,21 @@ import orjson
 from contract.records.derived import JobPeaks, PodPeaks
 from contract.records.insights import Insight, ProfileVerdict
 from contract.records.parts import JobInsight, NodePart, PodInsight, WorkloadState
+from contract.records.placement import Placement
 from contract.records.samples import NvmlSample
 from sinks.annotations.core import keys
 from sinks.annotations.core.diff import Present, stays
 from sinks.annotations.core.job import JobView
 from sinks.annotations.core.node import NodeView
 from sinks.annotations.core.pod import pod_values
-from sinks.annotations.core.targets import Target, job_target, node_target, pod_target
+from sinks.annotations.core.targets import Target, job_target, node_target, placed_target, pod_target
 from sinks.annotations.core.values import level_forecast, measured, number, rfc3339, significant, text
 
-Record = NvmlSample | NodePart | PodPeaks | PodInsight | JobPeaks | JobInsight | ProfileVerdict
-TOPICS = ("nvml-samples", "node-parts", "pod-peaks", "pod-insights", "job-peaks", "job-insights", "profiles")
+Record = NvmlSample | NodePart | PodPeaks | PodInsight | JobPeaks | JobInsight | ProfileVerdict | Placement
+TOPICS = (
+    "nvml-samples", "node-parts", "pod-peaks", "pod-insights", "job-peaks", "job-insights", "profiles",
+    "placements",
+)  # fmt: skip
 """What annotations are made of, without prefix."""
 _MOST_WAITING = 10_000
 """Insights of pods and jobs whose peaks have not come yet."""
@@ -39,6 +43,7 @@ class Annotations:
         self._insights: OrderedDict[Target, dict[str, Any]] = OrderedDict()
         self._jobs: dict[Target, JobView] = {}
         self._profiles: dict[Target, dict[str, str]] = {}
+        self._placements: dict[Target, dict[str, Any]] = {}
         self._handlers: dict[type, Callable[[Any], Target | None]] = {
             NvmlSample: self._sample,
             NodePart: self._part,
@@ -47,6 +52,7 @@ class Annotations:
             JobPeaks: self._job,
             JobInsight: self._insight_of_job,
             ProfileVerdict: self._profile,
+            Placement: self._placement,
         }
 
     def take(self, record: Record) -> Target | None:
@@ -59,12 +65,13 @@ class Annotations:
     def wanted(self, target: Target, present: Present) -> dict[str, str]:
         """All that we want on the object, keys with prefix, within what fits beside what is kept there."""
         profile = self._profiles.get(target, {})
-        if profile and target not in self._pods and target not in self._jobs:
+        alone = profile | self._placements.get(target, {})
+        if alone and target not in self._pods and target not in self._jobs:
             # Nothing else is known: perhaps it ended long ago, and this is a new worker. All of it stays.
-            old = self._keys(keys.PROFILE_NAMES)
+            old = self._keys(keys.PROFILE_NAMES if profile else {keys.PLACEMENT})
             kept = {key: value for key, value in present.ours.items() if key not in old}
             taken = present.others_bytes + keys.size_of(kept)
-            return kept | keys.that_fit(self._texts(profile).items(), taken)[0]
+            return kept | keys.that_fit(self._texts(alone).items(), taken)[0]
         if target.kind == "job":
             job = self._jobs.get(target)
             found = self._texts(self._insights.get(target, {}) | profile)
@@ -72,7 +79,7 @@ class Annotations:
         if target.kind == "node":
             values = self._nodes[target.name].values() if target.name in self._nodes else {}
         else:
-            values = self._pods.get(target, {}) | self._insights.get(target, {}) | profile
+            values = self._pods.get(target, {}) | self._insights.get(target, {}) | alone
         pairs = self._texts(values)
         kept_bytes = keys.size_of(stays(target.kind, self._prefix, present.ours, pairs))
         # What is there already comes first: left out, its older value would stay, and take room all the same.
@@ -109,6 +116,7 @@ class Annotations:
         self._pods.pop(target, None)
         self._insights.pop(target, None)
         self._profiles.pop(target, None)
+        self._placements.pop(target, None)
         self._jobs.pop(target, None)
         if target.kind == "node":
             self._nodes.pop(target.name, None)
@@ -118,6 +126,7 @@ class Annotations:
         self._pods.clear()
         self._insights.clear()
         self._profiles.clear()
+        self._placements.clear()
         self._jobs.clear()
         self._nodes.clear()
 
@@ -173,6 +182,17 @@ class Annotations:
         if target is not None:
             value = {keys.PROFILE_BOTTLENECK: record.bottleneck, keys.PROFILE_ADVICE: record.advice}
             self._profiles[target] = measured(value)
+        return target
+
+    def _placement(self, record: Placement) -> Target | None:
+        target = placed_target(record.namespace, record.name, record.uid)
+        if target is not None:
+            value = {
+                "at": rfc3339(record.ts_ms), "expected": record.expected, "considered": record.considered,
+                "left_out": record.left_out,
+                "nodes": [{"node": one.node, "score": one.score, "why": one.why} for one in record.nodes],
+            }  # fmt: skip
+            self._placements[target] = {keys.PLACEMENT: measured(value)}
         return target
 
     def _job(self, record: JobPeaks) -> Target | None:

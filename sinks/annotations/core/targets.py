@@ -51,7 +51,12 @@ def pod_target(pod: Pod) -> Target | None:
     whose uid is not known: the object of that name may be a later one."""
     if pod.namespace is None or is_name_key(pod.uid):
         return None
-    return _valid(Target("pod", "v1", "Pod", pod.name, pod.namespace, pod.uid))
+    return placed_target(pod.namespace, pod.name, pod.uid)
+
+
+def placed_target(namespace: str, name: str, uid: str) -> Target | None:
+    """The Pod object that the scheduler places; None for names that no Kubernetes object can have."""
+    return _valid(Target("pod", "v1", "Pod", name, namespace, uid))
 
 
 def job_target(job: JobRef, namespace: str | None) -> Target | None:

@@ -3,6 +3,7 @@
 ``pod_peaks``, ``job_peaks`` and ``insights`` have a row each for a pod and a job, kept after they are gone. A
 pod's name that is used again is a row of its own, told from the one before by node and ``started_at``.
 ``usage_hours`` has a row for each hour, node, pod and GPU; in time the hours become days in ``usage_days``.
+``node_peaks`` has a row for each day (UTC), node and source.
 """
 
 from sqlalchemy import (
@@ -25,19 +26,27 @@ from sqlalchemy import (
 )
 
 from contract.errors import DutycycleError
-from sinks.records.rows import COLUMN_METRICS, HOUR_TABLE, INSIGHT_TABLE, JOB_TABLE, POD_TABLE
+from sinks.records.rows import (
+    FIGURES,
+    HOUR_TABLE,
+    INSIGHT_TABLE,
+    JOB_TABLE,
+    NODE_FIGURES,
+    NODE_TABLE,
+    POD_TABLE,
+    Figures,
+)
 from sinks.records.tables.columns import Document, Moment
 from sinks.records.tables.views import VIEWS, create_view
 
-VERSION = 4
+VERSION = 5
 """A database of another version is refused: see ``prepare``."""
 _ADVISORY_LOCK = 0x6475747963796C65
 metadata = MetaData()
 
 
-def _metric_columns() -> list[Column[float]]:
-    names = [f"{figure}_{metric}" for metric in COLUMN_METRICS for figure in ("max", "mean")]
-    return [Column(name, Double) for name in names]
+def _metric_columns(figures: Figures = FIGURES) -> list[Column[float]]:
+    return [Column(f"{figure}_{metric}", Double) for figure, metric in figures]
 
 
 def _usage_columns() -> list[Column[float]]:
@@ -91,6 +100,19 @@ job_peaks = Table(
     Column("record", Document, nullable=False),
     Index("ix_job_peaks_name", "namespace", "name"),
 )
+node_peaks = Table(
+    NODE_TABLE,
+    metadata,
+    Column("day", Moment, primary_key=True),
+    Column("node", Text, primary_key=True, index=True),
+    Column("source", Text, primary_key=True),
+    Column("first_at", Moment, nullable=False),
+    Column("last_at", Moment, nullable=False),
+    Column("samples", BigInteger, nullable=False),
+    Column("gpus", Integer, nullable=False),
+    *_metric_columns(NODE_FIGURES),
+    Column("record", Document, nullable=False),
+)
 usage_hours = Table(
     HOUR_TABLE,
     metadata,
@@ -120,7 +142,10 @@ insights = Table(
     Column("advice", Text),
     Column("evidence", Document, nullable=False),
 )
-TABLES = {POD_TABLE: pod_peaks, JOB_TABLE: job_peaks, HOUR_TABLE: usage_hours, INSIGHT_TABLE: insights}
+TABLES = {
+    POD_TABLE: pod_peaks, JOB_TABLE: job_peaks, NODE_TABLE: node_peaks, HOUR_TABLE: usage_hours,
+    INSIGHT_TABLE: insights,
+}  # fmt: skip
 """What records become."""
 usage_days = Table(
     "usage_days",

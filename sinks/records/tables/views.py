@@ -5,9 +5,21 @@ what was requested, and what it cost by the prices of its time. ``pod_peak_metri
 JSON of a record into one row per metric.
 """
 
-from sinks.records.rows import COLUMN_METRICS
+from contract.units import JOULES_PER_KWH
+from sinks.records.rows import FIGURES, NODE_FIGURES
 
-_FIGURES = ", ".join(f"p.{figure}_{metric}" for metric in COLUMN_METRICS for figure in ("max", "mean"))
+_OF_NODE = [f"{figure}_{metric}" for figure, metric in NODE_FIGURES]
+_NODE_MOST = ", ".join(
+    f"(SELECT max(p.{one}) FROM node_peaks AS p WHERE p.node = u.node) AS {one}"  # noqa: S608
+    for one in _OF_NODE
+    if one.startswith("max_")
+)
+_NODE_SUMS = ("gpu_s", "gpu_busy_s", "energy_j", "cpu_s", "cost")
+_USED_ON_NODE = (
+    f"(SELECT {{day}} AS day, node, {', '.join(f'sum({one}) AS {one}' for one in _NODE_SUMS)} "  # noqa: S608
+    "FROM usage GROUP BY {day}, node)"
+)
+_FIGURES = ", ".join(f"p.{figure}_{metric}" for figure, metric in FIGURES)
 
 
 def _price(what: str, model: str, at: str) -> str:
@@ -25,7 +37,7 @@ _COSTS = (
     f"h.gpu_s / 3600 * {_price('gpu_hour', 'h.gpu_model', 'h.hour')} AS gpu_cost, "
     f"CASE WHEN {_REQUESTED_CPU} > h.cpu_s THEN {_REQUESTED_CPU} ELSE h.cpu_s END / 3600 "
     f"* {_price('cpu_hour', '', 'h.hour')} AS cpu_cost, "
-    f"h.energy_j / 3600000 * {_price('kwh', '', 'h.hour')} AS energy_cost"
+    f"h.energy_j / {JOULES_PER_KWH} * {_price('kwh', '', 'h.hour')} AS energy_cost"
 )
 _WHOSE = (
     "p.namespace, p.name AS pod, nullif(h.pod_uid, '') AS pod_uid, p.job_name AS job, p.job_kind, "
@@ -89,7 +101,7 @@ VIEWS = {
         "min(u.at) AS first_at, max(u.at) AS last_at, sum(u.gpu_s) AS gpu_s, "
         "sum(u.gpu_busy_s) AS gpu_busy_s, sum(u.gpu_known_s) - sum(u.gpu_busy_s) AS gpu_idle_s, "
         "sum(CASE WHEN u.pod_uid = '' THEN u.gpu_s END) AS gpu_free_s, sum(u.energy_j) AS energy_j, "
-        f"sum(u.cpu_s) AS cpu_s, sum({_COST.replace('h.', 'u.')}) AS cost",
+        f"sum(u.cpu_s) AS cpu_s, sum({_COST.replace('h.', 'u.')}) AS cost, {_NODE_MOST}",
         f"{_USAGE} AS u GROUP BY u.node",
     ),
     "usage": (
@@ -101,6 +113,13 @@ VIEWS = {
         f"day, {', '.join(_NAMES)}, {', '.join(f'sum({one}) AS {one}' for one in SUMS)}",
         f"(SELECT {{day}} AS day, {', '.join((*_NAMES, *SUMS))} FROM usage) AS every "  # noqa: S608
         f"GROUP BY day, {', '.join(_NAMES)}",
+    ),
+    "node_days": (
+        "p.day, p.node, max(p.gpus) AS gpus, min(p.first_at) AS first_at, max(p.last_at) AS last_at, "
+        f"{', '.join(f'max(u.{one}) AS {one}' for one in _NODE_SUMS)}, "
+        f"{', '.join(f'max(p.{one}) AS {one}' for one in _OF_NODE)}",
+        f"node_peaks AS p LEFT JOIN {_USED_ON_NODE} AS u ON u.day = p.day AND u.node = p.node "
+        "GROUP BY p.day, p.node",
     ),
     "pod_peak_metrics": ("t.pod_uid, {peak}", "pod_peaks AS t, {each}(t.record -> 'metrics') AS m"),
     "pod_peak_gpus": (
@@ -121,7 +140,8 @@ VIEWS = {
 ``<node>/<index>/<pid>``."""
 _PEAK = (
     "m.key AS metric, CAST(m.value ->> 'max' AS DOUBLE PRECISION) AS max, "
-    "CAST(m.value ->> 'mean' AS DOUBLE PRECISION) AS mean, {at} AS at"
+    "CAST(m.value ->> 'mean' AS DOUBLE PRECISION) AS mean, "
+    "CAST(m.value ->> 'p95' AS DOUBLE PRECISION) AS p95, {at} AS at"
 )
 DAY_OF_HOUR = {
     "postgresql": "date_trunc('day', hour, 'UTC')", "sqlite": "substr(hour, 1, 10) || 'T00:00:00.000Z'",

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 NEWEST = 50
 """So many of the newest kin are kept of each likeness: what programs need changes with their versions."""
@@ -12,12 +12,14 @@ NEWEST = 50
 class Template:
     """What a pod is made from. What is not known is None, and makes nobody alike.
 
-    ``owner``: a hash of the owner's pod template. ``labels``: those that tell programs apart, without those
-    that a controller makes for each pod. ``gpus`` and ``requests`` (CPU cores, bytes of memory): of one pod.
+    ``owner``: a hash of the owner's pod template. ``job``: the name of the topmost owner, without a number at
+    its end. ``labels``: of an ended pod those that are recorded, of a new one all. ``gpus`` and
+    ``requests`` (CPU cores, bytes of memory): of one pod.
     """
 
     namespace: str
     owner: str | None = None
+    job: str | None = None
     image: str | None = None
     command: tuple[str, ...] | None = None
     labels: frozenset[tuple[str, str]] = frozenset()
@@ -36,7 +38,8 @@ class Outcome:
 FIGURES = (
     "duration_s", "gpu_mem_bytes", "gpu_util_pct", "cpu_cores", "mem_bytes", "period_s",
 )  # fmt: skip
-"""A run's duration, its peaks of one GPU (memory, p95 of utilization), of its CPU and memory, its cycle."""
+"""A run's duration, its peaks of one GPU (memory, utilization), the p95 of its CPU, its peak of memory, its
+cycle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +55,16 @@ def _likenesses(one: Template) -> list[tuple[str, Hashable]]:
     found: list[tuple[str, Hashable]] = []
     if one.owner is not None:
         found.append(("owner template", one.owner))
+    if one.job is not None:
+        found.append(("job name and GPUs", (one.job, one.gpus)))
     if one.image is not None and one.command is not None:
         found.append(("image, command and GPUs", (one.image, one.command, one.gpus)))
     if one.image is not None and one.labels:
         found.append(("image and labels", (one.image, one.labels)))
     if one.image is not None:
         found.append(("image", one.image))
+    if one.labels:
+        found.append(("labels and GPUs", (one.labels, one.gpus)))
     if one.requests is not None:
         found.append(("namespace and requests", (one.gpus, one.requests)))
     found.append(("namespace and GPUs", one.gpus))
@@ -69,15 +76,19 @@ class KinIndex:
     """Ended pods, found by likeness. Pods of one namespace are no kin of those of another."""
 
     _by_key: dict[Hashable, deque[Outcome]] = field(default_factory=dict)
+    _label_keys: set[str] = field(default_factory=set)
+    """Labels of other keys are not recorded of anybody."""
 
     def add(self, template: Template, outcome: Outcome) -> None:
         """A pod has ended."""
+        self._label_keys.update(key for key, _ in template.labels)
         for _, key in _likenesses(template):
             self._by_key.setdefault(key, deque(maxlen=NEWEST)).append(outcome)
 
     def nearest(self, template: Template) -> Kin | None:
         """The kin in the nearest likeness that has any; None without kin."""
-        for name, key in _likenesses(template):
+        labels = frozenset(one for one in template.labels if one[0] in self._label_keys)
+        for name, key in _likenesses(replace(template, labels=labels)):
             if found := self._by_key.get(key):
                 return Kin(name, tuple(found))
         return None

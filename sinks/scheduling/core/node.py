@@ -1,6 +1,13 @@
-"""What is known of a node, and what a pod needs of it. What was not measured is None."""
+"""What is known of nodes, and what a pod needs of one. What was not measured is None, in columns NaN."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +26,10 @@ class Gpu:
     throttled: bool | None = None
 
 
+FIELDS = tuple(one.name for one in fields(Gpu))
+"""The first axis of ``gpu_columns``."""
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """One node. ``cpu_free_cores``: all less the p95 of what is used; ``net_free``: likewise a share, 0 to 1.
@@ -32,6 +43,47 @@ class Node:
     net_free: float | None = None
     ranks: int = 0
     near_ranks: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """Many nodes in columns, a place a node. ``gpus``: ``FIELDS`` by node by GPU, NaN where there is none.
+
+    The others are the fields of ``Node``.
+    """
+
+    names: Sequence[str]
+    gpus: Floats
+    cpu_free_cores: Floats
+    net_free: Floats
+    ranks: Floats
+    near_ranks: Floats
+
+    @classmethod
+    def of(cls, nodes: Sequence[Node]) -> "Nodes":
+        """The same in columns."""
+        gpus = np.full((len(FIELDS), len(nodes), max((len(one.gpus) for one in nodes), default=0)), np.nan)
+        for place, node in enumerate(nodes):
+            gpus[:, place, : len(node.gpus)] = gpu_columns(node.gpus)
+        return cls(
+            [one.name for one in nodes],
+            gpus,
+            *(
+                np.array([getattr(one, name) for one in nodes], dtype=np.float64)
+                for name in ("cpu_free_cores", "net_free", "ranks", "near_ranks")
+            ),
+        )
+
+    def of_gpus(self, field: str) -> Floats:
+        """A field of ``Gpu``: a row a node, a place a GPU."""
+        found: Floats = self.gpus[FIELDS.index(field)]
+        return found
+
+
+def gpu_columns(gpus: Sequence[Gpu]) -> Floats:
+    """``FIELDS`` by GPU."""
+    found = np.array([[getattr(gpu, name) for gpu in gpus] for name in FIELDS], dtype=np.float64)
+    return found.reshape(len(FIELDS), len(gpus))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,13 @@
 """What a new pod will need: from what its kin used."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from sinks.scheduling.core.intervals import Interval, interval
 from sinks.scheduling.core.kin import FIGURES, Kin
 
+_GIB = 1024**3
 COVERAGE = 0.8
 """Nine kin are enough for it."""
 
@@ -34,12 +35,30 @@ class Prediction:
         found = self.figures.get(figure)
         return None if found is None else found.high
 
+    def summary(self) -> str:
+        """One line: what it takes, in the middle of its kin, and whence that is known."""
+        forms: dict[str, Callable[[Interval], str]] = {
+            "duration_s": lambda one: f"takes {_duration(one.middle)}",
+            "gpu_mem_bytes": lambda one: f"{one.high / _GIB:.1f} GiB of a GPU's memory at most",
+            "gpu_util_pct": lambda one: f"uses {one.middle:.0f} % of its GPUs at its peak",
+            "cpu_cores": lambda one: f"{one.middle:.1f} CPUs at its peak",
+        }
+        said = [form(self.figures[name]) for name, form in forms.items() if name in self.figures]
+        return "; ".join([", ".join(said), self.evidence()] if said else [self.evidence()])
+
     def evidence(self) -> str:
         """One line: how many kin, and how alike."""
         pods = "1 ended pod" if self.kin == 1 else f"{self.kin} ended pods"
         kind = f"; {self.agreement:.0%} of them {self.kind}" if self.kind else ""
         few = {1: "; one says nothing of how it varies", 2: "; two cover a third of what comes"}
         return f"{pods} with the same {self.likeness}{kind}{few.get(self.kin, '')}"
+
+
+def _duration(seconds: float) -> str:
+    for unit, length in (("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.1f} {unit}"
+    return f"{seconds:.0f} s"
 
 
 def predict(kin: Kin | None, coverage: float = COVERAGE) -> Prediction | None:

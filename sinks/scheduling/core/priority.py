@@ -8,8 +8,8 @@ for all pods, would give the same order at any time: so it need not grow, and Ku
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import floor
 
+from sinks.scheduling.core.classes import quantum
 from sinks.scheduling.core.policy import Policy
 
 _LEAST, _MOST = 0.25, 8.0
@@ -40,11 +40,10 @@ def place(
     wanted = policy.stretch * length * max(gpus, 1.0) ** policy.size_exponent * factor
     delay = min(wanted, policy.longest_s)
     band = policy.band(user_class)
-    slots = floor((arrival_s + delay - policy.epoch_s) / policy.quantum_s)
-    priority = min(max(band.high - slots, band.low), band.high)
+    priority = min(max(band.high - quantum(policy, arrival_s + delay), band.low), band.high)
     parts = [
         f"expected to take {length:.0f} s" if duration_s is not None else f"no kin: taken for {length:.0f} s",
-        f"{gpus:g} GPUs",
+        "1 GPU" if gpus == 1 else f"{gpus:g} GPUs",
     ]
     if who:
         parts.append(f"{who} used {most:.1f} times its share")

@@ -1,26 +1,29 @@
-"""How well a pod would run on a node: measured headroom, with the reasons in words.
+"""How well a pod would run on each node: measured headroom, with the reasons in words.
 
 The stock scheduler has filtered the nodes by requests before. A node is never refused here: a score of 0 says
 that others are better, and the scheduler decides.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
+from heapq import nsmallest
 
-from sinks.scheduling.core.node import Need, Node
+import numpy as np
+
+from sinks.scheduling.core.node import Floats, Need, Nodes
 from sinks.scheduling.core.terms import cycles, free_cpu, free_memory, heat, network, packing, ranks
-from sinks.scheduling.core.terms.term import Term
+from sinks.scheduling.core.terms.term import Term, TermColumn
 
 HIGHEST_EXTENDER_SCORE = 10
 """``MaxExtenderPriority`` of kube-scheduler; it is multiplied by ten and by the extender's weight."""
-TERMS: tuple[Callable[[Node, Need], Term | None], ...] = (
+TERMS: tuple[Callable[[Nodes, Need], TermColumn | None], ...] = (
     free_memory.term, packing.term, ranks.term, free_cpu.term, network.term, cycles.term, heat.term,
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """``value`` is 0 to 1: the weighted mean of the terms that could be computed; without any 0.5."""
+    """The score of one node: ``value`` and ``terms`` as in ``Scores``."""
 
     node: str
     value: float
@@ -37,14 +40,50 @@ class Scored:
         return "; ".join(one.reason for one in ordered) or "nothing is known of it"
 
 
-def score(node: Node, need: Need) -> Scored:
-    """The score of one node. A term that says ``blocks`` makes it 0, whatever else is good."""
-    found = tuple(one for term in TERMS if (one := term(node, need)) is not None)
-    weight = sum(one.weight for one in found)
-    value = sum(one.value * one.weight for one in found) / weight if weight else 0.5
-    return Scored(node.name, 0.0 if any(one.blocks for one in found) else value, found)
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Of many nodes, in the order of ``nodes``. ``values`` are 0 to 1: the weighted mean of the terms that
+    could be computed, without any 0.5; where a term blocks 0."""
+
+    nodes: Nodes
+    values: Floats
+    terms: tuple[TermColumn, ...]
+
+    def at(self, place: int) -> Scored:
+        """That of one node, with its reasons."""
+        terms = tuple(one for column in self.terms if (one := column.at(place)) is not None)
+        return Scored(self.nodes.names[place], float(self.values[place]), terms)
+
+    def blocked(self) -> dict[str, str]:
+        """The nodes on which a term blocks, and what it says."""
+        found: dict[str, str] = {}
+        for column in self.terms:
+            for place in column.blocked_places():
+                name, reason = self.nodes.names[place], column.reason(place)
+                found[name] = f"{found[name]}; {reason}" if name in found else reason
+        return found
+
+    def extender_scores(self) -> list[int]:
+        """As answers to kube-scheduler: whole numbers, 0 to 10."""
+        found: list[int] = np.rint(self.values * HIGHEST_EXTENDER_SCORE).astype(np.int64).tolist()
+        return found
+
+    def best(self, most: int) -> list[Scored]:
+        """So many of the nodes, the best first; among equals by name."""
+        values, names = self.values.tolist(), self.nodes.names
+        places = nsmallest(most, range(len(values)), key=lambda place: (-values[place], names[place]))
+        return [self.at(place) for place in places]
 
 
-def ranked(nodes: Iterable[Node], need: Need) -> list[Scored]:
-    """The best first; among equals by name."""
-    return sorted((score(node, need) for node in nodes), key=lambda one: (-one.value, one.node))
+def score(nodes: Nodes, need: Need) -> Scores:
+    """The score of each node. A term that blocks makes it 0, whatever else is good."""
+    found = tuple(column for term in TERMS if (column := term(nodes, need)) is not None)
+    total, weight = np.zeros(len(nodes.names)), np.zeros(len(nodes.names))
+    for column in found:
+        known = ~np.isnan(column.values)
+        total += np.where(known, column.values, 0.0) * column.weight
+        weight += known * column.weight
+    values = np.divide(total, weight, out=np.full(len(total), 0.5), where=weight > 0)
+    for column in found:
+        values[column.blocked_places()] = 0.0
+    return Scores(nodes, values, found)

@@ -4,6 +4,8 @@ from collections import deque
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from sinks.scheduling.core.shares import excess
+
 _SLICES = 24
 
 
@@ -30,17 +32,14 @@ class Usage:
             self._sums[owner] = self._sums.get(owner, 0.0) + gpu_s
 
     def excess(self, owner: str, rivals: Collection[str], shares: Mapping[str, float], now_s: float) -> float:
-        """What ``owner`` used of what it is entitled to: 1 is just that. ``rivals``: it and all others.
+        """What ``owner`` used of what it is entitled to; ``rivals``: it and all others."""
+        charged = self.charged(now_s)
+        return excess(owner, {one: charged.get(one, 0.0) for one in rivals}, shares)
 
-        Who used nothing in the window has no part in the division. 1 while nobody used anything.
-        """
+    def charged(self, now_s: float) -> Mapping[str, float]:
+        """GPU-seconds in the window, by owner."""
         self._expire(int(now_s // (self.window_s / _SLICES)))
-        active = {one for one in rivals if self._sums.get(one, 0.0) > 0} | {owner}
-        used = sum(max(self._sums.get(one, 0.0), 0.0) for one in active)
-        if used <= 0:
-            return 1.0
-        entitled = shares.get(owner, 1.0) / sum(shares.get(one, 1.0) for one in active)
-        return max(self._sums.get(owner, 0.0), 0.0) / used / entitled
+        return self._sums
 
     def _slice(self, number: int) -> dict[str, float] | None:
         if not self._slices or number > self._slices[-1][0]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from contract.records.attribution import ALLOCATED, MEASURED, UNKNOWN, holders
+from contract.attribution import ALLOCATED, MEASURED, UNKNOWN, holders
 from contract.records.samples import Gpu, MigDevice
 from streams.operators.columns.arrays import Floats, Ints
 from streams.operators.columns.ownership import USE_METRICS, UsePlan

@@ -11,7 +11,7 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 
 from contract.records.derived import Subject, gpu_subject, node_subject, pod_subject
-from streams.operators.columns.arrays import Bools, Ints
+from streams.operators.columns.arrays import Bools, Floats, Ints
 
 K = TypeVar("K", bound=tuple[str, ...])
 
@@ -105,6 +105,7 @@ class ColumnIndex(Generic[K]):
         self._column = {key: column for column, key in enumerate(self.ids)}
         self._layout: tuple[K, ...] = ()
         self._columns: Ints = np.zeros(0, np.int64)
+        self._is_whole = not self.ids
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -119,7 +120,18 @@ class ColumnIndex(Generic[K]):
                 self.ids.append(key)
         self._columns = np.fromiter((self._column[key] for key in layout), np.int64, len(layout))
         self._layout = layout
+        self._is_whole = self._columns.tolist() == list(range(len(self.ids)))
         return self._columns
+
+    def spread(self, layout: tuple[K, ...], values: Floats) -> Floats:
+        """The values of a layout, shape (ticks, len(layout)), in all columns, NaN where there are none. The
+        same array if nothing has to move."""
+        columns = self.columns(layout)
+        if self._is_whole:
+            return values
+        rows = np.full((len(values), len(self.ids)), np.nan)
+        rows[:, columns] = values
+        return rows
 
     def retain(self, keep: Ints) -> None:
         """Keep only the columns ``keep``, in that order."""

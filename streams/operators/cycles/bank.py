@@ -1,6 +1,7 @@
 """The cycles of many series on one time scale: samples in, and every few seconds what has a period."""
 
 from dataclasses import dataclass
+from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -204,12 +205,14 @@ class CycleBank:
 
     def _periods(self) -> Floats:
         """The periods (samples) that most series are locked on, at most ``SHARED`` of them."""
-        periods = np.sort(self._locks.periods_s[self._locks.locked])
-        if not periods.size:
-            return periods
-        each = np.split(periods, np.flatnonzero(periods[1:] > (1 + DRIFT) * periods[:-1]) + 1)
+        each: list[list[float]] = []
+        for period in sorted(self._locks.periods_s[self._locks.locked].tolist()):
+            if each and period <= (1 + DRIFT) * each[-1][-1]:
+                each[-1].append(period)
+            else:
+                each.append([period])
         each.sort(key=len, reverse=True)
-        return np.array([np.median(one) for one in each[:SHARED]]) * 1000 / self._ring.interval_ms
+        return np.array([median(one) for one in each[:SHARED]]) * 1000 / self._ring.interval_ms
 
     def _sure(self, column: int, found: Detection | None, periods: Floats) -> Detection | None:
         """What was found, if that is enough to lock, or to stay locked."""

@@ -17,6 +17,9 @@ AVERAGED = 3
 """Periods in an interval from which on the mean over it hides a cycle."""
 UNSURE_BINS = 0.02
 """Error of a cycle's frequency, in units of one over its window."""
+VARIES, STRONGEST, SURE = 0.01, 2, 0.98
+"""Steps vary, so the period of a quick cycle in the bursts' 20 s may differ by this share from that in the
+ticks. A cycle that may be an alias of so many of its lines because of that has to be so sure."""
 VERIFIED_S = 4.0
 """Up to this period a cycle in the ticks has to be in the bursts, where there are any."""
 OTHERS = 3
@@ -111,17 +114,21 @@ def _is_echo(one: _KnownCycle, finer: _KnownCycle, scale: ScaleResult, tick_s: f
         low_s = 0.0 if interval_s == tick_s else interval_s / AVERAGED
         if not low_s <= finer.period_s < 3 * interval_s:
             continue
-        if one.period_s < CONFUSED * interval_s or _is_alias(one, finer, 1 / interval_s):
+        varies = VARIES if interval_s == tick_s else 0.0
+        if one.period_s < CONFUSED * interval_s or _is_alias(one, finer, 1 / interval_s, varies):
             return True
     return False
 
 
-def _is_alias(one: _KnownCycle, quick: _KnownCycle, rate_hz: float) -> bool:
-    """Whether a cycle is where a line of a quicker one comes to lie when it is sampled too slowly."""
+def _is_alias(one: _KnownCycle, quick: _KnownCycle, rate_hz: float, varies: float) -> bool:
+    """Whether a cycle is where a line of a quicker one comes to lie when it is sampled too slowly.
+    ``varies``: the share by which that one's frequency may differ from what is known of it."""
     for harmonic in range(1, HARMONICS + 1):
         line_hz = harmonic / quick.period_s
         folded_hz = abs(line_hz - rate_hz * round(line_hz / rate_hz))
         unsure_hz = harmonic * quick.unsure_hz + one.unsure_hz
+        if harmonic <= STRONGEST and one.confidence < SURE:
+            unsure_hz += varies * line_hz
         if any(abs(folded_hz - times / one.period_s) <= unsure_hz for times in range(1, TIMES + 1)):
             return True
     return False

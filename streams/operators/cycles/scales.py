@@ -33,12 +33,10 @@ SCALES = (
     CycleConfig(interval_ms=60_000, samples=400, least=20, early=False, store=LOGARITHMS),
     CycleConfig(interval_ms=600_000, samples=480, least=12, early=False, store=LOGARITHMS),
 )
-"""Means over these intervals. Each leaves to the finer ones what these can see; how sure it has to be is said
-by the configuration of the ticks."""
+"""Means over these intervals. Each leaves to the finer ones what these can see. They have to be as sure as
+for a part of a window of ticks: what they find has lasted for few periods, and stays for long."""
 EVERY = 10
 """Samples of a scale after which it is evaluated again."""
-WAITING = 16
-"""At most so many ticks wait until the banks get them."""
 
 
 class Means:
@@ -114,41 +112,16 @@ class _Scale:
         self._means.restore(means)
 
 
-class _Waiting:
-    """Ticks of one interval that the banks do not have yet."""
-
-    def __init__(self, n: int) -> None:
-        self.interval_ms: int | None = None
-        self.count = 0
-        self._times = np.empty(WAITING, np.int64)
-        self._rows = np.empty((WAITING, n))
-
-    @property
-    def is_full(self) -> bool:
-        """Whether there is no room for another."""
-        return self.count == WAITING
-
-    def add(self, ts_ms: int, values: Floats) -> None:
-        """Keep a tick."""
-        self._times[self.count], self._rows[self.count] = ts_ms, values
-        self.count += 1
-
-    def taken(self) -> tuple[Ints, Floats]:
-        """Their times and values; they do not wait any more."""
-        count, self.count = self.count, 0
-        return self._times[:count], self._rows[:count]
-
-
 class CycleScales:
     """The windows of n series on all scales, and what was published of them. ``ticks``: of the finest."""
 
     def __init__(self, n: int = 0, ticks: CycleConfig = TICKS, witnesses: Ints | None = None) -> None:
-        sure = {name: getattr(ticks, name) for name in ("sure", "sure_of_part", "sure_of_begun", "misses")}
         self._ticks = CycleBank(n, ticks)
         self._witnesses: Ints = np.arange(n) if witnesses is None else witnesses
-        self._waiting = _Waiting(n)
         self._bursts = BurstBank()
-        self._scales = [_Scale(replace(config, **sure), n) for config in SCALES]
+        enough = ticks.sure_of_part
+        scales = [replace(one, sure=enough, sure_of_part=enough, misses=ticks.misses) for one in SCALES]
+        self._scales = [_Scale(config, n) for config in scales]
         self._published: list[CycleResult | None] = [None] * n
         self._published_ms: Ints = np.zeros(n, np.int64)
         self._delayed: set[int] = set()
@@ -164,9 +137,7 @@ class CycleScales:
 
         ``witnesses``: of each column the one whose bursts tell what is an alias, if it has no bursts itself.
         """
-        self._settle()
         self._witnesses = np.arange(keep.size) if witnesses is None else witnesses
-        self._waiting = _Waiting(keep.size)
         self._ticks.resize(keep)
         self._bursts.resize(keep)
         for scale in self._scales:
@@ -182,24 +153,26 @@ class CycleScales:
         interval_ms: int | None = None,
         bursts: Sequence[tuple[int, Burst]] = (),
     ) -> None:
-        """Take the tick at ``ts_ms`` (later than the last). ``values`` has shape (n,); NaN is absent.
+        """Take the tick at ``ts_ms``; ``values`` has shape (n,). See ``extend``."""
+        self.extend(np.array([ts_ms]), np.array([values]), interval_ms, [(ts_ms, bursts)])
 
-        ``interval_ms`` is the nominal time between ticks. ``bursts`` are columns with the driver's
-        samples, pairs of (milliseconds from ``ts_ms``, value).
+    def extend(
+        self,
+        times: Ints,
+        rows: Floats,
+        interval_ms: int | None = None,
+        bursts: Sequence[tuple[int, Sequence[tuple[int, Burst]]]] = (),
+    ) -> None:
+        """Take ticks in the order of their ``times``, shape (ticks,), all later than the last; ``rows`` has
+        shape (ticks, n), NaN is absent.
+
+        ``interval_ms`` is the nominal time between ticks. ``bursts``: ticks by their times, each with the
+        columns that have the driver's samples, pairs of (milliseconds from the tick, value).
         """
-        if interval_ms != self._waiting.interval_ms or self._waiting.is_full:
-            self._settle()
-            self._waiting.interval_ms = interval_ms
-        self._waiting.add(ts_ms, values)
-        if bursts:
-            self._bursts.update(ts_ms, bursts)
-
-    def _settle(self) -> None:
-        """Give the banks the ticks that wait: many at once cost little more than one."""
-        if self._waiting.count == 0:
-            return
-        done = self._waiting.taken()
-        self._ticks.extend(*done, self._waiting.interval_ms)
+        for ts_ms, of_tick in bursts:
+            self._bursts.update(ts_ms, of_tick)
+        self._ticks.extend(times, rows, interval_ms)
+        done = times, rows
         for scale in self._scales:
             done = scale.extend(*done)
             if not len(done[0]):
@@ -211,16 +184,15 @@ class CycleScales:
 
     def locked(self) -> list[LockedCycle]:
         """The cycles that go on now in the ticks themselves, by column."""
-        self._settle()
         return self._ticks.locked()
 
     def changes(self, ts_ms: int) -> list[tuple[int, CycleResult]]:
         """The columns whose cycles changed since the last call, as of the last tick's time."""
-        self._settle()
         changed = {column for column, _ in self._ticks.changes(ts_ms)}
         self._bursts.wake(ts_ms, sorted(changed))
         quick = self._bursts.changes(ts_ms)
-        changed.update(quick, np.isin(self._witnesses, quick).nonzero()[0].tolist())
+        if quick:
+            changed.update(quick, np.isin(self._witnesses, quick).nonzero()[0].tolist())
         for scale in self._scales:
             if scale.bank.interval_ms > self._ticks.interval_ms:
                 changed.update(scale.changes())
@@ -259,7 +231,6 @@ class CycleScales:
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data from which ``restore`` goes on bit for bit."""
-        self._settle()
         return {
             "v": SNAPSHOT_VERSION,
             "ticks": self._ticks.snapshot(),

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from streams.operators.columns.arrays import Floats, Ints, pack, unpack
+from streams.operators.columns.block import TickBlock
 from streams.operators.columns.series import CYCLE_METRICS, TREND_METRICS, Series, remapped, subjects_of
-from streams.operators.columns.tick import Tick
 from streams.operators.cycles.bank import TICKS, CycleConfig
 from streams.operators.cycles.result import CycleResult
 from streams.operators.cycles.scales import CycleScales
@@ -104,13 +104,16 @@ class AnalysisBank:
         self._cycles.resize(remapped(cycles, self._cycle_series), self._witnesses)
         self._row = np.full(len(series), np.nan)
 
-    def add(self, tick: Tick, row: Floats) -> None:
-        """Take a tick that is newer than the last; ``row``: its values in the node's columns."""
-        self._row = row
+    def extend(self, block: TickBlock, rows: Floats) -> None:
+        """Take ticks that are newer than the last; ``rows``: their values in the node's columns."""
+        self._row = rows[-1].copy()
         place = self._cycle_place
-        bursts = [(place[one], burst) for one, burst in tick.bursts if one in place]
-        self._cycles.update(tick.ts_ms, row.take(self._cycle_columns), tick.interval_ms, bursts)
-        self._trends.update(tick.ts_ms, row.take(self._trend_columns))
+        bursts = [
+            (ts_ms, [(place[one], burst) for one, burst in of_tick if one in place])
+            for ts_ms, of_tick in block.bursts()
+        ]
+        self._cycles.extend(block.times, rows.take(self._cycle_columns, axis=1), block.interval_ms, bursts)
+        self._trends.extend(block.times, rows.take(self._trend_columns, axis=1))
 
     def evaluate(self, ts_ms: int) -> Analysis:
         """Forecast every trend and look for cycles, as of the last tick at ``ts_ms``."""

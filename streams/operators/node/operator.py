@@ -1,9 +1,10 @@
 """The operator of a node: windows, trends, cycles, peaks of pods, spans and usage, from one source topic.
 
 There is one for each of ``nvml-samples``, ``cgroup-samples`` and ``cuda-samples``; they differ in the reader
-alone. A sample is decoded, becomes a tick in columns, and goes to each bank; banks keep their state in
-columns over all series of the node. Trends, cycles and spans need order and take only ticks newer than the
-last; windows and peaks take late ones as well.
+alone. A sample is decoded and becomes a tick in columns. Ticks wait until something is asked of the banks,
+and then each bank takes all of them in one call; banks keep their state in columns over all series of the
+node. Trends, cycles and spans need order and take only ticks newer than the last; windows and peaks take late
+ones as well.
 """
 
 from dataclasses import dataclass
@@ -16,9 +17,10 @@ from contract.codec import from_plain
 from contract.log import ConsumerRecord, ProducerRecord
 from contract.topics import TOPICS
 from streams.operators.base import CountedEvent, Emission, Snapshot
-from streams.operators.columns.arrays import Ints, check_version
+from streams.operators.columns.arrays import Floats, Ints, check_version
+from streams.operators.columns.block import TickBlock, TickQueue
 from streams.operators.columns.series import ColumnIndex, Series, are_counters
-from streams.operators.columns.tick import Tick
+from streams.operators.columns.tick import Layout, Tick
 from streams.operators.keyed import decode_under_key
 from streams.operators.models.bank import NO_MODELS, ModelBank, ModelsConfig
 from streams.operators.node import records
@@ -27,12 +29,14 @@ from streams.operators.node.gpus import NodeGpus
 from streams.operators.node.watermark import Held, Timeline
 from streams.operators.node.window import ClosedWindow, WindowBank
 from streams.operators.node.window_records import WindowRecords
+from streams.operators.peaks.node import NodePeakBank
 from streams.operators.peaks.tally import PeakTally
-from streams.operators.usage.bank import UsageBank
+from streams.operators.usage.bank import MINUTE_MS, UsageBank
+from streams.operators.workload.channels import SPAN_MS
 from streams.operators.workload.spans import SpanBank
 from telemetry.events import SAMPLE_LATE
 
-SNAPSHOT_VERSION = 14
+SNAPSHOT_VERSION = 16
 
 
 class Reader(Protocol):
@@ -87,7 +91,11 @@ class NodeOperator:
         self._gpus = NodeGpus(self._node)
         self._models = ModelBank(self._node, self._config.source, self._config.models)
         self._usage = UsageBank(self._node, self._config.source)
+        self._days = NodePeakBank(self._node, self._config.source)
         self._last_ms = self._closed_ms = -1
+        self._to_analyse, self._to_sum = TickQueue(), TickQueue()
+        """The ticks that the analysis does not have yet, and those that the other banks do not have. Each
+        node is evaluated at its own moment, and spans and windows end at full seconds: so there are two."""
 
     def update(self, record: ConsumerRecord) -> list[Emission]:
         """Take one sample; raises ``DecodeError`` and changes nothing if it cannot be used."""
@@ -101,47 +109,84 @@ class NodeOperator:
             # The same as for a node that was evicted, whether or not that has happened in the meantime.
             emissions += self.close()
             self._empty()
-            before = None
         for tick in ticks:
-            emissions += self._apply(tick, before if before is not None else tick.ts_ms)
-            before = max(tick.ts_ms, before or 0)
+            emissions += self._apply(tick)
         return emissions
 
-    def _apply(self, tick: Tick, watermark_ms: int) -> list[Emission]:
+    def _apply(self, tick: Tick) -> list[Emission]:
+        if tick.ts_ms <= self._last_ms:
+            return self._apply_late(tick)
         emissions: list[Emission] = []
-        if self._evaluation_due(tick.ts_ms):
-            emissions += self._evaluate()  # as of the last tick, and before columns are retired or added
-        columns = self._columns(tick)
-        row = np.full(len(self._index), np.nan)
-        row[columns] = tick.values
-        if tick.ts_ms > self._last_ms:
-            self._last_ms = tick.ts_ms
-            self._last_seen[columns] = tick.ts_ms
-            self._analysis.add(tick, row)
-            emissions += self._spans.add(tick)
-            emissions += self._models.add(tick)
-            emissions += self._usage.add(tick)
-        else:
-            self._last_seen[columns] = np.maximum(self._last_seen[columns], tick.ts_ms)
-        if not self._windows.add(tick.ts_ms, row, watermark_ms):
-            emissions.append(CountedEvent(SAMPLE_LATE.name))
-        self._peaks.add(tick)
-        closed = self._windows.advance(max(watermark_ms, tick.ts_ms))
-        return emissions + self._closed(closed) if closed else emissions
+        if not self._to_analyse.takes(tick):
+            emissions += self._evaluate_before(tick.ts_ms)
+        if not self._to_sum.takes(tick):
+            emissions += self._close_before(tick.ts_ms)
+            self._columns(tick.layout)
+        self._to_analyse.add(tick)
+        self._to_sum.add(tick)
+        self._last_ms = tick.ts_ms
+        return emissions + self._models.add(tick)
 
-    def _evaluation_due(self, ts_ms: int) -> bool:
+    def _evaluate_before(self, ts_ms: int) -> list[Emission]:
+        """The tick at ``ts_ms`` cannot wait with those before it: an evaluation, if one is due. It is as of
+        the last tick, and before columns are retired or added."""
+        self._analyse()
         offset_ms, every_ms = self._evaluation_offset_ms, self._config.evaluate_ms
-        return (
-            self._last_ms >= 0 and (self._last_ms - offset_ms) // every_ms < (ts_ms - offset_ms) // every_ms
+        due_ms = _after(self._last_ms - offset_ms, every_ms) + offset_ms
+        self._to_analyse.due_ms = _after(ts_ms - offset_ms, every_ms) + offset_ms
+        return self._evaluate() if self._last_ms >= 0 and ts_ms >= due_ms else []
+
+    def _close_before(self, ts_ms: int) -> list[Emission]:
+        """The same of what ends at ``ts_ms``: spans, minutes of the ledger, and windows. Nothing of the tick
+        itself is in them."""
+        self._sum()
+        emissions = self._spans.advance(ts_ms) + self._usage.advance(ts_ms) + self._days.advance(ts_ms)
+        emissions += self._closed(self._windows.advance(ts_ms))
+        self._to_sum.due_ms = min(
+            self._windows.due_after(ts_ms), _after(ts_ms, SPAN_MS), _after(ts_ms, MINUTE_MS)
         )
+        return emissions
+
+    def _analyse(self) -> None:
+        """Give the analysis the ticks that wait for it."""
+        block = self._to_analyse.taken()
+        if block is not None:
+            self._analysis.extend(block, self._rows(block))
+
+    def _sum(self) -> None:
+        """Give all other banks the ticks that wait for them."""
+        block = self._to_sum.taken()
+        if block is not None:
+            self._last_seen[self._columns(block.layout)] = block.times[-1]
+            self._spans.extend(block)
+            self._usage.extend(block)
+            self._days.extend(block)
+            self._windows.extend(block.times, self._rows(block))
+            self._peaks.extend(block)
+
+    def _apply_late(self, tick: Tick) -> list[Emission]:
+        """A tick that is no newer than the last: for windows and peaks alone."""
+        self._analyse()
+        self._sum()
+        columns, block = self._columns(tick.layout), TickBlock([tick])
+        self._last_seen[columns] = np.maximum(self._last_seen[columns], tick.ts_ms)
+        self._peaks.extend(block)
+        in_time = self._windows.add(tick.ts_ms, self._rows(block)[0], self._last_ms)
+        return [] if in_time else [CountedEvent(SAMPLE_LATE.name)]
+
+    def _rows(self, block: TickBlock) -> Floats:
+        """The block's values in all columns of the node, NaN where it has none."""
+        self._columns(block.layout)
+        return self._index.spread(block.layout.series, block.values)
 
     def _closed(self, closed: list[ClosedWindow]) -> list[Emission]:
-        self._gpus.close_windows(self._index.ids, closed)
+        if closed:
+            self._gpus.close_windows(self._index.ids, closed)
         return [out for one in closed for out in self._window_records.of(one)]
 
-    def _columns(self, tick: Tick) -> Ints:
+    def _columns(self, layout: Layout) -> Ints:
         known = len(self._index)
-        columns = self._index.columns(tick.layout.series)
+        columns = self._index.columns(layout.series)
         if len(self._index) > known:
             keep = np.arange(len(self._index))
             keep[known:] = -1
@@ -172,6 +217,9 @@ class NodeOperator:
         return emissions
 
     def _retire(self, before_ms: int) -> None:
+        if not self._peaks.is_stale(before_ms) and (self._last_seen >= before_ms).all():
+            return
+        self._sum()  # a pod may have come back just now
         self._usage.forget(self._peaks.retire(before_ms))
         keep: Ints = np.flatnonzero(self._last_seen >= before_ms)
         if len(keep) < len(self._index):
@@ -184,20 +232,25 @@ class NodeOperator:
 
     def flush(self) -> list[Emission]:
         """The peaks of the pods that changed, and the part of the node's GPUs if that did."""
+        self._sum()
         parts = self._peaks.parts(self._usage.totals())
         return [ProducerRecord("pod-parts", uid, value, ts) for uid, value, ts in parts] + self._gpus.flush()
 
     def close(self) -> list[Emission]:
         """Close the open windows, evaluate a last time, and flush. Held ticks are left out."""
+        self._analyse()
+        self._sum()
         emissions = self._closed(self._windows.close())
         if self._last_ms > self._closed_ms:
             self._closed_ms = self._last_ms
             emissions += self._evaluate()
             self._gpus.close()
-        return emissions + self._spans.close() + self._usage.flush() + self.flush()
+        return emissions + self._spans.close() + self._usage.flush() + self._days.flush() + self.flush()
 
     def snapshot(self) -> Snapshot:
         """Plain data; the columns of every bank are those of ``series``."""
+        self._analyse()
+        self._sum()
         return {
             "v": SNAPSHOT_VERSION,
             "series": [list(one) for one in self._index.ids],
@@ -211,6 +264,7 @@ class NodeOperator:
             "gpus": self._gpus.snapshot(),
             "models": self._models.snapshot(),
             "usage": self._usage.snapshot(),
+            "days": self._days.snapshot(),
         }
 
     def restore(self, plain: Snapshot) -> None:
@@ -230,3 +284,9 @@ class NodeOperator:
         self._gpus.restore(plain["gpus"])
         self._models.restore(plain["models"])
         self._usage.restore(plain["usage"])
+        self._days.restore(plain["days"])
+
+
+def _after(ts_ms: int, step_ms: int) -> int:
+    """The first multiple of ``step_ms`` that is later."""
+    return ts_ms - ts_ms % step_ms + step_ms

@@ -74,9 +74,9 @@ class Timeline:
     def _duplicate_producer(self, collector: str) -> list[CountedEvent]:
         """An event if a collector comes back after another one: two of them measure this node."""
         newest = next(reversed(self._seen), None)
-        back = (
-            newest is not None and newest[0] != collector and any(name == collector for name, _ in self._seen)
-        )
+        if newest is None or newest[0] == collector:
+            return []
+        back = any(name == collector for name, _ in self._seen)
         return [CountedEvent(DUPLICATE_PRODUCER.name)] if back else []
 
     def _repeated(self, collector: str, seq: int) -> bool:

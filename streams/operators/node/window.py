@@ -63,7 +63,8 @@ class WindowBank:
         self._counters = counters
 
     def add(self, ts_ms: int, row: Floats, watermark_ms: int) -> bool:
-        """Take a tick into the windows that are still open; False if it came too late for one of them.
+        """Take a tick, late or not, into the windows that are still open; False if it came too late for one
+        of them.
 
         ``row``: a value for each column. ``watermark_ms`` is the one before this tick.
         """
@@ -76,17 +77,30 @@ class WindowBank:
                 self._open.add((start, size))
                 self._due = min(self._due, due)
         if fitting:
-            self._append(ts_ms, row)
+            self._append(np.array([ts_ms]), row[np.newaxis])
         return fitting == len(self._sizes)
 
-    def _append(self, ts_ms: int, row: Floats) -> None:
-        if self._used == len(self._times):
-            room = self._used * 3 // 2
+    def extend(self, times: Ints, rows: Floats) -> None:
+        """Take ticks, shape (ticks,) and (ticks, n), each newer than all before it."""
+        for size in self._sizes:
+            starts = {ts_ms - ts_ms % size for ts_ms in times.tolist()}
+            self._open.update((start, size) for start in starts)
+            self._due = min(self._due, min(starts) + size + self._lateness)
+        self._append(times, rows)
+
+    def due_after(self, ts_ms: int) -> float:
+        """When a window has to be closed if ticks from ``ts_ms`` on are taken."""
+        return min(self._due, *(ts_ms - ts_ms % size + size + self._lateness for size in self._sizes))
+
+    def _append(self, times: Ints, rows: Floats) -> None:
+        used = self._used + len(times)
+        if used > len(self._times):
+            room = max(used, self._used * 3 // 2)
             self._times = np.resize(self._times, room)
             self._rows = np.resize(self._rows, (room, self._rows.shape[1]))
-        self._times[self._used] = ts_ms
-        self._rows[self._used] = row
-        self._used += 1
+        self._times[self._used : used] = times
+        self._rows[self._used : used] = rows
+        self._used = used
 
     def advance(self, watermark_ms: float) -> list[ClosedWindow]:
         """Close the windows whose end and lateness the watermark has passed, by end and then by size."""

@@ -11,6 +11,7 @@ from math import fsum
 
 from contract.records.parts import JobPart, Tally
 from contract.units import Number
+from streams.operators.peaks.histogram import merged
 
 MAX_JOB_PODS = 2_000
 """Pods that a job keeps one by one; of more, those that ended longest ago depart."""
@@ -31,18 +32,26 @@ class _Sum:
     at_ms: int
     sums: list[float]
     count: int
+    histogram: bytes | None = None
 
     def plus(self, one: Tally) -> "_Sum":
         """This and ``one``."""
         high, at_ms = max((self.max, self.at_ms), (one.max, one.at_ms), key=lambda peak: (peak[0], -peak[1]))
         count = min(self.count + one.count, _MOST_COUNT)
-        return _Sum(high, at_ms, _exact([*self.sums, one.sum]), count)
+        counted = [of for of in (self.histogram, one.histogram) if of is not None]
+        return _Sum(high, at_ms, _exact([*self.sums, one.sum]), count, merged(counted) if counted else None)
 
     def tallies(self) -> list[Tally]:
         """Tallies that merge to this, at least one."""
         sums = self.sums or [0.0]
         return [
-            Tally(max=self.max, at_ms=self.at_ms, sum=part, count=0 if rank else self.count)
+            Tally(
+                max=self.max,
+                at_ms=self.at_ms,
+                sum=part,
+                count=0 if rank else self.count,
+                histogram=None if rank else self.histogram,
+            )
             for rank, part in enumerate(sums)
         ]
 

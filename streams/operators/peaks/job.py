@@ -17,7 +17,7 @@ from streams.operators.keyed import decode_under_key
 from streams.operators.peaks.departed import DEPART_AFTER_MS, MAX_JOB_PODS, DepartedPods
 from streams.operators.peaks.merge import merge_tallies, merge_totals, to_peaks
 
-SNAPSHOT_VERSION = 4
+SNAPSHOT_VERSION = 5
 _TOPIC = "job-parts"
 _LEAST_PEAK_BYTES = len('"m":{"max":0,"mean":0,"at_ms":0},')
 

@@ -5,19 +5,25 @@ from math import fsum
 
 from contract.records.derived import Peak, Totals
 from contract.records.parts import Tallies, Tally
+from contract.units import Number
+from streams.operators.peaks.histogram import merged, percentile
 from streams.operators.rounding import tidy
 
 
 def merge_tally(tallies: Iterable[Tally]) -> Tally:
     """One tally for several, at least one: the largest maximum (the earliest of equal ones), sums and counts
-    added.
+    added, those of histograms too.
 
     ``math.fsum`` rounds once, so that the order makes no difference.
     """
     every = list(tallies)
     high = max(every, key=lambda one: (one.max, -one.at_ms))
     total = tidy(fsum(one.sum for one in every))
-    return Tally(max=high.max, at_ms=high.at_ms, sum=total, count=sum(one.count for one in every))
+    histograms = [one.histogram for one in every if one.histogram is not None]
+    return Tally(
+        max=high.max, at_ms=high.at_ms, sum=total, count=sum(one.count for one in every),
+        histogram=merged(histograms) if histograms else None,
+    )  # fmt: skip
 
 
 def merge_tallies(many: Iterable[Tallies]) -> dict[str, Tally]:
@@ -54,4 +60,10 @@ def to_peaks(tallies: Tallies) -> dict[str, Peak]:
 
 def _peak(tally: Tally) -> Peak:
     mean = tally.sum / tally.count if tally.count else tally.max
-    return Peak(max=tally.max, mean=tidy(float(mean)), at_ms=tally.at_ms)
+    return Peak(max=tally.max, mean=tidy(float(mean)), at_ms=tally.at_ms, p95=_p95(tally))
+
+
+def _p95(tally: Tally) -> Number | None:
+    """No more than the maximum, which its bucket may exceed."""
+    found = None if tally.histogram is None else percentile(tally.histogram, 95)
+    return None if found is None else min(tidy(float(found)), tally.max)

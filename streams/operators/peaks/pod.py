@@ -4,9 +4,9 @@ Parts are cumulative: the newest part of each accumulation counts. So the result
 in which the sources come.
 """
 
+from contract.attribution import merged
 from contract.codec import encode, from_plain, to_plain
 from contract.log import ConsumerRecord, ProducerRecord
-from contract.records.attribution import merged
 from contract.records.derived import PodPeaks
 from contract.records.parts import JobPart, PodPart
 from contract.records.pods import Pod
@@ -16,7 +16,7 @@ from streams.operators.keyed import decode_under_key
 from streams.operators.peaks.merge import merge_scopes, merge_tallies, merge_totals, to_peaks
 from streams.operators.peaks.processes import limit_processes
 
-SNAPSHOT_VERSION = 1
+SNAPSHOT_VERSION = 2
 _TOPIC = "pod-parts"
 
 

@@ -1,19 +1,22 @@
 """The most that each pod of a node used so far, and sums for the mean: of the pod, on each GPU, of each
-process."""
+process; of the pod also how often it used how much, for percentiles."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
+from contract.attribution import less_sure
 from contract.codec import encode
-from contract.records.attribution import less_sure
-from contract.records.derived import Totals
+from contract.records.derived import P95_METRICS, Totals
 from contract.records.parts import PodPart, Tallies, Tally
 from streams.compiled import entry
 from streams.operators.columns.arrays import Floats, Ints, pack, unpack
+from streams.operators.columns.block import TickBlock
 from streams.operators.columns.series import PCT_OF_GPU, ColumnIndex, TallySeries
-from streams.operators.columns.tick import Layout, Tick
+from streams.operators.columns.tick import Layout
+from streams.operators.peaks.histogram import Counts, Histograms, Places, count
 from streams.operators.peaks.merge import merge_tallies
 from streams.operators.peaks.processes import (
     MAX_POD_PROCESSES,
@@ -26,19 +29,30 @@ from streams.operators.rounding import tidy
 
 # Rows of the state: one column a series.
 _MAX, _AT, _SUM, _COUNT = range(4)
-_FILL = (-np.inf, 0.0, 0.0, 0.0)
+FILL = (-np.inf, 0.0, 0.0, 0.0)
+"""The column of a new series."""
 
 
-@entry("void(float64[:, :], int64[::1], float64[::1], float64[::1], float64)")
-def _add(state: Floats, columns: Ints, values: Floats, highs: Floats, ts_ms: float) -> None:
-    for at in range(len(columns)):
-        column = columns[at]
-        if highs[at] > state[_MAX, column]:
-            state[_MAX, column] = highs[at]
-            state[_AT, column] = ts_ms
-        if not np.isnan(values[at]):
-            state[_SUM, column] += values[at]
-            state[_COUNT, column] += 1
+@entry(
+    "void(float64[:, :], int64[::1], int64[::1], int32[:, ::1], uint32[:, ::1], float64[:, ::1], "
+    "float64[:, ::1], int64[::1])"
+)
+def add_ticks(
+    state: Floats, columns: Ints, rows: Ints, places: Places, pages: Counts, values: Floats, highs: Floats,
+    times: Ints,
+) -> None:  # fmt: skip
+    """Add ticks, shape (ticks, m); ``rows``: the histogram of each of the ``columns``, or -1."""
+    for tick in range(len(times)):
+        for at in range(len(columns)):
+            column, value = columns[at], values[tick, at]
+            if highs[tick, at] > state[_MAX, column]:
+                state[_MAX, column] = highs[tick, at]
+                state[_AT, column] = times[tick]
+            if not np.isnan(value):
+                state[_SUM, column] += value
+                state[_COUNT, column] += 1
+                if rows[at] >= 0:
+                    count(places, pages, rows[at], value)
 
 
 class PeakTally:
@@ -49,6 +63,11 @@ class PeakTally:
         self._source = source
         self._index: ColumnIndex[TallySeries] = ColumnIndex()
         self._state = np.zeros((4, 0))
+        self._counted: ColumnIndex[TallySeries] = ColumnIndex()
+        """What has a histogram, which are the rows of ``_histograms``."""
+        self._histograms = Histograms()
+        self._rows: Ints = np.zeros(0, np.int64)
+        """Of each series of ``_layout`` the row that counts it, or -1."""
         self._pods: dict[str, list[int]] = {}
         self._changed: set[str] = set()
         self._attribution: dict[str, dict[str, str]] = {}
@@ -56,21 +75,24 @@ class PeakTally:
         """How many processes of each pod were left out, where any were."""
         self._layout: Layout | None = None
 
-    def add(self, tick: Tick) -> None:
-        """Take a tick, late or not: a maximum does not depend on when it arrives."""
-        if not tick.layout.pods:
+    def extend(self, block: TickBlock) -> None:
+        """Take ticks, late or not: a maximum does not depend on when it arrives."""
+        layout = block.layout
+        if not layout.pods:
             return
-        if tick.layout is not self._layout:
-            self._note_attribution(tick.layout)
-        columns = self._index.columns(tick.layout.tallies)
+        if layout is not self._layout:
+            self._lay_out(layout)
+        columns = self._index.columns(layout.tallies)
         grew = len(self._index) > self._state.shape[1]
         if grew:
             self._widen()
-        _add(self._state, columns, tick.tallies, tick.highs, tick.ts_ms)
-        for uid in tick.layout.pods:
-            self._note_seen(uid, tick.ts_ms)
+        places, pages = self._histograms.with_room(len(self._counted), self._rows, block.tallies)
+        add_ticks(self._state, columns, self._rows, places, pages, block.tallies, block.highs, block.times)
+        first_ms, last_ms, ticks = int(block.times[0]), int(block.times[-1]), len(block.times)
+        for uid in layout.pods:
+            self._note_seen(uid, first_ms, last_ms, ticks)
         if grew:
-            self._limit(set(tick.layout.tallies))
+            self._limit(set(layout.tallies))
 
     def _limit(self, running: set[TallySeries]) -> None:
         """Leave out the lowest-ranked of the processes that have ended, for each pod with too many."""
@@ -99,40 +121,50 @@ class PeakTally:
         self._state = self._state[:, keep]
         self._index.retain(keep)
 
-    def _note_attribution(self, layout: Layout) -> None:
+    def _lay_out(self, layout: Layout) -> None:
+        """Other GPUs, pods or processes than before."""
         self._layout = layout
+        counted = [_counted_as(one) for one in layout.tallies]
+        self._counted.columns(tuple(one for one in counted if one is not None))
+        row = {one: at for at, one in enumerate(self._counted.ids)}
+        self._rows = np.array([-1 if one is None else row[one] for one in counted], np.int64)
         for (uid, scope), word in layout.attribution.items():
             scopes = self._attribution.setdefault(uid, {})
             scopes[scope] = less_sure(scopes.get(scope), word)
 
     def _widen(self) -> None:
         old = self._state.shape[1]
-        wider = np.repeat(np.array(_FILL)[:, None], len(self._index), axis=1)
+        wider = np.repeat(np.array(FILL)[:, None], len(self._index), axis=1)
         wider[:, :old] = self._state
         self._state = wider
 
-    def _note_seen(self, uid: str, ts_ms: int) -> None:
-        span = self._pods.get(uid)
-        if span is None:
-            self._pods[uid] = [ts_ms, ts_ms, ts_ms, 1]
-        else:
-            span[1], span[2], span[3] = min(span[1], ts_ms), max(span[2], ts_ms), span[3] + 1
+    def _note_seen(self, uid: str, first_ms: int, last_ms: int, ticks: int) -> None:
+        span = self._pods.setdefault(uid, [first_ms, first_ms, last_ms, 0])
+        span[1], span[2], span[3] = min(span[1], first_ms), max(span[2], last_ms), span[3] + ticks
         self._changed.add(uid)
 
     def parts(self, totals: Mapping[str, Totals]) -> list[tuple[str, bytes, int]]:
         """(pod uid, encoded ``PodPart``, last ms) of each pod that changed since the last call. ``totals``:
         what each used since its accumulation began."""
+        if not self._changed:
+            return []
         columns: dict[str, list[int]] = {uid: [] for uid in sorted(self._changed)}
         for column, one in enumerate(self._index.ids):
             if one.pod_uid in columns:
                 columns[one.pod_uid].append(column)
+        histograms: dict[str, dict[str, bytes]] = {uid: {} for uid in columns}
+        for one, histogram in zip(self._counted.ids, self._histograms.written(), strict=True):
+            if histogram and one.pod_uid in columns:
+                histograms[one.pod_uid][one.metric] = histogram
         self._changed.clear()
         return [
-            (uid, encode(self._part(uid, mine, totals.get(uid))), self._pods[uid][2])
+            (uid, encode(self._part(uid, mine, histograms[uid], totals.get(uid))), self._pods[uid][2])
             for uid, mine in columns.items()
         ]
 
-    def _part(self, uid: str, columns: list[int], totals: Totals | None) -> PodPart:
+    def _part(
+        self, uid: str, columns: list[int], histograms: Mapping[str, bytes], totals: Totals | None
+    ) -> PodPart:
         by_scope: dict[str, dict[str, Tally]] = {}
         for column in columns:
             high, at_ms, total, count = self._state[:, column].tolist()
@@ -146,13 +178,20 @@ class PeakTally:
         )
         gpus = {scope: of for scope, of in by_scope.items() if scope.count("/") == 1}
         over_gpus = merge_tallies(_only(of, PCT_OF_GPU) for of in gpus.values())
+        of_pod = by_scope.get("", {}) | over_gpus
+        for metric, histogram in histograms.items():
+            of_pod[metric] = replace(of_pod[metric], histogram=histogram)
         return PodPart(
             uid=uid, source=self._source, node=self._node, opened_ms=opened,
             first_ms=first, last_ms=last, samples=samples,
-            metrics=by_scope.get("", {}) | over_gpus, gpus=gpus,
+            metrics=of_pod, gpus=gpus,
             processes=processes, processes_omitted=self._omitted.get(uid, 0) + over,
             attribution=self._attribution.get(uid, {}), totals=totals,
         )  # fmt: skip
+
+    def is_stale(self, before_ms: int) -> bool:
+        """Whether a pod was last seen before ``before_ms``."""
+        return any(last < before_ms for _, _, last, _ in self._pods.values())
 
     def retire(self, before_ms: int) -> set[str]:
         """Forget pods that were last seen before ``before_ms`` and have no change left to send; which."""
@@ -160,11 +199,16 @@ class PeakTally:
         if not gone:
             return gone
         self._keep([column for column, one in enumerate(self._index.ids) if one.pod_uid not in gone])
+        rows = np.array(
+            [row for row, one in enumerate(self._counted.ids) if one.pod_uid not in gone], np.int64
+        )
+        self._counted.retain(rows)
+        self._histograms.retain(rows)
         for uid in gone:
             del self._pods[uid]
             self._attribution.pop(uid, None)
             self._omitted.pop(uid, None)
-        self._layout = None  # so that a pod that comes back notes its attribution again
+        self._layout = None  # rows have moved, and a pod that comes back notes its attribution again
         return gone
 
     def snapshot(self) -> dict[str, Any]:
@@ -172,6 +216,8 @@ class PeakTally:
         return {
             "series": [list(one) for one in self._index.ids],
             "state": pack(self._state[:, : len(self._index)]),
+            "counted": [list(one) for one in self._counted.ids],
+            "histograms": self._histograms.snapshot(),
             "pods": {uid: list(span) for uid, span in self._pods.items()},
             "changed": sorted(self._changed),
             "attribution": {uid: dict(scopes) for uid, scopes in self._attribution.items()},
@@ -182,10 +228,23 @@ class PeakTally:
         """Take over a snapshot."""
         self._index = ColumnIndex([TallySeries(*one) for one in plain["series"]])
         self._state = unpack(plain["state"], "f8", (4, len(self._index)))
+        self._counted = ColumnIndex([TallySeries(*one) for one in plain["counted"]])
+        self._histograms.restore(plain["histograms"])
         self._pods = {uid: list(span) for uid, span in plain["pods"].items()}
         self._changed = set(plain["changed"])
         self._attribution = {uid: dict(scopes) for uid, scopes in plain["attribution"].items()}
         self._omitted = dict(plain["omitted"])
+
+
+def _counted_as(one: TallySeries) -> TallySeries | None:
+    """Where the values of a series are counted: what is known of single GPUs alone in the whole pod."""
+    if one.metric in PCT_OF_GPU:
+        return TallySeries(one.pod_uid, "", one.metric) if _is_counted(one, slashes=1) else None
+    return one if _is_counted(one, slashes=0) else None
+
+
+def _is_counted(one: TallySeries, slashes: int) -> bool:
+    return one.metric in P95_METRICS and one.scope.count("/") == slashes
 
 
 def _only(tallies: Tallies, metrics: Collection[str]) -> dict[str, Tally]:

@@ -25,29 +25,32 @@ HORIZONS_S = (10.0, 30.0, 300.0)
 
 
 @entry(
-    "void(int64, int64, float64[::1], float64[:, ::1], float32[:, ::1], float64[:, ::1], float32[:, ::1],"
-    " float64[::1], float64[:, ::1], float64[:, ::1])"
+    "void(int64[::1], int64, float64[:, ::1], float64[:, ::1], float32[:, ::1], float64[:, ::1],"
+    " float32[:, ::1], float64[::1], float64[:, ::1], float64[:, ::1])"
 )
 def _take(
-    ts_ms: int, last_ms: int, values: Floats, holt: Floats, means: Any, opened: Floats, low: Any, now: Floats,
+    times: Ints, last_ms: int, rows: Floats, holt: Floats, means: Any, opened: Floats, low: Any, now: Floats,
     high: Floats, began: Floats,
 ) -> None:  # fmt: skip
-    """Take a tick after that at ``last_ms`` into all states."""
-    update_holt(ts_ms, values, holt)
-    if ts_ms // MEAN_MS > last_ms // MEAN_MS:
-        close_means(ts_ms, last_ms, values, holt[SLOPE], means, opened)
-    if ts_ms // LEVEL_MS > last_ms // LEVEL_MS and last_ms >= 0:
-        close_levels(ts_ms // LEVEL_MS, last_ms // LEVEL_MS, now, low, high, began)
-    offset_s = ts_ms % MEAN_MS / 1000
-    for column in range(values.size):
-        value = values[column]
-        if is_measured(value):
-            opened[0, column] += value
-            opened[1, column] += 1
-            opened[2, column] += offset_s
-            now[column] = np.fmin(now[column], value)
-            high[0, column] = np.fmax(high[0, column], value)
-            high[1, column] = np.fmax(high[1, column], value)
+    """Take ticks after that at ``last_ms`` into all states."""
+    for tick in range(times.size):
+        ts_ms, values = times[tick], rows[tick]
+        update_holt(ts_ms, values, holt)
+        if ts_ms // MEAN_MS > last_ms // MEAN_MS:
+            close_means(ts_ms, last_ms, values, holt[SLOPE], means, opened)
+        if ts_ms // LEVEL_MS > last_ms // LEVEL_MS and last_ms >= 0:
+            close_levels(ts_ms // LEVEL_MS, last_ms // LEVEL_MS, now, low, high, began)
+        offset_s = ts_ms % MEAN_MS / 1000
+        for column in range(values.size):
+            value = values[column]
+            if is_measured(value):
+                opened[0, column] += value
+                opened[1, column] += 1
+                opened[2, column] += offset_s
+                now[column] = np.fmin(now[column], value)
+                high[0, column] = np.fmax(high[0, column], value)
+                high[1, column] = np.fmax(high[1, column], value)
+        last_ms = ts_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,7 @@ class TrendForecast:
 class TrendBank:
     """The trends of n series.
 
-    ``update`` takes every tick. ``forecast`` is asked every ten seconds or so.
+    ``update`` takes every tick, ``extend`` some at once. ``forecast`` is asked every ten seconds or so.
 
     >>> bank = TrendBank(1)
     >>> for second in range(600):
@@ -119,23 +122,30 @@ class TrendBank:
         self._recent.resize(keep)
 
     def update(self, ts_ms: int, values: Floats) -> None:
-        """Take the tick at ``ts_ms``; ``values`` has shape (n,), NaN is absent.
+        """Take the tick at ``ts_ms``; ``values`` has shape (n,), NaN is absent. See ``extend``."""
+        self.extend(np.array([ts_ms]), np.asarray(values, np.float64)[np.newaxis])
+
+    def extend(self, times: Ints, rows: Floats) -> None:
+        """Take ticks in the order of their ``times``, shape (ticks,); ``rows`` has shape (ticks, n).
 
         Raises ``ValueError`` for another shape, and for a tick that is not later than the last.
         """
-        if values.shape != (self.n,):
-            raise ValueError(f"values have shape {values.shape}, the bank has {self.n} columns: resize first")
-        if ts_ms <= self._last_ms:
-            raise ValueError(f"tick at {ts_ms} ms is not later than {self._last_ms} ms")
-        values = np.ascontiguousarray(values, np.float64)
-        if self._horizons.is_due(ts_ms):
-            self._horizons.check(ts_ms, values)
-        recent, levels = self._recent, self._exhaustion
-        _take(
-            ts_ms, self._last_ms, values, self._holt.state, recent.means, recent.opened, levels.low,
-            levels.now, levels.high, levels.began,
-        )  # fmt: skip
-        self._last_ms = ts_ms
+        if rows.shape != (times.size, self.n):
+            raise ValueError(
+                f"values have shape {rows.shape[1:]}, the bank has {self.n} columns: resize first"
+            )
+        if times[0] <= self._last_ms:
+            raise ValueError(f"tick at {times[0]} ms is not later than {self._last_ms} ms")
+        rows, recent, levels, begin = np.ascontiguousarray(rows), self._recent, self._exhaustion, 0
+        while begin < times.size:
+            # A forecast that was made for a tick is checked by what was expected before that tick.
+            end = begin + self._horizons.check(times[begin:], rows[begin:])
+            _take(
+                times[begin:end], self._last_ms, rows[begin:end], self._holt.state, recent.means,
+                recent.opened, levels.low, levels.now, levels.high, levels.began,
+            )  # fmt: skip
+            self._last_ms = int(times[end - 1])
+            begin = end
 
     def forecast(
         self,

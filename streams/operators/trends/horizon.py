@@ -259,18 +259,18 @@ class Horizons:
         """Work out when the next forecast is to be checked."""
         self._next_ms = min((one.next_ms for one in self._kept), default=NEVER_MS)
 
-    def is_due(self, ts_ms: int) -> bool:
-        """Whether a forecast was made for ``ts_ms``, or for a moment before it."""
-        return ts_ms + EARLY_MS >= self._next_ms
-
-    def check(self, ts_ms: int, values: Floats) -> None:
-        """Measure the errors of the forecasts that were made for ``ts_ms``; ``values`` has shape (n,), NaN is
-        absent."""
-        for state, one in zip(self._state, self._kept, strict=True):
-            kept = one.take(ts_ms) if ts_ms + EARLY_MS >= one.next_ms else None
-            if kept is not None:
-                _learn(values, kept, state)
-        self._plan()
+    def check(self, times: Ints, rows: Floats) -> int:
+        """Measure the errors of the forecasts that were made for the first of these ticks; ``rows`` has shape
+        (ticks, n), NaN is absent. How many ticks may be taken before the next has to be checked."""
+        if (ts_ms := int(times[0])) + EARLY_MS >= self._next_ms:
+            for state, one in zip(self._state, self._kept, strict=True):
+                kept = one.take(ts_ms) if ts_ms + EARLY_MS >= one.next_ms else None
+                if kept is not None:
+                    _learn(rows[0], kept, state)
+            self._plan()
+        if times[-1] + EARLY_MS < self._next_ms:
+            return times.size
+        return max(int(times.searchsorted(self._next_ms - EARLY_MS)), 1)
 
     def follow(self, season: Season | None) -> None:
         """The known cycles are those of ``season`` from now on.

@@ -1,9 +1,7 @@
-"""The ledger of one node: each hour so far, once a minute. The times of ticks are those of the samples.
-
-Ticks are counted some at a time: a call of a compiled loop costs more than what it does for one of them.
-"""
+"""The ledger of one node: each hour so far, once a minute. The times of ticks are those of the samples."""
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,14 +10,12 @@ from contract.codec import encode
 from contract.log import ProducerRecord
 from contract.records.hours import HOUR_MS, UsageHour, counted_ms, is_gap
 from streams.operators.base import Emission
-from streams.operators.columns.tick import Tick
+from streams.operators.columns.block import TickBlock
 from streams.operators.rounding import tidy
 from streams.operators.usage.gpus import GpuMeter
 from streams.operators.usage.pods import PodMeter
 
-_MINUTE_MS = 60_000
-_TOGETHER = 12
-"""So many ticks of one layout wait at most to be counted."""
+MINUTE_MS = 60_000
 
 
 class UsageBank:
@@ -34,43 +30,32 @@ class UsageBank:
         self._last_ms: int | None = None
         self._before: dict[str, dict[str, float]] = {}
         """What each pod used before this hour; less what it did in it before it was forgotten."""
-        self._waiting: list[Tick] = []
-        self._seconds: list[float] = []
-        self._gaps: list[bool] = []
 
-    def add(self, tick: Tick) -> list[Emission]:
-        """Take a tick that is newer than the last; the hour so far, if it is the first of another minute."""
-        if self._meter is None:
+    def advance(self, ts_ms: int) -> list[Emission]:
+        """A tick at ``ts_ms`` comes: the hour so far, if it is the first of another minute."""
+        last_ms = self._last_ms
+        if last_ms is None or last_ms // MINUTE_MS == ts_ms // MINUTE_MS:
             return []
-        emissions: list[Emission] = []
-        last_ms, interval_ms = self._last_ms, tick.interval_ms
-        if last_ms is not None and last_ms // _MINUTE_MS != tick.ts_ms // _MINUTE_MS:
-            emissions = self.flush()
-            if last_ms // HOUR_MS != tick.ts_ms // HOUR_MS:
-                self._before = {uid: of for uid, of in self._sums().items() if any(of.values())}
-                self._meter.begin()
-        step_ms = interval_ms if last_ms is None else tick.ts_ms - last_ms
-        if self._waiting and (self._waiting[0].layout is not tick.layout or len(self._waiting) == _TOGETHER):
-            self._count()
-        self._waiting.append(tick)
-        self._seconds.append(counted_ms(step_ms, interval_ms) / 1000)
-        self._gaps.append(is_gap(step_ms, interval_ms))
-        self._last_ms = tick.ts_ms
+        emissions = self.flush()
+        if last_ms // HOUR_MS != ts_ms // HOUR_MS and self._meter is not None:
+            self._before = {uid: of for uid, of in self._sums().items() if any(of.values())}
+            self._meter.begin()
         return emissions
 
-    def _count(self) -> None:
-        """Count the ticks that wait."""
-        if self._meter is not None and self._waiting:
-            values = np.array([one.values for one in self._waiting])
-            tallies = np.array([one.tallies for one in self._waiting])
-            self._meter.add(
-                self._waiting[0].layout, values, tallies, np.array(self._seconds), np.array(self._gaps)
-            )
-            self._waiting, self._seconds, self._gaps = [], [], []
+    def extend(self, block: TickBlock) -> None:
+        """Take ticks of one minute that are newer than the last."""
+        if self._meter is None:
+            return
+        times, interval_ms = block.times.tolist(), block.interval_ms
+        first_ms = interval_ms if self._last_ms is None else times[0] - self._last_ms
+        steps_ms = [first_ms, *(later - one for one, later in pairwise(times))]
+        seconds = np.array([counted_ms(step_ms, interval_ms) / 1000 for step_ms in steps_ms])
+        gaps = np.array([is_gap(step_ms, interval_ms) for step_ms in steps_ms])
+        self._meter.add(block.layout, block.values, block.tallies, seconds, gaps)
+        self._last_ms = times[-1]
 
     def flush(self) -> list[Emission]:
         """The rows of the hour that changed since the last call."""
-        self._count()
         gpus = self._gpus.changed() if self._gpus else ()
         pods = self._pods.changed() if self._pods else ()
         if self._last_ms is None or not (gpus or pods):
@@ -87,7 +72,6 @@ class UsageBank:
         return {uid: {name: tidy(of[name]) for name in sorted(of)} for uid, of in sums.items()}
 
     def _sums(self) -> dict[str, dict[str, float]]:
-        self._count()
         found = self._meter.sums() if self._meter else {}
         for uid, before in self._before.items():
             now = found.get(uid, {})
@@ -105,7 +89,6 @@ class UsageBank:
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
-        self._count()
         return {
             "last_ms": self._last_ms,
             "before": self._before,

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from contract.records.attribution import less_sure
+from contract.attribution import less_sure
 from contract.records.hours import GpuHour
 from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Bools, Floats, Ints, pack, unpack

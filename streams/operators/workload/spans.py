@@ -16,7 +16,7 @@ from contract.log import ProducerRecord
 from contract.units import END_OF_TIME_MS
 from streams.operators.base import Emission
 from streams.operators.columns.arrays import Floats, pack, unpack
-from streams.operators.columns.tick import Tick
+from streams.operators.columns.block import TickBlock
 from streams.operators.cycles.result import CycleResult
 from streams.operators.rounding import tidy
 from streams.operators.workload.anomalies.minute import MINUTE_MS
@@ -42,12 +42,16 @@ _CHANNELS: Mapping[str, type[TickChannels]] = {"nvml": NvmlTickChannels, "cgroup
 
 @dataclass(slots=True)
 class _Run:
-    """Ticks of one plan within the open span: of each its row, and the first and last second that it
-    covers."""
+    """Ticks of one plan within the open span: of each the first and last second that it covers, and their
+    rows, some in one array."""
 
     plan: RowPlan
     seconds: list[list[int]] = field(default_factory=list)
     rows: list[Floats] = field(default_factory=list)
+
+    def all_rows(self) -> Floats:
+        """Shape (ticks, numbers)."""
+        return np.concatenate(self.rows)
 
 
 class SpanBank:
@@ -63,23 +67,28 @@ class SpanBank:
         self._trends: dict[str, dict[str, Any]] = {}
         self._full_ms: dict[str, int] = {}
 
-    def add(self, tick: Tick) -> list[Emission]:
-        """Take a tick that is newer than the last. Returns the parts of the span that it ends."""
-        start_ms = tick.ts_ms // SPAN_MS * SPAN_MS
+    def advance(self, ts_ms: int) -> list[Emission]:
+        """A tick at ``ts_ms`` comes: the parts of the span that it ends."""
+        start_ms = ts_ms // SPAN_MS * SPAN_MS
         outs = self.close() if start_ms > self._start_ms else []
         self._start_ms = start_ms
-        plan = self._channels.plan(tick)
+        return outs
+
+    def extend(self, block: TickBlock) -> None:
+        """Take ticks of the open span that are newer than the last."""
+        plan = self._channels.plan(block.layout)
         if not plan.uids:
-            return outs
+            return
         run = self._runs[-1] if self._runs else None
         if run is None or (run.plan is not plan and run.plan != plan):
             run = _Run(plan)
             self._runs.append(run)
         # A tick measures the interval before it, which may be longer than a second.
-        last = (tick.ts_ms - start_ms) // _SECOND_MS
-        run.seconds.append([max(last - max(tick.interval_ms // _SECOND_MS, 1) + 1, 0), last])
-        run.rows.append(self._channels.row(tick))
-        return outs
+        before = max(block.interval_ms // _SECOND_MS, 1) - 1
+        for ts_ms in block.times.tolist():
+            last = (ts_ms - self._start_ms) // _SECOND_MS
+            run.seconds.append([max(last - before, 0), last])
+        run.rows.append(self._channels.rows(block))
 
     def set_cycle(self, uid: str, ts_ms: int, cycle: CycleResult) -> None:
         """The cycle of a pod's utilization was found, changed or lost at ``ts_ms``."""
@@ -120,7 +129,7 @@ class SpanBank:
         return outs
 
     def _parts(self, run: _Run, done: set[str]) -> list[Emission]:
-        rows, uids = np.array(run.rows), run.plan.uids
+        rows, uids = run.all_rows(), run.plan.uids
         channels = self._channels.channels(run.plan, rows)
         codes = np.empty((*channels.shape[1:], SPAN_S), np.uint8)
         codes_by_second(channels, np.array(run.seconds), CODINGS[self._source], codes)
@@ -152,7 +161,7 @@ class SpanBank:
             {
                 "plan": to_plain(run.plan),
                 "seconds": [list(of) for of in run.seconds],
-                "rows": pack(np.array(run.rows)),
+                "rows": pack(run.all_rows()),
             }
             for run in self._runs
         ]
@@ -170,7 +179,7 @@ class SpanBank:
         for one in plain["runs"]:
             rows = unpack(one["rows"], "f8", (-1,)).reshape(len(one["seconds"]), -1)
             plan = from_plain(RowPlan, one["plan"], _TOPIC)
-            self._runs.append(_Run(plan, [list(of) for of in one["seconds"]], list(rows)))
+            self._runs.append(_Run(plan, [list(of) for of in one["seconds"]], [rows]))
 
 
 def _short(plain: Any) -> Any:

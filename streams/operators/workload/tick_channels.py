@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from contract.records.attribution import UNKNOWN
+from contract.attribution import UNKNOWN
 from streams.operators.columns.arrays import Floats, Ints
+from streams.operators.columns.block import TickBlock
 from streams.operators.columns.series import POD_CGROUP_METRICS, POD_GPU_METRICS, Series, remapped
-from streams.operators.columns.tick import Layout, Tick
+from streams.operators.columns.tick import Layout
 from streams.operators.rounding import tidy
 from streams.operators.workload.channels import CGROUP_CHANNELS, NVML_CHANNELS
 from streams.operators.workload.loops import NO_GPU, cgroup_channels, gpu_means, nvml_channels
@@ -50,21 +51,17 @@ class TickChannels(ABC):
         self._plan = RowPlan(())
         self._columns: Ints = np.zeros(0, np.int64)
 
-    def plan(self, tick: Tick) -> RowPlan:
-        """What ``row`` holds of this tick: the same object as long as the layout is the same."""
-        if tick.layout is not self._layout:
-            self._layout = tick.layout
-            self._plan, series = self._plan_of(tick.layout)
-            self._columns = remapped(tick.layout.series, series)
+    def plan(self, layout: Layout) -> RowPlan:
+        """What ``rows`` hold of ticks of this layout: the same object as long as that is the same."""
+        if layout is not self._layout:
+            self._layout = layout
+            self._plan, series = self._plan_of(layout)
+            self._columns = remapped(layout.series, series)
         return self._plan
 
-    def row(self, tick: Tick) -> Floats:
-        """The numbers that are needed of a tick whose ``plan`` was just asked for, shape (numbers,)."""
-        count = self._columns.size
-        row = np.empty(count + tick.facts.size)
-        tick.values.take(self._columns, out=row[:count], mode="wrap")
-        row[count:] = tick.facts
-        return row
+    def rows(self, block: TickBlock) -> Floats:
+        """The numbers that are needed of ticks whose ``plan`` was just asked for, shape (ticks, numbers)."""
+        return np.concatenate((block.values.take(self._columns, axis=1), block.facts), axis=1)
 
     @abstractmethod
     def _plan_of(self, layout: Layout) -> tuple[RowPlan, list[Series]]:

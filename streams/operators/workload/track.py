@@ -7,7 +7,7 @@ import numpy as np
 
 from contract.codec import from_plain, to_plain
 from contract.records.parts import InsightPart, WorkloadState
-from contract.units import END_OF_TIME_MS
+from contract.units import END_OF_TIME_MS, JOULES_PER_KWH
 from streams.operators.columns.arrays import Floats
 from streams.operators.workload.anomalies.finder import AnomalyFinder
 from streams.operators.workload.anomalies.minute import MINUTE_MS, minute_of
@@ -46,7 +46,6 @@ _MEMORY = 0.5
 """Weight of the earlier probabilities in those of now, so that one odd span does not change an answer."""
 _IDLE_S, _RESTING_S = 60, 180
 """An idle pod's GPU holds it back after a minute; one that works in turns, or serves, may rest for longer."""
-_JOULES_PER_KWH = 3.6e6
 _MAX_SKIPPED = 2
 """Spans of a settled pod that are not judged in a row: judging is what costs."""
 _ODD_PCT = 20.0
@@ -196,7 +195,7 @@ class Track:
         if self._prices.per_gpu_hour is not None:
             costs.append(self._prices.per_gpu_hour * gpus * idle_s / 3600)
         if self._prices.per_kwh is not None and self._idle_j > 0:
-            costs.append(self._prices.per_kwh * self._idle_j / _JOULES_PER_KWH)
+            costs.append(self._prices.per_kwh * self._idle_j / JOULES_PER_KWH)
         waste = {"idle_s": float(idle_s)}
         waste |= {"idle_energy_j": self._idle_j} if self._idle_j > 0 else {}
         return waste | ({"idle_cost": sum(costs)} if costs else {})

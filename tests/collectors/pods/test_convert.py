@@ -54,6 +54,12 @@ def test_labels_that_were_asked_for() -> None:
     assert [one.labels for one in records(pod, None, ("team",))] == [{"team": "blue"}]
 
 
+def test_a_pod_of_a_trial_says_whose() -> None:
+    labels = {"dutycycle.io/trial-of": "train"}
+    assert pod_record(POD | {"metadata": POD["metadata"] | {"labels": labels}}, None).trial_of == "train"
+    assert pod_record(POD, None).trial_of is None
+
+
 def test_a_pod_of_which_little_is_known() -> None:
     record = pod_record({"metadata": {"uid": "u1", "name": "n"}, "spec": {"nodeName": "gpu-a"}}, None)
     assert record == Pod(uid="u1", name="n", node="gpu-a", phase="Unknown", images=(), gpu_request=0)

@@ -32,7 +32,12 @@ PARSERS = [*build_parser(COMMANDS).all_parsers(), *kubectl.build_parser().all_pa
 EXAMPLES = [example for parser in PARSERS for example in parser.examples]
 PROGRAMS = ("jq",)
 HISTORY_H = 0.2
-ELSEWHERE = {"dutycycle run job.yaml -n research --timeout 2h": "tests/e2e/kube/test_run_job.py"}
+_TRIAL = "tests/e2e/kube/test_trial.py"
+ELSEWHERE = {
+    "dutycycle run job.yaml -n research --timeout 2h": "tests/e2e/kube/test_run_job.py",
+    "dutycycle trial train.yaml --gpus 1,2,4": _TRIAL,
+    "dutycycle trial train.yaml --pods 2,4 --placement packed,spread --for 3m --budget 120": _TRIAL,
+}
 """What needs controllers and a kubelet."""
 
 
@@ -107,7 +112,7 @@ def on_cluster(example: str, folder: Path, request: pytest.FixtureRequest) -> tu
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_it_works(example: str, folder: Path, request: pytest.FixtureRequest) -> None:
     if example in ELSEWHERE:
-        assert '"run"' in Path(ELSEWHERE[example]).read_text()
+        assert f'"{example.split()[1]}"' in Path(ELSEWHERE[example]).read_text()
         pytest.skip(f"is run by {ELSEWHERE[example]}")
     for one in PROGRAMS:
         if one in example.split():
@@ -117,7 +122,10 @@ def test_it_works(example: str, folder: Path, request: pytest.FixtureRequest) ->
     line, more = placed(example, port, request), dict[str, str]()
     if " adapter " in line:
         certificate(folder)
-    if line.startswith(("kubectl", "dutycycle annotate", "dutycycle adapter")):
+    if " webhook " in line:
+        (folder / "policy.toml").write_text("stretch = 4.0\n")
+    on_kube = ("kubectl", "dutycycle annotate", "dutycycle adapter", "dutycycle webhook", "dutycycle trial")
+    if line.startswith(on_kube):
         line, more = on_cluster(line, folder, request)
     env = environ_of(folder, listen=f"127.0.0.1:{port}") | more
     if is_service(example):

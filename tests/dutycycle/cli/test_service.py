@@ -103,4 +103,4 @@ def test_a_stream_worker_seldom_goes_over_all_its_states_for_garbage() -> None:
     done = subprocess.run(
         [sys.executable, "-c", COLLECTS], capture_output=True, text=True, check=True, timeout=60
     )
-    assert done.stdout == "True True (700, 10, 1000)\n"
+    assert done.stdout == "True True (5000, 10, 140)\n"

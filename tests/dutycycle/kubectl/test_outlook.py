@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dutycycle.kubectl.outlook import outlook
+from dutycycle.kubectl.outlook import outlook, placement
 
 NOW_MS = 1_700_000_000_000
 CASES: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
@@ -29,3 +29,47 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
 @pytest.mark.parametrize(("found", "lines"), CASES.values(), ids=CASES.keys())
 def test_what_is_said(found: dict[str, Any], lines: dict[str, str]) -> None:
     assert outlook(found, NOW_MS) == lines
+
+
+PLACEMENT: dict[str, Any] = {
+    "at": "2026-11-23T08:00:00Z", "considered": 40, "left_out": 2, "expected": "takes 9.0 min; 3 ended pods",
+    "nodes": [
+        {"node": "a", "score": 9, "why": "leaves 0 of 8 GPUs free"}, {"node": "b", "score": 5, "why": "x"},
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("found", "node", "lines"),
+    [
+        pytest.param({"gpu_util": {"gpu_0": 7}}, "a", [], id="nothing"),
+        pytest.param(
+            {"placement": PLACEMENT},
+            "b",
+            [
+                "expected: takes 9.0 min; 3 ended pods",
+                "nodes: the best 2 of 40, scores of 10, 2 left out for want of GPU memory",
+                ": 9 a: leaves 0 of 8 GPUs free",
+                ": 5 b (it is here): x",
+            ],
+            id="all",
+        ),
+        pytest.param(
+            {"placement": {"considered": 7, "nodes": [{"node": "a", "score": 9, "why": "x"}]}},
+            "c",
+            [
+                "expected: not known: no pod like it has ended",
+                "nodes: the best 1 of 7, scores of 10",
+                ": 9 a: x",
+                ": it is on c: the scheduler weighs more than these scores",
+            ],
+            id="another node",
+        ),
+        pytest.param({"placement": {"nodes": [3]}}, None, [
+            "expected: not known: no pod like it has ended", "nodes: the best 0 of ?, scores of 10",
+        ], id="spoilt"),
+        pytest.param({"placement": "x"}, None, [], id="spoilt further"),
+    ],
+)  # fmt: skip
+def test_where_a_pod_is_to_run(found: dict[str, Any], node: str | None, lines: list[str]) -> None:
+    assert [f"{name}: {text}" for name, text in placement(found, node)] == lines

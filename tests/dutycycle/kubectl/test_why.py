@@ -46,6 +46,14 @@ def test_why_says_what_is_known_and_what_is_not(kube: Kube, user: User, pods: st
     assert found["annotations"]["gpu_util"] == {"gpu_0_827505": 97, "gpu_0_9": 3}
 
 
+def test_why_says_why_a_pod_has_its_place_in_the_queue(kube: Kube, user: User, namespace: str) -> None:
+    said = {"expected_s": 60, "delay_s": 480, "why": "expected to take 60 s; 1 GPUs"}
+    kube.admin.create(pod(namespace, "waits", priority=json.dumps(said)))
+    assert "  priority     expected to take 60 s; 1 GPUs\n" in user.run("why", "waits", "-n", namespace)[1]
+    found = json.loads(user.run("why", "waits", "-n", namespace, "-o", "json")[1])
+    assert found["annotations"]["priority"] == said
+
+
 def test_why_says_what_a_profile_says(kube: Kube, user: User, namespace: str) -> None:
     profile = {"profile_bottleneck": "launch", "profile_advice": "Fuse kernels."}
     kube.admin.create(pod(namespace, "busy", kind="training", **profile))

@@ -74,7 +74,7 @@ def test_what_was_just_seen_for_the_first_time_is_shown_without_what_takes_time(
 def test_peaks_of_a_pod() -> None:
     state = fleet(8)
     pod = {"v": 1, "uid": "gpu-a-0", "namespace": "ml", "name": "x", "node": "gpu-a", "phase": "Running"}
-    peak = {"max": 97, "mean": 61, "at_ms": START_MS}
+    peak = {"max": 97, "mean": 61, "at_ms": START_MS, "p95": 93}
     record = {"pod": pod, "first_ms": START_MS, "last_ms": START_MS + 3_600_000, "samples": 9, "final": False,
               "metrics": {"gpu_util_pct": peak}}  # fmt: skip
     feed(state, "pod-peaks", "gpu-a-0", record)
@@ -82,4 +82,4 @@ def test_peaks_of_a_pod() -> None:
     assert row is not None
     text = "\n".join(text_of(line) for line in depth(state, row, 120))
     assert "At most, in 1h00m" in text
-    assert "GPU use                   97.0 %      61.0 %" in text
+    assert "GPU use                   97.0 %      93.0 %      61.0 %" in text

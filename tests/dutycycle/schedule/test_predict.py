@@ -83,6 +83,7 @@ def test_gpus_that_nobody_used(tmp_path: Path) -> None:
 def test_without_kin_there_is_no_prediction(tmp_path: Path) -> None:
     (new,) = asked(POD, tmp_path)
     assert prediction_of(new, []) is None
+    assert prediction_of(new, [peaks(pod("p", trial_of="train"), 10.0)]) is None
     assert prediction_of(new, [peaks(pod("p", namespace="web"), 10.0)]) is None
 
 

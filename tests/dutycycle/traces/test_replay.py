@@ -65,6 +65,7 @@ def test_what_a_replay_finds(trace: Path, tmp_path: Path) -> None:
         "job-peaks",
         "insights",
         "usage",
+        "node-peaks",
     }
     (job,) = {one["job"]["uid"]: one for one in found["job-peaks"]}.values()  # type: ignore[index]  # JSON
     assert sorted(job["pods"]) == [f"train-0-worker-{n}" for n in range(4)]  # type: ignore[call-overload]  # JSON

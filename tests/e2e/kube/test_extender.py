@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from bus.kafka.producer import Producer
 from bus.kafka.topics import ensure_topics
@@ -13,8 +14,10 @@ from contract.settings.groups import PREFIX, Settings
 from contract.settings.load import load
 from contract.topics import full_name
 from kube.templates import template_of
+from tests.support.kubectl.plugin_user import User, install
 from tests.support.processes.commands import environ, running, wait_until
 from tests.support.servers.kafka.broker import RunningBroker
+from tests.support.servers.kafka.certificates import make_certificates
 from tests.support.servers.kube.client import Client, Object
 from tests.support.servers.kube.scheduler import Scheduler, add_node, gpu_pod
 from tests.support.servers.kube.server import Kube
@@ -46,6 +49,27 @@ async def publish(settings: Settings, namespace: str) -> None:
     await producer.stop()
 
 
+def someone_of(kube: Kube, namespace: str, folder: Path) -> User:
+    """Somebody with a right on the pods of their namespace, and on nothing else."""
+    rbac = "rbac.authorization.k8s.io"
+    meta = {"namespace": namespace, "name": "pods"}
+    kube.admin.create({
+        "apiVersion": f"{rbac}/v1", "kind": "Role", "metadata": meta,
+        "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}],
+    })  # fmt: skip
+    kube.admin.create({
+        "apiVersion": f"{rbac}/v1", "kind": "RoleBinding", "metadata": meta,
+        "roleRef": {"apiGroup": rbac, "kind": "Role", "name": "pods"},
+        "subjects": [{"apiGroup": rbac, "kind": "User", "name": "jane"}],
+    })  # fmt: skip
+    config = yaml.safe_load(kube.admin.kubeconfig.read_text())
+    for one in config["users"]:
+        one["user"]["as"] = "jane"
+    kubeconfig = folder / "jane.yaml"
+    kubeconfig.write_text(yaml.safe_dump(config))
+    return User(kube, kubeconfig, install(folder))
+
+
 @pytest.fixture
 def nodes(kube: Kube) -> Iterator[None]:
     made = [add_node(kube.admin, name, gpus=1) for name in FREE_GIB]
@@ -67,12 +91,17 @@ def _bound(admin: Client, made: Object, said: Callable[[], str]) -> str:
 async def test_pods_go_where_there_is_room_and_on_without_the_extender(
     kafka: RunningBroker, topic_prefix: str, kube: Kube, namespace: str, nodes: None, tmp_path: Path
 ) -> None:
-    port = free_port()
-    env = environ(broker=kafka.url, topic_prefix=topic_prefix, extender_listen=f"127.0.0.1:{port}")
+    port, authority = free_port(), make_certificates(tmp_path).authority
+    env = environ(
+        broker=kafka.url, topic_prefix=topic_prefix, extender_listen=f"127.0.0.1:{port}",
+        extender_cert=str(tmp_path / "server.crt"), extender_key=str(tmp_path / "server.key"),
+        annotation_interval="1s", records=f"sqlite:///{tmp_path}/records.db",
+    ) | {"KUBECONFIG": str(kube.admin.kubeconfig)}  # fmt: skip
     await publish(load({key: one for key, one in env.items() if key.startswith(PREFIX)}), namespace)
     extender = {
-        "urlPrefix": f"http://127.0.0.1:{port}", "filterVerb": "filter", "prioritizeVerb": "prioritize",
+        "urlPrefix": f"https://127.0.0.1:{port}", "filterVerb": "filter", "prioritizeVerb": "prioritize",
         "weight": 10, "nodeCacheCapable": True, "ignorable": True, "httpTimeout": "1s",
+        "tlsConfig": {"serverName": "localhost", "caFile": str(authority)},
     }  # fmt: skip
     scheduler = Scheduler(kube, tmp_path, [extender])
     log = tmp_path / "extender.log"
@@ -81,10 +110,21 @@ async def test_pods_go_where_there_is_room_and_on_without_the_extender(
         return f"{log.read_text()}\n{scheduler.log_tail()}"
 
     try:
-        with running("extender", env=env, log=log):
+        with running("extender", env=env, log=log), running("sink", env=env, log=tmp_path / "sink.log"):
             wait_until(lambda: "extender_serves" in log.read_text(), said)
             first = kube.admin.create(gpu_pod(namespace, "first"))
             assert _bound(kube.admin, first, said) == "node-1"  # the others have not the 40 GiB that it needs
+            person = someone_of(kube, namespace, tmp_path)
+            wait_until(lambda: "nodes " in person.run("why", "first", "-n", namespace)[1], said)
+            assert person.run("why", "first", "-n", namespace)[1].splitlines()[1:5] == [
+                "  expected     takes 10.0 min, 40.0 GiB of a GPU's memory at most, 2.5 CPUs at its peak; "
+                "1 ended pod with the same owner template; one says nothing of how it varies",
+                "  nodes        the best 3 of 3, scores of 10, 2 left out for want of GPU memory",
+                "               10 node-1 (it is here): leaves 0 of 1 GPUs free; "
+                "needs 40.0 GiB of GPU memory, 80.0 GiB is free",
+                "               0 node-0: leaves 0 of 1 GPUs free; "
+                "needs 40.0 GiB of GPU memory, 30.0 GiB is free",
+            ]
         second = kube.admin.create(gpu_pod(namespace, "second"))
         assert _bound(kube.admin, second, said) in ("node-0", "node-2")
     finally:

@@ -1,11 +1,9 @@
 """docs/tutorial.md: every command of it, in its order, on real servers; what it shows is what comes."""
 
 import os
-import re
 import subprocess
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ from bus.kafka.embedded import EmbeddedBroker
 from contract.settings.load import load
 from contract.topics import TOPICS, full_name
 from streams.names import changelogs
+from tests.support.data.pages import Step, is_shown, steps
 from tests.support.data.prometheus_ticks import Start
 from tests.support.deploy.manifests import ROOT
 from tests.support.fakes.exporter_pages import dcgm
@@ -38,34 +37,6 @@ LOAD_PCT = 150
 KAFKA = load({}, {})
 TOPIC_PARTITIONS = dict.fromkeys([*(full_name("dutycycle.", name) for name in TOPICS), *changelogs(KAFKA)], 1)
 OPERATORS = (("PodMonitor", "podmonitors"), ("PrometheusRule", "prometheusrules"))
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A block of commands, and what the page shows of their output."""
-
-    commands: str
-    shown: str
-
-
-def steps() -> list[Step]:
-    """Of the page, in order."""
-    found: list[Step] = []
-    for kind, text in re.findall(r"^```(\w+)\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE):
-        if kind == "text":
-            found[-1] = replace(found[-1], shown=text)
-        else:
-            assert kind == "sh", f"a block of {kind}: neither run nor shown"
-            found.append(Step(text, ""))
-    return found
-
-
-def is_shown(line: str, output: str) -> bool:
-    """Whether the output has the line, with other numbers; ``…`` stands for the rest of it."""
-    begin, rest, _ = line.partition("…")
-    words = [r"\d[\d.]*".join(map(re.escape, re.split(r"\d[\d.]*", word))) for word in begin.split()]
-    pattern = r"\s+".join(words) + (".*" if rest else "")
-    return any(re.fullmatch(pattern, one.strip()) for one in output.splitlines())
 
 
 class Field:
@@ -188,7 +159,7 @@ def field(prometheus: Start, tmp_path: Path) -> Iterator[Field]:
 
 def test_the_page_from_its_beginning_to_its_end(field: Field) -> None:
     env, began = field.env, time.monotonic()
-    for step in steps():
+    for step in steps(PAGE):
         if "delete -f" in step.commands:  # what has moved by then
             scale = {
                 "apiVersion": "apps/v1",

@@ -1,7 +1,9 @@
 """Goal: what a profile says stands on its pod and on its job, and takes nothing away."""
 
 import pytest
+from msgspec.structs import replace
 
+from contract.records.placement import NodeScore, Placement
 from contract.records.pods import JobRef, Pod
 from dutycycle.kubectl.annotations import ours, profiled
 from sinks.annotations.core.desired import Annotations, Record
@@ -57,3 +59,28 @@ def test_where_there_is_no_object_nothing_is_written(pod: Pod, of_job: bool) -> 
 def test_a_pod_that_is_its_own_job_has_one_object() -> None:
     itself = JobRef(api_version="v1", kind="Pod", name="pod-of-uid-1", uid="uid-1")
     assert Annotations(P).take(made.profile("gpu", of=made.pod(job=itself), of_job=True)) is None
+
+
+def placement(score: int = 9) -> Placement:
+    nodes = (NodeScore(node="a", score=score, why="leaves 0 of 8 GPUs free"),)
+    return Placement(
+        uid="uid-1", namespace="default", name="pod-of-uid-1", ts_ms=0, considered=3, left_out=1, nodes=nodes
+    )
+
+
+def test_what_the_extender_said_stands_beside_all_else() -> None:
+    key = f"{P}/placement"
+    alone = after({"other": "x"}, placement())
+    assert ours(alone, P)["placement"] == {
+        "at": "1970-01-01T00:00:00Z", "considered": 3, "left_out": 1,
+        "nodes": [{"node": "a", "score": 9, "why": "leaves 0 of 8 GPUs free"}],
+    }  # fmt: skip
+    assert after(alone, made.pod_peaks())[key] == alone[key]  # another worker knows nothing of it
+    both = after(alone, made.pod_peaks(), placement(3), made.profile("gpu"))
+    assert ours(both, P)["placement"]["nodes"][0]["score"] == 3
+    assert after({}, made.pod_peaks()).keys() < both.keys()
+    assert f"{P}/profile_bottleneck" in both
+
+
+def test_no_pod_can_have_such_a_name() -> None:
+    assert Annotations(P).take(replace(placement(), name="../x")) is None

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import create_engine, inspect, text
 
-from contract.records.derived import PodPeaks
+from contract.records.derived import Peak, PodPeaks
 from sinks.records.query import Which, pod_peaks
 from sinks.records.rows import pod_row
 from sinks.records.store import RecordsStore
@@ -16,12 +16,22 @@ from tests.support.sinks import made
 from tests.support.sinks.recording import unix_ms
 
 STARTS_MS = (1_700_000_000_000, 1_700_003_600_000)
+
+
+def steady(value: float) -> Peak:
+    return made.peak(value, value, p95=value)
+
+
 INCARNATIONS = [
     made.pod_peaks(
-        "uid-9", {"name": "web-0", "started_ms": STARTS_MS[0]}, metrics={"gpu_util_pct": made.peak(11, 11)}
+        "uid-9",
+        {"name": "web-0", "started_ms": STARTS_MS[0]},
+        metrics={"gpu_util_pct": steady(11)},
     ),
     made.pod_peaks(
-        "uid-1", {"name": "web-0", "started_ms": STARTS_MS[1]}, metrics={"gpu_util_pct": made.peak(22, 22)}
+        "uid-1",
+        {"name": "web-0", "started_ms": STARTS_MS[1]},
+        metrics={"gpu_util_pct": steady(22)},
     ),
 ]
 OTHER = made.pod_peaks("uid-5", {"name": "db-0", "created_ms": 7})
@@ -69,7 +79,7 @@ def test_the_command_tells_incarnations_apart_where_a_name_was_used_again(tmp_pa
     lines = dutycycle("peaks", "--pod", "web-0", env=env).stdout.splitlines()
     assert "started" in lines[0]
     assert [re.findall(r"2023-11-\S+|\d\d(?=\.0 %)", line) for line in lines[1:]] == [
-        ["2023-11-14T22:13:20Z", "11", "11"], ["2023-11-14T23:13:20Z", "22", "22"]
+        ["2023-11-14T22:13:20Z", "11", "11", "11"], ["2023-11-14T23:13:20Z", "22", "22", "22"]
     ]  # fmt: skip
     table = dutycycle("peaks", env=env).stdout.splitlines()
     assert sum("2023-11-14" in line for line in table) == 2, "a name that was used once needs no start"

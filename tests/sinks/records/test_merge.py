@@ -26,7 +26,9 @@ from tests.support.sinks.made import EARLY, LATE
 
 METRICS = ("gpu_util_pct", "cpu_util_pct", "power_w")
 small = st.integers(0, 6)
-peaks = st.dictionaries(st.sampled_from(METRICS), st.builds(Peak, max=small, mean=small, at_ms=small))
+peaks = st.dictionaries(
+    st.sampled_from(METRICS), st.builds(Peak, max=small, mean=small, at_ms=small, p95=st.none() | small)
+)
 
 
 @st.composite
@@ -118,7 +120,8 @@ def test_samples_and_means_are_of_one_record_that_came(several: list[Row]) -> No
     stored = merged(several).values
     assert stored["samples"] == max(row.values["samples"] for row in several)
     for metric in METRICS[:2]:
-        assert stored[f"mean_{metric}"] in {row.values[f"mean_{metric}"] for row in several}
+        for figure in (f"mean_{metric}", f"p95_{metric}"):
+            assert stored[figure] in {row.values[figure] for row in several}
 
 
 def life(seed: int, length: int = 20) -> list[PodPeaks]:

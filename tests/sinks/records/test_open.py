@@ -67,7 +67,7 @@ REFUSED = {
     "not writable": (_not_writable, "make it writable"),
     "not a database": (_not_a_database, "file is not a database"),
     "a folder": (_a_folder, "unable to open database file"),
-    "of the future": (_of_the_future, "schema has version 7, this Dutycycle knows 4"),
+    "of the future": (_of_the_future, "schema has version 7, this Dutycycle knows 5"),
     "nobody listens": (lambda _: "postgresql://me:s3cret@127.0.0.1:1/db", "Connection refused"),
     "secret as an option": (
         lambda _: "postgresql://me@127.0.0.1:1/db?sslmode=disable&password=s3cret",

@@ -101,25 +101,29 @@ def test_bytes_that_are_no_record_are_told(records_url: str) -> None:
 
 
 def test_absent_is_null_and_idle_is_zero(records_url: str) -> None:
-    _write(records_url, made.pod_peaks(metrics={"gpu_util_pct": made.peak(0), "temp_c": made.peak(61, 50)}))
-    query = "SELECT max_gpu_util_pct, mean_gpu_util_pct, max_cpu_util_pct, gpus, job_name FROM pod_peaks"
-    assert _rows(records_url, query) == [(0.0, 0.0, None, 1, "bert")]
+    metrics = {"gpu_util_pct": made.peak(0, p95=0), "temp_c": made.peak(61, 50)}
+    _write(records_url, made.pod_peaks(metrics=metrics))
+    query = (
+        "SELECT p.max_gpu_util_pct, p.mean_gpu_util_pct, pods.p95_gpu_util_pct, p.max_cpu_util_pct, "
+        "p.p95_cpu_util_pct, gpus, job_name FROM pod_peaks AS p JOIN pods USING (pod_uid, gpus)"
+    )
+    assert _rows(records_url, query) == [(0.0, 0.0, 0.0, None, None, 1, "bert")]
 
 
 VIEW = "SELECT * FROM {} ORDER BY 2, 3"
 VIEWS = {
     "pod_peak_metrics": [
-        ("uid-1", "cpu_util_pct", 151.8, 75.9, 5),
-        ("uid-1", "gpu_util_pct", 97.0, 48.5, 5),
-        ("uid-1", "temp_c", 61.0, 30.5, 5),
+        ("uid-1", "cpu_util_pct", 151.8, 75.9, None, 5),
+        ("uid-1", "gpu_util_pct", 97.0, 48.5, 90.0, 5),
+        ("uid-1", "temp_c", 61.0, 30.5, None, 5),
     ],
     "pod_peak_gpus": [
-        ("uid-1", "gpu-a/0", "gpu_util_pct", 97.0, 48.5, 5),
-        ("uid-1", "gpu-a/0", "mem_used_bytes", 2.0**30, 2.0**29, 5),
+        ("uid-1", "gpu-a/0", "gpu_util_pct", 97.0, 48.5, None, 5),
+        ("uid-1", "gpu-a/0", "mem_used_bytes", 2.0**30, 2.0**29, None, 5),
     ],
-    "pod_peak_processes": [("uid-1", "gpu-a/0/4711", "gpu_util_pct", 95.0, 47.5, 5)],
-    "job_peak_metrics": [("job-1", "cpu_util_pct", 151.8, 75.9, 5)],
-    "job_peak_pods": [("job-1", "bert-worker-0", "cpu_util_pct", 151.8, 75.9, 5)],
+    "pod_peak_processes": [("uid-1", "gpu-a/0/4711", "gpu_util_pct", 95.0, 47.5, None, 5)],
+    "job_peak_metrics": [("job-1", "cpu_util_pct", 151.8, 75.9, None, 5)],
+    "job_peak_pods": [("job-1", "bert-worker-0", "cpu_util_pct", 151.8, 75.9, None, 5)],
 }
 
 

@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
+from contract.records.placement import Placement
+from contract.records.samples import GpuProcess
 from kube.templates import template_of
 from sinks.scheduling.extender import Extender
 from sinks.scheduling.known import KnownCluster
@@ -27,6 +29,23 @@ def extender(**free_gib: float) -> Extender:
     made = template_of(POD["spec"])
     known.take("old", peaks(pod("old", program=made.program, template=made.template), 40))
     return Extender(known, Telemetry(EXTENDER), wall=lambda: NOW / 1000)
+
+
+def test_one_attempt_has_one_score_though_samples_come_in_between() -> None:
+    now_s = NOW / 1000
+    known = KnownCluster()
+    ours = Extender(known, Telemetry(EXTENDER), wall=lambda: now_s)
+    asked = {"Pod": POD | {"metadata": POD["metadata"] | {"uid": "u"}}, "NodeNames": ["a", "b"]}
+    known.take("a", nvml(gpu(), gpu(1)))
+    assert ours.filter(asked)["NodeNames"] == ["a", "b"]
+    known.take("a", nvml(gpu(processes=(GpuProcess(pid=7),)), gpu(1), ts_ms=NOW + 1))
+    assert ours.prioritize(asked | {"NodeNames": ["a"]}) == [{"Host": "a", "Score": 5}]
+    assert ours.prioritize(asked | {"NodeNames": ["a", "c"]})[1] == {
+        "Host": "c",
+        "Score": 5,
+    }  # none of filter's
+    now_s += 1.0
+    assert ours.prioritize(asked)[0] == {"Host": "a", "Score": 10}
 
 
 def nodes(*names: str) -> dict[str, Any]:
@@ -76,3 +95,30 @@ async def test_what_is_no_question(body: bytes, said: str) -> None:
             assert answer.status == 400
             assert said in (await answer.json())["Error"]
         assert (await client.post("/prioritize", json={"Pod": POD, "NodeNames": []})).status == 200
+
+
+def test_what_it_said_of_a_pod_is_told_once_until_it_changes() -> None:
+    said: list[Placement] = []
+    now_s, known = NOW / 1000, KnownCluster()
+    ours = Extender(known, Telemetry(EXTENDER), said.append, wall=lambda: now_s)
+    asked = {"Pod": POD | {"metadata": POD["metadata"] | {"uid": "u"}}, "NodeNames": list("cba")}
+    made = template_of(POD["spec"])
+    known.take("old", peaks(pod("old", program=made.program, template=made.template), 40))
+    for name, free in (("a", 80), ("b", 60), ("c", 10)):
+        known.take(name, nvml(gpu(used=(80 - free) * GIB), node=name))
+    for _ in range(3):
+        now_s += 1.5
+        ours.filter(asked)
+        ours.prioritize(asked | {"NodeNames": ["a", "b"]})
+    (one,) = said
+    assert (one.uid, one.namespace, one.name, one.considered, one.left_out) == ("u", "ml", "new", 3, 1)
+    assert [(found.node, found.score) for found in one.nodes] == [("a", 10), ("b", 9), ("c", 0)]
+    assert one.nodes[1].why == ("leaves 0 of 1 GPUs free; needs 40.0 GiB of GPU memory, 60.0 GiB is free")
+    assert one.expected == (
+        "takes 10.0 min, 40.0 GiB of a GPU's memory at most, 2.5 CPUs at its peak; "
+        "1 ended pod with the same owner template; one says nothing of how it varies"
+    )
+    known.take("c", nvml(gpu(), node="c", ts_ms=NOW + 5000))
+    now_s += 1.5
+    ours.filter(asked)
+    assert len(said) == 2

@@ -1,13 +1,21 @@
 """Goal: what records say becomes what the scores are made of; what is old or absent is not known."""
 
+import math
+from typing import Any
+
+import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from contract.records.derived import Cycle, CycleMetric, pod_subject
 from contract.records.insights import Insight
 from contract.records.pods import JobRef, Pod
 from contract.records.samples import Allocation, Gpu, GpuProcess
 from sinks.scheduling.core.kin import Template
-from sinks.scheduling.known import EVERY_MS, STALE_MS, KnownCluster
+from sinks.scheduling.known import EVERY_MS, KnownCluster
+from sinks.scheduling.pods import group, job_uid, template_of_pod
+from sinks.scheduling.table import STALE_MS
+from tests.support.servers.kube.scheduler import gpu_pod
 from tests.support.sinks.scheduling import GIB, NOW, gpu, host, nvml, peaks, pod
 
 OURS = Template(namespace="ml", owner="t1", image="train:1", command=("p1",), gpus=1.0)
@@ -30,26 +38,44 @@ OURS = Template(namespace="ml", owner="t1", image="train:1", command=("p1",), gp
 def test_gpus(measured: Gpu, free: float | None, taken: bool, throttled: bool | None) -> None:
     known = KnownCluster()
     known.take("a", nvml(measured))
-    (found,) = known.node("a", 0, NOW).gpus
-    assert (found.mem_free_bytes, found.taken, found.throttled) == (free, taken, throttled)
+    nodes = known.nodes(["a"], {}, NOW)
+    found = [nodes.of_gpus(name).tolist() for name in ("mem_free_bytes", "taken", "throttled")]
+    expected = [[[math.nan if one is None else float(one)]] for one in (free, taken, throttled)]
+    assert found == pytest.approx(np.array(expected), nan_ok=True)
 
 
 def test_a_node_that_is_silent_is_not_known() -> None:
     known = KnownCluster()
     known.take("a", nvml(gpu()))
     known.take("a", host(1600.0))
-    assert known.node("a", 0, NOW + STALE_MS - 1).cpu_free_cores == 48.0
-    later = known.node("a", 0, NOW + STALE_MS)
-    assert later.gpus == ()
-    assert later.cpu_free_cores is None
-    assert known.node("never seen", 0, NOW).gpus == ()
+    known.take("b", nvml(gpu(0), gpu(1), node="b", ts_ms=NOW + STALE_MS))
+    nodes = known.nodes(["a", "never seen", "b"], {"b": 2}, NOW + STALE_MS - 1)
+    assert nodes.cpu_free_cores.tolist() == pytest.approx([48.0, math.nan, math.nan], nan_ok=True)
+    assert (~np.isnan(nodes.of_gpus("taken"))).sum(axis=1).tolist() == [1, 0, 2]
+    assert nodes.ranks.tolist() == [0, 0, 2]
+    later = known.nodes(["a"], {}, NOW + STALE_MS)
+    assert np.isnan(later.of_gpus("taken")).all()
+    assert np.isnan(later.cpu_free_cores).all()
+
+
+def test_nodes_may_come_and_lose_gpus() -> None:
+    known = KnownCluster()
+    for count in (8, 1):
+        for at in range(100):
+            sample = nvml(*(gpu(index, used=at * GIB) for index in range(count)), node=f"n{at}")
+            known.take(sample.node, sample)
+    nodes = known.nodes([f"n{at}" for at in range(100)], {}, NOW)
+    free = nodes.of_gpus("mem_free_bytes")
+    assert free[:, 0].tolist() == [max(80 - at, 0) * GIB for at in range(100)]
+    assert np.isnan(free[:, 1:]).all()
 
 
 def test_idle_cores_are_those_that_are_nearly_always_idle() -> None:
     known = KnownCluster()
     for tick in range(40):
         known.take("a", host(3200.0 if tick == 7 else 1000.0 + tick, ts_ms=NOW + tick * EVERY_MS))
-    assert known.node("a", 0, NOW + 40 * EVERY_MS).cpu_free_cores == pytest.approx(64 - 10.38)
+    nodes = known.nodes(["a"], {}, NOW + 39 * EVERY_MS)
+    assert nodes.cpu_free_cores.tolist() == pytest.approx([64 - 10.38])
 
 
 def test_samples_are_read_every_few_seconds_and_all_else_always() -> None:
@@ -74,6 +100,7 @@ def test_kin_are_pods_that_have_ended() -> None:
         "pod/one/nvml", Cycle(subject=subject, source="nvml", ts_ms=NOW, metrics={"gpu_util_pct": cycle})
     )
     known.take("one", peaks(pod("one"), 30, final=False))
+    known.take("trial", peaks(pod("trial", trial_of="train"), 70))
     assert known.prediction(OURS) is None
     for _ in range(2):  # a repeat adds nothing
         known.take("one", peaks(pod("one", finished_ms=NOW - 60_000), 40))
@@ -98,3 +125,64 @@ def test_ranks_of_a_job_are_those_that_run() -> None:
     known.take("r0", None)
     assert known.ranks("job-1") == {"b": 2}
     assert known.ranks(None) == {}
+
+
+def owned(kind: str, name: str, labels: dict[str, str] | None = None, uid: str = "u") -> dict[str, Any]:
+    """A new pod with this controller, of a program that nobody ran before."""
+    made = gpu_pod("ml", "new")
+    made["spec"]["containers"][0]["image"] = "train:2"
+    owner = {"apiVersion": "v1", "kind": kind, "name": name, "uid": uid, "controller": True}
+    return made | {"metadata": made["metadata"] | {"labels": labels or {}, "ownerReferences": [owner]}}
+
+
+@pytest.mark.parametrize(
+    ("top", "new"),
+    [
+        pytest.param(("CronJob", "nightly"), owned("Job", "nightly-29384720"), id="a CronJob"),
+        pytest.param(("Job", "nightly-29384000"), owned("Job", "nightly-29384720"), id="its owner not read"),
+        pytest.param(("PyTorchJob", "bert-6"), owned("PyTorchJob", "bert-7"), id="numbered runs"),
+        pytest.param(
+            ("TrainJob", "gpt"),
+            owned("Job", "gpt-node-0", {"jobset.sigs.k8s.io/jobset-name": "gpt"}),
+            id="a TrainJob",
+        ),
+        pytest.param(
+            ("RayJob", "tune"),
+            owned("RayCluster", "tune-x7k2p", {"ray.io/originated-from-cr-name": "tune"}),
+            id="a RayJob",
+        ),
+        pytest.param(
+            ("Deployment", "web"), owned("ReplicaSet", "web-7d9f", {"pod-template-hash": "7d9f"}), id="web"
+        ),
+    ],
+)
+def test_pods_of_one_job_are_kin_though_their_image_is_newer(
+    top: tuple[str, str], new: dict[str, Any]
+) -> None:
+    known = KnownCluster()
+    job = JobRef(api_version="v1", kind=top[0], name=top[1], uid="top")
+    known.take("one", peaks(pod("one", job=job), 40))
+    known.take("two", peaks(pod("two", job=replace(job, name="other")), 20))
+    found = known.prediction(template_of_pod(new))
+    assert found is not None
+    assert (found.likeness, found.kin, found.middle("gpu_mem_bytes")) == ("job name and GPUs", 1, 40 * GIB)
+
+
+def test_labels_that_are_recorded_make_kin() -> None:
+    known = KnownCluster()
+    known.take("one", peaks(pod("one", labels={"app": "bert"}), 40))
+    known.take("two", peaks(pod("two", labels={"app": "gpt"}), 20))
+    new = owned("Job", "any", {"app": "bert", "controller-uid": "made for each Job"})
+    found = known.prediction(template_of_pod(new))
+    assert found is not None
+    assert (found.likeness, found.middle("gpu_mem_bytes")) == ("labels and GPUs", 40 * GIB)
+
+
+def test_ranks_of_a_jobset_are_one_job() -> None:
+    known = KnownCluster()
+    job = JobRef(api_version="jobset.x-k8s.io/v1alpha2", kind="JobSet", name="gpt", uid="set")
+    known.take("r0", pod("r0", job=job))
+    new = owned("Job", "gpt-workers-1", {"jobset.sigs.k8s.io/jobset-name": "gpt"}, uid="job-of-1")
+    assert known.ranks(job_uid(new), group(new)) == {"a": 1}
+    known.take("r0", None)
+    assert known.ranks(job_uid(new), group(new)) == {}

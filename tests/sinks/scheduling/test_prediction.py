@@ -136,3 +136,22 @@ def test_old_kin_are_forgotten() -> None:
     assert found is not None
     assert found.kin == NEWEST
     assert found.figures["duration_s"].low >= 2 * NEWEST
+
+
+def test_stated_intervals_hold_among_many_programs() -> None:
+    """Each with its own times; a run has a new image, so that its job's name alone tells whose kin it is."""
+    chance = random.Random(7)  # noqa: S311
+    index, inside, asked = KinIndex(), 0, 0
+    for run in range(60):
+        for program in range(40):
+            seconds = chance.lognormvariate(program / 5, 0.8)
+            new = Template("ml", f"{run}-{program}", f"job-{program}", f"image:{run}-{program}", gpus=1.0)
+            if run >= 20:  # nineteen kin are enough for 0.8
+                found = predict(index.nearest(new))
+                assert found is not None
+                assert found.likeness == "job name and GPUs"
+                stated = found.figures["duration_s"]
+                inside, asked = inside + (stated.low <= seconds <= stated.high), asked + 1
+                assert stated.coverage >= 0.8
+            index.add(new, Outcome({"duration_s": seconds}))
+    assert inside / asked >= 0.8 - 4 * 0.5 / asked**0.5

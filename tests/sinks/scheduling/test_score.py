@@ -3,15 +3,23 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from sinks.scheduling.core.node import Gpu, Need, Node
-from sinks.scheduling.core.score import TERMS, ranked, score
+from sinks.scheduling.core.node import Gpu, Need, Node, Nodes
+from sinks.scheduling.core.score import TERMS, Scored
+from sinks.scheduling.core.score import score as scores
 
 GIB = 1024**3
 FREE, TAKEN = Gpu(mem_free_bytes=80 * GIB), Gpu(taken=True, mem_free_bytes=30 * GIB, duty=0.4, period_s=10)
 COOL, WARM, SMALL = Gpu(headroom_c=30), Gpu(headroom_c=2), Gpu(mem_free_bytes=40 * GIB)
 EMPTY = Node("empty", (FREE,) * 8)
 HALF = Node("half", (TAKEN,) * 4 + (FREE,) * 4)
+
+
+def score(node: Node, need: Need) -> Scored:
+    """Of one node, though all are scored at once."""
+    return scores(Nodes.of([node]), need).at(0)
 
 
 @pytest.mark.parametrize(
@@ -29,7 +37,7 @@ HALF = Node("half", (TAKEN,) * 4 + (FREE,) * 4)
 )  # fmt: skip
 def test_the_better_node_scores_more(need: Need, better: Node, worse: Node) -> None:
     assert score(better, need).value > score(worse, need).value
-    assert ranked([worse, replace(better, name="a")], need)[0].node == "a"
+    assert scores(Nodes.of([worse, replace(better, name="a")]), need).best(1)[0].node == "a"
 
 
 def test_memory_that_is_not_free_makes_a_node_the_last() -> None:
@@ -64,3 +72,43 @@ def test_terms_are_shares_with_a_reason(node: Node, need: Need) -> None:
     assert all(0 <= one.value <= 1 and one.reason and one.weight > 0 for one in found.terms)
     assert found.extender_score in range(11)
     assert len({one.name for one in found.terms}) == len(found.terms) <= len(TERMS)
+
+
+_gpus = st.builds(
+    Gpu,
+    taken=st.booleans(),
+    mem_free_bytes=st.none() | st.floats(0, 80 * GIB),
+    duty=st.none() | st.floats(0, 1),
+    period_s=st.none() | st.floats(1, 60),
+    headroom_c=st.none() | st.floats(-5, 40),
+    throttled=st.none() | st.booleans(),
+)
+_nodes = st.builds(
+    Node,
+    name=st.just("n"),
+    gpus=st.lists(_gpus, max_size=4).map(tuple),
+    cpu_free_cores=st.none() | st.floats(-1, 64),
+    net_free=st.none() | st.floats(0, 1),
+    ranks=st.integers(0, 3),
+    near_ranks=st.integers(0, 6),
+)
+_needs = st.builds(
+    Need,
+    gpus=st.integers(0, 4),
+    ranks=st.integers(1, 4),
+    shares=st.booleans(),
+    kind=st.sampled_from([None, "training", "loading"]),
+    gpu_mem_bytes=st.none() | st.floats(0, 80 * GIB),
+    cpu_cores=st.none() | st.floats(0, 32),
+    duty=st.none() | st.floats(0, 1),
+    period_s=st.none() | st.floats(1, 60),
+)
+
+
+@given(st.lists(_nodes, max_size=5), _needs)
+@settings(max_examples=200, deadline=None)
+def test_a_node_scores_the_same_among_others_as_alone(nodes: list[Node], need: Need) -> None:
+    found = scores(Nodes.of(nodes), need)
+    assert [found.at(place) for place in range(len(nodes))] == [score(node, need) for node in nodes]
+    assert found.extender_scores() == [score(node, need).extender_score for node in nodes]
+    assert all((one.value == 0) or not any(term.blocks for term in one.terms) for one in found.best(9))

@@ -333,6 +333,55 @@ async def test_a_worker_whose_commits_end_with_an_error_ends(monkeypatch: pytest
     assert failures == ["commits ended: AttributeError('there is no group yet')"]
 
 
+async def test_a_worker_that_waits_for_the_broker_is_held_up_and_not_stuck(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    worker, arrives = Worker(Broker(), early=1), asyncio.Event()
+    post = worker.port.post
+
+    async def posted_late(out: ProducerRecord) -> asyncio.Future[object]:
+        await arrives.wait()
+        return await post(out)
+
+    assert not worker.coordinator.held_up()
+    monkeypatch.setattr(worker.port, "post", posted_late)
+    taking = asyncio.create_task(worker.take(*LOG[:30]))
+    committing = asyncio.create_task(worker.coordinator.commit())
+    await turns()
+    assert worker.coordinator.held_up(), "nothing is taken of the line, and memory is full"
+    arrives.set()
+    while not taking.done():
+        await worker.coordinator.commit()
+        await asyncio.sleep(0)
+    await committing
+    await worker.coordinator.commit()
+    assert not worker.coordinator.held_up()
+
+
+async def test_free_memory_is_given_back_also_while_a_commit_is_under_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    worker, trimmed, thrice = Worker(Broker()), list[int](), asyncio.Event()
+
+    def trim(keep: int) -> None:
+        trimmed.append(keep)
+        if len(trimmed) == 3:
+            thrice.set()
+
+    async def endless(*_: float) -> float:
+        await asyncio.Event().wait()
+        return 0.0
+
+    monkeypatch.setattr("streams.app._C", SimpleNamespace(malloc_trim=trim))
+    monkeypatch.setattr("streams.app.TRIM_S", 0.001)
+    monkeypatch.setattr(worker.coordinator, "commit_gradually", endless)
+    app: Any = SimpleNamespace()
+    committing = asyncio.create_task(StreamsApp(app, worker.coordinator, {}).commit_steadily(600.0))
+    await asyncio.wait_for(thrice.wait(), 10)
+    committing.cancel()
+    await asyncio.wait([committing])
+
+
 async def test_coalesced_outputs_are_sent_without_a_checkpoint() -> None:
     worker = Worker(Broker())
     await worker.take(record(0, 1), record(1, 2))
@@ -368,21 +417,39 @@ async def test_a_commit_can_take_one_partition_after_the_other() -> None:
     worker = Worker(Broker())
     for partition in range(3):
         await worker.take(*(record(n, 1, f"{partition}{n}", partition) for n in range(2)))
-    await worker.coordinator.commit(at_once=3)
+    await worker.coordinator.commit_gradually(3, 0.0)
     kinds = [step.split(" ")[0] for step in worker.port.steps]
     one = ["save-head"] * 2 + ["arrived-head"] * 2 + ["mirror"] * 2 + ["acknowledge"]
     assert [kind for kind in kinds if kind in one] == one * 3
     assert worker.port.broker.committed == {place(partition): 2 for partition in range(3)}
 
 
+async def test_a_commit_is_spread_and_hurries_once_the_next_is_due() -> None:
+    worker = Worker(Broker(), early=4)
+    for partition in range(3):
+        await worker.take(record(0, 1, partition=partition))
+    gradual = asyncio.create_task(worker.coordinator.commit_gradually(1, 600.0))
+    await turns()
+    assert worker.port.broker.committed == {place(0): 1}
+    await worker.take(*(record(n, 1, f"{n}") for n in range(1, 4)))
+    await worker.coordinator.flush()  # in the pause
+    await turns()
+    assert worker.port.broker.committed == {place(0): 1}
+    await worker.take(record(4, 1, "4"))  # the fourth since it began
+    await asyncio.wait_for(gradual, 30)
+    assert worker.port.broker.committed == {place(partition): 1 for partition in range(3)}
+    await worker.coordinator.commit()
+    assert worker.port.broker.committed[place(0)] == 5
+
+
 async def test_a_worker_that_has_to_hand_over_does_not_wait_for_all_checkpoints_of_a_commit() -> None:
     worker = Worker(Broker())
     for partition in range(5):
         await worker.take(record(0, 1, partition=partition))
-    steady = asyncio.create_task(worker.coordinator.commit(at_once=1))
+    steady = asyncio.create_task(worker.coordinator.commit_gradually(1, 600.0))
     await asyncio.sleep(0)
     await worker.coordinator.commit()
-    await steady
+    steady.cancel()
     kinds = [step.split(" ")[0] for step in worker.port.steps]
     assert "".join(
         "s" if kind == "save-head" else "a" for kind in kinds if kind in ("save-head", "acknowledge")
@@ -404,9 +471,9 @@ async def test_what_comes_during_a_commit_is_in_a_later_checkpoint_or_in_the_nex
                 worker.task.process(record(1, 1, partition=partition))
 
     monkeypatch.setattr(worker.port, "acknowledge", take_more)
-    await worker.coordinator.commit(at_once=1)
+    await worker.coordinator.commit_gradually(1, 0.0)
     assert worker.port.broker.committed == {place(0): 1, place(1): 2}
-    await worker.coordinator.commit(at_once=1)
+    await worker.coordinator.commit_gradually(1, 0.0)
     assert worker.port.broker.committed == {place(0): 2, place(1): 2}
 
 

@@ -63,6 +63,7 @@ _RULES: dict[str, Object] = {
     "existingSecret": _SECRET,
     "caBundle": _matching("[A-Za-z0-9+/=]*"),
     "caSecret": _SECRET,
+    "clientCaSecret": _SECRET,
     "clientSecret": _SECRET,
     "extraEnv": _list(_object("name", name=_matching(r"[A-Za-z_]\w*"), value=_TEXT, valueFrom=_ANY)),
     "heartbeat": _matching(_DURATION),
@@ -79,6 +80,7 @@ _RULES: dict[str, Object] = {
     "mechanism": _one_of("", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
     "metricLabels": _map(_TEXT),
     "metricsFrom": _list(_object(namespaceSelector=_ANY, podSelector=_ANY, ipBlock=_ANY)),
+    "namespaceSelector": _object(matchLabels=_map(_TEXT), matchExpressions=_list(_ANY)),
     "nodeSelector": _map(_TEXT),
     "partitions": _whole(1),
     "podAnnotations": _map(_TEXT),
@@ -101,6 +103,7 @@ _RULES: dict[str, Object] = {
     "storageClassName": _matching(f"|-|{_DNS}"),
     "tag": _matching(r"|[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}"),
     "targetLagPerReplica": _matching("[1-9][0-9]*"),
+    "timeoutSeconds": _whole(1, 30),
     "tolerations": _list(
         _object(
             key=_TEXT, operator=_one_of("Exists", "Equal", "Lt", "Gt"), value=_TEXT,
@@ -113,6 +116,7 @@ _RULES: dict[str, Object] = {
         type=_one_of("RollingUpdate", "OnDelete"),
         rollingUpdate=_object(maxUnavailable=_AT_ONCE, maxSurge=_AT_ONCE),
     ),
+    "webhookAnnotations": _map(_TEXT),
     "window": _matching(_DURATION),
     "without": _list(_TEXT),
     "windows": _matching(f"{_DURATION}(,{_DURATION})*"),

@@ -45,6 +45,8 @@ FULL: Object = {
         }
     },
     "adapter": {"enabled": True, "apis": ["custom.metrics.k8s.io", "external.metrics.k8s.io"]},
+    "extender": {"enabled": True, "tls": {"clientCaSecret": "scheduler-ca"}},
+    "webhook": {"enabled": True, "policy": "stretch = 4.0\n", "tls": {"clientCaSecret": "api-server-ca"}},
     "podMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
 }  # fmt: skip
 TRIAL: Object = {

@@ -11,7 +11,7 @@ from contract.trace import TraceRecord, TraceWriter
 from tests.support.data.traces import read_trace
 from tests.support.processes.commands import Derived, dutycycle, environ
 
-IN_ORDER = ("window-aggregates", "trends", "cycles", "usage")
+IN_ORDER = ("window-aggregates", "trends", "cycles", "usage", "node-peaks")
 """Of these every record counts, and their order within a series."""
 MERGED = ("pod-peaks", "job-peaks", "insights")
 """Of these the last one of a key counts: several partitions meet in them, and those have no order."""

@@ -125,6 +125,7 @@ def _nothing(_operator: Operator) -> None:
 def digest(operator: Operator) -> tuple[Any, ...]:
     """Where a node's time is, and how much it holds; asserts that this is bounded."""
     assert isinstance(operator, NodeOperator)
+    operator.snapshot()  # so that no ticks wait
     timeline, windows = operator._timeline, operator._windows
     assert len(timeline.held) < CONFIRMING_TICKS
     assert len(timeline._seen) <= SEEN_BLOCKS

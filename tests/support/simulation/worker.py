@@ -97,7 +97,8 @@ class Worker:
     def start(self) -> None:
         """Begin to work: join, read what is assigned, commit every so often."""
         works = [self._read(task) for task in self.tasks]
-        works += [self._every(self._interval_s, partial(self.coordinator.commit, AT_ONCE))]
+        commit = partial(self.coordinator.commit_gradually, AT_ONCE, self._interval_s / 2)
+        works += [self._every(self._interval_s / 2, commit)]
         works += [self._every(self._interval_s / 3, self.coordinator.flush)]
         works += [self._every(LOOK_S, self.coordinator.verify_ownership)]
         works += [self._every(OFFSETS_EVERY_S, self.commit_offsets), self._ends_when_failed()]
@@ -157,7 +158,7 @@ class Worker:
             return self._broker.logs[place].next_from(found.offset + 1) or found
         return found
 
-    async def _every(self, seconds: float, act: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def _every(self, seconds: float, act: Callable[[], Coroutine[Any, Any, object]]) -> None:
         while True:
             await self.process.pause(seconds)
             await act()

@@ -16,9 +16,9 @@ K80 = Gpu(
 )  # fmt: skip
 
 
-def peak(largest: float, mean: float | None = None, at_ms: int = 5) -> Peak:
+def peak(largest: float, mean: float | None = None, at_ms: int = 5, p95: float | None = None) -> Peak:
     """A peak; its mean is the half unless given."""
-    return Peak(max=largest, mean=largest / 2 if mean is None else mean, at_ms=at_ms)
+    return Peak(max=largest, mean=largest / 2 if mean is None else mean, at_ms=at_ms, p95=p95)
 
 
 def pod(uid: str = "uid-1", **changed: Any) -> Pod:
@@ -42,7 +42,7 @@ def pod_peaks(uid: str = "uid-1", pod_fields: dict[str, Any] | None = None, **ch
         "last_ms": 10_000,
         "samples": 10,
         "final": False,
-        "metrics": {"gpu_util_pct": peak(97), "cpu_util_pct": peak(151.8), "temp_c": peak(61)},
+        "metrics": {"gpu_util_pct": peak(97, p95=90), "cpu_util_pct": peak(151.8), "temp_c": peak(61)},
         "gpus": {"gpu-a/0": {"gpu_util_pct": peak(97), "mem_used_bytes": peak(2**30)}},
         "processes": {"gpu-a/0/4711": {"gpu_util_pct": peak(95)}},
     }

@@ -1,1 +1,1 @@
-"""What counts for a score, a file each: ``term(node, need)``, None where nothing is known of it."""
+"""What counts for a score, a file each: ``term(nodes, need)``, None where it does not concern the pod."""

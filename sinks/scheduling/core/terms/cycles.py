@@ -5,33 +5,34 @@ of the time is wanted by both. With one period, one of them is held back until i
 then it is ``a + b - 1``, at least 0.
 """
 
-from sinks.scheduling.core.node import Gpu, Need, Node
-from sinks.scheduling.core.terms.term import Term, clipped
+import numpy as np
+
+from sinks.scheduling.core.node import Flags, Floats, Need, Nodes
+from sinks.scheduling.core.terms.term import TermColumn, clipped
 
 _SAME_PERIOD = 0.05
 
 
-def term(node: Node, need: Need) -> Term | None:
+def term(nodes: Nodes, need: Need) -> TermColumn | None:
     """1 less the overlap, on the best GPU for it. None if it gets GPUs of its own."""
-    if not need.shares or need.duty is None:
+    duty, there = need.duty, nodes.of_gpus("duty")
+    if not need.shares or duty is None or not there.shape[1]:
         return None
-    rated = [_rated(gpu, need.duty, need.period_s) for gpu in node.gpus if gpu.taken and gpu.duty is not None]
-    if not rated:
-        return None
-    value, said = max(rated)
-    return Term("cycles", value, 2.0, said)
+    in_step = _in_step(nodes.of_gpus("period_s"), need.period_s)
+    overlap = clipped(np.where(in_step, there + duty - 1.0, there * duty))
+    overlap = np.where((nodes.of_gpus("taken") == 1) & ~np.isnan(there), overlap, np.inf)
+    best = overlap.argmin(axis=1)
+    least = np.take_along_axis(overlap, best[:, None], axis=1)[:, 0]
+
+    def reason(place: int) -> str:
+        at = place, best[place]
+        cycle = f" in cycles of {need.period_s:.1f} s both" if in_step[at] else ""
+        return f"computes {duty:.0%} beside one of {there[at]:.0%}{cycle}: {overlap[at]:.0%} is wanted twice"
+
+    return TermColumn("cycles", 1.0 - np.where(np.isinf(least), np.nan, least), 2.0, reason)
 
 
-def _rated(gpu: Gpu, duty: float, period_s: float | None) -> tuple[float, str]:
-    there = gpu.duty or 0.0
-    in_step = (
-        period_s is not None
-        and gpu.period_s is not None
-        and abs(period_s - gpu.period_s) <= _SAME_PERIOD * max(period_s, gpu.period_s)
-    )
-    overlap = clipped(there + duty - 1.0) if in_step else clipped(there * duty)
-    cycle = f" in cycles of {period_s:.1f} s both" if in_step else ""
-    return (
-        1.0 - overlap,
-        f"computes {duty:.0%} beside one of {there:.0%}{cycle}: {overlap:.0%} is wanted twice",
-    )
+def _in_step(periods: Floats, period_s: float | None) -> Flags:
+    if period_s is None:
+        return np.zeros(periods.shape, dtype=np.bool_)
+    return np.abs(periods - period_s) <= _SAME_PERIOD * np.maximum(periods, period_s)

@@ -1,13 +1,12 @@
 """The network, for jobs of several pods."""
 
-from sinks.scheduling.core.node import Need, Node
-from sinks.scheduling.core.terms.term import Term, clipped
+from sinks.scheduling.core.node import Need, Nodes
+from sinks.scheduling.core.terms.term import TermColumn, clipped
 
 
-def term(node: Node, need: Need) -> Term | None:
+def term(nodes: Nodes, need: Need) -> TermColumn | None:
     """The share of the network that is idle. None for a job of one pod."""
-    if node.net_free is None or need.ranks < 2:
+    if need.ranks < 2:
         return None
-    return Term(
-        "network", clipped(node.net_free), 1.0, f"{clipped(node.net_free):.0%} of the network is idle"
-    )
+    idle = clipped(nodes.net_free)
+    return TermColumn("network", idle, 1.0, lambda place: f"{idle[place]:.0%} of the network is idle")

@@ -1,16 +1,23 @@
 """Whole nodes stay free for jobs that need them: the fullest node that fits is the best."""
 
-from sinks.scheduling.core.node import Need, Node
-from sinks.scheduling.core.terms.term import Term, clipped
+import numpy as np
+
+from sinks.scheduling.core.node import Need, Nodes
+from sinks.scheduling.core.terms.term import TermColumn, clipped
 
 
-def term(node: Node, need: Need) -> Term | None:
+def term(nodes: Nodes, need: Need) -> TermColumn:
     """1 if no GPU is left free, or if the pod may share one that is taken."""
-    if not node.gpus:
-        return None
-    free = sum(not gpu.taken for gpu in node.gpus)
-    if need.shares and free < len(node.gpus):
-        return Term("packing", 1.0, 3.0, "shares a GPU that is in use")
-    left = max(free - need.gpus, 0)
-    said = f"leaves {left} of {len(node.gpus)} GPUs free"
-    return Term("packing", clipped(1.0 - left / len(node.gpus)), 3.0, said)
+    taken = nodes.of_gpus("taken")
+    free, count = (taken == 0).sum(axis=1), (~np.isnan(taken)).sum(axis=1)
+    left = np.maximum(free - need.gpus, 0)
+    values = clipped(1.0 - np.where(count > 0, left, np.nan) / np.maximum(count, 1))
+    shared = (free < count) & need.shares
+    values[shared] = 1.0
+
+    def reason(place: int) -> str:
+        if shared[place]:
+            return "shares a GPU that is in use"
+        return f"leaves {left[place]} of {count[place]} GPUs free"
+
+    return TermColumn("packing", values, 3.0, reason)

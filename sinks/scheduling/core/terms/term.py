@@ -1,6 +1,11 @@
-"""One reason for or against a node."""
+"""One reason for or against nodes."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+
+import numpy as np
+
+from sinks.scheduling.core.node import Flags, Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +19,32 @@ class Term:
     blocks: bool = False
 
 
-def clipped(value: float) -> float:
-    """``value``, at least 0 and at most 1."""
-    return min(max(value, 0.0), 1.0)
+@dataclass(frozen=True, slots=True)
+class TermColumn:
+    """A term of many nodes: ``values`` are NaN where nothing is known.
+
+    ``reason`` says it of one place: of a thousand nodes few are ever asked for.
+    """
+
+    name: str
+    values: Floats
+    weight: float
+    reason: Callable[[int], str]
+    blocks: Flags | None = None
+
+    def blocked_places(self) -> list[int]:
+        """Where it blocks."""
+        return [] if self.blocks is None else np.flatnonzero(self.blocks).tolist()
+
+    def at(self, place: int) -> Term | None:
+        """That of one node; None where nothing is known of it."""
+        value = float(self.values[place])
+        if np.isnan(value):
+            return None
+        blocks = self.blocks is not None and bool(self.blocks[place])
+        return Term(self.name, value, self.weight, self.reason(place), blocks)
+
+
+def clipped(values: Floats) -> Floats:
+    """``values``, at least 0 and at most 1; NaN stays."""
+    return np.minimum(np.maximum(values, 0.0), 1.0)

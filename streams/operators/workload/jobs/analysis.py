@@ -14,7 +14,7 @@ from contract.records.derived import Cycle, Forecast, Subject, Trend, TrendMetri
 from contract.records.parts import JobInsightPart, PodTrend, WorkloadState
 from streams.operators.base import Emission
 from streams.operators.rounding import tidy
-from streams.operators.workload.jobs.cycle import Rank, job_cycle
+from streams.operators.workload.jobs.cycle import Rank, job_cycle, lasted_ms
 
 _UTIL = "gpu_util_pct"
 _DIGITS = 16
@@ -95,7 +95,7 @@ def _together(trends: Sequence[TrendMetric], shares: Sequence[float]) -> TrendMe
 @dataclass(slots=True)
 class JobSaid:
     """What was published of a job's cycle and trends, as digests by topic and key, and the newest change of
-    any of its pods: of a cycle, of the trends of each source, and the end of a pod."""
+    any of its pods: of a cycle (or when it had lasted), of the trends of each source, and its end."""
 
     sent: dict[str, str] = field(default_factory=dict)
     cycle_ms: int = 0
@@ -106,7 +106,8 @@ class JobSaid:
         """Take the times of a part, old or new."""
         self.gone_ms = max(self.gone_ms, part.gone_ms or 0)
         if part.state is not None:
-            self.cycle_ms = max(self.cycle_ms, part.state.cycle_ms or 0)
+            lasted = [at_ms for at_ms in lasted_ms(part.state) if at_ms <= part.state.seen_ms]
+            self.cycle_ms = max(self.cycle_ms, part.state.cycle_ms or 0, *lasted)
             for source, trend in (part.state.trends or {}).items():
                 self.trend_ms[source] = max(self.trend_ms.get(source, 0), trend.ts_ms)
 

@@ -1,7 +1,8 @@
 """One cycle for a job from the cycles of its ranks, which step together: that which most of them have.
 
-A cycle that a single rank has may be chance, or its own. A job has thousands of ranks at most, so each is
-compared with its neighbours by length alone.
+A cycle that a single rank has may be chance, or its own. What ranks of no cycle do together by chance looks
+like one to all of them, so a job waits until a cycle has lasted for longer than chance does. A job has
+thousands of ranks at most, so each is compared with its neighbours by length alone.
 """
 
 from collections.abc import Sequence
@@ -20,40 +21,52 @@ SAME = 0.03
 QUORUM = 1 / 3
 """More than this share of the GPUs has to have a cycle: one rank of two is enough, one of three is not."""
 QUORUM_OF_OTHERS = 1 / 2
-"""A further cycle has to be that of most."""
+"""A further cycle has to be that of most; and the main one of most of those GPUs that have any."""
+LASTED = 4.5
+"""Periods for which one rank at least has to have had a cycle. Ranks that wander together without one show up
+to four that are alike."""
 OTHERS = 3
 """At most so many further cycles are said."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """The cycles of all ranks, by rising length: each with its rank's GPUs. Shape (n,) each."""
+    """The cycles of all ranks, by rising length: each with its rank's GPUs, and whether it has ``lasted``.
+    Shape (n,) each."""
 
     periods: Floats
     confidences: Floats
     gpus: Floats
     since_ms: Ints
+    lasted: Bools
 
     def where(self, chosen: Bools) -> "_Known":
         return _Known(
-            self.periods[chosen], self.confidences[chosen], self.gpus[chosen], self.since_ms[chosen]
-        )
+            self.periods[chosen], self.confidences[chosen], self.gpus[chosen], self.since_ms[chosen],
+            self.lasted[chosen],
+        )  # fmt: skip
 
 
 def job_cycle(ranks: Sequence[Rank]) -> CycleMetric:
     """The cycle that most of the ranks have, weighted by their GPUs and how sure they are, and further ones.
 
-    Of a job of one rank it is that rank's. The period is the weighted median, the confidence the weighted
-    mean, since when the median of those that have it.
+    Of a job of one rank it is that rank's, once it has lasted. The period is the weighted median, the
+    confidence the weighted mean, since when the median of those that have it.
     """
     left = _known(ranks)
     total = sum(gpus for gpus, _ in ranks)
+    cyclic = sum(gpus for gpus, state in ranks if state.period_s is not None)
+    enough = max(QUORUM * total, QUORUM_OF_OTHERS * cyclic)
     found: list[tuple[float, float, int]] = []
     while len(left.periods) and len(found) <= OTHERS:
         inside = _heaviest(left)
         those = left.where(inside)
         left = left.where(~inside)
-        if those.gpus.sum() > (QUORUM_OF_OTHERS if found else QUORUM) * total:
+        if found:
+            counts = those.gpus.sum() > QUORUM_OF_OTHERS * total
+        else:
+            counts = those.gpus.sum() > enough and those.lasted.any()
+        if counts:
             found.append(_middle(those))
     if not found:
         return CycleMetric(cyclic=False)
@@ -64,15 +77,27 @@ def job_cycle(ranks: Sequence[Rank]) -> CycleMetric:
     )  # fmt: skip
 
 
+def lasted_ms(state: WorkloadState) -> list[int]:
+    """When each of a rank's cycles has lasted for long enough, the main one first; 0 if it is not known since
+    when. That of further ones is not told, so they count from the start of the main one."""
+    since_ms = state.cycle_since_ms
+    return [
+        0 if since_ms is None else since_ms + round(1000 * LASTED * period_s)
+        for period_s, _ in _cycles(state)
+    ]
+
+
 def _known(ranks: Sequence[Rank]) -> _Known:
     rows = [
-        (period_s, confidence, gpus, state.cycle_since_ms or 0)
+        (period_s, confidence, gpus, state.cycle_since_ms or 0, state.seen_ms >= at_ms)
         for gpus, state in ranks
-        for period_s, confidence in _cycles(state)
+        for (period_s, confidence), at_ms in zip(_cycles(state), lasted_ms(state), strict=True)
     ]
     rows.sort()
-    table = np.array(rows, np.float64).reshape(-1, 4)
-    return _Known(table[:, 0], table[:, 1], table[:, 2], table[:, 3].astype(np.int64))
+    table = np.array(rows, np.float64).reshape(-1, 5)
+    return _Known(
+        table[:, 0], table[:, 1], table[:, 2], table[:, 3].astype(np.int64), table[:, 4].astype(np.bool_)
+    )
 
 
 def _cycles(state: WorkloadState) -> list[tuple[float, float]]:

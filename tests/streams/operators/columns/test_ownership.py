@@ -6,8 +6,8 @@ from typing import Any
 import orjson
 import pytest
 
+from contract.attribution import Holder, holders, merged
 from contract.codec import DecodeError, from_plain
-from contract.records.attribution import Holder, holders, merged
 from contract.records.samples import Gpu
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.node.operator import NodeConfig, NodeOperator

@@ -33,6 +33,8 @@ CASES = {
     "a slow alias": ([cycle(0.97), cycle(32.36)], [0.97]),
     "a slow one that is no alias": ([cycle(0.7), cycle(37)], [0.7, 37]),
     "twice an alias": ([cycle(0.97), cycle(64.7)], [0.97]),
+    "steps of 1.92 s have varied, and are 1.91 s now": ([cycle(1.91), cycle(24.98, confidence=0.95)], [1.91]),
+    "the same, but it is sure": ([cycle(1.91), cycle(24.98, confidence=0.99)], [24.98, 1.91]),
     "quick ones among the ticks that no burst shows": ([NO_CYCLE, cycle(3.5)], []),
     "the same without bursts": ([None, cycle(3.5)], [3.5]),
     "slower ones need no burst": ([NO_CYCLE, cycle(8)], [8]),

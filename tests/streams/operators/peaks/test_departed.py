@@ -28,6 +28,7 @@ def tally(random: Random) -> Tally:
     return Tally(
         max=round(random.random() * 1e3, 1), at_ms=START_MS + random.randrange(10**6),
         sum=random.random() * 10 ** random.randrange(-3, 12), count=random.randrange(100),
+        histogram=bytes(random.randrange(1, 128) for _ in range(4)),
     )  # fmt: skip
 
 

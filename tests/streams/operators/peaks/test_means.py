@@ -4,6 +4,7 @@ them. Whatever is merged in whatever order, the same bits come out."""
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import orjson
 import pytest
 from hypothesis import given
@@ -148,4 +149,5 @@ def test_any_order_gives_the_same_bits_and_the_true_mean(lives: list[list[list[i
     util = peaks["metrics"]["gpu_util_pct"]
     assert util["max"] == max(values)
     assert util["mean"] == pytest.approx(float(Fraction(sum(values), len(values))), rel=1e-12)
+    assert util["p95"] == np.percentile(values, 95, method="inverted_cdf"), "whole percents are exact"
     assert orjson.loads(job_of([of_job]))["metrics"]["gpu_util_pct"] == util

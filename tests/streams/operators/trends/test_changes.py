@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from streams.operators.columns.arrays import Floats
+from streams.operators.columns.block import TickBlock
 from streams.operators.columns.series import Series
 from streams.operators.node.analysis import AnalysisBank
 from streams.operators.trends.bank import TrendForecast
@@ -120,7 +121,7 @@ def test_noise_is_published_once_a_minute_and_stillness_once_for_each_horizon() 
     noise = 300 + 5 * np.random.default_rng(0).normal(size=600)
     for second, value in enumerate(noise.tolist()):
         row = np.array([value, 300.0])
-        bank.add(tick_of(series, row, 1000 * second), row)
+        bank.extend(TickBlock([tick_of(series, row, 1000 * second)]), row[np.newaxis])
         if second % EVERY_S == EVERY_S - 1:
             now = bank.evaluate(1000 * second)
             assert now.forecast is not None

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from streams.operators.columns.arrays import Floats
+from streams.operators.columns.block import TickBlock
 from streams.operators.columns.series import Series
 from streams.operators.node.analysis import AnalysisBank
 from streams.operators.trends.bank import TrendForecast
@@ -35,7 +36,7 @@ def fed(values: Floats, bank: AnalysisBank | None = None, first: int = 0) -> Ana
         bank = AnalysisBank()
         bank.resize(SERIES)
     for tick, row in enumerate(values, first):
-        bank.add(tick_of(SERIES, row, START_MS + 1000 * tick), row)
+        bank.extend(TickBlock([tick_of(SERIES, row, START_MS + 1000 * tick)]), row[np.newaxis])
         if tick % 10 == 9:
             bank.evaluate(START_MS + 1000 * tick)
     return bank
@@ -104,7 +105,7 @@ def test_the_interval_is_narrow_soon_after_the_lock_and_wide_soon_after_its_end(
     bank, width = AnalysisBank(), []
     bank.resize(SERIES)
     for tick, row in enumerate(rows(ended)):
-        bank.add(tick_of(SERIES, row, START_MS + 1000 * tick), row)
+        bank.extend(TickBlock([tick_of(SERIES, row, START_MS + 1000 * tick)]), row[np.newaxis])
         if tick % 10 == 9:
             said = asked(bank, tick)
             width.append((said.p95 - said.p05)[0, CYCLIC])

@@ -9,6 +9,7 @@ from contract.codec import decode
 from contract.log import ProducerRecord
 from contract.records.hours import GpuHour, UsageHour
 from contract.records.samples import NvmlSample
+from streams.operators.columns.block import TickBlock
 from streams.operators.columns.nvml import NvmlReader
 from streams.operators.node.operator import NodeConfig, NodeOperator
 from streams.operators.usage.bank import UsageBank
@@ -171,7 +172,9 @@ def test_totals_are_of_a_whole_life_and_begin_anew_after_a_pod_was_forgotten() -
 
     def feed(seconds: range) -> None:
         for at in seconds:
-            bank.add(reader.read(decode(NvmlSample, orjson.dumps(runs([DEVICE], 1, at)[0]), "nvml-samples")))
+            tick = reader.read(decode(NvmlSample, orjson.dumps(runs([DEVICE], 1, at)[0]), "nvml-samples"))
+            bank.advance(tick.ts_ms)
+            bank.extend(TickBlock([tick]))
 
     feed(range(3500, 3700))  # over the end of an hour
     assert bank.totals()["A"] == pytest.approx({"gpu_s": 200, "gpu_busy_s": 100, "energy_j": 1990})

@@ -37,9 +37,16 @@ def rank(
 ) -> Rank:
     further = tuple(OtherCycle(period_s=one, confidence=0.9) for one in others) or None
     return gpus, WorkloadState(
-        seen_ms=1, period_s=period_s, confidence=None if period_s is None else confidence,
+        seen_ms=SEEN, period_s=period_s, confidence=None if period_s is None else confidence,
         other_cycles=further, cycle_since_ms=since or None,
     )  # fmt: skip
+
+
+SEEN = 100_000
+
+
+def young(period_s: float, periods: float) -> Rank:
+    return rank(period_s, since=SEEN - round(1000 * period_s * periods))
 
 
 CYCLES: dict[str, tuple[list[Rank], tuple[float, ...]]] = {
@@ -51,6 +58,12 @@ CYCLES: dict[str, tuple[list[Rank], tuple[float, ...]]] = {
     "all, a little apart": ([rank(11.9), rank(12.0), rank(12.1)], (12.0,)),
     "most, and one that is surer": ([rank(12.0, 0.8), rank(12.0, 0.8), rank(24.0, 0.99)], (12.0,)),
     "the ranks have another main one": ([rank(12.0, 0.9, 300.0), rank(300.0, 0.9, 12.0)], (12.0, 300.0)),
+    "two that disagree": ([rank(12.0, 0.99), rank(30.0)], ()),
+    "two that disagree, and one that says nothing": ([rank(12.0), rank(30.0), rank(None)], ()),
+    "four periods may be chance": ([young(12.0, 4.4)] * 8, ()),
+    "it has lasted": ([young(12.0, 4.6)] * 2, (12.0,)),
+    "it has lasted at one rank": ([young(12.0, 3.0), young(12.0, 4.6), rank(None)], (12.0,)),
+    "a young one does not hide an old one": ([young(12.0, 4.6)] * 2 + [young(20.0, 3.0)], (12.0,)),
     "the GPUs count": ([rank(12.0, gpus=8), rank(30.0), rank(30.0)], (12.0,)),
 }
 
@@ -134,6 +147,7 @@ def settled(operator: Operator) -> dict[str, bytes]:
 CYCLE: dict[str, Any] = {"period_s": 12.0, "confidence": 0.9, "cycle_since_ms": T}
 LIVES = [
     part("a", 30_000, **CYCLE, cycle_ms=T + 20_000, trends=trend(25_000, 80, 100)),
+    part("a", 90_000, **CYCLE, cycle_ms=T + 20_000, trends=trend(25_000, 80, 100)),
     part("b", 60_000, **CYCLE, cycle_ms=T + 10_000, trends=trend(55_000, 60, 50)),
     part("b", 120_000, 130_000, **CYCLE, cycle_ms=T + 10_000, trends=trend(55_000, 60, 50)),
     part("c", 90_000, cycle_ms=T + 85_000),
@@ -157,6 +171,14 @@ def test_the_last_records_depend_on_neither_order_nor_restarts() -> None:
     assert (cycle.ts_ms, cycle.metrics["gpu_util_pct"].period_s) == (T + 130_000, 12.0)  # one of two is left
     said = decode(Trend, last[0]["trends job/j/nvml"], "trends")
     assert (said.ts_ms, said.metrics) == (T + 130_000, {})  # of c nothing is known
+
+
+def test_a_cycle_is_told_as_of_when_it_had_lasted() -> None:
+    operator = STAGE.build("j", None)
+    for at, wanted in ((30_000, (20_000, None)), (60_000, (54_000, 12.0))):
+        take(operator, part("a", at, **CYCLE, cycle_ms=T + 20_000))
+        cycle = decode(Cycle, settled(operator)["cycles job/j/nvml"], "cycles")
+        assert (cycle.ts_ms - T, cycle.metrics["gpu_util_pct"].period_s) == wanted
 
 
 def test_a_job_whose_pods_never_had_any_says_nothing() -> None:

@@ -17,9 +17,14 @@ _OPTIONS = ["--leader-elect=false", "--secure-port=0", "--authentication-skip-lo
 
 
 class Scheduler(ServerProcess):
-    """Schedules the pods of an API server until it is stopped; ``extenders`` of its configuration."""
+    """Schedules the pods of an API server until it is stopped; ``extenders`` of its configuration.
 
-    def __init__(self, kube: Kube, folder: Path, extenders: Sequence[Mapping[str, Any]] = ()) -> None:
+    ``gates``: features that are on.
+    """
+
+    def __init__(
+        self, kube: Kube, folder: Path, extenders: Sequence[Mapping[str, Any]] = (), gates: str = ""
+    ) -> None:
         config = {
             "apiVersion": _API,
             "kind": "KubeSchedulerConfiguration",
@@ -33,6 +38,7 @@ class Scheduler(ServerProcess):
         file = folder / "kube-scheduler.yaml"
         file.write_text(yaml.safe_dump(config))
         command: list[str | Path] = [find_scheduler(), *_OPTIONS, f"--config={file}"]
+        command += [f"--feature-gates={gates}"] if gates else []
         super().__init__(command, folder / "kube-scheduler.log")
 
 

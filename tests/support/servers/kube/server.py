@@ -4,6 +4,7 @@ import itertools
 import secrets
 import shutil
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,9 +40,13 @@ FRONT_PROXY_CA = "front-proxy-ca"
 
 
 class Kube:
-    """One API server with all ``KINDS``; it may be stopped and started. ``admin`` may do everything."""
+    """One API server with all ``KINDS``; it may be stopped and started. ``admin`` may do everything.
 
-    def __init__(self) -> None:
+    ``options``: more of its command line.
+    """
+
+    def __init__(self, options: Sequence[str] = ()) -> None:
+        self._options = [*_OPTIONS, *options]
         self.programs = find_programs()
         self._folder = Path(tempfile.mkdtemp(prefix="dutycycle-kube-"))
         self._names = itertools.count(1)
@@ -124,7 +129,7 @@ class Kube:
         }  # fmt: skip
         where = [f"--etcd-servers=http://127.0.0.1:{self._etcd_port}", f"--secure-port={self.port}"]
         where += [f"--{option}={self._folder / name}" for option, name in files.items()]
-        command: list[str | Path] = [self.programs.kube_apiserver, *where, *_OPTIONS]
+        command: list[str | Path] = [self.programs.kube_apiserver, *where, *self._options]
         process = ServerProcess(command, self._folder / "kube-apiserver.log")
         process.wait_until(self._ready, _START_S)
         return process

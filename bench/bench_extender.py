@@ -1,0 +1,187 @@
+"""How long kube-scheduler waits for the extender, with 1,000 nodes of 8 GPUs: percentiles over HTTP.
+
+    python -m bench.bench_extender [CHECKOUT …]
+
+A process answers ``filter`` and ``prioritize`` for pods of all kinds (one template in three has kin, jobs of
+one to sixteen pods), first in peace, then while every node sends its two samples a second. The client is
+another process. Other checkouts of this repository are measured in turns with this one.
+"""
+
+import asyncio
+import http.client
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from aiohttp import web
+from msgspec.structs import replace
+
+from contract.codec import decode, encode
+from contract.records.base import VersionedRecord
+from contract.records.derived import Peak, PodPeaks
+from contract.records.pods import Pod
+from contract.records.samples import CgroupSample, Gpu, Host, NvmlSample
+from contract.topics import TOPICS
+from kube.templates import template_of
+from sinks.scheduling.extender import Extender
+from sinks.scheduling.known import KnownCluster
+from telemetry.events import EXTENDER, Telemetry
+
+NODES, GPUS, TEMPLATES, PODS, ROUNDS = 1000, 8, 60, 150, 2
+NAMES = [f"node-{at:04}" for at in range(NODES)]
+_GIB = 1024**3
+_TICK_S = 0.05
+_AT_ONCE = 50
+"""Records between two moments at which a question can be answered, as ``sinks.scheduling.reader`` has it."""
+
+
+def pod(number: int) -> dict[str, Any]:
+    """A pod as kube-scheduler shows it: its template and its job by its number."""
+    gpus, template = (1, 2, 4, 8)[number % 4], number % TEMPLATES
+    owner = {"kind": "Job", "name": f"j{number}", "uid": f"job-{number % 40}", "controller": True}
+    room = {"nvidia.com/gpu": str(gpus), "cpu": "8", "memory": "32Gi"}
+    main = {"name": "main", "image": f"train:{template}", "resources": {"limits": room, "requests": room}}
+    meta = {"namespace": "ml", "name": f"p{number}", "uid": f"uid-{number}", "ownerReferences": [owner]}
+    return {"metadata": meta, "spec": {"containers": [main]}}
+
+
+def samples(at_ms: int) -> list[tuple[str, str, bytes]]:
+    """One of each kind from every node, encoded: topic, key, payload."""
+    chance = random.Random(1)  # noqa: S311
+    found: list[tuple[str, str, bytes]] = []
+    for name in NAMES:
+        gpus = tuple(
+            Gpu(
+                uuid=f"{name}-{index}", index=index, mem_total_bytes=80 * _GIB,
+                mem_used_bytes=chance.random() * 80 * _GIB, gpu_util_pct=chance.random() * 100, power_w=300.0,
+                temp_c=60.0, sm_clock_mhz=1980.0, mem_clock_mhz=2600.0, mem_copy_util_pct=10.0,
+                throttle=("gpu_idle",), processes=(), energy_j=1e9 + index,
+            )
+            for index in range(GPUS)
+        )  # fmt: skip
+        common: dict[str, Any] = {"node": name, "collector": "c", "seq": 0, "ts_ms": at_ms}
+        common["interval_ms"] = 1000
+        host = Host(cpu_util_pct=chance.random() * 6400, cpu_count=64)
+        records: dict[str, VersionedRecord] = {
+            "nvml-samples": NvmlSample(gpus=gpus, **common),
+            "cgroup-samples": CgroupSample(pods=(), host=host, **common),
+        }
+        found += [(topic, name, encode(one)) for topic, one in records.items()]
+    return found
+
+
+def cluster() -> KnownCluster:
+    """What is known after a while: kin of every third template, and jobs that run."""
+    known = KnownCluster()
+    for number in range(0, TEMPLATES, 3):
+        made = template_of(pod(number)["spec"])
+        one = Pod(
+            uid="", name="", node=NAMES[0], namespace="ml", program=made.program, template=made.template,
+            phase="Running", started_ms=0,
+        )  # fmt: skip
+        for run in range(50):
+            ended = replace(one, uid=f"old-{number}-{run}")
+            gpu = {"mem_used_bytes": Peak(max=(20 + run) * _GIB, mean=_GIB, at_ms=0)}
+            cpu = {"cpu_util_pct": Peak(max=800.0, mean=100.0, at_ms=0)}
+            known.take(ended.uid, PodPeaks(
+                pod=ended, first_ms=0, last_ms=run * 60_000, samples=9, final=True, metrics=cpu,
+                gpus={f"{NAMES[0]}/0": gpu},
+            ))  # fmt: skip
+    return known
+
+
+async def serve(loaded: bool) -> None:
+    """Answer until standard input ends; the port is the first line."""
+    known = cluster()
+    app = Extender(known, Telemetry(EXTENDER)).app()
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    now_ms = round(time.time() * 1000)
+    records = samples(now_ms)
+    for topic, key, payload in records:
+        known.take(key, decode(TOPICS[topic].record, payload, topic))
+    print(runner.addresses[0][1], flush=True)
+    feeding = asyncio.create_task(feed(known, records)) if loaded else None
+    await asyncio.to_thread(sys.stdin.read)
+    if feeding is not None:
+        feeding.cancel()
+
+
+async def feed(known: KnownCluster, records: Sequence[tuple[str, str, bytes]]) -> None:
+    """All records each second, those that come together in batches."""
+    began, done = time.monotonic(), 0
+    while True:
+        due = int((time.monotonic() - began) * len(records))
+        while done < due:
+            for at in range(done, min(done + _AT_ONCE, due)):
+                topic, key, payload = records[at % len(records)]
+                ts_ms = round(time.time() * 1000)
+                if known.wants(topic, key, ts_ms):
+                    known.take(key, replace(decode(TOPICS[topic].record, payload, topic), ts_ms=ts_ms))
+            done = min(done + _AT_ONCE, due)
+            await asyncio.sleep(0)
+        await asyncio.sleep(_TICK_S)
+
+
+def measured(checkout: Path, loaded: bool) -> tuple[list[float], list[float]]:
+    """Milliseconds to each answer of the code of a ``checkout``, and of CPU that the server had until then:
+    the second is what the first would be if nothing else ran on the machine."""
+    command = [sys.executable, str(Path(__file__).resolve()), "--serve", *(["--loaded"] if loaded else [])]
+    environment = os.environ | {"PYTHONPATH": str(checkout.resolve()), "OPENBLAS_NUM_THREADS": "1"}
+    with subprocess.Popen(
+        command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout is not None
+        client = http.client.HTTPConnection("127.0.0.1", int(server.stdout.readline()))
+        took: list[float] = []
+        cpu: list[float] = []
+        for number in range(PODS):
+            body = json.dumps({"Pod": pod(number), "NodeNames": NAMES})
+            for verb in ("filter", "prioritize"):
+                began, before = time.perf_counter(), _cpu_ms(server.pid)
+                client.request("POST", f"/{verb}", body, {"Content-Type": "application/json"})
+                client.getresponse().read()
+                took.append((time.perf_counter() - began) * 1000)
+                cpu.append(_cpu_ms(server.pid) - before)
+            time.sleep(0.01)
+        server.communicate("")
+    return took, cpu
+
+
+def _cpu_ms(pid: int) -> float:
+    """Of its main thread, in which all happens."""
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e6
+
+
+def main(checkouts: Sequence[Path]) -> None:
+    """Print a table."""
+    print(f"load of the machine {os.getloadavg()[0]:.1f}, {os.cpu_count()} CPUs; milliseconds an answer")
+    print(f"{'':40}{'p50':>8}{'p99':>8}{'most':>8}{'p50':>12}{'p99':>8}{'most':>8} of CPU")
+    for loaded in (False, True):
+        found: dict[Path, list[tuple[list[float], list[float]]]] = {one: [] for one in checkouts}
+        for _ in range(ROUNDS):
+            for checkout in checkouts:
+                found[checkout].append(measured(checkout, loaded))
+        for checkout, rounds in found.items():
+            what = f"{checkout.name[-20:]}, {'2,000 samples/s' if loaded else 'in peace'}"
+            wall, cpu = (
+                np.percentile(np.concatenate(one), (50, 99, 100)) for one in zip(*rounds, strict=True)
+            )
+            figures = (f"{one:>8.1f}" for one in (*wall, *cpu))
+            print(f"{what:40}{next(figures)}{next(figures)}{next(figures)}    {''.join(figures)}")
+
+
+if __name__ == "__main__":
+    if "--serve" in sys.argv:
+        asyncio.run(serve("--loaded" in sys.argv))
+    else:
+        main([*map(Path, sys.argv[1:]), Path(__file__).parents[1]])

@@ -1,0 +1,72 @@
+"""What nodes needed by day, for ``dutycycle peaks --nodes``: a table for people, JSON or CSV for programs."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import Any
+
+from msgspec import structs
+from rich.table import Table
+
+from contract.codec import to_plain
+from contract.records.derived import NodePeaks, Peak
+from dutycycle.cli.printing import print_csv, print_json, print_table
+from dutycycle.words import bytes_text, percent_text
+
+_CSV = ("day", "node", "source", "scope", "metric", "max", "mean", "p95", "at_ms")
+
+
+def _watts(value: float | None) -> str:
+    return "·" if value is None else f"{value:.0f} W"
+
+
+_COLUMNS = (
+    ("GPU max", "gpu_util_pct", "max", percent_text),
+    ("GPU p95", "gpu_util_pct", "p95", percent_text),
+    ("GPU mean", "gpu_util_pct", "mean", percent_text),
+    ("GPU memory max", "gpu_mem_used_bytes", "max", bytes_text),
+    ("GPU memory p95", "gpu_mem_used_bytes", "p95", bytes_text),
+    ("GPU power max", "gpu_power_w", "max", _watts),
+    ("CPU max", "cpu_util_pct", "max", percent_text),
+    ("CPU p95", "cpu_util_pct", "p95", percent_text),
+    ("memory max", "mem_used_bytes", "max", bytes_text),
+    ("memory p95", "mem_used_bytes", "p95", bytes_text),
+)
+
+
+def print_days(records: Sequence[NodePeaks], form: str) -> int:
+    """Print the records to stdout, those of a node and day as one line of the table; 0, also without any."""
+    if form == "json":
+        print_json([to_plain(one) for one in records])
+    elif form == "csv":
+        print_csv(_CSV, (row for one in records for row in _csv_rows(one)))
+    else:
+        print_table(_table(records), "no records yet")
+    return 0
+
+
+def _csv_rows(one: NodePeaks) -> Iterator[dict[str, Any]]:
+    """One row a metric: of the whole (empty ``scope``), and of each GPU."""
+    head = {"day": _day(one.day_ms), "node": one.node, "source": one.source}
+    for scope, peaks in {"": one.metrics, **one.gpus}.items():
+        for metric, peak in peaks.items():
+            yield head | {"scope": scope, "metric": metric, **structs.asdict(peak)}
+
+
+def _table(records: Sequence[NodePeaks]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for header in ("node", "day"):
+        table.add_column(header, no_wrap=True)
+    for header in ("GPUs", *(header for header, *_ in _COLUMNS)):
+        table.add_column(header, justify="right", no_wrap=True)
+    for (node, day_ms), several in groupby(records, key=lambda one: (one.node, one.day_ms)):
+        sources = list(several)
+        metrics: dict[str, Peak] = {name: peak for one in sources for name, peak in one.metrics.items()}
+        figures = (form(getattr(metrics.get(metric), what, None)) for _, metric, what, form in _COLUMNS)
+        gpus = max(len(one.gpus) for one in sources)
+        table.add_row(node, _day(day_ms), str(gpus or ""), *figures)
+    return table
+
+
+def _day(ms: int) -> str:
+    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d}"

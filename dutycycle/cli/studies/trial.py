@@ -1,0 +1,111 @@
+"""``dutycycle trial``: short runs of one Job with different GPUs and placements, compared."""
+
+import argparse
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from contract.errors import SettingError
+from contract.settings.groups import Settings
+from dutycycle.cli import arguments
+from dutycycle.trial.wish import GOALS, Wish, gpu_minutes, long_enough, numbers, placements
+
+EXAMPLE = """dutycycle trial train.yaml --gpus 1,2,4
+dutycycle trial train.yaml --pods 2,4 --placement packed,spread --for 3m --budget 120
+dutycycle trial --clean -n research"""
+SETTINGS = (*arguments.OF_BROKER, *arguments.OF_OPERATORS, "annotation_prefix")
+_START_S = 600.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The Job, what is tried, and within which bounds."""
+    usual = Wish()
+    parser.add_argument(
+        "files", nargs="*", metavar="FILE", help="YAML or JSON with one Job of batch/v1; - is stdin"
+    )
+    parser.add_argument(
+        "--gpus", type=_typed(numbers), default=(), metavar="N,N",
+        help="GPUs of a pod (default: as the Job has them)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--pods", type=_typed(numbers), default=(), metavar="N,N",
+        help="pods that run together (default: the Job's parallelism)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--placement", type=_typed(placements), default=(), metavar="WAY,WAY",
+        help="packed: all pods on one node; spread: each on a node of its own (default: no rule)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--for", dest="for_s", type=_typed(long_enough), default=usual.for_s, metavar="TIME",
+        help="how long each runs after its first container has started, 1m at least (default: 3m)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--budget", type=_typed(gpu_minutes), default=usual.budget, metavar="MINUTES",
+        help=f"GPU-minutes of all trials together (default: {usual.budget:g})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--best", choices=GOALS, default=usual.best,
+        help="what the best has the least of, for each step; or the highest rate (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--at-once", type=_typed(lambda text: numbers(text)[0]), default=1, metavar="N",
+        help="run so many beside one another where there is room; they may disturb each other (default: 1)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--start", dest="start_s", type=arguments.duration_s, default=_START_S, metavar="TIME",
+        help="give up one that has no nodes after this time (default: 10m)",
+    )  # fmt: skip
+    parser.add_argument("--out", metavar="DIR", type=Path, help="an empty or new folder for what is written")
+    parser.add_argument(
+        "--clean", action="store_true", help="only delete what killed trials have left in the namespace"
+    )
+    parser.add_argument(
+        "--watch", metavar="NAME,NAME", type=lambda text: text.split(","),
+        help="until a signal, try those Jobs of these namespaces whose annotation dutycycle.io/trial asks",
+    )  # fmt: skip
+    group = parser.add_argument_group("on a cluster")
+    group.add_argument("-n", "--namespace", metavar="NAME", help="namespace of a Job that names none")
+    group.add_argument(
+        "--priority-class", metavar="NAME",
+        help="one with preemptionPolicy: Never (default: dutycycle-trial, created if it is missing)",
+    )  # fmt: skip
+    group.add_argument("--kubeconfig", metavar="FILE", help="as for kubectl")
+    group.add_argument("--context", metavar="NAME", help="as for kubectl")
+
+
+def run(args: argparse.Namespace, settings: Settings) -> int:
+    """Run the trials; their exit status."""
+    if (args.clean or args.watch) and args.files:
+        raise SettingError(f"--{'clean' if args.clean else 'watch'} is not about one Job: give it no file")
+    if not (args.clean or args.watch or args.files):
+        raise SettingError("trial: give a file with a Job, such as: dutycycle trial train.yaml --gpus 1,2,4")
+    if not args.verbose:
+        logging.getLogger("dutycycle").setLevel(logging.CRITICAL)
+    from dutycycle.trial.manifest import PRIORITY_CLASS  # here, not above: --help need not wait for it
+    from dutycycle.trial.session import Ways
+    from dutycycle.trial.trial import Asked, run_clean, run_trials
+
+    wish = Wish(
+        gpus=args.gpus, pods=args.pods, placements=args.placement, for_s=args.for_s, budget=args.budget,
+        best=args.best,
+    )  # fmt: skip
+    ways = Ways(args.start_s, args.at_once, args.priority_class or PRIORITY_CLASS)
+    asked = Asked(args.files, args.namespace, args.kubeconfig, args.context, args.out, wish, ways)
+    if args.watch:
+        from dutycycle.trial.watch import run_watch
+
+        return run_watch(asked, settings, args.watch)
+    return run_clean(asked) if args.clean else run_trials(asked, settings)
+
+
+def _typed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    """As a type of argparse."""
+
+    def parsed(text: str) -> Any:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return parsed

@@ -1,0 +1,63 @@
+"""What has to be there before a trial: a class by which it preempts nobody, and large enough nodes."""
+
+from typing import Any
+
+from dutycycle.submit.objects import MANAGER, CannotRunError, explained
+from dutycycle.trial.manifest import PRIORITY_CLASS
+from dutycycle.trial.room import Room, room_of
+from kube.discovery import NODE, POD, Kind
+from kube.errors import BusyError, GoneError, KubeError, RefusedError
+from kube.objects import ApiServer
+
+CLASS = Kind("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", namespaced=False)
+THE_CLASS: dict[str, Any] = {
+    "apiVersion": CLASS.api_version, "kind": CLASS.name, "metadata": {"name": PRIORITY_CLASS},
+    "value": -1000, "preemptionPolicy": "Never", "globalDefault": False,
+    "description": "Trials of Dutycycle: they preempt nobody, and all others go first.",
+}  # fmt: skip
+"""Below -10 the cluster autoscaler adds no node for a pod."""
+
+
+async def check_class(server: ApiServer, name: str) -> None:
+    """That it keeps a trial from preempting; ours is made where it is missing. Raises ``CannotRunError``."""
+    try:
+        found = await server.read(CLASS, name)
+    except GoneError as error:
+        if name != PRIORITY_CLASS:
+            raise CannotRunError(f"--priority-class {name}: the cluster has none of this name") from error
+        await _make(server)
+        return
+    except KubeError as error:
+        raise explained(error, f"read the PriorityClass {name}", server) from error
+    if found.get("preemptionPolicy") != "Never":
+        raise CannotRunError(
+            f"the PriorityClass {name} lets its pods preempt others, which a trial must not: "
+            "give one with preemptionPolicy: Never"
+        )
+
+
+async def _make(server: ApiServer) -> None:
+    try:
+        await server.submit(CLASS, THE_CLASS, MANAGER)
+    except BusyError as error:
+        if error.reason != "409":  # 409: somebody else has made it in this moment
+            raise explained(error, f"create the PriorityClass {PRIORITY_CLASS}", server) from error
+    except RefusedError as error:
+        raise CannotRunError(
+            f"there is no PriorityClass {PRIORITY_CLASS}, and you may not create it: ask who may: "
+            f"kubectl create priorityclass {PRIORITY_CLASS} --value=-1000 --preemption-policy=Never"
+        ) from error
+    except KubeError as error:
+        raise explained(error, f"create the PriorityClass {PRIORITY_CLASS}", server) from error
+
+
+async def rooms(server: ApiServer, resource: str) -> tuple[Room, Room] | None:
+    """The GPUs of the nodes, all and free; None where nodes or pods of others may not be listed."""
+    try:
+        nodes = [one async for one in server.whole(NODE)]
+        pods, _ = await server.list_all(POD, "status.phase!=Succeeded,status.phase!=Failed")
+    except RefusedError:
+        return None
+    except KubeError as error:
+        raise explained(error, "list nodes and pods", server) from error
+    return room_of(nodes, (), resource), room_of(nodes, pods, resource)

@@ -1,0 +1,103 @@
+"""The Job of one trial, from the Job that it tries. Pure."""
+
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+from contract.records.pods import TRIAL_OF
+from dutycycle.trial.plan import Variant
+from dutycycle.trial.template import Template
+
+ALIVE = "dutycycle.io/trial-alive"
+"""Annotation of each Job of a trial: when its program last said that it is there."""
+_RUN = "dutycycle.io/trial-run"
+PRIORITY_CLASS = "dutycycle-trial"
+_HOST = "kubernetes.io/hostname"
+_OF_CONTROLLER = frozenset(
+    {"controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"}
+)
+_LONGEST_NAME = 63
+_TTL_S = 60
+_SPARE_S = 60.0
+_KEPT_OF_SPEC = ("template", "completionMode")
+_DROPPED_OF_POD = ("priority", "preemptionPolicy", "schedulingGates")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """``id``: new for each trial, of letters that a name may have; ``longest_s``: after which the cluster
+    ends it; ``now``: as a time of Kubernetes."""
+
+    id: str
+    longest_s: float
+    now: str
+    priority_class: str = PRIORITY_CLASS
+
+
+def job_of(template: Template, variant: Variant, run: Run) -> dict[str, Any]:
+    """A whole Job: what runs is the template's, all of the rest is a trial's."""
+    ending = f"-trial-{variant.name}-{run.id}"
+    meta = template.thing["metadata"]
+    labels = _labels(meta) | {TRIAL_OF: template.name[:_LONGEST_NAME], _RUN: run.id}
+    thing: dict[str, Any] = {
+        "apiVersion": "batch/v1", "kind": "Job",
+        "metadata": {
+            "name": template.name[: _LONGEST_NAME - len(ending)] + ending, "labels": labels,
+            "annotations": {ALIVE: run.now},
+        },
+        "spec": _spec(template, variant, run),
+    }  # fmt: skip
+    if template.namespace:
+        thing["metadata"]["namespace"] = template.namespace
+    return thing
+
+
+def _spec(template: Template, variant: Variant, run: Run) -> dict[str, Any]:
+    given = template.thing["spec"]
+    spec: dict[str, Any] = {name: deepcopy(given[name]) for name in _KEPT_OF_SPEC if name in given}
+    spec |= {"parallelism": variant.pods, "backoffLimit": 0, "ttlSecondsAfterFinished": _TTL_S}
+    spec["activeDeadlineSeconds"] = ceil(run.longest_s + _SPARE_S)
+    if given.get("completions") is not None:
+        spec["completions"] = variant.pods
+    pod = spec["template"]
+    pod["metadata"] = {
+        "labels": _labels(pod.get("metadata") or {})
+        | {TRIAL_OF: template.name[:_LONGEST_NAME], _RUN: run.id},
+        "annotations": dict((pod.get("metadata") or {}).get("annotations") or {}),
+    }
+    for name in _DROPPED_OF_POD:
+        pod["spec"].pop(name, None)
+    pod["spec"]["priorityClassName"] = run.priority_class
+    for one in pod["spec"]["containers"]:
+        if one["name"] == template.container:
+            _give(one, template.resource, variant)
+    if variant.placement is not None:
+        _place(pod["spec"], variant.placement, run.id)
+    return spec
+
+
+def _labels(meta: Mapping[str, Any]) -> dict[str, str]:
+    return {key: value for key, value in (meta.get("labels") or {}).items() if key not in _OF_CONTROLLER}
+
+
+def _give(container: dict[str, Any], resource: str, variant: Variant) -> None:
+    """So many GPUs, and two variables that say so: commands and arguments may hold ``$(TRIAL_GPUS)``."""
+    resources = container.setdefault("resources", {})
+    for part in ("limits", "requests"):
+        if part == "limits" or resource in (resources.get(part) or {}):
+            resources[part] = {**(resources.get(part) or {}), resource: str(variant.gpus)}
+    told = {"TRIAL_GPUS": str(variant.gpus), "TRIAL_PODS": str(variant.pods)}
+    others = [one for one in container.get("env") or () if one.get("name") not in told]
+    container["env"] = [*({"name": name, "value": value} for name, value in told.items()), *others]
+
+
+def _place(pod: dict[str, Any], placement: str, run: str) -> None:
+    """All on one node, or each on its own: required, as what is only preferred would not be measured."""
+    kind = "podAffinity" if placement == "packed" else "podAntiAffinity"
+    term = {"labelSelector": {"matchLabels": {_RUN: run}}, "topologyKey": _HOST}
+    affinity = pod["affinity"] = dict(pod.get("affinity") or {})
+    of_kind = affinity[kind] = dict(affinity.get(kind) or {})
+    rule = "requiredDuringSchedulingIgnoredDuringExecution"
+    of_kind[rule] = [*(of_kind.get(rule) or ()), term]

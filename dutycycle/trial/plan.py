@@ -1,0 +1,82 @@
+"""Which trials there are, and which of them the budget allows. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from contract.errors import SettingError
+from dutycycle.trial.template import Template
+from dutycycle.trial.wish import Wish
+from dutycycle.words import short_duration
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One way to run the Job. ``gpus``: of a pod; ``placement``: None for where the scheduler likes."""
+
+    gpus: int
+    pods: int
+    placement: str | None = None
+
+    @property
+    def total(self) -> int:
+        """GPUs of all pods together."""
+        return self.gpus * self.pods
+
+    @property
+    def name(self) -> str:
+        """For a table, and in the names of objects: ``2gpu-4pods-packed``."""
+        pods = f"-{self.pods}pods" if self.pods > 1 else ""
+        return f"{self.gpus}gpu{pods}{f'-{self.placement}' if self.placement else ''}"
+
+    def __str__(self) -> str:
+        words = [f"gpus={self.gpus}", f"pods={self.pods}" if self.pods > 1 else ""]
+        words += [f"placement={self.placement}" if self.placement else ""]
+        return " ".join(filter(None, words))
+
+    def minutes(self, seconds: float) -> float:
+        """GPU-minutes of so many seconds."""
+        return self.total * seconds / 60
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """``variants`` in the order in which they run, cheapest first. ``notes``: what is not tried, and why."""
+
+    variants: tuple[Variant, ...]
+    notes: tuple[str, ...] = ()
+
+
+def plan_of(template: Template, wish: Wish) -> Plan:
+    """Raises ``SettingError`` where the budget is too small for a single trial."""
+    every = sorted(_variants(template, wish), key=lambda one: (one.total, one.pods))
+    notes = []
+    if len(wish.placements) > 1 and any(one.pods == 1 for one in every):
+        notes.append("one pod has one node: packed and spread are the same for it, and it runs once")
+    kept: list[Variant] = []
+    spent = 0.0
+    for one in every:
+        cost = one.minutes(wish.for_s)
+        if spent + cost <= wish.budget:
+            spent += cost
+            kept.append(one)
+        else:
+            notes.append(f"{one}: left out: {cost:g} GPU-minutes more are past the budget of {wish.budget:g}")
+    if not kept:
+        least = every[0]
+        raise SettingError(
+            f"--budget {wish.budget:g}: GPU-minutes are too few for a single trial: {least} for "
+            f"{short_duration(wish.for_s)} takes {least.minutes(wish.for_s):g}"
+        )
+    return Plan(tuple(kept), tuple(notes))
+
+
+def _variants(template: Template, wish: Wish) -> Iterator[Variant]:
+    """Each once. Of a single pod there is nothing to place."""
+    seen = set()
+    for gpus in wish.gpus or (template.gpus,):
+        for pods in wish.pods or (template.pods,):
+            for placement in wish.placements or (None,):
+                one = Variant(gpus, pods, placement if pods > 1 else None)
+                if one not in seen:
+                    seen.add(one)
+                    yield one

@@ -1,0 +1,89 @@
+"""What trials have shown, for others: a record on the topic ``trials``, and annotations of the Job."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from bus.kafka.producer import Producer
+from bus.kafka.topics import ensure_topics
+from contract.codec import encode
+from contract.records.insights import Trial, Trials
+from contract.settings.groups import Settings
+from contract.topics import full_name
+from dutycycle.compare.figures import Measure
+from dutycycle.trial.results.text import figures_words
+from dutycycle.trial.results.verdict import Row, Verdict
+from kube.references import Patch
+from sinks.annotations.core.keys import TRIAL_BEST, TRIAL_FIGURES
+
+TOPIC = "trials"
+REQUEST, ASKED, STATE = "trial", "trial_asked", "trial_state"
+TIES, AT = "trial_ties", "trial_at"
+"""Names of annotations, after the prefix."""
+
+
+@dataclass(frozen=True, slots=True)
+class Whose:
+    """The Job that was tried. ``uid``: None where it is not in the cluster."""
+
+    namespace: str
+    job: str
+    uid: str | None = None
+
+
+def record_of(verdict: Verdict, whose: Whose, id_: str, ts_ms: int) -> Trials:
+    """As it is sent."""
+    return Trials(
+        id=id_, namespace=whose.namespace, job=whose.job, job_uid=whose.uid, ts_ms=ts_ms, goal=verdict.goal,
+        unit=verdict.unit, best=None if verdict.best is None else verdict.best.tried.variant.name,
+        ties=_names(verdict.ties), trials=tuple(_trial(row) for row in verdict.rows),
+    )  # fmt: skip
+
+
+def annotations_of(verdict: Verdict, prefix: str, ts_ms: int) -> Patch:
+    """What is written on the Job; of what is not known, what an earlier trial wrote is taken away."""
+    best = verdict.best
+    each = {
+        str(row.tried.variant): figures_words(row, verdict.unit) or row.tried.ended for row in verdict.rows
+    }
+    values = {
+        TRIAL_BEST: None if best is None else str(best.tried.variant),
+        TIES: "; ".join(str(row.tried.variant) for row in (*verdict.ties, *verdict.unsure)) or None,
+        TRIAL_FIGURES: orjson.dumps(each).decode(),
+        AT: time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(ts_ms / 1000)),
+    }
+    return {f"{prefix}/{name}": value for name, value in values.items()}
+
+
+async def publish(record: Trials, settings: Settings) -> None:
+    """Send it. Raises ``DutycycleError``."""
+    await ensure_topics(settings, ["pods"], outputs=[TOPIC])
+    producer = Producer(settings, "trial")
+    await producer.start()
+    try:
+        key = f"{record.namespace}/{record.job}"
+        topic = full_name(settings.topic_prefix, TOPIC)
+        await producer.settle([await producer.send(topic, key, encode(record), record.ts_ms)])
+    finally:
+        await producer.abort()
+
+
+def _names(rows: Sequence[Row]) -> tuple[str, ...]:
+    return tuple(row.tried.variant.name for row in rows)
+
+
+def _trial(row: Row) -> Trial:
+    one = row.tried
+    return Trial(
+        name=one.variant.name, gpus=one.variant.gpus, pods=one.variant.pods, placement=one.variant.placement,
+        ended=one.ended[:1024], gpu_minutes=round(one.gpu_minutes, 3), rate_per_s=_value(row.rate),
+        gpu_s_per_unit=_value(row.gpu_s), energy_j_per_unit=_value(row.joules),
+        bottleneck=None if one.figures is None else one.figures.bottleneck,
+        idle_gpus=None if one.figures is None else one.figures.idle_gpus,
+    )  # fmt: skip
+
+
+def _value(of: Measure | None) -> float | None:
+    return None if of is None else of.value

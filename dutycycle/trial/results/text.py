@@ -1,0 +1,100 @@
+"""The trials as a table, and which was best in words. Pure."""
+
+from collections.abc import Iterator, Sequence
+
+from dutycycle.compare.comparison import SIGMAS
+from dutycycle.compare.figures import Measure
+from dutycycle.trial.results.verdict import Row, Verdict
+from dutycycle.words import UNKNOWN
+
+GOAL_WORDS = {"gpu-seconds": "GPU-seconds", "joules": "joules", "rate": "rate"}
+
+
+def lines_of(verdict: Verdict) -> Iterator[str]:
+    """The table, and below it what follows from it."""
+    unit = verdict.unit or "step"
+    heads = ["trial", "GPUs", f"{unit}s/s", f"GPU-s a {unit}", f"J a {unit}", "held back by", "ended"]
+    table = [heads, *(_cells(row, row is verdict.best) for row in verdict.rows)]
+    widths = [max(len(row[at]) for row in table) for at in range(len(heads))]
+    for row in table:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    yield ""
+    yield from _sentences(verdict)
+
+
+def said_of(verdict: Verdict) -> str:
+    """Which is best, in a sentence."""
+    by = f"by {GOAL_WORDS[verdict.goal]}"
+    if verdict.goal != "rate":
+        by += f" a {verdict.unit or 'step'}"
+    if verdict.best is None:
+        return f"which is best {by} is not known: {_why_not(verdict)}"
+    said = f"best {by}: {verdict.best.tried.variant}"
+    if verdict.ties:
+        names = _names(verdict.ties)
+        said += f"; {names} differ{'s' if len(verdict.ties) == 1 else ''} from it by no more than noise"
+        said += ", and it needs no more GPUs"
+    if verdict.unsure:
+        said += f"; {_names(verdict.unsure)}: too short to tell from it"
+    return said
+
+
+def number(value: float) -> str:
+    """Three digits, and no exponent of a large one."""
+    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
+
+
+def figures_words(row: Row, unit: str | None) -> str:
+    """The figures of one trial in a line, those that are known."""
+    unit = unit or "step"
+    told = [
+        (row.rate, f"{unit}s/s"), (row.gpu_s, f"GPU-s a {unit}"), (row.joules, f"J a {unit}"),
+    ]  # fmt: skip
+    words = [f"{number(value.value)} {name}" for value, name in told if value is not None]
+    held = row.tried.figures.bottleneck if row.tried.figures is not None else None
+    return ", ".join([*words, *([f"held back by {'nothing' if held == 'none' else held}"] if held else [])])
+
+
+def _sentences(verdict: Verdict) -> Iterator[str]:
+    said = said_of(verdict)
+    yield said[0].upper() + said[1:] + "."
+    if verdict.unit == "cycle":
+        yield (
+            "The training reports no steps, so cycles of GPU utilization were counted, and each is taken to "
+            "be the same work."
+        )
+    elif verdict.unit == "step":
+        yield "A step is taken to be the same work in all trials."
+    for row in verdict.rows:
+        figures = row.tried.figures
+        if figures is not None and figures.idle_gpus:
+            yield (
+                f"{row.tried.variant.name}: {figures.idle_gpus} of its {row.tried.variant.total} GPUs did "
+                "nothing: does the program take its number of GPUs from $(TRIAL_GPUS)?"
+            )
+
+
+def _why_not(verdict: Verdict) -> str:
+    if verdict.unit is None:
+        return "no steps were reported, and no cycle was found; try a longer --for"
+    return "power was not measured"
+
+
+def _cells(row: Row, is_best: bool) -> list[str]:
+    one = row.tried
+    held = one.figures.bottleneck if one.figures is not None else None
+    figures = [_text(value) for value in (row.rate, row.gpu_s, row.joules)]
+    name = f"{one.variant.name} *" if is_best else one.variant.name
+    return [name, str(one.variant.total), *figures, (held or UNKNOWN).replace("_", " "), one.ended]
+
+
+def _text(value: Measure | None) -> str:
+    if value is None:
+        return UNKNOWN
+    if value.error is None or not value.value:
+        return f"{number(value.value)} ?"
+    return f"{number(value.value)} ±{100 * SIGMAS * value.error / value.value:.1f} %"
+
+
+def _names(rows: Sequence[Row]) -> str:
+    return ", ".join(str(row.tried.variant) for row in rows)

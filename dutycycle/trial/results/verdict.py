@@ -1,0 +1,86 @@
+"""Which trial was best, and which cannot be told from it. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dutycycle.compare.comparison import change
+from dutycycle.compare.figures import Measure
+from dutycycle.trial.plan import Variant
+from dutycycle.trial.results.figures import UNITS, Figures, inverse, product
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One trial. ``ended``: how, in words; ``figures``: None where nothing was measured."""
+
+    variant: Variant
+    ended: str
+    gpu_minutes: float = 0.0
+    figures: Figures | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What is compared of a trial, in the unit of all; None for what is not known.
+
+    ``rate``: units a second; ``gpu_s``, ``joules``: GPU-seconds and joules a unit, of all its GPUs.
+    """
+
+    tried: Tried
+    rate: Measure | None = None
+    gpu_s: Measure | None = None
+    joules: Measure | None = None
+
+    def by(self, goal: str) -> Measure | None:
+        """What counts for a goal, such that less is better."""
+        if goal == "rate":
+            return None if self.rate is None else inverse(self.rate)
+        return self.gpu_s if goal == "gpu-seconds" else self.joules
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """``unit``: of the rows, None where no trial has one. ``best``: None where no trial has what counts.
+    ``ties``: that differ from it by no more than noise; ``unsure``: that are too short to tell."""
+
+    goal: str
+    unit: str | None
+    rows: tuple[Row, ...]
+    best: Row | None = None
+    ties: tuple[Row, ...] = ()
+    unsure: tuple[Row, ...] = ()
+
+
+def unit_of(trials: Sequence[Tried]) -> str | None:
+    """The first unit that all trials have that have any; else the one that most have."""
+    having = [one.figures.rates for one in trials if one.figures is not None and one.figures.rates]
+    counts = {unit: sum(unit in one for one in having) for unit in UNITS}
+    best = max(UNITS, key=lambda unit: (counts[unit], -UNITS.index(unit)))
+    return best if counts[best] else None
+
+
+def verdict_of(trials: Sequence[Tried], goal: str) -> Verdict:
+    """Compare them by ``goal``. Among those that are equal but for noise, the one of fewest GPUs is best."""
+    unit = unit_of(trials)
+    rows = tuple(_row(one, unit) for one in trials)
+    known = [(row, value) for row in rows if (value := row.by(goal)) is not None]
+    if not known:
+        return Verdict(goal, unit, rows)
+    _, least = min(known, key=lambda pair: pair[1].value)
+    differs = {id(row): change(least, value).is_one for row, value in known}
+    equal = [(row, value) for row, value in known if differs[id(row)] is False]
+    best, _ = min(equal, key=lambda pair: (pair[0].tried.variant.total, pair[1].value))
+    ties = tuple(row for row, _ in equal if row is not best)
+    unsure = tuple(row for row, _ in known if differs[id(row)] is None)
+    return Verdict(goal, unit, rows, best, ties, unsure)
+
+
+def _row(one: Tried, unit: str | None) -> Row:
+    if one.figures is None or unit is None or (rate := one.figures.rates.get(unit)) is None:
+        return Row(one)
+    seconds, power = inverse(rate), one.figures.power_w
+    return Row(
+        one, rate,
+        gpu_s=product(seconds, Measure(one.variant.total, 0.0)),
+        joules=None if power is None else product(seconds, power),
+    )  # fmt: skip

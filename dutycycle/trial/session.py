@@ -1,0 +1,192 @@
+"""Runs the trials of a plan, one after the other or some at once; measures each, leaves nothing behind."""
+
+import asyncio
+import secrets
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from contract.errors import DutycycleError
+from contract.settings.groups import Settings
+from dutycycle.run.folder import TRACE
+from dutycycle.submit.documents import Document
+from dutycycle.submit.outcome import NOT_RUN
+from dutycycle.submit.run import Run, Signals
+from dutycycle.submit.run import Wish as Limits
+from dutycycle.submit.view import View
+from dutycycle.trial import manifest
+from dutycycle.trial.access import rooms
+from dutycycle.trial.leftovers import BEAT_S, JOB, stamp
+from dutycycle.trial.plan import Plan, Variant
+from dutycycle.trial.results.figures import Figures, figures_of
+from dutycycle.trial.results.verdict import Tried
+from dutycycle.trial.room import Room
+from dutycycle.trial.template import Template
+from dutycycle.trial.wish import Wish
+from kube.errors import KubeError
+from kube.objects import ApiServer
+from kube.references import ObjectRef
+
+_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+_STOPPED = "not begun"
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """How trials are run. ``start_s``: how long one may wait for its nodes; ``at_once``: so many beside one
+    another, where there is room."""
+
+    start_s: float = 600.0
+    at_once: int = 1
+    priority_class: str = manifest.PRIORITY_CLASS
+
+
+class _Named(View):
+    """Each line with the name of its trial."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._name = name
+
+    def status(self, text: str) -> None:
+        """How this trial goes."""
+        super().status(f"{self._name}: {text}")
+
+    def line(self, text: str) -> None:
+        """What has changed."""
+        super().line(text if text.startswith(f"{self._name}: ") else f"{self._name}: {text}")
+
+
+@dataclass(slots=True)
+class Session:
+    """The trials of one template. ``folder``: gets a folder of each trial. ``spent``: GPU-minutes so far."""
+
+    server: ApiServer
+    settings: Settings
+    template: Template
+    wish: Wish
+    ways: Ways
+    folder: Path
+    signals: Signals
+    spent: float = 0.0
+    _reserved: dict[str, Variant] = field(default_factory=dict)
+    _found: dict[str, Tried] = field(default_factory=dict)
+
+    async def run(self, plan: Plan) -> list[Tried]:
+        """In the order of the plan, also those that were not begun. Raises ``DutycycleError``."""
+        size = await rooms(self.server, self.template.resource)
+        running: set[asyncio.Task[None]] = set()
+        try:
+            for one in plan.variants:
+                why = size[0].why_never(one) if size is not None else None
+                if why is None:
+                    await self._wait_for_place(running, one)
+                    why = self._why_not(one)
+                if why is not None:
+                    self._found[one.name] = Tried(one, why)
+                    continue
+                self._reserved[one.name] = one
+                running.add(asyncio.create_task(self._one(one)))
+            for task in running:
+                await task
+        except BaseException:
+            if any(not one.done() for one in running):
+                self.signals.stop.set()  # the others delete what they have made
+                await asyncio.gather(*running, return_exceptions=True)
+            raise
+        return [self._found.get(one.name, Tried(one, _STOPPED)) for one in plan.variants]
+
+    async def _wait_for_place(self, running: set[asyncio.Task[None]], one: Variant) -> None:
+        """Until it may begin, or nothing runs any more."""
+        while running and not (len(running) < self.ways.at_once and await self._has_room(one)):
+            done, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            running -= done
+            for task in done:
+                await task  # raises what ended it
+
+    async def _has_room(self, one: Variant) -> bool:
+        found = await rooms(self.server, self.template.resource)
+        room: Room | None = found[1] if found is not None else None
+        for other in self._reserved.values():  # its pods may not be there yet
+            room = room.take(other) if room is not None else None
+        return room is not None and room.take(one) is not None
+
+    def _why_not(self, one: Variant) -> str | None:
+        if self.signals.stop.is_set():
+            return _STOPPED
+        cost = one.minutes(self.wish.for_s)
+        left = self._left()
+        return None if cost <= left else f"left out: {left:.3g} GPU-minutes are left, and it needs {cost:.3g}"
+
+    def _left(self) -> float:
+        return self.wish.budget - self.spent - sum(
+            one.minutes(self.wish.for_s) for one in self._reserved.values()
+        )  # fmt: skip
+
+    async def _one(self, one: Variant) -> None:
+        held_s = (self._left() / one.total) * 60 + self.wish.for_s
+        run_id = "".join(secrets.choice(_LETTERS) for _ in range(5))
+        longest_s = self.ways.start_s + held_s
+        made = manifest.Run(run_id, longest_s, stamp(datetime.now(UTC)), self.ways.priority_class)
+        document = Document(manifest.job_of(self.template, one, made), "the trial")
+        limits = Limits((), timeout_s=longest_s, for_s=self.wish.for_s, held_s=held_s)
+        folder = self.folder / one.name
+        folder.mkdir()
+        view = _Named(one.name)
+        run = Run(limits, self.settings, folder, view)
+        beating = asyncio.create_task(self._beat(run, view))
+        try:
+            outcome = await run.on(self.server, self.signals, [document])
+            ended, is_over = outcome.words, outcome.status != NOT_RUN
+        finally:
+            beating.cancel()
+            with suppress(asyncio.CancelledError):
+                await beating
+            del self._reserved[one.name]
+            minutes = one.minutes(run.held_s)
+            self.spent += minutes
+        figures = None
+        if is_over and not self.signals.stop.is_set():
+            figures = await asyncio.to_thread(self._figures, folder, set(run.pods), view)
+        ended = ended.removeprefix(f"job/{document.name}: ")
+        self._found[one.name] = Tried(one, ended, minutes, figures)
+        view.line(ended)
+
+    def _figures(self, folder: Path, pods: set[str], view: View) -> Figures | None:
+        from dutycycle.report.build import (
+            gather,
+            report_of,
+        )  # here: they take a second, and a trial has begun
+        from dutycycle.traces.subject import the_one
+
+        trace = str(folder / TRACE)
+        try:
+            gathered = gather([trace], self.settings)
+            job, pod = the_one([gathered.identities[uid] for uid in pods if uid in gathered.identities])
+            return figures_of(report_of(gathered, self.settings, trace, job=job, pod=pod))
+        except DutycycleError as error:
+            view.line(f"nothing was measured: {error}")
+            return None
+
+    async def _beat(self, run: Run, view: View) -> None:
+        """Say on its Job that this program is there."""
+        said = ""
+        while True:
+            await asyncio.sleep(BEAT_S)
+            for entry in run.entries:
+                if entry.uid is None:
+                    continue
+                ref = ObjectRef(JOB.api_version, JOB.name, entry.document.name, entry.namespace, entry.uid)
+                try:
+                    await self.server.annotate(ref, {manifest.ALIVE: stamp(datetime.now(UTC))})
+                except KubeError as error:
+                    if str(error) != said:
+                        said = str(error)
+                        view.line(f"cannot say that it is watched: {said}")
+
+
+def measured(trials: Sequence[Tried]) -> bool:
+    """Whether there is anything to compare."""
+    return any(one.figures is not None for one in trials)

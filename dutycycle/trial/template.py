@@ -1,0 +1,73 @@
+"""The Job that trials are made of, as it stands in a file or in the cluster. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from contract.errors import SettingError
+from dutycycle.submit.documents import Document
+from kube.resources import gpu_resources
+
+Thing = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A Job whose pods have one container with GPUs. ``name``: of the Job, or its ``generateName``.
+
+    ``resource``: such as ``nvidia.com/gpu``; ``gpus``: of a pod; ``pods``: that run together.
+    """
+
+    thing: Thing
+    name: str
+    namespace: str | None
+    container: str
+    resource: str
+    gpus: int
+    pods: int
+
+
+def template_in(documents: Sequence[Document]) -> Template:
+    """The Job of a file. Raises ``SettingError``."""
+    for one in documents:
+        if one.kind != "Job" or one.api_version != "batch/v1":
+            raise SettingError(
+                f"{one.where}: is a {one.kind} of {one.api_version}, and trials are runs of one Job of "
+                "batch/v1: put the Job into a file of its own, and apply what it needs first"
+            )
+    if len(documents) > 1:
+        raise SettingError(f"{documents[1].where}: is a second Job: give one file with one Job")
+    (one,) = documents
+    given = str(one.thing["metadata"].get("generateName") or one.name).rstrip("-.")
+    return template_of(one.thing, one.where, given)
+
+
+def template_of(thing: Thing, where: str, name: str) -> Template:
+    """``where``: for messages. Raises ``SettingError`` for a Job of which no trial can be made."""
+    spec = thing.get("spec") or {}
+    pod = (spec.get("template") or {}).get("spec") or {}
+    if pod.get("nodeName"):
+        raise SettingError(f"{where}: its pods name their node ({pod['nodeName']}): take spec.nodeName out")
+    if pod.get("resourceClaims"):
+        raise SettingError(
+            f"{where}: its GPUs come from resource claims, whose number a trial cannot change: "
+            "use limits such as nvidia.com/gpu: 1"
+        )
+    found = [
+        (str(one["name"]), resource, gpus)
+        for one in pod.get("containers") or ()
+        for resource, gpus in gpu_resources(one).items()
+        if gpus
+    ]
+    if not found:
+        raise SettingError(
+            f"{where}: its containers ask for no GPUs: give one of them a limit such as nvidia.com/gpu: 1"
+        )
+    if len(found) > 1:
+        names = ", ".join(f"{name} ({resource})" for name, resource, _ in found)
+        raise SettingError(f"{where}: several ask for GPUs: {names}; a trial can change one of them only")
+    ((container, resource, gpus),) = found
+    pods = spec.get("parallelism", 1)
+    if not isinstance(pods, int) or pods < 1:
+        raise SettingError(f"{where}: spec.parallelism is {pods!r}: expected a number from 1 on")
+    return Template(thing, name, thing["metadata"].get("namespace"), container, resource, int(gpus), pods)

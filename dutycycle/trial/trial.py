@@ -1,0 +1,181 @@
+"""``dutycycle trial job.yaml``: plan, run, compare, say, write."""
+
+import asyncio
+import sys
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import orjson
+
+from contract.codec import encode
+from contract.errors import DutycycleError, SettingError
+from contract.settings.groups import Settings
+from dutycycle.run.folder import run_folder, say
+from dutycycle.submit.documents import read_documents
+from dutycycle.submit.objects import cluster_of, explained
+from dutycycle.submit.outcome import FAILED, NOT_RUN
+from dutycycle.submit.run import Signals
+from dutycycle.trial.access import check_class
+from dutycycle.trial.leftovers import JOB, clean
+from dutycycle.trial.plan import Plan, plan_of
+from dutycycle.trial.results.picture import draw
+from dutycycle.trial.results.record import Whose, annotations_of, publish, record_of
+from dutycycle.trial.results.text import lines_of, said_of
+from dutycycle.trial.results.verdict import Verdict, verdict_of
+from dutycycle.trial.session import Session, Ways
+from dutycycle.trial.template import Template, template_in
+from dutycycle.trial.wish import Wish
+from kube.errors import GoneError, KubeError
+from kube.objects import ApiServer
+from kube.references import ObjectRef
+
+PICTURE, TABLE, RECORD = "trials.png", "trials.txt", "trials.json"
+NO_NAMESPACE = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the command line asks for."""
+
+    files: Sequence[str] = ()
+    namespace: str | None = None
+    kubeconfig: str | None = None
+    context: str | None = None
+    out: Path | None = None
+    wish: Wish = field(default_factory=Wish)
+    ways: Ways = field(default_factory=Ways)
+
+
+def run_trials(asked: Asked, settings: Settings) -> int:
+    """The exit status: 0 where a best one was found, 1 where not, 125 where nothing could be run.
+
+    Raises ``SettingError``.
+    """
+    template = template_in(read_documents(asked.files))
+    if asked.namespace and template.namespace not in (None, asked.namespace):
+        raise SettingError(
+            f"--namespace {asked.namespace}: the Job is for the namespace {template.namespace}"
+        )
+    plan = plan_of(template, asked.wish)
+    needs_broker(settings)
+    try:
+        folder = run_folder(f"{template.name}-trial", asked.out)
+        return asyncio.run(_on_cluster(asked, settings, template, plan, folder))
+    except SettingError:
+        raise
+    except DutycycleError as error:
+        say(f"dutycycle: {error}")
+        return NOT_RUN
+
+
+def run_clean(asked: Asked) -> int:
+    """Delete what killed trials have left in a namespace. Raises ``DutycycleError``."""
+    return asyncio.run(_clean(asked))
+
+
+async def _clean(asked: Asked) -> int:
+    server = await cluster_of(asked.kubeconfig, asked.context, "dutycycle-trial")
+    try:
+        namespace = asked.namespace or server.namespace
+        deleted, alive = await clean(server, namespace)
+        for name in alive:
+            say(f"job/{name}: stays: its trial goes on")
+        say(f"{_removed(deleted) or 'no trial has left anything'} in namespace {namespace}")
+    except KubeError as error:
+        raise explained(error, "look for what trials have left", server) from error
+    finally:
+        await server.close()
+    return 0
+
+
+def needs_broker(settings: Settings) -> None:
+    """Raises ``SettingError`` where there is none."""
+    if settings.broker is None:
+        raise SettingError(
+            "trial: what is measured comes from Kafka: give --broker kafka://host:9092 or DUTYCYCLE_BROKER"
+        )
+
+
+async def _on_cluster(asked: Asked, settings: Settings, template: Template, plan: Plan, folder: Path) -> int:
+    server = await cluster_of(asked.kubeconfig, asked.context, "dutycycle-trial")
+    signals = Signals()
+    try:
+        namespace = asked.namespace or template.namespace or server.namespace
+        verdict, status = await compare(
+            server, settings, in_namespace(template, namespace), plan, asked.wish, asked.ways, folder, signals
+        )
+        for line in lines_of(verdict):
+            print(line)  # noqa: T201
+        sys.stdout.flush()
+        if status is None:
+            await tell(server, settings, template, namespace, verdict, folder)
+            return 0 if verdict.best is not None else FAILED
+        return status
+    finally:
+        await server.close()
+
+
+def in_namespace(template: Template, namespace: str) -> Template:
+    """The same, for a namespace."""
+    from dataclasses import replace
+
+    return replace(template, namespace=namespace)
+
+
+async def compare(
+    server: ApiServer, settings: Settings, template: Template, plan: Plan, wish: Wish, ways: Ways,
+    folder: Path, signals: Signals,
+) -> tuple[Verdict, int | None]:  # fmt: skip
+    """Run the plan in the template's namespace; the exit status if a signal has ended it.
+
+    Raises ``DutycycleError``.
+    """
+    for note in plan.notes:
+        say(note)
+    await check_class(server, ways.priority_class)
+    try:
+        deleted, _ = await clean(server, template.namespace or NO_NAMESPACE)
+    except KubeError as error:
+        raise explained(error, "look for what earlier trials have left", server) from error
+    if deleted:
+        say(f"{_removed(deleted)}, left by a trial that was killed")
+    session = Session(server, settings, template, wish, ways, folder, signals)
+    verdict = verdict_of(await session.run(plan), wish.best)
+    return verdict, signals.outcome().status if signals.stop.is_set() else None
+
+
+async def tell(
+    server: ApiServer, settings: Settings, template: Template, namespace: str, verdict: Verdict, folder: Path
+) -> None:
+    """The files, the annotations of the Job if it is in the cluster, and the record."""
+    now_ms = time.time_ns() // 1_000_000
+    uid = await _annotate(server, settings, template, namespace, verdict, now_ms)
+    record = record_of(verdict, Whose(namespace, template.name, uid), uuid.uuid4().hex, now_ms)
+    (folder / RECORD).write_bytes(orjson.dumps(orjson.loads(encode(record)), option=orjson.OPT_INDENT_2))
+    (folder / TABLE).write_text("\n".join(lines_of(verdict)) + "\n", encoding="utf-8")
+    draw(verdict, f"{namespace}/{template.name}: {said_of(verdict)}", folder / PICTURE)
+    await publish(record, settings)
+    say(f"written: {folder}/{PICTURE}, {TABLE}, {RECORD}, and a trace of each trial")
+
+
+async def _annotate(
+    server: ApiServer, settings: Settings, template: Template, namespace: str, verdict: Verdict, now_ms: int
+) -> str | None:
+    """The uid of the Job; None where it is not in the cluster."""
+    ref = ObjectRef(JOB.api_version, JOB.name, template.name, namespace)
+    try:
+        meta = await server.metadata(ref)
+        await server.annotate(ref, annotations_of(verdict, settings.annotation_prefix, now_ms))
+    except GoneError:
+        return None
+    except KubeError as error:
+        say(f"job/{template.name} gets no annotation: {error.detail}")
+        return None
+    return str(meta["uid"])
+
+
+def _removed(names: Sequence[str]) -> str:
+    return f"deleted: {', '.join(f'job/{one}' for one in names)}" if names else ""

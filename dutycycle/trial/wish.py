@@ -1,0 +1,102 @@
+"""What trials are asked for: by flags, or by the annotation ``trial`` of a Job, in the same words. Pure.
+
+``gpus=1,2,4 pods=1,2 placement=packed,spread for=3m budget=60 best=joules``
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from contract.errors import SettingError
+from contract.settings.parsers import duration
+from dutycycle.words import short_duration
+
+PLACEMENTS = ("packed", "spread")
+GOALS = ("gpu-seconds", "joules", "rate")
+LEAST_S = 60.0
+"""A cycle is looked for in a window that has to fill, and a bottleneck takes a minute of work."""
+_DEFAULT_S = 180.0
+_MOST_NUMBERS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """``gpus``: of a pod; ``pods``: that run together; empty for the Job's. ``placements``: empty for no
+    rule. ``for_s``: from the first container that runs; ``budget``: GPU-minutes of all trials."""
+
+    gpus: tuple[int, ...] = ()
+    pods: tuple[int, ...] = ()
+    placements: tuple[str, ...] = ()
+    for_s: float = _DEFAULT_S
+    budget: float = 60.0
+    best: str = GOALS[0]
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """``1,2,4``, each once. Raises ``ValueError``."""
+    parts = [one.strip() for one in text.split(",")]
+    if not all(one.isascii() and one.isdecimal() and 1 <= int(one) <= 10_000 for one in parts):
+        raise ValueError(f"{text!r}: expected numbers from 1 on, such as 1,2,4")
+    if len(parts) > _MOST_NUMBERS:
+        raise ValueError(f"{text!r}: has {len(parts)} numbers: give {_MOST_NUMBERS} at most")
+    return tuple(dict.fromkeys(int(one) for one in parts))
+
+
+def placements(text: str) -> tuple[str, ...]:
+    """``packed,spread``, each once. Raises ``ValueError``."""
+    found = tuple(dict.fromkeys(one.strip() for one in text.split(",")))
+    for one in found:
+        if one not in PLACEMENTS:
+            raise ValueError(f"{one!r}: is no placement: expected {' or '.join(PLACEMENTS)}, or both")
+    return found
+
+
+def long_enough(text: str) -> float:
+    """``3m`` in seconds. Raises ``ValueError`` for less than it takes to find a cycle."""
+    seconds = duration(text)
+    if seconds < LEAST_S:
+        raise ValueError(
+            f"{text!r}: a cycle and a bottleneck cannot be found in less than {short_duration(LEAST_S)}"
+        )
+    return seconds
+
+
+def gpu_minutes(text: str) -> float:
+    """A number above 0. Raises ``ValueError``."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0 < found < 1e9:
+        raise ValueError(f"{text!r}: expected GPU-minutes, such as 60")
+    return found
+
+
+def goal(text: str) -> str:
+    """Raises ``ValueError``."""
+    if text not in GOALS:
+        raise ValueError(f"{text!r}: expected one of {', '.join(GOALS)}")
+    return text
+
+
+_WORDS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "gpus": ("gpus", numbers), "pods": ("pods", numbers), "placement": ("placements", placements),
+    "for": ("for_s", long_enough), "budget": ("budget", gpu_minutes), "best": ("best", goal),
+}  # fmt: skip
+
+
+def wish_of(text: str) -> Wish:
+    """Of an annotation. Raises ``SettingError``."""
+    given: dict[str, Any] = {}
+    for one in text.split():
+        word, equals, value = one.partition("=")
+        if word not in _WORDS or not equals:
+            raise SettingError(f"{one!r}: expected {', '.join(f'{name}=…' for name in _WORDS)}")
+        name, parse = _WORDS[word]
+        if name in given:
+            raise SettingError(f"{one!r}: {word} is given twice")
+        try:
+            given[name] = parse(value)
+        except ValueError as error:
+            raise SettingError(f"{word}={error}") from error
+    return Wish(**given)

@@ -1,0 +1,71 @@
+"""GPU-seconds by namespace and team over a sliding window, as the ledger measured them."""
+
+from dataclasses import dataclass, field
+
+from contract.records.hours import HOUR_MS, UsageHour
+
+Owners = tuple[str, ...]
+_Row = tuple[str, str, str]
+"""Node, GPU and pod uid."""
+
+
+def owners(namespace: str, team: str | None) -> Owners:
+    """Who is charged with a pod, named as in the ``shares`` of a policy."""
+    return (f"namespace {namespace}", *([f"team {team}"] if team else []))
+
+
+@dataclass(slots=True)
+class _Hour:
+    """The newest figure of each row, and their sums by pod uid."""
+
+    rows: dict[_Row, float] = field(default_factory=dict)
+    pods: dict[str, float] = field(default_factory=dict)
+
+
+class Ledger:
+    """Takes the records of the topic ``usage`` in any order, and who owns each pod."""
+
+    def __init__(self, window_s: float) -> None:
+        self._window_ms = window_s * 1000
+        self._hours: dict[int, _Hour] = {}
+        self._owners: dict[str, Owners] = {}
+        self._running: set[str] = set()
+
+    def pod(self, uid: str, owned_by: Owners, *, runs: bool) -> None:
+        """Who owns a pod. Of one that has ended it is known until its use has left the window."""
+        self._owners[uid] = owned_by
+        (self._running.add if runs else self._running.discard)(uid)
+
+    def gone(self, uid: str) -> None:
+        """The pod is not there any more."""
+        self._running.discard(uid)
+
+    def take(self, record: UsageHour) -> None:
+        """What the pods on a node had of its GPUs in an hour so far: it replaces what was known of it."""
+        hour = self._hours.setdefault(record.hour_ms, _Hour())
+        for one in record.gpus:
+            if one.pod_uid is not None:
+                row = (record.node, one.gpu, one.pod_uid)
+                more = one.gpu_s - hour.rows.get(row, 0.0)
+                hour.rows[row] = one.gpu_s
+                hour.pods[one.pod_uid] = hour.pods.get(one.pod_uid, 0.0) + more
+
+    def used(self, now_s: float) -> dict[str, float]:
+        """GPU-seconds in the window, by owner. Of the hour in which it begins, its part counts."""
+        begin_ms = now_s * 1000 - self._window_ms
+        self._forget(begin_ms)
+        sums: dict[str, float] = {}
+        for hour_ms, hour in self._hours.items():
+            part = min((hour_ms + HOUR_MS - begin_ms) / HOUR_MS, 1.0)
+            for uid, gpu_s in hour.pods.items():
+                for owner in self._owners.get(uid, ()):
+                    sums[owner] = sums.get(owner, 0.0) + part * gpu_s
+        return sums
+
+    def _forget(self, begin_ms: float) -> None:
+        past = [one for one in self._hours if one + HOUR_MS <= begin_ms]
+        for one in past:
+            del self._hours[one]
+        if past:
+            kept = self._running.union(*(hour.pods for hour in self._hours.values()))
+            self._owners = {uid: one for uid, one in self._owners.items() if uid in kept}

@@ -1,0 +1,30 @@
+"""What owners used of what they are entitled to."""
+
+from collections.abc import Iterable, Mapping
+
+
+def excess(owner: str, used: Mapping[str, float], shares: Mapping[str, float]) -> float:
+    """What ``owner`` used of its part: 1 is just that, and what it is while nobody used anything.
+
+    ``used``: GPU-seconds by owner, of it and its rivals. Who used nothing has no part in the division.
+    """
+    active = dict.fromkeys([*(one for one, gpu_s in used.items() if gpu_s > 0), owner])
+    total = sum(max(used.get(one, 0.0), 0.0) for one in active)
+    if total <= 0:
+        return 1.0
+    entitled = shares.get(owner, 1.0) / sum(shares.get(one, 1.0) for one in active)
+    return max(used.get(owner, 0.0), 0.0) / total / entitled
+
+
+def excesses(
+    owners: Iterable[str], used: Mapping[str, float], shares: Mapping[str, float]
+) -> dict[str, float]:
+    """The same of each owner; the rivals of a namespace are the namespaces, and those of a team the teams."""
+    return {
+        owner: excess(owner, {one: used[one] for one in used if _kind(one) == _kind(owner)}, shares)
+        for owner in owners
+    }
+
+
+def _kind(owner: str) -> str:
+    return owner.partition(" ")[0]

@@ -1,0 +1,86 @@
+"""Listens for kube-scheduler or the API server, over TLS with a certificate that may be renewed."""
+
+import asyncio
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiohttp import web
+
+from contract.errors import SettingError
+from contract.settings.groups import PREFIX
+from sinks.events import CERTIFICATE_UNUSABLE
+from sinks.serving import listening
+from telemetry.endpoint import LOOPBACK, parse
+from telemetry.events import Event, Telemetry
+
+_CLOSE_S = 3.0
+_LOOK_S = 60.0
+_NEARBY = frozenset({LOOPBACK, "::1", "localhost"})
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where to listen, and the files of the certificate; ``name`` is the first word of their settings."""
+
+    name: str
+    listen: str
+    cert: str | None
+    key: str | None
+    client_ca: str | None
+
+    def setting(self, what: str) -> str:
+        """The name of one of its settings."""
+        return f"{PREFIX}{self.name}_{what}".upper()
+
+    def tls(self) -> ssl.SSLContext | None:
+        """None: plain HTTP, which is for who asks on the same machine alone. Raises ``SettingError``."""
+        if self.cert is None or self.key is None:
+            if parse(self.listen).host not in _NEARBY:
+                raise SettingError(
+                    f"{self.setting('listen')}={self.listen}: others can ask there: give the certificate, "
+                    f"{self.setting('cert')} and {self.setting('key')}, or listen on 127.0.0.1"
+                )
+            return None
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=self.client_ca)
+        if self.client_ca is not None:
+            context.verify_mode = ssl.CERT_REQUIRED
+        try:
+            context.load_cert_chain(self.cert, self.key)
+        except OSError as error:  # an SSLError is one
+            raise SettingError(
+                f"{self.setting('cert')}={self.cert}: no certificate with its key in PEM: {error}"
+            ) from error
+        return context
+
+    async def serve(
+        self, app: web.Application, tls: ssl.SSLContext | None, telemetry: Telemetry, serves: Event,
+        look_s: float = _LOOK_S,
+    ) -> None:  # fmt: skip
+        """Answer until cancelled. ``look_s``: how often it is looked whether the certificate was renewed."""
+        runner = web.AppRunner(app, shutdown_timeout=_CLOSE_S, access_log=None)
+        await runner.setup()
+        try:
+            async with listening(runner, parse(self.listen), tls, self.setting("listen")) as where:
+                telemetry.emit(serves, f"{'https' if tls else 'http'}://{where}")
+                telemetry.status.waiting = None
+                await self._renew(tls, telemetry, look_s)
+        finally:
+            await runner.cleanup()
+
+    async def _renew(self, tls: ssl.SSLContext | None, telemetry: Telemetry, look_s: float) -> None:
+        """Connections to come get the certificate that is in the files then."""
+        loaded = self._files()
+        while True:
+            await asyncio.sleep(look_s)
+            try:
+                if tls is not None and self.cert is not None and (found := self._files()) != loaded:
+                    tls.load_cert_chain(self.cert, self.key)
+                    loaded = found
+            except OSError as error:  # such as a key that is not that of the certificate yet
+                telemetry.raise_condition(CERTIFICATE_UNUSABLE, self.name, f"{self.cert}: {error}")
+            else:
+                telemetry.clear_condition(CERTIFICATE_UNUSABLE, self.name, "it can be used again")
+
+    def _files(self) -> list[bytes]:
+        return [Path(one).read_bytes() for one in (self.cert, self.key) if one is not None]

@@ -1,0 +1,106 @@
+"""What the newest samples say of each node, in columns: all nodes are asked for at once. Pure."""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from contract.records.samples import CgroupSample, NvmlSample
+from contract.records.samples import Gpu as MeasuredGpu
+from sinks.scheduling.core.node import FIELDS, Floats, Gpu, Nodes, gpu_columns
+
+STALE_MS = 60_000
+"""A node of which nothing came for so long is not known: its figures may be anything now."""
+_RECENT = 60
+"""Of the CPU so many readings count: five minutes."""
+_HELD_DOWN = frozenset(
+    {"sw_thermal_slowdown", "hw_thermal_slowdown", "hw_slowdown", "hw_power_brake_slowdown"}
+)
+_NOBODY = 0
+"""The row of a node that is not known."""
+
+_T = TypeVar("_T", bound=np.generic)
+
+
+class NodeTable:
+    """A row a node. ``GPUS`` and ``CPU``: of which samples."""
+
+    GPUS, CPU = 0, 1
+
+    def __init__(self) -> None:
+        self._rows: dict[str, int] = {}
+        self._at_ms = np.zeros((2, 1), dtype=np.int64)
+        self._gpus: Floats = np.full((len(FIELDS), 1, 1), np.nan)
+        self._idle_cores: Floats = np.full(1, np.nan)
+        self._cpu_used: dict[str, deque[float]] = {}
+
+    def newest_ms(self, node: str, source: int) -> int:
+        """When its newest sample was taken; 0 for none."""
+        return int(self._at_ms[source, self._rows.get(node, _NOBODY)])
+
+    def take_gpus(self, record: NvmlSample) -> None:
+        """Each of its GPUs as it is now."""
+        row, count = self._row(record.node), len(record.gpus)
+        if count > self._gpus.shape[2]:
+            self._gpus = _grown(self._gpus, 2, count)
+        self._gpus[:, row] = np.nan
+        self._gpus[:, row, :count] = gpu_columns([_gpu(one) for one in record.gpus])
+        self._at_ms[self.GPUS, row] = record.ts_ms
+
+    def take_host(self, record: CgroupSample) -> None:
+        """How much of its CPU is used."""
+        row, host = self._row(record.node), record.host
+        self._at_ms[self.CPU, row] = record.ts_ms
+        if host is not None and host.cpu_util_pct is not None:
+            self._cpu_used.setdefault(record.node, deque(maxlen=_RECENT)).append(host.cpu_util_pct / 100)
+        used = self._cpu_used.get(record.node)
+        if host is not None and host.cpu_count is not None and used:
+            self._idle_cores[row] = host.cpu_count - _nearly_most(used)
+
+    def nodes(self, names: Sequence[str], ranks: Mapping[str, int], now_ms: int) -> Nodes:
+        """As they are now, in the order of ``names``; ``ranks``: pods of the same job that they have."""
+        rows = np.fromiter((self._rows.get(name, _NOBODY) for name in names), np.intp, len(names))
+        fresh = now_ms - self._at_ms[:, rows] < STALE_MS
+        gpus = self._gpus[:, rows]
+        gpus[:, ~fresh[self.GPUS]] = np.nan
+        near = np.fromiter((ranks.get(name, 0) for name in names), np.float64, len(names))
+        return Nodes(
+            names,
+            gpus,
+            cpu_free_cores=np.where(fresh[self.CPU], self._idle_cores[rows], np.nan),
+            net_free=np.full(len(names), np.nan),
+            ranks=near,
+            near_ranks=near,
+        )
+
+    def _row(self, node: str) -> int:
+        found = self._rows.setdefault(node, len(self._rows) + 1)
+        if found >= len(self._idle_cores):
+            rows = 2 * found
+            self._at_ms = _grown(self._at_ms, 1, rows, 0)
+            self._gpus, self._idle_cores = _grown(self._gpus, 1, rows), _grown(self._idle_cores, 0, rows)
+        return found
+
+
+def _grown(columns: NDArray[_T], axis: int, to: int, empty: float = np.nan) -> NDArray[_T]:
+    widths = [(0, to - length if at == axis else 0) for at, length in enumerate(columns.shape)]
+    return np.pad(columns, widths, constant_values=empty)
+
+
+def _gpu(gpu: MeasuredGpu) -> Gpu:
+    free = None
+    if gpu.mem_total_bytes is not None and gpu.mem_used_bytes is not None:
+        free = max(gpu.mem_total_bytes - gpu.mem_used_bytes, 0.0)
+    return Gpu(
+        taken=bool(gpu.processes if gpu.allocated is None else gpu.allocated),
+        mem_free_bytes=free,
+        duty=None if gpu.gpu_util_pct is None else gpu.gpu_util_pct / 100,
+        throttled=None if gpu.throttle is None else not _HELD_DOWN.isdisjoint(gpu.throttle),
+    )
+
+
+def _nearly_most(used: deque[float]) -> float:
+    """The 95th of a hundred readings: what is above is used hardly ever."""
+    return sorted(used)[round(0.95 * (len(used) - 1))]

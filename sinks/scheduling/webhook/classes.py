@@ -1,0 +1,124 @@
+"""Keeps a PriorityClass for each priority that a pod may get now, and deletes those that none can get."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+from kube.discovery import Kind
+from kube.errors import BusyError, GoneError, KubeError
+from kube.heartbeat import LABELS
+from kube.objects import ApiServer
+from sinks.events import PRIORITY_CLASSES_AWAY
+from sinks.scheduling.core import classes
+from sinks.scheduling.core.policy import Policy
+from sinks.scheduling.webhook.admission import CLASS_PREFIX
+from telemetry.events import Telemetry
+from telemetry.metrics import PRIORITY_CLASSES
+
+PRIORITY_CLASS = Kind("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", namespaced=False)
+OURS = {**LABELS, "app.kubernetes.io/component": "webhook"}
+_SELECTOR = ",".join(f"{name}={value}" for name, value in OURS.items())
+_MANAGER = "dutycycle-webhook"
+_EVERY_S = 10.0
+_SETTLE_S = 2.0
+_KEPT_S = 600.0
+"""So long a class stays that none can get any more: another replica may still give it."""
+
+
+class PriorityClasses:
+    """The classes of ``policy``. ``wall``: Unix seconds.
+
+    An API server refuses a pod whose class it does not know yet, and learns of classes by a watch. So a class
+    is made ahead of time, and given only when it has been there for a round (``every_s``).
+    """
+
+    def __init__(
+        self, server: ApiServer, policy: Policy, telemetry: Telemetry, *,
+        wall: Callable[[], float] = time.time, every_s: float = _EVERY_S, settle_s: float = _SETTLE_S,
+        kept_s: float = _KEPT_S,
+    ) -> None:  # fmt: skip
+        self._server, self._policy, self._telemetry, self._wall = server, policy, telemetry, wall
+        self._every_s, self._settle_s, self._kept_s = every_s, settle_s, kept_s
+        self._seen: set[int] = set()
+        """By the round before."""
+        self._settled: list[int] = []
+        self._useless_since: dict[int, float] = {}
+        self.ready = asyncio.Event()
+        """Set when there are classes to give."""
+
+    def name(self, user_class: str, priority: int) -> str | None:
+        """The class for a wanted priority; None while there is none in the band of the user's class."""
+        found = classes.nearest(self._settled, self._policy.band(user_class), priority)
+        return None if found is None else f"{CLASS_PREFIX}{found}"
+
+    def readiness_error(self) -> str | None:
+        """None once there are classes."""
+        return None if self.ready.is_set() else "PriorityClasses are being made"
+
+    async def run(self) -> None:
+        """Make and delete classes until cancelled; an API server that is away is waited for."""
+        while True:
+            try:
+                await self.refresh()
+            except KubeError as error:
+                self._telemetry.raise_condition(PRIORITY_CLASSES_AWAY, "classes", f"{error}; trying again")
+            else:
+                self._telemetry.clear_condition(PRIORITY_CLASSES_AWAY, "classes", "they are up to date")
+            await asyncio.sleep(self._every_s if self.ready.is_set() else self._settle_s)
+
+    async def refresh(self) -> None:
+        """Once: make what is wanted, and delete what has been useless for a while. Raises ``KubeError``."""
+        now_s = self._wall()
+        there = await self._list()
+        self._settled = sorted(
+            one for one in there if one in self._seen and classes.usable(self._policy, one, now_s)
+        )
+        self._telemetry.metrics.gauge(PRIORITY_CLASSES).set(len(self._settled))
+        if self._settled:
+            self.ready.set()
+        self._seen = set(there)
+        for priority in sorted(classes.wanted(self._policy, now_s) - there.keys(), reverse=True):
+            await self._make(priority)
+        await self._delete_useless(there, now_s)
+
+    async def _list(self) -> dict[int, Mapping[str, Any]]:
+        """Ours, by their priority: the metadata. A class that somebody changed is none."""
+        return {
+            one["value"]: one["metadata"]
+            async for one in self._server.whole(PRIORITY_CLASS, selector=_SELECTOR)
+            if one["metadata"]["name"] == f"{CLASS_PREFIX}{one['value']}"
+            and one.get("preemptionPolicy") == "Never"
+        }
+
+    async def _make(self, priority: int) -> None:
+        try:
+            await self._server.submit(PRIORITY_CLASS, self._class(priority), _MANAGER)
+        except BusyError as error:
+            if error.reason != "409":  # else another replica has just made it
+                raise
+        else:
+            self._seen.add(priority)
+
+    def _class(self, priority: int) -> dict[str, Any]:
+        band = next(one for one in self._policy.bands.values() if one.low <= priority <= one.high)
+        moment_s = self._policy.epoch_s + (band.high - priority) * self._policy.quantum_s
+        moment = datetime.fromtimestamp(moment_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        return {
+            "apiVersion": PRIORITY_CLASS.api_version, "kind": PRIORITY_CLASS.name,
+            "metadata": {"name": f"{CLASS_PREFIX}{priority}", "labels": OURS},
+            "value": priority, "preemptionPolicy": "Never", "globalDefault": False,
+            "description": f"Dutycycle gives and deletes it. Place in the queue: {moment}",
+        }  # fmt: skip
+
+    async def _delete_useless(self, there: Mapping[int, Mapping[str, Any]], now_s: float) -> None:
+        """Pods that have such a class keep their priority: the API server never looks at the class again."""
+        useless = {one for one in there if not classes.usable(self._policy, one, now_s)}
+        self._useless_since = {one: self._useless_since.get(one, now_s) for one in useless}
+        for priority, since_s in self._useless_since.items():
+            if now_s - since_s >= self._kept_s:
+                meta = there[priority]
+                with suppress(GoneError):  # another replica was faster
+                    await self._server.delete(PRIORITY_CLASS, meta["name"], None, meta["uid"], "Background")

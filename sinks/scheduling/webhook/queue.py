@@ -1,0 +1,101 @@
+"""Which place in the queue a new pod gets, and who is charged with it. Pure: time is an argument."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kube import resources
+from sinks.scheduling import pods
+from sinks.scheduling.core.ledger import Ledger, Owners, owners
+from sinks.scheduling.core.policy import Policy
+from sinks.scheduling.core.prediction import Prediction
+from sinks.scheduling.core.priority import Placed, place
+from sinks.scheduling.core.shares import excesses
+from sinks.scheduling.core.usage import Usage
+from sinks.scheduling.known import KnownCluster
+
+_SUMS_S = 10.0
+"""So long sums of the ledger are used: it is written once a minute."""
+_TOGETHER_S = 600.0
+"""Pods of one job that come within this have one place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """``priority`` is what is wanted. ``excess``: what its owners used of their shares, by owner."""
+
+    priority: int
+    delay_s: float
+    prediction: Prediction | None
+    excess: Mapping[str, float]
+    why: str
+
+
+@dataclass(slots=True)
+class Queue:
+    """Places pods by ``policy``, from what is ``known`` of their kin and what the ``ledger`` measured.
+
+    An owner has used what was measured or what its pods were predicted to need when they came, whichever is
+    more: so the tenth pod of a burst finds nine others of its owner, and nothing counts twice.
+    """
+
+    policy: Policy
+    known: KnownCluster
+    ledger: Ledger
+    team_label: str
+    _charges: Usage = field(init=False)
+    _sums: tuple[float, Mapping[str, float]] = (float("-inf"), {})
+    _jobs: dict[str | tuple[str, str], tuple[float, Place]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Charges leave the window as measured use does."""
+        self._charges = Usage(self.policy.window_s)
+
+    def place(
+        self, pod: pods.Object, namespace: str, user_class: str, now_s: float, *, charge: bool = True
+    ) -> Place:
+        """The place of a pod that comes now; its owners are charged with it."""
+        pod = {**pod, "metadata": {**pod["metadata"], "namespace": namespace}}
+        owned_by = owners(namespace, (pod["metadata"].get("labels") or {}).get(self.team_label))
+        # A claim of Dynamic Resource Allocation does not say how many there are: one at least.
+        asked = resources.gpu_request(pod["spec"])
+        gpus = 1.0 if asked is None else asked
+        job = pods.group(pod) or pods.job_uid(pod)
+        found = self._of_job(job, now_s)
+        if found is None:
+            found = self._new(pod, gpus, owned_by, user_class, now_s)
+            if job is not None and charge:
+                self._jobs[job] = (now_s, found)
+        if charge:
+            self._charges.charge(owned_by, _expected_s(found.prediction, self.policy) * gpus, now_s)
+        return found
+
+    def _of_job(self, job: str | tuple[str, str] | None, now_s: float) -> Place | None:
+        """That of the pods of its job that came just before: all of them shall start together."""
+        while self._jobs:
+            first = next(iter(self._jobs))
+            if now_s - self._jobs[first][0] < _TOGETHER_S:
+                break
+            del self._jobs[first]
+        found = self._jobs.get(job or "")
+        return None if found is None else found[1]
+
+    def _new(self, pod: pods.Object, gpus: float, owned_by: Owners, user_class: str, now_s: float) -> Place:
+        prediction = self.known.prediction(pods.template_of_pod(pod))
+        duration_s = None if prediction is None else prediction.middle("duration_s")
+        excess = excesses(owned_by, self._used(now_s), self.policy.shares)
+        placed: Placed = place(self.policy, now_s, duration_s, gpus, excess, user_class)
+        why = placed.reason if prediction is None else f"{placed.reason}; {prediction.evidence()}"
+        return Place(placed.priority, placed.delay_s, prediction, excess, why)
+
+    def _used(self, now_s: float) -> dict[str, float]:
+        if now_s - self._sums[0] >= _SUMS_S:
+            self._sums = (now_s, self.ledger.used(now_s))
+        used = dict(self._sums[1])
+        for owner, gpu_s in self._charges.charged(now_s).items():
+            used[owner] = max(used.get(owner, 0.0), gpu_s)
+        return used
+
+
+def _expected_s(prediction: Prediction | None, policy: Policy) -> float:
+    found = None if prediction is None else prediction.middle("duration_s")
+    return policy.unknown_s if found is None else found

@@ -1,0 +1,80 @@
+"""Answers the API server. A pod is admitted whatever happens here."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from sinks.events import POD_NOT_UNDERSTOOD
+from sinks.scheduling.webhook import admission
+from sinks.scheduling.webhook.admission import NotUnderstoodError, Operation
+from sinks.scheduling.webhook.queue import Queue
+from telemetry.events import Telemetry
+from telemetry.metrics import WEBHOOK_PODS, WEBHOOK_SECONDS
+
+_LARGEST = 8 * 1024**2
+"""etcd takes 1.5 MiB of an object; the API server sends it once."""
+RESULTS = ("placed", "no_class", "not_understood", "no_gpu", "bound", "trial", "system_class")
+"""What may be done with a pod: the first is given a class, the others are admitted unchanged."""
+_ODD = (NotUnderstoodError, AttributeError, KeyError, TypeError, ValueError)
+"""What a pod of a shape that we do not know may raise."""
+
+
+class Webhook:
+    """``class_of`` names the class for a user's class and a wanted priority; None while there is none.
+
+    ``key``: of the annotation, with its prefix. ``wall``: Unix seconds.
+    """
+
+    def __init__(
+        self, queue: Queue, class_of: Callable[[str, int], str | None], key: str, telemetry: Telemetry,
+        wall: Callable[[], float] = time.time,
+    ) -> None:  # fmt: skip
+        self._queue, self._class_of, self._key = queue, class_of, key
+        self._telemetry, self._wall = telemetry, wall
+        for result in RESULTS:
+            telemetry.metrics.counter(WEBHOOK_PODS, result=result)
+
+    def app(self) -> web.Application:
+        """The route."""
+        app = web.Application(client_max_size=_LARGEST)
+        app.router.add_post("/mutate", self._answer)
+        return app
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        began_s = time.perf_counter()
+        try:
+            body, code = self.review(orjson.loads(await request.read())), 200
+        except (NotUnderstoodError, orjson.JSONDecodeError) as error:
+            body, code = {"message": f"no request of an API server: {error}"}, 400
+        self._telemetry.metrics.counter(WEBHOOK_SECONDS).inc(time.perf_counter() - began_s)
+        return web.Response(body=orjson.dumps(body), status=code, content_type="application/json")
+
+    def review(self, asked: Any) -> dict[str, Any]:
+        """The answer to an ``AdmissionReview``. Raises ``NotUnderstoodError`` if it is none."""
+        request = admission.question(asked)
+        try:
+            result, patch = self._place(request)
+        except _ODD as error:
+            result, patch = "not_understood", []
+            where = f"{request.get('namespace')}/{request.get('name') or 'a new pod'}"
+            self._telemetry.emit(POD_NOT_UNDERSTOOD, f"{where}: {type(error).__name__}: {error}"[:300])
+        self._telemetry.metrics.counter(WEBHOOK_PODS, result=result).inc()
+        return admission.answer(request["uid"], patch)
+
+    def _place(self, request: Any) -> tuple[str, list[Operation]]:
+        """What is done with the pod, and how it is changed."""
+        pod = admission.pod_of(request)
+        alone = admission.left_alone(pod)
+        if alone is not None:
+            return alone, []
+        of_user = admission.user_class(pod)
+        # A dry run is no pod that will run.
+        charge = not request.get("dryRun")
+        place = self._queue.place(pod, request["namespace"], of_user, self._wall(), charge=charge)
+        name = self._class_of(of_user, place.priority)
+        if name is None:
+            return "no_class", []
+        return "placed", admission.change(pod, name, self._key, admission.why(place, of_user))

@@ -1,0 +1,179 @@
+"""The most that a node needed on a day (UTC), so far: its GPUs, the sum over them, and its host.
+
+Written once a minute, as the ledger is. Only ticks in their order count, and of those the values and not the
+driver's samples in between, as in windows.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from contract.codec import encode
+from contract.log import ProducerRecord
+from contract.records.derived import NODE_P95_METRICS, NodePeaks, Peaks
+from contract.records.parts import Tally
+from streams.compiled import entry
+from streams.operators.base import Emission
+from streams.operators.columns.arrays import Floats, Ints, pack, unpack
+from streams.operators.columns.block import TickBlock
+from streams.operators.columns.series import CAPACITIES, GPU_METRICS, HOST_METRICS, ColumnIndex
+from streams.operators.columns.tick import Layout
+from streams.operators.peaks.histogram import Histograms
+from streams.operators.peaks.merge import merge_tally, to_peaks
+from streams.operators.peaks.tally import FILL, add_ticks
+from streams.operators.rounding import tidy
+
+DAY_MS = 86_400_000
+_MINUTE_MS = 60_000
+_OF_GPU = ("gpu_util_pct", "mem_used_bytes", "power_w")
+_CELLS = len(GPU_METRICS)
+_CELLS_OF_GPU = tuple(GPU_METRICS.index(metric) for metric in _OF_GPU)
+_SUMS = ("gpu_mem_used_bytes", "gpu_power_w")
+"""Of all GPUs together, of all but the first of ``_OF_GPU``."""
+_HOST = tuple(metric for metric in HOST_METRICS if metric not in CAPACITIES)
+_UTIL = "gpu_util_pct"
+Scoped = tuple[str, str]
+"""A GPU as ``<node>/<index>`` (empty: the node) and a metric."""
+
+
+class NodePeakBank:
+    """One node by the samples of ``source``; of others than nvml and cgroup, nothing."""
+
+    def __init__(self, node: str, source: str) -> None:
+        self._node = node
+        self._source = source
+        self._last_ms = -1
+        self._begin()
+
+    def _begin(self) -> None:
+        """A day begins."""
+        self._index: ColumnIndex[Scoped] = ColumnIndex()
+        self._state: Floats = np.zeros((4, 0))
+        self._counted: ColumnIndex[Scoped] = ColumnIndex()
+        self._histograms = Histograms()
+        self._layout: Layout | None = None
+        self._columns = self._rows = np.zeros(0, np.int64)
+        self._first_ms = self._samples = self._written = 0
+
+    def advance(self, ts_ms: int) -> list[Emission]:
+        """A tick at ``ts_ms`` comes: the day so far, if it is the first of another minute."""
+        if self._last_ms < 0 or self._last_ms // _MINUTE_MS == ts_ms // _MINUTE_MS:
+            return []
+        emissions = self.flush()
+        if self._last_ms // DAY_MS != ts_ms // DAY_MS:
+            self._begin()
+        return emissions
+
+    def extend(self, block: TickBlock) -> None:
+        """Take ticks of one minute that are newer than the last."""
+        if self._source not in ("nvml", "cgroup"):
+            return
+        if block.layout is not self._layout:
+            self._lay_out(block.layout)
+        values = _of_gpus(block.values, len(block.layout.gpus)) if self._source == "nvml" else _of_host(block)
+        places, pages = self._histograms.with_room(len(self._counted), self._rows, values)
+        add_ticks(self._state, self._columns, self._rows, places, pages, values, values, block.times)
+        if not self._samples:
+            self._first_ms = int(block.times[0])
+        self._last_ms = int(block.times[-1])
+        self._samples += len(block.times)
+
+    def _lay_out(self, layout: Layout) -> None:
+        """Other GPUs than before, or another day."""
+        self._layout = layout
+        series = _series(layout) if self._source == "nvml" else tuple(("", metric) for metric in _HOST)
+        counted = [_counted_as(*one) for one in series]
+        self._columns = self._index.columns(series)
+        self._counted.columns(tuple(one for one in counted if one is not None))
+        row = {one: at for at, one in enumerate(self._counted.ids)}
+        self._rows = np.array([-1 if one is None else row[one] for one in counted], np.int64)
+        old = self._state.shape[1]
+        wider = np.repeat(np.array(FILL)[:, None], len(self._index), axis=1)
+        wider[:, :old] = self._state
+        self._state = wider
+
+    def flush(self) -> list[Emission]:
+        """The day so far, if there was a tick since the last call."""
+        if self._samples == self._written:
+            return []
+        self._written = self._samples
+        scopes = self._peaks()
+        record = NodePeaks(
+            node=self._node, source=self._source, day_ms=self._last_ms - self._last_ms % DAY_MS,
+            first_ms=self._first_ms, last_ms=self._last_ms, samples=self._samples,
+            metrics=scopes.pop("", {}), gpus=scopes,
+        )  # fmt: skip
+        return [ProducerRecord("node-peaks", self._node, encode(record), self._last_ms)]
+
+    def _peaks(self) -> dict[str, Peaks]:
+        tallies: dict[str, dict[str, Tally]] = {}
+        histograms = dict(zip(self._counted.ids, self._histograms.written(), strict=True))
+        for (scope, metric), (high, at_ms, total, count) in zip(
+            self._index.ids, self._state.T.tolist(), strict=True
+        ):
+            if high > -np.inf:
+                tallies.setdefault(scope, {})[metric] = Tally(
+                    max=tidy(high), at_ms=int(at_ms), sum=tidy(total), count=int(count),
+                    histogram=histograms.get((scope, metric)),
+                )  # fmt: skip
+        self._add_util(tallies, histograms.get(("", _UTIL)))
+        return {scope: to_peaks(dict(sorted(tallies[scope].items()))) for scope in sorted(tallies)}
+
+    def _add_util(self, tallies: dict[str, dict[str, Tally]], histogram: bytes | None) -> None:
+        """Of the node: the utilization of any GPU at most, the mean and the p95 over all."""
+        if of_gpus := [of[_UTIL] for of in tallies.values() if _UTIL in of]:
+            every = merge_tally(of_gpus)
+            tallies.setdefault("", {})[_UTIL] = Tally(
+                max=every.max, at_ms=every.at_ms, sum=every.sum, count=every.count, histogram=histogram
+            )
+
+    def snapshot(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "last_ms": self._last_ms, "first_ms": self._first_ms, "samples": self._samples,
+            "written": self._written, "series": [list(one) for one in self._index.ids],
+            "state": pack(self._state), "counted": [list(one) for one in self._counted.ids],
+            "histograms": self._histograms.snapshot(),
+        }  # fmt: skip
+
+    def restore(self, plain: Mapping[str, Any]) -> None:
+        """Take over a snapshot."""
+        self._begin()
+        self._last_ms, self._first_ms = plain["last_ms"], plain["first_ms"]
+        self._samples, self._written = plain["samples"], plain["written"]
+        self._index = ColumnIndex([(scope, metric) for scope, metric in plain["series"]])
+        self._state = unpack(plain["state"], "f8", (4, len(self._index)))
+        self._counted = ColumnIndex([(scope, metric) for scope, metric in plain["counted"]])
+        self._histograms.restore(plain["histograms"])
+
+
+def _series(layout: Layout) -> tuple[Scoped, ...]:
+    """What ``_of_gpus`` has in its columns."""
+    each = [(scope, metric) for scope in layout.gpus for metric in _OF_GPU]
+    return (*each, *(("", metric) for metric in _SUMS))
+
+
+def _counted_as(scope: str, metric: str) -> Scoped | None:
+    """Where values are counted: the utilization of all GPUs together."""
+    return ("", metric) if metric in NODE_P95_METRICS and (not scope or metric == _UTIL) else None
+
+
+@entry("float64[:, ::1](float64[:, ::1], int64)")
+def _of_gpus(values: Floats, gpus: int) -> Floats:
+    """Shape (ticks, 3 * GPUs + 2): of each GPU, and the sums over those of which anything is known."""
+    found = np.full((len(values), 3 * gpus + 2), np.nan)
+    for tick in range(len(values)):
+        for gpu in range(gpus):
+            for at in range(3):
+                value = values[tick, gpu * _CELLS + _CELLS_OF_GPU[at]]
+                found[tick, 3 * gpu + at] = value
+                if at > 0 and not np.isnan(value):
+                    known = found[tick, 3 * gpus + at - 1]
+                    found[tick, 3 * gpus + at - 1] = value if np.isnan(known) else known + value
+    return found
+
+
+def _of_host(block: TickBlock) -> Floats:
+    columns: Ints = np.array([HOST_METRICS.index(metric) for metric in _HOST], np.int64)
+    return np.ascontiguousarray(block.values[:, columns])

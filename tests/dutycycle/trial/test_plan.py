@@ -1,0 +1,197 @@
+"""Goal: from a Job to the Jobs of its trials, which preempt nobody and end by themselves."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contract.errors import SettingError
+from dutycycle.submit.documents import Document
+from dutycycle.trial.manifest import Run, job_of
+from dutycycle.trial.plan import Variant, plan_of
+from dutycycle.trial.room import Room, room_of
+from dutycycle.trial.template import Template, template_in
+from dutycycle.trial.wish import Wish, gpu_minutes, long_enough, numbers, placements, wish_of
+
+GPU = "nvidia.com/gpu"
+RUN = Run("x7k2q", longest_s=780, now="2026-11-23T08:00:00Z")
+
+
+def document(kind: str = "Job", *, gpus: object = 1, pods: object = None, **more: Any) -> Document:
+    container = {"name": "main", "image": "train:1"} | (
+        {"resources": {"limits": {"nvidia.com/gpu": gpus, "cpu": 4}}} if gpus else {}
+    )
+    spec: dict[str, Any] = {"template": {"spec": {"containers": [container], **more}}}
+    spec |= {"parallelism": pods, "completions": pods} if pods is not None else {}
+    version = "batch/v1" if kind == "Job" else "v1"
+    return Document(
+        {"apiVersion": version, "kind": kind, "metadata": {"name": "train"}, "spec": spec}, "a.yaml, object 1"
+    )
+
+
+def template(**of: Any) -> Template:
+    return template_in([document(**of)])
+
+
+def planned(wish: Wish, **of: Any) -> list[str]:
+    return [str(one) for one in plan_of(template(**of), wish).variants]
+
+
+@pytest.mark.parametrize(
+    ("wish", "pods", "expected"),
+    [
+        (Wish(), 1, ["gpus=1"]),
+        (Wish(gpus=(4, 1, 2)), 1, ["gpus=1", "gpus=2", "gpus=4"]),
+        (Wish(placements=("packed", "spread")), 1, ["gpus=1"]),
+        (
+            Wish(placements=("packed", "spread")), 2,
+            ["gpus=1 pods=2 placement=packed", "gpus=1 pods=2 placement=spread"],
+        ),
+        (Wish(gpus=(1, 2), pods=(1, 2), placements=("packed",), for_s=60), 1,
+         ["gpus=1", "gpus=2", "gpus=1 pods=2 placement=packed", "gpus=2 pods=2 placement=packed"]),
+    ],
+)  # fmt: skip
+def test_each_way_runs_once_the_cheapest_first(wish: Wish, pods: int, expected: list[str]) -> None:
+    assert planned(wish, pods=pods) == expected
+
+
+@given(
+    st.lists(st.integers(1, 64), min_size=1, max_size=5, unique=True),
+    st.floats(60, 3600), st.floats(0.1, 500),
+)  # fmt: skip
+def test_the_budget_is_never_passed(gpus: list[int], for_s: float, budget: float) -> None:
+    wish = Wish(gpus=tuple(gpus), for_s=for_s, budget=budget)
+    if min(gpus) * for_s / 60 > budget:
+        with pytest.raises(SettingError, match="too few for a single trial"):
+            plan_of(template(), wish)
+        return
+    plan = plan_of(template(), wish)
+    assert sum(one.minutes(for_s) for one in plan.variants) <= budget
+    assert len(plan.variants) + len(plan.notes) == len(gpus)
+
+
+@pytest.mark.parametrize(
+    ("one", "message"),
+    [
+        (document(gpus=None), "a.yaml, object 1: its containers ask for no GPUs: give one of them a limit"),
+        (document("ConfigMap"), "is a ConfigMap of v1, and trials are runs of one Job of batch/v1"),
+        (document(nodeName="a"), r"its pods name their node \(a\)"),
+        (document(resourceClaims=[{"name": "gpu"}]), "its GPUs come from resource claims"),
+        (document(pods=0), "spec.parallelism is 0: expected a number from 1 on"),
+        (
+            document(containers=[{"name": name, "resources": {"limits": {GPU: 1}}} for name in "ab"]),
+            r"several ask for GPUs: a \(nvidia.com/gpu\), b \(nvidia.com/gpu\)",
+        ),
+    ],
+)  # fmt: skip
+def test_a_template_of_which_no_trial_can_be_made(one: Document, message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        template_in([one])
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "message"),
+    [
+        (numbers, "1,two", "expected numbers from 1 on"),
+        (numbers, "0", "expected numbers from 1 on"),
+        (placements, "packed,dense", "'dense': is no placement: expected packed or spread"),
+        (long_enough, "30s", "cannot be found in less than 1m"),
+        (gpu_minutes, "-3", "expected GPU-minutes"),
+    ],
+)
+def test_a_flag_that_is_wrong(parse: Any, text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse(text)
+
+
+def test_an_annotation_says_the_same_as_flags() -> None:
+    assert wish_of("gpus=1,2 placement=packed for=2m best=rate") == Wish(
+        gpus=(1, 2), placements=("packed",), for_s=120, best="rate"
+    )
+    for text, message in (
+        ("gpus", "'gpus': expected gpus=…, pods=…"), ("gpus=1 gpus=2", "gpus is given twice"),
+        ("for=5s", "for='5s': a cycle"), ("best=cost", "expected one of gpu-seconds, joules, rate"),
+    ):  # fmt: skip
+        with pytest.raises(SettingError, match=message):
+            wish_of(text)
+
+
+def test_a_trial_s_job_has_the_program_of_the_template_and_nothing_that_outlives_it() -> None:
+    given_: Any = document(
+        pods=2, priorityClassName="high", priority=9, preemptionPolicy="PreemptLowerPriority"
+    ).thing
+    given_["metadata"]["labels"] = {"team": "nlp", "controller-uid": "u"}
+    given_["spec"] |= {
+        "suspend": True, "selector": {"matchLabels": {"controller-uid": "u"}}, "manualSelector": False,
+        "completionMode": "Indexed", "backoffLimit": 6, "ttlSecondsAfterFinished": 86_400,
+    }  # fmt: skip
+    container = given_["spec"]["template"]["spec"]["containers"][0]
+    container["env"] = [{"name": "TRIAL_GPUS", "value": "1"}, {"name": "LR", "value": "0.1"}]
+    made = job_of(template_in([Document(given_, "f")]), Variant(4, 3, "spread"), RUN)
+    assert made["metadata"]["name"] == "train-trial-4gpu-3pods-spread-x7k2q"
+    assert made["metadata"]["labels"] == {
+        "team": "nlp", "dutycycle.io/trial-of": "train", "dutycycle.io/trial-run": "x7k2q"
+    }  # fmt: skip
+    spec = made["spec"]
+    pod = spec.pop("template")
+    assert spec == {
+        "completionMode": "Indexed", "parallelism": 3, "completions": 3, "backoffLimit": 0,
+        "ttlSecondsAfterFinished": 60, "activeDeadlineSeconds": 840,
+    }  # fmt: skip
+    assert pod["spec"]["priorityClassName"] == "dutycycle-trial"
+    assert not pod["spec"].keys() & {"priority", "preemptionPolicy"}
+    (main,) = pod["spec"]["containers"]
+    assert main["resources"] == {"limits": {"nvidia.com/gpu": "4", "cpu": 4}}
+    assert main["env"] == [
+        {"name": "TRIAL_GPUS", "value": "4"}, {"name": "TRIAL_PODS", "value": "3"},
+        {"name": "LR", "value": "0.1"},
+    ]  # fmt: skip
+    (rule,) = pod["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert rule["labelSelector"]["matchLabels"] == {"dutycycle.io/trial-run": "x7k2q"}
+    assert container["resources"]["limits"]["nvidia.com/gpu"] == 1, "the template itself is as it was"
+
+
+@pytest.mark.parametrize("length", [1, 40, 63])
+def test_a_name_fits_and_is_new(length: int) -> None:
+    one = template()
+    long = Template(one.thing, "a" * length, None, one.container, one.resource, 1, 1)
+    name = job_of(long, Variant(16, 16, "packed"), RUN)["metadata"]["name"]
+    assert len(name) <= 63
+    assert name.endswith("-trial-16gpu-16pods-packed-x7k2q")
+
+
+@pytest.mark.parametrize(
+    ("variant", "left", "why"),
+    [
+        (Variant(8, 1), {"a": 0, "b": 4, "c": 2}, None),
+        (Variant(9, 1), None, "no node has 9 GPUs: the largest has 8"),
+        (Variant(2, 3, "packed"), {"a": 2, "b": 4, "c": 2}, None),
+        (Variant(4, 3, "packed"), None, "no node has 12 GPUs for all pods: the largest has 8"),
+        (Variant(2, 3, "spread"), {"a": 6, "b": 2, "c": 0}, None),
+        (
+            Variant(4, 3, "spread"),
+            None,
+            "3 pods of 4 GPUs need nodes of their own: 2 nodes have so many GPUs",
+        ),
+        (Variant(4, 4), None, "4 pods of 4 GPUs need nodes: 2 nodes have so many GPUs"),
+    ],
+)
+def test_where_a_trial_fits(variant: Variant, left: dict[str, int] | None, why: str | None) -> None:
+    room = Room({"a": 8, "b": 4, "c": 2})
+    found = room.take(variant)
+    assert (None if found is None else found.gpus) == left
+    assert room.why_never(variant) == why
+
+
+def test_room_is_what_pods_that_have_not_ended_leave_on_nodes_that_take_pods() -> None:
+    def node(name: str, gpus: str, **spec: Any) -> dict[str, Any]:
+        return {"metadata": {"name": name}, "spec": spec, "status": {"allocatable": {"nvidia.com/gpu": gpus}}}
+
+    def pod(node: str, phase: str) -> dict[str, Any]:
+        container = {"name": "m", "resources": {"limits": {"nvidia.com/gpu": "2"}}}
+        return {"spec": {"nodeName": node, "containers": [container]}, "status": {"phase": phase}}
+
+    nodes = [node("a", "8"), node("b", "4", unschedulable=True), {"metadata": {"name": "c"}}]
+    pods = [pod("a", "Running"), pod("a", "Succeeded"), pod("b", "Running"), {"spec": {"containers": []}}]
+    assert room_of(nodes, pods, "nvidia.com/gpu").gpus == {"a": 6}

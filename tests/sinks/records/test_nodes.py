@@ -1,0 +1,95 @@
+"""What nodes needed by day, on both databases: the larger statement stays, and both sources are one row."""
+
+from itertools import permutations
+from typing import Any
+
+import orjson
+import pytest
+from msgspec.structs import replace
+from sqlalchemy import create_engine, text
+
+from contract.codec import encode
+from contract.records.derived import NodePeaks
+from contract.records.hours import GpuHour, UsageHour
+from dutycycle.cli.main import main
+from sinks.records.query import Which, node_peaks
+from sinks.records.writer import RecordsWriter
+from tests.support.sinks import made
+
+DAY_MS = 86_400_000
+DAY = 19_676 * DAY_MS  # 2023-11-15
+GPUS = NodePeaks(
+    node="a", source="nvml", day_ms=DAY, first_ms=DAY, last_ms=DAY + 60_000, samples=60,
+    metrics={"gpu_util_pct": made.peak(97, p95=90), "gpu_power_w": made.peak(500.5, p95=432)},
+    gpus={"a/0": {"gpu_util_pct": made.peak(97)}},
+)  # fmt: skip
+HOST = NodePeaks(
+    node="a", source="cgroup", day_ms=DAY, first_ms=DAY + 1, last_ms=DAY + 61_000, samples=60,
+    metrics={"cpu_util_pct": made.peak(310.5, p95=256)},
+)  # fmt: skip
+NEXT = replace(GPUS, day_ms=DAY + DAY_MS, metrics={"gpu_util_pct": made.peak(30, p95=20)})
+OTHER = replace(HOST, node="b")
+FEWER = replace(GPUS, samples=59, metrics={"gpu_util_pct": made.peak(99, p95=99)})
+USED = UsageHour(
+    node="a", source="nvml", hour_ms=DAY + 3_600_000, ts_ms=DAY + 3_700_000,
+    gpus=(GpuHour(gpu="GPU-0", gpu_s=100, known_s=100, busy_s=40),),
+)  # fmt: skip
+
+
+def written(url: str, *records: NodePeaks | UsageHour) -> str:
+    for one in records:  # each in a transaction of its own
+        with RecordsWriter(url) as writer:
+            writer.write("usage" if isinstance(one, UsageHour) else "node-peaks", encode(one))
+    return url
+
+
+def rows(url: str, query: str) -> list[tuple[Any, ...]]:
+    engine = create_engine(url)
+    with engine.connect() as connection:
+        found = [tuple(row) for row in connection.execute(text(query))]
+    engine.dispose()
+    return found
+
+
+def test_a_node_and_day_are_one_row_with_what_was_used(records_url: str) -> None:
+    written(records_url, GPUS, HOST, NEXT, OTHER, USED)
+    days = (
+        "SELECT node, gpus, max_gpu_util_pct, p95_gpu_util_pct, max_gpu_power_w, p95_cpu_util_pct, gpu_s, "
+        "gpu_busy_s FROM node_days ORDER BY node, day"
+    )
+    assert rows(records_url, days) == [
+        ("a", 1, 97, 90, 500.5, 256, 100, 40), ("a", 1, 30, 20, None, None, None, None),
+        ("b", 0, None, None, None, 256, None, None),
+    ]  # fmt: skip
+    nodes = "SELECT node, gpu_s, max_gpu_util_pct, max_cpu_util_pct FROM nodes"
+    assert rows(records_url, nodes) == [("a", 100, 97, 310.5)]
+    assert node_peaks(records_url) == [HOST, GPUS, NEXT, OTHER]
+    assert node_peaks(records_url, Which(node="b")) == [OTHER]
+
+
+@pytest.mark.parametrize("order", [*permutations([GPUS, FEWER, replace(GPUS, samples=61)])])
+def test_the_statement_with_the_most_samples_stays(order: list[NodePeaks], tmp_path: Any) -> None:
+    (found,) = node_peaks(written(f"sqlite:///{tmp_path}/records.db", *order))
+    assert found.samples == 61
+
+
+def test_the_same_in_postgresql_and_within_a_batch(records_url: str) -> None:
+    with RecordsWriter(records_url) as writer:
+        for one in (GPUS, FEWER, HOST):
+            writer.write("node-peaks", encode(one))
+    written(records_url, FEWER, GPUS)
+    assert node_peaks(records_url) == [HOST, GPUS]
+
+
+def test_the_command_shows_a_line_for_each_day(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    url = written(f"sqlite:///{tmp_path}/records.db", GPUS, HOST, NEXT, OTHER)
+    assert main(["peaks", "--nodes", "--records", url]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [line[:2] for line in lines[1:]] == [["a", "2023-11-15"], ["a", "2023-11-16"], ["b", "2023-11-15"]]
+    assert {"97.0", "90.0", "500", "310", "256"} <= set(lines[1])
+    main(["peaks", "--nodes", "--node", "a", "--format", "json", "--records", url])
+    assert orjson.loads(capsys.readouterr().out)[0] == orjson.loads(encode(HOST))
+    main(["peaks", "--nodes", "--format", "csv", "--records", url])
+    assert "2023-11-15,a,nvml,a/0,gpu_util_pct,97,48.5,,5" in capsys.readouterr().out.splitlines()
+    assert main(["peaks", "--nodes", "--namespace", "ml", "--records", url]) != 0
+    assert "--namespace is of pods and jobs: with --nodes choose by --node" in capsys.readouterr().err

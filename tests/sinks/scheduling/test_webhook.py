@@ -1,0 +1,223 @@
+"""Goal: a pod is admitted whatever happens, and gets a place by its kin and by what its owners used."""
+
+import base64
+import json
+from typing import Any
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
+from contract.records.hours import HOUR_MS, GpuHour, UsageHour
+from kube.templates import template_of
+from sinks.scheduling.core import classes
+from sinks.scheduling.core.ledger import Ledger
+from sinks.scheduling.core.policy import Band, Policy
+from sinks.scheduling.known import KnownCluster
+from sinks.scheduling.webhook.known import KnownUse
+from sinks.scheduling.webhook.queue import Queue
+from sinks.scheduling.webhook.server import Webhook
+from telemetry.events import WEBHOOK, Telemetry
+from telemetry.metrics import WEBHOOK_PODS
+from tests.support.servers.kube.scheduler import gpu_pod
+from tests.support.sinks.scheduling import NOW, peaks, pod
+
+NOW_S = NOW / 1000
+BANDS = {"": Band(0, 10_000_000), "high": Band(20_000_000, 30_000_000)}
+POLICY = Policy(bands=BANDS, epoch_s=NOW_S - 1e6, fairness=1.0)
+ODD: list[Any] = [
+    {"spec": {}}, {"metadata": {}}, [], "pod", None,
+    {"metadata": {}, "spec": {"containers": 5}}, {"metadata": {}, "spec": {"containers": [None]}},
+    {"metadata": {"labels": 5}, "spec": gpu_pod("ml", "a")["spec"]},
+]  # fmt: skip
+
+
+def class_of(user_class: str, priority: int) -> str | None:
+    """All that the policy wants are there."""
+    found = classes.nearest(sorted(classes.wanted(POLICY, NOW_S)), POLICY.band(user_class), priority)
+    return None if found is None else f"dutycycle-{found}"
+
+
+class Rig:
+    """A webhook that knows one ended pod of each image, and what two teams used."""
+
+    def __init__(self, *, there: bool = True) -> None:
+        known, ledger = KnownCluster(), Ledger(POLICY.window_s)
+        use = KnownUse(known, ledger, "team")
+        for image, took_s in (("short:1", 60), ("long:1", 7200)):
+            made = template_of(asked(image)["spec"])
+            old = pod(
+                image, images=(image,), program=made.program, template=made.template,
+                started_ms=NOW - took_s * 1000, finished_ms=NOW,
+            )  # fmt: skip
+            use.take(image, peaks(old, 1))
+        for team, gpu_s in (("greedy", 3000.0), ("modest", 1000.0)):
+            use.take(team, pod(team, labels={"team": team}))
+            row = GpuHour(pod_uid=team, gpu=team, gpu_s=gpu_s, known_s=0.0, busy_s=0.0)
+            hour_ms = NOW - NOW % HOUR_MS
+            use.take("n", UsageHour(node="n", source="nvml", hour_ms=hour_ms, ts_ms=NOW, gpus=(row,)))
+        self.telemetry, self.now_s = Telemetry(WEBHOOK), NOW_S
+        queue = Queue(POLICY, known, ledger, "team")
+        self.webhook = Webhook(
+            queue, class_of if there else lambda *_: None, "dutycycle.io/priority", self.telemetry,
+            lambda: self.now_s,
+        )  # fmt: skip
+
+    def ask(self, thing: Any, **more: Any) -> dict[str, Any]:
+        """The response to a new pod."""
+        request = {"uid": "u-1", "namespace": "ml", "object": thing, **more}
+        answer = self.webhook.review({"request": request})
+        assert (answer["apiVersion"], answer["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
+        found: dict[str, Any] = answer["response"]
+        assert found["uid"] == "u-1"
+        assert found["allowed"] is True
+        return found
+
+    def patch(self, thing: Any, **more: Any) -> list[dict[str, Any]]:
+        text = self.ask(thing, **more).get("patch")
+        return [] if text is None else list(json.loads(base64.b64decode(text)))
+
+    def number(self, thing: Any, **more: Any) -> int:
+        given = {one["path"]: one.get("value") for one in self.patch(thing, **more)}
+        return int(str(given["/spec/priorityClassName"]).removeprefix("dutycycle-"))
+
+    def count(self, result: str) -> float:
+        counter: Any = self.telemetry.metrics.counter(WEBHOOK_PODS, result=result)
+        return float(counter._value.get())
+
+
+def asked(image: str = "short:1", *, user_class: str = "", owner: str = "", team: str = "") -> Any:
+    """A new pod as it is when the plugin Priority has seen it."""
+    made = gpu_pod("ml", "new")
+    made["spec"]["containers"][0]["image"] = image
+    made["spec"] |= {"priority": 5, "preemptionPolicy": "PreemptLowerPriority"}
+    if user_class:
+        made["spec"]["priorityClassName"] = user_class
+    if owner:
+        made["metadata"]["ownerReferences"] = [{"uid": owner, "controller": True}]
+    if team:
+        made["metadata"]["labels"] = {"team": team}
+    return made
+
+
+def test_the_class_is_given_and_what_came_from_the_one_before_is_taken_away() -> None:
+    patch = Rig().patch(asked())
+    assert [(one["op"], one["path"]) for one in patch] == [
+        ("remove", "/spec/priority"), ("remove", "/spec/preemptionPolicy"),
+        ("add", "/spec/priorityClassName"), ("add", "/metadata/annotations"),
+        ("add", "/metadata/annotations/dutycycle.io~1priority"),
+    ]  # fmt: skip
+    why = json.loads(patch[-1]["value"])
+    assert why["expected_s"] == 60
+    assert why["delay_s"] == 480
+    assert why["used_of_share"] == {"namespace ml": 1.0}
+    assert "1 ended pod with the same owner template" in why["why"]
+
+
+def test_annotations_of_others_are_kept() -> None:
+    thing = asked()
+    thing["metadata"]["annotations"] = {"a": "b"}
+    assert "/metadata/annotations" not in {one["path"] for one in Rig().patch(thing)}
+
+
+def test_short_pods_of_modest_teams_go_first() -> None:
+    numbers = [
+        Rig().number(asked(image, team=team))
+        for image, team in (("short:1", "modest"), ("short:1", "greedy"), ("long:1", "modest"))
+    ]
+    assert numbers == sorted(numbers, reverse=True)
+    assert len(set(numbers)) == 3
+
+
+def test_a_burst_is_charged_before_it_is_measured_and_a_dry_run_is_not() -> None:
+    rig = Rig()
+    first = rig.number(asked("long:1", team="modest"), dryRun=True)
+    assert first == rig.number(asked("long:1", team="modest"))
+    for _ in range(3):
+        rig.number(asked("long:1", team="modest"))
+    assert rig.number(asked("long:1", team="modest")) < first
+
+
+def test_pods_of_one_job_have_one_place() -> None:
+    rig = Rig()
+    ranks = []
+    for _ in range(4):
+        ranks.append(rig.number(asked("long:1", owner="job-1", team="modest")))
+        rig.now_s += 20
+    assert len(set(ranks)) == 1
+    rig.now_s += 600
+    assert rig.number(asked("long:1", owner="job-1", team="modest")) < ranks[0]
+
+
+def test_pods_of_a_jobset_have_one_place_though_they_are_of_several_jobs() -> None:
+    rig, numbers = Rig(), []
+    for owner in ("job-1", "job-2"):
+        thing = asked("short:1", owner=owner)  # near moments have a class each
+        thing["metadata"]["labels"] = {"jobset.sigs.k8s.io/jobset-name": "llama"}
+        numbers.append(rig.number(thing))
+        rig.now_s += 300
+    assert len(set(numbers)) == 1
+
+
+@pytest.mark.parametrize(
+    ("user_class", "band"), [("", ""), ("high", "high"), ("unheard-of", ""), ("dutycycle-29999999", "")]
+)
+def test_the_users_class_bounds_the_priority(user_class: str, band: str) -> None:
+    assert BANDS[band].low <= Rig().number(asked(user_class=user_class)) <= BANDS[band].high
+
+
+@pytest.mark.parametrize(
+    ("result", "change"),
+    [
+        ("no_gpu", {"containers": [{"name": "a", "image": "b"}]}),
+        ("bound", {"nodeName": "n"}),
+        ("system_class", {"priorityClassName": "system-node-critical"}),
+    ],
+)
+def test_other_pods_are_left_alone(result: str, change: dict[str, Any]) -> None:
+    rig, thing = Rig(), asked()
+    thing["spec"] |= change
+    assert "patch" not in rig.ask(thing)
+    assert rig.count(result) == 1
+
+
+def test_a_pod_of_a_trial_keeps_its_class() -> None:
+    rig, thing = Rig(), asked()
+    thing["metadata"]["labels"] = {"dutycycle.io/trial-of": "train"}
+    assert "patch" not in rig.ask(thing)
+    assert rig.count("trial") == 1
+
+
+def test_what_claims_devices_has_a_place() -> None:
+    thing = asked()
+    thing["spec"]["containers"][0].pop("resources")
+    thing["spec"]["resourceClaims"] = [{"name": "gpu"}]
+    assert Rig().patch(thing)
+
+
+def test_without_a_class_a_pod_is_admitted_unchanged() -> None:
+    rig = Rig(there=False)
+    assert "patch" not in rig.ask(asked())
+    assert rig.count("no_class") == 1
+
+
+@pytest.mark.parametrize("thing", ODD, ids=json.dumps)
+def test_what_is_not_understood_is_admitted_unchanged_and_counted(
+    thing: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    rig = Rig()
+    assert "patch" not in rig.ask(thing)
+    assert rig.count("not_understood") == 1
+    (line,) = [one for one in caplog.messages if one.startswith("pod_not_understood")]
+    assert "ml/a new pod" in line
+
+
+async def test_who_is_no_api_server_is_told_so() -> None:
+    async with TestClient(TestServer(Rig().webhook.app())) as client:
+        for body in (b"", b"5", b"{}", b'{"request":{}}'):
+            answer = await client.post("/mutate", data=body)
+            assert answer.status == 400
+            assert "no request of an API server" in (await answer.json())["message"]
+        good = {"request": {"uid": "u", "namespace": "ml", "object": asked()}}
+        answer = await client.post("/mutate", json=good)
+        assert answer.status == 200
+        assert (await answer.json())["response"]["patchType"] == "JSONPatch"

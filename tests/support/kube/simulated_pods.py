@@ -1,0 +1,172 @@
+"""A kubelet and a collector of many nodes, simulated: pods that were bound run, work in cycles, and end.
+
+What a collector would have measured in minutes is published at once, so a test waits for no training.
+"""
+
+import asyncio
+import math
+import random
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from bus.kafka.producer import Producer
+from bus.kafka.topics import ensure_topics
+from contract.codec import encode
+from contract.records.pods import JobRef, Pod
+from contract.records.samples import Gpu, GpuProcess, NvmlSample
+from contract.settings.groups import Settings
+from contract.topics import SAMPLE_TOPICS, full_name
+from tests.support.servers.kube.client import Object, Refused
+from tests.support.servers.kube.server import Kube
+
+_POLL_S = 0.1
+_HEARD_S = 2.0
+"""Until the command has heard on which node a pod is: it takes no samples of other nodes. Of a real pod it
+would miss the first moments of minutes; here all samples come in one moment."""
+SECONDS = 150
+LOADING_S = 15
+_GPU = "nvidia.com/gpu"
+StepS = Callable[[Sequence[Object]], float]
+"""What a step takes, by the pods that work together."""
+
+
+class SimulatedPods:
+    """From ``with`` to its end, those of one namespace. Of a Job all pods begin once all have a node.
+
+    ``endless``: they run until they are deleted.
+    """
+
+    def __init__(self, kube: Kube, namespace: str, settings: Settings, step_s: StepS) -> None:
+        self._admin = kube.admin
+        self._path = f"/api/v1/namespaces/{namespace}/pods"
+        self._settings = settings
+        self._step_s = step_s
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="simulated pods")
+        self._begun: set[str] = set()
+        self.seen: dict[str, Object] = {}
+        """Every pod that began, by name."""
+        self.endless = False
+        self.errors: list[Exception] = []
+
+    def __enter__(self) -> Self:
+        asyncio.run(ensure_topics(self._settings, SAMPLE_TOPICS))
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _work(self) -> None:
+        while not self._stop.wait(_POLL_S):
+            try:
+                self._look()
+            except (Refused, OSError):  # a pod went in this moment
+                continue
+            except Exception as error:  # noqa: BLE001 - the test asks for them
+                self.errors.append(error)
+                traceback.print_exc()
+
+    def _look(self) -> None:
+        jobs: dict[str, list[Object]] = {}
+        for pod in self._admin.request("GET", self._path)["items"]:
+            pod = {"apiVersion": "v1", "kind": "Pod", **pod}
+            if pod["metadata"].get("deletionTimestamp"):
+                self._admin.delete(pod)
+            elif pod["spec"].get("nodeName") and pod["status"].get("phase") == "Pending":
+                jobs.setdefault(pod["metadata"]["labels"]["job-name"], []).append(pod)
+        for name, pods in jobs.items():
+            if name not in self._begun and len(pods) == _pods_of(pods[0]):
+                self._begun.add(name)
+                self._run(pods)
+
+    def _run(self, pods: list[Object]) -> None:
+        for one in pods:
+            self.seen[one["metadata"]["name"]] = one
+            self._say(one, "Running", {"running": {"startedAt": _now()}})
+        self._stop.wait(_HEARD_S)
+        asyncio.run(self._publish(list(samples_of(pods, self._step_s(pods)))))
+        for one in () if self.endless else pods:
+            ended = {"exitCode": 0, "reason": "Completed", "startedAt": _now(), "finishedAt": _now()}
+            self._say(one, "Succeeded", {"terminated": ended})
+
+    def _say(self, pod: Object, phase: str, state: Object) -> None:
+        container = pod["spec"]["containers"][0]
+        one = {
+            "name": container["name"], "image": container["image"], "imageID": "", "restartCount": 0,
+            "ready": phase == "Running", "state": state, "containerID": f"containerd://{container['name']}",
+        }  # fmt: skip
+        ready = {"type": "Ready", "status": "True" if phase == "Running" else "False"}
+        status = {"phase": phase, "startTime": _now(), "conditions": [ready], "containerStatuses": [one]}
+        self._admin.patch(pod, {"status": status}, "status")
+
+    async def _publish(self, records: Sequence[tuple[str, str, Any, int]]) -> None:
+        producer = Producer(self._settings, "test")
+        await producer.start()
+        sent = [
+            await producer.send(full_name(self._settings.topic_prefix, topic), key, encode(one), ts_ms)
+            for topic, key, one, ts_ms in records
+        ]
+        await producer.settle(sent)
+        await producer.stop()
+
+
+def samples_of(pods: Sequence[Object], step_s: float) -> Iterator[tuple[str, str, Any, int]]:
+    """Topic, key, record and time: it loads, then works for four fifths of each step."""
+    start_ms, chance = time.time_ns() // 1_000_000, random.Random(3)  # noqa: S311 - a simulation
+    nodes: dict[str, list[str]] = {}
+    for one in pods:
+        nodes.setdefault(one["spec"]["nodeName"], []).extend([one["metadata"]["uid"]] * _gpus_of(one))
+        yield "pods", one["metadata"]["uid"], _record(one, start_ms, None), start_ms
+    for second in range(SECONDS):
+        ts_ms = start_ms + 1000 * second
+        works = second >= LOADING_S and math.modf((second - LOADING_S) / step_s)[0] < 0.8
+        for node, uids in nodes.items():
+            gpus = tuple(_gpu(index, uid, chance, works=works) for index, uid in enumerate(uids))
+            sample = NvmlSample(
+                node=node, collector=f"c-{start_ms}", seq=second, ts_ms=ts_ms, interval_ms=1000, gpus=gpus
+            )
+            yield "nvml-samples", node, sample, ts_ms
+    end_ms = start_ms + 1000 * SECONDS
+    for one in pods:
+        yield "pods", one["metadata"]["uid"], _record(one, start_ms, end_ms), end_ms
+
+
+def _gpu(index: int, uid: str, chance: random.Random, *, works: bool) -> Gpu:
+    util = max(0, min(100, round((92 if works else 8) + chance.gauss(0, 1.5))))
+    return Gpu(
+        uuid=f"GPU-{index}", index=index, model="NVIDIA H200", gpu_util_pct=util,
+        power_w=round(90 + 5 * util + chance.gauss(0, 4), 1), mem_used_bytes=60 * 1024**3,
+        processes=(GpuProcess(pid=100 + index, pod_uid=uid),),
+    )  # fmt: skip
+
+
+def _record(pod: Object, start_ms: int, end_ms: int | None) -> Pod:
+    meta = pod["metadata"]
+    owner = meta["ownerReferences"][0]
+    return Pod(
+        uid=meta["uid"], namespace=meta["namespace"], name=meta["name"], node=pod["spec"]["nodeName"],
+        phase="Running" if end_ms is None else "Succeeded", created_ms=start_ms, started_ms=start_ms,
+        finished_ms=end_ms, gpu_request=float(_gpus_of(pod)),
+        job=JobRef(api_version="batch/v1", kind="Job", name=owner["name"], uid=owner["uid"]),
+    )  # fmt: skip
+
+
+def _gpus_of(pod: Object) -> int:
+    return int(pod["spec"]["containers"][0]["resources"]["limits"][_GPU])
+
+
+def _pods_of(pod: Object) -> int:
+    env = {one["name"]: one.get("value") for one in pod["spec"]["containers"][0].get("env", ())}
+    return int(env.get("TRIAL_PODS") or 1)
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -13,13 +13,13 @@ import orjson
 import pytest
 
 from contract.codec import encode
-from sinks.records.query import job_peaks, pod_peaks
+from sinks.records.query import job_peaks, node_peaks, pod_peaks
 from sinks.records.store import RecordsRefusedError
 from tests.support.data.traces import read_trace
 from tests.support.fakes.nvml import library
 from tests.support.fakes.nvml.scenario import FakeGpu, FakeProcess, Scenario, square
 from tests.support.faults.field import Field
-from tests.support.faults.oracle import replayed
+from tests.support.faults.oracle import Series, replayed
 from tests.support.faults.supervised import Supervised
 from tests.support.faults.tap import until
 from tests.support.faults.world import World, records
@@ -94,14 +94,15 @@ def assert_whole(trace: Path, slow: int) -> str:
     return f"{counts} ticks of one collector in order, {holes} missing of which it left out {slow}"
 
 
-def kept(url: str) -> dict[tuple[str, str], bytes]:
-    """The records in the database, by topic and key."""
+def kept(url: str) -> dict[Series, bytes]:
+    """The records in the database: of each series the last one."""
     try:
-        pods, jobs = pod_peaks(url), job_peaks(url)
+        pods, jobs, nodes = pod_peaks(url), job_peaks(url), node_peaks(url)
     except RecordsRefusedError:  # the sink has not made its tables yet
         return {}
-    found = {("pod-peaks", one.pod.uid): encode(one) for one in pods}
-    return found | {("job-peaks", one.job.uid): encode(one) for one in jobs}
+    found = {("pod-peaks", one.pod.uid, ""): encode(one) for one in pods}
+    found |= {("job-peaks", one.job.uid, ""): encode(one) for one in jobs}
+    return found | {("node-peaks", one.node, one.source): encode(one) for one in nodes}
 
 
 async def test_outages_change_nothing(
@@ -129,7 +130,7 @@ async def test_outages_change_nothing(
             whole = assert_whole(trace, slow)
             expected = await asyncio.to_thread(replayed, trace, tmp_path, topic_prefix)
             report = await field.judge(expected)
-            wanted = {name[:2]: of[-1] for name, of in expected.items() if name[0].endswith("-peaks")}
+            wanted = {name: of[-1] for name, of in expected.items() if name[0].endswith("-peaks")}
             await until(lambda: kept(postgres_url) == wanted, lambda: f"{len(wanted)} records: {sink.log}")
         assert not collector.failures, collector.log
         ends = f"unasked ends of sink {sink.failures}"

@@ -73,7 +73,7 @@ def backlog(
     topics = Topics(bench.broker)
     topics.create(nodes)
     load = ticks(nodes, seconds, (GPU,))
-    cores = [bench.last] if workers == 1 else [{core} for core in bench.cores[-workers:]]
+    cores = [{bench.cores[-1 - number % len(bench.cores)]} for number in range(workers)]
     with all_working(who, topics, bench.folder, cores) as running:
         topics.fill(chain.from_iterable(load[:first]))
         cpu_until_done(running, who, topics, nodes, first)

@@ -1,8 +1,10 @@
-"""Network interfaces, from ``net/dev``: bytes received and sent since each came up."""
+"""Network interfaces, from ``net/dev`` and sysfs: bytes received and sent since each came up, and speeds."""
 
 import re
 from collections.abc import Iterable
 from pathlib import Path
+
+_MEGABIT = 1_000_000 // 8
 
 # Their bytes pass a physical interface too, or never leave the machine.
 _VIRTUAL = re.compile(
@@ -29,3 +31,20 @@ def physical(names: Iterable[str], host_root: str) -> frozenset[str]:
     folder = Path(host_root) / "sys/class/net"
     hardware = frozenset(name for name in known if (folder / name / "device").exists())
     return hardware or frozenset(name for name in known if not _VIRTUAL.fullmatch(name))
+
+
+def speed(names: Iterable[str], host_root: str) -> int | None:
+    """Bytes per second that the interfaces carry together in each direction; None unless known of each.
+
+    A virtual machine's often do not say, and one that is down cannot.
+    """
+    total = 0
+    for name in names:
+        try:
+            megabits = int((Path(host_root) / "sys/class/net" / name / "speed").read_text())
+        except (OSError, ValueError):
+            return None
+        if megabits <= 0:
+            return None
+        total += megabits * _MEGABIT
+    return total or None

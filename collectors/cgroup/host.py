@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from collectors.interfaces import interface_bytes, physical
+from collectors.interfaces import interface_bytes, physical, speed
 from collectors.rates import PairRate, Rate, rounded, rounded_pct
 from contract.records.samples import Host
 
@@ -15,6 +15,8 @@ _BUSY = (0, 1, 2, 5, 6)
 """user, nice, system, irq, softirq: not idle, not waiting for a disk, not taken by the hypervisor. Guests
 are in user already (proc(5), /proc/stat)."""
 _SECTOR_BYTES = 512  # diskstats counts these whatever the disk's own sector is
+_SPEED_TICKS = 60
+"""A link's speed hardly ever changes, and some drivers take a millisecond to say it."""
 # Made of other disks, of memory or of files: their bytes are counted below, or are no disk's.
 _STACKED = re.compile(r"(loop|ram|zram|dm-|md|drbd|bcache|zd|sr|fd)\d+|nvme\d+c\d+n\d+.*")
 
@@ -35,6 +37,8 @@ class HostReader:
         self._net = PairRate()
         self._names: frozenset[str] = frozenset()
         self._physical: frozenset[str] = frozenset()
+        self._speed: int | None = None
+        self._speed_due = 0
         self.disks: frozenset[str] | None = None
         """The whole disks of the last reading, as ``major:minor``; None when they could not be read."""
 
@@ -48,6 +52,7 @@ class HostReader:
             cpu_util_pct=cpu, cpu_count=count, mem_used_bytes=used, mem_total_bytes=total,
             disk_read_bytes_per_s=rounded(disk_read), disk_write_bytes_per_s=rounded(disk_write),
             net_rx_bytes_per_s=rounded(net_rx), net_tx_bytes_per_s=rounded(net_tx),
+            net_speed_bytes_per_s=self._speed,
         )  # fmt: skip
 
     def _text(self, name: str) -> str | None:
@@ -77,6 +82,11 @@ class HostReader:
         if found.keys() != self._names:
             self._names = frozenset(found)
             self._physical = physical(self._names, self._root)
+            self._speed_due = 0
+        if not self._speed_due:
+            self._speed = speed((name for name in self._physical if any(found[name])), self._root)
+            self._speed_due = _SPEED_TICKS
+        self._speed_due -= 1
         return self._net.per_s({name: found[name] for name in self._physical}, self._clock())
 
 

@@ -19,7 +19,7 @@ from telemetry.events import Telemetry
 
 _MILLI = 0.001
 _STATIC_TICKS = 10
-"""The limit of power and the PCIe link hardly ever change: they are read once in so many ticks."""
+"""The limits of power and heat and the PCIe link hardly change: they are read once in so many ticks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +94,7 @@ class Device:
             power_limit_w=None if power_limit_mw is None else _watts(power_limit_mw),
             energy_j=self._milli("energy", gate.energy_mj),
             temp_c=ask("temperature", gate.temperature_c, gate.temperature_c_before_r570),
+            temp_margin_c=self._ask_static("temp_margin", gate.temp_margin_c, gate.temp_margin_by_threshold),
             sm_clock_mhz=ask("sm_clock", gate.sm_clock_mhz),
             mem_clock_mhz=ask("mem_clock", gate.mem_clock_mhz),
             pcie_rx_bytes_per_s=rates.get(PcieField.PCIE_RX),
@@ -114,8 +115,8 @@ class Device:
             self._query.forget()
         self._divided = divided
 
-    def _ask_static(self, what: str, way: Callable[[Handle], int]) -> int | None:
-        if what not in self._static and (value := self._query.ask(what, way)) is not None:
+    def _ask_static(self, what: str, *ways: Callable[[Handle], int]) -> int | None:
+        if what not in self._static and (value := self._query.ask(what, *ways)) is not None:
             self._static[what] = value
         return self._static.get(what)
 

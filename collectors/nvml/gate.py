@@ -170,6 +170,19 @@ def temperature_c_before_r570(handle: Handle) -> int:
     return int(call(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU))
 
 
+def temp_margin_c(handle: Handle) -> int:
+    """Degrees to where the clocks are lowered (nvidia-smi: temperature.gpu.tlimit); R560 and later."""
+    return int(call(pynvml.nvmlDeviceGetMarginTemperature, handle))
+
+
+def temp_margin_by_threshold(handle: Handle) -> int:
+    """The same from the threshold, which GPUs from Ada on will no longer say."""
+    slowdown = call(
+        pynvml.nvmlDeviceGetTemperatureThreshold, handle, pynvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
+    )
+    return int(slowdown) - temperature_c_before_r570(handle)
+
+
 def sm_clock_mhz(handle: Handle) -> int:
     """Megahertz of the multiprocessors, now (nvidia-smi: clocks.sm)."""
     return int(call(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM))

@@ -27,6 +27,7 @@ _FIELDS: dict[str, tuple[str, Callable[[float], Any]]] = {
     "DCGM_FI_DEV_POWER_MGMT_LIMIT": ("power_limit_w", float),
     "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": ("energy_j", lambda value: value / 1000),
     "DCGM_FI_DEV_GPU_TEMP": ("temp_c", float),
+    "DCGM_FI_DEV_GPU_TEMP_LIMIT": ("temp_margin_c", float),
     "DCGM_FI_DEV_SM_CLOCK": ("sm_clock_mhz", float),
     "DCGM_FI_DEV_MEM_CLOCK": ("mem_clock_mhz", float),
     "DCGM_FI_DEV_PCIE_LINK_GEN": ("pcie_gen", round),

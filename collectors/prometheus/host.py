@@ -14,8 +14,9 @@ _CPU = "node_cpu_seconds_total"
 _TOTAL, _AVAILABLE = "node_memory_MemTotal_bytes", "node_memory_MemAvailable_bytes"
 _READ, _WRITTEN = "node_disk_read_bytes_total", "node_disk_written_bytes_total"
 _RECEIVED, _SENT = "node_network_receive_bytes_total", "node_network_transmit_bytes_total"
+_SPEED = "node_network_speed_bytes"
 UNAME = "node_uname_info"
-_METRICS = "|".join([_CPU, _TOTAL, _AVAILABLE, _READ, _WRITTEN, _RECEIVED, _SENT, UNAME])
+_METRICS = "|".join([_CPU, _TOTAL, _AVAILABLE, _READ, _WRITTEN, _RECEIVED, _SENT, _SPEED, UNAME])
 # Three modes instead of five busy ones; the empty one is for metrics that have no mode.
 HOST_SELECTOR = '{__name__=~"' + _METRICS + '",mode=~"idle|iowait|steal|"}'
 _STACKED = re.compile(r"(?:dm-|md|sr|zram|loop|ram|zd|drbd|bcache)\d+")
@@ -36,7 +37,16 @@ def from_node_exporter(samples: list[NewSample]) -> Host:
         disk_write_bytes_per_s=rounded(total_per_s(disks, _WRITTEN)),
         net_rx_bytes_per_s=rounded(total_per_s(links, _RECEIVED)),
         net_tx_bytes_per_s=rounded(total_per_s(links, _SENT)),
+        net_speed_bytes_per_s=_speed(links),
     )
+
+
+def _speed(links: Iterable[NewSample]) -> int | None:
+    """Of all that ever received anything; absent unless known of each."""
+    values = {(one.name, one.labels["device"]): one.value for one in links}
+    used = [device for (name, device), value in values.items() if name == _RECEIVED and value > 0]
+    speeds = [values.get((_SPEED, device), 0.0) for device in used]
+    return round(sum(speeds)) if speeds and min(speeds) > 0 else None
 
 
 def _cpus(samples: Iterable[NewSample]) -> int:

@@ -64,6 +64,7 @@ class Gpu(RecordBase, frozen=True, kw_only=True):
     power_limit_w: Amount | None = None
     energy_j: Amount | None = None
     temp_c: Celsius | None = None
+    temp_margin_c: Celsius | None = None
     sm_clock_mhz: Amount | None = None
     mem_clock_mhz: Amount | None = None
     pcie_rx_bytes_per_s: Amount | None = None
@@ -100,6 +101,7 @@ class Host(RecordBase, frozen=True, kw_only=True):
     disk_write_bytes_per_s: Amount | None = None
     net_rx_bytes_per_s: Amount | None = None
     net_tx_bytes_per_s: Amount | None = None
+    net_speed_bytes_per_s: Amount | None = None
 
 
 class CudaPod(RecordBase, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ from sinks.scheduling.table import NodeTable
 
 EVERY_MS = 5_000
 """So often a node's samples are read; those between say little more of what is free."""
-_SOURCES = {"nvml-samples": NodeTable.GPUS, "cgroup-samples": NodeTable.CPU}
+_SOURCES = {"nvml-samples": NodeTable.GPUS, "cgroup-samples": NodeTable.HOST}
 
 
 class KnownCluster:

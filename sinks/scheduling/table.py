@@ -7,14 +7,14 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from contract.records.samples import CgroupSample, NvmlSample
+from contract.records.samples import CgroupSample, Host, NvmlSample
 from contract.records.samples import Gpu as MeasuredGpu
 from sinks.scheduling.core.node import FIELDS, Floats, Gpu, Nodes, gpu_columns
 
 STALE_MS = 60_000
 """A node of which nothing came for so long is not known: its figures may be anything now."""
 _RECENT = 60
-"""Of the CPU so many readings count: five minutes."""
+"""Of CPU and network so many readings count: five minutes."""
 _HELD_DOWN = frozenset(
     {"sw_thermal_slowdown", "hw_thermal_slowdown", "hw_slowdown", "hw_power_brake_slowdown"}
 )
@@ -25,16 +25,18 @@ _T = TypeVar("_T", bound=np.generic)
 
 
 class NodeTable:
-    """A row a node. ``GPUS`` and ``CPU``: of which samples."""
+    """A row a node. ``GPUS`` and ``HOST``: of which samples."""
 
-    GPUS, CPU = 0, 1
+    GPUS, HOST = 0, 1
 
     def __init__(self) -> None:
         self._rows: dict[str, int] = {}
         self._at_ms = np.zeros((2, 1), dtype=np.int64)
         self._gpus: Floats = np.full((len(FIELDS), 1, 1), np.nan)
-        self._idle_cores: Floats = np.full(1, np.nan)
-        self._cpu_used: dict[str, deque[float]] = {}
+        self._idle: Floats = np.full((2, 1), np.nan)
+        """Cores, and the share of the network."""
+        self._used: dict[str, tuple[deque[float], deque[float]]] = {}
+        """By node, of both."""
 
     def newest_ms(self, node: str, source: int) -> int:
         """When its newest sample was taken; 0 for none."""
@@ -50,14 +52,18 @@ class NodeTable:
         self._at_ms[self.GPUS, row] = record.ts_ms
 
     def take_host(self, record: CgroupSample) -> None:
-        """How much of its CPU is used."""
+        """How much of its CPU and network is used."""
         row, host = self._row(record.node), record.host
-        self._at_ms[self.CPU, row] = record.ts_ms
-        if host is not None and host.cpu_util_pct is not None:
-            self._cpu_used.setdefault(record.node, deque(maxlen=_RECENT)).append(host.cpu_util_pct / 100)
-        used = self._cpu_used.get(record.node)
-        if host is not None and host.cpu_count is not None and used:
-            self._idle_cores[row] = host.cpu_count - _nearly_most(used)
+        self._at_ms[self.HOST, row] = record.ts_ms
+        if host is None:
+            return
+        recent = self._used.setdefault(record.node, (deque(maxlen=_RECENT), deque(maxlen=_RECENT)))
+        for used, now in zip(recent, (_cores(host), _network(host)), strict=True):
+            if now is not None:
+                used.append(now)
+        for what, (used, of) in enumerate(zip(recent, (host.cpu_count, 1.0), strict=True)):
+            if of is not None and used:
+                self._idle[what, row] = of - _nearly_most(used)
 
     def nodes(self, names: Sequence[str], ranks: Mapping[str, int], now_ms: int) -> Nodes:
         """As they are now, in the order of ``names``; ``ranks``: pods of the same job that they have."""
@@ -65,22 +71,23 @@ class NodeTable:
         fresh = now_ms - self._at_ms[:, rows] < STALE_MS
         gpus = self._gpus[:, rows]
         gpus[:, ~fresh[self.GPUS]] = np.nan
+        idle = np.where(fresh[self.HOST], self._idle[:, rows], np.nan)
         near = np.fromiter((ranks.get(name, 0) for name in names), np.float64, len(names))
         return Nodes(
             names,
             gpus,
-            cpu_free_cores=np.where(fresh[self.CPU], self._idle_cores[rows], np.nan),
-            net_free=np.full(len(names), np.nan),
+            cpu_free_cores=idle[0],
+            net_free=idle[1],
             ranks=near,
             near_ranks=near,
         )
 
     def _row(self, node: str) -> int:
         found = self._rows.setdefault(node, len(self._rows) + 1)
-        if found >= len(self._idle_cores):
+        if found >= self._idle.shape[1]:
             rows = 2 * found
             self._at_ms = _grown(self._at_ms, 1, rows, 0)
-            self._gpus, self._idle_cores = _grown(self._gpus, 1, rows), _grown(self._idle_cores, 0, rows)
+            self._gpus, self._idle = _grown(self._gpus, 1, rows), _grown(self._idle, 1, rows)
         return found
 
 
@@ -97,8 +104,19 @@ def _gpu(gpu: MeasuredGpu) -> Gpu:
         taken=bool(gpu.processes if gpu.allocated is None else gpu.allocated),
         mem_free_bytes=free,
         duty=None if gpu.gpu_util_pct is None else gpu.gpu_util_pct / 100,
+        headroom_c=gpu.temp_margin_c,
         throttled=None if gpu.throttle is None else not _HELD_DOWN.isdisjoint(gpu.throttle),
     )
+
+
+def _cores(host: Host) -> float | None:
+    return None if host.cpu_util_pct is None else host.cpu_util_pct / 100
+
+
+def _network(host: Host) -> float | None:
+    """The share of the links that is used, of the direction in which it is more."""
+    both = [one for one in (host.net_rx_bytes_per_s, host.net_tx_bytes_per_s) if one is not None]
+    return max(both) / host.net_speed_bytes_per_s if both and host.net_speed_bytes_per_s else None
 
 
 def _nearly_most(used: deque[float]) -> float:

@@ -31,6 +31,35 @@ def state(root: Path, *, busy: int, sectors: int, rx: int) -> None:
     write(root, "net/dev", NET.format("eth0", 100 * rx, 0))
 
 
+@pytest.mark.parametrize(
+    ("speeds", "expected"),
+    [
+        pytest.param({"eth0": "25000\n", "eth1": "10000\n"}, 4_375_000_000, id="two links"),
+        pytest.param({"eth0": "25000\n"}, None, id="one that does not say, as when it is down"),
+        pytest.param({"eth0": "25000\n", "eth1": "-1\n"}, None, id="one that does not know"),
+        pytest.param({"eth0": "25000\n", "eth1": "fast\n"}, None, id="no number"),
+    ],
+)
+def test_what_the_links_carry(tmp_path: Path, speeds: dict[str, str], expected: int | None) -> None:
+    write(tmp_path, "1/net/dev", "".join(NET.format(name, 5, 0) for name in ("eth0", "eth1", "lo")))
+    for name in ("eth0", "eth1"):
+        (tmp_path / "sys/class/net" / name / "device").mkdir(parents=True)
+        if name in speeds:
+            (tmp_path / "sys/class/net" / name / "speed").write_text(speeds[name])
+    assert HostReader(str(tmp_path)).read().net_speed_bytes_per_s == expected
+
+
+def test_a_link_that_nothing_passed_does_not_count_and_a_new_speed_is_seen(tmp_path: Path) -> None:
+    write(tmp_path, "1/net/dev", NET.format("eth0", 5, 0) + NET.format("eth1", 0, 0))
+    (tmp_path / "sys/class/net/eth0/device").mkdir(parents=True)
+    speed = tmp_path / "sys/class/net/eth0/speed"
+    speed.write_text("1000\n")
+    reader = HostReader(str(tmp_path))
+    assert reader.read().net_speed_bytes_per_s == 125_000_000
+    speed.write_text("10000\n")
+    assert {reader.read().net_speed_bytes_per_s for _ in range(60)} == {125_000_000, 1_250_000_000}
+
+
 def test_a_host_measured(tmp_path: Path) -> None:
     now = [10.0]
     reader = HostReader(str(tmp_path), clock=lambda: now[0])
@@ -70,7 +99,9 @@ def test_a_missing_file_leaves_its_own_fields_out(tmp_path: Path, missing: str, 
         state(tmp_path, busy=step, sectors=step, rx=step)
         (tmp_path / "proc" / missing).unlink()
         host = reader.read()
-    assert {name for name in Host.__struct_fields__ if getattr(host, name) is None} == absent
+    assert {name for name in Host.__struct_fields__ if getattr(host, name) is None} == absent | {
+        "net_speed_bytes_per_s"
+    }
     assert (reader.disks is None) == (missing == "diskstats")
 
 

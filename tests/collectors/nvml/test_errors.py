@@ -97,6 +97,7 @@ def test_errors_that_pass(tmp_path: Path, code: str) -> None:
     [
         ("nvmlDeviceGetMemoryInfo_v2", "mem_used_bytes", 600_000_000),
         ("nvmlDeviceGetTemperatureV", "temp_c", 40),
+        ("nvmlDeviceGetMarginTemperature", "temp_margin_c", 47),
         ("nvmlDeviceGetCurrentClocksEventReasons", "throttle", ()),
     ],
 )

@@ -78,6 +78,24 @@ def test_idle_cores_are_those_that_are_nearly_always_idle() -> None:
     assert nodes.cpu_free_cores.tolist() == pytest.approx([64 - 10.38])
 
 
+def test_the_network_is_idle_as_its_busier_direction_nearly_always_is() -> None:
+    known, speed = KnownCluster(), 1e9
+    for tick in range(40):
+        sent = 0.9 * speed if tick == 7 else 0.2 * speed
+        at_ms = NOW + tick * EVERY_MS
+        more = {"net_rx_bytes_per_s": 0.1 * speed, "net_tx_bytes_per_s": sent}
+        known.take("a", host(0.0, ts_ms=at_ms, net_speed_bytes_per_s=speed, **more))
+        known.take("b", replace(host(0.0, ts_ms=at_ms, **more), node="b"))  # it does not say its speed
+    assert known.nodes(["a", "b"], {}, at_ms).net_free.tolist() == pytest.approx([0.8, math.nan], nan_ok=True)
+
+
+def test_heat_is_how_far_the_driver_says_it_is() -> None:
+    known = KnownCluster()
+    known.take("a", nvml(gpu(0, temp_margin_c=26), gpu(1, temp_c=90)))
+    headroom = known.nodes(["a"], {}, NOW).of_gpus("headroom_c").tolist()
+    assert headroom == pytest.approx(np.array([[26, math.nan]]), nan_ok=True)
+
+
 def test_samples_are_read_every_few_seconds_and_all_else_always() -> None:
     known = KnownCluster()
     assert known.wants("nvml-samples", "a", NOW)

@@ -18,11 +18,11 @@ def nvml(*gpus: Gpu, node: str = "a", ts_ms: int = NOW) -> NvmlSample:
     return NvmlSample(node=node, collector="c", seq=0, ts_ms=ts_ms, interval_ms=1000, gpus=gpus)
 
 
-def host(cpu: float, *, ts_ms: int = NOW) -> CgroupSample:
+def host(cpu: float, *, ts_ms: int = NOW, **more: float) -> CgroupSample:
     """A node of 64 cores that uses so much, 100 a core."""
     return CgroupSample(
         node="a", collector="c", seq=0, ts_ms=ts_ms, interval_ms=1000, pods=(),
-        host=Host(cpu_util_pct=cpu, cpu_count=64),
+        host=Host(cpu_util_pct=cpu, cpu_count=64, **more),
     )  # fmt: skip
 
 

@@ -4,7 +4,7 @@
 
 #include "fake.h"
 
-enum { MEMORY_V2 = 0x02000028, TEMPERATURE_V1 = 0x100000C, CLOCK_SM = 1, CLOCK_MEMORY = 2, PCIE_TX = 0, PCIE_RX = 1 };
+enum { MEMORY_V2 = 0x02000028, TEMPERATURE_V1 = 0x100000C, MARGIN_V1 = 0x1000008, SLOWDOWN = 1, CLOCK_SM = 1, CLOCK_MEMORY = 2, PCIE_TX = 0, PCIE_RX = 1 };
 enum { FIELD_ENERGY = 83, FIELD_POWER_AVERAGE = 185, FIELD_POWER_INSTANT = 186, FIELD_PCIE_TX = 197, FIELD_PCIE_RX = 198 };
 
 static double energy_mj(const Gpu *gpu, double t) {
@@ -87,6 +87,20 @@ EXPORT unsigned nvmlDeviceGetTemperatureV(void *device, TemperatureV1 *out) {
     DEVICE_CALL(device);
     if (out->version != TEMPERATURE_V1) return ARGUMENT_VERSION_MISMATCH;
     out->temperature = (int)signal_at(&call.gpu->temp_c, call.t);
+    return OK;
+}
+
+EXPORT unsigned nvmlDeviceGetTemperatureThreshold(void *device, unsigned threshold, unsigned *celsius) {
+    DEVICE_CALL(device);
+    if (threshold != SLOWDOWN) return NOT_SUPPORTED;
+    *celsius = whole(call.gpu->slowdown_c.a);
+    return OK;
+}
+
+EXPORT unsigned nvmlDeviceGetMarginTemperature(void *device, MarginTemperatureV1 *out) {
+    DEVICE_CALL(device);
+    if (out->version != MARGIN_V1) return ARGUMENT_VERSION_MISMATCH;
+    out->margin = (int)(call.gpu->slowdown_c.a - signal_at(&call.gpu->temp_c, call.t));
     return OK;
 }
 

@@ -29,6 +29,7 @@ typedef struct { unsigned gpu, memory; } Utilization;
 typedef struct { unsigned long long total, free, used; } Memory;
 typedef struct { unsigned version; unsigned long long total, reserved, free, used; } MemoryV2;
 typedef struct { unsigned version, sensor; int temperature; } TemperatureV1;
+typedef struct { unsigned version; int margin; } MarginTemperatureV1;
 typedef struct { unsigned long long timestamp_us; Value value; } Sample;
 typedef struct {
     unsigned id, scope;

@@ -8,6 +8,7 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+Bytes = npt.NDArray[np.uint8]
 T = TypeVar("T", bound=np.generic)
 
 
@@ -25,6 +26,11 @@ def unpack(raw: bytes, dtype: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:
     kind = np.dtype(dtype).newbyteorder("<")
     planes = np.frombuffer(raw, np.uint8).reshape(kind.itemsize, -1)
     return np.array(np.ascontiguousarray(planes.T).view(kind).reshape(shape), dtype)
+
+
+def bytes_of(raw: bytes) -> Bytes:
+    """Bytes for a compiled loop, which takes no array that is read-only."""
+    return np.frombuffer(bytearray(raw), np.uint8)
 
 
 def remap(old: npt.NDArray[T], keep: Ints, fill: float) -> npt.NDArray[T]:

@@ -1,11 +1,10 @@
 """Closed windows as records: one for each subject of the node, with all its metrics.
 
 Most of what streams send are windows. So their JSON is not made from objects: orjson writes all numbers of a
-window at once, and a record is a template that takes its share of them.
+window at once, and a compiled loop puts them where they belong in a form of all records.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -13,11 +12,16 @@ import orjson
 
 from contract.codec import encode
 from contract.log import ProducerRecord
+from streams.compiled import entry
 from streams.operators.base import Emission
-from streams.operators.columns.arrays import Floats, Ints
+from streams.operators.columns.arrays import Bytes, Ints, bytes_of
 from streams.operators.columns.series import CAPACITIES, Series, subject_of
 from streams.operators.node.figures import FIGURES
 from streams.operators.node.window import ClosedWindow
+
+_PLACE = b"%"
+"""Where a number belongs."""
+_COMMA, _END, _POINT, _ZERO = b",].0"
 
 
 class _Subject(NamedTuple):
@@ -26,6 +30,15 @@ class _Subject(NamedTuple):
     key: str
     head: bytes
     metrics: tuple[str, ...]
+
+
+class _Form(NamedTuple):
+    """The records of a window without their times and numbers: the key of each and how it begins, and in one
+    piece the ``labels`` between the numbers, of which each ends at one of ``ends``."""
+
+    records: list[tuple[str, bytes]]
+    labels: Bytes
+    ends: Ints
 
 
 class WindowRecords:
@@ -37,6 +50,9 @@ class WindowRecords:
         self._subjects: list[_Subject] = []
         self._columns: Ints = np.zeros(0, np.int64)
         """The columns of the metrics of all subjects, one subject after the other."""
+        self._known = b""
+        self._form = self._form_of([])
+        """The form of windows in which this is known."""
 
     def resize(self, series: Sequence[Series]) -> None:
         """The node's columns are ``series`` now."""
@@ -49,6 +65,7 @@ class WindowRecords:
             for (kind, member), of in columns.items()
         ]
         self._columns = np.array([column for of in columns.values() for column in of], np.int64)
+        self._known, self._form = b"", self._form_of([0] * len(self._columns))
 
     def _subject(self, kind: str, member: str, metrics: tuple[str, ...]) -> _Subject:
         subject = subject_of(self._node, kind, member)
@@ -61,31 +78,36 @@ class WindowRecords:
         figures = window.figures[self._columns]
         known = ~np.isnan(figures)
         known[:, 0] = known[:, 1:].any(axis=1)  # no value, no count
-        numbers, counts = _written(figures[known]), known.sum(axis=1).tolist()
+        if (pattern := known.tobytes()) != self._known:
+            self._known, self._form = pattern, self._form_of(known.sum(axis=1).tolist())
+        if not self._form.records:
+            return []
+        numbers = orjson.dumps(figures[known] + 0.0, option=orjson.OPT_SERIALIZE_NUMPY)  # + 0.0: no -0
+        bodies = _filled(self._form.labels, self._form.ends, bytes_of(numbers)).tobytes().split(b"\n")
         end_ms = window.start_ms + window.size_ms
         times = b',"size_ms":%d,"start_ms":%d,"end_ms":%d,"metrics":{' % (
             window.size_ms, window.start_ms, end_ms,
         )  # fmt: skip
-        outs: list[Emission] = []
-        row = at = 0
+        return [
+            ProducerRecord("window-aggregates", key, head + times + body, end_ms)
+            for (key, head), body in zip(self._form.records, bodies, strict=True)
+        ]
+
+    def _form_of(self, counts: Sequence[int]) -> _Form:
+        """The form of windows with so many figures of each metric of all subjects."""
+        records, bodies, row = [], [], 0
         for key, head, metrics in self._subjects:
-            mine = tuple(counts[row : row + len(metrics)])
+            mine = counts[row : row + len(metrics)]
             row += len(metrics)
-            if until := sum(mine):
-                body = _template(metrics, mine) % tuple(numbers[at : at + until])
-                outs.append(ProducerRecord("window-aggregates", key, head + times + body, end_ms))
-                at += until
-        return outs
+            if any(mine):
+                records.append((key, head))
+                bodies.append(_body(metrics, mine))
+        labels = b"\n".join(bodies).split(_PLACE)
+        ends = np.cumsum([len(label) for label in labels], dtype=np.int64)
+        return _Form(records, bytes_of(b"".join(labels)), ends)
 
 
-def _written(numbers: Floats) -> list[bytes]:
-    """Each number as JSON: an integer where it is one, as ``streams.operators.rounding`` has it."""
-    text = orjson.dumps(numbers + 0.0, option=orjson.OPT_SERIALIZE_NUMPY)  # + 0.0: there is no -0
-    return text[1:-1].replace(b".0,", b",").removesuffix(b".0").split(b",")
-
-
-@lru_cache(maxsize=1024)
-def _template(metrics: tuple[str, ...], counts: tuple[int, ...]) -> bytes:
+def _body(metrics: Sequence[str], counts: Sequence[int]) -> bytes:
     """The end of a record from its metrics on, with a place for each number; ``counts``: how many each metric
     has."""
     named = (b'"%b":%b' % (one.encode(), _places(n)) for one, n in zip(metrics, counts, strict=True) if n)
@@ -95,4 +117,26 @@ def _template(metrics: tuple[str, ...], counts: tuple[int, ...]) -> bytes:
 def _places(count: int) -> bytes:
     """A counter has two figures, the first and the last, a gauge all but the last."""
     figures = (FIGURES[0], FIGURES[-1]) if count == 2 else FIGURES[:-1]
-    return b"{" + b",".join(b'"%b":%%b' % one.encode() for one in figures) + b"}"
+    return b"{" + b",".join(b'"%b":%b' % (one.encode(), _PLACE) for one in figures) + b"}"
+
+
+@entry("uint8[::1](uint8[::1], int64[::1], uint8[::1])")
+def _filled(labels: Bytes, ends: Ints, numbers: Bytes) -> Bytes:
+    """The labels, and between them the numbers of a JSON list; one that is whole is written as an integer, as
+    ``streams.operators.rounding`` has it."""
+    out = np.empty(labels.size + numbers.size, np.uint8)
+    at, begin, place = 0, 0, 1
+    for label in range(ends.size):
+        for byte in labels[begin : ends[label]]:
+            out[at] = byte
+            at += 1
+        begin = ends[label]
+        if label < ends.size - 1:
+            while numbers[place] != _COMMA and numbers[place] != _END:
+                out[at] = numbers[place]
+                at += 1
+                place += 1
+            place += 1
+            if out[at - 2] == _POINT and out[at - 1] == _ZERO:
+                at -= 2
+    return out[:at]

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streams.compiled import entry, kernel
-from streams.operators.columns.arrays import Floats, Ints
+from streams.operators.columns.arrays import Bytes, Floats, Ints, bytes_of
 
 PAGE = 32
 PAGES = 64
@@ -29,7 +29,6 @@ _MOST_BYTES = 8
 """Two for the distance and five for a count of 32 bits, with room."""
 Places = npt.NDArray[np.int32]
 Counts = npt.NDArray[np.uint32]
-Bytes = npt.NDArray[np.uint8]
 
 
 def bucket_of(value: float) -> int:
@@ -156,20 +155,16 @@ def _merge(raw: Bytes) -> Bytes:
     return out[:at]
 
 
-def _array(raw: bytes) -> Bytes:
-    return np.frombuffer(bytearray(raw), np.uint8)
-
-
 def merged(histograms: Iterable[bytes]) -> bytes:
     """One histogram for several; in whatever order they come, the same bytes."""
     every = list(histograms)
-    return every[0] if len(every) == 1 else _merge(_array(b"\0".join(every))).tobytes()
+    return every[0] if len(every) == 1 else _merge(bytes_of(b"\0".join(every))).tobytes()
 
 
 def percentile(histogram: bytes, percent: int) -> float | None:
     """The value, as exact as its bucket, that ``percent`` of all values do not exceed (the inverse of the
     empirical distribution: definition 1 of Hyndman and Fan, 1996); None without any."""
-    bucket = _percentile(_array(histogram), percent)
+    bucket = _percentile(bytes_of(histogram), percent)
     return None if bucket < 0 else value_of(bucket)
 
 
@@ -221,7 +216,7 @@ class Histograms:
     def restore(self, plain: dict[str, Any]) -> None:
         """Take over a snapshot."""
         rows = plain["rows"]
-        counts = np.array([_read(_array(row)) for row in rows]).reshape(len(rows), PAGES, PAGE)
+        counts = np.array([_read(bytes_of(row)) for row in rows]).reshape(len(rows), PAGES, PAGE)
         there = counts.any(axis=2)
         self._pages = counts[there].astype(np.uint32)
         self._used = len(self._pages)

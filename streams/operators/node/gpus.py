@@ -10,14 +10,17 @@ from dataclasses import dataclass, field
 from math import isnan
 from typing import Any
 
+import numpy as np
+
 from contract.codec import encode
 from contract.log import ProducerRecord
 from contract.records.parts import GpuAnalysis, NodePart
 from streams.operators.base import Emission
+from streams.operators.columns.arrays import Ints
 from streams.operators.columns.series import Series
 from streams.operators.node.analysis import Analysis
 from streams.operators.node.window import ClosedWindow
-from streams.operators.rounding import tidy
+from streams.operators.rounding import tidied
 
 METRIC = "gpu_util_pct"
 """The trend is that of the GPU's utilization; the cycle, too, if that has one."""
@@ -71,23 +74,40 @@ class NodeGpus:
         self._node = node
         self._gpus: dict[str, _Gpu] = {}
         self._ts_ms = 0
+        self._places: list[tuple[str, str]] = []
+        self._columns: Ints = np.zeros(0, np.int64)
+        """The columns of ``MAXIMA``, and of each the GPU and metric."""
         self._pending: str | None = None
         """The part to send next, as JSON. It is made when windows close, not when it is sent: so there is one
         part of a moment, whenever the checkpoint comes."""
 
-    def close_windows(self, series: Sequence[Series], closed: Sequence[ClosedWindow]) -> None:
-        """Windows have closed, with a column for each of ``series``."""
-        columns = [(at, one) for at, one in enumerate(series) if one.kind == "gpu" and one.metric in MAXIMA]
+    def resize(self, series: Sequence[Series]) -> None:
+        """The node's columns are ``series`` now."""
+        columns = [at for at, one in enumerate(series) if one.kind == "gpu" and one.metric in MAXIMA]
+        self._places = [(series[at].member, series[at].metric) for at in columns]
+        self._columns = np.array(columns, np.int64)
+
+    def close_windows(self, closed: Sequence[ClosedWindow]) -> None:
+        """Windows have closed."""
         before_ms = self._ts_ms
         for window in closed:
-            end_ms, maximum = window.start_ms + window.size_ms, window.of("max").tolist()
-            for at, one in columns:
-                if not isnan(maximum[at]):
-                    maxima = self._gpus.setdefault(one.member, _Gpu()).maxima
-                    maxima.setdefault(one.metric, RecentMaximum()).add(end_ms, tidy(maximum[at]))
+            end_ms = window.start_ms + window.size_ms
+            maxima = tidied(window.of("max")[self._columns])
+            for (uuid, metric), maximum in zip(self._places, maxima, strict=True):
+                if not isnan(maximum):
+                    self._recent(uuid, metric).add(end_ms, maximum)
                     self._ts_ms = max(self._ts_ms, end_ms)
         if self._ts_ms > before_ms:
             self._make_part()
+
+    def _recent(self, uuid: str, metric: str) -> RecentMaximum:
+        gpu = self._gpus.get(uuid)
+        if gpu is None:
+            gpu = self._gpus[uuid] = _Gpu()
+        known = gpu.maxima.get(metric)
+        if known is None:
+            known = gpu.maxima[metric] = RecentMaximum()
+        return known
 
     def _make_part(self) -> None:
         gpus = {uuid: self._gpus[uuid].analysis() for uuid in sorted(self._gpus)}

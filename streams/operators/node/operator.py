@@ -181,7 +181,7 @@ class NodeOperator:
 
     def _closed(self, closed: list[ClosedWindow]) -> list[Emission]:
         if closed:
-            self._gpus.close_windows(self._index.ids, closed)
+            self._gpus.close_windows(closed)
         return [out for one in closed for out in self._window_records.of(one)]
 
     def _columns(self, layout: Layout) -> Ints:
@@ -196,6 +196,7 @@ class NodeOperator:
     def _resize(self, keep: Ints) -> None:
         self._windows.resize(keep, are_counters(self._index.ids))
         self._window_records.resize(self._index.ids)
+        self._gpus.resize(self._index.ids)
         self._last_seen = np.where(keep >= 0, np.append(self._last_seen, 0)[keep], 0)
         self._analysis.resize(self._index.ids)
 
@@ -281,6 +282,7 @@ class NodeOperator:
         self._analysis.restore(plain["analysis"], self._index.ids)
         self._peaks.restore(plain["peaks"])
         self._spans.restore(plain["spans"])
+        self._gpus.resize(self._index.ids)
         self._gpus.restore(plain["gpus"])
         self._models.restore(plain["models"])
         self._usage.restore(plain["usage"])

@@ -17,6 +17,8 @@ def merge_tally(tallies: Iterable[Tally]) -> Tally:
     ``math.fsum`` rounds once, so that the order makes no difference.
     """
     every = list(tallies)
+    if len(every) == 1:
+        return every[0]
     high = max(every, key=lambda one: (one.max, -one.at_ms))
     total = tidy(fsum(one.sum for one in every))
     histograms = [one.histogram for one in every if one.histogram is not None]

@@ -8,12 +8,22 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from bench.generators_jobs import pod
 from contract.codec import decode, from_plain, to_plain
 from contract.log import ConsumerRecord
-from contract.records.parts import InsightPart, JobInsight, JobInsightPart, PodInsight, WorkloadState
+from contract.records.derived import Forecast, TrendMetric
+from contract.records.parts import (
+    InsightPart,
+    JobInsight,
+    JobInsightPart,
+    PodInsight,
+    PodTrend,
+    WorkloadState,
+)
 from contract.records.pods import JobRef
 from streams.local import LocalPipeline
 from streams.operators.workload.channels import ABSENT_CODE, SPAN_MS
@@ -176,3 +186,23 @@ def samples(until_s: int, hangs_s: int) -> Iterator[ConsumerRecord]:
 
 def _record(topic: str, key: str, second: int, plain: dict[str, Any]) -> ConsumerRecord:
     return ConsumerRecord(topic, 0, 0, key, orjson.dumps(plain), BEGIN_MS + second * 1000)
+
+
+@given(st.lists(st.integers(0, ABSENT_CODE - 1), min_size=1, max_size=240), st.floats(0.5, 100))
+def test_the_forecast_of_a_pod_with_a_cycle_is_the_range_of_its_whole_cycles(
+    codes: list[int], period_s: float
+) -> None:
+    util = np.array(codes, np.uint8)
+    trend = TrendMetric(level=1, slope_per_s=1.0, forecast=(Forecast(horizon_s=60, value=1, p05=1, p95=1),))
+    part = InsightPart(
+        uid="p", source="nvml", start_ms=BEGIN_MS, period_s=period_s,
+        trend=PodTrend(ts_ms=BEGIN_MS, metrics={"gpu_util_pct": trend}),
+    )  # fmt: skip
+    tracker = StateTracker()
+    tracker.add(JoinedSpan(part, None), "training", None, util)
+    assert tracker.state is not None
+    assert tracker.state.trends is not None
+    said = tracker.state.trends["nvml"].metrics["gpu_util_pct"]
+    whole = len(util) if period_s > len(util) else round(len(util) // period_s * period_s)
+    assert said.slope_per_s == 0
+    assert [[one.p05, one.p95] for one in said.forecast] == [np.percentile(util[-whole:], (5, 95)).tolist()]

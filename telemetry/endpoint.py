@@ -9,10 +9,10 @@ from contract.settings.parsers import listen as checked
 LOOPBACK = "127.0.0.1"
 PORTS = {
     "collect": 19470, "stream": 19471, "sink": 19472, "metrics": 19473, "adapter": 19474, "extender": 19475,
-    "webhook": 19476,
+    "webhook": 19476, "trial": 19477,
 }  # fmt: skip
-"""By the name of the sub-command; ``metrics`` is ``sink --metrics``. Nobody is registered for these ports,
-and no kernel hands them out."""
+"""By the name of the sub-command; ``metrics`` is ``sink --metrics``, ``trial`` is ``trial --watch``. Nobody
+is registered for these ports, and no kernel hands them out."""
 OFF = "off"
 ANSWER_S = 5.0
 _EVERYWHERE = {"0.0.0.0": LOOPBACK, "::": "::1"}  # noqa: S104 - compared with, not bound to

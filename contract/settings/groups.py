@@ -357,7 +357,8 @@ class StatusSettings:
         parsers.listen,
         "where /healthz, /readyz and /metrics are served: host:port, :0 for any free port, or off; "
         "default: 127.0.0.1, 19470 for collect, 19471 for stream, 19472 for sink, "
-        "19473 for sink --metrics, 19474 for adapter, 19475 for extender, 19476 for webhook",
+        "19473 for sink --metrics, 19474 for adapter, 19475 for extender, 19476 for webhook, "
+        "19477 for trial --watch",
     )
 
 

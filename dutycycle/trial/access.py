@@ -16,6 +16,7 @@ THE_CLASS: dict[str, Any] = {
     "description": "Trials of Dutycycle: they preempt nobody, and all others go first.",
 }  # fmt: skip
 """Below -10 the cluster autoscaler adds no node for a pod."""
+_NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
 
 
 async def check_class(server: ApiServer, name: str) -> None:
@@ -51,13 +52,14 @@ async def _make(server: ApiServer) -> None:
         raise explained(error, f"create the PriorityClass {PRIORITY_CLASS}", server) from error
 
 
-async def rooms(server: ApiServer, resource: str) -> tuple[Room, Room] | None:
-    """The GPUs of the nodes, all and free; None where nodes or pods of others may not be listed."""
+async def room(server: ApiServer, resource: str, *, free: bool) -> Room | None:
+    """The GPUs of the nodes, all of them or those that are free; None where nodes, or for the free ones the
+    pods of all, may not be listed."""
     try:
         nodes = [one async for one in server.whole(NODE)]
-        pods, _ = await server.list_all(POD, "status.phase!=Succeeded,status.phase!=Failed")
+        pods = (await server.list_all(POD, _NOT_ENDED))[0] if free else ()
     except RefusedError:
         return None
     except KubeError as error:
         raise explained(error, "list nodes and pods", server) from error
-    return room_of(nodes, (), resource), room_of(nodes, pods, resource)
+    return room_of(nodes, pods, resource)

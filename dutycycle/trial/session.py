@@ -2,7 +2,6 @@
 
 import asyncio
 import secrets
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -17,12 +16,11 @@ from dutycycle.submit.run import Run, Signals
 from dutycycle.submit.run import Wish as Limits
 from dutycycle.submit.view import View
 from dutycycle.trial import manifest
-from dutycycle.trial.access import rooms
+from dutycycle.trial.access import room
 from dutycycle.trial.leftovers import BEAT_S, JOB, stamp
 from dutycycle.trial.plan import Plan, Variant
 from dutycycle.trial.results.figures import Figures, figures_of
 from dutycycle.trial.results.verdict import Tried
-from dutycycle.trial.room import Room
 from dutycycle.trial.template import Template
 from dutycycle.trial.wish import Wish
 from kube.errors import KubeError
@@ -76,11 +74,11 @@ class Session:
 
     async def run(self, plan: Plan) -> list[Tried]:
         """In the order of the plan, also those that were not begun. Raises ``DutycycleError``."""
-        size = await rooms(self.server, self.template.resource)
+        size = await room(self.server, self.template.resource, free=False)
         running: set[asyncio.Task[None]] = set()
         try:
             for one in plan.variants:
-                why = size[0].why_never(one) if size is not None else None
+                why = size.why_never(one) if size is not None else None
                 if why is None:
                     await self._wait_for_place(running, one)
                     why = self._why_not(one)
@@ -107,11 +105,10 @@ class Session:
                 await task  # raises what ended it
 
     async def _has_room(self, one: Variant) -> bool:
-        found = await rooms(self.server, self.template.resource)
-        room: Room | None = found[1] if found is not None else None
-        for other in self._reserved.values():  # its pods may not be there yet
-            room = room.take(other) if room is not None else None
-        return room is not None and room.take(one) is not None
+        left = await room(self.server, self.template.resource, free=True)
+        for other in (*self._reserved.values(), one):  # pods of the others may not be there yet
+            left = left.take(other) if left is not None else None
+        return left is not None
 
     def _why_not(self, one: Variant) -> str | None:
         if self.signals.stop.is_set():
@@ -185,8 +182,3 @@ class Session:
                     if str(error) != said:
                         said = str(error)
                         view.line(f"cannot say that it is watched: {said}")
-
-
-def measured(trials: Sequence[Tried]) -> bool:
-    """Whether there is anything to compare."""
-    return any(one.figures is not None for one in trials)

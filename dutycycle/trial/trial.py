@@ -5,13 +5,14 @@ import sys
 import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import orjson
 
 from contract.codec import encode
 from contract.errors import DutycycleError, SettingError
+from contract.records.insights import Trials
 from contract.settings.groups import Settings
 from dutycycle.run.folder import run_folder, say
 from dutycycle.submit.documents import read_documents
@@ -33,7 +34,6 @@ from kube.objects import ApiServer
 from kube.references import ObjectRef
 
 PICTURE, TABLE, RECORD = "trials.png", "trials.txt", "trials.json"
-NO_NAMESPACE = "default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,26 +103,22 @@ async def _on_cluster(asked: Asked, settings: Settings, template: Template, plan
     server = await cluster_of(asked.kubeconfig, asked.context, "dutycycle-trial")
     signals = Signals()
     try:
-        namespace = asked.namespace or template.namespace or server.namespace
+        template = replace(template, namespace=asked.namespace or template.namespace or server.namespace)
         verdict, status = await compare(
-            server, settings, in_namespace(template, namespace), plan, asked.wish, asked.ways, folder, signals
+            server, settings, template, plan, asked.wish, asked.ways, folder, signals
         )
         for line in lines_of(verdict):
             print(line)  # noqa: T201
         sys.stdout.flush()
         if status is None:
-            await tell(server, settings, template, namespace, verdict, folder)
+            record = await annotated(server, settings, template, verdict)
+            _write(folder, verdict, record)
+            await publish(record, settings)
+            say(f"written: {folder}/{PICTURE}, {TABLE}, {RECORD}, and a trace of each trial")
             return 0 if verdict.best is not None else FAILED
         return status
     finally:
         await server.close()
-
-
-def in_namespace(template: Template, namespace: str) -> Template:
-    """The same, for a namespace."""
-    from dataclasses import replace
-
-    return replace(template, namespace=namespace)
 
 
 async def compare(
@@ -137,7 +133,7 @@ async def compare(
         say(note)
     await check_class(server, ways.priority_class)
     try:
-        deleted, _ = await clean(server, template.namespace or NO_NAMESPACE)
+        deleted, _ = await clean(server, template.namespace or server.namespace)
     except KubeError as error:
         raise explained(error, "look for what earlier trials have left", server) from error
     if deleted:
@@ -147,34 +143,25 @@ async def compare(
     return verdict, signals.outcome().status if signals.stop.is_set() else None
 
 
-async def tell(
-    server: ApiServer, settings: Settings, template: Template, namespace: str, verdict: Verdict, folder: Path
-) -> None:
-    """The files, the annotations of the Job if it is in the cluster, and the record."""
-    now_ms = time.time_ns() // 1_000_000
-    uid = await _annotate(server, settings, template, namespace, verdict, now_ms)
-    record = record_of(verdict, Whose(namespace, template.name, uid), uuid.uuid4().hex, now_ms)
-    (folder / RECORD).write_bytes(orjson.dumps(orjson.loads(encode(record)), option=orjson.OPT_INDENT_2))
-    (folder / TABLE).write_text("\n".join(lines_of(verdict)) + "\n", encoding="utf-8")
-    draw(verdict, f"{namespace}/{template.name}: {said_of(verdict)}", folder / PICTURE)
-    await publish(record, settings)
-    say(f"written: {folder}/{PICTURE}, {TABLE}, {RECORD}, and a trace of each trial")
-
-
-async def _annotate(
-    server: ApiServer, settings: Settings, template: Template, namespace: str, verdict: Verdict, now_ms: int
-) -> str | None:
-    """The uid of the Job; None where it is not in the cluster."""
+async def annotated(server: ApiServer, settings: Settings, template: Template, verdict: Verdict) -> Trials:
+    """The record of the trials; their Job carries them too, if it is in the cluster."""
+    now_ms, uid = time.time_ns() // 1_000_000, None
+    namespace = template.namespace or server.namespace
     ref = ObjectRef(JOB.api_version, JOB.name, template.name, namespace)
     try:
-        meta = await server.metadata(ref)
+        uid = str((await server.metadata(ref))["uid"])
         await server.annotate(ref, annotations_of(verdict, settings.annotation_prefix, now_ms))
     except GoneError:
-        return None
+        uid = None
     except KubeError as error:
         say(f"job/{template.name} gets no annotation: {error.detail}")
-        return None
-    return str(meta["uid"])
+    return record_of(verdict, Whose(namespace, template.name, uid), uuid.uuid4().hex, now_ms)
+
+
+def _write(folder: Path, verdict: Verdict, record: Trials) -> None:
+    (folder / RECORD).write_bytes(orjson.dumps(orjson.loads(encode(record)), option=orjson.OPT_INDENT_2))
+    (folder / TABLE).write_text("\n".join(lines_of(verdict)) + "\n", encoding="utf-8")
+    draw(verdict, f"{record.namespace}/{record.job}: {said_of(verdict)}", folder / PICTURE)
 
 
 def _removed(names: Sequence[str]) -> str:

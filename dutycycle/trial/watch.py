@@ -1,11 +1,12 @@
 """``dutycycle trial --watch``: tries the Jobs of some namespaces that ask for it by an annotation.
 
 A Job is tried once for each value of ``dutycycle.io/trial``; which one was tried last is written beside it.
+In a namespace where a trial goes on no other begins: not beside what a killed process has left, either.
 """
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -15,18 +16,20 @@ from contract.records.pods import TRIAL_OF
 from contract.settings.groups import Settings
 from dutycycle.process import stopped_within
 from dutycycle.run.folder import say
-from dutycycle.submit.objects import cluster_of, explained
+from dutycycle.submit.objects import cluster_of
 from dutycycle.submit.run import Signals
 from dutycycle.trial.leftovers import JOB, clean
 from dutycycle.trial.plan import plan_of
-from dutycycle.trial.results.record import ASKED, REQUEST, STATE
+from dutycycle.trial.results.record import ASKED, REQUEST, STATE, publish
 from dutycycle.trial.session import Ways
 from dutycycle.trial.template import template_of
-from dutycycle.trial.trial import Asked, compare, in_namespace, needs_broker, tell
-from dutycycle.trial.wish import wish_of
-from kube.errors import BusyError, GoneError, KubeError
+from dutycycle.trial.trial import Asked, annotated, compare, needs_broker
+from dutycycle.trial.wish import Wish, wish_of
+from kube.errors import GoneError, KubeError
 from kube.objects import ApiServer
 from kube.references import ObjectRef
+from telemetry.events import Telemetry
+from telemetry.serving import serving
 
 _LOOK_S = 10.0
 _LONGEST = 1000
@@ -40,9 +43,13 @@ def run_watch(asked: Asked, settings: Settings, namespaces: Sequence[str]) -> in
 
 async def _watch(asked: Asked, settings: Settings, namespaces: Sequence[str]) -> int:
     server = await cluster_of(asked.kubeconfig, asked.context, "dutycycle-trial")
+    telemetry = Telemetry("trial")
     try:
-        say(f"waits for Jobs with {settings.annotation_prefix}/{REQUEST} in {', '.join(namespaces)}")
-        await Watch(server, settings, namespaces, asked.ways, Signals()).run()
+        watch = Watch(server, settings, namespaces, asked.wish, asked.ways, Signals())
+        telemetry.status.waiting, telemetry.status.ready["API server"] = None, watch.unread
+        async with serving(settings, "trial", telemetry):
+            say(f"waits for Jobs with {settings.annotation_prefix}/{REQUEST} in {', '.join(namespaces)}")
+            await watch.run()
     finally:
         await server.close()
     return 0
@@ -59,41 +66,50 @@ def request_of(meta: Mapping[str, Any], prefix: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """One trial at a time, of whichever Job comes first."""
+    """One trial at a time, of whichever Job comes first. ``usual``: what a Job does not say, and its largest
+    budget; ``refused``: why a namespace could not be read last time."""
 
     server: ApiServer
     settings: Settings
     namespaces: Sequence[str]
+    usual: Wish
     ways: Ways
     signals: Signals
+    refused: dict[str, str] = field(default_factory=dict)
+    look_s: float = _LOOK_S
+
+    def unread(self) -> str | None:
+        """A probe: which namespace could not be read last time, and why."""
+        return next((f"namespace {name}: {why}" for name, why in self.refused.copy().items()), None)
 
     async def run(self) -> None:
-        """Until a signal. Raises ``DutycycleError`` for what may not be read."""
-        said = ""
+        """Until a signal. Why a namespace waits is said once, and the others go on."""
+        said: dict[str, str | None] = {}
         while not self.signals.stop.is_set():
             for namespace in self.namespaces:
                 try:
-                    await self._look(namespace)
-                    said = ""
-                except BusyError as error:  # the API server is away, and comes back
-                    if str(error) != said:
-                        said = str(error)
-                        say(f"{said}; trying again")
+                    waits = await self._look(namespace)
+                    self.refused.pop(namespace, None)
                 except KubeError as error:
-                    raise explained(error, f"read the Jobs of namespace {namespace}", self.server) from error
-            await stopped_within(self.signals.stop, _LOOK_S)
+                    waits = self.refused[namespace] = str(error)
+                if waits is not None and waits != said.get(namespace):
+                    say(f"namespace {namespace}: {waits}; looks again")
+                said[namespace] = waits
+            await stopped_within(self.signals.stop, self.look_s)
 
-    async def _look(self, namespace: str) -> None:
+    async def _look(self, namespace: str) -> str | None:
+        """Try what asks; or why that has to wait."""
         prefix = self.settings.annotation_prefix
-        deleted, _ = await clean(self.server, namespace)
+        deleted, alive = await clean(self.server, namespace)
         for name in deleted:
-            say(f"job/{name}: left by a trial that was killed; deleted")
-        asking = [meta async for meta in self.server.each(JOB, namespace) if request_of(meta, prefix)]
-        for meta in asking:
-            if self.signals.stop.is_set():
-                return
-            request = request_of(meta, prefix) or ""
-            await self._try(namespace, meta, request)
+            say(f"job/{name} in namespace {namespace}: left by a trial that was killed; deleted")
+        if alive:  # of somebody else, or of a process before this one that was killed in the last minute
+            return f"the trial of job/{alive[0]} goes on"
+        every = [(meta, request_of(meta, prefix)) async for meta in self.server.each(JOB, namespace)]
+        for meta, request in every:
+            if request is not None and not self.signals.stop.is_set():
+                await self._try(namespace, meta, request)
+        return None
 
     async def _try(self, namespace: str, meta: Mapping[str, Any], request: str) -> None:
         """Whatever is wrong with it is written on the Job, and is no failure of ours."""
@@ -113,18 +129,17 @@ class Watch:
 
     async def _tried(self, namespace: str, name: str, request: str) -> str | None:
         """How it went; None where a signal has ended it."""
-        wish = wish_of(request)
+        wish = wish_of(request, self.usual)
         thing = await self.server.read(JOB, name, namespace)
-        template = in_namespace(template_of(thing, f"job/{name}", name), namespace)
+        template = replace(template_of(thing, f"job/{name}", name), namespace=namespace)
         plan = plan_of(template, wish)
-        with TemporaryDirectory(prefix="dutycycle-") as given:
-            folder = Path(given)
+        with TemporaryDirectory(prefix="dutycycle-") as folder:
             verdict, status = await compare(
-                self.server, self.settings, template, plan, wish, self.ways, folder, self.signals
+                self.server, self.settings, template, plan, wish, self.ways, Path(folder), self.signals
             )
-            if status is not None:
-                return None
-            await tell(self.server, self.settings, template, namespace, verdict, folder)
+        if status is not None:
+            return None
+        await publish(await annotated(self.server, self.settings, template, verdict), self.settings)
         return "done" if verdict.best is not None else "done: which is best is not known"
 
     async def _state(self, ref: ObjectRef, state: str, tried: str | None) -> None:

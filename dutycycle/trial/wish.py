@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from contract.errors import SettingError
@@ -85,8 +85,8 @@ _WORDS: dict[str, tuple[str, Callable[[str], Any]]] = {
 }  # fmt: skip
 
 
-def wish_of(text: str) -> Wish:
-    """Of an annotation. Raises ``SettingError``."""
+def wish_of(text: str, usual: Wish) -> Wish:
+    """Of an annotation; ``usual``: what it does not say, and the largest budget. Raises ``SettingError``."""
     given: dict[str, Any] = {}
     for one in text.split():
         word, equals, value = one.partition("=")
@@ -99,4 +99,7 @@ def wish_of(text: str) -> Wish:
             given[name] = parse(value)
         except ValueError as error:
             raise SettingError(f"{word}={error}") from error
-    return Wish(**given)
+    wish = replace(usual, **given)
+    if wish.budget > usual.budget:
+        raise SettingError(f"budget={wish.budget:g}: here are {usual.budget:g} GPU-minutes at most")
+    return wish

@@ -1,5 +1,6 @@
 """The chart, rendered by the real Helm: what every pod may, sees and is told."""
 
+import argparse
 import json
 import tomllib
 from dataclasses import fields
@@ -10,6 +11,8 @@ import yaml
 
 from contract.settings.groups import PREFIX, Settings
 from contract.settings.load import load
+from dutycycle.cli.studies import trial
+from dutycycle.trial.access import THE_CLASS
 from telemetry.endpoint import PORTS
 from telemetry.metrics import LAG
 from tests.support.deploy.generate_chart_files import there as chart_files
@@ -23,6 +26,7 @@ from tests.support.deploy.manifests import (
     ROOT,
     SHAPES,
     TRIAL,
+    TRIALS,
     Object,
     by_key,
     containers,
@@ -33,7 +37,11 @@ from tests.support.deploy.manifests import (
     render,
 )
 
-OURS = ("collector", "prometheus", "streams", "sinks", "metrics", "adapter", "extender", "webhook", "topics")
+OURS = (
+    "collector", "prometheus", "streams", "sinks", "metrics", "adapter", "extender", "webhook", "trials",
+    "topics",
+)  # fmt: skip
+WITH_TOKEN = ("collector", "prometheus", "sinks", "adapter", "webhook", "trials")
 EXAMPLES = sorted((ROOT / "deploy/helm/examples").glob("*.yaml"))
 _FILES = (
     "PROMETHEUS_CA", "REMOTE_WRITE_CA", "TLS_CA", "TLS_CERT", "TLS_KEY", "HOST_ROOT", "CUDA_LOGS",
@@ -79,6 +87,7 @@ def test_the_schema_is_current() -> None:
         "streams.windows=10s;60s", "podMonitor.interval=often", "collector.containers=some",
         "image.pullPolicy=Allways",
         "adapter.apis=[metrics.k8s.io]", "webhook.timeoutSeconds=0",
+        "trials.namespaces=[My_Team]", "trials.budget=0", "trials.start=soon", "trials.atOnce=0",
         "extender.tls.clientCaSecret=My_CA", "image.tag=a b", "sinks.annotations.prefix=Dutycycle/IO",
         "sinks.annotations.heartbeat=often",
         "kafka.broker=dutycycle:9092", "kafka.partitions=0", "kafka.sasl.mechanism=SCRAM",
@@ -143,6 +152,7 @@ def test_the_schema_accepts_what_is_right(values: Object) -> None:
             "streams.replicas is 4, but kafka.partitions and streams.autoscaling.maxReplicas allow 3",
         ),
         ({"image": {"digest": "abc"}}, "image.digest"),
+        ({"trials": {"enabled": True}}, "trials.namespaces: name those whose Jobs may ask for a trial"),
         ({"prometheus": {"enabled": True, "url": "http://a:9090"}}, "set collector.enabled to false"),
         ({"prometheus": {"enabled": True}, "collector": {"enabled": False}}, "prometheus.url"),
     ],
@@ -213,7 +223,7 @@ def test_every_pod_is_nobody_and_keeps_to_itself(things: list[Object]) -> None:
         assert spec.get("hostPID", False) is (name == "collector")
         assert not {"hostNetwork", "hostIPC"} & spec.keys()
         token = spec.get("automountServiceAccountToken")
-        assert token is (name in ("collector", "prometheus", "sinks", "adapter", "webhook")), name
+        assert token is (name in WITH_TOKEN), name
 
 
 def test_the_host_is_only_read_but_for_the_spool_and_the_socket(things: list[Object]) -> None:
@@ -290,10 +300,11 @@ def test_selectors_select_what_is_theirs(things: list[Object]) -> None:
 def test_each_object_is_there_once_and_in_its_namespace(things: list[Object]) -> None:
     cluster_wide = {"ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy",
                     "ValidatingAdmissionPolicyBinding", "MutatingWebhookConfiguration",
-                    "APIService"}  # fmt: skip
+                    "APIService", "PriorityClass"}  # fmt: skip
     for kind, namespace, name in by_key(things):
         place = "kube-system" if name.endswith("auth-reader") else NAMESPACE
-        assert namespace == ("" if kind in cluster_wide else place), name
+        places = {"ml", "vision"} if name == "dutycycle-trials" and "Role" in kind else {place}
+        assert namespace in ({""} if kind in cluster_wide else places), name
         assert name.startswith("v1beta1." if kind == "APIService" else "dutycycle")
 
 
@@ -323,8 +334,9 @@ def test_every_pod_can_be_told_where_to_run() -> None:
     }
     values = dict.fromkeys(("collector", "streams", "sinks", "metrics"), place)
     values |= {one: {"enabled": True, **place} for one in ("adapter", "extender", "webhook")}
-    trial = {"topics": {"job": place}, "kafka": {"trial": {"enabled": True, **place}}}
-    specs = pod_specs(render(values | trial))
+    values["trials"] = {"enabled": True, "namespaces": ["ml"], **place}
+    brokers = {"topics": {"job": place}, "kafka": {"trial": {"enabled": True, **place}}}
+    specs = pod_specs(render(values | brokers))
     other = render(FROM_PROMETHEUS | {"prometheus": FROM_PROMETHEUS["prometheus"] | place})
     specs["prometheus"] = pod_specs(other)["prometheus"]
     assert specs.keys() == {*OURS, "kafka"}
@@ -396,6 +408,25 @@ def test_series_are_written_where_nobody_may_scrape() -> None:
     assert not [
         name for name in environment(pod_specs(render())["metrics"]["containers"][0]) if "REMOTE" in name
     ]
+
+
+def test_trials_are_tried_by_one_in_the_namespaces_and_within_the_budget_that_are_given() -> None:
+    assert not [one for one in render() if "trials" in one["metadata"]["name"]]
+    deployment = of_kind(render(FULL), "Deployment", "-trials")["spec"]
+    assert (deployment["replicas"], deployment["strategy"]) == (1, {"type": "Recreate"})
+    (container,) = deployment["template"]["spec"]["containers"]
+    parser = argparse.ArgumentParser()
+    trial.add_arguments(parser)
+    asked = parser.parse_args(container["args"][1:])
+    assert container["args"][0] == "trial"
+    assert (asked.watch, asked.budget, asked.start_s, asked.at_once) == (["ml", "vision"], 120.5, 600, 2)
+
+
+def test_the_class_of_trials_is_that_of_the_code_and_may_be_there_already() -> None:
+    made = of_kind(render(TRIALS), "PriorityClass")
+    assert made | {"metadata": {"name": made["metadata"]["name"]}} == THE_CLASS
+    there = render({"trials": TRIALS["trials"] | {"priorityClass": {"create": False}}})
+    assert not [one for one in there if one["kind"] == "PriorityClass"]
 
 
 def test_rules_and_dashboards_are_those_that_are_tested() -> None:

@@ -8,6 +8,7 @@ from tests.support.deploy.manifests import (
     KUSTOMIZE,
     NAMESPACE,
     TRIAL,
+    TRIALS,
     by_key,
     environment,
     kustomize,
@@ -41,6 +42,11 @@ def test_the_trial_is_the_charts_trial() -> None:
     differing = {name for name in charts if ours[name] != charts[name]}
     # The spool may stay on the node, and the topics' Job has a name for each content.
     assert {kind for kind, _, _ in differing} <= {"DaemonSet"}
+
+
+def test_job_trials_are_the_charts() -> None:
+    things = by_key(kustomize(EXAMPLES / "job-trials"))
+    assert things == by_key(map(portable, render(TRIALS)))
 
 
 def test_gpu_nodes_get_their_runtime_class_and_nothing_else_changes() -> None:

@@ -18,7 +18,12 @@ def test_a_worker_reaches_kafka_and_only_who_needs_more_gets_more() -> None:
     assert ports(default, "-streams") == ports(default, "-topics") == {53, 9092, 9093}
     assert ports(default, "-collector") == ports(default, "-sinks") == {53, 9092, 9093, 443, 6443}
     assert ports(full, "-sinks") == {53, 9092, 9093, 443, 6443, 5432}
-    assert ports(full, "-adapter") == ports(full, "-webhook") == {53, 9092, 9093, 443, 6443}
+    assert (
+        ports(full, "-adapter")
+        == ports(full, "-webhook")
+        == ports(full, "-trials")
+        == {53, 9092, 9093, 443, 6443}
+    )
     assert ports(full, "-extender") == {53, 9092, 9093}
     silent = render({"sinks": {"annotations": {"enabled": False}}})
     assert ports(silent, "-sinks") == {53, 9092, 9093}

@@ -63,7 +63,9 @@ def owners() -> set[tuple[str, str]]:
 def installed(kube_server: Kube) -> Kube:
     """The chart's accounts, roles and policy, on the server."""
     kube_server.start()
-    apply(kube_server.admin, [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}])
+    names = (NAMESPACE, *FULL["trials"]["namespaces"])
+    namespace: Object = {"apiVersion": "v1", "kind": "Namespace"}
+    apply(kube_server.admin, [namespace | {"metadata": {"name": name}} for name in names])
     kinds = ("ServiceAccount", "ClusterRole", "Role", "ValidatingAdmissionPolicy")  # and their bindings
     apply(kube_server.admin, [one for one in render() if one["kind"].startswith(kinds)])
     _wait_for_policy(kube_server)
@@ -122,7 +124,9 @@ def test_the_server_would_take_every_object_of_the_chart(installed: Kube, shape:
     assert len([line for line in said if line.endswith("(server dry run)")]) == len(things)
 
 
-@pytest.mark.parametrize("folder", ["base", "examples/trial", "examples/gpu", "examples/strimzi"])
+@pytest.mark.parametrize(
+    "folder", ["base", "examples/trial", "examples/gpu", "examples/job-trials", "examples/strimzi"]
+)
 def test_the_server_would_take_every_object_of_kustomize(installed: Kube, folder: str) -> None:
     things = [one for one in kustomize(KUSTOMIZE / folder) if not one["apiVersion"].startswith(NOT_INSTALLED)]
     said = apply(installed.admin, things, "--dry-run=server", "--force-conflicts").splitlines()
@@ -149,6 +153,11 @@ def test_the_server_would_refuse_a_field_that_is_none(installed: Kube) -> None:
         (
             "webhook",
             {(verb, "scheduling.k8s.io", "priorityclasses") for verb in ("list", "create", "delete")},
+            (),
+        ),
+        (
+            "trials",
+            {("get", "scheduling.k8s.io", "priorityclasses"), ("list", "", "nodes"), ("list", "", "pods")},
             (),
         ),
         (
@@ -189,8 +198,11 @@ def test_an_account_may_that_and_nothing_more(installed: Kube, component: str) -
 
 def test_only_the_sinks_have_a_role_in_their_namespace_and_only_for_leases() -> None:
     for values in SHAPES.values():
-        role = of_kind(render(values), "Role")
-        assert role["metadata"]["namespace"] == NAMESPACE
+        (role,) = (
+            one
+            for one in render(values)
+            if one["kind"] == "Role" and one["metadata"]["namespace"] == NAMESPACE
+        )
         assert permissions(role) == [(verb, "coordination.k8s.io", "leases") for verb in ("create", "patch")]
         (binding,) = (
             one

@@ -14,7 +14,7 @@ from dutycycle.trial.wish import GOALS, Wish, gpu_minutes, long_enough, numbers,
 EXAMPLE = """dutycycle trial train.yaml --gpus 1,2,4
 dutycycle trial train.yaml --pods 2,4 --placement packed,spread --for 3m --budget 120
 dutycycle trial --clean -n research"""
-SETTINGS = (*arguments.OF_BROKER, *arguments.OF_OPERATORS, "annotation_prefix")
+SETTINGS = (*arguments.OF_BROKER, *arguments.OF_OPERATORS, "annotation_prefix", *arguments.OF_SERVICE)
 _START_S = 600.0
 
 
@@ -42,7 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--budget", type=_typed(gpu_minutes), default=usual.budget, metavar="MINUTES",
-        help=f"GPU-minutes of all trials together (default: {usual.budget:g})",
+        help="GPU-minutes of all trials of a Job together; with --watch a Job may ask for so many "
+        f"(default: {usual.budget:g})",
     )  # fmt: skip
     parser.add_argument(
         "--best", choices=GOALS, default=usual.best,
@@ -62,7 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--watch", metavar="NAME,NAME", type=lambda text: text.split(","),
-        help="until a signal, try those Jobs of these namespaces whose annotation dutycycle.io/trial asks",
+        help="until a signal, try those Jobs of these namespaces whose annotation dutycycle.io/trial asks; "
+        "the flags are for what it does not say",
     )  # fmt: skip
     group = parser.add_argument_group("on a cluster")
     group.add_argument("-n", "--namespace", metavar="NAME", help="namespace of a Job that names none")

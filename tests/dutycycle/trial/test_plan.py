@@ -106,15 +106,18 @@ def test_a_flag_that_is_wrong(parse: Any, text: str, message: str) -> None:
 
 
 def test_an_annotation_says_the_same_as_flags() -> None:
-    assert wish_of("gpus=1,2 placement=packed for=2m best=rate") == Wish(
-        gpus=(1, 2), placements=("packed",), for_s=120, best="rate"
+    usual = Wish(pods=(2,), budget=30)
+    assert wish_of("gpus=1,2 placement=packed for=2m best=rate", usual) == Wish(
+        gpus=(1, 2), pods=(2,), placements=("packed",), for_s=120, budget=30, best="rate"
     )
+    assert wish_of("budget=30", usual) == usual
     for text, message in (
         ("gpus", "'gpus': expected gpus=…, pods=…"), ("gpus=1 gpus=2", "gpus is given twice"),
         ("for=5s", "for='5s': a cycle"), ("best=cost", "expected one of gpu-seconds, joules, rate"),
+        ("budget=30.5", "budget=30.5: here are 30 GPU-minutes at most"),
     ):  # fmt: skip
         with pytest.raises(SettingError, match=message):
-            wish_of(text)
+            wish_of(text, usual)
 
 
 def test_a_trial_s_job_has_the_program_of_the_template_and_nothing_that_outlives_it() -> None:

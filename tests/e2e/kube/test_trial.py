@@ -9,7 +9,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,17 +24,21 @@ from contract.settings.groups import PREFIX, Settings
 from contract.settings.load import load
 from dutycycle.cli.main import main
 from dutycycle.traces.extract import read_all
+from telemetry.endpoint import Address, ask
+from tests.support.deploy.manifests import NAMESPACE, of_kind, render
 from tests.support.kube.simulated_pods import SimulatedPods
 from tests.support.processes.commands import environ, running, same_log_level, wait_until
 from tests.support.servers.kafka.broker import RunningBroker
-from tests.support.servers.kube.accounts import service_account
-from tests.support.servers.kube.client import Client, Object
+from tests.support.servers.kube.accounts import Permission, expand, new_token, service_account, used
+from tests.support.servers.kube.client import Client, Object, Refused
 from tests.support.servers.kube.controllers import WORKLOADS, Controllers
 from tests.support.servers.kube.scheduler import Scheduler, add_node
 from tests.support.servers.kube.server import Kube
+from tests.support.servers.ports import free_port
 
 pytestmark = [pytest.mark.kafka, pytest.mark.kube]
 GPU = "nvidia.com/gpu"
+ACCOUNT = "dutycycle-trials"
 NODES = {"trial-a": 4, "trial-b": 2}
 
 
@@ -197,32 +201,116 @@ def test_ctrl_c_leaves_nothing_and_the_next_one_deletes_what_a_killed_one_left(
     wait_until(lambda: user.left() == "", user.left, 30)
 
 
-def test_jobs_that_ask_for_it_are_tried_with_few_rights(kube: Kube, user: User, pods: SimulatedPods) -> None:
-    """A Job that waits (``suspend``) asks in its annotation, and another one asks for nonsense."""
-    account = service_account(kube, user.namespace, "dutycycle-trials")
-    shipped = Path("deploy/examples/trials/trials.yaml").read_text()
+@dataclass
+class Installed:
+    """What the chart has for trials in one namespace. ``rights``: each with the namespace that it is for."""
+
+    account: Client
+    command: Sequence[str]
+    rights: set[tuple[Permission, str]]
+
+
+@pytest.fixture
+def installed(kube: Kube, user: User) -> Installed:
+    values = {"trials": {"enabled": True, "namespaces": [user.namespace]}}
+    things = [
+        one for one in render(values)
+        if one["metadata"]["labels"]["app.kubernetes.io/component"] == "trials"
+        and one["kind"] not in ("Deployment", "NetworkPolicy")
+    ]  # fmt: skip
+    kube.admin.kubectl("create", "namespace", NAMESPACE, check=False)
     kube.admin.kubectl(
-        "apply", "-f", "-", stdin=shipped.replace("namespace: ml", f"namespace: {user.namespace}")
+        "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=yaml.safe_dump_all(things)
     )
+    rights = {
+        (right, one["metadata"].get("namespace", ""))
+        for one in things if one["kind"] in ("ClusterRole", "Role") for right in expand(one["rules"])
+    }  # fmt: skip
+    (container,) = of_kind(render(values), "Deployment", "-trials")["spec"]["template"]["spec"]["containers"]
+    return Installed(kube.client(new_token(kube, NAMESPACE, ACCOUNT), NAMESPACE), container["args"], rights)
+
+
+def test_jobs_that_ask_for_it_are_tried_with_the_chart_s_rights_by_the_one_after_a_killed_one(
+    kube: Kube, user: User, pods: SimulatedPods, installed: Installed
+) -> None:
+    """A Job that waits (``suspend``) asks in its annotation, and another one asks for nonsense."""
     for name, wish in (("asks", "gpus=2,4 for=1m budget=20"), ("wrong", "gpus=two")):
         meta = {"name": name, "namespace": user.namespace, "annotations": {"dutycycle.io/trial": wish}}
         made = job()
         user.client.create({**made, "metadata": meta, "spec": {**made["spec"], "suspend": True}})
-    env = user.env | {"KUBECONFIG": str(account.kubeconfig)}
-    log = user.folder / "watch.log"
+    address = Address("127.0.0.1", free_port())
+    env = user.env | {"KUBECONFIG": str(installed.account.kubeconfig), "DUTYCYCLE_LISTEN": str(address)}
+    log, killed = user.folder / "watch.log", user.folder / "killed.log"
 
     def found(name: str) -> dict[str, str]:
         path = f"/apis/batch/v1/namespaces/{user.namespace}/jobs/{name}"
         annotations: dict[str, str] = user.client.request("GET", path)["metadata"]["annotations"]
         return {key.removeprefix("dutycycle.io/"): value for key, value in annotations.items()}
 
-    with running("trial", "--watch", user.namespace, env=env, log=log):
+    pods.endless = True
+    with killed.open("wb") as file:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "dutycycle", *installed.command], env=env, stdout=file, stderr=file
+        )
+    wait_until(lambda: "pod/" in user.left(), killed.read_text, 60)
+    process.kill()
+    process.wait()
+    (left,) = (
+        one
+        for one in user.client.request("GET", f"/apis/batch/v1/namespaces/{user.namespace}/jobs")["items"]
+        if "-trial-" in one["metadata"]["name"]
+    )
+    silent = {"metadata": {"annotations": {"dutycycle.io/trial-alive": "2026-01-01T00:00:00Z"}}}
+    user.client.patch(left | {"apiVersion": "batch/v1", "kind": "Job"}, silent)
+    pods.endless = False
+    with running(*installed.command, env=env, log=log):
         wait_until(
             lambda: "trial_asked" in found("asks") and "trial_asked" in found("wrong"), log.read_text, 90
         )
+        assert ask(address, "/readyz")[0] == ask(address, "/healthz")[0] == 200
+    assert f"job/{left['metadata']['name']} in namespace {user.namespace}: left by a trial" in log.read_text()
     assert (found("asks")["trial_state"], found("asks")["trial_best"]) == ("done", "gpus=2"), log.read_text()
     assert found("wrong")["trial_state"].startswith("failed: gpus='two': expected numbers")
     assert user.left() == "job.batch/asks\njob.batch/wrong\n"
+    assert used(kube, ACCOUNT, allowed=False) == set()
+    assert used(kube, ACCOUNT) == installed.rights
+
+
+def test_the_account_can_neither_touch_other_jobs_nor_make_ones_that_preempt(
+    user: User, installed: Installed
+) -> None:
+    other = user.client.create(job() | {"metadata": {"name": "other", "namespace": user.namespace}})
+    meta = {"name": "made", "namespace": user.namespace}
+
+    def refused(ask: Callable[[], object]) -> str:
+        try:
+            ask()
+        except Refused as answer:
+            return str(answer)
+        return ""
+
+    try:
+        # The API server learns of a policy by a watch of its own, a moment after it was made.
+        wait_until(
+            lambda: "Jobs of trials alone" in refused(
+                lambda: installed.account.delete(installed.account.create(job() | {"metadata": meta}))
+            ),
+            lambda: "it",
+        )  # fmt: skip
+        of_trial = meta | {"labels": {"dutycycle.io/trial-of": "train"}}
+        for said, ask in (
+            ("Jobs of trials alone", lambda: installed.account.delete(other)),
+            ("preempts nobody", lambda: installed.account.create(job() | {"metadata": of_trial})),
+            ("annotations", lambda: installed.account.patch(other, {"spec": {"suspend": True}})),
+            ("annotations", lambda: installed.account.patch(other, {"metadata": {"labels": {"a": "b"}}})),
+            (
+                "annotations",
+                lambda: installed.account.patch(other, {"metadata": {"annotations": {"a": "b"}}}),
+            ),
+        ):
+            assert said in refused(ask), said
+    finally:
+        user.client.delete(other)
 
 
 def test_what_cannot_be_tried_is_said_in_one_line(user: User, kube: Kube) -> None:

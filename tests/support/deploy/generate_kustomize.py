@@ -11,7 +11,7 @@ import yaml
 
 from contract.settings.load import load
 from dutycycle.cli.commands.topics import planned
-from tests.support.deploy.manifests import KUSTOMIZE, NAMESPACE, TRIAL, Object, render
+from tests.support.deploy.manifests import KUSTOMIZE, NAMESPACE, TRIAL, TRIALS, Object, render
 
 _HEAD = (
     "# Written by `python -m tests.support.deploy.generate_kustomize`. "
@@ -37,6 +37,9 @@ def files() -> dict[str, str]:
     return {
         **_base(),
         "examples/trial/kafka.yaml": _text(broker),
+        "examples/job-trials/trials.yaml": _text(
+            [portable(one) for one in render(TRIALS) if _component(one) == "trials"]
+        ),
         "examples/strimzi/topics.yaml": _text(strimzi_topics()),
     }
 

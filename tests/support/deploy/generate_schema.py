@@ -12,7 +12,8 @@ import yaml
 from tests.support.deploy.manifests import CHART, Object
 
 _TEXT: Object = {"type": "string"}
-_DNS = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*"
+_LABEL = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
+_DNS = rf"{_LABEL}(\.{_LABEL})*"
 _DURATION = r"[0-9]+(\.[0-9]+)?(ms|s|m|h|d)?"
 
 
@@ -55,12 +56,14 @@ _RULES: dict[str, Object] = {
     "affinity": _object(nodeAffinity=_ANY, podAffinity=_ANY, podAntiAffinity=_ANY),
     "apiServerPorts": _list(_PORT),
     "apiServiceAnnotations": _map(_TEXT),
+    "atOnce": _whole(1),
     "apis": _list(_one_of("custom.metrics.k8s.io", "external.metrics.k8s.io")),
     # What is wrong with the rest of it the templates say in better words; so of `digest`.
     "broker": _matching(r"|kafka(\+ssl)?://.+"),
     "containers": _one_of("pods", "containers", "all"),
     "databasePorts": _list(_PORT),
     "existingSecret": _SECRET,
+    "budget": {"type": "number", "exclusiveMinimum": 0},
     "caBundle": _matching("[A-Za-z0-9+/=]*"),
     "caSecret": _SECRET,
     "clientCaSecret": _SECRET,
@@ -80,6 +83,7 @@ _RULES: dict[str, Object] = {
     "mechanism": _one_of("", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
     "metricLabels": _map(_TEXT),
     "metricsFrom": _list(_object(namespaceSelector=_ANY, podSelector=_ANY, ipBlock=_ANY)),
+    "namespaces": _list(_matching(_LABEL)),
     "namespaceSelector": _object(matchLabels=_map(_TEXT), matchExpressions=_list(_ANY)),
     "nodeSelector": _map(_TEXT),
     "partitions": _whole(1),
@@ -100,6 +104,7 @@ _RULES: dict[str, Object] = {
     "size": _QUANTITY,
     "sizeMegabytes": _whole(1),
     "stale": _matching(_DURATION),
+    "start": _matching(_DURATION),
     "storageClassName": _matching(f"|-|{_DNS}"),
     "tag": _matching(r"|[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}"),
     "targetLagPerReplica": _matching("[1-9][0-9]*"),

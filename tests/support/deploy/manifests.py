@@ -47,6 +47,7 @@ FULL: Object = {
     "adapter": {"enabled": True, "apis": ["custom.metrics.k8s.io", "external.metrics.k8s.io"]},
     "extender": {"enabled": True, "tls": {"clientCaSecret": "scheduler-ca"}},
     "webhook": {"enabled": True, "policy": "stretch = 4.0\n", "tls": {"clientCaSecret": "api-server-ca"}},
+    "trials": {"enabled": True, "namespaces": ["ml", "vision"], "atOnce": 2, "budget": 120.5},
     "podMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
 }  # fmt: skip
 TRIAL: Object = {
@@ -61,6 +62,7 @@ FROM_PROMETHEUS: Object = {
         "auth": {"existingSecret": "prometheus", "username": "reader"}, "tls": {"caSecret": "prometheus-ca"},
     },
 }  # fmt: skip
+TRIALS: Object = {"trials": {"enabled": True, "namespaces": ["ml"]}}
 SHAPES: dict[str, Object] = {
     "default": {}, "full": FULL, "trial": TRIAL, "prometheus": FROM_PROMETHEUS
 }  # fmt: skip

@@ -71,6 +71,17 @@ def permissions(client: Client) -> set[Permission]:
     return {one for one in expand(answer["status"]["resourceRules"]) if one[1] not in _EVERYBODYS}
 
 
+def used(kube: Kube, account: str, *, allowed: bool = True) -> set[tuple[Permission, str]]:
+    """What a shipped account has asked for and was allowed, or was forbidden; each with its namespace."""
+    wanted = "allow" if allowed else "forbid"
+    return {
+        ((one["verb"], ref.get("apiGroup", ""), ref["resource"]), ref.get("namespace", ""))
+        for one in kube.audited(account)
+        if (ref := one.get("objectRef")) is not None and ref.get("apiGroup") not in _EVERYBODYS
+        and one["annotations"]["authorization.k8s.io/decision"] == wanted
+    }  # fmt: skip
+
+
 def _wait_for(client: Client, wanted: set[Permission]) -> None:
     """The API server learns of a role by a watch of its own, a moment after it was made."""
     end = time.monotonic() + _EFFECT_S

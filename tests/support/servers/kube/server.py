@@ -1,12 +1,14 @@
 """The running API server with its etcd."""
 
 import itertools
+import json
 import secrets
 import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from tests.support.servers.kafka.certificates import make_certificate, make_certificates
 from tests.support.servers.kube.build import find_programs
@@ -35,6 +37,12 @@ _OPTIONS = [
     "--requestheader-group-headers=X-Remote-Group",
     "--requestheader-extra-headers-prefix=X-Remote-Extra-",
 ]
+AUDITED = "system:serviceaccounts:dutycycle"
+_AUDIT = {
+    "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
+    "rules": [{"level": "Metadata", "userGroups": [AUDITED]}, {"level": "None"}],
+}  # fmt: skip
+"""Of the accounts that are shipped, in their own namespace, it logs what they ask for."""
 FRONT_PROXY_CA = "front-proxy-ca"
 """The authority that signs its certificate as a front proxy, in the folder of a server."""
 
@@ -120,7 +128,9 @@ class Kube:
     def _start_server(self) -> ServerProcess:
         tokens = self._folder / "tokens.csv"
         tokens.write_text(f"{self._access.token},admin,admin,system:masters\n")
+        (self._folder / "audit.yaml").write_text(json.dumps(_AUDIT))
         files = {
+            "audit-policy-file": "audit.yaml", "audit-log-path": "audit.log",
             "tls-cert-file": "server.crt", "tls-private-key-file": "server.key",
             "token-auth-file": "tokens.csv",
             "service-account-key-file": "server.key", "service-account-signing-key-file": "server.key",
@@ -133,6 +143,12 @@ class Kube:
         process = ServerProcess(command, self._folder / "kube-apiserver.log")
         process.wait_until(self._ready, _START_S)
         return process
+
+    def audited(self, account: str) -> list[dict[str, Any]]:
+        """What an account of the namespace ``dutycycle`` has asked for so far, by the server's audit."""
+        user = f"system:serviceaccount:dutycycle:{account}"
+        lines = (self._folder / "audit.log").read_text().splitlines()
+        return [one for one in map(json.loads, lines) if one["user"]["username"] == user]
 
     def _ready(self) -> bool:
         """Past its start-up hooks too, which make the namespaces and roles that every cluster has."""

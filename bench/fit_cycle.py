@@ -76,7 +76,7 @@ def begun() -> tuple[Floats, Floats]:
         if end < window.size or not LEAST <= part.size <= LONGEST:
             continue
         evidence = np.empty(EVIDENCE)
-        one, _ = repeats(part, FLAT, evidence)
+        one, _ = repeats(part, FLAT, 0.0, evidence)
         if one:
             known.append(evidence)
             right.append(period is not None and is_close(one, period))

@@ -53,12 +53,13 @@ TICKS = CycleConfig()
 """The newest ten minutes of ticks of a second."""
 
 
-class LockedCycle(NamedTuple):
-    """A cycle that goes on, and the ``samples`` since it began, ``interval_ms`` apart, oldest first."""
+class LockedCycles(NamedTuple):
+    """The columns with a cycle that goes on, their periods, and the samples of each since it began, which are
+    ``interval_ms`` apart."""
 
-    column: int
-    period_s: float
-    samples: Floats
+    columns: Ints
+    periods_s: Floats
+    windows: Windows
     interval_ms: int
 
 
@@ -128,19 +129,12 @@ class CycleBank:
         """The cycle that a column is locked on."""
         return self._trackers[column].current
 
-    def locked(self) -> list[LockedCycle]:
+    def locked(self) -> LockedCycles:
         """The cycles that go on now, by column."""
         columns = self._locks.locked.nonzero()[0]
-        if not columns.size:
-            return []
-        samples, bounds = self._windows(columns)
-        periods_s, interval_ms = self._locks.periods_s[columns].tolist(), self._ring.interval_ms
-        return [
-            LockedCycle(column, period_s, row[begin:end], interval_ms)
-            for column, period_s, row, (begin, end) in zip(
-                columns.tolist(), periods_s, samples, bounds.tolist(), strict=True
-            )
-        ]
+        return LockedCycles(
+            columns, self._locks.periods_s[columns], self._windows(columns), self._ring.interval_ms
+        )
 
     def changes(self, ts_ms: int) -> list[tuple[int, CycleResult]]:
         """The columns whose cycle was found, changed or lost since the last call, as of ``ts_ms``.

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from streams.operators.columns.arrays import Floats, Ints, check_version, pack, remap, unpack
-from streams.operators.cycles.bank import TICKS, CycleBank, CycleConfig, LockedCycle
+from streams.operators.cycles.bank import TICKS, CycleBank, CycleConfig, LockedCycles
 from streams.operators.cycles.bursts import SLOT_MS, Burst, BurstBank
 from streams.operators.cycles.combine import ScaleResult, combined
 from streams.operators.cycles.locks import DRIFT
@@ -182,7 +182,7 @@ class CycleScales:
         """What was published of a column last; None if it never had a cycle."""
         return self._published[column]
 
-    def locked(self) -> list[LockedCycle]:
+    def locked(self) -> LockedCycles:
         """The cycles that go on now in the ticks themselves, by column."""
         return self._ticks.locked()
 

@@ -25,7 +25,7 @@ FOLLOWS_STEPS = ("gpu_util_pct", "mem_copy_util_pct", "power_w")
 class Analysis:
     """What an evaluation found: trends, as a column of ``forecast`` for each of ``trend_series``, and
     ``cycles``. If one of a subject changed, all of that subject are there, as they are now. ``forecast`` is
-    None for a node without trends."""
+    None if no trend changed."""
 
     ts_ms: int
     trend_series: list[Series]
@@ -132,6 +132,8 @@ class AnalysisBank:
         if season is not None:
             cyclic[season.columns] = True
         changed = self._debouncer.changes(ts_ms, forecast, cyclic, self._trend_subjects)
+        if not changed.size:
+            return Analysis(ts_ms, [], None, cycles)
         series = [self._trend_series[column] for column in changed]
         return Analysis(ts_ms, series, forecast.pick(changed), cycles)
 

@@ -6,13 +6,12 @@ the more the nearer it is (kernel regression on the phase, E. A. Nadaraya and G.
 Nothing is kept here; it is read from the windows in which the cycle was found.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from streams.compiled import entry, kernel
 from streams.operators.columns.arrays import Floats, Ints
-from streams.operators.cycles.bank import LockedCycle
+from streams.operators.cycles.bank import LockedCycles
+from streams.operators.cycles.detect.window import Windows
 
 SEASONS = 2
 """Forecasters that know the cycle: all of the newest periods and their slope; the newest few, level."""
@@ -30,25 +29,19 @@ TRIED = 24
 """How many of the newest samples forecasts are tried on, to know their error from the first moment."""
 
 
-def season_of(cycles: Sequence[LockedCycle], columns: Ints) -> "Season | None":
-    """Forecasters for those ``cycles``, all of one bank, that hold a whole period; None if there are none.
+def season_of(cycles: LockedCycles, columns: Ints) -> "Season | None":
+    """Forecasters for those ``cycles`` that hold a whole period; None if there are none.
 
     Column j of the cycles is column ``columns[j]`` of the trends; -1 has no trend.
     """
-    held = [
-        one
-        for one in cycles
-        if columns[one.column] >= 0 and one.samples.size >= max(FEWEST, one.period_s * 1000 / one.interval_ms)
-    ]
-    if not held:
+    if not cycles.columns.size:
         return None
-    interval_ms = held[0].interval_ms
-    return Season(
-        columns[[one.column for one in held]],
-        np.array([one.period_s * 1000 / interval_ms for one in held]),
-        [one.samples for one in held],
-        interval_ms,
-    )
+    (samples, bounds), interval_ms = cycles.windows, cycles.interval_ms
+    mine, periods = columns[cycles.columns], cycles.periods_s * 1000 / interval_ms
+    held = np.flatnonzero((mine >= 0) & (bounds[:, 1] - bounds[:, 0] >= np.maximum(periods, FEWEST)))
+    if not held.size:
+        return None
+    return Season(mine[held], periods[held], Windows(samples[held], bounds[held]), interval_ms)
 
 
 @kernel
@@ -111,28 +104,26 @@ def _folded(
         shape[row] = shape[row] / total[row] if total[row] > 0 else np.nan
 
 
-@entry("float64[:, :, ::1](float64[::1], float64[::1], int64[::1], float64[::1])")
-def _ahead(steps: Floats, periods: Floats, ends: Ints, samples: Floats) -> Floats:
+@entry("float64[:, :, ::1](float64[::1], float64[::1], float64[:, ::1], int64[:, ::1])")
+def _ahead(steps: Floats, periods: Floats, samples: Floats, bounds: Ints) -> Floats:
     """What each forecaster expects, shape (steps, SEASONS, periods)."""
     expected, shape = np.empty((steps.size, SEASONS, periods.size)), np.empty(SEASONS)
-    begin = 0
     for place, period in enumerate(periods):
-        window = samples[begin : ends[place]]
+        window = samples[place, bounds[place, 0] : bounds[place, 1]]
         sums, width, drift, level = _known(window, period)
         for row, ahead in enumerate(steps):
             _folded(ahead, period, window, sums, width, drift, shape)
             shape[0] += drift * ahead
             expected[row, :, place] = shape + level
-        begin = ends[place]
     return expected
 
 
-@entry("float64[:, ::1](int64[::1], float64[::1], int64[::1], float64[::1])")
-def _errors(places: Ints, periods: Floats, ends: Ints, samples: Floats) -> Floats:
+@entry("float64[:, ::1](int64[::1], float64[::1], float64[:, ::1], int64[:, ::1])")
+def _errors(places: Ints, periods: Floats, samples: Floats, bounds: Ints) -> Floats:
     """Mean absolute error of each forecaster on the newest samples, shape (SEASONS, places)."""
     errors, shape = np.zeros((SEASONS, places.size)), np.empty(SEASONS)
     for column, place in enumerate(places):
-        window, period = samples[ends[place - 1] if place > 0 else 0 : ends[place]], periods[place]
+        window, period = samples[place, bounds[place, 0] : bounds[place, 1]], periods[place]
         sums, width, drift, _ = _known(window, period)
         known, oldest = np.zeros(SEASONS), min(2 * period, window.size / 2)
         for tried in range(TRIED):
@@ -151,21 +142,19 @@ class Season:
     """Forecasts of k series from their cycles.
 
     ``columns`` (k,) are those of the trends, ``periods`` (k,) in samples, and ``windows`` the samples of
-    each since its cycle began, oldest first and none missing.
+    each since its cycle began.
     """
 
-    def __init__(self, columns: Ints, periods: Floats, windows: Sequence[Floats], interval_ms: int) -> None:
+    def __init__(self, columns: Ints, periods: Floats, windows: Windows, interval_ms: int) -> None:
         self.columns, self.period_s = columns, periods * interval_ms / 1000
         self._interval_s = interval_ms / 1000
-        self._periods = periods
-        self._ends = np.cumsum([one.size for one in windows])
-        self._samples = np.concatenate(windows)
+        self._periods, self._windows = periods, windows
 
     def ahead(self, horizons_s: Floats) -> Floats:
         """What each forecaster expects so long after the newest sample, shape (horizons, SEASONS, k)."""
-        return _ahead(horizons_s / self._interval_s, self._periods, self._ends, self._samples)
+        return _ahead(horizons_s / self._interval_s, self._periods, *self._windows)
 
     def errors(self, places: Ints) -> Floats:
         """Mean absolute error of each forecaster of the series at ``places`` on their newest samples,
         shape (SEASONS, places)."""
-        return _errors(places, self._periods, self._ends, self._samples)
+        return _errors(places, self._periods, *self._windows)

@@ -80,11 +80,11 @@ def _is_quicker(off: Floats, top: int) -> bool:
     return quick > QUICK * slow
 
 
-@entry("UniTuple(float64, 2)(float64[::1], float64, float64[::1])")
-def repeats(samples: Floats, flat: float, evidence: Floats) -> tuple[float, float]:
+@entry("UniTuple(float64, 2)(float64[::1], float64, float64, float64[::1])")
+def repeats(samples: Floats, flat: float, least_chance: float, evidence: Floats) -> tuple[float, float]:
     """The likeliest period of ``samples`` (oldest first, ``LEAST`` to ``LONGEST`` of them, no NaN), and the
-    chance (0-1) that it is that of a cycle; 0 if nothing repeats. What the chance follows from is written
-    into ``evidence``.
+    chance (0-1) that it is that of a cycle; 0 if nothing repeats, or with less than ``least_chance``. What
+    the chance follows from is written into ``evidence``.
 
     What spreads by less than the share ``flat`` of its mean does not repeat.
     """
@@ -104,10 +104,12 @@ def repeats(samples: Floats, flat: float, evidence: Floats) -> tuple[float, floa
     top = first
     while not (off[top] <= off[top - 1] and off[top] <= off[top + 1] and off[top] <= ALIKE * least + NOISE):
         top += 1
-    if _is_quicker(off, top):
-        return 0.0, 0.0
     _evidence(off, top, length, evidence)
+    found = chance(evidence, WEIGHTS)
+    # The transform is most of the work, and what is unlikely needs none.
+    if found < least_chance or _is_quicker(off, top):
+        return 0.0, 0.0
     before, after = off[top - 1], off[top + 1]
     bend = before - 2 * off[top] + after
     off_top = (before - after) / 2 / bend if bend > 0 else 0.0
-    return top + off_top, chance(evidence, WEIGHTS)
+    return top + off_top, found

@@ -198,7 +198,7 @@ def _begun(
             continue
         start = beginning(window, begin)
         if LEAST_BEGUN <= window.size - start <= LONGEST_BEGUN:
-            period, chance = repeats(window[start:], flat, evidence)
+            period, chance = repeats(window[start:], flat, LIKELY, evidence)
             if chance >= LIKELY:
                 found[row, 0, 0], found[row, 0, 1] = period, chance
                 counts[row], starts[row] = 1, start

@@ -102,9 +102,9 @@ def test_periods_are_in_seconds_whatever_the_interval() -> None:
 
 def test_another_interval_begins_the_window_anew() -> None:
     bank, _ = fed(column(busy(22.0, 300)))
-    assert bank.locked()[0][2].size > 200
+    assert bank.locked().windows.of(0).size > 200
     bank.update(START_MS + 300_000, np.array([1.0]), 5000)
-    assert [(samples.size, interval_ms) for *_, samples, interval_ms in bank.locked()] == [(1, 5000)]
+    assert (bank.locked().windows.of(0).size, bank.locked().interval_ms) == (1, 5000)
 
 
 def test_series_come_go_and_move() -> None:
@@ -113,7 +113,8 @@ def test_series_come_go_and_move() -> None:
     was = [bank.current(place) for place in range(3)]
     bank.resize(np.array([2, -1, 0]))
     assert [bank.current(place) for place in range(3)] == [was[2], NO_CYCLE, was[0]]
-    assert [(place, round(period_s)) for place, period_s, *_ in bank.locked()] == [(0, 29), (2, 11)]
+    columns, periods_s, *_ = bank.locked()
+    assert (columns.tolist(), periods_s.round().tolist()) == ([0, 2], [29, 11])
     _, changes = fed(series[:, [2, 1, 0]], bank, first=400)
     assert {where for _, where, one in changes if one.period_s and abs(one.period_s - 17) < 0.5} == {1}
 

@@ -7,6 +7,7 @@ from bench.generators import Case
 from streams.operators.columns.arrays import Floats
 from streams.operators.cycles.detect.active import beginning
 from streams.operators.cycles.detect.confidence import EVIDENCE
+from streams.operators.cycles.detect.detector import LIKELY
 from streams.operators.cycles.detect.early import LONGEST, repeats
 from streams.operators.cycles.detect.spectrum import FLAT
 from streams.operators.cycles.detect.window import find_cycles
@@ -36,8 +37,17 @@ def test_a_flat_series_does_not_repeat() -> None:
     assert _repeats(np.full(60, 7.0)) == (0.0, 0.0)
 
 
-def _repeats(window: Floats) -> tuple[float, float]:
-    return repeats(window, FLAT, np.empty(EVIDENCE))
+def test_who_asks_for_what_is_likely_is_told_nothing_else() -> None:
+    sines = [Case("sine", seed, 20.0, 10.0, length=52).series() for seed in SEEDS]
+    windows = [*sines, *(Case("random_walk", seed, length=52).series() for seed in SEEDS)]
+    every = [_repeats(window) for window in windows]
+    assert len({chance >= LIKELY for _, chance in every}) == 2
+    likely = [found if found[1] >= LIKELY else (0.0, 0.0) for found in every]
+    assert [_repeats(window, LIKELY) for window in windows] == likely
+
+
+def _repeats(window: Floats, least_chance: float = 0.0) -> tuple[float, float]:
+    return repeats(window, FLAT, least_chance, np.empty(EVIDENCE))
 
 
 @pytest.mark.parametrize(("begin", "first"), [(0, 0), (40, 43), (48, 48)])

@@ -6,6 +6,7 @@ import pytest
 from streams.operators.columns.arrays import Floats
 from streams.operators.columns.block import TickBlock
 from streams.operators.columns.series import Series
+from streams.operators.cycles.detect.window import Windows
 from streams.operators.node.analysis import AnalysisBank
 from streams.operators.trends.bank import TrendForecast
 from streams.operators.trends.season import Season, season_of
@@ -49,7 +50,8 @@ def asked(bank: AnalysisBank, tick: int) -> TrendForecast:
 
 
 def season(window: Floats, period: float) -> Season:
-    return Season(np.array([0]), np.array([period]), [window], 1000)
+    windows = Windows(window[np.newaxis], np.array([[0, window.size]]))
+    return Season(np.array([0]), np.array([period]), windows, 1000)
 
 
 @pytest.mark.parametrize("period", [4.0, 7.3, 20.0, 33.35, 100.0])
@@ -82,7 +84,8 @@ def test_a_window_shorter_than_its_period_says_nothing() -> None:
 def test_the_error_in_retrospect_is_about_the_noise() -> None:
     moments = np.arange(600.0)
     window = np.sin(2 * np.pi * moments / 20) + 0.1 * np.random.default_rng(0).normal(size=600)
-    both = Season(np.array([0, 1]), np.array([20.0, 20.0]), [window, 10 * window], 1000)
+    windows = Windows(np.array([window, 10 * window]), np.array([[0, 600], [0, 600]]))
+    both = Season(np.array([0, 1]), np.array([20.0, 20.0]), windows, 1000)
     tried = both.errors(np.array([0, 1]))
     assert tried[0, 0] == pytest.approx(0.08, rel=0.3)
     assert tried[:, 1] == pytest.approx(10 * tried[:, 0])

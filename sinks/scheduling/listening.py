@@ -36,15 +36,17 @@ class Endpoint:
     def tls(self) -> ssl.SSLContext | None:
         """None: plain HTTP, which is for who asks on the same machine alone. Raises ``SettingError``."""
         if self.cert is None or self.key is None:
-            if parse(self.listen).host not in _NEARBY:
-                raise SettingError(
-                    f"{self.setting('listen')}={self.listen}: others can ask there: give the certificate, "
-                    f"{self.setting('cert')} and {self.setting('key')}, or listen on 127.0.0.1"
-                )
+            self._check_plain()
             return None
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=self.client_ca)
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         if self.client_ca is not None:
             context.verify_mode = ssl.CERT_REQUIRED
+            try:
+                context.load_verify_locations(self.client_ca)
+            except OSError as error:
+                raise SettingError(
+                    f"{self.setting('client_ca')}={self.client_ca}: no certificate in PEM: {error}"
+                ) from error
         try:
             context.load_cert_chain(self.cert, self.key)
         except OSError as error:  # an SSLError is one
@@ -52,6 +54,18 @@ class Endpoint:
                 f"{self.setting('cert')}={self.cert}: no certificate with its key in PEM: {error}"
             ) from error
         return context
+
+    def _check_plain(self) -> None:
+        """Who gives a part of what TLS needs wants TLS."""
+        both = f"{self.setting('cert')} and {self.setting('key')}"
+        for what in ("cert", "key", "client_ca"):
+            if (file := getattr(self, what)) is not None:
+                raise SettingError(f"{self.setting(what)}={file}: needs {both}: give both, or none of them")
+        if parse(self.listen).host not in _NEARBY:
+            raise SettingError(
+                f"{self.setting('listen')}={self.listen}: others can ask there: give the certificate, "
+                f"{both}, or listen on 127.0.0.1"
+            )
 
     async def serve(
         self, app: web.Application, tls: ssl.SSLContext | None, telemetry: Telemetry, serves: Event,
@@ -75,7 +89,9 @@ class Endpoint:
             await asyncio.sleep(look_s)
             try:
                 if tls is not None and self.cert is not None and (found := self._files()) != loaded:
-                    tls.load_cert_chain(self.cert, self.key)
+                    # Tried elsewhere first: a certificate without its key would leave ``tls`` with neither.
+                    for context in (ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), tls):
+                        context.load_cert_chain(self.cert, self.key)
                     loaded = found
             except OSError as error:  # such as a key that is not that of the certificate yet
                 telemetry.raise_condition(CERTIFICATE_UNUSABLE, self.name, f"{self.cert}: {error}")

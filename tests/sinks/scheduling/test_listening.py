@@ -73,6 +73,20 @@ async def test_a_renewed_certificate_is_used_and_a_broken_one_is_not(tmp_path: P
             await answer(url, before)
 
 
+async def test_a_pair_of_which_one_file_is_renewed_first_is_used_when_both_are(tmp_path: Path) -> None:
+    telemetry = Telemetry(WEBHOOK)
+    before = make_certificates(tmp_path).authority
+    (tmp_path / "new").mkdir()
+    after = make_certificates(tmp_path / "new").authority
+    async with serving(tmp_path, telemetry) as url:
+        (tmp_path / "server.crt").write_bytes((tmp_path / "new" / "server.crt").read_bytes())
+        await until(lambda: telemetry.conditions)
+        assert await answer(url, before) == "here"
+        (tmp_path / "server.key").write_bytes((tmp_path / "new" / "server.key").read_bytes())
+        await until(lambda: not telemetry.conditions)
+        assert await answer(url, after) == "here"
+
+
 async def test_only_who_has_a_certificate_of_the_authority_is_answered(tmp_path: Path) -> None:
     authority = make_certificates(tmp_path).authority
     make_certificate(tmp_path, "scheduler", "kube-scheduler", "askers")
@@ -86,7 +100,19 @@ def test_without_a_certificate_it_listens_on_this_machine_alone(tmp_path: Path) 
     assert Endpoint("webhook", "127.0.0.1:0", None, None, None).tls() is None
     with pytest.raises(SettingError, match=r"DUTYCYCLE_WEBHOOK_LISTEN=0\.0\.0\.0:1: others can ask there"):
         Endpoint("webhook", "0.0.0.0:1", None, None, None).tls()
+
+
+@pytest.mark.parametrize("given", ["cert", "key", "client_ca"])
+def test_a_part_of_what_tls_needs_is_not_taken_for_plain_http(given: str) -> None:
+    files = dict.fromkeys(("cert", "key", "client_ca")) | {given: "a.pem"}
+    with pytest.raises(SettingError, match=f"DUTYCYCLE_WEBHOOK_{given.upper()}=a.pem: needs DUTYCYCLE_"):
+        Endpoint("webhook", "127.0.0.1:0", **files).tls()
+
+
+def test_files_that_are_no_pem_are_named(tmp_path: Path) -> None:
     broken = tmp_path / "a"
     broken.write_text("no PEM")
+    with pytest.raises(SettingError, match=r"DUTYCYCLE_WEBHOOK_CLIENT_CA=.*: no certificate in PEM"):
+        Endpoint("webhook", "0.0.0.0:1", str(broken), str(broken), str(broken)).tls()
     with pytest.raises(SettingError, match=r"DUTYCYCLE_WEBHOOK_CERT=.*: no certificate with its key in PEM"):
         Endpoint("webhook", "0.0.0.0:1", str(broken), str(broken), None).tls()

@@ -46,17 +46,27 @@ class PriorityClasses:
         """By the round before."""
         self._settled: list[int] = []
         self._useless_since: dict[int, float] = {}
+        self._listed_s = float("-inf")
         self.ready = asyncio.Event()
         """Set when there are classes to give."""
 
     def name(self, user_class: str, priority: int) -> str | None:
-        """The class for a wanted priority; None while there is none in the band of the user's class."""
+        """The class for a wanted priority; None while there is none in the band of the user's class, or it is
+        not known which there are."""
+        if not self._current():
+            return None
         found = classes.nearest(self._settled, self._policy.band(user_class), priority)
         return None if found is None else f"{CLASS_PREFIX}{found}"
 
     def readiness_error(self) -> str | None:
-        """None once there are classes."""
-        return None if self.ready.is_set() else "PriorityClasses are being made"
+        """None once there are classes, and while it is known which."""
+        if not self.ready.is_set():
+            return "PriorityClasses are being made"
+        return None if self._current() else "it is not known which PriorityClasses there are by now"
+
+    def _current(self) -> bool:
+        """What was listed long ago may have been deleted by another replica: its pod would be refused."""
+        return self._wall() - self._listed_s < self._kept_s / 2
 
     async def run(self) -> None:
         """Make and delete classes until cancelled; an API server that is away is waited for."""
@@ -73,6 +83,7 @@ class PriorityClasses:
         """Once: make what is wanted, and delete what has been useless for a while. Raises ``KubeError``."""
         now_s = self._wall()
         there = await self._list()
+        self._listed_s = now_s
         self._settled = sorted(
             one for one in there if one in self._seen and classes.usable(self._policy, one, now_s)
         )

@@ -1,16 +1,23 @@
 """Which priorities have a PriorityClass: few, near any moment that a pod may get, and kept until then."""
 
+from collections.abc import AsyncIterator
 from itertools import pairwise
 from math import log2
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contract.errors import SettingError
+from kube.discovery import Kind
+from kube.errors import KubeError
+from kube.objects import ApiServer
 from sinks.scheduling.core.classes import check_lasts, nearest, quanta, quantum, usable, wanted
 from sinks.scheduling.core.policy import Band, Policy
 from sinks.scheduling.core.priority import place
+from sinks.scheduling.webhook.classes import PriorityClasses
+from telemetry.events import WEBHOOK, Telemetry
 
 BANDS = {"": Band(0, 10_000_000), "high": Band(20_000_000, 30_000_000)}
 POLICY = Policy(bands=BANDS, epoch_s=1000.0)
@@ -63,6 +70,46 @@ def test_a_class_whose_moment_is_past_is_useless() -> None:
     assert not usable(POLICY, number, now_s + 2 * POLICY.quantum_s)
     assert not usable(POLICY, number, now_s - POLICY.longest_s - 2 * POLICY.quantum_s)
     assert not usable(POLICY, 15_000_000, now_s)  # of a policy before
+
+
+class FakeApiServer:
+    """Has the PriorityClasses that were made, as long as it is there."""
+
+    def __init__(self) -> None:
+        self.there = True
+        self.classes: list[dict[str, Any]] = []
+
+    async def whole(self, kind: Kind, *, selector: str) -> AsyncIterator[dict[str, Any]]:
+        if not self.there:
+            raise KubeError("timeout", "away")
+        for one in self.classes:
+            yield one
+
+    async def submit(self, kind: Kind, made: dict[str, Any], manager: str) -> None:
+        self.classes.append(made)
+
+
+async def test_none_is_given_that_another_replica_may_have_deleted_meanwhile() -> None:
+    now_s, server = 1e6, FakeApiServer()
+    kept = PriorityClasses(
+        cast("ApiServer", server), POLICY, Telemetry(WEBHOOK), wall=lambda: now_s, kept_s=600.0
+    )
+    for _ in range(2):
+        await kept.refresh()
+    highest = max(one["value"] for one in server.classes)
+    assert kept.name("high", highest) == f"dutycycle-{highest}"
+    server.there = False
+    now_s += 299
+    with pytest.raises(KubeError):
+        await kept.refresh()
+    assert (kept.name("high", highest), kept.readiness_error()) == (f"dutycycle-{highest}", None)
+    now_s += 2
+    assert kept.name("high", highest) is None
+    assert kept.readiness_error() == "it is not known which PriorityClasses there are by now"
+    server.there = True
+    await kept.refresh()
+    assert kept.name("high", highest) is not None
+    assert kept.readiness_error() is None
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -40,7 +41,7 @@ def class_of(user_class: str, priority: int) -> str | None:
 class Rig:
     """A webhook that knows one ended pod of each image, and what two teams used."""
 
-    def __init__(self, *, there: bool = True) -> None:
+    def __init__(self, class_of: Callable[[str, int], str | None] = class_of) -> None:
         known, ledger = KnownCluster(), Ledger(POLICY.window_s)
         use = KnownUse(known, ledger, "team")
         for image, took_s in (("short:1", 60), ("long:1", 7200)):
@@ -57,10 +58,7 @@ class Rig:
             use.take("n", UsageHour(node="n", source="nvml", hour_ms=hour_ms, ts_ms=NOW, gpus=(row,)))
         self.telemetry, self.now_s = Telemetry(WEBHOOK), NOW_S
         queue = Queue(POLICY, known, ledger, "team")
-        self.webhook = Webhook(
-            queue, class_of if there else lambda *_: None, "dutycycle.io/priority", self.telemetry,
-            lambda: self.now_s,
-        )  # fmt: skip
+        self.webhook = Webhook(queue, class_of, "dutycycle.io/priority", self.telemetry, lambda: self.now_s)
 
     def ask(self, thing: Any, **more: Any) -> dict[str, Any]:
         """The response to a new pod."""
@@ -195,7 +193,7 @@ def test_what_claims_devices_has_a_place() -> None:
 
 
 def test_without_a_class_a_pod_is_admitted_unchanged() -> None:
-    rig = Rig(there=False)
+    rig = Rig(lambda *_: None)
     assert "patch" not in rig.ask(asked())
     assert rig.count("no_class") == 1
 
@@ -209,6 +207,15 @@ def test_what_is_not_understood_is_admitted_unchanged_and_counted(
     assert rig.count("not_understood") == 1
     (line,) = [one for one in caplog.messages if one.startswith("pod_not_understood")]
     assert "ml/a new pod" in line
+
+
+def test_whatever_goes_wrong_the_pod_is_admitted() -> None:
+    def fails(user_class: str, priority: int) -> str | None:
+        raise RuntimeError(f"{user_class} {priority}")
+
+    rig = Rig(class_of=fails)
+    assert "patch" not in rig.ask(asked())
+    assert rig.count("not_understood") == 1
 
 
 async def test_who_is_no_api_server_is_told_so() -> None:

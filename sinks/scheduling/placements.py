@@ -27,6 +27,8 @@ class Placements:
         self._settings, self._telemetry = settings, telemetry
         self._topic = full_name(settings.topic_prefix, TOPIC)
         self._waiting: asyncio.Queue[Placement] = asyncio.Queue(_MOST_WAITING)
+        self._unsent: Placement | None = None
+        """Taken from the queue, and not acknowledged by the broker yet."""
 
     def tell(self, placement: Placement) -> None:
         """Send it soon."""
@@ -44,8 +46,11 @@ class Placements:
             await producer.start()
             try:
                 while True:
-                    await self._send(producer, await self._waiting.get())
-                    reachability.mark_up()
+                    if self._unsent is None:
+                        reachability.mark_up()
+                        self._unsent = await self._waiting.get()
+                    await self._send(producer, self._unsent)
+                    self._unsent = None
             finally:
                 await producer.abort()
 

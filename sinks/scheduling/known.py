@@ -30,6 +30,7 @@ class KnownCluster:
         """Their uids, by that of their job, and by its namespace and name."""
         self._kin = KinIndex()
         self._ended: set[str] = set()
+        """Kin by now: after an outage all is read again, also of pods that have a tombstone."""
         self._kinds: dict[str, str] = {}
         self._periods: dict[str, float] = {}
         """By the uid of a pod, which had a cycle when it was last evaluated."""
@@ -58,7 +59,6 @@ class KnownCluster:
                 self._leave(key)
                 for known in (self._kinds, self._periods):
                     known.pop(key, None)
-                self._ended.discard(key)
 
     def _take_pod(self, pod: Pod) -> None:
         self._leave(pod.uid)

@@ -9,6 +9,7 @@ from bus.kafka.consumer import Message, Start
 from contract.settings.groups import Settings
 from contract.topics import short_name
 from sinks.follow import Follower, Offsets
+from sinks.serving import together
 from telemetry.events import Telemetry
 
 DESCRIBED = ("insights", "cycles")
@@ -55,7 +56,7 @@ class Reader:
 
     async def run(self) -> None:
         """Pods and what they used from the beginning, the rest from a while ago on."""
-        await asyncio.gather(self._follow(DESCRIBED), self._follow(self._recent), self._follow_ended())
+        await together(self._follow(DESCRIBED), self._follow(self._recent), self._follow_ended())
 
     async def _follow_ended(self) -> None:
         await self._described.wait()

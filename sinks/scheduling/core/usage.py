@@ -48,6 +48,12 @@ class Usage:
         return next((found for at, found in reversed(self._slices) if at == number), None)
 
     def _expire(self, newest: int) -> None:
+        gone = False
         while self._slices and self._slices[0][0] <= newest - _SLICES:
-            for owner, gpu_s in self._slices.popleft()[1].items():
-                self._sums[owner] -= gpu_s
+            self._slices.popleft()
+            gone = True
+        if gone:  # added up anew: a difference would leave a rounding error, which would count as use
+            self._sums = {}
+            for _, slice_ in self._slices:
+                for owner, gpu_s in slice_.items():
+                    self._sums[owner] = self._sums.get(owner, 0.0) + gpu_s

@@ -125,6 +125,11 @@ def test_kin_are_pods_that_have_ended() -> None:
     found = known.prediction(OURS)
     assert found is not None
     assert (found.kin, found.likeness, found.kind) == (1, "owner template", "training")
+    known.take("one", None)  # of the pod; what it used is read again after an outage
+    known.take("one", peaks(pod("one", finished_ms=NOW - 60_000), 40))
+    again = known.prediction(OURS)
+    assert again is not None
+    assert again.kin == 1
     middles = {name: found.middle(name) for name in ("duration_s", "gpu_mem_bytes", "cpu_cores", "period_s")}
     assert middles == {"duration_s": 540.0, "gpu_mem_bytes": 40 * GIB, "cpu_cores": 2.5, "period_s": 12.5}
     assert known.prediction(Template(namespace="other", owner="t1")) is None

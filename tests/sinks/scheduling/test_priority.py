@@ -93,6 +93,15 @@ def test_use_is_a_share_of_the_newest_window() -> None:
     assert usage.excess("a", ["a", "b"], {}, 2410) == 1.0
 
 
+def test_of_what_has_left_the_window_not_even_a_rounding_error_counts_as_use() -> None:
+    usage = Usage(2400)
+    for gpu_s, at_s in ((0.1, 0), (0.2, 100)):  # 0.1 + 0.2 - 0.1 - 0.2 is more than 0
+        usage.charge(["a"], gpu_s, at_s)
+    usage.charge(["b"], 100, 2600)
+    assert usage.excess("b", ["a", "b"], {}, 2600) == 1.0
+    assert usage.charged(2600) == {"b": 100}
+
+
 @pytest.mark.parametrize(
     ("settings_", "said"),
     [

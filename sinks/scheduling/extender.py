@@ -26,11 +26,11 @@ _ATTEMPT_S = 1.0
 """``filter`` and ``prioritize`` of one attempt to place a pod come within milliseconds."""
 _MOST_ATTEMPTS = 64
 """The scheduler tries one pod at a time; several profiles and retries are few more."""
-
-
 _MOST_NODES = 5
 _LONGEST = 500
 """Characters of a reason: an annotation stays small."""
+_ODD = (AttributeError, LookupError, TypeError, ValueError)
+"""What a request of a shape that we do not know may raise; JSON that cannot be read is a ``ValueError``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +72,9 @@ class Extender:
             found: object
             try:
                 found, code = ask(orjson.loads(await request.read())), 200
-            except (BadRequestError, orjson.JSONDecodeError) as error:
-                found, code = {"Error": f"no request of a kube-scheduler: {error}"}, 400
+            except (BadRequestError, *_ODD) as error:
+                said = f"no request of a kube-scheduler: {type(error).__name__}: {error}"
+                found, code = {"Error": said[:_LONGEST]}, 400
             metrics = self._telemetry.metrics
             metrics.counter(EXTENDER_ANSWERS, verb=verb, code=str(code)).inc()
             metrics.counter(EXTENDER_SECONDS, verb=verb).inc(time.perf_counter() - began_s)
@@ -146,9 +147,10 @@ def _placement(pod: pods.Object, prediction: Prediction | None, scores: Scores, 
         for one in scores.best(_MOST_NODES)
     )
     considered, blocked = len(scores.nodes.names), len(scores.blocked())
+    left_out = 0 if blocked == considered else blocked  # as in ``filter``
     return Placement(
         uid=meta["uid"], namespace=meta.get("namespace") or "default", name=meta.get("name") or meta["uid"],
-        ts_ms=now_ms, considered=considered, left_out=blocked % max(considered, 1), nodes=nodes,
+        ts_ms=now_ms, considered=considered, left_out=left_out, nodes=nodes,
         expected=None if prediction is None else prediction.summary()[:_LONGEST],
     )  # fmt: skip
 

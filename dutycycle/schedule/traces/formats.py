@@ -27,6 +27,8 @@ def workload_of(
     """
     nodes = FORMATS[form].machines(machines, wrong) if machines else made
     found: list[Job] = sorted(FORMATS[form].jobs(path, wrong), key=lambda one: (one.arrival_s, one.name))
+    if not found:
+        raise DutycycleError(f"{path}: has no jobs: is it a trace in the format {form}?")
     found = found[:most]
     empty, known = Cluster(nodes), dict[Demand, bool]()
     fitting = [one for one in found if _fits(empty, one.demand, known)]

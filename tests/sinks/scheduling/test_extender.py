@@ -86,6 +86,12 @@ def test_a_pod_is_never_left_without_a_node() -> None:
         pytest.param(
             b'{"Pod":{"spec":{},"metadata":{}},"NodeNames":[1]}', "NodeNames: expected strings", id="names"
         ),
+        pytest.param(
+            b'{"Pod":{"spec":{},"metadata":{}},"Nodes":{"items":[{}]}}', "KeyError: 'metadata'", id="a node"
+        ),
+        pytest.param(
+            b'{"Pod":{"spec":{"containers":5},"metadata":{}},"NodeNames":["a"]}', "TypeError: ", id="a pod"
+        ),
     ],
 )
 async def test_what_is_no_question(body: bytes, said: str) -> None:

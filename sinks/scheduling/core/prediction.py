@@ -41,7 +41,7 @@ class Prediction:
             "duration_s": lambda one: f"takes {_duration(one.middle)}",
             "gpu_mem_bytes": lambda one: f"{one.high / _GIB:.1f} GiB of a GPU's memory at most",
             "gpu_util_pct": lambda one: f"uses {one.middle:.0f} % of its GPUs at its peak",
-            "cpu_cores": lambda one: f"{one.middle:.1f} CPUs at its peak",
+            "cpu_cores": lambda one: f"{one.middle:.1f} CPUs (p95)",
         }
         said = [form(self.figures[name]) for name, form in forms.items() if name in self.figures]
         return "; ".join([", ".join(said), self.evidence()] if said else [self.evidence()])

@@ -117,7 +117,7 @@ async def test_pods_go_where_there_is_room_and_on_without_the_extender(
             person = someone_of(kube, namespace, tmp_path)
             wait_until(lambda: "nodes " in person.run("why", "first", "-n", namespace)[1], said)
             assert person.run("why", "first", "-n", namespace)[1].splitlines()[1:5] == [
-                "  expected     takes 10.0 min, 40.0 GiB of a GPU's memory at most, 2.5 CPUs at its peak; "
+                "  expected     takes 10.0 min, 40.0 GiB of a GPU's memory at most, 2.5 CPUs (p95); "
                 "1 ended pod with the same owner template; one says nothing of how it varies",
                 "  nodes        the best 3 of 3, scores of 10, 2 left out for want of GPU memory",
                 "               10 node-1 (it is here): leaves 0 of 1 GPUs free; "

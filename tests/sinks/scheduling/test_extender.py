@@ -121,7 +121,7 @@ def test_what_it_said_of_a_pod_is_told_once_until_it_changes() -> None:
     assert [(found.node, found.score) for found in one.nodes] == [("a", 10), ("b", 9), ("c", 0)]
     assert one.nodes[1].why == ("leaves 0 of 1 GPUs free; needs 40.0 GiB of GPU memory, 60.0 GiB is free")
     assert one.expected == (
-        "takes 10.0 min, 40.0 GiB of a GPU's memory at most, 2.5 CPUs at its peak; "
+        "takes 10.0 min, 40.0 GiB of a GPU's memory at most, 2.5 CPUs (p95); "
         "1 ended pod with the same owner template; one says nothing of how it varies"
     )
     known.take("c", nvml(gpu(), node="c", ts_ms=NOW + 5000))

@@ -5,7 +5,7 @@ A value that somebody else has spoilt is as if it were not there.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -18,9 +18,9 @@ INSIGHTS = ("kind", "bottleneck", "advice")
 """What the pod or job is, what holds it up, what to do: on the object once somebody has found it out."""
 _GPU_OF_POD = re.compile(r"gpu_(\d+)(?:_(\d+))?")
 _GPU_OF_JOB = re.compile(r"(.+)-gpu-(\d+)_(util|mem_mb)")
-_FIELDS = ("cpu_pct", "mem_mb", "net_mbps", "disk")
-_OF_POD = (keys.MAX_CPU_UTIL, keys.MAX_CPU_MEM, keys.MAX_NETWORK, keys.MAX_DISK_IO)
-_OF_POD_OF_JOB = ("cpu_util", "cpu_mem_mb", "network_mbps", "disk_io")
+_FIELDS = ("cpu_pct", "cpu_p95_pct", "mem_mb", "net_mbps", "disk")
+_OF_POD = (keys.MAX_CPU_UTIL, keys.CPU_UTIL_P95, keys.MAX_CPU_MEM, keys.MAX_NETWORK, keys.MAX_DISK_IO)
+_OF_POD_OF_JOB = ("cpu_util", keys.CPU_UTIL_P95, "cpu_mem_mb", "network_mbps", "disk_io")
 _PLAIN = frozenset({"gpu_util", "gpu_mem_mb", *_OF_POD_OF_JOB})
 """Of a pod in a job's annotation; the first two where its GPUs are not listed one by one."""
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)([GM])B")
@@ -29,13 +29,17 @@ _MEGA = {"G": 1000.0, "M": 1.0}
 
 @dataclass(frozen=True, slots=True)
 class MaxUsage:
-    """Maxima so far. Percent of one GPU or core; MB are 10⁶ bytes; Mbit/s; ``disk`` MB/s."""
+    """Maxima so far. Percent of one GPU or core; MB are 10⁶ bytes; Mbit/s; ``disk`` MB/s.
+
+    ``cpu_p95_pct``: for 95 % of the time it needed no more; of a job that of its pod with the most.
+    """
 
     gpus: int = 0
     gpu_pct: MaybeNumber = None
     gpu_mem_bus_pct: MaybeNumber = None
     gpu_mem_mb: MaybeNumber = None
     cpu_pct: MaybeNumber = None
+    cpu_p95_pct: MaybeNumber = None
     mem_mb: MaybeNumber = None
     net_mbps: MaybeNumber = None
     disk: MaybeNumber = None
@@ -166,7 +170,8 @@ def of_whole_job(found: Json) -> MaxUsage:
         gpu_mem_mb=_number(summary.get("max_gpu_mem_mb")),
         **_amounts(summary, _OF_POD),
     )
-    return most_of_each([usage, of_all])
+    # The summary has no percentiles: what is known is of some pods only.
+    return most_of_each([replace(usage, cpu_p95_pct=None), of_all])
 
 
 def omitted(found: Json) -> int:

@@ -9,8 +9,8 @@ from dutycycle.kubectl.jobs import Job, Jobs
 from dutycycle.kubectl.last_sample import JobSamples
 from dutycycle.kubectl.output import Answer, AnswerRow, emit, is_data, print_answer
 
-_HEADERS = ["POD", "NODE", "GPU", "MAX-GPU>", "MAX-GPU-MEM>", "MAX-CPU>", "MAX-MEM>", "MAX-NET(Mbit/s)>",
-            "MAX-DISK(MB/s)>"]  # fmt: skip
+_HEADERS = ["POD", "NODE", "GPU", "MAX-GPU>", "MAX-GPU-MEM>", "MAX-CPU>", "P95-CPU>", "MAX-MEM>",
+            "MAX-NET(Mbit/s)>", "MAX-DISK(MB/s)>"]  # fmt: skip
 
 
 def show_peaks(api: Api, args: argparse.Namespace) -> None:
@@ -69,6 +69,7 @@ def _gpu(util: float | None, mem_mb: float | None) -> list[str]:
 def _rest(usage: MaxUsage) -> list[str]:
     forms = {
         "cpu_pct": output.format_percent,
+        "cpu_p95_pct": output.format_percent,
         "mem_mb": output.format_megabytes,
         "net_mbps": output.format_number,
         "disk": output.format_number,

@@ -196,6 +196,7 @@ def _parts(usage: MaxUsage) -> Iterator[str]:
         "GPU memory bus {}": output.format_percent(usage.gpu_mem_bus_pct),
         "GPU memory {}": output.format_megabytes(usage.gpu_mem_mb),
         "CPU {} of a core": output.format_percent(usage.cpu_pct),
+        "CPU p95 {}": output.format_percent(usage.cpu_p95_pct),
         "memory {}": output.format_megabytes(usage.mem_mb),
         "network {} Mbit/s": output.format_number(usage.net_mbps),
         "disk {} MB/s": output.format_number(usage.disk),

@@ -245,11 +245,9 @@ def _machine_figures(view: View) -> Iterator[tuple[str, str]]:
     of = view.machines
     whose = "" if view.pods else " of the machine" if len(of) == 1 else " of the machines"
     if means := each(of, "cpu_util_pct", "mean"):
-        most = max(each(of, "cpu_util_pct", "most"))
-        yield (
-            f"CPU{whose}",
-            f"mean {sum(means) / 100:.2f} cores, max {most / 100:.2f}" + (" of one" if len(of) > 1 else ""),
-        )
+        p95, most = (max(each(of, "cpu_util_pct", how)) / 100 for how in ("p95", "most"))
+        of_one = " of one" if len(of) > 1 else ""
+        yield f"CPU{whose}", f"mean {sum(means) / 100:.2f} cores, p95 {p95:.2f}, max {most:.2f}{of_one}"
     if memory := each(of, "mem_used_bytes", "most"):
         yield f"Host memory{whose}, max" + (" of one" if len(of) > 1 else ""), bytes_text(max(memory))
     prefix = "io" if view.pods else "disk"

@@ -78,6 +78,17 @@ class Ticks:
         known = self[name][np.isfinite(self[name])]
         return float(known.max()) if len(known) else None
 
+    def p95(self, name: str) -> float | None:
+        """The least value that was not exceeded for 95 % of the time; None where it was never measured."""
+        known = np.isfinite(self[name])
+        values, lasted = self[name][known], self.durations_s()[known]
+        if not len(values):
+            return None
+        order = np.argsort(values, kind="stable")
+        passed = np.cumsum(lasted[order] if lasted.any() else np.ones(len(values)))
+        place = int(np.searchsorted(passed, 0.95 * passed[-1] * (1 - 1e-12)))
+        return float(values[order][place])
+
     def increase(self, name: str) -> float | None:
         """How much a counter grew; a step down is a reset, and adds nothing. None with one value."""
         known = self[name][np.isfinite(self[name])]

@@ -3,12 +3,14 @@
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import orjson
 
 from kube.references import Patch
 from sinks.annotations.core.keys import (
+    CPU_UTIL_P95,
     CYCLE_PERIOD,
     GPU_MEM_FULL,
     MEM_FULL,
@@ -45,11 +47,12 @@ _TOLERANCES = {
     "pods": _EXACT,
     "pods_omitted": _EXACT,
     "period_s": Tolerance(0.0),
+    CPU_UTIL_P95: Tolerance(inf),
     "trend_pct_per_h": Tolerance(5.0, 0.2),
     "GB": Tolerance(0.5),
     "MB": Tolerance(50.0),
 }
-"""By the field's name, or by the unit of a text."""
+"""By the field's name, or by the unit of a text. A p95, unlike a maximum, goes up and down."""
 _AMOUNT = re.compile(r"(-?\d+(?:\.\d+)?)(GB|MB)")
 
 

@@ -15,7 +15,17 @@ from contract.records.derived import JobPeaks, Peaks, PodOfJob
 from sinks.annotations.core import keys
 from sinks.annotations.core.diff import Present, stays
 from sinks.annotations.core.targets import is_name
-from sinks.annotations.core.values import BITS, DISK, MEGA, NETWORK, gpu_figures, largest, measured, text
+from sinks.annotations.core.values import (
+    BITS,
+    DISK,
+    MEGA,
+    NETWORK,
+    largest,
+    measured,
+    p95,
+    plain_figures,
+    text,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +51,7 @@ class JobView:
             name = keys.pod_key_name(pod)
             # The value says the pod's name where the key cannot.
             pods[f"{prefix}/{name}"] = text(values[pod] if name == pod else {"pod": pod} | values[pod])
-        plain = {f"{prefix}/{name}": text(value) for name, value in gpu_figures(record.metrics).items()}
+        plain = {f"{prefix}/{name}": text(value) for name, value in plain_figures(record.metrics).items()}
         return cls(prefix, plain, pods, text(job_summary(record)), record.final, record.pods_omitted or 0)
 
     def wanted(self, present: Present, insight: Mapping[str, str]) -> dict[str, str]:
@@ -122,6 +132,7 @@ def _of_job(pod: PodOfJob) -> dict[str, Any]:
         value["gpu_mem_mb"] = largest(pod.metrics, ("gpu_mem_used_bytes",), 1 / MEGA, 0)
     value |= {
         "cpu_util": largest(pod.metrics, ("cpu_util_pct",), 1, 2),
+        keys.CPU_UTIL_P95: p95(pod.metrics, "cpu_util_pct"),
         "cpu_mem_mb": largest(pod.metrics, ("mem_used_bytes",), 1 / MEGA, 1),
         "network_mbps": largest(pod.metrics, NETWORK, BITS / MEGA, 1),
         "disk_io": largest(pod.metrics, DISK, 1 / MEGA, 1),

@@ -28,7 +28,10 @@ UPDATED = "updated"
 GPU_COUNT = "gpu_count"
 GPU_UTIL_MAX = "gpu_util_max"
 GPU_UTIL_MEAN = "gpu_util_mean"
+GPU_UTIL_P95 = "gpu_util_p95"
 GPU_MEM_MAX = "gpu_mem_max_mb"
+CPU_UTIL_P95 = "cpu_util_p95"
+"""Of a pod and a job, and within what a job says of a pod."""
 CYCLE_PERIOD = "cycle_period_s"
 CYCLE_CONFIDENCE = "cycle_confidence"
 MEM_FULL = "mem_full_at"
@@ -53,12 +56,12 @@ PROFILE_NAMES = frozenset({PROFILE_BOTTLENECK, PROFILE_ADVICE})
 """Of a pod and a job that somebody has profiled. They stay."""
 STATE_NAMES = frozenset({CYCLE_PERIOD, CYCLE_CONFIDENCE, MEM_FULL, GPU_MEM_FULL, LEVEL_FORECAST})
 """They come and go with the insight. No pod can have such a name, because of the underscore."""
-PASSENGERS = STATE_NAMES | {GPU_COUNT, GPU_UTIL_MAX, GPU_UTIL_MEAN, GPU_MEM_MAX}
+_PLAIN = frozenset({GPU_UTIL_MAX, GPU_UTIL_MEAN, GPU_UTIL_P95, GPU_MEM_MAX, CPU_UTIL_P95})
+PASSENGERS = STATE_NAMES | _PLAIN | {GPU_COUNT}
 """Plain values for ``kubectl get``. They are written with the others, and are no reason for a write, except a
 cycle that is found or lost, and memory that begins or ceases to run out."""
-POD_NAMES = frozenset({
-    GPU_UTIL, GPU_MEM_UTIL, GPU_ATTRIBUTION, GPU_UTIL_MAX, GPU_UTIL_MEAN, GPU_MEM_MAX,
-    MAX_CPU_UTIL, MAX_CPU_MEM, MAX_NETWORK, MAX_DISK_IO, UPDATED,
+POD_NAMES = _PLAIN | frozenset({
+    GPU_UTIL, GPU_MEM_UTIL, GPU_ATTRIBUTION, MAX_CPU_UTIL, MAX_CPU_MEM, MAX_NETWORK, MAX_DISK_IO, UPDATED,
 })  # fmt: skip
 LONGEST_NAME = 63
 TOTAL_BYTES = 262_144

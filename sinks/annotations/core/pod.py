@@ -12,10 +12,10 @@ from sinks.annotations.core.values import (
     MOST_PROCESSES,
     NETWORK,
     UNKNOWN_PID,
-    gpu_figures,
     largest,
     measured,
     number,
+    plain_figures,
     rfc3339,
 )
 
@@ -32,7 +32,7 @@ def pod_values(record: PodPeaks) -> dict[str, Any]:
         keys.MAX_NETWORK: largest(metrics, NETWORK, BITS / MEGA, 1),
         keys.MAX_DISK_IO: largest(metrics, DISK, 1 / MEGA, 1),
     }
-    found = measured(value) | gpu_figures(metrics)
+    found = measured(value) | plain_figures(metrics)
     return found | {keys.UPDATED: rfc3339(record.last_ms)} if found else {}
 
 

@@ -58,12 +58,19 @@ def largest(peaks: Peaks, metrics: tuple[str, ...], factor: float, digits: int) 
     return number(max(known) * factor, digits) if known else None
 
 
-def gpu_figures(peaks: Peaks) -> dict[str, Any]:
-    """The plain values of a pod's or job's GPUs, by name."""
+def p95(peaks: Peaks, metric: str) -> int | float | None:
+    found = peaks[metric].p95 if metric in peaks else None
+    return None if found is None else number(found, 2)
+
+
+def plain_figures(peaks: Peaks) -> dict[str, Any]:
+    """The plain values of a pod or job, by name."""
     util = peaks.get("gpu_util_pct")
     value = {
         keys.GPU_UTIL_MAX: None if util is None else number(util.max),
         keys.GPU_UTIL_MEAN: None if util is None else number(util.mean),
+        keys.GPU_UTIL_P95: p95(peaks, "gpu_util_pct"),
+        keys.CPU_UTIL_P95: p95(peaks, "cpu_util_pct"),
         keys.GPU_MEM_MAX: largest(peaks, ("gpu_mem_used_bytes",), 1 / MEGA, 0),
     }
     return measured(value)

@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from contract.errors import SettingError
-from contract.records.derived import JobPeaks, Peak, PodOfJob, PodPeaks
+from contract.records.derived import P95_METRICS, JobPeaks, Peak, PodOfJob, PodPeaks
 from contract.records.pods import JobRef, Pod
 from dutycycle.kubectl import output
 from dutycycle.kubectl.annotations import (
@@ -36,7 +36,13 @@ def annotations(values: dict[str, Any], prefix: str = "dutycycle.io") -> dict[st
 
 
 def peaks(**metrics: float) -> dict[str, Peak]:
-    return {name: Peak(max=value, mean=value / 2, at_ms=1) for name, value in metrics.items()}
+    def p95(name: str, value: float) -> float | None:
+        return 0.75 * value if name in P95_METRICS else None
+
+    return {
+        name: Peak(max=value, mean=value / 2, at_ms=1, p95=p95(name, value))
+        for name, value in metrics.items()
+    }
 
 
 def test_what_the_sink_writes_on_a_pod_is_read() -> None:
@@ -44,14 +50,21 @@ def test_what_the_sink_writes_on_a_pod_is_read() -> None:
         pod=Pod(uid="u", namespace="ns", name="p", node="n", phase="Running"),
         first_ms=1, last_ms=1_700_000_000_000, samples=1, final=False,
         metrics=peaks(
-            cpu_util_pct=271.82, mem_used_bytes=2.4e9, net_rx_bytes_per_s=7.8e6, io_read_bytes_per_s=0.0
+            cpu_util_pct=272, mem_used_bytes=2.4e9, net_rx_bytes_per_s=7.8e6, io_read_bytes_per_s=0.0
         ),
         gpus={},
         processes={"n/0/7": peaks(gpu_util_pct=97, mem_copy_util_pct=41), "n/1/8": peaks(gpu_util_pct=0)},
     )  # fmt: skip
     found = ours(annotations(pod_values(record)), "dutycycle.io")
     assert of_pod(found) == MaxUsage(
-        gpus=2, gpu_pct=97, gpu_mem_bus_pct=41, cpu_pct=271.82, mem_mb=2400, net_mbps=62.4, disk=0
+        gpus=2,
+        gpu_pct=97,
+        gpu_mem_bus_pct=41,
+        cpu_pct=272,
+        cpu_p95_pct=204,
+        mem_mb=2400,
+        net_mbps=62.4,
+        disk=0,
     )
     assert found["updated"] == "2023-11-14T22:13:20Z"
 
@@ -68,12 +81,12 @@ def test_what_the_sink_writes_on_a_job_is_read() -> None:
     first, second = of_job(found)
     assert (first.pod, second.pod) == ("bert-worker-2", "bert-worker-10")  # as people count
     assert first.gpus == {("a-gpu-9", 0): (100, 11669), ("a-gpu-9", 1): (3, None)}
-    assert of_whole_job(found) == MaxUsage(gpus=4, gpu_pct=100, gpu_mem_mb=11669, cpu_pct=10)
+    assert of_whole_job(found) == MaxUsage(gpus=4, gpu_pct=100, gpu_mem_mb=11669, cpu_pct=10, cpu_p95_pct=7.5)
 
 
 def test_of_a_large_job_the_summary_counts() -> None:
     found = {
-        "w-0": {"cpu_util": 5, "cpu_mem_mb": 1},
+        "w-0": {"cpu_util": 5, "cpu_util_p95": 4, "cpu_mem_mb": 1},
         "pods_omitted": 999,
         "pods_summary": {"pods": 1000, "max_gpu_util": 99, "max_gpu_mem_mb": 70000, "max_cpu_util": 7},
     }
@@ -128,9 +141,9 @@ def large_job(pods: int, omitted: int, metrics: dict[str, Peak]) -> dict[str, An
 def test_pods_of_a_large_job_have_figures_without_their_gpus() -> None:
     found = large_job(2, 0, peaks(gpu_util_pct=90, gpu_mem_used_bytes=1e9, cpu_util_pct=5))
     first, _ = of_job(found)
-    assert first.usage == MaxUsage(gpu_pct=90, gpu_mem_mb=1000, cpu_pct=5)
+    assert first.usage == MaxUsage(gpu_pct=90, gpu_mem_mb=1000, cpu_pct=5, cpu_p95_pct=3.75)
     assert first.gpus == {}
-    assert of_whole_job(found) == MaxUsage(gpu_pct=90, gpu_mem_mb=1000, cpu_pct=5)
+    assert of_whole_job(found) == MaxUsage(gpu_pct=90, gpu_mem_mb=1000, cpu_pct=5)  # of the job no p95
     (alone,) = of_job({"w-0": {"gpu_util": 90, "gpu_mem_mb": 1000}})
     assert alone.usage == MaxUsage(gpu_pct=90, gpu_mem_mb=1000)
 

@@ -19,8 +19,8 @@ from tests.support.servers.kube.server import Kube
 HEADER = ["NAME", "GPUS", "MAX-GPU", "MAX-CPU", "MAX-MEM", "MAX-NET(Mbit/s)", "MAX-DISK(MB/s)", "LAST-SAMPLE",
           "WORKLOAD", "BOTTLENECK"]  # fmt: skip
 WORKER = (
-    '{"gpu-a-gpu-0_util":100,"gpu-a-gpu-0_mem_mb":11669,"cpu_util":271.82,"cpu_mem_mb":245.7,'
-    '"network_mbps":62.4,"disk_io":0}'
+    '{"gpu-a-gpu-0_util":100,"gpu-a-gpu-0_mem_mb":11669,"cpu_util":271.82,"cpu_util_p95":240,'
+    '"cpu_mem_mb":245.7,"network_mbps":62.4,"disk_io":0}'
 )
 TWO_GPUS = '{"gpu-b-gpu-0_util":97,"gpu-b-gpu-0_mem_mb":512,"gpu-b-gpu-1_util":3,"cpu_util":250}'
 
@@ -169,10 +169,10 @@ def test_the_peaks_of_a_job_are_a_line_for_each_gpu(kube: Kube, user: User, name
     for name in ("bert", "mpijob/bert", "mpijobs.kubeflow.org/bert"):
         _, *rows = user.lines("peaks", name, "-n", namespace)
         assert rows == [
-            ["bert-worker-0", "gpu-a", "0", "100%", "11.7GB", "272%", "246MB", "62.4", "0"],
-            ["bert-worker-1", "gpu-b", "0", "97%", "512MB", "250%", "-", "-", "-"],
+            ["bert-worker-0", "gpu-a", "0", "100%", "11.7GB", "272%", "240%", "246MB", "62.4", "0"],
+            ["bert-worker-1", "gpu-b", "0", "97%", "512MB", "250%", "-", "-", "-", "-"],
             ["bert-worker-1", "gpu-b", "1", "3%", "-"],
-            ["(most)", "100%", "11.7GB", "272%", "246MB", "62.4", "0"],
+            ["(most)", "100%", "11.7GB", "272%", "240%", "246MB", "62.4", "0"],
         ]
 
 
@@ -189,7 +189,7 @@ def test_a_large_job_says_that_it_has_more_gpus_than_are_named(
     status, stdout, _ = user.run("peaks", "other", "-n", namespace)
     assert (status, stdout.splitlines()[1].split()) == (
         0,
-        ["w-0", "-", "-", "90%", "1GB", "5%", "-", "-", "-"],
+        ["w-0", "-", "-", "90%", "1GB", "5%", "-", "-", "-", "-"],
     )
 
 

@@ -135,6 +135,7 @@ def figures(final: Object, pod: Object, node: str) -> Object:
         f"{node}-gpu-{index}_util": UTIL[index],
         f"{node}-gpu-{index}_mem_mb": HELD_GB[index] * 1000,
         "cpu_util": round(metrics["cpu_util_pct"]["max"], 2),
+        "cpu_util_p95": round(metrics["cpu_util_pct"]["p95"], 2),
         "cpu_mem_mb": round(metrics["mem_used_bytes"]["max"] / 1e6, 1),
     }
 
@@ -145,7 +146,8 @@ def assert_kept_after_the_pods(cluster: Cluster, kube: Kube, job: Object, worker
     )["metadata"]["annotations"]
     names = {pod["metadata"]["name"] for pod in workers}
     ours = {key.removeprefix("dutycycle.io/") for key in found if key.startswith("dutycycle.io/")}
-    of_the_job = {"kind", "bottleneck", "advice", "gpu_util_max", "gpu_util_mean", "gpu_mem_max_mb"}
+    plain = {"gpu_util_max", "gpu_util_mean", "gpu_util_p95", "gpu_mem_max_mb", "cpu_util_p95"}
+    of_the_job = {"kind", "bottleneck", "advice"} | plain
     """What it needed, does, and what holds it back, as far as the few seconds of a test tell."""
     assert names <= ours <= names | {"bert-launcher-x7v2p"} | of_the_job
     assert {key: found[key] for key in FOREIGN} == FOREIGN, "what others wrote is theirs"

@@ -63,7 +63,7 @@ def test_a_pod_as_in_the_contract() -> None:
     record = made.pod_peaks(
         last_ms=1_700_000_000_999,
         metrics={
-            "cpu_util_pct": made.peak(271.816), "mem_used_bytes": made.peak(245_700_000),
+            "cpu_util_pct": made.peak(271.816, p95=240), "mem_used_bytes": made.peak(245_700_000),
             "net_rx_bytes_per_s": made.peak(7_800_000), "net_tx_bytes_per_s": made.peak(1),
             "io_read_bytes_per_s": made.peak(0), "io_write_bytes_per_s": made.peak(0),
         },
@@ -73,6 +73,7 @@ def test_a_pod_as_in_the_contract() -> None:
         "gpu_util": {"gpu_0_827505": 27},
         "gpu_mem_util": {"gpu_0_827505": 11},
         "max_cpu_util": 271.82,
+        "cpu_util_p95": 240,
         "max_cpu_mem_mb": 245.7,
         "max_network_mbps": 62.4,
         "max_disk_io": 0,
@@ -84,7 +85,7 @@ def test_a_job_as_in_the_contract() -> None:
     pod = PodOfJob(
         node="gpu-a",
         metrics={
-            "cpu_util_pct": made.peak(271.82), "mem_used_bytes": made.peak(245.7e6),
+            "cpu_util_pct": made.peak(271.82, p95=240), "mem_used_bytes": made.peak(245.7e6),
             "net_tx_bytes_per_s": made.peak(7_800_000), "io_read_bytes_per_s": made.peak(0),
         },
         gpus={"gpu-a/1": {"gpu_util_pct": made.peak(100), "mem_used_bytes": made.peak(11_669e6)}},
@@ -93,8 +94,8 @@ def test_a_job_as_in_the_contract() -> None:
     target = Target("job", "batch/v1", "Job", "name-of-job-1", "default", "job-1")
     assert wanted(record, target=target) == {
         "bert-worker-0": {
-            "gpu-a-gpu-1_util": 100, "gpu-a-gpu-1_mem_mb": 11669, "cpu_util": 271.82, "cpu_mem_mb": 245.7,
-            "network_mbps": 62.4, "disk_io": 0,
+            "gpu-a-gpu-1_util": 100, "gpu-a-gpu-1_mem_mb": 11669, "cpu_util": 271.82,
+            "cpu_util_p95": 240, "cpu_mem_mb": 245.7, "network_mbps": 62.4, "disk_io": 0,
         }
     }  # fmt: skip
 
@@ -135,11 +136,11 @@ def test_a_worker_that_has_just_begun_leaves_what_was_said_and_advice_ends() -> 
 
 
 def test_plain_values_of_a_pod_s_gpus() -> None:
-    metrics = {"gpu_util_pct": made.peak(97, 40.4), "gpu_mem_used_bytes": made.peak(11.669e9)}
+    metrics = {"gpu_util_pct": made.peak(97, 40.4, p95=90), "gpu_mem_used_bytes": made.peak(11.669e9)}
     record = made.pod_peaks(metrics=metrics)
     found = wanted(record, target=pod_target(record.pod))
-    names = ("gpu_util_max", "gpu_util_mean", "gpu_mem_max_mb")
-    assert [found.get(name) for name in names] == [97, 40, 11669]
+    names = ("gpu_util_max", "gpu_util_mean", "gpu_util_p95", "gpu_mem_max_mb")
+    assert [found.get(name) for name in names] == [97, 40, 90, 11669]
 
 
 TREND = PodTrend(ts_ms=1, metrics={

@@ -162,9 +162,12 @@ def kube(kube_server: Kube) -> Kube:
 
 
 @pytest.fixture
-def namespace(kube: Kube) -> str:
+def namespace(kube: Kube) -> Iterator[str]:
     """An empty namespace."""
-    return kube.new_namespace()
+    name = kube.new_namespace()
+    yield name
+    kube.start()
+    kube.empty(name)
 
 
 def _served(start: Callable[[], S]) -> Iterator[S]:

@@ -104,6 +104,14 @@ class Client:
             "DELETE", self._path_of(thing), {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
         )
 
+    def delete_all(self, things: str, namespace: str) -> None:
+        """Take all of ``things`` away at once, such as ``apis/batch/v1/jobs``, in this namespace."""
+        group, _, plural = things.rpartition("/")
+        self.request(
+            "DELETE", f"/{group}/namespaces/{namespace}/{plural}",
+            {"gracePeriodSeconds": 0, "propagationPolicy": "Background"},
+        )  # fmt: skip
+
     def exists(self, thing: Mapping[str, Any]) -> bool:
         """Whether this very object, by uid, is there."""
         try:

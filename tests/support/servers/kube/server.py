@@ -18,6 +18,10 @@ from tests.support.servers.ports import free_port
 from tests.support.servers.process import ServerProcess
 
 _START_S = 120
+_MAKERS = ("deployments", "replicasets", "statefulsets", "daemonsets")
+_WORKLOADS = (
+    *(f"apis/apps/v1/{one}" for one in _MAKERS), "apis/batch/v1/cronjobs", "apis/batch/v1/jobs", "api/v1/pods"
+)  # fmt: skip
 
 # ServiceAccount: no controller makes the account "default", which this admission would ask of every pod.
 # A watch cache is what real servers have, so it stays.
@@ -102,6 +106,11 @@ class Kube:
         name = f"test-{next(self._names)}"
         self.admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         return name
+
+    def empty(self, namespace: str) -> None:
+        """Take its pods away, and what would make new ones: a scheduler of another test would place them."""
+        for one in _WORKLOADS:
+            self.admin.delete_all(one, namespace)
 
     def client(self, token: str, namespace: str = "default") -> Client:
         """Who has this token, and means this namespace."""

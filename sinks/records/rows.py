@@ -166,6 +166,10 @@ def _float(value: float | None) -> float | None:
     return None if value is None else float(value)
 
 
+def _at(ms: int | None) -> str | None:
+    return None if ms is None else moment(ms)
+
+
 def in_order(document: str) -> bytes:
     """The text of a document, its keys in order as the streams write them, and not as PostgreSQL does."""
     return orjson.dumps(orjson.loads(document), option=orjson.OPT_SORT_KEYS)
@@ -182,7 +186,10 @@ def insight_row(record: PodInsight | JobInsight) -> Row:
         "kind": found.kind, "kind_confidence": float(found.confidence),
         "bottleneck": found.bottleneck, "bottleneck_confidence": float(found.bottleneck_confidence),
         "period_s": _float(state.period_s) if state else None,
-        "idle_since": moment(state.idle_since_ms) if state and state.idle_since_ms is not None else None,
+        "period_confidence": _float(state.confidence) if state else None,
+        "mem_full_at": _at(state.mem_full_ms) if state else None,
+        "gpu_mem_full_at": _at(state.gpu_mem_full_ms) if state else None,
+        "idle_since": _at(state.idle_since_ms) if state else None,
         "since": moment(found.since_ms), "at": moment(max(found.ts_ms, state.seen_ms if state else 0)),
         "advice": found.advice, "evidence": orjson.dumps(dict(found.evidence)).decode(),
     })  # fmt: skip

@@ -39,7 +39,7 @@ from sinks.records.rows import (
 from sinks.records.tables.columns import Document, Moment
 from sinks.records.tables.views import VIEWS, create_view
 
-VERSION = 5
+VERSION = 6
 """A database of another version is refused: see ``prepare``."""
 _ADVISORY_LOCK = 0x6475747963796C65
 metadata = MetaData()
@@ -136,6 +136,9 @@ insights = Table(
     Column("bottleneck", Text, nullable=False),
     Column("bottleneck_confidence", Double, nullable=False),
     Column("period_s", Double),
+    Column("period_confidence", Double),
+    Column("mem_full_at", Moment),
+    Column("gpu_mem_full_at", Moment),
     Column("idle_since", Moment),
     Column("since", Moment, nullable=False),
     Column("at", Moment, nullable=False),

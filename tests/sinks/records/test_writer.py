@@ -3,10 +3,12 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from sqlalchemy import create_engine, text
 
 from contract.codec import DecodeError, encode
 from contract.records.derived import JobPeaks, PodPeaks
+from contract.records.parts import WorkloadState
 from sinks.records.query import Which, job_peaks, pod_peaks
 from sinks.records.writer import RecordsLostError, RecordsWriter
 from tests.support.sinks import made
@@ -178,3 +180,19 @@ def test_reading_while_a_sink_writes(records_url: str) -> None:
             writer.write("pod-peaks", encode(made.pod_peaks(f"uid-{i}")))
             writer.flush()
             assert len(pod_peaks(records_url)) == i + 1
+
+
+def test_what_a_pod_and_a_job_do_stands_beside_what_they_needed(records_url: str) -> None:
+    _write(records_url, made.pod_peaks("uid-1"), made.job_peaks("job-1"))
+    pod = WorkloadState(
+        seen_ms=5_000, period_s=12.5, confidence=0.97, mem_full_ms=90_000, gpu_mem_full_ms=60_000
+    )
+    job = WorkloadState(seen_ms=5_000, period_s=13, confidence=0.9, gpu_mem_full_ms=61_000)
+    with RecordsWriter(records_url) as writer:
+        writer.write("pod-insights", encode(replace(made.insight("training", "input", None), state=pod)))
+        writer.write("job-insights", encode(replace(made.job_insight("training", "gpu", None), state=job)))
+    query = "SELECT does, bottleneck, period_s, period_confidence, gpu_mem_full_at, mem_full_at FROM {}"
+    ((*found, gpu_full, full),) = _rows(records_url, query.format("pods"))
+    assert (found, unix_ms(gpu_full), unix_ms(full)) == (["training", "input", 12.5, 0.97], 60_000, 90_000)
+    ((*found, gpu_full, full),) = _rows(records_url, query.format("jobs"))
+    assert (found, unix_ms(gpu_full), full) == (["training", "gpu", 13.0, 0.9], 61_000, None)

@@ -11,7 +11,7 @@ INSTALL = $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 COMPILE = CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet $(ARGS) --generate-hashes --allow-unsafe \
 	--strip-extras --no-emit-index-url --no-emit-find-links $(foreach role,collector streams sinks kubectl report local,--extra $(role))
 TESTS ?= tests
-JOBS ?= 4
+JOBS ?= 3
 MINUTES ?= 10
 SEEDS ?= 6
 FIRST ?= 2000

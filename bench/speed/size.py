@@ -42,7 +42,7 @@ class Size:
 
 
 FULL = Size(
-    rounds=4, repeats=3, curves=2, compared=(50, 60, 360), nodes=(10, 50, 200, 1000), scaled=(30, 60, 8_000),
+    rounds=3, repeats=3, curves=1, compared=(50, 60, 360), nodes=(10, 50, 200, 1000), scaled=(30, 60, 8_000),
     workers=(2, 4),
 )  # fmt: skip
 QUICK = Size(

@@ -16,7 +16,7 @@ from typing import Any, Self
 from bus.kafka.producer import Producer
 from bus.kafka.topics import ensure_topics
 from contract.codec import encode
-from contract.records.pods import JobRef, Pod
+from contract.records.pods import TRIAL_OF, JobRef, Pod
 from contract.records.samples import Gpu, GpuProcess, NvmlSample
 from contract.settings.groups import Settings
 from contract.topics import SAMPLE_TOPICS, full_name
@@ -24,9 +24,10 @@ from tests.support.servers.kube.client import Object, Refused
 from tests.support.servers.kube.server import Kube
 
 _POLL_S = 0.1
-_HEARD_S = 2.0
-"""Until the command has heard on which node a pod is: it takes no samples of other nodes. Of a real pod it
-would miss the first moments of minutes; here all samples come in one moment."""
+_HEARD_S, _TIMES = 2.0, 4
+"""After so long all samples of a trial come, and come again so many times: the command takes no samples of
+nodes of which it has not heard. Of a real pod it would miss the first moments of minutes; here all come in
+one moment. A sample that comes again is dropped by its number."""
 SECONDS = 150
 LOADING_S = 15
 _GPU = "nvidia.com/gpu"
@@ -91,8 +92,10 @@ class SimulatedPods:
         for one in pods:
             self.seen[one["metadata"]["name"]] = one
             self._say(one, "Running", {"running": {"startedAt": _now()}})
-        self._stop.wait(_HEARD_S)
-        asyncio.run(self._publish(list(samples_of(pods, self._step_s(pods)))))
+        records = list(samples_of(pods, self._step_s(pods)))
+        for _ in range(_TIMES if TRIAL_OF in pods[0]["metadata"]["labels"] else 1):
+            self._stop.wait(_HEARD_S)
+            asyncio.run(self._publish(records))
         for one in () if self.endless else pods:
             ended = {"exitCode": 0, "reason": "Completed", "startedAt": _now(), "finishedAt": _now()}
             self._say(one, "Succeeded", {"terminated": ended})

@@ -18,6 +18,7 @@ from sinks.records.location import default_records_path, default_records_url
 from sinks.records.query import pod_peaks
 from sinks.records.rows import pod_row
 from sinks.records.store import RecordsAwayError, RecordsRefusedError, RecordsStore
+from sinks.records.tables.schema import VERSION
 from sinks.records.url import parse_records_url, redacted
 from sinks.records.writer import RecordsWriter
 from tests.support.servers.postgres import Postgres
@@ -58,7 +59,7 @@ def _of_the_future(folder: Path) -> str:
     with RecordsWriter(f"sqlite:///{folder}/records.db"):
         pass
     with sqlite3.connect(folder / "records.db") as connection:
-        connection.execute("UPDATE dutycycle_schema SET version = 7")
+        connection.execute("UPDATE dutycycle_schema SET version = ?", (VERSION + 1,))
     connection.close()
     return f"sqlite:///{folder}/records.db"
 
@@ -67,7 +68,7 @@ REFUSED = {
     "not writable": (_not_writable, "make it writable"),
     "not a database": (_not_a_database, "file is not a database"),
     "a folder": (_a_folder, "unable to open database file"),
-    "of the future": (_of_the_future, "schema has version 7, this Dutycycle knows 5"),
+    "of the future": (_of_the_future, f"schema has version {VERSION + 1}, this Dutycycle knows {VERSION}"),
     "nobody listens": (lambda _: "postgresql://me:s3cret@127.0.0.1:1/db", "Connection refused"),
     "secret as an option": (
         lambda _: "postgresql://me@127.0.0.1:1/db?sslmode=disable&password=s3cret",

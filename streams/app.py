@@ -88,7 +88,7 @@ class StreamsApp:
         """Flush every two seconds and commit over ``interval_s``, more slowly where that is dear, until
         cancelled."""
         works = (
-            self._flush_steadily(min(FLUSH_S, interval_s)),
+            self._flush_steadily(interval_s),
             self._commit_steadily(interval_s),
             _trim_heap(),
         )

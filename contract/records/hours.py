@@ -18,6 +18,7 @@ The definitions, for the topic ``usage``, its tables in SQL and the counters for
 from contract.records.base import RecordBase, VersionedRecord
 from contract.units import Amount, Label, Millis, NodeName, Uid
 
+MINUTE_MS = 60_000
 HOUR_MS = 3_600_000
 GAP_MS = 10_000
 

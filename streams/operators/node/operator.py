@@ -15,6 +15,7 @@ import numpy as np
 
 from contract.codec import from_plain
 from contract.log import ConsumerRecord, ProducerRecord
+from contract.records.hours import MINUTE_MS
 from contract.topics import TOPICS
 from streams.operators.base import CountedEvent, Emission, Snapshot
 from streams.operators.columns.arrays import Floats, Ints, check_version
@@ -31,7 +32,7 @@ from streams.operators.node.window import ClosedWindow, WindowBank
 from streams.operators.node.window_records import WindowRecords
 from streams.operators.peaks.node import NodePeakBank
 from streams.operators.peaks.tally import PeakTally
-from streams.operators.usage.bank import MINUTE_MS, UsageBank
+from streams.operators.usage.bank import UsageBank
 from streams.operators.workload.channels import SPAN_MS
 from streams.operators.workload.spans import SpanBank
 from telemetry.events import SAMPLE_LATE

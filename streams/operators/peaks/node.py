@@ -12,6 +12,7 @@ import numpy as np
 from contract.codec import encode
 from contract.log import ProducerRecord
 from contract.records.derived import NODE_P95_METRICS, NodePeaks, Peaks
+from contract.records.hours import MINUTE_MS
 from contract.records.parts import Tally
 from streams.compiled import entry
 from streams.operators.base import Emission
@@ -21,11 +22,10 @@ from streams.operators.columns.series import CAPACITIES, GPU_METRICS, HOST_METRI
 from streams.operators.columns.tick import Layout
 from streams.operators.peaks.histogram import Histograms
 from streams.operators.peaks.merge import merge_tally, to_peaks
-from streams.operators.peaks.tally import FILL, add_ticks
+from streams.operators.peaks.tally import add_ticks, rows_of, widened
 from streams.operators.rounding import tidy
 
 DAY_MS = 86_400_000
-_MINUTE_MS = 60_000
 _OF_GPU = ("gpu_util_pct", "mem_used_bytes", "power_w")
 _CELLS = len(GPU_METRICS)
 _CELLS_OF_GPU = tuple(GPU_METRICS.index(metric) for metric in _OF_GPU)
@@ -58,7 +58,7 @@ class NodePeakBank:
 
     def advance(self, ts_ms: int) -> list[Emission]:
         """A tick at ``ts_ms`` comes: the day so far, if it is the first of another minute."""
-        if self._last_ms < 0 or self._last_ms // _MINUTE_MS == ts_ms // _MINUTE_MS:
+        if self._last_ms < 0 or self._last_ms // MINUTE_MS == ts_ms // MINUTE_MS:
             return []
         emissions = self.flush()
         if self._last_ms // DAY_MS != ts_ms // DAY_MS:
@@ -83,15 +83,9 @@ class NodePeakBank:
         """Other GPUs than before, or another day."""
         self._layout = layout
         series = _series(layout) if self._source == "nvml" else tuple(("", metric) for metric in _HOST)
-        counted = [_counted_as(*one) for one in series]
         self._columns = self._index.columns(series)
-        self._counted.columns(tuple(one for one in counted if one is not None))
-        row = {one: at for at, one in enumerate(self._counted.ids)}
-        self._rows = np.array([-1 if one is None else row[one] for one in counted], np.int64)
-        old = self._state.shape[1]
-        wider = np.repeat(np.array(FILL)[:, None], len(self._index), axis=1)
-        wider[:, :old] = self._state
-        self._state = wider
+        self._rows = rows_of(self._counted, [_counted_as(*one) for one in series])
+        self._state = widened(self._state, len(self._index))
 
     def flush(self) -> list[Emission]:
         """The day so far, if there was a tick since the last call."""

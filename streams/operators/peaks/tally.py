@@ -1,8 +1,8 @@
 """The most that each pod of a node used so far, and sums for the mean: of the pod, on each GPU, of each
 process; of the pod also how often it used how much, for percentiles."""
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from msgspec.structs import replace
@@ -29,8 +29,9 @@ from streams.operators.rounding import tidy
 
 # Rows of the state: one column a series.
 _MAX, _AT, _SUM, _COUNT = range(4)
-FILL = (-np.inf, 0.0, 0.0, 0.0)
+_FILL = (-np.inf, 0.0, 0.0, 0.0)
 """The column of a new series."""
+K = TypeVar("K", bound=tuple[str, ...])
 
 
 @entry(
@@ -53,6 +54,21 @@ def add_ticks(
                 state[_COUNT, column] += 1
                 if rows[at] >= 0:
                     count(places, pages, rows[at], value)
+
+
+def widened(state: Floats, size: int) -> Floats:
+    """The state of ``size`` series, the first of which are there already."""
+    wider = np.repeat(np.array(_FILL)[:, None], size, axis=1)
+    wider[:, : state.shape[1]] = state
+    return wider
+
+
+def rows_of(index: ColumnIndex[K], counted: Sequence[K | None]) -> Ints:
+    """Of each series the row of the histogram in which it is counted, as ``index`` has them from now on; -1
+    for None."""
+    index.columns(tuple(one for one in counted if one is not None))
+    row = {one: at for at, one in enumerate(index.ids)}
+    return np.array([-1 if one is None else row[one] for one in counted], np.int64)
 
 
 class PeakTally:
@@ -85,7 +101,7 @@ class PeakTally:
         columns = self._index.columns(layout.tallies)
         grew = len(self._index) > self._state.shape[1]
         if grew:
-            self._widen()
+            self._state = widened(self._state, len(self._index))
         places, pages = self._histograms.with_room(len(self._counted), self._rows, block.tallies)
         add_ticks(self._state, columns, self._rows, places, pages, block.tallies, block.highs, block.times)
         first_ms, last_ms, ticks = int(block.times[0]), int(block.times[-1]), len(block.times)
@@ -124,19 +140,10 @@ class PeakTally:
     def _lay_out(self, layout: Layout) -> None:
         """Other GPUs, pods or processes than before."""
         self._layout = layout
-        counted = [_counted_as(one) for one in layout.tallies]
-        self._counted.columns(tuple(one for one in counted if one is not None))
-        row = {one: at for at, one in enumerate(self._counted.ids)}
-        self._rows = np.array([-1 if one is None else row[one] for one in counted], np.int64)
+        self._rows = rows_of(self._counted, [_counted_as(one) for one in layout.tallies])
         for (uid, scope), word in layout.attribution.items():
             scopes = self._attribution.setdefault(uid, {})
             scopes[scope] = less_sure(scopes.get(scope), word)
-
-    def _widen(self) -> None:
-        old = self._state.shape[1]
-        wider = np.repeat(np.array(FILL)[:, None], len(self._index), axis=1)
-        wider[:, :old] = self._state
-        self._state = wider
 
     def _note_seen(self, uid: str, first_ms: int, last_ms: int, ticks: int) -> None:
         span = self._pods.setdefault(uid, [first_ms, first_ms, last_ms, 0])

@@ -8,14 +8,12 @@ import numpy as np
 
 from contract.codec import encode
 from contract.log import ProducerRecord
-from contract.records.hours import HOUR_MS, UsageHour, counted_ms, is_gap
+from contract.records.hours import HOUR_MS, MINUTE_MS, UsageHour, counted_ms, is_gap
 from streams.operators.base import Emission
 from streams.operators.columns.block import TickBlock
 from streams.operators.rounding import tidy
 from streams.operators.usage.gpus import GpuMeter
 from streams.operators.usage.pods import PodMeter
-
-MINUTE_MS = 60_000
 
 
 class UsageBank:

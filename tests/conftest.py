@@ -1,5 +1,6 @@
 """What every test can use: the real servers as fixtures (see tests/servers)."""
 
+import logging
 from collections.abc import Iterator
 
 import pytest
@@ -25,3 +26,9 @@ def own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
+
+
+@pytest.fixture(autouse=True)
+def own_log_level() -> None:
+    """Commands that are run in this process set the level of our log: here it is as if none had."""
+    logging.getLogger("dutycycle").setLevel(logging.NOTSET)

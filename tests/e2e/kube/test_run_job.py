@@ -31,7 +31,7 @@ from tests.support.kube.cluster import Cluster
 from tests.support.kube.kubelet import GPU, NO_SUCH_IMAGE, ProcessKubelet
 from tests.support.kube.line import Line
 from tests.support.kube.shipped import shipped_account
-from tests.support.processes.commands import environ, running, same_log_level, wait_until
+from tests.support.processes.commands import environ, running, wait_until
 from tests.support.servers.kube.accounts import service_account
 from tests.support.servers.kube.client import Client, Object
 from tests.support.servers.kube.controllers import WORKLOADS, Controllers
@@ -162,11 +162,7 @@ class User:
 
     def run_here(self, *arguments: str) -> tuple[int, str]:
         """The same in this process, which saves the imports: its exit status, and what it said on stderr."""
-        with (
-            pytest.MonkeyPatch.context() as patched,
-            redirect_stderr(io.StringIO()) as said,
-            same_log_level(),
-        ):
+        with pytest.MonkeyPatch.context() as patched, redirect_stderr(io.StringIO()) as said:
             for name, value in self._env.items():
                 patched.setenv(name, value)
             status = main(["run", "-n", self._cluster.namespace, *arguments])

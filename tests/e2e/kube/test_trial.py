@@ -27,7 +27,7 @@ from dutycycle.traces.extract import read_all
 from telemetry.endpoint import Address, ask
 from tests.support.deploy.manifests import NAMESPACE, of_kind, render
 from tests.support.kube.simulated_pods import SimulatedPods
-from tests.support.processes.commands import environ, running, same_log_level, wait_until
+from tests.support.processes.commands import environ, running, wait_until
 from tests.support.servers.kafka.broker import RunningBroker
 from tests.support.servers.kube.accounts import Permission, expand, new_token, service_account, used
 from tests.support.servers.kube.client import Client, Object, Refused
@@ -80,7 +80,7 @@ class User:
         """In this process, which saves the imports: exit status, stdout, stderr."""
         with (
             pytest.MonkeyPatch.context() as patched, redirect_stderr(io.StringIO()) as said,
-            redirect_stdout(io.StringIO()) as printed, same_log_level(),
+            redirect_stdout(io.StringIO()) as printed,
         ):  # fmt: skip
             for name, value in self.env.items():
                 patched.setenv(name, value)

@@ -1,7 +1,6 @@
 """Runs the real commands as processes, and reads what they wrote as any Kafka client would."""
 
 import asyncio
-import logging
 import os
 import signal
 import subprocess
@@ -30,17 +29,6 @@ def environ(**settings: str) -> dict[str, str]:
     outside = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
     given = {"listen": "127.0.0.1:0"} | settings
     return outside | {PREFIX + name.upper(): value for name, value in given.items()}
-
-
-@contextmanager
-def same_log_level() -> Iterator[None]:
-    """A command that is run in this process sets the level of our log: afterwards it is as before."""
-    log = logging.getLogger("dutycycle")
-    before = log.level
-    try:
-        yield
-    finally:
-        log.setLevel(before)
 
 
 def dutycycle(*arguments: str | Path, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:

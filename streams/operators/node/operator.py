@@ -37,7 +37,7 @@ from streams.operators.workload.channels import SPAN_MS
 from streams.operators.workload.spans import SpanBank
 from telemetry.events import SAMPLE_LATE
 
-SNAPSHOT_VERSION = 16
+SNAPSHOT_VERSION = 17
 
 
 class Reader(Protocol):
@@ -55,8 +55,8 @@ class NodeConfig:
     after ``retire_ms`` without a tick of it, the whole node after ``evict_ms``.
 
     ``evaluate_ms``: how often, in event time, trends and cycles are evaluated, by ``analysis``. Each node has
-    its own moment within that time: windows of all nodes close together, and their records would wait for
-    the evaluations. ``models``: what a user brings beside.
+    its own moment within that time, at which the span that has ended is sent, too: windows of all nodes close
+    together, and their records would wait for all that. ``models``: what a user brings beside.
     """
 
     topic: str
@@ -129,13 +129,13 @@ class NodeOperator:
         return emissions + self._models.add(tick)
 
     def _evaluate_before(self, ts_ms: int) -> list[Emission]:
-        """The tick at ``ts_ms`` cannot wait with those before it: an evaluation, if one is due. It is as of
-        the last tick, and before columns are retired or added."""
+        """The tick at ``ts_ms`` cannot wait with those before it: the span that has ended and an evaluation,
+        if they are due. That is as of the last tick, and before columns are retired or added."""
         self._analyse()
         offset_ms, every_ms = self._evaluation_offset_ms, self._config.evaluate_ms
         due_ms = _after(self._last_ms - offset_ms, every_ms) + offset_ms
         self._to_analyse.due_ms = _after(ts_ms - offset_ms, every_ms) + offset_ms
-        return self._evaluate() if self._last_ms >= 0 and ts_ms >= due_ms else []
+        return self._spans.ended() + self._evaluate() if self._last_ms >= 0 and ts_ms >= due_ms else []
 
     def _close_before(self, ts_ms: int) -> list[Emission]:
         """The same of what ends at ``ts_ms``: spans, minutes of the ledger, and windows. Nothing of the tick

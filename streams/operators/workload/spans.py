@@ -1,7 +1,8 @@
 """What a node sends for the insights of its pods: every ten seconds of event time, a part for each pod.
 
 Spans are aligned to the Unix epoch. Only ticks newer than the last are taken, as for trends. So a span ends
-when the first tick of a later span comes.
+when the first tick of a later span comes. Its parts are made later, when the node asks for them: the spans of
+all nodes end together, and what their pods' insights cost would delay the windows that close by then.
 """
 
 from collections.abc import Collection, Mapping
@@ -54,6 +55,14 @@ class _Run:
         return np.concatenate(self.rows)
 
 
+@dataclass(slots=True)
+class _Span:
+    """Of ticks from ``start_ms`` on."""
+
+    start_ms: int = 0
+    runs: list[_Run] = field(default_factory=list)
+
+
 class SpanBank:
     """Gathers the ticks of one node from one ``source`` into spans. Only ``nvml`` and ``cgroup`` have any."""
 
@@ -61,32 +70,41 @@ class SpanBank:
         self._node = node
         self._source = source
         self._channels: TickChannels = _CHANNELS.get(source, NoTickChannels)()
-        self._start_ms = 0
-        self._runs: list[_Run] = []
+        self._open = _Span()
+        self._ended: _Span | None = None
+        """Its parts are not made yet."""
         self._cycles: dict[str, dict[str, Any]] = {}
         self._trends: dict[str, dict[str, Any]] = {}
         self._full_ms: dict[str, int] = {}
 
     def advance(self, ts_ms: int) -> list[Emission]:
-        """A tick at ``ts_ms`` comes: the parts of the span that it ends."""
+        """A tick at ``ts_ms`` comes, which may end the open span: the parts of the one that ended before."""
         start_ms = ts_ms // SPAN_MS * SPAN_MS
-        outs = self.close() if start_ms > self._start_ms else []
-        self._start_ms = start_ms
+        if start_ms <= self._open.start_ms:
+            return []
+        outs = self.ended()
+        self._ended, self._open = self._open, _Span(start_ms)
         return outs
+
+    def ended(self) -> list[Emission]:
+        """The parts of the span that has ended, once."""
+        span, self._ended = self._ended, None
+        return [] if span is None else self._parts_of(span)
 
     def extend(self, block: TickBlock) -> None:
         """Take ticks of the open span that are newer than the last."""
         plan = self._channels.plan(block.layout)
         if not plan.uids:
             return
-        run = self._runs[-1] if self._runs else None
+        runs = self._open.runs
+        run = runs[-1] if runs else None
         if run is None or (run.plan is not plan and run.plan != plan):
             run = _Run(plan)
-            self._runs.append(run)
+            runs.append(run)
         # A tick measures the interval before it, which may be longer than a second.
         before = max(block.interval_ms // _SECOND_MS, 1) - 1
         for ts_ms in block.times.tolist():
-            last = (ts_ms - self._start_ms) // _SECOND_MS
+            last = (ts_ms - self._open.start_ms) // _SECOND_MS
             run.seconds.append([max(last - before, 0), last])
         run.rows.append(self._channels.rows(block))
 
@@ -119,37 +137,40 @@ class SpanBank:
         self._full_ms = {one: full_ms for one, full_ms in self._full_ms.items() if one in members}
 
     def close(self) -> list[Emission]:
-        """End the open span. Returns its parts."""
-        runs, self._runs = self._runs, []
+        """End the open span. Returns all parts that are left."""
+        span, self._open = self._open, _Span(self._open.start_ms)
+        return self.ended() + self._parts_of(span)
+
+    def _parts_of(self, span: _Span) -> list[Emission]:
         outs: list[Emission] = []
         done: set[str] = set()
-        for run in reversed(runs):  # of a pod in several runs the newest counts
-            outs += self._parts(run, done)
+        for run in reversed(span.runs):  # of a pod in several runs the newest counts
+            outs += self._parts(span.start_ms, run, done)
             done.update(run.plan.uids)
         return outs
 
-    def _parts(self, run: _Run, done: set[str]) -> list[Emission]:
+    def _parts(self, start_ms: int, run: _Run, done: set[str]) -> list[Emission]:
         rows, uids = run.all_rows(), run.plan.uids
         channels = self._channels.channels(run.plan, rows)
         codes = np.empty((*channels.shape[1:], SPAN_S), np.uint8)
         codes_by_second(channels, np.array(run.seconds), CODINGS[self._source], codes)
-        ends_minute = (self._start_ms + SPAN_MS) % MINUTE_MS == 0
-        means = self._channels.gpu_means(run.plan, rows) if ends_minute else []
+        end_ms = start_ms + SPAN_MS
+        means = self._channels.gpu_means(run.plan, rows) if end_ms % MINUTE_MS == 0 else []
         outs: list[Emission] = []
         fields = self._channels.fields(run.plan, rows)
         for pod, (uid, of, fills) in enumerate(zip(uids, fields, run.plan.fills, strict=True)):
             if uid not in done:
-                plain = self._head(uid, fills) | {"codes": codes_to_text(codes[pod])} | of
-                if ends_minute and means[pod]:
+                plain = self._head(uid, start_ms, fills) | {"codes": codes_to_text(codes[pod])} | of
+                if means and means[pod]:
                     plain["gpu_means"] = means[pod]
-                outs.append(ProducerRecord(_TOPIC, uid, orjson.dumps(plain), self._start_ms + SPAN_MS))
+                outs.append(ProducerRecord(_TOPIC, uid, orjson.dumps(plain), end_ms))
         return outs
 
-    def _head(self, uid: str, fills: Collection[str]) -> dict[str, Any]:
+    def _head(self, uid: str, start_ms: int, fills: Collection[str]) -> dict[str, Any]:
         # Written by hand in the form of InsightPart: a node has a hundred pods, and each has a part.
-        head = {"v": 1, "uid": uid, "source": self._source, "node": self._node, "start_ms": self._start_ms}
+        head = {"v": 1, "uid": uid, "source": self._source, "node": self._node, "start_ms": start_ms}
         head |= self._cycles.get(uid, {})
-        if (self._start_ms + SPAN_MS) % STATE_MS == 0 and (trend := self._trends.get(uid)) is not None:
+        if (start_ms + SPAN_MS) % STATE_MS == 0 and (trend := self._trends.get(uid)) is not None:
             head["trend"] = trend
         if full_ms := [self._full_ms[one] for one in fills if one in self._full_ms]:
             head["mem_full_ms"] = min(full_ms)
@@ -157,29 +178,39 @@ class SpanBank:
 
     def snapshot(self) -> dict[str, Any]:
         """Plain data."""
-        runs = [
-            {
-                "plan": to_plain(run.plan),
-                "seconds": [list(of) for of in run.seconds],
-                "rows": pack(run.all_rows()),
-            }
-            for run in self._runs
-        ]
         return {
-            "start_ms": self._start_ms, "runs": runs, "cycles": dict(self._cycles),
-            "trends": dict(self._trends), "full_ms": dict(self._full_ms),
+            "open": _span_to_plain(self._open),
+            "ended": None if self._ended is None else _span_to_plain(self._ended),
+            "cycles": dict(self._cycles), "trends": dict(self._trends), "full_ms": dict(self._full_ms),
         }  # fmt: skip
 
     def restore(self, plain: dict[str, Any]) -> None:
         """Take over a snapshot."""
-        self._start_ms = plain["start_ms"]
+        self._open = _span_from_plain(plain["open"])
+        self._ended = None if plain["ended"] is None else _span_from_plain(plain["ended"])
         self._cycles, self._trends = dict(plain["cycles"]), dict(plain["trends"])
         self._full_ms = dict(plain["full_ms"])
-        self._runs = []
-        for one in plain["runs"]:
-            rows = unpack(one["rows"], "f8", (-1,)).reshape(len(one["seconds"]), -1)
-            plan = from_plain(RowPlan, one["plan"], _TOPIC)
-            self._runs.append(_Run(plan, [list(of) for of in one["seconds"]], [rows]))
+
+
+def _span_to_plain(span: _Span) -> dict[str, Any]:
+    runs = [
+        {
+            "plan": to_plain(run.plan),
+            "seconds": [list(of) for of in run.seconds],
+            "rows": pack(run.all_rows()),
+        }
+        for run in span.runs
+    ]
+    return {"start_ms": span.start_ms, "runs": runs}
+
+
+def _span_from_plain(plain: dict[str, Any]) -> _Span:
+    span = _Span(plain["start_ms"])
+    for one in plain["runs"]:
+        rows = unpack(one["rows"], "f8", (-1,)).reshape(len(one["seconds"]), -1)
+        plan = from_plain(RowPlan, one["plan"], _TOPIC)
+        span.runs.append(_Run(plan, [list(of) for of in one["seconds"]], [rows]))
+    return span
 
 
 def _short(plain: Any) -> Any:

@@ -105,7 +105,7 @@ class Processes:
         except PermissionError:
             unreadable.append(name)
         except OSError:  # it ended
-            pass
+            return b""
         return b""
 
     def _listing(self, pid: int, folder: str) -> Iterator[str]:

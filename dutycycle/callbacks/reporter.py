@@ -11,6 +11,7 @@ import os
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 SOCKET = "DUTYCYCLE_SOCKET"
@@ -117,22 +118,20 @@ def _of_model(model: object) -> dict[str, Any]:
         return {}
     inner: Any = model
     found: dict[str, Any] = {}
-    try:
+    with suppress(Exception):  # any model is welcome, and its training goes on without this figure
         while (name := type(inner).__name__) in _WRAPPERS:
             inner = getattr(inner, _WRAPPERS[name])
         found["model"] = name
         parameters = list(model.parameters())  # type: ignore[attr-defined]
         found["parameters"] = sum(one.numel() for one in parameters)
         found["dtype"] = str(parameters[0].dtype).removeprefix("torch.")
-    except Exception:  # noqa: BLE001, S110 - any model is welcome, and its training goes on without this figure
-        pass
     return found
 
 
 def _scale(scaler: Any) -> dict[str, float]:
     try:
         scale = float(scaler() if not hasattr(scaler, "get_scale") else scaler.get_scale())
-    except Exception:  # noqa: BLE001 - as above
+    except Exception:  # noqa: BLE001 - any scaler is welcome, too
         return {}
     return {"loss_scale": scale} if 0 <= scale < math.inf else {}
 
@@ -145,11 +144,9 @@ def _short(value: object) -> object:
 
 def samples_in(batch: object) -> int | None:
     """The length of a batch: of its first tensor, in whatever it is packed."""
-    try:
+    with suppress(Exception):  # a batch may be anything; the training goes on without this figure
         for _ in range(4):
             if (shape := getattr(batch, "shape", None)) is not None:
                 return int(shape[0])
             batch = next(iter(batch.values())) if hasattr(batch, "values") else batch[0]  # type: ignore[index]
-    except Exception:  # noqa: BLE001, S110 - a batch may be anything; the training goes on without this figure
-        pass
     return None

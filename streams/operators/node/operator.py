@@ -55,8 +55,9 @@ class NodeConfig:
     after ``retire_ms`` without a tick of it, the whole node after ``evict_ms``.
 
     ``evaluate_ms``: how often, in event time, trends and cycles are evaluated, by ``analysis``. Each node has
-    its own moment within that time, at which the span that has ended is sent, too: windows of all nodes close
-    together, and their records would wait for all that. ``models``: what a user brings beside.
+    its own moment within that time, at which the span that has ended is sent, too, and within a minute, at
+    which the ledger and the day's peaks are: windows of all nodes close together, and their records would
+    wait for all that. ``models``: what a user brings beside.
     """
 
     topic: str
@@ -78,7 +79,8 @@ class NodeOperator:
         self._node = node
         self._reader = reader
         self._timeline = Timeline()
-        self._evaluation_offset_ms = crc32(node.encode()) % config.evaluate_ms
+        moment = crc32(node.encode())
+        self._evaluation_offset_ms, self._minute_offset_ms = moment % config.evaluate_ms, moment % MINUTE_MS
         self._empty()
 
     def _empty(self) -> None:
@@ -132,19 +134,22 @@ class NodeOperator:
         """The tick at ``ts_ms`` cannot wait with those before it: the span that has ended and an evaluation,
         if they are due. That is as of the last tick, and before columns are retired or added."""
         self._analyse()
-        offset_ms, every_ms = self._evaluation_offset_ms, self._config.evaluate_ms
-        due_ms = _after(self._last_ms - offset_ms, every_ms) + offset_ms
-        self._to_analyse.due_ms = _after(ts_ms - offset_ms, every_ms) + offset_ms
+        every_ms, offset_ms = self._config.evaluate_ms, self._evaluation_offset_ms
+        due_ms = _after(self._last_ms, every_ms, offset_ms)
+        self._to_analyse.due_ms = _after(ts_ms, every_ms, offset_ms)
         return self._spans.ended() + self._evaluate() if self._last_ms >= 0 and ts_ms >= due_ms else []
 
     def _close_before(self, ts_ms: int) -> list[Emission]:
-        """The same of what ends at ``ts_ms``: spans, minutes of the ledger, and windows. Nothing of the tick
-        itself is in them."""
+        """The same of what ends at ``ts_ms``: spans, hours and days, windows, and the node's own minute.
+        Nothing of the tick itself is in them."""
         self._sum()
-        emissions = self._spans.advance(ts_ms) + self._usage.advance(ts_ms) + self._days.advance(ts_ms)
-        emissions += self._closed(self._windows.advance(ts_ms))
+        emissions = self._closed(self._windows.advance(ts_ms)) + self._spans.advance(ts_ms)
+        emissions += self._usage.advance(ts_ms) + self._days.advance(ts_ms)
+        offset_ms = self._minute_offset_ms
+        if ts_ms >= _after(self._last_ms, MINUTE_MS, offset_ms):
+            emissions += self._usage.flush() + self._days.flush()
         self._to_sum.due_ms = min(
-            self._windows.due_after(ts_ms), _after(ts_ms, SPAN_MS), _after(ts_ms, MINUTE_MS)
+            self._windows.due_after(ts_ms), _after(ts_ms, SPAN_MS), _after(ts_ms, MINUTE_MS, offset_ms)
         )
         return emissions
 
@@ -290,6 +295,6 @@ class NodeOperator:
         self._days.restore(plain["days"])
 
 
-def _after(ts_ms: int, step_ms: int) -> int:
-    """The first multiple of ``step_ms`` that is later."""
-    return ts_ms - ts_ms % step_ms + step_ms
+def _after(ts_ms: int, step_ms: int, offset_ms: int = 0) -> int:
+    """The first multiple of ``step_ms``, plus ``offset_ms``, that is later."""
+    return ts_ms - (ts_ms - offset_ms) % step_ms + step_ms

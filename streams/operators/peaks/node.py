@@ -1,7 +1,7 @@
 """The most that a node needed on a day (UTC), so far: its GPUs, the sum over them, and its host.
 
-Written once a minute, as the ledger is. Only ticks in their order count, and of those the values and not the
-driver's samples in between, as in windows.
+Only ticks in their order count, and of those the values and not the driver's samples in between, as in
+windows.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,6 @@ import numpy as np
 from contract.codec import encode
 from contract.log import ProducerRecord
 from contract.records.derived import NODE_P95_METRICS, NodePeaks, Peaks
-from contract.records.hours import MINUTE_MS
 from contract.records.parts import Tally
 from streams.compiled import entry
 from streams.operators.base import Emission
@@ -57,16 +56,15 @@ class NodePeakBank:
         self._first_ms = self._samples = self._written = 0
 
     def advance(self, ts_ms: int) -> list[Emission]:
-        """A tick at ``ts_ms`` comes: the day so far, if it is the first of another minute."""
-        if self._last_ms < 0 or self._last_ms // MINUTE_MS == ts_ms // MINUTE_MS:
+        """A tick at ``ts_ms`` comes: what is left of the day that it ends."""
+        if self._last_ms < 0 or self._last_ms // DAY_MS == ts_ms // DAY_MS:
             return []
         emissions = self.flush()
-        if self._last_ms // DAY_MS != ts_ms // DAY_MS:
-            self._begin()
+        self._begin()
         return emissions
 
     def extend(self, block: TickBlock) -> None:
-        """Take ticks of one minute that are newer than the last."""
+        """Take ticks of one day that are newer than the last."""
         if self._source not in ("nvml", "cgroup"):
             return
         if block.layout is not self._layout:

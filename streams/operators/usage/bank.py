@@ -1,4 +1,4 @@
-"""The ledger of one node: each hour so far, once a minute. The times of ticks are those of the samples."""
+"""The ledger of one node: each hour so far. The times of ticks are those of the samples."""
 
 from collections.abc import Iterable
 from itertools import pairwise
@@ -8,7 +8,7 @@ import numpy as np
 
 from contract.codec import encode
 from contract.log import ProducerRecord
-from contract.records.hours import HOUR_MS, MINUTE_MS, UsageHour, counted_ms, is_gap
+from contract.records.hours import HOUR_MS, UsageHour, counted_ms, is_gap
 from streams.operators.base import Emission
 from streams.operators.columns.block import TickBlock
 from streams.operators.rounding import tidy
@@ -30,18 +30,16 @@ class UsageBank:
         """What each pod used before this hour; less what it did in it before it was forgotten."""
 
     def advance(self, ts_ms: int) -> list[Emission]:
-        """A tick at ``ts_ms`` comes: the hour so far, if it is the first of another minute."""
-        last_ms = self._last_ms
-        if last_ms is None or last_ms // MINUTE_MS == ts_ms // MINUTE_MS:
+        """A tick at ``ts_ms`` comes: what is left of the hour that it ends."""
+        if self._last_ms is None or self._meter is None or self._last_ms // HOUR_MS == ts_ms // HOUR_MS:
             return []
         emissions = self.flush()
-        if last_ms // HOUR_MS != ts_ms // HOUR_MS and self._meter is not None:
-            self._before = {uid: of for uid, of in self._sums().items() if any(of.values())}
-            self._meter.begin()
+        self._before = {uid: of for uid, of in self._sums().items() if any(of.values())}
+        self._meter.begin()
         return emissions
 
     def extend(self, block: TickBlock) -> None:
-        """Take ticks of one minute that are newer than the last."""
+        """Take ticks of one hour that are newer than the last."""
         if self._meter is None:
             return
         times, interval_ms = block.times.tolist(), block.interval_ms

@@ -14,13 +14,13 @@ import orjson
 
 from contract.codec import from_plain, to_plain
 from contract.log import ProducerRecord
+from contract.records.hours import MINUTE_MS
 from contract.units import END_OF_TIME_MS
 from streams.operators.base import Emission
 from streams.operators.columns.arrays import Floats, pack, unpack
 from streams.operators.columns.block import TickBlock
 from streams.operators.cycles.result import CycleResult
 from streams.operators.rounding import tidy
-from streams.operators.workload.anomalies.minute import MINUTE_MS
 from streams.operators.workload.channels import CODINGS, SPAN_MS, SPAN_S, codes_to_text
 from streams.operators.workload.loops import codes_by_second
 from streams.operators.workload.rules.state import STATE_MS

@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 
 from contract.codec import from_plain, to_plain
+from contract.records.hours import MINUTE_MS
 from contract.records.parts import InsightPart, WorkloadState
 from contract.units import END_OF_TIME_MS, JOULES_PER_KWH
 from streams.operators.columns.arrays import Floats
 from streams.operators.workload.anomalies.finder import AnomalyFinder
-from streams.operators.workload.anomalies.minute import MINUTE_MS, minute_of
+from streams.operators.workload.anomalies.minute import minute_of
 from streams.operators.workload.channels import (
     ABSENT_CODE,
     CGROUP_CHANNELS,

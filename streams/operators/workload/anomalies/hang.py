@@ -3,8 +3,9 @@
 from dataclasses import dataclass, field
 from math import isnan
 
+from contract.records.hours import MINUTE_MS
 from streams.operators.workload.anomalies.kinds import HANG, Found
-from streams.operators.workload.anomalies.minute import MINUTE_MS, Minute
+from streams.operators.workload.anomalies.minute import Minute
 from streams.operators.workload.anomalies.past import Level
 
 FULL_PCT, STOPPED_PCT = 90.0, 3.0

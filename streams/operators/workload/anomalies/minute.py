@@ -10,7 +10,6 @@ from contract.records.parts import InsightPart
 from streams.operators.columns.arrays import Floats
 from streams.operators.workload.channels import CHANNEL_ROW
 
-MINUTE_MS = 60_000
 _FEWEST_S = 30
 """Fewest seconds with a value that make a minute of it."""
 _UTIL, _COPY, _MEMORY, _POWER = (

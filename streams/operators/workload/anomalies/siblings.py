@@ -3,8 +3,9 @@
 from dataclasses import dataclass, field
 from math import isnan
 
+from contract.records.hours import MINUTE_MS
 from streams.operators.workload.anomalies.kinds import HOT_GPU, SLOW_GPU, Found
-from streams.operators.workload.anomalies.minute import MINUTE_MS, GpuMinute, Minute
+from streams.operators.workload.anomalies.minute import GpuMinute, Minute
 from streams.operators.workload.anomalies.past import Level, Suspicion
 
 BUSY_PCT = 30.0

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -166,7 +167,8 @@ def test_without_any_list_processes_are_absent(tmp_path: Path) -> None:
 
 def test_a_name_is_read_again_each_tick(tmp_path: Path) -> None:
     command = ["sh", "-c", 'read line; exec "$@"', "sh", *SLEEPER]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, text=True) as started:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, text=True) as started, ExitStack() as ending:
+        ending.callback(started.kill)
         pid = started.pid
         comm = Path(f"/proc/{pid}/comm")
         with Probe(tmp_path, world(FakeProcess(pid=pid)), host_root=Path("/")) as probe:

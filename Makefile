@@ -6,7 +6,9 @@ SHELL := bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Python compiles what is used when it is used: doing it for all at once takes as long as the download.
+# Python compiles what is used when it is used: doing it for all at once takes as long as the download. It has to keep
+# that, also where containers tell it not to: every command and every process of the tests would compile it again.
+unexport PYTHONDONTWRITEBYTECODE
 INSTALL = $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 COMPILE = CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pip-compile --quiet $(ARGS) --generate-hashes --allow-unsafe \
 	--strip-extras --no-emit-index-url --no-emit-find-links $(foreach role,collector streams sinks kubectl report local,--extra $(role))

@@ -103,9 +103,9 @@ class ColumnIndex(Generic[K]):
     def __init__(self, ids: Sequence[K] = ()) -> None:
         self.ids: list[K] = list(ids)
         self._column = {key: column for column, key in enumerate(self.ids)}
-        self._layout: tuple[K, ...] = ()
+        self._layout: tuple[K, ...] | None = None  # of nothing is a layout, too: a node without GPUs
         self._columns: Ints = np.zeros(0, np.int64)
-        self._is_whole = not self.ids
+        self._is_whole = False
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -137,7 +137,7 @@ class ColumnIndex(Generic[K]):
         """Keep only the columns ``keep``, in that order."""
         self.ids = [self.ids[column] for column in keep]
         self._column = {key: column for column, key in enumerate(self.ids)}
-        self._layout = ()
+        self._layout = None
 
 
 def remapped(old: Sequence[K], new: Sequence[K]) -> Ints:

@@ -56,8 +56,8 @@ class NodeConfig:
 
     ``evaluate_ms``: how often, in event time, trends and cycles are evaluated, by ``analysis``. Each node has
     its own moment within that time, at which the span that has ended is sent, too, and within a minute, at
-    which the ledger and the day's peaks are: windows of all nodes close together, and their records would
-    wait for all that. ``models``: what a user brings beside.
+    which the ledger and the day's peaks are. Windows of all nodes close together, at full tens of seconds:
+    their records would wait for all that. ``models``: what a user brings beside.
     """
 
     topic: str
@@ -79,8 +79,8 @@ class NodeOperator:
         self._node = node
         self._reader = reader
         self._timeline = Timeline()
-        moment = crc32(node.encode())
-        self._evaluation_offset_ms, self._minute_offset_ms = moment % config.evaluate_ms, moment % MINUTE_MS
+        self._evaluation_offset_ms = _own_moment(node, config.evaluate_ms)
+        self._minute_offset_ms = _own_moment(node, MINUTE_MS)
         self._empty()
 
     def _empty(self) -> None:
@@ -293,6 +293,12 @@ class NodeOperator:
         self._models.restore(plain["models"])
         self._usage.restore(plain["usage"])
         self._days.restore(plain["days"])
+
+
+def _own_moment(node: str, within_ms: int) -> int:
+    """Milliseconds after the beginning of each ``within_ms``, never in the first two of each ten seconds."""
+    tens, rest_ms = divmod(crc32(node.encode()) % within_ms, 10_000)
+    return tens * 10_000 + 2_000 + rest_ms * 4 // 5
 
 
 def _after(ts_ms: int, step_ms: int, offset_ms: int = 0) -> int:

@@ -77,11 +77,11 @@ def test_what_was_not_measured_is_absent_and_a_gpu_that_is_unknown_adds_nothing(
 
 
 def test_each_minute_says_the_day_so_far_and_another_day_begins_anew() -> None:
-    # The node's own moment is 35.9 s after the full minute.
+    # The node's own moment is 36.7 s after the full minute.
     begin = DAY + DAY_MS - 90_000
     said = fed(node(), [tick(n, begin + 1000 * n, 80.0 if n == 3 else 5.0) for n in range(200)])
     assert [(one["day_ms"], one["samples"], one["metrics"]["gpu_util_pct"]["max"]) for one in said] == [
-        (DAY, 6, 80), (DAY, 66, 80), (DAY, 90, 80), (DAY + DAY_MS, 36, 5), (DAY + DAY_MS, 96, 5),
+        (DAY, 7, 80), (DAY, 67, 80), (DAY, 90, 80), (DAY + DAY_MS, 37, 5), (DAY + DAY_MS, 97, 5),
     ]  # fmt: skip
 
 

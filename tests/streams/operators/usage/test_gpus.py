@@ -125,15 +125,15 @@ def test_a_gpus_time_and_energy_are_divided(case: str) -> None:
 
 
 def test_an_hour_ends_where_the_clocks_does_and_each_row_says_all_of_it() -> None:
-    begin = H // 1000 - 100  # the node's own moment is 35.9 s after the full minute
+    begin = H // 1000 - 100  # the node's own moment is 36.7 s after the full minute
     samples = runs([gpu(0, gpu_util_pct=100, processes=[A])], 200, begin)
     rows = [(one.hour_ms, row.gpu_s) for one in hours(samples) for row in one.gpus]
-    assert rows == [(0, 16), (0, 76), (0, 100), (H, 36), (H, 96), (H, 100)]
+    assert rows == [(0, 17), (0, 77), (0, 100), (H, 37), (H, 97), (H, 100)]
 
 
 def test_what_changed_is_written_and_nothing_else() -> None:
-    first = runs([gpu(0, gpu_util_pct=5, processes=[A]), gpu(1, gpu_util_pct=5)], 36)
-    then = runs([gpu(1, gpu_util_pct=5)], 60, 36)
+    first = runs([gpu(0, gpu_util_pct=5, processes=[A]), gpu(1, gpu_util_pct=5)], 37)
+    then = runs([gpu(1, gpu_util_pct=5)], 60, 37)
     assert [[row.gpu for row in one.gpus] for one in hours(first + then)] == [["GPU-1", "GPU-0"], ["GPU-1"]]
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from contract.codec import from_plain
 from contract.log import ConsumerRecord, ProducerRecord
-from contract.records.hours import MINUTE_MS
+from contract.records.hours import HOUR_MS, MINUTE_MS
 from contract.topics import TOPICS
 from streams.operators.base import CountedEvent, Emission, Snapshot
 from streams.operators.columns.arrays import Floats, Ints, check_version
@@ -96,9 +96,9 @@ class NodeOperator:
         self._usage = UsageBank(self._node, self._config.source)
         self._days = NodePeakBank(self._node, self._config.source)
         self._last_ms = self._closed_ms = -1
-        self._to_analyse, self._to_sum = TickQueue(), TickQueue()
-        """The ticks that the analysis does not have yet, and those that the other banks do not have. Each
-        node is evaluated at its own moment, and spans and windows end at full seconds: so there are two."""
+        self._to_analyse, self._to_sum, self._to_count = TickQueue(), TickQueue(), TickQueue()
+        """The ticks that the analysis does not have yet, those that windows and spans do not have, and those
+        that peaks and ledger do not have. What is asked of each is asked at other moments."""
 
     def update(self, record: ConsumerRecord) -> list[Emission]:
         """Take one sample; raises ``DecodeError`` and changes nothing if it cannot be used."""
@@ -125,8 +125,11 @@ class NodeOperator:
         if not self._to_sum.takes(tick):
             emissions += self._close_before(tick.ts_ms)
             self._columns(tick.layout)
+        if not self._to_count.takes(tick):
+            emissions += self._write_before(tick.ts_ms)
         self._to_analyse.add(tick)
         self._to_sum.add(tick)
+        self._to_count.add(tick)
         self._last_ms = tick.ts_ms
         return emissions + self._models.add(tick)
 
@@ -140,17 +143,20 @@ class NodeOperator:
         return self._spans.ended() + self._evaluate() if self._last_ms >= 0 and ts_ms >= due_ms else []
 
     def _close_before(self, ts_ms: int) -> list[Emission]:
-        """The same of what ends at ``ts_ms``: spans, hours and days, windows, and the node's own minute.
-        Nothing of the tick itself is in them."""
+        """The same of the spans and windows that end at ``ts_ms``. Nothing of the tick itself is in them."""
         self._sum()
         emissions = self._closed(self._windows.advance(ts_ms)) + self._spans.advance(ts_ms)
-        emissions += self._usage.advance(ts_ms) + self._days.advance(ts_ms)
+        self._to_sum.due_ms = min(self._windows.due_after(ts_ms), _after(ts_ms, SPAN_MS))
+        return emissions
+
+    def _write_before(self, ts_ms: int) -> list[Emission]:
+        """The same of the hour and the day that end at ``ts_ms``, and of the node's own minute."""
+        self._count()
+        emissions = self._usage.advance(ts_ms) + self._days.advance(ts_ms)
         offset_ms = self._minute_offset_ms
         if ts_ms >= _after(self._last_ms, MINUTE_MS, offset_ms):
             emissions += self._usage.flush() + self._days.flush()
-        self._to_sum.due_ms = min(
-            self._windows.due_after(ts_ms), _after(ts_ms, SPAN_MS), _after(ts_ms, MINUTE_MS, offset_ms)
-        )
+        self._to_count.due_ms = min(_after(ts_ms, HOUR_MS), _after(ts_ms, MINUTE_MS, offset_ms))
         return emissions
 
     def _analyse(self) -> None:
@@ -160,20 +166,30 @@ class NodeOperator:
             self._analysis.extend(block, self._rows(block))
 
     def _sum(self) -> None:
-        """Give all other banks the ticks that wait for them."""
+        """Give windows and spans the ticks that wait for them."""
         block = self._to_sum.taken()
         if block is not None:
             self._last_seen[self._columns(block.layout)] = block.times[-1]
             self._spans.extend(block)
+            self._windows.extend(block.times, self._rows(block))
+
+    def _count(self) -> None:
+        """Give peaks and ledger the ticks that wait for them."""
+        block = self._to_count.taken()
+        if block is not None:
             self._usage.extend(block)
             self._days.extend(block)
-            self._windows.extend(block.times, self._rows(block))
             self._peaks.extend(block)
+
+    def _take_all(self) -> None:
+        """No tick waits any more."""
+        self._analyse()
+        self._sum()
+        self._count()
 
     def _apply_late(self, tick: Tick) -> list[Emission]:
         """A tick that is no newer than the last: for windows and peaks alone."""
-        self._analyse()
-        self._sum()
+        self._take_all()
         columns, block = self._columns(tick.layout), TickBlock([tick])
         self._last_seen[columns] = np.maximum(self._last_seen[columns], tick.ts_ms)
         self._peaks.extend(block)
@@ -226,7 +242,7 @@ class NodeOperator:
     def _retire(self, before_ms: int) -> None:
         if not self._peaks.is_stale(before_ms) and (self._last_seen >= before_ms).all():
             return
-        self._sum()  # a pod may have come back just now
+        self._take_all()  # a pod may have come back just now
         self._usage.forget(self._peaks.retire(before_ms))
         keep: Ints = np.flatnonzero(self._last_seen >= before_ms)
         if len(keep) < len(self._index):
@@ -239,14 +255,13 @@ class NodeOperator:
 
     def flush(self) -> list[Emission]:
         """The peaks of the pods that changed, and the part of the node's GPUs if that did."""
-        self._sum()
+        self._count()
         parts = self._peaks.parts(self._usage.totals())
         return [ProducerRecord("pod-parts", uid, value, ts) for uid, value, ts in parts] + self._gpus.flush()
 
     def close(self) -> list[Emission]:
         """Close the open windows, evaluate a last time, and flush. Held ticks are left out."""
-        self._analyse()
-        self._sum()
+        self._take_all()
         emissions = self._closed(self._windows.close())
         if self._last_ms > self._closed_ms:
             self._closed_ms = self._last_ms
@@ -256,8 +271,7 @@ class NodeOperator:
 
     def snapshot(self) -> Snapshot:
         """Plain data; the columns of every bank are those of ``series``."""
-        self._analyse()
-        self._sum()
+        self._take_all()
         return {
             "v": SNAPSHOT_VERSION,
             "series": [list(one) for one in self._index.ids],

@@ -75,7 +75,8 @@ def test_key_figures_say_what_moved(gathered: Gathered, facts: Facts) -> None:
     means = [use.util_mean for use in facts.gpus]
     assert found["Between GPUs"] == f"mean {means[1]:.1f} % (gpu 1) to {means[0]:.1f} % (gpu 0)"
     reading = sum(
-        {"loading": 400e6, "waiting": 90e6}.get(activity(second, SECONDS), 0) for second in range(SECONDS)
+        {"loading": 400e6, "waiting": 90e6}.get(activity(second, SECONDS - IDLE_S), 0)
+        for second in range(SECONDS)
     )
     assert found["Disk"].startswith(f"read {reading / 1e9:.2f} GB")
 

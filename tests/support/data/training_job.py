@@ -22,8 +22,10 @@ CHECKPOINT_S = 15
 UID = "4f0c0000-0000-4000-8000-000000000001"
 
 
-def training_job(seconds: int = 1200, gpus: int = 2, step_ms: int = 1000) -> Iterator[TraceRecord]:
-    """The records, tick by tick, of ``seconds`` on one node."""
+def training_job(
+    seconds: int = 1200, gpus: int = 2, step_ms: int = 1000, idle_s: int = IDLE_S
+) -> Iterator[TraceRecord]:
+    """The records, tick by tick, of ``seconds`` on one node, the last ``idle_s`` of them idle."""
     chance = random.Random(7)  # noqa: S311 - a simulation
     pod = {
         "v": 1,
@@ -49,7 +51,7 @@ def training_job(seconds: int = 1200, gpus: int = 2, step_ms: int = 1000) -> Ite
     for seq in range(seconds * 1000 // step_ms):
         ts_ms = START_MS + seq * step_ms
         second = seq * step_ms / 1000
-        does = activity(second, seconds)
+        does = activity(second, seconds - idle_s)
         head = {"v": 1, "node": "gpu-a", "collector": "c", "seq": seq, "ts_ms": ts_ms, "interval_ms": step_ms}
         found = []
         for index in range(gpus):
@@ -60,11 +62,11 @@ def training_job(seconds: int = 1200, gpus: int = 2, step_ms: int = 1000) -> Ite
         yield _record("cgroup-samples", "gpu-a", {**head, **_host(does, chance)}, ts_ms)
 
 
-def activity(second: float, seconds: int) -> str:
+def activity(second: float, idle_from: int) -> str:
     """What the job does at this moment: loading, working, waiting (within a step), checkpoint or idle."""
     if second < LOADING_S:
         return "loading"
-    if second >= seconds - IDLE_S:
+    if second >= idle_from:
         return "idle"
     since = second - LOADING_S
     if since >= CHECKPOINT_EVERY_S and since % CHECKPOINT_EVERY_S < CHECKPOINT_S:

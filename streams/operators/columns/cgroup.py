@@ -4,34 +4,81 @@ from operator import attrgetter
 
 import numpy as np
 
-from contract.records.samples import CgroupSample, Host, PodCgroup
+from contract.records.samples import CgroupSample, PodCgroup
+from streams.compiled import entry
+from streams.operators.columns.arrays import Floats, Ints
 from streams.operators.columns.series import CAPACITIES, HOST_METRICS, POD_CGROUP_METRICS, Series, TallySeries
+from streams.operators.columns.template import Cells, Templates
 from streams.operators.columns.tick import Tick, make_layout
 
-_cells_of_host = attrgetter(*HOST_METRICS)
-_cells_of_container = attrgetter(*POD_CGROUP_METRICS[:6])
-Cells = list[float | None]
+_CELLS = (*HOST_METRICS, "cpu_count")
+"""The numbers that are read of the host."""
+_OF_CONTAINERS = POD_CGROUP_METRICS[:6]
+_HOST, _CONTAINER, _POD = len(HOST_METRICS), len(_OF_CONTAINERS), len(POD_CGROUP_METRICS)
+_THROTTLED, _LIMIT = _OF_CONTAINERS.index("cpu_throttled_pct"), _OF_CONTAINERS.index("mem_limit_bytes")
+_cells_of_host = attrgetter(*_CELLS)
+_cells_of_container = attrgetter(*_OF_CONTAINERS)
+_cells_of_pod = attrgetter(*POD_CGROUP_METRICS[6:])
+
+
+@entry("float64[::1](float64[::1], int64[::1])")
+def _values(cells: Floats, containers: Ints) -> Floats:
+    """The host's values, of each pod (so many ``containers``) sums over them, but of the most throttled one,
+    and how busy the host is in percent of all its CPUs; NaN is unknown."""
+    values, begin = np.empty(_HOST + _POD * containers.size + 1), _HOST + 1
+    values[:_HOST] = cells[:_HOST]
+    for pod in range(containers.size):
+        of_it = values[_HOST + _POD * pod : _HOST + _POD * (pod + 1)]
+        of_it[:] = np.nan
+        for container in range(containers[pod]):
+            for metric in range(_CONTAINER):
+                cell = cells[begin + metric]
+                if metric == _LIMIT and container > 0:
+                    # What all containers may use together; one without a limit makes the pod unlimited.
+                    of_it[metric] += cell
+                elif np.isnan(of_it[metric]):
+                    of_it[metric] = cell
+                elif metric == _THROTTLED:
+                    of_it[metric] = np.fmax(of_it[metric], cell)
+                elif not np.isnan(cell):
+                    of_it[metric] += cell
+            begin += _CONTAINER
+        for metric in range(_CONTAINER, _POD):
+            of_it[metric] = cells[begin]
+            begin += 1
+    values[-1] = cells[0] / cells[_HOST] if cells[_HOST] > 0 else np.nan
+    return values
 
 
 class CgroupReader:
     """Keeps the layout from tick to tick, so that an unchanged node costs no look-up."""
 
     def __init__(self) -> None:
+        self._templates = Templates(CgroupSample, "cgroup-samples", _cells)
+        self._collector, self._interval_ms = "", 0
         self._lay_out(())
 
-    def read(self, sample: CgroupSample) -> Tick:
-        """The tick in columns."""
-        pods = {pod.uid: pod for pod in sample.pods}
-        cells: Cells = [*_cells_of_host(sample.host)]
-        for pod in pods.values():
-            cells += _pod(pod)
-        cells.append(_busy(sample.host))
+    def read(self, sample: CgroupSample, data: bytes = b"") -> Tick:
+        """The tick in columns. ``data``: the record that it was decoded from."""
+        self._templates.learn(data, sample)
+        pods = _pods(sample)
         if (names := tuple(pods)) != self._names:
             self._lay_out(names)
-        numbers = np.array(cells, np.float64)
+        self._containers = np.array([len(pod.containers) for pod in pods.values()], np.int64)
+        self._collector, self._interval_ms = sample.collector, sample.interval_ms
+        return self._tick(sample.seq, sample.ts_ms, np.array(_cells(sample), np.float64))
+
+    def again(self, data: bytes | None) -> Tick | None:
+        """The tick of a record that differs from the last one in numbers alone; None of another one, which is
+        to be decoded."""
+        found = self._templates.read(data)
+        return None if found is None else self._tick(found.seq, found.ts_ms, found.cells)
+
+    def _tick(self, seq: int, ts_ms: int, cells: Floats) -> Tick:
+        numbers = _values(cells, self._containers)
         tallies = numbers.take(self._tallied)
         return Tick(
-            sample.collector, sample.seq, sample.ts_ms, sample.interval_ms, self._layout,
+            self._collector, seq, ts_ms, self._interval_ms, self._layout,
             numbers[:-1], tallies, tallies, numbers[-1:],
         )  # fmt: skip
 
@@ -45,35 +92,18 @@ class CgroupReader:
         ]
         self._layout = make_layout(series, (TallySeries(one.member, "", one.metric) for _, one in tallies))
         self._tallied = np.array([at for at, _ in tallies], np.int64)
+        self._containers = np.zeros(0, np.int64)
 
 
-def _busy(host: Host) -> float | None:
-    """The share of all CPUs that is busy, in percent."""
-    return host.cpu_util_pct / host.cpu_count if host.cpu_util_pct is not None and host.cpu_count else None
+def _pods(sample: CgroupSample) -> dict[str, PodCgroup]:
+    return {pod.uid: pod for pod in sample.pods}
 
 
-def _pod(pod: PodCgroup) -> Cells:
-    """One pod in the order of ``POD_CGROUP_METRICS``: sums, but the most throttled container."""
-    rows = list(map(_cells_of_container, pod.containers))
-    if len(rows) == 1:
-        return [*rows[0], pod.net_rx_bytes_per_s, pod.net_tx_bytes_per_s]
-    cpu, throttled, memory, limits, read, write = map(_known, zip(*rows, strict=True)) if rows else [[]] * 6
-    return [
-        _sum(cpu),
-        max(throttled, default=None),
-        _sum(memory),
-        # What all containers may use together; one without a limit makes the pod unlimited.
-        _sum(limits) if len(limits) == len(rows) else None,
-        _sum(read),
-        _sum(write),
-        pod.net_rx_bytes_per_s,
-        pod.net_tx_bytes_per_s,
-    ]
-
-
-def _known(column: tuple[float | None, ...]) -> list[float]:
-    return [cell for cell in column if cell is not None]
-
-
-def _sum(known: list[float]) -> float | None:
-    return sum(known) if known else None
+def _cells(sample: CgroupSample) -> Cells:
+    """Those of the host, then of each pod those of its containers, and its own."""
+    cells: list[float | None] = [*_cells_of_host(sample.host)]
+    for pod in _pods(sample).values():
+        for container in pod.containers:
+            cells += _cells_of_container(container)
+        cells += _cells_of_pod(pod)
+    return cells

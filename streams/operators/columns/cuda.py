@@ -4,8 +4,10 @@ from operator import attrgetter
 
 import numpy as np
 
-from contract.records.samples import CudaSample
+from contract.records.samples import CudaPod, CudaSample
+from streams.operators.columns.arrays import Floats
 from streams.operators.columns.series import POD_CUDA_METRICS, Series, TallySeries
+from streams.operators.columns.template import Cells, Templates
 from streams.operators.columns.tick import Tick, make_layout
 
 _cells_of_pod = attrgetter(*POD_CUDA_METRICS)
@@ -15,27 +17,36 @@ class CudaReader:
     """Keeps the layout from tick to tick, as ``CgroupReader``."""
 
     def __init__(self) -> None:
+        self._templates = Templates(CudaSample, "cuda-samples", _cells)
+        self._collector, self._interval_ms = "", 0
         self._lay_out(())
 
-    def read(self, sample: CudaSample) -> Tick:
+    def read(self, sample: CudaSample, data: bytes = b"") -> Tick:
         """The tick in columns."""
-        pods = {pod.uid: pod for pod in sample.pods}
-        if (names := tuple(pods)) != self._names:
+        self._templates.learn(data, sample)
+        if (names := tuple(_pods(sample))) != self._names:
             self._lay_out(names)
-        values = np.array([cell for pod in pods.values() for cell in _cells_of_pod(pod)], np.float64)
-        return Tick(
-            sample.collector,
-            sample.seq,
-            sample.ts_ms,
-            sample.interval_ms,
-            self._layout,
-            values,
-            values,
-            values,
-        )
+        self._collector, self._interval_ms = sample.collector, sample.interval_ms
+        return self._tick(sample.seq, sample.ts_ms, np.array(_cells(sample), np.float64))
+
+    def again(self, data: bytes | None) -> Tick | None:
+        """The tick of a record like the last one."""
+        found = self._templates.read(data)
+        return None if found is None else self._tick(found.seq, found.ts_ms, found.cells)
+
+    def _tick(self, seq: int, ts_ms: int, values: Floats) -> Tick:
+        return Tick(self._collector, seq, ts_ms, self._interval_ms, self._layout, values, values, values)
 
     def _lay_out(self, pods: tuple[str, ...]) -> None:
         """Other pods than before."""
         self._names = pods
         series = [Series("pod", uid, metric) for uid in pods for metric in POD_CUDA_METRICS]
         self._layout = make_layout(series, (TallySeries(one.member, "", one.metric) for one in series))
+
+
+def _pods(sample: CudaSample) -> dict[str, CudaPod]:
+    return {pod.uid: pod for pod in sample.pods}
+
+
+def _cells(sample: CudaSample) -> Cells:
+    return [cell for pod in _pods(sample).values() for cell in _cells_of_pod(pod)]

@@ -1,6 +1,6 @@
 """Reads an ``nvml-samples`` record into columns: its GPUs, their MIG slices, and the pods that use them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate, chain
 from operator import itemgetter
@@ -21,6 +21,7 @@ from streams.operators.columns.ownership import (
     uses_of,
 )
 from streams.operators.columns.series import GPU_METRICS, MIG_METRICS, POD_GPU_METRICS, Series, TallySeries
+from streams.operators.columns.template import Cells, Pairs, Templates
 from streams.operators.columns.tick import Tick, make_layout
 
 _MEMORY = POD_GPU_METRICS.index("gpu_mem_used_bytes")
@@ -30,8 +31,7 @@ _LIMIT = _CELLS.index("power_limit_w")
 _POWER = frozenset({"sw_power_cap", "hw_power_brake_slowdown"})
 _HEAT = frozenset({"sw_thermal_slowdown", "hw_thermal_slowdown"})
 """What holds clocks down, by NVML's names as ``nvml-samples`` have them."""
-_NAN = (float("nan"),)
-_of_pair = itemgetter(1)
+_NONE = (None,)
 
 
 def _fields(record: Any, *names: str) -> Any:
@@ -41,7 +41,7 @@ def _fields(record: Any, *names: str) -> Any:
 
 _cells_of_gpus = _fields(Gpu, *_CELLS)
 _shape_of_gpus = _fields(Gpu, "uuid", "index", "allocated", "mig", "processes")
-_facts_of_gpus = _fields(Gpu, "throttle", "util_burst", "power_burst")
+_throttles_of_gpus = _fields(Gpu, "throttle")
 _cells_of_slices = _fields(MigDevice, *MIG_METRICS)
 _uuids_of_slices = _fields(MigDevice, "uuid")
 _cells_of_processes = _fields(GpuProcess, *USE_METRICS)
@@ -90,13 +90,17 @@ class NvmlReader:
 
     def __init__(self, node: str) -> None:
         self._node = node
+        self._templates = Templates(NvmlSample, "nvml-samples", _cells_of, _bursts_of)
         self._shape: Any = None
         self._throttles: Any = None
         self._held_down: Floats = np.zeros(0)
+        self._collector, self._interval_ms = "", 0
+        self._with_bursts: list[tuple[int, str]] = []
         self._lay_out((), 0, 0)
 
-    def read(self, sample: NvmlSample) -> Tick:
-        """The tick in columns."""
+    def read(self, sample: NvmlSample, data: bytes = b"") -> Tick:
+        """The tick in columns. ``data``: the record that it was decoded from."""
+        self._templates.learn(data, sample)
         gpus = _columns_of(sample.gpus, Gpu)
         uuids, indexes, allocated, slices, processes = _shape_of_gpus(gpus)
         of_slices = _columns_of(_all(slices), MigDevice)
@@ -108,22 +112,33 @@ class NvmlReader:
         if shape != self._shape:
             self._lay_out(sample.gpus, len(of_slices[0]), len(of_processes[0]))
             self._shape = shape
-        cells = chain.from_iterable(
-            (*_cells_of_gpus(gpus), *_cells_of_slices(of_slices), *_cells_of_processes(of_processes), _NAN)
-        )
-        throttles, util, power = _facts_of_gpus(gpus)
+        throttles = _throttles_of_gpus(gpus)
         if throttles != self._throttles:
             self._throttles = throttles
             self._held_down = np.array([*chain.from_iterable(map(_held_down, throttles))], np.float64)
+        self._collector, self._interval_ms = sample.collector, sample.interval_ms
+        self._with_bursts = [(at, name) for at, name, _ in _bursts(sample)]
+        cells = np.fromiter(_cells_of_columns(gpus, of_slices, of_processes), np.float64)
+        return self._tick(
+            sample.seq, sample.ts_ms, cells, [np.array(one, np.float64) for one in _bursts_of(sample)]
+        )
+
+    def again(self, data: bytes | None) -> Tick | None:
+        """The tick of a record that differs from the last one in numbers alone; None of another one, which is
+        to be decoded."""
+        found = self._templates.read(data)
+        return None if found is None else self._tick(*found)
+
+    def _tick(self, seq: int, ts_ms: int, cells: Floats, bursts: Sequence[Floats]) -> Tick:
         use, ends, found = self._uses, self._ends, np.empty(self._ends[-1])
         _columns(
-            np.fromiter(cells, np.float64), *self._cells, self._held_down, self._highest(util), use.ends,
-            use.rows, use.measured, use.devices, use.bursts, use.pod_ends, use.places, found,
+            cells, *self._cells, self._held_down, self._highest(bursts), use.ends, use.rows, use.measured,
+            use.devices, use.bursts, use.pod_ends, use.places, found,
         )  # fmt: skip
         return Tick(
-            sample.collector, sample.seq, sample.ts_ms, sample.interval_ms, self._layout,
+            self._collector, seq, ts_ms, self._interval_ms, self._layout,
             found[: ends[0]], found[ends[0] : ends[1]], found[ends[1] : ends[2]], found[ends[2] :],
-            self._bursts(uuids, util, power) if any(util) or any(power) else (),
+            self._series_of(bursts) if bursts else (),
         )  # fmt: skip
 
     def _lay_out(self, gpus: tuple[Gpu, ...], slices: int, processes: int) -> None:
@@ -132,6 +147,7 @@ class NvmlReader:
         self._uses, self._alone = plan.arrays(), plan.alone()
         self._cells = _cells(len(gpus), slices, processes)
         self._no_bursts = np.full(len(gpus), np.nan)
+        self._uuids = [gpu.uuid for gpu in gpus]
         uuids = [slice_.uuid for gpu in gpus for slice_ in gpu.mig or ()]
         series = [Series("gpu", gpu.uuid, metric) for gpu in gpus for metric in GPU_METRICS]
         series += [Series("gpu", uuid, metric) for uuid in uuids for metric in MIG_METRICS]
@@ -145,24 +161,54 @@ class NvmlReader:
         held = holdings_of(self._node, gpus, plan)
         self._layout = make_layout(series, tallies, plan.attribution, scopes, held)
 
-    def _highest(self, bursts: Sequence[Any]) -> Floats:
+    def _highest(self, bursts: Sequence[Floats]) -> Floats:
         """The highest utilization in the burst of each GPU."""
-        if not any(bursts):
+        if not bursts:
             return self._no_bursts
-        return np.array([max(map(_of_pair, one)) if one else None for one in bursts], np.float64)
+        highest = self._no_bursts.copy()
+        for (gpu, metric), one in zip(self._with_bursts, bursts, strict=True):
+            if metric == "gpu_util_pct":
+                highest[gpu] = one[:, 1].max()
+        return highest
 
-    def _bursts(
-        self, gpus: Sequence[str], util: Sequence[Any], power: Sequence[Any]
-    ) -> tuple[tuple[Series, Any], ...]:
+    def _series_of(self, bursts: Sequence[Floats]) -> tuple[tuple[Series, Floats], ...]:
         """The driver's samples of each GPU, and of each pod that has one to itself (of its first)."""
-        found: list[tuple[Series, Any]] = []
-        for gpu, of_util, of_power in zip(gpus, util, power, strict=True):
-            if of_util:
-                found.append((Series("gpu", gpu, "gpu_util_pct"), of_util))
-            if of_power:
-                found.append((Series("gpu", gpu, "power_w"), of_power))
-        first = {uid: burst for (uid, _), gpu in self._alone if (burst := util[gpu])}
+        util: dict[int, Floats] = {}
+        found: list[tuple[Series, Floats]] = []
+        for (gpu, metric), one in zip(self._with_bursts, bursts, strict=True):
+            found.append((Series("gpu", self._uuids[gpu], metric), one))
+            if metric == "gpu_util_pct":
+                util[gpu] = one
+        first = {uid: util[gpu] for (uid, _), gpu in self._alone if gpu in util}
         return (*found, *((Series("pod", uid, "gpu_util_pct"), burst) for uid, burst in first.items()))
+
+
+def _bursts(sample: NvmlSample) -> Iterator[tuple[int, str, Pairs]]:
+    """The driver's samples that there are: of which GPU by position, of which metric."""
+    for at, gpu in enumerate(sample.gpus):
+        if gpu.util_burst:
+            yield at, "gpu_util_pct", gpu.util_burst
+        if gpu.power_burst:
+            yield at, "power_w", gpu.power_burst
+
+
+def _bursts_of(sample: NvmlSample) -> list[Pairs]:
+    return [one for _, _, one in _bursts(sample)]
+
+
+def _cells_of(sample: NvmlSample) -> Cells:
+    gpus = _columns_of(sample.gpus, Gpu)
+    *_, slices, processes = _shape_of_gpus(gpus)
+    return _cells_of_columns(
+        gpus, _columns_of(_all(slices), MigDevice), _columns_of(_all(processes), GpuProcess)
+    )
+
+
+def _cells_of_columns(gpus: Any, slices: Any, processes: Any) -> Cells:
+    """One metric of all GPUs after the other, then of all slices, then of all processes; then None."""
+    return chain.from_iterable(
+        (*_cells_of_gpus(gpus), *_cells_of_slices(slices), *_cells_of_processes(processes), _NONE)
+    )
 
 
 def _columns_of(records: Sequence[Any], kind: Any) -> Sequence[tuple[Any, ...]]:

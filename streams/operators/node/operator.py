@@ -13,7 +13,6 @@ from zlib import crc32
 
 import numpy as np
 
-from contract.codec import from_plain
 from contract.log import ConsumerRecord, ProducerRecord
 from contract.records.hours import HOUR_MS, MINUTE_MS
 from contract.topics import TOPICS
@@ -37,14 +36,19 @@ from streams.operators.workload.channels import SPAN_MS
 from streams.operators.workload.spans import SpanBank
 from telemetry.events import SAMPLE_LATE
 
-SNAPSHOT_VERSION = 17
+SNAPSHOT_VERSION = 18
 
 
 class Reader(Protocol):
     """Turns the records of one topic into ticks."""
 
-    def read(self, sample: Any) -> Tick:
-        """The tick in columns."""
+    def read(self, sample: Any, data: bytes = b"") -> Tick:
+        """The tick in columns; ``data`` is the JSON that the sample was decoded from."""
+        ...
+
+    def again(self, data: bytes | None) -> Tick | None:
+        """The tick of a record that differs from the last one in numbers alone; None of another one, which is
+        to be decoded."""
         ...
 
 
@@ -102,11 +106,9 @@ class NodeOperator:
 
     def update(self, record: ConsumerRecord) -> list[Emission]:
         """Take one sample; raises ``DecodeError`` and changes nothing if it cannot be used."""
-        topic = self._config.topic
-        record_type: type[Any] = TOPICS[topic].record
-        sample = decode_under_key(record_type, record.value, topic, key=self._node, field="node")
+        tick = self._reader.again(record.value) or self._decoded(record.value)
         before = self._timeline.watermark_ms
-        ticks, events = self._timeline.admit(self._reader.read(sample), sample)
+        ticks, events = self._timeline.admit(tick, record.value or b"")
         emissions: list[Emission] = list(events)
         if ticks and before is not None and ticks[0].ts_ms - before > self._config.evict_ms:
             # The same as for a node that was evicted, whether or not that has happened in the meantime.
@@ -115,6 +117,12 @@ class NodeOperator:
         for tick in ticks:
             emissions += self._apply(tick)
         return emissions
+
+    def _decoded(self, data: bytes | None) -> Tick:
+        topic = self._config.topic
+        record_type: type[Any] = TOPICS[topic].record
+        sample = decode_under_key(record_type, data, topic, key=self._node, field="node")
+        return self._reader.read(sample, data or b"")
 
     def _apply(self, tick: Tick) -> list[Emission]:
         if tick.ts_ms <= self._last_ms:
@@ -294,9 +302,8 @@ class NodeOperator:
         self._index = ColumnIndex([Series(*one) for one in plain["series"]])
         self._last_seen = np.array(plain["last_seen"], np.int64)
         self._last_ms = plain["last_ms"]
-        topic, held = self._config.topic, plain["timeline"]["held"]
-        samples: list[Any] = [from_plain(TOPICS[topic].record, one, topic) for one in held]
-        self._timeline.restore(plain["timeline"], [Held(self._reader.read(one), one) for one in samples])
+        held: list[bytes] = plain["timeline"]["held"]
+        self._timeline.restore(plain["timeline"], [Held(self._decoded(data), data) for data in held])
         self._windows.restore(plain["windows"], are_counters(self._index.ids))
         self._window_records.resize(self._index.ids)
         self._analysis.restore(plain["analysis"], self._index.ids)

@@ -10,8 +10,6 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
-from contract.codec import to_plain
-from contract.records.base import RecordBase
 from streams.operators.base import CountedEvent
 from streams.operators.columns.tick import Tick
 from telemetry.events import CLOCK_JUMP, DUPLICATE_PRODUCER, SAMPLE_DUPLICATE
@@ -25,10 +23,10 @@ SEEN_BLOCKS = 8
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A tick that waits for others to confirm its time, and the record that it came from."""
+    """A tick that waits for others to confirm its time, and the JSON that it came from."""
 
     tick: Tick
-    sample: RecordBase
+    data: bytes
 
 
 class Timeline:
@@ -39,23 +37,23 @@ class Timeline:
         self.held: list[Held] = []
         self._seen: OrderedDict[tuple[str, int], int] = OrderedDict()
 
-    def admit(self, tick: Tick, sample: RecordBase) -> tuple[list[Tick], list[CountedEvent]]:
+    def admit(self, tick: Tick, data: bytes) -> tuple[list[Tick], list[CountedEvent]]:
         """The ticks that count now (none, this one, or this and the held ones), and events to count."""
         duplicates = self._duplicate_producer(tick.collector)
         if self._repeated(tick.collector, tick.seq):
             return [], [CountedEvent(SAMPLE_DUPLICATE.name)]
-        if not self.far_ahead(tick.ts_ms):
+        if not self._far_ahead(tick.ts_ms):
             events = self._dropped() + duplicates
             self.watermark_ms = max(tick.ts_ms, self.watermark_ms or 0)
             return [tick], events
-        ticks, events = self._ahead(tick, sample)
+        ticks, events = self._ahead(tick, data)
         return ticks, events + duplicates
 
-    def _ahead(self, tick: Tick, sample: RecordBase) -> tuple[list[Tick], list[CountedEvent]]:
+    def _ahead(self, tick: Tick, data: bytes) -> tuple[list[Tick], list[CountedEvent]]:
         events: list[CountedEvent] = []
         if self.held and not 0 < tick.ts_ms - self.held[-1].tick.ts_ms <= MAX_AHEAD_MS:
             events = self._dropped()
-        self.held.append(Held(tick, sample))
+        self.held.append(Held(tick, data))
         if len(self.held) < CONFIRMING_TICKS:
             return [], events
         ticks = [one.tick for one in self.held]
@@ -67,7 +65,7 @@ class Timeline:
         count, self.held = len(self.held), []
         return [CountedEvent(CLOCK_JUMP.name, count)] if count else []
 
-    def far_ahead(self, ts_ms: int) -> bool:
+    def _far_ahead(self, ts_ms: int) -> bool:
         """Whether a tick of this time would have to be confirmed by others."""
         return self.watermark_ms is not None and ts_ms > self.watermark_ms + MAX_AHEAD_MS
 
@@ -90,10 +88,10 @@ class Timeline:
         return bool(bits & bit)
 
     def snapshot(self) -> dict[str, Any]:
-        """Plain data. Held ticks are kept as the records that they came from."""
+        """Plain data. Held ticks are kept as the JSON that they came from."""
         return {
             "watermark_ms": self.watermark_ms,
-            "held": [to_plain(one.sample) for one in self.held],
+            "held": [one.data for one in self.held],
             "seen": [[collector, block, f"{bits:x}"] for (collector, block), bits in self._seen.items()],
         }
 

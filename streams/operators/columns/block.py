@@ -55,10 +55,14 @@ class TickQueue:
 
     def takes(self, tick: Tick) -> bool:
         """Whether the tick, newer than all before it, can wait with others that are there."""
-        if not self._ticks or tick.ts_ms >= self.due_ms or len(self._ticks) == MOST_WAITING:
+        if not self._ticks or tick.ts_ms >= self.due_ms or self.room == 0:
             return False
-        last = self._ticks[-1]
-        return tick.layout is last.layout and tick.interval_ms == last.interval_ms
+        return tick.follows(self._ticks[-1])
+
+    @property
+    def room(self) -> int:
+        """How many more can wait."""
+        return MOST_WAITING - len(self._ticks)
 
     def add(self, tick: Tick) -> None:
         """It waits."""

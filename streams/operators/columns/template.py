@@ -39,6 +39,7 @@ below 1."""
 _MINUS, _POINT, _ZERO, _COMMA, _OPEN, _CLOSE = (ord(one) for one in "-.0,[]")
 _SHORTEST = len("[0,0],")
 """Bytes of a pair."""
+_NO_PAIRS = np.empty((0, 2))
 _GAP = re.compile(
     rb'"(?P<text>[^"]*)"\s*(?P<key>:)?'
     rb"|(?P<pairs>\[\[[^]\"]*\](?:,\[[^]\"]*\])*\])"
@@ -205,13 +206,13 @@ class _Template:
 
     def read(self, data: bytes) -> Found | None:
         """What is in the gaps; None if the record does not fit."""
-        pairs = np.empty((len(data) // _SHORTEST if self._pair_ends.size else 0, 2))
-        raw = np.frombuffer(data, np.uint8)
-        if not _fill(raw, self._text, self._ends, self._ranges, self._numbers, pairs, self._pair_ends):
+        lists = self._pair_ends.size
+        pairs = np.empty((len(data) // _SHORTEST, 2)) if lists else _NO_PAIRS
+        raw, numbers = np.frombuffer(data, np.uint8), self._numbers
+        if not _fill(raw, self._text, self._ends, self._ranges, numbers, pairs, self._pair_ends):
             return None
-        lists = np.split(pairs, self._pair_ends)[:-1] if self._pair_ends.size else []
-        numbers = self._numbers
-        return Found(int(numbers[self._seq]), int(numbers[self._ts_ms]), numbers.take(self._cells), lists)
+        bursts = np.split(pairs, self._pair_ends)[:-1] if lists else []
+        return Found(int(numbers[self._seq]), int(numbers[self._ts_ms]), numbers.take(self._cells), bursts)
 
 
 class Templates(Generic[R]):

@@ -51,6 +51,10 @@ class Tick(NamedTuple):
     facts: Floats = np.zeros(0)
     bursts: tuple[tuple[Series, Any], ...] = ()
 
+    def follows(self, other: "Tick | None") -> bool:
+        """Whether it has the columns and the interval of another one."""
+        return other is not None and self.layout is other.layout and self.interval_ms == other.interval_ms
+
 
 def make_layout(
     series: Iterable[Series],

@@ -1,12 +1,12 @@
 """The cycles of many series on one time scale: samples in, and every few seconds what has a period."""
 
 from dataclasses import dataclass
-from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from contract.records.derived import OtherCycle
+from streams.compiled import entry
 from streams.operators.columns.arrays import Bools, Floats, Ints, check_version, remap
 from streams.operators.cycles.detect.follow import unbroken
 from streams.operators.cycles.detect.window import Detection, Windows, active_parts, look
@@ -20,6 +20,27 @@ SNAPSHOT_VERSION = 3
 
 SHARED = 2
 """So many periods of other series are looked for in a series."""
+
+
+@entry("float64[::1](float64[:])")
+def common_periods(periods: Floats) -> Floats:
+    """The periods that most series have, at most ``SHARED`` of them, those of most series first; NaN is none.
+
+    Periods that follow one another closely are one: the middle of them.
+    """
+    known = np.sort(periods[~np.isnan(periods)])
+    ends, sizes, count = np.empty(known.size, np.int64), np.zeros(known.size, np.int64), 0
+    for at in range(known.size):
+        if at and known[at] > (1 + DRIFT) * known[at - 1]:
+            count += 1
+        ends[count], sizes[count] = at + 1, sizes[count] + 1
+    found = np.empty(min(count + 1, SHARED) if known.size else 0)
+    for place in range(found.size):
+        most = int(np.argmax(sizes))  # of equals the shortest
+        middle = ends[most] - sizes[most] + sizes[most] // 2
+        found[place] = known[middle] if sizes[most] % 2 else (known[middle - 1] + known[middle]) / 2
+        sizes[most] = 0
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,9 +150,10 @@ class CycleBank:
         """The cycle that a column is locked on."""
         return self._trackers[column].current
 
-    def locked(self) -> LockedCycles:
-        """The cycles that go on now, by column."""
-        columns = self._locks.locked.nonzero()[0]
+    def locked(self, among: Bools | None = None) -> LockedCycles:
+        """The cycles that go on now, by column; ``among``, shape (n,): only of these."""
+        locked = self._locks.locked
+        columns = (locked if among is None else locked & among).nonzero()[0]
         return LockedCycles(
             columns, self._locks.periods_s[columns], self._windows(columns), self._ring.interval_ms
         )
@@ -192,21 +214,10 @@ class CycleBank:
         windows, expected = self._windows(columns), locked | self._told
         parts = active_parts(windows)
         limits = self._schedule.limits(slot, columns, parts, expected)
-        periods = self._periods()
+        periods = common_periods(self._locks.periods_s) * 1000 / self._ring.interval_ms
         found = look(windows, parts, limits, config.store.flat, early=config.early, periods=periods)
         rows = sorted({*found, *expected[columns].nonzero()[0].tolist()})
         return [(column := int(columns[row]), self._sure(column, found.get(row), periods)) for row in rows]
-
-    def _periods(self) -> Floats:
-        """The periods (samples) that most series are locked on, at most ``SHARED`` of them."""
-        each: list[list[float]] = []
-        for period in sorted(self._locks.periods_s[self._locks.locked].tolist()):
-            if each and period <= (1 + DRIFT) * each[-1][-1]:
-                each[-1].append(period)
-            else:
-                each.append([period])
-        each.sort(key=len, reverse=True)
-        return np.array([median(one) for one in each[:SHARED]]) * 1000 / self._ring.interval_ms
 
     def _sure(self, column: int, found: Detection | None, periods: Floats) -> Detection | None:
         """What was found, if that is enough to lock, or to stay locked."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from streams.operators.columns.arrays import Floats, Ints, check_version, pack, remap, unpack
+from streams.operators.columns.arrays import Bools, Floats, Ints, check_version, pack, remap, unpack
 from streams.operators.cycles.bank import TICKS, CycleBank, CycleConfig, LockedCycles
 from streams.operators.cycles.bursts import SLOT_MS, Burst, BurstBank
 from streams.operators.cycles.combine import ScaleResult, combined
@@ -182,9 +182,9 @@ class CycleScales:
         """What was published of a column last; None if it never had a cycle."""
         return self._published[column]
 
-    def locked(self) -> LockedCycles:
-        """The cycles that go on now in the ticks themselves, by column."""
-        return self._ticks.locked()
+    def locked(self, among: Bools | None = None) -> LockedCycles:
+        """The cycles that go on now in the ticks themselves, by column; ``among``: only of these."""
+        return self._ticks.locked(among)
 
     def changes(self, ts_ms: int) -> list[tuple[int, CycleResult]]:
         """The columns whose cycles changed since the last call, as of the last tick's time."""

@@ -92,6 +92,7 @@ class AnalysisBank:
         self._cycle_columns = remapped(series, self._cycle_series)
         self._capacity_columns = remapped(series, [_capacity_of(one) for one in self._trend_series])
         self._season_columns = remapped(self._trend_series, self._cycle_series)
+        self._seasonal = self._season_columns >= 0
         self._shares = np.array([one.metric == "gpu_util_pct" for one in self._trend_series], np.bool_)
 
     def resize(self, series: list[Series]) -> None:
@@ -120,7 +121,7 @@ class AnalysisBank:
         cycles = self._changed_cycles(ts_ms)
         if not self._trend_series:
             return Analysis(ts_ms, [], None, cycles)
-        season = season_of(self._cycles.locked(), self._season_columns)
+        season = season_of(self._cycles.locked(self._seasonal), self._season_columns)
         capacity = np.where(self._capacity_columns >= 0, self._row[self._capacity_columns], np.nan)
         forecast = self._trends.forecast(
             season,

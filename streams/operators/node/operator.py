@@ -103,6 +103,9 @@ class NodeOperator:
         self._to_analyse, self._to_sum, self._to_count = TickQueue(), TickQueue(), TickQueue()
         """The ticks that the analysis does not have yet, those that windows and spans do not have, and those
         that peaks and ledger do not have. What is asked of each is asked at other moments."""
+        self._newest: Tick | None = None
+        self._due_ms, self._room = 0.0, 0
+        """Before this moment so many ticks like the newest can wait in all of them; 0 if one was emptied."""
 
     def update(self, record: ConsumerRecord) -> list[Emission]:
         """Take one sample; raises ``DecodeError`` and changes nothing if it cannot be used."""
@@ -128,6 +131,19 @@ class NodeOperator:
         if tick.ts_ms <= self._last_ms:
             return self._apply_late(tick)
         emissions: list[Emission] = []
+        if self._room == 0 or tick.ts_ms >= self._due_ms or not tick.follows(self._newest):
+            emissions = self._ask_before(tick)
+        self._room -= 1
+        self._newest = tick
+        self._to_analyse.add(tick)
+        self._to_sum.add(tick)
+        self._to_count.add(tick)
+        self._last_ms = tick.ts_ms
+        return emissions + self._models.add(tick)
+
+    def _ask_before(self, tick: Tick) -> list[Emission]:
+        """Something may be due before the tick."""
+        emissions: list[Emission] = []
         if not self._to_analyse.takes(tick):
             emissions += self._evaluate_before(tick.ts_ms)
         if not self._to_sum.takes(tick):
@@ -135,11 +151,9 @@ class NodeOperator:
             self._columns(tick.layout)
         if not self._to_count.takes(tick):
             emissions += self._write_before(tick.ts_ms)
-        self._to_analyse.add(tick)
-        self._to_sum.add(tick)
-        self._to_count.add(tick)
-        self._last_ms = tick.ts_ms
-        return emissions + self._models.add(tick)
+        queues = self._to_analyse, self._to_sum, self._to_count
+        self._due_ms, self._room = min(one.due_ms for one in queues), min(one.room for one in queues)
+        return emissions
 
     def _evaluate_before(self, ts_ms: int) -> list[Emission]:
         """The tick at ``ts_ms`` cannot wait with those before it: the span that has ended and an evaluation,
@@ -169,12 +183,14 @@ class NodeOperator:
 
     def _analyse(self) -> None:
         """Give the analysis the ticks that wait for it."""
+        self._room = 0
         block = self._to_analyse.taken()
         if block is not None:
             self._analysis.extend(block, self._rows(block))
 
     def _sum(self) -> None:
         """Give windows and spans the ticks that wait for them."""
+        self._room = 0
         block = self._to_sum.taken()
         if block is not None:
             self._last_seen[self._columns(block.layout)] = block.times[-1]
@@ -183,6 +199,7 @@ class NodeOperator:
 
     def _count(self) -> None:
         """Give peaks and ledger the ticks that wait for them."""
+        self._room = 0
         block = self._to_count.taken()
         if block is not None:
             self._usage.extend(block)

@@ -6,7 +6,6 @@ one record with a wrong clock costs itself, and not every record after it. Ticks
 are all taken, and counted as ``duplicate_producer``.
 """
 
-from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,16 +34,20 @@ class Timeline:
     def __init__(self) -> None:
         self.watermark_ms: int | None = None
         self.held: list[Held] = []
-        self._seen: OrderedDict[tuple[str, int], int] = OrderedDict()
+        self._seen: dict[tuple[str, int], int] = {}
+        """Of each block, by collector and number, one bit for each tick; the newest block comes last."""
+        self._newest = ("", -1)
 
     def admit(self, tick: Tick, data: bytes) -> tuple[list[Tick], list[CountedEvent]]:
-        """The ticks that count now (none, this one, or this and the held ones), and events to count."""
+        """The ticks that count now (none, this one, or this and the held ones), and events to count.
+        ``data``: the JSON of the tick."""
         duplicates = self._duplicate_producer(tick.collector)
         if self._repeated(tick.collector, tick.seq):
             return [], [CountedEvent(SAMPLE_DUPLICATE.name)]
-        if not self._far_ahead(tick.ts_ms):
-            events = self._dropped() + duplicates
-            self.watermark_ms = max(tick.ts_ms, self.watermark_ms or 0)
+        watermark_ms = self.watermark_ms
+        if watermark_ms is None or tick.ts_ms <= watermark_ms + MAX_AHEAD_MS:
+            events = self._dropped() + duplicates if self.held else duplicates
+            self.watermark_ms = max(tick.ts_ms, watermark_ms or 0)
             return [tick], events
         ticks, events = self._ahead(tick, data)
         return ticks, events + duplicates
@@ -65,14 +68,9 @@ class Timeline:
         count, self.held = len(self.held), []
         return [CountedEvent(CLOCK_JUMP.name, count)] if count else []
 
-    def _far_ahead(self, ts_ms: int) -> bool:
-        """Whether a tick of this time would have to be confirmed by others."""
-        return self.watermark_ms is not None and ts_ms > self.watermark_ms + MAX_AHEAD_MS
-
     def _duplicate_producer(self, collector: str) -> list[CountedEvent]:
         """An event if a collector comes back after another one: two of them measure this node."""
-        newest = next(reversed(self._seen), None)
-        if newest is None or newest[0] == collector:
+        if self._newest[0] in (collector, ""):
             return []
         back = any(name == collector for name, _ in self._seen)
         return [CountedEvent(DUPLICATE_PRODUCER.name)] if back else []
@@ -80,11 +78,14 @@ class Timeline:
     def _repeated(self, collector: str, seq: int) -> bool:
         """Whether the tick was seen before, as far as it is in one of the blocks that ticks came from
         lately."""
-        block = collector, seq // _BLOCK_TICKS
-        bits, bit = self._seen.pop(block, 0), 1 << seq % _BLOCK_TICKS
+        block, bit = (collector, seq // _BLOCK_TICKS), 1 << seq % _BLOCK_TICKS
+        if block != self._newest:
+            self._seen[block] = self._seen.pop(block, 0)  # the newest comes last
+            self._newest = block
+            if len(self._seen) > SEEN_BLOCKS:
+                del self._seen[next(iter(self._seen))]
+        bits = self._seen[block]
         self._seen[block] = bits | bit
-        if len(self._seen) > SEEN_BLOCKS:
-            self._seen.popitem(last=False)
         return bool(bits & bit)
 
     def snapshot(self) -> dict[str, Any]:
@@ -99,4 +100,5 @@ class Timeline:
         """Take over a snapshot, whose held records the caller has read again."""
         self.watermark_ms = plain["watermark_ms"]
         self.held = held
-        self._seen = OrderedDict(((name, block), int(bits, 16)) for name, block, bits in plain["seen"])
+        self._seen = {(name, block): int(bits, 16) for name, block, bits in plain["seen"]}
+        self._newest = next(reversed(self._seen), ("", -1))

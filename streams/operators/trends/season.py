@@ -38,7 +38,10 @@ def season_of(cycles: LockedCycles, columns: Ints) -> "Season | None":
         return None
     (samples, bounds), interval_ms = cycles.windows, cycles.interval_ms
     mine, periods = columns[cycles.columns], cycles.periods_s * 1000 / interval_ms
-    held = np.flatnonzero((mine >= 0) & (bounds[:, 1] - bounds[:, 0] >= np.maximum(periods, FEWEST)))
+    holds = (mine >= 0) & (bounds[:, 1] - bounds[:, 0] >= np.maximum(periods, FEWEST))
+    if holds.all():
+        return Season(mine, periods, cycles.windows, interval_ms)
+    held = holds.nonzero()[0]
     if not held.size:
         return None
     return Season(mine[held], periods[held], Windows(samples[held], bounds[held]), interval_ms)

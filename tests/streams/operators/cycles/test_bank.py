@@ -1,5 +1,6 @@
 """The bank of cycles: from ticks to changes."""
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.generators import Case, Floats
-from streams.operators.cycles.bank import CycleBank, CycleConfig
+from streams.operators.cycles.bank import CycleBank, CycleConfig, common_periods
 from streams.operators.cycles.result import NO_CYCLE, CycleResult
 from streams.state.codec import from_bytes, to_bytes
 from tests.support.streams.cycles import idle
@@ -164,3 +165,20 @@ def test_gpus_of_one_machine_share_what_they_know(seed: int) -> None:
     together = [(tick, one) for tick, place, one in fed(np.column_stack(columns))[1] if place == 1]
     assert [one for *_, one in alone if one.cyclic] == []
     assert [one.period_s for _, one in together] == [pytest.approx(23.0, rel=0.05)]
+
+
+COMMON: list[tuple[str, list[float], list[float]]] = [
+    ("none", [], []),
+    ("none of any series", [math.nan, math.nan], []),
+    ("one", [12.0, math.nan], [12.0]),
+    ("the middle of three that are alike", [12.4, 12.0, 12.1], [12.1]),
+    ("between two", [12.0, 12.5], [12.25]),
+    ("close from one to the next, far from end to end", [10.0, 10.4, 10.8, 11.2, 11.6], [10.8]),
+    ("that of most series comes first", [7.0, 30.0, 30.5], [30.25, 7.0]),
+    ("of equals the shortest comes first, and two are enough", [50.0, 20.0, 5.0], [5.0, 20.0]),
+]
+
+
+@pytest.mark.parametrize(("goal", "periods", "expected"), COMMON, ids=[row[0] for row in COMMON])
+def test_the_periods_that_most_series_have(goal: str, periods: list[float], expected: list[float]) -> None:
+    assert common_periods(np.array(periods, np.float64)).tolist() == pytest.approx(expected), goal

@@ -8,9 +8,9 @@ import numpy as np
 
 from dutycycle.compare.comparison import LEAST, SIGMAS, Run, verdicts
 from dutycycle.compare.text import NO_DIFFERENCE, heads_of, kind_of, rows_of
-from dutycycle.report.chart import Chart, Line
+from dutycycle.report.charts.chart import Chart, Line
+from dutycycle.report.charts.plot import color_of, figure_of
 from dutycycle.report.page import chart_of, document, moment, table
-from dutycycle.report.plot import color_of, figure_of
 from dutycycle.words import short_duration
 
 _OVERLAID = ("gpu-util", "gpu-power", "cpu", "cycle")

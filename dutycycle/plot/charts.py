@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from dutycycle.plot.seen import Seen
-from dutycycle.report.chart import POINTS, Chart, Line, scaled, unit_of
-from dutycycle.report.cycles import Cycle, periods_of
+from dutycycle.report.charts.chart import POINTS, Chart, Line, scaled, unit_of
+from dutycycle.report.charts.cycles import Cycle, periods_of
 from dutycycle.traces.frames import Buckets, Frame, buckets
 
 _UNITS = {

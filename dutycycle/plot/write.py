@@ -5,7 +5,7 @@ from html import escape
 from pathlib import Path
 
 from contract.errors import DutycycleError, SettingError
-from dutycycle.report.chart import Chart
+from dutycycle.report.charts.chart import Chart
 
 PICTURES = (".png", ".svg")
 PAGES = (".html", ".htm")
@@ -36,8 +36,8 @@ def write(charts: Sequence[Chart], title: str, span: tuple[int, int], out: Path)
 
 
 def _page(charts: Sequence[Chart], title: str, span: tuple[int, int]) -> str:
+    from dutycycle.report.charts.plot import figure_of
     from dutycycle.report.page import document  # here, not above: only a page needs it
-    from dutycycle.report.plot import figure_of
 
     return document(
         f"{title} – Dutycycle", _body(charts, title, span), {one.id: figure_of(one, *span) for one in charts}
@@ -59,7 +59,7 @@ def _body(charts: Sequence[Chart], title: str, span: tuple[int, int]) -> Iterato
 def _picture(charts: Sequence[Chart], path: Path) -> None:
     from matplotlib.figure import Figure  # here, not above: it takes a second
 
-    from dutycycle.report.pictures import draw, save
+    from dutycycle.report.charts.pictures import draw, save
 
     figure = Figure(figsize=(_INCHES[0], _INCHES[1] * len(charts)), dpi=120)
     for place, chart in enumerate(charts):

@@ -12,14 +12,14 @@ from contract.settings.groups import Settings
 from contract.topics import SAMPLE_TOPICS
 from dutycycle.profile.profile import Profile
 from dutycycle.progress import Progress
-from dutycycle.report.chart import POINTS
-from dutycycle.report.charts import charts_of
-from dutycycle.report.cycles import cycles_of
+from dutycycle.report.charts.chart import POINTS
+from dutycycle.report.charts.choice import charts_of
+from dutycycle.report.charts.cycles import cycles_of
+from dutycycle.report.charts.pictures import write_pictures
 from dutycycle.report.facts import facts_of
 from dutycycle.report.gather import Gathered
 from dutycycle.report.page import Report, html_of
 from dutycycle.report.phases import phases_of
-from dutycycle.report.pictures import write_pictures
 from dutycycle.report.tables import write_tables
 from dutycycle.report.view import View, insights_of, view_of
 from dutycycle.traces.samples import TraceSamples, no_samples

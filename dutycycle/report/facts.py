@@ -7,7 +7,7 @@ import numpy as np
 
 from contract.settings.groups import Settings
 from contract.units import JOULES_PER_KWH
-from dutycycle.report.cycles import Cycle, cycles_of
+from dutycycle.report.charts.cycles import Cycle, cycles_of
 from dutycycle.report.gather import Gathered, Plain
 from dutycycle.report.view import HostView, View, insights_of
 from dutycycle.traces.processes import ProcessSeen, figures, named

@@ -14,7 +14,8 @@ import orjson
 
 from dutycycle.profile.profile import Profile
 from dutycycle.profile.statistics import TEXTS, cell_text
-from dutycycle.report.chart import Chart
+from dutycycle.report.charts.chart import Chart
+from dutycycle.report.charts.plot import Figure, color_of, figure_of
 from dutycycle.report.facts import (
     Facts,
     GpuUse,
@@ -26,7 +27,6 @@ from dutycycle.report.facts import (
     key_figures,
 )
 from dutycycle.report.phases import Phase, seconds_by_name
-from dutycycle.report.plot import Figure, color_of, figure_of
 from dutycycle.report.view import View
 from dutycycle.traces.processes import (
     model_words,

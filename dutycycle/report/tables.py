@@ -6,7 +6,7 @@ from pathlib import Path
 
 import orjson
 
-from dutycycle.report.chart import Chart
+from dutycycle.report.charts.chart import Chart
 from dutycycle.report.facts import Facts
 from dutycycle.report.page import Report
 

@@ -19,11 +19,31 @@ _START_S = 600.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The Job, what is tried, and within which bounds."""
-    usual = Wish()
+    """The Job, what is tried, within which bounds, and where."""
     parser.add_argument(
         "files", nargs="*", metavar="FILE", help="YAML or JSON with one Job of batch/v1; - is stdin"
     )
+    _add_what_is_tried(parser, Wish())
+    parser.add_argument("--out", metavar="DIR", type=Path, help="an empty or new folder for what is written")
+    parser.add_argument(
+        "--clean", action="store_true", help="only delete what killed trials have left in the namespace"
+    )
+    parser.add_argument(
+        "--watch", metavar="NAME,NAME", type=lambda text: text.split(","),
+        help="until a signal, try those Jobs of these namespaces whose annotation dutycycle.io/trial asks; "
+        "the flags are for what it does not say",
+    )  # fmt: skip
+    group = parser.add_argument_group("on a cluster")
+    group.add_argument("-n", "--namespace", metavar="NAME", help="namespace of a Job that names none")
+    group.add_argument(
+        "--priority-class", metavar="NAME",
+        help="one with preemptionPolicy: Never (default: dutycycle-trial, created if it is missing)",
+    )  # fmt: skip
+    group.add_argument("--kubeconfig", metavar="FILE", help="as for kubectl")
+    group.add_argument("--context", metavar="NAME", help="as for kubectl")
+
+
+def _add_what_is_tried(parser: argparse.ArgumentParser, usual: Wish) -> None:
     parser.add_argument(
         "--gpus", type=_typed(numbers), default=(), metavar="N,N",
         help="GPUs of a pod (default: as the Job has them)",
@@ -57,23 +77,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--start", dest="start_s", type=arguments.duration_s, default=_START_S, metavar="TIME",
         help="give up one that has no nodes after this time (default: 10m)",
     )  # fmt: skip
-    parser.add_argument("--out", metavar="DIR", type=Path, help="an empty or new folder for what is written")
-    parser.add_argument(
-        "--clean", action="store_true", help="only delete what killed trials have left in the namespace"
-    )
-    parser.add_argument(
-        "--watch", metavar="NAME,NAME", type=lambda text: text.split(","),
-        help="until a signal, try those Jobs of these namespaces whose annotation dutycycle.io/trial asks; "
-        "the flags are for what it does not say",
-    )  # fmt: skip
-    group = parser.add_argument_group("on a cluster")
-    group.add_argument("-n", "--namespace", metavar="NAME", help="namespace of a Job that names none")
-    group.add_argument(
-        "--priority-class", metavar="NAME",
-        help="one with preemptionPolicy: Never (default: dutycycle-trial, created if it is missing)",
-    )  # fmt: skip
-    group.add_argument("--kubeconfig", metavar="FILE", help="as for kubectl")
-    group.add_argument("--context", metavar="NAME", help="as for kubectl")
 
 
 def run(args: argparse.Namespace, settings: Settings) -> int:

@@ -12,7 +12,7 @@ from dutycycle.cli.main import main
 from dutycycle.plot.charts import charts_of, span_of
 from dutycycle.plot.seen import Wanted
 from dutycycle.plot.sources import read, sources_of
-from dutycycle.report.chart import Chart
+from dutycycle.report.charts.chart import Chart
 from tests.support.data.training_job import START_MS, UID, training_job
 
 GPU = "gpu/gpu-a/GPU-0000"

@@ -9,7 +9,7 @@ import pytest
 from contract.settings.groups import Settings
 from contract.trace import TraceWriter
 from dutycycle.report.build import gather
-from dutycycle.report.cycles import cycles_of
+from dutycycle.report.charts.cycles import cycles_of
 from dutycycle.report.gather import Gathered
 from dutycycle.report.view import view_of
 from tests.support.data.training_job import CHECKPOINT_EVERY_S, LOADING_S, START_MS, UID, training_job

@@ -14,10 +14,10 @@ from pyarrow import parquet
 
 from contract.settings.groups import Settings
 from dutycycle.report.build import report_of, write_report
-from dutycycle.report.chart import cycle_lines_ms
+from dutycycle.report.charts.chart import cycle_lines_ms
+from dutycycle.report.charts.plot import figure_of
 from dutycycle.report.gather import GPU_COLUMNS, HOST_COLUMNS, Gathered, GpuSeen, HostSeen
 from dutycycle.report.page import Report, html_of
-from dutycycle.report.plot import figure_of
 from dutycycle.traces.frames import Frame
 from tests.support.data.training_job import START_MS, UID
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import orjson
 
-from dutycycle.report.chart import Chart, Fan, Line, points_of, scaled, unit_of
+from dutycycle.report.charts.chart import Chart, Fan, Line, points_of, scaled, unit_of
 from dutycycle.report.gather import Gathered, Plain
 from dutycycle.report.view import View
 from dutycycle.traces.frames import Floats, Ticks

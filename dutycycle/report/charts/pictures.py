@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dutycycle.report.chart import Chart, Line, cycle_lines_ms
+from dutycycle.report.charts.chart import Chart, Line, cycle_lines_ms
+from dutycycle.report.charts.plot import color_of
 from dutycycle.report.phases import Phase, seconds_by_name
-from dutycycle.report.plot import color_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dutycycle.report.chart import POINTS, Chart, Line, Marks, points_of, scaled, unit_of
-from dutycycle.report.cycles import cycles_of
-from dutycycle.report.forecasts import forecasts_of
+from dutycycle.report.charts.chart import POINTS, Chart, Line, Marks, points_of, scaled, unit_of
+from dutycycle.report.charts.cycles import cycles_of
+from dutycycle.report.charts.forecasts import forecasts_of
 from dutycycle.report.gather import Gathered
 from dutycycle.report.view import GpuView, HostView, View
 from dutycycle.traces.frames import Buckets

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from dutycycle.report.chart import Chart, Fan, Line, Marks, cycle_lines_ms
+from dutycycle.report.charts.chart import Chart, Fan, Line, Marks, cycle_lines_ms
 from dutycycle.traces.frames import Buckets
 
 PALETTE = ("#3b82d6", "#e0712a", "#1f9e76", "#c05299", "#8a6fdf", "#b78a06", "#d6455d", "#2aa3b8")

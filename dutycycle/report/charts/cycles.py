@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from dutycycle.report.chart import LINES_OF_CYCLE
+from dutycycle.report.charts.chart import LINES_OF_CYCLE
 from dutycycle.report.gather import Gathered, Plain
 from dutycycle.report.view import View
 

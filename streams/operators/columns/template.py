@@ -9,6 +9,7 @@ one can never be accepted here that would be refused there, and the numbers are 
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -203,6 +204,7 @@ class _Template:
                 places.append(count + len(constants))
                 constants.append(np.nan if cell is None else cell)
         self._cells, self._numbers = np.array(places, np.int64), np.append(self._numbers, constants)
+        self._pieces, self._given, self._rows = [], [], []  # the text is kept once
 
     def read(self, data: bytes) -> Found | None:
         """What is in the gaps; None if the record does not fit."""
@@ -228,7 +230,7 @@ class Templates(Generic[R]):
     ) -> None:  # fmt: skip
         self._record_type, self._topic = record_type, topic
         self._cells_of, self._pairs_of = cells_of, pairs_of
-        self._fields = _fields_of(inspect.type_info(record_type))
+        self._fields = _fields_of(record_type)
         self._template: _Template | None = None
         self._fitted = self._passed = 0
         self._patience = 1
@@ -280,13 +282,13 @@ class _Fields(NamedTuple):
     lists: dict[str, Range]
 
 
-def _fields_of(record_type: Any) -> _Fields:
+def _all_of(record_type: Any) -> _Fields:
     """What is a whole number everywhere stays: it counts or names something. But for those of the record
     itself."""
     numbers: dict[str, Range] = {}
     lists: dict[str, Range] = {}
     whole: dict[str, Range] = {}
-    for name, kind in _all_fields(record_type):
+    for name, kind in _all_fields(inspect.type_info(record_type)):
         if isinstance(kind, inspect.FloatType):
             _narrow(numbers, name, kind, False)
         elif isinstance(kind, inspect.IntType):
@@ -295,6 +297,9 @@ def _fields_of(record_type: Any) -> _Fields:
             for one in _alternatives(kind.item_type.item_types[1]):
                 _narrow(lists, name, one, False)
     return _Fields(numbers | {name: whole[name] for name in _MOVING}, lists)
+
+
+_fields_of: Callable[[Any], _Fields] = cache(_all_of)
 
 
 def _narrow(known: dict[str, Range], name: str, kind: Any, whole: bool) -> None:

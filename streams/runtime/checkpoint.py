@@ -1,7 +1,7 @@
 """The order of doing things that makes a worker exact, over all its stages.
 
 1. A record is applied at once; its outputs are put in line, in order. Coalesced outputs follow every two
-   to ten seconds: they need no checkpoint, as a newer one replaces the older.
+   to thirty seconds: they need no checkpoint, as a newer one replaces the older.
 2. Every so often a checkpoint is taken: at one instant, the coalesced outputs, the state of every key that
    changed, and the last offset processed. Partitions have nothing to do with one another: a commit may take
    one checkpoint after the other, each of some partitions, with pauses in between, so that records never
@@ -40,9 +40,9 @@ YIELD_EVERY = 16
 FLUSH_AT_ONCE = 64
 """The coalesced outputs of so many keys are made before records have a turn: in a few milliseconds."""
 
-FLUSHED_PER_S = 50
+FLUSHED_PER_S = 20
 """A stage sends the coalesced outputs of so many keys a second on average, ..."""
-LONGEST_WAIT_S = 10.0
+LONGEST_WAIT_S = 30.0
 """... but each that changed so often at least."""
 
 

@@ -96,6 +96,9 @@ class NvmlReader:
         self._held_down: Floats = np.zeros(0)
         self._collector, self._interval_ms = "", 0
         self._with_bursts: list[tuple[int, str]] = []
+        """The bursts that there are: of which GPU by position, of which metric."""
+        self._util_bursts: Ints = np.zeros((0, 2), np.int64)
+        """Of those of utilization the place among all, and the GPU."""
         self._lay_out((), 0, 0)
 
     def read(self, sample: NvmlSample, data: bytes = b"") -> Tick:
@@ -118,10 +121,12 @@ class NvmlReader:
             self._held_down = np.array([*chain.from_iterable(map(_held_down, throttles))], np.float64)
         self._collector, self._interval_ms = sample.collector, sample.interval_ms
         self._with_bursts = [(at, name) for at, name, _ in _bursts(sample)]
+        util = [(at, gpu) for at, (gpu, name) in enumerate(self._with_bursts) if name == "gpu_util_pct"]
+        self._util_bursts = np.array(util, np.int64).reshape(-1, 2)
         cells = np.fromiter(_cells_of_columns(gpus, of_slices, of_processes), np.float64)
-        return self._tick(
-            sample.seq, sample.ts_ms, cells, [np.array(one, np.float64) for one in _bursts_of(sample)]
-        )
+        bursts = [np.array(one, np.float64) for one in _bursts_of(sample)]
+        highest = np.array([one[:, 1].max() for one in bursts], np.float64)
+        return self._tick(sample.seq, sample.ts_ms, cells, bursts, highest)
 
     def again(self, data: bytes | None) -> Tick | None:
         """The tick of a record that differs from the last one in numbers alone; None of another one, which is
@@ -129,10 +134,15 @@ class NvmlReader:
         found = self._templates.read(data)
         return None if found is None else self._tick(*found)
 
-    def _tick(self, seq: int, ts_ms: int, cells: Floats, bursts: Sequence[Floats]) -> Tick:
+    def _tick(self, seq: int, ts_ms: int, cells: Floats, bursts: Sequence[Floats], of_each: Floats) -> Tick:
+        """``bursts``: of those that there are ``of_each`` the largest value."""
+        highest = self._no_bursts
+        if bursts:
+            highest = highest.copy()
+            highest[self._util_bursts[:, 1]] = of_each[self._util_bursts[:, 0]]
         use, ends, found = self._uses, self._ends, np.empty(self._ends[-1])
         _columns(
-            cells, *self._cells, self._held_down, self._highest(bursts), use.ends, use.rows, use.measured,
+            cells, *self._cells, self._held_down, highest, use.ends, use.rows, use.measured,
             use.devices, use.bursts, use.pod_ends, use.places, found,
         )  # fmt: skip
         return Tick(
@@ -160,16 +170,6 @@ class NvmlReader:
         """Where values, tallies, highs and facts end in what ``_columns`` writes."""
         held = holdings_of(self._node, gpus, plan)
         self._layout = make_layout(series, tallies, plan.attribution, scopes, held)
-
-    def _highest(self, bursts: Sequence[Floats]) -> Floats:
-        """The highest utilization in the burst of each GPU."""
-        if not bursts:
-            return self._no_bursts
-        highest = self._no_bursts.copy()
-        for (gpu, metric), one in zip(self._with_bursts, bursts, strict=True):
-            if metric == "gpu_util_pct":
-                highest[gpu] = one[:, 1].max()
-        return highest
 
     def _series_of(self, bursts: Sequence[Floats]) -> tuple[tuple[Series, Floats], ...]:
         """The driver's samples of each GPU, and of each pod that has one to itself (of its first)."""

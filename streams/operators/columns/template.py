@@ -10,6 +10,7 @@ one can never be accepted here that would be refused there, and the numbers are 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
+from itertools import pairwise
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -50,12 +51,13 @@ _GAP = re.compile(
 
 class Found(NamedTuple):
     """What a record has in its gaps. ``cells``: as ``cells_of`` would take them out of it, NaN is absent.
-    ``pairs``: of each list of pairs in it, in their order, shape (n, 2)."""
+    ``pairs``: of each list of pairs in it, in their order, shape (n, 2); ``highest``: its largest value."""
 
     seq: int
     ts_ms: int
     cells: Floats
     pairs: list[Floats]
+    highest: Floats
 
 
 @kernel
@@ -213,8 +215,11 @@ class _Template:
         raw, numbers = np.frombuffer(data, np.uint8), self._numbers
         if not _fill(raw, self._text, self._ends, self._ranges, numbers, pairs, self._pair_ends):
             return None
-        bursts = np.split(pairs, self._pair_ends)[:-1] if lists else []
-        return Found(int(numbers[self._seq]), int(numbers[self._ts_ms]), numbers.take(self._cells), bursts)
+        ends: list[int] = self._pair_ends.tolist()
+        each = [pairs[begin:end] for begin, end in pairwise((0, *ends))]
+        highest = np.maximum.reduceat(pairs[:, 1], (0, *ends[:-1])) if each else _NO_PAIRS[:, 1]
+        seq, ts_ms = int(numbers[self._seq]), int(numbers[self._ts_ms])
+        return Found(seq, ts_ms, numbers.take(self._cells), each, highest)
 
 
 class Templates(Generic[R]):

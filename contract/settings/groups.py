@@ -231,7 +231,9 @@ class SinkSettings:
         "so long usage is kept by the hour, and then by the day",
     )
     usage_days: float = _setting(
-        1825 * 86_400.0, parsers.seconds(86_400, 3_153_600_000), "so long usage is kept by the day"
+        1825 * 86_400.0,
+        parsers.seconds(86_400, 3_153_600_000),
+        "so long usage and peaks of nodes are kept by the day",
     )
     annotations: str = _setting(
         "auto",

@@ -1,4 +1,4 @@
-"""How long usage is kept: by the hour, and then by the day."""
+"""How long usage is kept, by the hour and then by the day; and what nodes needed by the day."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Connection, column, delete, func, insert, 
 
 from contract.settings.groups import Settings
 from sinks.records.rows import written
-from sinks.records.tables.schema import rolled_up, usage_days, usage_hours
+from sinks.records.tables.schema import node_peaks, rolled_up, usage_days, usage_hours
 from sinks.records.tables.views import DAY_OF_HOUR
 
 _DAY_S = 86_400.0
@@ -49,7 +49,9 @@ def roll_up(connection: Connection, keep: Retention) -> int:
         connection.execute(insert(rolled_up).values(until=until))
         gone = _make_days(connection, until, before)
     oldest = written(_day_of(last - timedelta(seconds=keep.days_s)))
-    return gone + connection.execute(delete(usage_days).where(usage_days.c.day < oldest)).rowcount
+    for days in (usage_days, node_peaks):
+        gone += connection.execute(delete(days).where(days.c.day < oldest)).rowcount
+    return gone
 
 
 def _day_of(at: datetime) -> datetime:

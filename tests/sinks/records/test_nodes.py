@@ -13,6 +13,8 @@ from contract.records.derived import NodePeaks
 from contract.records.hours import GpuHour, UsageHour
 from dutycycle.cli.main import main
 from sinks.records.query import Which, node_peaks
+from sinks.records.rollup import Retention
+from sinks.records.store import RecordsStore
 from sinks.records.writer import RecordsWriter
 from tests.support.sinks import made
 
@@ -93,3 +95,13 @@ def test_the_command_shows_a_line_for_each_day(tmp_path: Any, capsys: pytest.Cap
     assert "2023-11-15,a,nvml,a/0,gpu_util_pct,97,48.5,,5" in capsys.readouterr().out.splitlines()
     assert main(["peaks", "--nodes", "--namespace", "ml", "--records", url]) != 0
     assert "--namespace is of pods and jobs: with --nodes choose by --node" in capsys.readouterr().err
+
+
+def test_old_days_of_nodes_are_forgotten_with_those_of_usage(records_url: str) -> None:
+    """What is old is seen from the newest hour of usage."""
+    later = replace(USED, hour_ms=DAY + 4 * DAY_MS, ts_ms=DAY + 4 * DAY_MS + 60_000)
+    written(records_url, GPUS, HOST, OTHER, NEXT, later)
+    store = RecordsStore(records_url, retention=Retention(hours_s=86_400, days_s=3 * 86_400))
+    assert store.roll_up() == 3
+    store.close()
+    assert rows(records_url, "SELECT node, source FROM node_peaks") == [("a", "nvml")]

@@ -10,16 +10,26 @@ from tests.support.simulation.run import simulate
 from tests.support.simulation.shrink import shrunk
 
 WITHIN = {"toy": 600, "real": 40}
+FOUND_BY = {
+    "states_before_outputs": 54, "failed_output_dropped": 136, "unanswered_output_counts": 112,
+    "older_state_wins": 23, "rewrite_forgotten": 23, "others_not_noticed": 23, "pieces_torn": 73,
+    "removed_too_early": 64, "counters_begin_anew": 5, "held_ticks_lost": 2,
+}  # fmt: skip
+"""The first seed that found it when it was last looked for: it is tried before the others."""
 CASES = [
     pytest.param(kind, mutant, id=mutant.__name__) for kind, mutants in MUTANTS.items() for mutant in mutants
 ]
 
 
+def seeds(kind: str, mutant: Mutant) -> list[int]:
+    """Those that may find it, the likely one first."""
+    likely = FOUND_BY.get(mutant.__name__, 0)
+    return sorted(range(WITHIN[kind]), key=lambda seed: seed != likely)
+
+
 @pytest.mark.parametrize(("kind", "mutant"), CASES)
 def test_a_mutant_is_found(kind: str, mutant: Mutant) -> None:
-    found = next(
-        (seed for seed in range(WITHIN[kind]) if broken(mutant, seed, kind).failure is not None), None
-    )
+    found = next((seed for seed in seeds(kind, mutant) if broken(mutant, seed, kind).failure is not None), None)
     assert found is not None, f"{mutant.__doc__} Nobody noticed in {WITHIN[kind]} runs"
     assert simulate(planned(found, kind)).failure is None, "it fails without the mutant as well"
 

@@ -12,12 +12,26 @@ pytest_plugins = ("tests.support.servers.plugin", "tests.support.faults.plugin",
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 
-_LONG = ("faults", "e2e", "kube")
+_SERVERS = ("kube_server", "kafka_server", "secure_kafka_server")
+_LONG = ("faults", "e2e", "docs", "simulation", "bench", "cli", "runtime")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The folders whose tests take the longest come first: no worker is left alone with them at the end."""
-    items.sort(key=lambda item: item.path.parent.name not in _LONG)
+    """The tests of a server come one after another: it can rest when it has had them.
+
+    They take the longest, and those of some folders: these come first, so that no worker is left alone with
+    them at the end.
+    """
+    items.sort(key=_place)
+
+
+def _place(item: pytest.Item) -> tuple[int, bool]:
+    used = {*getattr(item, "fixturenames", ())}.intersection(_SERVERS)
+    if used == {"kube_server", "kafka_server"}:
+        turn = 1  # after those of the one, before those of the other
+    else:
+        turn = min((2 * _SERVERS.index(one) for one in used), default=2 * len(_SERVERS))
+    return turn, item.path.parent.name not in _LONG
 
 
 @pytest.fixture(autouse=True, scope="session")

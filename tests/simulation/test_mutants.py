@@ -29,7 +29,9 @@ def seeds(kind: str, mutant: Mutant) -> list[int]:
 
 @pytest.mark.parametrize(("kind", "mutant"), CASES)
 def test_a_mutant_is_found(kind: str, mutant: Mutant) -> None:
-    found = next((seed for seed in seeds(kind, mutant) if broken(mutant, seed, kind).failure is not None), None)
+    found = next(
+        (seed for seed in seeds(kind, mutant) if broken(mutant, seed, kind).failure is not None), None
+    )
     assert found is not None, f"{mutant.__doc__} Nobody noticed in {WITHIN[kind]} runs"
     assert simulate(planned(found, kind)).failure is None, "it fails without the mutant as well"
 

@@ -12,6 +12,7 @@
 =================  ===============================================================================
 
 A server starts when the first test asks for it, and serves all tests of that xdist worker: each has its own.
+While no test asks for it, it may be stopped.
 """
 
 import os
@@ -19,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -28,6 +29,7 @@ from tests.support.servers.kube.server import Kube
 from tests.support.servers.missing import ServerMissingError, skip_or_fail
 from tests.support.servers.postgres import Postgres
 from tests.support.servers.prometheus import Prometheus
+from tests.support.servers.resting import Server, Servers
 
 _MARKS = {
     "kafka_server": "kafka",
@@ -38,11 +40,8 @@ _MARKS = {
 }
 
 
-class _Server(Protocol):
-    def discard(self) -> None: ...
-
-
-S = TypeVar("S", bound=_Server)
+S = TypeVar("S", bound=Server)
+_SERVERS = Servers()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -54,8 +53,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_setup() -> Iterator[None]:
-    """A fixture whose server is missing leaves out the test."""
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    """A fixture whose server is missing leaves out the test. A server that is not used may rest."""
+    _SERVERS.before(getattr(item, "fixturenames", ()))
     yield from _left_out_if_missing()
 
 
@@ -87,18 +87,19 @@ def kafka_server() -> Iterator[RunningBroker]:
     if url := os.environ.get("DUTYCYCLE_TEST_BROKER"):
         yield RunningBroker(url)
         return
-    yield from _served(partial(OwnBroker, secure=False))
+    yield from _served("kafka_server", partial(OwnBroker, secure=False))
 
 
 @pytest.fixture(scope="session")
 def secure_kafka_server() -> Iterator[RunningBroker]:
-    yield from _served(partial(OwnBroker, secure=True))
+    yield from _served("secure_kafka_server", partial(OwnBroker, secure=True))
 
 
 @pytest.fixture
 def kafka(kafka_server: RunningBroker) -> RunningBroker:
     """A real Kafka that answers now, whatever the test before did to it."""
     kafka_server.ensure_running()
+    _SERVERS.used("kafka_server")
     return kafka_server
 
 
@@ -106,6 +107,7 @@ def kafka(kafka_server: RunningBroker) -> RunningBroker:
 def secure_kafka(secure_kafka_server: RunningBroker) -> RunningBroker:
     """A real Kafka that takes clients by TLS and SCRAM-SHA-256 only."""
     secure_kafka_server.ensure_running()
+    _SERVERS.used("secure_kafka_server")
     return secure_kafka_server
 
 
@@ -117,13 +119,14 @@ def topic_prefix(kafka_server: RunningBroker) -> str:
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[Postgres]:
-    yield from _served(Postgres)
+    yield from _served("postgres_server", Postgres)
 
 
 @pytest.fixture
 def postgres(postgres_server: Postgres) -> Postgres:
     """A PostgreSQL cluster that answers now, whatever the test before did to it."""
     postgres_server.ensure_running()
+    _SERVERS.used("postgres_server")
     return postgres_server
 
 
@@ -151,13 +154,14 @@ def prometheus(tmp_path: Path) -> Iterator[Callable[..., Prometheus]]:
 
 @pytest.fixture(scope="session")
 def kube_server() -> Iterator[Kube]:
-    yield from _served(Kube)
+    yield from _served("kube_server", Kube)
 
 
 @pytest.fixture
 def kube(kube_server: Kube) -> Kube:
     """A Kubernetes API server that answers now, whatever the test before did to it."""
-    kube_server.start()
+    kube_server.ensure_running()
+    _SERVERS.used("kube_server")
     return kube_server
 
 
@@ -170,8 +174,10 @@ def namespace(kube: Kube) -> Iterator[str]:
     kube.empty(name)
 
 
-def _served(start: Callable[[], S]) -> Iterator[S]:
+def _served(fixture: str, start: Callable[[], S]) -> Iterator[S]:
     """One server for all tests of a worker, as long as they run."""
     server = start()
+    _SERVERS.add(fixture, server)
     yield server
+    _SERVERS.remove(fixture)
     server.discard()
